@@ -1,0 +1,61 @@
+# One set of compiler settings for every room. Numbers must not depend on the machine, so no
+# -march=native and no contraction of a*b+c: promise 1 of the design.
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+if(NOT CMAKE_BUILD_TYPE)
+    set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
+endif()
+
+add_library(dedloc_settings INTERFACE)
+target_compile_options(
+    dedloc_settings INTERFACE -ffp-contract=off -Wall -Wextra -Wpedantic -Wshadow -Wconversion
+                              -Wno-sign-conversion)
+if(DEDLOC_WERROR)
+    target_compile_options(dedloc_settings INTERFACE -Werror)
+endif()
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    # False alarms of g++ 12 inside coroutines, variants and inlined library code.
+    target_compile_options(
+        dedloc_settings INTERFACE -Wno-maybe-uninitialized -Wno-restrict -Wno-array-bounds
+                                  -Wno-stringop-overflow -Wno-stringop-overread
+                                  -Wno-mismatched-new-delete -Wno-dangling-pointer)
+endif()
+if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+    # Asio 1.22 does not see clang 14's coroutines by itself.
+    target_compile_definitions(
+        dedloc_settings INTERFACE __cpp_impl_coroutine=201902L ASIO_HAS_CO_AWAIT
+                                  ASIO_HAS_STD_COROUTINE)
+    target_compile_options(
+        dedloc_settings INTERFACE -Wno-builtin-macro-redefined -Wno-macro-redefined
+                                  -Wno-gnu-zero-variadic-macro-arguments -Wno-shorten-64-to-32
+                                  -Wno-implicit-int-float-conversion)
+endif()
+if(DEDLOC_SANITIZE)
+    target_compile_options(
+        dedloc_settings INTERFACE -fsanitize=${DEDLOC_SANITIZE} -fno-omit-frame-pointer)
+    target_link_options(dedloc_settings INTERFACE -fsanitize=${DEDLOC_SANITIZE})
+endif()
+target_include_directories(dedloc_settings INTERFACE ${CMAKE_SOURCE_DIR}/src)
+find_package(Threads REQUIRED)
+find_package(fmt REQUIRED)
+find_package(spdlog REQUIRED)
+target_link_libraries(dedloc_settings INTERFACE Threads::Threads)
+
+find_program(DEDLOC_CCACHE ccache)
+if(DEDLOC_CCACHE)
+    set(CMAKE_CXX_COMPILER_LAUNCHER
+        ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
+        ${DEDLOC_CCACHE})
+    add_compile_options($<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)
+endif()
+if(DEDLOC_TESTS)
+    find_package(GTest REQUIRED)
+    include(GoogleTest)
+endif()
+if(DEDLOC_BENCH)
+    find_package(benchmark REQUIRED)
+endif()

@@ -1,0 +1,89 @@
+# dedloc_room(NAME [ROOMS other rooms…] [LIBRARIES packages…] [COROUTINES])
+#
+# One folder = one room = one target dedloc_NAME. Sources are found by suffix:
+#   *_test.cpp   GoogleTest, one executable a room: bin/dedloc_NAME_test
+#   *_fuzz.cpp   libFuzzer, one executable a file (DEDLOC_FUZZ); without it a replay of the corpus
+#   *_bench.cpp  Google Benchmark, one executable a room (DEDLOC_BENCH)
+#   other *.cpp  the library
+# COROUTINES: uses Asio's precompiled header of room runtime.
+# TEST_ROOMS: rooms that only the tests use (sim).
+function(dedloc_room NAME)
+    cmake_parse_arguments(ROOM "COROUTINES" "" "ROOMS;LIBRARIES;TEST_ROOMS;TEST_LIBRARIES" ${ARGN})
+    file(GLOB all CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
+    set(tests ${all})
+    set(fuzzers ${all})
+    set(benches ${all})
+    set(sources ${all})
+    list(FILTER tests INCLUDE REGEX "_test\\.cpp$")
+    list(FILTER fuzzers INCLUDE REGEX "_fuzz\\.cpp$")
+    list(FILTER benches INCLUDE REGEX "_bench\\.cpp$")
+    list(FILTER sources EXCLUDE REGEX "_(test|fuzz|bench)\\.cpp$")
+    list(FILTER sources EXCLUDE REGEX "main\\.cpp$")
+
+    if(sources)
+        add_library(dedloc_${NAME} STATIC ${sources})
+        set(scope PUBLIC)
+        if(ROOM_COROUTINES)
+            dedloc_precompile(dedloc_${NAME})
+        endif()
+    else()
+        add_library(dedloc_${NAME} INTERFACE)
+        set(scope INTERFACE)
+    endif()
+    list(TRANSFORM ROOM_ROOMS PREPEND dedloc_ OUTPUT_VARIABLE rooms)
+    target_link_libraries(dedloc_${NAME} ${scope} dedloc_settings ${rooms} ${ROOM_LIBRARIES})
+    if(ROOM_COROUTINES)
+        target_compile_definitions(
+            dedloc_${NAME} ${scope} ASIO_STANDALONE ASIO_NO_DEPRECATED)
+    endif()
+
+    if(DEDLOC_TESTS AND tests)
+        add_executable(dedloc_${NAME}_test ${tests})
+        list(TRANSFORM ROOM_TEST_ROOMS PREPEND dedloc_ OUTPUT_VARIABLE test_rooms)
+        target_link_libraries(
+            dedloc_${NAME}_test PRIVATE dedloc_${NAME} ${test_rooms} ${ROOM_TEST_LIBRARIES}
+                                        GTest::gtest_main)
+        if(ROOM_COROUTINES)
+            dedloc_precompile(dedloc_${NAME}_test)
+        endif()
+        target_compile_definitions(
+            dedloc_${NAME}_test PRIVATE DEDLOC_TEST_DATA="${CMAKE_SOURCE_DIR}/tests")
+        gtest_discover_tests(
+            dedloc_${NAME}_test TEST_PREFIX "${NAME}." DISCOVERY_MODE PRE_TEST
+            PROPERTIES TIMEOUT 300 LABELS "unit;${NAME}")
+    endif()
+    foreach(fuzzer IN LISTS fuzzers)
+        dedloc_fuzzer(${NAME} ${fuzzer})
+    endforeach()
+    if(DEDLOC_BENCH AND benches)
+        add_executable(dedloc_${NAME}_bench ${benches})
+        target_link_libraries(
+            dedloc_${NAME}_bench PRIVATE dedloc_${NAME} benchmark::benchmark_main)
+    endif()
+endfunction()
+
+# Asio's headers once, shared by every target that has coroutines.
+function(dedloc_precompile TARGET)
+    if(TARGET dedloc_pch)
+        target_precompile_headers(${TARGET} REUSE_FROM dedloc_pch)
+        target_link_libraries(${TARGET} PRIVATE dedloc_pch)
+    endif()
+endfunction()
+
+# A fuzz target defines LLVMFuzzerTestOneInput. With DEDLOC_FUZZ it is a libFuzzer program; in
+# every other build tests/fuzz/replay_main.cpp feeds it the corpus once, as a ctest.
+function(dedloc_fuzzer ROOM FILE)
+    get_filename_component(stem ${FILE} NAME_WE)
+    set(target fuzz_${ROOM}_${stem})
+    if(DEDLOC_FUZZ)
+        add_executable(${target} ${FILE})
+        target_compile_options(${target} PRIVATE -fsanitize=fuzzer)
+        target_link_options(${target} PRIVATE -fsanitize=fuzzer)
+        target_link_libraries(${target} PRIVATE dedloc_${ROOM})
+    elseif(DEDLOC_TESTS)
+        add_executable(${target} ${FILE} ${CMAKE_SOURCE_DIR}/tests/fuzz/replay_main.cpp)
+        target_link_libraries(${target} PRIVATE dedloc_${ROOM})
+        add_test(NAME fuzz.${ROOM}.${stem} COMMAND ${target} ${CMAKE_SOURCE_DIR}/tests/corpus/${stem})
+        set_tests_properties(fuzz.${ROOM}.${stem} PROPERTIES LABELS "fuzz;${ROOM}" TIMEOUT 120)
+    endif()
+endfunction()

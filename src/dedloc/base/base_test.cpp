@@ -1,0 +1,90 @@
+#include <gtest/gtest.h>
+
+#include "dedloc/base/bytes.h"
+#include "dedloc/base/peer_id.h"
+#include "dedloc/base/random.h"
+#include "dedloc/base/result.h"
+
+namespace dedloc::base {
+namespace {
+
+Result<int> half(int value) {
+    if (value % 2 != 0) return make_error(ErrorKind::bad_input, "{} is odd", value);
+    return value / 2;
+}
+
+Result<int> quarter(int value) {
+    DEDLOC_TRY(const int first, half(value));
+    DEDLOC_TRY(const int second, half(first));
+    return second;
+}
+
+TEST(Result, try_returns_the_first_error) {
+    EXPECT_EQ(*quarter(8), 2);
+    EXPECT_EQ(quarter(6).error().message(), "3 is odd");
+    EXPECT_EQ(to_string(quarter(6).error()), "bad input: 3 is odd");
+}
+
+TEST(ResultDeathTest, reading_the_value_of_an_error_is_our_bug) {
+    EXPECT_DEATH((void)half(3).value(), "internal error");
+}
+
+TEST(Bytes, hex_and_base64url_return_what_went_in) {
+    Random random(7);
+    for (std::size_t size = 0; size < 70; ++size) {
+        const Bytes bytes = random.bytes(size);
+        EXPECT_EQ(*from_hex(to_hex(bytes)), bytes);
+        EXPECT_EQ(*from_base64url(to_base64url(bytes)), bytes);
+        EXPECT_EQ(*from_base58(to_base58(bytes)), bytes);
+    }
+}
+
+TEST(Bytes, bad_text_is_refused) {
+    EXPECT_FALSE(from_hex("abc"));
+    EXPECT_FALSE(from_hex("zz"));
+    EXPECT_FALSE(from_base64url("a"));
+    EXPECT_FALSE(from_base64url("a+"));
+    EXPECT_FALSE(from_base58("0OIl"));
+}
+
+TEST(ByteReader, a_read_past_the_end_is_an_error_and_moves_nothing) {
+    const Bytes bytes = {1, 2, 3};
+    ByteReader reader(bytes);
+    EXPECT_EQ(*reader.u16_be(), 0x0102);
+    EXPECT_FALSE(reader.u16_be());
+    EXPECT_EQ(*reader.u8(), 3);
+    EXPECT_TRUE(reader.done());
+}
+
+TEST(PeerId, text_forms_name_the_same_peer) {
+    // Vector of specs/peer-ids.
+    const auto id = PeerId::from_text("12D3KooWD3eckifWpRn9wQpMG9R9hX3sD158z7EqHWmweQAJU5SA");
+    ASSERT_TRUE(id);
+    EXPECT_EQ(id->text(), "12D3KooWD3eckifWpRn9wQpMG9R9hX3sD158z7EqHWmweQAJU5SA");
+    EXPECT_EQ(*PeerId::from_bytes(id->bytes()), *id);
+    EXPECT_EQ(id->short_text(), "AJU5SA");
+}
+
+TEST(PeerId, other_multihashes_are_refused) {
+    EXPECT_FALSE(PeerId::from_text("hello"));
+    EXPECT_FALSE(PeerId::from_bytes(Bytes(34, 0x11)));
+    EXPECT_FALSE(PeerId::from_bytes(Bytes{}));
+}
+
+TEST(Random, the_same_seed_gives_the_same_stream) {
+    Random a(42);
+    Random b(42);
+    for (int i = 0; i < 100; ++i) EXPECT_EQ(a.next(), b.next());
+    EXPECT_EQ(Random(1).fork("x").next(), Random(1).fork("x").next());
+    EXPECT_NE(Random(1).fork("x").next(), Random(1).fork("y").next());
+}
+
+TEST(Random, below_stays_below_and_reaches_every_value) {
+    Random random(3);
+    std::array<int, 7> seen{};
+    for (int i = 0; i < 1000; ++i) ++seen[random.below(7)];
+    for (const int count : seen) EXPECT_GT(count, 80);
+}
+
+}  // namespace
+}  // namespace dedloc::base
