@@ -1,0 +1,63 @@
+// Byte streams between machines as a parameter: TCP in the real world, virtual links in sim.
+//
+// Thread: the node's network thread.
+
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "dedloc/base/bytes.h"
+#include "dedloc/base/result.h"
+#include "dedloc/base/time.h"
+#include "dedloc/runtime/task.h"
+
+namespace dedloc::runtime {
+
+struct SocketAddress {
+    std::string host;        // an IPv4 or IPv6 literal, or a DNS name (connect only)
+    std::uint16_t port = 0;  // 0 with listen: the system chooses
+
+    std::string text() const;  // "127.0.0.1:80", "[::1]:80"
+    friend auto operator<=>(const SocketAddress&, const SocketAddress&) = default;
+};
+
+// One connection. Destroying it closes it. At most one read and one write at a time.
+class Connection {
+  public:
+    virtual ~Connection() = default;
+    // At least one byte, or 0 when the other side has closed its direction.
+    // Errors: peer_gone (reset, unreachable).
+    virtual Task<Result<std::size_t>> read_some(std::span<std::uint8_t> into) = 0;
+    // All of it. `bytes` must stay alive until the Task ends. Errors: peer_gone.
+    virtual Task<Result<void>> write(ByteView bytes) = 0;
+    // Ends both directions; pending reads and writes end with peer_gone.
+    virtual void close() = 0;
+    virtual SocketAddress local() const = 0;
+    virtual SocketAddress remote() const = 0;
+};
+
+class Listener {
+  public:
+    virtual ~Listener() = default;
+    // Errors: cancelled after close(), local_fault (out of descriptors; again later).
+    virtual Task<Result<std::unique_ptr<Connection>>> accept() = 0;
+    virtual SocketAddress local() const = 0;  // with the port that was chosen
+    virtual void close() = 0;
+};
+
+class Network {
+  public:
+    virtual ~Network() = default;
+    // Errors: timeout, peer_gone (refused, unreachable), not_found (DNS).
+    virtual Task<Result<std::unique_ptr<Connection>>> connect(SocketAddress address,
+                                                             TimePoint deadline) = 0;
+    // Errors: local_fault ("port 4001 is in use by another program; choose another with …").
+    virtual Result<std::unique_ptr<Listener>> listen(const SocketAddress& address) = 0;
+    // The addresses of this machine's own interfaces that others might reach (no loopback unless
+    // there is nothing else); used when listening on 0.0.0.0.
+    virtual std::vector<std::string> interface_addresses() const = 0;
+};
+
+}  // namespace dedloc::runtime

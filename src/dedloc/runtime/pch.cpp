@@ -1,0 +1,1 @@
+#include "dedloc/runtime/pch.h"
