@@ -83,8 +83,8 @@ class Host {
                                      Bytes request,
                                      TimePoint deadline) = 0;
     virtual Task<Result<std::unique_ptr<MessageStream>>> open_stream(PeerId peer,
-                                                                    std::string method,
-                                                                    TimePoint deadline) = 0;
+                                                                     std::string method,
+                                                                     TimePoint deadline) = 0;
     // Handlers run as tasks of the host; a handler is cancelled when the caller gives up or the
     // connection is lost. Registering a method twice is our bug. remove_handler waits for nothing.
     virtual void handle_call(const std::string& method, CallHandler handler) = 0;

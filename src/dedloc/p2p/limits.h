@@ -1,0 +1,93 @@
+// Every limit of room p2p in one place, with its reason. What a peer can make us hold, wait for or
+// start is bounded by one of these.
+
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+#include "dedloc/base/time.h"
+
+namespace dedloc::p2p {
+
+// --- yamux (libp2p specs/yamux; reference: go-yamux 4, rust-yamux 0.13) ---
+
+// Both directions of a stream start with this window; the protocol fixes it.
+inline constexpr std::uint32_t window_bytes_start = 256u << 10;
+// Auto-tuning stops here: 16 MiB fill 1 Gbit/s at 130 ms. go-yamux has the same maximum.
+inline constexpr std::uint32_t window_bytes_max = 16u << 20;
+// What auto-tuning may give to all streams of one connection beyond their start windows.
+inline constexpr std::size_t window_growth_bytes_max = 48u << 20;
+// Received, not yet read by the streams' owners: beyond it, the stream that received last is reset.
+// A fast stream that is being read needs at most its window.
+inline constexpr std::size_t connection_unread_bytes_max = 64u << 20;
+// The same for all connections of a host together.
+inline constexpr std::size_t host_unread_bytes_max = 512u << 20;
+// Header included: what every implementation accepts; rust-yamux refuses more than 1 MiB.
+inline constexpr std::uint32_t frame_bytes_max = 64u << 10;
+inline constexpr std::uint32_t frame_payload_bytes_max = frame_bytes_max - 12;
+// A longer data frame from a peer ends the session, as in rust-yamux.
+inline constexpr std::uint32_t frame_received_bytes_max = 1u << 20;
+// Streams that the other side may have open at once; more are refused by RST.
+inline constexpr std::size_t streams_inbound_max = 1024;
+inline constexpr std::size_t streams_outbound_max = 4096;
+// Streams we opened that the other side has not acknowledged: go-yamux resets beyond 256.
+inline constexpr std::size_t streams_unacknowledged_max = 256;
+// Handler tasks of one connection, ended streams whose task is still unwinding included.
+inline constexpr std::size_t stream_tasks_max = 2048;
+// Control frames waiting for a peer that does not read. 12 bytes each.
+inline constexpr std::size_t control_frames_max = 4096;
+// Small streams overtake bulk ones, but bulk gets one frame in nine.
+inline constexpr int small_frames_in_a_row_max = 8;
+inline constexpr std::size_t small_stream_bytes_max = 16u << 10;
+// A closed stream whose other side keeps its half open is reset after this.
+inline constexpr Duration stream_linger_max = 30s;
+
+inline constexpr Duration keep_alive_interval = 30s;
+inline constexpr Duration keep_alive_answer_max = 10s;
+// When a second connection to the same peer appears, the first must prove that it is alive.
+inline constexpr Duration duplicate_probe_answer_max = 3s;
+
+// --- connections ---
+
+// One stage of an upgrade (multistream, TLS, muxer), and a stream's negotiation.
+inline constexpr Duration negotiation_max = 15s;
+// A whole upgrade, whatever its stages cost.
+inline constexpr Duration upgrade_max = 20s;
+// Encrypted and written at once; a control frame waits behind no more than this much bulk data.
+inline constexpr std::size_t write_batch_bytes_max = 128u << 10;
+inline constexpr std::size_t read_buffer_bytes = 256u << 10;
+// A batch that the peer's machine does not take within this time ends the connection
+// (128 KiB in 60 s: anything slower is of no use).
+inline constexpr Duration write_stall_max = 60s;
+inline constexpr std::size_t connections_max = 1024;
+inline constexpr std::size_t handshakes_inbound_max = 64;
+inline constexpr std::size_t dials_max = 128;
+// Two connections between one pair may exist while one of them drains.
+inline constexpr std::size_t connections_per_peer_max = 4;
+// The connection that lost against its twin closes after this long without a stream.
+inline constexpr Duration drain_idle = 2s;
+
+// --- dialling ---
+inline constexpr std::size_t addresses_per_peer_max = 16;
+inline constexpr std::size_t address_book_peers_max = 4096;
+inline constexpr Duration dial_max = 15s;
+inline constexpr Duration dial_stagger = 100ms;
+inline constexpr Duration dial_backoff_min = 200ms;
+inline constexpr Duration dial_backoff_max = 5s;
+
+// --- protocols ---
+inline constexpr std::size_t identify_message_bytes_max = 8u << 10;
+inline constexpr std::size_t identify_messages_max = 10;
+// rust-libp2p refuses more than 4 KiB: we leave out addresses and protocols beyond it.
+inline constexpr std::size_t identify_sent_bytes_max = 4096;
+inline constexpr std::size_t protocols_per_peer_max = 256;
+inline constexpr std::size_t ping_streams_per_peer_max = 2;
+inline constexpr Duration ping_idle_max = 60s;
+inline constexpr std::size_t handlers_max = 256;           // methods that this host offers
+inline constexpr std::size_t handlers_per_peer_max = 512;  // running for one peer
+// Proposals of one stream negotiation; then the stream is reset.
+inline constexpr int proposals_max = 8;
+// An error's text on the wire; longer ones are cut.
+inline constexpr std::size_t error_text_bytes_max = 4096;
+
+}  // namespace dedloc::p2p

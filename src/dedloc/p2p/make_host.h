@@ -1,0 +1,53 @@
+// The real Host: libp2p over runtime::Network (TCP in the world, byte links in the simulator).
+//
+// Spoken: multistream-select, /tls/1.0.0 with early muxer negotiation, /yamux/1.0.0,
+// /ipfs/id/1.0.0, /ipfs/ping/1.0.0, hivemind's unary and streaming framings
+// (docs/spec/rpc.md; reference: libp2p specs).
+//
+//   auto identity = p2p::load_or_create_identity(directory);      // locked while it lives
+//   p2p::HostOptions options{.executor = loop.executor(), .clock = *clock, .network = *network,
+//                            .random = random, .identity = identity->identity(),
+//                            .listen = {"/ip4/0.0.0.0/tcp/4001"}};
+//   auto host = p2p::make_host(std::move(options));               // Result: a port may be in use
+//   ...
+//   co_await (*host)->stop();                                     // before it is destroyed
+//
+// Thread: the executor's, for make_host too. Cost: an idle connection holds ~300 KiB of buffers.
+
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "dedloc/base/random.h"
+#include "dedloc/p2p/host.h"
+#include "dedloc/p2p/identity_file.h"
+#include "dedloc/p2p/limits.h"
+#include "dedloc/runtime/network.h"
+#include "dedloc/security/identity.h"
+
+namespace dedloc::p2p {
+
+struct HostOptions {
+    runtime::Executor executor;
+    runtime::Clock& clock;
+    runtime::Network& network;
+    Random random;  // call ids, stagger; not for secrets
+    security::Identity identity;
+
+    // Multiaddrs to listen on: "/ip4/0.0.0.0/tcp/4001", "/ip6/::/tcp/4001"; port 0 lets the system
+    // choose. Empty: client mode, nobody can dial us.
+    std::vector<std::string> listen;
+    // What we tell others instead of what we listen on. Empty: the listen addresses, 0.0.0.0
+    // replaced by those of the machine's interfaces.
+    std::vector<std::string> announce;
+    std::string agent_version = "dedloc/0.1.0";
+
+    Duration keep_alive_interval = p2p::keep_alive_interval;
+    Duration keep_alive_answer_max = p2p::keep_alive_answer_max;
+};
+
+// Errors: bad_input (an address that is no TCP multiaddr), local_fault (port in use).
+Result<std::unique_ptr<Host>> make_host(HostOptions options);
+
+}  // namespace dedloc::p2p
