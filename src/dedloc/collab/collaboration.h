@@ -1,0 +1,108 @@
+// Collaboration: one peer's part in a run. It keeps the membership, decides when a global step is
+// due, runs the round, applies what was committed, catches up when it slept, and serves its state.
+//
+// The caller computes gradients (collab::Trainer does it with a Learner; train's
+// CollaborativeOptimizer with the user's own loop; the simulator in virtual time):
+//
+//   while (!collaboration.stopped()) {
+//       compute a micro-batch at collaboration.state()
+//       collaboration.report(samples, loss_sum);
+//       if (collaboration.step_due()) outcome = co_await collaboration.step(contribution);
+//   }
+//
+// Thread: the network thread, except where a method says "any thread".
+
+#pragma once
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "dedloc/base/result.h"
+#include "dedloc/collab/events.h"
+#include "dedloc/collab/learner.h"
+#include "dedloc/collab/run_file.h"
+#include "dedloc/collab/status.h"
+#include "dedloc/p2p/host.h"
+#include "dedloc/runtime/node.h"
+#include "dedloc/security/identity.h"
+#include "dedloc/state/snapshot.h"
+
+namespace dedloc::collab {
+
+// What a trainer hands in for one global step: sums over the samples `samples` of its own sequence.
+struct Contribution {
+    CounterRange samples;
+    std::vector<float> sum;  // vector_count() elements: gradient sums, then samples × buffers
+    double loss_sum = 0;
+    double correct_sum = 0;
+};
+
+enum class StepKind {
+    stepped,   // a certificate was applied; the contribution is in it, or carried, or reported
+    resynced,  // the peer was behind or on a losing branch: it has a newer state now; what it handed
+               // in was computed too long ago and is dropped (and counted)
+    stopped,   // the run's stop condition is met, or the collaboration is leaving
+};
+
+struct StepOutcome {
+    StepKind kind = StepKind::stepped;
+    std::shared_ptr<const state::Snapshot> state;  // compute from here
+};
+
+struct Options {
+    RunFile run;
+    Bytes secret;                       // the run secret; empty: an open run
+    Layout layout;
+    std::string name;                   // for people
+    Role role = Role::trainer;
+    std::vector<std::string> bootstrap; // multiaddrs with /p2p/; empty: this peer is the host
+    std::shared_ptr<const state::Snapshot> initial;  // host only: the starting (or resumed) state
+    Bytes initial_chain;                // host only, when resuming: certificates of the checkpoint
+    Duration status_interval = std::chrono::milliseconds(500);
+    std::size_t kept_steps = 64;        // certificates, averages kept for those who slept
+    std::size_t kept_bytes_max = 512u << 20;
+};
+
+class Collaboration {
+  public:
+    // `signer` is the host's own identity. `events` may be null.
+    static Result<std::unique_ptr<Collaboration>> make(runtime::Node node,
+                                                       p2p::Host& host,
+                                                       const security::Signer& signer,
+                                                       const security::Verifier& verifier,
+                                                       Options options,
+                                                       EventSink* events);
+    virtual ~Collaboration() = default;
+
+    // Joins: hello with the bootstrap peers, state download. Returns when state() is usable.
+    virtual Task<Result<void>> start() = 0;
+    // Leaves in order: hands in what there is (bounded wait), withdraws the status, ends all tasks.
+    virtual Task<void> leave(Duration patience) = 0;
+    // Ends all tasks at once, saying nothing.
+    virtual Task<void> stop() = 0;
+
+    virtual std::shared_ptr<const state::Snapshot> state() const = 0;  // any thread
+    // Any thread: after every micro-batch.
+    virtual void report(std::uint64_t samples, double loss_sum, double seconds) = 0;
+    // Any thread: true once the trainer should hand in its contribution.
+    virtual bool step_due() const = 0;
+    // Completes when the step is decided. Call again with an empty contribution to keep taking part
+    // without computing (weight 0).
+    virtual Task<Result<StepOutcome>> step(Contribution contribution) = 0;
+    // Any thread: run over, or leaving.
+    virtual bool stopped() const = 0;
+
+    virtual void report_evaluation(std::uint64_t step, const Evaluation& evaluation) = 0;
+    virtual Status status() const = 0;                 // ours
+    virtual std::vector<Status> peers() const = 0;     // ours and all live others, by PeerId
+    virtual Digest branch() const = 0;
+    virtual std::string join_string() const = 0;       // current addresses, run hash, secret, anchor
+    // Everything a checkpoint needs besides the snapshot: run file text and certificate chain tail.
+    virtual Bytes chain() const = 0;
+};
+
+}  // namespace dedloc::collab

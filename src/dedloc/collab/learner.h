@@ -1,0 +1,70 @@
+// Learner: what collab asks of the thing that is trained, over flat fp32 vectors. train implements
+// it with libtorch; the lab and the simulator with a quadratic bowl.
+//
+// A batch is a pure function of (run, peer, counter): sample number `counter` of a peer is the same
+// whenever and wherever it is computed, so that anyone can recompute anyone's gradient.
+//
+// Thread: one thread at a time (the trainer's). evaluate() may run on a second thread with a
+// Learner of its own.
+
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "dedloc/base/peer_id.h"
+#include "dedloc/base/result.h"
+#include "dedloc/optim/optimizer.h"
+
+namespace dedloc::collab {
+
+// What is averaged and what is kept: parameters, then float buffers (BatchNorm statistics), each a
+// flat vector. The averaged vector of a round is [gradient of parameters | buffers].
+struct Layout {
+    std::vector<optim::ParameterGroup> parameters;  // cover [0, parameters_count) in order
+    std::uint64_t parameters_count = 0;
+    std::uint64_t buffers_count = 0;
+    std::uint64_t vector_count() const { return parameters_count + buffers_count; }
+};
+
+// Samples [begin, end) of one peer's own sequence.
+struct CounterRange {
+    std::uint64_t begin = 0;
+    std::uint64_t end = 0;
+    std::uint64_t size() const { return end - begin; }
+    friend bool operator==(const CounterRange&, const CounterRange&) = default;
+};
+
+struct GradientReport {
+    double loss_sum = 0;     // sum over the samples
+    double correct_sum = 0;  // where the task counts correct answers
+};
+
+struct Evaluation {
+    double loss = 0;      // mean over held-out samples
+    double accuracy = 0;  // fraction, NaN where the task has none
+    std::uint64_t samples = 0;
+};
+
+class Learner {
+  public:
+    virtual ~Learner() = default;
+    virtual Layout layout() const = 0;
+    // The run's starting point (only the host asks; others download it).
+    virtual void initial(std::span<float> parameters, std::span<float> buffers) = 0;
+    // From now on gradients are computed at this point. buffers start a global step from here.
+    virtual void load(std::span<const float> parameters, std::span<const float> buffers) = 0;
+    // Adds the SUM over the samples of their gradients into the learner's own accumulator (on its
+    // device); nothing is copied yet.
+    virtual Result<GradientReport> accumulate(CounterRange samples) = 0;
+    // Moves the accumulated sum into gradient_sum (parameters_count) and samples × the present
+    // buffers into buffers_sum (buffers_count); the accumulator is zero afterwards.
+    virtual void take(std::span<float> gradient_sum,
+                      std::span<float> buffers_sum,
+                      std::uint64_t samples) = 0;
+    virtual Result<Evaluation> evaluate() = 0;
+};
+
+}  // namespace dedloc::collab

@@ -1,0 +1,77 @@
+// The run file: everything that must be equal on all peers of a run, in TOML.
+//
+// Parsing is strict: unknown keys, wrong types and impossible values are errors with line and
+// column, and say what to write instead. The run hash is SHA-256 over the canonical form (all
+// fields in declaration order with defaults filled in), so that comments and order do not matter.
+//
+// Thread: any; pure.
+
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "dedloc/base/bytes.h"
+#include "dedloc/base/time.h"
+#include "dedloc/codec/codec.h"
+#include "dedloc/optim/optimizer.h"
+
+namespace dedloc::collab {
+
+inline constexpr int run_format = 1;
+inline constexpr int numerics_version = 1;  // changes whenever any bit of a step could change
+inline constexpr std::size_t run_file_bytes_max = 256 * 1024;
+
+struct TaskConfig {
+    std::string kind = "vision_classifier";
+    std::string model = "small_cnn";
+    std::string data = "fashion-mnist";
+    std::uint64_t seed = 1;
+};
+
+struct BatchConfig {
+    std::uint64_t target = 1024;  // samples of the whole collaboration per global step
+    std::uint64_t micro = 64;     // samples of one gradient computation of one trainer
+};
+
+struct AveragingConfig {
+    codec::CodecId codec = codec::CodecId::fp16;
+    std::uint64_t part_elements_max = 262144;      // largest part, elements
+    std::uint64_t group_max = 64;                  // most members of a round
+    Duration round_deadline_min = std::chrono::seconds(1);
+    Duration round_deadline_max = std::chrono::seconds(120);
+    Duration quorum_timeout = std::chrono::seconds(10);  // without majority: a new branch
+    std::uint32_t voter_after_contributions = 1;   // committed contributions before one may vote
+};
+
+struct StopConfig {  // 0 = no such condition
+    std::uint64_t steps = 0;
+    std::uint64_t samples = 0;
+    double accuracy = 0;  // fraction, on the task's held-out data
+};
+
+struct RunFile {
+    std::string name;
+    std::string protocol = "native";
+    TaskConfig task;
+    BatchConfig batch;
+    optim::OptimizerConfig optimizer;
+    AveragingConfig averaging;
+    StopConfig stop;
+    std::uint64_t checkpoint_every = 50;  // steps
+    std::uint64_t evaluate_every = 10;    // steps
+};
+
+// Errors: bad_input, "demo.toml:7:1: unknown key 'optimzer.kind'; did you mean 'optimizer.kind'?"
+Result<RunFile> parse_run_file(std::string_view text, std::string_view file_name);
+
+// The canonical TOML text; parse_run_file(to_toml(r)) gives r again.
+std::string to_toml(const RunFile& run);
+Digest run_hash(const RunFile& run);
+
+// One sentence a field that differs: "batch.target: 1024 here, 2048 there".
+std::vector<std::string> differences(const RunFile& here, const RunFile& there);
+
+}  // namespace dedloc::collab
