@@ -67,6 +67,12 @@ function(dedloc_precompile TARGET)
     if(TARGET dedloc_pch)
         target_precompile_headers(${TARGET} REUSE_FROM dedloc_pch)
         target_link_libraries(${TARGET} PRIVATE dedloc_pch)
+        get_target_property(type ${TARGET} TYPE)
+        if(type STREQUAL "EXECUTABLE")
+            # The header was compiled with -fPIC; an executable's -fPIE would not match it.
+            set_target_properties(${TARGET} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+            target_compile_options(${TARGET} PRIVATE -fPIC)
+        endif()
     endif()
 endfunction()
 

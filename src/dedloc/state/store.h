@@ -1,0 +1,61 @@
+// SnapshotStore: the states a peer can give to others, the newest few steps of them.
+//
+// A donor never waits for a download: it puts the next state and forgets the oldest. A download in
+// progress pins its state under a lease that every chunk asked for renews; a lease that is not
+// renewed runs out, and pins beyond the byte bound give way to newer states.
+//
+// Invariants: the newest state is always there; at most steps_max unpinned and steps_max +
+// pinned_max states in all; bytes ≤ bytes_max unless the newest alone is larger.
+// Thread: the network thread. Cost: O(states).
+
+#pragma once
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "dedloc/base/time.h"
+#include "dedloc/runtime/clock.h"
+#include "dedloc/state/manifest.h"
+
+namespace dedloc::state {
+
+struct StoreLimits {
+    std::size_t steps_max = 4;
+    std::size_t pinned_max = 4;
+    std::uint64_t bytes_max = std::uint64_t{8} << 30;
+    Duration lease = 30s;
+};
+
+class SnapshotStore {
+  public:
+    explicit SnapshotStore(runtime::Clock& clock, StoreLimits limits = {})
+        : clock_(clock), limits_(limits) {}
+    SnapshotStore(const SnapshotStore&) = delete;
+    SnapshotStore& operator=(const SnapshotStore&) = delete;
+
+    // The newest state from now on. The same root again only becomes the newest.
+    void put(std::shared_ptr<const PublishedState> state);
+
+    // nullptr: not here (any more).
+    std::shared_ptr<const PublishedState> find(const Digest& root) const;
+    // As find, and keeps the state for a lease from now on.
+    std::shared_ptr<const PublishedState> pin(const Digest& root);
+    std::shared_ptr<const PublishedState> newest() const;  // nullptr: nothing was put yet
+
+    std::vector<Digest> roots() const;  // oldest first
+    std::uint64_t bytes() const;
+    std::size_t size() const { return entries_.size(); }
+
+  private:
+    struct Entry {
+        std::shared_ptr<const PublishedState> state;
+        TimePoint pinned_until{};
+    };
+    void forget_surplus();
+
+    runtime::Clock& clock_;
+    StoreLimits limits_;
+    std::deque<Entry> entries_;  // oldest first
+};
+
+}  // namespace dedloc::state
