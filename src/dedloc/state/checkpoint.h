@@ -1,0 +1,69 @@
+// Checkpoints: a state, its run file and the caller's extra bytes on disk, whole or not at all.
+//
+// A checkpoint is a folder "step-000000000012-ab12cd34" below the folder of checkpoints:
+//   chunks-00000 …    16 chunks of the state each, as in transfers
+//   manifest          the state's manifest
+//   run.toml          the run file as text
+//   extra             the caller's bytes
+//   checkpoint.json   what it is; written last: without it the folder does not count
+// All hashes are checked when it is loaded (docs/spec/state.md).
+//
+// Errors: local_fault (disk full: the sentence says so, the checkpoints before it are intact and
+//         the half-written folder is gone), bad_input (damaged: which file, and which older
+//         checkpoint to load instead), not_found.
+// Cost: one write of the state; the calls block: run them on Workers. Thread: any, one at a time.
+
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "dedloc/runtime/disk.h"
+#include "dedloc/state/manifest.h"
+
+namespace dedloc::state {
+
+inline constexpr std::size_t checkpoints_listed_max = 1024;
+inline constexpr std::size_t chunks_per_file = 16;
+
+struct Checkpoint {
+    std::shared_ptr<const PublishedState> state;
+    std::string run_file;
+    Bytes extra;
+};
+
+struct CheckpointSummary {
+    std::string name;  // of its folder
+    Digest root;
+    Digest run;
+    Digest branch;
+    std::uint64_t step = 0;
+    std::uint64_t samples = 0;
+    std::uint64_t bytes = 0;
+};
+
+// Writes the checkpoint, then removes the oldest beyond `keep` (≥ 1) and unfinished folders.
+Result<CheckpointSummary> save_checkpoint(runtime::Disk& disk,
+                                          const std::string& folder,
+                                          const Checkpoint& checkpoint,
+                                          std::size_t keep = 3);
+
+// Finished checkpoints, newest (highest step) first; none: an empty list. Does not read chunks.
+Result<std::vector<CheckpointSummary>> list_checkpoints(runtime::Disk& disk,
+                                                        const std::string& folder);
+
+// `name` as in the summary. Everything is verified.
+Result<Checkpoint> load_checkpoint(runtime::Disk& disk,
+                                   const std::string& folder,
+                                   const std::string& name);
+
+struct NewestCheckpoint {
+    Checkpoint checkpoint;
+    CheckpointSummary summary;
+    std::vector<std::string> skipped;  // a sentence for each newer one that is damaged
+};
+
+// The newest that is intact. not_found: there is none; bad_input: all are damaged.
+Result<NewestCheckpoint> load_newest_checkpoint(runtime::Disk& disk, const std::string& folder);
+
+}  // namespace dedloc::state

@@ -1,0 +1,143 @@
+// State transfer: one peer serves the states in its store, another takes one from many at once.
+//
+// Whoever downloads knows the root (the state hash the group agrees on) and trusts nobody for the
+// rest: the manifest is checked against the root, every chunk against the manifest. Chunks come
+// over streams, one request and one chunk at a time on each ("lane"), from up to
+// donors_at_once_max donors; a donor that lies, stalls or dies is dropped and named in its
+// DonorReport. What has arrived stays in the PartialState: download again with it to go on.
+//
+//   /dedloc/state/1/manifest   call    {1 root} -> Manifest
+//   /dedloc/state/1/chunk      stream  {1 root, 2 index} -> chunk bytes, repeated
+// (docs/spec/state.md)
+//
+// A donor never waits: more lanes than ServeLimits allow are refused as overloaded, a reader that
+// stalls loses its lane, and the lease in the store bounds how long an old state is kept.
+//
+// Errors: timeout (options.deadline), peer_gone (no donor left; the sentence says why each failed),
+//         not_found (nobody has that state), local_fault (partial state's disk).
+// Cancel: what arrived is in the PartialState. Thread: the network thread; hashing on workers.
+
+#pragma once
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "dedloc/p2p/host.h"
+#include "dedloc/runtime/disk.h"
+#include "dedloc/runtime/workers.h"
+#include "dedloc/state/manifest.h"
+#include "dedloc/state/store.h"
+
+namespace dedloc::state {
+
+inline constexpr char manifest_method[] = "/dedloc/state/1/manifest";
+inline constexpr char chunk_method[] = "/dedloc/state/1/chunk";
+
+struct ServeLimits {
+    std::size_t lanes_max = 16;  // each holds one chunk: 16 MiB
+    std::size_t lanes_per_peer_max = 4;
+    Duration request_wait_max = 30s;  // a lane without requests is closed
+    Duration send_wait_max = 60s;     // a reader slower than a chunk in that time loses its lane
+};
+
+// True if this peer may ask for states.
+using Gate = std::function<bool(const PeerId&)>;
+
+// Serves `store` from construction to destruction. Host and store must outlive it, and handlers
+// that still run then refuse quietly.
+class StateServer {
+  public:
+    StateServer(p2p::Host& host, SnapshotStore& store, Gate gate, ServeLimits limits = {});
+    ~StateServer();
+    StateServer(const StateServer&) = delete;
+    StateServer& operator=(const StateServer&) = delete;
+
+    std::size_t lanes() const;         // open now
+    std::uint64_t bytes_sent() const;  // chunks, since construction
+    std::uint64_t refused() const;     // lanes beyond the limits
+
+    struct State;
+
+  private:
+    p2p::Host& host_;
+    std::shared_ptr<State> state_;
+};
+
+// What one donor did in a download.
+struct DonorReport {
+    std::uint64_t chunks = 0;  // verified
+    std::uint64_t bytes = 0;
+    std::uint32_t failures = 0;  // timeouts, lost streams
+    bool dropped = false;
+    bool lied = false;     // sent a manifest or chunk that does not belong to the root
+    std::string trouble;   // the last one, in words; empty: none
+};
+
+struct DownloadProgress {
+    std::uint64_t bytes_have = 0;
+    std::uint64_t bytes_total = 0;  // 0 until the manifest is there
+    std::size_t donors_live = 0;
+};
+
+// Chunks of one state that have arrived. Lives longer than a download, so that a break costs
+// nothing; with a disk also longer than the process.
+class PartialState {
+  public:
+    explicit PartialState(Digest root) : root_(root) {}
+    // Chunks are also written under `folder`; what lies there already is verified and used, and
+    // removed when the state is complete.
+    PartialState(Digest root, runtime::Disk& disk, std::string folder)
+        : root_(root), disk_(&disk), folder_(std::move(folder)) {}
+    PartialState(const PartialState&) = delete;
+    PartialState& operator=(const PartialState&) = delete;
+
+    const Digest& root() const { return root_; }
+    std::size_t chunks_have() const { return chunks_have_; }
+    std::uint64_t bytes_have() const { return bytes_have_; }
+    std::uint64_t bytes_total() const { return manifest_ ? manifest_->bytes : 0; }
+    const std::map<PeerId, DonorReport>& donors() const { return donors_; }
+
+  private:
+    friend class Download;
+    void begin(Manifest manifest);
+    bool has(std::size_t index) const { return have_[index]; }
+    bool complete() const { return manifest_ && chunks_have_ == have_.size(); }
+    Ok add(std::size_t index, Bytes chunk);  // verified by the caller
+    std::string chunk_path(std::size_t index) const;
+
+    Digest root_;
+    runtime::Disk* disk_ = nullptr;
+    std::string folder_;
+    bool disk_was_read_ = false;
+    std::optional<Manifest> manifest_;
+    std::optional<SnapshotBuilder> builder_;  // from chunk 0 on
+    std::map<std::size_t, Bytes> early_;      // chunks that came before chunk 0
+    std::vector<bool> have_;
+    std::size_t chunks_have_ = 0;
+    std::uint64_t bytes_have_ = 0;
+    std::map<PeerId, DonorReport> donors_;
+};
+
+struct DownloadOptions {
+    TimePoint deadline = TimePoint::never();
+    std::size_t lanes_per_donor = 2;  // two hide the round trip
+    std::size_t donors_at_once_max = 8;
+    std::uint64_t bytes_max = state_bytes_max;  // larger states are refused before allocation
+    Duration manifest_timeout = 10s;
+    // For one chunk; doubled (up to 4 min) while nothing at all arrives, as then our own link is
+    // the slow one.
+    Duration chunk_timeout = 30s;
+    std::function<void(const DownloadProgress&)> progress;  // after every chunk
+};
+
+// All arguments by reference must outlive the Task (a Scope's owner holds them).
+Task<Result<std::shared_ptr<const PublishedState>>> download(p2p::Host& host,
+                                                             runtime::Workers& workers,
+                                                             PartialState& partial,
+                                                             std::vector<PeerId> donors,
+                                                             DownloadOptions options);
+
+}  // namespace dedloc::state
