@@ -23,13 +23,13 @@ class Event {
     Event(const Event&) = delete;
     Event& operator=(const Event&) = delete;
 
-    void set();    // wakes all who wait
+    void set();  // wakes all who wait
     void reset();
     bool is_set() const;
     // Wakes all who wait now, without staying set.
     void pulse();
     Task<void> wait();
-    // False if the deadline passed first.
+    // False if the deadline passed first. Cheaper than with_deadline around wait().
     Task<bool> wait_until(Clock& clock, TimePoint deadline);
 
     struct State;

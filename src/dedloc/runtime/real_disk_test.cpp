@@ -1,0 +1,83 @@
+// Files in a temporary directory.
+
+#include <filesystem>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include "dedloc/runtime/real.h"
+
+namespace dedloc::runtime {
+namespace {
+
+struct TemporaryFolder {
+    TemporaryFolder() {
+        std::string name = (std::filesystem::temp_directory_path() / "dedloc-disk-XXXXXX").string();
+        EXPECT_NE(::mkdtemp(name.data()), nullptr);
+        path = name;
+    }
+    ~TemporaryFolder() { std::filesystem::remove_all(path); }
+    std::string path;
+};
+
+struct RealDiskTest : ::testing::Test {
+    TemporaryFolder folder;
+    std::unique_ptr<Disk> disk = *real_disk(folder.path + "/node");
+};
+
+TEST_F(RealDiskTest, what_was_written_is_read_and_listed) {
+    EXPECT_TRUE(disk->write_atomically("a/b/one", as_bytes("first")));
+    EXPECT_TRUE(disk->write_atomically("a/b/one", as_bytes("second")));
+    EXPECT_TRUE(disk->write_atomically("a/two", as_bytes("")));
+    EXPECT_EQ(as_text(*disk->read("a/b/one")), "second");
+    EXPECT_EQ(*disk->list("a"), (std::vector<std::string>{"b", "two"}));
+    EXPECT_EQ(*disk->list(""), (std::vector<std::string>{"a"}));
+    EXPECT_TRUE(disk->remove("a"));
+    EXPECT_EQ(disk->read("a/b/one").error().kind(), ErrorKind::not_found);
+    EXPECT_EQ(disk->remove("a").error().kind(), ErrorKind::not_found);
+}
+
+TEST_F(RealDiskTest, appends_add_up_across_reopening_replacing_and_many_files) {
+    for (int i = 0; i < 50; ++i) {
+        const std::string path = fmt::format("log/{}", i % 40);
+        EXPECT_TRUE(disk->append_durably(path, as_bytes("x")));
+    }
+    EXPECT_EQ(as_text(*disk->read("log/3")), "xx");
+    disk = *real_disk(folder.path + "/node");
+    EXPECT_TRUE(disk->append_durably("log/3", as_bytes("y")));
+    EXPECT_EQ(as_text(*disk->read("log/3")), "xxy");
+    EXPECT_TRUE(disk->write_atomically("log/3", as_bytes("new")));
+    EXPECT_TRUE(disk->append_durably("log/3", as_bytes("+")));
+    EXPECT_EQ(as_text(*disk->read("log/3")), "new+");
+    EXPECT_TRUE(disk->remove("log"));
+    EXPECT_TRUE(disk->append_durably("log/3", as_bytes("z")));
+    EXPECT_EQ(as_text(*disk->read("log/3")), "z");
+}
+
+TEST_F(RealDiskTest, paths_stay_inside_the_folder) {
+    for (const char* path : {"", "/etc/passwd", "..", "a/../../b", "a//b", "./a", "a/"}) {
+        EXPECT_EQ(disk->write_atomically(path, as_bytes("x")).error().kind(), ErrorKind::bad_input)
+            << path;
+        EXPECT_EQ(disk->read(path).error().kind(), ErrorKind::bad_input) << path;
+    }
+}
+
+TEST(RealDisk, a_full_disk_is_told_in_words) {
+    // /dev/full answers every write with ENOSPC.
+    if (!std::filesystem::exists("/dev/full")) GTEST_SKIP();
+    auto disk = real_disk("/dev");
+    ASSERT_TRUE(disk);
+    auto full = (*disk)->append_durably("full", as_bytes("x"));
+    ASSERT_FALSE(full);
+    if (full.error().message().find("not allowed") != std::string::npos) GTEST_SKIP();
+    EXPECT_EQ(full.error().kind(), ErrorKind::local_fault);
+    EXPECT_NE(full.error().message().find("no space left on the disk"), std::string::npos);
+}
+
+TEST(RealDisk, a_folder_that_cannot_be_made_is_an_error) {
+    auto disk = real_disk("/dev/null/x");
+    ASSERT_FALSE(disk);
+    EXPECT_EQ(disk.error().kind(), ErrorKind::local_fault);
+}
+
+}  // namespace
+}  // namespace dedloc::runtime

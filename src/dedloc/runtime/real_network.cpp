@@ -1,0 +1,328 @@
+// TCP through Asio.
+//
+// Cost: one system call a read or write; the kernel keeps at most notsent_bytes_max unsent bytes a
+// connection, so that a small message is not stuck behind megabytes that are already ours no more.
+// Thread: the loop's; names are resolved in a thread of Asio's.
+
+#include <algorithm>
+#include <asio/ip/tcp.hpp>
+#include <asio/ip/v6_only.hpp>
+#include <asio/redirect_error.hpp>
+#include <asio/this_coro.hpp>
+#include <asio/use_awaitable.hpp>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+#include <vector>
+
+#include "dedloc/runtime/deadline.h"
+#include "dedloc/runtime/real.h"
+#include "dedloc/runtime/suspend.h"
+
+namespace dedloc::runtime {
+
+namespace {
+
+using asio::ip::tcp;
+
+constexpr int notsent_bytes_max = 256 * 1024;
+constexpr std::size_t endpoints_max = 8;  // of one name, tried in turn
+
+SocketAddress to_address(const tcp::endpoint& endpoint) {
+    return {endpoint.address().to_string(), endpoint.port()};
+}
+
+Error explain(const std::error_code& error, std::string_view doing, const std::string& whom) {
+    if (error == asio::error::connection_refused)
+        return make_error(
+            ErrorKind::peer_gone, "{} refused the connection: no program listens there", whom);
+    if (error == asio::error::no_descriptors)
+        return make_error(ErrorKind::local_fault,
+                          "this process has no file descriptors left while {} {}; raise the limit "
+                          "with `ulimit -n`",
+                          doing,
+                          whom);
+    if (error == asio::error::operation_aborted)
+        return make_error(ErrorKind::peer_gone, "the connection to {} was closed here", whom);
+    return make_error(ErrorKind::peer_gone, "{} {}: {}", doing, whom, error.message());
+}
+
+// An aborted operation is either the Task's cancellation, which unwinds, or our own close().
+Task<void> throw_if_cancelled() {
+    const auto state = co_await asio::this_coro::cancellation_state;
+    if (state.cancelled() != asio::cancellation_type::none)
+        throw std::system_error(asio::error::make_error_code(asio::error::operation_aborted));
+}
+
+void prepare(tcp::socket& socket) {
+    std::error_code ignored;  // tuning only: a connection without it still works
+    socket.set_option(tcp::no_delay(true), ignored);
+    const int value = notsent_bytes_max;
+    (void)::setsockopt(
+        socket.native_handle(), IPPROTO_TCP, TCP_NOTSENT_LOWAT, &value, sizeof value);
+}
+
+struct SocketState {
+    explicit SocketState(tcp::socket given) : socket(std::move(given)) {
+        std::error_code error;
+        local = to_address(socket.local_endpoint(error));
+        remote = to_address(socket.remote_endpoint(error));
+        prepare(socket);
+    }
+    tcp::socket socket;
+    SocketAddress local;
+    SocketAddress remote;
+};
+
+Task<Result<std::size_t>> read_from(std::shared_ptr<SocketState> state,
+                                    std::span<std::uint8_t> into) {
+    std::error_code error;
+    const auto buffer = asio::buffer(into.data(), into.size());
+    auto token = asio::redirect_error(asio::use_awaitable, error);
+    const std::size_t count = co_await state->socket.async_read_some(buffer, token);
+    if (error == asio::error::eof) co_return std::size_t{0};
+    if (error == asio::error::operation_aborted) co_await throw_if_cancelled();
+    if (error) co_return explain(error, "reading from", state->remote.text());
+    co_return count;
+}
+
+Task<Result<void>> write_to(std::shared_ptr<SocketState> state, ByteView bytes) {
+    std::error_code error;
+    while (!bytes.empty()) {
+        const auto buffer = asio::buffer(bytes.data(), bytes.size());
+        auto token = asio::redirect_error(asio::use_awaitable, error);
+        const std::size_t count = co_await state->socket.async_write_some(buffer, token);
+        if (error == asio::error::operation_aborted) co_await throw_if_cancelled();
+        if (error) co_return explain(error, "writing to", state->remote.text());
+        bytes = bytes.subspan(count);
+    }
+    co_return Ok();
+}
+
+class TcpConnection final : public Connection {
+  public:
+    explicit TcpConnection(tcp::socket socket)
+        : state_(std::make_shared<SocketState>(std::move(socket))) {}
+    ~TcpConnection() override { close(); }
+
+    Task<Result<std::size_t>> read_some(std::span<std::uint8_t> into) override {
+        return read_from(state_, into);
+    }
+    Task<Result<void>> write(ByteView bytes) override { return write_to(state_, bytes); }
+    void close() override {
+        std::error_code ignored;  // there is nothing to do about a socket that is gone already
+        state_->socket.shutdown(tcp::socket::shutdown_both, ignored);
+        state_->socket.close(ignored);
+    }
+    SocketAddress local() const override { return state_->local; }
+    SocketAddress remote() const override { return state_->remote; }
+
+  private:
+    std::shared_ptr<SocketState> state_;
+};
+
+struct AcceptorState {
+    explicit AcceptorState(Executor executor) : acceptor(std::move(executor)) {}
+    tcp::acceptor acceptor;
+    SocketAddress local;
+};
+
+Task<Result<std::unique_ptr<Connection>>> accept_from(std::shared_ptr<AcceptorState> state) {
+    std::error_code error;
+    for (;;) {
+        auto token = asio::redirect_error(asio::use_awaitable, error);
+        tcp::socket socket = co_await state->acceptor.async_accept(token);
+        if (!error) {
+            std::unique_ptr<Connection> made = std::make_unique<TcpConnection>(std::move(socket));
+            co_return made;
+        }
+        if (error == asio::error::operation_aborted) {
+            co_await throw_if_cancelled();
+            co_return make_error(ErrorKind::cancelled, "the listener was closed");
+        }
+        // The other side may hang up before we look; that is not the listener's failure.
+        if (error != asio::error::connection_aborted && error != asio::error::connection_reset)
+            co_return make_error(ErrorKind::local_fault,
+                                 "accepting on {}: {}",
+                                 state->local.text(),
+                                 error.message());
+    }
+}
+
+class TcpListener final : public Listener {
+  public:
+    explicit TcpListener(std::shared_ptr<AcceptorState> state) : state_(std::move(state)) {}
+    ~TcpListener() override { close(); }
+
+    Task<Result<std::unique_ptr<Connection>>> accept() override { return accept_from(state_); }
+    SocketAddress local() const override { return state_->local; }
+    void close() override {
+        std::error_code ignored;
+        state_->acceptor.close(ignored);
+    }
+
+  private:
+    std::shared_ptr<AcceptorState> state_;
+};
+
+using Endpoints = std::vector<tcp::endpoint>;
+
+// Kept by the pending lookup: getaddrinfo cannot be interrupted, so whoever gives up leaves it.
+struct Lookup {
+    explicit Lookup(Executor executor) : resolver(std::move(executor)) {}
+    tcp::resolver resolver;
+    std::error_code error;
+    Endpoints endpoints;
+    std::shared_ptr<Parked> waiter;
+};
+
+Task<Result<Endpoints>> resolve(Executor executor, SocketAddress address) {
+    std::error_code error;
+    const auto literal = asio::ip::make_address(address.host, error);
+    if (!error) co_return Endpoints(1, tcp::endpoint(literal, address.port));
+    auto lookup = std::make_shared<Lookup>(std::move(executor));
+    auto start = [&lookup, &address](std::shared_ptr<Parked> parked) {
+        lookup->waiter = std::move(parked);
+        lookup->resolver.async_resolve(
+            address.host,
+            std::to_string(address.port),
+            [lookup](std::error_code failure, const tcp::resolver::results_type& results) {
+                lookup->error = failure;
+                for (const auto& entry : results)
+                    if (lookup->endpoints.size() < endpoints_max)
+                        lookup->endpoints.push_back(entry.endpoint());
+                lookup->waiter->resume();
+            });
+    };
+    co_await park(start);
+    if (lookup->error || lookup->endpoints.empty())
+        co_return make_error(ErrorKind::not_found,
+                             "the name {} cannot be resolved: {}",
+                             address.host,
+                             lookup->error.message());
+    co_return std::move(lookup->endpoints);
+}
+
+Task<Result<std::unique_ptr<Connection>>> connect_one(Executor executor, tcp::endpoint endpoint) {
+    tcp::socket socket(std::move(executor));
+    std::error_code error;
+    auto token = asio::redirect_error(asio::use_awaitable, error);
+    co_await socket.async_connect(endpoint, token);
+    if (error == asio::error::operation_aborted) co_await throw_if_cancelled();
+    if (error) co_return explain(error, "connecting to", to_address(endpoint).text());
+    std::unique_ptr<Connection> made = std::make_unique<TcpConnection>(std::move(socket));
+    co_return made;
+}
+
+Error explain_listen(const std::error_code& error, const SocketAddress& address) {
+    if (error == asio::error::address_in_use)
+        return make_error(ErrorKind::local_fault,
+                          "port {} is in use by another program; stop that program or choose "
+                          "another port (0 lets the system choose)",
+                          address.port);
+    if (error == asio::error::access_denied)
+        return make_error(ErrorKind::local_fault,
+                          "port {} needs privileges that this process does not have; choose one "
+                          "above 1023",
+                          address.port);
+    if (error == std::errc::address_not_available)
+        return make_error(ErrorKind::local_fault,
+                          "{} is not an address of this machine; use 0.0.0.0 for all of them",
+                          address.host);
+    return make_error(
+        ErrorKind::local_fault, "cannot listen on {}: {}", address.text(), error.message());
+}
+
+class TcpNetwork final : public Network {
+  public:
+    explicit TcpNetwork(Executor executor) : executor_(executor), clock_(real_clock(executor)) {}
+
+    Task<Result<std::unique_ptr<Connection>>> connect(SocketAddress address,
+                                                      TimePoint deadline) override {
+        const std::string what = fmt::format("connecting to {}", address.text());
+        Task<Result<Endpoints>> lookup = resolve(executor_, address);
+        auto found = co_await with_deadline(*clock_, deadline, what, std::move(lookup));
+        if (!found) co_return std::move(found).error();
+        const Endpoints endpoints = *std::move(found);
+        std::optional<Error> last;
+        for (std::size_t i = 0; i < endpoints.size(); ++i) {
+            // What is left is shared evenly, so that one dead address does not eat it all.
+            TimePoint until = deadline;
+            const TimePoint now = clock_->now();
+            if (i + 1 < endpoints.size() && deadline != TimePoint::never())
+                until = now + (deadline - now) / static_cast<std::int64_t>(endpoints.size() - i);
+            auto attempt = connect_one(executor_, endpoints[i]);
+            auto outcome = co_await with_deadline(*clock_, until, what, std::move(attempt));
+            if (outcome) co_return outcome;
+            last = std::move(outcome).error();
+        }
+        co_return *std::move(last);
+    }
+
+    Result<std::unique_ptr<Listener>> listen(const SocketAddress& address) override {
+        std::error_code error;
+        const auto host = asio::ip::make_address(address.host, error);
+        if (error)
+            return make_error(
+                ErrorKind::bad_input, "\"{}\" is not an IP address to listen on", address.host);
+        auto state = std::make_shared<AcceptorState>(executor_);
+        tcp::acceptor& acceptor = state->acceptor;
+        const tcp::endpoint endpoint(host, address.port);
+        acceptor.open(endpoint.protocol(), error);
+        if (!error) acceptor.set_option(tcp::acceptor::reuse_address(true), error);
+        if (!error && host.is_v6()) acceptor.set_option(asio::ip::v6_only(true), error);
+        if (!error) acceptor.bind(endpoint, error);
+        if (!error) acceptor.listen(asio::socket_base::max_listen_connections, error);
+        if (error) return explain_listen(error, address);
+        state->local = to_address(acceptor.local_endpoint(error));
+        std::unique_ptr<Listener> listener = std::make_unique<TcpListener>(std::move(state));
+        return listener;
+    }
+
+    std::vector<std::string> interface_addresses() const override {
+        std::vector<std::string> addresses;
+        std::vector<std::string> loopback;
+        ifaddrs* all = nullptr;
+        if (::getifaddrs(&all) != 0) return {"127.0.0.1"};
+        for (const ifaddrs* entry = all; entry != nullptr; entry = entry->ifa_next) {
+            if (entry->ifa_addr == nullptr || (entry->ifa_flags & IFF_UP) == 0) continue;
+            const auto address = from_sockaddr(*entry->ifa_addr);
+            if (!address || (address->is_v6() && address->to_v6().is_link_local())) continue;
+            (address->is_loopback() ? loopback : addresses).push_back(address->to_string());
+        }
+        ::freeifaddrs(all);
+        auto& chosen = addresses.empty() ? loopback : addresses;
+        std::sort(chosen.begin(), chosen.end());
+        chosen.erase(std::unique(chosen.begin(), chosen.end()), chosen.end());
+        return chosen;
+    }
+
+  private:
+    static std::optional<asio::ip::address> from_sockaddr(const sockaddr& any) {
+        if (any.sa_family == AF_INET) {
+            sockaddr_in v4{};
+            std::memcpy(&v4, &any, sizeof v4);
+            return asio::ip::address_v4(ntohl(v4.sin_addr.s_addr));
+        }
+        if (any.sa_family == AF_INET6) {
+            sockaddr_in6 v6{};
+            std::memcpy(&v6, &any, sizeof v6);
+            asio::ip::address_v6::bytes_type bytes;
+            std::memcpy(bytes.data(), &v6.sin6_addr, bytes.size());
+            return asio::ip::address_v6(bytes);
+        }
+        return std::nullopt;
+    }
+
+    Executor executor_;
+    std::unique_ptr<Clock> clock_;
+};
+
+}  // namespace
+
+std::unique_ptr<Network> real_network(Executor executor) {
+    return std::make_unique<TcpNetwork>(std::move(executor));
+}
+
+}  // namespace dedloc::runtime

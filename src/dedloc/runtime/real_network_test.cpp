@@ -1,0 +1,180 @@
+// TCP on loopback.
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include "dedloc/base/random.h"
+#include "dedloc/runtime/deadline.h"
+#include "dedloc/runtime/real.h"
+#include "dedloc/runtime/scope.h"
+
+namespace dedloc::runtime {
+namespace {
+
+struct Fixture {
+    Loop loop;
+    std::unique_ptr<Clock> clock = real_clock(loop.executor());
+    std::unique_ptr<Network> network = real_network(loop.executor());
+    TimePoint late() const { return clock->now() + 20s; }
+};
+
+Task<void> echo(Listener& listener) {
+    auto accepted = co_await listener.accept();
+    EXPECT_TRUE(accepted);
+    auto connection = *std::move(accepted);
+    Bytes buffer(100000);
+    for (;;) {
+        auto count = co_await connection->read_some(buffer);
+        if (!count || *count == 0) co_return;
+        const ByteView view = ByteView(buffer).first(*count);
+        auto written = co_await connection->write(view);
+        if (!written) co_return;
+    }
+}
+
+Task<void> write_then_stop(Connection& connection, const Bytes& bytes) {
+    auto written = co_await connection.write(bytes);
+    EXPECT_TRUE(written);
+}
+
+Task<void> talk_to_echo(Fixture& f, std::string host) {
+    SocketAddress any{host, 0};
+    auto listener = f.network->listen(any);
+    EXPECT_TRUE(listener) << to_string(listener.error());
+    const SocketAddress there = (*listener)->local();
+    EXPECT_NE(there.port, 0);
+    Scope scope(f.loop.executor());
+    scope.spawn("echo", echo(**listener));
+    auto connected = co_await f.network->connect(there, f.late());
+    EXPECT_TRUE(connected) << to_string(connected.error());
+    auto connection = *std::move(connected);
+    EXPECT_EQ(connection->remote(), there);
+    const Bytes sent = Random(7).bytes(3 << 20);
+    scope.spawn("writer", write_then_stop(*connection, sent));
+    Bytes got;
+    Bytes buffer(1 << 20);
+    while (got.size() < sent.size()) {
+        auto count = co_await connection->read_some(buffer);
+        EXPECT_TRUE(count && *count > 0);
+        if (!count || *count == 0) break;
+        base::append(got, ByteView(buffer).first(*count));
+    }
+    EXPECT_EQ(got, sent);
+    connection->close();
+    co_await scope.stop();
+}
+
+TEST(RealNetwork, bytes_come_back_from_an_echo_over_ipv4) {
+    Fixture f;
+    f.loop.run_task(talk_to_echo(f, "127.0.0.1"));
+}
+
+TEST(RealNetwork, bytes_come_back_from_an_echo_over_ipv6) {
+    Fixture f;
+    SocketAddress any{"::1", 0};
+    if (!f.network->listen(any)) GTEST_SKIP() << "this machine has no IPv6 loopback";
+    f.loop.run_task(talk_to_echo(f, "::1"));
+}
+
+TEST(RealNetwork, a_refused_connection_and_a_used_port_are_told_in_words) {
+    Fixture f;
+    auto body = [](Fixture& fixture) -> Task<void> {
+        SocketAddress any{"127.0.0.1", 0};
+        auto listener = fixture.network->listen(any);
+        const SocketAddress there = (*listener)->local();
+        auto second = fixture.network->listen(there);
+        EXPECT_FALSE(second);
+        EXPECT_EQ(second.error().kind(), ErrorKind::local_fault);
+        EXPECT_NE(second.error().message().find("is in use by another program"), std::string::npos);
+        (*listener)->close();
+        auto refused = co_await fixture.network->connect(there, fixture.late());
+        EXPECT_FALSE(refused);
+        EXPECT_EQ(refused.error().kind(), ErrorKind::peer_gone);
+        EXPECT_NE(refused.error().message().find("no program listens there"), std::string::npos);
+        auto accepted = co_await (*listener)->accept();
+        EXPECT_FALSE(accepted);
+        SocketAddress nonsense{"not an address", 0};
+        auto bad = fixture.network->listen(nonsense);
+        EXPECT_EQ(bad.error().kind(), ErrorKind::bad_input);
+    };
+    f.loop.run_task(body(f));
+}
+
+TEST(RealNetwork, names_are_resolved_and_unknown_ones_are_not_found) {
+    Fixture f;
+    auto body = [](Fixture& fixture) -> Task<void> {
+        SocketAddress any{"127.0.0.1", 0};
+        auto listener = fixture.network->listen(any);
+        SocketAddress by_name{"localhost", (*listener)->local().port};
+        auto connected = co_await fixture.network->connect(by_name, fixture.late());
+        EXPECT_TRUE(connected) << to_string(connected.error());
+        SocketAddress unknown{"no-such-host.invalid", 1};
+        auto lost = co_await fixture.network->connect(unknown, fixture.late());
+        EXPECT_FALSE(lost);
+        EXPECT_TRUE(lost.error().kind() == ErrorKind::not_found ||
+                    lost.error().kind() == ErrorKind::timeout);
+    };
+    f.loop.run_task(body(f));
+}
+
+Task<Result<std::size_t>> read_one(Connection& connection, Bytes& buffer) {
+    return connection.read_some(buffer);
+}
+
+TEST(RealNetwork, a_read_ends_by_deadline_by_close_and_by_the_other_sides_end) {
+    Fixture f;
+    auto body = [](Fixture& fixture) -> Task<void> {
+        SocketAddress any{"127.0.0.1", 0};
+        auto listener = fixture.network->listen(any);
+        auto connected = co_await fixture.network->connect((*listener)->local(), fixture.late());
+        auto ours = *std::move(connected);
+        auto accepted = co_await (*listener)->accept();
+        auto theirs = *std::move(accepted);
+        Bytes buffer(10);
+        const TimePoint soon = fixture.clock->now() + 5ms;
+        auto read = read_one(*ours, buffer);
+        auto late = co_await with_deadline(*fixture.clock, soon, "a byte", std::move(read));
+        EXPECT_EQ(late.error().kind(), ErrorKind::timeout);
+        Connection* raw = ours.get();
+        fixture.clock->call_at(fixture.clock->now() + 2ms, [raw] { raw->close(); });
+        auto closed = co_await ours->read_some(buffer);
+        EXPECT_TRUE(!closed || *closed == 0);
+        auto end = co_await theirs->read_some(buffer);
+        EXPECT_TRUE(end && *end == 0);
+        theirs.reset();
+    };
+    f.loop.run_task(body(f));
+}
+
+TEST(RealNetwork, a_connection_may_be_destroyed_while_a_task_reads_from_it) {
+    Fixture f;
+    auto reader = [](Connection& connection, bool& ended) -> Task<void> {
+        Bytes buffer(10);
+        auto got = co_await connection.read_some(buffer);
+        EXPECT_TRUE(!got || *got == 0);
+        ended = true;
+    };
+    bool ended = false;
+    auto body = [](Fixture& fixture, auto read, bool& flag) -> Task<void> {
+        SocketAddress any{"127.0.0.1", 0};
+        auto listener = fixture.network->listen(any);
+        auto connected = co_await fixture.network->connect((*listener)->local(), fixture.late());
+        auto ours = *std::move(connected);
+        Scope scope(fixture.loop.executor());
+        scope.spawn("reader", read(*ours, flag));
+        co_await fixture.clock->sleep_for(2ms);
+        ours.reset();
+        co_await fixture.clock->sleep_for(2ms);
+        EXPECT_TRUE(flag);
+        co_await scope.stop();
+    };
+    f.loop.run_task(body(f, reader, ended));
+}
+
+TEST(RealNetwork, interfaces_are_listed) {
+    Fixture f;
+    EXPECT_FALSE(f.network->interface_addresses().empty());
+}
+
+}  // namespace
+}  // namespace dedloc::runtime

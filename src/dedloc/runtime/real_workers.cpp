@@ -1,0 +1,129 @@
+// A pool of threads at low priority; results come home through the loop.
+
+#include <asio/associated_executor.hpp>
+#include <asio/async_result.hpp>
+#include <asio/executor_work_guard.hpp>
+#include <asio/post.hpp>
+#include <asio/use_awaitable.hpp>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <sched.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <thread>
+#include <unistd.h>
+#include <vector>
+
+#include "dedloc/base/check.h"
+#include "dedloc/runtime/real.h"
+
+namespace dedloc::runtime {
+
+namespace {
+
+constexpr int nice_of_workers = 10;
+constexpr int nice_of_network = -10;  // only where privileges allow it
+
+// On Linux the nice value belongs to the thread, not to the process.
+id_t thread_id() { return static_cast<id_t>(syscall(SYS_gettid)); }
+
+class RealWorkers final : public Workers {
+  public:
+    explicit RealWorkers(std::size_t threads_count) {
+        for (std::size_t i = 0; i < std::max<std::size_t>(threads_count, 1); ++i)
+            threads_.emplace_back([this] { serve(); });
+    }
+
+    // Work that was accepted is still done: somebody's Task waits for it.
+    ~RealWorkers() override {
+        {
+            const std::lock_guard lock(mutex_);
+            closing_ = true;
+        }
+        wake_.notify_all();
+        for (std::thread& thread : threads_) thread.join();
+    }
+
+    Task<void> run_erased(std::function<void()> work) override {
+        auto job = std::make_shared<std::function<void()>>(std::move(work));
+        return asio::async_initiate<const asio::use_awaitable_t<>, void()>(
+            Initiation{this, std::move(job)}, asio::use_awaitable);
+    }
+
+    std::size_t threads_count() const override { return threads_.size(); }
+
+  private:
+    // Leaves the cancellation slot alone: the Task ends only after the work.
+    struct Initiation {
+        RealWorkers* pool;
+        std::shared_ptr<std::function<void()>> job;
+
+        template <typename Handler>
+        void operator()(Handler&& handler) {
+            auto shared = std::make_shared<std::decay_t<Handler>>(std::forward<Handler>(handler));
+            auto home = asio::get_associated_executor(*shared);
+            pool->enqueue([job = std::move(job), shared = std::move(shared), home]() mutable {
+                (*job)();
+                // What the work owned dies here, and the last reference to the coroutine travels
+                // home: nothing of the network thread is destroyed by this one.
+                job.reset();
+                asio::post(home, [shared = std::move(shared)]() mutable {
+                    auto resume = std::move(*shared);
+                    shared.reset();
+                    resume();
+                });
+            });
+        }
+    };
+
+    void enqueue(std::function<void()> job) {
+        {
+            const std::lock_guard lock(mutex_);
+            DEDLOC_CHECK(!closing_, "work was given to Workers that are being destroyed");
+            jobs_.push_back(std::move(job));
+        }
+        wake_.notify_one();
+    }
+
+    void serve() {
+        lower_thread_priority();
+        for (;;) {
+            std::function<void()> job;
+            {
+                std::unique_lock lock(mutex_);
+                wake_.wait(lock, [this] { return closing_ || !jobs_.empty(); });
+                if (jobs_.empty()) return;
+                job = std::move(jobs_.front());
+                jobs_.pop_front();
+            }
+            job();
+        }
+    }
+
+    std::mutex mutex_;
+    std::condition_variable wake_;
+    std::deque<std::function<void()>> jobs_;
+    bool closing_ = false;
+    std::vector<std::thread> threads_;
+};
+
+}  // namespace
+
+std::unique_ptr<Workers> real_workers(Executor, std::size_t threads_count) {
+    return std::make_unique<RealWorkers>(threads_count);
+}
+
+void raise_thread_priority() {
+    // Refused without CAP_SYS_NICE, and that is fine: the others are lowered instead.
+    (void)setpriority(PRIO_PROCESS, thread_id(), nice_of_network);
+}
+
+void lower_thread_priority() {
+    sched_param none{};
+    // Both only improve the network's latency, so a refusal changes nothing else.
+    (void)sched_setscheduler(0, SCHED_BATCH, &none);
+    (void)setpriority(PRIO_PROCESS, thread_id(), nice_of_workers);
+}
+
+}  // namespace dedloc::runtime
