@@ -1,0 +1,259 @@
+"""Checks that every room includes only lower rooms and only its own libraries (tools/layers.toml).
+
+Also: names of a library (asio::) only where the library is allowed; the ROOMS of each room's
+CMakeLists.txt are allowed here and cover what the room includes; the allowed rooms form no cycle;
+nobody includes a composition root.
+
+    tools/check_layers.py [--root FOLDER] [--table]
+
+--table prints the rooms as a Markdown table (ARCHITECTURE.md). Exit status: 0 clean, 1 not, 2 the
+table itself is wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+import tomllib
+from dataclasses import dataclass, field
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from cpp_source import code_lines, repository_root, source_files  # noqa: E402
+
+_INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
+_ROOM_CALL = re.compile(r"dedloc_room\s*\(([^)]*)\)", re.DOTALL)
+_KEYWORDS = {"ROOMS", "LIBRARIES", "TEST_ROOMS", "TEST_LIBRARIES", "COROUTINES"}
+
+
+class TableError(Exception):
+    pass
+
+
+@dataclass
+class Room:
+    name: str
+    rooms: set[str]
+    test_rooms: set[str]
+    libraries: set[str]
+    files: dict[str, set[str]] = field(default_factory=dict)
+
+
+@dataclass
+class Table:
+    libraries: dict[str, list[str]]
+    names: dict[str, list[str]]
+    everywhere: set[str]
+    tests: set[str]
+    rooms: dict[str, Room]
+    root_folders: list[str]
+    root_libraries: set[str]
+
+    @staticmethod
+    def load(path: Path) -> "Table":
+        raw = tomllib.loads(path.read_text(encoding="utf-8"))
+        every = set(raw["rooms"])
+        rooms = {}
+        for name, entry in raw["rooms"].items():
+            is_root = entry["rooms"] == "all"
+            rooms[name] = Room(
+                name,
+                every - {name} if is_root else set(entry["rooms"]),
+                set(entry.get("test_rooms", [])),
+                set(entry["libraries"]),
+                {file: set(libraries) for file, libraries in entry.get("files", {}).items()},
+            )
+            unknown = (rooms[name].rooms | rooms[name].test_rooms) - every
+            if unknown:
+                raise TableError(f"room {name} allows unknown rooms: {', '.join(sorted(unknown))}")
+        table = Table(
+            raw["libraries"],
+            raw["names"],
+            set(raw["everywhere"]["libraries"]),
+            set(raw["everywhere"]["test_libraries"]),
+            rooms,
+            raw["roots"]["folders"],
+            set(raw["roots"]["libraries"]),
+        )
+        table.check_cycles()
+        return table
+
+    def check_cycles(self) -> None:
+        done: set[str] = set()
+
+        def visit(name: str, path: tuple[str, ...]) -> None:
+            if name in path:
+                raise TableError("rooms form a cycle: " + " -> ".join((*path, name)))
+            if name in done:
+                return
+            for other in sorted(self.rooms[name].rooms):
+                visit(other, (*path, name))
+            done.add(name)
+
+        for name in self.rooms:
+            visit(name, ())
+
+    def library_of(self, header: str) -> str | None:
+        for library, prefixes in self.libraries.items():
+            for prefix in prefixes:
+                if header == prefix or (prefix.endswith("/") and header.startswith(prefix)):
+                    return library
+        return None
+
+
+def is_standard(header: str) -> bool:
+    return "/" not in header and "." not in header
+
+
+def is_test(path: Path) -> bool:
+    return path.stem.endswith(("_test", "_bench", "_fuzz")) or path.stem.startswith("test_")
+
+
+class Checker:
+    def __init__(self, root: Path, table: Table) -> None:
+        self.root = root
+        self.table = table
+        self.problems: list[str] = []
+        self.included: dict[str, set[str]] = {name: set() for name in table.rooms}
+
+    def report(self, path: Path, line: int, text: str) -> None:
+        self.problems.append(f"{path.relative_to(self.root)}:{line}: {text}")
+
+    def run(self) -> list[str]:
+        house = self.root / "src" / "dedloc"
+        for folder in sorted(p for p in house.iterdir() if p.is_dir()) if house.is_dir() else []:
+            files = source_files(house, (folder.name,))
+            if files and folder.name not in self.table.rooms:
+                self.report(files[0], 1, f"room {folder.name} is not in tools/layers.toml")
+                continue
+            for path in files:
+                self.check_file(path, folder.name)
+            if folder.name in self.table.rooms:
+                self.check_cmake(folder)
+        for path in source_files(self.root, tuple(self.table.root_folders)):
+            self.check_file(path, None)
+        return self.problems
+
+    def libraries_for(self, path: Path, room: str | None) -> set[str]:
+        if room is None:
+            return self.table.everywhere | self.table.root_libraries
+        entry = self.table.rooms[room]
+        allowed = self.table.everywhere | entry.libraries | entry.files.get(path.name, set())
+        return allowed | self.table.tests if is_test(path) else allowed
+
+    def check_file(self, path: Path, room: str | None) -> None:
+        source = path.read_text(encoding="utf-8")
+        allowed = self.libraries_for(path, room)
+        for number, line in enumerate(source.split("\n"), 1):
+            match = _INCLUDE.match(line)
+            if match:
+                self.check_include(path, number, room, match.group(1), match.group(2), allowed)
+        for library, names in self.table.names.items():
+            if library not in allowed:
+                self.check_names(path, source, library, names)
+
+    def check_include(self, path, number, room, quote, header, allowed) -> None:
+        if quote == '"':
+            parts = header.split("/")
+            if parts[0] == "dedloc" and len(parts) >= 3:
+                self.check_room(path, number, room, parts[1])
+            elif room is not None:
+                self.report(path, number, f'"{header}": write "dedloc/{room}/{header}"')
+            return
+        library = self.table.library_of(header)
+        if library is not None:
+            if library not in allowed:
+                where = f"room {room}" if room else "this folder"
+                self.report(path, number, f"<{header}>: {where} may not use {library}")
+        elif not is_standard(header):
+            self.report(path, number, f"<{header}> belongs to no library of tools/layers.toml")
+
+    def check_room(self, path: Path, number: int, room: str | None, other: str) -> None:
+        if other not in self.table.rooms:
+            self.report(path, number, f"there is no room {other}")
+        elif room is not None and other != room:
+            entry = self.table.rooms[room]
+            tests_only = other in entry.test_rooms and is_test(path)
+            if other not in entry.rooms and not tests_only:
+                self.report(path, number, f"room {room} may not include room {other}")
+            elif not tests_only:
+                self.included[room].add(other)
+
+    def check_names(self, path: Path, source: str, library: str, names: list[str]) -> None:
+        pattern = re.compile("|".join(r"(?<![\w:])" + re.escape(name) for name in names))
+        for number, line in enumerate(code_lines(source), 1):
+            match = pattern.search(line)
+            if match and not line.lstrip().startswith("#"):
+                self.report(path, number, f"{match.group()}: {library} may not be named here")
+
+    def check_cmake(self, folder: Path) -> None:
+        path = folder / "CMakeLists.txt"
+        if not path.is_file():
+            return
+        text = re.sub(r"#[^\n]*", "", path.read_text(encoding="utf-8"))
+        match = _ROOM_CALL.search(text)
+        if not match:
+            return  # a composition root with its own targets
+        words, lists, key = match.group(1).split(), {}, ""
+        for word in words[1:]:
+            if word in _KEYWORDS:
+                key = word
+            else:
+                lists.setdefault(key, set()).add(word)
+        entry = self.table.rooms[folder.name]
+        linked = lists.get("ROOMS", set())
+        for other in sorted(linked - entry.rooms):
+            self.report(path, 1, f"ROOMS names {other}, which the table does not allow")
+        for other in sorted(lists.get("TEST_ROOMS", set()) - entry.rooms - entry.test_rooms):
+            self.report(path, 1, f"TEST_ROOMS names {other}, which the table does not allow")
+        reachable = self.reachable(linked)
+        for other in sorted(self.included[folder.name] - reachable):
+            if other != folder.name:
+                self.report(path, 1, f"the room includes {other}, but ROOMS does not link it")
+
+    def reachable(self, rooms: set[str]) -> set[str]:
+        out: set[str] = set()
+        pending = [r for r in rooms if r in self.table.rooms]
+        while pending:
+            name = pending.pop()
+            if name not in out:
+                out.add(name)
+                pending += self.table.rooms[name].rooms
+        return out
+
+
+def markdown(table: Table) -> str:
+    rows = ["| room | may include | libraries |", "|---|---|---|"]
+    for room in table.rooms.values():
+        rooms = "every room" if len(room.rooms) == len(table.rooms) - 1 else " ".join(
+            name for name in table.rooms if name in room.rooms)
+        special = [f"{' '.join(sorted(v))} ({k})" for k, v in room.files.items()]
+        libraries = ", ".join([*sorted(room.libraries), *special])
+        rows.append(f"| `{room.name}` | {rooms} | {libraries} |")
+    return "\n".join(rows)
+
+
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("--root", type=Path, default=repository_root())
+    parser.add_argument("--table", action="store_true")
+    options = parser.parse_args(arguments)
+    try:
+        table = Table.load(options.root / "tools" / "layers.toml")
+    except (OSError, tomllib.TOMLDecodeError, KeyError, TableError) as error:
+        print(f"tools/layers.toml: {error}", file=sys.stderr)
+        return 2
+    if options.table:
+        print(markdown(table))
+        return 0
+    problems = Checker(options.root.resolve(), table).run()
+    for problem in problems:
+        print(problem)
+    if not problems:
+        print(f"{len(table.rooms)} rooms: every include is allowed")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,94 @@
+"""docs/limits.md from the headers: every constant whose name ends in _max or _min (or _default,
+_start of a limit), what it is, why it is so, and where.
+
+    tools/limits.py            prints the page
+    tools/limits.py --write    writes docs/limits.md
+    tools/limits.py --check    exit status 1 if the page lacks a limit or names one that is gone
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from cpp_source import repository_root, source_files  # noqa: E402
+
+_CONSTANT = re.compile(
+    r"^(?:inline |static )*constexpr\s+(?P<type>[\w:<>]+)\s+(?P<name>\w+_(?:max|min))"
+    r"\s*(?:=\s*(?P<value>[^;]+)|\{(?P<braced>[^}]*)\});(?P<trail>\s*//.*)?", re.MULTILINE)
+HEAD = """# Limits
+
+Whatever a peer, a file or a user can make grow has a bound with a name. This page is written by
+`python3 tools/limits.py --write` from the headers; a test compares names. When a limit is hit, the
+request is refused, or the connection ended, with a sentence; memory does not grow.
+
+"""
+
+
+def comment_above(lines: list[str], index: int) -> str:
+    words: list[str] = []
+    while index >= 0 and lines[index].strip().startswith("//"):
+        words.insert(0, lines[index].strip().lstrip("/").strip())
+        index -= 1
+    text = " ".join(words)
+    return "" if text.startswith("---") else text
+
+
+def limits_of(path: Path) -> list[tuple[str, str, str]]:
+    source = path.read_text(encoding="utf-8")
+    lines = source.split("\n")
+    out = []
+    for match in _CONSTANT.finditer(source):
+        at = source.count("\n", 0, match.start())
+        above = comment_above(lines, at - 1)
+        trail = (match["trail"] or "").strip().lstrip("/ ").strip()
+        value = re.sub(r"\s+", " ", match["value"] or match["braced"] or "").strip()
+        reason = " ".join(x for x in (above, trail) if x).replace("|", "\\|")
+        if len(reason) > 220:  # the header says the rest
+            reason = reason[:220].rsplit(" ", 1)[0] + " …"
+        out.append((match["name"], value, reason))
+    return out
+
+
+def page(root: Path) -> str:
+    rooms: dict[str, list[str]] = {}
+    for path in source_files(root, ("src/dedloc",)):
+        if path.stem.endswith(("_test", "_fuzz", "_bench")):
+            continue
+        room = path.relative_to(root / "src" / "dedloc").parts[0]
+        for name, value, reason in limits_of(path):
+            rooms.setdefault(room, []).append(
+                f"| `{name}` | `{value}` | {reason} | `{path.relative_to(root / 'src')}` |")
+    parts = [HEAD.rstrip("\n")]
+    for room, rows in rooms.items():
+        parts.append(f"\n## {room}\n\n| limit | value | why | where |\n|---|---|---|---|\n"
+                     + "\n".join(rows))
+    return "\n".join(parts) + "\n"
+
+
+def names(text: str) -> set[str]:
+    return set(re.findall(r"^\| `(\w+)`", text, re.MULTILINE))
+
+
+def main(arguments: list[str]) -> int:
+    root = repository_root()
+    path = root / "docs" / "limits.md"
+    text = page(root)
+    if arguments == ["--write"]:
+        path.write_text(text, encoding="utf-8")
+        return 0
+    if arguments == ["--check"]:
+        stored = names(path.read_text(encoding="utf-8")) if path.is_file() else set()
+        wrong = sorted(stored ^ names(text))
+        if wrong:
+            print(f"docs/limits.md is behind the headers ({', '.join(wrong)}); "
+                  "run: python3 tools/limits.py --write")
+        return 1 if wrong else 0
+    print(text, end="")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
