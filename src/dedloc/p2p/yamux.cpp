@@ -1,0 +1,650 @@
+#include "dedloc/p2p/yamux.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+namespace dedloc::p2p {
+
+namespace {
+
+using wire::YamuxHeader;
+using wire::YamuxType;
+
+constexpr std::uint16_t flag_syn = wire::yamux_syn;
+constexpr std::uint16_t flag_ack = wire::yamux_ack;
+constexpr std::uint16_t flag_fin = wire::yamux_fin;
+constexpr std::uint16_t flag_rst = wire::yamux_rst;
+
+constexpr std::uint32_t go_away_normal = 0;
+constexpr std::uint32_t go_away_protocol_error = 1;
+
+// Received bytes are kept in blocks at least this large, so that tiny frames cost no allocations.
+constexpr std::size_t unread_block_bytes = 16u << 10;
+// Small pieces of a stream's queue are joined into one frame of up to this size.
+constexpr std::size_t join_bytes_max = 16u << 10;
+constexpr std::size_t join_piece_bytes_max = 4u << 10;
+// A stream that uses half its window within this time is held back by the window whatever the
+// measured round trip (which is taken on an idle link) says.
+constexpr Duration fast_epoch_min = 4ms;
+
+}  // namespace
+
+// ---------------------------------------------------------------------------------- YamuxStream
+
+YamuxStream::YamuxStream(YamuxSession* session, std::uint32_t id, bool inbound, TimePoint now)
+    : session_(session),
+      id_(id),
+      inbound_(inbound),
+      syn_pending_(!inbound),
+      ack_pending_(inbound),
+      acknowledged_(inbound),
+      epoch_start_(now) {}
+
+std::size_t YamuxStream::read_some(std::span<std::uint8_t> into) {
+    std::size_t copied = 0;
+    while (copied < into.size() && !unread_.empty()) {
+        const Bytes& block = unread_.front();
+        const std::size_t count = std::min(into.size() - copied, block.size() - unread_offset_);
+        std::memcpy(into.data() + copied, block.data() + unread_offset_, count);
+        copied += count;
+        unread_offset_ += count;
+        if (unread_offset_ == block.size()) {
+            unread_.pop_front();
+            unread_offset_ = 0;
+        }
+    }
+    unread_bytes_ -= copied;
+    if (session_ != nullptr && copied > 0) {
+        session_->unread_bytes_ -= copied;
+        session_->options_.budget->bytes -= copied;
+        session_->consumed(*this);
+    }
+    return copied;
+}
+
+void YamuxStream::read_into(std::span<std::uint8_t> into) {
+    DEDLOC_CHECK(into.empty() || unread_bytes_ == 0);
+    sink_ = into;
+}
+
+void YamuxStream::write(Bytes bytes) {
+    DEDLOC_CHECK(!finish_wanted_);
+    if (failure_ || bytes.empty()) return;
+    queued_bytes_ += bytes.size();
+    queue_.push_back(std::move(bytes));
+    if (session_ != nullptr) session_->make_ready(*this);
+}
+
+void YamuxStream::finish() {
+    if (finish_wanted_ || failure_) return;
+    finish_wanted_ = true;
+    if (session_ != nullptr) session_->make_ready(*this);
+}
+
+void YamuxStream::reset() {
+    if (session_ != nullptr && !failure_)
+        session_->reset_stream(*this, Error(ErrorKind::cancelled, "the stream was reset by us"));
+}
+
+void YamuxStream::release() {
+    released_ = true;
+    on_readable = nullptr;
+    on_drained = nullptr;
+    on_failed = nullptr;
+    sink_ = {};
+    drop_unread();
+    if (session_ == nullptr || failure_) return;
+    if (!finish_wanted_) {
+        reset();
+        return;
+    }
+    linger_until_ = session_->options_.now() + stream_linger_max;
+}
+
+void YamuxStream::drop_unread() {
+    if (session_ != nullptr) {
+        session_->unread_bytes_ -= unread_bytes_;
+        session_->options_.budget->bytes -= unread_bytes_;
+    }
+    unread_.clear();
+    unread_offset_ = 0;
+    unread_bytes_ = 0;
+}
+
+void YamuxStream::fail(Error error) {
+    if (failure_) return;
+    failure_ = std::move(error);
+    queue_.clear();
+    queued_bytes_ = 0;
+    // A callback may release the stream and thereby the other callbacks: take them all first.
+    const auto readable = on_readable;
+    const auto drained = on_drained;
+    const auto failed = on_failed;
+    if (readable) readable();
+    if (drained) drained();
+    if (failed) failed();
+}
+
+bool YamuxStream::has_output() const {
+    if (failure_) return false;
+    if (queued_bytes_ > 0) return send_window_ > 0;
+    return finish_wanted_ && !finish_sent_;
+}
+
+// --------------------------------------------------------------------------------- YamuxSession
+
+YamuxSession::YamuxSession(YamuxOptions options)
+    : options_(std::move(options)), next_id_(options_.is_client ? 1 : 2) {
+    if (!options_.budget) options_.budget = std::make_shared<UnreadBudget>();
+    last_received_ = options_.now();
+    next_ping_ = last_received_;  // the first one measures the round trip
+}
+
+YamuxSession::~YamuxSession() { abort(Error(ErrorKind::peer_gone, "the connection was closed")); }
+
+void YamuxSession::abort(Error error) {
+    if (!failure_) failure_ = error;
+    control_.clear();
+    updates_.clear();
+    ready_small_.clear();
+    ready_bulk_.clear();
+    payload_stream_.reset();
+    const auto streams = std::move(streams_);
+    streams_.clear();
+    inbound_count_ = 0;
+    unacknowledged_count_ = 0;
+    for (const auto& [id, stream] : streams) {
+        options_.budget->bytes -= stream->unread_bytes_;
+        unread_bytes_ -= stream->unread_bytes_;
+        stream->session_ = nullptr;
+        if (stream->remote_finished_ && stream->finish_sent_) continue;
+        stream->fail(error);
+    }
+}
+
+Error YamuxSession::protocol_error(std::string message) {
+    Error error(ErrorKind::peer_broke_protocol, "yamux: " + std::move(message));
+    abort(error);
+    control_.push_back(
+        {.type = YamuxType::go_away, .flags = 0, .stream_id = 0, .length = go_away_protocol_error});
+    go_away_sent_ = true;
+    wake_writer();
+    return error;
+}
+
+Ok YamuxSession::feed(ByteView bytes) {
+    if (failure_) return *failure_;
+    if (!bytes.empty()) last_received_ = options_.now();
+    while (!bytes.empty()) {
+        if (payload_left_ > 0) {
+            const std::size_t count = std::min(payload_left_, bytes.size());
+            payload_left_ -= count;
+            if (payload_stream_) deliver(payload_stream_, bytes.first(count));
+            bytes = bytes.subspan(count);
+            if (payload_left_ == 0) finish_data_frame();
+            if (failure_) return *failure_;
+            continue;
+        }
+        const std::size_t count = std::min(header_.size() - header_filled_, bytes.size());
+        std::memcpy(header_.data() + header_filled_, bytes.data(), count);
+        header_filled_ += count;
+        bytes = bytes.subspan(count);
+        if (header_filled_ < header_.size()) break;
+        header_filled_ = 0;
+        auto header = wire::decode_yamux_header(header_);
+        if (!header) return protocol_error(header.error().message());
+        DEDLOC_TRY_VOID(take_header(*header));
+        if (failure_) return *failure_;
+    }
+    return {};
+}
+
+Ok YamuxSession::take_header(const YamuxHeader& header) {
+    switch (header.type) {
+        case YamuxType::data:
+            return take_data_header(header);
+        case YamuxType::window_update:
+            return take_window_update(header);
+        case YamuxType::ping:
+            return take_ping(header);
+        case YamuxType::go_away:
+            return take_go_away(header);
+    }
+    return protocol_error("a frame of unknown type");
+}
+
+Ok YamuxSession::take_data_header(const YamuxHeader& header) {
+    if (header.length > frame_received_bytes_max)
+        return protocol_error(fmt::format("a frame of {} bytes", header.length));
+    DEDLOC_TRY(StreamPtr stream, stream_of(header));
+    if (stream && header.length > 0) {
+        if (header.length > stream->receive_window_)
+            return protocol_error(
+                fmt::format("{} bytes for a window of {}", header.length, stream->receive_window_));
+        stream->receive_window_ -= header.length;
+        if (stream->remote_finished_) {
+            reset_stream(*stream, Error(ErrorKind::peer_broke_protocol, "data after the end"));
+            stream.reset();
+        }
+    }
+    payload_left_ = header.length;
+    payload_stream_ = std::move(stream);
+    payload_flags_ = header.flags;
+    if (payload_left_ == 0) finish_data_frame();
+    return {};
+}
+
+Ok YamuxSession::take_window_update(const YamuxHeader& header) {
+    DEDLOC_TRY(const StreamPtr stream, stream_of(header));
+    if (!stream) return {};
+    stream->send_window_ += header.length;
+    // No implementation has windows beyond 2^31; more only serves to overflow something.
+    if (stream->send_window_ > (std::uint64_t{1} << 32))
+        return protocol_error("a window beyond 4 GiB");
+    make_ready(*stream);
+    take_final_flags(stream, header.flags);
+    return {};
+}
+
+Ok YamuxSession::take_ping(const YamuxHeader& header) {
+    if ((header.flags & flag_syn) != 0) {
+        queue_control(
+            {.type = YamuxType::ping, .flags = flag_ack, .stream_id = 0, .length = header.length});
+        return {};
+    }
+    if ((header.flags & flag_ack) == 0 || ping_outstanding_ != header.length) return {};
+    const Duration measured = options_.now() - ping_sent_;
+    // As TCP smooths it (RFC 6298).
+    round_trip_ = round_trip_ ? *round_trip_ + (measured - *round_trip_) / 8 : measured;
+    ping_outstanding_.reset();
+    answer_deadline_ = TimePoint::never();
+    next_ping_ = options_.now() + options_.keep_alive_interval;
+    return {};
+}
+
+Ok YamuxSession::take_go_away(const YamuxHeader& header) {
+    go_away_received_ = true;
+    if (header.length == go_away_normal) return {};
+    Error error(ErrorKind::peer_gone,
+                fmt::format("the peer ended the connection with yamux code {}", header.length));
+    abort(error);
+    return error;
+}
+
+Result<YamuxSession::StreamPtr> YamuxSession::stream_of(const YamuxHeader& header) {
+    if (header.stream_id == 0) return protocol_error("a stream frame without a stream");
+    if ((header.flags & flag_syn) != 0) return take_syn(header);
+    const auto found = streams_.find(header.stream_id);
+    if (found == streams_.end()) return StreamPtr();  // a stream that we ended meanwhile
+    const StreamPtr stream = found->second;
+    if ((header.flags & flag_ack) != 0) acknowledge(*stream);
+    if ((header.flags & flag_rst) != 0) {
+        acknowledge(*stream);
+        forget(*stream);
+        stream->fail(Error(ErrorKind::peer_gone, "the stream was reset by the peer"));
+        return StreamPtr();
+    }
+    return stream;
+}
+
+Result<YamuxSession::StreamPtr> YamuxSession::take_syn(const YamuxHeader& header) {
+    const bool is_odd = header.stream_id % 2 == 1;
+    if (is_odd == options_.is_client) return protocol_error("a stream id of our own kind");
+    if (streams_.contains(header.stream_id)) return protocol_error("a stream was opened twice");
+    if ((header.flags & flag_rst) != 0) return StreamPtr();
+    if (go_away_sent_ && failure_) return StreamPtr();
+    if (inbound_count_ >= streams_inbound_max) {
+        queue_control({.type = YamuxType::window_update,
+                       .flags = flag_rst,
+                       .stream_id = header.stream_id,
+                       .length = 0});
+        return StreamPtr();
+    }
+    StreamPtr stream(new YamuxStream(this, header.stream_id, /*inbound=*/true, options_.now()));
+    streams_.emplace(header.stream_id, stream);
+    ++inbound_count_;
+    if (on_inbound)
+        on_inbound(stream);
+    else
+        stream->reset();
+    return stream->failure_ ? StreamPtr() : stream;
+}
+
+void YamuxSession::take_final_flags(const StreamPtr& stream, std::uint16_t flags) {
+    if ((flags & flag_fin) == 0 || stream->failure_ || stream->remote_finished_) return;
+    stream->remote_finished_ = true;
+    forget_if_closed(*stream);
+    const auto readable = stream->on_readable;
+    if (readable) readable();
+}
+
+void YamuxSession::finish_data_frame() {
+    const StreamPtr stream = std::move(payload_stream_);
+    payload_stream_.reset();
+    if (stream) take_final_flags(stream, payload_flags_);
+}
+
+void YamuxSession::deliver(const StreamPtr& stream, ByteView bytes) {
+    if (stream->failure_) return;
+    if (stream->released_) {
+        return;  // nobody reads; the window closes and the stream lingers or is reset
+    }
+    if (!stream->sink_.empty()) {
+        const std::size_t count = std::min(stream->sink_.size(), bytes.size());
+        std::memcpy(stream->sink_.data(), bytes.data(), count);
+        stream->sink_ = stream->sink_.subspan(count);
+        bytes = bytes.subspan(count);
+        const bool full = stream->sink_.empty();
+        consumed(*stream);
+        if (bytes.empty()) {
+            const auto readable = stream->on_readable;
+            if (full && readable) readable();
+            return;
+        }
+    }
+    if (unread_bytes_ + bytes.size() > connection_unread_bytes_max ||
+        options_.budget->bytes + bytes.size() > options_.budget->bytes_max) {
+        reset_stream(*stream, Error(ErrorKind::overloaded, "too many bytes wait to be read"));
+        return;
+    }
+    unread_bytes_ += bytes.size();
+    options_.budget->bytes += bytes.size();
+    stream->unread_bytes_ += bytes.size();
+    auto& blocks = stream->unread_;
+    if (!blocks.empty() && blocks.back().capacity() - blocks.back().size() >= bytes.size()) {
+        base::append(blocks.back(), bytes);
+    } else {
+        Bytes block;
+        block.reserve(std::max(bytes.size(), unread_block_bytes));
+        base::append(block, bytes);
+        blocks.push_back(std::move(block));
+    }
+    const auto readable = stream->on_readable;
+    if (readable) readable();
+}
+
+// Opens the window again once half of it was read, and doubles it when that went fast.
+void YamuxSession::consumed(YamuxStream& stream) {
+    if (stream.remote_finished_ || stream.failure_ || stream.released_) return;
+    const std::uint64_t held = std::uint64_t{stream.receive_window_} + stream.unread_bytes_;
+    if (held > stream.window_max_ / 2) return;
+    const TimePoint now = options_.now();
+    const Duration fast = std::max(fast_epoch_min, 4 * round_trip_.value_or(Duration(0)));
+    if (round_trip_ && now - stream.epoch_start_ < fast) {
+        const std::size_t growth = std::min({std::size_t{stream.window_max_},
+                                             std::size_t{window_bytes_max - stream.window_max_},
+                                             window_growth_bytes_max - growth_used_});
+        stream.window_max_ += static_cast<std::uint32_t>(growth);
+        growth_used_ += growth;
+    }
+    stream.epoch_start_ = now;
+    const auto delta = static_cast<std::uint32_t>(stream.window_max_ - held);
+    stream.receive_window_ += delta;
+    stream.update_pending_ += delta;
+    queue_update(stream);
+}
+
+Result<std::shared_ptr<YamuxStream>> YamuxSession::open() {
+    if (failure_) return Error(ErrorKind::peer_gone, failure_->message());
+    if (is_going_away()) return Error(ErrorKind::peer_gone, "the connection is being closed");
+    if (next_id_ > 0x7fffffff)
+        return Error(ErrorKind::peer_gone, "the connection has used up its stream numbers");
+    if (unacknowledged_count_ >= streams_unacknowledged_max ||
+        streams_.size() - inbound_count_ >= streams_outbound_max)
+        return Error(ErrorKind::overloaded, "too many streams wait for the peer's answer");
+    StreamPtr stream(new YamuxStream(this, next_id_, /*inbound=*/false, options_.now()));
+    next_id_ += 2;
+    ++unacknowledged_count_;
+    streams_.emplace(stream->id_, stream);
+    return stream;
+}
+
+// -------------------------------------------------------------------------------------- output
+
+void YamuxSession::wake_writer() {
+    if (on_output) on_output();
+}
+
+YamuxSession::StreamPtr YamuxSession::pointer_to(const YamuxStream& stream) const {
+    const auto found = streams_.find(stream.id_);
+    return found == streams_.end() ? nullptr : found->second;
+}
+
+void YamuxSession::make_ready(YamuxStream& stream) {
+    if (stream.in_ready_ || !stream.has_output()) return;
+    StreamPtr pointer = pointer_to(stream);
+    if (!pointer) return;
+    stream.in_ready_ = true;
+    (stream.is_small() ? ready_small_ : ready_bulk_).push_back(std::move(pointer));
+    wake_writer();
+}
+
+void YamuxSession::queue_update(YamuxStream& stream) {
+    if (stream.in_updates_) return;
+    StreamPtr pointer = pointer_to(stream);
+    if (!pointer) return;
+    stream.in_updates_ = true;
+    updates_.push_back(std::move(pointer));
+    wake_writer();
+}
+
+void YamuxSession::queue_control(const YamuxHeader& header) {
+    if (failure_) return;
+    if (control_.size() >= control_frames_max) {
+        (void)protocol_error("the peer asks for more answers than it reads");
+        return;
+    }
+    control_.push_back(header);
+    wake_writer();
+}
+
+void YamuxSession::reset_stream(YamuxStream& stream, Error error) {
+    const StreamPtr pointer = pointer_to(stream);
+    if (!pointer) return;
+    // A stream whose SYN never left is not known to the other side.
+    if (!stream.syn_pending_)
+        queue_control({.type = YamuxType::window_update,
+                       .flags = flag_rst,
+                       .stream_id = stream.id_,
+                       .length = 0});
+    acknowledge(stream);
+    if (failure_) return;  // queue_control gave up on the session, and failed all streams
+    forget(stream);
+    pointer->fail(std::move(error));
+}
+
+void YamuxSession::forget_if_closed(YamuxStream& stream) {
+    if (stream.finish_sent_ && stream.remote_finished_) forget(stream);
+}
+
+void YamuxSession::forget(YamuxStream& stream) {
+    if (stream.session_ == nullptr) return;
+    acknowledge(stream);
+    growth_used_ -= stream.window_max_ - window_bytes_start;
+    // What was received may still be read, but no longer counts: the stream is over.
+    unread_bytes_ -= stream.unread_bytes_;
+    options_.budget->bytes -= stream.unread_bytes_;
+    if (stream.inbound_) --inbound_count_;
+    stream.session_ = nullptr;
+    streams_.erase(stream.id_);
+    if (on_room) on_room();
+}
+
+void YamuxSession::acknowledge(YamuxStream& stream) {
+    if (stream.acknowledged_) return;
+    stream.acknowledged_ = true;
+    --unacknowledged_count_;
+    if (on_room) on_room();
+}
+
+std::uint16_t YamuxSession::take_flags(YamuxStream& stream) {
+    std::uint16_t flags = 0;
+    if (std::exchange(stream.syn_pending_, false)) flags |= flag_syn;
+    if (std::exchange(stream.ack_pending_, false)) flags |= flag_ack;
+    return flags;
+}
+
+bool YamuxSession::has_output() const {
+    return !control_.empty() || !updates_.empty() || !ready_small_.empty() || !ready_bulk_.empty();
+}
+
+std::size_t YamuxSession::pull(std::size_t bytes_max, const Sink& sink) {
+    std::size_t given = 0;
+    while (given < bytes_max) {
+        given += send_control(sink);
+        if (given >= bytes_max) break;
+        const StreamPtr stream = pick_stream();
+        if (!stream) break;
+        given += send_frame(*stream, sink);
+    }
+    return given;
+}
+
+std::size_t YamuxSession::emit(const YamuxHeader& header, ByteView payload, const Sink& sink) {
+    const auto bytes = wire::encode_yamux_header(header);
+    sink(bytes, payload);
+    return bytes.size() + payload.size();
+}
+
+std::size_t YamuxSession::send_control(const Sink& sink) {
+    std::size_t given = 0;
+    while (!control_.empty()) {
+        const YamuxHeader header = control_.front();
+        control_.pop_front();
+        if (header.type == YamuxType::ping && header.flags == flag_syn) ping_sent_ = options_.now();
+        given += emit(header, {}, sink);
+    }
+    while (!updates_.empty()) {
+        const StreamPtr stream = std::move(updates_.front());
+        updates_.pop_front();
+        stream->in_updates_ = false;
+        if (stream->session_ == nullptr) continue;
+        const std::uint32_t delta = std::exchange(stream->update_pending_, 0);
+        const YamuxHeader header{.type = YamuxType::window_update,
+                                 .flags = take_flags(*stream),
+                                 .stream_id = stream->id_,
+                                 .length = delta};
+        given += emit(header, {}, sink);
+    }
+    return given;
+}
+
+// The next stream in turn: small ones first, but not for ever. It leaves its queue.
+YamuxSession::StreamPtr YamuxSession::pick_stream() {
+    while (!ready_small_.empty() || !ready_bulk_.empty()) {
+        const bool bulk = ready_small_.empty() ||
+                          (!ready_bulk_.empty() && small_in_a_row_ >= small_frames_in_a_row_max);
+        auto& queue = bulk ? ready_bulk_ : ready_small_;
+        small_in_a_row_ = bulk ? 0 : small_in_a_row_ + 1;
+        StreamPtr stream = std::move(queue.front());
+        queue.pop_front();
+        stream->in_ready_ = false;
+        if (stream->session_ != nullptr && stream->has_output()) return stream;
+    }
+    return nullptr;
+}
+
+std::size_t YamuxSession::send_frame(YamuxStream& stream, const Sink& sink) {
+    const ByteView payload = next_payload(stream);
+    std::uint16_t flags = take_flags(stream);
+    const bool last = payload.size() == stream.queued_bytes_ && stream.finish_wanted_;
+    if (last) {
+        flags |= flag_fin;
+        stream.finish_sent_ = true;
+    }
+    const YamuxHeader header{.type = YamuxType::data,
+                             .flags = flags,
+                             .stream_id = stream.id_,
+                             .length = static_cast<std::uint32_t>(payload.size())};
+    const std::size_t given = emit(header, payload, sink);
+    stream.send_window_ -= payload.size();
+    consume_queue(stream, payload.size());
+    make_ready(stream);
+    const auto drained = stream.queued_bytes_ == 0 ? stream.on_drained : nullptr;
+    if (last) forget_if_closed(stream);
+    if (drained) drained();
+    return given;
+}
+
+// The bytes of the stream's next frame: straight from its queue, or small pieces joined.
+ByteView YamuxSession::next_payload(YamuxStream& stream) {
+    const std::size_t room = static_cast<std::size_t>(
+        std::min<std::uint64_t>(frame_payload_bytes_max, stream.send_window_));
+    if (stream.queue_.empty()) return {};
+    const ByteView head = ByteView(stream.queue_.front()).subspan(stream.queue_offset_);
+    if (head.size() >= join_piece_bytes_max || stream.queue_.size() == 1)
+        return head.first(std::min(head.size(), room));
+    scratch_.clear();
+    std::size_t offset = stream.queue_offset_;
+    for (const Bytes& piece : stream.queue_) {
+        const std::size_t left = std::min(room, join_bytes_max) - scratch_.size();
+        if (left == 0) break;
+        const ByteView rest = ByteView(piece).subspan(offset);
+        base::append(scratch_, rest.first(std::min(rest.size(), left)));
+        offset = 0;
+    }
+    return scratch_;
+}
+
+void YamuxSession::consume_queue(YamuxStream& stream, std::size_t bytes) {
+    stream.queued_bytes_ -= bytes;
+    while (bytes > 0) {
+        const std::size_t left = stream.queue_.front().size() - stream.queue_offset_;
+        if (bytes < left) {
+            stream.queue_offset_ += bytes;
+            return;
+        }
+        bytes -= left;
+        stream.queue_.pop_front();
+        stream.queue_offset_ = 0;
+    }
+}
+
+// ------------------------------------------------------------------------------------ liveness
+
+void YamuxSession::probe(Duration answer_max) {
+    if (failure_) return;
+    answer_deadline_ = std::min(answer_deadline_, options_.now() + answer_max);
+    if (ping_outstanding_) return;
+    ping_outstanding_ = ++ping_value_;
+    ping_sent_ = options_.now();
+    queue_control(
+        {.type = YamuxType::ping, .flags = flag_syn, .stream_id = 0, .length = ping_value_});
+}
+
+Ok YamuxSession::tick() {
+    if (failure_) return *failure_;
+    const TimePoint now = options_.now();
+    if (ping_outstanding_ && now >= answer_deadline_) {
+        if (last_received_ <= ping_sent_) {
+            Error error(ErrorKind::peer_gone, "the peer stopped answering");
+            abort(error);
+            return error;
+        }
+        // It is alive, its answer queues behind data: ask again.
+        ping_outstanding_.reset();
+        answer_deadline_ = TimePoint::never();
+        next_ping_ = now + options_.keep_alive_interval;
+    }
+    if (!ping_outstanding_ && now >= next_ping_) probe(options_.keep_alive_answer_max);
+    std::vector<StreamPtr> over;
+    for (const auto& [id, stream] : streams_)
+        if (stream->released_ && now >= stream->linger_until_) over.push_back(stream);
+    for (const StreamPtr& stream : over)
+        reset_stream(*stream, Error(ErrorKind::timeout, "the peer kept its half open"));
+    return {};
+}
+
+TimePoint YamuxSession::next_tick() const {
+    return ping_outstanding_ ? answer_deadline_ : next_ping_;
+}
+
+void YamuxSession::go_away() {
+    if (failure_ || go_away_sent_) return;
+    go_away_sent_ = true;
+    queue_control(
+        {.type = YamuxType::go_away, .flags = 0, .stream_id = 0, .length = go_away_normal});
+}
+
+}  // namespace dedloc::p2p
