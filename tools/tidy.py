@@ -59,8 +59,9 @@ BANS = (
     Ban(r"\bstd::j?thread\b(?!::(?:hardware_concurrency|id))|\bstd::async\b|\bpthread_create\b",
         "runtime::Workers", ("src/dedloc/runtime/", "src/dedloc/train/", "src/dedloc/tasks/",
                              "src/dedloc/monitor/")),
-    Ban(r"\bstd::(abort|exit|quick_exit|terminate)\b|(?<![\w.:>])_?exit\s*\(", "an Error, or DEDLOC_CHECK for "
-        "our own bugs", ("src/dedloc/base/check.cpp", "src/dedloc/runtime/")),
+    Ban(r"\bstd::(abort|exit|quick_exit|terminate)\b|(?<![\w.:>])_?exit\s*\(",
+        "an Error, or DEDLOC_CHECK for our own bugs",
+        ("src/dedloc/base/check.cpp", "src/dedloc/runtime/")),
     Ban(r"(?<!static_)(?<!\w)assert\s*\(", "DEDLOC_CHECK", ()),
 )
 
