@@ -9,7 +9,8 @@ class HandClock final : public runtime::Clock {
   public:
     TimePoint now() const override { return time; }
     WallSeconds wall_now() const override { return 0; }
-    Task<void> sleep_until(TimePoint) override { co_return; }
+    runtime::TimerId call_at(TimePoint, std::function<void()>) override { return 0; }
+    void cancel_timer(runtime::TimerId) override {}
     TimePoint time{};
 };
 
