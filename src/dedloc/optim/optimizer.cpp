@@ -1,0 +1,339 @@
+#include "dedloc/optim/optimizer.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <vector>
+
+#include "dedloc/base/float_environment.h"
+#include "dedloc/optim/optimizer_kernels.h"
+
+namespace dedloc::optim {
+namespace {
+
+constexpr std::array<std::string_view, 3> names = {"sgd", "adamw", "lamb"};
+
+// A piece of one group: the unit of parallel work and of sums.
+struct Chunk {
+    std::size_t group;
+    std::size_t begin;
+    std::size_t count;
+};
+
+std::vector<Chunk> chunks_of(std::span<const ParameterGroup> groups) {
+    std::vector<Chunk> chunks;
+    for (std::size_t group = 0; group < groups.size(); ++group) {
+        for (std::size_t done = 0; done < groups[group].count; done += chunk_elements) {
+            const std::size_t count = std::min(chunk_elements, groups[group].count - done);
+            chunks.push_back({group, groups[group].offset + done, count});
+        }
+    }
+    return chunks;
+}
+
+// One step in progress: what every phase needs.
+struct Step {
+    const OptimizerConfig& config;
+    std::span<const ParameterGroup> groups;
+    std::uint64_t bias_steps;  // t of the bias corrections, from 1
+    std::span<float> parameters;
+    std::span<const float> gradient;
+    std::span<const std::span<float>> moments;
+    const ParallelFor& parallel_for;
+    std::vector<Chunk> chunks;
+    double rate = 0;
+    float gradient_scale = 1;
+
+    template <typename Body>
+    void for_each_chunk(Body body) const {
+        const std::function<void(std::size_t)> task = [&](std::size_t index) {
+            const FloatEnvironmentGuard guard;  // the task may be on another thread
+            body(index, chunks[index]);
+        };
+        parallel_for(chunks.size(), task);
+    }
+
+    // value(index, chunk) summed over the chunks of each group, in order.
+    template <typename Value>
+    std::vector<double> sum_by_group(Value value) const {
+        std::vector<double> by_chunk(chunks.size());
+        for_each_chunk(
+            [&](std::size_t index, const Chunk& chunk) { by_chunk[index] = value(index, chunk); });
+        std::vector<double> by_group(groups.size());
+        for (std::size_t i = 0; i < chunks.size(); ++i) {
+            by_group[chunks[i].group] = by_group[chunks[i].group] + by_chunk[i];
+        }
+        return by_group;
+    }
+
+    template <typename T>
+    std::vector<double> sums_of_squares(std::span<T> x) const {
+        return sum_by_group([&](std::size_t, const Chunk& chunk) {
+            return chunk_sum_of_squares(x.data() + chunk.begin, chunk.count);
+        });
+    }
+
+    double decay_of(std::size_t group) const {
+        return groups[group].decay ? config.weight_decay : 0.0;
+    }
+};
+
+void clip(Step& step, StepReport& report) {
+    if (step.config.gradient_norm_max <= 0) return;
+    double squares = 0;
+    for (const double sum : step.sums_of_squares(step.gradient)) squares = squares + sum;
+    report.gradient_norm = std::sqrt(squares);
+    const double scale = step.config.gradient_norm_max / (report.gradient_norm + 1e-6);
+    report.clipped = scale < 1;
+    if (report.clipped) step.gradient_scale = static_cast<float>(scale);
+}
+
+// Weight decay and scale of one group under LARC. As apex has it, a group with a norm of zero is
+// neither decayed nor scaled.
+void apply_larc(const Step& step,
+                std::size_t group,
+                double parameter_squares,
+                double gradient_squares,
+                SgdScalars& scalars) {
+    const OptimizerConfig& config = step.config;
+    const double parameter_norm = std::sqrt(parameter_squares);
+    const double gradient_norm =
+        std::sqrt(gradient_squares) * static_cast<double>(step.gradient_scale);
+    if (!(parameter_norm > 0 && gradient_norm > 0)) {
+        scalars.weight_decay = 0;
+        return;
+    }
+    const double decayed = parameter_norm * step.decay_of(group);
+    const double layer_rate =
+        config.larc_trust * parameter_norm / (gradient_norm + decayed + config.larc_epsilon);
+    if (layer_rate < step.rate) scalars.larc_scale = static_cast<float>(layer_rate / step.rate);
+}
+
+void step_sgd(const Step& step) {
+    const OptimizerConfig& config = step.config;
+    std::vector<SgdScalars> scalars(step.groups.size());
+    std::vector<double> parameter_squares;
+    std::vector<double> gradient_squares;
+    if (config.larc) {
+        parameter_squares = step.sums_of_squares(step.parameters);
+        gradient_squares = step.sums_of_squares(step.gradient);
+    }
+    for (std::size_t group = 0; group < scalars.size(); ++group) {
+        scalars[group] = {.gradient_scale = step.gradient_scale,
+                          .weight_decay = static_cast<float>(step.decay_of(group)),
+                          .larc_scale = 1,
+                          .momentum = static_cast<float>(config.momentum),
+                          .minus_rate = static_cast<float>(-step.rate),
+                          .nesterov = config.nesterov};
+        if (config.larc && step.groups[group].trust) {
+            apply_larc(
+                step, group, parameter_squares[group], gradient_squares[group], scalars[group]);
+        }
+    }
+    step.for_each_chunk([&](std::size_t, const Chunk& chunk) {
+        chunk_sgd(scalars[chunk.group],
+                  chunk.count,
+                  step.parameters.data() + chunk.begin,
+                  step.gradient.data() + chunk.begin,
+                  step.moments.empty() ? nullptr : step.moments[0].data() + chunk.begin);
+    });
+}
+
+AdamScalars adam_scalars(const Step& step) {
+    const OptimizerConfig& config = step.config;
+    AdamScalars scalars{};
+    scalars.gradient_scale = step.gradient_scale;
+    scalars.beta1 = static_cast<float>(config.beta1);
+    scalars.one_less_beta1 = static_cast<float>(1.0 - config.beta1);
+    scalars.beta2 = static_cast<float>(config.beta2);
+    scalars.one_less_beta2 = static_cast<float>(1.0 - config.beta2);
+    scalars.epsilon = static_cast<float>(config.epsilon);
+    return scalars;
+}
+
+void step_adamw(const Step& step) {
+    const OptimizerConfig& config = step.config;
+    const double bias1 = 1.0 - integer_power(config.beta1, step.bias_steps);
+    const double bias2 = 1.0 - integer_power(config.beta2, step.bias_steps);
+    std::vector<AdamScalars> scalars(step.groups.size(), adam_scalars(step));
+    for (std::size_t group = 0; group < scalars.size(); ++group) {
+        const double decayed = step.rate * step.decay_of(group);
+        scalars[group].keep = static_cast<float>(1.0 - decayed);
+        scalars[group].bias2_root = static_cast<float>(std::sqrt(bias2));
+        scalars[group].minus_rate = static_cast<float>(-(step.rate / bias1));
+    }
+    step.for_each_chunk([&](std::size_t, const Chunk& chunk) {
+        chunk_adamw(scalars[chunk.group],
+                    chunk.count,
+                    step.parameters.data() + chunk.begin,
+                    step.gradient.data() + chunk.begin,
+                    step.moments[0].data() + chunk.begin,
+                    step.moments[1].data() + chunk.begin);
+    });
+}
+
+double trust_ratio(const OptimizerConfig& config, double parameter_squares, double step_squares) {
+    const double parameter_norm = std::min(std::sqrt(parameter_squares), config.norm_clamp);
+    const double step_norm = std::sqrt(step_squares);
+    return parameter_norm > 0 && step_norm > 0 ? parameter_norm / step_norm : 1.0;
+}
+
+void step_lamb(const Step& step) {
+    const OptimizerConfig& config = step.config;
+    double correction = 1;
+    if (config.debias) {
+        const double bias1 = 1.0 - integer_power(config.beta1, step.bias_steps);
+        const double bias2 = 1.0 - integer_power(config.beta2, step.bias_steps);
+        correction = std::sqrt(bias2) / bias1;
+    }
+    std::vector<AdamScalars> scalars(step.groups.size(), adam_scalars(step));
+    for (std::size_t group = 0; group < scalars.size(); ++group) {
+        scalars[group].weight_decay = static_cast<float>(step.decay_of(group));
+    }
+    const std::vector<double> parameter_squares = step.sums_of_squares(step.parameters);
+    const std::vector<double> step_squares =
+        step.sum_by_group([&](std::size_t, const Chunk& chunk) {
+            return chunk_lamb_moments(scalars[chunk.group],
+                                      chunk.count,
+                                      step.parameters.data() + chunk.begin,
+                                      step.gradient.data() + chunk.begin,
+                                      step.moments[0].data() + chunk.begin,
+                                      step.moments[1].data() + chunk.begin);
+        });
+    for (std::size_t group = 0; group < scalars.size(); ++group) {
+        const double trust =
+            step.groups[group].trust
+                ? trust_ratio(config, parameter_squares[group], step_squares[group])
+                : 1.0;
+        scalars[group].minus_rate = static_cast<float>(-(step.rate * correction * trust));
+    }
+    step.for_each_chunk([&](std::size_t, const Chunk& chunk) {
+        chunk_lamb_apply(scalars[chunk.group],
+                         chunk.count,
+                         step.parameters.data() + chunk.begin,
+                         step.moments[0].data() + chunk.begin,
+                         step.moments[1].data() + chunk.begin);
+    });
+}
+
+// low <= value < high, as most fields of a configuration must be.
+Ok check_range(std::string_view field, double value, double low, double high) {
+    if (value >= low && value < high) return {};
+    return make_error(ErrorKind::bad_input,
+                      "{} is {}; it must be at least {} and below {}",
+                      field,
+                      value,
+                      low,
+                      high);
+}
+
+}  // namespace
+
+std::string_view to_string(OptimizerKind kind) {
+    const auto index = static_cast<std::size_t>(kind);
+    DEDLOC_CHECK(index < names.size());
+    return names[index];
+}
+
+Result<OptimizerKind> optimizer_from_string(std::string_view text) {
+    for (std::size_t i = 0; i < names.size(); ++i) {
+        if (names[i] == text) return static_cast<OptimizerKind>(i);
+    }
+    return make_error(ErrorKind::bad_input,
+                      "'{}' is not an optimizer; use one of sgd, adamw, lamb",
+                      text.substr(0, 32));
+}
+
+Ok check(const OptimizerConfig& config) {
+    constexpr double large = 1e9;
+    DEDLOC_TRY_VOID(check(config.schedule));
+    DEDLOC_TRY_VOID(check_range("weight_decay", config.weight_decay, 0, large));
+    DEDLOC_TRY_VOID(check_range("gradient_norm_max", config.gradient_norm_max, 0, large));
+    DEDLOC_TRY_VOID(check_range("momentum", config.momentum, 0, 1));
+    DEDLOC_TRY_VOID(check_range("larc_trust", config.larc_trust, 0, large));
+    DEDLOC_TRY_VOID(check_range("larc_epsilon", config.larc_epsilon, 0, large));
+    DEDLOC_TRY_VOID(check_range("beta1", config.beta1, 0, 1));
+    DEDLOC_TRY_VOID(check_range("beta2", config.beta2, 0, 1));
+    DEDLOC_TRY_VOID(check_range("epsilon", config.epsilon, 1e-30, large));
+    DEDLOC_TRY_VOID(check_range("norm_clamp", config.norm_clamp, 0, 1e30));
+    if (config.nesterov && config.momentum == 0) {
+        return make_error(ErrorKind::bad_input, "nesterov needs a momentum above 0");
+    }
+    return {};
+}
+
+Ok check(std::span<const ParameterGroup> groups, std::size_t elements_count) {
+    std::size_t end = 0;
+    for (const ParameterGroup& group : groups) {
+        if (group.offset < end) {
+            return make_error(ErrorKind::bad_input,
+                              "parameter group '{}' starts at {}, inside the group before it",
+                              group.name,
+                              group.offset);
+        }
+        if (group.offset > elements_count || group.count > elements_count - group.offset) {
+            return make_error(ErrorKind::bad_input,
+                              "parameter group '{}' ends beyond the {} parameters",
+                              group.name,
+                              elements_count);
+        }
+        end = group.offset + group.count;
+    }
+    return {};
+}
+
+std::size_t moments_count(const OptimizerConfig& config) {
+    if (config.kind == OptimizerKind::sgd) return config.momentum != 0 ? 1 : 0;
+    return 2;
+}
+
+std::string_view moment_name(const OptimizerConfig& config, std::size_t index) {
+    DEDLOC_CHECK(index < moments_count(config));
+    if (config.kind == OptimizerKind::sgd) return "momentum";
+    return index == 0 ? "exp_avg" : "exp_avg_sq";
+}
+
+void run_in_order(std::size_t tasks_count, const std::function<void(std::size_t)>& task) {
+    for (std::size_t i = 0; i < tasks_count; ++i) task(i);
+}
+
+StepReport step(const OptimizerConfig& config,
+                std::span<const ParameterGroup> groups,
+                std::uint64_t global_step,
+                std::span<float> parameters,
+                std::span<const float> gradient,
+                std::span<const std::span<float>> moments,
+                const ParallelFor& parallel_for) {
+    const Ok sound = check(groups, parameters.size());
+    DEDLOC_CHECK(sound.has_value(), "{}", sound ? "" : sound.error().message());
+    DEDLOC_CHECK(gradient.size() == parameters.size());
+    DEDLOC_CHECK(moments.size() == moments_count(config), "{} moments", moments.size());
+    for (const std::span<float> moment : moments) DEDLOC_CHECK(moment.size() == parameters.size());
+
+    const FloatEnvironmentGuard guard;
+    Step current{.config = config,
+                 .groups = groups,
+                 .bias_steps = global_step + 1,
+                 .parameters = parameters,
+                 .gradient = gradient,
+                 .moments = moments,
+                 .parallel_for = parallel_for,
+                 .chunks = chunks_of(groups),
+                 .rate = learning_rate(config.schedule, global_step)};
+    StepReport report{.learning_rate = current.rate};
+    clip(current, report);
+    switch (config.kind) {
+        case OptimizerKind::sgd:
+            step_sgd(current);
+            break;
+        case OptimizerKind::adamw:
+            step_adamw(current);
+            break;
+        case OptimizerKind::lamb:
+            step_lamb(current);
+            break;
+    }
+    return report;
+}
+
+}  // namespace dedloc::optim

@@ -1,0 +1,118 @@
+// The optimizer step on a flat vector of parameters: SGD with momentum, AdamW, LAMB.
+//
+// Every peer computes the same step from the same average and must end with the same bits
+// (promise 1), on any CPU and with any number of threads. Therefore: each operation is rounded by
+// itself (no fused multiply-add), only + - * / and square root are used, sums of squares are
+// taken in double precision in a fixed order (below), scalars come from schedule.h, and the
+// floating-point environment is set for the duration of the step.
+//
+// Order of a sum of squares of a group: the group is cut into chunks of chunk_elements; in a chunk
+// element i is added to lane i mod 16; lanes are joined in halves (lane j += lane j + 8, then + 4,
+// + 2, + 1); chunks are added one after the other.
+//
+// The formulas and the order of their operations are torch::optim's (SGD, AdamW), apex's (LARC)
+// and torch_optimizer's (LAMB 0.1.0, as the DeDLOC ALBERT runs used it). Results differ from
+// theirs by the last bits only, where their kernels fuse.
+//
+// Everything is a pure function of what is passed: moments live in the caller's `moments`, step
+// counts are global steps, so parameters + moments + global step are the whole state.
+//
+// Source: Loshchilov & Hutter 1711.05101 (AdamW); You et al. 1904.00962 (LAMB); You et al.
+//         1708.03888 (LARC).
+// Cost:   optimizer_bench.cpp. Allocates a few words a chunk.
+// Thread: any; no other thread may touch the spans meanwhile.
+
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "dedloc/base/result.h"
+#include "dedloc/optim/schedule.h"
+
+namespace dedloc::optim {
+
+// Part of the run's hash: raised whenever a change here changes any bit of any result.
+inline constexpr std::uint32_t numerics_version = 1;
+
+// Part of the definition of sums (above), so never to be changed without a new numerics_version.
+inline constexpr std::size_t chunk_elements = 65536;
+
+// sgd keeps none or "momentum"; adamw and lamb keep "exp_avg" and "exp_avg_sq".
+inline constexpr std::size_t moments_max = 2;
+
+enum class OptimizerKind : std::uint8_t { sgd = 0, adamw = 1, lamb = 2 };
+
+std::string_view to_string(OptimizerKind kind);
+Result<OptimizerKind> optimizer_from_string(std::string_view text);  // bad_input: names all
+
+// A contiguous range of the flat vector that is one layer's tensor: the unit of trust ratios.
+struct ParameterGroup {
+    std::string name;
+    std::size_t offset = 0;
+    std::size_t count = 0;
+    bool decay = true;  // weight decay applies (usually not to biases and norms)
+    bool trust = true;  // LAMB and LARC: scale the step by the ratio of norms
+};
+
+struct OptimizerConfig {
+    OptimizerKind kind = OptimizerKind::sgd;
+    Schedule schedule;
+    double weight_decay = 0;  // sgd, lamb: added to the direction; adamw: decoupled
+    // The averaged gradient is scaled down to this global norm, as torch's clip_grad_norm_ does.
+    // 0: off.
+    double gradient_norm_max = 0;
+
+    double momentum = 0.9;  // sgd; 0: no moment is kept
+    bool nesterov = false;  // sgd
+    bool larc = false;      // sgd: layer-wise rates, clipped at the learning rate
+    double larc_trust = 0.02;
+    double larc_epsilon = 1e-8;
+
+    double beta1 = 0.9;  // adamw, lamb
+    double beta2 = 0.999;
+    double epsilon = 1e-8;        // the LAMB runs of the paper: 1e-6
+    bool debias = true;           // lamb
+    double norm_clamp = 10000.0;  // lamb: largest parameter norm in the trust ratio
+};
+
+// bad_input with the field's name and its bounds.
+Ok check(const OptimizerConfig& config);
+// bad_input when groups overlap, are not in ascending order, or leave the vector.
+Ok check(std::span<const ParameterGroup> groups, std::size_t elements_count);
+
+// How many vectors of the parameters' size must be kept from step to step; they start as zeros.
+std::size_t moments_count(const OptimizerConfig& config);
+std::string_view moment_name(const OptimizerConfig& config, std::size_t index);
+
+struct StepReport {
+    double learning_rate = 0;
+    double gradient_norm = 0;  // before clipping; 0 when gradient_norm_max is off
+    bool clipped = false;
+};
+
+// Runs task(0) .. task(tasks_count - 1), on any threads, and returns when all are done.
+using ParallelFor =
+    std::function<void(std::size_t tasks_count, const std::function<void(std::size_t)>& task)>;
+void run_in_order(std::size_t tasks_count, const std::function<void(std::size_t)>& task);
+
+// One optimizer step.
+//
+//   config       passed check().
+//   groups       passed check(); elements in no group are left alone.
+//   global_step  from 0; the bias corrections use global_step + 1.
+//   gradient     the committed average, as long as parameters; finite (the caller has checked).
+//   moments      moments_count(config) spans as long as parameters.
+//
+// Sizes that do not fit are our bug (DEDLOC_CHECK).
+StepReport step(const OptimizerConfig& config,
+                std::span<const ParameterGroup> groups,
+                std::uint64_t global_step,
+                std::span<float> parameters,
+                std::span<const float> gradient,
+                std::span<const std::span<float>> moments,
+                const ParallelFor& parallel_for = run_in_order);
+
+}  // namespace dedloc::optim

@@ -1,0 +1,108 @@
+#include "dedloc/optim/schedule.h"
+
+#include <bit>
+#include <cmath>
+#include <gtest/gtest.h>
+#include <numbers>
+
+namespace dedloc::optim {
+namespace {
+
+TEST(Schedule, constant_with_warm_up_moves_from_the_first_step) {
+    const Schedule schedule{.kind = ScheduleKind::constant, .peak = 0.8, .warmup_steps = 4};
+    EXPECT_EQ(learning_rate(schedule, 0), 0.2);
+    EXPECT_EQ(learning_rate(schedule, 1), 0.4);
+    EXPECT_EQ(learning_rate(schedule, 3), 0.8);
+    EXPECT_EQ(learning_rate(schedule, 4), 0.8);
+    EXPECT_EQ(learning_rate(schedule, std::uint64_t{1} << 62), 0.8);
+    EXPECT_EQ(learning_rate({.peak = 0.5}, 0), 0.5);
+}
+
+TEST(Schedule, linear_falls_to_its_end_and_stays) {
+    const Schedule schedule{.kind = ScheduleKind::linear,
+                            .peak = 1.0,
+                            .warmup_steps = 10,
+                            .total_steps = 110,
+                            .final_fraction = 0.1};
+    EXPECT_EQ(learning_rate(schedule, 9), 1.0);
+    EXPECT_EQ(learning_rate(schedule, 10), 1.0);
+    EXPECT_DOUBLE_EQ(learning_rate(schedule, 60), 0.55);
+    EXPECT_EQ(learning_rate(schedule, 110), 0.1);
+    EXPECT_EQ(learning_rate(schedule, 100000), 0.1);
+}
+
+TEST(Schedule, cosine_passes_its_known_points) {
+    const Schedule schedule{
+        .kind = ScheduleKind::cosine, .peak = 2.0, .warmup_steps = 0, .total_steps = 120};
+    EXPECT_EQ(learning_rate(schedule, 0), 2.0);
+    EXPECT_EQ(learning_rate(schedule, 60), 1.0);
+    EXPECT_NEAR(learning_rate(schedule, 40), 1.5, 1e-15);
+    EXPECT_NEAR(learning_rate(schedule, 80), 0.5, 1e-15);
+    EXPECT_EQ(learning_rate(schedule, 120), 0.0);
+    EXPECT_EQ(learning_rate(schedule, 121), 0.0);
+}
+
+TEST(Schedule, never_rises_after_its_warm_up) {
+    for (const ScheduleKind kind : {ScheduleKind::linear, ScheduleKind::cosine}) {
+        const Schedule schedule{
+            .kind = kind, .peak = 0.1, .warmup_steps = 100, .total_steps = 12345};
+        for (std::uint64_t step = 100; step < 12400; ++step) {
+            ASSERT_LE(learning_rate(schedule, step + 1), learning_rate(schedule, step)) << step;
+            ASSERT_GE(learning_rate(schedule, step), 0) << step;
+        }
+    }
+}
+
+TEST(Schedule, cosine_agrees_with_the_library_to_the_last_bits) {
+    for (int i = 0; i <= 100000; ++i) {
+        const double x = i / 100000.0;
+        ASSERT_NEAR(cosine_of_pi_times(x), std::cos(std::numbers::pi * x), 0x1p-51) << x;
+    }
+    EXPECT_EQ(cosine_of_pi_times(0), 1.0);
+    EXPECT_EQ(cosine_of_pi_times(0.5), 0.0);
+    EXPECT_EQ(cosine_of_pi_times(1), -1.0);
+}
+
+TEST(Schedule, powers_agree_with_the_library) {
+    for (const double base : {0.9, 0.95, 0.98, 0.999, 0.9999}) {
+        for (std::uint64_t exponent = 0; exponent < 3000; exponent += 7) {
+            const double wanted = std::pow(base, static_cast<double>(exponent));
+            ASSERT_NEAR(integer_power(base, exponent) / wanted, 1.0, 1e-12);
+        }
+    }
+    EXPECT_EQ(integer_power(0.9, 0), 1.0);
+    EXPECT_EQ(integer_power(0.0, 3), 0.0);
+    EXPECT_EQ(integer_power(2.0, 62), 0x1p62);
+    EXPECT_GE(integer_power(0.9, ~std::uint64_t{0}), 0.0);
+}
+
+// The same bits on every CPU and compiler: written down once.
+TEST(Schedule, golden_bits) {
+    const auto bits = [](double value) { return std::bit_cast<std::uint64_t>(value); };
+    const Schedule cosine{.kind = ScheduleKind::cosine,
+                          .peak = 0.05,
+                          .warmup_steps = 30,
+                          .total_steps = 1000,
+                          .final_fraction = 0.01};
+    EXPECT_EQ(bits(learning_rate(cosine, 7)), bits(0x1.b4e81b4e81b4fp-7));
+    EXPECT_EQ(bits(learning_rate(cosine, 77)), 4587325335735620874u);
+    EXPECT_EQ(bits(learning_rate(cosine, 777)), 4574350904824993354u);
+    EXPECT_EQ(bits(integer_power(0.999, 4321)), 4578796278774356928u);
+}
+
+TEST(Schedule, wrong_numbers_are_refused_with_a_sentence) {
+    EXPECT_TRUE(check(Schedule{}));
+    EXPECT_FALSE(check(Schedule{.peak = -1}));
+    EXPECT_FALSE(check(Schedule{.peak = NAN}));
+    EXPECT_FALSE(check(Schedule{.final_fraction = 1.5}));
+    const Ok late =
+        check(Schedule{.kind = ScheduleKind::cosine, .warmup_steps = 10, .total_steps = 10});
+    EXPECT_EQ(late.error().message(),
+              "the cosine schedule ends at step 10, before its warm-up of 10 steps");
+    EXPECT_EQ(*schedule_from_string("cosine"), ScheduleKind::cosine);
+    EXPECT_EQ(to_string(ScheduleKind::linear), "linear");
+    EXPECT_FALSE(schedule_from_string("step"));
+}
+
+}  // namespace
+}  // namespace dedloc::optim
