@@ -1,0 +1,174 @@
+"""Runs the macro benchmarks and prints one measure a line.
+
+    bench/run.py --bin build/bench/bin [--json] [--list] [NAME...]
+
+With --json each measure is one JSON object: bench, value, unit, anchor, anchor_value, ratio, and
+what belongs to it. ratio is value / anchor_value. What each means, and what physics would allow,
+is in bench/README.md. Measures take turns with their anchors, so that both see the same machine.
+
+Exit status: 0 all ran, 1 one could not, 2 wrong arguments.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+GROUP = 4
+ALLREDUCE_ELEMENTS = 1 << 24  # 67.1 MB of fp32
+OVERHEAD_ELEMENTS = 256  # 1 KiB
+OVERHEAD_SECONDS_MAX = 0.1  # what a round may cost beside its bytes
+SOLO_SAMPLES_TARGET = 1024
+SOLO_BATCH = 256
+
+
+class BenchError(Exception):
+    pass
+
+
+@dataclass
+class Setup:
+    bin: Path
+    quick: bool
+
+    def program(self, name: str) -> Path:
+        path = self.bin / name
+        if not path.is_file():
+            raise BenchError(f"{path} is not built; run ./bench.sh, or configure the bench preset")
+        return path
+
+
+def run_group(command: list[str], seconds_max: float) -> dict:
+    """Starts GROUP processes with --rank and --folder; rank 0's last line is the result."""
+    with tempfile.TemporaryDirectory(prefix="dedloc-bench-") as folder:
+        processes = []
+        for rank in reversed(range(GROUP)):
+            output = subprocess.PIPE if rank == 0 else subprocess.DEVNULL
+            processes.append(subprocess.Popen(
+                [*command, "--rank", str(rank), "--size", str(GROUP), "--folder", folder],
+                stdout=output, text=True))
+        try:
+            text, _ = processes[-1].communicate(timeout=seconds_max)
+            statuses = [p.wait(timeout=30) for p in processes]
+        except subprocess.TimeoutExpired:
+            raise BenchError(f"{Path(command[0]).name} took longer than {seconds_max} s") from None
+        finally:
+            for process in processes:
+                if process.poll() is None:
+                    process.kill()
+                    process.wait()
+        if any(statuses):
+            raise BenchError(f"{Path(command[0]).name} ended with status {max(map(abs, statuses))}")
+        return last_json(text, command[0])
+
+
+def last_json(text: str, program: str) -> dict:
+    lines = [line for line in text.strip().split("\n") if line.startswith("{")]
+    if not lines:
+        raise BenchError(f"{Path(program).name} printed no result")
+    return json.loads(lines[-1])
+
+
+def run_one(command: list[str], seconds_max: float, threads: int) -> dict:
+    environment = dict(os.environ, OMP_NUM_THREADS=str(threads))
+    try:
+        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=seconds_max,
+                              env=environment, check=False)
+    except subprocess.TimeoutExpired:
+        raise BenchError(f"{Path(command[0]).name} took longer than {seconds_max} s") from None
+    if done.returncode != 0:
+        raise BenchError(f"{Path(command[0]).name} ended with status {done.returncode}")
+    return last_json(done.stdout, command[0])
+
+
+def measure(bench: str, value: float, unit: str, anchor: str, anchor_value: float, **more) -> dict:
+    return {"bench": bench, "value": round(value, 6), "unit": unit, "anchor": anchor,
+            "anchor_value": round(anchor_value, 6), "ratio": round(value / anchor_value, 4), **more}
+
+
+def allreduce_fp32(setup: Setup) -> list[dict]:
+    """67.1 MB of fp32 among 4 processes: a whole certified, encrypted round against Gloo's
+    all-reduce in the clear. GB/s of the vector."""
+    elements = ALLREDUCE_ELEMENTS // (16 if setup.quick else 1)
+    sizes = ["--elements", str(elements), "--rounds", "1" if setup.quick else "5"]
+    gloo, round_bench = str(setup.program("gloo_allreduce")), str(setup.program("round_bench"))
+    ours, theirs = [], {"ring": [], "bcube": []}
+    for _ in range(1 if setup.quick else 2):
+        for algorithm, seconds in theirs.items():
+            seconds.append(run_group([gloo, "--algorithm", algorithm, *sizes], 300))
+        ours.append(run_group([round_bench, "--codec", "fp32", *sizes], 300))
+    gigabytes = elements * 4 / 1e9
+    best = min(theirs, key=lambda a: statistics.median(r["seconds"] for r in theirs[a]))
+    anchor_s = statistics.median(r["seconds"] for r in theirs[best])
+    value_s = statistics.median(r["seconds"] for r in ours)
+    return [measure("allreduce_fp32", gigabytes / value_s, "GB/s", f"gloo {best}, unencrypted",
+                    gigabytes / anchor_s, seconds=value_s, anchor_seconds=anchor_s,
+                    cpu_s=statistics.median(r["cpu_s"] for r in ours),
+                    anchor_cpu_s=statistics.median(r["cpu_s"] for r in theirs[best]))]
+
+
+def round_overhead(setup: Setup) -> list[dict]:
+    """A whole round of 1 KiB among 4 processes on loopback, announce to certificate."""
+    result = run_group(
+        [str(setup.program("round_bench")), "--codec", "fp32", "--elements",
+         str(OVERHEAD_ELEMENTS), "--rounds", "3" if setup.quick else "50"], 300)
+    return [measure("round_overhead", result["seconds"] * 1e3, "ms", "the promise",
+                    OVERHEAD_SECONDS_MAX * 1e3, best=result["seconds_min"] * 1e3)]
+
+
+def solo(setup: Setup) -> list[dict]:
+    """One peer alone, hashing and snapshots on, against a plain libtorch loop; samples/s."""
+    plain, ours = str(setup.program("plain_loop")), str(setup.program("solo_loop"))
+    threads = os.cpu_count() or 1
+    steps = "2" if setup.quick else "12"
+    common = ["--batch", str(SOLO_BATCH), "--target", str(SOLO_SAMPLES_TARGET), "--steps", steps,
+              "--threads", str(threads), "--json"]
+    values, anchors = [], []
+    for _ in range(1 if setup.quick else 3):
+        anchors.append(run_one([plain, *common], 600, threads)["samples_per_s"])
+        values.append(run_one([ours, *common], 600, threads)["samples_per_s"])
+    return [measure("solo", statistics.median(values), "samples/s", "plain libtorch loop",
+                    statistics.median(anchors), threads=threads)]
+
+
+BENCHES = {b.__name__: b for b in (solo, round_overhead, allreduce_fp32)}
+
+
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("--bin", type=Path, default=Path("build/bench/bin"))
+    parser.add_argument("--json", action="store_true", help="one JSON object a measure")
+    parser.add_argument("--list", action="store_true", help="names, and what they measure")
+    parser.add_argument("--quick", action="store_true", help="tiny input: does it run at all?")
+    parser.add_argument("names", nargs="*", metavar="NAME")
+    options = parser.parse_args(arguments)
+    if options.list:
+        for name, bench in BENCHES.items():
+            print(f"{name:16} {' '.join(bench.__doc__.split())}")
+        return 0
+    unknown = [name for name in options.names if name not in BENCHES]
+    if unknown:
+        print(f"no benchmark {unknown[0]}; there are: {', '.join(BENCHES)}", file=sys.stderr)
+        return 2
+    status = 0
+    for name in options.names or BENCHES:
+        try:
+            for result in BENCHES[name](Setup(options.bin, options.quick)):
+                print(json.dumps(result) if options.json else (
+                    "{bench:16} {value:12.3f} {unit:10} {ratio:7.3f} x {anchor} "
+                    "({anchor_value:.3f})".format(**result)), flush=True)
+        except (BenchError, OSError) as error:
+            print(f"{name}: {error}", file=sys.stderr)
+            status = 1
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
