@@ -59,7 +59,7 @@ struct ParameterGroup {
 
 struct OptimizerConfig {
     OptimizerKind kind = OptimizerKind::sgd;
-    Schedule schedule;
+    Schedule schedule{};
     double weight_decay = 0;  // sgd, lamb: added to the direction; adamw: decoupled
     // The averaged gradient is scaled down to this global norm, as torch's clip_grad_norm_ does.
     // 0: off.
