@@ -1,0 +1,555 @@
+// One list of fields (visit_fields) says keys, bounds and order; reading, writing, comparing and
+// the search for misspelt keys all walk that list.
+
+#include "dedloc/collab/run_file.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <concepts>
+#include <limits>
+#include <optional>
+#include <utility>
+
+#include "dedloc/security/hash.h"
+
+#define TOML_HEADER_ONLY 1
+#define TOML_EXCEPTIONS 0
+#define TOML_ENABLE_FORMATTERS 0
+#include <toml++/toml.h>
+
+namespace dedloc::collab {
+namespace {
+
+constexpr std::uint64_t steps_max = std::uint64_t{1} << 40;
+constexpr std::uint64_t samples_per_step_max = std::uint64_t{1} << 32;
+constexpr std::uint64_t integer_max = std::numeric_limits<std::int64_t>::max();  // TOML's
+
+struct Integers {
+    std::uint64_t min = 0;
+    std::uint64_t max = integer_max;
+};
+struct Numbers {
+    double min = 0;
+    double max = 0;
+};
+struct Durations {
+    Duration min{0};
+    Duration max{0};
+};
+struct Text {
+    std::size_t bytes_max = 64;
+    bool required = false;
+};
+struct Choice {
+    std::vector<std::string_view> words;
+};
+struct Enumeration {};  // the words are those of to_string and from_string of the type
+
+std::string_view word_of(codec::CodecId id) { return codec::to_string(id); }
+std::string_view word_of(optim::OptimizerKind kind) { return optim::to_string(kind); }
+std::string_view word_of(optim::ScheduleKind kind) { return optim::to_string(kind); }
+
+Ok set_from_word(codec::CodecId& id, std::string_view word) {
+    DEDLOC_TRY(id, codec::codec_from_string(word));
+    return {};
+}
+Ok set_from_word(optim::OptimizerKind& kind, std::string_view word) {
+    DEDLOC_TRY(kind, optim::optimizer_from_string(word));
+    return {};
+}
+Ok set_from_word(optim::ScheduleKind& kind, std::string_view word) {
+    DEDLOC_TRY(kind, optim::schedule_from_string(word));
+    return {};
+}
+
+// Versions are written, so that they are hashed, and may be asked for; they cannot be chosen.
+struct Versions {
+    std::uint64_t format = run_format;
+    std::uint64_t numerics = numerics_version;
+    std::uint64_t optimizer_numerics = optim::numerics_version;
+};
+
+template <typename Visitor>
+void visit_versions(Visitor& visit, const Versions& versions) {
+    visit("format", versions.format);
+    visit("numerics", versions.numerics);
+    visit("optimizer_numerics", versions.optimizer_numerics);
+}
+
+template <typename Visitor, typename Optimizer>
+void visit_optimizer(Visitor& visit, Optimizer& optimizer) {
+    visit("optimizer.kind", optimizer.kind, Enumeration{});
+    visit("optimizer.weight_decay", optimizer.weight_decay, Numbers{0, 10});
+    visit("optimizer.gradient_norm_max", optimizer.gradient_norm_max, Numbers{0, 1e9});
+    visit("optimizer.momentum", optimizer.momentum, Numbers{0, 0.9999});
+    visit("optimizer.nesterov", optimizer.nesterov);
+    visit("optimizer.larc", optimizer.larc);
+    visit("optimizer.larc_trust", optimizer.larc_trust, Numbers{1e-9, 10});
+    visit("optimizer.larc_epsilon", optimizer.larc_epsilon, Numbers{0, 1});
+    visit("optimizer.beta1", optimizer.beta1, Numbers{0, 0.99999});
+    visit("optimizer.beta2", optimizer.beta2, Numbers{0, 0.9999999});
+    visit("optimizer.epsilon", optimizer.epsilon, Numbers{1e-16, 1});
+    visit("optimizer.debias", optimizer.debias);
+    visit("optimizer.norm_clamp", optimizer.norm_clamp, Numbers{1e-9, 1e9});
+    visit("schedule.kind", optimizer.schedule.kind, Enumeration{});
+    visit("schedule.peak", optimizer.schedule.peak, Numbers{0, 1000});  // learning rate
+    visit("schedule.warmup_steps", optimizer.schedule.warmup_steps, Integers{0, steps_max});
+    visit("schedule.total_steps", optimizer.schedule.total_steps, Integers{0, steps_max});
+    visit("schedule.final_fraction", optimizer.schedule.final_fraction, Numbers{0, 1});
+}
+
+template <typename Visitor, typename Averaging>
+void visit_averaging(Visitor& visit, Averaging& averaging) {
+    visit("averaging.codec", averaging.codec, Enumeration{});
+    visit("averaging.part_elements_max", averaging.part_elements_max, Integers{256, 1u << 20});
+    visit("averaging.group_max", averaging.group_max, Integers{1, 256});
+    visit("averaging.round_deadline_min", averaging.round_deadline_min, Durations{100ms, 1h});
+    visit("averaging.round_deadline_max", averaging.round_deadline_max, Durations{100ms, 1h});
+    visit("averaging.quorum_timeout", averaging.quorum_timeout, Durations{1s, 24h});
+    visit("averaging.voter_after_contributions",
+          averaging.voter_after_contributions,
+          Integers{1, 1000});
+}
+
+template <typename Visitor, typename Run>
+void visit_fields(Visitor& visit, Run& run) {
+    visit("name", run.name, Text{.bytes_max = 64, .required = true});
+    visit("protocol", run.protocol, Choice{{"native"}});
+    visit("task.kind", run.task.kind, Text{});
+    visit("task.model", run.task.model, Text{});
+    visit("task.data", run.task.data, Text{.bytes_max = 256});
+    visit("task.seed", run.task.seed, Integers{});
+    visit("batch.target", run.batch.target, Integers{1, samples_per_step_max});
+    visit("batch.micro", run.batch.micro, Integers{1, samples_per_step_max});
+    visit_optimizer(visit, run.optimizer);
+    visit_averaging(visit, run.averaging);
+    visit("stop.steps", run.stop.steps, Integers{0, steps_max});
+    visit("stop.samples", run.stop.samples, Integers{});
+    visit("stop.accuracy", run.stop.accuracy, Numbers{0, 1});
+    visit("checkpoint.every", run.checkpoint_every, Integers{0, steps_max});
+    visit("evaluate.every", run.evaluate_every, Integers{0, steps_max});
+}
+
+std::string quoted(std::string_view text) {
+    std::string out = "\"";
+    for (const char c : text) {
+        if (c == '"' || c == '\\') out += '\\';
+        if (static_cast<unsigned char>(c) < 32 || c == 127)
+            out += fmt::format("\\u{:04x}", static_cast<unsigned char>(c));
+        else
+            out += c;
+    }
+    return out + '"';
+}
+
+std::string to_word(double value) {
+    std::string text = fmt::format("{}", value);
+    if (text.find_first_of(".e") == std::string::npos) text += ".0";
+    return text;
+}
+
+struct Unit {
+    std::string_view name;
+    std::int64_t nanoseconds;
+};
+constexpr Unit units[] = {{"h", 3600'000'000'000},
+                          {"min", 60'000'000'000},
+                          {"s", 1'000'000'000},
+                          {"ms", 1'000'000},
+                          {"us", 1'000},
+                          {"ns", 1}};
+
+std::string to_word(Duration value) {
+    for (const Unit& unit : units)
+        if (unit.name != "h" && unit.name != "min" && value.count() % unit.nanoseconds == 0)
+            return fmt::format("\"{}{}\"", value.count() / unit.nanoseconds, unit.name);
+    return {};
+}
+
+std::optional<Duration> duration_from(std::string_view text) {
+    double number = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (error != std::errc() || !std::isfinite(number) || number < 0) return std::nullopt;
+    const std::string_view name(end, static_cast<std::size_t>(text.data() + text.size() - end));
+    for (const Unit& unit : units) {
+        const double nanoseconds = number * static_cast<double>(unit.nanoseconds);
+        if (unit.name == name && nanoseconds < 1e18)
+            return Duration(static_cast<std::int64_t>(std::llround(nanoseconds)));
+    }
+    return std::nullopt;
+}
+
+std::string join_words(const std::vector<std::string_view>& words) {
+    std::string text;
+    for (std::size_t i = 0; i < words.size(); ++i) {
+        if (i > 0) text += i + 1 == words.size() ? " or " : ", ";
+        text += quoted(words[i]);
+    }
+    return text;
+}
+
+// --- writing and comparing: every field as (key, TOML word) ---
+
+struct Word {
+    std::string_view key;
+    std::string text;
+};
+
+struct WordCollector {
+    std::vector<Word> words;
+
+    void operator()(std::string_view key, std::uint64_t value, const Integers&) {
+        words.push_back({key, fmt::format("{}", value)});
+    }
+    void operator()(std::string_view key, double value, const Numbers&) {
+        words.push_back({key, to_word(value)});
+    }
+    void operator()(std::string_view key, Duration value, const Durations&) {
+        words.push_back({key, to_word(value)});
+    }
+    template <typename Rule>
+    void operator()(std::string_view key, const std::string& value, const Rule&) {
+        words.push_back({key, quoted(value)});
+    }
+    template <typename Kind>
+    void operator()(std::string_view key, Kind value, const Enumeration&) {
+        words.push_back({key, quoted(word_of(value))});
+    }
+    void operator()(std::string_view key, const bool& value) {
+        words.push_back({key, value ? "true" : "false"});
+    }
+    void operator()(std::string_view key, const std::uint64_t& version) {
+        words.push_back({key, fmt::format("{}", version)});
+    }
+};
+
+std::vector<Word> words_of(const RunFile& run) {
+    WordCollector collector;
+    visit_versions(collector, Versions{});
+    visit_fields(collector, run);
+    return std::move(collector.words);
+}
+
+// --- reading ---
+
+std::size_t edit_distance(std::string_view a, std::string_view b) {
+    std::vector<std::size_t> row(b.size() + 1);
+    for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
+    for (std::size_t i = 1; i <= a.size(); ++i) {
+        std::size_t diagonal = row[0];
+        row[0] = i;
+        for (std::size_t j = 1; j <= b.size(); ++j) {
+            const std::size_t above = row[j];
+            row[j] = std::min({above + 1, row[j - 1] + 1, diagonal + (a[i - 1] != b[j - 1])});
+            diagonal = above;
+        }
+    }
+    return row[b.size()];
+}
+
+std::string_view last_part(std::string_view key) {
+    return key.substr(key.rfind('.') + 1);  // npos + 1 == 0
+}
+
+// "; did you mean 'batch.target'?" or nothing.
+std::string suggestion(std::string_view unknown, const std::vector<Word>& known) {
+    constexpr std::size_t key_bytes_max = 64;
+    if (unknown.size() > key_bytes_max) return {};
+    std::string_view best;
+    std::size_t best_distance = unknown.size() / 3 + 1;
+    for (const Word& word : known) {
+        std::size_t distance = edit_distance(unknown, word.key);
+        if (last_part(unknown) == last_part(word.key))
+            distance = std::min<std::size_t>(distance, 2);
+        if (distance < best_distance) {
+            best_distance = distance;
+            best = word.key;
+        }
+    }
+    return best.empty() ? std::string() : fmt::format("; did you mean '{}'?", best);
+}
+
+class Reader {
+  public:
+    Reader(const toml::table& root, std::string_view file) : root_(root), file_(file) {}
+
+    std::optional<Error> error;
+
+    template <std::unsigned_integral Integer>
+    void operator()(std::string_view key, Integer& value, const Integers& rule) {
+        const toml::node* node = find(key);
+        if (!node) return;
+        const auto* integer = node->as_integer();
+        if (!integer) return wrong_type(key, *node, "a whole number");
+        const std::int64_t number = integer->get();
+        if (number < 0 || static_cast<std::uint64_t>(number) < rule.min ||
+            static_cast<std::uint64_t>(number) > rule.max)
+            return fail(
+                *node,
+                fmt::format("'{}' must be from {} to {}, not {}", key, rule.min, rule.max, number));
+        value = static_cast<Integer>(number);  // rule.max fits it
+    }
+
+    void operator()(std::string_view key, double& value, const Numbers& rule) {
+        const toml::node* node = find(key);
+        if (!node) return;
+        const auto number = node->value<double>();
+        if (!number || !node->is_number()) return wrong_type(key, *node, "a number");
+        if (!(*number >= rule.min && *number <= rule.max))
+            return fail(
+                *node,
+                fmt::format(
+                    "'{}' must be from {} to {}, not {}", key, rule.min, rule.max, *number));
+        value = *number == 0 ? 0 : *number;  // no negative zero: one value, one hash
+    }
+
+    void operator()(std::string_view key, Duration& value, const Durations& rule) {
+        const toml::node* node = find(key);
+        if (!node) return;
+        const auto* text = node->as_string();
+        const auto duration = text ? duration_from(text->get()) : std::nullopt;
+        if (!duration)
+            return wrong_type(key, *node, "a duration in quotes like \"10s\" or \"500ms\"");
+        if (*duration < rule.min || *duration > rule.max)
+            return fail(*node,
+                        fmt::format("'{}' must be from {} to {}, not {}",
+                                    key,
+                                    to_word(rule.min),
+                                    to_word(rule.max),
+                                    to_word(*duration)));
+        value = *duration;
+    }
+
+    void operator()(std::string_view key, std::string& value, const Text& rule) {
+        const toml::node* node = find(key);
+        if (!node) {
+            if (rule.required && !error)
+                error = make_error(ErrorKind::bad_input,
+                                   "{}:1:1: '{}' is missing; write: {} = \"…\"",
+                                   file_,
+                                   key,
+                                   key);
+            return;
+        }
+        const auto* text = node->as_string();
+        if (!text) return wrong_type(key, *node, "a text in quotes");
+        if (text->get().empty() || text->get().size() > rule.bytes_max)
+            return fail(*node,
+                        fmt::format("'{}' must have 1 to {} letters, not {}",
+                                    key,
+                                    rule.bytes_max,
+                                    text->get().size()));
+        const auto printable = [](char c) {
+            return static_cast<unsigned char>(c) >= 32 && c != 127;
+        };
+        if (!std::all_of(text->get().begin(), text->get().end(), printable))
+            return fail(*node, fmt::format("'{}' must not contain control characters", key));
+        value = text->get();
+    }
+
+    void operator()(std::string_view key, std::string& value, const Choice& rule) {
+        const toml::node* node = find(key);
+        if (!node) return;
+        const auto* text = node->as_string();
+        if (!text ||
+            std::find(rule.words.begin(), rule.words.end(), text->get()) == rule.words.end())
+            return not_one_of(key, *node, rule.words);
+        value = text->get();
+    }
+
+    template <typename Kind>
+    void operator()(std::string_view key, Kind& value, const Enumeration&) {
+        const toml::node* node = find(key);
+        if (!node) return;
+        const auto* text = node->as_string();
+        if (!text) return wrong_type(key, *node, "a word in quotes");
+        if (const Ok set = set_from_word(value, text->get()); !set)
+            fail(*node, fmt::format("'{}': {}", key, set.error().message()));
+    }
+
+    void operator()(std::string_view key, const std::uint64_t& version) {
+        const toml::node* node = find(key);
+        if (!node) return;
+        const auto* integer = node->as_integer();
+        if (!integer) return wrong_type(key, *node, "a whole number");
+        if (integer->get() < 0 || static_cast<std::uint64_t>(integer->get()) != version)
+            fail(*node,
+                 fmt::format("'{}' is {} in this file, but this dedloc computes with {}; use the "
+                             "version of dedloc that the run was made with",
+                             key,
+                             integer->get(),
+                             version));
+    }
+
+    void operator()(std::string_view key, bool& value) {
+        const toml::node* node = find(key);
+        if (!node) return;
+        if (!node->is_boolean()) return wrong_type(key, *node, "true or false");
+        value = node->as_boolean()->get();
+    }
+
+    void fail(const toml::node& node, std::string_view sentence) {
+        if (error) return;  // the first one
+        const auto& at = node.source().begin;
+        error =
+            make_error(ErrorKind::bad_input, "{}:{}:{}: {}", file_, at.line, at.column, sentence);
+    }
+
+    void fail_key(std::string_view key, std::string_view sentence) {
+        if (const toml::node* node = find(key)) return fail(*node, sentence);
+        if (!error) error = make_error(ErrorKind::bad_input, "{}:1:1: {}", file_, sentence);
+    }
+
+    const toml::node* find(std::string_view key) const {
+        const auto dot = key.find('.');
+        if (dot == std::string_view::npos) return root_.get(key);
+        const toml::node* section = root_.get(key.substr(0, dot));
+        const toml::table* table = section ? section->as_table() : nullptr;
+        return table ? table->get(key.substr(dot + 1)) : nullptr;
+    }
+
+  private:
+    void wrong_type(std::string_view key, const toml::node& node, std::string_view wanted) {
+        fail(node, fmt::format("'{}' must be {}", key, wanted));
+    }
+    void not_one_of(std::string_view key,
+                    const toml::node& node,
+                    const std::vector<std::string_view>& words) {
+        const auto* text = node.as_string();
+        const std::string got =
+            text && text->get().size() < 64 ? fmt::format(", not {}", quoted(text->get())) : "";
+        fail(node, fmt::format("'{}' must be {}{}", key, join_words(words), got));
+    }
+
+    const toml::table& root_;
+    std::string_view file_;
+};
+
+// The first key of the file that nobody asked for.
+std::optional<Error> unknown_key(const toml::table& root,
+                                 std::string_view file,
+                                 const std::vector<Word>& known) {
+    const auto is_known = [&](std::string_view key) {
+        return std::any_of(
+            known.begin(), known.end(), [&](const Word& word) { return word.key == key; });
+    };
+    const auto is_section = [&](std::string_view key) {
+        const std::string start = std::string(key) + ".";
+        return std::any_of(known.begin(), known.end(), [&](const Word& word) {
+            return word.key.starts_with(start);
+        });
+    };
+    const auto complain = [&](const toml::key& key, std::string_view what, std::string path) {
+        const auto& at = key.source().begin;
+        for (char& c : path)
+            if (static_cast<unsigned char>(c) < 32) c = '?';
+        return make_error(ErrorKind::bad_input,
+                          "{}:{}:{}: unknown {} '{}'{}",
+                          file,
+                          at.line,
+                          at.column,
+                          what,
+                          path.substr(0, 80),
+                          suggestion(path, known));
+    };
+    for (const auto& [key, node] : root) {
+        const std::string name(key.str());
+        if (is_known(name)) continue;
+        const toml::table* table = node.as_table();
+        if (!is_section(name)) {
+            // A misspelt section: name the first key in it, whose neighbour is easier to guess.
+            if (table && !table->empty())
+                return complain(table->begin()->first,
+                                "key",
+                                name + "." + std::string(table->begin()->first.str()));
+            return complain(key, table ? "section" : "key", name);
+        }
+        if (!table) return complain(key, "key", name);
+        for (const auto& [inner, value] : *table) {
+            (void)value;
+            const std::string path = name + "." + std::string(inner.str());
+            if (!is_known(path)) return complain(inner, "key", path);
+        }
+    }
+    return std::nullopt;
+}
+
+void check_together(const RunFile& run, Reader& reader) {
+    if (run.batch.micro > run.batch.target)
+        reader.fail_key("batch.micro",
+                        fmt::format("'batch.micro' ({}) must not exceed 'batch.target' ({})",
+                                    run.batch.micro,
+                                    run.batch.target));
+    if (const Ok schedule = optim::check(run.optimizer.schedule); !schedule)
+        reader.fail_key("schedule.total_steps", schedule.error().message());
+    if (const Ok optimizer = optim::check(run.optimizer); !optimizer)
+        reader.fail_key("optimizer.kind", optimizer.error().message());
+    if (run.averaging.round_deadline_min > run.averaging.round_deadline_max)
+        reader.fail_key("averaging.round_deadline_min",
+                        fmt::format("'averaging.round_deadline_min' ({}) must not exceed "
+                                    "'averaging.round_deadline_max' ({})",
+                                    to_word(run.averaging.round_deadline_min),
+                                    to_word(run.averaging.round_deadline_max)));
+}
+
+}  // namespace
+
+Result<RunFile> parse_run_file(std::string_view text, std::string_view file_name) {
+    if (text.size() > run_file_bytes_max)
+        return make_error(ErrorKind::bad_input,
+                          "{}: {} bytes are too many for a run file; at most {} are read",
+                          file_name,
+                          text.size(),
+                          run_file_bytes_max);
+    const toml::parse_result parsed = toml::parse(text, std::string(file_name));
+    if (!parsed) {
+        const auto& at = parsed.error().source().begin;
+        return make_error(ErrorKind::bad_input,
+                          "{}:{}:{}: {}",
+                          file_name,
+                          at.line,
+                          at.column,
+                          parsed.error().description());
+    }
+    const toml::table& root = parsed.table();
+    RunFile run;
+    if (auto unknown = unknown_key(root, file_name, words_of(run))) return *std::move(unknown);
+    Reader reader(root, file_name);
+    visit_versions(reader, Versions{});
+    visit_fields(reader, run);
+    if (!reader.error) check_together(run, reader);
+    if (reader.error) return *std::move(reader.error);
+    return run;
+}
+
+std::string to_toml(const RunFile& run) {
+    std::string text;
+    std::string_view section;
+    for (const Word& word : words_of(run)) {
+        const auto dot = word.key.find('.');
+        const auto here =
+            dot == std::string_view::npos ? std::string_view() : word.key.substr(0, dot);
+        if (here != section) {
+            text += fmt::format("\n[{}]\n", here);
+            section = here;
+        }
+        text += fmt::format("{} = {}\n", last_part(word.key), word.text);
+    }
+    return text;
+}
+
+Digest run_hash(const RunFile& run) { return security::sha256(as_bytes(to_toml(run))); }
+
+std::vector<std::string> differences(const RunFile& here, const RunFile& there) {
+    const std::vector<Word> ours = words_of(here);
+    const std::vector<Word> theirs = words_of(there);
+    std::vector<std::string> sentences;
+    for (std::size_t i = 0; i < ours.size(); ++i)
+        if (ours[i].text != theirs[i].text)
+            sentences.push_back(
+                fmt::format("{}: {} here, {} there", ours[i].key, ours[i].text, theirs[i].text));
+    return sentences;
+}
+
+}  // namespace dedloc::collab

@@ -1,0 +1,193 @@
+#include "dedloc/collab/run_file.h"
+
+#include <gtest/gtest.h>
+
+namespace dedloc::collab {
+namespace {
+
+RunFile parsed(std::string_view text) {
+    auto run = parse_run_file(text, "run.toml");
+    EXPECT_TRUE(run) << to_string(run.error());
+    return run ? *run : RunFile{};
+}
+
+std::string failure(std::string_view text) {
+    const auto run = parse_run_file(text, "run.toml");
+    EXPECT_FALSE(run) << text;
+    if (run) return {};
+    EXPECT_EQ(run.error().kind(), ErrorKind::bad_input);
+    return run.error().message();
+}
+
+constexpr std::string_view full = R"(
+# Everything away from its default.
+name = "a \"quoted\" name"
+protocol = "native"
+[task]
+kind = "albert"
+model = "tiny"
+data = "/data/some where"
+seed = 77
+[batch]
+target = 4096
+micro = 32
+[optimizer]
+kind = "lamb"
+weight_decay = 0.01
+gradient_norm_max = 1
+momentum = 0.5
+nesterov = true
+larc = true
+larc_trust = 0.001
+larc_epsilon = 1e-9
+beta1 = 0.8
+beta2 = 0.99
+epsilon = 1e-6
+debias = false
+norm_clamp = 10
+[schedule]
+kind = "cosine"
+peak = 0.00176
+warmup_steps = 100
+total_steps = 1000
+final_fraction = 0.1
+[averaging]
+codec = "fp32"
+part_elements_max = 4096
+group_max = 16
+round_deadline_min = "1500ms"
+round_deadline_max = "3min"
+quorum_timeout = "0.5h"
+voter_after_contributions = 3
+[stop]
+steps = 1000
+samples = 1000000
+accuracy = 0.9
+[checkpoint]
+every = 7
+[evaluate]
+every = 3
+)";
+
+TEST(RunFile, reads_every_field) {
+    const RunFile run = parsed(full);
+    EXPECT_EQ(run.name, "a \"quoted\" name");
+    EXPECT_EQ(run.task.data, "/data/some where");
+    EXPECT_EQ(run.task.seed, 77u);
+    EXPECT_EQ(run.batch.target, 4096u);
+    EXPECT_EQ(run.optimizer.kind, optim::OptimizerKind::lamb);
+    EXPECT_EQ(run.optimizer.gradient_norm_max, 1.0);
+    EXPECT_TRUE(run.optimizer.nesterov);
+    EXPECT_FALSE(run.optimizer.debias);
+    EXPECT_EQ(run.optimizer.schedule.kind, optim::ScheduleKind::cosine);
+    EXPECT_EQ(run.optimizer.schedule.peak, 0.00176);
+    EXPECT_EQ(run.averaging.codec, codec::CodecId::fp32);
+    EXPECT_EQ(run.averaging.round_deadline_min, 1500ms);
+    EXPECT_EQ(run.averaging.round_deadline_max, 180s);
+    EXPECT_EQ(run.averaging.quorum_timeout, 30min);
+    EXPECT_EQ(run.averaging.voter_after_contributions, 3u);
+    EXPECT_EQ(run.stop.accuracy, 0.9);
+    EXPECT_EQ(run.checkpoint_every, 7u);
+    EXPECT_EQ(run.evaluate_every, 3u);
+}
+
+TEST(RunFile, canonical_text_gives_the_same_run_and_hash) {
+    for (const std::string_view text : {full, std::string_view("name = \"x\"")}) {
+        const RunFile run = parsed(text);
+        const std::string canonical = to_toml(run);
+        const RunFile again = parsed(canonical);
+        EXPECT_EQ(to_toml(again), canonical);
+        EXPECT_EQ(run_hash(again), run_hash(run));
+        EXPECT_TRUE(differences(run, again).empty());
+    }
+}
+
+TEST(RunFile, every_field_of_the_full_example_differs_from_the_default) {
+    // Guards reading, writing and comparing against a field that one of them forgets: all but
+    // the protocol, of which there is one, must show up.
+    const auto sentences = differences(parsed("name = \"x\""), parsed(full));
+    EXPECT_EQ(sentences.size(), 37u);
+}
+
+TEST(RunFile, comments_and_order_do_not_change_the_hash) {
+    const RunFile a = parsed("name = \"x\"\n[batch]\nmicro = 32\ntarget = 64 # hello\n");
+    const RunFile b = parsed("batch.target = 64\nbatch.micro = 32\nname = 'x'\n");
+    EXPECT_EQ(run_hash(a), run_hash(b));
+    EXPECT_NE(run_hash(a), run_hash(parsed("name = \"x\"")));
+}
+
+TEST(RunFile, unknown_keys_are_named_with_place_and_neighbour) {
+    EXPECT_EQ(failure("name = \"x\"\n[optimzer]\nkind = \"sgd\"\n"),
+              "run.toml:3:1: unknown key 'optimzer.kind'; did you mean 'optimizer.kind'?");
+    EXPECT_EQ(failure("name = \"x\"\n[batch]\n  targt = 5\n"),
+              "run.toml:3:3: unknown key 'batch.targt'; did you mean 'batch.target'?");
+    EXPECT_EQ(failure("name = \"x\"\nfoo = 5\n"), "run.toml:2:1: unknown key 'foo'");
+    EXPECT_EQ(failure("name = \"x\"\ntarget = 5\n"),
+              "run.toml:2:1: unknown key 'target'; did you mean 'batch.target'?");
+    EXPECT_EQ(failure("name = \"x\"\nbatch = 5\n").substr(0, 33),
+              "run.toml:2:1: unknown key 'batch'");
+}
+
+TEST(RunFile, wrong_types_say_what_to_write) {
+    EXPECT_EQ(failure("name = \"x\"\n[batch]\ntarget = \"many\"\n"),
+              "run.toml:3:10: 'batch.target' must be a whole number");
+    EXPECT_EQ(failure("name = \"x\"\n[batch]\ntarget = 1.5\n"),
+              "run.toml:3:10: 'batch.target' must be a whole number");
+    EXPECT_EQ(failure("name = 5"), "run.toml:1:8: 'name' must be a text in quotes");
+    EXPECT_EQ(failure("name = \"x\"\n[averaging]\nquorum_timeout = 10\n"),
+              "run.toml:3:18: 'averaging.quorum_timeout' must be a duration in quotes like "
+              "\"10s\" or \"500ms\"");
+    EXPECT_EQ(failure("name = \"x\"\n[optimizer]\nnesterov = 1\n"),
+              "run.toml:3:12: 'optimizer.nesterov' must be true or false");
+    EXPECT_NE(failure("name = \"x\"\n[optimizer]\nkind = \"adam\"\n").find("adamw"),
+              std::string::npos);
+    EXPECT_NE(failure("name = \"x\"\n[averaging]\ncodec = \"fp8\"\n").find("fp16"),
+              std::string::npos);
+    EXPECT_EQ(failure("name = \"x\"\nprotocol = \"hivemind\"\n"),
+              "run.toml:2:12: 'protocol' must be \"native\", not \"hivemind\"");
+}
+
+TEST(RunFile, impossible_values_are_refused) {
+    EXPECT_EQ(failure("name = \"x\"\n[batch]\ntarget = 0\n"),
+              "run.toml:3:10: 'batch.target' must be from 1 to 4294967296, not 0");
+    EXPECT_EQ(failure("name = \"x\"\n[batch]\ntarget = -5\n"),
+              "run.toml:3:10: 'batch.target' must be from 1 to 4294967296, not -5");
+    EXPECT_EQ(failure("name = \"x\"\n[schedule]\npeak = nan\n"),
+              "run.toml:3:8: 'schedule.peak' must be from 0 to 1000, not nan");
+    EXPECT_EQ(failure("name = \"x\"\n[averaging]\nquorum_timeout = \"1ms\"\n"),
+              "run.toml:3:18: 'averaging.quorum_timeout' must be from \"1s\" to \"86400s\", "
+              "not \"1ms\"");
+    EXPECT_EQ(failure("name = \"\""), "run.toml:1:8: 'name' must have 1 to 64 letters, not 0");
+    EXPECT_NE(failure("[batch]\ntarget = 100\n").find("'name' is missing"), std::string::npos);
+    EXPECT_EQ(failure("name = \"x\"\n[batch]\ntarget = 32\nmicro = 64\n"),
+              "run.toml:4:9: 'batch.micro' (64) must not exceed 'batch.target' (32)");
+    EXPECT_EQ(failure("name = \"x\"\n[averaging]\nround_deadline_min = \"5min\"\n"),
+              "run.toml:3:22: 'averaging.round_deadline_min' (\"300s\") must not exceed "
+              "'averaging.round_deadline_max' (\"120s\")");
+    EXPECT_NE(failure("name = \"x\"\n[schedule]\nkind = \"cosine\"\ntotal_steps = 0\n")
+                  .find("run.toml:4:15: "),
+              std::string::npos);
+    EXPECT_NE(failure("numerics = 999\nname = \"x\"").find("the version of dedloc that"),
+              std::string::npos);
+}
+
+TEST(RunFile, broken_toml_has_a_place_too) {
+    EXPECT_TRUE(failure("name = \"x\n").starts_with("run.toml:1:"));
+    EXPECT_TRUE(failure("name = \"x\"\n[batch\n").starts_with("run.toml:2:"));
+    EXPECT_TRUE(failure("name = \"x\"\nname = \"y\"\n").starts_with("run.toml:2:"));
+    EXPECT_NE(failure(std::string(run_file_bytes_max + 1, ' ')).find("too many"),
+              std::string::npos);
+}
+
+TEST(RunFile, differences_are_sentences) {
+    RunFile here = parsed("name = \"x\"");
+    RunFile there = here;
+    there.batch.target = 2048;
+    there.optimizer.schedule.peak = 0.25;
+    const std::vector<std::string> expected = {"batch.target: 1024 here, 2048 there",
+                                               "schedule.peak: 0.1 here, 0.25 there"};
+    EXPECT_EQ(differences(here, there), expected);
+}
+
+}  // namespace
+}  // namespace dedloc::collab

@@ -1,0 +1,318 @@
+#include <filesystem>
+#include <fstream>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "dedloc/monitor/event_log.h"
+#include "dedloc/monitor/run_view.h"
+#include "dedloc/monitor/screen.h"
+#include "dedloc/monitor/terminal_view.h"
+#include "dedloc/security/identity.h"
+
+namespace dedloc::monitor {
+namespace {
+
+using collab::Event;
+using collab::Phase;
+using collab::Role;
+using collab::Status;
+
+PeerId id(std::uint8_t number) {
+    const Bytes seed(security::ed25519_seed_bytes, number);
+    return security::Identity::from_seed(seed).value().id();
+}
+
+Digest digest(std::uint8_t number) {
+    Digest made;
+    made.bytes.fill(number);
+    return made;
+}
+
+Status status(std::uint8_t number, std::string name, std::uint64_t step, Phase phase) {
+    Status made;
+    made.peer = id(number);
+    made.name = std::move(name);
+    made.step = step;
+    made.phase = phase;
+    made.branch = digest(1);
+    made.state_hash = digest(static_cast<std::uint8_t>(step));
+    made.samples = 100;
+    made.samples_per_s = 250;
+    made.loss = 0.5;
+    return made;
+}
+
+Event event(double time, std::string kind, std::string text, std::uint64_t step = 0) {
+    return {.time = time,
+            .kind = std::move(kind),
+            .peer = {},
+            .step = step,
+            .text = std::move(text),
+            .fields = {}};
+}
+
+collab::RunFile run() {
+    collab::RunFile made;
+    made.name = "demo";
+    made.batch.target = 1000;
+    made.stop.steps = 400;
+    made.stop.accuracy = 0.88;
+    return made;
+}
+
+RunView busy_view() {
+    RunModel model(run(), id(1), 1000);
+    for (std::uint64_t step = 1; step <= 142; ++step) {
+        Event made = event(1000 + static_cast<double>(step) / 2, "step", "step made", step);
+        made.fields = {{"loss", 2.3 / (1 + static_cast<double>(step) / 20)}};
+        model.add(made);
+    }
+    std::vector<Status> statuses = {status(1, "host", 142, Phase::computing),
+                                    status(2, "peer-2", 142, Phase::averaging),
+                                    status(3, "peer-3", 142, Phase::computing),
+                                    status(4, "peer-4", 142, Phase::computing)};
+    statuses[0].accuracy = 0.876;
+    statuses[0].accuracy_step = 140;
+    model.update(statuses, 1080);
+    statuses.pop_back();
+    statuses[2].state_hash = digest(99);
+    Status newcomer = status(5, "peer-5", 0, Phase::downloading);
+    newcomer.state_hash = {};
+    newcomer.samples = 0;
+    newcomer.samples_per_s = 0;
+    newcomer.progress = 0.4;
+    statuses.push_back(newcomer);
+    model.add(event(1075, "peer_joined", "peer-5 joined"));
+    model.add(event(1081, "peer_lost", "peer-4 was lost: no answer for 4 s"));
+    model.update(statuses, 1083);
+    model.update(statuses, 1088);
+    return model.view();
+}
+
+std::string as_text(const std::vector<Line>& lines) {
+    std::string text = "\n";
+    for (const Line& line : lines) text += to_text(line, /*colored=*/false) + "\n";
+    return text;
+}
+
+TEST(TerminalView, shows_a_busy_run) {
+    std::string expected = R"(
+demo  run @RUN@  4 peers                                                                     1:28
+step 142 of 400  ▕███████░░░░░░░░░░░░░░░░░▏ 300 of 1000 samples                        750 samples/s
+loss 0.2840 █▆▅▄▄▃▃▃▂▂▂▂▂▂▂▂▁▁▁▁▁▁▁▁  accuracy 87.6 % at step 140, goal 88.0 %
+
+  peer    role         speed   step  doing              state
+* host    trainer      250/s    142  computing 30 %     8e8e8e8e =
+  peer-2  trainer      250/s    142  averaging          8e8e8e8e =
+  peer-3  trainer      250/s    142  computing 30 %     63636363 differs
+  peer-5  trainer          -      -  downloading 40 %   -
+  peer-4  trainer          -      -  lost 5 s ago       -
+
+1:15  peer-5 joined
+1:21  peer-4 was lost: no answer for 4 s
+)";
+    const std::string mark = "@RUN@";
+    expected.replace(expected.find(mark), mark.size(), collab::run_hash(run()).short_hex());
+    EXPECT_EQ(as_text(render(busy_view(), 100, 24, {})), expected);
+}
+
+TEST(TerminalView, fits_any_size) {
+    RunView view = busy_view();
+    for (int i = 0; i < 100; ++i) view.peers.push_back(view.peers[1]);
+    for (std::size_t width = 1; width < 140; width += 3) {
+        for (std::size_t height = 1; height < 60; height += 3) {
+            const auto lines = render(view, width, height, {});
+            EXPECT_LE(lines.size(), std::max(height, view_height_min));
+            for (const Line& line : lines)
+                EXPECT_LE(columns(to_text(line, /*colored=*/false)),
+                          std::max(width, view_width_min));
+        }
+    }
+    const std::string text = as_text(render(view, 80, 20, {}));
+    EXPECT_NE(text.find("more peers"), std::string::npos);
+    EXPECT_NE(text.find("peer-4 was lost"), std::string::npos);
+}
+
+TEST(TerminalView, has_an_ascii_look) {
+    const std::string text = as_text(render(busy_view(), 80, 24, {.unicode = false}));
+    for (const char c : text) EXPECT_TRUE(c == '\n' || (c >= ' ' && c < 127));
+    EXPECT_NE(text.find("[#######"), std::string::npos);
+}
+
+TEST(TerminalView, an_empty_run_is_drawn_too) {
+    const RunModel model(run(), {}, 0);
+    EXPECT_NE(as_text(render(model.view(), 80, 24, {})).find("not measured yet"),
+              std::string::npos);
+}
+
+TEST(TerminalView, colours_only_when_asked) {
+    const Line line{{"good", Ink::green}, {" plain", Ink::plain}};
+    EXPECT_EQ(to_text(line, true), "\x1b[32mgood\x1b[0m plain");
+    EXPECT_EQ(to_text(line, false), "good plain");
+}
+
+TEST(TerminalView, plain_lines_say_everything_once) {
+    RunModel model(run(), id(1), 0);
+    PlainProgress seen;
+    model.add(event(1, "peer_joined", "peer-2 joined"));
+    model.update({status(1, "host", 1, Phase::computing)}, 2);
+    const std::vector<std::string> first = {"   0:01  peer-2 joined",
+                                            "   0:02  step 1 of 400  loss 0.5000  1 peers  250 "
+                                            "samples/s"};
+    EXPECT_EQ(plain_lines(model.view(), seen), first);
+    EXPECT_TRUE(plain_lines(model.view(), seen).empty());
+    model.add(event(1, "peer_joined", "peer-3 joined"));
+    EXPECT_EQ(plain_lines(model.view(), seen).size(), 1u);
+}
+
+TEST(RunModel, a_peer_that_says_goodbye_has_left_not_been_lost) {
+    RunModel model(run(), id(1), 0);
+    model.update({status(1, "a", 1, Phase::computing), status(2, "b", 1, Phase::leaving)}, 1);
+    model.update({status(1, "a", 1, Phase::computing)}, 2);
+    ASSERT_EQ(model.view().peers.size(), 2u);
+    EXPECT_EQ(model.view().peers[1].doing, "left 0 s ago");
+    EXPECT_EQ(model.view().live_peers(), 1u);
+    model.update({status(1, "a", 1, Phase::computing)}, 3 + gone_peer_seconds);
+    EXPECT_EQ(model.view().peers.size(), 1u);
+}
+
+TEST(RunModel, hashes_are_compared_within_a_step_only) {
+    RunModel model(run(), {}, 0);
+    model.update({status(1, "a", 5, Phase::computing),
+                  status(2, "b", 5, Phase::computing),
+                  status(3, "c", 4, Phase::computing)},
+                 1);
+    const RunView view = model.view();
+    EXPECT_EQ(view.peers[0].mark, HashMark::equal);
+    EXPECT_EQ(view.peers[1].mark, HashMark::equal);
+    EXPECT_EQ(view.peers[2].mark, HashMark::none);
+    EXPECT_EQ(view.state_hashes(), 1u);
+}
+
+TEST(RunModel, equal_names_are_told_apart) {
+    RunModel model(run(), {}, 0);
+    model.update({status(1, "same", 1, Phase::computing), status(2, "same", 1, Phase::computing)},
+                 1);
+    const RunView view = model.view();
+    EXPECT_NE(view.peers[0].name, view.peers[1].name);
+}
+
+TEST(RunModel, hostile_text_cannot_reach_the_terminal) {
+    EXPECT_EQ(printable("a\x1b[2Jb\r\n\tc", 100), "a?[2Jb???c");
+    EXPECT_EQ(printable("J\xc3\xbcrgen", 100), "J\xc3\xbcrgen");
+    EXPECT_EQ(printable("\xc2\x9b"
+                        "31m",
+                        100),
+              "?31m");  // C1's CSI
+    EXPECT_EQ(printable("\xf0\x9f\x98\x80x", 100), "?x");
+    EXPECT_EQ(printable("\xff\xfe\xc3", 100), "???");
+    EXPECT_EQ(printable("abcdef", 3), "abc");
+    EXPECT_EQ(printable("ab\xc3\xbc", 3), "ab");
+}
+
+TEST(EventLog, lines_survive_the_trip) {
+    Event made = event(1700000000.125, "step", "step 5: \"quoted\" \xff", 5);
+    made.peer = id(1);
+    made.fields = {{"loss", 0.25}, {"samples", std::int64_t{1024}}, {"why", std::string("x\ny")}};
+    const std::string line = to_json_line(made);
+    EXPECT_EQ(line.find('\n'), std::string::npos);
+    const auto back = event_from_json_line(line);
+    ASSERT_TRUE(back) << to_string(back.error());
+    EXPECT_EQ(back->time, made.time);
+    EXPECT_EQ(back->peer, made.peer);
+    EXPECT_EQ(back->step, 5u);
+    EXPECT_EQ(back->fields, made.fields);
+    EXPECT_FALSE(event_from_json_line("{\"kind\":5}"));
+    EXPECT_FALSE(event_from_json_line("[]"));
+    EXPECT_FALSE(event_from_json_line("{\"kind\":\"x\",\"peer\":\"???\"}"));
+    EXPECT_FALSE(event_from_json_line("{"));
+}
+
+class Folder {
+  public:
+    Folder() {
+        std::string pattern = "/tmp/dedloc-monitor-XXXXXX";
+        path_ = mkdtemp(pattern.data());
+    }
+    ~Folder() { std::filesystem::remove_all(path_); }
+    std::string file(const std::string& name) const { return path_ + "/" + name; }
+
+  private:
+    std::string path_;
+};
+
+TEST(EventLog, writes_and_appends_whole_lines) {
+    const Folder folder;
+    const std::string path = folder.file("events.jsonl");
+    for (int round = 0; round < 2; ++round) {
+        auto log = EventLog::open(path);
+        ASSERT_TRUE(log) << to_string(log.error());
+        for (std::uint64_t i = 0; i < 500; ++i) (*log)->record(event(1, "step", "text", i));
+        (*log)->flush();
+        (*log)->record(event(1, "finished", "after the flush"));
+    }
+    std::ifstream file(path);
+    std::string line;
+    std::size_t count = 0;
+    while (std::getline(file, line)) {
+        EXPECT_TRUE(event_from_json_line(line)) << line;
+        ++count;
+    }
+    EXPECT_EQ(count, 1002u);
+}
+
+TEST(EventLog, says_why_it_cannot_be_opened) {
+    const auto log = EventLog::open("/nonexistent/folder/events.jsonl");
+    ASSERT_FALSE(log);
+    EXPECT_EQ(log.error().kind(), ErrorKind::local_fault);
+    EXPECT_NE(log.error().message().find("/nonexistent/folder/events.jsonl"), std::string::npos);
+}
+
+TEST(EventMailbox, keeps_the_newest) {
+    EventMailbox mailbox;
+    for (std::uint64_t i = 0; i < recent_events_max + 5; ++i)
+        mailbox.record(event(1, "step", "", i));
+    const auto events = mailbox.take();
+    ASSERT_EQ(events.size(), recent_events_max);
+    EXPECT_EQ(events.front().step, 5u);
+    EXPECT_TRUE(mailbox.take().empty());
+}
+
+TEST(Screen, into_a_pipe_come_plain_lines_without_escapes) {
+    int ends[2];
+    ASSERT_EQ(pipe(ends), 0);
+    {
+        Screen screen(ends[1], screen_options_for(ends[1], /*plain=*/false));
+        screen.say("hello");
+        screen.show(busy_view());
+        screen.show(busy_view());
+    }
+    close(ends[1]);
+    char buffer[4096];
+    const ssize_t size = read(ends[0], buffer, sizeof buffer);
+    close(ends[0]);
+    const std::string text(buffer, static_cast<std::size_t>(std::max<ssize_t>(size, 0)));
+    EXPECT_EQ(text.find('\x1b'), std::string::npos);
+    EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 4);  // hello, two events, one step
+}
+
+TEST(Screen, in_place_goes_back_to_where_its_picture_began) {
+    int ends[2];
+    ASSERT_EQ(pipe(ends), 0);
+    {
+        Screen screen(ends[1], {.in_place = true, .colored = false, .look = {}, .silent = false});
+        screen.show(busy_view());
+        screen.show(busy_view());
+    }
+    close(ends[1]);
+    std::string text;
+    char buffer[4096];
+    for (ssize_t size; (size = read(ends[0], buffer, sizeof buffer)) > 0;)
+        text.append(buffer, static_cast<std::size_t>(size));
+    close(ends[0]);
+    EXPECT_NE(text.find("\x1b[13F"), std::string::npos);
+    EXPECT_TRUE(text.ends_with("\x1b[?25h"));
+}
+
+}  // namespace
+}  // namespace dedloc::monitor

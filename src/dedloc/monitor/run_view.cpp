@@ -1,0 +1,270 @@
+#include "dedloc/monitor/run_view.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+namespace dedloc::monitor {
+namespace {
+
+using collab::Phase;
+using collab::Role;
+using collab::Status;
+
+bool is_trainer(const Status& status) { return status.role == Role::trainer; }
+
+Tone tone_of(std::string_view kind) {
+    for (const char* word : {"lost", "failed", "orphan", "dropped", "refused", "error", "differs"})
+        if (kind.find(word) != std::string_view::npos) return Tone::bad;
+    for (const char* word : {"joined", "caught_up", "saved", "evaluat", "finished"})
+        if (kind.find(word) != std::string_view::npos) return Tone::good;
+    return Tone::neutral;
+}
+
+double field(const collab::Event& event, std::string_view name) {
+    for (const auto& [key, value] : event.fields) {
+        if (key != name) continue;
+        if (const auto* number = std::get_if<double>(&value)) return *number;
+        if (const auto* number = std::get_if<std::int64_t>(&value))
+            return static_cast<double>(*number);
+    }
+    return std::nan("");
+}
+
+int percent(double fraction) { return static_cast<int>(std::clamp(fraction, 0.0, 1.0) * 100); }
+
+// A trainer's own part of the target batch is what its speed lets expect.
+std::string doing_of(const Status& status, double speed_sum, std::uint64_t target) {
+    switch (status.phase) {
+        case Phase::starting:
+            return "starting";
+        case Phase::downloading:
+            return fmt::format("downloading {} %", percent(status.progress));
+        case Phase::computing: {
+            const double share =
+                speed_sum > 0 ? status.samples_per_s / speed_sum * static_cast<double>(target) : 0;
+            if (!is_trainer(status) || share < 1) return "computing";
+            const double part = static_cast<double>(status.samples) / share;
+            return fmt::format("computing {} %", percent(part));
+        }
+        case Phase::averaging:
+            return "averaging";
+        case Phase::waiting:
+            return "waiting";
+        case Phase::leaving:
+            return "leaving";
+    }
+    return "unknown";
+}
+
+struct At {
+    Digest branch;
+    std::uint64_t step;
+    auto operator<=>(const At&) const = default;
+};
+
+// The state hash that most peers have at each branch and step; only where there are two or more.
+std::map<At, Digest> usual_hashes(const std::vector<Status>& statuses) {
+    std::map<At, std::map<Digest, int>> counts;
+    std::map<At, int> peers;
+    for (const Status& status : statuses) {
+        if (status.state_hash.is_zero()) continue;
+        const At at{status.branch, status.step};
+        ++counts[at][status.state_hash];
+        ++peers[at];
+    }
+    std::map<At, Digest> usual;
+    for (const auto& [at, hashes] : counts) {
+        if (peers[at] < 2) continue;
+        const auto most = std::max_element(
+            hashes.begin(), hashes.end(), [](auto& a, auto& b) { return a.second < b.second; });
+        usual[at] = most->first;
+    }
+    return usual;
+}
+
+void make_names_unique(std::vector<PeerView>& peers) {
+    std::map<std::string, int> uses;
+    for (const PeerView& peer : peers) ++uses[peer.name];
+    for (PeerView& peer : peers) {
+        if (uses[peer.name] > 1) peer.name += " " + peer.id.short_text();
+    }
+}
+
+double finite_or_zero(double value) { return std::isfinite(value) ? value : 0; }
+
+}  // namespace
+
+std::string printable(std::string_view text, std::size_t bytes_max) {
+    std::string out;
+    for (std::size_t i = 0; i < text.size() && out.size() < bytes_max; ++i) {
+        const auto byte = static_cast<unsigned char>(text[i]);
+        if (byte >= 32 && byte < 127) {
+            out += text[i];
+            continue;
+        }
+        const auto next = i + 1 < text.size() ? static_cast<unsigned char>(text[i + 1]) : 0u;
+        const unsigned letter = ((byte & 0x1fu) << 6) | (next & 0x3fu);
+        // Two bytes of UTF-8, one column: Latin, Greek, Cyrillic; no combining marks, no C1.
+        const bool is_pair = byte >= 0xc2 && byte <= 0xd4 && (next & 0xc0u) == 0x80;
+        if (is_pair && letter >= 0xa1 && letter != 0xad && letter <= 0x52f &&
+            (letter < 0x300 || letter > 0x36f) && (letter < 0x483 || letter > 0x489)) {
+            if (out.size() + 2 > bytes_max) break;
+            out += text.substr(i, 2);
+            ++i;
+            continue;
+        }
+        out += '?';
+        // One '?' a letter, however many bytes it has.
+        while (byte >= 0xc0 && i + 1 < text.size() &&
+               (static_cast<unsigned char>(text[i + 1]) & 0xc0) == 0x80)
+            ++i;
+    }
+    return out;
+}
+
+std::size_t RunView::live_peers() const {
+    return static_cast<std::size_t>(
+        std::count_if(peers.begin(), peers.end(), [](auto& peer) { return !peer.is_gone; }));
+}
+
+std::size_t RunView::state_hashes() const {
+    std::set<Digest> hashes;
+    for (const PeerView& peer : peers)
+        if (!peer.is_gone && peer.step == step && !peer.state_hash.is_zero())
+            hashes.insert(peer.state_hash);
+    return hashes.size();
+}
+
+RunModel::RunModel(const collab::RunFile& run, PeerId us, WallSeconds started)
+    : name_(printable(run.name, view_text_bytes_max)),
+      run_(collab::run_hash(run)),
+      target_(run.batch.target),
+      stop_(run.stop),
+      us_(std::move(us)),
+      started_(started),
+      now_(started) {}
+
+void RunModel::add(const collab::Event& event) {
+    if (event.kind == "step") {
+        const double loss = field(event, "loss");
+        if (std::isfinite(loss) && event.step > 0) losses_[event.step] = loss;
+    }
+    if (event.kind == "peer_left") {
+        if (const auto found = gone_.find(event.peer); found != gone_.end())
+            found->second.left = true;
+        else
+            for (Status& status : statuses_)
+                if (status.peer == event.peer) status.phase = Phase::leaving;
+    }
+    if (event.text.empty()) return;
+    events_.push_back({.number = ++events_count_,
+                       .seconds = std::max(0.0, event.time - started_),
+                       .kind = event.kind,
+                       .text = printable(event.text, view_text_bytes_max),
+                       .tone = tone_of(event.kind)});
+    if (events_.size() > view_events_max) events_.pop_front();
+}
+
+void RunModel::remember_gone(const std::vector<Status>& statuses, WallSeconds now) {
+    const auto is_here = [&](const PeerId& id) {
+        return std::any_of(
+            statuses.begin(), statuses.end(), [&](auto& status) { return status.peer == id; });
+    };
+    for (const Status& status : statuses_)
+        if (!is_here(status.peer))
+            gone_[status.peer] = {
+                .last = status, .since = now, .left = status.phase == Phase::leaving};
+    std::erase_if(gone_, [&](const auto& entry) {
+        return is_here(entry.first) || now - entry.second.since > gone_peer_seconds;
+    });
+}
+
+void RunModel::note_loss() {
+    double loss_sum = 0;
+    double weight = 0;
+    std::uint64_t step = step_;
+    for (const Status& status : statuses_) {
+        step = std::max(step, status.step);
+        if (status.samples == 0 || !std::isfinite(status.loss) || status.loss <= 0) continue;
+        loss_sum += status.loss * static_cast<double>(status.samples);
+        weight += static_cast<double>(status.samples);
+    }
+    // A new step: what ran until now was the loss of the step that has just been made.
+    if (step > step_ && running_loss_ > 0) losses_.try_emplace(step, running_loss_);
+    step_ = step;
+    if (weight > 0) running_loss_ = loss_sum / weight;
+    while (losses_.size() > view_losses_max) losses_.erase(losses_.begin());
+}
+
+void RunModel::update(std::vector<Status> statuses, WallSeconds now) {
+    now_ = now;
+    remember_gone(statuses, now);
+    statuses_ = std::move(statuses);
+    note_loss();
+}
+
+RunView RunModel::view() const {
+    RunView view;
+    view.name = name_;
+    view.run = run_;
+    view.seconds = std::max(0.0, now_ - started_);
+    view.step = step_;
+    view.steps = stop_.steps;
+    view.accuracy_goal = stop_.accuracy;
+    view.target = target_;
+    for (const auto& [step, loss] : losses_) view.losses.push_back(loss);
+    view.loss = view.losses.empty() ? running_loss_ : view.losses.back();
+    view.events.assign(events_.begin(), events_.end());
+
+    for (const Status& status : statuses_)
+        if (is_trainer(status)) view.samples_per_s += finite_or_zero(status.samples_per_s);
+    const auto usual = usual_hashes(statuses_);
+    for (const Status& status : statuses_) {
+        if (status.step == step_ && status.samples <= 1000 * target_)
+            view.samples += status.samples;
+        if (status.accuracy_step > view.accuracy_step && std::isfinite(status.accuracy)) {
+            view.accuracy = status.accuracy;
+            view.accuracy_step = status.accuracy_step;
+        }
+        PeerView peer{.id = status.peer,
+                      .name = printable(status.name, 32),
+                      .is_us = !us_.is_empty() && status.peer == us_,
+                      .role = status.role,
+                      .doing = doing_of(status, view.samples_per_s, target_),
+                      .is_gone = false,
+                      .samples_per_s = finite_or_zero(status.samples_per_s),
+                      .step = status.step,
+                      .state_hash = status.state_hash,
+                      .mark = HashMark::none};
+        const auto at = usual.find(At{status.branch, status.step});
+        if (at != usual.end() && !status.state_hash.is_zero())
+            peer.mark = at->second == status.state_hash ? HashMark::equal : HashMark::different;
+        if (peer.name.empty()) peer.name = status.peer.short_text();
+        view.peers.push_back(std::move(peer));
+    }
+    for (const auto& [id, gone] : gone_) {
+        PeerView peer{
+            .id = id,
+            .name = printable(gone.last.name, 32),
+            .is_us = false,
+            .role = gone.last.role,
+            .doing = fmt::format(
+                "{} {:.0f} s ago", gone.left ? "left" : "lost", std::max(0.0, now_ - gone.since)),
+            .is_gone = true,
+            .samples_per_s = 0,
+            .step = gone.last.step,
+            .state_hash = {},
+            .mark = HashMark::none};
+        if (peer.name.empty()) peer.name = id.short_text();
+        view.peers.push_back(std::move(peer));
+    }
+    make_names_unique(view.peers);
+    std::sort(view.peers.begin(), view.peers.end(), [](const PeerView& a, const PeerView& b) {
+        return std::tuple(a.is_gone, !a.is_us, std::string_view(a.name)) <
+               std::tuple(b.is_gone, !b.is_us, std::string_view(b.name));
+    });
+    return view;
+}
+
+}  // namespace dedloc::monitor

@@ -1,0 +1,119 @@
+// RunView: a run as a person wants to see it, made from what peers say (statuses) and from what
+// happened (events). The terminal view draws it; a page or a log could as well.
+//
+//   RunModel model(facts, started);
+//   model.add(event);                   // as they come
+//   model.update(statuses, now);        // a few times a second
+//   draw(model.view());
+//
+// Everything that came from a peer is bounded and stripped of control characters here, so that no
+// name can move somebody's cursor. Thread: one. Cost: O(peers) an update.
+
+#pragma once
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "dedloc/collab/events.h"
+#include "dedloc/collab/run_file.h"
+#include "dedloc/collab/status.h"
+
+namespace dedloc::monitor {
+
+inline constexpr std::size_t view_losses_max = 512;
+inline constexpr std::size_t view_events_max = 64;
+inline constexpr std::size_t view_text_bytes_max = 200;
+inline constexpr double gone_peer_seconds = 20;  // how long a lost peer keeps its line
+
+enum class HashMark {
+    none,       // nothing to compare with: no state yet, or nobody else is at this step
+    equal,      // same as most peers at the same branch and step
+    different,  // promise 1 is broken, or the peer is about to repair itself
+};
+
+struct PeerView {
+    PeerId id;
+    std::string name;  // never empty; unique in the view
+    bool is_us = false;
+    collab::Role role = collab::Role::trainer;
+    std::string doing;  // "computing 63 %", "averaging", "downloading 40 %", "lost 3 s ago"
+    bool is_gone = false;
+    double samples_per_s = 0;
+    std::uint64_t step = 0;
+    Digest state_hash;
+    HashMark mark = HashMark::none;
+};
+
+enum class Tone { neutral, good, bad };
+
+struct EventView {
+    std::uint64_t number = 0;  // 1, 2, … in the order they came
+    double seconds = 0;        // since the view's start
+    std::string kind;
+    std::string text;
+    Tone tone = Tone::neutral;
+};
+
+struct RunView {
+    std::string name;
+    Digest run;
+    double seconds = 0;         // since the view's start
+    std::uint64_t step = 0;     // of the most advanced peer
+    std::uint64_t steps = 0;    // stop condition, 0 = none
+    double accuracy_goal = 0;   // stop condition, 0 = none
+    std::uint64_t samples = 0;  // accumulated towards the next step by all
+    std::uint64_t target = 0;
+    double samples_per_s = 0;
+    double loss = 0;  // of the last step; 0 = unknown
+    double accuracy = 0;
+    std::uint64_t accuracy_step = 0;  // 0 = not evaluated yet
+    std::vector<double> losses;       // of the last steps, oldest first
+    std::vector<PeerView> peers;      // us first, then by name, the gone last
+    std::vector<EventView> events;    // oldest first
+
+    std::size_t live_peers() const;
+    std::size_t state_hashes() const;  // different ones among live peers of the newest step
+};
+
+class RunModel {
+  public:
+    // `us` is empty for a watcher.
+    RunModel(const collab::RunFile& run, PeerId us, WallSeconds started);
+
+    void add(const collab::Event& event);
+    void update(std::vector<collab::Status> statuses, WallSeconds now);
+    RunView view() const;
+
+  private:
+    struct Gone {
+        collab::Status last;
+        WallSeconds since = 0;
+        bool left = false;  // in order
+    };
+    void remember_gone(const std::vector<collab::Status>& statuses, WallSeconds now);
+    void note_loss();
+
+    std::string name_;
+    Digest run_;
+    std::uint64_t target_;
+    collab::StopConfig stop_;
+    PeerId us_;
+    WallSeconds started_;
+    WallSeconds now_;
+    std::uint64_t step_ = 0;
+    double running_loss_ = 0;
+    std::vector<collab::Status> statuses_;
+    std::map<PeerId, Gone> gone_;
+    std::map<std::uint64_t, double> losses_;  // step → mean loss
+    std::deque<EventView> events_;
+    std::uint64_t events_count_ = 0;
+};
+
+// What a terminal may be given: control characters become '?', text beyond `bytes_max` is cut at a
+// letter. Letters beyond U+052F become '?', because their width on a screen is not known here.
+std::string printable(std::string_view text, std::size_t bytes_max);
+
+}  // namespace dedloc::monitor

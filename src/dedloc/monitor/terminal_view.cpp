@@ -1,0 +1,324 @@
+#include "dedloc/monitor/terminal_view.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace dedloc::monitor {
+namespace {
+
+constexpr std::size_t events_shown_max = 6;
+constexpr std::size_t bar_columns = 24;
+constexpr std::size_t sparkline_columns = 24;
+
+std::string clock_text(double seconds) {
+    const auto whole = static_cast<long long>(std::clamp(seconds, 0.0, 1e9));
+    if (whole >= 3600)
+        return fmt::format("{}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60);
+    return fmt::format("{}:{:02}", whole / 60, whole % 60);
+}
+
+std::string speed_text(double samples_per_s) {
+    if (samples_per_s <= 0) return "-";
+    if (samples_per_s < 10) return fmt::format("{:.1f}/s", samples_per_s);
+    if (samples_per_s < 1e5) return fmt::format("{:.0f}/s", samples_per_s);
+    if (samples_per_s < 1e8) return fmt::format("{:.0f}k/s", samples_per_s / 1e3);
+    return ">100M/s";
+}
+
+// Cuts to `width` columns.
+std::string cut(std::string_view text, std::size_t width) {
+    if (columns(text) <= width) return std::string(text);
+    std::string out;
+    std::size_t used = 0;
+    for (std::size_t i = 0; i < text.size() && used + 1 < width;) {
+        std::size_t end = i + 1;
+        while (end < text.size() && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) ++end;
+        out += text.substr(i, end - i);
+        i = end;
+        ++used;
+    }
+    return width > 0 ? out + "~" : out;
+}
+
+std::string left(std::string_view text, std::size_t width) {
+    std::string out = cut(text, width);
+    return out + std::string(width - std::min(width, columns(out)), ' ');
+}
+
+std::string right(std::string_view text, std::size_t width) {
+    const std::string out = cut(text, width);
+    return std::string(width - std::min(width, columns(out)), ' ') + out;
+}
+
+std::string repeat(std::string_view text, std::size_t count) {
+    std::string out;
+    for (std::size_t i = 0; i < count; ++i) out += text;
+    return out;
+}
+
+std::size_t columns_of(const Line& line) {
+    std::size_t sum = 0;
+    for (const Span& span : line) sum += columns(span.text);
+    return sum;
+}
+
+Line cut_line(const Line& line, std::size_t width) {
+    Line out;
+    std::size_t used = 0;
+    for (const Span& span : line) {
+        if (used >= width) break;
+        out.push_back({cut(span.text, width - used), span.ink});
+        used += columns(out.back().text);
+    }
+    return out;
+}
+
+// `line`, then `text` at the right edge if there is room.
+void put_right(Line& line, std::string text, std::size_t width, Ink ink) {
+    const std::size_t used = columns_of(line);
+    if (used + 2 + columns(text) > width) return;
+    line.push_back({std::string(width - used - columns(text), ' '), Ink::plain});
+    line.push_back({std::move(text), ink});
+}
+
+void put_bar(Line& line, double fraction, Look look) {
+    const auto filled = static_cast<std::size_t>(std::clamp(fraction, 0.0, 1.0) * bar_columns);
+    line.push_back({look.unicode ? "▕" : "[", Ink::dim});
+    line.push_back({repeat(look.unicode ? "█" : "#", filled), Ink::cyan});
+    line.push_back({repeat(look.unicode ? "░" : ".", bar_columns - filled), Ink::dim});
+    line.push_back({look.unicode ? "▏" : "]", Ink::dim});
+}
+
+// Each column is the mean of its share of the steps.
+std::string sparkline(const std::vector<double>& values, Look look) {
+    static constexpr std::string_view blocks[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+    static constexpr std::string_view letters[] = {"_", ".", ",", "-", "~", "=", "^", "#"};
+    if (values.size() < 2) return {};
+    const std::size_t count = std::min(values.size(), sparkline_columns);
+    std::vector<double> means(count);
+    for (std::size_t i = 0; i < count; ++i) {
+        const std::size_t begin = i * values.size() / count;
+        const std::size_t end = std::max(begin + 1, (i + 1) * values.size() / count);
+        for (std::size_t j = begin; j < end; ++j) means[i] += values[j];
+        means[i] /= static_cast<double>(end - begin);
+    }
+    const auto [low, high] = std::minmax_element(means.begin(), means.end());
+    const double span = *high - *low;
+    std::string out;
+    for (const double mean : means) {
+        const double height = span > 0 ? (mean - *low) / span * 7 : 0;
+        const auto level = static_cast<std::size_t>(std::clamp(std::round(height), 0.0, 7.0));
+        out += look.unicode ? blocks[level] : letters[level];
+    }
+    return out;
+}
+
+Line title_line(const RunView& view, std::size_t width) {
+    Line line{{view.name, Ink::bold}, {"  run " + view.run.short_hex(), Ink::dim}};
+    const std::size_t live = view.live_peers();
+    line.push_back({fmt::format("  {} peer{}", live, live == 1 ? "" : "s"), Ink::plain});
+    put_right(line, clock_text(view.seconds), width, Ink::dim);
+    return line;
+}
+
+Line step_line(const RunView& view, std::size_t width, Look look) {
+    Line line{{"step ", Ink::plain}, {fmt::format("{}", view.step), Ink::bold}};
+    if (view.steps > 0) line.push_back({fmt::format(" of {}", view.steps), Ink::plain});
+    line.push_back({"  ", Ink::plain});
+    const double fraction =
+        view.target > 0 ? static_cast<double>(view.samples) / static_cast<double>(view.target) : 0;
+    put_bar(line, fraction, look);
+    line.push_back({fmt::format(" {} of {} samples", view.samples, view.target), Ink::plain});
+    put_right(line, fmt::format("{:.0f} samples/s", view.samples_per_s), width, Ink::plain);
+    return line;
+}
+
+Line loss_line(const RunView& view, Look look) {
+    Line line{{"loss ", Ink::plain}};
+    line.push_back({view.loss > 0 ? fmt::format("{:.4f}", view.loss) : "-", Ink::bold});
+    if (const std::string spark = sparkline(view.losses, look); !spark.empty())
+        line.push_back({" " + spark, Ink::cyan});
+    line.push_back({"  accuracy ", Ink::plain});
+    if (view.accuracy_step == 0) {
+        line.push_back({"not measured yet", Ink::dim});
+    } else {
+        const bool reached = view.accuracy_goal > 0 && view.accuracy >= view.accuracy_goal;
+        line.push_back(
+            {fmt::format("{:.1f} %", view.accuracy * 100), reached ? Ink::green : Ink::bold});
+        line.push_back({fmt::format(" at step {}", view.accuracy_step), Ink::plain});
+    }
+    if (view.accuracy_goal > 0)
+        line.push_back({fmt::format(", goal {:.1f} %", view.accuracy_goal * 100), Ink::dim});
+    return line;
+}
+
+struct Widths {
+    std::size_t name, role, speed, step, doing;
+};
+
+Widths widths_for(const RunView& view, std::size_t width) {
+    std::size_t longest = 4;
+    for (const PeerView& peer : view.peers) longest = std::max(longest, columns(peer.name));
+    Widths widths{.name = longest, .role = 10, .speed = 8, .step = 7, .doing = 17};
+    // Two columns of margin, four gaps of at most two, ten columns of hash and mark.
+    const std::size_t fixed = 2 + widths.role + widths.speed + widths.step + widths.doing + 16;
+    const std::size_t room = width > fixed + 8 ? width - fixed : 8;
+    widths.name = std::min(widths.name, room);
+    if (width < fixed + 8) widths.role = 0;  // a narrow terminal does without the role
+    return widths;
+}
+
+Line peer_header(const Widths& widths) {
+    std::string text = "  " + left("peer", widths.name) + "  ";
+    if (widths.role > 0) text += left("role", widths.role);
+    text += right("speed", widths.speed) + right("step", widths.step) + "  " +
+            left("doing", widths.doing) + "  state";
+    return {{text, Ink::dim}};
+}
+
+Ink ink_of_doing(const PeerView& peer) {
+    if (peer.is_gone) return peer.doing.starts_with("lost") ? Ink::red : Ink::dim;
+    if (peer.doing.starts_with("download")) return Ink::yellow;
+    if (peer.doing.starts_with("averag")) return Ink::cyan;
+    return Ink::plain;
+}
+
+Line peer_line(const PeerView& peer, const Widths& widths) {
+    const Ink base = peer.is_gone ? Ink::dim : Ink::plain;
+    Line line{{peer.is_us ? "* " : "  ", Ink::green},
+              {left(peer.name, widths.name) + "  ", peer.is_us ? Ink::bold : base}};
+    if (widths.role > 0) line.push_back({left(collab::to_string(peer.role), widths.role), base});
+    const bool has_state = !peer.state_hash.is_zero();
+    line.push_back({right(peer.is_gone ? "-" : speed_text(peer.samples_per_s), widths.speed) +
+                        right(has_state ? fmt::format("{}", peer.step) : "-", widths.step) + "  ",
+                    base});
+    line.push_back({left(peer.doing, widths.doing) + "  ", ink_of_doing(peer)});
+    if (!has_state) {
+        line.push_back({"-", Ink::dim});
+        return line;
+    }
+    const char* mark = peer.mark == HashMark::equal       ? " ="
+                       : peer.mark == HashMark::different ? " differs"
+                                                          : "";
+    const Ink ink = peer.mark == HashMark::equal       ? Ink::green
+                    : peer.mark == HashMark::different ? Ink::red
+                                                       : Ink::plain;
+    line.push_back({peer.state_hash.short_hex() + mark, ink});
+    return line;
+}
+
+void put_peers(std::vector<Line>& lines, const RunView& view, std::size_t width, std::size_t room) {
+    const Widths widths = widths_for(view, width);
+    lines.push_back(peer_header(widths));
+    const std::size_t shown = view.peers.size() <= room ? view.peers.size() : room - 1;
+    for (std::size_t i = 0; i < shown; ++i) lines.push_back(peer_line(view.peers[i], widths));
+    if (shown < view.peers.size())
+        lines.push_back(
+            {{fmt::format("  and {} more peers", view.peers.size() - shown), Ink::dim}});
+}
+
+Line event_line(const EventView& event) {
+    const Ink ink = event.tone == Tone::good  ? Ink::green
+                    : event.tone == Tone::bad ? Ink::red
+                                              : Ink::plain;
+    return {{left(clock_text(event.seconds), 6), Ink::dim}, {event.text, ink}};
+}
+
+// Steps have the sparkline; the list is for what is rarer.
+std::vector<EventView> shown_events(const RunView& view, std::size_t count_max) {
+    std::vector<EventView> events;
+    for (auto event = view.events.rbegin();
+         event != view.events.rend() && events.size() < count_max;
+         ++event)
+        if (event->kind != "step") events.push_back(*event);
+    std::reverse(events.begin(), events.end());
+    return events;
+}
+
+std::string_view code_of(Ink ink) {
+    switch (ink) {
+        case Ink::bold:
+            return "\x1b[1m";
+        case Ink::dim:
+            return "\x1b[2m";
+        case Ink::green:
+            return "\x1b[32m";
+        case Ink::red:
+            return "\x1b[31m";
+        case Ink::yellow:
+            return "\x1b[33m";
+        case Ink::cyan:
+            return "\x1b[36m";
+        case Ink::plain:
+            break;
+    }
+    return {};
+}
+
+}  // namespace
+
+std::size_t columns(std::string_view text) {
+    return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) {
+        return (static_cast<unsigned char>(c) & 0xc0) != 0x80;
+    }));
+}
+
+std::vector<Line> render(const RunView& view, std::size_t width, std::size_t height, Look look) {
+    width = std::clamp(width, view_width_min, view_width_max);
+    height = std::max(height, view_height_min);
+    std::vector<Line> lines{
+        title_line(view, width),
+        step_line(view, width, look),
+        loss_line(view, look),
+        {},
+    };
+    // Peers first; events take what is left, but at least two lines where there is room.
+    const std::size_t free = height - lines.size() - 2;  // header of peers, blank before events
+    const auto events = shown_events(view, events_shown_max);
+    const std::size_t events_min = std::min<std::size_t>(events.size(), 2);
+    const std::size_t peers_room = free > events_min + 1 ? free - events_min : 1;
+    put_peers(lines, view, width, peers_room);
+    if (lines.size() + 1 < height && !events.empty()) {
+        lines.push_back({});
+        const std::size_t count = std::min(events.size(), height - lines.size());
+        for (std::size_t i = events.size() - count; i < events.size(); ++i)
+            lines.push_back(event_line(events[i]));
+    }
+    for (Line& line : lines) line = cut_line(line, width);
+    return lines;
+}
+
+std::string to_text(const Line& line, bool colored) {
+    std::string out;
+    for (const Span& span : line) {
+        const std::string_view code = colored ? code_of(span.ink) : std::string_view();
+        if (!code.empty()) out += code;
+        out += span.text;
+        if (!code.empty()) out += "\x1b[0m";
+    }
+    if (!colored) out.erase(out.find_last_not_of(' ') + 1);
+    return out;
+}
+
+std::vector<std::string> plain_lines(const RunView& view, PlainProgress& seen) {
+    std::vector<std::string> lines;
+    for (const EventView& event : view.events) {
+        if (event.number <= seen.event_number) continue;
+        seen.event_number = event.number;
+        if (event.kind != "step")
+            lines.push_back(fmt::format("{:>7}  {}", clock_text(event.seconds), event.text));
+    }
+    if (view.step > seen.step || view.accuracy_step > seen.accuracy_step) {
+        std::string line = fmt::format("{:>7}  step {}", clock_text(view.seconds), view.step);
+        if (view.steps > 0) line += fmt::format(" of {}", view.steps);
+        if (view.loss > 0) line += fmt::format("  loss {:.4f}", view.loss);
+        if (view.accuracy_step > 0) line += fmt::format("  accuracy {:.1f} %", view.accuracy * 100);
+        line += fmt::format("  {} peers  {:.0f} samples/s", view.live_peers(), view.samples_per_s);
+        lines.push_back(line);
+        seen.step = view.step;
+        seen.accuracy_step = view.accuracy_step;
+    }
+    return lines;
+}
+
+}  // namespace dedloc::monitor
