@@ -72,8 +72,8 @@ struct DonorReport {
     std::uint64_t bytes = 0;
     std::uint32_t failures = 0;  // timeouts, lost streams
     bool dropped = false;
-    bool lied = false;     // sent a manifest or chunk that does not belong to the root
-    std::string trouble;   // the last one, in words; empty: none
+    bool lied = false;    // sent a manifest or chunk that does not belong to the root
+    std::string trouble;  // the last one, in words; empty: none
 };
 
 struct DownloadProgress {

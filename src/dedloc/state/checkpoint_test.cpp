@@ -1,0 +1,164 @@
+#include "dedloc/state/checkpoint.h"
+
+#include <gtest/gtest.h>
+#include <map>
+
+namespace dedloc::state {
+namespace {
+
+// Memory as a disk, with a limit and a way to damage it.
+class MemoryDisk final : public runtime::Disk {
+  public:
+    Result<Bytes> read(const std::string& path) override {
+        const auto found = files.find(path);
+        if (found == files.end()) return make_error(ErrorKind::not_found, "no file {}", path);
+        return found->second;
+    }
+    Result<void> write_atomically(const std::string& path, ByteView bytes) override {
+        std::size_t used = bytes.size();
+        for (const auto& [name, content] : files)
+            if (name != path) used += content.size();
+        if (used > room)
+            return make_error(ErrorKind::local_fault,
+                              "no space left on the disk; free some and try again");
+        files[path] = to_bytes(bytes);
+        return {};
+    }
+    Result<void> append_durably(const std::string&, ByteView) override { return {}; }
+    Result<void> remove(const std::string& path) override {
+        const std::size_t gone = std::erase_if(files, [&](const auto& file) {
+            return file.first == path || file.first.starts_with(path + "/");
+        });
+        if (gone == 0) return make_error(ErrorKind::not_found, "no file {}", path);
+        return {};
+    }
+    Result<std::vector<std::string>> list(const std::string& folder) override {
+        std::vector<std::string> names;
+        for (const auto& [name, content] : files) {
+            if (!name.starts_with(folder + "/")) continue;
+            const std::string rest = name.substr(folder.size() + 1);
+            const std::string first = rest.substr(0, rest.find('/'));
+            if (names.empty() || names.back() != first) names.push_back(first);
+        }
+        if (names.empty()) return make_error(ErrorKind::not_found, "no folder {}", folder);
+        return names;
+    }
+
+    std::map<std::string, Bytes> files;
+    std::size_t room = std::size_t{1} << 30;
+};
+
+Checkpoint checkpoint_of_step(std::uint64_t step, std::size_t elements = 5'000'000) {
+    SnapshotInfo info;
+    info.step = step;
+    info.samples = step * 100;
+    std::vector<float> values(elements);
+    for (std::size_t i = 0; i < elements; ++i) values[i] = static_cast<float>(i * (step + 1) % 977);
+    auto snapshot = *Snapshot::make(info, {{.name = "w", .values = std::move(values)}});
+    auto manifest = make_manifest(*snapshot);
+    return {.state = std::make_shared<PublishedState>(
+                PublishedState{.snapshot = std::move(snapshot), .manifest = std::move(manifest)}),
+            .run_file = "name = \"demo\"\n",
+            .extra = to_bytes("certificates")};
+}
+
+TEST(Checkpoint, comes_back_as_it_was_saved) {
+    MemoryDisk disk;
+    const Checkpoint saved = checkpoint_of_step(7);
+    const auto summary = save_checkpoint(disk, "run/checkpoints", saved);
+    ASSERT_TRUE(summary) << to_string(summary.error());
+    EXPECT_EQ(summary->step, 7u);
+    const auto loaded = load_checkpoint(disk, "run/checkpoints", summary->name);
+    ASSERT_TRUE(loaded) << to_string(loaded.error());
+    EXPECT_EQ(loaded->state->manifest, saved.state->manifest);
+    EXPECT_EQ(loaded->state->snapshot->sections()[0].values,
+              saved.state->snapshot->sections()[0].values);
+    EXPECT_EQ(loaded->run_file, saved.run_file);
+    EXPECT_EQ(loaded->extra, saved.extra);
+    EXPECT_EQ(list_checkpoints(disk, "nowhere")->size(), 0u);
+    EXPECT_EQ(load_newest_checkpoint(disk, "nowhere").error().kind(), ErrorKind::not_found);
+}
+
+TEST(Checkpoint, keeps_the_newest_and_removes_leftovers) {
+    MemoryDisk disk;
+    disk.files["c/step-000000000000-00000000/chunks-00000"] = Bytes(10);  // never finished
+    for (std::uint64_t step = 1; step <= 5; ++step)
+        ASSERT_TRUE(save_checkpoint(disk, "c", checkpoint_of_step(step, 100), 2));
+    const auto left = list_checkpoints(disk, "c");
+    ASSERT_EQ(left->size(), 2u);
+    EXPECT_EQ((*left)[0].step, 5u);
+    EXPECT_EQ((*left)[1].step, 4u);
+    EXPECT_EQ(disk.list("c")->size(), 2u);
+}
+
+TEST(Checkpoint, a_full_disk_leaves_the_old_one_intact_and_is_told) {
+    MemoryDisk disk;
+    const auto old = save_checkpoint(disk, "c", checkpoint_of_step(1));
+    ASSERT_TRUE(old);
+    const std::size_t files_before = disk.files.size();
+    // From "no room at all" to "all but the last file fits".
+    const std::size_t needed = 20'000'064;
+    for (const std::size_t more : {std::size_t{0}, std::size_t{17} << 20, needed, needed + 900}) {
+        std::size_t used = 0;
+        for (const auto& [name, content] : disk.files) used += content.size();
+        disk.room = used + more;
+        const auto failed = save_checkpoint(disk, "c", checkpoint_of_step(2));
+        ASSERT_FALSE(failed) << more;
+        EXPECT_EQ(failed.error().kind(), ErrorKind::local_fault);
+        EXPECT_NE(failed.error().message().find("no space left"), std::string::npos);
+        EXPECT_NE(failed.error().message().find("step 1 is intact"), std::string::npos);
+        EXPECT_EQ(disk.files.size(), files_before) << "nothing half-written is left";
+        ASSERT_TRUE(load_newest_checkpoint(disk, "c"));
+        EXPECT_EQ(load_newest_checkpoint(disk, "c")->summary.step, 1u);
+    }
+}
+
+TEST(Checkpoint, damage_to_any_file_is_found_named_and_another_one_offered) {
+    MemoryDisk disk;
+    ASSERT_TRUE(save_checkpoint(disk, "c", checkpoint_of_step(1)));
+    const auto newest = save_checkpoint(disk, "c", checkpoint_of_step(2));
+    ASSERT_TRUE(newest);
+    const MemoryDisk good = disk;
+    for (const std::string file : {"chunks-00000", "chunks-00001", "manifest"}) {
+        const std::string path = "c/" + newest->name + "/" + file;
+        ASSERT_TRUE(good.files.contains(path)) << path;
+        for (const std::string damage : {"flip", "cut", "longer", "gone"}) {
+            SCOPED_TRACE(file + " " + damage);
+            disk = good;
+            Bytes& bytes = disk.files[path];
+            if (damage == "flip") bytes[bytes.size() / 2] ^= 1;
+            if (damage == "cut") bytes.resize(bytes.size() / 2);
+            if (damage == "longer") bytes.push_back(0);
+            if (damage == "gone") disk.files.erase(path);
+            const auto loaded = load_checkpoint(disk, "c", newest->name);
+            ASSERT_FALSE(loaded);
+            EXPECT_EQ(loaded.error().kind(), ErrorKind::bad_input);
+            EXPECT_NE(loaded.error().message().find(path), std::string::npos)
+                << loaded.error().message();
+            EXPECT_NE(loaded.error().message().find("(step 1) instead"), std::string::npos)
+                << loaded.error().message();
+            const auto other = load_newest_checkpoint(disk, "c");
+            ASSERT_TRUE(other);
+            EXPECT_EQ(other->summary.step, 1u);
+            EXPECT_EQ(other->skipped.size(), 1u);
+        }
+    }
+    disk = good;
+    disk.files["c/" + newest->name + "/checkpoint.json"] = to_bytes("{\"format\": 3");
+    EXPECT_EQ(load_newest_checkpoint(disk, "c")->summary.step, 1u);
+    EXPECT_NE(load_checkpoint(disk, "c", newest->name).error().message().find("checkpoint.json"),
+              std::string::npos);
+}
+
+TEST(Checkpoint, saving_over_a_damaged_one_mends_it) {
+    MemoryDisk disk;
+    const Checkpoint checkpoint = checkpoint_of_step(3, 1000);
+    const auto summary = save_checkpoint(disk, "c", checkpoint);
+    disk.files["c/" + summary->name + "/chunks-00000"][100] ^= 1;
+    EXPECT_FALSE(load_checkpoint(disk, "c", summary->name));
+    ASSERT_TRUE(save_checkpoint(disk, "c", checkpoint));
+    EXPECT_TRUE(load_checkpoint(disk, "c", summary->name));
+}
+
+}  // namespace
+}  // namespace dedloc::state

@@ -1,0 +1,492 @@
+// The downloading half of transfer.h.
+//
+// Donors work off one queue of missing chunks, so each gives what it can. When the queue is empty,
+// an idle lane asks for a chunk that another donor owes for twice the usual time, so that the
+// slowest donor does not decide when the last chunk comes.
+
+#include <algorithm>
+#include <deque>
+#include <utility>
+
+#include "dedloc/base/log.h"
+#include "dedloc/runtime/deadline.h"
+#include "dedloc/runtime/event.h"
+#include "dedloc/runtime/together.h"
+#include "dedloc/state/state_messages.h"
+#include "dedloc/state/transfer.h"
+
+namespace dedloc::state {
+
+namespace {
+
+constexpr std::size_t manifest_askers = 3;
+constexpr std::size_t lanes_allowed_max = 64;
+constexpr std::uint32_t strikes_max = 8;
+constexpr int refusals_max = 20;  // "overloaded" in a row, about a minute
+constexpr Duration back_off_min = 200ms;
+constexpr Duration back_off_max = 5s;
+constexpr Duration chunk_timeout_max = 240s;
+constexpr Duration chunk_time_guess = 2s;
+constexpr std::size_t troubles_told_max = 5;
+
+}  // namespace
+
+// ---- PartialState
+
+void PartialState::begin(Manifest manifest) {
+    have_.assign(manifest.chunks_count(), false);
+    manifest_ = std::move(manifest);
+}
+
+std::string PartialState::chunk_path(std::size_t index) const {
+    return fmt::format("{}/chunk-{:06}", folder_, index);
+}
+
+Ok PartialState::add(std::size_t index, Bytes chunk) {
+    if (has(index)) return {};
+    if (!builder_ && index == 0) {
+        DEDLOC_TRY(SnapshotBuilder builder, SnapshotBuilder::begin(chunk, manifest_->bytes));
+        builder_ = std::move(builder);
+        for (const auto& [early, bytes] : early_)
+            builder_->write(manifest_->chunk_offset(early), bytes);
+        early_.clear();
+    }
+    have_[index] = true;
+    ++chunks_have_;
+    bytes_have_ += chunk.size();
+    if (builder_)
+        builder_->write(manifest_->chunk_offset(index), chunk);
+    else
+        early_.emplace(index, std::move(chunk));
+    return {};
+}
+
+// ---- Download
+
+class Download {
+  public:
+    Download(p2p::Host& host,
+             runtime::Workers& workers,
+             PartialState& partial,
+             std::vector<PeerId> donors,
+             DownloadOptions options)
+        : host_(host),
+          clock_(host.clock()),
+          workers_(workers),
+          partial_(partial),
+          donors_(std::move(donors)),
+          options_(std::move(options)),
+          chunk_timeout_(options_.chunk_timeout),
+          changed_(host.executor()),
+          done_(host.executor()) {}
+
+    Task<Result<std::shared_ptr<const PublishedState>>> run();
+
+  private:
+    using Stream = std::unique_ptr<p2p::MessageStream>;
+    struct Claim {
+        std::size_t count = 0;
+        TimePoint since{};
+        PeerId first;
+    };
+
+    DonorReport& report(const PeerId& donor) { return partial_.donors_[donor]; }
+    bool finished() const { return failure_.has_value() || partial_.complete(); }
+    void drop(const PeerId& donor, const Error& error);
+    void strike(const PeerId& donor, std::uint32_t count, const Error& error);
+    void tell_progress();
+    Error no_donor_left() const;
+
+    Task<void> read_disk();
+    Task<void> ask_manifests();
+    Ok take_manifest(const PeerId& donor, const Result<Bytes>& answer);
+
+    Task<void> donor_slot();
+    Task<void> lane(PeerId donor);
+    std::optional<std::size_t> claim(const PeerId& donor);
+    void release(std::size_t index);
+    TimePoint next_duplicate(const PeerId& donor) const;
+    Duration patience() const { return 2 * chunk_time_; }
+    Task<Result<Bytes>> fetch(Stream& stream, PeerId donor, std::size_t index);
+    Task<Result<Bytes>> exchange(Stream& stream, PeerId donor, std::size_t index, TimePoint until);
+    Task<void> take_chunk(PeerId donor, std::size_t index, Bytes chunk);
+    // False: this lane ends.
+    bool after_failure(const PeerId& donor, const Error& error, std::uint64_t arrivals_before);
+    Task<Result<std::shared_ptr<const PublishedState>>> finish();
+
+    p2p::Host& host_;
+    runtime::Clock& clock_;
+    runtime::Workers& workers_;
+    PartialState& partial_;
+    std::vector<PeerId> donors_;
+    DownloadOptions options_;
+    Duration chunk_timeout_;
+    Duration chunk_time_ = chunk_time_guess;  // smoothed
+    runtime::Event changed_;                  // pulsed: a chunk came, a claim was given back…
+    runtime::Event done_;                     // set: nothing more to do
+    std::shared_ptr<const Manifest> manifest_;
+    std::deque<std::size_t> missing_;  // not claimed
+    std::map<std::size_t, Claim> claims_;
+    std::map<PeerId, std::uint32_t> strikes_;
+    std::map<PeerId, int> refusals_;
+    std::size_t next_donor_ = 0;
+    std::size_t lanes_live_ = 0;
+    std::size_t active_ = 0;
+    std::size_t allowed_ = lanes_allowed_max;  // halved while our own link is too slow
+    std::uint64_t arrivals_ = 0;
+    std::optional<Error> failure_;
+};
+
+void Download::drop(const PeerId& donor, const Error& error) {
+    DonorReport& about = report(donor);
+    about.dropped = true;
+    about.trouble = to_string(error);
+    log(LogLevel::debug, "state", "donor {} dropped: {}", donor.short_text(), about.trouble);
+}
+
+void Download::strike(const PeerId& donor, std::uint32_t count, const Error& error) {
+    DonorReport& about = report(donor);
+    ++about.failures;
+    about.trouble = to_string(error);
+    strikes_[donor] += count;
+    if (strikes_[donor] >= strikes_max) drop(donor, error);
+}
+
+void Download::tell_progress() {
+    if (!options_.progress) return;
+    std::size_t live = 0;
+    for (const PeerId& donor : donors_) live += report(donor).dropped ? 0u : 1u;
+    const DownloadProgress progress{.bytes_have = partial_.bytes_have(),
+                                    .bytes_total = partial_.bytes_total(),
+                                    .donors_live = live};
+    options_.progress(progress);
+}
+
+Error Download::no_donor_left() const {
+    std::string why;
+    std::size_t told = 0;
+    bool unknown_to_all = true;
+    for (const PeerId& donor : donors_) {
+        const auto found = partial_.donors_.find(donor);
+        if (found == partial_.donors_.end()) continue;
+        const std::string& trouble = found->second.trouble;
+        if (!trouble.starts_with(base::to_string(ErrorKind::not_found))) unknown_to_all = false;
+        if (told++ < troubles_told_max) why += fmt::format("; {}: {}", donor.short_text(), trouble);
+    }
+    return make_error(unknown_to_all ? ErrorKind::not_found : ErrorKind::peer_gone,
+                      "no donor is left for state {} ({} of {} bytes are here){}",
+                      partial_.root().short_hex(),
+                      partial_.bytes_have(),
+                      partial_.bytes_total(),
+                      told == 0 ? "; none was named" : why);
+}
+
+Task<Result<std::shared_ptr<const PublishedState>>> Download::run() {
+    for (const PeerId& donor : donors_) {
+        DonorReport& about = report(donor);
+        about.dropped = about.lied;  // a liar stays out, others get a new chance
+    }
+    co_await read_disk();
+    if (!partial_.manifest_) {
+        std::vector<Task<void>> askers;
+        for (std::size_t i = 0; i < manifest_askers; ++i) askers.push_back(ask_manifests());
+        Task<void> asking = runtime::all_of(std::move(askers));
+        co_await runtime::first_of(std::move(asking), done_.wait());
+        if (!partial_.manifest_) co_return failure_ ? *failure_ : no_donor_left();
+        if (partial_.disk_) {
+            auto save = [disk = partial_.disk_,
+                         path = partial_.folder_ + "/manifest",
+                         bytes = wire::encode(*partial_.manifest_)] {
+                (void)disk->write_atomically(path, bytes);  // only a convenience
+            };
+            co_await workers_.run(std::move(save));
+        }
+    }
+    if (partial_.manifest_->bytes > options_.bytes_max)
+        co_return make_error(ErrorKind::bad_input,
+                             "state {} has {} bytes, at most {} are allowed here",
+                             partial_.root().short_hex(),
+                             partial_.manifest_->bytes,
+                             options_.bytes_max);
+    done_.reset();
+    next_donor_ = 0;
+    manifest_ = std::make_shared<const Manifest>(*partial_.manifest_);
+    for (std::size_t i = 0; i < manifest_->chunks_count(); ++i)
+        if (!partial_.has(i)) missing_.push_back(i);
+    if (!partial_.complete()) {
+        std::vector<Task<void>> slots;
+        const std::size_t count = std::min(donors_.size(), options_.donors_at_once_max);
+        for (std::size_t i = 0; i < count; ++i) slots.push_back(donor_slot());
+        Task<void> working = runtime::all_of(std::move(slots));
+        co_await runtime::first_of(std::move(working), done_.wait());
+    }
+    if (failure_) co_return *failure_;
+    if (!partial_.complete()) co_return no_donor_left();
+    co_return co_await finish();
+}
+
+Task<Result<std::shared_ptr<const PublishedState>>> Download::finish() {
+    auto state = std::make_shared<PublishedState>();
+    state->manifest = std::move(*partial_.manifest_);
+    state->snapshot = (*std::move(partial_.builder_)).finish();
+    partial_.builder_.reset();
+    partial_.manifest_.reset();
+    partial_.have_.clear();
+    if (partial_.disk_) {
+        auto tidy = [disk = partial_.disk_, folder = partial_.folder_] {
+            (void)disk->remove(folder);  // what stays is overwritten next time
+        };
+        co_await workers_.run(std::move(tidy));
+    }
+    co_return std::shared_ptr<const PublishedState>(std::move(state));
+}
+
+// What an earlier process left; anything that does not verify is ignored and downloaded again.
+Task<void> Download::read_disk() {
+    if (!partial_.disk_ || partial_.disk_was_read_) co_return;
+    partial_.disk_was_read_ = true;
+    runtime::Disk* disk = partial_.disk_;
+    auto read_manifest = [disk, path = partial_.folder_ + "/manifest"] { return disk->read(path); };
+    Result<Bytes> bytes = co_await workers_.run(std::move(read_manifest));
+    if (!bytes) co_return;
+    auto manifest = wire::decode<Manifest>(*bytes);
+    if (!manifest || !manifest->verify(partial_.root())) co_return;
+    partial_.begin(*manifest);
+    for (std::size_t i = 0; i < manifest->chunks_count(); ++i) {
+        auto read_chunk = [disk, path = partial_.chunk_path(i), i, proof = *manifest] {
+            Result<Bytes> chunk = disk->read(path);
+            return chunk && proof.holds(i, *chunk) ? std::move(chunk)
+                                                   : make_error(ErrorKind::not_found, "no chunk");
+        };
+        Result<Bytes> chunk = co_await workers_.run(std::move(read_chunk));
+        if (chunk && !partial_.add(i, *std::move(chunk))) co_return;
+    }
+}
+
+Task<void> Download::ask_manifests() {
+    const Bytes request = wire::encode(ManifestRequest{.root = partial_.root()});
+    while (!finished() && !partial_.manifest_ && next_donor_ < donors_.size()) {
+        const PeerId donor = donors_[next_donor_++];
+        if (report(donor).dropped) continue;
+        const TimePoint until =
+            std::min(options_.deadline, clock_.now() + options_.manifest_timeout);
+        const Result<Bytes> answer = co_await host_.call(donor, manifest_method, request, until);
+        if (partial_.manifest_) co_return;
+        if (Ok taken = take_manifest(donor, answer); !taken) {
+            // A donor that is only slow or busy may still give chunks.
+            const ErrorKind kind = taken.error().kind();
+            if (kind == ErrorKind::timeout || kind == ErrorKind::overloaded)
+                strike(donor, 2, taken.error());
+            else
+                drop(donor, taken.error());
+        }
+    }
+}
+
+Ok Download::take_manifest(const PeerId& donor, const Result<Bytes>& answer) {
+    if (!answer) return answer.error();
+    auto manifest = wire::decode<Manifest>(*answer);
+    Ok verified = manifest ? manifest->verify(partial_.root()) : Ok(manifest.error());
+    if (!verified) {
+        report(donor).lied = true;
+        return make_error(ErrorKind::peer_broke_protocol,
+                          "donor {} sent a false manifest: {}",
+                          donor.short_text(),
+                          verified.error().message());
+    }
+    partial_.begin(*std::move(manifest));
+    done_.set();
+    return {};
+}
+
+// One of the places for donors: when its donor has ended, the next one takes it.
+Task<void> Download::donor_slot() {
+    while (!finished() && next_donor_ < donors_.size()) {
+        const PeerId donor = donors_[next_donor_++];
+        if (report(donor).dropped) continue;
+        std::vector<Task<void>> lanes;
+        for (std::size_t i = 0; i < options_.lanes_per_donor; ++i) lanes.push_back(lane(donor));
+        co_await runtime::all_of(std::move(lanes));
+    }
+}
+
+std::optional<std::size_t> Download::claim(const PeerId& donor) {
+    if (active_ >= allowed_) return std::nullopt;
+    const TimePoint now = clock_.now();
+    while (!missing_.empty()) {
+        const std::size_t index = missing_.front();
+        missing_.pop_front();
+        if (partial_.has(index)) continue;
+        claims_[index] = Claim{.count = 1, .since = now, .first = donor};
+        ++active_;
+        return index;
+    }
+    for (auto& [index, claim] : claims_) {
+        if (claim.count != 1 || claim.first == donor || claim.since + patience() > now) continue;
+        if (partial_.has(index)) continue;
+        ++claim.count;
+        ++active_;
+        return index;
+    }
+    return std::nullopt;
+}
+
+// When this donor may ask for what another one owes; never() if nothing is owed.
+TimePoint Download::next_duplicate(const PeerId& donor) const {
+    TimePoint next = TimePoint::never();
+    if (active_ >= allowed_) return next;
+    for (const auto& [index, claim] : claims_)
+        if (claim.count == 1 && claim.first != donor && !partial_.has(index))
+            next = std::min(next, claim.since + patience());
+    return next;
+}
+
+void Download::release(std::size_t index) {
+    --active_;
+    const auto claim = claims_.find(index);
+    if (--claim->second.count == 0) {
+        claims_.erase(claim);
+        if (!partial_.has(index)) missing_.push_front(index);
+    }
+    changed_.pulse();
+}
+
+Task<void> Download::lane(PeerId donor) {
+    Stream stream;
+    Duration back_off = back_off_min;
+    while (!finished() && !report(donor).dropped) {
+        const std::optional<std::size_t> index = claim(donor);
+        if (!index) {
+            (void)co_await changed_.wait_until(clock_, next_duplicate(donor));
+            continue;
+        }
+        const std::uint64_t arrivals_before = arrivals_;
+        const TimePoint begun = clock_.now();
+        Result<Bytes> chunk = co_await fetch(stream, donor, *index);
+        if (chunk) {
+            const Duration took = clock_.now() - begun;
+            chunk_time_ = (3 * chunk_time_ + took) / 4;
+            back_off = back_off_min;
+            co_await take_chunk(donor, *index, *std::move(chunk));
+            release(*index);
+            continue;
+        }
+        stream.reset();
+        const Error error = std::move(chunk).error();
+        release(*index);
+        if (!after_failure(donor, error, arrivals_before)) co_return;
+        co_await clock_.sleep_for(back_off);
+        back_off = std::min(back_off * 2, back_off_max);
+    }
+}
+
+bool Download::after_failure(const PeerId& donor,
+                             const Error& error,
+                             std::uint64_t arrivals_before) {
+    switch (error.kind()) {
+        case ErrorKind::overloaded:
+            report(donor).trouble = to_string(error);
+            // It gives us fewer lanes than we asked for, but it gives.
+            if (report(donor).chunks > 0) return false;
+            if (++refusals_[donor] > refusals_max) drop(donor, error);
+            return true;
+        case ErrorKind::timeout:
+            if (arrivals_ == arrivals_before) {
+                allowed_ = std::max<std::size_t>(1, std::min(allowed_, active_ + 1) / 2);
+                chunk_timeout_ = std::min(chunk_timeout_ * 2, chunk_timeout_max);
+                strike(donor, 1, error);
+            } else {
+                strike(donor, 4, error);
+            }
+            return true;
+        case ErrorKind::peer_gone:
+            strike(donor, 2, error);
+            return true;
+        default:
+            drop(donor, error);
+            return false;
+    }
+}
+
+Task<Result<Bytes>> Download::fetch(Stream& stream, PeerId donor, std::size_t index) {
+    const TimePoint until = std::min(options_.deadline, clock_.now() + chunk_timeout_);
+    std::string what = fmt::format(
+        "chunk {} of state {} from {}", index, partial_.root().short_hex(), donor.short_text());
+    Task<Result<Bytes>> exchanging = exchange(stream, donor, index, until);
+    co_return co_await runtime::with_deadline(
+        clock_, until, std::move(what), std::move(exchanging));
+}
+
+Task<Result<Bytes>> Download::exchange(Stream& stream,
+                                       PeerId donor,
+                                       std::size_t index,
+                                       TimePoint until) {
+    if (!stream) {
+        DEDLOC_CO_TRY(stream, co_await host_.open_stream(donor, chunk_method, until));
+    }
+    const ChunkRequest request{.root = partial_.root(), .index = index};
+    Bytes encoded = wire::encode(request);
+    const Result<void> written = co_await stream->write(std::move(encoded));
+    // A donor that refuses has said why before it closed: read that.
+    auto answer = co_await stream->read();
+    if (!answer) co_return std::move(answer).error();
+    if (!written) co_return written.error();
+    if (!answer->has_value())
+        co_return make_error(
+            ErrorKind::peer_gone, "donor {} closed the stream", donor.short_text());
+    co_return std::move(**answer);
+}
+
+Task<void> Download::take_chunk(PeerId donor, std::size_t index, Bytes chunk) {
+    auto verify = [manifest = manifest_, index, bytes = std::move(chunk)]() mutable {
+        return manifest->holds(index, bytes) ? std::optional<Bytes>(std::move(bytes))
+                                             : std::optional<Bytes>();
+    };
+    std::optional<Bytes> good = co_await workers_.run(std::move(verify));
+    if (!good) {
+        report(donor).lied = true;
+        drop(donor,
+             make_error(ErrorKind::peer_broke_protocol,
+                        "donor {} sent false bytes for chunk {}",
+                        donor.short_text(),
+                        index));
+        co_return;
+    }
+    if (partial_.has(index)) co_return;
+    if (partial_.disk_) {
+        auto save = [disk = partial_.disk_, path = partial_.chunk_path(index), bytes = *good] {
+            return disk->write_atomically(path, bytes);
+        };
+        const Result<void> saved = co_await workers_.run(std::move(save));
+        if (!saved) {
+            // The download does not need the disk; only a restart would have.
+            log(LogLevel::warning, "state", "partial state not kept: {}", saved.error().message());
+            partial_.disk_ = nullptr;
+        }
+        if (partial_.has(index)) co_return;
+    }
+    allowed_ = std::min(lanes_allowed_max, allowed_ + 1);
+    ++arrivals_;
+    DonorReport& about = report(donor);
+    ++about.chunks;
+    about.bytes += good->size();
+    if (Ok added = partial_.add(index, *std::move(good)); !added)
+        failure_ = added.error().with_context("the state with that hash is not usable");
+    tell_progress();
+    if (finished()) done_.set();
+}
+
+Task<Result<std::shared_ptr<const PublishedState>>> download(p2p::Host& host,
+                                                             runtime::Workers& workers,
+                                                             PartialState& partial,
+                                                             std::vector<PeerId> donors,
+                                                             DownloadOptions options) {
+    const TimePoint deadline = options.deadline;
+    std::string what = fmt::format("the download of state {}", partial.root().short_hex());
+    Download job(host, workers, partial, std::move(donors), std::move(options));
+    Task<Result<std::shared_ptr<const PublishedState>>> running = job.run();
+    co_return co_await runtime::with_deadline(
+        host.clock(), deadline, std::move(what), std::move(running));
+}
+
+}  // namespace dedloc::state
