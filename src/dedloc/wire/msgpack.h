@@ -35,7 +35,8 @@ class MsgpackValue {
     };
     struct Map {
         std::vector<std::pair<MsgpackValue, MsgpackValue>> entries;
-        friend bool operator==(const Map&, const Map&) = default;
+        // Not defaulted here, because clang would need a complete MsgpackValue for it.
+        friend bool operator==(const Map& a, const Map& b) { return a.entries == b.entries; }
     };
     struct Ext {
         std::int8_t type = 0;
