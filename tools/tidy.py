@@ -42,6 +42,7 @@ class Ban:
     instead: str
     # Folders (relative, with /) and files where the name is at home.
     home: tuple[str, ...]
+    in_tests: bool = True  # False: *_test.cpp, *_fuzz.cpp and tests/ may use it
 
 
 # Programs that stand outside virtual time: what they measure is the real machine.
@@ -58,10 +59,10 @@ BANS = (
         "co_await clock.sleep_for(duration)", ("src/dedloc/runtime/",)),
     Ban(r"\bstd::j?thread\b(?!::(?:hardware_concurrency|id))|\bstd::async\b|\bpthread_create\b",
         "runtime::Workers", ("src/dedloc/runtime/", "src/dedloc/train/", "src/dedloc/tasks/",
-                             "src/dedloc/monitor/")),
+                             "src/dedloc/monitor/"), in_tests=False),
     Ban(r"\bstd::(abort|exit|quick_exit|terminate)\b|(?<![\w.:>])_?exit\s*\(",
         "an Error, or DEDLOC_CHECK for our own bugs",
-        ("src/dedloc/base/check.cpp", "src/dedloc/runtime/")),
+        ("src/dedloc/base/check.cpp", "src/dedloc/runtime/"), in_tests=False),
     Ban(r"(?<!static_)(?<!\w)assert\s*\(", "DEDLOC_CHECK", ()),
 )
 
@@ -108,7 +109,7 @@ def check_source(name: str, source: str, add) -> None:
                 f"{function.name} has {function.lines} lines; {lines_max} is the most")
     code = code_lines(source)
     for ban in BANS:
-        if name.startswith((*ban.home, *PROGRAMS)):
+        if name.startswith((*ban.home, *PROGRAMS)) or (is_test(name) and not ban.in_tests):
             continue
         pattern = re.compile(ban.pattern)
         for number, line in enumerate(code, 1):

@@ -80,6 +80,11 @@ class Tidy(unittest.TestCase):
         self.assertEqual(rules(HEAD + "std::thread t(f);\n", "src/dedloc/runtime/a.cpp"), [])
         self.assertEqual(rules(HEAD + "x = steady_clock::now();\n", "lab/a.cpp"), [])
 
+    def test_tests_may_start_threads_and_fuzz_targets_may_stop(self):
+        self.assertEqual(rules(HEAD + "std::thread t(f);\n", "src/dedloc/dht/a_test.cpp"), [])
+        self.assertEqual(rules(HEAD + "std::abort();\n", "src/dedloc/dht/a_fuzz.cpp"), [])
+        self.assertEqual(rules(HEAD + "rand();\n", "src/dedloc/dht/a_test.cpp"), ["banned"])
+
     def test_marks_and_paths(self):
         self.assertEqual(rules(HEAD + "// TODO" + "(now): x\n"), ["todo"])
         self.assertEqual(rules("see /" + "work/main/x\n", "docs/a.md"), ["private-path"])
