@@ -60,6 +60,25 @@ Bytes sign_record(const security::Signer& signer,
     return wire::encode_msgpack(std::move(parts));
 }
 
+namespace {
+
+struct SignedValue {
+    Bytes payload;
+    Bytes signature;
+};
+
+std::optional<SignedValue> take_apart(ByteView value) {
+    const auto decoded = wire::decode_msgpack(value);
+    const auto* parts = decoded ? decoded->get<wire::MsgpackValue::List>() : nullptr;
+    if (!parts || parts->size() != 2) return std::nullopt;
+    const Bytes* payload = (*parts)[0].get<Bytes>();
+    const Bytes* signature = (*parts)[1].get<Bytes>();
+    if (!payload || !signature) return std::nullopt;
+    return SignedValue{.payload = *payload, .signature = *signature};
+}
+
+}  // namespace
+
 Result<CheckedRecord> check_record(const security::Verifier& verifier,
                                    const DhtId& key,
                                    ByteView subkey,
@@ -71,16 +90,26 @@ Result<CheckedRecord> check_record(const security::Verifier& verifier,
         return make_error(
             ErrorKind::denied, "a record in the name of {} {}", owner->short_text(), why);
     };
-    const auto decoded = wire::decode_msgpack(value);
-    const auto* parts = decoded ? decoded->get<wire::MsgpackValue::List>() : nullptr;
-    if (!parts || parts->size() != 2) return forged("is not signed");
-    const Bytes* payload = (*parts)[0].get<Bytes>();
-    const Bytes* signature = (*parts)[1].get<Bytes>();
-    if (!payload || !signature) return forged("is not signed");
-    const Bytes message = message_of(key, subkey, *payload, expiration);
-    if (!verifier.verify(*owner, record_domain, message, *signature))
+    std::optional<SignedValue> parts = take_apart(value);
+    if (!parts) return forged("is not signed");
+    const Bytes message = message_of(key, subkey, parts->payload, expiration);
+    if (!verifier.verify(*owner, record_domain, message, parts->signature))
         return forged("is not signed by it");
-    return CheckedRecord{.signer = std::move(owner), .payload = *payload};
+    return CheckedRecord{.signer = std::move(owner), .payload = std::move(parts->payload)};
+}
+
+std::vector<SignedEntry> signed_entries(const Stored& stored) {
+    std::vector<SignedEntry> entries;
+    for (const auto& [subkey, item] : stored.dictionary) {
+        auto owner = owner_of(subkey);
+        if (!owner || !owner->has_value()) continue;
+        auto parts = take_apart(item.value);
+        if (!parts) continue;
+        entries.push_back({.signer = std::move(**owner),
+                           .payload = std::move(parts->payload),
+                           .expiration = item.expiration});
+    }
+    return entries;
 }
 
 }  // namespace dedloc::dht

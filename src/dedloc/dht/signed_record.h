@@ -12,9 +12,11 @@
 
 #pragma once
 #include <optional>
+#include <vector>
 
 #include "dedloc/base/time.h"
 #include "dedloc/dht/dht_id.h"
+#include "dedloc/dht/storage.h"
 #include "dedloc/security/signer.h"
 
 namespace dedloc::dht {
@@ -44,5 +46,14 @@ Result<CheckedRecord> check_record(const security::Verifier& verifier,
                                    ByteView subkey,
                                    ByteView value,
                                    WallSeconds expiration);
+
+struct SignedEntry {
+    PeerId signer;
+    Bytes payload;
+    WallSeconds expiration = 0;
+};
+
+// The signed records of a dictionary that a DhtNode returned (which verified them), by signer.
+std::vector<SignedEntry> signed_entries(const Stored& stored);
 
 }  // namespace dedloc::dht

@@ -23,14 +23,31 @@ inline constexpr std::size_t dht_store_items_max = 8192;
 inline constexpr std::size_t dht_find_keys_max = 256;
 inline constexpr std::size_t dht_neighbours_max = 256;
 
+// dedloc's own fields (hivemind skips them): where a peer can be dialled. hivemind's daemon finds
+// that out through libp2p's other DHT.
+inline constexpr std::size_t dht_addresses_max = 8;
+
+struct PeerAddresses {
+    std::vector<std::string> addresses;  // multiaddrs without /p2p/<id>
+
+    friend bool operator==(const PeerAddresses&, const PeerAddresses&) = default;
+
+    template <typename Visitor, typename Self>
+    static void fields(Visitor& visit, Self& self) {
+        visit(1, self.addresses, dht_addresses_max);
+    }
+};
+
 struct NodeInfo {
-    Bytes node_id;  // 20 bytes, or empty in client mode
+    Bytes node_id;                            // 20 bytes, or empty in client mode
+    std::vector<std::string> addresses = {};  // dedloc's own field
 
     friend bool operator==(const NodeInfo&, const NodeInfo&) = default;
 
     template <typename Visitor, typename Self>
     static void fields(Visitor& visit, Self& self) {
         visit(1, self.node_id);
+        visit(101, self.addresses, dht_addresses_max);
     }
 };
 
@@ -119,6 +136,8 @@ struct FindResult {
     double expiration_time = 0;
     std::vector<Bytes> nearest_node_ids;
     std::vector<Bytes> nearest_peer_ids;
+    std::vector<PeerAddresses> nearest_addresses =
+        {};  // dedloc's own field; as many as ids, or none
 
     template <typename Visitor, typename Self>
     static void fields(Visitor& visit, Self& self) {
@@ -127,6 +146,7 @@ struct FindResult {
         visit(3, self.expiration_time);
         visit(4, self.nearest_node_ids, dht_neighbours_max);
         visit(5, self.nearest_peer_ids, dht_neighbours_max);
+        visit(101, self.nearest_addresses, dht_neighbours_max);
     }
 };
 
