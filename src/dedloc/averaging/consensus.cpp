@@ -1,0 +1,80 @@
+#include "dedloc/averaging/consensus.h"
+
+#include <algorithm>
+
+namespace dedloc::averaging {
+
+void Acceptor::open(const Instance& instance) {
+    if (record_.instance == instance) return;
+    record_ = AcceptorRecord{};
+    record_.instance = instance;
+}
+
+ConsensusReply Acceptor::prepare(const Instance& instance, std::uint32_t ballot) {
+    open(instance);
+    ConsensusReply reply;
+    if (ballot < record_.promised) {
+        reply.answer = Answer::outbid;
+        reply.ballot = record_.promised;
+        return reply;
+    }
+    record_.promised = ballot;
+    reply.has_accepted = record_.has_accepted;
+    reply.accepted_ballot = record_.accepted_ballot;
+    reply.accepted_decision = record_.accepted_decision;
+    return reply;
+}
+
+ConsensusReply Acceptor::accept(const Instance& instance,
+                                std::uint32_t ballot,
+                                const Bytes& decision) {
+    open(instance);
+    ConsensusReply reply;
+    if (ballot < record_.promised && !bugs_.ignore_promises) {
+        reply.answer = Answer::outbid;
+        reply.ballot = record_.promised;
+        return reply;
+    }
+    if (record_.has_accepted && record_.accepted_ballot == ballot &&
+        record_.accepted_decision != decision && !bugs_.ignore_promises) {
+        reply.answer = Answer::refused;
+        reply.reason = "another value was proposed in this ballot";
+        return reply;
+    }
+    record_.promised = ballot;
+    record_.has_accepted = true;
+    record_.accepted_ballot = ballot;
+    record_.accepted_decision = decision;
+    return reply;
+}
+
+bool Tally::is_voter(const PeerId& peer) const {
+    return std::any_of(
+        voters_.begin(), voters_.end(), [&](const Voter& voter) { return voter.peer == peer; });
+}
+
+std::size_t Tally::needed() const {
+    const std::size_t all = majority(voters_.size());
+    return bugs_.minority_commits && all > 1 ? all - 1 : all;
+}
+
+void Tally::promise(const PeerId& voter, const ConsensusReply& reply) {
+    if (!is_voter(voter) || reply.answer != Answer::yes) return;
+    promises_[voter] = true;
+    if (reply.has_accepted && (!value_ || reply.accepted_ballot > value_ballot_)) {
+        value_ = reply.accepted_decision;
+        value_ballot_ = reply.accepted_ballot;
+    }
+}
+
+void Tally::vote(const PeerId& voter, Bytes signature) {
+    if (is_voter(voter)) votes_[voter] = std::move(signature);
+}
+
+std::vector<Vote> Tally::votes() const {
+    std::vector<Vote> votes;
+    for (const auto& [voter, signature] : votes_) votes.push_back({voter, signature});
+    return votes;
+}
+
+}  // namespace dedloc::averaging

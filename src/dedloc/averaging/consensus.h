@@ -1,0 +1,106 @@
+// The consensus of one decision as a pure state machine: single-decree Paxos among the voters of
+// the previous certificate. No clock, no network, no disk, so that the simulator can torture it
+// alone (consensus_test.cpp) and whole (tests/sim).
+//
+// Acceptor: a voter's memory. Every record it changes must be durable before the answer leaves.
+// Tally: what a proposer has heard in one ballot.
+//
+// Ballot b of an instance belongs to the voter at place b mod n of the leader order; ballot 0 needs
+// no promises, because nobody can have accepted anything in a lower one.
+//
+// Source: Lamport, "Paxos Made Simple"; DESIGN §5.6. Thread: any.
+
+#pragma once
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "dedloc/averaging/messages.h"
+
+namespace dedloc::averaging {
+
+// Bugs planted on purpose, for the tests that show that the checkers find them (--plant NAME).
+struct PlantedBugs {
+    bool forget_votes = false;         // votes are not written to disk
+    bool ignore_promises = false;      // an acceptor accepts below what it promised
+    bool skip_prepare = false;         // a successor proposes without asking what was accepted
+    bool minority_commits = false;     // one vote less than a majority certifies
+    bool count_twice = false;          // what a certificate includes is carried all the same
+    bool sum_by_arrival = false;       // owners add contributions as they come
+    bool vote_without_memory = false;  // a peer that lost its disk votes at once
+    bool accept_any_parts = false;     // a voter votes without holding the averaged bytes
+};
+
+struct AcceptorRecord {
+    Instance instance;
+    std::uint32_t promised = 0;
+    bool has_accepted = false;
+    std::uint32_t accepted_ballot = 0;
+    Bytes accepted_decision;
+
+    friend bool operator==(const AcceptorRecord&, const AcceptorRecord&) = default;
+    template <typename Visitor, typename Self>
+    static void fields(Visitor& visit, Self& self) {
+        visit(1, self.instance);
+        visit(2, self.promised);
+        visit(3, self.has_accepted);
+        visit(4, self.accepted_ballot);
+        visit(5, self.accepted_decision);
+    }
+};
+
+class Acceptor {
+  public:
+    Acceptor() = default;
+    Acceptor(AcceptorRecord record, PlantedBugs bugs) : record_(std::move(record)), bugs_(bugs) {}
+
+    const AcceptorRecord& record() const { return record_; }
+
+    // Answers yes (with what was accepted before) or outbid. On yes the record may have changed:
+    // make it durable, then answer. Another instance than the record's begins a new record; the
+    // caller asks only for the instance that its ledger says is open.
+    ConsensusReply prepare(const Instance& instance, std::uint32_t ballot);
+
+    // Answers yes (the caller signs the vote after the record is durable), outbid, or refused: a
+    // second value in the same ballot is a proposer that forgot its first.
+    ConsensusReply accept(const Instance& instance, std::uint32_t ballot, const Bytes& decision);
+
+  private:
+    void open(const Instance& instance);
+
+    AcceptorRecord record_;
+    PlantedBugs bugs_;
+};
+
+inline std::size_t majority(std::size_t voters) { return voters / 2 + 1; }
+
+// The proposer's side of one ballot.
+class Tally {
+  public:
+    Tally(std::vector<Voter> voters, PlantedBugs bugs) : voters_(std::move(voters)), bugs_(bugs) {}
+
+    // Counts once per voter; strangers are ignored.
+    void promise(const PeerId& voter, const ConsensusReply& reply);
+    void vote(const PeerId& voter, Bytes signature);
+
+    bool promised() const { return promises_.size() >= needed(); }
+    bool chosen() const { return votes_.size() >= needed(); }
+    // After promised(): the value that must be proposed again, if any.
+    const std::optional<Bytes>& value_to_keep() const { return value_; }
+    std::vector<Vote> votes() const;
+    std::size_t votes_count() const { return votes_.size(); }
+
+  private:
+    bool is_voter(const PeerId& peer) const;
+    std::size_t needed() const;
+
+    std::vector<Voter> voters_;
+    PlantedBugs bugs_;
+    std::map<PeerId, bool> promises_;
+    std::map<PeerId, Bytes> votes_;
+    std::optional<Bytes> value_;
+    std::uint32_t value_ballot_ = 0;
+};
+
+}  // namespace dedloc::averaging

@@ -1,0 +1,408 @@
+#include "dedloc/averaging/exchange.h"
+
+#include "dedloc/runtime/deadline.h"
+#include "dedloc/runtime/together.h"
+#include "dedloc/security/hash.h"
+#include "dedloc/tensor/kernels.h"
+#include "dedloc/wire/message.h"
+
+namespace dedloc::averaging {
+
+Ok check_plan(const Plan& plan, const RoundOptions& options) {
+    const auto bad = [](const char* why) {
+        return make_error(ErrorKind::peer_broke_protocol, "a plan is refused: {}", why);
+    };
+    if (plan.members.empty() || plan.members.size() > members_max) return bad("its member count");
+    for (std::size_t i = 0; i < plan.members.size(); ++i) {
+        if (i > 0 && plan.members[i - 1].peer >= plan.members[i].peer)
+            return bad("its members are not sorted");
+        DEDLOC_TRY_VOID(
+            check_input(plan.members[i].input, options.vector_count, options.samples_max));
+    }
+    std::uint64_t position = 0;
+    for (const PlanPart& part : plan.parts) {
+        if (part.offset != position || part.count == 0 || part.count > options.part_elements_max ||
+            part.owner >= plan.members.size())
+            return bad("its parts do not cover the vector");
+        position += part.count;
+    }
+    if (position != options.vector_count) return bad("its parts do not cover the vector");
+    for (const std::uint32_t standby : plan.standby)
+        if (standby >= plan.members.size()) return bad("a standby owner is no member");
+    if (plan.codec != static_cast<std::uint32_t>(options.codec)) return bad("its codec");
+    const auto round_max = std::chrono::ceil<std::chrono::milliseconds>(options.deadline_max);
+    if (plan.round_ms == 0 || plan.reduce_ms > plan.round_ms || plan.round_ms > round_max.count())
+        return bad("its deadlines");
+    return {};
+}
+
+Exchange::Exchange(RoundContext& context,
+                   Plan plan,
+                   Digest plan_digest,
+                   std::shared_ptr<const RoundInput> input)
+    : context_(context),
+      plan_(std::move(plan)),
+      digest_(plan_digest),
+      input_(std::move(input)),
+      me_(index_of(context.me())),
+      started_(context.now()),
+      changed_(context.node.executor),
+      scope_(context.node.executor) {}
+
+Exchange::~Exchange() = default;
+
+Task<void> Exchange::stop() { return scope_.stop(); }
+
+std::optional<std::uint32_t> Exchange::index_of(const PeerId& peer) const {
+    for (std::size_t i = 0; i < plan_.members.size(); ++i)
+        if (plan_.members[i].peer == peer) return static_cast<std::uint32_t>(i);
+    return std::nullopt;
+}
+
+void Exchange::start() {
+    std::map<std::uint32_t, std::vector<std::uint32_t>> by_owner;
+    for (std::uint32_t part = 0; part < plan_.parts.size(); ++part)
+        by_owner[plan_.parts[part].owner].push_back(part);
+    for (auto& [owner, parts] : by_owner) assign(owner, std::move(parts), /*repair=*/0);
+    scope_.spawn("reduce deadline", close_at(reduce_deadline(), /*repair=*/0));
+}
+
+void Exchange::add_repair(const Repair& repair) {
+    std::map<std::uint32_t, std::vector<std::uint32_t>> by_owner;
+    for (std::size_t i = 0; i < repair.parts.size() && i < repair.owners.size(); ++i) {
+        const std::uint32_t part = repair.parts[i];
+        if (part >= plan_.parts.size() || repair.owners[i] >= plan_.members.size()) continue;
+        if (owners_[part].repair >= repair.number) continue;  // repeated
+        by_owner[repair.owners[i]].push_back(part);
+    }
+    for (auto& [owner, parts] : by_owner) assign(owner, std::move(parts), repair.number);
+    // A repair gets half of what is left of the round, but never less than a live peer needs.
+    const TimePoint now = context_.now();
+    const Duration left = std::max<Duration>((round_deadline() - now) / 2, 150ms);
+    scope_.spawn("repair deadline", close_at(now + left, repair.number));
+}
+
+void Exchange::assign(std::uint32_t owner, std::vector<std::uint32_t> parts, std::uint32_t repair) {
+    for (const std::uint32_t part : parts) owners_[part] = Owner{owner, repair, false};
+    if (me_ && owner == *me_) {
+        for (const std::uint32_t part : parts) open_reduction(part, repair);
+        scope_.spawn("own contribution", contribute_own(std::move(parts), repair));
+    } else if (me_) {
+        scope_.spawn("talk to owner", talk_to_owner(owner, std::move(parts), repair));
+    }
+}
+
+Exchange::Reduction& Exchange::open_reduction(std::uint32_t part, std::uint32_t repair) {
+    auto& slot = reductions_[{repair, part}];
+    if (slot) return *slot;
+    slot = std::make_shared<Reduction>();
+    slot->part = part;
+    slot->repair = repair;
+    slot->done = std::make_unique<runtime::Event>(context_.node.executor);
+    for (std::uint32_t i = 0; i < plan_.members.size(); ++i)
+        if (!plan_.members[i].input.is_empty()) slot->waiting.insert(i);
+    return *slot;
+}
+
+Task<Bytes> Exchange::encode_own(std::uint32_t part) {
+    const PlanPart range = plan_.parts[part];
+    const auto codec = static_cast<codec::CodecId>(plan_.codec);
+    const int exponent = scale_exponent(input_->input);
+    auto work = [input = input_, range, codec, exponent] {
+        const std::span<const float> sum(input->sum);
+        return encode_contribution(codec,
+                                   sum.subspan(static_cast<std::size_t>(range.offset),
+                                               static_cast<std::size_t>(range.count)),
+                                   exponent);
+    };
+    Bytes encoded = co_await context_.node.workers.run(std::move(work));
+    co_return encoded;
+}
+
+Task<void> Exchange::contribute_own(std::vector<std::uint32_t> parts, std::uint32_t repair) {
+    const bool contributes = input_ && !plan_.members[*me_].input.is_empty();
+    for (const std::uint32_t part : parts) {
+        Bytes encoded;
+        if (contributes) encoded = co_await encode_own(part);
+        Reduction& reduction = *reductions_.at({repair, part});
+        if (contributes && !reduction.closed && reduction.waiting.contains(*me_)) {
+            reduction.inputs[*me_] = std::make_shared<const Bytes>(std::move(encoded));
+            reduction.arrival.push_back(*me_);
+        }
+        reduction.waiting.erase(*me_);
+        close_if_ready(reduction);
+    }
+}
+
+void Exchange::close_if_ready(Reduction& reduction) {
+    if (reduction.closed || !reduction.waiting.empty()) return;
+    reduction.closed = true;
+    scope_.spawn("reduce", reduce(reductions_.at({reduction.repair, reduction.part})));
+}
+
+Task<void> Exchange::close_at(TimePoint deadline, std::uint32_t repair) {
+    co_await context_.node.clock.sleep_until(deadline);
+    for (auto& [key, reduction] : reductions_) {
+        if (key.first != repair || reduction->closed) continue;
+        reduction->waiting.clear();
+        close_if_ready(*reduction);
+    }
+}
+
+void Exchange::peer_gone(const PeerId& peer) {
+    const auto member = index_of(peer);
+    if (!member) return;
+    for (auto& [key, reduction] : reductions_) {
+        if (reduction->closed) continue;
+        reduction->waiting.erase(*member);
+        close_if_ready(*reduction);
+    }
+}
+
+Task<void> Exchange::reduce(std::shared_ptr<Reduction> reduction) {
+    std::vector<PartInput> inputs;
+    if (context_.options.bugs.sum_by_arrival) {
+        for (const std::uint32_t member : reduction->arrival)
+            inputs.push_back({member, reduction->inputs.at(member)});
+    } else {
+        for (const auto& [member, encoded] : reduction->inputs) inputs.push_back({member, encoded});
+    }
+    auto work = [plan = &plan_, part = reduction->part, inputs = std::move(inputs)] {
+        return reduce_part(*plan, part, inputs);
+    };
+    ReducedPart reduced = co_await context_.node.workers.run(std::move(work));
+    for (const std::uint32_t member : reduced.refused) {
+        const RoundNote note{RoundNote::Kind::refused_input,
+                             plan_.members[member].peer,
+                             "its contribution has numbers that are not finite"};
+        context_.directory.note(note);
+    }
+    FinishedPart& header = reduction->header;
+    header.plan = digest_;
+    header.part = reduction->part;
+    header.repair = reduction->repair;
+    header.owner = *me_;
+    header.included = std::move(reduced.included);
+    header.digest = reduced.digest;
+    header.signature = context_.signer.sign(part_domain, header.signed_bytes());
+    reduction->encoded = reduced.encoded;
+    reduction->inputs.clear();
+    reduction->done->set();
+    keep(header, reduced.encoded);
+}
+
+void Exchange::keep(FinishedPart header, std::shared_ptr<const Bytes> encoded) {
+    const std::uint32_t part = header.part;
+    context_.parts.put(header, std::move(encoded));
+    finished_.emplace(part, std::move(header));
+    changed_.pulse();
+}
+
+bool Exchange::adopt(const FinishedPart& header, std::shared_ptr<const Bytes> encoded) {
+    const bool sound =
+        header.plan == digest_ && header.part < plan_.parts.size() &&
+        header.owner < plan_.members.size() &&
+        header.included.size() == (plan_.members.size() + 7) / 8 &&
+        encoded->size() == codec::encoded_size(static_cast<codec::CodecId>(plan_.codec),
+                                               plan_.parts[header.part].count) &&
+        security::sha256(*encoded) == header.digest &&
+        context_.verifier.verify(
+            plan_.members[header.owner].peer, part_domain, header.signed_bytes(), header.signature);
+    if (sound) keep(header, std::move(encoded));
+    return sound;
+}
+
+std::vector<std::uint32_t> Exchange::missing_parts() const {
+    std::vector<std::uint32_t> missing;
+    for (std::uint32_t part = 0; part < plan_.parts.size(); ++part)
+        if (!finished_.contains(part)) missing.push_back(part);
+    return missing;
+}
+
+std::vector<std::uint32_t> Exchange::failed_parts() const {
+    std::vector<std::uint32_t> failed;
+    for (const auto& [part, owner] : owners_)
+        if (owner.failed && !finished_.contains(part)) failed.push_back(part);
+    return failed;
+}
+
+// ---- towards an owner ---------------------------------------------------------------------------
+
+Task<void> Exchange::talk_to_owner(std::uint32_t owner,
+                                   std::vector<std::uint32_t> parts,
+                                   std::uint32_t repair) {
+    Task<Result<void>> talk = exchange_with(owner, parts, repair);
+    // Beyond the round's deadline nobody waits; the grace lets a late average still arrive.
+    const TimePoint deadline = round_deadline() + Duration(1s);
+    const Result<void> outcome = co_await runtime::with_deadline(
+        context_.node.clock, deadline, "an owner's average", std::move(talk));
+    if (outcome) co_return;
+    for (const std::uint32_t part : parts)
+        if (owners_[part].repair == repair && !finished_.contains(part))
+            owners_[part].failed = true;
+    const RoundNote note{
+        RoundNote::Kind::owner_failed, plan_.members[owner].peer, outcome.error().message()};
+    context_.directory.note(note);
+    changed_.pulse();
+}
+
+Task<Result<void>> Exchange::exchange_with(std::uint32_t owner,
+                                           std::vector<std::uint32_t> parts,
+                                           std::uint32_t repair) {
+    const PeerId peer = plan_.members[owner].peer;
+    auto opened = co_await context_.host.open_stream(peer, parts_method, round_deadline());
+    if (!opened) co_return std::move(opened).error();
+    std::shared_ptr<p2p::MessageStream> stream = *std::move(opened);
+    PartsHeader header{digest_, repair};
+    Bytes header_bytes = wire::encode(header);
+    DEDLOC_CO_TRY_VOID(co_await stream->write(std::move(header_bytes)));
+    auto sent = std::make_shared<Result<void>>();
+    auto received = std::make_shared<Result<void>>();
+    std::vector<Task<void>> both;
+    both.push_back(send_parts(stream, parts, sent));
+    both.push_back(receive_parts(stream, owner, parts.size(), received));
+    co_await runtime::all_of(std::move(both));
+    // What counts is that the averages came; a send that failed alone shows in their bitmaps.
+    co_return *received;
+}
+
+Task<void> Exchange::send_parts(std::shared_ptr<p2p::MessageStream> stream,
+                                std::vector<std::uint32_t> parts,
+                                std::shared_ptr<Result<void>> outcome) {
+    const bool contributes = input_ && !plan_.members[*me_].input.is_empty();
+    for (std::size_t i = 0; contributes && i < parts.size(); ++i) {
+        PartData data;
+        data.part = parts[i];
+        data.encoded = co_await encode_own(parts[i]);
+        Bytes message = wire::encode(data);
+        *outcome = co_await stream->write(std::move(message));
+        if (!*outcome) co_return;
+    }
+    *outcome = co_await stream->finish();
+}
+
+Task<void> Exchange::receive_parts(std::shared_ptr<p2p::MessageStream> stream,
+                                   std::uint32_t owner,
+                                   std::size_t count,
+                                   std::shared_ptr<Result<void>> outcome) {
+    for (std::size_t i = 0; i < count; ++i) {
+        auto message = co_await stream->read();
+        if (!message) {
+            *outcome = std::move(message).error();
+            break;
+        }
+        if (!message->has_value()) {
+            *outcome = make_error(ErrorKind::peer_gone, "the owner ended before its last average");
+            break;
+        }
+        auto data = wire::decode<FinishedPartData>(**message);
+        if (!data) {
+            *outcome = make_error(
+                ErrorKind::peer_broke_protocol, "an average's message: {}", data.error().message());
+            break;
+        }
+        *outcome = co_await take_finished(*std::move(data), owner);
+        if (!*outcome) break;
+    }
+    if (!*outcome) stream->reset();
+}
+
+Task<Result<void>> Exchange::take_finished(FinishedPartData data, std::uint32_t owner) {
+    const auto codec = static_cast<codec::CodecId>(plan_.codec);
+    FinishedPart& header = data.header;
+    if (header.plan != digest_ || header.owner != owner || header.part >= plan_.parts.size() ||
+        header.included.size() != (plan_.members.size() + 7) / 8)
+        co_return make_error(ErrorKind::peer_broke_protocol, "an average that was not asked for");
+    const auto count = static_cast<std::size_t>(plan_.parts[header.part].count);
+    if (data.encoded.size() != codec::encoded_size(codec, count))
+        co_return make_error(ErrorKind::peer_broke_protocol, "an average of the wrong length");
+    auto encoded = std::make_shared<const Bytes>(std::move(data.encoded));
+    auto work = [encoded, digest = header.digest, codec, count] {
+        if (security::sha256(*encoded) != digest) return false;
+        std::vector<float> values(count);
+        return codec::decode(codec, *encoded, values).has_value() && tensor::all_finite(values);
+    };
+    const bool sound = co_await context_.node.workers.run(std::move(work));
+    if (!sound)
+        co_return make_error(ErrorKind::peer_broke_protocol, "an average is damaged or not finite");
+    if (!context_.verifier.verify(
+            plan_.members[owner].peer, part_domain, header.signed_bytes(), header.signature))
+        co_return make_error(ErrorKind::peer_broke_protocol, "an average's signature is wrong");
+    keep(std::move(header), std::move(encoded));
+    co_return Result<void>();
+}
+
+// ---- as an owner --------------------------------------------------------------------------------
+
+std::vector<std::uint32_t> Exchange::my_parts(std::uint32_t repair) const {
+    std::vector<std::uint32_t> parts;
+    for (const auto& [key, reduction] : reductions_)
+        if (key.first == repair) parts.push_back(key.second);
+    return parts;
+}
+
+Task<void> Exchange::serve(std::shared_ptr<p2p::MessageStream> stream, std::uint32_t repair) {
+    const auto member = index_of(stream->remote());
+    // A repair's header may overtake the leader's repair message.
+    const TimePoint deadline = std::min(round_deadline(), context_.now() + Duration(2s));
+    while (my_parts(repair).empty() && context_.now() < deadline) {
+        const bool woken = co_await changed_.wait_until(context_.node.clock, context_.now() + 50ms);
+        (void)woken;
+    }
+    std::vector<std::uint32_t> parts = my_parts(repair);
+    if (!member || parts.empty()) {
+        Error error = make_error(ErrorKind::not_found, "no such parts are reduced here");
+        (void)co_await stream->fail(std::move(error));
+        co_return;
+    }
+    std::vector<Task<void>> both;
+    both.push_back(read_contributions(stream, *member, repair));
+    both.push_back(write_finished(stream, parts, repair));
+    co_await runtime::all_of(std::move(both));
+}
+
+Task<void> Exchange::read_contributions(std::shared_ptr<p2p::MessageStream> stream,
+                                        std::uint32_t member,
+                                        std::uint32_t repair) {
+    const auto codec = static_cast<codec::CodecId>(plan_.codec);
+    for (;;) {
+        auto message = co_await stream->read();
+        if (!message || !message->has_value()) break;
+        auto data = wire::decode<PartData>(**message);
+        if (!data) break;
+        const auto found = reductions_.find({repair, data->part});
+        if (found == reductions_.end() ||
+            data->encoded.size() != codec::encoded_size(codec, plan_.parts[data->part].count))
+            break;
+        Reduction& reduction = *found->second;
+        if (reduction.closed || !reduction.waiting.contains(member)) continue;
+        reduction.inputs[member] = std::make_shared<const Bytes>(std::move(data->encoded));
+        reduction.arrival.push_back(member);
+        reduction.waiting.erase(member);
+        close_if_ready(reduction);
+    }
+    // Ended, cut or nonsense: nothing more comes from this member on this stream.
+    for (auto& [key, reduction] : reductions_) {
+        if (key.first != repair || reduction->closed) continue;
+        reduction->waiting.erase(member);
+        close_if_ready(*reduction);
+    }
+}
+
+Task<void> Exchange::write_finished(std::shared_ptr<p2p::MessageStream> stream,
+                                    std::vector<std::uint32_t> parts,
+                                    std::uint32_t repair) {
+    for (const std::uint32_t part : parts) {
+        const std::shared_ptr<Reduction> reduction = reductions_.at({repair, part});
+        co_await reduction->done->wait();
+        FinishedPartData data;
+        data.header = reduction->header;
+        data.encoded = *reduction->encoded;
+        Bytes message = wire::encode(data);
+        auto written = co_await stream->write(std::move(message));
+        if (!written) co_return;
+    }
+    (void)co_await stream->finish();
+}
+
+}  // namespace dedloc::averaging

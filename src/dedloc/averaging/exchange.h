@@ -1,0 +1,133 @@
+// Exchange: one member's part in the data of one plan. It streams its contribution to the owners,
+// reduces the parts it owns, and collects the finished ones.
+//
+// One stream per (member, owner, repair number): parts go one way in the plan's order, averages
+// come back on the same stream as they are ready. An owner waits for a part's contributions until
+// all are there, their senders are gone, or the reduce deadline; then it adds them in member order,
+// encodes the average once, signs, and sends everybody the same bytes.
+//
+// Bytes on the wire for a vector of S encoded bytes and P equal owners: 2 S (P-1)/P up and down.
+// Thread: the network thread; arithmetic on workers. Lifetime: stop() before destruction.
+
+#pragma once
+#include <map>
+#include <memory>
+#include <set>
+#include <vector>
+
+#include "dedloc/averaging/context.h"
+#include "dedloc/averaging/reduce.h"
+#include "dedloc/runtime/event.h"
+#include "dedloc/runtime/scope.h"
+
+namespace dedloc::averaging {
+
+// A frozen contribution: sums over samples; empty vector and input for one who only receives.
+struct RoundInput {
+    MemberInput input;
+    std::vector<float> sum;
+};
+
+class Exchange {
+  public:
+    Exchange(RoundContext& context,
+             Plan plan,
+             Digest plan_digest,
+             std::shared_ptr<const RoundInput> input);
+    ~Exchange();
+
+    void start();
+    // Parts get new owners; the caller has checked the leader's signature.
+    void add_repair(const Repair& repair);
+    // As owner: one member's stream, after its header.
+    Task<void> serve(std::shared_ptr<p2p::MessageStream> stream, std::uint32_t repair);
+    void peer_gone(const PeerId& peer);
+    Task<void> stop();
+
+    const Plan& plan() const { return plan_; }
+    const Digest& digest() const { return digest_; }
+    TimePoint reduce_deadline() const {
+        return started_ + std::chrono::milliseconds(plan_.reduce_ms);
+    }
+    TimePoint round_deadline() const {
+        return started_ + std::chrono::milliseconds(plan_.round_ms);
+    }
+
+    const std::map<std::uint32_t, FinishedPart>& finished() const { return finished_; }
+    bool complete() const { return finished_.size() == plan_.parts.size(); }
+    // Parts not finished here whose owner's stream has failed.
+    std::vector<std::uint32_t> failed_parts() const;
+    std::vector<std::uint32_t> missing_parts() const;
+    std::uint32_t owner_of(std::uint32_t part) const { return owners_.at(part).owner; }
+    // Somebody found a finished part elsewhere: checks and keeps it.
+    bool adopt(const FinishedPart& header, std::shared_ptr<const Bytes> encoded);
+    runtime::Event& changed() { return changed_; }
+
+  private:
+    struct Reduction {
+        std::uint32_t part = 0;
+        std::uint32_t repair = 0;
+        std::map<std::uint32_t, std::shared_ptr<const Bytes>> inputs;
+        std::vector<std::uint32_t> arrival;
+        std::set<std::uint32_t> waiting;  // members whose contribution may still come
+        bool closed = false;              // reducing or done
+        std::unique_ptr<runtime::Event> done;
+        FinishedPart header;
+        std::shared_ptr<const Bytes> encoded;
+    };
+    struct Owner {
+        std::uint32_t owner = 0;
+        std::uint32_t repair = 0;
+        bool failed = false;
+    };
+    using ReductionKey = std::pair<std::uint32_t, std::uint32_t>;  // repair, part
+
+    void assign(std::uint32_t owner, std::vector<std::uint32_t> parts, std::uint32_t repair);
+    Reduction& open_reduction(std::uint32_t part, std::uint32_t repair);
+    void close_if_ready(Reduction& reduction);
+    Task<void> reduce(std::shared_ptr<Reduction> reduction);
+    Task<void> contribute_own(std::vector<std::uint32_t> parts, std::uint32_t repair);
+    Task<void> close_at(TimePoint deadline, std::uint32_t repair);
+    Task<void> talk_to_owner(std::uint32_t owner,
+                             std::vector<std::uint32_t> parts,
+                             std::uint32_t repair);
+    Task<Result<void>> exchange_with(std::uint32_t owner,
+                                     std::vector<std::uint32_t> parts,
+                                     std::uint32_t repair);
+    Task<void> send_parts(std::shared_ptr<p2p::MessageStream> stream,
+                          std::vector<std::uint32_t> parts,
+                          std::shared_ptr<Result<void>> outcome);
+    Task<void> receive_parts(std::shared_ptr<p2p::MessageStream> stream,
+                             std::uint32_t owner,
+                             std::size_t count,
+                             std::shared_ptr<Result<void>> outcome);
+    Task<Result<void>> take_finished(FinishedPartData data, std::uint32_t owner);
+    Task<void> read_contributions(std::shared_ptr<p2p::MessageStream> stream,
+                                  std::uint32_t member,
+                                  std::uint32_t repair);
+    Task<void> write_finished(std::shared_ptr<p2p::MessageStream> stream,
+                              std::vector<std::uint32_t> parts,
+                              std::uint32_t repair);
+    Task<Bytes> encode_own(std::uint32_t part);
+    std::optional<std::uint32_t> index_of(const PeerId& peer) const;
+    void keep(FinishedPart header, std::shared_ptr<const Bytes> encoded);
+    std::vector<std::uint32_t> my_parts(std::uint32_t repair) const;
+
+    RoundContext& context_;
+    Plan plan_;
+    Digest digest_;
+    std::shared_ptr<const RoundInput> input_;
+    std::optional<std::uint32_t> me_;
+    TimePoint started_;
+    std::map<std::uint32_t, Owner> owners_;  // by part: the newest owner
+    std::map<ReductionKey, std::shared_ptr<Reduction>> reductions_;
+    std::map<std::uint32_t, FinishedPart> finished_;
+    runtime::Event changed_;
+    runtime::Scope scope_;
+};
+
+// True if every field of a plan makes sense for a run with these options: members sorted and
+// unique, parts in order and covering the vector, indices and durations within bounds.
+Ok check_plan(const Plan& plan, const RoundOptions& options);
+
+}  // namespace dedloc::averaging

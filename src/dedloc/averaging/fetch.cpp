@@ -1,0 +1,88 @@
+#include "dedloc/averaging/fetch.h"
+
+#include "dedloc/runtime/together.h"
+#include "dedloc/security/hash.h"
+#include "dedloc/wire/message.h"
+
+namespace dedloc::averaging {
+namespace {
+
+constexpr std::size_t fetches_at_once = 4;
+
+Task<void> fetch_some(RoundContext& context,
+                      std::shared_ptr<std::vector<FinishedPart>> parts,
+                      std::shared_ptr<std::size_t> next,
+                      std::vector<PeerId> candidates,
+                      TimePoint deadline,
+                      std::shared_ptr<Result<void>> outcome) {
+    while (*outcome && *next < parts->size()) {
+        const FinishedPart header = (*parts)[(*next)++];
+        auto fetched = co_await fetch_part(context, header, candidates, deadline);
+        if (!fetched) *outcome = std::move(fetched).error();
+    }
+}
+
+}  // namespace
+
+Task<Result<std::shared_ptr<const Bytes>>> fetch_part(RoundContext& context,
+                                                      FinishedPart header,
+                                                      std::vector<PeerId> candidates,
+                                                      TimePoint deadline) {
+    if (auto here = context.parts.find(header.digest)) co_return here;
+    Fetch request;
+    request.digest = header.digest;
+    const Bytes request_bytes = wire::encode(request);
+    for (const PeerId& candidate : candidates) {
+        if (candidate == context.me()) continue;
+        if (context.now() >= deadline) break;
+        Bytes message = request_bytes;
+        // A candidate gets a share of the time, so that one that sleeps does not eat all of it.
+        const Duration share = std::max<Duration>((deadline - context.now()) / 3, 200ms);
+        const TimePoint until = std::min(deadline, context.now() + share);
+        auto reply = co_await context.host.call(candidate, fetch_method, std::move(message), until);
+        if (!reply) continue;
+        auto data = wire::decode<FinishedPartData>(*reply);
+        if (!data) continue;
+        auto encoded = std::make_shared<const Bytes>(std::move(data->encoded));
+        auto work = [encoded] { return security::sha256(*encoded); };
+        const Digest digest = co_await context.node.workers.run(std::move(work));
+        if (digest != header.digest) continue;
+        context.parts.put(header, encoded);
+        co_return encoded;
+    }
+    co_return make_error(
+        ErrorKind::not_found, "nobody who was asked has averaged part {}", header.part);
+}
+
+Task<Result<void>> fetch_parts(RoundContext& context,
+                               std::vector<FinishedPart> parts,
+                               std::vector<PeerId> candidates,
+                               TimePoint deadline) {
+    auto missing = std::make_shared<std::vector<FinishedPart>>();
+    for (FinishedPart& part : parts)
+        if (!context.parts.find(part.digest)) missing->push_back(std::move(part));
+    auto next = std::make_shared<std::size_t>(0);
+    auto outcome = std::make_shared<Result<void>>();
+    std::vector<Task<void>> lanes;
+    for (std::size_t i = 0; i < std::min(fetches_at_once, missing->size()); ++i)
+        lanes.push_back(fetch_some(context, missing, next, candidates, deadline, outcome));
+    co_await runtime::all_of(std::move(lanes));
+    co_return *outcome;
+}
+
+Result<Bytes> answer_fetch(const PartStore& parts, ByteView request_bytes) {
+    DEDLOC_TRY(const Fetch request, wire::decode<Fetch>(request_bytes));
+    FinishedPartData reply;
+    std::shared_ptr<const Bytes> encoded;
+    if (!request.digest.is_zero()) {
+        encoded = parts.find(request.digest);
+    } else if (const auto header = parts.header(request.plan, request.part)) {
+        reply.header = *header;
+        encoded = parts.find(header->digest);
+    }
+    if (!encoded) return make_error(ErrorKind::not_found, "that average is not here");
+    reply.encoded = *encoded;
+    return wire::encode(reply);
+}
+
+}  // namespace dedloc::averaging

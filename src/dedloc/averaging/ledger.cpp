@@ -1,0 +1,275 @@
+#include "dedloc/averaging/ledger.h"
+
+#include <algorithm>
+#include <set>
+
+#include "dedloc/security/hash.h"
+#include "dedloc/wire/message.h"
+
+namespace dedloc::averaging {
+namespace {
+
+Error broken(std::string_view why) {
+    return make_error(ErrorKind::peer_broke_protocol, "a certificate is refused: {}", why);
+}
+
+Instance next_instance(const Decision& decision) {
+    Instance next = decision.instance;
+    if (decision.kind == DecisionKind::commit) {
+        next.step += 1;
+        next.attempt = 0;
+    } else if (decision.kind == DecisionKind::abort) {
+        next.attempt += 1;
+    }
+    return next;
+}
+
+bool voters_are_sound(const std::vector<Voter>& voters) {
+    return !voters.empty() &&
+           std::adjacent_find(voters.begin(), voters.end(), [](const Voter& a, const Voter& b) {
+               return a.peer >= b.peer;
+           }) == voters.end();
+}
+
+}  // namespace
+
+bool Base::is_voter(const PeerId& peer) const { return voter_incarnation(peer).has_value(); }
+
+std::optional<std::uint64_t> Base::voter_incarnation(const PeerId& peer) const {
+    for (const Voter& voter : voters)
+        if (voter.peer == peer) return voter.incarnation;
+    return std::nullopt;
+}
+
+Digest decision_digest(ByteView decision) { return security::sha256(decision); }
+
+Bytes vote_bytes(const Digest& decision, std::uint32_t ballot) {
+    Bytes bytes = to_bytes(decision.view());
+    base::put_u32_be(bytes, ballot);
+    return bytes;
+}
+
+std::vector<PeerId> leader_order(const Digest& previous, std::vector<PeerId> candidates) {
+    std::vector<std::pair<Digest, PeerId>> keyed;
+    keyed.reserve(candidates.size());
+    for (PeerId& candidate : candidates) {
+        Bytes bytes = to_bytes(previous.view());
+        base::append(bytes, candidate.bytes());
+        keyed.emplace_back(security::sha256(bytes), std::move(candidate));
+    }
+    std::sort(keyed.begin(), keyed.end());
+    std::vector<PeerId> order;
+    order.reserve(keyed.size());
+    for (auto& entry : keyed) order.push_back(std::move(entry.second));
+    return order;
+}
+
+Digest branch_id(const Digest& previous, const std::vector<Voter>& survivors) {
+    Bytes bytes = to_bytes("dedloc-branch");
+    base::append(bytes, previous.view());
+    for (const Voter& voter : survivors) {
+        base::append(bytes, voter.peer.bytes());
+        base::put_u64_be(bytes, voter.incarnation);
+    }
+    return security::sha256(bytes);
+}
+
+Ok Ledger::start_from(ByteView certificate_bytes) {
+    DEDLOC_TRY(Certificate certificate, wire::decode<Certificate>(certificate_bytes));
+    DEDLOC_TRY(Decision decision, wire::decode<Decision>(certificate.decision));
+    if (!voters_are_sound(decision.next_voters)) return broken("it names no sound set of voters");
+    // The voters before it are unknown, but whoever signed must have signed this.
+    const Digest digest = decision_digest(certificate.decision);
+    for (const Vote& vote : certificate.votes)
+        if (!verifier_.verify(
+                vote.voter, vote_domain, vote_bytes(digest, certificate.ballot), vote.signature))
+            return broken("a signature does not hold");
+    chain_.clear();
+    base_.run = decision.run;
+    append(std::move(decision), to_bytes(certificate_bytes), digest);
+    return {};
+}
+
+Ok Ledger::check_votes(const Certificate& certificate,
+                       const std::vector<Voter>& voters,
+                       bool all) const {
+    const Digest digest = decision_digest(certificate.decision);
+    const Bytes message = vote_bytes(digest, certificate.ballot);
+    std::set<PeerId> seen;
+    for (const Vote& vote : certificate.votes) {
+        const bool known = std::any_of(voters.begin(), voters.end(), [&](const Voter& voter) {
+            return voter.peer == vote.voter;
+        });
+        if (!known) return broken("somebody signed who may not vote");
+        if (!seen.insert(vote.voter).second) return broken("a voter signed twice");
+        if (!verifier_.verify(vote.voter, vote_domain, message, vote.signature))
+            return broken("a signature does not hold");
+    }
+    std::size_t needed = all ? voters.size() : majority(voters.size());
+    if (bugs_.minority_commits && !all && needed > 1) --needed;
+    if (seen.size() < needed)
+        return broken(fmt::format("{} of {} signatures", seen.size(), needed));
+    return {};
+}
+
+Result<Decision> Ledger::check(const Base& base, ByteView certificate_bytes) const {
+    if (certificate_bytes.size() > certificate_bytes_max) return broken("it is too large");
+    DEDLOC_TRY(const Certificate certificate, wire::decode<Certificate>(certificate_bytes));
+    DEDLOC_TRY(Decision decision, wire::decode<Decision>(certificate.decision));
+    if (decision.run != base.run) return broken("it belongs to another run");
+    if (decision.previous != base.previous)
+        return make_error(ErrorKind::not_found, "the certificate does not follow our newest one");
+    if (decision.number != base.number + 1) return broken("its number does not follow");
+    if (!voters_are_sound(decision.next_voters)) return broken("it names no sound set of voters");
+    const bool branch = decision.kind == DecisionKind::branch;
+    if (branch) {
+        const Instance expected{
+            branch_id(base.previous, decision.next_voters), base.instance.step, 0};
+        if (decision.instance != expected) return broken("the new branch's id is not its hash");
+        if (decision.branch_samples != base.branch_samples)
+            return broken("a new branch cannot add samples");
+    } else {
+        if (decision.kind == DecisionKind::genesis) return broken("a second beginning");
+        if (decision.instance != base.instance) return broken("it decides another step");
+        if (!(decision.branch_samples >= base.branch_samples))
+            return broken("its samples run backwards");
+    }
+    if (base.state && decision.state_before != *base.state)
+        return make_error(ErrorKind::conflict, "the group stands on another state than we do");
+    DEDLOC_TRY_VOID(check_votes(certificate, branch ? decision.next_voters : base.voters, branch));
+    return decision;
+}
+
+Result<bool> Ledger::accept(ByteView certificate) {
+    DEDLOC_CHECK(started());
+    for (const Link& link : chain_)
+        if (base::equal(link.certificate, certificate)) return false;
+    auto decision = check(base_, certificate);
+    if (!decision) {
+        // Another set of votes for a decision that is in the chain already is nothing new.
+        auto decoded = wire::decode<Certificate>(certificate);
+        if (decoded) {
+            const Digest digest = decision_digest(decoded->decision);
+            for (const Link& link : chain_)
+                if (link.digest == digest) return false;
+        }
+        return std::move(decision).error();
+    }
+    auto decoded = wire::decode<Certificate>(certificate);
+    const Digest digest = decision_digest(decoded->decision);
+    append(*std::move(decision), to_bytes(certificate), digest);
+    const Link link = chain_.back();  // a listener may accept the next one
+    for (const auto& listener : listeners_) listener(link.decision, link.certificate);
+    return true;
+}
+
+void Ledger::append(Decision decision, Bytes certificate, const Digest& digest) {
+    base_.instance = next_instance(decision);
+    base_.previous = digest;
+    base_.voters = decision.next_voters;
+    base_.branch_samples = decision.branch_samples;
+    base_.number = decision.number;
+    if (decision.kind == DecisionKind::commit)
+        base_.state.reset();
+    else if (!base_.state || decision.kind == DecisionKind::genesis)
+        base_.state = decision.state_before;
+    chain_.push_back({digest, std::move(decision), std::move(certificate)});
+    while (chain_.size() > kept_max_) chain_.pop_front();
+}
+
+void Ledger::set_state(const Digest& state) { base_.state = state; }
+
+std::optional<std::vector<Bytes>> Ledger::after(const Digest& previous,
+                                                std::size_t count_max) const {
+    for (std::size_t i = 0; i < chain_.size(); ++i) {
+        const bool at = chain_[i].digest == previous;
+        const bool just_before = i == 0 && chain_[i].decision.previous == previous;
+        if (!at && !just_before) continue;
+        std::vector<Bytes> certificates;
+        for (std::size_t k = at ? i + 1 : i; k < chain_.size() && certificates.size() < count_max;
+             ++k)
+            certificates.push_back(chain_[k].certificate);
+        return certificates;
+    }
+    return std::nullopt;
+}
+
+const Decision* Ledger::newest_commit() const {
+    for (auto link = chain_.rbegin(); link != chain_.rend(); ++link)
+        if (link->decision.kind == DecisionKind::commit) return &link->decision;
+    return nullptr;
+}
+
+std::vector<Bytes> Ledger::tail(std::size_t count_max) const {
+    std::vector<Bytes> certificates;
+    const std::size_t first = chain_.size() > count_max ? chain_.size() - count_max : 0;
+    for (std::size_t i = first; i < chain_.size(); ++i)
+        certificates.push_back(chain_[i].certificate);
+    return certificates;
+}
+
+std::uint32_t Ledger::contributions(const PeerId& peer) const {
+    std::uint32_t count = 0;
+    for (const Link& link : chain_) {
+        if (link.decision.kind != DecisionKind::commit) continue;
+        const auto plan = wire::decode<Plan>(link.decision.plan);
+        if (!plan) continue;
+        const std::vector<bool> included = included_members(link.decision, *plan);
+        for (std::size_t i = 0; i < plan->members.size(); ++i)
+            if (plan->members[i].peer == peer && included[i]) ++count;
+    }
+    return count;
+}
+
+Bytes make_genesis(const Digest& run,
+                   const Digest& state,
+                   Voter host,
+                   const security::Signer& signer,
+                   std::uint64_t step,
+                   double samples) {
+    Decision decision;
+    decision.kind = DecisionKind::genesis;
+    decision.run = run;
+    decision.instance = Instance{run, step, 0};
+    decision.previous = run;
+    decision.state_before = state;
+    decision.next_voters = {std::move(host)};
+    decision.branch_samples = samples;
+    Certificate certificate;
+    certificate.decision = wire::encode(decision);
+    const Digest digest = decision_digest(certificate.decision);
+    certificate.votes.push_back({signer.id(), signer.sign(vote_domain, vote_bytes(digest, 0))});
+    return wire::encode(certificate);
+}
+
+std::vector<bool> included_members(const Decision& decision, const Plan& plan) {
+    std::vector<bool> included(plan.members.size(), false);
+    for (const FinishedPart& part : decision.parts)
+        for (std::size_t i = 0; i < included.size(); ++i)
+            if (part.includes(i) && !plan.members[i].input.is_empty()) included[i] = true;
+    return included;
+}
+
+double committed_samples(const Plan& plan,
+                         const std::vector<FinishedPart>& parts,
+                         std::uint64_t elements_count) {
+    double total = 0;
+    for (std::size_t p = 0; p < parts.size() && p < plan.parts.size(); ++p)
+        for (std::size_t i = 0; i < plan.members.size(); ++i)
+            if (parts[p].includes(i))
+                total +=
+                    included_samples(plan.members[i].input, plan.parts[p].range(), elements_count);
+    return total;
+}
+
+std::uint64_t vector_count(const Plan& plan) {
+    return plan.parts.empty() ? 0 : plan.parts.back().range().end();
+}
+
+Bytes FinishedPart::signed_bytes() const {
+    FinishedPart bare = *this;
+    bare.signature.clear();
+    return wire::encode(bare);
+}
+
+}  // namespace dedloc::averaging

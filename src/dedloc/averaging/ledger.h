@@ -1,0 +1,123 @@
+// Ledger: the chain of certificates one peer knows, and where the run stands after it.
+//
+// Each certificate names the one before it, so that a chain can be checked link by link: the
+// signatures must be a majority of the voters that the previous decision named (of a new branch:
+// of everybody the new branch names). The newest `kept_max` certificates are kept for peers that
+// slept.
+//
+// Invariant: base() is what the newest accepted decision says. After a commit, base().state is
+// unknown until set_state(): the step has to be computed first.
+// Thread: the network thread. Errors: values; a bad certificate changes nothing.
+
+#pragma once
+#include <deque>
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "dedloc/averaging/consensus.h"
+#include "dedloc/averaging/messages.h"
+#include "dedloc/security/signer.h"
+
+namespace dedloc::averaging {
+
+// Where a chain stands: what the next decision must follow.
+struct Base {
+    Digest run;
+    Instance instance;            // the one to decide next
+    Digest previous;              // digest of the newest decision
+    std::optional<Digest> state;  // hash of the state the next step starts from
+    std::vector<Voter> voters;    // of that instance, sorted
+    double branch_samples = 0;
+    std::uint64_t number = 0;  // of the newest decision
+
+    bool is_voter(const PeerId& peer) const;
+    std::optional<std::uint64_t> voter_incarnation(const PeerId& peer) const;
+};
+
+Digest decision_digest(ByteView decision);
+inline constexpr std::string_view vote_domain = "dedloc-vote";
+inline constexpr std::string_view plan_domain = "dedloc-plan";
+inline constexpr std::string_view repair_domain = "dedloc-repair";
+inline constexpr std::string_view part_domain = "dedloc-part";
+// What a vote signs.
+Bytes vote_bytes(const Digest& decision, std::uint32_t ballot);
+
+// The voters' places for one instance: hash(previous, PeerId), lowest first. Place 0 leads first.
+std::vector<PeerId> leader_order(const Digest& previous, std::vector<PeerId> candidates);
+
+// The id of the branch that `survivors` open after `previous`.
+Digest branch_id(const Digest& previous, const std::vector<Voter>& survivors);
+
+class Ledger {
+  public:
+    Ledger(const security::Verifier& verifier, std::size_t kept_max, PlantedBugs bugs = {})
+        : verifier_(verifier), kept_max_(kept_max), bugs_(bugs) {}
+
+    // Begins from a certificate that is trusted already (genesis, checkpoint, join string).
+    Ok start_from(ByteView certificate);
+    bool started() const { return !chain_.empty(); }
+
+    // Verifies and appends the next certificate. false: it was known already.
+    // Errors: not_found (does not follow our newest: fetch what is between, or it is another
+    // branch), peer_broke_protocol (signatures, run, numbers do not hold).
+    Result<bool> accept(ByteView certificate);
+
+    // Checks a certificate as a follower of `base`, without appending it.
+    Result<Decision> check(const Base& base, ByteView certificate) const;
+
+    void set_state(const Digest& state);
+    const Base& base() const { return base_; }
+
+    // Certificates that follow the decision `previous`, oldest first; nullopt if it is not in the
+    // kept chain.
+    std::optional<std::vector<Bytes>> after(const Digest& previous, std::size_t count_max) const;
+    const Bytes& newest() const { return chain_.back().certificate; }
+    const Decision& newest_decision() const { return chain_.back().decision; }
+    // The newest commit in the kept chain; nullptr: none.
+    const Decision* newest_commit() const;
+    std::vector<Bytes> tail(std::size_t count_max) const;
+    // Committed contributions of a peer in the kept chain.
+    std::uint32_t contributions(const PeerId& peer) const;
+
+    // Called after every accepted certificate, with the decision and its certificate.
+    void on_decision(std::function<void(const Decision&, const Bytes&)> listener) {
+        listeners_.push_back(std::move(listener));
+    }
+
+  private:
+    struct Link {
+        Digest digest;
+        Decision decision;
+        Bytes certificate;
+    };
+    Ok check_votes(const Certificate& certificate,
+                   const std::vector<Voter>& voters,
+                   bool all) const;
+    void append(Decision decision, Bytes certificate, const Digest& digest);
+
+    const security::Verifier& verifier_;
+    std::size_t kept_max_;
+    PlantedBugs bugs_;
+    std::deque<Link> chain_;
+    Base base_;
+    std::vector<std::function<void(const Decision&, const Bytes&)>> listeners_;
+};
+
+// A certificate of the run's first decision: the host is the only voter, `state` the start.
+Bytes make_genesis(const Digest& run,
+                   const Digest& state,
+                   Voter host,
+                   const security::Signer& signer,
+                   std::uint64_t step,
+                   double samples);
+
+// Who of a commit's plan is in the average at all (at least one part).
+std::vector<bool> included_members(const Decision& decision, const Plan& plan);
+// Samples of all members that a commit includes, each by the fraction of the vector.
+double committed_samples(const Plan& plan,
+                         const std::vector<FinishedPart>& parts,
+                         std::uint64_t vector_count);
+std::uint64_t vector_count(const Plan& plan);
+
+}  // namespace dedloc::averaging

@@ -1,0 +1,38 @@
+// The arithmetic of one part: encode a contribution, reduce contributions to an average, decode it.
+// Pure functions; the same input gives the same bits on every CPU (promise 1).
+//
+//   encode   x = sum × 2^-k, k = scale_exponent(input): an exact scaling, then the codec
+//   reduce   acc += decode(x_i) × 2^k_i in member order; acc / total weight, piecewise; encoded
+//   once apply    everybody, the owner too, decodes those bytes
+//
+// Cost: see bench/README.md. Thread: any (meant for workers).
+
+#pragma once
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "dedloc/averaging/messages.h"
+#include "dedloc/codec/codec.h"
+
+namespace dedloc::averaging {
+
+Bytes encode_contribution(codec::CodecId codec, std::span<const float> sum, int exponent);
+
+struct PartInput {
+    std::uint32_t member = 0;
+    std::shared_ptr<const Bytes> encoded;
+};
+
+struct ReducedPart {
+    Bytes included;  // bitmap over the plan's members
+    std::shared_ptr<const Bytes> encoded;
+    Digest digest;
+    std::vector<std::uint32_t> refused;  // members whose numbers were not finite
+};
+
+// `inputs` in the order in which they are added (the plan's member order). Members that bring no
+// weight do not appear. With no input left the average is zero.
+ReducedPart reduce_part(const Plan& plan, std::uint32_t part, const std::vector<PartInput>& inputs);
+
+}  // namespace dedloc::averaging

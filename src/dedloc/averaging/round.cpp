@@ -1,0 +1,227 @@
+#include "dedloc/averaging/round.h"
+
+#include "dedloc/runtime/together.h"
+#include "dedloc/wire/message.h"
+
+namespace dedloc::averaging {
+namespace {
+
+// How long a leader that failed is passed over. Shorter than a usual step, so that nobody is lost.
+constexpr Duration suspicion = 3s;
+
+}  // namespace
+
+Result<std::unique_ptr<RoundEngine>> RoundEngine::make(runtime::Node node,
+                                                       p2p::Host& host,
+                                                       const security::Signer& signer,
+                                                       const security::Verifier& verifier,
+                                                       Ledger& ledger,
+                                                       PartStore& parts,
+                                                       RoundDirectory& directory,
+                                                       RoundOptions options) {
+    RoundContext context{node, host, signer, verifier, ledger, parts, directory, options};
+    std::unique_ptr<RoundEngine> engine(new RoundEngine(std::move(context)));
+    DEDLOC_TRY(engine->voter_, VoterService::open(engine->context_));
+    return engine;
+}
+
+RoundEngine::RoundEngine(RoundContext context)
+    : context_(std::move(context)),
+      changed_(context_.node.executor),
+      turn_over_(context_.node.executor),
+      scope_(context_.node.executor) {}
+
+RoundEngine::~RoundEngine() = default;
+
+void RoundEngine::start() {
+    register_handlers();
+    context_.host.on_connection([this](const PeerId& peer, bool connected) {
+        if (connected || scope_.stopping()) return;
+        announced_.erase(peer);
+        for (auto& [digest, exchange] : exchanges_) exchange->peer_gone(peer);
+        changed_.pulse();
+    });
+    context_.ledger.on_decision([this](const Decision&, const Bytes&) { ledger_moved(); });
+    scope_.spawn("drive rounds", drive());
+}
+
+Task<void> RoundEngine::stop() {
+    for (const char* method : {announce_method,
+                               plan_method,
+                               repair_method,
+                               parts_method,
+                               fetch_method,
+                               prepare_method,
+                               propose_method,
+                               certificate_method,
+                               certificates_method})
+        context_.host.remove_handler(method);
+    co_await scope_.stop();
+    for (auto& [digest, exchange] : exchanges_) co_await exchange->stop();
+    exchanges_.clear();
+}
+
+void RoundEngine::ledger_moved() {
+    announced_.clear();
+    suspects_.clear();
+    ballot_round_ = 0;
+    outbid_ = 0;
+    wanted_ = false;
+    wanted_since_.reset();
+    voter_->round_wanted_since(std::nullopt);
+    if (plan_sent_.since_start.count() > 0) {
+        const Duration took = context_.now() - plan_sent_;
+        measured_round_ = measured_round_.count() == 0 ? took : (measured_round_ * 3 + took) / 4;
+        plan_sent_ = {};
+    }
+    changed_.pulse();
+    turn_over_.pulse();
+}
+
+void RoundEngine::set_wanted(bool wanted) {
+    if (wanted && !wanted_since_) {
+        wanted_since_ = context_.now();
+        voter_->round_wanted_since(wanted_since_);
+    }
+    if (wanted == wanted_) return;
+    wanted_ = wanted;
+    changed_.pulse();
+}
+
+Task<void> RoundEngine::participate(std::shared_ptr<const RoundInput> input) {
+    const Base& base = context_.ledger.base();
+    const Instance open = base.instance;
+    input_ = std::move(input);
+    set_wanted(true);
+    changed_.pulse();
+    while (context_.ledger.base().instance.step == open.step &&
+           context_.ledger.base().instance.branch == open.branch) {
+        co_await changed_.wait();
+        // An aborted attempt clears the wish, the contribution is still there.
+        if (input_) set_wanted(true);
+    }
+    input_.reset();
+}
+
+// ---- the driver ---------------------------------------------------------------------------------
+
+Task<void> RoundEngine::drive() {
+    for (;;) {
+        const Base base = context_.ledger.base();
+        const bool something = input_ || wanted_ || !announced_.empty();
+        if (!base.state || !something) {
+            co_await changed_.wait();
+            continue;
+        }
+        set_wanted(true);
+        Task<void> turn = one_turn(base);
+        Task<void> advanced = until_advanced(base.previous);
+        co_await runtime::first_of(std::move(turn), std::move(advanced));
+    }
+}
+
+Task<void> RoundEngine::until_advanced(Digest previous) {
+    while (context_.ledger.base().previous == previous) co_await turn_over_.wait();
+}
+
+Task<void> RoundEngine::pause(Duration duration) {
+    const TimePoint until = context_.now() + duration;
+    (void)co_await changed_.wait_until(context_.node.clock, until);
+}
+
+Task<void> RoundEngine::one_turn(Base base) {
+    const auto leader = pick_leader(base);
+    if (!leader) {
+        co_await pause(context_.options.announce_interval);
+    } else if (*leader == context_.me()) {
+        co_await lead(base);
+    } else if (input_) {
+        co_await follow(base, *leader);
+    } else {
+        co_await pause(context_.options.announce_interval);
+    }
+}
+
+bool RoundEngine::suspected(const PeerId& peer) const {
+    const auto found = suspects_.find(peer);
+    return found != suspects_.end() && found->second > context_.now();
+}
+
+void RoundEngine::suspect(const PeerId& peer, std::string why) {
+    suspects_[peer] = context_.now() + suspicion;
+    const RoundNote note{RoundNote::Kind::leader_suspected, peer, std::move(why)};
+    context_.directory.note(note);
+}
+
+bool RoundEngine::quorum_is_lost() const {
+    return wanted_since_ && context_.now() - *wanted_since_ > context_.options.quorum_timeout;
+}
+
+std::optional<PeerId> RoundEngine::pick_leader(const Base& base) const {
+    std::vector<PeerId> voters;
+    for (const Voter& voter : base.voters) voters.push_back(voter.peer);
+    for (const PeerId& candidate : leader_order(base.previous, std::move(voters))) {
+        if (candidate == context_.me() ? voter_->may_vote() : !suspected(candidate))
+            return candidate;
+    }
+    if (!quorum_is_lost()) return std::nullopt;
+    // No voter answers and has not for long: whoever is left of the trainers may open a branch.
+    std::vector<PeerId> left = context_.directory.live_trainers();
+    left.push_back(context_.me());
+    for (const PeerId& candidate : leader_order(base.previous, std::move(left)))
+        if (candidate == context_.me() || !suspected(candidate)) return candidate;
+    return std::nullopt;
+}
+
+Announce RoundEngine::own_announcement(const Base& base) const {
+    Announce announce;
+    announce.instance = base.instance;
+    announce.previous = base.previous;
+    announce.state = base.state.value_or(Digest{});
+    announce.incarnation = voter_->incarnation();
+    if (input_) announce.input = input_->input;
+    announce.dialable = !context_.host.addresses().empty();
+    announce.leaving = leaving_;
+    return announce;
+}
+
+Task<void> RoundEngine::follow(Base base, PeerId leader) {
+    const Announce announce = own_announcement(base);
+    Bytes request = wire::encode(announce);
+    const TimePoint deadline = context_.now() + context_.options.call_timeout;
+    auto answer =
+        co_await context_.host.call(leader, announce_method, std::move(request), deadline);
+    if (!answer) {
+        suspect(leader, answer.error().message());
+        co_return;
+    }
+    auto reply = wire::decode<AnnounceReply>(*answer);
+    if (!reply) {
+        suspect(leader, "its answer cannot be read");
+        co_return;
+    }
+    switch (reply->verdict) {
+        case Verdict::accepted:
+            break;
+        case Verdict::redirect:
+            // It knows a live leader before it. If we thought that one dead, think again.
+            suspects_.erase(reply->leader);
+            break;
+        case Verdict::you_are_behind:
+            take_certificates(leader, reply->certificates);
+            if (reply->certificates.empty()) context_.directory.behind(leader);
+            break;
+        case Verdict::i_am_behind: {
+            auto certificates = context_.ledger.tail(4);
+            for (Bytes& certificate : certificates)
+                co_await send(leader, certificate_method, std::move(certificate));
+            break;
+        }
+        case Verdict::refused:
+            suspect(leader, "it refused our announcement: " + reply->reason);
+            break;
+    }
+    co_await pause(context_.options.announce_interval);
+}
+
+}  // namespace dedloc::averaging

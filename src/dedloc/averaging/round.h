@@ -1,0 +1,155 @@
+// RoundEngine: makes the ledger advance. It announces to the leader, leads when it is this peer's
+// turn, takes part in plans, votes, and repairs; DESIGN §5 in coroutines.
+//
+// Who drives what
+//   drive()    one task: as long as a round is wanted, follow the leader or lead
+//   handlers   answer at any time: announce, plan, repair, parts, fetch, prepare, propose,
+//              certificate, certificates
+//   Exchange   the data of one plan, kept until two steps later, so that others can finish
+//
+// Round trips from the last announcement to the certificate: plan ½, parts and averages 1,
+// proposal and votes 1, certificate ½.
+//
+// Thread: the network thread. Lifetime: stop() before destruction.
+
+#pragma once
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+
+#include "dedloc/averaging/context.h"
+#include "dedloc/averaging/exchange.h"
+#include "dedloc/averaging/voter.h"
+
+namespace dedloc::averaging {
+
+class RoundEngine {
+  public:
+    static Result<std::unique_ptr<RoundEngine>> make(runtime::Node node,
+                                                     p2p::Host& host,
+                                                     const security::Signer& signer,
+                                                     const security::Verifier& verifier,
+                                                     Ledger& ledger,
+                                                     PartStore& parts,
+                                                     RoundDirectory& directory,
+                                                     RoundOptions options);
+    ~RoundEngine();
+
+    void start();
+    Task<void> stop();
+
+    std::uint64_t incarnation() const { return voter_->incarnation(); }
+    RoundContext& context() { return context_; }
+
+    // A round is wanted (or no more) although this peer has nothing to hand in yet.
+    void set_wanted(bool wanted);
+    // Hands in a frozen contribution and waits until the ledger has left the open step (or branch).
+    // The caller then looks at the ledger. May be called once at a time.
+    Task<void> participate(std::shared_ptr<const RoundInput> input);
+    // Takes no part in votes after the next commit: this peer is about to leave.
+    void set_leaving(bool leaving) { leaving_ = leaving; }
+    // The ledger has moved for a reason outside (state downloaded, certificate from elsewhere).
+    void ledger_moved();
+    // From the newest plan of ours to its certificate, smoothed; zero before the first.
+    Duration measured_round() const { return measured_round_; }
+
+  private:
+    struct Announced {
+        Announce announce;
+        TimePoint at;
+    };
+
+    RoundEngine(RoundContext context);
+    void register_handlers();
+
+    // round.cpp: the driver and following
+    Task<void> drive();
+    Task<void> one_turn(Base base);
+    Task<void> until_advanced(Digest previous);
+    std::optional<PeerId> pick_leader(const Base& base) const;
+    Task<void> follow(Base base, PeerId leader);
+    Announce own_announcement(const Base& base) const;
+    void suspect(const PeerId& peer, std::string why);
+    bool suspected(const PeerId& peer) const;
+    bool quorum_is_lost() const;
+    Task<void> pause(Duration duration);
+
+    // round_handlers.cpp
+    Task<Result<Bytes>> on_announce(PeerId from, Bytes request);
+    Task<Result<Bytes>> on_plan(PeerId from, Bytes request);
+    Task<Result<Bytes>> on_repair(PeerId from, Bytes request);
+    Task<Result<Bytes>> on_prepare(PeerId from, Bytes request);
+    Task<Result<Bytes>> on_propose(PeerId from, Bytes request);
+    Task<Result<Bytes>> on_certificate(PeerId from, Bytes request);
+    Task<Result<Bytes>> on_certificates(PeerId from, Bytes request);
+    Task<Result<Bytes>> on_fetch(PeerId from, Bytes request);
+    Task<void> on_parts(std::unique_ptr<p2p::MessageStream> stream);
+    Ok gate(const PeerId& from) const;
+    std::shared_ptr<Exchange> find_exchange(const Digest& plan) const;
+    std::shared_ptr<Exchange> begin_exchange(Plan plan, Digest digest);
+    void take_certificates(const PeerId& from, const std::vector<Bytes>& certificates);
+    bool take_certificate(const PeerId& from, const Bytes& certificate);
+
+    // round_leader.cpp: gather, plan, reduce, repair
+    Task<void> lead(Base base);
+    Task<bool> gather(Base base);
+    Duration usual_deadline() const;
+    Result<Plan> make_plan(const Base& base, std::uint32_t ballot);
+    void set_parts(Plan& plan, const std::vector<std::uint64_t>& shares) const;
+    std::shared_ptr<Exchange> send_plan(const Base& base, Plan plan);
+    Task<void> reduce(std::shared_ptr<Exchange> exchange);
+    Task<void> repair(std::shared_ptr<Exchange> exchange,
+                      std::vector<std::uint32_t> parts,
+                      std::uint32_t number);
+    Task<void> ask_for_parts(std::shared_ptr<Exchange> exchange,
+                             PeerId peer,
+                             std::vector<std::uint32_t> parts);
+    Decision make_decision(const Base& base, const Exchange* exchange) const;
+    std::vector<Voter> next_voters(const Base& base,
+                                   const Decision& decision,
+                                   const Plan* plan) const;
+    std::vector<const Announced*> fresh_announcements(const Base& base) const;
+    Task<void> send(PeerId peer, std::string method, Bytes message);
+
+    // round_decide.cpp: prepare, propose, branch, publish
+    struct Poll;  // a Tally and who waits for it
+    std::uint32_t next_ballot(const Base& base);
+    Task<std::shared_ptr<Poll>> prepare(Base base, std::uint32_t ballot);
+    Task<void> ask_promise(PeerId voter, Prepare request, std::shared_ptr<Poll> poll);
+    Task<bool> propose(Base base, std::uint32_t ballot, Bytes decision, Duration patience);
+    Task<void> ask_vote(PeerId voter,
+                        Bytes request,
+                        Digest decision,
+                        std::uint32_t ballot,
+                        TimePoint deadline,
+                        std::shared_ptr<Poll> poll);
+    Task<void> open_branch(Base base);
+    Task<void> sign_branch(Base base,
+                           std::vector<Voter> survivors,
+                           std::shared_ptr<std::set<PeerId>> refused);
+    void learn_from(const PeerId& voter, const ConsensusReply& reply);
+    void publish(const Base& base, const Bytes& certificate);
+
+    RoundContext context_;
+    std::unique_ptr<VoterService> voter_;
+    std::shared_ptr<const RoundInput> input_;
+    bool wanted_ = false;
+    bool leaving_ = false;
+    std::optional<TimePoint> wanted_since_;
+    std::map<PeerId, Announced> announced_;
+    std::map<PeerId, TimePoint> suspects_;
+    std::set<PeerId> not_waited_for_;  // cost a deadline; until they announce again
+    std::map<Digest, std::shared_ptr<Exchange>> exchanges_;
+    std::deque<Digest> exchange_order_;
+    std::uint32_t ballot_round_ = 0;  // how often this peer has led the open instance
+    std::uint32_t outbid_ = 0;        // highest ballot heard of in the open instance
+    Duration measured_round_{0};
+    TimePoint plan_sent_;
+    runtime::Event changed_;
+    runtime::Event turn_over_;
+    runtime::Scope scope_;
+};
+
+}  // namespace dedloc::averaging

@@ -1,0 +1,222 @@
+// The proposer's side of a decision: promises, votes, certificate; and the new branch when no
+// majority can be had.
+
+#include "dedloc/averaging/round.h"
+#include "dedloc/base/log.h"
+#include "dedloc/runtime/together.h"
+#include "dedloc/wire/message.h"
+
+namespace dedloc::averaging {
+
+struct RoundEngine::Poll {
+    Poll(const Base& base, PlantedBugs bugs, runtime::Executor executor)
+        : tally(base.voters, bugs), enough(executor) {}
+    Tally tally;
+    runtime::Event enough;
+};
+
+void RoundEngine::learn_from(const PeerId& voter, const ConsensusReply& reply) {
+    if (reply.answer == Answer::outbid) outbid_ = std::max(outbid_, reply.ballot);
+    if (reply.answer == Answer::you_are_behind) take_certificates(voter, reply.certificates);
+}
+
+// Ballots of this peer: its place, place + n, place + 2n, … above everything it was outbid by.
+std::uint32_t RoundEngine::next_ballot(const Base& base) {
+    std::vector<PeerId> voters;
+    for (const Voter& voter : base.voters) voters.push_back(voter.peer);
+    const std::vector<PeerId> order = leader_order(base.previous, std::move(voters));
+    const auto n = static_cast<std::uint32_t>(order.size());
+    const auto place = static_cast<std::uint32_t>(
+        std::find(order.begin(), order.end(), context_.me()) - order.begin());
+    std::uint32_t ballot = place + ballot_round_ * n;
+    while (ballot < outbid_) {
+        ++ballot_round_;
+        ballot += n;
+    }
+    ++ballot_round_;
+    return ballot;
+}
+
+// Returns the poll when a majority promised and nothing had been accepted; otherwise null. What was
+// accepted before is proposed again on the spot, and decides.
+Task<std::shared_ptr<RoundEngine::Poll>> RoundEngine::prepare(Base base, std::uint32_t ballot) {
+    auto poll = std::make_shared<Poll>(base, context_.options.bugs, context_.node.executor);
+    Prepare request{base.instance, base.previous, ballot};
+    std::vector<Task<void>> asks;
+    for (const Voter& voter : base.voters) asks.push_back(ask_promise(voter.peer, request, poll));
+    Task<void> all = runtime::all_of(std::move(asks));
+    co_await runtime::first_of(std::move(all), poll->enough.wait());
+    if (!poll->tally.promised()) co_return nullptr;
+    if (poll->tally.value_to_keep()) {
+        Bytes decision = *poll->tally.value_to_keep();
+        (void)co_await propose(base, ballot, std::move(decision), usual_deadline());
+        co_return nullptr;
+    }
+    co_return poll;
+}
+
+Task<void> RoundEngine::ask_promise(PeerId voter, Prepare request, std::shared_ptr<Poll> poll) {
+    ConsensusReply reply;
+    if (voter == context_.me()) {
+        reply = co_await voter_->on_prepare(voter, request);
+    } else {
+        Bytes bytes = wire::encode(request);
+        const TimePoint deadline = context_.now() + context_.options.call_timeout;
+        auto answer =
+            co_await context_.host.call(voter, prepare_method, std::move(bytes), deadline);
+        if (!answer) co_return;
+        auto decoded = wire::decode<ConsensusReply>(*answer);
+        if (!decoded) co_return;
+        reply = *std::move(decoded);
+    }
+    learn_from(voter, reply);
+    poll->tally.promise(voter, reply);
+    if (poll->tally.promised()) poll->enough.set();
+}
+
+Task<bool> RoundEngine::propose(Base base,
+                                std::uint32_t ballot,
+                                Bytes decision,
+                                Duration patience) {
+    auto poll = std::make_shared<Poll>(base, context_.options.bugs, context_.node.executor);
+    const Digest digest = decision_digest(decision);
+    const Bytes request = wire::encode(Propose{ballot, decision});
+    const TimePoint deadline =
+        context_.now() + std::max<Duration>(context_.options.call_timeout, patience);
+    // Our own vote first: once it is on disk, a restart cannot propose another value in this
+    // ballot.
+    co_await ask_vote(context_.me(), request, digest, ballot, deadline, poll);
+    if (poll->tally.votes_count() == 0) co_return false;
+    std::vector<Task<void>> asks;
+    for (const Voter& voter : base.voters)
+        if (voter.peer != context_.me())
+            asks.push_back(ask_vote(voter.peer, request, digest, ballot, deadline, poll));
+    Task<void> all = runtime::all_of(std::move(asks));
+    co_await runtime::first_of(std::move(all), poll->enough.wait());
+    if (!poll->tally.chosen()) co_return false;
+    Certificate certificate;
+    certificate.decision = std::move(decision);
+    certificate.ballot = ballot;
+    certificate.votes = poll->tally.votes();
+    const Bytes bytes = wire::encode(certificate);
+    publish(base, bytes);
+    co_return true;
+}
+
+Task<void> RoundEngine::ask_vote(PeerId voter,
+                                 Bytes request,
+                                 Digest decision,
+                                 std::uint32_t ballot,
+                                 TimePoint deadline,
+                                 std::shared_ptr<Poll> poll) {
+    ConsensusReply reply;
+    if (voter == context_.me()) {
+        auto propose = wire::decode<Propose>(request);
+        DEDLOC_CHECK(propose.has_value());
+        reply = co_await voter_->on_propose(voter, *std::move(propose));
+    } else {
+        auto answer =
+            co_await context_.host.call(voter, propose_method, std::move(request), deadline);
+        if (!answer) co_return;
+        auto decoded = wire::decode<ConsensusReply>(*answer);
+        if (!decoded) co_return;
+        reply = *std::move(decoded);
+    }
+    learn_from(voter, reply);
+    if (reply.answer != Answer::yes) co_return;
+    if (!context_.verifier.verify(
+            voter, vote_domain, vote_bytes(decision, ballot), reply.signature))
+        co_return;
+    poll->tally.vote(voter, std::move(reply.signature));
+    if (poll->tally.chosen()) poll->enough.set();
+}
+
+void RoundEngine::publish(const Base& base, const Bytes& certificate) {
+    std::set<PeerId> recipients;
+    for (const Voter& voter : base.voters) recipients.insert(voter.peer);
+    for (const auto& [peer, announced] : announced_) recipients.insert(peer);
+    for (const PeerId& peer : context_.directory.live_trainers()) recipients.insert(peer);
+    recipients.erase(context_.me());
+    for (const PeerId& peer : recipients)
+        if (context_.host.is_connected(peer))
+            scope_.spawn("send certificate", send(peer, certificate_method, certificate));
+    const auto accepted = context_.ledger.accept(certificate);
+    if (!accepted)
+        log(LogLevel::warning,
+            "averaging",
+            "own certificate refused: {}",
+            accepted.error().message());
+}
+
+// ---- a new branch -------------------------------------------------------------------------------
+
+// No majority of voters could be had for the quorum timeout. Those who announced to us and we go on
+// as a branch of our own, if all of us sign.
+Task<void> RoundEngine::open_branch(Base base) {
+    if (!quorum_is_lost() || !base.state) {
+        co_await pause(context_.options.announce_interval);
+        co_return;
+    }
+    auto refused = std::make_shared<std::set<PeerId>>();
+    for (int tries = 0; tries < 4; ++tries) {
+        std::map<PeerId, std::uint64_t> survivors;
+        survivors[context_.me()] = voter_->incarnation();
+        for (const auto& [peer, announced] : announced_)
+            if (announced.announce.previous == base.previous && !refused->contains(peer) &&
+                context_.now() - announced.at < context_.options.call_timeout * 2)
+                survivors[peer] = announced.announce.incarnation;
+        std::vector<Voter> voters;
+        for (const auto& [peer, incarnation] : survivors) voters.push_back({peer, incarnation});
+        const std::size_t refused_before = refused->size();
+        co_await sign_branch(base, std::move(voters), refused);
+        if (context_.ledger.base().previous != base.previous) co_return;
+        if (refused->size() == refused_before) co_return;
+    }
+}
+
+Task<void> RoundEngine::sign_branch(Base base,
+                                    std::vector<Voter> survivors,
+                                    std::shared_ptr<std::set<PeerId>> refused) {
+    Decision decision;
+    decision.kind = DecisionKind::branch;
+    decision.run = base.run;
+    decision.instance = Instance{branch_id(base.previous, survivors), base.instance.step, 0};
+    decision.previous = base.previous;
+    decision.state_before = *base.state;
+    decision.next_voters = survivors;
+    decision.branch_samples = base.branch_samples;
+    decision.number = base.number + 1;
+    Base everyone = base;
+    everyone.voters = survivors;
+    auto poll = std::make_shared<Poll>(everyone, PlantedBugs{}, context_.node.executor);
+    Certificate certificate;
+    certificate.decision = wire::encode(decision);
+    const Digest digest = decision_digest(certificate.decision);
+    const Bytes request = wire::encode(Propose{0, certificate.decision});
+    const TimePoint deadline = context_.now() + context_.options.call_timeout;
+    std::vector<Task<void>> asks;
+    for (const Voter& voter : survivors)
+        asks.push_back(ask_vote(voter.peer, request, digest, 0, deadline, poll));
+    co_await runtime::all_of(std::move(asks));
+    certificate.votes = poll->tally.votes();
+    if (certificate.votes.size() == survivors.size()) {
+        const RoundNote note{
+            RoundNote::Kind::branch_opened,
+            context_.me(),
+            fmt::format("no majority of voters for {:.0f} s: {} of us go on as a new branch",
+                        to_seconds(context_.options.quorum_timeout),
+                        survivors.size())};
+        context_.directory.note(note);
+        publish(base, wire::encode(certificate));
+        co_return;
+    }
+    for (const Voter& voter : survivors) {
+        const bool signed_it =
+            std::any_of(certificate.votes.begin(), certificate.votes.end(), [&](const Vote& vote) {
+                return vote.voter == voter.peer;
+            });
+        if (!signed_it) refused->insert(voter.peer);
+    }
+}
+
+}  // namespace dedloc::averaging

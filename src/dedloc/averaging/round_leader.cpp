@@ -1,0 +1,340 @@
+// The leader's side of a round: gather, plan, reduce, repair; then round_decide.cpp.
+
+#include <numeric>
+
+#include "dedloc/averaging/round.h"
+#include "dedloc/planner/split.h"
+#include "dedloc/runtime/together.h"
+#include "dedloc/wire/message.h"
+
+namespace dedloc::averaging {
+namespace {
+
+constexpr std::uint32_t repairs_max = 3;
+// Owners' streams that fail are seen at once; a silent owner at the reduce deadline plus this.
+constexpr Duration return_grace = 50ms;
+
+}  // namespace
+
+Task<void> RoundEngine::send(PeerId peer, std::string method, Bytes message) {
+    const TimePoint deadline = context_.now() + context_.options.call_timeout;
+    (void)co_await context_.host.call(peer, method, std::move(message), deadline);
+}
+
+std::vector<const RoundEngine::Announced*> RoundEngine::fresh_announcements(
+    const Base& base) const {
+    const Duration age_max = std::max<Duration>(context_.options.announce_interval * 4,
+                                                context_.options.call_timeout * 2);
+    std::vector<const Announced*> fresh;
+    for (const auto& [peer, announced] : announced_)
+        if (announced.announce.previous == base.previous && context_.now() - announced.at < age_max)
+            fresh.push_back(&announced);
+    return fresh;
+}
+
+Duration RoundEngine::usual_deadline() const {
+    return std::clamp<Duration>(
+        measured_round_ * 3, context_.options.deadline_min, context_.options.deadline_max);
+}
+
+Task<void> RoundEngine::lead(Base base) {
+    if (!base.is_voter(context_.me())) {
+        co_await open_branch(base);
+        co_return;
+    }
+    const std::uint32_t ballot = next_ballot(base);
+    if (ballot > 0 && !context_.options.bugs.skip_prepare) {
+        const std::shared_ptr<Poll> poll = co_await prepare(base, ballot);
+        if (!poll) {
+            if (quorum_is_lost()) co_await open_branch(base);
+            co_await pause(context_.options.announce_interval);
+            co_return;
+        }
+    }
+    (void)co_await gather(base);
+    auto plan = make_plan(base, ballot);
+    std::shared_ptr<Exchange> exchange;
+    if (plan) {
+        exchange = send_plan(base, *std::move(plan));
+        co_await reduce(exchange);
+    }
+    const Decision decision = make_decision(base, exchange.get());
+    if (decision.kind == DecisionKind::abort) {
+        const RoundNote note{RoundNote::Kind::aborted, {}, "a round ended without a whole average"};
+        context_.directory.note(note);
+    }
+    Bytes bytes = wire::encode(decision);
+    const bool decided = co_await propose(base, ballot, std::move(bytes), usual_deadline());
+    if (decided) co_return;
+    if (quorum_is_lost()) co_await open_branch(base);
+    co_await pause(context_.options.announce_interval);
+}
+
+// ---- gather -------------------------------------------------------------------------------------
+
+Task<bool> RoundEngine::gather(Base base) {
+    context_.directory.round_wanted();
+    const Duration micro_batch =
+        from_seconds(std::clamp(context_.directory.micro_batch_s(), 0.0, 60.0));
+    const Duration patience =
+        std::min<Duration>(std::max<Duration>(usual_deadline() * 2 / 5, micro_batch * 2),
+                           context_.options.deadline_max);
+    const TimePoint limit = context_.now() + patience;
+    for (;;) {
+        std::uint64_t weight = input_ ? input_->input.weight_max() : 0;
+        std::set<PeerId> here;
+        for (const Announced* announced : fresh_announcements(base))
+            weight += announced->announce.input.weight_max();
+        for (const auto& [peer, announced] : announced_)
+            if (announced.announce.previous == base.previous) here.insert(peer);
+        std::vector<PeerId> missing;
+        for (const PeerId& peer : context_.directory.expected(base))
+            if (!here.contains(peer) && !not_waited_for_.contains(peer)) missing.push_back(peer);
+        if (missing.empty() && input_ && weight > 0) co_return true;
+        if (context_.now() >= limit && weight > 0) {
+            for (const PeerId& peer : missing) not_waited_for_.insert(peer);
+            co_return false;
+        }
+        const TimePoint next =
+            std::max(std::min(limit, context_.now() + 200ms), context_.now() + 10ms);
+        (void)co_await changed_.wait_until(context_.node.clock, next);
+    }
+}
+
+// ---- plan ---------------------------------------------------------------------------------------
+
+void RoundEngine::set_parts(Plan& plan, const std::vector<std::uint64_t>& shares) const {
+    std::uint64_t position = 0;
+    for (std::size_t i = 0; i < shares.size(); ++i) {
+        // Equal parts within a share, so that none is a crumb.
+        const std::uint64_t pieces = (shares[i] + context_.options.part_elements_max - 1) /
+                                     context_.options.part_elements_max;
+        for (std::uint64_t k = 0; k < pieces; ++k) {
+            const std::uint64_t count = shares[i] * (k + 1) / pieces - shares[i] * k / pieces;
+            plan.parts.push_back({position, count, static_cast<std::uint32_t>(i)});
+            position += count;
+        }
+    }
+}
+
+Result<Plan> RoundEngine::make_plan(const Base& base, std::uint32_t ballot) {
+    Plan plan;
+    plan.run = base.run;
+    plan.instance = base.instance;
+    plan.ballot = ballot;
+    plan.leader = context_.me();
+    plan.previous = base.previous;
+    plan.state = base.state.value_or(Digest{});
+    plan.codec = static_cast<std::uint32_t>(context_.options.codec);
+
+    std::map<PeerId, Announce> announces;
+    announces[context_.me()] = own_announcement(base);
+    for (const Announced* announced : fresh_announcements(base)) {
+        if (announces.size() >= context_.options.group_max) break;
+        for (const auto& [peer, stored] : announced_)
+            if (&stored == announced) announces[peer] = announced->announce;
+    }
+    std::vector<planner::PeerRates> rates;
+    const double element_bytes =
+        static_cast<double>(codec::encoded_size(context_.options.codec, 1024)) / 1024;
+    for (const auto& [peer, announce] : announces) {
+        plan.members.push_back({peer, announce.incarnation, announce.input});
+        const auto per_s = [&](double bytes) {
+            return (bytes > 0 ? bytes : context_.options.rate_unknown) / element_bytes;
+        };
+        planner::PeerRates rate;
+        rate.upload_per_s = per_s(announce.upload_bytes_per_s);
+        rate.download_per_s = per_s(announce.download_bytes_per_s);
+        rate.contributes = !announce.input.is_empty();
+        rate.owns_allowed = (announce.dialable || peer == context_.me()) && !announce.leaving;
+        rates.push_back(rate);
+    }
+    if (std::none_of(rates.begin(), rates.end(), [](const auto& rate) { return rate.contributes; }))
+        return make_error(ErrorKind::not_found, "nobody has anything to average");
+    planner::SplitOptions split_options;
+    split_options.part_elements_min = context_.options.part_elements_min;
+    auto split = planner::split_elements(rates, context_.options.vector_count, split_options);
+    if (!split) {  // e.g. only leavers: the leader owns all
+        for (planner::PeerRates& rate : rates) rate.owns_allowed = true;
+        split = planner::split_elements(rates, context_.options.vector_count, split_options);
+    }
+    if (!split) return std::move(split).error();
+    set_parts(plan, split->part_elements);
+    for (std::uint32_t i = 0; i < plan.members.size(); ++i)
+        if (rates[i].owns_allowed) plan.standby.push_back(i);
+    const Duration whole = std::clamp<Duration>(
+        std::max<Duration>(measured_round_ * 3, from_seconds(split->seconds * 3)),
+        context_.options.deadline_min,
+        context_.options.deadline_max);
+    plan.round_ms = static_cast<std::uint32_t>(whole / 1ms);
+    plan.reduce_ms = plan.round_ms / 2;
+    return plan;
+}
+
+std::shared_ptr<Exchange> RoundEngine::send_plan(const Base& base, Plan plan) {
+    Signed message;
+    message.payload = wire::encode(plan);
+    message.signature = context_.signer.sign(plan_domain, message.payload);
+    const Bytes bytes = wire::encode(message);
+    plan_sent_ = context_.now();
+    for (const PlanMember& member : plan.members)
+        if (member.peer != context_.me())
+            scope_.spawn("send plan", send(member.peer, plan_method, bytes));
+    const RoundNote note{RoundNote::Kind::plan_made,
+                         context_.me(),
+                         fmt::format("step {}: {} members, {} parts",
+                                     base.instance.step,
+                                     plan.members.size(),
+                                     plan.parts.size())};
+    context_.directory.note(note);
+    const Digest digest = decision_digest(message.payload);
+    return begin_exchange(std::move(plan), digest);
+}
+
+// ---- reduce and repair --------------------------------------------------------------------------
+
+Task<void> RoundEngine::reduce(std::shared_ptr<Exchange> exchange) {
+    std::uint32_t repairs = 0;
+    TimePoint silent_deadline = exchange->reduce_deadline() + return_grace;
+    while (!exchange->complete() && context_.now() < exchange->round_deadline()) {
+        const bool late = context_.now() >= silent_deadline;
+        std::vector<std::uint32_t> parts =
+            late ? exchange->missing_parts() : exchange->failed_parts();
+        if (!parts.empty() && repairs < repairs_max) {
+            ++repairs;
+            co_await repair(exchange, parts, repairs);
+            const Duration left = exchange->round_deadline() - context_.now();
+            silent_deadline = context_.now() + std::max<Duration>(left / 2, 150ms) + return_grace;
+            continue;
+        }
+        const TimePoint next = late ? exchange->round_deadline()
+                                    : std::min(silent_deadline, exchange->round_deadline());
+        (void)co_await exchange->changed().wait_until(context_.node.clock, next);
+    }
+}
+
+Task<void> RoundEngine::ask_for_parts(std::shared_ptr<Exchange> exchange,
+                                      PeerId peer,
+                                      std::vector<std::uint32_t> parts) {
+    for (const std::uint32_t part : parts) {
+        if (exchange->finished().contains(part)) continue;
+        Fetch request;
+        request.plan = exchange->digest();
+        request.part = part;
+        Bytes bytes = wire::encode(request);
+        const TimePoint deadline = context_.now() + context_.options.call_timeout / 2;
+        auto reply = co_await context_.host.call(peer, fetch_method, std::move(bytes), deadline);
+        if (!reply) {
+            if (reply.error().kind() == ErrorKind::not_found) continue;
+            co_return;
+        }
+        auto data = wire::decode<FinishedPartData>(*reply);
+        if (!data || data->header.part != part) co_return;
+        (void)exchange->adopt(data->header,
+                              std::make_shared<const Bytes>(std::move(data->encoded)));
+    }
+}
+
+// Somebody may hold a part that we miss; only what nobody has is reduced again, by another owner.
+Task<void> RoundEngine::repair(std::shared_ptr<Exchange> exchange,
+                               std::vector<std::uint32_t> parts,
+                               std::uint32_t number) {
+    std::set<std::uint32_t> failed;
+    for (const std::uint32_t part : parts) failed.insert(exchange->owner_of(part));
+    const Plan& plan = exchange->plan();
+    std::vector<Task<void>> asking;
+    for (std::uint32_t i = 0; i < plan.members.size(); ++i)
+        if (!failed.contains(i) && plan.members[i].peer != context_.me())
+            asking.push_back(ask_for_parts(exchange, plan.members[i].peer, parts));
+    co_await runtime::all_of(std::move(asking));
+
+    std::vector<std::uint32_t> owners;
+    for (const std::uint32_t standby : plan.standby)
+        if (!failed.contains(standby) && (plan.members[standby].peer == context_.me() ||
+                                          context_.host.is_connected(plan.members[standby].peer)))
+            owners.push_back(standby);
+    for (std::uint32_t i = 0; i < plan.members.size() && owners.empty(); ++i)
+        if (plan.members[i].peer == context_.me()) owners.push_back(i);
+    Repair message;
+    message.plan = exchange->digest();
+    message.number = number;
+    for (const std::uint32_t part : parts) {
+        if (exchange->finished().contains(part)) continue;
+        message.owners.push_back(owners[message.parts.size() % owners.size()]);
+        message.parts.push_back(part);
+    }
+    if (message.parts.empty()) co_return;
+    const RoundNote note{RoundNote::Kind::repair,
+                         plan.members[*failed.begin()].peer,
+                         fmt::format("{} parts are reduced again", message.parts.size())};
+    context_.directory.note(note);
+    Signed envelope;
+    envelope.payload = wire::encode(message);
+    envelope.signature = context_.signer.sign(repair_domain, envelope.payload);
+    const Bytes bytes = wire::encode(envelope);
+    for (const PlanMember& member : plan.members)
+        if (member.peer != context_.me())
+            scope_.spawn("send repair", send(member.peer, repair_method, bytes));
+    exchange->add_repair(message);
+}
+
+// ---- the decision's value -----------------------------------------------------------------------
+
+Decision RoundEngine::make_decision(const Base& base, const Exchange* exchange) const {
+    Decision decision;
+    decision.kind = DecisionKind::abort;
+    decision.run = base.run;
+    decision.instance = base.instance;
+    decision.previous = base.previous;
+    decision.state_before = base.state.value_or(Digest{});
+    decision.number = base.number + 1;
+    decision.branch_samples = base.branch_samples;
+    const Plan* plan = nullptr;
+    if (exchange != nullptr && exchange->complete()) {
+        std::vector<FinishedPart> parts;
+        for (const auto& [index, part] : exchange->finished()) parts.push_back(part);
+        const double samples =
+            committed_samples(exchange->plan(), parts, context_.options.vector_count);
+        if (samples > 0) {
+            plan = &exchange->plan();
+            decision.kind = DecisionKind::commit;
+            decision.plan = wire::encode(*plan);
+            decision.parts = std::move(parts);
+            decision.branch_samples += samples;
+        }
+    }
+    decision.next_voters = next_voters(base, decision, plan);
+    return decision;
+}
+
+std::vector<Voter> RoundEngine::next_voters(const Base& base,
+                                            const Decision& decision,
+                                            const Plan* plan) const {
+    std::map<PeerId, std::uint64_t> next;
+    const auto leaves = [&](const PeerId& peer) {
+        if (peer == context_.me()) return leaving_;
+        const auto found = announced_.find(peer);
+        return found != announced_.end() && found->second.announce.leaving;
+    };
+    if (plan != nullptr) {
+        const std::vector<bool> included = included_members(decision, *plan);
+        for (std::size_t i = 0; i < plan->members.size(); ++i) {
+            const PlanMember& member = plan->members[i];
+            if (leaves(member.peer)) continue;
+            const bool voted = base.voter_incarnation(member.peer) == member.incarnation;
+            const bool earned = included[i] && context_.ledger.contributions(member.peer) + 1 >=
+                                                   context_.options.voter_after_contributions;
+            if (voted || earned) next[member.peer] = member.incarnation;
+        }
+    } else {
+        for (const Voter& voter : base.voters) {
+            const bool here = voter.peer == context_.me() || announced_.contains(voter.peer);
+            if (here && !leaves(voter.peer)) next[voter.peer] = voter.incarnation;
+        }
+    }
+    std::vector<Voter> voters;
+    for (const auto& [peer, incarnation] : next) voters.push_back({peer, incarnation});
+    return voters.empty() ? base.voters : voters;
+}
+
+}  // namespace dedloc::averaging

@@ -1,0 +1,295 @@
+#include "dedloc/averaging/voter.h"
+
+#include "dedloc/averaging/exchange.h"
+#include "dedloc/wire/message.h"
+
+namespace dedloc::averaging {
+namespace {
+
+constexpr const char* votes_file = "votes";
+constexpr std::size_t votes_file_bytes_max = 4u << 20;
+
+struct VoterRecord {
+    std::uint64_t incarnation = 0;
+    AcceptorRecord acceptor;
+
+    template <typename Visitor, typename Self>
+    static void fields(Visitor& visit, Self& self) {
+        visit(1, self.incarnation);
+        visit(2, self.acceptor);
+    }
+};
+
+Bytes framed(const VoterRecord& record) {
+    const Bytes payload = wire::encode(record);
+    Bytes bytes;
+    base::put_u32_le(bytes, static_cast<std::uint32_t>(payload.size()));
+    base::append(bytes, payload);
+    return bytes;
+}
+
+std::optional<VoterRecord> last_record(ByteView file) {
+    std::optional<VoterRecord> last;
+    base::ByteReader reader(file);
+    for (;;) {
+        const auto size = reader.u32_le();
+        if (!size) break;
+        const auto payload = reader.take(*size);
+        if (!payload) break;  // a torn tail: that promise was never said
+        auto record = wire::decode<VoterRecord>(*payload);
+        if (!record) break;
+        last = *std::move(record);
+    }
+    return last;
+}
+
+// Says that somebody writes; on the way out, cancelled or not, wakes who waits to write.
+class WriterFlag {
+  public:
+    WriterFlag(bool& flag, runtime::Event& written) : flag_(flag), written_(written) {
+        flag_ = true;
+        written_.reset();
+    }
+    ~WriterFlag() {
+        flag_ = false;
+        written_.set();
+    }
+    WriterFlag(const WriterFlag&) = delete;
+    WriterFlag& operator=(const WriterFlag&) = delete;
+
+  private:
+    bool& flag_;
+    runtime::Event& written_;
+};
+
+ConsensusReply refuse(Answer answer, std::string reason) {
+    ConsensusReply reply;
+    reply.answer = answer;
+    reply.reason = std::move(reason);
+    return reply;
+}
+
+}  // namespace
+
+bool owns_ballot(const Base& base, const PeerId& proposer, std::uint32_t ballot) {
+    std::vector<PeerId> voters;
+    for (const Voter& voter : base.voters) voters.push_back(voter.peer);
+    if (voters.empty()) return false;
+    const std::vector<PeerId> order = leader_order(base.previous, std::move(voters));
+    return order[ballot % order.size()] == proposer;
+}
+
+Result<std::unique_ptr<VoterService>> VoterService::open(RoundContext& context) {
+    auto file = context.node.disk.read(votes_file);
+    if (!file && file.error().kind() != ErrorKind::not_found) return std::move(file).error();
+    if (file)
+        if (auto record = last_record(*file)) {
+            std::unique_ptr<VoterService> voter(
+                new VoterService(context, record->incarnation, std::move(record->acceptor)));
+            voter->file_bytes_ = file->size();
+            return voter;
+        }
+    base::Random random = context.node.random.fork("incarnation");
+    const std::uint64_t mixed = base::mix64(
+        random.next() ^ static_cast<std::uint64_t>(context.node.clock.wall_now() * 1e6));
+    VoterRecord first;
+    // A memory that is planted to survive the loss of the disk: a constant incarnation.
+    first.incarnation = context.options.bugs.vote_without_memory ? 1 : (mixed | 1);
+    DEDLOC_TRY_VOID(context.node.disk.write_atomically(votes_file, framed(first)));
+    return std::unique_ptr<VoterService>(new VoterService(context, first.incarnation, {}));
+}
+
+VoterService::VoterService(RoundContext& context, std::uint64_t incarnation, AcceptorRecord record)
+    : context_(context),
+      incarnation_(incarnation),
+      acceptor_(std::move(record), context.options.bugs),
+      written_(context.node.executor) {}
+
+bool VoterService::may_vote() const {
+    const auto named = context_.ledger.base().voter_incarnation(context_.me());
+    return named && *named == incarnation_;
+}
+
+std::vector<Bytes> VoterService::certificates_after(const Digest& previous) const {
+    auto certificates = context_.ledger.after(previous, 16);
+    std::size_t bytes = 0;
+    std::vector<Bytes> bounded;
+    if (!certificates) return bounded;
+    for (Bytes& certificate : *certificates) {
+        bytes += certificate.size();
+        if (bytes > certificate_bytes_max && !bounded.empty()) break;
+        bounded.push_back(std::move(certificate));
+    }
+    return bounded;
+}
+
+Task<Result<void>> VoterService::persist() {
+    if (context_.options.bugs.forget_votes) co_return Result<void>();
+    // One writer at a time, and it writes the newest record: records never land out of order.
+    const std::uint64_t wanted = ++version_;
+    while (durable_ < wanted) {
+        if (writing_) {
+            co_await written_.wait();
+            continue;
+        }
+        WriterFlag flag(writing_, written_);
+        const std::uint64_t version = version_;
+        Result<void> outcome = co_await write_record();
+        if (!outcome) co_return outcome;
+        durable_ = std::max(durable_, version);
+    }
+    co_return Result<void>();
+}
+
+Task<Result<void>> VoterService::write_record() {
+    VoterRecord record;
+    record.incarnation = incarnation_;
+    record.acceptor = acceptor_.record();
+    Bytes bytes = framed(record);
+    const bool rewrite = file_bytes_ + bytes.size() > votes_file_bytes_max;
+    file_bytes_ = rewrite ? bytes.size() : file_bytes_ + bytes.size();
+    auto work = [disk = &context_.node.disk, bytes = std::move(bytes), rewrite] {
+        return rewrite ? disk->write_atomically(votes_file, bytes)
+                       : disk->append_durably(votes_file, bytes);
+    };
+    Result<void> written = co_await context_.node.workers.run(std::move(work));
+    co_return written;
+}
+
+std::optional<ConsensusReply> VoterService::compare(const PeerId& from,
+                                                    const Digest& previous,
+                                                    const Instance& instance) const {
+    const Base& base = context_.ledger.base();
+    if (previous == base.previous && instance == base.instance) return std::nullopt;
+    ConsensusReply reply;
+    auto certificates = certificates_after(previous);
+    if (!certificates.empty()) {
+        reply.answer = Answer::you_are_behind;
+        reply.certificates = std::move(certificates);
+        return reply;
+    }
+    context_.directory.behind(from);
+    return refuse(Answer::i_am_behind, "the voter does not know your latest certificate");
+}
+
+Task<ConsensusReply> VoterService::on_prepare(PeerId from, Prepare prepare) {
+    if (auto other = compare(from, prepare.previous, prepare.instance)) co_return *std::move(other);
+    if (!may_vote()) co_return refuse(Answer::may_not_vote, "this peer may not vote yet");
+    if (!owns_ballot(context_.ledger.base(), from, prepare.ballot))
+        co_return refuse(Answer::refused, "that ballot belongs to another leader");
+    ConsensusReply reply = acceptor_.prepare(prepare.instance, prepare.ballot);
+    if (reply.answer != Answer::yes) co_return reply;
+    const Result<void> written = co_await persist();
+    if (!written) co_return refuse(Answer::refused, written.error().message());
+    // What was true before the disk answered may not be any more.
+    if (acceptor_.record().instance != prepare.instance ||
+        acceptor_.record().promised != prepare.ballot) {
+        co_return refuse(Answer::outbid, "outbid while the promise was written");
+    }
+    co_return reply;
+}
+
+Task<void> VoterService::wait_for_state() {
+    const TimePoint until = context_.now() + context_.options.call_timeout * 4;
+    while (!context_.ledger.base().state && context_.now() < until)
+        co_await context_.node.clock.sleep_for(5ms);
+}
+
+Task<ConsensusReply> VoterService::on_propose(PeerId from, Propose propose) {
+    auto decoded = wire::decode<Decision>(propose.decision);
+    if (!decoded) co_return refuse(Answer::refused, "the decision cannot be read");
+    Decision decision = *std::move(decoded);
+    if (decision.kind == DecisionKind::branch) {
+        if (auto wrong = check_branch(from, decision)) co_return *std::move(wrong);
+        ConsensusReply reply;
+        const Digest digest = decision_digest(propose.decision);
+        reply.signature = context_.signer.sign(vote_domain, vote_bytes(digest, propose.ballot));
+        co_return reply;
+    }
+    if (auto other = compare(from, decision.previous, decision.instance))
+        co_return *std::move(other);
+    if (!may_vote()) co_return refuse(Answer::may_not_vote, "this peer may not vote yet");
+    if (!owns_ballot(context_.ledger.base(), from, propose.ballot))
+        co_return refuse(Answer::refused, "that ballot belongs to another leader");
+    co_await wait_for_state();
+    if (auto wrong = co_await check_value(from, decision)) co_return *std::move(wrong);
+    // Time has passed: the question must still be open.
+    if (auto other = compare(from, decision.previous, decision.instance))
+        co_return *std::move(other);
+    ConsensusReply reply = acceptor_.accept(decision.instance, propose.ballot, propose.decision);
+    if (reply.answer != Answer::yes) co_return reply;
+    const Result<void> written = co_await persist();
+    if (!written) co_return refuse(Answer::refused, written.error().message());
+    // A higher promise made meanwhile told its proposer of this acceptance, so the vote may be
+    // said.
+    const Digest digest = decision_digest(propose.decision);
+    reply.signature = context_.signer.sign(vote_domain, vote_bytes(digest, propose.ballot));
+    co_return reply;
+}
+
+std::optional<ConsensusReply> VoterService::check_branch(const PeerId& from,
+                                                         const Decision& decision) const {
+    const Base& base = context_.ledger.base();
+    if (decision.previous != base.previous)
+        return compare(from, decision.previous, decision.instance)
+            .value_or(refuse(Answer::refused, "the branch starts elsewhere"));
+    const bool named = std::any_of(
+        decision.next_voters.begin(), decision.next_voters.end(), [&](const Voter& voter) {
+            return voter.peer == context_.me() && voter.incarnation == incarnation_;
+        });
+    if (!named || decision.run != base.run || !base.state || decision.state_before != *base.state)
+        return refuse(Answer::refused, "the branch is not from our state");
+    const Duration waited = wanted_since_ ? context_.now() - *wanted_since_ : Duration(0);
+    // Clocks differ and the proposer began first; half the time is a quorum truly lost.
+    if (waited < context_.options.quorum_timeout / 2)
+        return refuse(Answer::refused, "the quorum has not been away for long enough");
+    return std::nullopt;
+}
+
+Task<std::optional<ConsensusReply>> VoterService::check_value(PeerId from, Decision decision) {
+    const Base& base = context_.ledger.base();
+    if (!base.state)
+        co_return refuse(Answer::refused, "the voter is still computing the state before");
+    if (decision.run != base.run || decision.number != base.number + 1 ||
+        decision.state_before != *base.state || decision.next_voters.empty())
+        co_return refuse(Answer::refused, "the decision does not follow from the voter's state");
+    if (decision.kind == DecisionKind::abort) co_return std::nullopt;
+    if (decision.kind != DecisionKind::commit)
+        co_return refuse(Answer::refused, "no such decision");
+    std::optional<ConsensusReply> outcome = co_await check_commit(from, std::move(decision));
+    co_return outcome;
+}
+
+Task<std::optional<ConsensusReply>> VoterService::check_commit(PeerId from, Decision decision) {
+    const auto plan = wire::decode<Plan>(decision.plan);
+    if (!plan) co_return refuse(Answer::refused, "its plan cannot be read");
+    if (const Ok sound = check_plan(*plan, context_.options); !sound)
+        co_return refuse(Answer::refused, sound.error().message());
+    if (plan->instance != decision.instance || plan->previous != decision.previous ||
+        decision.parts.size() != plan->parts.size())
+        co_return refuse(Answer::refused, "its plan is for another step");
+    const Digest plan_digest = decision_digest(decision.plan);
+    for (std::uint32_t i = 0; i < decision.parts.size(); ++i) {
+        const FinishedPart& part = decision.parts[i];
+        if (part.plan != plan_digest || part.part != i || part.owner >= plan->members.size() ||
+            part.included.size() != (plan->members.size() + 7) / 8 ||
+            !context_.verifier.verify(
+                plan->members[part.owner].peer, part_domain, part.signed_bytes(), part.signature))
+            co_return refuse(Answer::refused, "a part is not what its owner signed");
+    }
+    const double samples = context_.ledger.base().branch_samples +
+                           committed_samples(*plan, decision.parts, vector_count(*plan));
+    if (decision.branch_samples != samples)
+        co_return refuse(Answer::refused, "its count of samples is wrong");
+    if (context_.options.bugs.accept_any_parts) co_return std::nullopt;
+    std::vector<PeerId> candidates{from};
+    for (const PlanMember& member : plan->members)
+        if (member.peer != from) candidates.push_back(member.peer);
+    const TimePoint deadline = context_.now() + std::chrono::milliseconds(plan->round_ms);
+    const Result<void> fetched =
+        co_await fetch_parts(context_, decision.parts, std::move(candidates), deadline);
+    if (!fetched) co_return refuse(Answer::refused, fetched.error().message());
+    co_return std::nullopt;
+}
+
+}  // namespace dedloc::averaging

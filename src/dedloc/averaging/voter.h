@@ -1,0 +1,64 @@
+// VoterService: the voter in every trainer. Answers prepare and propose, and keeps its promises on
+// disk before it says them.
+//
+// A voter votes for a commit only when it stands on the state the step starts from and holds every
+// averaged byte (it fetches what it lacks), so that a certificate means: a majority can apply it.
+// A voter that lost its disk has another incarnation and is silent until a certificate names it.
+//
+// File "votes": records of u32 LE length ‖ encode({1 incarnation, 2 AcceptorRecord}), the last
+// whole one counts. Cost: one durable append a promise and a vote.
+// Thread: the network thread.
+
+#pragma once
+#include <memory>
+
+#include "dedloc/averaging/context.h"
+#include "dedloc/averaging/fetch.h"
+#include "dedloc/runtime/event.h"
+
+namespace dedloc::averaging {
+
+class VoterService {
+  public:
+    // Reads the votes file, or begins one with a fresh incarnation.
+    static Result<std::unique_ptr<VoterService>> open(RoundContext& context);
+
+    std::uint64_t incarnation() const { return incarnation_; }
+    bool may_vote() const;  // for the ledger's open instance
+
+    Task<ConsensusReply> on_prepare(PeerId from, Prepare prepare);
+    Task<ConsensusReply> on_propose(PeerId from, Propose propose);
+    // Since when our own clock says that a round is wanted and none was committed; for branches.
+    void round_wanted_since(std::optional<TimePoint> since) { wanted_since_ = since; }
+    // Certificates a reply carries for one who lags.
+    std::vector<Bytes> certificates_after(const Digest& previous) const;
+
+  private:
+    VoterService(RoundContext& context, std::uint64_t incarnation, AcceptorRecord record);
+    Task<Result<void>> persist();
+    Task<Result<void>> write_record();
+    // Errors as a reply; nullopt: the value may be voted for.
+    Task<std::optional<ConsensusReply>> check_value(PeerId from, Decision decision);
+    Task<std::optional<ConsensusReply>> check_commit(PeerId from, Decision decision);
+    std::optional<ConsensusReply> check_branch(const PeerId& from, const Decision& decision) const;
+    // Does the asker stand where we stand?
+    std::optional<ConsensusReply> compare(const PeerId& from,
+                                          const Digest& previous,
+                                          const Instance& instance) const;
+    Task<void> wait_for_state();
+
+    RoundContext& context_;
+    std::uint64_t incarnation_;
+    Acceptor acceptor_;
+    std::size_t file_bytes_ = 0;
+    std::uint64_t version_ = 0;  // of the record in memory …
+    std::uint64_t durable_ = 0;  // … and on disk
+    bool writing_ = false;
+    runtime::Event written_;
+    std::optional<TimePoint> wanted_since_;
+};
+
+// The place of the proposer of `ballot`, as the leader order of `base` says.
+bool owns_ballot(const Base& base, const PeerId& proposer, std::uint32_t ballot);
+
+}  // namespace dedloc::averaging
