@@ -21,7 +21,8 @@ TEST(Hash, sha1_places_keys_where_hivemind_does) {
     for (const auto& [name, item] : vectors["msgpack_and_dhtid"].items()) {
         if (!item.contains("dhtid")) continue;
         Bytes source = base::from_hex(item["msgpack"].get<std::string>()).value();
-        // hivemind hashes a bytes object itself, not its MessagePack: c4 has one byte of size, c5 two.
+        // hivemind hashes a bytes object itself, not its MessagePack: c4 has one byte of size, c5
+        // two.
         if (source[0] == 0xc4 || source[0] == 0xc5)
             source.erase(source.begin(), source.begin() + (source[0] == 0xc4 ? 2 : 3));
         EXPECT_EQ(base::to_hex(sha1(source)), item["dhtid"].get<std::string>()) << name;

@@ -1,0 +1,398 @@
+#include "dedloc/security/tls.h"
+
+#include <algorithm>
+#include <openssl/bio.h>
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+
+#include "dedloc/base/check.h"
+
+namespace dedloc::security {
+namespace {
+
+// AES-128 first, as Go does on machines with AES instructions; OpenSSL would take AES-256.
+constexpr const char* cipher_suites =
+    "TLS_AES_128_GCM_SHA256:TLS_CHACHA20_POLY1305_SHA256:TLS_AES_256_GCM_SHA384";
+// A certificate with an RSA identity of 8192 bits has less than 4 KiB.
+constexpr long certificate_bytes_max = 16 * 1024;
+// Header, content type and tag that each record adds.
+constexpr std::size_t record_overhead_bytes = 5 + 1 + 16;
+constexpr std::size_t alpn_name_bytes_max = 255;
+
+template <typename T, void (*free_it)(T*)>
+struct Freed {
+    void operator()(T* pointer) const { free_it(pointer); }
+};
+
+struct Buffers {
+    ByteView input;  // borrowed while feed() runs; OpenSSL takes all of it
+    Bytes output;
+};
+
+// A BIO over Buffers: OpenSSL's own memory BIO copies once more and moves its rest to the front
+// after each write.
+int bio_read(BIO* bio, char* out, std::size_t size, std::size_t* read) {
+    BIO_clear_retry_flags(bio);
+    ByteView& input = static_cast<Buffers*>(BIO_get_data(bio))->input;
+    if (input.empty()) {
+        BIO_set_retry_read(bio);
+        return 0;
+    }
+    *read = std::min(size, input.size());
+    std::memcpy(out, input.data(), *read);
+    input = input.subspan(*read);
+    return 1;
+}
+
+int bio_write(BIO* bio, const char* data, std::size_t size, std::size_t* written) {
+    BIO_clear_retry_flags(bio);
+    base::append(static_cast<Buffers*>(BIO_get_data(bio))->output,
+                 {reinterpret_cast<const std::uint8_t*>(data), size});
+    *written = size;
+    return 1;
+}
+
+long bio_control(BIO*, int command, long, void*) { return command == BIO_CTRL_FLUSH ? 1 : 0; }
+
+int bio_create(BIO* bio) {
+    BIO_set_init(bio, 1);
+    return 1;
+}
+
+const BIO_METHOD* bio_method() {
+    static const BIO_METHOD* const method = [] {
+        BIO_METHOD* made =
+            BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "dedloc buffers");
+        DEDLOC_CHECK(made != nullptr);
+        BIO_meth_set_read_ex(made, &bio_read);
+        BIO_meth_set_write_ex(made, &bio_write);
+        BIO_meth_set_ctrl(made, &bio_control);
+        BIO_meth_set_create(made, &bio_create);
+        return made;
+    }();
+    return method;
+}
+
+// What one handshake asks of the other side's certificate, and what it found.
+struct CertificateCheck {
+    WallSeconds now = 0;
+    std::optional<PeerId> expected;
+    std::optional<PublicKey> key;
+    std::optional<Error> refusal;
+
+    Ok run(X509_STORE_CTX* store);
+};
+
+Ok CertificateCheck::run(X509_STORE_CTX* store) {
+    // The list holds all that the peer sent.
+    if (sk_X509_num(X509_STORE_CTX_get0_untrusted(store)) != 1)
+        return make_error(ErrorKind::peer_broke_protocol,
+                          "the peer sent more than one TLS certificate");
+    DEDLOC_TRY(PublicKey shown, check_tls_certificate(X509_STORE_CTX_get0_cert(store), now));
+    if (expected && shown.peer_id() != *expected)
+        return make_error(ErrorKind::conflict,
+                          "peer {} was dialled, but {} answered",
+                          expected->text(),
+                          shown.peer_id().text());
+    key = std::move(shown);
+    return {};
+}
+
+// The index under which an SSL finds its CertificateCheck.
+int check_index() {
+    static const int index = SSL_get_ex_new_index(0, nullptr, nullptr, nullptr, nullptr);
+    return index;
+}
+
+// Takes the place of OpenSSL's chain building: there is no chain and no authority.
+int verify_certificate(X509_STORE_CTX* store, void*) {
+    auto* ssl =
+        static_cast<SSL*>(X509_STORE_CTX_get_ex_data(store, SSL_get_ex_data_X509_STORE_CTX_idx()));
+    auto& check = *static_cast<CertificateCheck*>(SSL_get_ex_data(ssl, check_index()));
+    Ok result = check.run(store);
+    if (result) return 1;
+    check.refusal = std::move(result).error();
+    X509_STORE_CTX_set_error(store, X509_V_ERR_APPLICATION_VERIFICATION);
+    return 0;
+}
+
+}  // namespace
+
+struct TlsContext::Implementation {
+    std::vector<std::string> protocols;
+    Bytes protocols_wire;  // each with a byte of length
+    std::unique_ptr<SSL_CTX, Freed<SSL_CTX, SSL_CTX_free>> context;
+
+    // The first of the client's list that we have, too.
+    static int select_protocol(SSL* ssl,
+                               const unsigned char** out,
+                               unsigned char* out_size,
+                               const unsigned char* offered,
+                               unsigned int offered_bytes,
+                               void* argument);
+};
+
+struct TlsChannel::State {
+    std::shared_ptr<const TlsContext> context;
+    Buffers buffers;
+    CertificateCheck check;
+    std::unique_ptr<SSL, Freed<SSL, SSL_free>> ssl;  // points to the two above
+
+    Bytes plain;
+    std::size_t plain_read = 0;  // bytes at the front of `plain` that are already read
+
+    bool done = false;
+    bool peer_closed = false;
+    bool closed = false;
+    std::optional<Error> error;
+    std::string protocol;
+
+    Ok drive();
+    Ok handshake();
+    Ok read_records();
+    Error fail(int result);
+    Error dead(Error why) {
+        error = why;
+        return why;
+    }
+};
+
+int TlsContext::Implementation::select_protocol(SSL*,
+                                                const unsigned char** out,
+                                                unsigned char* out_size,
+                                                const unsigned char* offered,
+                                                unsigned int offered_bytes,
+                                                void* argument) {
+    const auto& self = *static_cast<const Implementation*>(argument);
+    ByteView rest(offered, offered_bytes);
+    while (!rest.empty() && rest[0] < rest.size()) {
+        const ByteView name = rest.subspan(1, rest[0]);
+        for (const std::string& ours : self.protocols) {
+            if (as_text(name) != ours) continue;
+            *out = name.data();
+            *out_size = rest[0];
+            return SSL_TLSEXT_ERR_OK;
+        }
+        rest = rest.subspan(1 + name.size());
+    }
+    return SSL_TLSEXT_ERR_ALERT_FATAL;
+}
+
+TlsContext::TlsContext(std::unique_ptr<Implementation> implementation)
+    : implementation_(std::move(implementation)) {}
+TlsContext::~TlsContext() = default;
+
+std::shared_ptr<const TlsContext> TlsContext::make(const Identity& identity,
+                                                   std::vector<std::string> protocols) {
+    return make(make_tls_certificate(identity), std::move(protocols));
+}
+
+std::shared_ptr<const TlsContext> TlsContext::make(const TlsCertificate& certificate,
+                                                   std::vector<std::string> protocols) {
+    auto made = std::make_unique<Implementation>();
+    made->protocols = std::move(protocols);
+    for (const std::string& name : made->protocols) {
+        DEDLOC_CHECK(!name.empty() && name.size() <= alpn_name_bytes_max);
+        made->protocols_wire.push_back(static_cast<std::uint8_t>(name.size()));
+        base::append(made->protocols_wire, as_bytes(name));
+    }
+    made->context.reset(SSL_CTX_new(TLS_method()));
+    SSL_CTX* context = made->context.get();
+    DEDLOC_CHECK(context != nullptr);
+    DEDLOC_CHECK(SSL_CTX_set_min_proto_version(context, TLS1_3_VERSION) == 1);
+    DEDLOC_CHECK(SSL_CTX_set_ciphersuites(context, cipher_suites) == 1);
+    SSL_CTX_set_options(context,
+                        SSL_OP_CIPHER_SERVER_PREFERENCE | SSL_OP_PRIORITIZE_CHACHA |
+                            SSL_OP_NO_TICKET | SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION);
+    SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
+    DEDLOC_CHECK(SSL_CTX_set_num_tickets(context, 0) == 1);
+    SSL_CTX_set_max_cert_list(context, certificate_bytes_max);
+    SSL_CTX_set_alpn_select_cb(context, &Implementation::select_protocol, made.get());
+    SSL_CTX_set_verify(context, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
+    SSL_CTX_set_cert_verify_callback(context, &verify_certificate, nullptr);
+    DEDLOC_CHECK(SSL_CTX_use_certificate(context, certificate.certificate.get()) == 1);
+    DEDLOC_CHECK(SSL_CTX_use_PrivateKey(context, certificate.key.get()) == 1);
+    return std::shared_ptr<const TlsContext>(new TlsContext(std::move(made)));
+}
+
+std::unique_ptr<TlsChannel::State> TlsChannel::make_state(std::shared_ptr<const TlsContext> context,
+                                                          WallSeconds now) {
+    auto state = std::make_unique<State>();
+    state->check.now = now;
+    state->ssl.reset(SSL_new(context->implementation_->context.get()));
+    state->context = std::move(context);
+    BIO* bio = BIO_new(bio_method());
+    DEDLOC_CHECK(state->ssl != nullptr && bio != nullptr);
+    BIO_set_data(bio, &state->buffers);
+    SSL_set_bio(state->ssl.get(), bio, bio);
+    DEDLOC_CHECK(SSL_set_ex_data(state->ssl.get(), check_index(), &state->check) == 1);
+    return state;
+}
+
+TlsChannel::TlsChannel(std::unique_ptr<State> state) : state_(std::move(state)) {}
+TlsChannel::~TlsChannel() = default;
+TlsChannel::TlsChannel(TlsChannel&&) noexcept = default;
+TlsChannel& TlsChannel::operator=(TlsChannel&&) noexcept = default;
+
+TlsChannel TlsChannel::client(std::shared_ptr<const TlsContext> context,
+                              std::optional<PeerId> expected,
+                              WallSeconds now) {
+    const Bytes& protocols = context->implementation_->protocols_wire;
+    auto state = make_state(context, now);
+    state->check.expected = std::move(expected);
+    // Returns 0 for success, unlike everything else.
+    DEDLOC_CHECK(SSL_set_alpn_protos(state->ssl.get(),
+                                     protocols.data(),
+                                     static_cast<unsigned>(protocols.size())) == 0);
+    SSL_set_connect_state(state->ssl.get());
+    (void)state->drive();  // writes the first flight; an error comes back from feed()
+    return TlsChannel(std::move(state));
+}
+
+TlsChannel TlsChannel::server(std::shared_ptr<const TlsContext> context, WallSeconds now) {
+    auto state = make_state(std::move(context), now);
+    SSL_set_accept_state(state->ssl.get());
+    return TlsChannel(std::move(state));
+}
+
+Error TlsChannel::State::fail(int result) {
+    const int kind = SSL_get_error(ssl.get(), result);
+    const unsigned long code = ERR_get_error();
+    const char* reason = ERR_reason_error_string(code);
+    ERR_clear_error();
+    if (check.refusal) return dead(*check.refusal);
+    const std::string text = reason != nullptr ? reason : fmt::format("error {}", kind);
+    if (ERR_GET_REASON(code) == SSL_R_NO_APPLICATION_PROTOCOL ||
+        ERR_GET_REASON(code) == SSL_R_TLSV1_ALERT_NO_APPLICATION_PROTOCOL)
+        return dead(make_error(
+            ErrorKind::unsupported, "the peer and we have no muxer in common (TLS: {})", text));
+    return dead(make_error(ErrorKind::peer_broke_protocol,
+                           "TLS {} failed: {}",
+                           done ? "connection" : "handshake",
+                           text));
+}
+
+Ok TlsChannel::State::handshake() {
+    ERR_clear_error();
+    const int result = SSL_do_handshake(ssl.get());
+    if (result != 1) {
+        if (SSL_get_error(ssl.get(), result) == SSL_ERROR_WANT_READ) return {};
+        return fail(result);
+    }
+    const unsigned char* name = nullptr;
+    unsigned int size = 0;
+    SSL_get0_alpn_selected(ssl.get(), &name, &size);
+    protocol = std::string(as_text({name, size}));
+    if (protocol.empty())
+        return dead(make_error(ErrorKind::unsupported,
+                               "the peer does not say what it speaks inside TLS (ALPN)"));
+    // Without resumption every handshake shows a certificate.
+    if (!check.key)
+        return dead(make_error(ErrorKind::peer_broke_protocol, "the peer showed no certificate"));
+    done = true;
+    return {};
+}
+
+Ok TlsChannel::State::read_records() {
+    while (!peer_closed) {
+        const std::size_t old_size = plain.size();
+        plain.resize(old_size + tls_record_bytes_max);
+        std::size_t size = 0;
+        ERR_clear_error();
+        const int result =
+            SSL_read_ex(ssl.get(), plain.data() + old_size, tls_record_bytes_max, &size);
+        plain.resize(old_size + size);
+        if (result == 1) continue;
+        switch (SSL_get_error(ssl.get(), result)) {
+            case SSL_ERROR_WANT_READ:
+                return {};
+            case SSL_ERROR_ZERO_RETURN:
+                peer_closed = true;
+                return {};
+            default:
+                return fail(result);
+        }
+    }
+    return {};
+}
+
+Ok TlsChannel::State::drive() {
+    if (error) return *error;
+    if (!done) DEDLOC_TRY_VOID(handshake());
+    if (done) DEDLOC_TRY_VOID(read_records());
+    return {};
+}
+
+Ok TlsChannel::feed(ByteView ciphertext) {
+    state_->buffers.input = ciphertext;
+    if (state_->done) state_->plain.reserve(state_->plain.size() + ciphertext.size());
+    Ok result = state_->drive();
+    state_->buffers.input = {};
+    return result;
+}
+
+bool TlsChannel::has_output() const { return !state_->buffers.output.empty(); }
+Bytes TlsChannel::take_output() { return std::exchange(state_->buffers.output, {}); }
+bool TlsChannel::handshake_done() const { return state_->done; }
+
+const PublicKey& TlsChannel::remote_key() const {
+    DEDLOC_CHECK(state_->done, "the peer is not known before the handshake is done");
+    return *state_->check.key;
+}
+
+const std::string& TlsChannel::protocol() const { return state_->protocol; }
+
+Ok TlsChannel::encrypt(ByteView plain) {
+    if (state_->error) return *state_->error;
+    if (!state_->done || state_->closed)
+        return make_error(ErrorKind::peer_gone,
+                          "the TLS channel is {}",
+                          state_->done ? "closed" : "not established yet");
+    if (plain.empty()) return {};
+    const std::size_t records = plain.size() / tls_record_bytes_max + 1;
+    Bytes& output = state_->buffers.output;
+    output.reserve(output.size() + plain.size() + records * record_overhead_bytes);
+    ERR_clear_error();
+    std::size_t written = 0;
+    const int result = SSL_write_ex(state_->ssl.get(), plain.data(), plain.size(), &written);
+    if (result != 1) return state_->fail(result);
+    DEDLOC_CHECK(written == plain.size());
+    return {};
+}
+
+std::size_t TlsChannel::plain_bytes() const { return state_->plain.size() - state_->plain_read; }
+
+std::size_t TlsChannel::read_plain(std::span<std::uint8_t> out) {
+    State& state = *state_;
+    const std::size_t count = std::min(out.size(), plain_bytes());
+    std::copy_n(
+        state.plain.begin() + static_cast<std::ptrdiff_t>(state.plain_read), count, out.begin());
+    state.plain_read += count;
+    if (plain_bytes() == 0) {
+        state.plain.clear();  // keeps the memory for the next feed()
+        state.plain_read = 0;
+    }
+    return count;
+}
+
+Bytes TlsChannel::take_plain() {
+    State& state = *state_;
+    state.plain.erase(state.plain.begin(),
+                      state.plain.begin() + static_cast<std::ptrdiff_t>(state.plain_read));
+    state.plain_read = 0;
+    return std::exchange(state.plain, {});
+}
+
+void TlsChannel::close() {
+    State& state = *state_;
+    if (state.closed || state.error) return;
+    state.closed = true;
+    if (!state.done) return;
+    ERR_clear_error();
+    SSL_shutdown(state.ssl.get());
+    ERR_clear_error();
+}
+
+bool TlsChannel::closed_by_peer() const { return state_->peer_closed; }
+
+}  // namespace dedloc::security

@@ -1,0 +1,321 @@
+#include "dedloc/security/tls.h"
+
+#include <gtest/gtest.h>
+#include <openssl/bio.h>
+#include <openssl/ssl.h>
+#include <openssl/x509.h>
+
+#include "dedloc/base/random.h"
+#include "dedloc/security/envelope.h"
+
+namespace dedloc::security {
+namespace {
+
+constexpr WallSeconds now = 1750000000;
+
+const Identity alice = Identity::from_seed(Bytes(32, 1)).value();
+const Identity bob = Identity::from_seed(Bytes(32, 2)).value();
+
+struct Pair {
+    TlsChannel client;
+    TlsChannel server;
+};
+
+Pair make_pair_of(std::shared_ptr<const TlsContext> client,
+                  std::shared_ptr<const TlsContext> server,
+                  std::optional<PeerId> expected = std::nullopt) {
+    return {TlsChannel::client(std::move(client), std::move(expected), now),
+            TlsChannel::server(std::move(server), now)};
+}
+
+Pair alice_to_bob(std::optional<PeerId> expected = std::nullopt) {
+    return make_pair_of(TlsContext::make(alice), TlsContext::make(bob), std::move(expected));
+}
+
+// Feeds `bytes` in pieces of at most `piece` bytes.
+Ok feed_in_pieces(TlsChannel& to, ByteView bytes, std::size_t piece) {
+    while (!bytes.empty()) {
+        const std::size_t size = std::min(piece, bytes.size());
+        DEDLOC_TRY_VOID(to.feed(bytes.first(size)));
+        bytes = bytes.subspan(size);
+    }
+    return {};
+}
+
+struct Outcome {
+    Ok client;
+    Ok server;
+};
+
+// Carries bytes to and fro until both are silent. An alert still arrives.
+Outcome carry(Pair& pair, std::size_t piece = 1 << 20) {
+    Outcome outcome;
+    for (int turns = 0; turns < 20 && (pair.client.has_output() || pair.server.has_output());
+         ++turns) {
+        if (Ok fed = feed_in_pieces(pair.server, pair.client.take_output(), piece); !fed)
+            outcome.server = std::move(fed);
+        if (Ok fed = feed_in_pieces(pair.client, pair.server.take_output(), piece); !fed)
+            outcome.client = std::move(fed);
+    }
+    return outcome;
+}
+
+void expect_established(const Pair& pair) {
+    ASSERT_TRUE(pair.client.handshake_done() && pair.server.handshake_done());
+    EXPECT_EQ(pair.client.remote_peer(), bob.id());
+    EXPECT_EQ(pair.server.remote_peer(), alice.id());
+}
+
+TEST(Tls, both_sides_learn_who_the_other_is_however_the_bytes_are_cut) {
+    for (const std::size_t piece : {1u, 2u, 3u, 5u, 6u, 64u, 1000u, 1u << 20}) {
+        Pair pair = alice_to_bob(bob.id());
+        const Outcome outcome = carry(pair, piece);
+        EXPECT_TRUE(outcome.client) << piece;
+        EXPECT_TRUE(outcome.server) << piece;
+        expect_established(pair);
+        EXPECT_EQ(pair.client.protocol(), "/yamux/1.0.0");
+        EXPECT_EQ(pair.server.protocol(), "/yamux/1.0.0");
+        ASSERT_TRUE(pair.client.encrypt(as_bytes("hello")));
+        carry(pair, piece);
+        EXPECT_EQ(pair.server.take_plain(), to_bytes("hello"));
+    }
+}
+
+TEST(Tls, another_peer_than_the_one_dialled_is_refused) {
+    Pair pair = alice_to_bob(alice.id());
+    const Outcome outcome = carry(pair);
+    ASSERT_FALSE(outcome.client);
+    EXPECT_EQ(outcome.client.error().kind(), ErrorKind::conflict);
+    EXPECT_NE(outcome.client.error().message().find(bob.id().text()), std::string::npos);
+    EXPECT_FALSE(pair.client.handshake_done());
+    EXPECT_FALSE(pair.server.handshake_done());
+    EXPECT_FALSE(outcome.server);                   // it received the alert
+    EXPECT_FALSE(pair.client.feed(as_bytes("x")));  // dead, and says so again
+    EXPECT_FALSE(pair.client.encrypt(as_bytes("x")));
+}
+
+TEST(Tls, the_clients_preference_decides_and_no_overlap_is_an_error) {
+    Pair pair = make_pair_of(TlsContext::make(alice, {"b", "libp2p", "a"}),
+                             TlsContext::make(bob, {"a", "b", "libp2p"}));
+    carry(pair);
+    expect_established(pair);
+    EXPECT_EQ(pair.client.protocol(), "b");
+    EXPECT_EQ(pair.server.protocol(), "b");
+
+    Pair apart = make_pair_of(TlsContext::make(alice, {"a"}), TlsContext::make(bob, {"b"}));
+    const Outcome outcome = carry(apart);
+    ASSERT_FALSE(outcome.server);
+    EXPECT_EQ(outcome.server.error().kind(), ErrorKind::unsupported);
+    ASSERT_FALSE(outcome.client);
+    EXPECT_EQ(outcome.client.error().kind(), ErrorKind::unsupported);
+}
+
+TEST(Tls, megabytes_arrive_as_they_were_sent_both_ways) {
+    Pair pair = alice_to_bob();
+    carry(pair);
+    base::Random random(7);
+    for (const std::size_t size :
+         {std::size_t{1}, tls_record_bytes_max, std::size_t{70001}, std::size_t{1} << 20}) {
+        for (auto [from, to] :
+             {std::pair{&pair.client, &pair.server}, std::pair{&pair.server, &pair.client}}) {
+            const Bytes data = random.bytes(size);
+            ASSERT_TRUE(from->encrypt(data));
+            const Bytes ciphertext = from->take_output();
+            EXPECT_FALSE(from->has_output());
+            EXPECT_GT(ciphertext.size(), size);
+            ASSERT_TRUE(feed_in_pieces(*to, ciphertext, 10007));
+            ASSERT_EQ(to->plain_bytes(), size);
+            Bytes received(std::min<std::size_t>(size, 1000));
+            EXPECT_EQ(to->read_plain(received), received.size());
+            base::append(received, to->take_plain());
+            EXPECT_TRUE(received == data) << size;
+            EXPECT_EQ(to->plain_bytes(), 0u);
+        }
+    }
+}
+
+TEST(Tls, data_in_the_flight_that_ends_the_handshake_is_not_lost) {
+    Pair pair = alice_to_bob();
+    ASSERT_TRUE(pair.server.feed(pair.client.take_output()));
+    ASSERT_TRUE(pair.client.feed(pair.server.take_output()));
+    ASSERT_TRUE(pair.client.handshake_done());
+    ASSERT_TRUE(pair.client.encrypt(as_bytes("early")));
+    ASSERT_TRUE(pair.server.feed(pair.client.take_output()));
+    EXPECT_TRUE(pair.server.handshake_done());
+    EXPECT_EQ(pair.server.take_plain(), to_bytes("early"));
+}
+
+TEST(Tls, a_flipped_bit_anywhere_in_a_record_ends_the_channel) {
+    for (const std::size_t position : {0u, 1u, 4u, 5u, 20u, 31u}) {
+        Pair pair = alice_to_bob();
+        carry(pair);
+        ASSERT_TRUE(pair.client.encrypt(Bytes(10, 'x')));
+        Bytes record = pair.client.take_output();
+        ASSERT_EQ(record.size(), 32u);
+        record[position] ^= 1;
+        // A longer length only waits for more.
+        Ok fed = pair.server.feed(record);
+        if (fed) fed = pair.server.feed(Bytes(300, 0));
+        EXPECT_FALSE(fed) << position;
+        EXPECT_EQ(pair.server.plain_bytes(), 0u) << position;
+        EXPECT_FALSE(pair.server.encrypt(as_bytes("x")));
+    }
+}
+
+TEST(Tls, a_repeated_record_ends_the_channel) {
+    Pair pair = alice_to_bob();
+    carry(pair);
+    ASSERT_TRUE(pair.client.encrypt(as_bytes("pay 5")));
+    const Bytes record = pair.client.take_output();
+    ASSERT_TRUE(pair.server.feed(record));
+    EXPECT_FALSE(pair.server.feed(record));
+    EXPECT_EQ(pair.server.take_plain(), to_bytes("pay 5"));
+}
+
+TEST(Tls, closing_is_told_apart_from_a_cut_connection) {
+    Pair pair = alice_to_bob();
+    carry(pair);
+    ASSERT_TRUE(pair.client.encrypt(as_bytes("last words")));
+    pair.client.close();
+    EXPECT_FALSE(pair.client.encrypt(as_bytes("x")));
+    EXPECT_FALSE(pair.server.closed_by_peer());
+    carry(pair);
+    EXPECT_TRUE(pair.server.closed_by_peer());
+    EXPECT_EQ(pair.server.take_plain(), to_bytes("last words"));
+    // The other direction is still open.
+    ASSERT_TRUE(pair.server.encrypt(as_bytes("bye")));
+    carry(pair);
+    EXPECT_EQ(pair.client.take_plain(), to_bytes("bye"));
+}
+
+// A certificate of `identity` after `change` was made to it, signed again by its own key.
+template <typename Change>
+std::shared_ptr<const TlsContext> context_with(const Identity& identity, Change change) {
+    TlsCertificate certificate = make_tls_certificate(identity);
+    change(certificate.certificate.get());
+    EXPECT_GT(X509_sign(certificate.certificate.get(), certificate.key.get(), EVP_sha256()), 0);
+    return TlsContext::make(certificate, TlsContext::default_protocols());
+}
+
+TEST(Tls, bad_certificates_are_refused_by_clients_and_servers) {
+    const auto without_extension = [](X509* x509) {
+        X509_EXTENSION_free(X509_delete_ext(x509, 0));
+    };
+    const auto stolen_extension = [](X509* x509) {
+        X509_EXTENSION_free(X509_delete_ext(x509, 0));
+        const TlsCertificate other = make_tls_certificate(bob);
+        X509_add_ext(x509, X509_get_ext(other.certificate.get(), 0), -1);
+    };
+    const auto expired = [](X509* x509) {
+        ASN1_TIME_set(X509_getm_notAfter(x509), static_cast<time_t>(now) - 1);
+    };
+    const auto check = [](auto change, std::string_view rule) {
+        Pair as_server = make_pair_of(TlsContext::make(alice), context_with(bob, change));
+        const Outcome refused_server = carry(as_server);
+        ASSERT_FALSE(refused_server.client) << rule;
+        EXPECT_NE(refused_server.client.error().message().find(rule), std::string::npos);
+        EXPECT_FALSE(as_server.client.handshake_done());
+
+        Pair as_client = make_pair_of(context_with(alice, change), TlsContext::make(bob));
+        const Outcome refused_client = carry(as_client);
+        ASSERT_FALSE(refused_client.server) << rule;
+        EXPECT_NE(refused_client.server.error().message().find(rule), std::string::npos);
+        EXPECT_FALSE(as_client.server.handshake_done());
+        EXPECT_FALSE(refused_client.client);  // the alert came after its handshake was done
+    };
+    check(without_extension, "no libp2p extension");
+    check(stolen_extension, "signature in it is false");
+    check(expired, "expired");
+}
+
+// A client that is not ours, to break rules with.
+class RawClient {
+  public:
+    explicit RawClient(SSL_CTX* context) : ssl_(SSL_new(context)) {
+        BIO* in = BIO_new(BIO_s_mem());
+        BIO* out = BIO_new(BIO_s_mem());
+        SSL_set_bio(ssl_, in, out);
+        SSL_set_connect_state(ssl_);
+    }
+    ~RawClient() { SSL_free(ssl_); }
+    RawClient(const RawClient&) = delete;
+    RawClient& operator=(const RawClient&) = delete;
+
+    // Talks to `server` until it fails or both are done.
+    Ok talk(TlsChannel& server) {
+        for (int turns = 0; turns < 10; ++turns) {
+            SSL_do_handshake(ssl_);
+            Bytes bytes(1 << 16);
+            const int size = BIO_read(SSL_get_wbio(ssl_), bytes.data(), 1 << 16);
+            if (size > 0) {
+                DEDLOC_TRY_VOID(server.feed(ByteView(bytes).first(static_cast<std::size_t>(size))));
+            }
+            const Bytes answer = server.take_output();
+            BIO_write(SSL_get_rbio(ssl_), answer.data(), static_cast<int>(answer.size()));
+            if (size <= 0 && answer.empty()) break;
+        }
+        return {};
+    }
+
+  private:
+    SSL* ssl_;
+};
+
+TEST(Tls, clients_without_certificate_with_two_or_of_an_older_version_are_refused) {
+    const auto server_context = TlsContext::make(bob);
+    const auto try_client = [&](int version_max, int certificates, const char* alpn) {
+        const TlsCertificate own = make_tls_certificate(alice);
+        SSL_CTX* context = SSL_CTX_new(TLS_client_method());
+        SSL_CTX_set_max_proto_version(context, version_max);
+        if (certificates > 0) {
+            SSL_CTX_use_certificate(context, own.certificate.get());
+            SSL_CTX_use_PrivateKey(context, own.key.get());
+        }
+        if (certificates > 1) SSL_CTX_add1_chain_cert(context, own.certificate.get());
+        if (alpn != nullptr)
+            SSL_CTX_set_alpn_protos(context,
+                                    reinterpret_cast<const unsigned char*>(alpn),
+                                    static_cast<unsigned>(std::strlen(alpn)));
+        RawClient client(context);
+        SSL_CTX_free(context);
+        TlsChannel server = TlsChannel::server(server_context, now);
+        const Ok result = client.talk(server);
+        EXPECT_EQ(result.has_value(), server.handshake_done());
+        return server.handshake_done();
+    };
+    EXPECT_TRUE(try_client(TLS1_3_VERSION, 1, "\x06libp2p"));
+    EXPECT_FALSE(try_client(TLS1_2_VERSION, 1, "\x06libp2p"));
+    EXPECT_FALSE(try_client(TLS1_3_VERSION, 0, "\x06libp2p"));
+    EXPECT_FALSE(try_client(TLS1_3_VERSION, 2, "\x06libp2p"));
+    EXPECT_FALSE(try_client(TLS1_3_VERSION, 1, nullptr));
+    EXPECT_FALSE(try_client(TLS1_3_VERSION, 1, "\x02h2"));
+}
+
+TEST(Tls, garbage_is_refused_and_not_waited_for) {
+    TlsChannel server = TlsChannel::server(TlsContext::make(bob), now);
+    const Ok fed = server.feed(as_bytes("GET / HTTP/1.1\r\nHost: example.org\r\n\r\n"));
+    ASSERT_FALSE(fed);
+    EXPECT_EQ(fed.error().kind(), ErrorKind::peer_broke_protocol);
+    TlsChannel early = TlsChannel::server(TlsContext::make(bob), now);
+    EXPECT_FALSE(early.encrypt(as_bytes("x")));
+}
+
+TEST(Envelope, opens_only_for_its_domain_and_type_and_unchanged) {
+    const Bytes type = {3, 1};
+    const Bytes sealed = seal_envelope(alice, "libp2p-peer-record", type, as_bytes("record"));
+    const auto opened = open_envelope(sealed, "libp2p-peer-record", type);
+    ASSERT_TRUE(opened) << opened.error().message();
+    EXPECT_EQ(opened->signer.peer_id(), alice.id());
+    EXPECT_EQ(opened->payload, to_bytes("record"));
+    EXPECT_FALSE(open_envelope(sealed, "libp2p-relay-rsvp", type));
+    EXPECT_FALSE(open_envelope(sealed, "libp2p-peer-record", Bytes{3, 2}));
+    for (std::size_t i = 0; i < sealed.size(); ++i) {
+        Bytes changed = sealed;
+        changed[i] ^= 0x40;
+        EXPECT_FALSE(open_envelope(changed, "libp2p-peer-record", type)) << i;
+    }
+    EXPECT_FALSE(open_envelope(Bytes(envelope_bytes_max + 1), "libp2p-peer-record", type));
+}
+
+}  // namespace
+}  // namespace dedloc::security
