@@ -1,0 +1,390 @@
+#include "dedloc/dht/node.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <utility>
+
+#include "dedloc/dht/core.h"
+#include "dedloc/dht/lookup.h"
+#include "dedloc/runtime/together.h"
+
+namespace dedloc::dht {
+
+namespace {
+
+using Core = DhtNode::Core;
+
+// Handlers own the core, so that one in flight outlives the node.
+Task<Result<Bytes>> handle_ping(std::shared_ptr<Core> core, PeerId from, Bytes request) {
+    if (core->stopped) co_return make_error(ErrorKind::peer_gone, "this node stops");
+    co_return co_await core->on_ping(std::move(from), std::move(request));
+}
+
+Task<Result<Bytes>> handle_store(std::shared_ptr<Core> core, PeerId from, Bytes request) {
+    if (core->stopped) co_return make_error(ErrorKind::peer_gone, "this node stops");
+    co_return core->on_store(from, request);
+}
+
+Task<Result<Bytes>> handle_find(std::shared_ptr<Core> core, PeerId from, Bytes request) {
+    if (core->stopped) co_return make_error(ErrorKind::peer_gone, "this node stops");
+    co_return core->on_find(from, request);
+}
+
+}  // namespace
+
+DhtNode::DhtNode(p2p::Host& host, const security::Verifier& verifier, DhtOptions options)
+    : core_(std::make_shared<Core>(host, verifier, std::move(options))) {}
+
+DhtNode::~DhtNode() {
+    DEDLOC_CHECK(!core_->started || core_->stopped, "stop() a DhtNode before it is destroyed");
+}
+
+const DhtId& DhtNode::id() const { return core_->id; }
+const RoutingTable& DhtNode::table() const { return core_->table; }
+std::size_t DhtNode::records() const { return core_->storage.records(); }
+std::uint64_t DhtNode::forged() const { return core_->forged; }
+
+void DhtNode::start() {
+    DEDLOC_CHECK(!core_->started);
+    core_->started = true;
+    if (core_->options.client_mode) return;
+    p2p::Host& host = core_->host;
+    host.handle_call(ping_method, [core = core_](PeerId from, Bytes request) {
+        return handle_ping(core, std::move(from), std::move(request));
+    });
+    host.handle_call(store_method, [core = core_](PeerId from, Bytes request) {
+        return handle_store(core, std::move(from), std::move(request));
+    });
+    host.handle_call(find_method, [core = core_](PeerId from, Bytes request) {
+        return handle_find(core, std::move(from), std::move(request));
+    });
+}
+
+Task<void> DhtNode::stop() {
+    auto core = core_;
+    if (core->started && !core->stopped && !core->options.client_mode)
+        for (const char* method : {ping_method, store_method, find_method})
+            core->host.remove_handler(method);
+    core->stopped = true;
+    co_await core->scope.stop();
+}
+
+// ---- bootstrap
+
+namespace {
+
+struct Pinged {
+    std::size_t answered = 0;
+    std::vector<double> differences;  // of clocks, seconds
+    std::optional<Error> last_error;
+};
+
+Task<void> ping_one(Core& core, PeerId peer, TimePoint deadline, Pinged& pinged) {
+    const WallSeconds before = core.host.clock().wall_now();
+    auto pong = co_await core.call_ping(peer, !core.options.client_mode, deadline);
+    const WallSeconds after = core.host.clock().wall_now();
+    if (!pong) {
+        pinged.last_error = std::move(pong).error();
+        co_return;
+    }
+    ++pinged.answered;
+    if (pong->dht_time == 0) co_return;  // it does not say
+    // Anything between `before` and `after` is no difference at all.
+    const double late = std::max(0.0, pong->dht_time - after);
+    const double early = std::min(0.0, pong->dht_time - before);
+    pinged.differences.push_back(late + early);
+}
+
+}  // namespace
+
+Task<Result<BootstrapReport>> DhtNode::bootstrap(std::vector<PeerId> peers, TimePoint deadline) {
+    Core& core = *core_;
+    Pinged pinged;
+    std::vector<Task<void>> pings;
+    for (const PeerId& peer : peers)
+        if (peer != core.host.id()) pings.push_back(ping_one(core, peer, deadline, pinged));
+    co_await runtime::all_of(std::move(pings));
+    if (pinged.answered == 0)
+        co_return pinged.last_error
+            ? pinged.last_error->with_context("none of the first peers answered")
+            : make_error(ErrorKind::bad_input, "no peer was named to join the DHT through");
+    BootstrapReport report;
+    report.answered = pinged.answered;
+    if (!pinged.differences.empty()) {
+        const auto middle =
+            pinged.differences.begin() + static_cast<std::ptrdiff_t>(pinged.differences.size() / 2);
+        std::nth_element(pinged.differences.begin(), middle, pinged.differences.end());
+        report.clock_difference_s = *middle;
+    }
+    if (std::abs(report.clock_difference_s) > core.options.clock_difference_max_s)
+        co_return make_error(ErrorKind::conflict,
+                             "this computer's clock is {:.0f} s {} those of the others; set it",
+                             std::abs(report.clock_difference_s),
+                             report.clock_difference_s > 0 ? "behind" : "ahead of");
+    // Looking for oneself fills the table, and makes oneself known where it matters.
+    Lookup lookup(core, core.id, core.options.beam_size, {});
+    co_await lookup.run(deadline);
+    co_return report;
+}
+
+// ---- store
+
+namespace {
+
+// Items of one key on their way to its replicas.
+struct Placing {
+    std::vector<DhtItem> items;
+    std::vector<StoreReport> reports;  // one an item
+    std::vector<Contact> targets;      // nearest first; ourselves too
+    std::size_t next = 0;
+    std::optional<Error> last_error;
+};
+
+void count(Placing& placing, const std::vector<bool>& taken) {
+    for (std::size_t i = 0; i < placing.items.size(); ++i)
+        ++(taken[i] ? placing.reports[i].accepted : placing.reports[i].refused);
+}
+
+void place_here(Core& core, Placing& placing) {
+    std::vector<bool> taken;
+    for (const DhtItem& item : placing.items)
+        taken.push_back(core.take_record(core.storage,
+                                         item.key,
+                                         item.subkey ? *item.subkey : nil_subkey(),
+                                         item.value,
+                                         item.expiration,
+                                         core.host.id()));
+    count(placing, taken);
+}
+
+// One of num_replicas: takes the nearest node that nobody has tried, until one answers.
+Task<void> place_one(Core& core, Placing& placing, TimePoint deadline) {
+    while (placing.next < placing.targets.size()) {
+        const Contact target = placing.targets[placing.next++];
+        if (target.peer == core.host.id()) {
+            place_here(core, placing);
+            co_return;
+        }
+        std::vector<DhtItem> items = placing.items;
+        auto taken =
+            co_await core.call_store(target.peer, std::move(items), /*in_cache=*/false, deadline);
+        if (taken) {
+            count(placing, *taken);
+            co_return;
+        }
+        placing.last_error = std::move(taken).error();
+        if (core.host.clock().now() >= deadline) co_return;
+    }
+}
+
+Task<std::vector<Result<StoreReport>>> store_key(Core& core,
+                                                 std::vector<DhtItem> items,
+                                                 TimePoint deadline) {
+    Placing placing;
+    placing.reports.resize(items.size());
+    placing.items = std::move(items);
+    const DhtId key = placing.items.front().key;
+    Lookup lookup(core, key, std::max(core.options.beam_size, core.options.num_replicas), {});
+    co_await lookup.run(deadline);
+    placing.targets = lookup.nearest();
+    placing.last_error = lookup.last_error();
+    if (!core.options.client_mode) {
+        const Contact self{.id = core.id, .peer = core.host.id()};
+        const auto place = std::find_if(
+            placing.targets.begin(), placing.targets.end(), [&](const Contact& contact) {
+                return nearer(key, self.id, contact.id);
+            });
+        placing.targets.insert(place, self);
+    }
+    std::vector<Task<void>> replicas;
+    for (std::size_t i = 0; i < core.options.num_replicas; ++i)
+        replicas.push_back(place_one(core, placing, deadline));
+    co_await runtime::all_of(std::move(replicas));
+    std::vector<Result<StoreReport>> results;
+    for (const StoreReport& report : placing.reports) {
+        if (report.accepted > 0)
+            results.emplace_back(report);
+        else if (report.refused > 0)
+            results.emplace_back(make_error(
+                ErrorKind::conflict,
+                "{} nodes refused the record: they have a newer one, or it is beyond their limits",
+                report.refused));
+        else if (placing.last_error)
+            results.emplace_back(placing.last_error->with_context("no node took the record"));
+        else
+            results.emplace_back(
+                make_error(ErrorKind::peer_gone, "no node of the DHT is known to store at"));
+    }
+    co_return results;
+}
+
+struct StoreJob {
+    std::vector<std::vector<std::size_t>> groups;  // indexes of items of one key
+    std::vector<DhtItem> items;
+    std::vector<std::optional<Result<StoreReport>>> results;
+    std::size_t next = 0;
+};
+
+Task<void> store_groups(Core& core, StoreJob& job, TimePoint deadline) {
+    while (job.next < job.groups.size()) {
+        const std::vector<std::size_t>& group = job.groups[job.next++];
+        std::vector<DhtItem> items;
+        for (const std::size_t index : group) items.push_back(std::move(job.items[index]));
+        auto results = co_await store_key(core, std::move(items), deadline);
+        for (std::size_t i = 0; i < group.size(); ++i)
+            job.results[group[i]].emplace(std::move(results[i]));
+    }
+}
+
+}  // namespace
+
+Task<Result<StoreReport>> DhtNode::store(DhtItem item, TimePoint deadline) {
+    std::vector<DhtItem> items;
+    items.push_back(std::move(item));
+    auto results = co_await store_key(*core_, std::move(items), deadline);
+    co_return std::move(results.front());
+}
+
+Task<std::vector<Result<StoreReport>>> DhtNode::store_many(std::vector<DhtItem> items,
+                                                           TimePoint deadline) {
+    StoreJob job;
+    std::map<DhtId, std::size_t> group_of;
+    for (std::size_t i = 0; i < items.size(); ++i) {
+        const auto [at, is_new] = group_of.emplace(items[i].key, job.groups.size());
+        if (is_new) job.groups.emplace_back();
+        job.groups[at->second].push_back(i);
+    }
+    job.results.resize(items.size());
+    job.items = std::move(items);
+    std::vector<Task<void>> workers;
+    for (std::size_t i = 0; i < keys_at_once; ++i)
+        workers.push_back(store_groups(*core_, job, deadline));
+    co_await runtime::all_of(std::move(workers));
+    std::vector<Result<StoreReport>> results;
+    for (auto& result : job.results) results.push_back(std::move(*result));
+    co_return results;
+}
+
+Task<Result<StoreReport>> DhtNode::store_signed(const security::Signer& signer,
+                                                DhtId key,
+                                                Bytes payload,
+                                                WallSeconds expiration,
+                                                TimePoint deadline) {
+    DhtItem item;
+    item.key = key;
+    item.subkey = subkey_of(signer.id());
+    item.value = sign_record(signer, key, payload, expiration);
+    item.expiration = expiration;
+    co_return co_await store(std::move(item), deadline);
+}
+
+// ---- get
+
+namespace {
+
+Task<void> cache_at(Core& core, PeerId peer, std::vector<DhtItem> items) {
+    (void)co_await core.call_store(peer, std::move(items), /*in_cache=*/true, TimePoint::never());
+}
+
+// Whoever asks next should find it sooner: at the nearest node that did not have it.
+void cache_result(Core& core,
+                  const DhtId& key,
+                  const Stored& stored,
+                  const Lookup& lookup,
+                  const std::set<PeerId>& sources) {
+    const std::vector<DhtItem> items = items_of(key, stored);
+    for (const DhtItem& item : items)
+        (void)core.take_record(core.cache,
+                               key,
+                               item.subkey ? *item.subkey : nil_subkey(),
+                               item.value,
+                               item.expiration,
+                               core.host.id());
+    std::size_t told = 0;
+    for (const Contact& contact : lookup.nearest()) {
+        if (told >= core.options.cache_nearest) return;
+        if (sources.contains(contact.peer)) continue;
+        ++told;
+        core.scope.spawn("cache at the nearest node", cache_at(core, contact.peer, items));
+    }
+}
+
+Task<Result<std::optional<Stored>>> get_key(Core& core,
+                                            DhtId key,
+                                            Freshness freshness,
+                                            TimePoint deadline) {
+    runtime::Clock& clock = core.host.clock();
+    Storage merged(core.options.storage);
+    for (Storage* own : {&core.storage, &core.cache}) {
+        const Stored* stored = own->find(key, clock.wall_now());
+        if (!stored) continue;
+        for (const DhtItem& item : items_of(key, *stored)) {
+            // Verified when they came in.
+            if (item.subkey)
+                (void)merged.store_subkey(
+                    key, *item.subkey, item.value, item.expiration, {}, clock.wall_now());
+            else
+                (void)merged.store(key, item.value, item.expiration, {}, clock.wall_now());
+        }
+    }
+    const Stored* here = merged.find(key, clock.wall_now());
+    if (here && freshness == Freshness::any) co_return std::optional<Stored>(*here);
+
+    std::set<PeerId> sources;
+    Lookup::Found found = [&](const Contact& from, const wire::FindResult& result) {
+        if (result.type == wire::FindType::not_found) return false;
+        sources.insert(from.peer);
+        core.take_result(merged, key, result);
+        return freshness == Freshness::any && merged.find(key, clock.wall_now()) != nullptr;
+    };
+    Lookup lookup(core, key, core.options.beam_size, std::move(found));
+    co_await lookup.run(deadline);
+    const Stored* stored = merged.find(key, clock.wall_now());
+    if (stored) {
+        if (freshness == Freshness::any) cache_result(core, key, *stored, lookup, sources);
+        co_return std::optional<Stored>(*stored);
+    }
+    if (lookup.last_error() && lookup.nearest().empty())
+        co_return lookup.last_error()->with_context("no node of the DHT answered");
+    co_return std::optional<Stored>();
+}
+
+struct GetJob {
+    std::vector<DhtId> keys;
+    std::vector<std::optional<Result<std::optional<Stored>>>> results;
+    std::size_t next = 0;
+};
+
+Task<void> get_keys(Core& core, GetJob& job, Freshness freshness, TimePoint deadline) {
+    while (job.next < job.keys.size()) {
+        const std::size_t index = job.next++;
+        auto result = co_await get_key(core, job.keys[index], freshness, deadline);
+        job.results[index].emplace(std::move(result));
+    }
+}
+
+}  // namespace
+
+Task<Result<std::optional<Stored>>> DhtNode::get(DhtId key,
+                                                 Freshness freshness,
+                                                 TimePoint deadline) {
+    return get_key(*core_, key, freshness, deadline);
+}
+
+Task<std::vector<Result<std::optional<Stored>>>> DhtNode::get_many(std::vector<DhtId> keys,
+                                                                   Freshness freshness,
+                                                                   TimePoint deadline) {
+    GetJob job;
+    job.results.resize(keys.size());
+    job.keys = std::move(keys);
+    std::vector<Task<void>> workers;
+    for (std::size_t i = 0; i < keys_at_once; ++i)
+        workers.push_back(get_keys(*core_, job, freshness, deadline));
+    co_await runtime::all_of(std::move(workers));
+    std::vector<Result<std::optional<Stored>>> results;
+    for (auto& result : job.results) results.push_back(std::move(*result));
+    co_return results;
+}
+
+}  // namespace dedloc::dht

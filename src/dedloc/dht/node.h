@@ -1,0 +1,117 @@
+// DhtNode: the distributed table of a swarm. Stores records under keys at the nodes whose ids are
+// nearest to them, and finds them again; every record expires.
+//
+// hivemind's semantics and wire format (reference hivemind §B.7–B.9), so that both kinds of peers
+// share one table. Ours: node ids are sha1(PeerId), storage has quotas, records under a peer's
+// subkey are signed by it (signed_record.h), requests and answers also carry addresses.
+// Weaker than hivemind's: no refresh of cached keys before they expire, one key a find call.
+//
+//   DhtNode node(host, verifier, options);
+//   node.start();
+//   co_await node.bootstrap(peers, deadline);       // their addresses are known to the host
+//   co_await node.store_signed(signer, key, payload, expiration, deadline);
+//   auto found = co_await node.get(key, Freshness::latest, deadline);
+//   co_await node.stop();
+//
+// Republishing before records expire is the caller's business.
+// Errors: timeout, peer_gone (no node answered), conflict (newer records are there; clocks differ),
+//         overloaded (quotas), denied (a forged record), bad_input.
+// Cost: a lookup asks about beam_size nodes, call_timeout for each that is dead, workers at a time.
+// Lifetime: host, verifier and whoever awaits a Task of the node: longer than the node; stop() it
+//           before it is destroyed. Cancel: a store may have reached some replicas; safe to repeat.
+// Thread: the network thread.
+
+#pragma once
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "dedloc/dht/routing_table.h"
+#include "dedloc/dht/signed_record.h"
+#include "dedloc/dht/storage.h"
+#include "dedloc/p2p/host.h"
+
+namespace dedloc::dht {
+
+inline constexpr char ping_method[] = "DHTProtocol.rpc_ping";
+inline constexpr char store_method[] = "DHTProtocol.rpc_store";
+inline constexpr char find_method[] = "DHTProtocol.rpc_find";
+
+struct DhtOptions {
+    RoutingOptions routing;
+    StorageLimits storage;
+    StorageLimits cache{.records_max = 20'000, .bytes_max = 64u << 20};
+    std::size_t num_replicas = 5;
+    std::size_t beam_size = 20;
+    std::size_t workers = 4;  // calls of one lookup at a time
+    std::size_t cache_nearest = 1;
+    bool client_mode = false;  // asks, but answers nobody and is in nobody's table
+    Duration call_timeout = 3s;
+    double clock_difference_max_s = 3;
+};
+
+struct DhtItem {
+    DhtId key;
+    std::optional<Bytes> subkey;  // MessagePack; empty: a regular value
+    Bytes value;                  // MessagePack, for hivemind's peers to read
+    WallSeconds expiration = 0;
+};
+
+struct StoreReport {
+    std::size_t accepted = 0;  // replicas that have it now
+    std::size_t refused = 0;   // answered, and did not take it
+};
+
+struct BootstrapReport {
+    std::size_t answered = 0;
+    double clock_difference_s = 0;  // theirs minus ours, the median
+};
+
+enum class Freshness {
+    any,     // the first record found that has not expired, our own copies included
+    latest,  // ask all nodes near the key and take the newest, dictionaries merged
+};
+
+class DhtNode {
+  public:
+    DhtNode(p2p::Host& host, const security::Verifier& verifier, DhtOptions options = {});
+    ~DhtNode();
+    DhtNode(const DhtNode&) = delete;
+    DhtNode& operator=(const DhtNode&) = delete;
+
+    const DhtId& id() const;
+    void start();
+    Task<void> stop();
+
+    // peer_gone: nobody answered; conflict: our clock differs from everybody's (says by how much).
+    Task<Result<BootstrapReport>> bootstrap(std::vector<PeerId> peers, TimePoint deadline);
+
+    // Ok when at least one replica took it.
+    Task<Result<StoreReport>> store(DhtItem item, TimePoint deadline);
+    // As many results as items, in order. Items of one key travel together.
+    Task<std::vector<Result<StoreReport>>> store_many(std::vector<DhtItem> items,
+                                                      TimePoint deadline);
+    // Under the signer's own subkey of `key`.
+    Task<Result<StoreReport>> store_signed(const security::Signer& signer,
+                                           DhtId key,
+                                           Bytes payload,
+                                           WallSeconds expiration,
+                                           TimePoint deadline);
+
+    // nullopt: nothing is there. Every record was verified.
+    Task<Result<std::optional<Stored>>> get(DhtId key, Freshness freshness, TimePoint deadline);
+    Task<std::vector<Result<std::optional<Stored>>>> get_many(std::vector<DhtId> keys,
+                                                              Freshness freshness,
+                                                              TimePoint deadline);
+
+    const RoutingTable& table() const;
+    std::size_t records() const;   // stored here for others
+    std::uint64_t forged() const;  // records refused because of their signature
+
+    class Core;
+
+  private:
+    std::shared_ptr<Core> core_;
+};
+
+}  // namespace dedloc::dht

@@ -1,0 +1,349 @@
+#include "dedloc/dht/node.h"
+
+#include <fstream>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "dedloc/dht/core.h"
+#include "dedloc/sim/world.h"
+#include "dedloc/wire/msgpack.h"
+
+namespace dedloc::dht {
+namespace {
+
+using Got = Result<std::optional<Stored>>;
+
+// A DHT of simulated computers. Destroying it stops every node.
+class Swarm {
+  public:
+    explicit Swarm(std::uint64_t seed, sim::WorldOptions options = {}) : world(seed, options) {}
+    ~Swarm() {
+        for (auto& node : nodes) world.run_task(node->stop());
+    }
+
+    DhtNode& add(DhtOptions options = {}, sim::NodeOptions machine = {}) {
+        machines.push_back(&world.add_node(machine));
+        nodes.push_back(
+            std::make_unique<DhtNode>(machines.back()->host(), verifier, std::move(options)));
+        nodes.back()->start();
+        return *nodes.back();
+    }
+    // Each joins through the first.
+    void add_joined(std::size_t count, DhtOptions options = {}) {
+        for (std::size_t i = 0; i < count; ++i) {
+            add(options);
+            if (nodes.size() == 1) continue;
+            ASSERT_TRUE(join(nodes.size() - 1));
+        }
+    }
+    Result<BootstrapReport> join(std::size_t index) {
+        Result<BootstrapReport> report = BootstrapReport{};
+        world.run_task(run_join(*this, index, report));
+        return report;
+    }
+    Result<StoreReport> store(std::size_t index, DhtItem item) {
+        Result<StoreReport> report = StoreReport{};
+        world.run_task(run_store(*this, index, std::move(item), report));
+        return report;
+    }
+    Result<StoreReport> store_signed(std::size_t index, DhtId key, Bytes payload, double ttl) {
+        const security::ToySigner& signer = machines[index]->signer();
+        const WallSeconds expiration = wall() + ttl;
+        DhtItem item{.key = key,
+                     .subkey = subkey_of(signer.id()),
+                     .value = sign_record(signer, key, payload, expiration),
+                     .expiration = expiration};
+        return store(index, std::move(item));
+    }
+    Got get(std::size_t index, DhtId key, Freshness freshness = Freshness::latest) {
+        Got got = std::optional<Stored>();
+        world.run_task(run_get(*this, index, key, freshness, got));
+        return got;
+    }
+    WallSeconds wall() { return machines[0]->clock().wall_now(); }
+    TimePoint soon(std::size_t index) { return machines[index]->clock().now() + 60s; }
+
+    static Task<void> run_join(Swarm& swarm, std::size_t index, Result<BootstrapReport>& out) {
+        std::vector<PeerId> peers{swarm.machines[0]->id()};
+        out = co_await swarm.nodes[index]->bootstrap(std::move(peers), swarm.soon(index));
+    }
+    static Task<void> run_store(Swarm& swarm,
+                                std::size_t index,
+                                DhtItem item,
+                                Result<StoreReport>& out) {
+        out = co_await swarm.nodes[index]->store(std::move(item), swarm.soon(index));
+    }
+    static Task<void> run_get(
+        Swarm& swarm, std::size_t index, DhtId key, Freshness freshness, Got& out) {
+        out = co_await swarm.nodes[index]->get(key, freshness, swarm.soon(index));
+    }
+
+    sim::World world;
+    security::ToyVerifier verifier;
+    std::vector<sim::SimNode*> machines;
+    std::vector<std::unique_ptr<DhtNode>> nodes;
+};
+
+DhtItem text_item(std::string_view key, std::string_view value, WallSeconds expiration) {
+    return {.key = DhtId::of_text(key),
+            .subkey = std::nullopt,
+            .value = wire::encode_msgpack(value),
+            .expiration = expiration};
+}
+
+std::string text_of(const Got& got) {
+    if (!got) return "error " + to_string(got.error());
+    if (!got->has_value()) return "nothing";
+    if (!(*got)->regular) return "dictionary";
+    const auto value = wire::decode_msgpack((*got)->regular->value);
+    const std::string* text = value ? value->get<std::string>() : nullptr;
+    return text ? *text : "not a text";
+}
+
+TEST(DhtNode, one_node_alone_stores_and_finds) {
+    Swarm swarm(1);
+    swarm.add();
+    const auto stored = swarm.store(0, text_item("a", "b", swarm.wall() + 60));
+    ASSERT_TRUE(stored) << to_string(stored.error());
+    EXPECT_EQ(stored->accepted, 1u);
+    EXPECT_EQ(text_of(swarm.get(0, DhtId::of_text("a"))), "b");
+    EXPECT_EQ(text_of(swarm.get(0, DhtId::of_text("other"))), "nothing");
+}
+
+TEST(DhtNode, fifty_nodes_find_what_any_of_them_stored_and_survive_losses) {
+    const std::uint64_t seed = 5;
+    SCOPED_TRACE(seed);
+    Swarm swarm(seed);
+    swarm.add_joined(50);
+    for (std::size_t i = 0; i < 50; ++i) {
+        const std::string name = "key " + std::to_string(i);
+        const auto stored = swarm.store(i, text_item(name, name, swarm.wall() + 3600));
+        ASSERT_TRUE(stored) << to_string(stored.error());
+        EXPECT_EQ(stored->accepted, 5u);
+    }
+    Random random(seed);
+    for (std::size_t i = 0; i < 50; ++i) {
+        const std::string name = "key " + std::to_string(i);
+        EXPECT_EQ(text_of(swarm.get(random.below(50), DhtId::of_text(name), Freshness::any)), name);
+    }
+    // A tenth of them die, without a word.
+    for (std::size_t i = 0; i < 5; ++i) swarm.machines[10 * i + 3]->lose_machine();
+    std::size_t found = 0;
+    for (std::size_t i = 0; i < 100; ++i) {
+        std::size_t who = random.below(50);
+        if (who % 10 == 3) ++who;
+        const std::string name = "key " + std::to_string(i % 50);
+        found += text_of(swarm.get(who, DhtId::of_text(name))) == name ? 1u : 0u;
+    }
+    EXPECT_GE(found, 99u);
+    // Stores go on as well, at the next nearest nodes.
+    const auto stored = swarm.store(0, text_item("afterwards", "x", swarm.wall() + 60));
+    ASSERT_TRUE(stored);
+    EXPECT_EQ(stored->accepted, 5u);
+}
+
+TEST(DhtNode, records_expire_and_the_newest_wins) {
+    Swarm swarm(2);
+    swarm.add_joined(12);
+    ASSERT_TRUE(swarm.store(3, text_item("k", "old", swarm.wall() + 100)));
+    ASSERT_TRUE(swarm.store(4, text_item("k", "new", swarm.wall() + 200)));
+    const auto late = swarm.store(5, text_item("k", "late", swarm.wall() + 150));
+    ASSERT_FALSE(late);
+    EXPECT_EQ(late.error().kind(), ErrorKind::conflict);
+    EXPECT_EQ(text_of(swarm.get(7, DhtId::of_text("k"))), "new");
+    swarm.world.run_for(201s);
+    EXPECT_EQ(text_of(swarm.get(7, DhtId::of_text("k"))), "nothing");
+    EXPECT_EQ(text_of(swarm.get(7, DhtId::of_text("k"), Freshness::any)), "nothing");
+    EXPECT_FALSE(swarm.store(3, text_item("k", "dead", swarm.wall() - 1)));
+}
+
+TEST(DhtNode, storing_the_same_again_is_harmless) {
+    Swarm swarm(3);
+    swarm.add_joined(8);
+    const DhtItem item = text_item("k", "v", swarm.wall() + 100);
+    ASSERT_TRUE(swarm.store(1, item));
+    EXPECT_TRUE(swarm.store(1, item)) << "a retry after a lost answer";
+}
+
+TEST(DhtNode, dictionaries_merge_by_subkey) {
+    Swarm swarm(4);
+    swarm.add_joined(12);
+    const DhtId key = DhtId::of_text("status");
+    for (std::size_t i = 0; i < 12; ++i)
+        ASSERT_TRUE(swarm.store_signed(i, key, to_bytes("step 1"), 60 + static_cast<double>(i)));
+    ASSERT_TRUE(swarm.store_signed(2, key, to_bytes("step 2"), 120));
+    const auto got = swarm.get(9, key);
+    ASSERT_TRUE(got && got->has_value());
+    const auto entries = signed_entries(**got);
+    ASSERT_EQ(entries.size(), 12u);
+    for (const SignedEntry& entry : entries)
+        EXPECT_EQ(as_text(entry.payload),
+                  entry.signer == swarm.machines[2]->id() ? "step 2" : "step 1");
+    swarm.world.run_for(66s);  // each expires for itself
+    const auto later = swarm.get(9, key);
+    ASSERT_TRUE(later && later->has_value());
+    EXPECT_EQ(signed_entries(**later).size(), 6u);
+}
+
+TEST(DhtNode, a_forged_record_is_refused_by_nodes_and_by_readers) {
+    Swarm swarm(5);
+    swarm.add_joined(8);
+    const DhtId key = DhtId::of_text("status");
+    const WallSeconds until = swarm.wall() + 60;
+    ASSERT_TRUE(swarm.store_signed(1, key, to_bytes("true"), 30));
+    // Peer 2 writes in the name of peer 1.
+    DhtItem forged{.key = key,
+                   .subkey = subkey_of(swarm.machines[1]->id()),
+                   .value = sign_record(swarm.machines[2]->signer(), key, to_bytes("false"), until),
+                   .expiration = until};
+    const auto stored = swarm.store(2, forged);
+    ASSERT_FALSE(stored);
+    for (std::size_t i = 0; i < 8; ++i) {
+        const auto got = swarm.get(i, key);
+        ASSERT_TRUE(got && got->has_value());
+        ASSERT_EQ(signed_entries(**got).size(), 1u);
+        EXPECT_EQ(as_text(signed_entries(**got)[0].payload), "true");
+    }
+    // A node that serves a forged record convinces nobody.
+    security::ToyVerifier verifier;
+    DhtNode::Core reader(swarm.machines[3]->host(), verifier, {});
+    wire::DhtDictionary dictionary;
+    dictionary.entries.push_back({.subkey = *wire::decode_msgpack(*forged.subkey),
+                                  .value = forged.value,
+                                  .expiration_time = until});
+    wire::FindResult lie;
+    lie.type = wire::FindType::dictionary;
+    lie.value = wire::encode_dht_dictionary(dictionary);
+    lie.expiration_time = until;
+    Storage into;
+    reader.take_result(into, key, lie);
+    EXPECT_EQ(into.records(), 0u);
+    EXPECT_EQ(reader.forged, 1u);
+}
+
+TEST(DhtNode, a_client_asks_and_stores_but_is_in_no_table) {
+    Swarm swarm(6);
+    swarm.add_joined(6);
+    DhtOptions client;
+    client.client_mode = true;
+    swarm.add(client);
+    ASSERT_TRUE(swarm.join(6));
+    ASSERT_TRUE(swarm.store(6, text_item("k", "v", swarm.wall() + 60)));
+    EXPECT_EQ(text_of(swarm.get(6, DhtId::of_text("k"))), "v");
+    EXPECT_EQ(text_of(swarm.get(2, DhtId::of_text("k"))), "v");
+    EXPECT_EQ(swarm.nodes[6]->records(), 0u);
+    for (std::size_t i = 0; i < 6; ++i)
+        EXPECT_FALSE(swarm.nodes[i]->table().contains(swarm.nodes[6]->id()));
+}
+
+TEST(DhtNode, a_newcomer_is_given_the_records_it_is_near_to) {
+    Swarm swarm(7);
+    swarm.add_joined(3);
+    for (int i = 0; i < 20; ++i)
+        ASSERT_TRUE(swarm.store(0, text_item(std::to_string(i), "v", swarm.wall() + 600)));
+    swarm.add_joined(1);
+    swarm.world.run_for(5s);
+    EXPECT_EQ(swarm.nodes[3]->records(), 20u) << "four nodes, five replicas: all of them";
+}
+
+TEST(DhtNode, learns_where_to_dial_from_answers) {
+    sim::WorldOptions options;
+    options.everyone_knows_everyone = false;
+    Swarm swarm(8, options);
+    for (std::size_t i = 0; i < 15; ++i) {
+        swarm.add();
+        if (i == 0) continue;
+        swarm.machines[i]->host().add_addresses(swarm.machines[0]->id(),
+                                                {swarm.machines[0]->address()});
+        ASSERT_TRUE(swarm.join(i));
+    }
+    ASSERT_TRUE(swarm.store(14, text_item("k", "v", swarm.wall() + 60)));
+    EXPECT_EQ(text_of(swarm.get(13, DhtId::of_text("k"))), "v");
+    EXPECT_GE(swarm.nodes[14]->table().size(), 12u);
+}
+
+TEST(DhtNode, a_wrong_clock_is_told) {
+    Swarm swarm(9);
+    swarm.add();
+    sim::NodeOptions machine;
+    machine.wall_skew = -100s;
+    swarm.add({}, machine);
+    const auto joined = swarm.join(1);
+    ASSERT_FALSE(joined);
+    EXPECT_EQ(joined.error().kind(), ErrorKind::conflict);
+    EXPECT_NE(joined.error().message().find("100 s behind"), std::string::npos)
+        << joined.error().message();
+}
+
+TEST(DhtNode, joining_nobody_fails_with_a_reason) {
+    Swarm swarm(10);
+    swarm.add();
+    swarm.add();
+    swarm.machines[0]->lose_machine();
+    const auto joined = swarm.join(1);
+    ASSERT_FALSE(joined);
+    EXPECT_NE(joined.error().message().find("none of the first peers"), std::string::npos);
+}
+
+TEST(DhtNode, quotas_hold_against_a_greedy_peer) {
+    Swarm swarm(11);
+    DhtOptions options;
+    options.storage.records_per_owner_max = 30;
+    swarm.add_joined(6, options);
+    std::size_t accepted = 0;
+    for (int i = 0; i < 60; ++i)
+        accepted += swarm.store(1, text_item(std::to_string(i), "x", swarm.wall() + 600)) ? 1u : 0u;
+    for (std::size_t i = 0; i < 6; ++i)
+        if (i != 1) {
+            EXPECT_LE(swarm.nodes[i]->records(), 30u);
+        }
+    EXPECT_TRUE(swarm.store(2, text_item("modest", "x", swarm.wall() + 600)));
+    EXPECT_GE(accepted, 30u);
+}
+
+TEST(DhtNode, answers_the_golden_requests_of_hivemind) {
+    std::ifstream file(DEDLOC_TEST_DATA "/vectors/hivemind_vectors.json");
+    const auto protobuf = nlohmann::json::parse(file)["protobuf"];
+    const auto vector = [&](const char* name) {
+        const auto& entry = protobuf[name];
+        return *base::from_hex((entry.is_string() ? entry : entry["hex"]).get<std::string>());
+    };
+    Swarm swarm(12);
+    swarm.add();
+    DhtNode::Core core(swarm.machines[0]->host(), swarm.verifier, {});
+    const PeerId stranger = security::toy_peer_id(1234);
+    for (const char* name : {"StoreRequest", "StoreRequest client mode"}) {
+        const auto answer = core.on_store(stranger, vector(name));
+        ASSERT_TRUE(answer) << to_string(answer.error());
+        const auto asked = *wire::decode<wire::StoreRequest>(vector(name));
+        EXPECT_EQ(wire::decode<wire::StoreResponse>(*answer)->store_ok.size(), asked.keys.size());
+    }
+    const auto answer = core.on_find(stranger, vector("FindRequest"));
+    ASSERT_TRUE(answer) << to_string(answer.error());
+    const auto asked = *wire::decode<wire::FindRequest>(vector("FindRequest"));
+    EXPECT_EQ(wire::decode<wire::FindResponse>(*answer)->results.size(), asked.keys.size());
+}
+
+TEST(DhtNode, garbage_is_an_error_and_nothing_else) {
+    Swarm swarm(13);
+    swarm.add();
+    DhtNode::Core core(swarm.machines[0]->host(), swarm.verifier, {});
+    const PeerId stranger = security::toy_peer_id(1234);
+    for (std::uint64_t seed = 0; seed < 300; ++seed) {
+        SCOPED_TRACE(seed);
+        Random random(seed);
+        const Bytes bytes = random.bytes(random.below(100));
+        (void)core.on_store(stranger, bytes);
+        (void)core.on_find(stranger, bytes);
+    }
+    wire::StoreRequest uneven;
+    uneven.keys.push_back(Bytes(20));
+    EXPECT_FALSE(core.on_store(stranger, wire::encode(uneven)));
+    wire::FindRequest short_key;
+    short_key.keys.push_back(Bytes(3));
+    EXPECT_FALSE(core.on_find(stranger, wire::encode(short_key)));
+    EXPECT_EQ(core.storage.records(), 0u);
+}
+
+}  // namespace
+}  // namespace dedloc::dht

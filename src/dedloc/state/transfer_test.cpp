@@ -1,0 +1,262 @@
+#include "dedloc/state/transfer.h"
+
+#include <gtest/gtest.h>
+
+#include "dedloc/security/hash.h"
+#include "dedloc/sim/world.h"
+#include "dedloc/state/state_messages.h"
+
+namespace dedloc::state {
+namespace {
+
+using Downloaded = Result<std::shared_ptr<const PublishedState>>;
+
+std::shared_ptr<const PublishedState> some_state(std::uint64_t step, std::size_t megabytes) {
+    SnapshotInfo info;
+    info.step = step;
+    info.extra = to_bytes("extra");
+    std::vector<float> values((megabytes << 18) + 5);
+    for (std::size_t i = 0; i < values.size(); ++i)
+        values[i] = static_cast<float>((i * 2654435761u + step) % 1000003);
+    auto snapshot = *Snapshot::make(info, {{.name = "w", .values = std::move(values)}});
+    auto manifest = make_manifest(*snapshot);
+    return std::make_shared<PublishedState>(
+        PublishedState{.snapshot = std::move(snapshot), .manifest = std::move(manifest)});
+}
+
+struct Donor {
+    explicit Donor(sim::SimNode& given, Gate gate = {}, ServeLimits limits = {})
+        : machine(given),
+          store(given.clock()),
+          server(given.host(), store, std::move(gate), limits) {}
+    sim::SimNode& machine;
+    SnapshotStore store;
+    StateServer server;
+};
+
+// Says the right things until it comes to chunks.
+Task<void> lie(std::shared_ptr<const PublishedState> state,
+               std::unique_ptr<p2p::MessageStream> stream) {
+    while (true) {
+        auto request = co_await stream->read();
+        if (!request || !request->has_value()) co_return;
+        const auto asked = wire::decode<ChunkRequest>(**request);
+        Bytes bytes = chunk(*state->snapshot, static_cast<std::size_t>(asked->index));
+        bytes[bytes.size() / 2] ^= 1;
+        if (!co_await stream->write(std::move(bytes))) co_return;
+    }
+}
+
+Task<Result<Bytes>> true_manifest(std::shared_ptr<const PublishedState> state) {
+    co_return wire::encode(state->manifest);
+}
+
+Task<Result<Bytes>> false_manifest(std::shared_ptr<const PublishedState> state) {
+    Manifest manifest = state->manifest;
+    manifest.chunks[0] = manifest.chunks[1];
+    co_return wire::encode(manifest);
+}
+
+void make_liar(sim::SimNode& machine,
+               std::shared_ptr<const PublishedState> state,
+               bool about_manifest) {
+    machine.host().handle_call(manifest_method, [state, about_manifest](PeerId, Bytes) {
+        return about_manifest ? false_manifest(state) : true_manifest(state);
+    });
+    machine.host().handle_stream(chunk_method, [state](std::unique_ptr<p2p::MessageStream> stream) {
+        return lie(state, std::move(stream));
+    });
+}
+
+class Transfer : public ::testing::Test {
+  protected:
+    Donor& donor(const std::shared_ptr<const PublishedState>& state,
+                 double upload = 12.5e6,
+                 ServeLimits limits = {},
+                 Gate gate = {}) {
+        sim::NodeOptions options;
+        options.upload_bytes_per_s = upload;
+        donors.push_back(std::make_unique<Donor>(world.add_node(options), std::move(gate), limits));
+        if (state) donors.back()->store.put(state);
+        return *donors.back();
+    }
+    std::vector<PeerId> all_donors() {
+        std::vector<PeerId> ids;
+        for (const auto& each : donors) ids.push_back(each->machine.id());
+        return ids;
+    }
+    DownloadOptions options(Duration patience = 300s) {
+        DownloadOptions chosen;
+        chosen.deadline = newcomer.clock().now() + patience;
+        return chosen;
+    }
+    static Task<void> run(Transfer& test,
+                          PartialState& partial,
+                          std::vector<PeerId> from,
+                          DownloadOptions options,
+                          Downloaded& out) {
+        out = co_await download(
+            test.newcomer.host(), test.workers, partial, std::move(from), std::move(options));
+    }
+    Downloaded fetch(PartialState& partial, std::vector<PeerId> from, DownloadOptions chosen) {
+        Downloaded out = make_error(ErrorKind::cancelled, "not run");
+        world.run_task(run(*this, partial, std::move(from), std::move(chosen), out));
+        return out;
+    }
+
+    sim::World world{4711};
+    sim::SimNode& newcomer = world.add_node({.name = "newcomer"});
+    runtime::Workers& workers = newcomer.runtime().workers;
+    std::vector<std::unique_ptr<Donor>> donors;
+};
+
+TEST_F(Transfer, takes_a_state_from_many_donors_at_once) {
+    const auto state = some_state(1, 40);
+    // The newcomer's link is the fastest, so four donors are needed to fill it.
+    newcomer.options().download_bytes_per_s = 50e6;
+    for (int i = 0; i < 4; ++i) donor(state);
+    PartialState partial(state->root());
+    std::uint64_t last = 0;
+    DownloadOptions chosen = options();
+    chosen.progress = [&](const DownloadProgress& progress) {
+        EXPECT_GT(progress.bytes_have, last);
+        last = progress.bytes_have;
+        EXPECT_EQ(progress.bytes_total, state->manifest.bytes);
+    };
+    const TimePoint begun = world.now();
+    const auto got = fetch(partial, all_donors(), chosen);
+    ASSERT_TRUE(got) << to_string(got.error());
+    EXPECT_EQ((*got)->manifest, state->manifest);
+    EXPECT_EQ(make_manifest(*(*got)->snapshot), state->manifest) << "bit for bit";
+    EXPECT_EQ(last, state->manifest.bytes);
+    for (const auto& [peer, report] : partial.donors()) {
+        EXPECT_GE(report.chunks, 6u);
+        EXPECT_FALSE(report.lied);
+    }
+    const double alone = static_cast<double>(state->manifest.bytes) / 12.5e6;
+    EXPECT_LT(to_seconds(world.now() - begun), 0.45 * alone);
+}
+
+TEST_F(Transfer, survives_a_liar_a_dying_and_a_slow_donor_and_names_them) {
+    const auto state = some_state(1, 24);
+    Donor& good = donor(state);
+    Donor& dying = donor(state);
+    Donor& slow = donor(state, 2e4);
+    sim::SimNode& liar = world.add_node({.name = "liar"});
+    make_liar(liar, state, /*about_manifest=*/false);
+    sim::SimNode& false_one = world.add_node({.name = "false"});
+    make_liar(false_one, state, /*about_manifest=*/true);
+    world.after(300ms, [&] { dying.machine.kill(); });
+
+    std::vector<PeerId> from{
+        false_one.id(), liar.id(), dying.machine.id(), slow.machine.id(), good.machine.id()};
+    PartialState partial(state->root());
+    const TimePoint begun = world.now();
+    const auto got = fetch(partial, from, options());
+    ASSERT_TRUE(got) << to_string(got.error());
+    EXPECT_EQ(make_manifest(*(*got)->snapshot), state->manifest);
+    EXPECT_TRUE(partial.donors().at(liar.id()).lied);
+    EXPECT_EQ(partial.donors().at(liar.id()).chunks, 0u);
+    EXPECT_TRUE(partial.donors().at(false_one.id()).lied);
+    EXPECT_FALSE(partial.donors().at(good.machine.id()).lied);
+    EXPECT_FALSE(partial.donors().at(slow.machine.id()).lied);
+    EXPECT_GE(partial.donors().at(dying.machine.id()).failures, 1u);
+    // The slow donor needs 52 s for a chunk; nobody waits for it.
+    EXPECT_LT(to_seconds(world.now() - begun), 15.0);
+}
+
+TEST_F(Transfer, goes_on_after_a_break_without_asking_twice) {
+    const auto state = some_state(1, 30);
+    Donor& only = donor(state, 5e6);
+    PartialState partial(state->root());
+    const auto first = fetch(partial, all_donors(), options(3s));
+    ASSERT_FALSE(first);
+    EXPECT_EQ(first.error().kind(), ErrorKind::timeout);
+    const std::size_t have = partial.chunks_have();
+    EXPECT_GT(have, 5u);
+    EXPECT_LT(have, 30u);
+    const std::uint64_t before = only.server.bytes_sent();
+    const auto second = fetch(partial, all_donors(), options());
+    ASSERT_TRUE(second) << to_string(second.error());
+    EXPECT_EQ(make_manifest(*(*second)->snapshot), state->manifest);
+    EXPECT_LE(only.server.bytes_sent() - before, (31 - have + 1) * chunk_bytes);
+}
+
+TEST_F(Transfer, goes_on_after_a_restart_from_what_is_on_disk) {
+    const auto state = some_state(1, 20);
+    Donor& only = donor(state, 5e6);
+    {
+        PartialState partial(state->root(), newcomer.disk(), "partial");
+        ASSERT_FALSE(fetch(partial, all_donors(), options(2s)));
+        EXPECT_GT(partial.chunks_have(), 3u);
+    }
+    // One chunk was damaged meanwhile: it does not count.
+    const auto names = newcomer.disk().list("partial");
+    ASSERT_TRUE(names);
+    const std::size_t saved = names->size() - 1;
+    const Bytes damaged(chunk_bytes, 7);
+    ASSERT_TRUE(newcomer.disk().write_atomically("partial/" + names->front(), damaged));
+    const std::uint64_t before = only.server.bytes_sent();
+    PartialState partial(state->root(), newcomer.disk(), "partial");
+    const auto got = fetch(partial, all_donors(), options());
+    ASSERT_TRUE(got) << to_string(got.error());
+    EXPECT_EQ(make_manifest(*(*got)->snapshot), state->manifest);
+    EXPECT_LE(only.server.bytes_sent() - before, (21 - saved + 2) * chunk_bytes);
+    EXPECT_FALSE(newcomer.disk().list("partial")) << "tidied up";
+}
+
+TEST_F(Transfer, busy_donors_refuse_and_are_asked_again_or_passed_over) {
+    const auto state = some_state(1, 12);
+    Donor& busy = donor(state, 12.5e6, {.lanes_max = 1, .lanes_per_peer_max = 1});
+    Donor& closed = donor(state, 12.5e6, {}, [](const PeerId&) { return false; });
+    donor(nullptr);  // does not have it
+    PartialState partial(state->root());
+    const auto got = fetch(partial, all_donors(), options());
+    ASSERT_TRUE(got) << to_string(got.error());
+    EXPECT_GE(busy.server.refused(), 1u);
+    EXPECT_EQ(busy.server.lanes(), 0u) << "given back";
+    EXPECT_EQ(partial.donors().at(closed.machine.id()).chunks, 0u);
+    EXPECT_NE(partial.donors().at(closed.machine.id()).trouble.find("may not ask"),
+              std::string::npos);
+}
+
+TEST_F(Transfer, a_state_that_nobody_has_is_not_found) {
+    donor(some_state(1, 1));
+    donor(some_state(2, 1));
+    PartialState partial(security::sha256(as_bytes("another")));
+    const auto got = fetch(partial, all_donors(), options());
+    ASSERT_FALSE(got);
+    EXPECT_EQ(got.error().kind(), ErrorKind::not_found);
+    EXPECT_FALSE(fetch(partial, {}, options()));
+}
+
+TEST_F(Transfer, a_state_beyond_the_limit_is_refused_before_it_is_fetched) {
+    const auto state = some_state(1, 3);
+    Donor& only = donor(state);
+    PartialState partial(state->root());
+    DownloadOptions chosen = options();
+    chosen.bytes_max = 1 << 20;
+    const auto got = fetch(partial, all_donors(), chosen);
+    ASSERT_FALSE(got);
+    EXPECT_EQ(got.error().kind(), ErrorKind::bad_input);
+    EXPECT_EQ(only.server.bytes_sent(), 0u);
+}
+
+TEST_F(Transfer, a_donor_that_trains_on_keeps_the_state_of_a_running_download) {
+    const auto state = some_state(1, 20);
+    Donor& only = donor(state, 5e6);
+    for (int i = 1; i <= 8; ++i)
+        world.after(i * 400ms, [&only, i] {
+            only.store.put(some_state(1 + static_cast<std::uint64_t>(i), 1));
+        });
+    PartialState partial(state->root());
+    const auto got = fetch(partial, all_donors(), options());
+    ASSERT_TRUE(got) << to_string(got.error());
+    EXPECT_EQ(only.store.newest()->snapshot->step(), 9u);
+    world.run_for(60s);
+    only.store.put(some_state(20, 1));
+    EXPECT_EQ(only.store.find(state->root()), nullptr) << "the lease has ended";
+}
+
+}  // namespace
+}  // namespace dedloc::state
