@@ -83,6 +83,9 @@ inline constexpr std::size_t identify_sent_bytes_max = 4096;
 inline constexpr std::size_t protocols_per_peer_max = 256;
 inline constexpr std::size_t ping_streams_per_peer_max = 2;
 inline constexpr Duration ping_idle_max = 60s;
+// A request that does not come, and an answer that is not taken.
+inline constexpr Duration call_request_max = 60s;
+inline constexpr Duration call_answer_max = 60s;
 inline constexpr std::size_t handlers_max = 256;           // methods that this host offers
 inline constexpr std::size_t handlers_per_peer_max = 512;  // running for one peer
 // Proposals of one stream negotiation; then the stream is reset.

@@ -1,0 +1,224 @@
+#include "dedloc/p2p/connection.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace dedloc::p2p {
+
+namespace {
+
+// Frames with smaller payloads share a TLS record; larger payloads are encrypted where they lie.
+constexpr std::size_t copied_payload_bytes_max = 4u << 10;
+constexpr std::size_t record_bytes_max = 16u << 10;
+// How long a go-away may take to leave.
+constexpr Duration last_words_max = 1s;
+
+YamuxOptions yamux_options(bool is_client, const PeerConnection::Settings& settings) {
+    runtime::Clock& clock = settings.clock;
+    return {.is_client = is_client,
+            .now = [&clock] { return clock.now(); },
+            .budget = settings.budget,
+            .keep_alive_interval = settings.keep_alive_interval,
+            .keep_alive_answer_max = settings.keep_alive_answer_max};
+}
+
+}  // namespace
+
+// A place in the queue of those who wait to open a stream. Whoever leaves without using the turn
+// it was given passes it on.
+class PeerConnection::RoomTicket {
+  public:
+    explicit RoomTicket(PeerConnection& connection)
+        : connection_(connection),
+          turn_(std::make_shared<runtime::Event>(connection.settings_.executor)) {
+        connection_.openers_.push_back(turn_);
+    }
+    ~RoomTicket() {
+        const auto erased = std::erase(connection_.openers_, turn_);
+        if (erased == 0) connection_.wake_next_opener();
+    }
+    RoomTicket(const RoomTicket&) = delete;
+    RoomTicket& operator=(const RoomTicket&) = delete;
+
+    runtime::Event& turn() { return *turn_; }
+
+  private:
+    PeerConnection& connection_;
+    std::shared_ptr<runtime::Event> turn_;
+};
+
+PeerConnection::PeerConnection(SecureConnection secured, Settings settings)
+    : raw_(std::move(secured.raw)),
+      tls_(std::move(secured.tls)),
+      remote_(std::move(secured.remote)),
+      is_dialler_(secured.is_dialler),
+      settings_(std::move(settings)),
+      opened_at_(settings_.clock.now()),
+      session_(yamux_options(is_dialler_, settings_)),
+      output_(settings_.executor),
+      tick_(settings_.executor) {
+    session_.on_output = [this] { output_.set(); };
+    session_.on_room = [this] { wake_next_opener(); };
+    session_.on_inbound = [this](std::shared_ptr<YamuxStream> stream) {
+        if (on_inbound)
+            on_inbound(std::move(stream));
+        else
+            stream->reset();
+    };
+}
+
+PeerConnection::~PeerConnection() = default;
+
+void PeerConnection::start(runtime::Scope& scope) {
+    scope.spawn("p2p reader", read_loop(shared_from_this()));
+    scope.spawn("p2p writer", write_loop(shared_from_this()));
+    scope.spawn("p2p keep-alive", keep_alive_loop(shared_from_this()));
+}
+
+void PeerConnection::close(Error reason) {
+    if (std::exchange(closed_, true)) return;
+    const Self keep = shared_from_this();
+    raw_->close();
+    session_.abort(reason);
+    output_.set();
+    tick_.set();
+    for (const auto& turn : std::exchange(openers_, {})) turn->set();
+    if (const auto listener = std::exchange(on_closed, nullptr)) listener(reason);
+}
+
+void PeerConnection::close_gently(Error reason) {
+    if (closed_ || closing_) return;
+    closing_ = std::move(reason);
+    output_.set();
+}
+
+void PeerConnection::probe(Duration answer_max) {
+    session_.probe(answer_max);
+    tick_.set();
+}
+
+// ------------------------------------------------------------------------------------- streams
+
+void PeerConnection::wake_next_opener() {
+    if (openers_.empty()) return;
+    const auto turn = std::move(openers_.front());
+    openers_.pop_front();
+    turn->set();
+}
+
+std::unique_ptr<Stream> PeerConnection::adopt(std::shared_ptr<YamuxStream> stream) {
+    return std::make_unique<Stream>(
+        std::move(stream), remote_, settings_.executor, settings_.clock);
+}
+
+Task<Result<std::unique_ptr<Stream>>> PeerConnection::open_stream(TimePoint deadline) {
+    const Self keep = shared_from_this();
+    for (;;) {
+        if (closed_) co_return Error(ErrorKind::peer_gone, "the connection was lost");
+        auto opened = session_.open();
+        if (opened) co_return adopt(*std::move(opened));
+        if (opened.error().kind() != ErrorKind::overloaded) co_return std::move(opened).error();
+        RoomTicket ticket(*this);
+        const bool woken = co_await ticket.turn().wait_until(settings_.clock, deadline);
+        if (!woken)
+            co_return make_error(
+                ErrorKind::timeout, "peer {} accepts no more streams", remote_.short_text());
+    }
+}
+
+// --------------------------------------------------------------------------------------- tasks
+
+Ok PeerConnection::take_plain() {
+    const Bytes plain = tls_->take_plain();
+    return session_.feed(plain);
+}
+
+Task<void> PeerConnection::read_loop(Self self) {
+    Bytes cipher(read_buffer_bytes);
+    // The handshake may have brought application bytes along.
+    Ok state = self->take_plain();
+    while (state && !self->closed_) {
+        auto count = co_await self->raw_->read_some(cipher);
+        if (self->closed_) co_return;
+        if (!count) {
+            self->close(std::move(count).error());
+            co_return;
+        }
+        if (*count == 0) {
+            self->close(Error(ErrorKind::peer_gone, "the peer closed the connection"));
+            co_return;
+        }
+        state = self->tls_->feed(ByteView(cipher).first(*count));
+        if (state) state = self->take_plain();
+    }
+    if (!state) self->close_gently(state.error());
+}
+
+// A batch of frames, encrypted.
+Result<Bytes> PeerConnection::next_batch() {
+    Ok state;
+    const auto flush = [&] {
+        if (state && !plain_out_.empty()) state = tls_->encrypt(plain_out_);
+        plain_out_.clear();
+    };
+    const auto sink = [&](ByteView header, ByteView payload) {
+        base::append(plain_out_, header);
+        if (payload.size() <= copied_payload_bytes_max) {
+            base::append(plain_out_, payload);
+            if (plain_out_.size() >= record_bytes_max - copied_payload_bytes_max) flush();
+            return;
+        }
+        flush();
+        if (state) state = tls_->encrypt(payload);
+    };
+    session_.pull(write_batch_bytes_max, sink);
+    flush();
+    if (!state) return std::move(state).error();
+    return tls_->take_output();
+}
+
+Task<void> PeerConnection::write_loop(Self self) {
+    runtime::Clock& clock = self->settings_.clock;
+    const auto give_up = [self] {
+        self->close(Error(ErrorKind::peer_gone, "the peer's machine takes no more bytes"));
+    };
+    while (!self->closed_) {
+        if (!self->session_.has_output()) {
+            if (self->closing_) break;
+            self->output_.reset();
+            co_await self->output_.wait();
+            continue;
+        }
+        auto batch = self->next_batch();
+        if (self->closed_) break;
+        if (!batch) {
+            self->close(std::move(batch).error());
+            co_return;
+        }
+        const Bytes bytes = *std::move(batch);
+        const Duration patience = self->closing_ ? last_words_max : write_stall_max;
+        const runtime::TimerGuard guard(clock, clock.call_at(clock.now() + patience, give_up));
+        auto written = co_await self->raw_->write(bytes);
+        if (!written) {
+            self->close(std::move(written).error());
+            co_return;
+        }
+    }
+    if (self->closing_) self->close(*self->closing_);
+}
+
+Task<void> PeerConnection::keep_alive_loop(Self self) {
+    runtime::Clock& clock = self->settings_.clock;
+    while (!self->closed_) {
+        const auto alive = self->session_.tick();
+        if (!alive) {
+            self->close(alive.error());
+            co_return;
+        }
+        self->tick_.reset();
+        const TimePoint next = self->session_.next_tick();
+        co_await self->tick_.wait_until(clock, next);
+    }
+}
+
+}  // namespace dedloc::p2p

@@ -1,0 +1,88 @@
+// PeerConnection: one upgraded connection to a peer, with the three tasks that serve it: a reader
+// (socket → TLS → yamux), a writer (yamux → TLS → socket, pulling a batch when the socket is free),
+// and the keep-alive.
+//
+// Bulk bytes are encrypted straight from the queued messages. A control frame waits behind at most
+// one batch (write_batch_bytes_max) and what the kernel holds unsent.
+//
+// Thread: the network thread. Cost: about 0.6 MiB of buffers when busy, less when idle.
+
+#pragma once
+#include <deque>
+#include <functional>
+#include <memory>
+
+#include "dedloc/p2p/stream.h"
+#include "dedloc/p2p/upgrade.h"
+#include "dedloc/runtime/event.h"
+#include "dedloc/runtime/scope.h"
+
+namespace dedloc::p2p {
+
+class PeerConnection : public std::enable_shared_from_this<PeerConnection> {
+  public:
+    struct Settings {
+        runtime::Executor executor;
+        runtime::Clock& clock;
+        std::shared_ptr<UnreadBudget> budget;
+        Duration keep_alive_interval;
+        Duration keep_alive_answer_max;
+    };
+
+    PeerConnection(SecureConnection secured, Settings settings);
+    ~PeerConnection();
+    PeerConnection(const PeerConnection&) = delete;
+    PeerConnection& operator=(const PeerConnection&) = delete;
+
+    // Starts the tasks; set the two callbacks before.
+    void start(runtime::Scope& scope);
+    std::function<void(std::shared_ptr<YamuxStream>)> on_inbound;
+    std::function<void(const Error&)> on_closed;  // once
+
+    const PeerId& remote() const { return remote_; }
+    bool is_dialler() const { return is_dialler_; }
+    runtime::SocketAddress remote_address() const { return raw_->remote(); }
+    TimePoint opened_at() const { return opened_at_; }
+    bool is_closed() const { return closed_; }
+    // New streams are welcome.
+    bool is_usable() const { return !closed_ && !session_.failure() && !session_.is_going_away(); }
+    YamuxSession& session() { return session_; }
+    const YamuxSession& session() const { return session_; }
+
+    // Waits while too many of our streams are unacknowledged. Errors: timeout, peer_gone.
+    Task<Result<std::unique_ptr<Stream>>> open_stream(TimePoint deadline);
+    std::unique_ptr<Stream> adopt(std::shared_ptr<YamuxStream> stream);
+
+    // Asks for a sign of life; without one the connection is closed.
+    void probe(Duration answer_max);
+    // Sends what is queued as control frames (a go-away), then closes.
+    void close_gently(Error reason);
+    void close(Error reason);
+
+  private:
+    using Self = std::shared_ptr<PeerConnection>;
+    class RoomTicket;
+
+    static Task<void> read_loop(Self self);
+    static Task<void> write_loop(Self self);
+    static Task<void> keep_alive_loop(Self self);
+    Ok take_plain();
+    Result<Bytes> next_batch();
+    void wake_next_opener();
+
+    std::unique_ptr<runtime::Connection> raw_;
+    std::unique_ptr<security::TlsChannel> tls_;
+    PeerId remote_;
+    bool is_dialler_;
+    Settings settings_;
+    TimePoint opened_at_;
+    YamuxSession session_;
+    runtime::Event output_;
+    runtime::Event tick_;
+    std::deque<std::shared_ptr<runtime::Event>> openers_;
+    std::optional<Error> closing_;  // close once the queue is written
+    bool closed_ = false;
+    Bytes plain_out_;
+};
+
+}  // namespace dedloc::p2p

@@ -1,0 +1,422 @@
+#include "dedloc/p2p/make_host.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "dedloc/base/log.h"
+#include "dedloc/p2p/protocols.h"
+#include "dedloc/p2p/rpc.h"
+#include "dedloc/p2p/swarm.h"
+#include "dedloc/runtime/deadline.h"
+
+namespace dedloc::p2p {
+
+namespace {
+
+using ConnectionPtr = std::shared_ptr<PeerConnection>;
+
+// A call or stream that is being served.
+struct Serving {
+    runtime::TaskId task = 0;
+};
+
+class Libp2pHost final : public Host {
+  public:
+    explicit Libp2pHost(HostOptions options)
+        : options_(std::move(options)),
+          random_(options_.random.fork("p2p")),
+          scope_(options_.executor),
+          swarm_(swarm_options(), scope_) {
+        swarm_.on_stream = [this](ConnectionPtr connection, std::shared_ptr<YamuxStream> stream) {
+            take_stream(std::move(connection), std::move(stream));
+        };
+        swarm_.on_connection = [this](ConnectionPtr connection) {
+            scope_.spawn("p2p identify", identify(std::move(connection)));
+        };
+        swarm_.on_peer = [this](const PeerId& peer, bool connected) {
+            for (const auto& listener : listeners_) listener(peer, connected);
+        };
+    }
+    ~Libp2pHost() override {
+        DEDLOC_CHECK(scope_.running() == 0, "a Host was destroyed before stop()");
+    }
+
+    Ok listen() { return swarm_.listen(options_.listen); }
+
+    const PeerId& id() const override { return options_.identity.id(); }
+    runtime::Executor executor() const override { return options_.executor; }
+    runtime::Clock& clock() const override { return options_.clock; }
+    std::vector<std::string> addresses() const override;
+
+    void add_addresses(const PeerId& peer, const std::vector<std::string>& addresses) override;
+    std::vector<std::string> addresses_of(const PeerId& peer) const override;
+
+    Task<Result<PeerId>> dial(std::string multiaddr, TimePoint deadline) override;
+    Task<Result<void>> connect(PeerId peer, TimePoint deadline) override {
+        return swarm_.connect(std::move(peer), deadline);
+    }
+    bool is_connected(const PeerId& peer) const override { return swarm_.best(peer) != nullptr; }
+    std::vector<PeerId> connected_peers() const override { return swarm_.peers(); }
+    void disconnect(const PeerId& peer) override {
+        swarm_.disconnect(peer, Error(ErrorKind::peer_gone, "we closed the connection"));
+    }
+    void on_connection(std::function<void(const PeerId&, bool)> listener) override {
+        listeners_.push_back(std::move(listener));
+    }
+
+    Task<Result<Bytes>> call(PeerId peer,
+                             std::string method,
+                             Bytes request,
+                             TimePoint deadline) override;
+    Task<Result<std::unique_ptr<MessageStream>>> open_stream(PeerId peer,
+                                                             std::string method,
+                                                             TimePoint deadline) override;
+    void handle_call(const std::string& method, CallHandler handler) override;
+    void handle_stream(const std::string& method, StreamHandler handler) override;
+    void remove_handler(const std::string& method) override { handlers_.erase(method); }
+
+    std::optional<Duration> round_trip(const PeerId& peer) const override {
+        const ConnectionPtr connection = swarm_.best(peer);
+        if (!connection) return std::nullopt;
+        return connection->session().round_trip();
+    }
+    Task<void> stop() override;
+
+  private:
+    struct Handler {
+        CallHandler call;
+        StreamHandler stream;
+    };
+    struct Load {
+        std::size_t tasks = 0;
+        std::size_t handlers = 0;
+        std::size_t pings = 0;
+    };
+    class LoadGuard;
+    using HandlerPtr = std::shared_ptr<Handler>;
+
+    Swarm::Options swarm_options() const {
+        return {.executor = options_.executor,
+                .clock = options_.clock,
+                .network = options_.network,
+                .identity = options_.identity,
+                .keep_alive_interval = options_.keep_alive_interval,
+                .keep_alive_answer_max = options_.keep_alive_answer_max};
+    }
+    wire::CallId new_call_id();
+    void add_handler(const std::string& method, Handler handler);
+    bool offers(const std::string& protocol) const;
+    void take_stream(ConnectionPtr connection, std::shared_ptr<YamuxStream> stream);
+    Task<void> serve(ConnectionPtr connection,
+                     std::shared_ptr<Stream> stream,
+                     std::shared_ptr<Serving> serving,
+                     std::shared_ptr<LoadGuard> guard);
+    Task<void> serve_call(std::shared_ptr<Stream> stream,
+                          std::shared_ptr<Serving> serving,
+                          HandlerPtr handler,
+                          bool overloaded);
+    Task<void> serve_stream(std::shared_ptr<Stream> stream,
+                            std::shared_ptr<Serving> serving,
+                            HandlerPtr handler,
+                            bool overloaded);
+    Task<void> identify(ConnectionPtr connection);
+    Bytes identify_answer(const PeerConnection& connection) const;
+
+    HostOptions options_;
+    Random random_;
+    runtime::Scope scope_;
+    Swarm swarm_;
+    std::map<std::string, HandlerPtr> handlers_;
+    std::vector<std::function<void(const PeerId&, bool)>> listeners_;
+    std::map<PeerId, Load> loads_;
+    bool stopping_ = false;
+};
+
+// What one served stream weighs, for as long as its task exists.
+class Libp2pHost::LoadGuard {
+  public:
+    LoadGuard(std::map<PeerId, Load>& loads, PeerId peer) : loads_(loads), peer_(std::move(peer)) {
+        ++load().tasks;
+    }
+    ~LoadGuard() {
+        Load& mine = load();
+        mine.handlers -= is_handler_ ? 1 : 0;
+        mine.pings -= is_ping_ ? 1 : 0;
+        if (--mine.tasks == 0) loads_.erase(peer_);
+    }
+    LoadGuard(const LoadGuard&) = delete;
+    LoadGuard& operator=(const LoadGuard&) = delete;
+
+    // False beyond the limit.
+    bool becomes_handler() {
+        is_handler_ = true;
+        return ++load().handlers <= handlers_per_peer_max;
+    }
+    bool becomes_ping() {
+        is_ping_ = true;
+        return ++load().pings <= ping_streams_per_peer_max;
+    }
+
+  private:
+    Load& load() { return loads_[peer_]; }
+
+    std::map<PeerId, Load>& loads_;
+    PeerId peer_;
+    bool is_handler_ = false;
+    bool is_ping_ = false;
+};
+
+// ----------------------------------------------------------------------------------- addresses
+
+std::vector<std::string> Libp2pHost::addresses() const {
+    if (!options_.announce.empty()) return options_.announce;
+    std::vector<std::string> texts;
+    for (const auto& socket : swarm_.listen_addresses()) {
+        std::vector<std::string> hosts(1, socket.host);
+        if (socket.host == "0.0.0.0" || socket.host == "::")
+            hosts = options_.network.interface_addresses();
+        const bool is_v6 = socket.host.find(':') != std::string::npos;
+        for (const std::string& host : hosts) {
+            if ((host.find(':') != std::string::npos) != is_v6) continue;
+            if (const auto address = wire::Multiaddr::tcp(host, socket.port))
+                texts.push_back(address->text());
+        }
+    }
+    return texts;
+}
+
+void Libp2pHost::add_addresses(const PeerId& peer, const std::vector<std::string>& addresses) {
+    std::vector<wire::Multiaddr> parsed;
+    for (const std::string& text : addresses)
+        if (auto address = wire::Multiaddr::from_text(text)) parsed.push_back(*std::move(address));
+    const auto before = swarm_.addresses().of(peer);
+    swarm_.addresses().add(peer, parsed);
+    const auto& after = swarm_.addresses().of(peer);
+    const bool has_news = std::any_of(after.begin(), after.end(), [&](const auto& address) {
+        return std::find(before.begin(), before.end(), address) == before.end();
+    });
+    if (has_news) swarm_.forget_backoff(peer);
+}
+
+std::vector<std::string> Libp2pHost::addresses_of(const PeerId& peer) const {
+    std::vector<std::string> texts;
+    for (const auto& address : swarm_.addresses().of(peer)) texts.push_back(address.text());
+    return texts;
+}
+
+Task<Result<PeerId>> Libp2pHost::dial(std::string multiaddr, TimePoint deadline) {
+    auto address = wire::Multiaddr::from_text(multiaddr);
+    if (!address) co_return std::move(address).error();
+    if (!address->is_plain_tcp())
+        co_return make_error(ErrorKind::bad_input,
+                             "\"{}\" cannot be dialled; addresses look like "
+                             "/ip4/10.0.0.1/tcp/4001/p2p/12D3KooW…",
+                             multiaddr);
+    auto peer = co_await swarm_.dial(*address, deadline);
+    co_return peer;
+}
+
+// --------------------------------------------------------------------------------------- calls
+
+wire::CallId Libp2pHost::new_call_id() {
+    wire::CallId id{};
+    for (std::uint8_t& byte : id) byte = static_cast<std::uint8_t>(random_.next() >> 56);
+    id[6] = static_cast<std::uint8_t>((id[6] & 0x0f) | 0x40);  // a UUID of version 4
+    id[8] = static_cast<std::uint8_t>((id[8] & 0x3f) | 0x80);
+    return id;
+}
+
+Task<Result<Bytes>> Libp2pHost::call(PeerId peer,
+                                     std::string method,
+                                     Bytes request,
+                                     TimePoint deadline) {
+    const wire::CallId id = new_call_id();
+    auto encoded = encode_call(id, method, request);
+    if (!encoded) co_return std::move(encoded).error();
+    request = Bytes();
+    auto opened = co_await swarm_.open_stream(peer, deadline);
+    if (!opened) co_return std::move(opened).error();
+    std::unique_ptr<Stream> stream = *std::move(opened);
+    stream->set_deadline(deadline);
+    stream->propose(method);
+    auto answer = co_await finish_call(std::move(stream), id, *std::move(encoded));
+    if (!answer && answer.error().kind() == ErrorKind::timeout && options_.clock.now() >= deadline)
+        co_return make_error(
+            ErrorKind::timeout, "peer {} did not answer \"{}\" in time", peer.short_text(), method);
+    co_return answer;
+}
+
+Task<Result<std::unique_ptr<MessageStream>>> Libp2pHost::open_stream(PeerId peer,
+                                                                     std::string method,
+                                                                     TimePoint deadline) {
+    auto opened = co_await swarm_.open_stream(peer, deadline);
+    if (!opened) co_return std::move(opened).error();
+    std::shared_ptr<Stream> stream = *std::move(opened);
+    stream->set_deadline(deadline);
+    stream->propose(method);
+    // Whoever opens a stream wants to know that the method is there before it sends megabytes.
+    auto confirmed = co_await stream->confirm();
+    if (!confirmed) co_return std::move(confirmed).error();
+    stream->set_deadline(TimePoint::never());
+    co_return make_message_stream(std::move(stream));
+}
+
+void Libp2pHost::add_handler(const std::string& method, Handler handler) {
+    DEDLOC_CHECK(!handlers_.contains(method), "two handlers for \"{}\"", method);
+    DEDLOC_CHECK(handlers_.size() < handlers_max);
+    handlers_.emplace(method, std::make_shared<Handler>(std::move(handler)));
+}
+
+void Libp2pHost::handle_call(const std::string& method, CallHandler handler) {
+    add_handler(method, {.call = std::move(handler), .stream = nullptr});
+}
+
+void Libp2pHost::handle_stream(const std::string& method, StreamHandler handler) {
+    add_handler(method, {.call = nullptr, .stream = std::move(handler)});
+}
+
+// ------------------------------------------------------------------------------------- serving
+
+bool Libp2pHost::offers(const std::string& protocol) const {
+    return protocol == wire::identify_protocol || protocol == ping_protocol ||
+           handlers_.contains(protocol);
+}
+
+void Libp2pHost::take_stream(ConnectionPtr connection, std::shared_ptr<YamuxStream> stream) {
+    const PeerId& peer = connection->remote();
+    const auto load = loads_.find(peer);
+    if (stopping_ || (load != loads_.end() && load->second.tasks >= stream_tasks_max)) {
+        stream->reset();
+        return;
+    }
+    auto guard = std::make_shared<LoadGuard>(loads_, peer);
+    auto serving = std::make_shared<Serving>();
+    std::shared_ptr<Stream> adopted = connection->adopt(std::move(stream));
+    serving->task = scope_.spawn(
+        "p2p serve", serve(std::move(connection), std::move(adopted), serving, std::move(guard)));
+}
+
+Task<void> Libp2pHost::serve(ConnectionPtr connection,
+                             std::shared_ptr<Stream> stream,
+                             std::shared_ptr<Serving> serving,
+                             std::shared_ptr<LoadGuard> guard) {
+    stream->set_deadline(options_.clock.now() + negotiation_max);
+    const std::function<bool(const std::string&)> is_offered = [this](const std::string& protocol) {
+        return offers(protocol);
+    };
+    auto protocol = co_await stream->accept_proposal(is_offered);
+    if (!protocol) {
+        // An end, not a reset: go-yamux would throw away the "na" that is on its way.
+        if (protocol.error().kind() != ErrorKind::timeout) stream->finish();
+        co_return;
+    }
+    if (*protocol == wire::identify_protocol) {
+        const Bytes answer = identify_answer(*connection);
+        stream->write(wire::with_length_prefix(answer));
+        stream->finish();
+        co_return;
+    }
+    if (*protocol == ping_protocol) {
+        if (guard->becomes_ping()) co_await serve_ping(stream, &options_.clock);
+        co_return;
+    }
+    const auto found = handlers_.find(*protocol);
+    if (found == handlers_.end()) co_return;  // removed meanwhile
+    const HandlerPtr handler = found->second;
+    const bool overloaded = !guard->becomes_handler();
+    stream->set_deadline(TimePoint::never());
+    if (handler->call)
+        co_await serve_call(stream, serving, handler, overloaded);
+    else
+        co_await serve_stream(stream, serving, handler, overloaded);
+}
+
+Task<void> Libp2pHost::serve_call(std::shared_ptr<Stream> stream,
+                                  std::shared_ptr<Serving> serving,
+                                  HandlerPtr handler,
+                                  bool overloaded) {
+    stream->set_deadline(options_.clock.now() + call_request_max);
+    auto request = co_await read_call(*stream);
+    if (!request) co_return;
+    const wire::CallId id = request->id;
+    Result<Bytes> answer = Error(ErrorKind::overloaded, "too many calls from you are being served");
+    if (!overloaded) {
+        // Any byte, end or reset from here on means that the caller has given up.
+        const auto cancel = [this, serving] { scope_.cancel_task(serving->task); };
+        stream->watch(cancel, /*failures_only=*/false);
+        answer = co_await handler->call(stream->remote(), std::move(request->data));
+        stream->unwatch();
+    }
+    stream->set_deadline(options_.clock.now() + call_answer_max);
+    stream->write(encode_answer(id, answer));
+    stream->finish();
+    auto sent = co_await stream->sent();
+    if (!sent) stream->reset();
+}
+
+Task<void> Libp2pHost::serve_stream(std::shared_ptr<Stream> stream,
+                                    std::shared_ptr<Serving> serving,
+                                    HandlerPtr handler,
+                                    bool overloaded) {
+    auto messages = make_message_stream(stream);
+    if (overloaded) {
+        Error error(ErrorKind::overloaded, "too many streams from you are being served");
+        auto failed = co_await messages->fail(std::move(error));
+        co_return;
+    }
+    const auto cancel = [this, serving] { scope_.cancel_task(serving->task); };
+    stream->watch(cancel, /*failures_only=*/true);
+    co_await handler->stream(std::move(messages));
+}
+
+// ------------------------------------------------------------------------------------- identify
+
+Bytes Libp2pHost::identify_answer(const PeerConnection& connection) const {
+    wire::Identify identify;
+    identify.public_key = options_.identity.public_key().protobuf();
+    for (const std::string& text : addresses()) {
+        if (const auto address = wire::Multiaddr::from_text(text))
+            identify.listen_addresses.push_back(address->bytes());
+    }
+    identify.protocols.emplace_back(wire::identify_protocol);
+    identify.protocols.emplace_back(ping_protocol);
+    for (const auto& [method, handler] : handlers_) identify.protocols.push_back(method);
+    const auto remote = connection.remote_address();
+    if (const auto observed = wire::Multiaddr::tcp(remote.host, remote.port))
+        identify.observed_address = observed->bytes();
+    identify.protocol_version = libp2p_protocol_version;
+    identify.agent_version = options_.agent_version;
+    return encode_identify(std::move(identify));
+}
+
+Task<void> Libp2pHost::identify(ConnectionPtr connection) {
+    const TimePoint deadline = options_.clock.now() + negotiation_max;
+    auto answer = co_await ask_identify(connection, deadline);
+    if (!answer) {
+        log(LogLevel::debug,
+            "p2p",
+            "identify of {}: {}",
+            connection->remote().short_text(),
+            answer.error().message());
+        co_return;
+    }
+    const auto addresses = wire::known_multiaddrs(answer->listen_addresses);
+    swarm_.addresses().add_hearsay(connection->remote(), addresses);
+}
+
+Task<void> Libp2pHost::stop() {
+    stopping_ = true;
+    co_await swarm_.close_all();
+    co_await scope_.stop();
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Host>> make_host(HostOptions options) {
+    auto host = std::make_unique<Libp2pHost>(std::move(options));
+    DEDLOC_TRY_VOID(host->listen());
+    return std::unique_ptr<Host>(std::move(host));
+}
+
+}  // namespace dedloc::p2p

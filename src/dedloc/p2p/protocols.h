@@ -1,0 +1,30 @@
+// The two small libp2p protocols every peer answers: identify and ping.
+//
+// Source: libp2p specs/identify, specs/ping. Limits: limits.h. Thread: the network thread.
+
+#pragma once
+#include <string>
+#include <vector>
+
+#include "dedloc/p2p/connection.h"
+#include "dedloc/p2p/stream.h"
+#include "dedloc/wire/identify.h"
+#include "dedloc/wire/multiaddr.h"
+
+namespace dedloc::p2p {
+
+inline constexpr std::string_view ping_protocol = "/ipfs/ping/1.0.0";
+inline constexpr std::string_view libp2p_protocol_version = "ipfs/0.1.0";
+
+// What we say of ourselves; addresses and protocols are left out beyond identify_sent_bytes_max,
+// because rust-libp2p refuses more.
+Bytes encode_identify(wire::Identify identify);
+
+// The initiator's side: opens a stream on that connection and reads the answer.
+Task<Result<wire::Identify>> ask_identify(std::shared_ptr<PeerConnection> connection,
+                                          TimePoint deadline);
+
+// Echoes 32 bytes at a time until the other side ends or is idle.
+Task<void> serve_ping(std::shared_ptr<Stream> stream, runtime::Clock* clock);
+
+}  // namespace dedloc::p2p

@@ -1,0 +1,183 @@
+#include "dedloc/p2p/rpc.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+namespace dedloc::p2p {
+
+namespace {
+
+// The first message of a stream is received in steps of this size; a stream that has delivered
+// large messages is believed that the next is large too.
+constexpr std::size_t unproven_bytes_max = 256u << 10;
+
+class RpcMessageStream final : public MessageStream {
+  public:
+    explicit RpcMessageStream(std::shared_ptr<Stream> stream) : stream_(std::move(stream)) {}
+    ~RpcMessageStream() override {
+        stream_->unwatch();
+        // Both sides are done: no need to frighten the other with a reset.
+        if (!stream_->is_inbound() && stream_->at_end()) stream_->finish();
+        if (!stream_->finished()) stream_->reset();
+    }
+
+    const PeerId& remote() const override { return stream_->remote(); }
+
+    Task<Result<void>> write(Bytes message) override {
+        if (ended_) co_return Error(ErrorKind::bad_input, "a message after finish()");
+        if (message.size() > message_bytes_max)
+            co_return make_error(ErrorKind::bad_input,
+                                 "a message of {} bytes; the limit is {}",
+                                 message.size(),
+                                 message_bytes_max);
+        const auto header = wire::encode_stream_header(wire::StreamMarker::message, message.size());
+        stream_->write(to_bytes(ByteView(header)));
+        stream_->write(std::move(message));
+        auto sent = co_await stream_->sent();
+        co_return sent;
+    }
+
+    Task<Result<std::optional<Bytes>>> read() override {
+        if (input_ended_) co_return std::optional<Bytes>();
+        std::array<std::uint8_t, wire::stream_header_bytes> header{};
+        auto filled = co_await stream_->read_exactly(header);
+        if (!filled) co_return std::move(filled).error();
+        if (!*filled) co_return ended();
+        auto parsed = parse(header);
+        if (!parsed) co_return fail_protocol(std::move(parsed).error());
+        auto payload = co_await read_payload(parsed->second);
+        if (!payload) co_return std::move(payload).error();
+        if (parsed->first == wire::StreamMarker::message)
+            co_return std::optional<Bytes>(*std::move(payload));
+        co_return take_error(*payload);
+    }
+
+    Task<Result<void>> finish() override {
+        if (std::exchange(ended_, true)) co_return Ok();
+        if (!stream_->is_inbound()) stream_->write(wire::encode_stream_end());
+        auto sent = co_await stream_->sent();
+        if (stream_->is_inbound()) stream_->finish();
+        co_return sent;
+    }
+
+    Task<Result<void>> fail(Error error) override {
+        if (std::exchange(ended_, true)) co_return Ok();
+        stream_->write(wire::encode_stream_error(wire::error_to_text(error)));
+        if (stream_->is_inbound()) stream_->finish();
+        auto sent = co_await stream_->sent();
+        co_return sent;
+    }
+
+    void reset() override { stream_->reset(); }
+
+  private:
+    using Header = std::pair<wire::StreamMarker, std::size_t>;
+
+    static Result<Header> parse(ByteView bytes) {
+        base::ByteReader reader(bytes);
+        const std::uint8_t marker = *reader.u8();
+        const std::uint64_t size = *reader.u64_be();
+        if (marker > 1)
+            return make_error(ErrorKind::peer_broke_protocol, "a record of kind {}", marker);
+        const std::size_t size_max = marker == 0 ? message_bytes_max : 2 * error_text_bytes_max;
+        if (size > size_max)
+            return make_error(
+                ErrorKind::peer_broke_protocol, "a record of {} bytes, limit {}", size, size_max);
+        return Header(static_cast<wire::StreamMarker>(marker), static_cast<std::size_t>(size));
+    }
+
+    Task<Result<Bytes>> read_payload(std::size_t size) {
+        Bytes payload;
+        while (payload.size() < size) {
+            const std::size_t filled = payload.size();
+            const std::size_t proven = std::max({unproven_bytes_max, 2 * largest_, 2 * filled});
+            payload.resize(std::min(size, proven));
+            const std::span<std::uint8_t> rest = std::span(payload).subspan(filled);
+            auto read = co_await stream_->read_exactly(rest);
+            if (!read) co_return std::move(read).error();
+            if (!*read) co_return Error(ErrorKind::peer_gone, "the stream ended inside a message");
+        }
+        largest_ = std::max(largest_, size);
+        co_return payload;
+    }
+
+    Result<std::optional<Bytes>> ended() {
+        if (stream_->is_inbound())
+            return Error(ErrorKind::peer_gone, "the caller closed the stream");
+        input_ended_ = true;
+        return std::optional<Bytes>();
+    }
+
+    Result<std::optional<Bytes>> take_error(ByteView payload) {
+        auto text = wire::decode_stream_error(payload);
+        if (!text) return fail_protocol(std::move(text).error());
+        input_ended_ = true;
+        if (text->empty() && stream_->is_inbound()) return std::optional<Bytes>();
+        return wire::error_from_text(*text);
+    }
+
+    Error fail_protocol(Error error) {
+        stream_->reset();
+        return error;
+    }
+
+    std::shared_ptr<Stream> stream_;
+    std::size_t largest_ = 0;
+    bool ended_ = false;
+    bool input_ended_ = false;
+};
+
+}  // namespace
+
+Result<Bytes> encode_call(const wire::CallId& id, const std::string& method, ByteView request) {
+    if (request.size() <= call_bytes_max) {
+        Bytes bytes = wire::encode_unary_request(id, method, request);
+        if (bytes.size() <= wire::unary_envelope_bytes_max) return bytes;
+    }
+    return make_error(ErrorKind::bad_input,
+                      "a request of {} bytes; the limit is {}",
+                      request.size(),
+                      call_bytes_max);
+}
+
+Task<Result<Bytes>> finish_call(std::unique_ptr<Stream> stream, wire::CallId id, Bytes request) {
+    stream->write(std::move(request));
+    auto envelope = co_await stream->read_prefixed(wire::unary_envelope_bytes_max);
+    if (!envelope) co_return std::move(envelope).error();
+    if (!*envelope)
+        co_return make_error(ErrorKind::peer_gone,
+                             "peer {} ended the call without an answer",
+                             stream->remote().short_text());
+    auto answer = wire::decode_unary_response(**envelope);
+    if (!answer) co_return std::move(answer).error();
+    if (answer->id != id)
+        co_return Error(ErrorKind::peer_broke_protocol, "an answer to another call");
+    stream->finish();
+    if (answer->error) co_return wire::error_from_text(as_text(*answer->error));
+    co_return *std::move(answer->response);
+}
+
+Task<Result<wire::UnaryRequest>> read_call(Stream& stream) {
+    auto envelope = co_await stream.read_prefixed(wire::unary_envelope_bytes_max);
+    if (!envelope) co_return std::move(envelope).error();
+    if (!*envelope) co_return Error(ErrorKind::peer_gone, "the caller closed the stream");
+    auto request = wire::decode_unary_request(**envelope);
+    co_return request;
+}
+
+Bytes encode_answer(const wire::CallId& id, const Result<Bytes>& answer) {
+    if (answer) {
+        Bytes bytes = wire::encode_unary_response(id, *answer);
+        if (bytes.size() <= wire::unary_envelope_bytes_max) return bytes;
+        const Error error(ErrorKind::local_fault, "the answer is larger than a call may carry");
+        return wire::encode_unary_error(id, wire::error_to_text(error));
+    }
+    return wire::encode_unary_error(id, wire::error_to_text(answer.error()));
+}
+
+std::unique_ptr<MessageStream> make_message_stream(std::shared_ptr<Stream> stream) {
+    return std::make_unique<RpcMessageStream>(std::move(stream));
+}
+
+}  // namespace dedloc::p2p
