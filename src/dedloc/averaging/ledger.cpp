@@ -85,6 +85,7 @@ Ok Ledger::start_from(ByteView certificate_bytes) {
                 vote.voter, vote_domain, vote_bytes(digest, certificate.ballot), vote.signature))
             return broken("a signature does not hold");
     chain_.clear();
+    base_ = Base{};
     base_.run = decision.run;
     append(std::move(decision), to_bytes(certificate_bytes), digest);
     return {};
@@ -141,7 +142,7 @@ Result<Decision> Ledger::check(const Base& base, ByteView certificate_bytes) con
 }
 
 Result<bool> Ledger::accept(ByteView certificate) {
-    DEDLOC_CHECK(started());
+    if (!started()) return make_error(ErrorKind::not_found, "no certificate is known here yet");
     for (const Link& link : chain_)
         if (base::equal(link.certificate, certificate)) return false;
     auto decision = check(base_, certificate);

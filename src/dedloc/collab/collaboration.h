@@ -21,6 +21,7 @@
 #include <string>
 #include <vector>
 
+#include "dedloc/averaging/consensus.h"
 #include "dedloc/base/result.h"
 #include "dedloc/collab/events.h"
 #include "dedloc/collab/learner.h"
@@ -43,9 +44,9 @@ struct Contribution {
 
 enum class StepKind {
     stepped,   // a certificate was applied; the contribution is in it, or carried, or reported
-    resynced,  // the peer was behind or on a losing branch: it has a newer state now; what it handed
-               // in was computed too long ago and is dropped (and counted)
-    stopped,   // the run's stop condition is met, or the collaboration is leaving
+    resynced,  // the peer was behind or on a losing branch: it has a newer state now; what it
+               // handed in was computed too long ago and is dropped (and counted)
+    stopped,  // the run's stop condition is met, or the collaboration is leaving
 };
 
 struct StepOutcome {
@@ -55,16 +56,18 @@ struct StepOutcome {
 
 struct Options {
     RunFile run;
-    Bytes secret;                       // the run secret; empty: an open run
+    Bytes secret;  // the run secret; empty: an open run
     Layout layout;
-    std::string name;                   // for people
+    std::string name;  // for people
     Role role = Role::trainer;
-    std::vector<std::string> bootstrap; // multiaddrs with /p2p/; empty: this peer is the host
+    std::vector<std::string> bootstrap;  // multiaddrs with /p2p/; empty: this peer is the host
     std::shared_ptr<const state::Snapshot> initial;  // host only: the starting (or resumed) state
-    Bytes initial_chain;                // host only, when resuming: certificates of the checkpoint
+    Bytes initial_chain;  // host only, when resuming: certificates of the checkpoint
     Duration status_interval = std::chrono::milliseconds(500);
-    std::size_t kept_steps = 64;        // certificates, averages kept for those who slept
+    std::size_t kept_steps = 64;  // certificates, averages kept for those who slept
     std::size_t kept_bytes_max = 512u << 20;
+    Duration join_patience = std::chrono::seconds(60);
+    averaging::PlantedBugs bugs;  // for tests of the checkers only
 };
 
 class Collaboration {
@@ -97,10 +100,18 @@ class Collaboration {
     virtual bool stopped() const = 0;
 
     virtual void report_evaluation(std::uint64_t step, const Evaluation& evaluation) = 0;
-    virtual Status status() const = 0;                 // ours
-    virtual std::vector<Status> peers() const = 0;     // ours and all live others, by PeerId
+    virtual Status status() const = 0;              // ours
+    virtual std::vector<Status> peers() const = 0;  // ours and all live others, by PeerId
     virtual Digest branch() const = 0;
-    virtual std::string join_string() const = 0;       // current addresses, run hash, secret, anchor
+    virtual std::string join_string() const = 0;  // current addresses, run hash, secret, anchor
+    // What the chain of certificates says of this peer's own accounts, for people and checkers.
+    struct Accounts {
+        std::uint64_t certificates = 0;     // accepted since start
+        std::uint64_t branches = 0;         // changes of branch
+        double samples_expired = 0;         // handed in, two steps late or of unknown fate: dropped
+        std::uint64_t samples_dropped = 0;  // computed and never handed in (left, resynced)
+    };
+    virtual Accounts accounts() const = 0;
     // Everything a checkpoint needs besides the snapshot: run file text and certificate chain tail.
     virtual Bytes chain() const = 0;
 };

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "dedloc/averaging/contribution.h"
 #include "dedloc/base/peer_id.h"
 #include "dedloc/base/result.h"
 #include "dedloc/optim/optimizer.h"
@@ -30,12 +31,7 @@ struct Layout {
 };
 
 // Samples [begin, end) of one peer's own sequence.
-struct CounterRange {
-    std::uint64_t begin = 0;
-    std::uint64_t end = 0;
-    std::uint64_t size() const { return end - begin; }
-    friend bool operator==(const CounterRange&, const CounterRange&) = default;
-};
+using averaging::CounterRange;
 
 struct GradientReport {
     double loss_sum = 0;     // sum over the samples

@@ -493,6 +493,76 @@ void check_together(const RunFile& run, Reader& reader) {
                                     to_word(run.averaging.round_deadline_max)));
 }
 
+// toml++ 3.3 runs into undefined behaviour at letters beyond ASCII outside quotes and comments
+// (is_non_ascii_horizontal_whitespace at U+00FC), where TOML has no use for them anyway. This
+// scanner only has to be right up to the first error that the parser itself will find.
+class LetterScanner {
+  public:
+    LetterScanner(std::string_view text, std::string_view file) : text_(text), file_(file) {}
+
+    std::optional<Error> first_foreign() {
+        for (; at_ < text_.size(); ++at_) {
+            if (text_[at_] == '\n') {
+                ++line_;
+                line_begin_ = at_ + 1;
+                if (!long_) quote_ = 0;
+                comment_ = false;
+            } else if (comment_) {
+                continue;
+            } else if (quote_ != 0) {
+                inside_quotes();
+            } else if (static_cast<unsigned char>(text_[at_]) >= 128) {
+                return make_error(ErrorKind::bad_input,
+                                  "{}:{}:{}: letters beyond ASCII belong in quotes",
+                                  file_,
+                                  line_,
+                                  at_ - line_begin_ + 1);
+            } else {
+                outside();
+            }
+        }
+        return std::nullopt;
+    }
+
+  private:
+    bool three(char c) const {
+        return text_.size() - at_ >= 3 && text_[at_] == c && text_[at_ + 1] == c &&
+               text_[at_ + 2] == c;
+    }
+    void outside() {
+        const char c = text_[at_];
+        comment_ = c == '#';
+        if (c != '"' && c != '\'') return;
+        quote_ = c;
+        long_ = three(c);
+        if (long_) at_ += 2;
+    }
+    void inside_quotes() {
+        const char c = text_[at_];
+        const bool has_next = at_ + 1 < text_.size();
+        if (c == '\\' && quote_ == '"' && has_next && text_[at_ + 1] != '\n') {
+            ++at_;
+        } else if (c == quote_ && !long_) {
+            quote_ = 0;
+        } else if (three(quote_)) {
+            at_ += 2;
+            // Up to two more of the same belong to the text.
+            while (at_ + 1 < text_.size() && text_[at_ + 1] == quote_) ++at_;
+            quote_ = 0;
+            long_ = false;
+        }
+    }
+
+    std::string_view text_;
+    std::string_view file_;
+    std::size_t at_ = 0;
+    std::size_t line_ = 1;
+    std::size_t line_begin_ = 0;
+    char quote_ = 0;  // the quote we are in, or 0
+    bool long_ = false;
+    bool comment_ = false;
+};
+
 }  // namespace
 
 Result<RunFile> parse_run_file(std::string_view text, std::string_view file_name) {
@@ -502,6 +572,7 @@ Result<RunFile> parse_run_file(std::string_view text, std::string_view file_name
                           file_name,
                           text.size(),
                           run_file_bytes_max);
+    if (auto foreign = LetterScanner(text, file_name).first_foreign()) return *std::move(foreign);
     const toml::parse_result parsed = toml::parse(text, std::string(file_name));
     if (!parsed) {
         const auto& at = parsed.error().source().begin;

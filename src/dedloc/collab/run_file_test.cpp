@@ -179,6 +179,17 @@ TEST(RunFile, broken_toml_has_a_place_too) {
               std::string::npos);
 }
 
+TEST(RunFile, letters_beyond_ascii_are_for_quotes_and_comments) {
+    EXPECT_EQ(parsed("name = \"K\u00fcche\" # \u00fc\n").name, "K\u00fcche");
+    EXPECT_EQ(parsed("name = '''a\u00fc'x'''\n").name, "a\u00fc'x");
+    EXPECT_EQ(parsed("name = \"\"\"a\\\"\u00fc\\\n  x\"\"\"\"\n").name, "a\"\u00fcx\"");
+    EXPECT_EQ(failure("name = \"x\"\n\u00fcber = 1\n"),
+              "run.toml:2:1: letters beyond ASCII belong in quotes");
+    EXPECT_EQ(failure("name = '''\n'''\u00fc\n"),
+              "run.toml:2:4: letters beyond ASCII belong in quotes");
+    EXPECT_FALSE(failure("\xd1\x9f").empty());  // found by the fuzzer
+}
+
 TEST(RunFile, differences_are_sentences) {
     RunFile here = parsed("name = \"x\"");
     RunFile there = here;

@@ -1,0 +1,82 @@
+#include "dedloc/collab/carry.h"
+
+#include "dedloc/base/check.h"
+
+namespace dedloc::collab {
+
+using averaging::CounterRange;
+using averaging::ElementRange;
+
+std::shared_ptr<const averaging::RoundInput> Carry::hand_in(CounterRange samples,
+                                                            std::vector<float> sum) {
+    DEDLOC_CHECK(sum.size() == vector_count_ || samples.size() == 0);
+    fresh_samples_ = samples;
+    fresh_ = std::move(sum);
+    auto input = std::make_shared<averaging::RoundInput>();
+    input->input.fresh = fresh_samples_;
+    if (carried_samples_.size() > 0) {
+        input->input.carried = carried_samples_;
+        input->input.carried_ranges = carried_ranges_;
+    }
+    input->sum = fresh_;
+    if (input->sum.empty()) input->sum.assign(vector_count_, 0.0f);
+    for (const ElementRange& range : carried_ranges_)
+        for (std::uint64_t i = range.offset; i < range.end(); ++i) input->sum[i] += carried_[i];
+    return input;
+}
+
+void Carry::hand_in_late(CounterRange samples, std::vector<float> sum) {
+    if (samples.size() == 0) return;
+    expire_carried();
+    carry(samples, std::move(sum), {{0, vector_count_}});
+}
+
+void Carry::committed(const averaging::Plan& plan,
+                      const averaging::Decision& decision,
+                      std::optional<std::size_t> mine) {
+    std::vector<ElementRange> included;
+    if (mine)
+        for (std::size_t p = 0; p < plan.parts.size() && p < decision.parts.size(); ++p)
+            if (decision.parts[p].includes(*mine)) included.push_back(plan.parts[p].range());
+    if (bugs_.count_twice) included.clear();
+    const std::vector<ElementRange> excluded =
+        averaging::complement(averaging::joined(std::move(included)), vector_count_);
+    // What was carried and is left out again would be two steps stale.
+    for (const ElementRange& range : carried_ranges_) {
+        double elements = 0;
+        for (const ElementRange& out : averaging::intersect(excluded, range))
+            elements += static_cast<double>(out.count);
+        samples_expired_ += static_cast<double>(carried_samples_.size()) * elements /
+                            static_cast<double>(vector_count_);
+    }
+    carried_samples_ = {};
+    carried_ranges_.clear();
+    if (fresh_samples_.size() > 0 && !excluded.empty())
+        carry(fresh_samples_, std::move(fresh_), excluded);
+    fresh_samples_ = {};
+    fresh_.clear();
+}
+
+void Carry::forget() {
+    expire_carried();
+    samples_expired_ += static_cast<double>(fresh_samples_.size());
+    fresh_samples_ = {};
+    fresh_.clear();
+}
+
+void Carry::expire_carried() {
+    samples_expired_ += static_cast<double>(carried_samples_.size()) *
+                        static_cast<double>(averaging::total_count(carried_ranges_)) /
+                        static_cast<double>(std::max<std::uint64_t>(1, vector_count_));
+    carried_samples_ = {};
+    carried_ranges_.clear();
+    carried_.clear();
+}
+
+void Carry::carry(CounterRange samples, std::vector<float> sum, std::vector<ElementRange> ranges) {
+    carried_samples_ = samples;
+    carried_ranges_ = std::move(ranges);
+    carried_ = std::move(sum);
+}
+
+}  // namespace dedloc::collab

@@ -1,0 +1,59 @@
+// Carry: what one peer handed in, what a certificate took of it, and what goes into the next round.
+//
+// Promise 2: a sample enters the model at most once, and what a live peer contributed and the
+// certificate does not include is carried into the next step, at most one step stale. So there are
+// at most two sums: the fresh one (samples computed at the open step's state) and the carried one
+// (the previous step's samples, on the ranges that were left out). What is older expires and is
+// counted.
+//
+// Thread: one. Pure; cost linear in the vector.
+
+#pragma once
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "dedloc/averaging/exchange.h"
+#include "dedloc/averaging/messages.h"
+
+namespace dedloc::collab {
+
+class Carry {
+  public:
+    Carry(std::uint64_t vector_count, averaging::PlantedBugs bugs)
+        : vector_count_(vector_count), bugs_(bugs) {}
+
+    // Hands in fresh sums for the open step; combined with what is carried.
+    std::shared_ptr<const averaging::RoundInput> hand_in(averaging::CounterRange samples,
+                                                         std::vector<float> sum);
+    // Sums computed at the state before the open one: they are one step stale already.
+    void hand_in_late(averaging::CounterRange samples, std::vector<float> sum);
+
+    // A commit of the open step. `mine`: this peer's place in the plan, if it has one.
+    void committed(const averaging::Plan& plan,
+                   const averaging::Decision& decision,
+                   std::optional<std::size_t> mine);
+    // The step was decided elsewhere and nobody knows what of ours was in it: at most once wins.
+    void forget();
+
+    // Whole samples that expired or were forgotten, by the fraction of the vector.
+    double samples_expired() const { return samples_expired_; }
+    bool has_carried() const { return carried_samples_.size() > 0; }
+
+  private:
+    void expire_carried();
+    void carry(averaging::CounterRange samples,
+               std::vector<float> sum,
+               std::vector<averaging::ElementRange> ranges);
+
+    std::uint64_t vector_count_;
+    averaging::PlantedBugs bugs_;
+    averaging::CounterRange fresh_samples_;
+    std::vector<float> fresh_;
+    averaging::CounterRange carried_samples_;
+    std::vector<averaging::ElementRange> carried_ranges_;
+    std::vector<float> carried_;
+    double samples_expired_ = 0;
+};
+
+}  // namespace dedloc::collab

@@ -1,0 +1,58 @@
+#include "dedloc/collab/certificate_log.h"
+
+#include "dedloc/base/log.h"
+
+namespace dedloc::collab {
+
+CertificateLog::CertificateLog(runtime::Node node)
+    : node_(node), wake_(node.executor), scope_(node.executor) {}
+
+void CertificateLog::start() { scope_.spawn("write certificates", write_loop()); }
+
+Task<void> CertificateLog::stop() {
+    co_await scope_.stop();
+    co_await write_queued();
+}
+
+void CertificateLog::add(const Bytes& certificate) {
+    queue_.push_back(certificate);
+    wake_.pulse();
+}
+
+Task<void> CertificateLog::write_loop() {
+    for (;;) {
+        if (queue_.empty()) co_await wake_.wait();
+        co_await write_queued();
+    }
+}
+
+Task<void> CertificateLog::write_queued() {
+    if (queue_.empty()) co_return;
+    Bytes bytes;
+    for (const Bytes& certificate : queue_) {
+        base::put_u32_le(bytes, static_cast<std::uint32_t>(certificate.size()));
+        base::append(bytes, certificate);
+    }
+    queue_.clear();
+    auto work = [disk = &node_.disk, bytes = std::move(bytes)] {
+        return disk->append_durably(certificates_file, bytes);
+    };
+    const Result<void> written = co_await node_.workers.run(std::move(work));
+    if (!written)
+        log(LogLevel::warning, "collab", "certificates.log: {}", written.error().message());
+}
+
+std::vector<Bytes> read_certificate_log(ByteView file) {
+    std::vector<Bytes> certificates;
+    base::ByteReader reader(file);
+    for (;;) {
+        const auto size = reader.u32_le();
+        if (!size) break;
+        const auto certificate = reader.take(*size);
+        if (!certificate) break;
+        certificates.push_back(to_bytes(*certificate));
+    }
+    return certificates;
+}
+
+}  // namespace dedloc::collab

@@ -1,0 +1,310 @@
+#include "dedloc/collab/chain_follower.h"
+
+#include "dedloc/averaging/fetch.h"
+#include "dedloc/base/log.h"
+#include "dedloc/wire/message.h"
+
+namespace dedloc::collab {
+namespace {
+
+using averaging::Decision;
+using averaging::DecisionKind;
+
+constexpr Duration fetch_patience = 20s;
+constexpr Duration ask_patience = 2s;
+constexpr int pages_max = 64;  // of certificates in one catch-up
+
+Result<Decision> decision_of(ByteView certificate) {
+    DEDLOC_TRY(const auto decoded, wire::decode<averaging::Certificate>(certificate));
+    return wire::decode<Decision>(decoded.decision);
+}
+
+}  // namespace
+
+ChainFollower::ChainFollower(averaging::RoundContext& context,
+                             state::SnapshotStore& store,
+                             Membership& membership,
+                             RunFile run,
+                             Layout layout,
+                             Callbacks callbacks)
+    : context_(context),
+      store_(store),
+      membership_(membership),
+      run_(std::move(run)),
+      layout_(std::move(layout)),
+      callbacks_(std::move(callbacks)),
+      wake_(context.node.executor),
+      changed_(context.node.executor),
+      scope_(context.node.executor) {}
+
+ChainFollower::~ChainFollower() = default;
+
+void ChainFollower::start() {
+    context_.ledger.on_decision([this](const Decision& decision, const Bytes& certificate) {
+        queue_.push_back({decision, certificate});
+        wake_.pulse();
+    });
+    scope_.spawn("apply commits", work());
+    scope_.spawn("follow informants", follow_informants());
+}
+
+Task<void> ChainFollower::stop() { return scope_.stop(); }
+
+Ok ChainFollower::begin(ByteView certificate, const Digest& root) {
+    DEDLOC_TRY_VOID(context_.ledger.start_from(certificate));
+    context_.ledger.set_state(root);
+    return {};
+}
+
+// ---- applying -----------------------------------------------------------------------------------
+
+Task<void> ChainFollower::work() {
+    for (;;) {
+        if (queue_.empty() || adopting_ || need_state_) {
+            co_await wake_.wait();
+            continue;
+        }
+        co_await apply_next();
+        changed_.pulse();
+    }
+}
+
+Task<void> ChainFollower::apply_next() {
+    const Entry entry = queue_.front();
+    busy_ = true;
+    Result<void> applied;
+    if (entry.decision.kind == DecisionKind::commit)
+        applied = co_await apply_commit(entry.decision);
+    busy_ = false;
+    // The queue was replaced while we worked (another branch was adopted): this result is void.
+    if (queue_.empty() || queue_.front().certificate != entry.certificate) co_return;
+    if (!applied) {
+        callbacks_.note("replay_failed", applied.error().message());
+        need_state_ = true;
+        for (const KnownPeer* peer : membership_.live()) informants_.insert(peer->status.peer);
+        wake_.pulse();
+        co_return;
+    }
+    queue_.pop_front();
+    settle();
+    if (entry.decision.kind == DecisionKind::commit) {
+        const auto plan = wire::decode<averaging::Plan>(entry.decision.plan);
+        if (plan) callbacks_.on_applied(entry.decision, *plan);
+    }
+}
+
+// The ledger may go on once the newest state is the one its chain ends in.
+void ChainFollower::settle() {
+    if (!queue_.empty()) return;
+    const auto newest = store_.newest();
+    if (!newest || context_.ledger.base().state) return;
+    context_.ledger.set_state(newest->root());
+    changed_.pulse();
+}
+
+Task<Result<void>> ChainFollower::apply_commit(Decision decision) {
+    const auto before = store_.newest();
+    if (!before || before->root() != decision.state_before)
+        co_return make_error(ErrorKind::conflict,
+                             "our state {} is not the group's {} before step {}",
+                             before ? before->root().short_hex() : "-",
+                             decision.state_before.short_hex(),
+                             decision.instance.step);
+    auto decoded = wire::decode<averaging::Plan>(decision.plan);
+    if (!decoded) co_return std::move(decoded).error();
+    auto plan = std::make_shared<const averaging::Plan>(*std::move(decoded));
+    std::vector<PeerId> candidates;
+    for (const averaging::PlanMember& member : plan->members) candidates.push_back(member.peer);
+    for (const KnownPeer* peer : membership_.live()) candidates.push_back(peer->status.peer);
+    const TimePoint deadline = context_.now() + fetch_patience;
+    DEDLOC_CO_TRY_VOID(
+        co_await averaging::fetch_parts(context_, decision.parts, std::move(candidates), deadline));
+    std::vector<std::shared_ptr<const Bytes>> parts;
+    for (const averaging::FinishedPart& part : decision.parts)
+        parts.push_back(context_.parts.find(part.digest));
+    auto work = [this, plan, parts = std::move(parts), before, decision]()
+        -> Result<std::shared_ptr<const state::Snapshot>> {
+        DEDLOC_TRY(const std::vector<float> average, averaged_vector(*plan, parts));
+        return next_state(run_, layout_, *before->snapshot, decision, average);
+    };
+    Result<std::shared_ptr<const state::Snapshot>> next =
+        co_await context_.node.workers.run(std::move(work));
+    if (!next) co_return std::move(next).error();
+    auto published = co_await state::publish(context_.node.workers, *next);
+    // Another state may have been adopted meanwhile.
+    if (store_.newest() != before)
+        co_return make_error(ErrorKind::conflict,
+                             "the state was replaced while a step was applied");
+    store_.put(std::move(published));
+    co_return Result<void>();
+}
+
+// ---- catching up --------------------------------------------------------------------------------
+
+void ChainFollower::look_at(const PeerId& peer) {
+    if (peer == context_.me() || informants_.size() >= peers_max) return;
+    if (informants_.insert(peer).second) wake_.pulse();
+}
+
+Task<void> ChainFollower::follow_informants() {
+    for (;;) {
+        if (informants_.empty() || !context_.ledger.started()) {
+            co_await wake_.wait();
+            continue;
+        }
+        const PeerId peer = *informants_.begin();
+        informants_.erase(informants_.begin());
+        if (membership_.is_member(peer)) (void)co_await catch_up_with(peer);
+        // A failed look is repeated when the peer is seen ahead again; never in a tight loop.
+        if (need_state_ && informants_.empty()) {
+            co_await context_.node.clock.sleep_for(500ms);
+            for (const KnownPeer* other : membership_.live())
+                informants_.insert(other->status.peer);
+        }
+    }
+}
+
+bool ChainFollower::better(const Decision& theirs) const {
+    const averaging::Base& ours = context_.ledger.base();
+    if (theirs.instance.branch == ours.instance.branch) return theirs.number > ours.number;
+    if (theirs.branch_samples != ours.branch_samples)
+        return theirs.branch_samples > ours.branch_samples;
+    return theirs.instance.branch < ours.instance.branch;
+}
+
+Task<Result<void>> ChainFollower::catch_up_with(PeerId peer) {
+    // First the cheap way: certificates that follow ours, to be replayed.
+    for (int page = 0; page < pages_max && !need_state_; ++page) {
+        averaging::CertificatesRequest request;
+        request.previous = context_.ledger.base().previous;
+        Bytes bytes = wire::encode(request);
+        const TimePoint deadline = context_.now() + ask_patience;
+        auto answer = co_await context_.host.call(
+            peer, averaging::certificates_method, std::move(bytes), deadline);
+        if (!answer) co_return std::move(answer).error();
+        DEDLOC_CO_TRY(const auto reply, wire::decode<averaging::CertificatesReply>(*answer));
+        bool advanced = false;
+        for (const Bytes& certificate : reply.certificates) {
+            const auto accepted = context_.ledger.accept(certificate);
+            if (!accepted) break;
+            advanced = advanced || *accepted;
+        }
+        if (advanced) continue;
+        if (reply.known && reply.certificates.empty()) co_return Result<void>();  // nothing newer
+        break;
+    }
+    averaging::CertificatesRequest request;
+    request.only_latest = true;
+    Bytes bytes = wire::encode(request);
+    const TimePoint deadline = context_.now() + ask_patience;
+    auto answer = co_await context_.host.call(
+        peer, averaging::certificates_method, std::move(bytes), deadline);
+    if (!answer) co_return std::move(answer).error();
+    DEDLOC_CO_TRY(const auto reply, wire::decode<averaging::CertificatesReply>(*answer));
+    if (reply.certificates.empty()) co_return Result<void>();
+    DEDLOC_CO_TRY(const Decision theirs, decision_of(reply.certificates.front()));
+    if (!need_state_ && !better(theirs)) co_return Result<void>();
+    if (need_state_ && theirs.number + 1 < context_.ledger.base().number &&
+        theirs.instance.branch == context_.ledger.base().instance.branch)
+        co_return Result<void>();  // it is further behind than we are
+    const TimePoint until = context_.now() + Duration(600s);
+    const double ours = context_.ledger.base().branch_samples;
+    const bool other_branch = theirs.instance.branch != context_.ledger.base().instance.branch;
+    Result<void> adopted = co_await adopt(peer, reply.certificates.front(), until);
+    if (adopted)
+        callbacks_.on_replaced(
+            other_branch ? fmt::format("the branch of peer {} has more committed samples ({:.0f}) "
+                                       "than ours ({:.0f})",
+                                       peer.short_text(),
+                                       theirs.branch_samples,
+                                       ours)
+                         : "we were too far behind to replay");
+    co_return adopted;
+}
+
+std::vector<PeerId> ChainFollower::donors(const PeerId& first) const {
+    std::vector<PeerId> donors{first};
+    for (const KnownPeer* peer : membership_.live())
+        if (peer->status.peer != first && peer->status.role == Role::trainer)
+            donors.push_back(peer->status.peer);
+    return donors;
+}
+
+// Downloads the state that a certificate starts from, then continues from that certificate: a
+// commit is replayed on top, so that the state we end in is one that was certified.
+Task<Result<void>> ChainFollower::adopt(PeerId peer, Bytes certificate, TimePoint deadline) {
+    DEDLOC_CO_TRY(const Decision decision, decision_of(certificate));
+    if (decision.run != context_.ledger.base().run && context_.ledger.started())
+        co_return make_error(ErrorKind::conflict, "the certificate belongs to another run");
+    auto state = store_.find(decision.state_before);
+    if (!state) {
+        if (!partial_ || partial_->root() != decision.state_before)
+            partial_ = std::make_unique<state::PartialState>(decision.state_before);
+        state::DownloadOptions options;
+        options.deadline = deadline;
+        options.progress = [this](const state::DownloadProgress& progress) {
+            if (progress.bytes_total > 0)
+                callbacks_.on_progress(static_cast<double>(progress.bytes_have) /
+                                       static_cast<double>(progress.bytes_total));
+        };
+        auto downloaded = co_await state::download(
+            context_.host, context_.node.workers, *partial_, donors(peer), options);
+        if (!downloaded) co_return std::move(downloaded).error();
+        state = *std::move(downloaded);
+        DEDLOC_CO_TRY_VOID(check_state(run_, layout_, *state->snapshot));
+    }
+    // The world may have moved while we downloaded: only ever forward.
+    if (context_.ledger.started() && !need_state_ && !better(decision)) co_return Result<void>();
+    queue_.clear();
+    const Result<void> started = context_.ledger.start_from(certificate);
+    if (!started) co_return started.error();
+    store_.put(state);
+    partial_.reset();
+    need_state_ = false;
+    if (decision.kind == DecisionKind::commit) {
+        queue_.push_back({decision, certificate});
+    } else {
+        context_.ledger.set_state(state->root());
+    }
+    wake_.pulse();
+    changed_.pulse();
+    co_return Result<void>();
+}
+
+Task<Result<void>> ChainFollower::join(TimePoint deadline) {
+    Error last = make_error(ErrorKind::peer_gone, "no member of the run answered");
+    while (context_.now() < deadline) {
+        for (const KnownPeer* known : membership_.live()) {
+            const PeerId peer = known->status.peer;
+            if (known->status.role != Role::trainer || known->status.phase == Phase::starting)
+                continue;
+            averaging::CertificatesRequest request;
+            request.only_latest = true;
+            Bytes bytes = wire::encode(request);
+            const TimePoint until = std::min(deadline, context_.now() + ask_patience);
+            auto answer = co_await context_.host.call(
+                peer, averaging::certificates_method, std::move(bytes), until);
+            if (!answer) {
+                last = std::move(answer).error();
+                break;  // the list may have changed while we waited
+            }
+            auto reply = wire::decode<averaging::CertificatesReply>(*answer);
+            if (!reply || reply->certificates.empty()) break;
+            Bytes certificate = reply->certificates.front();
+            Result<void> adopted = co_await adopt(peer, std::move(certificate), deadline);
+            if (adopted) {
+                look_at(peer);
+                while (!up_to_date() && !need_state_ && context_.now() < deadline)
+                    (void)co_await changed_.wait_until(context_.node.clock, context_.now() + 100ms);
+                if (up_to_date()) co_return Result<void>();
+            } else {
+                last = std::move(adopted).error();
+            }
+            break;
+        }
+        co_await context_.node.clock.sleep_for(100ms);
+    }
+    co_return last.with_context("could not load the run's state");
+}
+
+}  // namespace dedloc::collab

@@ -1,0 +1,92 @@
+// ChainFollower: keeps this peer's state where its ledger is. It applies every commit (fetch what
+// is missing, decode, optimizer, hash), replays what was slept through, loads a state from donors
+// when replay is not possible, and changes to a better branch when it meets one.
+//
+// Order: certificates reach the ledger in order; each becomes an entry of the queue; one task works
+// the queue off, so that states follow each other as the chain does.
+//
+// Invariant: the ledger's base state is set only to the hash of the state that lies in the store.
+// Thread: the network thread; heavy work on workers.
+
+#pragma once
+#include <deque>
+#include <functional>
+#include <memory>
+#include <set>
+
+#include "dedloc/averaging/round.h"
+#include "dedloc/collab/carry.h"
+#include "dedloc/collab/membership.h"
+#include "dedloc/collab/model_state.h"
+#include "dedloc/state/store.h"
+#include "dedloc/state/transfer.h"
+
+namespace dedloc::collab {
+
+class ChainFollower {
+  public:
+    struct Callbacks {
+        // A step was applied: the state stands on `decision`.
+        std::function<void(const averaging::Decision&, const averaging::Plan&)> on_applied;
+        // The state was replaced by a downloaded one.
+        std::function<void(std::string why)> on_replaced;
+        std::function<void(double)> on_progress;  // of a download
+        std::function<void(std::string kind, std::string text)> note;
+    };
+
+    ChainFollower(averaging::RoundContext& context,
+                  state::SnapshotStore& store,
+                  Membership& membership,
+                  RunFile run,
+                  Layout layout,
+                  Callbacks callbacks);
+    ~ChainFollower();
+
+    void start();
+    Task<void> stop();
+
+    // Host: begins from a state that lies in the store and its first certificate.
+    Ok begin(ByteView certificate, const Digest& root);
+    // Newcomer: asks members for the newest certificate, downloads, replays. Tries until it works
+    // or the deadline passes.
+    Task<Result<void>> join(TimePoint deadline);
+
+    // `peer` knows more than we do, or stands on another branch: look and follow the better one.
+    void look_at(const PeerId& peer);
+    // True when every certificate in the ledger has been applied.
+    bool up_to_date() const { return queue_.empty() && !busy_; }
+    runtime::Event& changed() { return changed_; }
+
+  private:
+    struct Entry {
+        averaging::Decision decision;
+        Bytes certificate;
+    };
+    Task<void> work();
+    Task<void> apply_next();
+    Task<Result<void>> apply_commit(averaging::Decision decision);
+    Task<void> follow_informants();
+    Task<Result<void>> catch_up_with(PeerId peer);
+    Task<Result<void>> adopt(PeerId peer, Bytes certificate, TimePoint deadline);
+    bool better(const averaging::Decision& theirs) const;
+    std::vector<PeerId> donors(const PeerId& first) const;
+    void settle();
+
+    averaging::RoundContext& context_;
+    state::SnapshotStore& store_;
+    Membership& membership_;
+    RunFile run_;
+    Layout layout_;
+    Callbacks callbacks_;
+    std::deque<Entry> queue_;
+    std::set<PeerId> informants_;
+    std::unique_ptr<state::PartialState> partial_;
+    bool busy_ = false;  // applying
+    bool adopting_ = false;
+    bool need_state_ = false;  // replay failed: only a download helps
+    runtime::Event wake_;
+    runtime::Event changed_;
+    runtime::Scope scope_;
+};
+
+}  // namespace dedloc::collab

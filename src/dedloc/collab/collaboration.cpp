@@ -1,0 +1,518 @@
+#include "dedloc/base/log.h"
+#include "dedloc/collab/collaboration_impl.h"
+#include "dedloc/collab/join_string.h"
+#include "dedloc/security/hash.h"
+#include "dedloc/wire/message.h"
+
+namespace dedloc::collab {
+namespace {
+
+constexpr std::size_t join_addresses_max = 8;
+constexpr std::size_t chain_tail = 16;
+
+std::string number(double value) { return fmt::format("{:.6g}", value); }
+
+averaging::RoundOptions round_options(const Options& options) {
+    averaging::RoundOptions round;
+    round.codec = options.run.averaging.codec;
+    round.vector_count = options.layout.vector_count();
+    round.part_elements_max = options.run.averaging.part_elements_max;
+    round.samples_max = options.run.batch.target * 64 + (1u << 20);
+    round.group_max = static_cast<std::size_t>(options.run.averaging.group_max);
+    round.deadline_min = options.run.averaging.round_deadline_min;
+    round.deadline_max = options.run.averaging.round_deadline_max;
+    round.quorum_timeout = options.run.averaging.quorum_timeout;
+    round.voter_after_contributions = options.run.averaging.voter_after_contributions;
+    round.bugs = options.bugs;
+    return round;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Collaboration>> Collaboration::make(runtime::Node node,
+                                                           p2p::Host& host,
+                                                           const security::Signer& signer,
+                                                           const security::Verifier& verifier,
+                                                           Options options,
+                                                           EventSink* events) {
+    if (options.bootstrap.empty() && !options.initial && options.role == Role::trainer)
+        return make_error(ErrorKind::bad_input, "a host needs a starting state");
+    auto made = std::make_unique<CollaborationImpl>(
+        node, host, signer, verifier, std::move(options), events);
+    DEDLOC_TRY_VOID(made->prepare());
+    return std::unique_ptr<Collaboration>(std::move(made));
+}
+
+CollaborationImpl::CollaborationImpl(runtime::Node node,
+                                     p2p::Host& host,
+                                     const security::Signer& signer,
+                                     const security::Verifier& verifier,
+                                     Options options,
+                                     EventSink* events)
+    : node_(node),
+      host_(host),
+      signer_(signer),
+      verifier_(verifier),
+      options_(std::move(options)),
+      events_(events),
+      run_hash_(run_hash(options_.run)),
+      ledger_(verifier, std::max<std::size_t>(options_.kept_steps, 4), options_.bugs),
+      parts_(options_.kept_bytes_max),
+      store_(node.clock),
+      carry_(options_.layout.vector_count(), options_.bugs),
+      certificate_log_(node),
+      changed_(node.executor),
+      scope_(node.executor) {}
+
+CollaborationImpl::~CollaborationImpl() = default;
+
+Result<void> CollaborationImpl::prepare() {
+    membership_ = std::make_unique<Membership>(node_,
+                                               host_,
+                                               signer_,
+                                               verifier_,
+                                               options_.run,
+                                               options_.secret,
+                                               options_.status_interval,
+                                               membership_callbacks());
+    if (options_.role != Role::trainer) return {};
+    DEDLOC_TRY(
+        engine_,
+        averaging::RoundEngine::make(
+            node_, host_, signer_, verifier_, ledger_, parts_, *this, round_options(options_)));
+    follower_ = std::make_unique<ChainFollower>(engine_->context(),
+                                                store_,
+                                                *membership_,
+                                                options_.run,
+                                                options_.layout,
+                                                follower_callbacks());
+    return {};
+}
+
+Membership::Callbacks CollaborationImpl::membership_callbacks() {
+    Membership::Callbacks callbacks;
+    callbacks.own_status = [this] { return status(); };
+    callbacks.on_status = [this](const Status& before, const Status& now) {
+        on_status(before, now);
+    };
+    callbacks.on_joined = [this](const Status& peer) {
+        emit("peer_joined", peer.peer, fmt::format("{} joined", peer.peer.short_text()));
+        changed_.pulse();
+    };
+    callbacks.on_lost = [this](const Status& peer, bool in_order) {
+        emit(in_order ? "peer_left" : "peer_lost",
+             peer.peer,
+             fmt::format("{} {}",
+                         peer.name.empty() ? peer.peer.short_text() : peer.name,
+                         in_order ? "left" : "is gone without a word"));
+        refresh_progress();
+        changed_.pulse();
+    };
+    return callbacks;
+}
+
+ChainFollower::Callbacks CollaborationImpl::follower_callbacks() {
+    ChainFollower::Callbacks callbacks;
+    callbacks.on_applied = [this](const averaging::Decision& decision,
+                                  const averaging::Plan& plan) { on_applied(decision, plan); };
+    callbacks.on_replaced = [this](const std::string& why) {
+        ++accounts_.branches;
+        carry_.forget();
+        handed_in_.reset();
+        replaced_ = true;
+        engine_->ledger_moved();
+        if (const auto newest = store_.newest()) {
+            state_hash_ = newest->root();
+            take_state(newest->snapshot);
+        }
+        emit("resynced", {}, "loaded the group's state: " + why);
+    };
+    callbacks.on_progress = [this](double progress) { download_progress_ = progress; };
+    callbacks.note = [this](const std::string& kind, const std::string& text) {
+        emit(kind, {}, text);
+    };
+    return callbacks;
+}
+
+// ---- life ---------------------------------------------------------------------------------------
+
+Task<Result<void>> CollaborationImpl::start() {
+    membership_->start();
+    if (options_.role != Role::trainer) {
+        DEDLOC_CO_TRY_VOID(co_await start_as_newcomer());
+        co_return Result<void>();
+    }
+    certificate_log_.start();
+    ledger_.on_decision([this](const averaging::Decision& decision, const Bytes& certificate) {
+        on_decision(decision, certificate);
+    });
+    engine_->start();
+    follower_->start();
+    state_server_ = std::make_unique<state::StateServer>(
+        host_, store_, [this](const PeerId& peer) { return membership_->is_member(peer); });
+    Result<void> started;
+    if (options_.bootstrap.empty())
+        started = co_await start_as_host();
+    else
+        started = co_await start_as_newcomer();
+    if (!started) co_return started;
+    scope_.spawn("watch progress", watch_progress());
+    set_phase(Phase::computing);
+    begin_computing();
+    check_stop_conditions();
+    co_return Result<void>();
+}
+
+Task<Result<void>> CollaborationImpl::start_as_host() {
+    DEDLOC_CO_TRY_VOID(check_state(options_.run, options_.layout, *options_.initial));
+    auto published = co_await state::publish(node_.workers, options_.initial);
+    store_.put(published);
+    const averaging::Voter self{host_.id(), engine_->incarnation()};
+    const auto samples = static_cast<double>(options_.initial->info().samples);
+    const Bytes genesis = averaging::make_genesis(
+        run_hash_, published->root(), self, signer_, options_.initial->step(), samples);
+    DEDLOC_CO_TRY_VOID(follower_->begin(genesis, published->root()));
+    certificate_log_.add(genesis);
+    state_hash_ = published->root();
+    take_state(published->snapshot);
+    emit("run_started", {}, fmt::format("hosting from step {}", options_.initial->step()));
+    co_return Result<void>();
+}
+
+Task<Result<void>> CollaborationImpl::start_as_newcomer() {
+    set_phase(Phase::starting);
+    const TimePoint deadline = node_.clock.now() + options_.join_patience;
+    Error last = make_error(ErrorKind::bad_input, "the join string names no address");
+    bool met = false;
+    while (!met && node_.clock.now() < deadline) {
+        for (const std::string& address : options_.bootstrap) {
+            const TimePoint until = std::min(deadline, node_.clock.now() + Duration(5s));
+            auto peer = co_await membership_->meet(address, until);
+            if (peer) {
+                met = true;
+                break;
+            }
+            last = std::move(peer).error().with_context(address);
+            if (last.kind() == ErrorKind::denied || last.kind() == ErrorKind::conflict)
+                co_return last;
+        }
+        if (!met) co_await node_.clock.sleep_for(300ms);
+    }
+    if (!met) co_return last.with_context("nobody of the run could be reached");
+    if (options_.role != Role::trainer) co_return Result<void>();
+    set_phase(Phase::downloading);
+    DEDLOC_CO_TRY_VOID(co_await follower_->join(deadline));
+    const auto newest = store_.newest();
+    DEDLOC_CHECK(newest != nullptr);
+    state_hash_ = newest->root();
+    take_state(newest->snapshot);
+    emit("joined", {}, fmt::format("joined at step {}", newest->snapshot->step()));
+    co_return Result<void>();
+}
+
+Task<void> CollaborationImpl::leave(Duration patience) {
+    if (options_.role != Role::trainer || stopped_tasks_) {
+        set_phase(Phase::leaving);
+        co_await membership_->say_goodbye();
+        co_await stop();
+        co_return;
+    }
+    leave_deadline_ = node_.clock.now() + patience;
+    leaving_ = true;
+    engine_->set_leaving(true);
+    changed_.pulse();
+    // The trainer hands in what it has; a run that is over waits for those who still apply its end.
+    while (node_.clock.now() < leave_deadline_) {
+        bool waited_for = !over_ && (in_step_ || samples_ > 0);
+        if (over_)
+            for (const KnownPeer* peer : membership_->live())
+                if (peer->status.role == Role::trainer && peer->status.phase != Phase::leaving &&
+                    peer->status.step < ledger_.base().instance.step)
+                    waited_for = true;
+        if (!waited_for) break;
+        (void)co_await changed_.wait_until(node_.clock, node_.clock.now() + 50ms);
+    }
+    if (!over_ && samples_ > 0) drop(samples_, "the collaboration was left before a step was due");
+    set_phase(Phase::leaving);
+    co_await membership_->say_goodbye();
+    emit("left", {}, "left the collaboration");
+    co_await stop();
+}
+
+Task<void> CollaborationImpl::stop() {
+    if (stopped_tasks_) co_return;
+    stopped_tasks_ = true;
+    over_ = true;
+    changed_.pulse();
+    co_await scope_.stop();
+    if (engine_) co_await engine_->stop();
+    if (follower_) co_await follower_->stop();
+    state_server_.reset();
+    co_await membership_->stop();
+    if (engine_) co_await certificate_log_.stop();
+}
+
+// ---- what happens -------------------------------------------------------------------------------
+
+void CollaborationImpl::emit(std::string kind,
+                             PeerId peer,
+                             std::string text,
+                             std::vector<std::pair<std::string, Event::Value>> fields) {
+    if (events_ == nullptr) return;
+    Event event;
+    event.time = node_.clock.wall_now();
+    event.kind = std::move(kind);
+    event.peer = std::move(peer);
+    event.step = ledger_.started() ? ledger_.base().instance.step : 0;
+    event.text = std::move(text);
+    event.fields = std::move(fields);
+    events_->record(event);
+}
+
+void CollaborationImpl::on_status(const Status& before, const Status& now) {
+    if (options_.role != Role::trainer || !ledger_.started()) return;
+    const averaging::Base& base = ledger_.base();
+    const bool same = now.certificate == base.previous;
+    const bool ahead = now.branch == base.instance.branch && now.step > base.instance.step;
+    const bool elsewhere = now.branch != base.instance.branch && !now.branch.is_zero();
+    if (!same && (ahead || elsewhere) && now.role == Role::trainer &&
+        now.phase != Phase::downloading)
+        follower_->look_at(now.peer);
+    if (same && base.state && now.state_hash != *base.state && !now.state_hash.is_zero())
+        emit("state_differs",
+             now.peer,
+             fmt::format("{} has another state at step {}", now.name, now.step));
+    // Whoever averages for the step we stand on has seen the batch full: join at once.
+    if (same && now.phase == Phase::averaging) round_wanted();
+    if (before.accuracy_step != now.accuracy_step) check_stop_conditions();
+    refresh_progress();
+}
+
+void CollaborationImpl::on_decision(const averaging::Decision& decision, const Bytes& certificate) {
+    ++accounts_.certificates;
+    certificate_log_.add(certificate);
+    if (decision.kind == averaging::DecisionKind::branch) {
+        ++accounts_.branches;
+        emit("new_branch",
+             {},
+             fmt::format("{} peers go on as a new branch", decision.next_voters.size()));
+        return;
+    }
+    if (decision.kind != averaging::DecisionKind::commit) return;
+    const auto plan = wire::decode<averaging::Plan>(decision.plan);
+    if (!plan) return;
+    std::optional<std::size_t> mine;
+    for (std::size_t i = 0; i < plan->members.size(); ++i)
+        if (plan->members[i].peer == host_.id() && handed_in_ &&
+            plan->members[i].input == *handed_in_)
+            mine = i;
+    if (mine)
+        for (std::size_t p = 0; p < plan->parts.size(); ++p)
+            if (decision.parts[p].includes(*mine) && p == 0)
+                committed_samples_ += handed_in_->fresh.size();
+    carry_.committed(*plan, decision, mine);
+    handed_in_.reset();
+}
+
+void CollaborationImpl::on_applied(const averaging::Decision& decision,
+                                   const averaging::Plan& plan) {
+    const auto newest = store_.newest();
+    state_hash_ = newest->root();
+    take_state(newest->snapshot);
+    const double samples =
+        averaging::committed_samples(plan, decision.parts, options_.layout.vector_count());
+    const std::uint64_t step = decision.instance.step + 1;
+    emit("step",
+         {},
+         fmt::format("step {}: {} samples of {} peers", step, number(samples), plan.members.size()),
+         {{"step", static_cast<std::int64_t>(step)},
+          {"samples", samples},
+          {"samples_total", decision.branch_samples},
+          {"members", static_cast<std::int64_t>(plan.members.size())},
+          {"loss", handed_in_loss_},
+          {"seconds", to_seconds(node_.clock.now() - step_started_)},
+          {"state_hash", state_hash_.hex()}});
+    step_started_ = node_.clock.now();
+    check_stop_conditions();
+    membership_->push_now();
+}
+
+void CollaborationImpl::take_state(std::shared_ptr<const state::Snapshot> state) {
+    {
+        const std::lock_guard lock(state_mutex_);
+        state_ = std::move(state);
+    }
+    // The trainer sees that its state is old at its next look.
+    if (!in_step_ && trainer_at_.step != 0 && !trainer_is_current()) step_due_ = true;
+    changed_.pulse();
+}
+
+void CollaborationImpl::check_stop_conditions() {
+    const auto current = state();
+    if (!current || over_) return;
+    const StopConfig& stop = options_.run.stop;
+    double accuracy = evaluation_step_ > 0 ? evaluation_.accuracy : 0;
+    for (const KnownPeer* peer : membership_->live())
+        accuracy = std::max(accuracy, peer->status.accuracy);
+    const bool met = (stop.steps > 0 && current->step() >= stop.steps) ||
+                     (stop.samples > 0 && current->info().samples >= stop.samples) ||
+                     (stop.accuracy > 0 && accuracy >= stop.accuracy);
+    if (!met) return;
+    over_ = true;
+    emit("run_over", {}, fmt::format("the stop condition is met at step {}", current->step()));
+    changed_.pulse();
+}
+
+void CollaborationImpl::report_evaluation(std::uint64_t step, const Evaluation& evaluation) {
+    evaluation_ = evaluation;
+    evaluation_step_ = step;
+    emit("evaluation",
+         {},
+         fmt::format("step {}: accuracy {:.2f} %", step, evaluation.accuracy * 100),
+         {{"step", static_cast<std::int64_t>(step)},
+          {"accuracy", evaluation.accuracy},
+          {"loss", evaluation.loss}});
+    check_stop_conditions();
+    membership_->push_now();
+}
+
+// ---- what others see ----------------------------------------------------------------------------
+
+void CollaborationImpl::set_phase(Phase phase) {
+    if (phase_ == phase) return;
+    phase_ = phase;
+    membership_->push_now();
+}
+
+Status CollaborationImpl::status() const {
+    Status status;
+    status.peer = host_.id();
+    status.incarnation = engine_ ? engine_->incarnation() : 1;
+    status.sequence = ++status_sequence_;
+    status.role = options_.role;
+    status.phase = phase_;
+    if (ledger_.started()) {
+        const averaging::Base& base = ledger_.base();
+        status.branch = base.instance.branch;
+        // What is certified but not applied yet does not count: we do not stand there.
+        const auto current = state();
+        status.step = current ? current->step() : 0;
+        if (base.state) status.certificate = base.previous;
+        status.branch_samples = base.branch_samples;
+        status.state_hash = state_hash_;
+    }
+    status.samples = samples_;
+    status.samples_per_s = samples_per_s_;
+    status.micro_batch_s = micro_batch_s_;
+    status.loss = samples_ > 0 ? loss_sum_ / static_cast<double>(samples_) : handed_in_loss_;
+    status.accuracy = evaluation_step_ > 0 ? evaluation_.accuracy : 0;
+    status.accuracy_step = evaluation_step_;
+    status.progress = download_progress_;
+    status.committed_samples = committed_samples_;
+    status.addresses = host_.addresses();
+    if (status.addresses.size() > status_addresses_max)
+        status.addresses.resize(status_addresses_max);
+    status.dialable = !status.addresses.empty();
+    status.name = options_.name.substr(0, 32);
+    status.version = "0.1.0";
+    return status;
+}
+
+std::vector<Status> CollaborationImpl::peers() const {
+    std::vector<Status> statuses{status()};
+    for (const KnownPeer* peer : membership_->live()) statuses.push_back(peer->status);
+    std::sort(statuses.begin(), statuses.end(), [](const Status& a, const Status& b) {
+        return a.peer < b.peer;
+    });
+    return statuses;
+}
+
+Digest CollaborationImpl::branch() const { return ledger_.base().instance.branch; }
+
+std::string CollaborationImpl::join_string() const {
+    JoinString join;
+    join.run = run_hash_;
+    join.secret = options_.secret;
+    join.addresses = membership_->known_addresses(join_addresses_max);
+    if (ledger_.started())
+        join.anchor = Anchor{ledger_.base().previous, ledger_.base().instance.step};
+    return to_text(join);
+}
+
+Collaboration::Accounts CollaborationImpl::accounts() const {
+    Accounts accounts = accounts_;
+    accounts.samples_expired = carry_.samples_expired();
+    return accounts;
+}
+
+Bytes CollaborationImpl::chain() const {
+    averaging::CertificatesReply tail;
+    if (ledger_.started()) tail.certificates = ledger_.tail(chain_tail);
+    return wire::encode(tail);
+}
+
+// ---- averaging::RoundDirectory ------------------------------------------------------------------
+
+std::vector<PeerId> CollaborationImpl::expected(const averaging::Base& base) const {
+    std::vector<PeerId> expected;
+    for (const KnownPeer* peer : membership_->live()) {
+        const Status& status = peer->status;
+        if (status.role == Role::trainer && status.certificate == base.previous &&
+            (status.phase == Phase::computing || status.phase == Phase::averaging))
+            expected.push_back(status.peer);
+    }
+    return expected;
+}
+
+std::vector<PeerId> CollaborationImpl::live_trainers() const {
+    std::vector<PeerId> trainers;
+    for (const KnownPeer* peer : membership_->live())
+        if (peer->status.role == Role::trainer) trainers.push_back(peer->status.peer);
+    return trainers;
+}
+
+bool CollaborationImpl::allowed(const PeerId& peer) const { return membership_->is_member(peer); }
+
+double CollaborationImpl::micro_batch_s() const {
+    double longest = micro_batch_s_;
+    for (const KnownPeer* peer : membership_->live())
+        longest = std::max(longest, peer->status.micro_batch_s);
+    return longest;
+}
+
+void CollaborationImpl::round_wanted() {
+    if (!step_due_.exchange(true)) changed_.pulse();
+}
+
+void CollaborationImpl::behind(const PeerId& peer) { follower_->look_at(peer); }
+
+void CollaborationImpl::note(const averaging::RoundNote& note) {
+    using Kind = averaging::RoundNote::Kind;
+    const char* kind = "round";
+    switch (note.kind) {
+        case Kind::plan_made:
+            kind = "plan";
+            break;
+        case Kind::repair:
+            kind = "repair";
+            break;
+        case Kind::refused_input:
+            kind = "refused_input";
+            break;
+        case Kind::owner_failed:
+            kind = "owner_failed";
+            break;
+        case Kind::aborted:
+            kind = "round_failed";
+            break;
+        case Kind::leader_suspected:
+            kind = "leader_suspected";
+            break;
+        case Kind::branch_opened:
+            kind = "branch_opened";
+            break;
+    }
+    emit(kind, note.peer, note.text);
+}
+
+}  // namespace dedloc::collab

@@ -1,0 +1,132 @@
+// The engine behind collaboration.h: glue between membership, rounds, the chain follower and the
+// trainer. One file for its life (collaboration.cpp), one for the trainer's side (steps.cpp).
+//
+// Thread: the network thread; what a trainer's thread touches is atomic or behind state_mutex_.
+
+#pragma once
+#include <atomic>
+#include <mutex>
+
+#include "dedloc/averaging/round.h"
+#include "dedloc/collab/carry.h"
+#include "dedloc/collab/certificate_log.h"
+#include "dedloc/collab/chain_follower.h"
+#include "dedloc/collab/collaboration.h"
+#include "dedloc/collab/membership.h"
+
+namespace dedloc::collab {
+
+class CollaborationImpl final : public Collaboration, private averaging::RoundDirectory {
+  public:
+    CollaborationImpl(runtime::Node node,
+                      p2p::Host& host,
+                      const security::Signer& signer,
+                      const security::Verifier& verifier,
+                      Options options,
+                      EventSink* events);
+    ~CollaborationImpl() override;
+
+    Task<Result<void>> start() override;
+    Task<void> leave(Duration patience) override;
+    Task<void> stop() override;
+    std::shared_ptr<const state::Snapshot> state() const override;
+    void report(std::uint64_t samples, double loss_sum, double seconds) override;
+    bool step_due() const override;
+    Task<Result<StepOutcome>> step(Contribution contribution) override;
+    bool stopped() const override;
+    void report_evaluation(std::uint64_t step, const Evaluation& evaluation) override;
+    Status status() const override;
+    std::vector<Status> peers() const override;
+    Digest branch() const override;
+    std::string join_string() const override;
+    Accounts accounts() const override;
+    Bytes chain() const override;
+
+    Result<void> prepare();  // the parts that can fail, before start()
+
+  private:
+    // averaging::RoundDirectory
+    std::vector<PeerId> expected(const averaging::Base& base) const override;
+    std::vector<PeerId> live_trainers() const override;
+    bool allowed(const PeerId& peer) const override;
+    double micro_batch_s() const override;
+    void round_wanted() override;
+    void behind(const PeerId& peer) override;
+    void note(const averaging::RoundNote& note) override;
+
+    Task<Result<void>> start_as_host();
+    Task<Result<void>> start_as_newcomer();
+    Task<void> watch_progress();
+    Membership::Callbacks membership_callbacks();
+    ChainFollower::Callbacks follower_callbacks();
+    void on_status(const Status& before, const Status& now);
+    void on_decision(const averaging::Decision& decision, const Bytes& certificate);
+    void on_applied(const averaging::Decision& decision, const averaging::Plan& plan);
+    void take_state(std::shared_ptr<const state::Snapshot> state);
+    void check_stop_conditions();
+    void refresh_progress();
+    void set_phase(Phase phase);
+    void emit(std::string kind,
+              PeerId peer,
+              std::string text,
+              std::vector<std::pair<std::string, Event::Value>> fields = {});
+
+    // steps.cpp
+    bool trainer_is_current() const;
+    StepOutcome outcome(StepKind kind);
+    void begin_computing();
+    Task<bool> wait_to_hand_in_last();
+    Task<void> wait_for_state();
+    void drop(std::uint64_t samples, std::string_view why);
+
+    runtime::Node node_;
+    p2p::Host& host_;
+    const security::Signer& signer_;
+    const security::Verifier& verifier_;
+    Options options_;
+    EventSink* events_;
+    Digest run_hash_;
+
+    averaging::Ledger ledger_;
+    averaging::PartStore parts_;
+    state::SnapshotStore store_;
+    Carry carry_;
+    CertificateLog certificate_log_;
+    std::unique_ptr<Membership> membership_;
+    std::unique_ptr<averaging::RoundEngine> engine_;
+    std::unique_ptr<ChainFollower> follower_;
+    std::unique_ptr<state::StateServer> state_server_;
+    runtime::Event changed_;
+    runtime::Scope scope_;
+
+    // The trainer's side
+    mutable std::mutex state_mutex_;
+    std::shared_ptr<const state::Snapshot> state_;
+    std::atomic<std::uint64_t> samples_{0};  // computed towards the open step
+    std::atomic<double> loss_sum_{0};
+    std::atomic<double> others_samples_{0};  // estimate, refreshed by the network thread
+    std::atomic<double> samples_per_s_{0};
+    std::atomic<double> micro_batch_s_{0};
+    std::atomic<bool> step_due_{false};
+    std::atomic<bool> over_{false};
+    std::atomic<bool> leaving_{false};
+    averaging::Instance trainer_at_;  // the step the trainer computes for
+    std::optional<averaging::MemberInput> handed_in_;
+    double handed_in_loss_ = 0;
+    bool in_step_ = false;
+    bool replaced_ = false;  // the state was replaced since the last step
+    TimePoint leave_deadline_ = TimePoint::never();
+    TimePoint step_started_;
+
+    Phase phase_ = Phase::starting;
+    double download_progress_ = 0;
+    mutable std::uint64_t status_sequence_ = 0;
+    Digest state_hash_;
+    std::uint64_t committed_samples_ = 0;
+    Evaluation evaluation_;
+    std::uint64_t evaluation_step_ = 0;
+    Accounts accounts_;
+    bool stopped_tasks_ = false;
+};
+
+}  // namespace dedloc::collab

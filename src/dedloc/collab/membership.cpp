@@ -1,0 +1,392 @@
+#include "dedloc/collab/membership.h"
+
+#include "dedloc/base/log.h"
+#include "dedloc/security/hash.h"
+#include "dedloc/wire/message.h"
+
+namespace dedloc::collab {
+namespace {
+
+constexpr std::string_view status_domain = "dedloc-status";
+constexpr std::size_t nonce_bytes = 16;
+constexpr Duration call_patience = 2s;
+constexpr Duration hello_patience = 5s;
+constexpr Duration meet_again_after = 2s;
+
+struct HelloMessage {
+    Digest run;
+    Bytes nonce;
+    Bytes proof;
+    std::string run_file;
+    std::vector<Bytes> statuses;
+    template <typename Visitor, typename Self>
+    static void fields(Visitor& visit, Self& self) {
+        visit(1, self.run);
+        visit(2, self.nonce);
+        visit(3, self.proof);
+        visit(4, self.run_file);
+        visit(5, self.statuses, peers_max);
+    }
+};
+
+Error denied() {
+    return make_error(ErrorKind::denied, "say hello first: this run does not know you");
+}
+
+}  // namespace
+
+std::string_view to_string(Role role) {
+    switch (role) {
+        case Role::trainer:
+            return "trainer";
+        case Role::aggregator:
+            return "aggregator";
+        case Role::observer:
+            return "observer";
+        case Role::relay:
+            return "relay";
+    }
+    return "unknown";
+}
+
+std::string_view to_string(Phase phase) {
+    switch (phase) {
+        case Phase::starting:
+            return "starting";
+        case Phase::downloading:
+            return "downloading";
+        case Phase::computing:
+            return "computing";
+        case Phase::averaging:
+            return "averaging";
+        case Phase::waiting:
+            return "waiting";
+        case Phase::leaving:
+            return "leaving";
+    }
+    return "unknown";
+}
+
+Membership::Membership(runtime::Node node,
+                       p2p::Host& host,
+                       const security::Signer& signer,
+                       const security::Verifier& verifier,
+                       const RunFile& run,
+                       Bytes secret,
+                       Duration status_interval,
+                       Callbacks callbacks)
+    : node_(node),
+      host_(host),
+      signer_(signer),
+      verifier_(verifier),
+      run_(run),
+      run_hash_(run_hash(run)),
+      secret_(std::move(secret)),
+      status_interval_(status_interval),
+      callbacks_(std::move(callbacks)),
+      random_(node.random.fork("hello nonces")),
+      wake_(node.executor),
+      scope_(node.executor) {}
+
+Membership::~Membership() = default;
+
+void Membership::start() {
+    host_.handle_call(hello_method, [this](PeerId from, Bytes request) {
+        return on_hello(from, std::move(request));
+    });
+    host_.handle_call(prove_method, [this](PeerId from, Bytes request) {
+        return on_prove(from, std::move(request));
+    });
+    host_.handle_call(status_method, [this](PeerId from, Bytes request) {
+        return on_status(from, std::move(request));
+    });
+    host_.handle_call(run_file_method, [this](PeerId from, Bytes request) {
+        return on_run_file(from, std::move(request));
+    });
+    host_.on_connection([this](const PeerId& peer, bool connected) {
+        if (connected || scope_.stopping()) return;
+        pending_.erase(peer);
+        const auto known = peers_.find(peer);
+        if (known == peers_.end() || !known->second.member) return;
+        known->second.member = false;
+        // Try at once: a broken connection to a live peer is mended before a round misses it.
+        meeting_[peer] = node_.clock.now();
+        callbacks_.on_lost(known->second.status, known->second.status.phase == Phase::leaving);
+        wake_.pulse();
+    });
+    scope_.spawn("push statuses", push_loop());
+}
+
+Task<void> Membership::stop() {
+    for (const char* method : {hello_method, prove_method, status_method, run_file_method})
+        host_.remove_handler(method);
+    co_await scope_.stop();
+}
+
+// ---- hello --------------------------------------------------------------------------------------
+
+Bytes Membership::proof(const PeerId& prover,
+                        const PeerId& to,
+                        ByteView nonce_caller,
+                        ByteView nonce_callee) const {
+    Bytes message = to_bytes("dedloc-hello");
+    for (const ByteView piece : {prover.bytes(), to.bytes(), nonce_caller, nonce_callee}) {
+        base::put_u32_be(message, static_cast<std::uint32_t>(piece.size()));
+        base::append(message, piece);
+    }
+    return to_bytes(security::hmac_sha256(secret_, message).view());
+}
+
+Error Membership::different_run(const PeerId& peer, std::string_view their_run_file) const {
+    const auto theirs = parse_run_file(their_run_file, "their run file");
+    std::string text;
+    if (theirs)
+        for (const std::string& difference : differences(run_, *theirs))
+            text += "\n  " + difference;
+    return make_error(ErrorKind::conflict,
+                      "peer {} trains another run; both must use the same run file. Differences "
+                      "(here, there):{}",
+                      peer.short_text(),
+                      text.empty() ? " its run file cannot be read" : text);
+}
+
+Task<Result<PeerId>> Membership::meet(std::string multiaddr, TimePoint deadline) {
+    auto peer = co_await host_.dial(multiaddr, deadline);
+    if (!peer) co_return std::move(peer).error();
+    const PeerId id = *peer;
+    Result<void> greeted = co_await hello(id, deadline);
+    if (!greeted) co_return std::move(greeted).error();
+    co_return id;
+}
+
+Task<Result<void>> Membership::hello(PeerId peer, TimePoint deadline) {
+    HelloMessage request;
+    request.run = run_hash_;
+    request.nonce = random_.bytes(nonce_bytes);
+    const Bytes nonce_ours = request.nonce;
+    Bytes bytes = wire::encode(request);
+    auto answer = co_await host_.call(peer, hello_method, std::move(bytes), deadline);
+    if (!answer) co_return std::move(answer).error();
+    DEDLOC_CO_TRY(const HelloMessage reply, wire::decode<HelloMessage>(*answer));
+    if (reply.run != run_hash_) co_return different_run(peer, reply.run_file);
+    if (reply.nonce.size() != nonce_bytes ||
+        !security::equal_in_constant_time(reply.proof,
+                                          proof(peer, host_.id(), nonce_ours, reply.nonce)))
+        co_return make_error(ErrorKind::denied,
+                             "peer {} could not prove that it knows the run's secret",
+                             peer.short_text());
+    HelloMessage prove;
+    prove.proof = proof(host_.id(), peer, nonce_ours, reply.nonce);
+    prove.statuses.push_back(own_signed_status());
+    Bytes prove_bytes = wire::encode(prove);
+    auto welcome = co_await host_.call(peer, prove_method, std::move(prove_bytes), deadline);
+    if (!welcome) co_return std::move(welcome).error();
+    DEDLOC_CO_TRY(const HelloMessage others, wire::decode<HelloMessage>(*welcome));
+    for (const Bytes& status : others.statuses) (void)take_status(status, nullptr);
+    admit(peer);
+    wake_.pulse();
+    co_return Result<void>();
+}
+
+Task<Result<Bytes>> Membership::on_hello(PeerId from, Bytes request) {
+    DEDLOC_CO_TRY(const HelloMessage hello, wire::decode<HelloMessage>(request));
+    HelloMessage reply;
+    reply.run = run_hash_;
+    if (hello.run != run_hash_) {
+        reply.run_file = to_toml(run_);
+        co_return wire::encode(reply);
+    }
+    if (hello.nonce.size() != nonce_bytes)
+        co_return make_error(ErrorKind::peer_broke_protocol, "a hello needs a nonce of 16 bytes");
+    if (pending_.size() >= pending_hellos_max && !pending_.contains(from))
+        co_return make_error(ErrorKind::overloaded, "too many hellos at once; try again");
+    reply.nonce = random_.bytes(nonce_bytes);
+    reply.proof = proof(host_.id(), from, hello.nonce, reply.nonce);
+    pending_[from] = Pending{hello.nonce, reply.nonce, node_.clock.now()};
+    co_return wire::encode(reply);
+}
+
+Task<Result<Bytes>> Membership::on_prove(PeerId from, Bytes request) {
+    DEDLOC_CO_TRY(const HelloMessage prove, wire::decode<HelloMessage>(request));
+    const auto pending = pending_.find(from);
+    if (pending == pending_.end()) co_return denied();
+    const Bytes expected =
+        proof(from, host_.id(), pending->second.nonce_theirs, pending->second.nonce_ours);
+    pending_.erase(pending);
+    if (!security::equal_in_constant_time(prove.proof, expected))
+        co_return make_error(ErrorKind::denied,
+                             "the run's secret in your join string is not this run's; ask for a "
+                             "fresh join string");
+    HelloMessage reply;
+    reply.statuses.push_back(own_signed_status());
+    for (const auto& [peer, known] : peers_)
+        if (known.member && peer != from && fresh(known))
+            reply.statuses.push_back(known.signed_status);
+    for (const Bytes& status : prove.statuses) (void)take_status(status, &from);
+    admit(from);
+    co_return wire::encode(reply);
+}
+
+void Membership::admit(const PeerId& peer) {
+    if (!peers_.contains(peer) && peers_.size() >= peers_max) return;
+    KnownPeer& known = peers_[peer];
+    known.status.peer = peer;
+    known.received = node_.clock.now();
+    meeting_.erase(peer);
+    if (known.member) return;
+    known.member = true;
+    callbacks_.on_joined(known.status);
+}
+
+Task<Result<Bytes>> Membership::on_run_file(PeerId from, Bytes) {
+    if (!is_member(from)) co_return denied();
+    co_return to_bytes(to_toml(run_));
+}
+
+// ---- statuses -----------------------------------------------------------------------------------
+
+Bytes Membership::own_signed_status() const {
+    SignedStatus message;
+    message.payload = wire::encode(callbacks_.own_status());
+    message.signature = signer_.sign(status_domain, message.payload);
+    return wire::encode(message);
+}
+
+Ok Membership::take_status(ByteView signed_status, const PeerId* from) {
+    DEDLOC_TRY(const SignedStatus message, wire::decode<SignedStatus>(signed_status));
+    DEDLOC_TRY(Status status, wire::decode<Status>(message.payload));
+    if (status.peer == host_.id() || status.peer.is_empty()) return {};
+    if (from != nullptr && status.peer != *from)
+        return make_error(ErrorKind::peer_broke_protocol, "a status of somebody else");
+    if (!verifier_.verify(status.peer, status_domain, message.payload, message.signature))
+        return make_error(ErrorKind::peer_broke_protocol, "a status with a wrong signature");
+    const auto known = peers_.find(status.peer);
+    if (known == peers_.end() && peers_.size() >= peers_max) return {};
+    if (known != peers_.end() && known->second.status.incarnation == status.incarnation &&
+        known->second.status.sequence >= status.sequence && !known->second.signed_status.empty()) {
+        if (from != nullptr) known->second.received = node_.clock.now();
+        return {};
+    }
+    KnownPeer& entry = peers_[status.peer];
+    const Status before = entry.status;
+    host_.add_addresses(status.peer, status.addresses);
+    entry.status = std::move(status);
+    entry.signed_status = to_bytes(signed_status);
+    // What others tell of a peer does not make it live; its own word does.
+    if (from != nullptr) entry.received = node_.clock.now();
+    if (entry.member) callbacks_.on_status(before, entry.status);
+    return {};
+}
+
+Task<Result<Bytes>> Membership::on_status(PeerId from, Bytes request) {
+    if (!is_member(from)) co_return denied();
+    DEDLOC_CO_TRY_VOID(take_status(request, &from));
+    co_return own_signed_status();
+}
+
+bool Membership::fresh(const KnownPeer& peer) const {
+    const Duration age_max = std::max<Duration>(status_interval_ * 6, 3s);
+    return node_.clock.now() - peer.received < age_max;
+}
+
+bool Membership::is_member(const PeerId& peer) const {
+    const auto known = peers_.find(peer);
+    return known != peers_.end() && known->second.member;
+}
+
+const KnownPeer* Membership::find(const PeerId& peer) const {
+    const auto known = peers_.find(peer);
+    return known == peers_.end() ? nullptr : &known->second;
+}
+
+std::vector<const KnownPeer*> Membership::live() const {
+    std::vector<const KnownPeer*> live;
+    for (const auto& [peer, known] : peers_)
+        if (known.member && fresh(known)) live.push_back(&known);
+    return live;
+}
+
+std::vector<std::string> Membership::known_addresses(std::size_t count_max) const {
+    std::vector<std::string> addresses;
+    for (const std::string& address : host_.addresses())
+        addresses.push_back(address + "/p2p/" + host_.id().text());
+    for (const KnownPeer* peer : live())
+        for (const std::string& address : peer->status.addresses)
+            addresses.push_back(address + "/p2p/" + peer->status.peer.text());
+    if (addresses.size() > count_max) addresses.resize(count_max);
+    return addresses;
+}
+
+// ---- the loop -----------------------------------------------------------------------------------
+
+void Membership::push_now() {
+    if (!scope_.stopping()) push_to_all();
+}
+
+void Membership::push_to_all() {
+    for (const auto& [peer, known] : peers_)
+        if (known.member && pushing_.insert(peer).second)
+            scope_.spawn("push status", push_to(peer));
+}
+
+Task<void> Membership::push_to(PeerId peer) {
+    Bytes status = own_signed_status();
+    const TimePoint deadline = node_.clock.now() + call_patience;
+    auto reply = co_await host_.call(peer, status_method, std::move(status), deadline);
+    pushing_.erase(peer);
+    if (reply) {
+        (void)take_status(*reply, &peer);
+    } else if (reply.error().kind() == ErrorKind::denied) {
+        // It restarted, or lost the connection that hello was said on.
+        const auto known = peers_.find(peer);
+        if (known != peers_.end()) known->second.member = false;
+        meeting_[peer] = node_.clock.now();
+    }
+}
+
+Task<void> Membership::meet_again(PeerId peer) {
+    const TimePoint deadline = node_.clock.now() + hello_patience;
+    const Result<void> greeted = co_await hello(peer, deadline);
+    if (!greeted) meeting_[peer] = node_.clock.now() + meet_again_after;
+}
+
+void Membership::meet_unmet() {
+    const TimePoint now = node_.clock.now();
+    for (const auto& [peer, known] : peers_) {
+        if (known.member || known.status.phase == Phase::leaving) continue;
+        TimePoint& next = meeting_[peer];
+        if (next > now) continue;
+        next = now + hello_patience + meet_again_after;  // until the try has ended
+        scope_.spawn("hello", meet_again(peer));
+    }
+    for (auto entry = pending_.begin(); entry != pending_.end();)
+        entry = now - entry->second.at > 30s ? pending_.erase(entry) : std::next(entry);
+}
+
+// Peers nobody has heard of for long are forgotten, so that the table stays small.
+void Membership::drop_stale() {
+    const TimePoint now = node_.clock.now();
+    for (auto entry = peers_.begin(); entry != peers_.end();) {
+        const bool stale = !entry->second.member && now - entry->second.received > 120s;
+        if (stale) meeting_.erase(entry->first);
+        entry = stale ? peers_.erase(entry) : std::next(entry);
+    }
+}
+
+Task<void> Membership::push_loop() {
+    for (;;) {
+        push_to_all();
+        meet_unmet();
+        drop_stale();
+        const TimePoint next = node_.clock.now() + status_interval_;
+        (void)co_await wake_.wait_until(node_.clock, next);
+    }
+}
+
+Task<void> Membership::say_goodbye() {
+    push_to_all();
+    const TimePoint until = node_.clock.now() + 1s;
+    while (!pushing_.empty() && node_.clock.now() < until) co_await node_.clock.sleep_for(10ms);
+}
+
+}  // namespace dedloc::collab

@@ -1,0 +1,144 @@
+// Membership: who is in the run, proved and up to date.
+//
+// Two peers that meet say hello: each proves that it knows the run secret without sending it, and
+// both compare the run's hash; a peer of another run is told the difference field by field. After
+// that they push their signed statuses to each other, and each reply brings the other's back.
+// Statuses of others travel in the hello reply, so that a newcomer finds everybody through one.
+//
+//   /dedloc/hello/1        {1 run, 2 nonce} -> {1 run, 2 nonce, 3 proof, 4 run file if another run}
+//   /dedloc/hello/1/prove  {3 proof} -> {5 signed statuses}
+//   /dedloc/status/1       signed status -> signed status
+//   /dedloc/run_file/1     -> canonical TOML
+// proof = HMAC-SHA-256(secret, "dedloc-hello" ‖ who proves ‖ to whom ‖ caller's nonce ‖ callee's)
+//
+// Thread: the network thread. Limits: peers_max, pending_hellos_max.
+
+#pragma once
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "dedloc/collab/run_file.h"
+#include "dedloc/collab/status.h"
+#include "dedloc/p2p/host.h"
+#include "dedloc/runtime/event.h"
+#include "dedloc/runtime/node.h"
+#include "dedloc/runtime/scope.h"
+#include "dedloc/security/signer.h"
+
+namespace dedloc::collab {
+
+inline constexpr std::size_t peers_max = 256;
+inline constexpr std::size_t pending_hellos_max = 256;
+
+inline constexpr const char* hello_method = "/dedloc/hello/1";
+inline constexpr const char* prove_method = "/dedloc/hello/1/prove";
+inline constexpr const char* status_method = "/dedloc/status/1";
+inline constexpr const char* run_file_method = "/dedloc/run_file/1";
+
+struct SignedStatus {
+    Bytes payload;
+    Bytes signature;
+    template <typename Visitor, typename Self>
+    static void fields(Visitor& visit, Self& self) {
+        visit(1, self.payload);
+        visit(2, self.signature);
+    }
+};
+
+struct KnownPeer {
+    Status status;
+    Bytes signed_status;  // as received, to pass on
+    TimePoint received;
+    bool member = false;  // hello succeeded on the connection that is open
+};
+
+class Membership {
+  public:
+    struct Callbacks {
+        std::function<Status()> own_status;
+        std::function<void(const Status& before, const Status& now)> on_status;
+        std::function<void(const Status&)> on_joined;
+        std::function<void(const Status&, bool left_in_order)> on_lost;
+    };
+
+    Membership(runtime::Node node,
+               p2p::Host& host,
+               const security::Signer& signer,
+               const security::Verifier& verifier,
+               const RunFile& run,
+               Bytes secret,
+               Duration status_interval,
+               Callbacks callbacks);
+    ~Membership();
+
+    void start();
+    Task<void> stop();
+
+    // Dials a multiaddr (with or without /p2p/) and says hello.
+    // Errors: as Host::dial; denied (wrong secret); conflict (another run: the difference).
+    Task<Result<PeerId>> meet(std::string multiaddr, TimePoint deadline);
+    Task<Result<void>> hello(PeerId peer, TimePoint deadline);
+
+    bool is_member(const PeerId& peer) const;
+    // Members heard of lately, by PeerId.
+    std::vector<const KnownPeer*> live() const;
+    const KnownPeer* find(const PeerId& peer) const;
+    // Addresses worth giving to a newcomer, with /p2p/, best first.
+    std::vector<std::string> known_addresses(std::size_t count_max) const;
+
+    // Something others should know at once: pushes our status to all members.
+    void push_now();
+    // Tells everybody that we leave; waits a little for the answers.
+    Task<void> say_goodbye();
+
+  private:
+    struct Pending {
+        Bytes nonce_theirs;
+        Bytes nonce_ours;
+        TimePoint at;
+    };
+
+    Task<Result<Bytes>> on_hello(PeerId from, Bytes request);
+    Task<Result<Bytes>> on_prove(PeerId from, Bytes request);
+    Task<Result<Bytes>> on_status(PeerId from, Bytes request);
+    Task<Result<Bytes>> on_run_file(PeerId from, Bytes request);
+    Task<void> push_loop();
+    Task<void> push_to(PeerId peer);
+    Task<void> meet_again(PeerId peer);
+    void push_to_all();
+    void drop_stale();
+    void meet_unmet();
+    void admit(const PeerId& peer);
+    Ok take_status(ByteView signed_status, const PeerId* from);
+    Bytes own_signed_status() const;
+    Bytes proof(const PeerId& prover,
+                const PeerId& to,
+                ByteView nonce_caller,
+                ByteView nonce_callee) const;
+    Error different_run(const PeerId& peer, std::string_view their_run_file) const;
+    bool fresh(const KnownPeer& peer) const;
+
+    runtime::Node node_;
+    p2p::Host& host_;
+    const security::Signer& signer_;
+    const security::Verifier& verifier_;
+    RunFile run_;
+    Digest run_hash_;
+    Bytes secret_;
+    Duration status_interval_;
+    Callbacks callbacks_;
+    base::Random random_;
+    std::map<PeerId, KnownPeer> peers_;
+    std::map<PeerId, Pending> pending_;
+    std::set<PeerId> pushing_;
+    std::map<PeerId, TimePoint> meeting_;  // next try
+    runtime::Event wake_;
+    runtime::Scope scope_;
+};
+
+}  // namespace dedloc::collab

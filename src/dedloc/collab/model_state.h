@@ -1,0 +1,47 @@
+// ModelState: a committed average turns one snapshot into the next. Pure and deterministic: every
+// peer computes the same bits (promise 1).
+//
+// Sections of a snapshot: "parameters", one for each optimizer moment, "buffers".
+// Cost: one pass of the optimizer and a copy of the state. Thread: any (meant for workers).
+
+#pragma once
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "dedloc/averaging/messages.h"
+#include "dedloc/averaging/part_store.h"
+#include "dedloc/collab/learner.h"
+#include "dedloc/collab/run_file.h"
+#include "dedloc/state/snapshot.h"
+
+namespace dedloc::collab {
+
+inline constexpr std::string_view parameters_section = "parameters";
+inline constexpr std::string_view buffers_section = "buffers";
+
+// The state of step 0: parameters and buffers as the learner made them, moments zero.
+Result<std::shared_ptr<const state::Snapshot>> initial_state(const RunFile& run,
+                                                             const Layout& layout,
+                                                             std::vector<float> parameters,
+                                                             std::vector<float> buffers);
+
+// Does a snapshot (downloaded, or from a checkpoint) fit this run and model? Errors: bad_input.
+Ok check_state(const RunFile& run, const Layout& layout, const state::Snapshot& snapshot);
+
+std::span<const float> parameters_of(const state::Snapshot& snapshot);
+std::span<const float> buffers_of(const state::Snapshot& snapshot);
+
+// The averaged vector of a commit: its parts decoded, one after the other.
+// Errors: not_found (bytes are missing), peer_broke_protocol (not finite).
+Result<std::vector<float>> averaged_vector(
+    const averaging::Plan& plan, const std::vector<std::shared_ptr<const Bytes>>& encoded_parts);
+
+// One optimizer step on `average` (vector_count elements).
+Result<std::shared_ptr<const state::Snapshot>> next_state(const RunFile& run,
+                                                          const Layout& layout,
+                                                          const state::Snapshot& before,
+                                                          const averaging::Decision& decision,
+                                                          std::span<const float> average);
+
+}  // namespace dedloc::collab

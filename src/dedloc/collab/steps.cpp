@@ -1,0 +1,163 @@
+// The trainer's side of a collaboration: when a step is due, what is handed in, what comes back.
+
+#include <cmath>
+
+#include "dedloc/collab/collaboration_impl.h"
+
+namespace dedloc::collab {
+namespace {
+
+// Weight of a new measurement in the smoothed speed (hivemind's performance EMA).
+constexpr double smoothing = 0.1;
+// Claims of others are extrapolated this far beyond their last word, in status intervals.
+constexpr double extrapolation_intervals = 1.5;
+
+}  // namespace
+
+std::shared_ptr<const state::Snapshot> CollaborationImpl::state() const {
+    const std::lock_guard lock(state_mutex_);
+    return state_;
+}
+
+void CollaborationImpl::report(std::uint64_t samples, double loss_sum, double seconds) {
+    samples_ += samples;
+    loss_sum_ = loss_sum_ + loss_sum;
+    if (seconds > 0) {
+        const double rate = static_cast<double>(samples) / seconds;
+        const double before = samples_per_s_;
+        samples_per_s_ = before > 0 ? before + smoothing * (rate - before) : rate;
+        micro_batch_s_ = seconds;
+    }
+    const double total = static_cast<double>(samples_) + others_samples_;
+    if (total >= static_cast<double>(options_.run.batch.target)) step_due_ = true;
+}
+
+bool CollaborationImpl::step_due() const { return step_due_ || over_ || leaving_; }
+
+bool CollaborationImpl::stopped() const { return over_ || leaving_; }
+
+// Everybody computes the same estimate from the same statuses: what the others have accumulated at
+// our step, each extrapolated by its own measured speed for a bounded time.
+void CollaborationImpl::refresh_progress() {
+    if (options_.role != Role::trainer || !ledger_.started()) return;
+    const averaging::Base& base = ledger_.base();
+    const double age_max = to_seconds(options_.status_interval) * extrapolation_intervals;
+    double others = 0;
+    for (const KnownPeer* peer : membership_->live()) {
+        const Status& status = peer->status;
+        if (status.role != Role::trainer || status.certificate != base.previous) continue;
+        const double age = std::min(age_max, to_seconds(node_.clock.now() - peer->received));
+        const bool computing = status.phase == Phase::computing;
+        // A claim beyond the whole batch says nothing more; a speed beyond it a second neither.
+        const auto target = static_cast<double>(options_.run.batch.target);
+        const double rate = std::clamp(status.samples_per_s, 0.0, target);
+        others +=
+            std::min(static_cast<double>(status.samples) + (computing ? rate * age : 0), target);
+    }
+    others_samples_ = others;
+    const double total = static_cast<double>(samples_) + others;
+    if (total >= static_cast<double>(options_.run.batch.target) && samples_ > 0 && !step_due_) {
+        step_due_ = true;
+        changed_.pulse();
+    }
+    if (step_due_ && base.state && trainer_is_current()) engine_->set_wanted(true);
+}
+
+Task<void> CollaborationImpl::watch_progress() {
+    for (;;) {
+        refresh_progress();
+        co_await node_.clock.sleep_for(options_.status_interval / 5);
+    }
+}
+
+bool CollaborationImpl::trainer_is_current() const {
+    const auto current = state();
+    return current && current->step() == trainer_at_.step &&
+           current->info().branch == trainer_at_.branch && !replaced_;
+}
+
+// The trainer goes on from the state it is given now.
+void CollaborationImpl::begin_computing() {
+    const auto current = state();
+    trainer_at_.step = current->step();
+    trainer_at_.branch = current->info().branch;
+    replaced_ = false;
+    samples_ = 0;
+    loss_sum_ = 0;
+    step_due_ = false;
+    if (phase_ != Phase::leaving && !leaving_) set_phase(Phase::computing);
+    refresh_progress();
+}
+
+StepOutcome CollaborationImpl::outcome(StepKind kind) {
+    StepOutcome outcome;
+    outcome.kind = kind;
+    outcome.state = state();
+    begin_computing();
+    return outcome;
+}
+
+void CollaborationImpl::drop(std::uint64_t samples, std::string_view why) {
+    if (samples == 0) return;
+    accounts_.samples_dropped += samples;
+    emit("samples_dropped",
+         {},
+         fmt::format("{} samples are dropped: {}", samples, why),
+         {{"samples", static_cast<std::int64_t>(samples)}});
+}
+
+Task<void> CollaborationImpl::wait_for_state() {
+    while (!stopped_tasks_ && (!ledger_.base().state || !follower_->up_to_date()))
+        (void)co_await changed_.wait_until(node_.clock, node_.clock.now() + 20ms);
+}
+
+// A leaver does not cut the others' batch short: it waits until the step is due, for a while.
+Task<bool> CollaborationImpl::wait_to_hand_in_last() {
+    const TimePoint until = std::min(leave_deadline_, node_.clock.now() + Duration(60s));
+    while (!over_ && node_.clock.now() < until) {
+        if (static_cast<double>(samples_) + others_samples_ >=
+            static_cast<double>(options_.run.batch.target))
+            co_return true;
+        if (!trainer_is_current()) co_return true;
+        if (live_trainers().empty()) co_return false;  // nobody is left to take it
+        (void)co_await changed_.wait_until(node_.clock, node_.clock.now() + 50ms);
+    }
+    co_return false;
+}
+
+Task<Result<StepOutcome>> CollaborationImpl::step(Contribution contribution) {
+    co_await wait_for_state();
+    if (over_ || stopped_tasks_) {
+        drop(contribution.samples.size(), "the run is over");
+        co_return outcome(StepKind::stopped);
+    }
+    if (leaving_ && !co_await wait_to_hand_in_last()) {
+        drop(contribution.samples.size(), "the collaboration was left before a step was due");
+        co_return outcome(StepKind::stopped);
+    }
+    if (!trainer_is_current()) {
+        const auto current = state();
+        const bool one_late = !replaced_ && current->info().branch == trainer_at_.branch &&
+                              current->step() == trainer_at_.step + 1;
+        if (one_late)
+            carry_.hand_in_late(contribution.samples, std::move(contribution.sum));
+        else
+            drop(contribution.samples.size(), "they were computed at a state that is too old");
+        co_return outcome(one_late ? StepKind::stepped : StepKind::resynced);
+    }
+    if (contribution.samples.size() > 0)
+        handed_in_loss_ = contribution.loss_sum / static_cast<double>(contribution.samples.size());
+    const auto input = carry_.hand_in(contribution.samples, std::move(contribution.sum));
+    handed_in_ = input->input;
+    in_step_ = true;
+    set_phase(leaving_ ? Phase::leaving : Phase::averaging);
+    co_await engine_->participate(input);
+    co_await wait_for_state();
+    in_step_ = false;
+    const bool resynced = replaced_;
+    changed_.pulse();
+    co_return outcome(over_ || leaving_ ? StepKind::stopped
+                                        : (resynced ? StepKind::resynced : StepKind::stepped));
+}
+
+}  // namespace dedloc::collab
