@@ -46,6 +46,7 @@ class Table:
     names: dict[str, list[str]]
     everywhere: set[str]
     tests: set[str]
+    interfaces: set[str]
     rooms: dict[str, Room]
     root_folders: list[str]
     root_libraries: set[str]
@@ -72,6 +73,7 @@ class Table:
             raw["names"],
             set(raw["everywhere"]["libraries"]),
             set(raw["everywhere"]["test_libraries"]),
+            set(raw.get("interfaces", {}).get("headers", [])),
             rooms,
             raw["roots"]["folders"],
             set(raw["roots"]["libraries"]),
@@ -156,8 +158,11 @@ class Checker:
     def check_include(self, path, number, room, quote, header, allowed) -> None:
         if quote == '"':
             parts = header.split("/")
+            is_root = room is None or len(self.table.rooms[room].rooms) == len(self.table.rooms) - 1
             if parts[0] == "dedloc" and len(parts) >= 3:
-                self.check_room(path, number, room, parts[1])
+                self.check_room(path, number, room, parts[1], "/".join(parts[1:]))
+            elif is_root and parts[0] in self.table.root_folders:
+                pass
             elif room is not None:
                 self.report(path, number, f'"{header}": write "dedloc/{room}/{header}"')
             return
@@ -169,7 +174,7 @@ class Checker:
         elif not is_standard(header):
             self.report(path, number, f"<{header}> belongs to no library of tools/layers.toml")
 
-    def check_room(self, path: Path, number: int, room: str | None, other: str) -> None:
+    def check_room(self, path, number, room: str | None, other: str, header: str) -> None:
         if other not in self.table.rooms:
             self.report(path, number, f"there is no room {other}")
         elif room is not None and other != room:
@@ -177,7 +182,7 @@ class Checker:
             tests_only = other in entry.test_rooms and is_test(path)
             if other not in entry.rooms and not tests_only:
                 self.report(path, number, f"room {room} may not include room {other}")
-            elif not tests_only:
+            elif not is_test(path) and header not in self.table.interfaces:
                 self.included[room].add(other)
 
     def check_names(self, path: Path, source: str, library: str, names: list[str]) -> None:
@@ -199,6 +204,8 @@ class Checker:
         for word in words[1:]:
             if word in _KEYWORDS:
                 key = word
+            elif word.startswith("${"):
+                return  # chosen by an option; the linker will tell
             else:
                 lists.setdefault(key, set()).add(word)
         entry = self.table.rooms[folder.name]

@@ -59,7 +59,7 @@ BANS = (
         "co_await clock.sleep_for(duration)", ("src/dedloc/runtime/",)),
     Ban(r"\bstd::j?thread\b(?!::(?:hardware_concurrency|id))|\bstd::async\b|\bpthread_create\b",
         "runtime::Workers", ("src/dedloc/runtime/", "src/dedloc/train/", "src/dedloc/tasks/",
-                             "src/dedloc/monitor/"), in_tests=False),
+                             "src/dedloc/monitor/", "src/dedloc/collab/session.cpp"), in_tests=False),
     Ban(r"\bstd::(abort|exit|quick_exit|terminate)\b|(?<![\w.:>])_?exit\s*\(",
         "an Error, or DEDLOC_CHECK for our own bugs",
         ("src/dedloc/base/check.cpp", "src/dedloc/runtime/"), in_tests=False),

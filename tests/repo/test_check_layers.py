@@ -114,6 +114,18 @@ class CheckLayers(unittest.TestCase):
         found = self.source_problems('#include "dedloc/runtime/task.h"\n')
         self.assertIn("ROOMS does not link it", found[0])
 
+    def test_an_interface_needs_no_link(self):
+        self.cmake("dht", "ROOMS base")
+        self.write("tools/layers.toml",
+                   TABLE + '[interfaces]\nheaders = ["runtime/task.h"]\n')
+        self.assertEqual(self.source_problems('#include "dedloc/runtime/task.h"\n'), [])
+        self.assertNotEqual(self.source_problems('#include "dedloc/runtime/real.h"\n'), [])
+
+    def test_only_roots_include_other_roots(self):
+        line = '#include "tests/lab.h"\n'
+        self.assertEqual(self.source_problems(line, "src/dedloc/cli/main.cpp"), [])
+        self.assertEqual(len(self.source_problems(line)), 1)
+
     def test_a_cycle_in_the_table_is_refused(self):
         self.write("tools/layers.toml",
                    TABLE.replace('[rooms.base]\nrooms = []', '[rooms.base]\nrooms = ["dht"]'))

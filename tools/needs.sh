@@ -1,0 +1,95 @@
+# Sourced by demo.sh, test.sh and bench.sh: installs missing Debian packages, builds with progress.
+#
+#   install_missing PACKAGE...   quiet when everything is there
+#   build PRESET TARGET... [-- configure options]
+
+needs_build=(g++ cmake ninja-build ccache python3 libasio-dev libssl-dev libfmt-dev libspdlog-dev
+    libtomlplusplus-dev libcli11-dev nlohmann-json3-dev libhwy-dev libmsgpack-cxx-dev zlib1g-dev
+    libtorch-dev)
+needs_data=(dataset-fashion-mnist)
+needs_test=(libgtest-dev libglpk-dev clang-format-14)
+needs_bench=(libbenchmark-dev libgloo-dev libhiredis-dev libibverbs-dev)
+
+install_missing() {
+    local missing=() package
+    if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
+        echo "no apt-get here: install what corresponds to: $*" >&2
+        return
+    fi
+    for package in "$@"; do
+        dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null | grep -qx installed ||
+            missing+=("$package")
+    done
+    ((${#missing[@]} == 0)) && return
+    local as_root=()
+    if [[ $EUID -ne 0 ]]; then
+        if ! command -v sudo >/dev/null; then
+            echo "these packages are missing, and there is no sudo: as root, run" >&2
+            echo "  apt-get install --no-install-recommends ${missing[*]}" >&2
+            exit 1
+        fi
+        as_root=(sudo)
+    fi
+    echo "installing ${#missing[@]} packages: ${missing[*]}"
+    local log
+    log=$(mktemp)
+    if ! { "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get update -q &&
+        "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -q -y \
+            --no-install-recommends "${missing[@]}"; } >"$log" 2>&1; then
+        tail -n 30 "$log" >&2
+        echo "apt-get failed; the whole log is in $log" >&2
+        exit 1
+    fi
+    rm -f "$log"
+}
+
+# One line of progress on a terminal, a line now and then elsewhere; the errors when it fails.
+build() {
+    local preset=$1 log
+    shift
+    local targets=()
+    while (($# > 0)) && [[ $1 != -- ]]; do
+        targets+=(--target "$1")
+        shift
+    done
+    (($# > 0)) && shift
+    mkdir -p build
+    log=build/$preset.log
+    if ! cmake --preset "$preset" "$@" >"$log" 2>&1; then
+        tail -n 30 "$log" >&2
+        exit 1
+    fi
+    export NINJA_STATUS='[%f/%t, %es] '
+    local status line shown=-1 percent
+    set +e
+    cmake --build --preset "$preset" "${targets[@]}" -j "$(build_jobs)" 2>&1 | tee -a "$log" |
+        while IFS= read -r line; do
+            [[ $line =~ ^\[([0-9]+)/([0-9]+),\ ([0-9]+) ]] || continue
+            percent=$((100 * BASH_REMATCH[1] / BASH_REMATCH[2]))
+            if [[ -t 1 ]]; then
+                printf '\rbuilding: %d of %d files, %d s ' "${BASH_REMATCH[@]:1:3}"
+            elif ((percent / 10 > shown)); then
+                shown=$((percent / 10))
+                echo "building: $percent %, ${BASH_REMATCH[3]} s"
+            fi
+        done
+    status=${PIPESTATUS[0]}
+    set -e
+    [[ -t 1 ]] && printf '\r\033[K'
+    if ((status != 0)); then
+        grep -E 'error|FAILED|fatal' -A 5 "$log" | head -n 60 >&2
+        echo "the build failed; the whole log is in $log" >&2
+        exit 1
+    fi
+}
+
+# libtorch's headers need 1.5 GiB a compiler.
+build_jobs() {
+    local cores memory_gib jobs
+    cores=$(nproc)
+    memory_gib=$(awk '/MemAvailable/ {print int($2 / 1048576)}' /proc/meminfo)
+    jobs=$((memory_gib * 2 / 3))
+    ((jobs < 1)) && jobs=1
+    ((jobs > cores)) && jobs=$cores
+    echo "$jobs"
+}
