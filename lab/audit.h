@@ -16,6 +16,7 @@
 #include "dedloc/base/peer_id.h"
 #include "dedloc/base/result.h"
 #include "dedloc/security/signer.h"
+
 #include "lab/sample_accounts.h"
 
 namespace dedloc::lab {
@@ -30,14 +31,14 @@ struct AuditReport {
     std::uint64_t certificates = 0;  // different decisions
     std::uint64_t commits = 0;       // on all branches
     std::uint64_t aborts = 0;
-    std::uint64_t branches = 0;       // opened because a majority was lost
-    std::uint64_t steps = 0;          // commits on the winning chain
-    double samples_committed = 0;     // on the winning chain
-    double samples_twice = 0;         // must be 0
-    double samples_lost = 0;          // left out and never carried, or never handed in
-    double samples_unfinished = 0;    // of last contributions, and of peers that were killed
-    double samples_orphaned = 0;      // committed on branches that lost
-    std::uint64_t disagreements = 0;  // must be 0
+    std::uint64_t branches = 0;         // opened because a majority was lost
+    std::uint64_t steps = 0;            // commits on the winning chain
+    double samples_committed = 0;       // on the winning chain
+    double samples_twice = 0;           // must be 0
+    double samples_lost = 0;            // left out and never carried, or never handed in
+    double samples_unfinished = 0;      // of last contributions, and of peers that were killed
+    double samples_orphaned = 0;        // committed on branches that lost
+    std::uint64_t disagreements = 0;    // must be 0
     std::vector<std::string> problems;  // sentences; empty: everything holds
     std::map<PeerId, PeerAccount> peers;
 

@@ -4,8 +4,8 @@
 // Used twice: by the audit of logs on disk, and by the simulator's checkers. It does not use the
 // ledger's code, so that a mistake there is not repeated here.
 //
-// Thread: one. Cost: one signature check a vote, once a certificate. Errors: what is wrong becomes a
-// sentence in problems(); nothing is thrown away silently.
+// Thread: one. Cost: one signature check a vote, once a certificate. Errors: what is wrong becomes
+// a sentence in problems(); nothing is thrown away silently.
 
 #pragma once
 #include <cstdint>

@@ -1,7 +1,8 @@
 // SampleAccounts: whose samples entered the model how often, from a chain of commits alone.
 //
 // A commit says per contributor and range what is in: counters [begin, end) of the peer, on ranges
-// of the vector. One sample's mass is 1 when it is in on the whole vector; in on a quarter of it, 1/4.
+// of the vector. One sample's mass is 1 when it is in on the whole vector; in on a quarter of it,
+// 1/4.
 //
 // Thread: any; pure. Cost: O(n log n) in the entries of one peer.
 
@@ -19,8 +20,8 @@ struct PeerAccount {
     std::uint64_t contributions = 0;  // commits that name it with samples
     double in = 0;                    // samples in the model, each counted once
     double twice = 0;                 // samples that are in once more than they may
-    double left_out = 0;   // handed in before its last contribution, and not (wholly) in
-    double skipped = 0;    // counters between contributions that no commit names
+    double left_out = 0;              // handed in before its last contribution, and not (wholly) in
+    double skipped = 0;               // counters between contributions that no commit names
     double unfinished = 0;  // of its last contribution, not (yet) in: the next step could carry it
     std::uint64_t last_counter = 0;  // end of its last contribution
 };

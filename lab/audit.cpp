@@ -1,0 +1,202 @@
+#include "lab/audit.h"
+
+#include <filesystem>
+#include <fmt/format.h>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+
+#include "dedloc/averaging/ledger.h"
+#include "dedloc/collab/certificate_log.h"
+#include "dedloc/security/identity.h"
+
+#include "lab/chain_book.h"
+
+namespace dedloc::lab {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr double rounding = 1e-6;  // of sums of fractions
+
+// Samples that are in on the other chain and not in on the winning one.
+double orphaned(const SampleAccounts& winner,
+                const std::vector<const Link*>& loser,
+                const std::set<Digest>& in_winner) {
+    double samples = 0;
+    for (const Link* link : loser) {
+        if (!link->plan || in_winner.contains(link->digest)) continue;
+        const averaging::Plan& plan = *link->plan;
+        for (std::size_t i = 0; i < plan.members.size(); ++i) {
+            double in = 0;
+            for (std::size_t p = 0; p < plan.parts.size() && p < link->decision.parts.size(); ++p)
+                if (link->decision.parts[p].includes(i))
+                    in += averaging::included_samples(plan.members[i].input,
+                                                      plan.parts[p].range(),
+                                                      averaging::vector_count(plan));
+            const double kept = winner.mass(plan.members[i].peer, plan.members[i].input.fresh) +
+                                winner.mass(plan.members[i].peer, plan.members[i].input.carried);
+            samples += std::max(0.0, in - kept);
+        }
+    }
+    return samples;
+}
+
+std::uint64_t vector_count_of(const ChainBook& book) {
+    for (const auto& [digest, link] : book.links())
+        if (link.plan) return averaging::vector_count(*link.plan);
+    return 0;
+}
+
+void add_accounts(AuditReport& report,
+                  const SampleAccounts& accounts,
+                  const AuditOptions& options) {
+    report.peers = accounts.accounts();
+    for (const auto& [peer, account] : report.peers) {
+        report.samples_committed += account.in;
+        const double lost = account.left_out + account.skipped;
+        (options.killed.contains(peer) ? report.samples_unfinished : report.samples_lost) += lost;
+        report.samples_unfinished += account.unfinished;
+    }
+    if (report.samples_lost < rounding) report.samples_lost = 0;
+}
+
+Result<PeerLog> read_log(const fs::path& path) {
+    std::ifstream file(path, std::ios::binary);
+    if (!file) return make_error(ErrorKind::bad_input, "{} cannot be read", path.string());
+    const Bytes bytes{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+    return PeerLog{path.string(), collab::read_certificate_log(bytes)};
+}
+
+}  // namespace
+
+AuditReport audit(const std::vector<PeerLog>& logs,
+                  const security::Verifier& verifier,
+                  const AuditOptions& options) {
+    ChainBook book(verifier);
+    for (const PeerLog& log : logs)
+        for (const Bytes& certificate : log.certificates) (void)book.add(log.name, certificate);
+    book.check_chains();
+    AuditReport report;
+    report.logs = logs.size();
+    report.certificates = book.links().size();
+    report.commits = book.commits();
+    report.aborts = book.aborts();
+    report.branches = book.branches();
+    report.disagreements = book.disagreements();
+    report.problems = book.problems();
+    const std::vector<Digest> tips = book.tips();
+    const std::uint64_t count = vector_count_of(book);
+    std::optional<SampleAccounts> winner;
+    std::set<Digest> in_winner;
+    for (const Digest& tip : tips) {
+        const auto chain = book.chain(tip);
+        SampleAccounts accounts(count);
+        for (const Link* link : chain)
+            if (link->plan) accounts.add_commit(link->decision, *link->plan);
+        double twice = 0;
+        for (const auto& [peer, account] : accounts.accounts()) twice += account.twice;
+        report.samples_twice = std::max(report.samples_twice, twice);
+        for (std::string& words : accounts.twice_in_words(5))
+            report.problems.push_back(std::move(words));
+        if (winner) {
+            report.samples_orphaned += orphaned(*winner, chain, in_winner);
+            continue;
+        }
+        for (const Link* link : chain) {
+            in_winner.insert(link->digest);
+            report.steps += link->plan.has_value();
+        }
+        add_accounts(report, accounts, options);
+        winner = std::move(accounts);
+    }
+    return report;
+}
+
+Result<std::vector<PeerLog>> read_logs(const std::vector<std::string>& paths) {
+    std::vector<PeerLog> logs;
+    for (const std::string& path : paths) {
+        std::error_code code;
+        std::vector<fs::path> files;
+        if (fs::is_directory(path, code)) {
+            const fs::path own = fs::path(path) / collab::certificates_file;
+            if (fs::exists(own, code)) {
+                files.push_back(own);
+            } else {
+                for (const auto& entry : fs::directory_iterator(path, code))
+                    if (fs::exists(entry.path() / collab::certificates_file, code))
+                        files.push_back(entry.path() / collab::certificates_file);
+                std::sort(files.begin(), files.end());
+            }
+        } else {
+            files.push_back(path);
+        }
+        if (files.empty())
+            return make_error(ErrorKind::bad_input,
+                              "{} holds no {}: name a peer's folder, or the folder of several",
+                              path,
+                              collab::certificates_file);
+        for (const fs::path& file : files) {
+            DEDLOC_TRY(PeerLog log, read_log(file));
+            logs.push_back(std::move(log));
+        }
+    }
+    return logs;
+}
+
+Result<AuditReport> audit_folders(const std::vector<std::string>& paths,
+                                  const AuditOptions& options) {
+    DEDLOC_TRY(const std::vector<PeerLog> logs, read_logs(paths));
+    const security::IdentityVerifier verifier;
+    return audit(logs, verifier, options);
+}
+
+std::string to_json(const AuditReport& report) {
+    nlohmann::ordered_json json;
+    json["logs"] = report.logs;
+    json["certificates"] = report.certificates;
+    json["commits"] = report.commits;
+    json["aborts"] = report.aborts;
+    json["branches"] = report.branches;
+    json["steps"] = report.steps;
+    json["samples_committed"] = report.samples_committed;
+    json["samples_twice"] = report.samples_twice;
+    json["samples_lost"] = report.samples_lost;
+    json["samples_unfinished"] = report.samples_unfinished;
+    json["samples_orphaned"] = report.samples_orphaned;
+    json["disagreements"] = report.disagreements;
+    json["problems"] = report.problems;
+    json["peers"] = nlohmann::ordered_json::object();
+    for (const auto& [peer, account] : report.peers)
+        json["peers"][peer.text()] = {{"contributions", account.contributions},
+                                      {"in", account.in},
+                                      {"twice", account.twice},
+                                      {"left_out", account.left_out},
+                                      {"skipped", account.skipped},
+                                      {"unfinished", account.unfinished}};
+    return json.dump();
+}
+
+std::string to_text(const AuditReport& report) {
+    std::string text = fmt::format(
+        "{} logs, {} certificates: {} commits, {} aborts, {} branches\n"
+        "winning chain: {} steps, {:.0f} samples of {} peers\n"
+        "samples twice {:.2f}, lost {:.2f}, unfinished {:.2f}, on losing branches {:.2f}\n",
+        report.logs,
+        report.certificates,
+        report.commits,
+        report.aborts,
+        report.branches,
+        report.steps,
+        report.samples_committed,
+        report.peers.size(),
+        report.samples_twice,
+        report.samples_lost,
+        report.samples_unfinished,
+        report.samples_orphaned);
+    for (const std::string& problem : report.problems) text += "  ! " + problem + "\n";
+    text += report.clean() ? "everything holds\n" : "THE RUN'S PROMISES ARE BROKEN\n";
+    return text;
+}
+
+}  // namespace dedloc::lab

@@ -1,0 +1,67 @@
+#include "lab/lab.h"
+
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <cstdio>
+
+#include "lab/audit.h"
+
+namespace dedloc::lab {
+namespace {
+
+constexpr int exit_bad_input = 2;
+constexpr int exit_check_failed = 9;
+
+struct AuditCommand {
+    std::vector<std::string> paths;
+    std::vector<std::string> killed;
+    bool json = false;
+};
+
+int run_audit(const AuditCommand& command) {
+    AuditOptions options;
+    for (const std::string& text : command.killed) {
+        const auto peer = PeerId::from_text(text);
+        if (!peer) {
+            std::fprintf(stderr, "dedloc: %s\n", peer.error().message().c_str());
+            return exit_bad_input;
+        }
+        options.killed.insert(*peer);
+    }
+    const auto report = audit_folders(command.paths, options);
+    if (!report) {
+        std::fprintf(stderr, "dedloc: %s\n", report.error().message().c_str());
+        return exit_bad_input;
+    }
+    std::fputs(to_text(*report).c_str(), command.json ? stderr : stdout);
+    if (command.json) std::printf("%s\n", to_json(*report).c_str());
+    return report->clean() ? 0 : exit_check_failed;
+}
+
+}  // namespace
+
+int run(const std::vector<std::string>& arguments, const std::string& program) {
+    CLI::App app("Simulates, breaks and audits runs.", program + " lab");
+    app.require_subcommand(1);
+    int code = 0;
+
+    AuditCommand audit_command;
+    CLI::App* audit = app.add_subcommand(
+        "audit", "check the certificates that peers left on disk: nothing twice, nothing lost");
+    audit->add_option("paths", audit_command.paths, "peers' folders, or a folder of them")
+        ->required();
+    audit->add_option("--killed", audit_command.killed, "ids of peers that were killed");
+    audit->add_flag("--json", audit_command.json, "one JSON object as the last line");
+    audit->callback([&] { code = run_audit(audit_command); });
+
+    try {
+        std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());
+        app.parse(reversed);
+    } catch (const CLI::ParseError& error) {
+        return app.exit(error) == 0 ? 0 : exit_bad_input;
+    }
+    return code;
+}
+
+}  // namespace dedloc::lab
