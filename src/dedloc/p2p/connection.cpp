@@ -35,16 +35,18 @@ class PeerConnection::RoomTicket {
     }
     ~RoomTicket() {
         const auto erased = std::erase(connection_.openers_, turn_);
-        if (erased == 0) connection_.wake_next_opener();
+        if (erased == 0 && !used_) connection_.wake_next_opener();
     }
     RoomTicket(const RoomTicket&) = delete;
     RoomTicket& operator=(const RoomTicket&) = delete;
 
     runtime::Event& turn() { return *turn_; }
+    void use() { used_ = true; }
 
   private:
     PeerConnection& connection_;
     std::shared_ptr<runtime::Event> turn_;
+    bool used_ = false;
 };
 
 PeerConnection::PeerConnection(SecureConnection secured, Settings settings)
@@ -123,6 +125,7 @@ Task<Result<std::unique_ptr<Stream>>> PeerConnection::open_stream(TimePoint dead
         if (!woken)
             co_return make_error(
                 ErrorKind::timeout, "peer {} accepts no more streams", remote_.short_text());
+        ticket.use();
     }
 }
 
