@@ -39,7 +39,7 @@ class SimDisk final : public runtime::Disk {
     void set_full(bool full) { content_->full = full; }
     // The next append leaves a random prefix of its bytes, or the next atomic write happens or
     // not, and the process is killed there; the caller never learns which.
-    void crash_at_next_write() { content_->crash_next_write = true; }
+    void crash_at_next_write(bool crash = true) { content_->crash_next_write = crash; }
     void disconnect() { dead_ = true; }  // the process is gone: nothing reaches the disk any more
     std::uint64_t writes_count() const { return content_->writes; }
     const std::map<std::string, Bytes>& files() const { return content_->files; }

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "dedloc/base/check.h"
+#include "dedloc/runtime/suspend.h"
 #include "dedloc/sim/process.h"
 #include "dedloc/sim/sim_host.h"
 #include "dedloc/sim/sim_network.h"
@@ -303,6 +304,21 @@ void World::after(Duration duration, std::function<void()> action) {
     schedule(now_ + duration, nullptr, std::move(action));
 }
 
+Task<void> World::sleep_until(TimePoint time) {
+    std::shared_ptr<runtime::Parked> sleeper;
+    struct Guard {
+        World& world;
+        EventId event;
+        ~Guard() { world.cancel(event); }
+    };
+    auto wake = [&sleeper] { sleeper->resume(); };
+    const Guard guard{*this, schedule(time, nullptr, wake)};
+    auto start = [&sleeper](std::shared_ptr<runtime::Parked> parked) {
+        sleeper = std::move(parked);
+    };
+    co_await runtime::park(start);
+}
+
 void World::release_held(Process& process) {
     const std::vector<EventId> held = std::move(process.held_events);
     process.held_events.clear();
@@ -344,6 +360,11 @@ void World::partition(const std::vector<std::vector<std::string>>& groups) {
     group_of_.assign(nodes_.size(), 0);
     for (std::size_t i = 0; i < groups.size(); ++i)
         for (const std::string& name : groups[i]) group_of_[node(name).index()] = i + 1;
+    reassess_wires();
+}
+
+void World::end_partition() {
+    group_of_.clear();
     reassess_wires();
 }
 

@@ -204,9 +204,11 @@ class World {
     // Calls `action` at that time, between all tasks; nobody's clock stops it.
     void at(TimePoint time, std::function<void()> action);
     void after(Duration duration, std::function<void()> action);
+    Task<void> sleep_until(TimePoint time);  // for the world's own tasks
 
     // Groups of names that reach only each other; nodes in no group form one of their own.
     void partition(const std::vector<std::vector<std::string>>& groups);
+    void end_partition();
     void heal();  // ends partition and blocks
     // Nothing from `from` arrives at `to`; the other direction is not touched.
     void block(const SimNode& from, const SimNode& to);
