@@ -194,7 +194,10 @@ Task<void> DhtNode::Core::replicate_to_newcomers() {
 bool DhtNode::Core::concerns(const DhtId& key, const Contact& newcomer) const {
     const std::vector<Contact> neighbours = table.nearest(key, options.num_replicas, newcomer.id);
     if (neighbours.empty()) return true;
-    return nearer(key, id, neighbours.front().id) && nearer(key, newcomer.id, neighbours.back().id);
+    if (!nearer(key, id, neighbours.front().id)) return false;
+    // hivemind compares with the farthest even where there are too few for all replicas.
+    return neighbours.size() < options.num_replicas ||
+           nearer(key, newcomer.id, neighbours.back().id);
 }
 
 Task<void> DhtNode::Core::replicate_to(Contact contact) {

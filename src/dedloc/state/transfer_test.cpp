@@ -214,6 +214,7 @@ TEST_F(Transfer, busy_donors_refuse_and_are_asked_again_or_passed_over) {
     const auto got = fetch(partial, all_donors(), options());
     ASSERT_TRUE(got) << to_string(got.error());
     EXPECT_GE(busy.server.refused(), 1u);
+    world.run_for(1s);
     EXPECT_EQ(busy.server.lanes(), 0u) << "given back";
     EXPECT_EQ(partial.donors().at(closed.machine.id()).chunks, 0u);
     EXPECT_NE(partial.donors().at(closed.machine.id()).trouble.find("may not ask"),
