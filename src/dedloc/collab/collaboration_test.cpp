@@ -1,0 +1,263 @@
+// Whole collaborations in virtual time: a few peers, a pure function as the gradient.
+
+#include "dedloc/collab/collaboration.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "dedloc/collab/model_state.h"
+#include "dedloc/sim/world.h"
+
+namespace dedloc::collab {
+namespace {
+
+constexpr std::size_t elements = 1000;
+
+RunFile small_run() {
+    RunFile run;
+    run.name = "test";
+    run.batch.target = 256;
+    run.batch.micro = 16;
+    run.averaging.codec = codec::CodecId::fp32;
+    run.averaging.part_elements_max = 200;
+    run.averaging.quorum_timeout = 6s;
+    return run;
+}
+
+Layout small_layout() {
+    Layout layout;
+    layout.parameters_count = elements;
+    layout.parameters.push_back({"all", 0, elements, true, true});
+    return layout;
+}
+
+// The gradient of sample `counter` of a peer at a state: any pure function will do.
+float gradient(std::uint64_t counter, std::size_t element, float parameter) {
+    const auto noise = static_cast<float>((counter * 31 + element * 7) % 17) - 8.0f;
+    return parameter + 0.125f * noise;
+}
+
+class Events final : public EventSink {
+  public:
+    void record(const Event& event) override {
+        ++counts[event.kind];
+        last.push_back(fmt::format("{:.3f} {} {}", event.time, event.kind, event.text));
+    }
+    std::map<std::string, int> counts;
+    std::vector<std::string> last;
+};
+
+class Peer {
+  public:
+    Peer(sim::SimNode& node, std::vector<std::string> bootstrap, double samples_per_s)
+        : node_(node), samples_per_s_(samples_per_s), scope_(node.runtime().executor) {
+        Options options;
+        options.run = small_run();
+        options.secret = Bytes(16, 7);
+        options.layout = small_layout();
+        options.name = node.name();
+        options.bootstrap = std::move(bootstrap);
+        if (options.bootstrap.empty())
+            options.initial =
+                *initial_state(options.run, options.layout, std::vector<float>(elements, 1.0f), {});
+        auto made = Collaboration::make(
+            node.runtime(), node.host(), node.signer(), verifier_, std::move(options), &events);
+        EXPECT_TRUE(made) << made.error().message();
+        collaboration = *std::move(made);
+    }
+
+    void begin() { scope_.spawn("train", train()); }
+
+    Task<void> end() {
+        co_await scope_.stop();
+        co_await collaboration->stop();
+    }
+
+    Task<void> train() {
+        const Result<void> started = co_await collaboration->start();
+        start_error = started ? "" : started.error().message();
+        if (!started) co_return;
+        running = true;
+        std::uint64_t counter = 0;
+        Contribution contribution;
+        reset(contribution, counter);
+        const std::uint64_t micro = 16;
+        while (!collaboration->stopped()) {
+            const auto seconds = static_cast<double>(micro) / samples_per_s_;
+            co_await node_.runtime().clock.sleep_for(from_seconds(seconds));
+            accumulate(contribution, micro);
+            counter += micro;
+            collaboration->report(micro, static_cast<double>(micro), seconds);
+            if (!collaboration->step_due()) continue;
+            auto outcome = co_await collaboration->step(std::move(contribution));
+            EXPECT_TRUE(outcome) << outcome.error().message();
+            state_ = outcome->state;
+            if (outcome->kind == StepKind::stepped) ++steps;
+            reset(contribution, counter);
+        }
+        running = false;
+    }
+
+    std::uint64_t step() const {
+        const auto state = collaboration->state();
+        return state ? state->step() : 0;
+    }
+    Digest hash() const { return collaboration->status().state_hash; }
+
+    std::unique_ptr<Collaboration> collaboration;
+    Events events;
+    bool running = false;
+    int steps = 0;
+    std::string start_error;
+
+  private:
+    void reset(Contribution& contribution, std::uint64_t counter) {
+        contribution = Contribution{};
+        contribution.samples = {counter, counter};
+        contribution.sum.assign(elements, 0.0f);
+        state_ = collaboration->state();
+    }
+    void accumulate(Contribution& contribution, std::uint64_t samples) {
+        const auto parameters = parameters_of(*state_);
+        for (std::uint64_t i = 0; i < samples; ++i) {
+            const std::uint64_t counter = contribution.samples.end++;
+            for (std::size_t k = 0; k < elements; ++k)
+                contribution.sum[k] += gradient(counter, k, parameters[k]);
+        }
+    }
+
+    sim::SimNode& node_;
+    double samples_per_s_;
+    security::ToyVerifier verifier_;
+    std::shared_ptr<const state::Snapshot> state_;
+    runtime::Scope scope_;
+};
+
+class Swarm {
+  public:
+    explicit Swarm(std::uint64_t seed) : world(seed) {}
+    ~Swarm() {
+        for (auto& peer : peers)
+            if (peer) world.run_task(peer->end());
+    }
+    Peer& add(double samples_per_s = 64) {
+        sim::NodeOptions options;
+        options.name = "p" + std::to_string(peers.size());
+        sim::SimNode& node = world.add_node(options);
+        std::vector<std::string> bootstrap;
+        for (std::size_t i = 0; i + 1 < world.nodes_count(); ++i)
+            bootstrap.push_back(world.node(i).address() + "/p2p/" + world.node(i).id().text());
+        peers.push_back(std::make_unique<Peer>(node, bootstrap, samples_per_s));
+        peers.back()->begin();
+        return *peers.back();
+    }
+    void kill(std::size_t i) {
+        world.node(i).kill();
+        world.run_task(peers[i]->end());
+        peers[i].reset();
+        world.run_task(world.node(i).host().stop());
+    }
+    bool all_at(std::uint64_t step) const {
+        for (const auto& peer : peers)
+            if (peer && (!peer->running || peer->step() < step)) return false;
+        return true;
+    }
+    std::set<std::string> hashes_at_same_step() const {
+        std::set<std::string> hashes;
+        for (const auto& peer : peers)
+            if (peer) hashes.insert(fmt::format("{} {}", peer->step(), peer->hash().hex()));
+        return hashes;
+    }
+    void print() const {
+        for (std::size_t i = 0; i < peers.size(); ++i) {
+            if (!peers[i]) continue;
+            fmt::print("p{} step {} running {} {}\n", i, peers[i]->step(), peers[i]->running, peers[i]->start_error);
+            const auto& last = peers[i]->events.last;
+            for (std::size_t k = last.size() > 40 ? last.size() - 40 : 0; k < last.size(); ++k)
+                fmt::print("   {}\n", last[k]);
+        }
+    }
+
+    sim::World world;
+    std::vector<std::unique_ptr<Peer>> peers;
+};
+
+TEST(Collaboration, one_peer_trains_alone) {
+    Swarm swarm(1);
+    swarm.add();
+    const bool done = swarm.world.run_until([&] { return swarm.all_at(3); }, 60s);
+    if (!done) swarm.print();
+    EXPECT_TRUE(done);
+}
+
+TEST(Collaboration, four_peers_train_together_and_stay_identical) {
+    Swarm swarm(2);
+    for (int i = 0; i < 4; ++i) swarm.add();
+    const bool done = swarm.world.run_until([&] { return swarm.all_at(10); }, 60s);
+    if (!done) swarm.print();
+    ASSERT_TRUE(done);
+    EXPECT_GE(swarm.peers[3]->steps, 5);
+    const bool same = swarm.world.run_until(
+        [&] { return swarm.hashes_at_same_step().size() == 1; }, 10s);
+    EXPECT_TRUE(same);
+}
+
+TEST(Collaboration, a_killed_peer_costs_the_others_little) {
+    Swarm swarm(3);
+    for (int i = 0; i < 4; ++i) swarm.add();
+    ASSERT_TRUE(swarm.world.run_until([&] { return swarm.all_at(4); }, 60s));
+    swarm.kill(0);
+    const bool done = swarm.world.run_until([&] { return swarm.all_at(10); }, 30s);
+    if (!done) swarm.print();
+    EXPECT_TRUE(done);
+    EXPECT_TRUE(swarm.world.run_until([&] { return swarm.hashes_at_same_step().size() == 1; }, 10s));
+}
+
+TEST(Collaboration, half_of_two_dies_and_the_other_goes_on_as_a_branch) {
+    Swarm swarm(4);
+    for (int i = 0; i < 2; ++i) swarm.add();
+    ASSERT_TRUE(swarm.world.run_until([&] { return swarm.all_at(4); }, 60s));
+    swarm.kill(0);
+    const bool done = swarm.world.run_until([&] { return swarm.all_at(8); }, 60s);
+    if (!done) swarm.print();
+    EXPECT_TRUE(done);
+    EXPECT_EQ(swarm.peers[1]->events.counts["new_branch"], 1);
+}
+
+TEST(Collaboration, a_frozen_peer_catches_up_when_it_wakes) {
+    Swarm swarm(5);
+    for (int i = 0; i < 4; ++i) swarm.add();
+    ASSERT_TRUE(swarm.world.run_until([&] { return swarm.all_at(3); }, 60s));
+    swarm.world.node(2).freeze_for(20s);
+    swarm.world.run_for(15s);
+    EXPECT_GE(swarm.peers[1]->step(), swarm.peers[2]->step() + 3);
+    const std::uint64_t goal = swarm.peers[1]->step() + 6;
+    const bool done = swarm.world.run_until([&] { return swarm.all_at(goal); }, 60s);
+    if (!done) swarm.print();
+    EXPECT_TRUE(done);
+    EXPECT_TRUE(swarm.world.run_until([&] { return swarm.hashes_at_same_step().size() == 1; }, 10s));
+}
+
+TEST(Collaboration, parts_of_a_partition_meet_again_on_one_branch) {
+    Swarm swarm(6);
+    for (int i = 0; i < 5; ++i) swarm.add();
+    ASSERT_TRUE(swarm.world.run_until([&] { return swarm.all_at(3); }, 60s));
+    swarm.world.partition({{"p0", "p1", "p2"}, {"p3", "p4"}});
+    swarm.world.run_for(30s);
+    swarm.world.heal();
+    const bool done = swarm.world.run_until(
+        [&] {
+            std::set<std::string> branches;
+            for (const auto& peer : swarm.peers)
+                branches.insert(peer->collaboration->branch().hex());
+            return branches.size() == 1;
+        },
+        30s);
+    if (!done) swarm.print();
+    EXPECT_TRUE(done);
+    EXPECT_TRUE(swarm.world.run_until([&] { return swarm.hashes_at_same_step().size() == 1; }, 20s));
+}
+
+}  // namespace
+}  // namespace dedloc::collab
