@@ -189,6 +189,17 @@ TEST(RunModel, hashes_are_compared_within_a_step_only) {
     EXPECT_EQ(view.state_hashes(), 1u);
 }
 
+TEST(RunModel, events_get_the_name_of_whom_they_are_about) {
+    RunModel model(run(), {}, 0);
+    Event joined = event(1, "peer_joined", id(2).short_text() + " joined");
+    joined.peer = id(2);
+    model.add(joined);
+    model.update({status(1, "a", 1, Phase::computing)}, 1);
+    EXPECT_EQ(model.view().events[0].text, id(2).short_text() + " joined");
+    model.update({status(2, "bob", 1, Phase::computing)}, 2);
+    EXPECT_EQ(model.view().events[0].text, "bob joined");
+}
+
 TEST(RunModel, equal_names_are_told_apart) {
     RunModel model(run(), {}, 0);
     model.update({status(1, "same", 1, Phase::computing), status(2, "same", 1, Phase::computing)},

@@ -14,9 +14,10 @@ using collab::Status;
 bool is_trainer(const Status& status) { return status.role == Role::trainer; }
 
 Tone tone_of(std::string_view kind) {
-    for (const char* word : {"lost", "failed", "orphan", "dropped", "refused", "error", "differs"})
+    for (const char* word :
+         {"lost", "failed", "orphan", "dropped", "refused", "error", "differs", "suspected"})
         if (kind.find(word) != std::string_view::npos) return Tone::bad;
-    for (const char* word : {"joined", "caught_up", "saved", "evaluat", "finished"})
+    for (const char* word : {"joined", "caught_up", "saved", "run_over"})
         if (kind.find(word) != std::string_view::npos) return Tone::good;
     return Tone::neutral;
 }
@@ -35,6 +36,7 @@ int percent(double fraction) { return static_cast<int>(std::clamp(fraction, 0.0,
 
 // A trainer's own part of the target batch is what its speed lets expect.
 std::string doing_of(const Status& status, double speed_sum, std::uint64_t target) {
+    if (status.role == Role::observer) return "watching";
     switch (status.phase) {
         case Phase::starting:
             return "starting";
@@ -123,6 +125,12 @@ std::string printable(std::string_view text, std::size_t bytes_max) {
     return out;
 }
 
+bool EventView::is_routine() const {
+    for (const char* routine : {"step", "plan", "round", "evaluation", "checkpoint_saved"})
+        if (kind == routine) return true;
+    return false;
+}
+
 std::size_t RunView::live_peers() const {
     return static_cast<std::size_t>(
         std::count_if(peers.begin(), peers.end(), [](auto& peer) { return !peer.is_gone; }));
@@ -161,6 +169,7 @@ void RunModel::add(const collab::Event& event) {
     events_.push_back({.number = ++events_count_,
                        .seconds = std::max(0.0, event.time - started_),
                        .kind = event.kind,
+                       .peer = event.peer,
                        .text = printable(event.text, view_text_bytes_max),
                        .tone = tone_of(event.kind)});
     if (events_.size() > view_events_max) events_.pop_front();
@@ -201,7 +210,21 @@ void RunModel::update(std::vector<Status> statuses, WallSeconds now) {
     now_ = now;
     remember_gone(statuses, now);
     statuses_ = std::move(statuses);
+    for (const Status& status : statuses_)
+        if (!status.name.empty() && names_.size() < view_names_max)
+            names_[status.peer] = printable(status.name, 32);
     note_loss();
+}
+
+// The engine writes ids where it does not know a name yet.
+std::string RunModel::with_name(const EventView& event) const {
+    std::string text = event.text;
+    const auto name = names_.find(event.peer);
+    if (event.peer.is_empty() || name == names_.end()) return text;
+    const std::string id = event.peer.short_text();
+    if (const auto at = text.find(id); at != std::string::npos)
+        text.replace(at, id.size(), name->second);
+    return text;
 }
 
 RunView RunModel::view() const {
@@ -216,6 +239,7 @@ RunView RunModel::view() const {
     for (const auto& [step, loss] : losses_) view.losses.push_back(loss);
     view.loss = view.losses.empty() ? running_loss_ : view.losses.back();
     view.events.assign(events_.begin(), events_.end());
+    for (EventView& event : view.events) event.text = with_name(event);
 
     for (const Status& status : statuses_)
         if (is_trainer(status)) view.samples_per_s += finite_or_zero(status.samples_per_s);

@@ -25,6 +25,7 @@ namespace dedloc::monitor {
 
 inline constexpr std::size_t view_losses_max = 512;
 inline constexpr std::size_t view_events_max = 64;
+inline constexpr std::size_t view_names_max = 4096;
 inline constexpr std::size_t view_text_bytes_max = 200;
 inline constexpr double gone_peer_seconds = 20;  // how long a lost peer keeps its line
 
@@ -53,8 +54,12 @@ struct EventView {
     std::uint64_t number = 0;  // 1, 2, … in the order they came
     double seconds = 0;        // since the view's start
     std::string kind;
+    PeerId peer;  // whom it is about; empty: us
     std::string text;
     Tone tone = Tone::neutral;
+
+    // What happens in every round: the picture shows it already, a list need not.
+    bool is_routine() const;
 };
 
 struct RunView {
@@ -93,6 +98,7 @@ class RunModel {
         WallSeconds since = 0;
         bool left = false;  // in order
     };
+    std::string with_name(const EventView& event) const;
     void remember_gone(const std::vector<collab::Status>& statuses, WallSeconds now);
     void note_loss();
 
@@ -108,6 +114,7 @@ class RunModel {
     std::vector<collab::Status> statuses_;
     std::map<PeerId, Gone> gone_;
     std::map<std::uint64_t, double> losses_;  // step → mean loss
+    std::map<PeerId, std::string> names_;     // of all who were seen, at most view_names_max
     std::deque<EventView> events_;
     std::uint64_t events_count_ = 0;
 };

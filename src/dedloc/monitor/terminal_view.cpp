@@ -230,7 +230,7 @@ std::vector<EventView> shown_events(const RunView& view, std::size_t count_max) 
     for (auto event = view.events.rbegin();
          event != view.events.rend() && events.size() < count_max;
          ++event)
-        if (event->kind != "step") events.push_back(*event);
+        if (!event->is_routine()) events.push_back(*event);
     std::reverse(events.begin(), events.end());
     return events;
 }
@@ -305,7 +305,7 @@ std::vector<std::string> plain_lines(const RunView& view, PlainProgress& seen) {
     for (const EventView& event : view.events) {
         if (event.number <= seen.event_number) continue;
         seen.event_number = event.number;
-        if (event.kind != "step")
+        if (!event.is_routine())
             lines.push_back(fmt::format("{:>7}  {}", clock_text(event.seconds), event.text));
     }
     if (view.step > seen.step || view.accuracy_step > seen.accuracy_step) {

@@ -1,0 +1,9 @@
+#!/usr/bin/env bash
+# A whole collaboration on this machine: installs what it needs, builds only what it needs, runs
+# `dedloc demo` (arguments are passed on: --json, --plain, --keep, …).
+set -euo pipefail
+cd "$(dirname "$0")"
+source tools/needs.sh
+install_missing "${needs_build[@]}" "${needs_data[@]}"
+build release dedloc -- -DDEDLOC_TESTS=OFF
+exec build/release/bin/dedloc demo "$@"

@@ -1,0 +1,228 @@
+#include <filesystem>
+#include <fstream>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include "dedloc/cli/checkpoint_source.h"
+#include "dedloc/cli/child_process.h"
+#include "dedloc/cli/commands.h"
+#include "dedloc/cli/demo_script.h"
+#include "dedloc/cli/exit_codes.h"
+#include "dedloc/cli/peer_directory.h"
+#include "dedloc/cli/run_templates.h"
+#include "dedloc/cli/session_opening.h"
+#include "dedloc/collab/run_file.h"
+
+namespace dedloc::cli {
+namespace {
+
+class Folder {
+  public:
+    Folder() {
+        std::string pattern = "/tmp/dedloc-cli-XXXXXX";
+        path_ = mkdtemp(pattern.data());
+    }
+    ~Folder() { std::filesystem::remove_all(path_); }
+    std::string file(const std::string& name) const { return path_ + "/" + name; }
+    const std::string& path() const { return path_; }
+
+  private:
+    std::string path_;
+};
+
+std::string content_of(const std::string& path) {
+    std::ifstream file(path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), {}};
+}
+
+std::string repository(const std::string& path) { return DEDLOC_TEST_DATA "/../" + path; }
+
+TEST(ExitCodes, the_page_says_what_the_table_says) {
+    const std::string page = content_of(repository("docs/exit-codes.md"));
+    ASSERT_FALSE(page.empty());
+    for (const ExitCodeMeaning& row : exit_code_table()) {
+        const std::string line =
+            fmt::format("| {} | {} | {} |", static_cast<int>(row.code), row.name, row.meaning);
+        EXPECT_NE(page.find(line), std::string::npos) << line;
+    }
+}
+
+TEST(ExitCodes, kinds_of_errors_have_their_codes) {
+    EXPECT_EQ(code_for(Error(ErrorKind::bad_input, "")), ExitCode::bad_input);
+    EXPECT_EQ(code_for(Error(ErrorKind::timeout, "")), ExitCode::unreachable);
+    EXPECT_EQ(code_for(Error(ErrorKind::conflict, "")), ExitCode::different_run);
+    EXPECT_EQ(code_for(Error(ErrorKind::not_found, "")), ExitCode::data_missing);
+}
+
+TEST(RunTemplates, are_valid_and_the_demo_is_the_example) {
+    const auto text = run_template("vision_classifier");
+    ASSERT_TRUE(text);
+    const auto run = collab::parse_run_file(*text, "template");
+    ASSERT_TRUE(run) << to_string(run.error());
+    // Only the name and the end are not the default.
+    collab::RunFile plain;
+    plain.name = run->name;
+    plain.stop = run->stop;
+    EXPECT_EQ(collab::differences(*run, plain), std::vector<std::string>{});
+    EXPECT_EQ(content_of(repository("examples/demo.toml")), demo_run_file());
+    EXPECT_TRUE(collab::parse_run_file(demo_run_file(), "demo"));
+    EXPECT_FALSE(run_template("nothing"));
+}
+
+TEST(DemoScript, does_each_act_once_and_in_order) {
+    DemoScript script(100);
+    EXPECT_FALSE(script.due(24));
+    EXPECT_EQ(script.due(25), Act::kill);
+    EXPECT_FALSE(script.due(26));
+    EXPECT_EQ(script.due(90), Act::leave);
+    EXPECT_EQ(script.due(90), Act::join);
+    EXPECT_FALSE(script.due(100));
+    EXPECT_TRUE(script.finished());
+}
+
+TEST(PeerDirectory, numbers_peers_of_one_machine_and_gives_identities_back) {
+    const Folder folder;
+    ::setenv("XDG_STATE_HOME", folder.path().c_str(), 1);
+    Digest run;
+    run.bytes.fill(0xab);
+    PeerId first_id;
+    const OpeningOptions options{.directory = {}, .listen = {"none"}, .announce = {}};
+    {
+        auto first = open_session(run, options);
+        ASSERT_TRUE(first) << first.failure().message;
+        EXPECT_EQ(first->directory, folder.path() + "/dedloc/abababab/1");
+        auto second = open_session(run, options);
+        ASSERT_TRUE(second) << second.failure().message;
+        EXPECT_EQ(second->directory, folder.path() + "/dedloc/abababab/2");
+        first_id = first->session->id();
+        EXPECT_NE(first_id, second->session->id());
+
+        EXPECT_FALSE(running_peer(first->directory));  // no join string yet
+        ASSERT_TRUE(write_private_file(first->directory + "/join.txt", "dedloc1abc\n"));
+        const auto running = running_peers(folder.path() + "/dedloc");
+        ASSERT_EQ(running.size(), 1u);
+        EXPECT_EQ(running[0].join_string, "dedloc1abc");
+
+        const OpeningOptions same{
+            .directory = first->directory, .listen = {"none"}, .announce = {}};
+        const auto taken = open_session(run, same);
+        ASSERT_FALSE(taken);
+        EXPECT_EQ(taken.failure().code, ExitCode::identity_in_use);
+    }
+    EXPECT_TRUE(running_peers(folder.path() + "/dedloc").empty());
+    auto again = open_session(run, options);
+    ASSERT_TRUE(again);
+    EXPECT_EQ(again->session->id(), first_id);
+    ::unsetenv("XDG_STATE_HOME");
+}
+
+TEST(PeerDirectory, files_are_private_and_whole) {
+    const Folder folder;
+    const std::string path = folder.file("secret");
+    ASSERT_TRUE(write_private_file(path, "one"));
+    ASSERT_TRUE(write_private_file(path, "two"));
+    EXPECT_EQ(content_of(path), "two");
+    const auto mode = std::filesystem::status(path).permissions();
+    EXPECT_EQ(mode, std::filesystem::perms(0600));
+    EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 1);
+    EXPECT_FALSE(write_private_file("/nonexistent/folder/x", "y"));
+    EXPECT_FALSE(read_text_file(path, 2));
+}
+
+TEST(SessionOpening, says_by_its_code_what_is_wrong) {
+    const Folder folder;
+    const OpeningOptions first{
+        .directory = folder.file("a"), .listen = {"127.0.0.1:0"}, .announce = {}};
+    auto opened = open_session(Digest{}, first);
+    ASSERT_TRUE(opened) << opened.failure().message;
+    const auto addresses =
+        opened->session->there([&] { return opened->session->host().addresses(); });
+    ASSERT_EQ(addresses.size(), 1u);
+    const OpeningOptions second{.directory = folder.file("b"), .listen = addresses, .announce = {}};
+    const auto busy = open_session(Digest{}, second);
+    ASSERT_FALSE(busy);
+    EXPECT_EQ(busy.failure().code, ExitCode::port) << busy.failure().message;
+    ASSERT_TRUE(write_private_file(folder.file("file"), "x"));
+    const OpeningOptions third{.directory = folder.file("file/c"), .listen = {}, .announce = {}};
+    const auto no_folder = open_session(Digest{}, third);
+    ASSERT_FALSE(no_folder);
+    EXPECT_EQ(no_folder.failure().code, ExitCode::disk);
+    const OpeningOptions fourth{.directory = folder.file("d"), .listen = {"x:y"}, .announce = {}};
+    EXPECT_EQ(open_session(Digest{}, fourth).failure().code, ExitCode::bad_input);
+}
+
+TEST(SessionOpening, listens_where_users_say_in_several_ways) {
+    const std::vector<std::string> given = {
+        "0.0.0.0:4001", "[::]:4002", ":4003", "/ip4/1.2.3.4/tcp/5", "none"};
+    const std::vector<std::string> expected = {
+        "/ip4/0.0.0.0/tcp/4001", "/ip6/::/tcp/4002", "/ip4/0.0.0.0/tcp/4003", "/ip4/1.2.3.4/tcp/5"};
+    EXPECT_EQ(listen_addresses(given).value(), expected);
+    EXPECT_FALSE(listen_addresses({"0.0.0.0:99999"}));
+    EXPECT_FALSE(listen_addresses({"nonsense"}));
+    EXPECT_EQ(listen_addresses({}).value().size(), 1u);
+}
+
+TEST(CheckpointSource, says_what_is_not_there) {
+    const Folder folder;
+    const auto nothing = find_checkpoint(folder.file("nowhere"));
+    ASSERT_FALSE(nothing);
+    EXPECT_EQ(nothing.error().kind(), ErrorKind::bad_input);
+    const auto empty = find_checkpoint(folder.path());
+    ASSERT_FALSE(empty);
+    EXPECT_EQ(empty.error().kind(), ErrorKind::bad_input);
+    EXPECT_NE(empty.error().message().find("no checkpoint"), std::string::npos);
+}
+
+ChildOptions shell(const Folder& folder, const std::string& script) {
+    return {.command = {"/bin/sh", "-c", script},
+            .output_file = folder.file("out"),
+            .error_file = folder.file("err"),
+            .niceness = 0};
+}
+
+TEST(ChildProcess, runs_and_tells_how_it_ended) {
+    const Folder folder;
+    auto child = ChildProcess::start(shell(folder, "echo hello; echo oh >&2; exit 7"));
+    ASSERT_TRUE(child) << to_string(child.error());
+    ASSERT_TRUE(child->wait_for(30));
+    EXPECT_EQ(child->end()->exit_code, 7);
+    EXPECT_EQ(content_of(folder.file("out")), "hello\n");
+    EXPECT_EQ(content_of(folder.file("err")), "oh\n");
+}
+
+TEST(ChildProcess, can_be_killed_and_is_never_left_behind) {
+    const Folder folder;
+    pid_t pid = 0;
+    {
+        auto child = ChildProcess::start(shell(folder, "exec sleep 1000"));
+        ASSERT_TRUE(child);
+        pid = child->pid();
+        EXPECT_TRUE(child->running());
+        EXPECT_FALSE(child->wait_for(0.01));
+    }
+    EXPECT_EQ(::kill(pid, 0), -1);
+    auto child = ChildProcess::start(shell(folder, "exec sleep 1000"));
+    ASSERT_TRUE(child);
+    child->send(SIGKILL);
+    ASSERT_TRUE(child->wait_for(30));
+    EXPECT_EQ(child->end()->signal, SIGKILL);
+}
+
+TEST(Commands, bad_input_has_its_exit_code) {
+    const Folder folder;
+    EXPECT_EQ(run_check({.run_file = folder.file("missing.toml"), .json = false}), 2);
+    ASSERT_TRUE(write_private_file(folder.file("bad.toml"), "name = \"x\"\nfoo = 1\n"));
+    EXPECT_EQ(run_check({.run_file = folder.file("bad.toml"), .json = false}), 2);
+    EXPECT_EQ(run_init({.task = "nothing", .output = folder.file("x"), .force = false}), 2);
+    EXPECT_EQ(
+        run_init({.task = "vision_classifier", .output = folder.file("x.toml"), .force = false}),
+        0);
+    EXPECT_EQ(
+        run_init({.task = "vision_classifier", .output = folder.file("x.toml"), .force = false}),
+        2);
+    EXPECT_EQ(run_invite({.directory = folder.path(), .json = false}), 3);
+}
+
+}  // namespace
+}  // namespace dedloc::cli

@@ -1,0 +1,94 @@
+// Every subcommand: its options and the function that runs it. main.cpp fills the options in from
+// the command line (the only file that includes CLI11) and returns the number to the shell.
+//
+// Rules of all commands: results on standard output, failures as one sentence on standard error
+// and an exit code (exit_codes.h); with --json the last line of standard output is one object.
+
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace dedloc::cli {
+
+struct InitOptions {
+    std::string task = "vision_classifier";
+    std::string output;  // empty: <task>.toml; "-": standard output
+    bool force = false;  // overwrite
+};
+int run_init(const InitOptions& options);
+
+struct CheckOptions {
+    std::string run_file;
+    bool json = false;
+};
+int run_check(const CheckOptions& options);
+
+struct VersionOptions {
+    bool json = false;
+};
+int run_version(const VersionOptions& options);
+
+struct InviteOptions {
+    std::string directory;  // empty: any running peer of this user
+    bool json = false;
+};
+int run_invite(const InviteOptions& options);
+
+struct EvalOptions {
+    std::string checkpoint;  // a checkpoint's folder, or a folder of them: the newest
+    std::string device = "auto";
+    std::string data_directory;
+    int threads = 0;
+    bool json = false;
+};
+int run_eval(const EvalOptions& options);
+
+// What host and join have in common.
+struct PeerOptions {
+    std::vector<std::string> listen;    // multiaddrs or HOST:PORT; empty: a port of the system's
+    std::vector<std::string> announce;  // what others are told instead
+    std::string directory;
+    std::string name;
+    std::string device = "auto";
+    std::string data_directory;
+    int threads = 0;
+    bool json = false;
+    bool plain = false;
+    bool quiet = false;  // no view at all
+};
+
+struct HostOptions {
+    PeerOptions peer;
+    std::string run_file;
+    std::string resume;  // a folder of checkpoints, or a peer's folder
+    bool open = false;   // no run secret: whoever knows an address may join
+};
+int run_host(const HostOptions& options);
+
+struct JoinOptions {
+    PeerOptions peer;
+    std::string join_string;
+};
+int run_join(const JoinOptions& options);
+
+struct WatchOptions {
+    std::string join_string;
+    double seconds = 0;  // 0: until Ctrl-C or the end of the run
+    bool json = false;
+    bool plain = false;
+};
+int run_watch(const WatchOptions& options);
+
+struct DemoOptions {
+    std::string run_file;   // empty: the built-in one (examples/demo.toml)
+    std::string directory;  // empty: a temporary folder that is removed on success
+    int peers = 4;
+    double seconds_max = 300;
+    bool keep = false;  // the folder
+    bool json = false;
+    bool plain = false;
+};
+int run_demo(const DemoOptions& options, const std::string& program);
+
+}  // namespace dedloc::cli

@@ -1,0 +1,75 @@
+// dedloc eval: loss and accuracy of a checkpoint on the task's held-out data.
+
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "dedloc/cli/checkpoint_source.h"
+#include "dedloc/cli/commands.h"
+#include "dedloc/cli/exit_codes.h"
+#include "dedloc/cli/peer_run.h"
+#include "dedloc/collab/model_state.h"
+#if DEDLOC_WITH_TORCH
+#include "dedloc/tasks/training_task.h"
+#endif
+
+namespace dedloc::cli {
+
+#if !DEDLOC_WITH_TORCH
+
+int run_eval(const EvalOptions&) { return report(cannot_train()); }
+
+#else
+
+namespace {
+
+Result<collab::Evaluation> evaluate(const collab::RunFile& run,
+                                    const state::Snapshot& snapshot,
+                                    const EvalOptions& options) {
+    const tasks::TaskOptions task_options{.device = options.device,
+                                          .threads_count = options.threads,
+                                          .data_directory = options.data_directory};
+    DEDLOC_TRY(const auto task, tasks::make_task(run.task, task_options));
+    // Whose learner it is decides only the order of training samples.
+    const PeerId anybody = security::Identity::generate().id();
+    DEDLOC_TRY(const auto learner, task->learner(anybody));
+    DEDLOC_TRY_VOID(collab::check_state(run, learner->layout(), snapshot));
+    learner->load(collab::parameters_of(snapshot), collab::buffers_of(snapshot));
+    return learner->evaluate();
+}
+
+}  // namespace
+
+int run_eval(const EvalOptions& options) {
+    const auto found = find_checkpoint(options.checkpoint);
+    if (!found) return report(failure(found.error()));
+    for (const std::string& skipped : found->skipped) fmt::print(stderr, "dedloc: {}\n", skipped);
+    const auto run = collab::parse_run_file(found->checkpoint.run_file, found->path + "/run.toml");
+    if (!run) return report(failure(run.error()));
+    const state::PublishedState& state = *found->checkpoint.state;
+    const auto measured = evaluate(*run, *state.snapshot, options);
+    if (!measured) return report(failure(measured.error()));
+    if (options.json) {
+        const nlohmann::ordered_json json{{"ok", true},
+                                          {"run", run->name},
+                                          {"checkpoint", found->path},
+                                          {"step", state.snapshot->step()},
+                                          {"state_hash", state.root().hex()},
+                                          {"loss", measured->loss},
+                                          {"accuracy", measured->accuracy},
+                                          {"samples", measured->samples}};
+        fmt::print("{}\n", json.dump());
+        return 0;
+    }
+    fmt::print("{}, step {}, state {}: loss {:.4f}, accuracy {:.2f} % on {} samples\n",
+               run->name,
+               state.snapshot->step(),
+               state.root().short_hex(),
+               measured->loss,
+               measured->accuracy * 100,
+               measured->samples);
+    return 0;
+}
+
+#endif
+
+}  // namespace dedloc::cli

@@ -1,0 +1,70 @@
+// dedloc host: starts a run, or goes on with one whose peers were all gone.
+
+#include "dedloc/cli/checkpoint_source.h"
+#include "dedloc/cli/commands.h"
+#include "dedloc/cli/exit_codes.h"
+#include "dedloc/cli/peer_directory.h"
+#include "dedloc/cli/peer_run.h"
+#include "dedloc/collab/join_string.h"
+#include "dedloc/security/hash.h"
+
+namespace dedloc::cli {
+namespace {
+
+Result<collab::RunFile> read_run_file(const std::string& path) {
+    DEDLOC_TRY(const std::string text, read_text_file(path, collab::run_file_bytes_max));
+    return collab::parse_run_file(text, path);
+}
+
+std::string different_run(const collab::RunFile& given, const collab::RunFile& saved) {
+    std::string text =
+        "the checkpoint is of another run than the run file; either leave the run "
+        "file out or start anew without --resume. Differences (run file, "
+        "checkpoint):";
+    for (const std::string& difference : collab::differences(given, saved))
+        text += "\n  " + difference;
+    return text;
+}
+
+}  // namespace
+
+int run_host(const HostOptions& options) {
+    PeerRunInput input;
+    input.started = steady_seconds();
+#if !DEDLOC_WITH_TORCH
+    return report(cannot_train());
+#endif
+    if (options.run_file.empty() && options.resume.empty())
+        return report({ExitCode::bad_input,
+                       "say which run to host: dedloc host RUNFILE (`dedloc init` writes one)"});
+    std::optional<collab::RunFile> given;
+    if (!options.run_file.empty()) {
+        auto run = read_run_file(options.run_file);
+        if (!run) return report(failure(run.error()));
+        given = *std::move(run);
+    }
+    if (!options.resume.empty()) {
+        auto found = find_checkpoint(options.resume);
+        if (!found) return report(failure(found.error()));
+        for (const std::string& skipped : found->skipped)
+            fmt::print(stderr, "dedloc: {}\n", skipped);
+        auto saved = collab::parse_run_file(found->checkpoint.run_file, found->path + "/run.toml");
+        if (!saved) return report(failure(saved.error()));
+        if (given && collab::run_hash(*given) != collab::run_hash(*saved))
+            return report({ExitCode::different_run, different_run(*given, *saved)});
+        given = *std::move(saved);
+        input.resume = std::move(found->checkpoint);
+    }
+    input.invitation.run = *std::move(given);
+    if (!options.open) input.invitation.secret = security::secure_random(collab::run_secret_bytes);
+
+    const OpeningOptions opening{.directory = options.peer.directory,
+                                 .listen = options.peer.listen,
+                                 .announce = options.peer.announce};
+    auto opened = open_session(collab::run_hash(input.invitation.run), opening);
+    if (!opened) return report(opened.failure());
+    input.opened = std::move(*opened);
+    return run_peer(std::move(input), options.peer);
+}
+
+}  // namespace dedloc::cli

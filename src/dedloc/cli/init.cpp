@@ -1,0 +1,35 @@
+// dedloc init: writes a run file with every field that people change, explained.
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+
+#include "dedloc/cli/commands.h"
+#include "dedloc/cli/exit_codes.h"
+#include "dedloc/cli/run_templates.h"
+#include "dedloc/collab/run_file.h"
+
+namespace dedloc::cli {
+
+int run_init(const InitOptions& options) {
+    const auto text = run_template(options.task);
+    if (!text) return report(failure(text.error()));
+    if (options.output == "-") {
+        fmt::print("{}", *text);
+        return 0;
+    }
+    const std::string path = options.output.empty() ? options.task + ".toml" : options.output;
+    if (std::filesystem::exists(path) && !options.force)
+        return report({ExitCode::bad_input,
+                       fmt::format("{} exists already; --force overwrites it, -o chooses another "
+                                   "name",
+                                   path)});
+    std::ofstream file(path, std::ios::binary);
+    file << *text;
+    file.close();
+    if (!file) return report({ExitCode::disk, fmt::format("cannot write {}", path)});
+    fmt::print("{} is written. Next: dedloc host {}\n", path, path);
+    return 0;
+}
+
+}  // namespace dedloc::cli

@@ -1,0 +1,14 @@
+// Ctrl-C, SIGTERM and SIGHUP: the first is counted and noticed by the command's own loop, which
+// ends in order; the second ends the process at once with code 130, or is counted, too.
+//
+// Thread: any. The handler makes async-signal-safe calls only.
+
+#pragma once
+
+namespace dedloc::cli {
+
+enum class SecondInterrupt { is_counted, ends_at_once };
+void catch_interrupts(SecondInterrupt second = SecondInterrupt::ends_at_once);
+int interrupts();  // since catch_interrupts()
+
+}  // namespace dedloc::cli

@@ -1,0 +1,36 @@
+// dedloc join: takes part in a run. The run file comes from its peers and is checked against the
+// join string's hash.
+
+#include "dedloc/cli/commands.h"
+#include "dedloc/cli/exit_codes.h"
+#include "dedloc/cli/peer_run.h"
+#include "dedloc/collab/join_string.h"
+
+namespace dedloc::cli {
+namespace {
+
+constexpr Duration reach_patience = 30s;
+
+}  // namespace
+
+int run_join(const JoinOptions& options) {
+    PeerRunInput input;
+    input.started = steady_seconds();
+    const auto join = collab::parse_join_string(options.join_string);
+    if (!join) return report(failure(join.error()));
+#if !DEDLOC_WITH_TORCH
+    return report(cannot_train());
+#endif
+    const OpeningOptions opening{.directory = options.peer.directory,
+                                 .listen = options.peer.listen,
+                                 .announce = options.peer.announce};
+    auto opened = open_session(join->run, opening);
+    if (!opened) return report(opened.failure());
+    input.opened = std::move(*opened);
+    auto invitation = input.opened.session->invitation(options.join_string, reach_patience);
+    if (!invitation) return report(failure(invitation.error()));
+    input.invitation = *std::move(invitation);
+    return run_peer(std::move(input), options.peer);
+}
+
+}  // namespace dedloc::cli

@@ -1,0 +1,181 @@
+// The command line of dedloc: every subcommand with its options. The only file with CLI11.
+
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <cstdio>
+#include <exception>
+#include <signal.h>
+
+#include "dedloc/base/log.h"
+#include "dedloc/cli/commands.h"
+#include "dedloc/cli/exit_codes.h"
+#if DEDLOC_WITH_LAB
+#include "lab/lab.h"
+#endif
+
+namespace dedloc::cli {
+namespace {
+
+constexpr const char* json_help = "print one JSON object as the last line of standard output";
+
+struct AllOptions {
+    InitOptions init;
+    CheckOptions check;
+    VersionOptions version;
+    InviteOptions invite;
+    EvalOptions eval;
+    HostOptions host;
+    JoinOptions join;
+    WatchOptions watch;
+    DemoOptions demo;
+    std::string log_level = "warning";
+    int exit_code = 0;
+    bool ran = false;
+};
+
+void add_peer_options(CLI::App& command, PeerOptions& peer) {
+    command.add_option("--listen",
+                       peer.listen,
+                       "where others may dial us: /ip4/0.0.0.0/tcp/4001 or 0.0.0.0:4001 "
+                       "(default: a free port on all interfaces; 'none': do not listen)");
+    command.add_option("--announce",
+                       peer.announce,
+                       "what others are told to dial instead (behind a forwarded port)");
+    command.add_option("--dir", peer.directory, "folder of this peer (default: a numbered one)");
+    command.add_option("--name", peer.name, "name shown to others (default: host name)");
+    command.add_option("--threads", peer.threads, "threads of one gradient computation")
+        ->check(CLI::Range(0, 1024));
+    command.add_option("--device", peer.device, "auto, cpu, cuda, cuda:1");
+    command.add_option("--data", peer.data_directory, "folder of the task's data");
+    command.add_flag("--json", peer.json, json_help);
+    command.add_flag("--plain", peer.plain, "plain lines instead of the live view");
+    command.add_flag("--quiet", peer.quiet, "no view at all");
+}
+
+template <typename Run>
+void on_run(CLI::App* command, AllOptions& all, Run run) {
+    command->callback([&all, run] {
+        all.ran = true;
+        all.exit_code = run();
+    });
+}
+
+void add_file_commands(CLI::App& app, AllOptions& all) {
+    CLI::App* init = app.add_subcommand("init", "write a run file to start from, with comments");
+    init->add_option("task", all.init.task, "what to train (vision_classifier)");
+    init->add_option("-o,--output", all.init.output, "file to write ('-': standard output)");
+    init->add_flag("--force", all.init.force, "overwrite the file");
+    on_run(init, all, [&all] { return run_init(all.init); });
+
+    CLI::App* check = app.add_subcommand("check", "say what a run file means, or what is wrong");
+    check->add_option("runfile", all.check.run_file)->required();
+    check->add_flag("--json", all.check.json, json_help);
+    on_run(check, all, [&all] { return run_check(all.check); });
+
+    CLI::App* eval = app.add_subcommand("eval", "measure a checkpoint on the held-out data");
+    eval->add_option("checkpoint", all.eval.checkpoint, "a checkpoint, or a folder of them")
+        ->required();
+    eval->add_option("--threads", all.eval.threads)->check(CLI::Range(0, 1024));
+    eval->add_option("--device", all.eval.device, "auto, cpu, cuda, cuda:1");
+    eval->add_option("--data", all.eval.data_directory, "folder of the task's data");
+    eval->add_flag("--json", all.eval.json, json_help);
+    on_run(eval, all, [&all] { return run_eval(all.eval); });
+
+    CLI::App* version = app.add_subcommand("version", "print what this program is");
+    version->add_flag("--json", all.version.json, json_help);
+    on_run(version, all, [&all] { return run_version(all.version); });
+}
+
+void add_run_commands(CLI::App& app, AllOptions& all) {
+    CLI::App* host = app.add_subcommand("host", "start a run and print its join string");
+    host->add_option("runfile", all.host.run_file, "run file; with --resume it may be left out");
+    host->add_option("--resume",
+                     all.host.resume,
+                     "go on from a checkpoint: its folder, a folder of them, or a peer's folder");
+    host->add_flag("--open", all.host.open, "no run secret: an address is enough to join");
+    add_peer_options(*host, all.host.peer);
+    on_run(host, all, [&all] { return run_host(all.host); });
+
+    CLI::App* join = app.add_subcommand("join", "take part in a run; needs only its join string");
+    join->add_option("string", all.join.join_string, "what host or invite printed")->required();
+    add_peer_options(*join, all.join.peer);
+    on_run(join, all, [&all] { return run_join(all.join); });
+
+    CLI::App* watch = app.add_subcommand("watch", "show a run live without taking part");
+    watch->add_option("string", all.watch.join_string, "a join string")->required();
+    watch->add_option("--seconds", all.watch.seconds, "end after this time")
+        ->check(CLI::Range(0.0, 1e9));
+    watch->add_flag("--json", all.watch.json, json_help);
+    watch->add_flag("--plain", all.watch.plain, "plain lines instead of the live view");
+    on_run(watch, all, [&all] { return run_watch(all.watch); });
+
+    CLI::App* invite = app.add_subcommand("invite", "print a join string of a peer running here");
+    invite->add_option("--dir", all.invite.directory, "folder of the peer");
+    invite->add_flag("--json", all.invite.json, json_help);
+    on_run(invite, all, [&all] { return run_invite(all.invite); });
+}
+
+void add_demo_command(CLI::App& app, AllOptions& all, const std::string& program) {
+    CLI::App* demo = app.add_subcommand(
+        "demo", "a whole collaboration on this machine, with a kill, a leave and a join");
+    demo->add_option("--run", all.demo.run_file, "another run file");
+    demo->add_option("--dir", all.demo.directory, "folder for all peers (default: temporary)");
+    demo->add_option("--peers", all.demo.peers)->check(CLI::Range(3, 16));
+    demo->add_option("--seconds-max", all.demo.seconds_max, "give up after this time")
+        ->check(CLI::Range(10.0, 86400.0));
+    demo->add_flag("--keep", all.demo.keep, "keep the temporary folder");
+    demo->add_flag("--json", all.demo.json, json_help);
+    demo->add_flag("--plain", all.demo.plain, "plain lines instead of the live view");
+    on_run(demo, all, [&all, program] { return run_demo(all.demo, program); });
+}
+
+void set_level(const std::string& level) {
+    if (level == "debug") base::set_log_level(LogLevel::debug);
+    if (level == "info") base::set_log_level(LogLevel::info);
+    if (level == "error") base::set_log_level(LogLevel::error);
+    if (level == "silent") base::set_log_level(LogLevel::silent);
+}
+
+int run_program(int argc, char** argv) {
+#if DEDLOC_WITH_LAB
+    // The lab has its own options; it gets the rest of the command line as it is.
+    if (argc > 1 && std::string_view(argv[1]) == "lab")
+        return lab::run(std::vector<std::string>(argv + 2, argv + argc), argv[0]);
+#endif
+    AllOptions all;
+    CLI::App app("Trains one neural network on many people's computers.", "dedloc");
+    app.footer("\n" + exit_code_help() + "\n`dedloc COMMAND --help` says more.");
+    app.require_subcommand(1);
+    app.fallthrough(false);
+    app.add_option("--log", all.log_level, "debug, info, warning, error, silent")
+        ->check(CLI::IsMember({"debug", "info", "warning", "error", "silent"}))
+        ->each([](const std::string& level) { set_level(level); });
+    add_file_commands(app, all);
+    add_run_commands(app, all);
+    add_demo_command(app, all, argv[0]);
+#if DEDLOC_WITH_LAB
+    app.add_subcommand("lab", "simulate, break and audit runs (dedloc lab --help)");
+#endif
+    try {
+        app.parse(argc, argv);
+    } catch (const CLI::ParseError& error) {
+        const int code = app.exit(error);  // prints help, or what was wrong
+        return code == 0 ? 0 : static_cast<int>(ExitCode::bad_input);
+    }
+    return all.exit_code;
+}
+
+}  // namespace
+}  // namespace dedloc::cli
+
+int main(int argc, char** argv) {
+    // A reader of our output that went away is noticed by write(), not by dying.
+    ::signal(SIGPIPE, SIG_IGN);
+    try {
+        return dedloc::cli::run_program(argc, argv);
+    } catch (const std::exception& error) {
+        std::fprintf(stderr, "dedloc: a bug, please report it: %s\n", error.what());
+        return static_cast<int>(dedloc::cli::ExitCode::internal);
+    }
+}

@@ -1,0 +1,345 @@
+#include "dedloc/cli/peer_run.h"
+
+#include <chrono>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <thread>
+#include <unistd.h>
+
+#include "dedloc/cli/interrupts.h"
+#include "dedloc/cli/peer_directory.h"
+#include "dedloc/collab/model_state.h"
+#include "dedloc/monitor/event_log.h"
+#include "dedloc/monitor/run_view.h"
+#include "dedloc/monitor/screen.h"
+#if DEDLOC_WITH_TORCH
+#include "dedloc/tasks/training_task.h"
+#include "dedloc/train/trainer.h"
+#endif
+
+namespace dedloc::cli {
+
+double steady_seconds() {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
+        .count();
+}
+
+#if !DEDLOC_WITH_TORCH
+
+Failure cannot_train() {
+    return {ExitCode::bad_input,
+            "this dedloc was built without libtorch: it can watch, check, audit and simulate runs, "
+            "not train them"};
+}
+
+int run_peer(PeerRunInput, const PeerOptions&) { return report(cannot_train()); }
+
+#else
+
+namespace {
+
+constexpr auto frame_time = std::chrono::milliseconds(250);
+constexpr double join_refresh_s = 5;
+constexpr Duration leave_patience = 5s;  // after Ctrl-C: for a step that takes our samples
+constexpr Duration end_patience = 10s;   // after the end: for peers that still apply it
+
+std::string host_name() {
+    char name[64] = {};
+    return ::gethostname(name, sizeof name - 1) == 0 ? name : "peer";
+}
+
+// The newest accuracy that anybody measured, with its step.
+struct Measured {
+    double accuracy = 0;
+    std::uint64_t step = 0;
+};
+Measured newest_accuracy(const std::vector<collab::Status>& statuses) {
+    Measured newest;
+    for (const collab::Status& status : statuses)
+        if (status.accuracy_step > newest.step)
+            newest = {.accuracy = status.accuracy, .step = status.accuracy_step};
+    return newest;
+}
+
+class PeerRun {
+  public:
+    PeerRun(PeerRunInput input, const PeerOptions& options)
+        : input_(std::move(input)),
+          options_(options),
+          session_(*input_.opened.session),
+          screen_(STDOUT_FILENO, screen_options(options)),
+          model_(input_.invitation.run, session_.id(), session_.clock().wall_now()),
+          started_(input_.started) {}
+
+    int run();
+
+  private:
+    static monitor::ScreenOptions screen_options(const PeerOptions& options) {
+        monitor::ScreenOptions screen = monitor::screen_options_for(STDOUT_FILENO, options.plain);
+        screen.silent = options.quiet;
+        return screen;
+    }
+
+    const collab::RunFile& run_file() const { return input_.invitation.run; }
+    bool hosts() const { return input_.invitation.bootstrap.empty(); }
+    std::string file(std::string_view name) const {
+        return input_.opened.directory + "/" + std::string(name);
+    }
+
+    std::optional<Failure> make_task();
+    std::optional<Failure> begin();
+    Result<std::shared_ptr<const state::Snapshot> > first_state(collab::Learner& learner) const;
+    void start_trainer();
+    void train();
+    void look();
+    void refresh_join_string();
+    void save_if_due();
+    void save(std::shared_ptr<const state::Snapshot> snapshot);
+    std::optional<Failure> end();
+    void print_json(const std::optional<Failure>& failed);
+    void tell(std::string kind, std::string text);
+
+    PeerRunInput input_;
+    PeerOptions options_;
+    collab::Session& session_;
+    monitor::Screen screen_;
+    monitor::RunModel model_;
+    double started_;
+    std::unique_ptr<monitor::EventLog> log_;
+    monitor::EventMailbox mailbox_;
+    std::unique_ptr<monitor::EventFan> fan_;
+    std::shared_ptr<const tasks::TrainingTask> task_;
+    std::unique_ptr<collab::Learner> learner_;
+    std::unique_ptr<train::Trainer> trainer_;
+    std::atomic<bool> trainer_ended_ = false;
+    bool interrupted_ = false;
+
+    std::string join_string_;
+    double join_refreshed_ = -join_refresh_s;
+    std::uint64_t saved_step_ = 0;
+    bool anything_saved_ = false;
+    std::string checkpoint_;
+    std::string save_problem_;
+    std::vector<collab::Status> last_statuses_;
+};
+
+std::optional<Failure> PeerRun::make_task() {
+    const tasks::TaskOptions task{.device = options_.device,
+                                  .threads_count = options_.threads,
+                                  .data_directory = options_.data_directory};
+    auto made = tasks::make_task(run_file().task, task);
+    if (!made) return failure(made.error());
+    task_ = *std::move(made);
+    auto learner = task_->learner(session_.id());
+    if (!learner) return failure(learner.error());
+    learner_ = *std::move(learner);
+    return std::nullopt;
+}
+
+Result<std::shared_ptr<const state::Snapshot> > PeerRun::first_state(
+    collab::Learner& learner) const {
+    if (input_.resume) return input_.resume->state->snapshot;
+    const collab::Layout layout = learner.layout();
+    std::vector<float> parameters(layout.parameters_count);
+    std::vector<float> buffers(layout.buffers_count);
+    learner.initial(parameters, buffers);
+    return collab::initial_state(run_file(), layout, std::move(parameters), std::move(buffers));
+}
+
+std::optional<Failure> PeerRun::begin() {
+    if (auto failed = make_task()) return failed;
+    auto log = monitor::EventLog::open(file(events_file));
+    if (!log) return failure(ExitCode::disk, log.error());
+    log_ = *std::move(log);
+    fan_ =
+        std::make_unique<monitor::EventFan>(std::vector<collab::EventSink*>{log_.get(), &mailbox_});
+    const Ok copied = write_private_file(file(run_copy_file), collab::to_toml(run_file()));
+    if (!copied) return failure(ExitCode::disk, copied.error());
+
+    collab::Options options;
+    options.run = run_file();
+    options.secret = input_.invitation.secret;
+    options.layout = learner_->layout();
+    options.name = options_.name.empty() ? host_name() : options_.name;
+    options.bootstrap = input_.invitation.bootstrap;
+    if (hosts()) {
+        auto first = first_state(*learner_);
+        if (!first) return failure(first.error());
+        saved_step_ = (*first)->step();
+        options.initial = *std::move(first);
+        if (input_.resume) options.initial_chain = input_.resume->extra;
+    } else {
+        screen_.say(fmt::format("joining {} …", run_file().name));
+    }
+    const auto begun = session_.begin(std::move(options), fan_.get());
+    if (!begun) return failure(begun.error());
+    if (!hosts()) saved_step_ = session_.collaboration().state()->step();
+    return std::nullopt;
+}
+
+void PeerRun::start_trainer() {
+    train::TrainerOptions trainer{
+        .micro_batch = run_file().batch.micro,
+        .evaluate_every = run_file().evaluate_every,
+        .counter_path = "samples",
+        .make_evaluator = [task = task_, id = session_.id()] { return task->learner(id); },
+        .on_end = [this](const Result<void>&) { trainer_ended_ = true; }};
+    trainer_ = std::make_unique<train::Trainer>(session_.spawn(),
+                                                session_.clock(),
+                                                session_.disk(),
+                                                session_.collaboration(),
+                                                std::move(learner_),
+                                                std::move(trainer));
+    trainer_->start();
+}
+
+void PeerRun::tell(std::string kind, std::string text) {
+    const collab::Event event{.time = session_.clock().wall_now(),
+                              .kind = std::move(kind),
+                              .peer = {},
+                              .step = saved_step_,
+                              .text = std::move(text),
+                              .fields = {}};
+    fan_->record(event);
+}
+
+void PeerRun::look() {
+    last_statuses_ = session_.there([this] { return session_.collaboration().peers(); });
+    for (const collab::Event& event : mailbox_.take()) model_.add(event);
+    model_.update(last_statuses_, session_.clock().wall_now());
+    screen_.show(model_.view());
+}
+
+void PeerRun::refresh_join_string() {
+    if (steady_seconds() - join_refreshed_ < join_refresh_s) return;
+    join_refreshed_ = steady_seconds();
+    const bool first = join_string_.empty();
+    join_string_ = session_.there([this] { return session_.collaboration().join_string(); });
+    const Ok written = write_private_file(file(join_file), join_string_ + "\n");
+    if (!written && first) tell("join_file_failed", written.error().message());
+    if (!first) return;
+    if (hosts()) {
+        screen_.say("Others join with:\n");
+        screen_.say("  dedloc join " + join_string_ + "\n");
+    } else {
+        screen_.say("joined; `dedloc invite` prints a join string for others");
+    }
+}
+
+void PeerRun::save(std::shared_ptr<const state::Snapshot> snapshot) {
+    saved_step_ = snapshot->step();
+    anything_saved_ = true;
+    auto published = std::make_shared<state::PublishedState>();
+    published->manifest = state::make_manifest(*snapshot);
+    published->snapshot = std::move(snapshot);
+    const state::Checkpoint checkpoint{
+        .state = published,
+        .run_file = collab::to_toml(run_file()),
+        .extra = session_.there([this] { return session_.collaboration().chain(); })};
+    const auto saved =
+        state::save_checkpoint(session_.disk(), std::string(checkpoints_folder), checkpoint);
+    if (saved) {
+        save_problem_.clear();
+        checkpoint_ = file(checkpoints_folder) + "/" + saved->name;
+        tell("checkpoint_saved", fmt::format("saved the state of step {}", saved_step_));
+        return;
+    }
+    save_problem_ = saved.error().message();
+    tell("checkpoint_failed", save_problem_);
+}
+
+void PeerRun::save_if_due() {
+    const std::uint64_t every = run_file().checkpoint_every;
+    if (every == 0) return;
+    auto snapshot = session_.collaboration().state();
+    if (snapshot->step() / every > saved_step_ / every) save(std::move(snapshot));
+}
+
+void PeerRun::train() {
+    while (!trainer_ended_) {
+        look();
+        refresh_join_string();
+        save_if_due();
+        if (interrupts() > 0) {
+            interrupted_ = true;
+            break;
+        }
+        std::this_thread::sleep_for(frame_time);
+    }
+}
+
+std::optional<Failure> PeerRun::end() {
+    if (interrupted_)
+        screen_.say("leaving: handing in what was computed … (Ctrl-C again: end at once)");
+    // The trainer ends by itself when the run is over; else it hands in what it has.
+    if (interrupted_) trainer_->stop(leave_patience);
+    session_.leave(interrupted_ ? leave_patience : end_patience);
+    const Result<void> trained = trainer_->join();
+    look();
+    screen_.release();
+    const auto final_state = session_.collaboration().state();
+    if (!anything_saved_ || final_state->step() != saved_step_) save(final_state);
+    std::error_code ignored;
+    ::unlink(file(join_file).c_str());
+    if (!trained && trained.error().kind() != ErrorKind::cancelled) return failure(trained.error());
+    if (!save_problem_.empty()) return Failure{ExitCode::disk, save_problem_};
+    if (interrupted_)
+        screen_.say(
+            fmt::format("left at step {}; the state is in {}", final_state->step(), checkpoint_));
+    else
+        screen_.say(fmt::format(
+            "the run is over at step {}; the state is in {}", final_state->step(), checkpoint_));
+    return std::nullopt;
+}
+
+void PeerRun::print_json(const std::optional<Failure>& failed) {
+    nlohmann::ordered_json json{{"ok", !failed}};
+    if (failed) json["error"] = failed->message;
+    if (trainer_) {
+        const auto snapshot = session_.collaboration().state();
+        const monitor::RunView view = model_.view();
+        const Measured measured = newest_accuracy(last_statuses_);
+        json["run"] = run_file().name;
+        json["run_hash"] = collab::run_hash(run_file()).hex();
+        json["peer"] = session_.id().text();
+        json["step"] = snapshot->step();
+        json["samples"] = snapshot->info().samples;
+        json["loss"] = view.loss;
+        json["accuracy"] = measured.accuracy;
+        json["accuracy_step"] = measured.step;
+        json["state_hash"] = state::make_manifest(*snapshot).root.hex();
+        json["samples_computed"] = trainer_->samples_computed();
+        json["left"] = interrupted_;
+        json["checkpoint"] = checkpoint_;
+        json["join_string"] = join_string_;
+    }
+    json["directory"] = input_.opened.directory;
+    json["seconds"] = steady_seconds() - started_;
+    fmt::print("{}\n", json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+    std::fflush(stdout);
+}
+
+int PeerRun::run() {
+    catch_interrupts();
+    std::optional<Failure> failed = begin();
+    if (!failed) {
+        start_trainer();
+        train();
+        failed = end();
+    }
+    if (log_) log_->flush();
+    const int code = failed ? report(*failed) : 0;
+    if (options_.json) print_json(failed);
+    return code;
+}
+
+}  // namespace
+
+int run_peer(PeerRunInput input, const PeerOptions& options) {
+    PeerRun run(std::move(input), options);
+    return run.run();
+}
+
+#endif
+
+}  // namespace dedloc::cli

@@ -1,0 +1,33 @@
+// One trainer's life, for host and join alike: model, collaboration, trainer thread, view, join
+// string on disk, checkpoints, and a good end.
+//
+// Thread: the main thread; it draws, saves and waits, others compute and talk.
+
+#pragma once
+#include <optional>
+
+#include "dedloc/cli/commands.h"
+#include "dedloc/cli/exit_codes.h"
+#include "dedloc/cli/session_opening.h"
+#include "dedloc/collab/session.h"
+#include "dedloc/state/checkpoint.h"
+
+namespace dedloc::cli {
+
+struct PeerRunInput {
+    collab::Invitation invitation;            // without addresses: this peer hosts
+    std::optional<state::Checkpoint> resume;  // host: go on from here
+    OpenedSession opened;
+    double started = 0;  // steady seconds when the command began
+};
+
+// Returns the exit code.
+int run_peer(PeerRunInput input, const PeerOptions& options);
+
+double steady_seconds();
+
+#if !DEDLOC_WITH_TORCH
+Failure cannot_train();
+#endif
+
+}  // namespace dedloc::cli

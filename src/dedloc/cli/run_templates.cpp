@@ -1,0 +1,104 @@
+#include "dedloc/cli/run_templates.h"
+
+namespace dedloc::cli {
+namespace {
+
+constexpr std::string_view vision_classifier =
+    R"(# A dedloc run: everything that must be equal on all peers. Change it, then `dedloc check` it.
+# Comments and order do not matter; what is left out has the value that is shown here.
+name = "my-run"
+
+[task]
+kind = "vision_classifier"
+model = "small_cnn"      # or "mlp", "cnn_bn"
+data = "fashion-mnist"   # Debian package dataset-fashion-mnist; "fashion-mnist+flip" mirrors half
+seed = 1                 # starting parameters and order of samples
+
+[batch]
+target = 1024            # samples of all peers together for one global step
+micro = 64               # samples of one gradient computation of one peer
+
+[optimizer]
+kind = "sgd"             # or "adamw", "lamb"
+momentum = 0.9           # sgd
+weight_decay = 0.0
+gradient_norm_max = 0.0  # clips the averaged gradient; 0: off
+
+[schedule]
+kind = "constant"        # or "linear", "cosine": fall to final_fraction at total_steps
+peak = 0.1               # the learning rate after the warm-up
+warmup_steps = 0
+total_steps = 0          # linear and cosine need it
+final_fraction = 0.0
+
+[averaging]
+codec = "fp16"           # what travels: "fp16", or "fp32" for twice the bytes and no rounding
+round_deadline_min = "1s"    # nobody is waited for longer than this when rounds are quick …
+round_deadline_max = "120s"  # … or than this, however slow they are
+quorum_timeout = "10s"   # when most voters are gone for good, the others go on after this time
+
+[stop]                   # the run ends when one of these is reached; 0: no such condition
+steps = 1000
+samples = 0
+accuracy = 0.0           # fraction on the held-out data, e.g. 0.9
+
+[checkpoint]
+every = 50               # global steps; each peer keeps its newest three
+
+[evaluate]
+every = 10               # global steps between measurements of accuracy
+)";
+
+constexpr std::string_view demo =
+    R"(# The run of ./demo.sh: a small convolutional network learns to tell clothes apart.
+name = "demo"
+
+[task]
+kind = "vision_classifier"
+model = "small_cnn"
+data = "fashion-mnist"
+seed = 1
+
+[batch]
+target = 1024
+micro = 64
+
+[optimizer]
+kind = "sgd"
+momentum = 0.9
+
+[schedule]
+kind = "cosine"
+peak = 0.12
+warmup_steps = 20
+total_steps = 400
+final_fraction = 0.02
+
+[averaging]
+codec = "fp16"
+round_deadline_min = "1s"
+round_deadline_max = "10s"
+quorum_timeout = "5s"
+
+[stop]
+steps = 400
+
+[checkpoint]
+every = 50
+
+[evaluate]
+every = 20
+)";
+
+}  // namespace
+
+Result<std::string> run_template(std::string_view task) {
+    if (task == "vision_classifier") return std::string(vision_classifier);
+    return make_error(ErrorKind::bad_input,
+                      "there is no task '{}'; known: vision_classifier",
+                      task.substr(0, 64));
+}
+
+std::string_view demo_run_file() { return demo; }
+
+}  // namespace dedloc::cli

@@ -1,0 +1,17 @@
+// Run files to start from: what `dedloc init` writes and what `dedloc demo` runs.
+//
+// Thread: any; pure. Errors: bad_input names the known tasks.
+
+#pragma once
+#include <string>
+#include <string_view>
+
+#include "dedloc/base/result.h"
+
+namespace dedloc::cli {
+
+Result<std::string> run_template(std::string_view task);
+// The same text as examples/demo.toml (a test compares).
+std::string_view demo_run_file();
+
+}  // namespace dedloc::cli

@@ -1,0 +1,30 @@
+// Opens a Session with the exit codes that users were promised, and chooses the peer's folder.
+//
+// Errors: Failure with port, disk, identity_in_use or bad_input. Blocks for a few file operations.
+
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "dedloc/cli/exit_codes.h"
+#include "dedloc/collab/session.h"
+
+namespace dedloc::cli {
+
+// What users write: multiaddrs, "HOST:PORT", "[IPv6]:PORT", "none". Nothing: any free port.
+Result<std::vector<std::string>> listen_addresses(const std::vector<std::string>& given);
+
+struct OpenedSession {
+    std::unique_ptr<collab::Session> session;
+    std::string directory;  // absolute
+};
+
+struct OpeningOptions {
+    std::string directory;  // the user's --dir; empty: the first free numbered folder of the run
+    std::vector<std::string> listen;
+    std::vector<std::string> announce;
+};
+Outcome<OpenedSession> open_session(const Digest& run, const OpeningOptions& options);
+
+}  // namespace dedloc::cli

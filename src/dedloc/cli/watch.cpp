@@ -1,0 +1,88 @@
+// dedloc watch: the live view of a run, from anywhere, without taking part.
+
+#include <chrono>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <thread>
+#include <unistd.h>
+
+#include "dedloc/cli/commands.h"
+#include "dedloc/cli/exit_codes.h"
+#include "dedloc/cli/interrupts.h"
+#include "dedloc/cli/watcher.h"
+#include "dedloc/monitor/run_view.h"
+#include "dedloc/monitor/screen.h"
+
+namespace dedloc::cli {
+namespace {
+
+constexpr double reach_patience_s = 20;
+constexpr double nobody_patience_s = 15;  // without any live peer: the run is over or out of reach
+constexpr auto frame_time = std::chrono::milliseconds(250);
+
+nlohmann::ordered_json json_of(const monitor::RunView& view) {
+    nlohmann::ordered_json peers = nlohmann::ordered_json::array();
+    for (const monitor::PeerView& peer : view.peers)
+        if (!peer.is_gone)
+            peers.push_back({{"peer", peer.id.text()},
+                             {"name", peer.name},
+                             {"role", std::string(collab::to_string(peer.role))},
+                             {"doing", peer.doing},
+                             {"step", peer.step},
+                             {"samples_per_s", peer.samples_per_s},
+                             {"state_hash", peer.state_hash.hex()}});
+    return {{"run", view.name},
+            {"run_hash", view.run.hex()},
+            {"step", view.step},
+            {"samples", view.samples},
+            {"loss", view.loss},
+            {"accuracy", view.accuracy},
+            {"samples_per_s", view.samples_per_s},
+            {"state_hashes", view.state_hashes()},
+            {"peers", std::move(peers)},
+            {"seconds", view.seconds}};
+}
+
+bool is_over(const collab::RunFile& run, std::uint64_t step) {
+    return run.stop.steps > 0 && step >= run.stop.steps;
+}
+
+}  // namespace
+
+int run_watch(const WatchOptions& options) {
+    catch_interrupts();
+    auto watcher = Watcher::start(options.join_string, reach_patience_s);
+    if (!watcher) return report(watcher.failure());
+    Watcher& run = **watcher;
+
+    const double started = run.wall_now();
+    monitor::RunModel model(run.run(), PeerId(), started);
+    monitor::Screen screen(STDOUT_FILENO,
+                           monitor::screen_options_for(STDOUT_FILENO, options.plain));
+    monitor::RunView last_alive = model.view();
+    double alive_at = started;
+    bool lost = false;
+    while (interrupts() == 0) {
+        const double now = run.wall_now();
+        for (const collab::Event& event : run.take_events()) model.add(event);
+        model.update(run.statuses(), now);
+        const monitor::RunView view = model.view();
+        screen.show(view);
+        if (view.live_peers() > 0) {
+            alive_at = now;
+            last_alive = view;
+        }
+        const bool over = is_over(run.run(), last_alive.step);
+        lost = now - alive_at > (over ? 2 : nobody_patience_s);
+        if (lost || (options.seconds > 0 && now - started >= options.seconds)) break;
+        std::this_thread::sleep_for(frame_time);
+    }
+    screen.release();
+    const bool over = is_over(run.run(), last_alive.step);
+    if (lost) screen.say(over ? "the run is over" : "no peer of the run answers any more");
+    watcher->reset();
+    if (options.json) fmt::print("{}\n", json_of(last_alive).dump());
+    return lost && !over ? static_cast<int>(ExitCode::unreachable) : 0;
+}
+
+}  // namespace dedloc::cli

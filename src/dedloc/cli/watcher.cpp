@@ -1,0 +1,79 @@
+#include "dedloc/cli/watcher.h"
+
+#include <filesystem>
+#include <stdlib.h>
+
+#include "dedloc/collab/session.h"
+#include "dedloc/monitor/event_log.h"
+
+namespace dedloc::cli {
+namespace {
+
+constexpr Duration status_interval = 250ms;
+constexpr Duration goodbye_max = 2s;
+
+}  // namespace
+
+struct Watcher::State {
+    ~State() {
+        session.reset();
+        std::error_code ignored;
+        if (!directory.empty()) std::filesystem::remove_all(directory, ignored);
+    }
+
+    std::string directory;  // a session has one; a watcher needs nothing that is in it
+    monitor::EventMailbox events;
+    collab::RunFile run;
+    std::unique_ptr<collab::Session> session;
+};
+
+Outcome<std::unique_ptr<Watcher>> Watcher::start(const std::string& join_text, double seconds) {
+    auto state = std::make_unique<State>();
+    std::error_code error;
+    std::string pattern =
+        (std::filesystem::temp_directory_path(error) / "dedloc-watch-XXXXXX").string();
+    if (!::mkdtemp(pattern.data()))
+        return Failure{ExitCode::disk, "cannot make a temporary folder " + pattern};
+    state->directory = pattern;
+    collab::SessionOptions session{
+        .directory = pattern, .listen = {}, .announce = {}, .workers_count = 1};
+    auto opened = collab::Session::open(std::move(session));
+    if (!opened) return failure(opened.error());
+    state->session = *std::move(opened);
+    auto invitation = state->session->invitation(join_text, from_seconds(seconds));
+    if (!invitation) return failure(invitation.error());
+    state->run = invitation->run;
+    collab::Options options;
+    options.run = std::move(invitation->run);
+    options.secret = std::move(invitation->secret);
+    options.bootstrap = std::move(invitation->bootstrap);
+    options.role = collab::Role::observer;
+    options.name = "watcher";
+    options.status_interval = status_interval;
+    options.join_patience = from_seconds(seconds);
+    const auto begun = state->session->begin(std::move(options), &state->events);
+    if (!begun) return failure(begun.error());
+    return std::unique_ptr<Watcher>(new Watcher(std::move(state)));
+}
+
+Watcher::Watcher(std::unique_ptr<State> state) : state_(std::move(state)) {}
+
+Watcher::~Watcher() { state_->session->leave(goodbye_max); }
+
+const collab::RunFile& Watcher::run() const { return state_->run; }
+
+std::vector<collab::Status> Watcher::statuses() const {
+    return state_->session->there([this] {
+        auto statuses = state_->session->collaboration().peers();
+        std::erase_if(statuses, [](const collab::Status& status) {
+            return status.role == collab::Role::observer;
+        });
+        return statuses;
+    });
+}
+
+std::vector<collab::Event> Watcher::take_events() { return state_->events.take(); }
+
+double Watcher::wall_now() const { return state_->session->clock().wall_now(); }
+
+}  // namespace dedloc::cli

@@ -1,0 +1,38 @@
+// Watcher: an observer of a run on a thread of its own. It sees statuses and events, and gives
+// nothing: it has a fresh identity, listens nowhere, holds no state.
+//
+// Errors of start: bad_input, unreachable, different_run. Thread: the owner's.
+
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "dedloc/cli/exit_codes.h"
+#include "dedloc/collab/events.h"
+#include "dedloc/collab/run_file.h"
+#include "dedloc/collab/status.h"
+
+namespace dedloc::cli {
+
+class Watcher {
+  public:
+    // Returns once a peer of the run has answered.
+    static Outcome<std::unique_ptr<Watcher>> start(const std::string& join_text, double seconds);
+    ~Watcher();
+    Watcher(const Watcher&) = delete;
+    Watcher& operator=(const Watcher&) = delete;
+
+    const collab::RunFile& run() const;
+    std::vector<collab::Status> statuses() const;  // of the others
+    std::vector<collab::Event> take_events();
+    double wall_now() const;  // seconds since 1970
+
+    struct State;
+
+  private:
+    explicit Watcher(std::unique_ptr<State> state);
+    std::unique_ptr<State> state_;
+};
+
+}  // namespace dedloc::cli

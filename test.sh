@@ -1,0 +1,10 @@
+#!/usr/bin/env bash
+# Installs what the tests need, builds everything, runs the tests. Arguments go to ctest:
+#   ./test.sh -L unit        only the rooms' unit tests
+#   ./test.sh -R round       only tests whose name has "round"
+set -euo pipefail
+cd "$(dirname "$0")"
+source tools/needs.sh
+install_missing "${needs_build[@]}" "${needs_data[@]}" "${needs_test[@]}"
+build release all -- -DDEDLOC_TESTS=ON
+exec ctest --test-dir build/release -j "$(nproc)" --output-on-failure --timeout 900 "$@"
