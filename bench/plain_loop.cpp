@@ -1,0 +1,90 @@
+// The anchor of solo: the demo's network in a plain libtorch loop, nothing of dedloc in the way.
+// Batches are cut by the same function, in a shuffled order; gradients of micro-batches add up to
+// the target, then torch::optim::SGD steps.
+//
+//   plain_loop --batch 256 --target 1024 --steps 40 --threads 2
+//
+// Prints one JSON object: samples a second after the first quarter of the steps.
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <cstdio>
+#include <numeric>
+#include <torch/torch.h>
+#include <vector>
+
+#include "dedloc/base/random.h"
+#include "dedloc/tasks/vision_models.h"
+
+namespace dedloc {
+namespace {
+
+struct Arguments {
+    std::uint32_t batch = 256;
+    std::uint32_t target = 1024;
+    int steps = 40;
+    int threads = 0;
+    std::string data = tasks::fashion_mnist_directory;
+};
+
+int run(const Arguments& arguments) {
+    if (arguments.threads > 0) torch::set_num_threads(arguments.threads);
+    const auto data = tasks::load_fashion_mnist(arguments.data);
+    if (!data) throw std::runtime_error(data.error().message());
+    std::vector<std::uint32_t> order(data->train.count);
+    std::iota(order.begin(), order.end(), 0u);
+    Random random(1);
+    random.shuffle(order);
+
+    const train::TorchModel model = tasks::make_vision_model("small_cnn", 1);
+    model.module->train();
+    torch::optim::SGD optimizer(model.module->parameters(),
+                                torch::optim::SGDOptions(0.05).momentum(0.9));
+    std::size_t next = 0;
+    const auto batch_of = [&](std::uint32_t count) {
+        std::vector<std::uint32_t> indices(count);
+        for (std::uint32_t& index : indices) index = order[next++ % order.size()];
+        return tasks::image_batch(data->train, indices, {});
+    };
+    const int warm_up = arguments.steps / 4;
+    auto before = std::chrono::steady_clock::now();
+    double loss_sum = 0;
+    for (int step = 0; step < arguments.steps; ++step) {
+        if (step == warm_up) before = std::chrono::steady_clock::now();
+        optimizer.zero_grad();
+        loss_sum = 0;
+        for (std::uint32_t done = 0; done < arguments.target; done += arguments.batch) {
+            const train::TorchBatch batch = batch_of(arguments.batch);
+            const torch::Tensor loss =
+                train::classification_loss(model.forward(batch.inputs), batch.targets).sum /
+                static_cast<double>(arguments.target);
+            loss.backward();
+            loss_sum += loss.item<double>();
+        }
+        optimizer.step();
+    }
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - before;
+    const double samples = static_cast<double>(arguments.steps - warm_up) * arguments.target;
+    std::printf("{\"samples_per_s\": %.2f, \"loss\": %.4f}\n", samples / took.count(), loss_sum);
+    return 0;
+}
+
+}  // namespace
+}  // namespace dedloc
+
+int main(int argc, char** argv) {
+    dedloc::Arguments arguments;
+    CLI::App app("a plain libtorch loop");
+    app.add_option("--batch", arguments.batch)->check(CLI::Range(1, 60000));
+    app.add_option("--target", arguments.target)->check(CLI::Range(1, 1 << 20));
+    app.add_option("--steps", arguments.steps)->check(CLI::Range(1, 1 << 20));
+    app.add_option("--threads", arguments.threads)->check(CLI::Range(0, 1024));
+    app.add_option("--data", arguments.data);
+    CLI11_PARSE(app, argc, argv);
+    try {
+        return dedloc::run(arguments);
+    } catch (const std::exception& error) {
+        std::fprintf(stderr, "plain_loop: %s\n", error.what());
+        return 1;
+    }
+}
