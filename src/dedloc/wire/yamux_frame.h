@@ -1,7 +1,7 @@
 // yamux's frame header: 12 bytes, big endian: version 0, type, flags, stream id, length.
 //
-// Source: hashicorp/yamux spec.md, libp2p specs/yamux, and what go- and rust-libp2p really accept
-// (docs/spec/transport.md). Errors: peer_broke_protocol. Thread: any.
+// Source: hashicorp/yamux spec.md, libp2p specs/yamux, and what go- and rust-libp2p really
+// accept. Errors: peer_broke_protocol. Thread: any.
 
 #pragma once
 #include <array>
