@@ -4,7 +4,7 @@
 // Node ids of dedloc peers are bound to their PeerIds: sha1(peer id bytes). Foreign (hivemind)
 // nodes choose theirs at random; they are told apart by that (routing_table.h).
 //
-// Source: reference hivemind §B.9. Thread: any.
+// Source: docs/spec/dht.md. Thread: any.
 
 #pragma once
 #include <array>

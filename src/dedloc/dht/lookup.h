@@ -4,7 +4,7 @@
 // nearest that were not asked yet; it ends when all of the beam have answered, when `enough` says
 // so, or after visits_max calls.
 //
-// Source: reference hivemind §B.9 "Traversal". Cost: about beam_size calls. Thread: network.
+// Source: docs/spec/dht.md. Cost: about beam_size calls. Thread: network.
 
 #pragma once
 #include <functional>

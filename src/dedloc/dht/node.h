@@ -1,7 +1,7 @@
 // DhtNode: the distributed table of a swarm. Stores records under keys at the nodes whose ids are
 // nearest to them, and finds them again; every record expires.
 //
-// hivemind's semantics and wire format (reference hivemind §B.7–B.9), so that both kinds of peers
+// hivemind's semantics and wire format (docs/spec/dht.md), so that both kinds of peers
 // share one table. Ours: node ids are sha1(PeerId), storage has quotas, records under a peer's
 // subkey are signed by it (signed_record.h), requests and answers also carry addresses.
 // Weaker than hivemind's: no refresh of cached keys before they expire, one key a find call.

@@ -14,7 +14,7 @@
 //
 // Invariants: buckets are disjoint and cover the space; each holds at most bucket_size nodes and
 // bucket_size replacements; our own id is in none.
-// Source: Kademlia (Maymounkov, Mazières 2002) §2.4, §4.2; reference hivemind §B.9.
+// Source: Kademlia (Maymounkov, Mazières 2002) §2.4, §4.2; docs/spec/dht.md.
 // Cost: add O(log buckets + bucket_size); nearest O(gathered · log gathered). Thread: one.
 
 #pragma once

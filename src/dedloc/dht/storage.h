@@ -1,7 +1,7 @@
 // Storage: the records a node keeps for the others, with expirations, bounded.
 //
 // A key holds either one regular value or a dictionary of subkeys, each with its own expiration;
-// the later expiration wins, at equal ones what is there stays (reference hivemind §B.9). Subkeys
+// the later expiration wins, at equal ones what is there stays (docs/spec/dht.md). Subkeys
 // and values are opaque bytes as they came from the wire.
 //
 // Limits: records and bytes in all and for each owner (the peer to whom a record is charged: who

@@ -27,6 +27,7 @@ namespace dedloc::state {
 inline constexpr std::size_t extra_bytes_max = 64u << 10;
 inline constexpr std::size_t sections_max = 4096;
 inline constexpr std::size_t section_name_bytes_max = 200;
+
 // Header and its padding; below one chunk, so that chunk 0 says what the rest is.
 inline constexpr std::size_t prefix_bytes_max = (1u << 20) - 64;
 inline constexpr std::uint64_t state_bytes_max = std::uint64_t{64} << 30;
