@@ -1,0 +1,37 @@
+// plain_loop.cpp on several computers. The first starts the run and prints a join string:
+//   train_together RUN_FILE DIRECTORY
+// every other one, anywhere, joins with it:
+//   train_together JOIN_STRING DIRECTORY
+#include <cstdio>
+#include <string>
+
+#include "dedloc/train/collaborative_optimizer.h"
+
+int main(int argc, char** argv) try {
+    const std::string run = argc > 1 ? argv[1] : "together.toml";
+    const std::string directory = argc > 2 ? argv[2] : "dedloc-peer";
+    torch::nn::Sequential model(
+        torch::nn::Linear(2, 32), torch::nn::Tanh(), torch::nn::Linear(32, 1));
+
+    dedloc::train::JoinOptions options{.directory = directory};
+    (run.starts_with("dedloc1") ? options.join : options.run_file) = run;
+    dedloc::train::Session session = dedloc::train::join(model, options);
+    std::printf("join: %s\n", session.join_string().c_str());
+    std::fflush(stdout);
+
+    dedloc::train::CollaborativeOptimizer optimizer(session);
+    while (!optimizer.finished()) {
+        const torch::Tensor inputs = torch::rand({64, 2}) * 2 - 1;
+        const torch::Tensor targets = inputs.select(1, 0) * inputs.select(1, 1);
+        optimizer.zero_grad();
+        const torch::Tensor loss = torch::mse_loss(model->forward(inputs).squeeze(1), targets);
+        loss.backward();
+        if (!optimizer.step(inputs.size(0), loss.item<double>())) continue;
+        std::printf("step %lu loss %.4f\n", session.global_step(), loss.item<double>());
+    }
+    session.leave();
+    std::printf("state %s\n", session.state_hash().c_str());
+} catch (const std::exception& failure) {
+    std::fprintf(stderr, "%s\n", failure.what());
+    return 1;
+}

@@ -1,0 +1,228 @@
+#include "dedloc/collab/session.h"
+
+#include <algorithm>
+#include <thread>
+
+#include "dedloc/collab/membership.h"
+#include "dedloc/p2p/make_host.h"
+#include "dedloc/security/hash.h"
+#include "dedloc/wire/message.h"
+
+namespace dedloc::collab {
+
+namespace {
+
+constexpr Duration one_try_max = 5s;
+
+// The part of a hello that a stranger needs: asked about no run at all, a peer answers with its
+// run file.
+struct RunQuestion {
+    Digest run;
+    std::string run_file;
+
+    template <typename Visitor, typename Self>
+    static void fields(Visitor& visit, Self& self) {
+        visit(1, self.run);
+        visit(4, self.run_file);
+    }
+};
+
+Task<Result<RunFile>> ask_run_file(p2p::Host& host,
+                                   std::string address,
+                                   Digest run,
+                                   TimePoint deadline) {
+    auto peer = co_await host.dial(address, deadline);
+    if (!peer) co_return std::move(peer).error();
+    const PeerId id = *peer;
+    std::string method = hello_method;
+    const RunQuestion question;
+    Bytes bytes = wire::encode(question);
+    auto answer_bytes = co_await host.call(id, std::move(method), std::move(bytes), deadline);
+    if (!answer_bytes) co_return std::move(answer_bytes).error();
+    DEDLOC_CO_TRY(const RunQuestion answer, wire::decode<RunQuestion>(*answer_bytes));
+    DEDLOC_CO_TRY(RunFile parsed,
+                  parse_run_file(answer.run_file, "the run file of " + id.short_text()));
+    if (run_hash(parsed) == run) co_return parsed;
+    co_return make_error(ErrorKind::conflict,
+                         "peer {} trains another run than the join string names; ask for a fresh "
+                         "join string",
+                         id.short_text());
+}
+
+std::uint64_t random_seed() {
+    std::uint64_t seed = 0;
+    security::secure_random(std::span(reinterpret_cast<std::uint8_t*>(&seed), sizeof seed));
+    return seed;
+}
+
+}  // namespace
+
+Task<Result<RunFile>> fetch_run_file(p2p::Host& host,
+                                     runtime::Clock& clock,
+                                     JoinString join,
+                                     TimePoint deadline) {
+    Error last = make_error(ErrorKind::bad_input, "the join string names no address");
+    std::string reasons;
+    for (const std::string& address : join.addresses) {
+        const TimePoint until = std::min(deadline, clock.now() + one_try_max);
+        auto run = co_await ask_run_file(host, address, join.run, until);
+        if (run) co_return run;
+        if (run.error().kind() == ErrorKind::conflict) co_return std::move(run).error();
+        reasons += fmt::format("\n  {}: {}", address, run.error().message());
+        last = std::move(run).error();
+    }
+    co_return make_error(last.kind(),
+                         "no peer of the run gave its run file; is one running, and can this "
+                         "machine reach it?{}",
+                         reasons);
+}
+
+struct Session::State {
+    explicit State(SessionOptions given, p2p::LockedIdentity identity)
+        : options(std::move(given)), locked(std::move(identity)), signer(locked.identity()) {}
+
+    SessionOptions options;
+    p2p::LockedIdentity locked;
+    security::IdentitySigner signer;
+    security::IdentityVerifier verifier;
+    Random random{random_seed()};
+    runtime::Loop loop;
+    std::unique_ptr<runtime::Clock> clock;
+    std::unique_ptr<runtime::Network> network;
+    std::unique_ptr<runtime::Disk> disk;
+    std::unique_ptr<runtime::Workers> workers;
+    std::unique_ptr<runtime::Scope> scope;
+    runtime::Spawn spawn;
+    std::unique_ptr<p2p::Host> host;
+    std::unique_ptr<Collaboration> collaboration;
+    std::thread thread;
+};
+
+Result<std::unique_ptr<Session>> Session::open(SessionOptions options) {
+    DEDLOC_TRY(auto disk, runtime::real_disk(options.directory));
+    DEDLOC_TRY(p2p::LockedIdentity identity, p2p::load_or_create_identity(options.directory));
+    auto state = std::make_unique<State>(std::move(options), std::move(identity));
+    const runtime::Executor executor = state->loop.executor();
+    state->disk = std::move(disk);
+    state->clock = runtime::real_clock(executor);
+    state->network = runtime::real_network(executor);
+    state->workers = runtime::real_workers(executor, state->options.workers_count);
+    state->scope = std::make_unique<runtime::Scope>(executor);
+    state->spawn = runtime::spawner(state->loop, *state->scope);
+    state->thread = std::thread([loop = &state->loop] {
+        runtime::raise_thread_priority();
+        loop->run();
+    });
+    std::unique_ptr<Session> session(new Session(std::move(state)));
+    State& s = *session->state_;
+    DEDLOC_TRY_VOID(session->there([&s]() -> Result<void> {
+        p2p::HostOptions host{.executor = s.loop.executor(),
+                              .clock = *s.clock,
+                              .network = *s.network,
+                              .random = s.random.fork("host"),
+                              .identity = s.locked.identity(),
+                              .listen = s.options.listen,
+                              .announce = s.options.announce};
+        DEDLOC_TRY(s.host, p2p::make_host(std::move(host)));
+        return {};
+    }));
+    return session;
+}
+
+Session::Session(std::unique_ptr<State> state) : state_(std::move(state)) {}
+
+namespace {
+
+// The tasks of callers may wait inside the collaboration: they end first.
+Task<Result<void>> stop_all(runtime::Scope& scope, Collaboration* collaboration, p2p::Host* host) {
+    co_await scope.stop();
+    if (collaboration != nullptr) co_await collaboration->stop();
+    if (host != nullptr) co_await host->stop();
+    co_return Result<void>();
+}
+
+}  // namespace
+
+Session::~Session() {
+    State& s = *state_;
+    // A scope of its own, because this task stops the other one.
+    auto closing = there([&s] { return std::make_unique<runtime::Scope>(s.loop.executor()); });
+    std::future<Result<void>> stopped =
+        runtime::spawn_future(runtime::spawner(s.loop, *closing),
+                              "stop",
+                              stop_all(*s.scope, s.collaboration.get(), s.host.get()));
+    stopped.wait();
+    // The task's very last instructions run after its promise is kept.
+    while (there([&closing] { return closing->running(); }) > 0) std::this_thread::yield();
+    there([&s, &closing] {
+        closing.reset();
+        s.collaboration.reset();
+        s.host.reset();
+        s.scope.reset();
+    });
+    s.loop.stop();
+    s.thread.join();
+    s.workers.reset();
+}
+
+void Session::post(std::function<void()> work) const { state_->loop.post(std::move(work)); }
+
+const PeerId& Session::id() const { return state_->signer.id(); }
+runtime::Clock& Session::clock() const { return *state_->clock; }
+runtime::Disk& Session::disk() const { return *state_->disk; }
+p2p::Host& Session::host() const { return *state_->host; }
+const runtime::Spawn& Session::spawn() const { return state_->spawn; }
+
+runtime::Node Session::node() const {
+    return {.executor = state_->loop.executor(),
+            .clock = *state_->clock,
+            .disk = *state_->disk,
+            .workers = *state_->workers,
+            .random = state_->random.fork("node")};
+}
+
+Result<Invitation> Session::invitation(const std::string& join_text, Duration patience) {
+    DEDLOC_TRY(JoinString join, parse_join_string(join_text));
+    Invitation invitation;
+    invitation.secret = join.secret;
+    invitation.bootstrap = join.addresses;
+    DEDLOC_TRY(invitation.run,
+               call("fetch the run file",
+                    fetch_run_file(host(), clock(), std::move(join), clock().now() + patience)));
+    return invitation;
+}
+
+namespace {
+
+Task<Result<void>> start(Collaboration& collaboration) { co_return co_await collaboration.start(); }
+
+Task<Result<void>> part(Collaboration& collaboration, Duration patience) {
+    co_await collaboration.leave(patience);
+    co_return Result<void>();
+}
+
+}  // namespace
+
+Result<void> Session::begin(Options options, EventSink* events) {
+    State& s = *state_;
+    DEDLOC_CHECK(!s.collaboration, "a session has one collaboration");
+    DEDLOC_TRY_VOID(there([&]() -> Result<void> {
+        DEDLOC_TRY(
+            s.collaboration,
+            Collaboration::make(node(), *s.host, s.signer, s.verifier, std::move(options), events));
+        return {};
+    }));
+    return call("start", start(*s.collaboration));
+}
+
+Collaboration& Session::collaboration() const {
+    DEDLOC_CHECK(state_->collaboration != nullptr, "begin() first");
+    return *state_->collaboration;
+}
+
+void Session::leave(Duration patience) {
+    const Result<void> left = call("leave", part(collaboration(), patience));
+    (void)left;  // cancelled: somebody stopped the session meanwhile, which is leaving too
+}
+
+}  // namespace dedloc::collab

@@ -1,0 +1,99 @@
+// Session: this machine as a peer of one run, put together: network thread, clock, files, worker
+// threads, identity, host and collaboration. Without libtorch, so that an aggregator or observer
+// uses it as a trainer does.
+//
+//   DEDLOC_TRY(auto session, Session::open({.directory = "peer-a"}));
+//   DEDLOC_TRY(auto invitation, session->invitation(join_text, 30s));     // or Invitation{run}
+//   DEDLOC_TRY_VOID(session->begin(options, nullptr));
+//   ... session->collaboration() ...
+//   session->leave(5s);
+//
+// The network thread starts in open() and ends in the destructor. Protocol objects live there:
+// reach them by call() or through session->spawn().
+//
+// Thread: the owner's, never the network thread. Blocks. Errors: local_fault (disk, port in use),
+// conflict (the directory is another process's; another run), bad_input (addresses, join string),
+// peer_gone or timeout (nobody of the run can be reached), denied (wrong secret).
+
+#pragma once
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "dedloc/collab/collaboration.h"
+#include "dedloc/collab/join_string.h"
+#include "dedloc/collab/run_file.h"
+#include "dedloc/p2p/host.h"
+#include "dedloc/runtime/future.h"
+#include "dedloc/runtime/node.h"
+
+namespace dedloc::collab {
+
+struct SessionOptions {
+    std::string directory;  // identity, votes, counters, checkpoints; made if it is missing
+    std::vector<std::string> listen = {"/ip4/0.0.0.0/tcp/0"};  // empty: client mode
+    std::vector<std::string> announce;
+    std::size_t workers_count = 1;
+};
+
+// A run to host, or to join: then with the secret and addresses of its join string.
+struct Invitation {
+    RunFile run;
+    Bytes secret;
+    std::vector<std::string> bootstrap;
+};
+
+// Asks the peers of a join string for their run file, which is believed only if it has the hash
+// that the string says. Network thread.
+Task<Result<RunFile>> fetch_run_file(p2p::Host& host,
+                                     runtime::Clock& clock,
+                                     JoinString join,
+                                     TimePoint deadline);
+
+class Session {
+  public:
+    static Result<std::unique_ptr<Session>> open(SessionOptions options);
+    ~Session();  // stops at once; leave() first to part in order
+    Session(const Session&) = delete;
+    Session& operator=(const Session&) = delete;
+
+    const PeerId& id() const;
+    runtime::Node node() const;
+    runtime::Clock& clock() const;
+    runtime::Disk& disk() const;
+    p2p::Host& host() const;  // network thread only
+    const runtime::Spawn& spawn() const;
+
+    // Parses the string and fetches the run file.
+    Result<Invitation> invitation(const std::string& join_text, Duration patience);
+    // Makes the collaboration and starts it; returns when its state is usable. Once.
+    Result<void> begin(Options options, EventSink* events);
+    Collaboration& collaboration() const;  // after begin()
+    void leave(Duration patience);         // after begin()
+
+    // Runs a task on the network thread and waits for its end.
+    template <typename T>
+    Result<T> call(std::string name, Task<Result<T>> task) const {
+        std::future<Result<T>> future =
+            runtime::spawn_future(spawn(), std::move(name), std::move(task));
+        return runtime::wait_for_result(future);
+    }
+    // Runs a plain function there.
+    template <typename Work>
+    auto there(Work work) const {
+        std::packaged_task<decltype(work())()> task(std::move(work));
+        auto future = task.get_future();
+        post([&task] { task(); });
+        return future.get();
+    }
+
+  private:
+    struct State;
+    explicit Session(std::unique_ptr<State> state);
+    void post(std::function<void()> work) const;
+
+    std::unique_ptr<State> state_;
+};
+
+}  // namespace dedloc::collab

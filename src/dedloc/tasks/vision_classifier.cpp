@@ -1,0 +1,95 @@
+#include "dedloc/tasks/vision_classifier.h"
+
+#include <algorithm>
+#include <fmt/ranges.h>
+#include <numeric>
+
+#include "dedloc/tasks/fashion_mnist.h"
+#include "dedloc/tasks/sample_order.h"
+#include "dedloc/tasks/vision_models.h"
+#include "dedloc/train/device.h"
+#include "dedloc/train/torch_learner.h"
+
+namespace dedloc::tasks {
+
+namespace {
+
+constexpr const char* plain_data = "fashion-mnist";
+constexpr const char* flipped_data = "fashion-mnist+flip";
+
+class VisionClassifier final : public TrainingTask {
+  public:
+    VisionClassifier(collab::TaskConfig config, std::string device, FashionMnist data)
+        : config_(std::move(config)),
+          device_(std::move(device)),
+          data_(std::make_shared<const FashionMnist>(std::move(data))) {}
+
+    Result<std::unique_ptr<collab::Learner>> learner(const PeerId& peer) const override {
+        auto order = std::make_shared<SampleOrder>(config_.seed, peer, data_->train.count);
+        train::TorchTask task;
+        task.make_model = [name = config_.model, seed = config_.seed] {
+            return make_vision_model(name, seed);
+        };
+        task.train_batch = [data = data_, order, flips = config_.data == flipped_data](
+                               collab::CounterRange samples) -> Result<train::TorchBatch> {
+            std::vector<std::uint8_t> flip;
+            for (std::uint64_t i = samples.begin; flips && i < samples.end; ++i) {
+                flip.push_back(order->coin(i) ? 1 : 0);
+            }
+            return image_batch(data->train, order->indices(samples), flip);
+        };
+        task.held_out_count = data_->test.count;
+        task.held_out_batch =
+            [data = data_](collab::CounterRange samples) -> Result<train::TorchBatch> {
+            std::vector<std::uint32_t> indices(samples.size());
+            std::iota(indices.begin(), indices.end(), static_cast<std::uint32_t>(samples.begin));
+            return image_batch(data->test, indices, {});
+        };
+        task.loss = train::classification_loss;
+        task.device = device_;
+        return train::make_torch_learner(std::move(task));
+    }
+
+    std::string device() const override { return device_; }
+    std::string description() const override {
+        return fmt::format("{} on {} ({} training images, {} test images), computed on {}",
+                           config_.model,
+                           config_.data,
+                           data_->train.count,
+                           data_->test.count,
+                           device_);
+    }
+
+  private:
+    collab::TaskConfig config_;
+    std::string device_;
+    std::shared_ptr<const FashionMnist> data_;
+};
+
+Result<void> expect_known(const char* field,
+                          const std::string& value,
+                          const std::vector<std::string>& known) {
+    if (std::find(known.begin(), known.end(), value) != known.end()) return {};
+    return make_error(ErrorKind::bad_input,
+                      "{}: the vision classifier has no '{}'; it knows {}",
+                      field,
+                      value,
+                      fmt::join(known, ", "));
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const TrainingTask>> make_vision_classifier(const collab::TaskConfig& config,
+                                                                   const TaskOptions& options) {
+    DEDLOC_TRY_VOID(expect_known("task.model", config.model, vision_models()));
+    DEDLOC_TRY_VOID(expect_known("task.data", config.data, {plain_data, flipped_data}));
+    DEDLOC_TRY(std::string device, train::choose_device(options.device));
+    train::set_compute_threads(options.threads_count);
+    const std::string directory =
+        options.data_directory.empty() ? fashion_mnist_directory : options.data_directory;
+    DEDLOC_TRY(FashionMnist data, load_fashion_mnist(directory));
+    return std::shared_ptr<const TrainingTask>(
+        std::make_shared<VisionClassifier>(config, std::move(device), std::move(data)));
+}
+
+}  // namespace dedloc::tasks

@@ -1,0 +1,128 @@
+#include <cmath>
+#include <filesystem>
+#include <gtest/gtest.h>
+
+#include "dedloc/optim/optimizer.h"
+#include "dedloc/tasks/fashion_mnist.h"
+#include "dedloc/tasks/training_task.h"
+
+namespace dedloc::tasks {
+namespace {
+
+PeerId made_peer(std::uint8_t number) {
+    Bytes multihash{0x00, 36, 0x08, 0x01, 0x12, 32};
+    multihash.resize(38, number);
+    return *PeerId::from_bytes(multihash);
+}
+
+class VisionClassifierTest : public testing::Test {
+  protected:
+    void SetUp() override {
+        if (!std::filesystem::exists(fashion_mnist_directory)) {
+            GTEST_SKIP() << "package dataset-fashion-mnist is not installed";
+        }
+    }
+    static std::unique_ptr<collab::Learner> learner(const std::string& model,
+                                                    const std::string& data = "fashion-mnist") {
+        const auto task =
+            make_task({.model = model, .data = data}, {.device = "cpu", .threads_count = 1});
+        EXPECT_TRUE(task);
+        return *(*task)->learner(made_peer(1));
+    }
+};
+
+TEST_F(VisionClassifierTest, has_the_sizes_it_says) {
+    EXPECT_EQ(learner("small_cnn")->layout().parameters_count, 105'866u);
+    EXPECT_EQ(learner("small_cnn")->layout().buffers_count, 0u);
+    EXPECT_EQ(learner("mlp")->layout().parameters_count, 50'890u);
+    EXPECT_EQ(learner("cnn_bn")->layout().parameters_count, 105'962u);
+    EXPECT_EQ(learner("cnn_bn")->layout().buffers_count, 96u);
+}
+
+TEST_F(VisionClassifierTest, starts_every_host_with_the_seeds_model) {
+    const auto one = learner("small_cnn");
+    const auto two = learner("small_cnn");
+    std::vector<float> first(105'866);
+    std::vector<float> second(105'866);
+    one->initial(first, {});
+    two->initial(second, {});
+    EXPECT_EQ(first, second);
+}
+
+TEST_F(VisionClassifierTest, learns) {
+    for (const std::string data : {"fashion-mnist", "fashion-mnist+flip"}) {
+        const auto model = learner("small_cnn", data);
+        const collab::Layout layout = model->layout();
+        std::vector<float> parameters(layout.parameters_count);
+        std::vector<float> gradient(layout.parameters_count);
+        std::vector<float> momentum(layout.parameters_count);
+        model->initial(parameters, {});
+        optim::OptimizerConfig config;
+        config.schedule.peak = 0.05;
+        const std::span<float> moment(momentum);
+        double last_loss = 0;
+        for (std::uint64_t step = 0; step < 30; ++step) {
+            model->load(parameters, {});
+            const auto report = model->accumulate({step * 128, (step + 1) * 128});
+            ASSERT_TRUE(report);
+            last_loss = report->loss_sum / 128;
+            model->take(gradient, {}, 128);
+            for (float& value : gradient) value /= 128;
+            (void)optim::step(
+                config, layout.parameters, step, parameters, gradient, std::span(&moment, 1));
+        }
+        model->load(parameters, {});
+        const auto evaluation = model->evaluate();
+        ASSERT_TRUE(evaluation);
+        EXPECT_EQ(evaluation->samples, 10'000u);
+        EXPECT_LT(last_loss, 1.2) << data;  // ln 10 = 2.3 at the start
+        EXPECT_GT(evaluation->accuracy, 0.6) << data;
+    }
+}
+
+TEST_F(VisionClassifierTest, computes_the_same_gradient_for_the_same_numbers) {
+    const auto one = learner("cnn_bn");
+    const auto two = learner("cnn_bn");
+    std::vector<float> parameters(105'962);
+    std::vector<float> buffers(96);
+    one->initial(parameters, buffers);
+    std::vector<float> first(105'962);
+    std::vector<float> second(105'962);
+    for (auto& [model, gradient] : {std::pair(one.get(), &first), std::pair(two.get(), &second)}) {
+        model->load(parameters, buffers);
+        ASSERT_TRUE(model->accumulate({59'990, 60'020}));  // over the end of an epoch
+        std::vector<float> rest(96);
+        model->take(*gradient, rest, 30);
+    }
+    double difference = 0;
+    double size = 0;
+    for (std::size_t i = 0; i < first.size(); ++i) {
+        difference += std::pow(static_cast<double>(first[i] - second[i]), 2);
+        size += std::pow(static_cast<double>(first[i]), 2);
+    }
+    EXPECT_GT(size, 0);
+    EXPECT_LT(std::sqrt(difference / size), 1e-6);
+}
+
+TEST(TrainingTask, names_what_it_knows_when_asked_for_something_else) {
+    const TaskOptions options{.device = "cpu", .threads_count = 1};
+    const auto kind = make_task({.kind = "chess"}, options);
+    ASSERT_FALSE(kind);
+    EXPECT_EQ(kind.error().kind(), ErrorKind::bad_input);
+    EXPECT_NE(kind.error().message().find("vision_classifier"), std::string::npos);
+    const auto model = make_task({.model = "huge_cnn"}, options);
+    ASSERT_FALSE(model);
+    EXPECT_NE(model.error().message().find("small_cnn"), std::string::npos);
+    const auto data = make_task({.data = "imagenet"}, options);
+    ASSERT_FALSE(data);
+    EXPECT_NE(data.error().message().find("fashion-mnist"), std::string::npos);
+    const auto missing = make_task({}, {.device = "cpu", .data_directory = "/nonexistent"});
+    ASSERT_FALSE(missing);
+    EXPECT_EQ(missing.error().kind(), ErrorKind::not_found);
+    const auto device = make_task({}, {.device = "abacus"});
+    ASSERT_FALSE(device);
+    EXPECT_EQ(device.error().kind(), ErrorKind::bad_input);
+}
+
+}  // namespace
+}  // namespace dedloc::tasks

@@ -1,0 +1,27 @@
+// The vision classifier's networks and its images as tensors; only for files that see libtorch.
+//
+// The dense layer on the 7 × 7 feature map is written as a 7 × 7 convolution: the same numbers and
+// parameters, but libtorch then uses oneDNN, where a plain Linear falls to the reference BLAS that
+// Debian installs first (measured: 20 times slower, 70 ms against 6.7 ms for a batch of 256).
+
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "dedloc/tasks/fashion_mnist.h"
+#include "dedloc/train/torch_learner.h"
+
+namespace dedloc::tasks {
+
+std::vector<std::string> vision_models();
+// Parameters are random, from the seed. `name` is one of the above.
+train::TorchModel make_vision_model(const std::string& name, std::uint64_t seed);
+
+// [n, 1, 28, 28] fp32, normalised, and [n] int64, of the images with these indices. flip[i] != 0
+// mirrors image i; empty: none.
+train::TorchBatch image_batch(const LabelledImages& images,
+                              const std::vector<std::uint32_t>& indices,
+                              const std::vector<std::uint8_t>& flip);
+
+}  // namespace dedloc::tasks

@@ -1,0 +1,93 @@
+// The front door for people with a libtorch training loop of their own. The loop stays as it is;
+// gradients of many computers become one optimizer step.
+//
+//   dedloc::train::Session session = dedloc::train::join(model, {.run_file = "run.toml"});
+//   std::cout << session.join_string();               // others: {.join = "dedloc1…"}
+//   dedloc::train::CollaborativeOptimizer optimizer(session);
+//   while (!optimizer.finished()) {
+//       optimizer.zero_grad();
+//       torch::Tensor loss = loss_of(model, batch);   // a mean over the batch
+//       loss.backward();
+//       optimizer.step(batch_size, loss.item<double>());
+//   }
+//   session.leave();
+//
+// The optimizer, its learning rates and the target batch are in the run file, the same for all.
+// step() only adds up gradients until the target batch of the whole collaboration is full; then it
+// takes part in the averaging (it blocks for that long) and loads the new parameters into the
+// model, which from then on are the same bits on every peer.
+//
+// Errors: std::runtime_error with a sentence for people (no such file, nobody reachable, another
+// run, a disk that is full). Thread: one at a time. Cost: one pass over the parameters a call, two
+// copies to the CPU and back a global step.
+
+#pragma once
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <string>
+#include <torch/torch.h>
+#include <vector>
+
+#include "dedloc/base/time.h"
+
+namespace dedloc::train {
+
+struct JoinOptions {
+    std::string run_file;  // host a new run from this file…
+    std::string join;      // …or join one by its join string
+    // Identity and bookkeeping of this peer, one process at a time; made if it is missing.
+    std::string directory = "dedloc-peer";
+    std::string name;                                          // for people
+    std::vector<std::string> listen = {"/ip4/0.0.0.0/tcp/0"};  // empty: others cannot dial us
+    Duration patience = std::chrono::seconds(60);              // to find the run and its state
+};
+
+class Session {
+  public:
+    Session(Session&&) noexcept;
+    Session& operator=(Session&&) = delete;
+    ~Session();  // leaves, waiting little
+
+    std::string join_string() const;  // for others
+    std::string peer_id() const;
+    std::uint64_t global_step() const;
+    std::string state_hash() const;  // hexadecimal; equal on all peers at the same step
+    bool finished() const;           // the run's stop condition is met, or it was left
+    // Hands in what was computed if a step comes within `patience`, says goodbye. Call it before
+    // the optimizer goes.
+    void leave(Duration patience = std::chrono::seconds(10));
+
+    struct State;
+
+  private:
+    friend Session join(std::shared_ptr<torch::nn::Module> model, JoinOptions options);
+    friend class CollaborativeOptimizer;
+    explicit Session(std::unique_ptr<State> state);
+    std::unique_ptr<State> state_;
+};
+
+// Returns when the model holds the collaboration's present parameters: those of `model` for who
+// hosts, downloaded ones for who joins. The model is on the device where it shall compute.
+Session join(std::shared_ptr<torch::nn::Module> model, JoinOptions options);
+
+template <typename Impl>
+Session join(const torch::nn::ModuleHolder<Impl>& model, JoinOptions options) {
+    return join(model.ptr(), std::move(options));
+}
+
+class CollaborativeOptimizer {
+  public:
+    explicit CollaborativeOptimizer(Session& session) : state_(*session.state_) {}
+
+    void zero_grad();
+    // After backward() of the MEAN loss over `samples` samples. True if the model has new
+    // parameters now. Does nothing once the run is over.
+    bool step(std::int64_t samples, double mean_loss = std::numeric_limits<double>::quiet_NaN());
+    bool finished() const;
+
+  private:
+    Session::State& state_;
+};
+
+}  // namespace dedloc::train

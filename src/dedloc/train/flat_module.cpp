@@ -1,0 +1,174 @@
+#include "dedloc/train/flat_module.h"
+
+#include <algorithm>
+#include <set>
+#include <string>
+
+namespace dedloc::train {
+
+namespace {
+
+using torch::Tensor;
+
+// A tensor over the caller's memory; the caller keeps the memory alive.
+Tensor view_of(std::span<float> values) {
+    return torch::from_blob(values.data(),
+                            {static_cast<std::int64_t>(values.size())},
+                            torch::TensorOptions().dtype(torch::kFloat32));
+}
+
+Tensor view_of(std::span<const float> values) {
+    // from_blob has no const form; every use below only reads.
+    return view_of(std::span<float>(const_cast<float*>(values.data()), values.size()));
+}
+
+std::size_t elements_of(const std::vector<Tensor>& tensors) {
+    std::size_t count = 0;
+    for (const Tensor& tensor : tensors) count += static_cast<std::size_t>(tensor.numel());
+    return count;
+}
+
+// One copy to `out`, however many tensors there are: on other devices they are joined first.
+void copy_out(const std::vector<Tensor>& tensors, std::span<float> out) {
+    DEDLOC_CHECK(out.size() == elements_of(tensors), "{} elements", out.size());
+    if (tensors.empty()) return;
+    if (!tensors.front().is_cpu()) {
+        std::vector<Tensor> flat;
+        flat.reserve(tensors.size());
+        for (const Tensor& tensor : tensors) flat.push_back(tensor.detach().reshape({-1}));
+        view_of(out).copy_(torch::cat(flat));
+        return;
+    }
+    std::size_t offset = 0;
+    for (const Tensor& tensor : tensors) {
+        const auto count = static_cast<std::size_t>(tensor.numel());
+        view_of(out.subspan(offset, count)).copy_(tensor.detach().reshape({-1}));
+        offset += count;
+    }
+}
+
+void copy_in(std::span<const float> values, std::vector<Tensor>& tensors) {
+    DEDLOC_CHECK(values.size() == elements_of(tensors), "{} elements", values.size());
+    if (tensors.empty()) return;
+    const Tensor flat = view_of(values).to(tensors.front().device());
+    std::int64_t offset = 0;
+    for (Tensor& tensor : tensors) {
+        tensor.copy_(flat.narrow(0, offset, tensor.numel()).view(tensor.sizes()));
+        offset += tensor.numel();
+    }
+}
+
+void set_zero(std::vector<Tensor>& tensors) {
+    for (Tensor& tensor : tensors) tensor.zero_();
+}
+
+Result<void> expect_fp32(const std::string& name, const Tensor& tensor) {
+    if (tensor.scalar_type() == torch::kFloat32) return {};
+    return make_error(ErrorKind::unsupported,
+                      "'{}' of the model is not fp32 ({}); convert the model with "
+                      "model->to(torch::kFloat32) before joining",
+                      name,
+                      torch::toString(tensor.scalar_type()));
+}
+
+}  // namespace
+
+Result<FlatModule> FlatModule::make(std::shared_ptr<torch::nn::Module> module) {
+    FlatModule flat(std::move(module));
+    std::set<const void*> seen;
+    for (const auto& item : flat.module_->named_parameters()) {
+        const Tensor& tensor = item.value();
+        if (!tensor.requires_grad() || !seen.insert(tensor.unsafeGetTensorImpl()).second) continue;
+        DEDLOC_TRY_VOID(expect_fp32(item.key(), tensor));
+        const auto count = static_cast<std::size_t>(tensor.numel());
+        if (count == 0) continue;
+        flat.layout_.parameters.push_back({.name = item.key(),
+                                           .offset = flat.layout_.parameters_count,
+                                           .count = count,
+                                           .decay = tensor.dim() >= 2});
+        flat.layout_.parameters_count += count;
+        flat.parameters_.push_back(tensor);
+    }
+    for (const auto& item : flat.module_->named_buffers()) {
+        const Tensor& tensor = item.value();
+        if (!tensor.defined() || !tensor.is_floating_point() || tensor.numel() == 0) continue;
+        if (!seen.insert(tensor.unsafeGetTensorImpl()).second) continue;
+        DEDLOC_TRY_VOID(expect_fp32(item.key(), tensor));
+        flat.layout_.buffers_count += static_cast<std::uint64_t>(tensor.numel());
+        flat.buffers_.push_back(tensor);
+    }
+    if (flat.parameters_.empty()) {
+        return make_error(ErrorKind::bad_input, "the model has no parameters to train");
+    }
+    flat.device_ = flat.parameters_.front().device();
+    return flat;
+}
+
+void FlatModule::load(std::span<const float> parameters, std::span<const float> buffers) {
+    torch::NoGradGuard no_grad;
+    copy_in(parameters, parameters_);
+    copy_in(buffers, buffers_);
+}
+
+void FlatModule::store(std::span<float> parameters, std::span<float> buffers) const {
+    torch::NoGradGuard no_grad;
+    copy_out(parameters_, parameters);
+    copy_out(buffers_, buffers);
+}
+
+void FlatModule::store_buffers(std::span<float> out, double scale) const {
+    torch::NoGradGuard no_grad;
+    copy_out(buffers_, out);
+    const auto factor = static_cast<float>(scale);
+    for (float& value : out) value *= factor;
+}
+
+void FlatModule::take_gradients(std::span<float> out) {
+    torch::NoGradGuard no_grad;
+    std::vector<Tensor> gradients;
+    gradients.reserve(parameters_.size());
+    for (const Tensor& parameter : parameters_) {
+        const Tensor& gradient = parameter.grad();
+        gradients.push_back(gradient.defined() ? gradient : torch::zeros_like(parameter));
+    }
+    copy_out(gradients, out);
+    set_zero(gradients);
+}
+
+void FlatModule::add_gradients(double scale) {
+    torch::NoGradGuard no_grad;
+    if (sums_.empty()) {
+        for (const Tensor& parameter : parameters_) sums_.push_back(torch::zeros_like(parameter));
+    }
+    for (std::size_t i = 0; i < parameters_.size(); ++i) {
+        Tensor gradient = parameters_[i].grad();
+        if (!gradient.defined()) continue;
+        sums_[i].add_(gradient, scale);
+        gradient.zero_();
+    }
+}
+
+void FlatModule::take_sums(std::span<float> out) {
+    torch::NoGradGuard no_grad;
+    if (sums_.empty()) {
+        std::fill(out.begin(), out.end(), 0.0f);
+        return;
+    }
+    copy_out(sums_, out);
+    set_zero(sums_);
+}
+
+void FlatModule::zero_gradients() {
+    torch::NoGradGuard no_grad;
+    for (const Tensor& parameter : parameters_) {
+        Tensor gradient = parameter.grad();
+        if (gradient.defined()) gradient.zero_();
+    }
+}
+
+void FlatModule::zero_sums() {
+    torch::NoGradGuard no_grad;
+    set_zero(sums_);
+}
+
+}  // namespace dedloc::train

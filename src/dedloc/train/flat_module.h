@@ -1,0 +1,58 @@
+// FlatModule: a torch::nn::Module seen as two flat fp32 vectors, parameters and float buffers.
+//
+// Order: registration, depth first, as named_parameters() and named_buffers() give it; a tensor
+// that is registered twice (tied weights) is there once. Integer buffers (num_batches_tracked) and
+// parameters that need no gradient stay out of the vectors: they must be the same on all peers by
+// construction.
+// Weight decay applies to parameters of rank ≥ 2 (biases and norms have rank 1).
+//
+// Cost: one copy to or from the CPU a call, whatever the device. Thread: one at a time.
+// Errors: unsupported  a parameter or float buffer that is not fp32; says which.
+
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <torch/torch.h>
+#include <vector>
+
+#include "dedloc/base/result.h"
+#include "dedloc/collab/learner.h"
+
+namespace dedloc::train {
+
+class FlatModule {
+  public:
+    static Result<FlatModule> make(std::shared_ptr<torch::nn::Module> module);
+
+    const collab::Layout& layout() const { return layout_; }
+    torch::nn::Module& module() const { return *module_; }
+    torch::Device device() const { return device_; }
+
+    // Vector -> module, module -> vector. Sizes are those of the layout.
+    void load(std::span<const float> parameters, std::span<const float> buffers);
+    void store(std::span<float> parameters, std::span<float> buffers) const;
+    // scale × each buffer.
+    void store_buffers(std::span<float> out, double scale) const;
+
+    // Copies the parameters' .grad (zeros where there is none) and sets it to zero.
+    void take_gradients(std::span<float> out);
+    // Adds scale × .grad into sums of our own, on the device, and sets .grad to zero.
+    void add_gradients(double scale);
+    // Copies those sums and sets them to zero.
+    void take_sums(std::span<float> out);
+    void zero_gradients();
+    void zero_sums();
+
+  private:
+    FlatModule(std::shared_ptr<torch::nn::Module> module) : module_(std::move(module)) {}
+
+    std::shared_ptr<torch::nn::Module> module_;
+    torch::Device device_ = torch::kCPU;
+    std::vector<torch::Tensor> parameters_;
+    std::vector<torch::Tensor> buffers_;
+    std::vector<torch::Tensor> sums_;  // like parameters_, or empty before the first add
+    collab::Layout layout_;
+};
+
+}  // namespace dedloc::train

@@ -1,0 +1,150 @@
+#include "dedloc/train/torch_learner.h"
+
+#include <limits>
+#include <utility>
+
+#include "dedloc/train/device.h"
+
+namespace dedloc::train {
+
+namespace {
+
+Error from_torch(const char* during, const std::exception& failure) {
+    std::string text = failure.what();
+    // libtorch appends its stack; the first line says what is wrong.
+    text.resize(std::min(text.find('\n'), text.size()));
+    return make_error(ErrorKind::local_fault, "{}: libtorch says: {}", during, text);
+}
+
+class TorchLearner final : public collab::Learner {
+  public:
+    TorchLearner(TorchTask task, TorchModel model, FlatModule flat)
+        : task_(std::move(task)), model_(std::move(model)), flat_(std::move(flat)) {
+        model_.module->train();
+    }
+
+    collab::Layout layout() const override { return flat_.layout(); }
+
+    void initial(std::span<float> parameters, std::span<float> buffers) override {
+        TorchModel fresh = task_.make_model();
+        Result<FlatModule> flat = FlatModule::make(fresh.module);
+        DEDLOC_CHECK(flat, "the same factory gave another model");
+        flat->store(parameters, buffers);
+    }
+
+    void load(std::span<const float> parameters, std::span<const float> buffers) override {
+        flat_.load(parameters, buffers);
+        flat_.zero_gradients();
+    }
+
+    Result<collab::GradientReport> accumulate(collab::CounterRange samples) override {
+        try {
+            DEDLOC_TRY(TorchBatch batch, task_.train_batch(samples));
+            const TorchLoss loss = loss_of(std::move(batch));
+            loss.sum.backward();
+            collab::GradientReport report{.loss_sum = loss.sum.item<double>()};
+            if (loss.correct.defined()) report.correct_sum = loss.correct.item<double>();
+            return report;
+        } catch (const std::exception& failure) {
+            return from_torch("computing a gradient", failure);
+        }
+    }
+
+    void take(std::span<float> gradient_sum,
+              std::span<float> buffers_sum,
+              std::uint64_t samples) override {
+        flat_.take_gradients(gradient_sum);
+        flat_.store_buffers(buffers_sum, static_cast<double>(samples));
+    }
+
+    Result<collab::Evaluation> evaluate() override {
+        model_.module->eval();
+        Result<collab::Evaluation> evaluation = evaluate_now();
+        model_.module->train();
+        return evaluation;
+    }
+
+  private:
+    TorchLoss loss_of(TorchBatch batch) {
+        const torch::Tensor inputs = batch.inputs.to(flat_.device());
+        const torch::Tensor targets = batch.targets.to(flat_.device());
+        return task_.loss(model_.forward(inputs), targets);
+    }
+
+    Result<collab::Evaluation> evaluate_now() {
+        torch::NoGradGuard no_grad;
+        collab::Evaluation evaluation{.samples = task_.held_out_count};
+        bool counts_correct = false;
+        double correct_sum = 0;
+        try {
+            for (std::uint64_t begin = 0; begin < task_.held_out_count;) {
+                const std::uint64_t end =
+                    std::min(begin + held_out_batch_max, task_.held_out_count);
+                DEDLOC_TRY(TorchBatch batch, task_.held_out_batch({begin, end}));
+                const TorchLoss loss = loss_of(std::move(batch));
+                evaluation.loss += loss.sum.item<double>();
+                counts_correct = loss.correct.defined();
+                if (counts_correct) correct_sum += loss.correct.item<double>();
+                begin = end;
+            }
+        } catch (const std::exception& failure) {
+            return from_torch("evaluating the model", failure);
+        }
+        const auto count = static_cast<double>(task_.held_out_count);
+        evaluation.loss /= count;
+        evaluation.accuracy =
+            counts_correct ? correct_sum / count : std::numeric_limits<double>::quiet_NaN();
+        return evaluation;
+    }
+
+    TorchTask task_;
+    TorchModel model_;
+    FlatModule flat_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<collab::Learner>> make_torch_learner(TorchTask task) {
+    try {
+        TorchModel model = task.make_model();
+        model.module->to(torch::Device(task.device));
+        DEDLOC_TRY(FlatModule flat, FlatModule::make(model.module));
+        return std::unique_ptr<collab::Learner>(
+            std::make_unique<TorchLearner>(std::move(task), std::move(model), std::move(flat)));
+    } catch (const std::exception& failure) {
+        return from_torch("making the model", failure);
+    }
+}
+
+TorchLoss classification_loss(const torch::Tensor& outputs, const torch::Tensor& targets) {
+    namespace functional = torch::nn::functional;
+    const auto sum = functional::CrossEntropyFuncOptions().reduction(torch::kSum);
+    return {.sum = functional::cross_entropy(outputs, targets, sum),
+            .correct = (outputs.detach().argmax(1) == targets).sum()};
+}
+
+void set_compute_threads(int threads_count) {
+    if (threads_count > 0) torch::set_num_threads(threads_count);
+}
+
+Result<std::string> choose_device(const std::string& wish) {
+    const bool has_cuda = torch::cuda::is_available();
+    if (wish == "auto" || wish.empty()) return std::string(has_cuda ? "cuda" : "cpu");
+    if (wish == "cpu") return wish;
+    if (wish == "cuda" || wish.starts_with("cuda:")) {
+        if (!has_cuda) {
+            return make_error(ErrorKind::unsupported,
+                              "no CUDA device is usable here (driver, card, or a libtorch built "
+                              "without CUDA); use 'cpu'");
+        }
+        try {
+            return torch::Device(wish).str();
+        } catch (const std::exception&) {
+            // Falls through to the sentence below: libtorch could not read the number.
+        }
+    }
+    return make_error(
+        ErrorKind::bad_input, "'{}' is not a device; use auto, cpu, cuda or cuda:1", wish);
+}
+
+}  // namespace dedloc::train

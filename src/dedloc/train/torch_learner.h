@@ -1,0 +1,56 @@
+// TorchLearner: a libtorch model, its batches and its loss, as collab's Learner.
+//
+// The loss is a SUM over the samples of a batch: gradients of micro-batches then add up, whatever
+// their sizes. They accumulate in the parameters' .grad on their device; take() is the only copy.
+//
+// Cost: what the model costs, plus two copies of the parameters a global step.
+// Thread: one at a time. Errors: local_fault for libtorch's exceptions (out of memory, shapes).
+
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <torch/torch.h>
+
+#include "dedloc/collab/learner.h"
+#include "dedloc/train/flat_module.h"
+
+namespace dedloc::train {
+
+// libtorch's modules have no common forward(), so a model is the module and a way to call it.
+struct TorchModel {
+    std::shared_ptr<torch::nn::Module> module;
+    std::function<torch::Tensor(const torch::Tensor& inputs)> forward;
+};
+
+struct TorchBatch {
+    torch::Tensor inputs;   // [samples, …]
+    torch::Tensor targets;  // [samples, …]
+};
+
+struct TorchLoss {
+    torch::Tensor sum;      // scalar: summed over the samples
+    torch::Tensor correct;  // scalar, how many answers are right; undefined: the task has none
+};
+
+struct TorchTask {
+    // A fresh model with random parameters (only the host's are used).
+    std::function<TorchModel()> make_model;
+    // Samples of this peer's sequence; on any device.
+    std::function<Result<TorchBatch>(collab::CounterRange)> train_batch;
+    // Samples [begin, end) of the held-out data, of which there are held_out_count.
+    std::function<Result<TorchBatch>(collab::CounterRange)> held_out_batch;
+    std::uint64_t held_out_count = 0;
+    std::function<TorchLoss(const torch::Tensor& outputs, const torch::Tensor& targets)> loss;
+    std::string device = "cpu";  // as choose_device() returns it
+};
+
+inline constexpr std::uint64_t held_out_batch_max = 500;
+
+Result<std::unique_ptr<collab::Learner>> make_torch_learner(TorchTask task);
+
+// Sum-reduced cross entropy and the count of right answers.
+TorchLoss classification_loss(const torch::Tensor& outputs, const torch::Tensor& targets);
+
+}  // namespace dedloc::train

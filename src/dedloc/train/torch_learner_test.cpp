@@ -1,0 +1,366 @@
+#include "dedloc/train/torch_learner.h"
+
+#include <cmath>
+#include <gtest/gtest.h>
+#include <numeric>
+
+#include "dedloc/optim/optimizer.h"
+#include "dedloc/train/device.h"
+
+namespace dedloc::train {
+namespace {
+
+namespace nn = torch::nn;
+
+constexpr std::int64_t features = 12;
+constexpr std::int64_t classes = 5;
+constexpr std::uint64_t samples_count = 4096;
+
+struct Data {
+    torch::Tensor inputs;
+    torch::Tensor targets;
+};
+
+Data made_data() {
+    torch::manual_seed(7);
+    Data data;
+    data.inputs = torch::randn({static_cast<std::int64_t>(samples_count), features});
+    data.targets = torch::randint(classes, {static_cast<std::int64_t>(samples_count)});
+    return data;
+}
+
+TorchModel made_model(bool batch_norm) {
+    torch::manual_seed(3);
+    nn::Sequential network(nn::Linear(features, 24));
+    if (batch_norm) network->push_back(nn::BatchNorm1d(24));
+    network->push_back(nn::Tanh());
+    network->push_back(nn::Linear(24, classes));
+    return {.module = network.ptr(), .forward = [network](const torch::Tensor& inputs) mutable {
+                return network->forward(inputs);
+            }};
+}
+
+TorchTask made_task(const Data& data, bool batch_norm = false) {
+    const auto slice = [data](collab::CounterRange range) -> Result<TorchBatch> {
+        const auto begin = static_cast<std::int64_t>(range.begin);
+        const auto end = static_cast<std::int64_t>(range.end);
+        return TorchBatch{data.inputs.slice(0, begin, end), data.targets.slice(0, begin, end)};
+    };
+    TorchTask task;
+    task.make_model = [batch_norm] { return made_model(batch_norm); };
+    task.train_batch = slice;
+    task.held_out_batch = slice;
+    task.held_out_count = 1200;
+    task.loss = classification_loss;
+    return task;
+}
+
+std::unique_ptr<collab::Learner> made_learner(const Data& data, bool batch_norm = false) {
+    Result<std::unique_ptr<collab::Learner>> learner =
+        make_torch_learner(made_task(data, batch_norm));
+    return *std::move(learner);
+}
+
+double relative_difference(const std::vector<float>& a, const std::vector<float>& b) {
+    double difference = 0;
+    double size = 0;
+    for (std::size_t i = 0; i < a.size(); ++i) {
+        difference += std::pow(static_cast<double>(a[i]) - static_cast<double>(b[i]), 2);
+        size += std::pow(static_cast<double>(b[i]), 2);
+    }
+    return std::sqrt(difference / size);
+}
+
+TEST(FlatModule, gives_back_what_was_loaded_and_knows_what_decays) {
+    const TorchModel model = made_model(true);
+    Result<FlatModule> flat = FlatModule::make(model.module);
+    ASSERT_TRUE(flat);
+    const collab::Layout& layout = flat->layout();
+    EXPECT_EQ(layout.parameters_count, 12u * 24 + 24 + 24 + 24 + 24 * 5 + 5);
+    EXPECT_EQ(layout.buffers_count, 48u);  // running mean and variance, not the batch counter
+    ASSERT_EQ(layout.parameters.size(), 6u);
+    EXPECT_TRUE(optim::check(layout.parameters, layout.parameters_count));
+    const std::vector<std::pair<std::string, bool>> expected = {{"0.weight", true},
+                                                                {"0.bias", false},
+                                                                {"1.weight", false},
+                                                                {"1.bias", false},
+                                                                {"3.weight", true},
+                                                                {"3.bias", false}};
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+        EXPECT_EQ(layout.parameters[i].name, expected[i].first);
+        EXPECT_EQ(layout.parameters[i].decay, expected[i].second) << expected[i].first;
+    }
+
+    std::vector<float> parameters(layout.parameters_count);
+    std::vector<float> buffers(layout.buffers_count);
+    std::iota(parameters.begin(), parameters.end(), 1.0f);
+    std::iota(buffers.begin(), buffers.end(), -100.0f);
+    flat->load(parameters, buffers);
+    EXPECT_EQ(model.module->named_parameters()["0.bias"][0].item<float>(), 1.0f + 12 * 24);
+    std::vector<float> parameters_back(parameters.size());
+    std::vector<float> buffers_back(buffers.size());
+    flat->store(parameters_back, buffers_back);
+    EXPECT_EQ(parameters_back, parameters);
+    EXPECT_EQ(buffers_back, buffers);
+}
+
+TEST(FlatModule, refuses_a_model_that_is_not_fp32_by_name) {
+    const TorchModel model = made_model(false);
+    model.module->to(torch::kFloat64);
+    const Result<FlatModule> flat = FlatModule::make(model.module);
+    ASSERT_FALSE(flat);
+    EXPECT_EQ(flat.error().kind(), ErrorKind::unsupported);
+    EXPECT_NE(flat.error().message().find("0.weight"), std::string::npos);
+}
+
+TEST(FlatModule, counts_tied_weights_once) {
+    nn::Linear shared(4, 4);
+    nn::Sequential network(shared, nn::Tanh(), shared);
+    const Result<FlatModule> flat = FlatModule::make(network.ptr());
+    ASSERT_TRUE(flat);
+    EXPECT_EQ(flat->layout().parameters_count, 20u);
+}
+
+TEST(FlatModule, adds_scaled_gradients_until_they_are_taken) {
+    nn::Linear layer(1, 1);
+    Result<FlatModule> flat = FlatModule::make(layer.ptr());
+    ASSERT_TRUE(flat);
+    const torch::Tensor input = torch::full({1, 1}, 2.0f);
+    layer->forward(input).sum().backward();
+    flat->add_gradients(3);
+    layer->forward(input).sum().backward();
+    flat->add_gradients(5);
+    std::vector<float> sums(2);
+    flat->take_sums(sums);
+    EXPECT_EQ(sums, (std::vector<float>{16, 8}));
+    flat->take_sums(sums);
+    EXPECT_EQ(sums, (std::vector<float>{0, 0}));
+}
+
+TEST(TorchLearner, adds_up_micro_batches_to_the_gradient_of_the_whole) {
+    const Data data = made_data();
+    const auto learner = made_learner(data);
+    double loss_sum = 0;
+    for (const collab::CounterRange range : {collab::CounterRange{0, 10},
+                                             collab::CounterRange{10, 64},
+                                             collab::CounterRange{64, 100}}) {
+        const Result<collab::GradientReport> report = learner->accumulate(range);
+        ASSERT_TRUE(report);
+        loss_sum += report->loss_sum;
+    }
+    std::vector<float> sum(learner->layout().parameters_count);
+    learner->take(sum, {}, 100);
+
+    const TorchModel model = made_model(false);
+    const torch::Tensor loss = nn::functional::cross_entropy(
+        model.forward(data.inputs.slice(0, 0, 100)), data.targets.slice(0, 0, 100));
+    loss.backward();
+    std::vector<float> expected;
+    for (const torch::Tensor& parameter : model.module->parameters()) {
+        const torch::Tensor gradient = (parameter.grad() * 100).reshape({-1});
+        expected.insert(expected.end(),
+                        gradient.data_ptr<float>(),
+                        gradient.data_ptr<float>() + gradient.numel());
+    }
+    EXPECT_NEAR(loss_sum, loss.item<double>() * 100, 1e-3);
+    EXPECT_LT(relative_difference(sum, expected), 1e-6);
+    learner->take(sum, {}, 100);
+    EXPECT_EQ(sum, std::vector<float>(sum.size()));
+}
+
+TEST(TorchLearner, hands_over_buffers_weighted_by_samples_and_starts_from_loaded_ones) {
+    const Data data = made_data();
+    const auto learner = made_learner(data, true);
+    const collab::Layout layout = learner->layout();
+    std::vector<float> parameters(layout.parameters_count);
+    std::vector<float> buffers(layout.buffers_count);
+    learner->initial(parameters, buffers);
+    ASSERT_TRUE(learner->accumulate({0, 200}));
+    std::vector<float> sum(layout.parameters_count);
+    std::vector<float> buffers_sum(layout.buffers_count);
+    learner->take(sum, buffers_sum, 200);
+    bool moved = false;
+    for (std::size_t i = 0; i < buffers.size(); ++i) {
+        moved = moved || std::abs(buffers_sum[i] / 200 - buffers[i]) > 1e-6f;
+    }
+    EXPECT_TRUE(moved);
+    learner->load(parameters, buffers);
+    learner->take(sum, buffers_sum, 1);
+    EXPECT_EQ(buffers_sum, buffers);
+    // Evaluating must not move BatchNorm's statistics.
+    ASSERT_TRUE(learner->evaluate());
+    learner->take(sum, buffers_sum, 1);
+    EXPECT_EQ(buffers_sum, buffers);
+}
+
+TEST(TorchLearner, evaluates_held_out_data_whole) {
+    const Data data = made_data();
+    const auto learner = made_learner(data);
+    const Result<collab::Evaluation> evaluation = learner->evaluate();
+    ASSERT_TRUE(evaluation);
+    const TorchModel model = made_model(false);
+    const torch::Tensor outputs = model.forward(data.inputs.slice(0, 0, 1200));
+    const torch::Tensor targets = data.targets.slice(0, 0, 1200);
+    EXPECT_EQ(evaluation->samples, 1200u);
+    EXPECT_NEAR(
+        evaluation->loss, nn::functional::cross_entropy(outputs, targets).item<double>(), 1e-5);
+    EXPECT_NEAR(evaluation->accuracy,
+                (outputs.argmax(1) == targets).to(torch::kFloat64).mean().item<double>(),
+                1e-9);
+}
+
+TEST(TorchLearner, reports_what_libtorch_throws_as_an_error) {
+    TorchTask task = made_task(made_data());
+    task.train_batch = [](collab::CounterRange) -> Result<TorchBatch> {
+        return TorchBatch{torch::zeros({2, features + 1}), torch::zeros({2}, torch::kInt64)};
+    };
+    const auto learner = *make_torch_learner(std::move(task));
+    const Result<collab::GradientReport> report = learner->accumulate({0, 2});
+    ASSERT_FALSE(report);
+    EXPECT_EQ(report.error().kind(), ErrorKind::local_fault);
+    EXPECT_EQ(report.error().message().find('\n'), std::string::npos);
+}
+
+TEST(Device, names_what_it_knows) {
+    EXPECT_EQ(*choose_device("cpu"), "cpu");
+    EXPECT_TRUE(choose_device("auto"));
+    EXPECT_EQ(choose_device("gpu").error().kind(), ErrorKind::bad_input);
+    if (!torch::cuda::is_available()) {
+        EXPECT_EQ(choose_device("cuda").error().kind(), ErrorKind::unsupported);
+    }
+}
+
+// ---- our optimizers on a learner's sums, against libtorch's on the same samples as one batch
+// -----
+
+constexpr std::uint64_t steps = 20;
+constexpr std::uint64_t target = 200;
+
+std::vector<float> ours(const Data& data, const optim::OptimizerConfig& config) {
+    const auto learner = made_learner(data);
+    const collab::Layout layout = learner->layout();
+    std::vector<float> parameters(layout.parameters_count);
+    std::vector<float> gradient(layout.parameters_count);
+    learner->initial(parameters, {});
+    std::vector<std::vector<float>> moments(optim::moments_count(config),
+                                            std::vector<float>(layout.parameters_count));
+    const std::vector<std::span<float>> views(moments.begin(), moments.end());
+    for (std::uint64_t step = 0; step < steps; ++step) {
+        learner->load(parameters, {});
+        for (std::uint64_t begin = 0; begin < target; begin += 50) {
+            EXPECT_TRUE(learner->accumulate({step * target + begin, step * target + begin + 50}));
+        }
+        learner->take(gradient, {}, target);
+        for (float& value : gradient) value /= static_cast<float>(target);
+        (void)optim::step(config, layout.parameters, step, parameters, gradient, views);
+    }
+    return parameters;
+}
+
+using Apply = std::function<void(std::vector<torch::Tensor>&, std::uint64_t step)>;
+
+std::vector<float> libtorchs(const Data& data, const Apply& apply) {
+    const TorchModel model = made_model(false);
+    std::vector<torch::Tensor> parameters = model.module->parameters();
+    for (std::uint64_t step = 0; step < steps; ++step) {
+        const auto begin = static_cast<std::int64_t>(step * target);
+        const auto end = static_cast<std::int64_t>((step + 1) * target);
+        model.module->zero_grad();
+        nn::functional::cross_entropy(model.forward(data.inputs.slice(0, begin, end)),
+                                      data.targets.slice(0, begin, end))
+            .backward();
+        apply(parameters, step);
+    }
+    Result<FlatModule> flat = FlatModule::make(model.module);
+    std::vector<float> values(flat->layout().parameters_count);
+    flat->store(values, {});
+    return values;
+}
+
+TEST(TorchLearner, with_our_sgd_ends_where_torch_optim_sgd_ends) {
+    const Data data = made_data();
+    optim::OptimizerConfig config;
+    config.schedule.peak = 0.1;
+    std::unique_ptr<torch::optim::SGD> reference;
+    const std::vector<float> theirs =
+        libtorchs(data, [&](std::vector<torch::Tensor>& parameters, std::uint64_t) {
+            if (!reference) {
+                reference = std::make_unique<torch::optim::SGD>(
+                    parameters, torch::optim::SGDOptions(0.1).momentum(0.9));
+            }
+            reference->step();
+        });
+    const double difference = relative_difference(ours(data, config), theirs);
+    RecordProperty("relative", std::to_string(difference));
+    EXPECT_LT(difference, 3e-6);
+    EXPECT_GT(relative_difference(theirs, libtorchs(data, [](auto&, auto) {})), 0.01);
+}
+
+TEST(TorchLearner, with_our_adamw_ends_where_torch_optim_adamw_ends) {
+    const Data data = made_data();
+    optim::OptimizerConfig config;
+    config.kind = optim::OptimizerKind::adamw;
+    config.schedule.peak = 0.003;
+    config.weight_decay = 0.05;
+    std::unique_ptr<torch::optim::AdamW> reference;
+    const std::vector<float> theirs =
+        libtorchs(data, [&](std::vector<torch::Tensor>& parameters, std::uint64_t) {
+            if (!reference) {
+                std::vector<torch::optim::OptimizerParamGroup> groups;
+                for (const bool decays : {true, false}) {
+                    std::vector<torch::Tensor> members;
+                    for (const torch::Tensor& parameter : parameters) {
+                        if ((parameter.dim() >= 2) == decays) members.push_back(parameter);
+                    }
+                    auto options = std::make_unique<torch::optim::AdamWOptions>(0.003);
+                    options->weight_decay(decays ? 0.05 : 0);
+                    groups.emplace_back(members, std::move(options));
+                }
+                reference = std::make_unique<torch::optim::AdamW>(
+                    groups, torch::optim::AdamWOptions(0.003).weight_decay(0.05));
+            }
+            reference->step();
+        });
+    const double difference = relative_difference(ours(data, config), theirs);
+    RecordProperty("relative", std::to_string(difference));
+    EXPECT_LT(difference, 3e-6);
+}
+
+TEST(TorchLearner, with_our_lamb_ends_where_its_formula_in_libtorch_ends) {
+    const Data data = made_data();
+    optim::OptimizerConfig config;
+    config.kind = optim::OptimizerKind::lamb;
+    config.schedule.peak = 0.01;
+    config.weight_decay = 0.01;
+    config.epsilon = 1e-6;
+    std::vector<torch::Tensor> first;
+    std::vector<torch::Tensor> second;
+    const std::vector<float> theirs =
+        libtorchs(data, [&](std::vector<torch::Tensor>& parameters, std::uint64_t step) {
+            torch::NoGradGuard no_grad;
+            const auto t = static_cast<double>(step + 1);
+            const double debias = std::sqrt(1 - std::pow(0.999, t)) / (1 - std::pow(0.9, t));
+            for (std::size_t i = 0; i < parameters.size(); ++i) {
+                torch::Tensor& p = parameters[i];
+                const torch::Tensor g = p.grad();
+                if (first.size() == i) {
+                    first.push_back(torch::zeros_like(p));
+                    second.push_back(torch::zeros_like(p));
+                }
+                first[i].mul_(0.9).add_(g, 0.1);
+                second[i].mul_(0.999).addcmul_(g, g, 0.001);
+                torch::Tensor u = first[i] / (second[i].sqrt() + 1e-6);
+                if (p.dim() >= 2) u = u + p * 0.01;
+                const double p_norm = p.norm().item<double>();
+                const double u_norm = u.norm().item<double>();
+                const double trust = p_norm > 0 && u_norm > 0 ? p_norm / u_norm : 1;
+                p.sub_(u, 0.01 * debias * trust);
+            }
+        });
+    const double difference = relative_difference(ours(data, config), theirs);
+    RecordProperty("relative", std::to_string(difference));
+    EXPECT_LT(difference, 1e-5);
+}
+
+}  // namespace
+}  // namespace dedloc::train

@@ -1,0 +1,200 @@
+#include "dedloc/train/trainer.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "dedloc/base/log.h"
+#include "dedloc/collab/model_state.h"
+#include "dedloc/train/evaluator.h"
+
+namespace dedloc::train {
+
+namespace {
+
+// A step that fails is a round the collaboration could not even end; it tries again by itself.
+constexpr int failures_in_a_row_max = 10;
+// How often a waiting trainer looks whether it was asked to stop.
+constexpr auto stop_poll = std::chrono::milliseconds(50);
+
+// The evaluating peer: the first trainer by PeerId. Peers come sorted.
+bool evaluates(const collab::Collaboration& collaboration) {
+    const PeerId self = collaboration.status().peer;
+    for (const collab::Status& peer : collaboration.peers()) {
+        if (peer.role == collab::Role::trainer) return peer.peer == self;
+    }
+    return true;
+}
+
+}  // namespace
+
+struct Trainer::Stepped {
+    collab::StepOutcome outcome;
+    bool evaluates = false;
+};
+
+Task<Result<Trainer::Stepped>> Trainer::step_task(collab::Collaboration& collaboration,
+                                                  collab::Contribution contribution) {
+    Result<collab::StepOutcome> outcome = co_await collaboration.step(std::move(contribution));
+    if (!outcome) co_return std::move(outcome).error();
+    Stepped stepped;
+    stepped.outcome = std::move(*outcome);
+    stepped.evaluates = train::evaluates(collaboration);
+    co_return stepped;
+}
+
+Task<Result<bool>> Trainer::ask_evaluates(const collab::Collaboration& collaboration) {
+    co_return train::evaluates(collaboration);
+}
+
+Trainer::Trainer(runtime::Spawn spawn,
+                 runtime::Clock& clock,
+                 runtime::Disk& disk,
+                 collab::Collaboration& collaboration,
+                 std::unique_ptr<collab::Learner> learner,
+                 TrainerOptions options)
+    : spawn_(std::move(spawn)),
+      clock_(clock),
+      disk_(disk),
+      collaboration_(collaboration),
+      learner_(std::move(learner)),
+      options_(std::move(options)),
+      layout_(learner_->layout()) {
+    DEDLOC_CHECK(options_.micro_batch > 0);
+}
+
+Trainer::~Trainer() {
+    stop(Duration(0));
+    if (thread_.joinable()) thread_.join();
+}
+
+void Trainer::start() {
+    DEDLOC_CHECK(!thread_.joinable(), "started twice");
+    thread_ = std::thread([this] {
+        runtime::lower_thread_priority();
+        outcome_ = run();
+        if (options_.on_end && !stopping_) options_.on_end(outcome_);
+    });
+}
+
+void Trainer::stop(Duration patience) {
+    give_up_at_ = (clock_.now() + patience).since_start.count();
+    stopping_ = true;
+}
+
+Result<void> Trainer::join() {
+    if (thread_.joinable()) thread_.join();
+    return outcome_;
+}
+
+bool Trainer::patience_is_over() const {
+    return stopping_ && clock_.now().since_start.count() >= give_up_at_;
+}
+
+Result<void> Trainer::run() {
+    DEDLOC_TRY(SampleCounter counter, SampleCounter::open(disk_, options_.counter_path));
+    if (options_.make_evaluator && options_.evaluate_every > 0) {
+        evaluator_ = std::make_unique<Evaluator>(spawn_, collaboration_, options_.make_evaluator);
+    }
+    const Result<void> trained = train(counter);
+    if (evaluator_ && !stopping_) evaluator_->finish();
+    evaluator_.reset();
+    const Result<void> closed = counter.close();
+    DEDLOC_TRY_VOID(trained);
+    return closed;
+}
+
+Result<void> Trainer::train(SampleCounter& counter) {
+    samples_ = {counter.next(), counter.next()};
+    if (!load(collaboration_.state())) {
+        return make_error(ErrorKind::conflict, "the collaboration has no state to train from yet");
+    }
+    bool more = true;
+    while (more && !stopping_ && !collaboration_.stopped()) {
+        if (!collaboration_.step_due()) DEDLOC_TRY_VOID(compute(counter));
+        if (!collaboration_.step_due()) continue;
+        DEDLOC_TRY(more, hand_in());
+    }
+    // A leaver's last samples are worth a step; whether one still comes, the collaboration knows.
+    if (more && samples_.size() > 0 && !patience_is_over()) {
+        DEDLOC_TRY(more, hand_in());
+    }
+    if (!stopping_) evaluate_the_end();
+    return {};
+}
+
+Result<void> Trainer::compute(SampleCounter& counter) {
+    DEDLOC_TRY(const collab::CounterRange range, counter.take(options_.micro_batch));
+    const TimePoint begun = clock_.now();
+    DEDLOC_TRY(const collab::GradientReport report, learner_->accumulate(range));
+    samples_.end = range.end;
+    loss_sum_ += report.loss_sum;
+    correct_sum_ += report.correct_sum;
+    samples_computed_ += range.size();
+    collaboration_.report(range.size(), report.loss_sum, to_seconds(clock_.now() - begun));
+    return {};
+}
+
+Result<bool> Trainer::hand_in() {
+    collab::Contribution contribution;
+    contribution.samples = samples_;
+    contribution.loss_sum = loss_sum_;
+    contribution.correct_sum = correct_sum_;
+    if (samples_.size() > 0) {
+        contribution.sum.resize(layout_.vector_count());
+        const std::span<float> all(contribution.sum);
+        learner_->take(all.first(layout_.parameters_count),
+                       all.subspan(layout_.parameters_count),
+                       samples_.size());
+    }
+    samples_ = {samples_.end, samples_.end};
+    loss_sum_ = 0;
+    correct_sum_ = 0;
+
+    std::future<Result<Stepped>> future =
+        runtime::spawn_future(spawn_, "step", step_task(collaboration_, std::move(contribution)));
+    while (future.wait_for(stop_poll) != std::future_status::ready) {
+        if (patience_is_over()) return false;
+    }
+    Result<Stepped> stepped = runtime::wait_for_result(future);
+    if (!stepped) {
+        if (stepped.error().kind() == ErrorKind::cancelled) return false;
+        if (++failures_in_a_row_ >= failures_in_a_row_max) return std::move(stepped).error();
+        log(LogLevel::warning, "train", "a step failed: {}", to_string(stepped.error()));
+        load(collaboration_.state());
+        return true;
+    }
+    failures_in_a_row_ = 0;
+    load(stepped->outcome.state);
+    evaluate_if_due(*stepped);
+    return stepped->outcome.kind != collab::StepKind::stopped;
+}
+
+void Trainer::evaluate_if_due(const Stepped& stepped) {
+    if (!evaluator_ || !stepped.outcome.state) return;
+    const std::uint64_t every = options_.evaluate_every;
+    const std::uint64_t step = stepped.outcome.state->step();
+    if (step / every == evaluated_step_ / every) return;
+    // Others' evaluations count as made, so that a change of the evaluating peer repeats none.
+    evaluated_step_ = step;
+    if (stepped.evaluates) evaluator_->request(stepped.outcome.state);
+}
+
+// The run may be over without an outcome that says so.
+void Trainer::evaluate_the_end() {
+    const std::shared_ptr<const state::Snapshot> state = collaboration_.state();
+    if (!evaluator_ || !state || state->step() == evaluated_step_) return;
+    std::future<Result<bool>> future =
+        runtime::spawn_future(spawn_, "who evaluates", ask_evaluates(collaboration_));
+    const Result<bool> ours = runtime::wait_for_result(future);
+    if (!ours || !*ours) return;
+    evaluated_step_ = state->step();
+    evaluator_->request(state);
+}
+
+bool Trainer::load(const std::shared_ptr<const state::Snapshot>& state) {
+    if (!state) return false;
+    learner_->load(collab::parameters_of(*state), collab::buffers_of(*state));
+    return true;
+}
+
+}  // namespace dedloc::train

@@ -1,0 +1,106 @@
+// Trainer: one peer's training, in a thread of its own. It computes micro-batches at the latest
+// committed state, reports them, hands in its sums when the collaboration says that a step is due,
+// and goes on from the state that comes out.
+//
+// Held-out data is evaluated every so many steps by one peer only: the first trainer in the order
+// of PeerIds among those who are there; in a second thread, so that training does not wait. When
+// the run is over, the final state is evaluated too.
+//
+//   train::Trainer trainer(spawn, clock, disk, collaboration, std::move(learner), options);
+//   trainer.start();
+//   ...                                     // options.on_end is called when it ends by itself
+//   trainer.stop(5s);                       // hands in what it has, waits at most that long
+//   Result<void> how = trainer.join();
+//
+// Lifetime: what is passed outlives join(); the scope behind `spawn` is stopped by its owner.
+// Thread: any but the network thread (stop: any). Errors of join(): what the learner or the disk
+// said; bad_input for unusable options.
+
+#pragma once
+#include <atomic>
+#include <functional>
+#include <future>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "dedloc/collab/collaboration.h"
+#include "dedloc/runtime/future.h"
+#include "dedloc/train/sample_counter.h"
+
+namespace dedloc::train {
+
+class Evaluator;
+
+struct TrainerOptions {
+    std::uint64_t micro_batch = 64;     // run.batch.micro
+    std::uint64_t evaluate_every = 10;  // run.evaluate_every; 0: never
+    std::string counter_path = "samples";
+    // For the evaluating thread; empty: this peer never evaluates.
+    std::function<Result<std::unique_ptr<collab::Learner>>()> make_evaluator;
+    // Called on the trainer's thread when the run is over or failed, not after stop().
+    std::function<void(const Result<void>&)> on_end;
+};
+
+class Trainer {
+  public:
+    Trainer(runtime::Spawn spawn,
+            runtime::Clock& clock,
+            runtime::Disk& disk,
+            collab::Collaboration& collaboration,
+            std::unique_ptr<collab::Learner> learner,
+            TrainerOptions options);
+    ~Trainer();  // stop(0) and join()
+    Trainer(const Trainer&) = delete;
+    Trainer& operator=(const Trainer&) = delete;
+
+    void start();
+    // Asks for the end and returns at once: the present micro-batch is finished, the sums are
+    // handed in, and the decision is awaited no longer than `patience` from now. To leave in
+    // order, call this, then await collaboration.leave(), then join().
+    void stop(Duration patience);
+    Result<void> join();
+
+    std::uint64_t samples_computed() const { return samples_computed_; }
+
+  private:
+    struct Stepped;
+    static Task<Result<Stepped>> step_task(collab::Collaboration& collaboration,
+                                           collab::Contribution contribution);
+    static Task<Result<bool>> ask_evaluates(const collab::Collaboration& collaboration);
+
+    Result<void> run();
+    Result<void> train(SampleCounter& counter);
+    Result<void> compute(SampleCounter& counter);
+    // True while the run goes on.
+    Result<bool> hand_in();
+    void evaluate_if_due(const Stepped& stepped);
+    void evaluate_the_end();
+    bool load(const std::shared_ptr<const state::Snapshot>& state);
+    bool patience_is_over() const;
+
+    runtime::Spawn spawn_;
+    runtime::Clock& clock_;
+    runtime::Disk& disk_;
+    collab::Collaboration& collaboration_;
+    std::unique_ptr<collab::Learner> learner_;
+    TrainerOptions options_;
+    collab::Layout layout_;
+
+    // The running sums, of samples [samples_.begin, samples_.end).
+    collab::CounterRange samples_;
+    double loss_sum_ = 0;
+    double correct_sum_ = 0;
+    int failures_in_a_row_ = 0;
+    std::uint64_t evaluated_step_ = 0;
+    std::unique_ptr<Evaluator> evaluator_;
+
+    std::atomic<bool> stopping_ = false;
+    std::atomic<std::int64_t> give_up_at_ = 0;  // TimePoint of clock_, in nanoseconds
+    std::atomic<std::uint64_t> samples_computed_ = 0;
+    Result<void> outcome_;
+    std::thread thread_;
+};
+
+}  // namespace dedloc::train

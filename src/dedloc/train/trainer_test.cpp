@@ -1,0 +1,320 @@
+// The trainer against a collaboration of one that steps whenever its batch is full: real threads,
+// a real loop, no network.
+
+#include "dedloc/train/trainer.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <gtest/gtest.h>
+#include <mutex>
+#include <set>
+
+#include "dedloc/collab/model_state.h"
+#include "dedloc/runtime/event.h"
+
+namespace dedloc::train {
+namespace {
+
+using collab::CounterRange;
+
+PeerId made_peer(std::uint8_t number) {
+    Bytes multihash{0x00, 36, 0x08, 0x01, 0x12, 32};
+    multihash.resize(38, number);
+    return *PeerId::from_bytes(multihash);
+}
+
+// Its gradient of a sample is its number; it refuses numbers that it has seen.
+class CountingLearner final : public collab::Learner {
+  public:
+    struct Seen {
+        std::mutex mutex;
+        std::set<std::uint64_t> counters;
+        bool twice = false;
+        std::uint64_t fail_at = ~std::uint64_t{0};
+        std::vector<std::uint64_t> evaluated_values;
+    };
+    explicit CountingLearner(std::shared_ptr<Seen> seen) : seen_(std::move(seen)) {}
+
+    collab::Layout layout() const override {
+        collab::Layout layout;
+        layout.parameters.push_back({.name = "p", .offset = 0, .count = 1});
+        layout.parameters_count = 1;
+        layout.buffers_count = 1;
+        return layout;
+    }
+    void initial(std::span<float>, std::span<float>) override {}
+    void load(std::span<const float> parameters, std::span<const float>) override {
+        loaded_ = parameters[0];
+    }
+    Result<collab::GradientReport> accumulate(CounterRange samples) override {
+        const std::lock_guard lock(seen_->mutex);
+        for (std::uint64_t i = samples.begin; i < samples.end; ++i) {
+            if (i >= seen_->fail_at) return make_error(ErrorKind::local_fault, "no more memory");
+            seen_->twice = seen_->twice || !seen_->counters.insert(i).second;
+            sum_ += 1;
+        }
+        return collab::GradientReport{.loss_sum = 1, .correct_sum = 2};
+    }
+    void take(std::span<float> gradient, std::span<float> buffers, std::uint64_t samples) override {
+        gradient[0] = std::exchange(sum_, 0.0f);
+        buffers[0] = static_cast<float>(samples);
+    }
+    Result<collab::Evaluation> evaluate() override {
+        const std::lock_guard lock(seen_->mutex);
+        seen_->evaluated_values.push_back(static_cast<std::uint64_t>(loaded_));
+        return collab::Evaluation{.loss = 1, .accuracy = 0.5, .samples = 10};
+    }
+
+  private:
+    std::shared_ptr<Seen> seen_;
+    float sum_ = 0;
+    float loaded_ = 0;
+};
+
+// One peer: a step is due at every `target` samples; the state's one parameter is its step.
+class LoneCollaboration final : public collab::Collaboration {
+  public:
+    LoneCollaboration(runtime::Executor executor, std::uint64_t target, std::uint64_t steps_max)
+        : target_(target), steps_max_(steps_max), never_(executor), state_(made_state(0)) {}
+
+    Task<Result<void>> start() override { co_return Result<void>(); }
+    Task<void> leave(Duration) override { co_return; }
+    Task<void> stop() override { co_return; }
+    std::shared_ptr<const state::Snapshot> state() const override {
+        const std::lock_guard lock(mutex_);
+        return state_;
+    }
+    void report(std::uint64_t samples, double, double) override { samples_ += samples; }
+    bool step_due() const override { return samples_ >= target_; }
+    Task<Result<collab::StepOutcome>> step(collab::Contribution contribution) override {
+        if (hangs) co_await never_.wait();
+        if (failures_left > 0) {
+            --failures_left;
+            samples_ = 0;
+            co_return make_error(ErrorKind::timeout, "the round took too long");
+        }
+        EXPECT_EQ(contribution.sum[0], static_cast<float>(contribution.samples.size()));
+        EXPECT_EQ(contribution.samples.begin, next_counter.value_or(contribution.samples.begin));
+        next_counter = contribution.samples.end;
+        handed_in += contribution.samples.size();
+        const std::lock_guard lock(mutex_);
+        state_ = made_state(state_->step() + 1);
+        samples_ = 0;
+        over_ = steps_max_ > 0 && state_->step() >= steps_max_;
+        co_return collab::StepOutcome{over_ ? collab::StepKind::stopped : collab::StepKind::stepped,
+                                      state_};
+    }
+    bool stopped() const override { return over_; }
+    void report_evaluation(std::uint64_t step, const collab::Evaluation&) override {
+        evaluated.push_back(step);
+    }
+    collab::Status status() const override { return peers()[self_index]; }
+    std::vector<collab::Status> peers() const override {
+        collab::Status a;
+        a.peer = made_peer(1);
+        a.role = collab::Role::observer;
+        collab::Status b;
+        b.peer = made_peer(2);
+        collab::Status c;
+        c.peer = made_peer(3);
+        return {a, b, c};
+    }
+    Digest branch() const override { return {}; }
+    std::string join_string() const override { return {}; }
+    Accounts accounts() const override { return {}; }
+    Bytes chain() const override { return {}; }
+
+    static std::shared_ptr<const state::Snapshot> made_state(std::uint64_t step) {
+        state::SnapshotInfo info;
+        info.step = step;
+        const auto value = static_cast<float>(step);
+        std::vector<state::Section> sections;
+        sections.push_back({std::string(collab::parameters_section), {value}});
+        sections.push_back({std::string(collab::buffers_section), {0}});
+        return *state::Snapshot::make(std::move(info), std::move(sections));
+    }
+
+    std::size_t self_index = 1;  // the first trainer
+    int failures_left = 0;
+    bool hangs = false;
+    std::optional<std::uint64_t> next_counter;
+    std::atomic<std::uint64_t> handed_in = 0;
+    std::vector<std::uint64_t> evaluated;
+
+  private:
+    std::uint64_t target_;
+    std::uint64_t steps_max_;
+    runtime::Event never_;
+    mutable std::mutex mutex_;
+    std::shared_ptr<const state::Snapshot> state_;
+    std::atomic<std::uint64_t> samples_ = 0;
+    std::atomic<bool> over_ = false;
+};
+
+class TrainerTest : public testing::Test {
+  protected:
+    TrainerTest() : scope_(std::make_unique<runtime::Scope>(loop_.executor())) {
+        std::string pattern = (std::filesystem::temp_directory_path() / "dedloc-XXXXXX").string();
+        directory_ = ::mkdtemp(pattern.data());
+        disk_ = *runtime::real_disk(directory_.string());
+        clock_ = runtime::real_clock(loop_.executor());
+        thread_ = std::thread([this] { loop_.run(); });
+        options_.micro_batch = 8;
+        options_.make_evaluator = [seen = seen_]() -> Result<std::unique_ptr<collab::Learner>> {
+            return std::unique_ptr<collab::Learner>(std::make_unique<CountingLearner>(seen));
+        };
+        options_.evaluate_every = 2;
+    }
+    ~TrainerTest() override {
+        // Ends the tasks on the loop; the loop runs dry and stops.
+        std::promise<void> stopped;
+        auto closing = std::make_shared<runtime::Scope>(loop_.executor());
+        loop_.post([&] { closing->spawn("stop", stop(*scope_, stopped)); });
+        stopped.get_future().wait();
+        loop_.keep_alive(false);
+        thread_.join();
+        closing.reset();
+        scope_.reset();
+        std::filesystem::remove_all(directory_);
+    }
+    static Task<void> stop(runtime::Scope& scope, std::promise<void>& stopped) {
+        co_await scope.stop();
+        stopped.set_value();
+    }
+    std::unique_ptr<Trainer> trainer(collab::Collaboration& collaboration) {
+        return std::make_unique<Trainer>(runtime::spawner(loop_, *scope_),
+                                         *clock_,
+                                         *disk_,
+                                         collaboration,
+                                         std::make_unique<CountingLearner>(seen_),
+                                         options_);
+    }
+
+    std::shared_ptr<CountingLearner::Seen> seen_ = std::make_shared<CountingLearner::Seen>();
+    runtime::Loop loop_;
+    std::unique_ptr<runtime::Scope> scope_;
+    std::filesystem::path directory_;
+    std::unique_ptr<runtime::Disk> disk_;
+    std::unique_ptr<runtime::Clock> clock_;
+    TrainerOptions options_;
+    std::thread thread_;
+};
+
+TEST_F(TrainerTest, hands_in_every_sample_once_until_the_run_is_over) {
+    LoneCollaboration collaboration(loop_.executor(), 20, 7);
+    std::promise<bool> ended;
+    options_.on_end = [&ended](const Result<void>& how) { ended.set_value(how.has_value()); };
+    const auto trainer_ = trainer(collaboration);
+    trainer_->start();
+    EXPECT_TRUE(ended.get_future().get());
+    EXPECT_TRUE(trainer_->join());
+    EXPECT_EQ(collaboration.state()->step(), 7u);
+    EXPECT_EQ(collaboration.handed_in, 7u * 24);  // micro-batches of 8 up to 20
+    EXPECT_EQ(trainer_->samples_computed(), 7u * 24);
+    EXPECT_FALSE(seen_->twice);
+}
+
+TEST_F(TrainerTest, evaluates_the_last_state_if_it_is_the_first_trainer) {
+    LoneCollaboration collaboration(loop_.executor(), 8, 7);
+    const auto trainer_ = trainer(collaboration);
+    trainer_->start();
+    ASSERT_TRUE(trainer_->join());
+    ASSERT_FALSE(collaboration.evaluated.empty());
+    EXPECT_EQ(collaboration.evaluated.back(), 7u);
+    // Learner and report agree on which state was measured.
+    EXPECT_EQ(seen_->evaluated_values, collaboration.evaluated);
+    EXPECT_TRUE(std::is_sorted(collaboration.evaluated.begin(), collaboration.evaluated.end()));
+}
+
+TEST_F(TrainerTest, leaves_evaluation_to_the_first_trainer) {
+    LoneCollaboration collaboration(loop_.executor(), 8, 7);
+    collaboration.self_index = 2;
+    const auto trainer_ = trainer(collaboration);
+    trainer_->start();
+    ASSERT_TRUE(trainer_->join());
+    EXPECT_TRUE(collaboration.evaluated.empty());
+}
+
+TEST_F(TrainerTest, never_uses_a_sample_number_again_after_a_restart) {
+    for (const bool clean : {true, false, true}) {
+        LoneCollaboration collaboration(loop_.executor(), 20, 3);
+        const auto trainer_ = trainer(collaboration);
+        trainer_->start();
+        ASSERT_TRUE(trainer_->join());
+        EXPECT_FALSE(seen_->twice);
+        if (clean) continue;
+        // A crash leaves the reservation instead of the exact end.
+        Result<SampleCounter> counter = SampleCounter::open(*disk_, "samples");
+        ASSERT_TRUE(counter);
+        const Result<CounterRange> used = counter->take(5);
+        ASSERT_TRUE(used);
+        const std::lock_guard lock(seen_->mutex);
+        for (std::uint64_t i = used->begin; i < used->end; ++i) seen_->counters.insert(i);
+    }
+}
+
+TEST_F(TrainerTest, goes_on_after_rounds_that_failed) {
+    LoneCollaboration collaboration(loop_.executor(), 8, 4);
+    collaboration.failures_left = 3;
+    const auto trainer_ = trainer(collaboration);
+    trainer_->start();
+    EXPECT_TRUE(trainer_->join());
+    EXPECT_EQ(collaboration.state()->step(), 4u);
+}
+
+TEST_F(TrainerTest, ends_with_the_error_when_rounds_only_fail) {
+    LoneCollaboration collaboration(loop_.executor(), 8, 4);
+    collaboration.failures_left = 1000;
+    const auto trainer_ = trainer(collaboration);
+    trainer_->start();
+    const Result<void> how = trainer_->join();
+    ASSERT_FALSE(how);
+    EXPECT_EQ(how.error().kind(), ErrorKind::timeout);
+}
+
+TEST_F(TrainerTest, ends_with_what_the_learner_says) {
+    LoneCollaboration collaboration(loop_.executor(), 100, 4);
+    seen_->fail_at = 40;
+    const auto trainer_ = trainer(collaboration);
+    trainer_->start();
+    const Result<void> how = trainer_->join();
+    ASSERT_FALSE(how);
+    EXPECT_EQ(how.error().message(), "no more memory");
+}
+
+TEST_F(TrainerTest, hands_in_what_it_has_when_it_is_stopped) {
+    LoneCollaboration collaboration(loop_.executor(), 1'000'000'000, 0);
+    options_.make_evaluator = nullptr;
+    const auto trainer_ = trainer(collaboration);
+    trainer_->start();
+    while (trainer_->samples_computed() < 100) std::this_thread::yield();
+    trainer_->stop(10s);
+    ASSERT_TRUE(trainer_->join());
+    EXPECT_EQ(collaboration.handed_in, trainer_->samples_computed());
+}
+
+TEST_F(TrainerTest, waits_no_longer_than_it_was_told_for_the_last_step) {
+    LoneCollaboration collaboration(loop_.executor(), 8, 0);
+    collaboration.hangs = true;
+    options_.make_evaluator = nullptr;
+    const auto trainer_ = trainer(collaboration);
+    trainer_->start();
+    while (trainer_->samples_computed() < 8) std::this_thread::yield();
+    trainer_->stop(100ms);
+    EXPECT_TRUE(trainer_->join());
+    EXPECT_EQ(collaboration.handed_in, 0u);
+}
+
+TEST_F(TrainerTest, refuses_a_counter_file_that_is_damaged) {
+    const Bytes damaged{1, 2, 3};
+    ASSERT_TRUE(disk_->write_atomically("samples", damaged));
+    LoneCollaboration collaboration(loop_.executor(), 8, 1);
+    const auto trainer_ = trainer(collaboration);
+    trainer_->start();
+    const Result<void> how = trainer_->join();
+    ASSERT_FALSE(how);
+    EXPECT_EQ(how.error().kind(), ErrorKind::bad_input);
+}
+
+}  // namespace
+}  // namespace dedloc::train
