@@ -178,6 +178,12 @@ void SimHost::start_dial(std::shared_ptr<Dial> dial) {
     const Duration there = world_.pair(from, to).link.latency + weather;
     const Duration back = world_.pair(to, from).link.latency + weather;
     dial->give_up = world_.now() + dial_time_max;
+    world_.schedule(dial->give_up, &process_, [this, dial] {
+        finish_dial(dial,
+                    make_error(ErrorKind::peer_gone,
+                               "{} does not answer: it is unreachable or frozen",
+                               dial->target->id().short_text()));
+    });
     world_.schedule(
         world_.now() + there + back + there, nullptr, [this, dial] { dial_arrives(dial); });
 }
@@ -193,35 +199,46 @@ void SimHost::dial_arrives(const std::shared_ptr<Dial>& dial) {
         if (world_.now() + dial_retry < dial->give_up) {
             world_.schedule(
                 world_.now() + dial_retry, nullptr, [this, dial] { dial_arrives(dial); });
-            return;
         }
-        world_.schedule(world_.now(), &process_, [this, dial] {
-            finish_dial(dial,
-                        make_error(ErrorKind::peer_gone,
-                                   "{} does not answer: it is unreachable",
-                                   dial->target->id().short_text()));
-        });
         return;
     }
     Process& target = *dial->target->process_;
     if (!target.alive || target.host->stopping_) {
-        const Duration back = world_.pair(to, from).link.latency;
-        world_.schedule(world_.now() + back, &process_, [this, dial] {
-            finish_dial(dial,
-                        make_error(ErrorKind::peer_gone,
-                                   "{} refused the connection: no program listens there",
-                                   dial->target->id().short_text()));
-        });
+        refuse(dial);
         return;
     }
+    // A frozen process leaves it lying there; if it then dies, its machine refuses.
+    std::erase_if(target.host->knocking_, [](const auto& old) { return old.second->done; });
+    target.host->knocking_.emplace_back(this, dial);
     world_.schedule(world_.now(), &target, [this, dial, &target] {
         if (target.alive) target.host->accept_from(*this, dial);
     });
 }
 
+void SimHost::refuse(const std::shared_ptr<Dial>& dial) {
+    const Duration back = world_.pair(dial->target->index(), process_.node.index()).link.latency;
+    world_.schedule(world_.now() + back, &process_, [this, dial] {
+        finish_dial(dial,
+                    make_error(ErrorKind::peer_gone,
+                               "{} refused the connection: no program listens there",
+                               dial->target->id().short_text()));
+    });
+}
+
+void SimHost::process_died() {
+    for (const auto& [dialler, dial] : knocking_)
+        if (!dial->done) dialler->refuse(dial);
+    knocking_.clear();
+}
+
 // In the process that is dialled.
 void SimHost::accept_from(SimHost& dialler, const std::shared_ptr<Dial>& dial) {
-    if (dial->done || stopping_) return;
+    std::erase_if(knocking_, [&dial](const auto& each) { return each.second == dial; });
+    if (dial->done) return;
+    if (stopping_) {
+        dialler.refuse(dial);
+        return;
+    }
     const PeerId& them = dialler.id();
     if (auto old = wire_to(them)) {
         const bool same = &old->process(1 - old->side_of(*this)) == &dialler.process_;

@@ -58,6 +58,7 @@ class SimHost final : public p2p::Host {
     Task<void> stop() override;
 
     bool is_stopped() const;
+    void process_died();  // its machine refuses whom it has not answered yet
 
   private:
     friend class HostWire;
@@ -68,6 +69,7 @@ class SimHost final : public p2p::Host {
     std::shared_ptr<HostWire> wire_to(const PeerId& peer) const;
     SimNode* locate(const PeerId& peer, std::optional<Error>& why) const;
     void start_dial(std::shared_ptr<Dial> dial);
+    void refuse(const std::shared_ptr<Dial>& dial);  // the target's machine says no
     void dial_arrives(const std::shared_ptr<Dial>& dial);
     void accept_from(SimHost& dialler, const std::shared_ptr<Dial>& dial);
     void finish_dial(const std::shared_ptr<Dial>& dial, std::optional<Error> error);
@@ -83,6 +85,7 @@ class SimHost final : public p2p::Host {
     std::unordered_map<PeerId, std::shared_ptr<HostWire>> wires_;  // never iterated
     std::set<PeerId> connected_;
     std::map<PeerId, std::shared_ptr<Dial>> dials_;
+    std::vector<std::pair<SimHost*, std::shared_ptr<Dial>>> knocking_;  // at this host
     std::vector<std::function<void(const PeerId&, bool)>> listeners_;
     std::unordered_map<std::uint32_t, std::shared_ptr<p2p::CallHandler>> call_handlers_;
     std::unordered_map<std::uint32_t, std::shared_ptr<p2p::StreamHandler>> stream_handlers_;

@@ -374,6 +374,25 @@ TEST(SimHost, a_frozen_process_answers_late) {
     EXPECT_TRUE(call(t.world, *t.a, *t.b, "back", 20s));
 }
 
+TEST(SimHost, dialling_a_frozen_process_that_then_dies_is_refused) {
+    Two t;
+    t.b->freeze();
+    t.world.after(2s, [&t] { t.b->kill(); });
+    EXPECT_EQ(call(t.world, *t.a, *t.b, "x", 60s).error().kind(), ErrorKind::peer_gone);
+    EXPECT_EQ(t.world.now().since_start, 2s + 20ms);
+    t.world.run_task(t.b->host().stop());
+    t.b->restart();
+    t.b->host().handle_call("echo", echo_handler());
+    EXPECT_TRUE(call(t.world, *t.a, *t.b, "x", 5s));
+    // One that stays frozen is given up.
+    t.a->host().disconnect(t.b->id());
+    t.world.run_for(1s);
+    t.b->freeze();
+    const TimePoint before = t.world.now();
+    EXPECT_EQ(call(t.world, *t.a, *t.b, "x", 60s).error().kind(), ErrorKind::peer_gone);
+    EXPECT_EQ(t.world.now() - before, 10s);
+}
+
 TEST(SimHost, timers_of_a_frozen_process_fire_when_it_wakes) {
     Two t;
     TimePoint woke;

@@ -403,6 +403,7 @@ void World::break_off(Process& process, bool machine) {
         for (int side = 0; side < 2; ++side)
             if (&wire->process(side) == &process) wire->cut(side, machine);
     process.network->forget_listeners();
+    if (!machine) process.host->process_died();
 }
 
 std::uint32_t World::intern(const std::string& method) {
