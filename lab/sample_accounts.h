@@ -50,7 +50,7 @@ class SampleAccounts {
         double in = 0;  // fraction of the vector
         double twice = 0;
         bool named = false;
-        std::vector<const Entry*> entries;
+        std::vector<const Entry*> entries{};
     };
     std::vector<Piece> pieces(const std::vector<Entry>& entries) const;
 

@@ -33,7 +33,7 @@ namespace dedloc::collab {
 struct SessionOptions {
     std::string directory;  // identity, votes, counters, checkpoints; made if it is missing
     std::vector<std::string> listen = {"/ip4/0.0.0.0/tcp/0"};  // empty: client mode
-    std::vector<std::string> announce;
+    std::vector<std::string> announce{};
     std::size_t workers_count = 1;
 };
 
