@@ -138,6 +138,7 @@ ChainFollower::Callbacks CollaborationImpl::follower_callbacks() {
 
 Task<Result<void>> CollaborationImpl::start() {
     membership_->start();
+    if (discovery_) discovery_->start();
     if (options_.role != Role::trainer) {
         DEDLOC_CO_TRY_VOID(co_await start_as_newcomer());
         co_return Result<void>();
@@ -214,6 +215,8 @@ Task<void> CollaborationImpl::leave(Duration patience) {
     if (options_.role != Role::trainer || stopped_tasks_) {
         set_phase(Phase::leaving);
         co_await membership_->say_goodbye();
+        if (discovery_) co_await discovery_->stop(/*withdraw=*/true);
+        discovery_.reset();
         co_await stop();
         co_return;
     }
@@ -235,6 +238,8 @@ Task<void> CollaborationImpl::leave(Duration patience) {
     if (!over_ && samples_ > 0) drop(samples_, "the collaboration was left before a step was due");
     set_phase(Phase::leaving);
     co_await membership_->say_goodbye();
+    if (discovery_) co_await discovery_->stop(/*withdraw=*/true);
+    discovery_.reset();
     emit("left", {}, "left the collaboration");
     co_await stop();
 }
@@ -245,6 +250,7 @@ Task<void> CollaborationImpl::stop() {
     over_ = true;
     changed_.pulse();
     co_await scope_.stop();
+    if (discovery_) co_await discovery_->stop(/*withdraw=*/false);
     if (engine_) co_await engine_->stop();
     if (follower_) co_await follower_->stop();
     state_server_.reset();

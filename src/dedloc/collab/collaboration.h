@@ -46,7 +46,7 @@ enum class StepKind {
     stepped,   // a certificate was applied; the contribution is in it, or carried, or reported
     resynced,  // the peer was behind or on a losing branch: it has a newer state now; what it
                // handed in was computed too long ago and is dropped (and counted)
-    stopped,  // the run's stop condition is met, or the collaboration is leaving
+    stopped,   // the run's stop condition is met, or the collaboration is leaving
 };
 
 struct StepOutcome {
@@ -66,6 +66,7 @@ struct Options {
     Duration status_interval = std::chrono::milliseconds(500);
     std::size_t kept_steps = 64;  // certificates, averages kept for those who slept
     std::size_t kept_bytes_max = 512u << 20;
+    bool discover = true;  // publish and find peers in the DHT
     Duration join_patience = std::chrono::seconds(60);
     averaging::PlantedBugs bugs;  // for tests of the checkers only
 };

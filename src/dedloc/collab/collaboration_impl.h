@@ -12,6 +12,7 @@
 #include "dedloc/collab/certificate_log.h"
 #include "dedloc/collab/chain_follower.h"
 #include "dedloc/collab/collaboration.h"
+#include "dedloc/collab/discovery.h"
 #include "dedloc/collab/membership.h"
 
 namespace dedloc::collab {
@@ -93,6 +94,7 @@ class CollaborationImpl final : public Collaboration, private averaging::RoundDi
     Carry carry_;
     CertificateLog certificate_log_;
     std::unique_ptr<Membership> membership_;
+    std::unique_ptr<Discovery> discovery_;
     std::unique_ptr<averaging::RoundEngine> engine_;
     std::unique_ptr<ChainFollower> follower_;
     std::unique_ptr<state::StateServer> state_server_;

@@ -324,24 +324,41 @@ void Membership::push_now() {
 }
 
 void Membership::push_to_all() {
-    for (const auto& [peer, known] : peers_)
-        if (known.member && pushing_.insert(peer).second)
+    for (const auto& [peer, known] : peers_) {
+        if (!known.member) continue;
+        const auto [pushing, first] = pushing_.emplace(peer, false);
+        if (first)
             scope_.spawn("push status", push_to(peer));
+        else
+            pushing->second = true;
+    }
 }
 
+// One push at a time to a peer; what became news meanwhile follows at once, and only the newest.
 Task<void> Membership::push_to(PeerId peer) {
-    Bytes status = own_signed_status();
-    const TimePoint deadline = node_.clock.now() + call_patience;
-    auto reply = co_await host_.call(peer, status_method, std::move(status), deadline);
-    pushing_.erase(peer);
-    if (reply) {
-        (void)take_status(*reply, &peer);
-    } else if (reply.error().kind() == ErrorKind::denied) {
-        // It restarted, or lost the connection that hello was said on.
-        const auto known = peers_.find(peer);
-        if (known != peers_.end()) known->second.member = false;
-        meeting_[peer] = node_.clock.now();
+    bool again = true;
+    while (again) {
+        pushing_[peer] = false;
+        Bytes status = own_signed_status();
+        const TimePoint deadline = node_.clock.now() + call_patience;
+        auto reply = co_await host_.call(peer, status_method, std::move(status), deadline);
+        again = pushing_[peer] && reply.has_value();
+        if (reply) {
+            (void)take_status(*reply, &peer);
+        } else if (reply.error().kind() == ErrorKind::denied) {
+            // It restarted, or lost the connection that hello was said on.
+            const auto known = peers_.find(peer);
+            if (known != peers_.end()) known->second.member = false;
+            meeting_[peer] = node_.clock.now();
+        }
     }
+    pushing_.erase(peer);
+}
+
+void Membership::learn(ByteView signed_status) {
+    if (scope_.stopping()) return;
+    (void)take_status(signed_status, nullptr);
+    wake_.pulse();
 }
 
 Task<void> Membership::meet_again(PeerId peer) {

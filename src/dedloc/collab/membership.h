@@ -91,6 +91,10 @@ class Membership {
     // Addresses worth giving to a newcomer, with /p2p/, best first.
     std::vector<std::string> known_addresses(std::size_t count_max) const;
 
+    // A signed status from somewhere else (the DHT): verified, and its author met if it is new.
+    void learn(ByteView signed_status);
+    Bytes own_signed_status() const;
+
     // Something others should know at once: pushes our status to all members.
     void push_now();
     // Tells everybody that we leave; waits a little for the answers.
@@ -115,7 +119,6 @@ class Membership {
     void meet_unmet();
     void admit(const PeerId& peer);
     Ok take_status(ByteView signed_status, const PeerId* from);
-    Bytes own_signed_status() const;
     Bytes proof(const PeerId& prover,
                 const PeerId& to,
                 ByteView nonce_caller,
@@ -135,7 +138,7 @@ class Membership {
     base::Random random_;
     std::map<PeerId, KnownPeer> peers_;
     std::map<PeerId, Pending> pending_;
-    std::set<PeerId> pushing_;
+    std::map<PeerId, bool> pushing_;       // true: something newer waits to be pushed
     std::map<PeerId, TimePoint> meeting_;  // next try
     runtime::Event wake_;
     runtime::Scope scope_;
