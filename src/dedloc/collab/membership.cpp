@@ -267,13 +267,15 @@ Ok Membership::take_status(ByteView signed_status, const PeerId* from) {
         if (from != nullptr) known->second.received = node_.clock.now();
         return {};
     }
+    const bool is_new = known == peers_.end();
     KnownPeer& entry = peers_[status.peer];
     const Status before = entry.status;
     host_.add_addresses(status.peer, status.addresses);
     entry.status = std::move(status);
     entry.signed_status = to_bytes(signed_status);
-    // What others tell of a peer does not make it live; its own word does.
-    if (from != nullptr) entry.received = node_.clock.now();
+    // What others tell of a peer does not make it live; its own word does. A peer that is news
+    // starts its time until drop_stale() now: the real clock does not begin at zero.
+    if (from != nullptr || is_new) entry.received = node_.clock.now();
     if (entry.member) callbacks_.on_status(before, entry.status);
     return {};
 }
