@@ -157,7 +157,7 @@ TEST(TerminalView, plain_lines_say_everything_once) {
     model.add(event(1, "peer_joined", "peer-2 joined"));
     model.update({status(1, "host", 1, Phase::computing)}, 2);
     const std::vector<std::string> first = {"   0:01  peer-2 joined",
-                                            "   0:02  step 1 of 400  loss 0.5000  1 peers  250 "
+                                            "   0:02  step 1 of 400  loss 0.5000  1 peer  250 "
                                             "samples/s"};
     EXPECT_EQ(plain_lines(model.view(), seen), first);
     EXPECT_TRUE(plain_lines(model.view(), seen).empty());

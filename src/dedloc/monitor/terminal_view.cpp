@@ -313,7 +313,9 @@ std::vector<std::string> plain_lines(const RunView& view, PlainProgress& seen) {
         if (view.steps > 0) line += fmt::format(" of {}", view.steps);
         if (view.loss > 0) line += fmt::format("  loss {:.4f}", view.loss);
         if (view.accuracy_step > 0) line += fmt::format("  accuracy {:.1f} %", view.accuracy * 100);
-        line += fmt::format("  {} peers  {:.0f} samples/s", view.live_peers(), view.samples_per_s);
+        const std::size_t live = view.live_peers();
+        line += fmt::format(
+            "  {} peer{}  {:.0f} samples/s", live, live == 1 ? "" : "s", view.samples_per_s);
         lines.push_back(line);
         seen.step = view.step;
         seen.accuracy_step = view.accuracy_step;
