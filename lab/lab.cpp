@@ -6,6 +6,8 @@
 #include <cstdio>
 
 #include "lab/audit.h"
+#include "lab/planted.h"
+#include "lab/simulate_command.h"
 
 namespace dedloc::lab {
 namespace {
@@ -54,6 +56,24 @@ int run(const std::vector<std::string>& arguments, const std::string& program) {
     audit->add_option("--killed", audit_command.killed, "ids of peers that were killed");
     audit->add_flag("--json", audit_command.json, "one JSON object as the last line");
     audit->callback([&] { code = run_audit(audit_command); });
+
+    SimulateCommand simulate_command;
+    std::string plants;
+    for (const std::string& name : planted_names()) plants += " " + name;
+    CLI::App* simulate = app.add_subcommand(
+        "simulate", "whole collaborations in virtual time, with faults, checked");
+    simulate->add_option("--seeds", simulate_command.seeds, "how many")
+        ->check(CLI::Range(1, 100'000'000));
+    simulate->add_option("--first,--first-seed", simulate_command.first, "the first seed");
+    simulate->add_option("--peers", simulate_command.peers, "how many peers: 8, or 5-20");
+    simulate->add_option("--plant", simulate_command.plant, "a bug that must be found:" + plants);
+    simulate->add_option("--threads,--workers", simulate_command.workers, "worker processes")
+        ->check(CLI::Range(1, 256));
+    simulate->add_option("--resume", simulate_command.resume_file, "file of results; go on there");
+    simulate->add_option("--seed-seconds-max", simulate_command.seed_seconds_max);
+    simulate->add_flag("--json", simulate_command.json, "one JSON object as the last line");
+    simulate->add_flag("--trace,--verbose", simulate_command.trace, "print what happens");
+    simulate->callback([&] { code = run_simulate(simulate_command, program); });
 
     try {
         std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());

@@ -1,0 +1,271 @@
+#include "lab/checkers.h"
+
+#include <algorithm>
+#include <cmath>
+#include <fmt/format.h>
+
+#include "dedloc/codec/codec.h"
+#include "dedloc/security/hash.h"
+
+namespace dedloc::lab {
+
+using averaging::CounterRange;
+using averaging::DecisionKind;
+using averaging::ElementRange;
+using averaging::MemberInput;
+using averaging::Plan;
+
+namespace {
+
+constexpr double rounding = 1e-6;
+
+// The sum that a member must have sent for one range, and the weight of each of its elements.
+struct Expected {
+    std::vector<float> sum;
+    std::vector<std::uint64_t> weight;
+};
+
+void add_member(Expected& expected,
+                ElementRange part,
+                const MemberInput& input,
+                const HandedIn* fresh,
+                const HandedIn* carried) {
+    const auto count = static_cast<std::size_t>(part.count);
+    std::vector<float> value(count, 0.0f);
+    if (fresh != nullptr)
+        for (std::size_t e = 0; e < count; ++e) value[e] = fresh->sum[part.offset + e];
+    for (std::size_t e = 0; e < count; ++e) expected.weight[e] += input.fresh.size();
+    if (carried != nullptr)
+        for (const ElementRange& range : input.carried_ranges) {
+            const std::uint64_t begin = std::max(range.offset, part.offset);
+            const std::uint64_t end = std::min(range.end(), part.end());
+            for (std::uint64_t k = begin; k < end; ++k) {
+                value[k - part.offset] += carried->sum[k];
+                expected.weight[k - part.offset] += input.carried.size();
+            }
+        }
+    // Sums travel divided by a power of two that is at least the weight: exact, unless tiny.
+    const std::uint64_t weight = input.fresh.size() + input.carried.size();
+    int exponent = 0;
+    while ((std::uint64_t{1} << exponent) < weight) ++exponent;
+    const float scale = std::ldexp(1.0f, exponent);
+    for (std::size_t e = 0; e < count; ++e) {
+        const float travelled = value[e] / scale;
+        expected.sum[e] += travelled * scale;
+    }
+}
+
+}  // namespace
+
+void Checkers::violation(std::string text) {
+    if (violations_.size() < violations_max) violations_.push_back(std::move(text));
+}
+
+void Checkers::on_state(const std::string& who,
+                        const Digest& branch,
+                        std::uint64_t step,
+                        const Digest& root,
+                        TimePoint at) {
+    const auto [seen, is_new] = states_.try_emplace({branch, step}, StateSeen{root, who, at});
+    if (!is_new && seen->second.root != root)
+        violation(
+            fmt::format("replicas differ: at branch {} step {}, {} has state {} and {} has {}",
+                        branch.short_hex(),
+                        step,
+                        seen->second.who,
+                        seen->second.root.short_hex(),
+                        who,
+                        root.short_hex()));
+}
+
+void Checkers::on_handed_in(const PeerId& peer, HandedIn handed_in) {
+    if (handed_in.samples.size() == 0) return;
+    auto& of_peer = handed_in_[peer];
+    const std::uint64_t begin = handed_in.samples.begin;
+    DEDLOC_CHECK(of_peer.emplace(begin, std::move(handed_in)).second,
+                 "the simulated trainer used counter {} twice",
+                 begin);
+}
+
+const HandedIn* Checkers::find(const PeerId& peer, CounterRange samples) const {
+    const auto of_peer = handed_in_.find(peer);
+    if (of_peer == handed_in_.end()) return nullptr;
+    const auto found = of_peer->second.find(samples.begin);
+    if (found == of_peer->second.end() || found->second.samples != samples) return nullptr;
+    return &found->second;
+}
+
+void Checkers::on_certificate(const std::string& who, ByteView certificate, TimePoint at) {
+    const Link* link = book_.add(who, certificate);
+    // What the book finds at once.
+    for (; problems_taken_ < book_.problems().size(); ++problems_taken_)
+        violation(book_.problems()[problems_taken_]);
+    if (link == nullptr) return;
+    seen_at_.emplace(link->digest, at);
+    if (link->plan) check_averages(*link);
+}
+
+void Checkers::check_averages(const Link& link) {
+    const Plan& plan = *link.plan;
+    for (std::size_t p = 0; p < plan.parts.size() && p < link.decision.parts.size(); ++p) {
+        const ElementRange part = plan.parts[p].range();
+        if (part.end() > vector_count_) {
+            violation(describe(link.decision) + ": a part leaves the vector");
+            return;
+        }
+        Expected expected;
+        expected.sum.assign(static_cast<std::size_t>(part.count), 0.0f);
+        expected.weight.assign(static_cast<std::size_t>(part.count), 0);
+        for (std::size_t i = 0; i < plan.members.size(); ++i) {
+            if (!link.decision.parts[p].includes(i)) continue;
+            const MemberInput& input = plan.members[i].input;
+            const HandedIn* fresh =
+                input.fresh.size() > 0 ? find(plan.members[i].peer, input.fresh) : nullptr;
+            const HandedIn* carried =
+                input.carried.size() > 0 ? find(plan.members[i].peer, input.carried) : nullptr;
+            if ((fresh == nullptr) != (input.fresh.size() == 0) ||
+                (carried == nullptr) != (input.carried.size() == 0)) {
+                violation(fmt::format("{}: it names samples that {} never handed in",
+                                      describe(link.decision),
+                                      plan.members[i].peer.short_text()));
+                return;
+            }
+            add_member(expected, part, input, fresh, carried);
+        }
+        for (std::size_t e = 0; e < expected.sum.size(); ++e)
+            expected.sum[e] = expected.weight[e] == 0
+                                  ? 0.0f
+                                  : expected.sum[e] / static_cast<float>(expected.weight[e]);
+        const Bytes encoded = codec::encode(codec::CodecId::fp32, expected.sum);
+        if (security::sha256(encoded) != link.decision.parts[p].digest) {
+            violation(
+                fmt::format("{}: the average of part {} is not the weighted mean of what the "
+                            "certificate says is in it",
+                            describe(link.decision),
+                            p));
+            return;
+        }
+        ++averages_checked_;
+    }
+}
+
+const Link* Checkers::commit_before(const Link& link) const {
+    const Digest* previous = &link.decision.previous;
+    for (;;) {
+        const auto found = book_.links().find(*previous);
+        if (found == book_.links().end()) return nullptr;
+        if (found->second.plan) return &found->second;
+        previous = &found->second.decision.previous;
+    }
+}
+
+void Checkers::check_staleness(const Link& link) {
+    const Link* before = commit_before(link);
+    for (const averaging::PlanMember& member : link.plan->members) {
+        const HandedIn* fresh = find(member.peer, member.input.fresh);
+        if (fresh != nullptr && fresh->state != link.plan->state)
+            violation(
+                fmt::format("{}: the fresh samples [{}, {}) of {} were computed at another "
+                            "state than the step starts from",
+                            describe(link.decision),
+                            fresh->samples.begin,
+                            fresh->samples.end,
+                            member.peer.short_text()));
+        const HandedIn* carried = find(member.peer, member.input.carried);
+        if (carried != nullptr && before != nullptr &&
+            carried->state != before->decision.state_before)
+            violation(fmt::format("{}: the carried samples [{}, {}) of {} are not one step stale",
+                                  describe(link.decision),
+                                  carried->samples.begin,
+                                  carried->samples.end,
+                                  member.peer.short_text()));
+    }
+}
+
+// A decision starts from the state in which the commit before it ended.
+void Checkers::check_states_of_chain() {
+    for (const auto& [digest, link] : book_.links()) {
+        const Link* before = commit_before(link);
+        if (before == nullptr) continue;
+        const auto state =
+            states_.find({before->decision.instance.branch, before->decision.instance.step + 1});
+        if (state != states_.end() && state->second.root != link.decision.state_before)
+            violation(fmt::format("{} starts from state {}, but {} ended in {}",
+                                  describe(link.decision),
+                                  link.decision.state_before.short_hex(),
+                                  describe(before->decision),
+                                  state->second.root.short_hex()));
+    }
+}
+
+void Checkers::check_twice() {
+    for (const Digest& tip : book_.tips()) {
+        SampleAccounts accounts(vector_count_);
+        for (const Link* link : book_.chain(tip))
+            if (link->plan) accounts.add_commit(link->decision, *link->plan);
+        for (std::string& words : accounts.twice_in_words(5)) violation(std::move(words));
+    }
+}
+
+void Checkers::check_lost(const Undisturbed& undisturbed, TimePoint until) {
+    std::vector<SampleAccounts> chains;
+    for (const Digest& tip : book_.tips()) {
+        chains.emplace_back(vector_count_);
+        for (const Link* link : book_.chain(tip))
+            if (link->plan) chains.back().add_commit(link->decision, *link->plan);
+    }
+    constexpr Duration before = 15s;
+    constexpr Duration after = 15s;
+    for (const auto& [peer, of_peer] : handed_in_)
+        for (const auto& [begin, handed_in] : of_peer) {
+            if (handed_in.at > until ||
+                !undisturbed(peer, handed_in.at - before, handed_in.at + after))
+                continue;
+            double best = 0;
+            for (const SampleAccounts& accounts : chains)
+                best = std::max(best, accounts.mass(peer, handed_in.samples));
+            const auto size = static_cast<double>(handed_in.samples.size());
+            samples_judged_ += size;
+            if (best > size - rounding) continue;
+            samples_lost_ += size - best;
+            violation(
+                fmt::format("samples are lost: [{}, {}) of {}, handed in at {:.3f} s by a "
+                            "peer that no fault touched; {:.2f} of {} are in",
+                            handed_in.samples.begin,
+                            handed_in.samples.end,
+                            peer.short_text(),
+                            to_seconds(handed_in.at.since_start),
+                            best,
+                            handed_in.samples.size()));
+        }
+}
+
+void Checkers::finish(const Undisturbed& undisturbed, TimePoint until) {
+    book_.check_chains();
+    for (; problems_taken_ < book_.problems().size(); ++problems_taken_)
+        violation(book_.problems()[problems_taken_]);
+    for (const auto& [digest, link] : book_.links())
+        if (link.plan) check_staleness(link);
+    check_states_of_chain();
+    check_twice();
+    check_lost(undisturbed, until);
+}
+
+std::vector<const Link*> Checkers::winner() const {
+    const std::vector<Digest> tips = book_.tips();
+    return tips.empty() ? std::vector<const Link*>{} : book_.chain(tips.front());
+}
+
+std::optional<TimePoint> Checkers::reached(const Digest& branch, std::uint64_t step) const {
+    const auto found = states_.find({branch, step});
+    if (found == states_.end()) return std::nullopt;
+    return found->second.at;
+}
+
+std::optional<TimePoint> Checkers::first_seen(const Digest& decision) const {
+    const auto found = seen_at_.find(decision);
+    if (found == seen_at_.end()) return std::nullopt;
+    return found->second;
+}
+
+}  // namespace dedloc::lab

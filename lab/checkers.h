@@ -1,0 +1,97 @@
+// Checkers: the promises of DESIGN §2, judged from outside. They are fed with what the simulated
+// peers say and do (states, contributions, certificates) and believe only what they recompute.
+//
+//   identical replicas   one state hash for each (branch, step)
+//   atomic steps         one certified decision for each (branch, step, attempt) (ChainBook)
+//   nothing twice        each sample's fraction is on a chain at most once (SampleAccounts)
+//   at most one stale    fresh samples were computed at the step's state, carried ones at the one
+//                        before
+//   honest averages      every average is the weighted mean of exactly the contributions that its
+//                        certificate names, to the last bit (fp32 codec)
+//   nothing lost         what an undisturbed peer handed in is on some chain
+//
+// Thread: one. Cost: the sums of every commit once more.
+
+#pragma once
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "dedloc/base/time.h"
+
+#include "lab/chain_book.h"
+#include "lab/sample_accounts.h"
+
+namespace dedloc::lab {
+
+inline constexpr std::size_t violations_max = 50;  // kept of one run
+
+// What a trainer gave to Collaboration::step.
+struct HandedIn {
+    averaging::CounterRange samples;
+    std::vector<float> sum;
+    Digest state;  // it was computed at
+    TimePoint at;
+};
+
+class Checkers {
+  public:
+    Checkers(const security::Verifier& verifier, std::uint64_t vector_count)
+        : book_(verifier), vector_count_(vector_count) {}
+
+    void on_state(const std::string& who,
+                  const Digest& branch,
+                  std::uint64_t step,
+                  const Digest& root,
+                  TimePoint at);
+    void on_handed_in(const PeerId& peer, HandedIn handed_in);
+    void on_certificate(const std::string& who, ByteView certificate, TimePoint at);
+
+    // Was this peer left alone by all faults in this time?
+    using Undisturbed = std::function<bool(const PeerId&, TimePoint from, TimePoint to)>;
+    // After the run: what needs whole chains. Contributions handed in after `until` may still be
+    // on their way and are not judged.
+    void finish(const Undisturbed& undisturbed, TimePoint until);
+
+    void violation(std::string text);
+    const std::vector<std::string>& violations() const { return violations_; }
+    bool clean() const { return violations_.empty(); }
+
+    const ChainBook& book() const { return book_; }
+    // The chain with the most committed samples.
+    std::vector<const Link*> winner() const;
+    // When the first peer stood on a state; nullopt: nobody did.
+    std::optional<TimePoint> reached(const Digest& branch, std::uint64_t step) const;
+    std::optional<TimePoint> first_seen(const Digest& decision) const;
+    double samples_lost() const { return samples_lost_; }  // of undisturbed peers
+    double samples_judged() const { return samples_judged_; }
+    std::uint64_t averages_checked() const { return averages_checked_; }
+
+  private:
+    struct StateSeen {
+        Digest root;
+        std::string who;
+        TimePoint at;
+    };
+    const HandedIn* find(const PeerId& peer, averaging::CounterRange samples) const;
+    void check_averages(const Link& link);
+    void check_staleness(const Link& link);
+    void check_states_of_chain();
+    void check_twice();
+    void check_lost(const Undisturbed& undisturbed, TimePoint until);
+    const Link* commit_before(const Link& link) const;
+
+    ChainBook book_;
+    std::uint64_t vector_count_;
+    std::map<std::pair<Digest, std::uint64_t>, StateSeen> states_;
+    std::map<PeerId, std::map<std::uint64_t, HandedIn>> handed_in_;  // by first counter
+    std::map<Digest, TimePoint> seen_at_;
+    std::vector<std::string> violations_;
+    std::size_t problems_taken_ = 0;
+    double samples_lost_ = 0;
+    double samples_judged_ = 0;
+    std::uint64_t averages_checked_ = 0;
+};
+
+}  // namespace dedloc::lab

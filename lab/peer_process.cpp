@@ -1,0 +1,114 @@
+#include "lab/peer_process.h"
+
+#include <filesystem>
+
+#include "dedloc/monitor/event_log.h"
+
+namespace dedloc::lab {
+namespace {
+
+constexpr std::size_t error_bytes_max = 2000;
+
+std::string content_of(const std::string& path) {
+    std::ifstream file(path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), {}};
+}
+
+std::optional<StepSeen> step_in(const collab::Event& event) {
+    if (event.kind != "step") return std::nullopt;
+    StepSeen seen;
+    seen.time = event.time;
+    for (const auto& [name, value] : event.fields) {
+        if (name == "step" && std::holds_alternative<std::int64_t>(value))
+            seen.step = static_cast<std::uint64_t>(std::get<std::int64_t>(value));
+        if (name == "members" && std::holds_alternative<std::int64_t>(value))
+            seen.members = std::get<std::int64_t>(value);
+        if (name == "state_hash" && std::holds_alternative<std::string>(value))
+            seen.hash = std::get<std::string>(value);
+    }
+    return seen;
+}
+
+}  // namespace
+
+PeerProcess::PeerProcess(std::string program, const std::string& folder, std::string name)
+    : program_(std::move(program)), name_(std::move(name)), directory_(folder + "/" + name_) {}
+
+Result<std::unique_ptr<PeerProcess>> PeerProcess::start(const std::string& program,
+                                                        std::vector<std::string> words,
+                                                        const std::string& folder,
+                                                        const std::string& name) {
+    std::unique_ptr<PeerProcess> peer(new PeerProcess(program, folder, name));
+    DEDLOC_TRY_VOID(peer->begin(std::move(words)));
+    return peer;
+}
+
+Ok PeerProcess::restart(std::vector<std::string> words) {
+    look();  // what the old process wrote last
+    steps_.clear();
+    process_.reset();
+    return begin(std::move(words));
+}
+
+Ok PeerProcess::begin(std::vector<std::string> words) {
+    std::vector<std::string> command = {program_};
+    command.insert(command.end(), words.begin(), words.end());
+    command.insert(command.end(),
+                   {"--dir",
+                    directory_,
+                    "--name",
+                    name_,
+                    "--listen",
+                    "/ip4/127.0.0.1/tcp/0",
+                    "--threads",
+                    "1",
+                    "--quiet",
+                    "--json"});
+    const runtime::ChildOptions options{.command = std::move(command),
+                                        .output_file = directory_ + ".out",
+                                        .error_file = directory_ + ".err",
+                                        .niceness = 0};
+    DEDLOC_TRY(runtime::ChildProcess process, runtime::ChildProcess::start(options));
+    process_.emplace(std::move(process));
+    return {};
+}
+
+std::vector<collab::Event> PeerProcess::look() {
+    std::vector<collab::Event> events;
+    const std::string path = directory_ + "/events.jsonl";
+    std::error_code error;
+    const auto size = std::filesystem::file_size(path, error);
+    if (error || size <= read_) return events;
+    std::ifstream file(path, std::ios::binary);
+    file.seekg(static_cast<std::streamoff>(read_));
+    std::string text(static_cast<std::size_t>(size - read_), '\0');
+    file.read(text.data(), static_cast<std::streamsize>(text.size()));
+    text.resize(static_cast<std::size_t>(file.gcount()));
+    // A line that is not whole yet is read next time.
+    for (std::size_t begin = 0;;) {
+        const std::size_t end = text.find('\n', begin);
+        if (end == std::string::npos) break;
+        auto event = monitor::event_from_json_line(std::string_view(text).substr(begin, end - begin));
+        begin = end + 1;
+        if (!event) continue;
+        if (auto seen = step_in(*event)) steps_.push_back(*std::move(seen));
+        events.push_back(*std::move(event));
+    }
+    const std::size_t whole = text.rfind('\n');
+    if (whole != std::string::npos) read_ += whole + 1;
+    return events;
+}
+
+std::string PeerProcess::join_string() const {
+    std::string text = content_of(directory_ + "/join.txt");
+    while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.pop_back();
+    return text;
+}
+
+std::string PeerProcess::last_error() const {
+    std::string text = content_of(directory_ + ".err");
+    if (text.size() > error_bytes_max) text.erase(0, text.size() - error_bytes_max);
+    return text;
+}
+
+}  // namespace dedloc::lab

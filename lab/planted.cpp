@@ -1,0 +1,42 @@
+#include "lab/planted.h"
+
+namespace dedloc::lab {
+namespace {
+
+using averaging::PlantedBugs;
+
+struct Named {
+    const char* name;
+    bool PlantedBugs::*flag;
+};
+
+constexpr Named all[] = {
+    {"forget_votes", &PlantedBugs::forget_votes},
+    {"ignore_promises", &PlantedBugs::ignore_promises},
+    {"skip_prepare", &PlantedBugs::skip_prepare},
+    {"minority_commits", &PlantedBugs::minority_commits},
+    {"count_twice", &PlantedBugs::count_twice},
+    {"sum_by_arrival", &PlantedBugs::sum_by_arrival},
+    {"vote_without_memory", &PlantedBugs::vote_without_memory},
+    {"accept_any_parts", &PlantedBugs::accept_any_parts},
+};
+
+}  // namespace
+
+std::vector<std::string> planted_names() {
+    std::vector<std::string> names;
+    for (const Named& each : all) names.emplace_back(each.name);
+    return names;
+}
+
+std::optional<PlantedBugs> planted_bug(std::string_view name) {
+    for (const Named& each : all) {
+        if (name != each.name) continue;
+        PlantedBugs bugs;
+        bugs.*each.flag = true;
+        return bugs;
+    }
+    return std::nullopt;
+}
+
+}  // namespace dedloc::lab

@@ -1,0 +1,16 @@
+// Names of the bugs that can be planted (averaging::PlantedBugs), as the command line says them.
+
+#pragma once
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "dedloc/averaging/consensus.h"
+
+namespace dedloc::lab {
+
+std::vector<std::string> planted_names();
+std::optional<averaging::PlantedBugs> planted_bug(std::string_view name);
+
+}  // namespace dedloc::lab

@@ -1,0 +1,166 @@
+#include "lab/sim_peer.h"
+
+#include "dedloc/collab/model_state.h"
+#include "dedloc/state/manifest.h"
+
+namespace dedloc::lab {
+
+SimRun make_sim_run(std::uint64_t elements, averaging::PlantedBugs bugs) {
+    SimRun sim;
+    sim.run.name = "lab";
+    sim.run.batch.target = 128;
+    sim.run.batch.micro = 4;
+    sim.run.averaging.codec = codec::CodecId::fp32;
+    sim.run.averaging.part_elements_max = 96;
+    sim.run.averaging.quorum_timeout = 6s;
+    sim.run.averaging.round_deadline_min = 1s;
+    sim.run.averaging.round_deadline_max = 8s;
+    sim.layout.parameters_count = elements;
+    sim.layout.parameters.push_back(
+        {"bowl", 0, static_cast<std::size_t>(elements), /*decay=*/true, /*trust=*/true});
+    sim.secret = Bytes(16, 7);
+    sim.bugs = bugs;
+    return sim;
+}
+
+void add_gradient(std::size_t peer,
+                  averaging::CounterRange samples,
+                  std::span<const float> parameters,
+                  std::span<float> sum) {
+    const auto weight = static_cast<float>(samples.size());
+    std::uint64_t noise = base::mix64(base::mix64(peer + 1) ^ samples.begin);
+    for (std::size_t k = 0; k < sum.size(); ++k) {
+        noise = noise * 6364136223846793005u + 1442695040888963407u;
+        const auto value = static_cast<float>(static_cast<std::uint32_t>(noise >> 48)) / 8192.0f;
+        const float pull = weight * (parameters[k] - 0.5f);
+        sum[k] += pull + (value - 4.0f);
+    }
+}
+
+SimPeer::SimPeer(sim::World& world, sim::SimNode& node, Setup setup)
+    : world_(world), node_(node), setup_(std::move(setup)), scope_(world.executor()) {
+    const std::uint64_t first = std::uint64_t{node_.incarnation()} << 24;
+    samples_ = {first, first};
+    sum_.assign(setup_.run.layout.vector_count(), 0.0f);
+}
+
+Ok SimPeer::make() {
+    static const security::ToyVerifier verifier;  // has no state
+    collab::Options options;
+    options.run = setup_.run.run;
+    options.secret = setup_.run.secret;
+    options.layout = setup_.run.layout;
+    options.name = node_.name();
+    options.bootstrap = setup_.bootstrap;
+    options.status_interval = setup_.run.status_interval;
+    options.kept_bytes_max = 4u << 20;
+    options.join_patience = 600s;
+    options.bugs = setup_.run.bugs;
+    if (options.bootstrap.empty()) {
+        std::vector<float> parameters(setup_.run.layout.parameters_count, 1.0f);
+        DEDLOC_TRY(options.initial,
+                   collab::initial_state(options.run, options.layout, std::move(parameters), {}));
+    }
+    DEDLOC_TRY(
+        collaboration_,
+        collab::Collaboration::make(
+            node_.runtime(), node_.host(), node_.signer(), verifier, std::move(options), this));
+    return {};
+}
+
+void SimPeer::begin() { scope_.spawn("train", train()); }
+
+void SimPeer::leave(Duration patience) {
+    leaving_ = true;
+    scope_.spawn("leave", leave_task(patience));
+}
+
+Task<void> SimPeer::leave_task(Duration patience) {
+    co_await collaboration_->leave(patience);
+    left_ = true;
+    running_ = false;
+}
+
+Task<void> SimPeer::end() {
+    running_ = false;
+    co_await scope_.stop();
+    if (collaboration_) co_await collaboration_->stop();
+}
+
+std::uint64_t SimPeer::step() const {
+    const auto state = collaboration_ ? collaboration_->state() : nullptr;
+    return state ? state->step() : 0;
+}
+
+void SimPeer::record(const collab::Event& event) {
+    if (event.kind == "step") {
+        const auto state = collaboration_->state();
+        for (const auto& [name, value] : event.fields) {
+            if (name != "state_hash") continue;
+            const auto bytes = base::from_hex(std::get<std::string>(value));
+            DEDLOC_CHECK(bytes.has_value());
+            setup_.checkers.on_state(node_.name(),
+                                     state->info().branch,
+                                     state->step(),
+                                     Digest::from(*bytes).value(),
+                                     world_.now());
+        }
+    }
+    if (setup_.on_event) setup_.on_event(*this, event);
+}
+
+void SimPeer::take_state() {
+    auto state = collaboration_->state();
+    if (state == state_) return;
+    state_ = std::move(state);
+    // Hashed here again, so that a wrong claim in a status would show.
+    root_ = state::make_manifest(*state_).root;
+    setup_.checkers.on_state(
+        node_.name(), state_->info().branch, state_->step(), root_, world_.now());
+}
+
+void SimPeer::compute() {
+    const averaging::CounterRange samples{samples_.end, samples_.end + setup_.micro_batch};
+    add_gradient(node_.index(), samples, collab::parameters_of(*state_), sum_);
+    samples_.end = samples.end;
+}
+
+Task<void> SimPeer::train() {
+    const Result<void> started = co_await collaboration_->start();
+    if (!started) {
+        failure_ = started.error().message();
+        co_return;
+    }
+    running_ = true;
+    running_since_ = world_.now();
+    take_state();
+    const double seconds = static_cast<double>(setup_.micro_batch) / setup_.samples_per_s;
+    const Duration duration = from_seconds(seconds);
+    while (!collaboration_->stopped()) {
+        if (!collaboration_->step_due()) {
+            co_await node_.clock().sleep_for(duration);
+            compute();
+            collaboration_->report(
+                setup_.micro_batch, static_cast<double>(setup_.micro_batch), seconds);
+        }
+        if (collaboration_->step_due()) co_await hand_in();
+    }
+    if (samples_.size() > 0) co_await hand_in();
+    running_ = false;
+}
+
+Task<void> SimPeer::hand_in() {
+    collab::Contribution contribution;
+    contribution.samples = samples_;
+    contribution.loss_sum = static_cast<double>(samples_.size());
+    contribution.sum = sum_;
+    HandedIn handed_in{samples_, std::move(sum_), root_, world_.now()};
+    setup_.checkers.on_handed_in(node_.id(), std::move(handed_in));
+    samples_ = {samples_.end, samples_.end};
+    sum_.assign(setup_.run.layout.vector_count(), 0.0f);
+    auto outcome = co_await collaboration_->step(std::move(contribution));
+    if (!outcome) failure_ = outcome.error().message();
+    take_state();
+}
+
+}  // namespace dedloc::lab

@@ -1,0 +1,88 @@
+// SimPeer: one process of a simulated collaboration: the real Collaboration on a simulated host,
+// and a trainer whose gradient is a pure function of (peer, counter, state).
+//
+// Counters are never used twice by one identity: each process begins a range of its own.
+//
+// Thread: the world's. Lifetime: end() before destruction.
+
+#pragma once
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "dedloc/collab/collaboration.h"
+#include "dedloc/sim/world.h"
+
+#include "lab/checkers.h"
+
+namespace dedloc::lab {
+
+// What is equal on all peers of a simulated run.
+struct SimRun {
+    collab::RunFile run;
+    collab::Layout layout;
+    Bytes secret;
+    Duration status_interval{1'000'000'000};
+    averaging::PlantedBugs bugs;
+};
+SimRun make_sim_run(std::uint64_t elements, averaging::PlantedBugs bugs);
+
+// The sum of a micro-batch's gradients: weight × (parameters - goal) plus noise of these samples.
+void add_gradient(std::size_t peer,
+                  averaging::CounterRange samples,
+                  std::span<const float> parameters,
+                  std::span<float> sum);
+
+class SimPeer final : public collab::EventSink {
+  public:
+    struct Setup {
+        const SimRun& run;
+        Checkers& checkers;
+        double samples_per_s = 16;
+        std::uint64_t micro_batch = 4;
+        std::vector<std::string> bootstrap;  // empty: the host
+        std::function<void(SimPeer&, const collab::Event&)> on_event;
+    };
+    SimPeer(sim::World& world, sim::SimNode& node, Setup setup);
+
+    // Errors: local_fault (the disk is full): try again later, with a new process.
+    Ok make();
+    void begin();
+    void leave(Duration patience);
+    Task<void> end();
+    void record(const collab::Event& event) override;
+
+    sim::SimNode& node() { return node_; }
+    collab::Collaboration& collaboration() { return *collaboration_; }
+    bool running() const { return running_; }  // has a state and trains
+    TimePoint running_since() const { return running_since_; }
+    bool left() const { return left_; }
+    bool leaving() const { return leaving_; }
+    const std::string& failure() const { return failure_; }
+    std::uint64_t step() const;
+
+  private:
+    Task<void> train();
+    Task<void> hand_in();
+    Task<void> leave_task(Duration patience);
+    void take_state();
+    void compute();
+
+    sim::World& world_;
+    sim::SimNode& node_;
+    Setup setup_;
+    runtime::Scope scope_;
+    std::unique_ptr<collab::Collaboration> collaboration_;
+    std::shared_ptr<const state::Snapshot> state_;
+    Digest root_;
+    averaging::CounterRange samples_;
+    std::vector<float> sum_;
+    bool running_ = false;
+    bool leaving_ = false;
+    bool left_ = false;
+    TimePoint running_since_;
+    std::string failure_;
+};
+
+}  // namespace dedloc::lab

@@ -1,0 +1,28 @@
+// `dedloc lab simulate`: many seeds on all cores. Each worker is a process, so that a seed that
+// crashes or hangs is a failed seed like any other, and no state is shared.
+//
+// Errors: exit code 9 when a seed failed; 2 for wrong arguments.
+
+#pragma once
+#include <cstdint>
+#include <string>
+
+#include "lab/simulation.h"
+
+namespace dedloc::lab {
+
+struct SimulateCommand {
+    std::uint64_t first = 1;
+    std::uint64_t seeds = 100;
+    std::string peers = "5-20";
+    std::string plant;  // name of a planted bug; then a violation is what is wanted
+    int workers = 2;
+    std::string resume_file;        // results so far, one JSON object a line
+    double seed_seconds_max = 300;  // of real time; then it counts as hanging
+    bool json = false;
+    bool trace = false;  // print the events; one seed at a time
+};
+
+int run_simulate(const SimulateCommand& command, const std::string& program);
+
+}  // namespace dedloc::lab

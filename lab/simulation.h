@@ -1,0 +1,62 @@
+// One whole collaboration in virtual time from a seed: peers join at different times, train, are
+// killed, frozen, cut off, slowed and lied to by their clocks, and everything they certify is
+// checked. Then the faults end, and within 30 virtual seconds there must be one branch and steps go
+// on (DESIGN §6).
+//
+// The same options give the same result, bit for bit, with every compiler.
+// Thread: one a simulation; simulations share nothing. Cost: lab/README.md.
+
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "dedloc/averaging/consensus.h"
+#include "dedloc/base/time.h"
+#include "dedloc/sim/faults.h"
+
+namespace dedloc::lab {
+
+struct SimulationOptions {
+    std::uint64_t seed = 1;
+    std::size_t peers_min = 5;
+    std::size_t peers_max = 20;
+    std::uint64_t elements = 768;  // of the trained vector
+    averaging::PlantedBugs bugs;
+    Duration faults_for{40'000'000'000};
+    Duration liveness_within{30'000'000'000};
+    // How many histories of the consensus alone belong to one seed.
+    std::uint64_t tortures = 16;
+    // Instead of the seed's own faults.
+    std::optional<sim::FaultScript> script;
+    bool steady = false;  // everybody joins at once, no assassins, nobody leaves
+    std::function<void(const std::string&)> trace;  // one line an event
+};
+
+struct SimulationResult {
+    std::uint64_t seed = 0;
+    std::size_t peers = 0;
+    std::vector<std::string> violations;
+    std::uint64_t commits = 0;
+    std::uint64_t aborts = 0;
+    std::uint64_t branches = 0;
+    std::uint64_t faults = 0;
+    std::uint64_t averages_checked = 0;
+    double samples_committed = 0;
+    double samples_judged = 0;  // handed in by undisturbed peers: all must be in
+    double samples_lost = 0;
+    double step_gap_max_s = 0;  // between commits of the winning chain
+    double recovered_in_s = 0;  // from the end of the faults to one branch and progress
+    bool extinct = false;       // nobody had a state any more: nothing can be promised
+    std::uint64_t messages = 0;
+    std::uint64_t trace = 0;
+    std::vector<double> commit_times_s;  // of the winning chain
+
+    bool failed() const { return !violations.empty(); }
+};
+
+SimulationResult simulate(const SimulationOptions& options);
+
+}  // namespace dedloc::lab
