@@ -80,6 +80,7 @@ class Group final : public averaging::RoundDirectory {
     void round_wanted() override {}
     void behind(const PeerId&) override {}
     void note(const averaging::RoundNote& note) override {
+        if (note.kind == averaging::RoundNote::Kind::plan_made) return;
         std::fprintf(stderr, "note about %s: %s\n", note.peer.text().c_str(), note.text.c_str());
     }
 };
