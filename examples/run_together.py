@@ -8,16 +8,20 @@ import sys
 import tempfile
 
 
+def start(*command):
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+
 def main(program, run_file):
     with tempfile.TemporaryDirectory() as folder:
-        host = subprocess.Popen([program, run_file, folder + "/a"], stdout=subprocess.PIPE, text=True)
+        host = start(program, run_file, folder + "/a")
         join = None
         for line in host.stdout:
             if line.startswith("join: "):
                 join = line[6:].strip()
                 break
         assert join, "the host printed no join string"
-        guest = subprocess.Popen([program, join, folder + "/b"], stdout=subprocess.PIPE, text=True)
+        guest = start(program, join, folder + "/b")
         outputs = [process.communicate(timeout=150)[0] for process in (host, guest)]
         codes = [host.returncode, guest.returncode]
         for name, output in zip(("host", "guest"), outputs):

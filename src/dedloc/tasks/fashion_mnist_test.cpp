@@ -19,7 +19,7 @@ class IdxTest : public testing::Test {
         for (const std::uint32_t word : {2051u, 3u, 28u, 28u}) base::put_u32_be(images_, word);
         images_.resize(images_.size() + 3 * image_pixels, 17);
         for (const std::uint32_t word : {2049u, 3u}) base::put_u32_be(labels_, word);
-        for (const std::uint8_t label : {0, 9, 4}) labels_.push_back(label);
+        for (const int label : {0, 9, 4}) labels_.push_back(static_cast<std::uint8_t>(label));
     }
     ~IdxTest() override { std::filesystem::remove_all(directory_); }
 

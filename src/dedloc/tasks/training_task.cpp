@@ -3,7 +3,10 @@
 #include <array>
 #include <fmt/ranges.h>
 
+#include "dedloc/tasks/synthetic.h"
+#if DEDLOC_WITH_TORCH
 #include "dedloc/tasks/vision_classifier.h"
+#endif
 
 namespace dedloc::tasks {
 
@@ -15,7 +18,18 @@ struct Kind {
     const char* name;
     Make make;
 };
-constexpr std::array kinds = {Kind{"vision_classifier", make_vision_classifier}};
+
+#if !DEDLOC_WITH_TORCH
+Result<std::shared_ptr<const TrainingTask>> make_vision_classifier(const collab::TaskConfig&,
+                                                                   const TaskOptions&) {
+    return make_error(ErrorKind::unsupported,
+                      "this dedloc was built without libtorch and cannot compute the task "
+                      "'vision_classifier'; use a build with libtorch (preset release)");
+}
+#endif
+
+constexpr std::array kinds = {Kind{"vision_classifier", make_vision_classifier},
+                              Kind{"synthetic", make_synthetic}};
 
 }  // namespace
 

@@ -34,11 +34,11 @@
 namespace dedloc::train {
 
 struct JoinOptions {
-    std::string run_file;  // host a new run from this file…
-    std::string join;      // …or join one by its join string
+    std::string run_file{};  // host a new run from this file…
+    std::string join{};      // …or join one by its join string
     // Identity and bookkeeping of this peer, one process at a time; made if it is missing.
     std::string directory = "dedloc-peer";
-    std::string name;                                          // for people
+    std::string name{};                                        // for people
     std::vector<std::string> listen = {"/ip4/0.0.0.0/tcp/0"};  // empty: others cannot dial us
     Duration patience = std::chrono::seconds(60);              // to find the run and its state
 };

@@ -291,7 +291,7 @@ TEST(TorchLearner, with_our_sgd_ends_where_torch_optim_sgd_ends) {
             reference->step();
         });
     const double difference = relative_difference(ours(data, config), theirs);
-    RecordProperty("relative", std::to_string(difference));
+    RecordProperty("relative", fmt::format("{:.1e}", difference));
     EXPECT_LT(difference, 3e-6);
     EXPECT_GT(relative_difference(theirs, libtorchs(data, [](auto&, auto) {})), 0.01);
 }
@@ -322,7 +322,7 @@ TEST(TorchLearner, with_our_adamw_ends_where_torch_optim_adamw_ends) {
             reference->step();
         });
     const double difference = relative_difference(ours(data, config), theirs);
-    RecordProperty("relative", std::to_string(difference));
+    RecordProperty("relative", fmt::format("{:.1e}", difference));
     EXPECT_LT(difference, 3e-6);
 }
 
@@ -358,7 +358,7 @@ TEST(TorchLearner, with_our_lamb_ends_where_its_formula_in_libtorch_ends) {
             }
         });
     const double difference = relative_difference(ours(data, config), theirs);
-    RecordProperty("relative", std::to_string(difference));
+    RecordProperty("relative", fmt::format("{:.1e}", difference));
     EXPECT_LT(difference, 1e-5);
 }
 
