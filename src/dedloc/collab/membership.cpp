@@ -12,6 +12,7 @@ constexpr std::size_t nonce_bytes = 16;
 constexpr Duration call_patience = 2s;
 constexpr Duration hello_patience = 5s;
 constexpr Duration meet_again_after = 2s;
+constexpr std::size_t told_at_once = 4;  // statuses of others in a reply
 
 struct HelloMessage {
     Digest run;
@@ -258,8 +259,6 @@ Ok Membership::take_status(ByteView signed_status, const PeerId* from) {
     if (status.peer == host_.id() || status.peer.is_empty()) return {};
     if (from != nullptr && status.peer != *from)
         return make_error(ErrorKind::peer_broke_protocol, "a status of somebody else");
-    if (!verifier_.verify(status.peer, status_domain, message.payload, message.signature))
-        return make_error(ErrorKind::peer_broke_protocol, "a status with a wrong signature");
     const auto known = peers_.find(status.peer);
     if (known == peers_.end() && peers_.size() >= peers_max) return {};
     if (known != peers_.end() && known->second.status.incarnation == status.incarnation &&
@@ -267,6 +266,8 @@ Ok Membership::take_status(ByteView signed_status, const PeerId* from) {
         if (from != nullptr) known->second.received = node_.clock.now();
         return {};
     }
+    if (!verifier_.verify(status.peer, status_domain, message.payload, message.signature))
+        return make_error(ErrorKind::peer_broke_protocol, "a status with a wrong signature");
     const bool is_new = known == peers_.end();
     KnownPeer& entry = peers_[status.peer];
     const Status before = entry.status;
@@ -283,7 +284,30 @@ Ok Membership::take_status(ByteView signed_status, const PeerId* from) {
 Task<Result<Bytes>> Membership::on_status(PeerId from, Bytes request) {
     if (!is_member(from)) co_return denied();
     DEDLOC_CO_TRY_VOID(take_status(request, &from));
-    co_return own_signed_status();
+    HelloMessage reply;
+    reply.statuses.push_back(own_signed_status());
+    add_some_others(reply.statuses, from);
+    co_return wire::encode(reply);
+}
+
+// The next few members after the one that was told last.
+void Membership::add_some_others(std::vector<Bytes>& statuses, const PeerId& asker) {
+    auto next = peers_.upper_bound(told_last_);
+    for (std::size_t looked = 0; looked < peers_.size() && statuses.size() <= told_at_once;
+         ++looked) {
+        if (next == peers_.end()) next = peers_.begin();
+        const auto& [peer, known] = *next++;
+        if (!known.member || peer == asker || known.signed_status.empty()) continue;
+        statuses.push_back(known.signed_status);
+        told_last_ = peer;
+    }
+}
+
+void Membership::take_statuses(ByteView reply, const PeerId& from) {
+    const auto statuses = wire::decode<HelloMessage>(reply);
+    if (!statuses) return;
+    for (std::size_t i = 0; i < statuses->statuses.size() && i <= told_at_once; ++i)
+        (void)take_status(statuses->statuses[i], i == 0 ? &from : nullptr);
 }
 
 bool Membership::fresh(const KnownPeer& peer) const {
@@ -346,7 +370,7 @@ Task<void> Membership::push_to(PeerId peer) {
         auto reply = co_await host_.call(peer, status_method, std::move(status), deadline);
         again = pushing_[peer] && reply.has_value();
         if (reply) {
-            (void)take_status(*reply, &peer);
+            take_statuses(*reply, peer);
         } else if (reply.error().kind() == ErrorKind::denied) {
             // It restarted, or lost the connection that hello was said on.
             const auto known = peers_.find(peer);

@@ -3,11 +3,12 @@
 // Two peers that meet say hello: each proves that it knows the run secret without sending it, and
 // both compare the run's hash; a peer of another run is told the difference field by field. After
 // that they push their signed statuses to each other, and each reply brings the other's back.
-// Statuses of others travel in the hello reply, so that a newcomer finds everybody through one.
+// Statuses of others travel in the hello reply, so that a newcomer finds everybody through one, and
+// a few of them, in turn, in every reply to a status, so that two who join at once meet as well.
 //
 //   /dedloc/hello/1        {1 run, 2 nonce} -> {1 run, 2 nonce, 3 proof, 4 run file if another run}
 //   /dedloc/hello/1/prove  {3 proof} -> {5 signed statuses}
-//   /dedloc/status/1       signed status -> signed status
+//   /dedloc/status/1       signed status -> {5 signed statuses: its own, then some of others}
 //   /dedloc/run_file/1     -> canonical TOML
 // proof = HMAC-SHA-256(secret, "dedloc-hello" ‖ who proves ‖ to whom ‖ caller's nonce ‖ callee's)
 //
@@ -119,6 +120,8 @@ class Membership {
     void meet_unmet();
     void admit(const PeerId& peer);
     Ok take_status(ByteView signed_status, const PeerId* from);
+    void add_some_others(std::vector<Bytes>& statuses, const PeerId& asker);
+    void take_statuses(ByteView reply, const PeerId& from);
     Bytes proof(const PeerId& prover,
                 const PeerId& to,
                 ByteView nonce_caller,
@@ -140,6 +143,7 @@ class Membership {
     std::map<PeerId, Pending> pending_;
     std::map<PeerId, bool> pushing_;       // true: something newer waits to be pushed
     std::map<PeerId, TimePoint> meeting_;  // next try
+    PeerId told_last_;                     // whose status was last told to somebody
     runtime::Event wake_;
     runtime::Scope scope_;
 };
