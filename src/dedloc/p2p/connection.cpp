@@ -10,6 +10,8 @@ namespace {
 // Frames with smaller payloads share a TLS record; larger payloads are encrypted where they lie.
 constexpr std::size_t copied_payload_bytes_max = 4u << 10;
 constexpr std::size_t record_bytes_max = 16u << 10;
+// So many small reads in a row, and the buffer shrinks again.
+constexpr int small_reads_max = 32;
 // How long a go-away may take to leave.
 constexpr Duration last_words_max = 1s;
 
@@ -137,7 +139,8 @@ Ok PeerConnection::take_plain() {
 }
 
 Task<void> PeerConnection::read_loop(Self self) {
-    Bytes cipher(read_buffer_bytes);
+    Bytes cipher(read_buffer_bytes_min);
+    int small_reads = 0;
     // The handshake may have brought application bytes along.
     Ok state = self->take_plain();
     while (state && !self->closed_) {
@@ -153,6 +156,12 @@ Task<void> PeerConnection::read_loop(Self self) {
         }
         state = self->tls_->feed(ByteView(cipher).first(*count));
         if (state) state = self->take_plain();
+        small_reads = *count < read_buffer_bytes_min / 2 ? small_reads + 1 : 0;
+        if (*count == cipher.size() && cipher.size() < read_buffer_bytes_max) {
+            cipher.resize(2 * cipher.size());
+        } else if (small_reads > small_reads_max && cipher.size() > read_buffer_bytes_min) {
+            cipher = Bytes(read_buffer_bytes_min);
+        }
     }
     if (!state) self->close_gently(state.error());
 }

@@ -22,6 +22,9 @@ inline constexpr std::size_t window_growth_bytes_max = 48u << 20;
 inline constexpr std::size_t connection_unread_bytes_max = 64u << 20;
 // The same for all connections of a host together.
 inline constexpr std::size_t host_unread_bytes_max = 512u << 20;
+// Answers and messages that we have queued on streams the peer opened, because it does not read:
+// beyond it, the stream that would queue more is reset.
+inline constexpr std::size_t connection_queued_bytes_max = 128u << 20;
 // Header included: what every implementation accepts; rust-yamux refuses more than 1 MiB.
 inline constexpr std::uint32_t frame_bytes_max = 64u << 10;
 inline constexpr std::uint32_t frame_payload_bytes_max = frame_bytes_max - 12;
@@ -55,7 +58,9 @@ inline constexpr Duration negotiation_max = 15s;
 inline constexpr Duration upgrade_max = 20s;
 // Encrypted and written at once; a control frame waits behind no more than this much bulk data.
 inline constexpr std::size_t write_batch_bytes_max = 128u << 10;
-inline constexpr std::size_t read_buffer_bytes = 256u << 10;
+// Read at once: an idle connection holds the smaller buffer, a busy one grows to the larger.
+inline constexpr std::size_t read_buffer_bytes_min = 8u << 10;
+inline constexpr std::size_t read_buffer_bytes_max = 256u << 10;
 // A batch that the peer's machine does not take within this time ends the connection
 // (128 KiB in 60 s: anything slower is of no use).
 inline constexpr Duration write_stall_max = 60s;

@@ -255,9 +255,13 @@ Task<Result<std::unique_ptr<MessageStream>>> Libp2pHost::open_stream(PeerId peer
     std::shared_ptr<Stream> stream = *std::move(opened);
     stream->set_deadline(deadline);
     stream->propose(method);
-    // Whoever opens a stream wants to know that the method is there before it sends megabytes.
-    auto confirmed = co_await stream->confirm();
-    if (!confirmed) co_return std::move(confirmed).error();
+    // Whoever opens a stream wants to know that the method is there before it sends megabytes;
+    // where identify has said so, that saves a round trip, and the first read confirms it.
+    const ConnectionPtr connection = swarm_.best(peer);
+    if (!connection || !connection->offers(method)) {
+        auto confirmed = co_await stream->confirm();
+        if (!confirmed) co_return std::move(confirmed).error();
+    }
     stream->set_deadline(TimePoint::never());
     co_return make_message_stream(std::move(stream));
 }
@@ -403,6 +407,7 @@ Task<void> Libp2pHost::identify(ConnectionPtr connection) {
     }
     const auto addresses = wire::known_multiaddrs(answer->listen_addresses);
     swarm_.addresses().add_hearsay(connection->remote(), addresses);
+    connection->set_protocols({answer->protocols.begin(), answer->protocols.end()});
 }
 
 Task<void> Libp2pHost::stop() {

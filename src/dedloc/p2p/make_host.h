@@ -12,7 +12,8 @@
 //   ...
 //   co_await (*host)->stop();                                     // before it is destroyed
 //
-// Thread: the executor's, for make_host too. Cost: an idle connection holds ~300 KiB of buffers.
+// Thread: the executor's, for make_host too. Cost: an idle connection holds about 60 KiB of
+// buffers.
 
 #pragma once
 #include <memory>

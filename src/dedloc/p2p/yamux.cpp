@@ -70,10 +70,16 @@ void YamuxStream::read_into(std::span<std::uint8_t> into) {
 
 void YamuxStream::write(Bytes bytes) {
     DEDLOC_CHECK(!finish_wanted_);
-    if (failure_ || bytes.empty()) return;
+    if (failure_ || session_ == nullptr || bytes.empty()) return;
+    if (inbound_ && session_->queued_bytes_ + bytes.size() > connection_queued_bytes_max) {
+        session_->reset_stream(
+            *this, Error(ErrorKind::overloaded, "the peer does not read what it asked for"));
+        return;
+    }
     queued_bytes_ += bytes.size();
+    session_->queued_bytes_ += bytes.size();
     queue_.push_back(std::move(bytes));
-    if (session_ != nullptr) session_->make_ready(*this);
+    session_->make_ready(*this);
 }
 
 void YamuxStream::finish() {
@@ -112,11 +118,17 @@ void YamuxStream::drop_unread() {
     unread_bytes_ = 0;
 }
 
+void YamuxStream::drop_queue() {
+    if (session_ != nullptr) session_->queued_bytes_ -= queued_bytes_;
+    queue_.clear();
+    queue_offset_ = 0;
+    queued_bytes_ = 0;
+}
+
 void YamuxStream::fail(Error error) {
     if (failure_) return;
     failure_ = std::move(error);
-    queue_.clear();
-    queued_bytes_ = 0;
+    drop_queue();
     // A callback may release the stream and thereby the other callbacks: take them all first.
     const auto readable = on_readable;
     const auto drained = on_drained;
@@ -157,6 +169,7 @@ void YamuxSession::abort(Error error) {
     for (const auto& [id, stream] : streams) {
         options_.budget->bytes -= stream->unread_bytes_;
         unread_bytes_ -= stream->unread_bytes_;
+        stream->drop_queue();
         stream->session_ = nullptr;
         if (stream->remote_finished_ && stream->finish_sent_) continue;
         stream->fail(error);
@@ -466,6 +479,7 @@ void YamuxSession::forget(YamuxStream& stream) {
     unread_bytes_ -= stream.unread_bytes_;
     options_.budget->bytes -= stream.unread_bytes_;
     if (stream.inbound_) --inbound_count_;
+    stream.drop_queue();
     stream.session_ = nullptr;
     streams_.erase(stream.id_);
     if (on_room) on_room();
@@ -589,6 +603,7 @@ ByteView YamuxSession::next_payload(YamuxStream& stream) {
 
 void YamuxSession::consume_queue(YamuxStream& stream, std::size_t bytes) {
     stream.queued_bytes_ -= bytes;
+    queued_bytes_ -= bytes;
     while (bytes > 0) {
         const std::size_t left = stream.queue_.front().size() - stream.queue_offset_;
         if (bytes < left) {

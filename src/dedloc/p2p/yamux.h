@@ -64,6 +64,8 @@ class YamuxStream {
     // Queues. The caller waits for on_drained before it queues more than it can answer for.
     void write(Bytes bytes);
     std::size_t queued_bytes() const { return queued_bytes_; }
+    // A peer that opens streams and never reads them cannot make us queue without limit: beyond
+    // connection_queued_bytes_max an inbound stream fails (overloaded) instead.
     void finish();  // half-close after what is queued
     bool finished() const { return finish_wanted_; }
     void reset();
@@ -80,6 +82,7 @@ class YamuxStream {
     YamuxStream(YamuxSession* session, std::uint32_t id, bool inbound, TimePoint now);
     void fail(Error error);
     void drop_unread();
+    void drop_queue();
     bool has_output() const;
     bool is_small() const { return queued_bytes_ <= small_stream_bytes_max; }
 
@@ -146,6 +149,7 @@ class YamuxSession {
     // overloaded: wait for on_room. peer_gone: the session is over or going away.
     Result<std::shared_ptr<YamuxStream>> open();
     std::size_t streams_count() const { return streams_.size(); }
+    std::size_t queued_bytes() const { return queued_bytes_; }
 
     // Pings, and gives up on peers that are silent. Call it at next_tick() or later.
     Ok tick();
@@ -226,6 +230,7 @@ class YamuxSession {
     // Windows, memory.
     std::size_t growth_used_ = 0;
     std::size_t unread_bytes_ = 0;
+    std::size_t queued_bytes_ = 0;
 
     // Liveness.
     TimePoint last_received_;

@@ -1,0 +1,136 @@
+// Two processes on loopback: calls a second, and bytes a second of one message stream.
+//
+// The callee is a forked child; both ends are encrypted, as always.
+#include <benchmark/benchmark.h>
+#include <cstdio>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "dedloc/p2p/make_host.h"
+#include "dedloc/runtime/real.h"
+#include "dedloc/runtime/together.h"
+
+namespace dedloc::p2p {
+namespace {
+
+struct End {
+    runtime::Loop loop;
+    std::unique_ptr<runtime::Clock> clock = runtime::real_clock(loop.executor());
+    std::unique_ptr<runtime::Network> network = runtime::real_network(loop.executor());
+    std::unique_ptr<Host> host;
+
+    End() {
+        HostOptions options{.executor = loop.executor(),
+                            .clock = *clock,
+                            .network = *network,
+                            .random = Random(static_cast<std::uint64_t>(getpid())),
+                            .identity = security::Identity::generate(),
+                            .listen = {"/ip4/127.0.0.1/tcp/0"},
+                            .announce = {}};
+        host = make_host(std::move(options)).value();
+    }
+};
+
+Task<Result<Bytes>> echo(PeerId, Bytes request) { co_return request; }
+
+Task<void> swallow(std::unique_ptr<MessageStream> stream) {
+    for (;;) {
+        auto message = co_await stream->read();
+        if (!message) co_return;
+        if (!*message) break;
+    }
+    auto finished = co_await stream->finish();
+    (void)finished;
+}
+
+[[noreturn]] void serve(int out) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    End end;
+    end.host->handle_call("echo", echo);
+    end.host->handle_stream("swallow", swallow);
+    const std::string address =
+        end.host->addresses().at(0) + "/p2p/" + end.host->id().text() + "\n";
+    if (write(out, address.data(), address.size()) < 0) _exit(1);
+    end.loop.run();
+    _exit(0);
+}
+
+struct Pair {
+    pid_t child = 0;
+    std::unique_ptr<End> end;
+    PeerId peer;
+
+    Pair() {
+        int pipes[2];
+        if (pipe(pipes) != 0) std::abort();
+        child = fork();
+        if (child == 0) serve(pipes[1]);
+        char buffer[256] = {};
+        const ssize_t size = read(pipes[0], buffer, sizeof buffer - 1);
+        if (size <= 0) std::abort();
+        end = std::make_unique<End>();
+        end->loop.run_task(dial(std::string(buffer, static_cast<std::size_t>(size) - 1)));
+    }
+    ~Pair() {
+        end->loop.run_task(end->host->stop());
+        kill(child, SIGKILL);
+    }
+    Task<void> dial(std::string address) {
+        const TimePoint deadline = end->clock->now() + 5s;
+        auto found = co_await end->host->dial(address, deadline);
+        peer = found.value();
+    }
+};
+
+Task<void> calls(Pair* pair, int count, std::size_t size) {
+    for (int i = 0; i < count; ++i) {
+        const TimePoint deadline = pair->end->clock->now() + 10s;
+        auto answer = co_await pair->end->host->call(pair->peer, "echo", Bytes(size), deadline);
+        answer.value();
+    }
+}
+
+void call_latency(benchmark::State& state) {
+    Pair pair;
+    for (auto _ : state) pair.end->loop.run_task(calls(&pair, 1, 100));
+}
+BENCHMARK(call_latency)->UseRealTime()->Unit(benchmark::kMicrosecond);
+
+void calls_64_at_once(benchmark::State& state) {
+    Pair pair;
+    for (auto _ : state) {
+        std::vector<Task<void>> tasks;
+        for (int i = 0; i < 64; ++i) tasks.push_back(calls(&pair, 50, 100));
+        pair.end->loop.run_task(runtime::all_of(std::move(tasks)));
+    }
+    state.SetItemsProcessed(static_cast<std::int64_t>(state.iterations()) * 64 * 50);
+}
+BENCHMARK(calls_64_at_once)->UseRealTime()->Unit(benchmark::kMillisecond);
+
+Task<void> send(Pair* pair, int count, std::size_t size) {
+    const TimePoint deadline = pair->end->clock->now() + 10s;
+    auto stream = co_await pair->end->host->open_stream(pair->peer, "swallow", deadline);
+    for (int i = 0; i < count; ++i) {
+        Bytes message(size);
+        auto written = co_await (*stream)->write(std::move(message));
+        written.value();
+    }
+    auto finished = co_await (*stream)->finish();
+    finished.value();
+    auto end = co_await (*stream)->read();
+    end.value();
+}
+
+void one_stream(benchmark::State& state) {
+    Pair pair;
+    const auto size = static_cast<std::size_t>(state.range(0));
+    const int count = static_cast<int>((std::size_t{512} << 20) / size);
+    for (auto _ : state) pair.end->loop.run_task(send(&pair, count, size));
+    state.SetBytesProcessed(static_cast<std::int64_t>(state.iterations()) * (512ll << 20));
+}
+BENCHMARK(one_stream)->Arg(1 << 20)->Arg(64 << 10)->UseRealTime()->Unit(benchmark::kMillisecond);
+
+}  // namespace
+}  // namespace dedloc::p2p
