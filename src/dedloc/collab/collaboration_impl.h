@@ -57,6 +57,7 @@ class CollaborationImpl final : public Collaboration, private averaging::RoundDi
 
     Task<Result<void>> start_as_host();
     Task<Result<void>> start_as_newcomer();
+    Task<void> meet_bootstrap();
     Task<void> watch_progress();
     Membership::Callbacks membership_callbacks();
     ChainFollower::Callbacks follower_callbacks();
@@ -66,6 +67,8 @@ class CollaborationImpl final : public Collaboration, private averaging::RoundDi
     void take_state(std::shared_ptr<const state::Snapshot> state);
     void check_stop_conditions();
     void refresh_progress();
+    double samples_everywhere() const;  // any thread
+    bool batch_is_full() const;         // any thread
     void set_phase(Phase phase);
     void emit(std::string kind,
               PeerId peer,
@@ -106,7 +109,10 @@ class CollaborationImpl final : public Collaboration, private averaging::RoundDi
     std::shared_ptr<const state::Snapshot> state_;
     std::atomic<std::uint64_t> samples_{0};  // computed towards the open step
     std::atomic<double> loss_sum_{0};
-    std::atomic<double> others_samples_{0};  // estimate, refreshed by the network thread
+    // Estimate of the others, refreshed by the network thread: samples at a time, and their rate.
+    std::atomic<double> others_samples_{0};
+    std::atomic<double> others_per_s_{0};
+    std::atomic<std::int64_t> others_at_ns_{0};
     std::atomic<double> samples_per_s_{0};
     std::atomic<double> micro_batch_s_{0};
     std::atomic<bool> step_due_{false};

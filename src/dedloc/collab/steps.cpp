@@ -28,8 +28,23 @@ void CollaborationImpl::report(std::uint64_t samples, double loss_sum, double se
         samples_per_s_ = before > 0 ? before + smoothing * (rate - before) : rate;
         micro_batch_s_ = seconds;
     }
-    const double total = static_cast<double>(samples_) + others_samples_;
-    if (total >= static_cast<double>(options_.run.batch.target)) step_due_ = true;
+    if (batch_is_full()) step_due_ = true;
+}
+
+double CollaborationImpl::samples_everywhere() const {
+    const double age =
+        static_cast<double>(node_.clock.now().since_start.count() - others_at_ns_) / 1e9;
+    const double age_max = to_seconds(options_.status_interval) * extrapolation_intervals;
+    return static_cast<double>(samples_) + others_samples_ +
+           others_per_s_ * std::clamp(age, 0.0, age_max);
+}
+
+// Nobody can stop in the middle of a micro-batch, so that half of one more is on its way on
+// average, here and everywhere: full is when the batch will be as near to the target as it can.
+bool CollaborationImpl::batch_is_full() const {
+    const double on_its_way = 0.5 * micro_batch_s_ * (samples_per_s_ + others_per_s_);
+    const auto target = static_cast<double>(options_.run.batch.target);
+    return samples_everywhere() + std::min(on_its_way, target / 2) >= target;
 }
 
 bool CollaborationImpl::step_due() const { return step_due_ || over_ || leaving_; }
@@ -42,21 +57,24 @@ void CollaborationImpl::refresh_progress() {
     if (options_.role != Role::trainer || !ledger_.started()) return;
     const averaging::Base& base = ledger_.base();
     const double age_max = to_seconds(options_.status_interval) * extrapolation_intervals;
+    const auto target = static_cast<double>(options_.run.batch.target);
     double others = 0;
+    double others_rate = 0;
     for (const KnownPeer* peer : membership_->live()) {
         const Status& status = peer->status;
         if (status.role != Role::trainer || status.certificate != base.previous) continue;
-        const double age = std::min(age_max, to_seconds(node_.clock.now() - peer->received));
-        const bool computing = status.phase == Phase::computing;
+        const double age = to_seconds(node_.clock.now() - peer->received);
         // A claim beyond the whole batch says nothing more; a speed beyond it a second neither.
-        const auto target = static_cast<double>(options_.run.batch.target);
-        const double rate = std::clamp(status.samples_per_s, 0.0, target);
+        const double rate =
+            status.phase == Phase::computing ? std::clamp(status.samples_per_s, 0.0, target) : 0.0;
         others +=
-            std::min(static_cast<double>(status.samples) + (computing ? rate * age : 0), target);
+            std::min(static_cast<double>(status.samples) + rate * std::min(age, age_max), target);
+        if (age < age_max) others_rate += rate;
     }
+    others_per_s_ = others_rate;
     others_samples_ = others;
-    const double total = static_cast<double>(samples_) + others;
-    if (total >= static_cast<double>(options_.run.batch.target) && samples_ > 0 && !step_due_) {
+    others_at_ns_ = node_.clock.now().since_start.count();
+    if (batch_is_full() && samples_ > 0 && !step_due_) {
         step_due_ = true;
         changed_.pulse();
     }
@@ -115,9 +133,7 @@ Task<void> CollaborationImpl::wait_for_state() {
 Task<bool> CollaborationImpl::wait_to_hand_in_last() {
     const TimePoint until = std::min(leave_deadline_, node_.clock.now() + Duration(60s));
     while (!over_ && node_.clock.now() < until) {
-        if (static_cast<double>(samples_) + others_samples_ >=
-            static_cast<double>(options_.run.batch.target))
-            co_return true;
+        if (batch_is_full()) co_return true;
         if (!trainer_is_current()) co_return true;
         if (live_trainers().empty()) co_return false;  // nobody is left to take it
         (void)co_await changed_.wait_until(node_.clock, node_.clock.now() + 50ms);
