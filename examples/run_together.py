@@ -22,7 +22,7 @@ def main(program, run_file):
                 break
         assert join, "the host printed no join string"
         guest = start(program, join, folder + "/b")
-        outputs = [process.communicate(timeout=150)[0] for process in (host, guest)]
+        outputs = [process.communicate(timeout=270)[0] for process in (host, guest)]
         codes = [host.returncode, guest.returncode]
         for name, output in zip(("host", "guest"), outputs):
             print(f"--- {name}\n{output}")
