@@ -1,0 +1,144 @@
+// Sessions on real sockets of this machine.
+
+#include "dedloc/collab/session.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <gtest/gtest.h>
+
+#include "dedloc/collab/model_state.h"
+
+namespace dedloc::collab {
+namespace {
+
+class SessionTest : public testing::Test {
+  protected:
+    SessionTest() {
+        std::string pattern = (std::filesystem::temp_directory_path() / "dedloc-XXXXXX").string();
+        directory_ = ::mkdtemp(pattern.data());
+    }
+    ~SessionTest() override { std::filesystem::remove_all(directory_); }
+
+    Result<std::unique_ptr<Session>> open(const std::string& name) {
+        SessionOptions options;
+        options.directory = directory_ / name;
+        options.listen = {"/ip4/127.0.0.1/tcp/0"};
+        return Session::open(options);
+    }
+
+    static Layout layout() {
+        Layout layout;
+        layout.parameters.push_back({.name = "p", .offset = 0, .count = 16});
+        layout.parameters_count = 16;
+        return layout;
+    }
+
+    // A host of a run of 16 numbers.
+    std::unique_ptr<Session> hosting(const std::string& run_name) {
+        auto session = open("host of " + run_name);
+        EXPECT_TRUE(session);
+        Options options;
+        options.run.name = run_name;
+        options.layout = layout();
+        options.secret = Bytes(run_secret_bytes, 7);
+        options.initial =
+            *initial_state(options.run, options.layout, std::vector<float>(16, 1.0f), {});
+        EXPECT_TRUE((*session)->begin(std::move(options), nullptr));
+        return *std::move(session);
+    }
+
+    static std::string join_string(Session& session) {
+        return session.there([&session] { return session.collaboration().join_string(); });
+    }
+
+    std::filesystem::path directory_;
+};
+
+TEST_F(SessionTest, a_newcomer_gets_run_file_and_state_with_the_join_string_alone) {
+    const auto host = hosting("one");
+    auto guest = *open("guest");
+    const auto invitation = guest->invitation(join_string(*host), 30s);
+    ASSERT_TRUE(invitation) << to_string(invitation.error());
+    EXPECT_EQ(invitation->run.name, "one");
+    Options options;
+    options.run = invitation->run;
+    options.secret = invitation->secret;
+    options.bootstrap = invitation->bootstrap;
+    options.layout = layout();
+    const auto begun = guest->begin(std::move(options), nullptr);
+    ASSERT_TRUE(begun) << to_string(begun.error());
+    const auto state = guest->collaboration().state();
+    ASSERT_NE(state, nullptr);
+    EXPECT_EQ(parameters_of(*state)[15], 1.0f);
+    guest->leave(1s);
+    EXPECT_TRUE(guest->collaboration().stopped());
+}
+
+TEST_F(SessionTest, a_wrong_secret_is_denied) {
+    const auto host = hosting("one");
+    auto guest = *open("guest");
+    auto invitation = guest->invitation(join_string(*host), 30s);
+    ASSERT_TRUE(invitation);
+    Options options;
+    options.run = invitation->run;
+    options.secret = Bytes(run_secret_bytes, 8);
+    options.bootstrap = invitation->bootstrap;
+    options.layout = layout();
+    options.join_patience = 5s;
+    const auto begun = guest->begin(std::move(options), nullptr);
+    ASSERT_FALSE(begun);
+    EXPECT_EQ(begun.error().kind(), ErrorKind::denied);
+}
+
+TEST_F(SessionTest, a_join_string_for_another_run_is_a_conflict) {
+    const auto host = hosting("one");
+    auto join = parse_join_string(join_string(*host));
+    ASSERT_TRUE(join);
+    join->run.bytes[0] ^= 1;
+    auto guest = *open("guest");
+    const auto invitation = guest->invitation(to_text(*join), 10s);
+    ASSERT_FALSE(invitation);
+    EXPECT_EQ(invitation.error().kind(), ErrorKind::conflict);
+}
+
+TEST_F(SessionTest, a_run_without_live_peers_is_named_by_its_addresses) {
+    std::string text;
+    {
+        const auto host = hosting("one");
+        text = join_string(*host);
+    }
+    auto guest = *open("guest");
+    const auto invitation = guest->invitation(text, 10s);
+    ASSERT_FALSE(invitation);
+    EXPECT_NE(invitation.error().message().find("127.0.0.1"), std::string::npos)
+        << invitation.error().message();
+}
+
+TEST_F(SessionTest, garbled_join_strings_are_bad_input) {
+    auto guest = *open("guest");
+    const auto invitation = guest->invitation("dedloc1garbage", 1s);
+    ASSERT_FALSE(invitation);
+    EXPECT_EQ(invitation.error().kind(), ErrorKind::bad_input);
+}
+
+TEST_F(SessionTest, two_sessions_cannot_be_the_same_peer) {
+    const auto first = *open("peer");
+    const auto second = open("peer");
+    ASSERT_FALSE(second);
+    EXPECT_EQ(second.error().kind(), ErrorKind::conflict);
+}
+
+TEST_F(SessionTest, a_port_in_use_is_said) {
+    const auto first = *open("first");
+    const std::string address =
+        first->there([&first] { return first->host().addresses().front(); });
+    SessionOptions options;
+    options.directory = directory_ / "second";
+    options.listen = {address};
+    const auto second = Session::open(options);
+    ASSERT_FALSE(second);
+    EXPECT_EQ(second.error().kind(), ErrorKind::local_fault);
+}
+
+}  // namespace
+}  // namespace dedloc::collab
