@@ -1,6 +1,7 @@
 // Two processes on loopback: calls a second, and bytes a second of one message stream.
 //
-// The callee is a forked child; both ends are encrypted, as always.
+// The callee is a forked child; both ends are encrypted, as always. Besides the wall time, which a
+// busy machine spoils, the processor time of both ends is reported.
 #include <benchmark/benchmark.h>
 #include <cstdio>
 #include <signal.h>
@@ -35,6 +36,17 @@ struct End {
 
 Task<Result<Bytes>> echo(PeerId, Bytes request) { co_return request; }
 
+double cpu_seconds() {
+    rusage usage{};
+    getrusage(RUSAGE_SELF, &usage);
+    const auto seconds = [](const timeval& time) {
+        return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
+    };
+    return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+Task<Result<Bytes>> tell_cpu(PeerId, Bytes) { co_return to_bytes(std::to_string(cpu_seconds())); }
+
 Task<void> swallow(std::unique_ptr<MessageStream> stream) {
     for (;;) {
         auto message = co_await stream->read();
@@ -49,6 +61,7 @@ Task<void> swallow(std::unique_ptr<MessageStream> stream) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     End end;
     end.host->handle_call("echo", echo);
+    end.host->handle_call("cpu", tell_cpu);
     end.host->handle_stream("swallow", swallow);
     const std::string address =
         end.host->addresses().at(0) + "/p2p/" + end.host->id().text() + "\n";
@@ -84,6 +97,33 @@ struct Pair {
     }
 };
 
+Task<void> ask_cpu(Pair* pair, double* seconds) {
+    const TimePoint deadline = pair->end->clock->now() + 10s;
+    auto answer = co_await pair->end->host->call(pair->peer, "cpu", Bytes(), deadline);
+    *seconds = std::stod(std::string(as_text(answer.value())));
+}
+
+// Processor time of both ends per item, in nanoseconds.
+class CpuMeter {
+  public:
+    explicit CpuMeter(Pair& pair) : pair_(pair), ours_(cpu_seconds()), theirs_(remote()) {}
+    void report(benchmark::State& state, double items) {
+        const double theirs = remote() - theirs_;
+        state.counters["cpu_ns_here"] = 1e9 * (cpu_seconds() - ours_) / items;
+        state.counters["cpu_ns_there"] = 1e9 * theirs / items;
+    }
+
+  private:
+    double remote() {
+        double seconds = 0;
+        pair_.end->loop.run_task(ask_cpu(&pair_, &seconds));
+        return seconds;
+    }
+    Pair& pair_;
+    double ours_;
+    double theirs_;
+};
+
 Task<void> calls(Pair* pair, int count, std::size_t size) {
     for (int i = 0; i < count; ++i) {
         const TimePoint deadline = pair->end->clock->now() + 10s;
@@ -94,18 +134,22 @@ Task<void> calls(Pair* pair, int count, std::size_t size) {
 
 void call_latency(benchmark::State& state) {
     Pair pair;
+    CpuMeter meter(pair);
     for (auto _ : state) pair.end->loop.run_task(calls(&pair, 1, 100));
+    meter.report(state, static_cast<double>(state.iterations()));
 }
 BENCHMARK(call_latency)->UseRealTime()->Unit(benchmark::kMicrosecond);
 
 void calls_64_at_once(benchmark::State& state) {
     Pair pair;
+    CpuMeter meter(pair);
     for (auto _ : state) {
         std::vector<Task<void>> tasks;
         for (int i = 0; i < 64; ++i) tasks.push_back(calls(&pair, 50, 100));
         pair.end->loop.run_task(runtime::all_of(std::move(tasks)));
     }
     state.SetItemsProcessed(static_cast<std::int64_t>(state.iterations()) * 64 * 50);
+    meter.report(state, static_cast<double>(state.iterations()) * 64 * 50);
 }
 BENCHMARK(calls_64_at_once)->UseRealTime()->Unit(benchmark::kMillisecond);
 
@@ -127,7 +171,9 @@ void one_stream(benchmark::State& state) {
     Pair pair;
     const auto size = static_cast<std::size_t>(state.range(0));
     const int count = static_cast<int>((std::size_t{512} << 20) / size);
+    CpuMeter meter(pair);
     for (auto _ : state) pair.end->loop.run_task(send(&pair, count, size));
+    meter.report(state, static_cast<double>(state.iterations()) * (512ll << 20));
     state.SetBytesProcessed(static_cast<std::int64_t>(state.iterations()) * (512ll << 20));
 }
 BENCHMARK(one_stream)->Arg(1 << 20)->Arg(64 << 10)->UseRealTime()->Unit(benchmark::kMillisecond);
