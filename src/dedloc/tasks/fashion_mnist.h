@@ -1,7 +1,7 @@
 // Fashion-MNIST from its four IDX files (gzip): 60,000 + 10,000 grey images of 28 × 28, 10 classes.
 //
 // Source: yann.lecun.com/exdb/mnist (IDX format); Debian package dataset-fashion-mnist.
-// Cost: 0.5 s and 55 MB. Thread: any. Blocks.
+// Cost: below 1 s, 55 MB. Thread: any. Blocks.
 // Errors: not_found    no such files here; says which package brings them
 //         bad_input    a file that is not what it should be: magic, counts, size, a label ≥ 10
 

@@ -45,8 +45,8 @@ nn::Sequential cnn_bn() {
                           nn::Linear(64, classes_count));
 }
 
-// He et al. 1502.01852: keeps the signal's size through ReLUs. libtorch's own start is three times
-// smaller and costs some fifty steps (measured: 77 % against 50 % accuracy after 20).
+// He et al. 1502.01852: keeps the signal's size through ReLUs. libtorch's own start is 2.4 times
+// smaller (measured with SGD at 0.05, batch 1,024: 62 % accuracy after 40 steps, with this 75 %).
 void start_for_relu(nn::Sequential& network) {
     torch::NoGradGuard no_grad;
     for (const auto& module : network->modules()) {
