@@ -2,7 +2,8 @@
 //
 // The dense layer on the 7 × 7 feature map is written as a 7 × 7 convolution: the same numbers and
 // parameters, but libtorch then uses oneDNN, where a plain Linear falls to the reference BLAS that
-// Debian installs first (measured forward and back, batch 256: 70 ms of processor time against 7 ms).
+// Debian installs first (measured forward and back, batch 256: 70 ms of processor time against 7
+// ms).
 
 #pragma once
 #include <cstdint>
