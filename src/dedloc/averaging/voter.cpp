@@ -84,9 +84,12 @@ Result<std::unique_ptr<VoterService>> VoterService::open(RoundContext& context) 
     if (!file && file.error().kind() != ErrorKind::not_found) return std::move(file).error();
     if (file)
         if (auto record = last_record(*file)) {
+            // Written anew: appended to a torn tail, the next promise could not be read again.
+            const Bytes whole = framed(*record);
+            DEDLOC_TRY_VOID(context.node.disk.write_atomically(votes_file, whole));
             std::unique_ptr<VoterService> voter(
                 new VoterService(context, record->incarnation, std::move(record->acceptor)));
-            voter->file_bytes_ = file->size();
+            voter->file_bytes_ = whole.size();
             return voter;
         }
     base::Random random = context.node.random.fork("incarnation");
@@ -153,6 +156,7 @@ Task<Result<void>> VoterService::write_record() {
                        : disk->append_durably(votes_file, bytes);
     };
     Result<void> written = co_await context_.node.workers.run(std::move(work));
+    if (!written) file_bytes_ = votes_file_bytes_max;  // may be torn: write it anew next time
     co_return written;
 }
 

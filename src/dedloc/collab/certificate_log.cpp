@@ -3,6 +3,22 @@
 #include "dedloc/base/log.h"
 
 namespace dedloc::collab {
+namespace {
+
+// What a crash left behind an append would make everything after it unreadable.
+Ok cut_torn_tail(runtime::Disk& disk) {
+    const auto file = disk.read(certificates_file);
+    if (!file) {
+        if (file.error().kind() == ErrorKind::not_found) return {};
+        return file.error();
+    }
+    std::size_t whole = 0;
+    for (const Bytes& certificate : read_certificate_log(*file)) whole += 4 + certificate.size();
+    if (whole == file->size()) return {};
+    return disk.write_atomically(certificates_file, ByteView(*file).first(whole));
+}
+
+}  // namespace
 
 CertificateLog::CertificateLog(runtime::Node node)
     : node_(node), wake_(node.executor), scope_(node.executor) {}
@@ -34,10 +50,12 @@ Task<void> CertificateLog::write_queued() {
         base::append(bytes, certificate);
     }
     queue_.clear();
-    auto work = [disk = &node_.disk, bytes = std::move(bytes)] {
+    auto work = [disk = &node_.disk, bytes = std::move(bytes), cut = !tail_is_whole_]() -> Ok {
+        if (cut) DEDLOC_TRY_VOID(cut_torn_tail(*disk));
         return disk->append_durably(certificates_file, bytes);
     };
     const Result<void> written = co_await node_.workers.run(std::move(work));
+    tail_is_whole_ = written.has_value();
     if (!written)
         log(LogLevel::warning, "collab", "certificates.log: {}", written.error().message());
 }

@@ -1,7 +1,8 @@
 // certificates.log: every certificate a peer accepted, for `dedloc lab audit`.
 //
-// Records of u32 LE length ‖ certificate; a torn tail is ignored. Appended by the network thread's
-// task through the workers; bytes on disk grow by one certificate a decision.
+// Records of u32 LE length ‖ certificate; a torn tail is ignored by readers, and cut off by the
+// next process before it appends. Appended by the network thread's task through the workers; bytes
+// on disk grow by one certificate a decision.
 
 #pragma once
 #include <deque>
@@ -29,6 +30,7 @@ class CertificateLog {
 
     runtime::Node node_;
     std::deque<Bytes> queue_;
+    bool tail_is_whole_ = false;
     runtime::Event wake_;
     runtime::Scope scope_;
 };

@@ -17,6 +17,8 @@ averaging::RoundOptions round_options(const Options& options) {
     round.codec = options.run.averaging.codec;
     round.vector_count = options.layout.vector_count();
     round.part_elements_max = options.run.averaging.part_elements_max;
+    // A share below one whole part is not worth its messages, however small the run's parts are.
+    round.part_elements_min = std::min(round.part_elements_min, round.part_elements_max);
     round.samples_max = options.run.batch.target * 64 + (1u << 20);
     round.group_max = static_cast<std::size_t>(options.run.averaging.group_max);
     round.deadline_min = options.run.averaging.round_deadline_min;
@@ -157,6 +159,7 @@ Task<Result<void>> CollaborationImpl::start() {
     else
         started = co_await start_as_newcomer();
     if (!started) co_return started;
+    step_started_ = node_.clock.now();
     scope_.spawn("watch progress", watch_progress());
     set_phase(Phase::computing);
     begin_computing();
@@ -200,6 +203,7 @@ Task<Result<void>> CollaborationImpl::start_as_newcomer() {
         if (!met) co_await node_.clock.sleep_for(300ms);
     }
     if (!met) co_return last.with_context("nobody of the run could be reached");
+    scope_.spawn("meet bootstrap peers", meet_bootstrap());
     if (options_.role != Role::trainer) co_return Result<void>();
     set_phase(Phase::downloading);
     DEDLOC_CO_TRY_VOID(co_await follower_->join(deadline));
@@ -209,6 +213,25 @@ Task<Result<void>> CollaborationImpl::start_as_newcomer() {
     take_state(newest->snapshot);
     emit("joined", {}, fmt::format("joined at step {}", newest->snapshot->step()));
     co_return Result<void>();
+}
+
+// Meets everybody the join string names, not only the first who answers: that one may be as new as
+// we are and know nobody who has the state.
+Task<void> CollaborationImpl::meet_bootstrap() {
+    Duration pause = 1s;
+    for (;;) {
+        for (const std::string& address : options_.bootstrap) {
+            const std::size_t id_at = address.rfind("/p2p/");
+            if (id_at != std::string::npos) {
+                const auto id = PeerId::from_text(address.substr(id_at + 5));
+                if (id && (*id == host_.id() || membership_->is_member(*id))) continue;
+            }
+            const TimePoint until = node_.clock.now() + Duration(5s);
+            (void)co_await membership_->meet(address, until);
+        }
+        co_await node_.clock.sleep_for(pause);
+        pause = std::min<Duration>(pause * 2, 30s);
+    }
 }
 
 Task<void> CollaborationImpl::leave(Duration patience) {
@@ -459,11 +482,19 @@ Bytes CollaborationImpl::chain() const {
 
 // ---- averaging::RoundDirectory ------------------------------------------------------------------
 
+// By step rather than by certificate: who has not heard of an aborted attempt or a new branch yet
+// will in a moment.
+bool CollaborationImpl::stands_on(const Status& status, const averaging::Base& base) const {
+    return (status.branch == base.instance.branch && status.step == base.instance.step &&
+            !status.certificate.is_zero()) ||
+           (base.is_voter(status.peer) && status.step == base.instance.step);
+}
+
 std::vector<PeerId> CollaborationImpl::expected(const averaging::Base& base) const {
     std::vector<PeerId> expected;
     for (const KnownPeer* peer : membership_->live()) {
         const Status& status = peer->status;
-        if (status.role == Role::trainer && status.certificate == base.previous &&
+        if (status.role == Role::trainer && stands_on(status, base) &&
             (status.phase == Phase::computing || status.phase == Phase::averaging))
             expected.push_back(status.peer);
     }

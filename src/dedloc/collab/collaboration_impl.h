@@ -55,6 +55,7 @@ class CollaborationImpl final : public Collaboration, private averaging::RoundDi
     void behind(const PeerId& peer) override;
     void note(const averaging::RoundNote& note) override;
 
+    bool stands_on(const Status& status, const averaging::Base& base) const;
     Task<Result<void>> start_as_host();
     Task<Result<void>> start_as_newcomer();
     Task<void> meet_bootstrap();
