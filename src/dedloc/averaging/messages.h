@@ -68,7 +68,7 @@ struct Announce {
     MemberInput input;
     double upload_bytes_per_s = 0;  // 0: not measured yet
     double download_bytes_per_s = 0;
-    bool dialable = true;
+    bool dialable = false;
     bool leaving = false;  // takes part once more, but does not vote afterwards
 
     template <typename Visitor, typename Self>

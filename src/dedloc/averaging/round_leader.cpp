@@ -146,7 +146,8 @@ Result<Plan> RoundEngine::make_plan(const Base& base, std::uint32_t ballot) {
         rate.upload_per_s = per_s(announce.upload_bytes_per_s);
         rate.download_per_s = per_s(announce.download_bytes_per_s);
         rate.contributes = !announce.input.is_empty();
-        rate.owns_allowed = (announce.dialable || peer == context_.me()) && !announce.leaving;
+        // Whoever cannot be dialled cannot be sure that every member has a connection to it.
+        rate.owns_allowed = announce.dialable && !announce.leaving;
         rates.push_back(rate);
     }
     if (std::none_of(rates.begin(), rates.end(), [](const auto& rate) { return rate.contributes; }))
@@ -154,8 +155,10 @@ Result<Plan> RoundEngine::make_plan(const Base& base, std::uint32_t ballot) {
     planner::SplitOptions split_options;
     split_options.part_elements_min = context_.options.part_elements_min;
     auto split = planner::split_elements(rates, context_.options.vector_count, split_options);
-    if (!split) {  // e.g. only leavers: the leader owns all
-        for (planner::PeerRates& rate : rates) rate.owns_allowed = true;
+    if (!split) {  // nobody may own: the leader does, as everybody who announced reached it
+        std::size_t place = 0;
+        for (const auto& [peer, announce] : announces)
+            rates[place++].owns_allowed = peer == context_.me();
         split = planner::split_elements(rates, context_.options.vector_count, split_options);
     }
     if (!split) return std::move(split).error();
@@ -328,7 +331,8 @@ std::vector<Voter> RoundEngine::next_voters(const Base& base,
         }
     } else {
         for (const Voter& voter : base.voters) {
-            const bool here = voter.peer == context_.me() || announced_.contains(voter.peer);
+            const bool here = voter.peer == context_.me() || announced_.contains(voter.peer) ||
+                              context_.host.is_connected(voter.peer);
             if (here && !leaves(voter.peer)) next[voter.peer] = voter.incarnation;
         }
     }

@@ -271,36 +271,47 @@ Task<Result<void>> ChainFollower::adopt(PeerId peer, Bytes certificate, TimePoin
     co_return Result<void>();
 }
 
+// Who could bring us up to date: peers that stand on a certificate, the richest branch first.
+std::vector<PeerId> ChainFollower::informants() const {
+    std::vector<std::pair<double, PeerId>> ranked;
+    for (const KnownPeer* known : membership_.live())
+        if (known->status.role == Role::trainer && !known->status.branch.is_zero())
+            ranked.emplace_back(-known->status.branch_samples, known->status.peer);
+    std::sort(ranked.begin(), ranked.end());
+    std::vector<PeerId> peers;
+    for (auto& entry : ranked) peers.push_back(std::move(entry.second));
+    return peers;
+}
+
+Task<Result<void>> ChainFollower::join_through(PeerId peer, TimePoint deadline) {
+    averaging::CertificatesRequest request;
+    request.only_latest = true;
+    Bytes bytes = wire::encode(request);
+    const TimePoint until = std::min(deadline, context_.now() + ask_patience);
+    auto answer =
+        co_await context_.host.call(peer, averaging::certificates_method, std::move(bytes), until);
+    if (!answer) co_return std::move(answer).error();
+    DEDLOC_CO_TRY(const auto reply, wire::decode<averaging::CertificatesReply>(*answer));
+    if (reply.certificates.empty())
+        co_return make_error(ErrorKind::not_found, "peer {} is new itself", peer.short_text());
+    Bytes certificate = reply.certificates.front();
+    DEDLOC_CO_TRY_VOID(co_await adopt(peer, std::move(certificate), deadline));
+    look_at(peer);
+    while (!up_to_date() && !need_state_ && context_.now() < deadline)
+        (void)co_await changed_.wait_until(context_.node.clock, context_.now() + 100ms);
+    if (!up_to_date() || need_state_)
+        co_return make_error(ErrorKind::timeout, "the last steps could not be replayed");
+    co_return Result<void>();
+}
+
 Task<Result<void>> ChainFollower::join(TimePoint deadline) {
-    Error last = make_error(ErrorKind::peer_gone, "no member of the run answered");
+    Error last = make_error(ErrorKind::peer_gone, "no member of the run has its state yet");
     while (context_.now() < deadline) {
-        for (const KnownPeer* known : membership_.live()) {
-            const PeerId peer = known->status.peer;
-            if (known->status.role != Role::trainer || known->status.phase == Phase::starting)
-                continue;
-            averaging::CertificatesRequest request;
-            request.only_latest = true;
-            Bytes bytes = wire::encode(request);
-            const TimePoint until = std::min(deadline, context_.now() + ask_patience);
-            auto answer = co_await context_.host.call(
-                peer, averaging::certificates_method, std::move(bytes), until);
-            if (!answer) {
-                last = std::move(answer).error();
-                break;  // the list may have changed while we waited
-            }
-            auto reply = wire::decode<averaging::CertificatesReply>(*answer);
-            if (!reply || reply->certificates.empty()) break;
-            Bytes certificate = reply->certificates.front();
-            Result<void> adopted = co_await adopt(peer, std::move(certificate), deadline);
-            if (adopted) {
-                look_at(peer);
-                while (!up_to_date() && !need_state_ && context_.now() < deadline)
-                    (void)co_await changed_.wait_until(context_.node.clock, context_.now() + 100ms);
-                if (up_to_date()) co_return Result<void>();
-            } else {
-                last = std::move(adopted).error();
-            }
-            break;
+        for (const PeerId& peer : informants()) {
+            Result<void> joined = co_await join_through(peer, deadline);
+            if (joined) co_return joined;
+            last = std::move(joined).error();
+            if (context_.now() >= deadline) break;
         }
         co_await context_.node.clock.sleep_for(100ms);
     }

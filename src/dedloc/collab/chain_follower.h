@@ -70,6 +70,8 @@ class ChainFollower {
     Task<Result<void>> adopt(PeerId peer, Bytes certificate, TimePoint deadline);
     bool better(const averaging::Decision& theirs) const;
     std::vector<PeerId> donors(const PeerId& first) const;
+    std::vector<PeerId> informants() const;
+    Task<Result<void>> join_through(PeerId peer, TimePoint deadline);
     void settle();
 
     averaging::RoundContext& context_;

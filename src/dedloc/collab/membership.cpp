@@ -106,7 +106,6 @@ void Membership::start() {
     });
     host_.on_connection([this](const PeerId& peer, bool connected) {
         if (connected || scope_.stopping()) return;
-        pending_.erase(peer);
         const auto known = peers_.find(peer);
         if (known == peers_.end() || !known->second.member) return;
         known->second.member = false;
@@ -177,6 +176,7 @@ Task<Result<void>> Membership::hello(PeerId peer, TimePoint deadline) {
                              "peer {} could not prove that it knows the run's secret",
                              peer.short_text());
     HelloMessage prove;
+    prove.nonce = reply.nonce;
     prove.proof = proof(host_.id(), peer, nonce_ours, reply.nonce);
     prove.statuses.push_back(own_signed_status());
     Bytes prove_bytes = wire::encode(prove);
@@ -199,20 +199,20 @@ Task<Result<Bytes>> Membership::on_hello(PeerId from, Bytes request) {
     }
     if (hello.nonce.size() != nonce_bytes)
         co_return make_error(ErrorKind::peer_broke_protocol, "a hello needs a nonce of 16 bytes");
-    if (pending_.size() >= pending_hellos_max && !pending_.contains(from))
+    if (pending_.size() >= pending_hellos_max)
         co_return make_error(ErrorKind::overloaded, "too many hellos at once; try again");
     reply.nonce = random_.bytes(nonce_bytes);
     reply.proof = proof(host_.id(), from, hello.nonce, reply.nonce);
-    pending_[from] = Pending{hello.nonce, reply.nonce, node_.clock.now()};
+    pending_[reply.nonce] = Pending{from, hello.nonce, node_.clock.now()};
     co_return wire::encode(reply);
 }
 
 Task<Result<Bytes>> Membership::on_prove(PeerId from, Bytes request) {
     DEDLOC_CO_TRY(const HelloMessage prove, wire::decode<HelloMessage>(request));
-    const auto pending = pending_.find(from);
-    if (pending == pending_.end()) co_return denied();
-    const Bytes expected =
-        proof(from, host_.id(), pending->second.nonce_theirs, pending->second.nonce_ours);
+    const auto pending = pending_.find(prove.nonce);
+    if (pending == pending_.end() || pending->second.peer != from)
+        co_return make_error(ErrorKind::overloaded, "that hello has expired; say it again");
+    const Bytes expected = proof(from, host_.id(), pending->second.nonce_theirs, prove.nonce);
     pending_.erase(pending);
     if (!security::equal_in_constant_time(prove.proof, expected))
         co_return make_error(ErrorKind::denied,

@@ -7,7 +7,7 @@
 // a few of them, in turn, in every reply to a status, so that two who join at once meet as well.
 //
 //   /dedloc/hello/1        {1 run, 2 nonce} -> {1 run, 2 nonce, 3 proof, 4 run file if another run}
-//   /dedloc/hello/1/prove  {3 proof} -> {5 signed statuses}
+//   /dedloc/hello/1/prove  {2 callee's nonce, 3 proof, 5 own status} -> {5 signed statuses}
 //   /dedloc/status/1       signed status -> {5 signed statuses: its own, then some of others}
 //   /dedloc/run_file/1     -> canonical TOML
 // proof = HMAC-SHA-256(secret, "dedloc-hello" ‖ who proves ‖ to whom ‖ caller's nonce ‖ callee's)
@@ -103,8 +103,8 @@ class Membership {
 
   private:
     struct Pending {
+        PeerId peer;
         Bytes nonce_theirs;
-        Bytes nonce_ours;
         TimePoint at;
     };
 
@@ -140,7 +140,7 @@ class Membership {
     Callbacks callbacks_;
     base::Random random_;
     std::map<PeerId, KnownPeer> peers_;
-    std::map<PeerId, Pending> pending_;
+    std::map<Bytes, Pending> pending_;     // by our nonce: a peer may say several hellos at once
     std::map<PeerId, bool> pushing_;       // true: something newer waits to be pushed
     std::map<PeerId, TimePoint> meeting_;  // next try
     PeerId told_last_;                     // whose status was last told to somebody

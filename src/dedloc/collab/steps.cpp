@@ -62,7 +62,7 @@ void CollaborationImpl::refresh_progress() {
     double others_rate = 0;
     for (const KnownPeer* peer : membership_->live()) {
         const Status& status = peer->status;
-        if (status.role != Role::trainer || status.certificate != base.previous) continue;
+        if (status.role != Role::trainer || !stands_on(status, base)) continue;
         const double age = to_seconds(node_.clock.now() - peer->received);
         // A claim beyond the whole batch says nothing more; a speed beyond it a second neither.
         const double rate =

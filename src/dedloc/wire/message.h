@@ -16,7 +16,8 @@
 // they are declared, and no header of a generator may reach the rest of the house
 // (docs/decisions/0002). Field numbers, types and defaults are proto3's: a field that equals its
 // default is not written; std::optional fields are written whenever they hold a value, which is
-// also how proto2's `required` is said. Unknown fields are skipped.
+// also how proto2's `required` is said. Unknown fields are skipped. A member's initialiser must be
+// zero or empty: what is not on the wire stays as it was made.
 //
 // Types: bool, enums, (u)int32/64 (varint), double, float (fixed), std::string, Bytes, Digest,
 // PeerId, messages, std::vector of these (numbers packed; both forms read), std::optional.
