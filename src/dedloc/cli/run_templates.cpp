@@ -4,7 +4,7 @@ namespace dedloc::cli {
 namespace {
 
 constexpr std::string_view vision_classifier =
-    R"(# A dedloc run: everything that must be equal on all peers. Change it, then `dedloc check` it.
+    R"(# A dedloc run: what must be equal on all peers.
 # Comments and order do not matter; what is left out has the value that is shown here.
 name = "my-run"
 
@@ -49,6 +49,31 @@ every = 50               # global steps; each peer keeps its newest three
 every = 10               # global steps between measurements of accuracy
 )";
 
+constexpr std::string_view synthetic =
+    R"(# A dedloc run without a model: a bowl whose lowest point is found with noisy gradients. It starts
+# in milliseconds and needs no data; for trying out the network. `dedloc check` it after a change.
+name = "my-run"
+
+[task]
+kind = "synthetic"
+model = "bowl-4096"      # so many parameters
+data = "noise-20ms"      # what one gradient takes, asleep; or "noise": as fast as it goes
+seed = 1
+
+[batch]
+target = 64              # samples of all peers together for one global step
+micro = 4                # samples of one gradient computation of one peer
+
+[schedule]
+peak = 0.01
+
+[stop]
+steps = 1000
+
+[checkpoint]
+every = 100
+)";
+
 constexpr std::string_view demo =
     R"(# The run of ./demo.sh: a small convolutional network learns to tell clothes apart.
 name = "demo"
@@ -64,24 +89,24 @@ target = 1024
 micro = 64
 
 [optimizer]
-kind = "sgd"
-momentum = 0.9
+kind = "adamw"
+weight_decay = 0.01
 
 [schedule]
 kind = "cosine"
-peak = 0.12
-warmup_steps = 20
-total_steps = 400
+peak = 0.01
+warmup_steps = 25
+total_steps = 250
 final_fraction = 0.02
 
 [averaging]
 codec = "fp16"
 round_deadline_min = "1s"
 round_deadline_max = "10s"
-quorum_timeout = "5s"
+quorum_timeout = "30s"
 
 [stop]
-steps = 400
+steps = 250
 
 [checkpoint]
 every = 50
@@ -94,8 +119,9 @@ every = 20
 
 Result<std::string> run_template(std::string_view task) {
     if (task == "vision_classifier") return std::string(vision_classifier);
+    if (task == "synthetic") return std::string(synthetic);
     return make_error(ErrorKind::bad_input,
-                      "there is no task '{}'; known: vision_classifier",
+                      "there is no task '{}'; known: vision_classifier, synthetic",
                       task.substr(0, 64));
 }
 
