@@ -4,7 +4,7 @@
 #   build PRESET TARGET... [-- configure options]
 
 needs_build=(g++ cmake ninja-build ccache python3 libasio-dev libssl-dev libfmt-dev libspdlog-dev
-    libtomlplusplus-dev libcli11-dev nlohmann-json3-dev libhwy-dev libmsgpack-cxx-dev zlib1g-dev
+    libtomlplusplus-dev libcli11-dev nlohmann-json3-dev libhwy-dev zlib1g-dev
     libtorch-dev)
 needs_data=(dataset-fashion-mnist)
 needs_test=(libgtest-dev libglpk-dev clang-format-14)
