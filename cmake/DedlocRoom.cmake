@@ -7,9 +7,13 @@
 #   other *.cpp  the library
 # COROUTINES: uses Asio's precompiled header of room runtime.
 # TEST_ROOMS: rooms that only the tests use (sim).
+# EXCLUDE: stems of files that this build leaves out (flat_module: flat_module.cpp and its tests).
 function(dedloc_room NAME)
-    cmake_parse_arguments(ROOM "COROUTINES" "" "ROOMS;LIBRARIES;TEST_ROOMS;TEST_LIBRARIES" ${ARGN})
+    cmake_parse_arguments(ROOM "COROUTINES" "" "ROOMS;LIBRARIES;TEST_ROOMS;TEST_LIBRARIES;EXCLUDE" ${ARGN})
     file(GLOB all CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
+    foreach(stem IN LISTS ROOM_EXCLUDE)
+        list(FILTER all EXCLUDE REGEX "/${stem}(_test|_fuzz|_bench)?\\.cpp$")
+    endforeach()
     set(tests ${all})
     set(fuzzers ${all})
     set(benches ${all})

@@ -89,7 +89,7 @@ struct StepRecord {
 struct Recording {
     collab::Layout layout;
     SnapshotPointer first;
-    SnapshotPointer last;
+    std::vector<SnapshotPointer> after;  // each step
     std::vector<PeerId> peers;
     std::vector<StepRecord> steps;
 };
@@ -219,12 +219,9 @@ Ok Collaborators::one_step(Peer& peer, std::uint64_t step) {
     const SnapshotPointer state = collaboration.state();
     collab::Contribution handed_in;
     handed_in.samples = samples_of_step(step);
-    DEDLOC_TRY(handed_in.sum,
-               contribution(*peer.learner,
-                            recording_.layout,
-                            *state,
-                            handed_in.samples,
-                            &collaboration));
+    DEDLOC_TRY(
+        handed_in.sum,
+        contribution(*peer.learner, recording_.layout, *state, handed_in.samples, &collaboration));
     DEDLOC_TRY(const collab::StepOutcome outcome,
                peer.session->call("step", step_task(collaboration, std::move(handed_in))));
     if (outcome.kind != collab::StepKind::stepped || outcome.state->step() != step + 1)
@@ -275,6 +272,7 @@ Result<Recording> Collaborators::play(int peers, std::uint64_t steps) {
         if (!failed_) {
             auto record = newest_record();
             if (record) recording_.steps.push_back(*std::move(record));
+            recording_.after.push_back(peers_.front()->session->collaboration().state());
             seen = record ? wait_until_all_stand_at(step + 1) : Ok(record.error());
             if (!seen) failed_ = true;
         }
@@ -284,7 +282,6 @@ Result<Recording> Collaborators::play(int peers, std::uint64_t steps) {
     for (const auto& peer : peers_)
         if (!peer->problem.empty()) return make_error(ErrorKind::conflict, "{}", peer->problem);
     DEDLOC_TRY_VOID(seen);
-    recording_.last = peers_.front()->session->collaboration().state();
     return std::move(recording_);
 }
 
@@ -321,18 +318,18 @@ class Soloist {
         : task_(task), run_(run), recording_(recording) {}
 
     Result<Difference> play() {
-        for (const PeerId& peer : recording_.peers)
+        for (const PeerId& peer : recording_.peers) {
             DEDLOC_TRY(learners_[peer], task_.learner(peer));
+        }
         SnapshotPointer state = recording_.first;
         for (const StepRecord& record : recording_.steps) {
             if (std::string problem = batch_problem(record, recording_); !problem.empty())
                 difference_.problem = std::move(problem);
             DEDLOC_TRY(state, step(*state, record));
             const Digest root = state::make_manifest(*state).root;
-            const bool equal =
-                std::all_of(record.states.begin(), record.states.end(), [&](const Digest& theirs) {
-                    return theirs == root;
-                });
+            const bool equal = std::all_of(record.states.begin(),
+                                           record.states.end(),
+                                           [&](const Digest& theirs) { return theirs == root; });
             if (!equal) ++difference_.states;
         }
         return difference_;
@@ -387,6 +384,19 @@ class Soloist {
     Difference difference_;
 };
 
+// ‖a - b‖ / ‖b‖
+double relative_distance(std::span<const float> a, std::span<const float> b) {
+    double difference = 0;
+    double size = 0;
+    for (std::size_t i = 0; i < a.size(); ++i) {
+        const double x = a[i];
+        const double y = b[i];
+        difference += (x - y) * (x - y);
+        size += y * y;
+    }
+    return std::sqrt(difference / size);
+}
+
 // ---- plain libtorch -----------------------------------------------------------------------------
 
 // torch_optimizer's LAMB in double precision, as simply as it can be written.
@@ -429,10 +439,14 @@ class ReferenceLamb {
 
 class PlainLoop {
   public:
-    PlainLoop(const collab::RunFile& run, const Recording& recording, const tasks::FashionMnist& data)
+    PlainLoop(const collab::RunFile& run,
+              const Recording& recording,
+              const tasks::FashionMnist& data)
         : run_(run), recording_(recording), data_(data) {}
 
-    Result<std::vector<float>> play() {
+    // The distance to the collaboration after each step.
+    Result<std::vector<double>> play() {
+        std::vector<double> distances;
         const train::TorchModel model = tasks::make_vision_model(run_.task.model, run_.task.seed);
         DEDLOC_TRY(train::FlatModule flat, train::FlatModule::make(model.module));
         flat.load(collab::parameters_of(*recording_.first), collab::buffers_of(*recording_.first));
@@ -448,11 +462,13 @@ class PlainLoop {
                 model.forward(batch.inputs), batch.targets);  // the mean
             loss.backward();
             apply(step);
+            std::vector<float> result(recording_.layout.parameters_count);
+            std::vector<float> buffers(recording_.layout.buffers_count);
+            flat.store(result, buffers);
+            distances.push_back(
+                relative_distance(collab::parameters_of(*recording_.after[step]), result));
         }
-        std::vector<float> result(recording_.layout.parameters_count);
-        std::vector<float> buffers(recording_.layout.buffers_count);
-        flat.store(result, buffers);
-        return result;
+        return distances;
     }
 
   private:
@@ -524,23 +540,12 @@ void PlainLoop::apply(std::uint64_t step) {
 
 // ---- the command --------------------------------------------------------------------------------
 
-double relative_distance(std::span<const float> a, std::span<const float> b) {
-    double difference = 0;
-    double size = 0;
-    for (std::size_t i = 0; i < a.size(); ++i) {
-        const double x = a[i];
-        const double y = b[i];
-        difference += (x - y) * (x - y);
-        size += y * y;
-    }
-    return std::sqrt(difference / size);
-}
-
 struct Outcome {
     std::string name;
     bool bit_identical = false;
     Difference difference;
     double relative = 0;
+    std::vector<double> by_step;
     double moved = 0;  // ‖last - first‖ / ‖first‖: what there was to differ in
     double seconds = 0;
 };
@@ -584,10 +589,10 @@ Result<Outcome> run_case(const Case& wanted,
     outcome.bit_identical = outcome.difference.states == 0 && outcome.difference.parts == 0 &&
                             outcome.difference.problem.empty();
     PlainLoop plain(run, recording, data);
-    DEDLOC_TRY(const std::vector<float> reference, plain.play());
-    const std::span<const float> last = collab::parameters_of(*recording.last);
-    outcome.relative = relative_distance(last, reference);
-    outcome.moved = relative_distance(last, collab::parameters_of(*recording.first));
+    DEDLOC_TRY(outcome.by_step, plain.play());
+    outcome.relative = outcome.by_step.back();
+    outcome.moved = relative_distance(collab::parameters_of(*recording.after.back()),
+                                      collab::parameters_of(*recording.first));
     outcome.seconds =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
     return outcome;
@@ -602,6 +607,9 @@ void print_outcome(const Outcome& outcome, bool json) {
                outcome.relative,
                outcome.moved,
                outcome.seconds);
+    std::string by_step;
+    for (const double distance : outcome.by_step) by_step += fmt::format(" {:.1e}", distance);
+    fmt::print(out, "           after each step:{}\n", by_step);
     if (!outcome.bit_identical)
         fmt::print(out,
                    "           {} states and {} parts differ{}{}\n",

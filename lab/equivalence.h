@@ -6,7 +6,8 @@
 //   bit_identical  one process plays the same contributions in turn (sums in the plan's order, same
 //                  codec, same optimizer): the state hash after every step and the digest of every
 //                  averaged part must be the collaboration's.
-//   relative       ‖a - b‖ / ‖b‖ of the parameters after the last step, a: collaboration, b: a plain
+//   relative       ‖a - b‖ / ‖b‖ of the parameters after the last step, a: collaboration, b: a
+//   plain
 //                  torch::optim loop (LAMB: a reference in double precision written here) on the
 //                  same micro-batches as one large batch.
 //

@@ -7,6 +7,7 @@
 
 #include "lab/audit.h"
 #include "lab/planted.h"
+#include "lab/process_commands.h"
 #include "lab/simulate_command.h"
 
 namespace dedloc::lab {
@@ -75,6 +76,7 @@ int run(const std::vector<std::string>& arguments, const std::string& program) {
     simulate->add_flag("--trace,--verbose", simulate_command.trace, "print what happens");
     simulate->callback([&] { code = run_simulate(simulate_command, program); });
 
+    const auto process_commands = add_process_commands(app, code);
     try {
         std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());
         app.parse(reversed);

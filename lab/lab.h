@@ -1,4 +1,4 @@
-// `dedloc lab …`: simulate, audit.
+// `dedloc lab …`: simulate, audit; faults, equivalence (process_commands.h).
 //
 //   dedloc lab simulate --seeds 1000 --peers 5-20 [--first S] [--plant NAME] [--threads N] [--json]
 //   dedloc lab audit DIR… [--json]

@@ -88,7 +88,8 @@ std::vector<collab::Event> PeerProcess::look() {
     for (std::size_t begin = 0;;) {
         const std::size_t end = text.find('\n', begin);
         if (end == std::string::npos) break;
-        auto event = monitor::event_from_json_line(std::string_view(text).substr(begin, end - begin));
+        auto event =
+            monitor::event_from_json_line(std::string_view(text).substr(begin, end - begin));
         begin = end + 1;
         if (!event) continue;
         if (auto seen = step_in(*event)) steps_.push_back(*std::move(seen));

@@ -1,5 +1,5 @@
-// dedloc check: says what a run file means, or where it is wrong. With libtorch also whether the
-// task can be trained on this machine.
+// dedloc check: says what a run file means, or where it is wrong, and whether the task can be
+// trained on this machine.
 
 #include <cstdio>
 #include <nlohmann/json.hpp>
@@ -8,9 +8,7 @@
 #include "dedloc/cli/exit_codes.h"
 #include "dedloc/cli/peer_directory.h"
 #include "dedloc/collab/run_file.h"
-#if DEDLOC_WITH_TORCH
 #include "dedloc/tasks/training_task.h"
-#endif
 
 namespace dedloc::cli {
 namespace {
@@ -32,13 +30,12 @@ int run_check(const CheckOptions& options) {
     const auto run = collab::parse_run_file(*text, options.run_file);
     if (!run) return report(failure(run.error()));
     const std::string hash = collab::run_hash(*run).hex();
-    std::string description = run->task.kind;
-#if DEDLOC_WITH_TORCH
     const tasks::TaskOptions task_options{};
     const auto task = tasks::make_task(run->task, task_options);
-    if (!task) return report(failure(task.error()));
-    description = (*task)->description();
-#endif
+    // A run that only another build can train is a valid one.
+    const bool elsewhere = !task && task.error().kind() == ErrorKind::unsupported;
+    if (!task && !elsewhere) return report(failure(task.error()));
+    const std::string description = elsewhere ? task.error().message() : (*task)->description();
     if (options.json) {
         const nlohmann::ordered_json json{
             {"ok", true}, {"name", run->name}, {"run_hash", hash}, {"task", description}};

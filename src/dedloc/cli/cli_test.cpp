@@ -1,11 +1,9 @@
 #include <filesystem>
 #include <fstream>
 #include <gtest/gtest.h>
-#include <signal.h>
 #include <unistd.h>
 
 #include "dedloc/cli/checkpoint_source.h"
-#include "dedloc/cli/child_process.h"
 #include "dedloc/cli/commands.h"
 #include "dedloc/cli/demo_script.h"
 #include "dedloc/cli/exit_codes.h"
@@ -68,6 +66,9 @@ TEST(RunTemplates, are_valid_and_the_demo_is_the_example) {
     EXPECT_EQ(content_of(repository("examples/demo.toml")), demo_run_file());
     EXPECT_TRUE(collab::parse_run_file(demo_run_file(), "demo"));
     EXPECT_FALSE(run_template("nothing"));
+    const auto synthetic = run_template("synthetic");
+    ASSERT_TRUE(synthetic);
+    EXPECT_TRUE(collab::parse_run_file(*synthetic, "synthetic"));
 }
 
 TEST(DemoScript, does_each_act_once_and_in_order) {
@@ -172,41 +173,6 @@ TEST(CheckpointSource, says_what_is_not_there) {
     ASSERT_FALSE(empty);
     EXPECT_EQ(empty.error().kind(), ErrorKind::bad_input);
     EXPECT_NE(empty.error().message().find("no checkpoint"), std::string::npos);
-}
-
-ChildOptions shell(const Folder& folder, const std::string& script) {
-    return {.command = {"/bin/sh", "-c", script},
-            .output_file = folder.file("out"),
-            .error_file = folder.file("err"),
-            .niceness = 0};
-}
-
-TEST(ChildProcess, runs_and_tells_how_it_ended) {
-    const Folder folder;
-    auto child = ChildProcess::start(shell(folder, "echo hello; echo oh >&2; exit 7"));
-    ASSERT_TRUE(child) << to_string(child.error());
-    ASSERT_TRUE(child->wait_for(30));
-    EXPECT_EQ(child->end()->exit_code, 7);
-    EXPECT_EQ(content_of(folder.file("out")), "hello\n");
-    EXPECT_EQ(content_of(folder.file("err")), "oh\n");
-}
-
-TEST(ChildProcess, can_be_killed_and_is_never_left_behind) {
-    const Folder folder;
-    pid_t pid = 0;
-    {
-        auto child = ChildProcess::start(shell(folder, "exec sleep 1000"));
-        ASSERT_TRUE(child);
-        pid = child->pid();
-        EXPECT_TRUE(child->running());
-        EXPECT_FALSE(child->wait_for(0.01));
-    }
-    EXPECT_EQ(::kill(pid, 0), -1);
-    auto child = ChildProcess::start(shell(folder, "exec sleep 1000"));
-    ASSERT_TRUE(child);
-    child->send(SIGKILL);
-    ASSERT_TRUE(child->wait_for(30));
-    EXPECT_EQ(child->end()->signal, SIGKILL);
 }
 
 TEST(Commands, bad_input_has_its_exit_code) {

@@ -20,7 +20,6 @@
 
 #include "dedloc/cli/audit_seam.h"
 #include "dedloc/cli/checkpoint_source.h"
-#include "dedloc/cli/child_process.h"
 #include "dedloc/cli/commands.h"
 #include "dedloc/cli/demo_script.h"
 #include "dedloc/cli/exit_codes.h"
@@ -32,12 +31,16 @@
 #include "dedloc/monitor/run_view.h"
 #include "dedloc/monitor/screen.h"
 #include "dedloc/p2p/identity_file.h"
+#include "dedloc/runtime/child_process.h"
 
 namespace dedloc::cli {
 namespace {
 
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
+using runtime::ChildEnd;
+using runtime::ChildOptions;
+using runtime::ChildProcess;
 
 constexpr double join_patience_s = 60;   // until the first peer can be joined
 constexpr double leave_patience_s = 30;  // for children to end in order
@@ -84,6 +87,7 @@ struct DemoResult {
     std::uint64_t step = 0;
     std::uint64_t samples = 0;
     double accuracy = 0;
+    std::uint64_t accuracy_step = 0;
     std::set<std::string> state_hashes;
     int kills = 0;
     int leaves = 0;
@@ -352,7 +356,12 @@ void Demo::collect(DemoResult& result) {
         const auto step = words.value("step", std::uint64_t{0});
         result.step = std::max(result.step, step);
         result.samples = std::max(result.samples, words.value("samples", std::uint64_t{0}));
-        result.accuracy = std::max(result.accuracy, words.value("accuracy", 0.0));
+        // Only one of them measures the last state; its word is the newest.
+        if (const auto at = words.value("accuracy_step", std::uint64_t{0});
+            at >= result.accuracy_step) {
+            result.accuracy_step = at;
+            result.accuracy = words.value("accuracy", 0.0);
+        }
         if (peer->came_late && step >= run_.stop.steps) ++result.joins;
     }
     const auto found = find_checkpoint(peers_.front()->directory);

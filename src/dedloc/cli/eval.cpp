@@ -6,19 +6,11 @@
 #include "dedloc/cli/checkpoint_source.h"
 #include "dedloc/cli/commands.h"
 #include "dedloc/cli/exit_codes.h"
-#include "dedloc/cli/peer_run.h"
 #include "dedloc/collab/model_state.h"
-#if DEDLOC_WITH_TORCH
+#include "dedloc/security/identity.h"
 #include "dedloc/tasks/training_task.h"
-#endif
 
 namespace dedloc::cli {
-
-#if !DEDLOC_WITH_TORCH
-
-int run_eval(const EvalOptions&) { return report(cannot_train()); }
-
-#else
 
 namespace {
 
@@ -69,7 +61,5 @@ int run_eval(const EvalOptions& options) {
                measured->samples);
     return 0;
 }
-
-#endif
 
 }  // namespace dedloc::cli

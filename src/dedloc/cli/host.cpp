@@ -31,9 +31,6 @@ std::string different_run(const collab::RunFile& given, const collab::RunFile& s
 int run_host(const HostOptions& options) {
     PeerRunInput input;
     input.started = steady_seconds();
-#if !DEDLOC_WITH_TORCH
-    return report(cannot_train());
-#endif
     if (options.run_file.empty() && options.resume.empty())
         return report({ExitCode::bad_input,
                        "say which run to host: dedloc host RUNFILE (`dedloc init` writes one)"});

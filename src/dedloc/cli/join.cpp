@@ -18,9 +18,6 @@ int run_join(const JoinOptions& options) {
     input.started = steady_seconds();
     const auto join = collab::parse_join_string(options.join_string);
     if (!join) return report(failure(join.error()));
-#if !DEDLOC_WITH_TORCH
-    return report(cannot_train());
-#endif
     const OpeningOptions opening{.directory = options.peer.directory,
                                  .listen = options.peer.listen,
                                  .announce = options.peer.announce};

@@ -63,7 +63,7 @@ void on_run(CLI::App* command, AllOptions& all, Run run) {
 
 void add_file_commands(CLI::App& app, AllOptions& all) {
     CLI::App* init = app.add_subcommand("init", "write a run file to start from, with comments");
-    init->add_option("task", all.init.task, "what to train (vision_classifier)");
+    init->add_option("task", all.init.task, "what to train: vision_classifier, synthetic");
     init->add_option("-o,--output", all.init.output, "file to write ('-': standard output)");
     init->add_flag("--force", all.init.force, "overwrite the file");
     on_run(init, all, [&all] { return run_init(all.init); });

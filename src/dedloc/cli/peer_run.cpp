@@ -12,10 +12,8 @@
 #include "dedloc/monitor/event_log.h"
 #include "dedloc/monitor/run_view.h"
 #include "dedloc/monitor/screen.h"
-#if DEDLOC_WITH_TORCH
 #include "dedloc/tasks/training_task.h"
 #include "dedloc/train/trainer.h"
-#endif
 
 namespace dedloc::cli {
 
@@ -23,18 +21,6 @@ double steady_seconds() {
     return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
         .count();
 }
-
-#if !DEDLOC_WITH_TORCH
-
-Failure cannot_train() {
-    return {ExitCode::bad_input,
-            "this dedloc was built without libtorch: it can watch, check, audit and simulate runs, "
-            "not train them"};
-}
-
-int run_peer(PeerRunInput, const PeerOptions&) { return report(cannot_train()); }
-
-#else
 
 namespace {
 
@@ -339,7 +325,5 @@ int run_peer(PeerRunInput input, const PeerOptions& options) {
     PeerRun run(std::move(input), options);
     return run.run();
 }
-
-#endif
 
 }  // namespace dedloc::cli

@@ -26,8 +26,4 @@ int run_peer(PeerRunInput input, const PeerOptions& options);
 
 double steady_seconds();
 
-#if !DEDLOC_WITH_TORCH
-Failure cannot_train();
-#endif
-
 }  // namespace dedloc::cli

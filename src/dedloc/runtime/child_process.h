@@ -1,7 +1,7 @@
-// Child processes of the demo: started, watched, signalled, and never left behind.
+// Child processes (of the demo, of the lab): started, watched, signalled, and never left behind.
 //
-// A child is in a process group of its own, so that the terminal's Ctrl-C reaches only the demo,
-// which then ends its children in order; the kernel kills it if the demo dies (PR_SET_PDEATHSIG).
+// A child is in a process group of its own, so that the terminal's Ctrl-C reaches only the parent,
+// which then ends its children in order; the kernel kills it if the parent dies (PR_SET_PDEATHSIG).
 // Children are known by their pid alone. Thread: one (the one that started them must live on).
 // Errors: local_fault.
 
@@ -13,7 +13,7 @@
 
 #include "dedloc/base/result.h"
 
-namespace dedloc::cli {
+namespace dedloc::runtime {
 
 struct ChildOptions {
     std::vector<std::string> command;  // program and arguments
@@ -47,4 +47,4 @@ class ChildProcess {
     std::optional<ChildEnd> end_;
 };
 
-}  // namespace dedloc::cli
+}  // namespace dedloc::runtime

@@ -1,4 +1,4 @@
-#include "dedloc/cli/child_process.h"
+#include "dedloc/runtime/child_process.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -13,7 +13,7 @@
 #include <unistd.h>
 #include <utility>
 
-namespace dedloc::cli {
+namespace dedloc::runtime {
 namespace {
 
 // Between fork and exec only async-signal-safe calls are allowed.
@@ -108,4 +108,4 @@ bool ChildProcess::wait_for(double seconds) {
     return !running();
 }
 
-}  // namespace dedloc::cli
+}  // namespace dedloc::runtime

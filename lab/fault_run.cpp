@@ -1,0 +1,398 @@
+#include "lab/fault_run.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+#include <signal.h>
+#include <thread>
+
+#include "dedloc/averaging/messages.h"
+#include "dedloc/p2p/identity_file.h"
+#include "dedloc/wire/message.h"
+
+#include "lab/audit.h"
+
+namespace dedloc::lab {
+namespace {
+
+constexpr int peers_count = 4;
+constexpr double start_patience_s = 60;
+constexpr double pace_patience_s = 60;
+constexpr double repair_patience_s = 60;
+constexpr double end_patience_s = 30;
+constexpr std::size_t steady_steps = 8;        // undisturbed steps before a fault
+constexpr std::uint64_t steps_after_kill = 6;  // that a kill could still delay
+constexpr double tolerance = 1.1;              // of the deadline
+constexpr double deadline_min_ms = 1000;       // of the run below
+constexpr auto glance = std::chrono::milliseconds(2);
+
+// A megabyte is averaged, so that a round takes long enough to be hit.
+constexpr std::string_view run_text = R"(
+name = "faults"
+[task]
+kind = "synthetic"
+model = "bowl-262144"
+data = "noise-30ms"
+[batch]
+target = 32
+micro = 2
+[schedule]
+peak = 0.01
+[averaging]
+codec = "fp32"
+round_deadline_min = "1s"
+round_deadline_max = "60s"
+quorum_timeout = "10s"
+[checkpoint]
+every = 0
+[evaluate]
+every = 0
+)";
+
+double wall_now() {
+    return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch())
+        .count();
+}
+
+double median(std::vector<double> values) {
+    if (values.empty()) return 0;
+    const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+    std::nth_element(values.begin(), middle, values.end());
+    return *middle;
+}
+
+}  // namespace
+
+FaultRun::FaultRun(std::string program, std::string folder, std::uint64_t seed)
+    : program_(std::move(program)), folder_(std::move(folder)), random_(seed) {}
+
+double FaultRun::round_ms_median() const { return median(rounds_ms_); }
+
+void FaultRun::fail(std::string sentence) {
+    problems_.push_back(fmt::format("{}: {}", folder_, std::move(sentence)));
+}
+
+// ---- watching -----------------------------------------------------------------------------------
+
+void FaultRun::take(PeerProcess& peer, const collab::Event& event) {
+    if (event.kind == "plan") {
+        plan_at_[&peer] = event.time;
+        newest_plan_ = event.time;
+        newest_plan_step_ = event.step;
+    } else if (event.kind == "step") {
+        const auto planned = plan_at_.find(&peer);
+        if (planned != plan_at_.end()) {
+            rounds_ms_.push_back((event.time - planned->second) * 1000);
+            plan_at_.erase(planned);
+        }
+    } else if (event.kind == "new_branch") {
+        fail(fmt::format("{} went on as a new branch, although a majority lived", peer.name()));
+    }
+}
+
+void FaultRun::look() {
+    for (const auto& peer : peers_) {
+        const std::size_t before = peer->steps().size();
+        for (const collab::Event& event : peer->look()) take(*peer, event);
+        for (std::size_t i = before; i < peer->steps().size(); ++i) {
+            const StepSeen& seen = peer->steps()[i];
+            const auto [known, is_new] = hashes_.emplace(seen.step, seen.hash);
+            if (!is_new && known->second != seen.hash)
+                fail(fmt::format(
+                    "{} has another state than the others at step {}", peer->name(), seen.step));
+        }
+        if (down_.contains(peer.get()) || peer->process().running()) continue;
+        down_.insert(peer.get());
+        const runtime::ChildEnd end = peer->process().end().value_or(runtime::ChildEnd{});
+        fail(fmt::format("{} ended by itself (exit code {}, signal {}): {}",
+                         peer->name(),
+                         end.exit_code,
+                         end.signal,
+                         peer->last_error()));
+    }
+}
+
+template <typename Done>
+bool FaultRun::wait_for(double seconds, const char* what, Done done) {
+    const double until = wall_now() + seconds;
+    for (;;) {
+        look();
+        if (!good()) return false;
+        if (done()) return true;
+        if (wall_now() > until) {
+            fail(fmt::format("{} within {:.0f} s", what, seconds));
+            return false;
+        }
+        std::this_thread::sleep_for(glance);
+    }
+}
+
+FaultRun::Peers FaultRun::others(const PeerProcess& victim) const {
+    Peers others;
+    for (const auto& peer : peers_)
+        if (peer.get() != &victim) others.push_back(peer.get());
+    return others;
+}
+
+std::uint64_t FaultRun::newest_step(const Peers& peers) const {
+    std::uint64_t newest = 0;
+    for (const PeerProcess* peer : peers) newest = std::max(newest, peer->step());
+    return newest;
+}
+
+// Each of them has made a step of all four after `since`.
+bool FaultRun::all_take_part(const Peers& peers, double since) const {
+    return std::all_of(peers.begin(), peers.end(), [&](const PeerProcess* peer) {
+        return !peer->steps().empty() && peer->steps().back().time > since &&
+               peer->steps().back().members == peers_count;
+    });
+}
+
+void FaultRun::wait_for_a_steady_pace() {
+    wait_for(pace_patience_s, "no steady pace was found", [&] {
+        return std::all_of(peers_.begin(), peers_.end(), [&](const auto& peer) {
+            const std::vector<StepSeen>& steps = peer->steps();
+            if (steps.size() <= steady_steps) return false;
+            return std::all_of(steps.end() - steady_steps - 1, steps.end(), [](const auto& step) {
+                return step.members == peers_count;
+            });
+        });
+    });
+}
+
+double FaultRun::normal_step_ms(const Peers& peers) const {
+    std::vector<double> intervals;
+    for (const PeerProcess* peer : peers) {
+        const std::vector<StepSeen>& steps = peer->steps();
+        for (std::size_t i = steps.size() - steady_steps; i < steps.size(); ++i)
+            intervals.push_back((steps[i].time - steps[i - 1].time) * 1000);
+    }
+    return median(std::move(intervals));
+}
+
+// The worst, over steps of `peers` that ended after `from` and began before `until`.
+double FaultRun::lateness_ms(const Peers& peers,
+                             double from,
+                             double until,
+                             double normal_ms) const {
+    double worst = 0;
+    for (const PeerProcess* peer : peers) {
+        const std::vector<StepSeen>& steps = peer->steps();
+        for (std::size_t i = 1; i < steps.size(); ++i)
+            if (steps[i].time > from && steps[i - 1].time < until)
+                worst = std::max(worst, (steps[i].time - steps[i - 1].time) * 1000 - normal_ms);
+    }
+    return worst;
+}
+
+// ---- the life of a collaboration ----------------------------------------------------------------
+
+void FaultRun::start() {
+    std::error_code error;
+    std::filesystem::create_directories(folder_, error);
+    const std::string run_path = folder_ + "/run.toml";
+    {
+        std::ofstream run(run_path);
+        run << run_text;
+        if (!run.flush()) return fail("cannot write " + run_path);
+    }
+    std::string join;
+    for (int i = 1; i <= peers_count; ++i) {
+        const std::vector<std::string> words = i == 1 ? std::vector<std::string>{"host", run_path}
+                                                      : std::vector<std::string>{"join", join};
+        auto peer = PeerProcess::start(program_, words, folder_, fmt::format("peer-{}", i));
+        if (!peer) return fail(peer.error().message());
+        peers_.push_back(*std::move(peer));
+        if (i > 1) continue;
+        const bool hosted = wait_for(start_patience_s, "the host gave no join string", [&] {
+            join = peers_.front()->join_string();
+            return !join.empty();
+        });
+        if (!hosted) return;
+    }
+    const Peers everybody = others(*peers_.front());
+    wait_for(
+        start_patience_s, "not all four took part", [&] { return all_take_part(everybody, 0); });
+}
+
+void FaultRun::stop_one(double seconds) {
+    wait_for_a_steady_pace();
+    if (!good()) return;
+    PeerProcess& victim = *peers_[random_.below(peers_.size())];
+    const Peers rest = others(victim);
+    FaultSeen fault;
+    fault.kind = FaultKind::stop;
+    fault.victim = victim.name();
+    fault.normal_ms = normal_step_ms(rest);
+    // Any moment of a step.
+    const double wait_s = random_.uniform(0, fault.normal_ms / 1000);
+    std::this_thread::sleep_for(std::chrono::duration<double>(wait_s));
+    look();
+    fault.first_step = newest_step(rest) + 1;
+    const double stopped_at = wall_now();
+    victim.process().send(SIGSTOP);
+    const auto wakes_at = std::chrono::steady_clock::now() +
+                          std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+                              std::chrono::duration<double>(seconds));
+    while (std::chrono::steady_clock::now() < wakes_at) {
+        look();
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+    const double woken_at = wall_now();
+    victim.process().send(SIGCONT);
+    look();
+    fault.mid_round = newest_plan_ > 0 && newest_plan_ < stopped_at;
+    const std::uint64_t missed = newest_step(rest);
+    if (missed < fault.first_step + 2)
+        fail(fmt::format("the others made {} steps while {} was stopped for {:.0f} s",
+                         missed + 1 - fault.first_step,
+                         victim.name(),
+                         seconds));
+    const Peers everybody = [&] {
+        Peers all = rest;
+        all.push_back(&victim);
+        return all;
+    }();
+    wait_for(repair_patience_s, "the sleeper did not take part again", [&] {
+        return victim.step() > missed && all_take_part(everybody, woken_at);
+    });
+    const double repaired_at = wall_now();
+    fault.recovery_ms = (repaired_at - woken_at) * 1000;
+    fault.last_step = newest_step(rest);
+    fault.late_ms = lateness_ms(rest, stopped_at, repaired_at, fault.normal_ms);
+    faults_.push_back(fault);
+}
+
+void FaultRun::kill_one() {
+    wait_for_a_steady_pace();
+    if (!good()) return;
+    PeerProcess& victim = *peers_[random_.below(peers_.size())];
+    const Peers rest = others(victim);
+    FaultSeen fault;
+    fault.victim = victim.name();
+    fault.normal_ms = normal_step_ms(rest);
+    // A plan was made now; the kill falls anywhere into its round.
+    const double seen_plan = newest_plan_;
+    wait_for(pace_patience_s, "no round began", [&] { return newest_plan_ > seen_plan; });
+    if (!good()) return;
+    const double wait_s = random_.uniform(0, round_ms_median() / 1000 * 0.6);
+    std::this_thread::sleep_for(std::chrono::duration<double>(wait_s));
+    const double killed_at = wall_now();
+    down_.insert(&victim);
+    killed_.insert(victim.directory());
+    victim.process().send(SIGKILL);
+    look();
+    const std::uint64_t round_step = newest_plan_step_ + 1;  // that the round would make
+    std::uint64_t made = 0;                                  // before the kill
+    for (const PeerProcess* peer : rest)
+        for (const StepSeen& seen : peer->steps())
+            if (seen.time <= killed_at) made = std::max(made, seen.step);
+    fault.mid_round = made < round_step;
+    fault.first_step = made + 1;
+    fault.last_step = made + steps_after_kill;
+    wait_for(repair_patience_s, "the others did not go on", [&] {
+        return std::all_of(rest.begin(), rest.end(), [&](const PeerProcess* peer) {
+            return peer->step() >= fault.last_step;
+        });
+    });
+    fault.late_ms = lateness_ms(rest, killed_at, wall_now(), fault.normal_ms);
+    if (good()) {
+        victim.process().wait_for(5);
+        const double restarted_at = wall_now();
+        const Ok restarted =
+            victim.restart({"join", rest[random_.below(rest.size())]->join_string()});
+        if (!restarted) return fail(restarted.error().message());
+        down_.erase(&victim);
+        Peers everybody = rest;
+        everybody.push_back(&victim);
+        wait_for(repair_patience_s, "the killed peer did not come back", [&] {
+            return all_take_part(everybody, restarted_at);
+        });
+        fault.recovery_ms = (wall_now() - restarted_at) * 1000;
+    }
+    faults_.push_back(fault);
+}
+
+void FaultRun::end() {
+    for (const auto& peer : peers_)
+        if (!down_.contains(peer.get())) peer->process().send(SIGINT);
+    for (const auto& peer : peers_) {
+        if (down_.contains(peer.get())) continue;
+        down_.insert(peer.get());
+        if (!peer->process().wait_for(end_patience_s)) {
+            fail(peer->name() + " did not leave within 30 s of Ctrl-C");
+            continue;
+        }
+        const runtime::ChildEnd end = *peer->process().end();
+        if (end.exit_code != 0 || end.signal != 0)
+            fail(fmt::format("{} left with exit code {}, signal {}: {}",
+                             peer->name(),
+                             end.exit_code,
+                             end.signal,
+                             peer->last_error()));
+    }
+    look();
+    if (!peers_.empty()) check_certificates();
+    peers_.clear();  // kills what still runs
+}
+
+// ---- judgement ----------------------------------------------------------------------------------
+
+void FaultRun::check_certificates() {
+    std::vector<std::string> folders;
+    AuditOptions options;
+    for (const auto& peer : peers_) {
+        folders.push_back(peer->directory());
+        if (!killed_.contains(peer->directory())) continue;
+        if (const auto identity = p2p::load_or_create_identity(peer->directory()))
+            options.killed.insert(identity->identity().id());
+    }
+    const auto report = audit_folders(folders, options);
+    if (!report) return fail(report.error().message());
+    if (report->samples_twice != 0) fail("the audit found samples that were counted twice");
+    if (report->samples_lost != 0) fail("the audit found samples that were lost");
+    for (const std::string& problem : report->problems) fail("the audit: " + problem);
+
+    const auto logs = read_logs(folders);
+    if (!logs) return fail(logs.error().message());
+    std::map<std::uint64_t, double> deadlines_ms;  // by the step that was made
+    for (const PeerLog& log : *logs)
+        for (const Bytes& bytes : log.certificates) {
+            const auto certificate = wire::decode<averaging::Certificate>(bytes);
+            if (!certificate) continue;
+            const auto decision = wire::decode<averaging::Decision>(certificate->decision);
+            if (!decision || decision->kind != averaging::DecisionKind::commit) continue;
+            const auto plan = wire::decode<averaging::Plan>(decision->plan);
+            if (plan) deadlines_ms[plan->instance.step + 1] = plan->round_ms;
+        }
+    const double longest =
+        rounds_ms_.empty() ? 0 : *std::max_element(rounds_ms_.begin(), rounds_ms_.end());
+    const double allowed = std::max(deadline_min_ms, 3 * longest);
+    for (FaultSeen& fault : faults_) {
+        for (std::uint64_t step = fault.first_step; step <= fault.last_step; ++step) {
+            const auto deadline = deadlines_ms.find(step);
+            if (deadline != deadlines_ms.end())
+                fault.deadline_ms = std::max(fault.deadline_ms, deadline->second);
+        }
+        const char* what = fault.kind == FaultKind::kill ? "SIGKILL" : "SIGSTOP";
+        if (fault.late_ms > fault.deadline_ms * tolerance)
+            fail(
+                fmt::format("{} of {} at step {}: a step of the others was {:.0f} ms late, the "
+                            "deadline was {:.0f} ms",
+                            what,
+                            fault.victim,
+                            fault.first_step,
+                            fault.late_ms,
+                            fault.deadline_ms));
+        if (fault.deadline_ms > allowed)
+            fail(
+                fmt::format("the deadline of step {} was {:.0f} ms, the longest round had taken "
+                            "{:.0f} ms",
+                            fault.first_step,
+                            fault.deadline_ms,
+                            longest));
+    }
+}
+
+}  // namespace dedloc::lab

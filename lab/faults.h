@@ -1,0 +1,42 @@
+// `dedloc lab faults`: real processes on loopback, stopped and killed, and what that costs the
+// others.
+//
+// A collaboration of four processes of this program trains the synthetic task. One repeat is
+//   stop   SIGSTOP one of the four at any moment, for --stop-seconds, then SIGCONT: the sleeper
+//   must
+//          repair itself and take part again
+//   kill   SIGKILL one of the four while a round is running; later it is started again
+// Victims are drawn: the leader, the host, anybody. Several collaborations run side by side.
+//
+// What counts as a failure
+//   a step of the others was late by more than the round's deadline + 10 %. Late: its time since
+//   the
+//     step before it, less the median of such times just before the fault. The deadline is the one
+//     in the certified plans of the steps around the fault
+//   that deadline is more than max(1 s, 3 × the longest round this collaboration had needed)
+//   two peers have different state hashes at one step; a branch was opened; somebody does not take
+//     part again; a process ends that nobody ended; the audit of the certificates finds anything
+//
+// Thread: the main thread waits, each collaboration has a thread. Children die with it.
+// Errors: exit code 9 when anything failed, 6 for the disk.
+
+#pragma once
+#include <cstdint>
+#include <string>
+
+namespace dedloc::lab {
+
+struct FaultsCommand {
+    int repeat = 10;
+    int parallel = 2;          // collaborations side by side
+    double stop_seconds = 20;  // of one SIGSTOP
+    double minutes = 0;        // no repeat begins after this time; 0: no limit
+    std::uint64_t seed = 1;
+    std::string program;    // the dedloc to start; empty: this one
+    std::string directory;  // kept; empty: a temporary folder, removed when nothing failed
+    bool json = false;
+};
+
+int run_faults(const FaultsCommand& command);
+
+}  // namespace dedloc::lab

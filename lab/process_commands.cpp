@@ -1,0 +1,61 @@
+#include "lab/process_commands.h"
+
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+
+#include "lab/equivalence.h"
+#include "lab/faults.h"
+
+namespace dedloc::lab {
+namespace {
+
+constexpr const char* json_help = "one JSON object as the last line";
+
+struct Commands {
+    FaultsCommand faults;
+    EquivalenceCommand equivalence;
+};
+
+void add_faults(CLI::App& lab, FaultsCommand& command, int& code) {
+    CLI::App* faults = lab.add_subcommand(
+        "faults", "real processes, killed and stopped: what it costs the others");
+    faults->add_option("--repeat", command.repeat, "how often one is stopped and one is killed")
+        ->check(CLI::Range(1, 100'000));
+    faults->add_option("--parallel", command.parallel, "collaborations side by side")
+        ->check(CLI::Range(1, 64));
+    faults->add_option("--stop-seconds", command.stop_seconds, "how long one is stopped")
+        ->check(CLI::Range(0.5, 3600.0));
+    faults->add_option("--minutes", command.minutes, "begin no repeat after this time")
+        ->check(CLI::Range(0.0, 1e6));
+    faults->add_option("--seed", command.seed, "of victims and moments");
+    faults->add_option("--program", command.program, "the dedloc to start (default: this one)");
+    faults->add_option("--dir", command.directory, "folder for the peers' files, kept");
+    faults->add_flag("--json", command.json, json_help);
+    faults->callback([&command, &code] { code = run_faults(command); });
+}
+
+#if DEDLOC_LAB_EQUIVALENCE
+void add_equivalence(CLI::App& lab, EquivalenceCommand& command, int& code) {
+    CLI::App* equivalence = lab.add_subcommand(
+        "equivalence", "is a collaboration the same as training alone? bit by bit");
+    equivalence->add_option("--steps", command.steps, "global steps")->check(CLI::Range(1, 10'000));
+    equivalence->add_option("--peers", command.peers)->check(CLI::Range(2, 16));
+    equivalence->add_option("--data", command.data_directory, "folder of the data set");
+    equivalence->add_flag("--json", command.json, json_help);
+    equivalence->callback([&command, &code] { code = run_equivalence(command); });
+}
+#endif
+
+}  // namespace
+
+std::shared_ptr<void> add_process_commands(CLI::App& lab, int& code) {
+    auto commands = std::make_shared<Commands>();
+    add_faults(lab, commands->faults, code);
+#if DEDLOC_LAB_EQUIVALENCE
+    add_equivalence(lab, commands->equivalence, code);
+#endif
+    return commands;
+}
+
+}  // namespace dedloc::lab

@@ -1,0 +1,200 @@
+"""Real dedloc processes for the tests in this folder: started, watched, and never left behind.
+
+A test is a unittest method; ctest runs one at a time (CMakeLists.txt) with the program's path in
+DEDLOC. Every wait is bounded. Nothing here knows dedloc but through what users see: options, exit
+codes, what it prints, and the files in a peer's folder (docs/events.md).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+DEDLOC = os.environ.get("DEDLOC", "dedloc")
+SKIPPED = 77  # ctest's SKIP_RETURN_CODE
+SECONDS_MAX = 55  # of one test; ctest's own limit would leave no time to clean up
+
+# Exit codes: docs/exit-codes.md.
+OK, BAD_INPUT, UNREACHABLE, DIFFERENT_RUN, DATA_MISSING = 0, 2, 3, 4, 5
+DISK, PORT, IDENTITY_IN_USE, INTERRUPTED = 6, 7, 8, 130
+
+RUN = """name = "process-test"
+[task]
+kind = "synthetic"
+model = "{model}"
+data = "noise-{gradient_ms}ms"
+[batch]
+target = {target}
+micro = 2
+[schedule]
+peak = {peak}
+[averaging]
+quorum_timeout = "3s"
+[stop]
+steps = {steps}
+[checkpoint]
+every = {checkpoint_every}
+[evaluate]
+every = 0
+"""
+
+
+def run_text(model="bowl", gradient_ms=10, target=16, peak=0.01, steps=0, checkpoint_every=0):
+    return RUN.format(model=model, gradient_ms=gradient_ms, target=target, peak=peak, steps=steps,
+                      checkpoint_every=checkpoint_every)
+
+
+class Peer:
+    """A process of `dedloc host` or `dedloc join` with its folder."""
+
+    def __init__(self, test: "ProcessTest", words: list[str], directory: Path,
+                 listen: str = "127.0.0.1:0", **popen) -> None:
+        self.directory = directory
+        self.out = test.folder / f"{directory.name}.{len(test.peers)}.out"
+        self.err = test.folder / f"{directory.name}.{len(test.peers)}.err"
+        command = [DEDLOC, *words, "--dir", str(directory), "--listen", listen, "--threads", "1",
+                   "--quiet", "--json"]
+        with open(self.out, "wb") as out, open(self.err, "wb") as err:
+            self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out,
+                                            stderr=err, start_new_session=True, **popen)
+        test.peers.append(self)
+
+    def stop_for_good(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait(30)
+
+    def signal(self, number: int) -> None:
+        self.process.send_signal(number)
+
+    def end(self, seconds: float = 30) -> int:
+        try:
+            return self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"{self.directory.name} did not end within {seconds} s; it said: "
+                                 f"{self.errors()}") from None
+
+    def errors(self) -> str:
+        return self.err.read_text(errors="replace")
+
+    def last_words(self) -> dict:
+        """The JSON object on its last line."""
+        lines = self.out.read_text(errors="replace").strip().splitlines()
+        return json.loads(lines[-1]) if lines else {}
+
+    def events(self, kind: str | None = None) -> list[dict]:
+        path = self.directory / "events.jsonl"
+        if not path.exists():
+            return []
+        text = path.read_text(errors="replace")
+        events = [json.loads(line) for line in text[:text.rfind("\n") + 1].splitlines()]
+        return [event for event in events if kind is None or event["kind"] == kind]
+
+    def step(self) -> int:
+        return max((event["fields"]["step"] for event in self.events("step")), default=0)
+
+    def join_string(self) -> str:
+        path = self.directory / "join.txt"
+        return path.read_text().strip() if path.exists() else ""
+
+    def checkpoints(self) -> list[Path]:
+        """Whole ones, oldest first."""
+        return sorted(path.parent for path in self.directory.glob("checkpoints/*/checkpoint.json"))
+
+
+class ProcessTest(unittest.TestCase):
+    def setUp(self) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="dedloc-process-"))
+        self.peers: list[Peer] = []
+        self.addCleanup(self._clean_up)
+
+    def _clean_up(self) -> None:
+        for peer in self.peers:
+            peer.stop_for_good()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    # ---- starting -------------------------------------------------------------------------------
+
+    def write(self, name: str, text: str) -> str:
+        path = self.folder / name
+        path.write_text(text)
+        return str(path)
+
+    def host(self, run_file: str, name: str = "host", more: tuple[str, ...] = (),
+             **options) -> Peer:
+        words = ["host", *([run_file] if run_file else []), *more]
+        return Peer(self, words, self.folder / name, **options)
+
+    def join(self, join_string: str, name: str, **options) -> Peer:
+        return Peer(self, ["join", join_string], self.folder / name, **options)
+
+    def running_host(self, run_file: str, **options) -> Peer:
+        host = self.host(run_file, **options)
+        self.until("the host prints a join string", lambda: self.alive(host) and host.join_string())
+        return host
+
+    def dedloc(self, *words: str, seconds: float = 50) -> subprocess.CompletedProcess:
+        return subprocess.run([DEDLOC, *words], stdin=subprocess.DEVNULL, capture_output=True,
+                              text=True, timeout=seconds, check=False)
+
+    # ---- expecting ------------------------------------------------------------------------------
+
+    def alive(self, peer: Peer) -> bool:
+        code = peer.process.poll()
+        self.assertIsNone(code, f"{peer.directory.name} ended with {code}: {peer.errors()}")
+        return True
+
+    def until(self, what: str, condition, seconds: float = 40) -> None:
+        deadline = time.monotonic() + seconds
+        while not condition():
+            if time.monotonic() > deadline:
+                said = "\n".join(f"{peer.directory.name}: {peer.errors()}" for peer in self.peers)
+                self.fail(f"not within {seconds} s: {what}\n{said}")
+            time.sleep(0.05)
+
+    def until_step(self, step: int, *peers: Peer, seconds: float = 40) -> None:
+        self.until(f"step {step}", lambda: all(self.alive(peer) and peer.step() >= step
+                                               for peer in peers), seconds)
+
+    def expect_sentence(self, text: str, *parts: str) -> None:
+        """What was said on standard error: by dedloc, once, for people, naming `parts`."""
+        said = [line for line in text.splitlines() if line.startswith("dedloc: ")]
+        self.assertEqual(len(said), 1, f"not one sentence: {text!r}")
+        for part in parts:
+            self.assertIn(part, text)
+        for bug in ("terminate called", "a bug", "Assertion", "Traceback", "core dumped"):
+            self.assertNotIn(bug, text)
+
+    def has_libtorch(self) -> bool:
+        return json.loads(self.dedloc("version", "--json").stdout)["libtorch"]
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+def _too_long(*_: object) -> None:
+    raise AssertionError(f"the test took more than {SECONDS_MAX} s")
+
+
+def main() -> None:
+    """Exit status: 0 passed, 77 everything was skipped, 1 else."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    signal.signal(signal.SIGALRM, _too_long)
+    signal.alarm(SECONDS_MAX)
+    result = unittest.main(exit=False, verbosity=2).result
+    if not result.wasSuccessful():
+        sys.exit(1)
+    skipped = len(result.skipped) > 0 and len(result.skipped) == result.testsRun
+    sys.exit(SKIPPED if skipped else 0)

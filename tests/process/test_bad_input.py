@@ -1,0 +1,164 @@
+"""Bad input: one clear sentence each, the documented exit code, and nothing lost."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import socket
+
+import harness
+from harness import ProcessTest, run_text
+
+
+class BadInput(ProcessTest):
+    def test_unknown_key(self) -> None:
+        text = run_text().replace("target =", "tarjet =")
+        line = next(i for i, word in enumerate(text.splitlines(), 1) if "tarjet" in word)
+        path = self.write("run.toml", text)
+        for words in (("check", path), ("host", path)):
+            done = self.dedloc(*words)
+            self.assertEqual(done.returncode, harness.BAD_INPUT, done.stderr)
+            self.expect_sentence(done.stderr, f"run.toml:{line}:1:", "'batch.tarjet'",
+                                 "did you mean 'batch.target'")
+
+    def test_wrong_value(self) -> None:
+        cases = {"target = 16": ('target = "many"', "'batch.target' must be a whole number"),
+                 'kind = "synthetic"': ('kind = "alchemy"', "there is no task 'alchemy'"),
+                 'model = "bowl"': ('model = "jug"', "task.model"),
+                 "micro = 2": ("micro = 32", "'batch.micro' (32) must not exceed"),
+                 'name = "process-test"\n': ("", "'name' is missing")}
+        for old, (new, sentence) in cases.items():
+            self.assertIn(old, run_text())
+            done = self.dedloc("check", self.write("run.toml", run_text().replace(old, new)))
+            self.assertEqual(done.returncode, harness.BAD_INPUT, done.stderr)
+            self.expect_sentence(done.stderr, sentence)
+
+    def test_no_run_file(self) -> None:
+        done = self.dedloc("host", str(self.folder / "nowhere.toml"))
+        self.assertEqual(done.returncode, harness.BAD_INPUT)
+        self.expect_sentence(done.stderr, "nowhere.toml", "No such file")
+
+    def test_resume_with_another_run_file(self) -> None:
+        """The difference is told field by field, and the checkpoint is still good afterwards."""
+        host = self.host(self.write("run.toml", run_text(steps=4, checkpoint_every=2)))
+        self.assertEqual(host.end(), harness.OK, host.errors())
+        other = self.write("other.toml", run_text(steps=4, checkpoint_every=2, target=64, peak=0.5))
+        done = self.dedloc("host", other, "--resume", str(host.directory), "--dir",
+                           str(self.folder / "again"))
+        self.assertEqual(done.returncode, harness.DIFFERENT_RUN, done.stderr)
+        self.expect_sentence(done.stderr, "batch.target: 64 here, 16 there",
+                             "schedule.peak: 0.5 here, 0.01 there")
+        self.assertEqual(self.dedloc("eval", str(host.directory)).returncode, harness.OK)
+
+    def test_join_string_of_another_run(self) -> None:
+        """The address of one run with the hash of another."""
+        one = self.running_host(self.write("one.toml", run_text()), name="one")
+        two = self.running_host(self.write("two.toml", run_text(target=32)), name="two")
+        hash_of_two = next(field for field in unpacked(two.join_string()) if field[0] == RUN)
+        joiner = self.join(replaced(one.join_string(), hash_of_two), "joiner")
+        self.assertEqual(joiner.end(), harness.DIFFERENT_RUN, joiner.errors())
+        self.expect_sentence(joiner.errors(), "another run")
+        self.alive(one)
+        self.alive(two)
+
+    def test_wrong_secret(self) -> None:
+        host = self.running_host(self.write("run.toml", run_text()))
+        wrong = (SECRET, bytes([SECRET << 3 | 2, 16]) + bytes(16))
+        joiner = self.join(replaced(host.join_string(), wrong), "joiner")
+        self.assertEqual(joiner.end(), harness.DIFFERENT_RUN, joiner.errors())
+        self.expect_sentence(joiner.errors(), "secret")
+        self.alive(host)
+
+    def test_missing_data_set(self) -> None:
+        if not self.has_libtorch():
+            self.skipTest("this dedloc was built without libtorch: its task needs no data set")
+        text = self.dedloc("init", "vision_classifier", "-o", "-").stdout
+        path = self.write("run.toml", text)
+        host = self.host(path, more=("--data", str(self.folder / "nothing-here")))
+        self.assertEqual(host.end(), harness.DATA_MISSING, host.errors())
+        self.expect_sentence(host.errors(), "dataset-fashion-mnist", "nothing-here")
+
+    def test_port_in_use(self) -> None:
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen()
+            address = f"127.0.0.1:{taken.getsockname()[1]}"
+            host = self.host(self.write("run.toml", run_text()), listen=address)
+            self.assertEqual(host.end(), harness.PORT, host.errors())
+            self.expect_sentence(host.errors(), str(taken.getsockname()[1]))
+
+    def test_no_address(self) -> None:
+        host = self.host(self.write("run.toml", run_text()), listen="here")
+        self.assertEqual(host.end(), harness.BAD_INPUT, host.errors())
+        self.expect_sentence(host.errors(), "'here'")
+
+    def test_garbled_join_string(self) -> None:
+        host = self.running_host(self.write("run.toml", run_text()))
+        good = host.join_string()
+        middle = len(good) // 2
+        flipped = good[:middle] + ("q" if good[middle] != "q" else "p") + good[middle + 1:]
+        for bad in (flipped, good[:-7], "dedloc1", "hello", "", "x" * 10_000):
+            for command in ("join", "watch"):
+                done = self.dedloc(command, bad)
+                self.assertEqual(done.returncode, harness.BAD_INPUT, f"{bad}: {done.stderr}")
+                self.assertIn("join string", done.stderr.lower())
+        self.alive(host)
+
+    def test_unreachable_join_string(self) -> None:
+        host = self.running_host(self.write("run.toml", run_text()))
+        join_string = host.join_string()
+        host.stop_for_good()
+        joiner = self.join(join_string, "joiner")
+        self.assertEqual(joiner.end(50), harness.UNREACHABLE, joiner.errors())
+        self.expect_sentence(joiner.errors(), "127.0.0.1")
+
+    def test_identity_in_use(self) -> None:
+        run = self.write("run.toml", run_text())
+        host = self.running_host(run)
+        second = self.host(run)  # in the same folder
+        self.assertEqual(second.end(), harness.IDENTITY_IN_USE, second.errors())
+        self.expect_sentence(second.errors(), "in use", str(host.directory))
+        step = host.step()
+        self.until_step(step + 3, host)
+
+
+# ---- taking join strings apart: src/dedloc/collab/join_string.h says how they are made -----------
+
+PREFIX = "dedloc1"
+RUN, SECRET = 1, 2  # fields
+
+Field = tuple[int, bytes]  # its number; key, size and value as they stand in the message
+
+
+def unpacked(join_string: str) -> list[Field]:
+    text = join_string.removeprefix(PREFIX)
+    message = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))[:-4]
+    fields, at = [], 0
+    while at < len(message):
+        begin = at
+        key, at = varint(message, at)
+        value, at = varint(message, at)
+        if key & 7 == 2:  # with a size
+            at += value
+        fields.append((key >> 3, message[begin:at]))
+    return fields
+
+
+def varint(message: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = message[at]
+        at, value, shift = at + 1, value | (byte & 127) << shift, shift + 7
+        if byte < 128:
+            return value, at
+
+
+def replaced(join_string: str, field: Field) -> str:
+    fields = [field if own[0] == field[0] else own for own in unpacked(join_string)]
+    message = b"".join(data for _, data in fields)
+    packed = message + hashlib.sha256(message).digest()[:4]
+    return PREFIX + base64.urlsafe_b64encode(packed).decode().rstrip("=")
+
+
+if __name__ == "__main__":
+    harness.main()

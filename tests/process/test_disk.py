@@ -1,0 +1,100 @@
+"""Disks: a full one when a checkpoint is due, and damaged checkpoints."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+
+import harness
+from harness import ProcessTest, run_text
+
+# Two floats a parameter (with SGD's momentum): 8 MB a checkpoint.
+LARGE_MODEL = "bowl-1000000"
+DISK_BYTES = 14_000_000  # one checkpoint and a bit
+
+
+class Disk(ProcessTest):
+    def small_disk(self) -> str:
+        """A folder on a disk of its own, or the test is skipped."""
+        path = self.folder / "disk"
+        path.mkdir()
+        done = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "tmpfs", path],
+                              capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            self.skipTest("a small tmpfs cannot be mounted here (that takes root): "
+                          + done.stderr.strip())
+        # Before the folder is removed and after the processes have ended.
+        self.addCleanup(subprocess.run, ["umount", "-l", path], check=False)
+        self.addCleanup(lambda: [peer.stop_for_good() for peer in self.peers])
+        return path
+
+    def test_full_disk_at_a_checkpoint(self) -> None:
+        """It is said, training goes on, the checkpoint before it is whole, the exit code tells."""
+        disk = self.small_disk()
+        run = self.write("run.toml", run_text(model=LARGE_MODEL, steps=9, checkpoint_every=3))
+        host = self.host(run, name="disk/host")
+        self.assertEqual(host.end(50), harness.DISK, host.errors())
+        self.expect_sentence(host.errors(), "space")
+        self.assertEqual(host.step(), 9)
+        self.assertEqual(len(host.events("checkpoint_saved")), 1)
+        self.assertGreaterEqual(len(host.events("checkpoint_failed")), 1)
+        self.assertEqual(len(host.checkpoints()), 1)
+        self.assertIn("step-000000000003", host.checkpoints()[0].name)
+        done = self.dedloc("eval", str(disk / "host"), "--json")
+        self.assertEqual(done.returncode, harness.OK, done.stderr)
+
+    def test_a_folder_that_cannot_be_written(self) -> None:
+        blocked = self.folder / "file"
+        blocked.write_text("in the way")
+        host = self.host(self.write("run.toml", run_text()), name="file/host")
+        self.assertEqual(host.end(), harness.DISK, host.errors())
+        self.expect_sentence(host.errors(), str(blocked))
+
+    def finished_host(self):
+        host = self.host(self.write("run.toml", run_text(steps=6, checkpoint_every=2)))
+        self.assertEqual(host.end(), harness.OK, host.errors())
+        self.assertEqual(len(host.checkpoints()), 3)
+        return host
+
+    def damage(self, checkpoint) -> None:
+        path = checkpoint / "chunks-00000"
+        data = bytearray(path.read_bytes())
+        data[len(data) // 2] ^= 1
+        path.write_bytes(data)
+
+    def test_corrupt_checkpoint(self) -> None:
+        """Named by itself it is refused; in a folder of checkpoints the one before it is taken."""
+        host = self.finished_host()
+        newest = host.checkpoints()[-1]
+        self.damage(newest)
+        for words in (("eval", str(newest)), ("host", "--resume", str(newest))):
+            done = self.dedloc(*words)
+            self.assertEqual(done.returncode, harness.BAD_INPUT, done.stderr)
+            self.expect_sentence(done.stderr, newest.name)
+        done = self.dedloc("eval", str(host.directory), "--json")
+        self.assertEqual(done.returncode, harness.OK, done.stderr)
+        self.assertIn(newest.name, done.stderr)
+        self.assertIn('"step":4', done.stdout)
+
+    def test_all_checkpoints_corrupt(self) -> None:
+        host = self.finished_host()
+        for checkpoint in host.checkpoints():
+            self.damage(checkpoint)
+        before = sorted(os.listdir(host.directory / "checkpoints"))
+        again = self.host("", name="again", more=("--resume", str(host.directory)))
+        self.assertEqual(again.end(), harness.BAD_INPUT, again.errors())
+        self.assertEqual(sorted(os.listdir(host.directory / "checkpoints")), before)
+
+    def test_half_a_checkpoint_does_not_count(self) -> None:
+        host = self.finished_host()
+        newest = host.checkpoints()[-1]
+        shutil.copytree(newest, newest.parent / "step-000000000099-00000000")
+        (newest.parent / "step-000000000099-00000000" / "checkpoint.json").unlink()
+        done = self.dedloc("eval", str(host.directory), "--json")
+        self.assertEqual(done.returncode, harness.OK, done.stderr)
+        self.assertIn('"step":6', done.stdout)
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -1,0 +1,105 @@
+"""Leaving: Ctrl-C once, twice; and everybody killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+import harness
+from harness import ProcessTest, run_text
+
+
+class Leaving(ProcessTest):
+    def test_ctrl_c_leaves_in_order(self) -> None:
+        host = self.running_host(self.write("run.toml", run_text(gradient_ms=20)))
+        peer = self.join(host.join_string(), "peer")
+        self.until_step(5, host, peer)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            peer.signal(number)
+            self.assertEqual(peer.end(), harness.OK, peer.errors())
+            self.assertTrue(peer.last_words()["left"])
+            self.assertEqual(len(peer.checkpoints()), 1)
+            self.assertEqual(peer.events("samples_dropped"), [])
+            self.until("the host sees it leave", lambda: host.events("peer_left"))
+            self.assertEqual(host.events("peer_lost"), [])
+            # It comes back as itself, and leaves by the other signal.
+            if number == signal.SIGINT:
+                step = host.step()
+                peer = self.join(host.join_string(), "peer")
+                self.until_step(step + 5, host, peer)
+        audit = self.dedloc("lab", "audit", str(host.directory), str(peer.directory), "--json")
+        self.assertEqual(audit.returncode, harness.OK, audit.stderr)
+
+    def test_second_ctrl_c_ends_at_once(self) -> None:
+        """The batch never fills, so that leaving in order would take its whole patience."""
+        host = self.running_host(self.write("run.toml", run_text(target=1_000_000)))
+        peer = self.join(host.join_string(), "peer")
+        self.until("both compute", lambda: host.events("peer_joined") and peer.events("joined"))
+        peer.signal(signal.SIGINT)
+        time.sleep(0.7)
+        self.alive(peer)
+        begun = time.monotonic()
+        peer.signal(signal.SIGINT)
+        self.assertEqual(peer.end(), harness.INTERRUPTED, peer.errors())
+        self.assertLess(time.monotonic() - begun, 2)
+        self.alive(host)
+
+    def test_everybody_killed_and_resumed(self) -> None:
+        """From the newest checkpoint of any peer the run goes on, and others join again."""
+        run = self.write("run.toml", run_text(gradient_ms=20, checkpoint_every=5))
+        host = self.running_host(run)
+        peers = [host, *(self.join(host.join_string(), f"peer-{i}") for i in (1, 2))]
+        self.until_step(12, *peers)
+        self.until("checkpoints", lambda: all(peer.checkpoints() for peer in peers))
+        for peer in peers:
+            os.kill(peer.process.pid, signal.SIGKILL)
+        for peer in peers:
+            peer.end()
+        saved = int(peers[1].checkpoints()[-1].name.split("-")[1])
+        counted = samples_reserved(peers[1])
+        self.assertGreaterEqual(saved, 5)
+
+        again = Resumed(self, peers[1])
+        self.until("the run is resumed", lambda: self.alive(again.host) and again.join_string())
+        newcomer = self.join(again.join_string(), "peer-2")
+        self.until_step(saved + 6, again.host, newcomer)
+        started = again.host.events("run_started")[-1]
+        self.assertIn(f"step {saved}", started["text"])
+        for hashes in states_after(saved, again.host, newcomer).values():
+            self.assertEqual(len(hashes), 1, "the peers differ after the resumption")
+        # Samples that were handed in before the kill are not computed again.
+        self.assertGreaterEqual(samples_reserved(again.host), counted)
+
+
+class Resumed:
+    """`host --resume` in the folder of a peer that was killed: it is that peer again."""
+
+    def __init__(self, test: ProcessTest, peer: harness.Peer) -> None:
+        self.before = peer.join_string()
+        self.host = test.host("", name=peer.directory.name,
+                              more=("--resume", str(peer.directory)))
+
+    def join_string(self) -> str:
+        now = self.host.join_string()
+        return "" if now == self.before else now
+
+
+def samples_reserved(peer: harness.Peer) -> int:
+    return int.from_bytes((peer.directory / "samples").read_bytes(), "big")
+
+
+def states_after(step: int, *peers: harness.Peer) -> dict[int, set[str]]:
+    """State hashes by step, of the newest process of each folder."""
+    states: dict[int, set[str]] = {}
+    for peer in peers:
+        events = peer.events()
+        starts = [i for i, event in enumerate(events) if event["kind"] in ("run_started", "joined")]
+        for event in events[starts[-1]:]:
+            if event["kind"] == "step" and event["fields"]["step"] > step:
+                states.setdefault(event["fields"]["step"], set()).add(event["fields"]["state_hash"])
+    return states
+
+
+if __name__ == "__main__":
+    harness.main()
