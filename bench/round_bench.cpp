@@ -4,15 +4,16 @@
 //   round_bench --rank R --size P --elements E --rounds N --codec fp32|fp16 --folder DIR
 //
 // DIR is empty at the start and shared by the group; members find each other there. Rank 0 is the
-// run's host and prints one JSON object: the time of a round in the steady state, that is the time
-// between two moments when rank 0 has decoded an average. What stands for the optimizer and the
-// state hash is nothing here: the state's name is the digest of the decision. Every average is
-// checked. Two rounds before the first measured one warm up connections and make everybody a voter.
+// run's host and prints one JSON object: the time from the moment when everybody is ready until
+// rank 0 has every averaged number. What stands for the optimizer and the state hash is nothing
+// here: the state's name is the digest of the decision. Every average is checked. Rounds before the
+// first measured one warm up connections and make everybody a voter.
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <optional>
@@ -147,12 +148,7 @@ class Member {
         co_await meet();
         engine_->start();
         co_await do_rounds();
-        meeting_.leave_note("done-" + std::to_string(arguments_.rank), "");
-        // Others may still need our vote or our parts.
-        for (std::uint32_t rank = 0; rank < arguments_.size; ++rank) {
-            std::string name = "done-" + std::to_string(rank);
-            co_await meeting_.read_note(name);
-        }
+        co_await all_reach("end");  // until then others may need our vote or our parts
         co_await engine_->stop();
         co_await host_->stop();
     }
@@ -169,7 +165,7 @@ class Member {
         const Digest run = security::sha256(as_bytes("round_bench"));
         const Digest state = security::sha256(as_bytes("start"));
         if (arguments_.rank == 0) {
-            const averaging::Voter voter{host_->id(), engine_->incarnation()};
+            const averaging::Voter voter{host_->id(), engine_->incarnation(), true};
             const Bytes genesis = averaging::make_genesis(run, state, voter, signer_, 0, 0);
             meeting_.leave_note("genesis", as_text(genesis));
         }
@@ -201,20 +197,22 @@ class Member {
     Task<void> do_rounds() {
         make_inputs();
         average_.resize(arguments_.elements);
-        std::optional<TimePoint> before;
-        double cpu_before = 0;
         for (int round = 0; round < warm_up_rounds + arguments_.rounds; ++round) {
-            if (round == warm_up_rounds) {
-                before = clock_->now();
-                cpu_before = cpu_seconds();
-            }
+            co_await all_reach("round-" + std::to_string(round));
+            const TimePoint before = clock_->now();
+            const double cpu_before = cpu_seconds();
             co_await do_round(static_cast<std::uint64_t>(round));
-            if (!before) continue;
-            const TimePoint now = clock_->now();
-            seconds_.push_back(to_seconds(now - *before));
+            if (round < warm_up_rounds) continue;
+            seconds_.push_back(to_seconds(clock_->now() - before));
             cpu_.push_back(cpu_seconds() - cpu_before);
-            before = now;
-            cpu_before = cpu_seconds();
+        }
+    }
+
+    Task<void> all_reach(std::string place) {
+        meeting_.leave_note(place + "-" + std::to_string(arguments_.rank), "");
+        for (std::uint32_t rank = 0; rank < arguments_.size; ++rank) {
+            std::string name = place + "-" + std::to_string(rank);
+            co_await meeting_.read_note(name);
         }
     }
 
@@ -246,21 +244,29 @@ class Member {
             const bool decoded = co_await workers_->run(work);
             if (!decoded) throw std::runtime_error("a certified part does not decode");
         }
-        check(plan);
+        for (std::size_t i = 0; i < plan.parts.size(); ++i) check(plan, decision.parts[i]);
     }
 
-    void check(const averaging::Plan& plan) const {
-        double expected = 0;
-        for (const auto& member : plan.members)
+    // Who was late for a part is not in it.
+    void check(const averaging::Plan& plan, const averaging::FinishedPart& part) const {
+        double sum = 0;
+        int included = 0;
+        for (std::size_t member = 0; member < plan.members.size(); ++member)
             for (std::uint32_t rank = 0; rank < arguments_.size; ++rank)
-                if (member.peer == ids_by_rank(rank)) expected += rank + 1.0;
-        expected /= static_cast<double>(plan.members.size());
-        for (std::uint64_t i = 0; i < average_.size(); i += 997)
-            if (std::fabs(average_[i] - expected) > 1e-3)
-                throw std::runtime_error("an average is wrong: " + std::to_string(average_[i]));
+                if (part.includes(member) && plan.members[member].peer == id_of(rank)) {
+                    sum += rank + 1.0;
+                    ++included;
+                }
+        const averaging::ElementRange range = plan.parts[part.part].range();
+        for (std::uint64_t i = range.offset; i < range.end(); i += 97)
+            if (std::fabs(average_[i] - sum / included) > 1e-3)
+                throw std::runtime_error(fmt::format("an average is {}, not {}: {} included",
+                                                     average_[i],
+                                                     sum / included,
+                                                     included));
     }
 
-    const PeerId& ids_by_rank(std::uint32_t rank) const {
+    const PeerId& id_of(std::uint32_t rank) const {
         if (rank == arguments_.rank) return host_->id();
         return group_.others.at(rank < arguments_.rank ? rank : rank - 1);
     }
@@ -289,7 +295,12 @@ class Member {
 int run(const Arguments& arguments) {
     runtime::Loop loop;
     Member member(arguments, loop);
-    loop.run_task(member.run());
+    try {
+        loop.run_task(member.run());
+    } catch (const std::exception& error) {
+        std::fprintf(stderr, "round_bench, rank %u: %s\n", arguments.rank, error.what());
+        std::_Exit(1);  // tasks still run; there is nothing to save
+    }
     if (arguments.rank == 0) member.print();
     return 0;
 }

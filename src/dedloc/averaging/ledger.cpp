@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <tuple>
 
 #include "dedloc/security/hash.h"
 #include "dedloc/wire/message.h"
@@ -49,18 +50,18 @@ Bytes vote_bytes(const Digest& decision, std::uint32_t ballot) {
     return bytes;
 }
 
-std::vector<PeerId> leader_order(const Digest& previous, std::vector<PeerId> candidates) {
-    std::vector<std::pair<Digest, PeerId>> keyed;
-    keyed.reserve(candidates.size());
-    for (PeerId& candidate : candidates) {
+std::vector<PeerId> leader_order(const Digest& previous, const std::vector<Voter>& voters) {
+    std::vector<std::tuple<bool, Digest, PeerId>> keyed;
+    keyed.reserve(voters.size());
+    for (const Voter& voter : voters) {
         Bytes bytes = to_bytes(previous.view());
-        base::append(bytes, candidate.bytes());
-        keyed.emplace_back(security::sha256(bytes), std::move(candidate));
+        base::append(bytes, voter.peer.bytes());
+        keyed.emplace_back(!voter.dialable, security::sha256(bytes), voter.peer);
     }
     std::sort(keyed.begin(), keyed.end());
     std::vector<PeerId> order;
     order.reserve(keyed.size());
-    for (auto& entry : keyed) order.push_back(std::move(entry.second));
+    for (auto& entry : keyed) order.push_back(std::move(std::get<PeerId>(entry)));
     return order;
 }
 

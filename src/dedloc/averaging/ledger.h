@@ -43,8 +43,10 @@ inline constexpr std::string_view part_domain = "dedloc-part";
 // What a vote signs.
 Bytes vote_bytes(const Digest& decision, std::uint32_t ballot);
 
-// The voters' places for one instance: hash(previous, PeerId), lowest first. Place 0 leads first.
-std::vector<PeerId> leader_order(const Digest& previous, std::vector<PeerId> candidates);
+// The voters' places for one instance: those who can be dialled first, then by hash(previous,
+// PeerId). Place 0 leads first. (A leader that nobody can dial is out of reach for all who have no
+// connection to it.)
+std::vector<PeerId> leader_order(const Digest& previous, const std::vector<Voter>& voters);
 
 // The id of the branch that `survivors` open after `previous`.
 Digest branch_id(const Digest& previous, const std::vector<Voter>& survivors);

@@ -35,13 +35,14 @@ inline constexpr const char* certificates_method = "/dedloc/round/1/certificates
 struct Voter {
     PeerId peer;
     std::uint64_t incarnation = 0;
+    bool dialable = false;  // those who are lead before those who are not
 
     friend bool operator==(const Voter&, const Voter&) = default;
-    friend auto operator<=>(const Voter&, const Voter&) = default;
     template <typename Visitor, typename Self>
     static void fields(Visitor& visit, Self& self) {
         visit(1, self.peer);
         visit(2, self.incarnation);
+        visit(3, self.dialable);
     }
 };
 
@@ -112,12 +113,14 @@ struct PlanMember {
     PeerId peer;
     std::uint64_t incarnation = 0;
     MemberInput input;
+    bool dialable = false;
 
     template <typename Visitor, typename Self>
     static void fields(Visitor& visit, Self& self) {
         visit(1, self.peer);
         visit(2, self.incarnation);
         visit(3, self.input);
+        visit(4, self.dialable);
     }
 };
 

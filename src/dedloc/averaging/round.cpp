@@ -153,22 +153,29 @@ void RoundEngine::suspect(const PeerId& peer, std::string why) {
     context_.directory.note(note);
 }
 
+// Lost means gone: as long as a majority of voters is heard of, a round that does not come about is
+// tried again, for a long time, before anybody parts from the others.
 bool RoundEngine::quorum_is_lost() const {
-    return wanted_since_ && context_.now() - *wanted_since_ > context_.options.quorum_timeout;
+    if (!wanted_since_) return false;
+    const Duration waited = context_.now() - *wanted_since_;
+    if (waited <= context_.options.quorum_timeout) return false;
+    const Base& base = context_.ledger.base();
+    std::size_t heard_of = base.is_voter(context_.me()) ? 1 : 0;
+    for (const PeerId& peer : context_.directory.live_trainers())
+        if (base.is_voter(peer)) ++heard_of;
+    return heard_of < majority(base.voters.size()) || waited > context_.options.quorum_timeout * 6;
 }
 
 std::optional<PeerId> RoundEngine::pick_leader(const Base& base) const {
-    std::vector<PeerId> voters;
-    for (const Voter& voter : base.voters) voters.push_back(voter.peer);
-    for (const PeerId& candidate : leader_order(base.previous, std::move(voters))) {
+    for (const PeerId& candidate : leader_order(base.previous, base.voters)) {
         if (candidate == context_.me() ? voter_->may_vote() : !suspected(candidate))
             return candidate;
     }
     if (!quorum_is_lost()) return std::nullopt;
     // No voter answers and has not for long: whoever is left of the trainers may open a branch.
-    std::vector<PeerId> left = context_.directory.live_trainers();
-    left.push_back(context_.me());
-    for (const PeerId& candidate : leader_order(base.previous, std::move(left)))
+    std::vector<Voter> left{{context_.me(), 0, true}};
+    for (const PeerId& peer : context_.directory.live_trainers()) left.push_back({peer, 0, true});
+    for (const PeerId& candidate : leader_order(base.previous, left))
         if (candidate == context_.me() || !suspected(candidate)) return candidate;
     return std::nullopt;
 }

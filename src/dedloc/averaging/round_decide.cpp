@@ -22,9 +22,7 @@ void RoundEngine::learn_from(const PeerId& voter, const ConsensusReply& reply) {
 
 // Ballots of this peer: its place, place + n, place + 2n, … above everything it was outbid by.
 std::uint32_t RoundEngine::next_ballot(const Base& base) {
-    std::vector<PeerId> voters;
-    for (const Voter& voter : base.voters) voters.push_back(voter.peer);
-    const std::vector<PeerId> order = leader_order(base.previous, std::move(voters));
+    const std::vector<PeerId> order = leader_order(base.previous, base.voters);
     const auto n = static_cast<std::uint32_t>(order.size());
     const auto place = static_cast<std::uint32_t>(
         std::find(order.begin(), order.end(), context_.me()) - order.begin());
@@ -159,14 +157,16 @@ Task<void> RoundEngine::open_branch(Base base) {
     }
     auto refused = std::make_shared<std::set<PeerId>>();
     for (int tries = 0; tries < 4; ++tries) {
-        std::map<PeerId, std::uint64_t> survivors;
-        survivors[context_.me()] = voter_->incarnation();
+        std::map<PeerId, Voter> survivors;
+        survivors[context_.me()] = {
+            context_.me(), voter_->incarnation(), !context_.host.addresses().empty()};
         for (const auto& [peer, announced] : announced_)
             if (announced.announce.previous == base.previous && !refused->contains(peer) &&
                 context_.now() - announced.at < context_.options.call_timeout * 2)
-                survivors[peer] = announced.announce.incarnation;
+                survivors[peer] = {
+                    peer, announced.announce.incarnation, announced.announce.dialable};
         std::vector<Voter> voters;
-        for (const auto& [peer, incarnation] : survivors) voters.push_back({peer, incarnation});
+        for (auto& [peer, voter] : survivors) voters.push_back(std::move(voter));
         const std::size_t refused_before = refused->size();
         co_await sign_branch(base, std::move(voters), refused);
         if (context_.ledger.base().previous != base.previous) co_return;

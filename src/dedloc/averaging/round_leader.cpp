@@ -138,7 +138,7 @@ Result<Plan> RoundEngine::make_plan(const Base& base, std::uint32_t ballot) {
     const double element_bytes =
         static_cast<double>(codec::encoded_size(context_.options.codec, 1024)) / 1024;
     for (const auto& [peer, announce] : announces) {
-        plan.members.push_back({peer, announce.incarnation, announce.input});
+        plan.members.push_back({peer, announce.incarnation, announce.input, announce.dialable});
         const auto per_s = [&](double bytes) {
             return (bytes > 0 ? bytes : context_.options.rate_unknown) / element_bytes;
         };
@@ -313,7 +313,7 @@ Decision RoundEngine::make_decision(const Base& base, const Exchange* exchange) 
 std::vector<Voter> RoundEngine::next_voters(const Base& base,
                                             const Decision& decision,
                                             const Plan* plan) const {
-    std::map<PeerId, std::uint64_t> next;
+    std::map<PeerId, Voter> next;
     const auto leaves = [&](const PeerId& peer) {
         if (peer == context_.me()) return leaving_;
         const auto found = announced_.find(peer);
@@ -327,17 +327,18 @@ std::vector<Voter> RoundEngine::next_voters(const Base& base,
             const bool voted = base.voter_incarnation(member.peer) == member.incarnation;
             const bool earned = included[i] && context_.ledger.contributions(member.peer) + 1 >=
                                                    context_.options.voter_after_contributions;
-            if (voted || earned) next[member.peer] = member.incarnation;
+            if (voted || earned)
+                next[member.peer] = {member.peer, member.incarnation, member.dialable};
         }
     } else {
         for (const Voter& voter : base.voters) {
             const bool here = voter.peer == context_.me() || announced_.contains(voter.peer) ||
                               context_.host.is_connected(voter.peer);
-            if (here && !leaves(voter.peer)) next[voter.peer] = voter.incarnation;
+            if (here && !leaves(voter.peer)) next[voter.peer] = voter;
         }
     }
     std::vector<Voter> voters;
-    for (const auto& [peer, incarnation] : next) voters.push_back({peer, incarnation});
+    for (auto& [peer, voter] : next) voters.push_back(std::move(voter));
     return voters.empty() ? base.voters : voters;
 }
 

@@ -72,10 +72,8 @@ ConsensusReply refuse(Answer answer, std::string reason) {
 }  // namespace
 
 bool owns_ballot(const Base& base, const PeerId& proposer, std::uint32_t ballot) {
-    std::vector<PeerId> voters;
-    for (const Voter& voter : base.voters) voters.push_back(voter.peer);
-    if (voters.empty()) return false;
-    const std::vector<PeerId> order = leader_order(base.previous, std::move(voters));
+    if (base.voters.empty()) return false;
+    const std::vector<PeerId> order = leader_order(base.previous, base.voters);
     return order[ballot % order.size()] == proposer;
 }
 

@@ -171,7 +171,7 @@ Task<Result<void>> CollaborationImpl::start_as_host() {
     DEDLOC_CO_TRY_VOID(check_state(options_.run, options_.layout, *options_.initial));
     auto published = co_await state::publish(node_.workers, options_.initial);
     store_.put(published);
-    const averaging::Voter self{host_.id(), engine_->incarnation()};
+    const averaging::Voter self{host_.id(), engine_->incarnation(), !host_.addresses().empty()};
     const auto samples = static_cast<double>(options_.initial->info().samples);
     const Bytes genesis = averaging::make_genesis(
         run_hash_, published->root(), self, signer_, options_.initial->step(), samples);
