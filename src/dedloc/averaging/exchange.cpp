@@ -1,5 +1,7 @@
 #include "dedloc/averaging/exchange.h"
 
+#include <bit>
+
 #include "dedloc/runtime/deadline.h"
 #include "dedloc/runtime/together.h"
 #include "dedloc/security/hash.h"
@@ -7,6 +9,16 @@
 #include "dedloc/wire/message.h"
 
 namespace dedloc::averaging {
+
+namespace {
+
+int included_count(const FinishedPart& part) {
+    int count = 0;
+    for (const std::uint8_t byte : part.included) count += std::popcount(byte);
+    return count;
+}
+
+}  // namespace
 
 Ok check_plan(const Plan& plan, const RoundOptions& options) {
     const auto bad = [](const char* why) {
@@ -194,7 +206,10 @@ Task<void> Exchange::reduce(std::shared_ptr<Reduction> reduction) {
 void Exchange::keep(FinishedPart header, std::shared_ptr<const Bytes> encoded) {
     const std::uint32_t part = header.part;
     context_.parts.put(header, std::move(encoded));
-    finished_.emplace(part, std::move(header));
+    // Of two averages of a part, the one that includes more is proposed.
+    const auto known = finished_.find(part);
+    if (known == finished_.end() || included_count(known->second) < included_count(header))
+        finished_[part] = std::move(header);
     changed_.pulse();
 }
 
@@ -217,6 +232,21 @@ std::vector<std::uint32_t> Exchange::missing_parts() const {
     for (std::uint32_t part = 0; part < plan_.parts.size(); ++part)
         if (!finished_.contains(part)) missing.push_back(part);
     return missing;
+}
+
+std::vector<std::uint32_t> Exchange::lacking_parts() const {
+    std::vector<bool> included_somewhere(plan_.members.size(), false);
+    for (const auto& [part, header] : finished_)
+        for (std::size_t i = 0; i < plan_.members.size(); ++i)
+            if (header.includes(i)) included_somewhere[i] = true;
+    std::vector<std::uint32_t> lacking;
+    for (const auto& [part, header] : finished_)
+        for (std::size_t i = 0; i < plan_.members.size(); ++i)
+            if (included_somewhere[i] && !header.includes(i)) {
+                lacking.push_back(part);
+                break;
+            }
+    return lacking;
 }
 
 std::vector<std::uint32_t> Exchange::failed_parts() const {

@@ -58,6 +58,9 @@ class Exchange {
     // Parts not finished here whose owner's stream has failed.
     std::vector<std::uint32_t> failed_parts() const;
     std::vector<std::uint32_t> missing_parts() const;
+    // Finished parts without somebody whose contribution other parts include: their owner, or the
+    // way to it, was slow. Worth another owner while there is time.
+    std::vector<std::uint32_t> lacking_parts() const;
     std::uint32_t owner_of(std::uint32_t part) const { return owners_.at(part).owner; }
     // Somebody found a finished part elsewhere: checks and keeps it.
     bool adopt(const FinishedPart& header, std::shared_ptr<const Bytes> encoded);

@@ -9,10 +9,16 @@ namespace {
 
 constexpr std::size_t fetches_at_once = 4;
 
+// Whoever did not answer is asked last from now on.
+void demote(std::vector<PeerId>& candidates, const PeerId& peer) {
+    const auto found = std::find(candidates.begin(), candidates.end(), peer);
+    if (found != candidates.end()) std::rotate(found, found + 1, candidates.end());
+}
+
 Task<void> fetch_some(RoundContext& context,
                       std::shared_ptr<std::vector<FinishedPart>> parts,
                       std::shared_ptr<std::size_t> next,
-                      std::vector<PeerId> candidates,
+                      std::shared_ptr<std::vector<PeerId>> candidates,
                       TimePoint deadline,
                       std::shared_ptr<Result<void>> outcome) {
     while (*outcome && *next < parts->size()) {
@@ -24,23 +30,28 @@ Task<void> fetch_some(RoundContext& context,
 
 }  // namespace
 
-Task<Result<std::shared_ptr<const Bytes>>> fetch_part(RoundContext& context,
-                                                      FinishedPart header,
-                                                      std::vector<PeerId> candidates,
-                                                      TimePoint deadline) {
+Task<Result<std::shared_ptr<const Bytes>>> fetch_part(
+    RoundContext& context,
+    FinishedPart header,
+    std::shared_ptr<std::vector<PeerId>> candidates,
+    TimePoint deadline) {
     if (auto here = context.parts.find(header.digest)) co_return here;
     Fetch request;
     request.digest = header.digest;
     const Bytes request_bytes = wire::encode(request);
-    for (const PeerId& candidate : candidates) {
+    const std::vector<PeerId> order = *candidates;  // others may change it meanwhile
+    for (const PeerId& candidate : order) {
         if (candidate == context.me()) continue;
         if (context.now() >= deadline) break;
         Bytes message = request_bytes;
         // A candidate gets a share of the time, so that one that sleeps does not eat all of it.
-        const Duration share = std::max<Duration>((deadline - context.now()) / 3, 200ms);
+        const Duration share = std::max<Duration>((deadline - context.now()) / 4, 200ms);
         const TimePoint until = std::min(deadline, context.now() + share);
         auto reply = co_await context.host.call(candidate, fetch_method, std::move(message), until);
-        if (!reply) continue;
+        if (!reply) {
+            if (reply.error().kind() != ErrorKind::not_found) demote(*candidates, candidate);
+            continue;
+        }
         auto data = wire::decode<FinishedPartData>(*reply);
         if (!data) continue;
         auto encoded = std::make_shared<const Bytes>(std::move(data->encoded));
@@ -61,11 +72,15 @@ Task<Result<void>> fetch_parts(RoundContext& context,
     auto missing = std::make_shared<std::vector<FinishedPart>>();
     for (FinishedPart& part : parts)
         if (!context.parts.find(part.digest)) missing->push_back(std::move(part));
+    auto shared = std::make_shared<std::vector<PeerId>>(std::move(candidates));
+    std::stable_partition(shared->begin(), shared->end(), [&](const PeerId& peer) {
+        return context.host.is_connected(peer);
+    });
     auto next = std::make_shared<std::size_t>(0);
     auto outcome = std::make_shared<Result<void>>();
     std::vector<Task<void>> lanes;
     for (std::size_t i = 0; i < std::min(fetches_at_once, missing->size()); ++i)
-        lanes.push_back(fetch_some(context, missing, next, candidates, deadline, outcome));
+        lanes.push_back(fetch_some(context, missing, next, shared, deadline, outcome));
     co_await runtime::all_of(std::move(lanes));
     co_return *outcome;
 }

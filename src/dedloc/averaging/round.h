@@ -103,6 +103,10 @@ class RoundEngine {
     Task<void> repair(std::shared_ptr<Exchange> exchange,
                       std::vector<std::uint32_t> parts,
                       std::uint32_t number);
+    Task<void> include_more(std::shared_ptr<Exchange> exchange, std::uint32_t number);
+    void send_repair(const std::shared_ptr<Exchange>& exchange,
+                     const std::vector<std::uint32_t>& parts,
+                     std::uint32_t number);
     Task<void> ask_for_parts(std::shared_ptr<Exchange> exchange,
                              PeerId peer,
                              std::vector<std::uint32_t> parts);

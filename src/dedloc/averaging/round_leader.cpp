@@ -11,6 +11,13 @@ namespace dedloc::averaging {
 namespace {
 
 constexpr std::uint32_t repairs_max = 3;
+std::set<std::uint32_t> owners_of(const Exchange& exchange,
+                                  const std::vector<std::uint32_t>& parts) {
+    std::set<std::uint32_t> owners;
+    for (const std::uint32_t part : parts) owners.insert(exchange.owner_of(part));
+    return owners;
+}
+
 // Owners' streams that fail are seen at once; a silent owner at the reduce deadline plus this.
 constexpr Duration return_grace = 50ms;
 
@@ -214,6 +221,19 @@ Task<void> RoundEngine::reduce(std::shared_ptr<Exchange> exchange) {
                                     : std::min(silent_deadline, exchange->round_deadline());
         (void)co_await exchange->changed().wait_until(context_.node.clock, next);
     }
+    co_await include_more(exchange, repairs + 1);
+}
+
+// One more try for parts that leave out somebody who is there, for as long as a live owner needs.
+Task<void> RoundEngine::include_more(std::shared_ptr<Exchange> exchange, std::uint32_t number) {
+    const std::vector<std::uint32_t> lacking = exchange->lacking_parts();
+    if (!exchange->complete() || lacking.empty() || number > repairs_max) co_return;
+    const Duration left = exchange->round_deadline() - context_.now();
+    if (left < context_.options.call_timeout / 4) co_return;
+    send_repair(exchange, lacking, number);
+    const TimePoint until = context_.now() + left / 2 + return_grace;
+    while (!exchange->lacking_parts().empty() && context_.now() < until)
+        (void)co_await exchange->changed().wait_until(context_.node.clock, until);
 }
 
 Task<void> RoundEngine::ask_for_parts(std::shared_ptr<Exchange> exchange,
@@ -242,15 +262,22 @@ Task<void> RoundEngine::ask_for_parts(std::shared_ptr<Exchange> exchange,
 Task<void> RoundEngine::repair(std::shared_ptr<Exchange> exchange,
                                std::vector<std::uint32_t> parts,
                                std::uint32_t number) {
-    std::set<std::uint32_t> failed;
-    for (const std::uint32_t part : parts) failed.insert(exchange->owner_of(part));
+    const std::set<std::uint32_t> failed = owners_of(*exchange, parts);
     const Plan& plan = exchange->plan();
     std::vector<Task<void>> asking;
     for (std::uint32_t i = 0; i < plan.members.size(); ++i)
         if (!failed.contains(i) && plan.members[i].peer != context_.me())
             asking.push_back(ask_for_parts(exchange, plan.members[i].peer, parts));
     co_await runtime::all_of(std::move(asking));
+    std::erase_if(parts, [&](std::uint32_t part) { return exchange->finished().contains(part); });
+    if (!parts.empty()) send_repair(exchange, parts, number);
+}
 
+void RoundEngine::send_repair(const std::shared_ptr<Exchange>& exchange,
+                              const std::vector<std::uint32_t>& parts,
+                              std::uint32_t number) {
+    const std::set<std::uint32_t> failed = owners_of(*exchange, parts);
+    const Plan& plan = exchange->plan();
     std::vector<std::uint32_t> owners;
     for (const std::uint32_t standby : plan.standby)
         if (!failed.contains(standby) && (plan.members[standby].peer == context_.me() ||
@@ -262,11 +289,9 @@ Task<void> RoundEngine::repair(std::shared_ptr<Exchange> exchange,
     message.plan = exchange->digest();
     message.number = number;
     for (const std::uint32_t part : parts) {
-        if (exchange->finished().contains(part)) continue;
         message.owners.push_back(owners[message.parts.size() % owners.size()]);
         message.parts.push_back(part);
     }
-    if (message.parts.empty()) co_return;
     const RoundNote note{RoundNote::Kind::repair,
                          plan.members[*failed.begin()].peer,
                          fmt::format("{} parts are reduced again", message.parts.size())};
