@@ -76,6 +76,7 @@ class Group final : public averaging::RoundDirectory {
 
     std::vector<PeerId> expected(const Base&) const override { return others; }
     std::vector<PeerId> live_trainers() const override { return others; }
+    std::size_t voters_heard_of(const Base& base) const override { return base.voters.size(); }
     bool allowed(const PeerId&) const override { return true; }
     double micro_batch_s() const override { return 0.01; }
     void round_wanted() override {}

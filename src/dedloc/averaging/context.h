@@ -56,6 +56,8 @@ class RoundDirectory {
     virtual std::vector<PeerId> expected(const Base& base) const = 0;
     // Live peers that could share a new branch, trainers only (not us).
     virtual std::vector<PeerId> live_trainers() const = 0;
+    // Voters of `base` (us included) that are heard of and still have their memory of votes.
+    virtual std::size_t voters_heard_of(const Base& base) const = 0;
     // May this peer speak in rounds at all (it proved the run's secret)?
     virtual bool allowed(const PeerId& peer) const = 0;
     // The longest micro-batch somebody expected is computing, seconds.

@@ -160,10 +160,8 @@ bool RoundEngine::quorum_is_lost() const {
     const Duration waited = context_.now() - *wanted_since_;
     if (waited <= context_.options.quorum_timeout) return false;
     const Base& base = context_.ledger.base();
-    std::size_t heard_of = base.is_voter(context_.me()) ? 1 : 0;
-    for (const PeerId& peer : context_.directory.live_trainers())
-        if (base.is_voter(peer)) ++heard_of;
-    return heard_of < majority(base.voters.size()) || waited > context_.options.quorum_timeout * 6;
+    return context_.directory.voters_heard_of(base) < majority(base.voters.size()) ||
+           waited > context_.options.quorum_timeout * 3;
 }
 
 std::optional<PeerId> RoundEngine::pick_leader(const Base& base) const {
@@ -192,6 +190,11 @@ Announce RoundEngine::own_announcement(const Base& base) const {
     return announce;
 }
 
+Duration RoundEngine::patience_with_leader() const {
+    const double micro_batch = std::clamp(context_.directory.micro_batch_s(), 0.0, 60.0);
+    return usual_deadline() * 4 + from_seconds(micro_batch * 2) + context_.options.call_timeout * 2;
+}
+
 Task<void> RoundEngine::follow(Base base, PeerId leader) {
     const Announce announce = own_announcement(base);
     Bytes request = wire::encode(announce);
@@ -209,6 +212,14 @@ Task<void> RoundEngine::follow(Base base, PeerId leader) {
     }
     switch (reply->verdict) {
         case Verdict::accepted:
+            // A leader that answers and yet brings no round about is passed over for a while.
+            if (followed_ != std::make_pair(base.previous, leader)) {
+                followed_ = {base.previous, leader};
+                followed_since_ = context_.now();
+            } else if (context_.now() - followed_since_ > patience_with_leader()) {
+                suspect(leader, "it answers, but its round does not come about");
+                followed_since_ = context_.now();
+            }
             break;
         case Verdict::redirect:
             // It knows a live leader before it. If we thought that one dead, think again.

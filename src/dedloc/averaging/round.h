@@ -74,6 +74,7 @@ class RoundEngine {
     void suspect(const PeerId& peer, std::string why);
     bool suspected(const PeerId& peer) const;
     bool quorum_is_lost() const;
+    Duration patience_with_leader() const;
     Task<void> pause(Duration duration);
 
     // round_handlers.cpp
@@ -147,8 +148,10 @@ class RoundEngine {
     std::set<PeerId> not_waited_for_;  // cost a deadline; until they announce again
     std::map<Digest, std::shared_ptr<Exchange>> exchanges_;
     std::deque<Digest> exchange_order_;
-    std::uint32_t ballot_round_ = 0;  // how often this peer has led the open instance
-    std::uint32_t outbid_ = 0;        // highest ballot heard of in the open instance
+    std::uint32_t ballot_round_ = 0;      // how often this peer has led the open instance
+    std::uint32_t outbid_ = 0;            // highest ballot heard of in the open instance
+    std::pair<Digest, PeerId> followed_;  // after which decision we follow whom …
+    TimePoint followed_since_;            // … and since when
     Duration measured_round_{0};
     TimePoint plan_sent_;
     runtime::Event changed_;

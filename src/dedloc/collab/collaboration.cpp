@@ -508,6 +508,13 @@ std::vector<PeerId> CollaborationImpl::live_trainers() const {
     return trainers;
 }
 
+std::size_t CollaborationImpl::voters_heard_of(const averaging::Base& base) const {
+    std::size_t count = base.voter_incarnation(host_.id()) == engine_->incarnation() ? 1 : 0;
+    for (const KnownPeer* peer : membership_->live())
+        if (base.voter_incarnation(peer->status.peer) == peer->status.incarnation) ++count;
+    return count;
+}
+
 bool CollaborationImpl::allowed(const PeerId& peer) const { return membership_->is_member(peer); }
 
 double CollaborationImpl::micro_batch_s() const {

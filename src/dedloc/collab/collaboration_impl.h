@@ -49,6 +49,7 @@ class CollaborationImpl final : public Collaboration, private averaging::RoundDi
     // averaging::RoundDirectory
     std::vector<PeerId> expected(const averaging::Base& base) const override;
     std::vector<PeerId> live_trainers() const override;
+    std::size_t voters_heard_of(const averaging::Base& base) const override;
     bool allowed(const PeerId& peer) const override;
     double micro_batch_s() const override;
     void round_wanted() override;

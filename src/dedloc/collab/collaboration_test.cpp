@@ -3,7 +3,6 @@
 #include "dedloc/collab/collaboration.h"
 
 #include <gtest/gtest.h>
-
 #include <set>
 
 #include "dedloc/collab/model_state.h"
@@ -172,7 +171,11 @@ class Swarm {
     void print() const {
         for (std::size_t i = 0; i < peers.size(); ++i) {
             if (!peers[i]) continue;
-            fmt::print("p{} step {} running {} {}\n", i, peers[i]->step(), peers[i]->running, peers[i]->start_error);
+            fmt::print("p{} step {} running {} {}\n",
+                       i,
+                       peers[i]->step(),
+                       peers[i]->running,
+                       peers[i]->start_error);
             const auto& last = peers[i]->events.last;
             for (std::size_t k = last.size() > 40 ? last.size() - 40 : 0; k < last.size(); ++k)
                 fmt::print("   {}\n", last[k]);
@@ -198,8 +201,8 @@ TEST(Collaboration, four_peers_train_together_and_stay_identical) {
     if (!done) swarm.print();
     ASSERT_TRUE(done);
     EXPECT_GE(swarm.peers[3]->steps, 5);
-    const bool same = swarm.world.run_until(
-        [&] { return swarm.hashes_at_same_step().size() == 1; }, 10s);
+    const bool same =
+        swarm.world.run_until([&] { return swarm.hashes_at_same_step().size() == 1; }, 10s);
     EXPECT_TRUE(same);
 }
 
@@ -211,7 +214,8 @@ TEST(Collaboration, a_killed_peer_costs_the_others_little) {
     const bool done = swarm.world.run_until([&] { return swarm.all_at(10); }, 30s);
     if (!done) swarm.print();
     EXPECT_TRUE(done);
-    EXPECT_TRUE(swarm.world.run_until([&] { return swarm.hashes_at_same_step().size() == 1; }, 10s));
+    EXPECT_TRUE(
+        swarm.world.run_until([&] { return swarm.hashes_at_same_step().size() == 1; }, 10s));
 }
 
 TEST(Collaboration, half_of_two_dies_and_the_other_goes_on_as_a_branch) {
@@ -236,7 +240,8 @@ TEST(Collaboration, a_frozen_peer_catches_up_when_it_wakes) {
     const bool done = swarm.world.run_until([&] { return swarm.all_at(goal); }, 60s);
     if (!done) swarm.print();
     EXPECT_TRUE(done);
-    EXPECT_TRUE(swarm.world.run_until([&] { return swarm.hashes_at_same_step().size() == 1; }, 10s));
+    EXPECT_TRUE(
+        swarm.world.run_until([&] { return swarm.hashes_at_same_step().size() == 1; }, 10s));
 }
 
 TEST(Collaboration, parts_of_a_partition_meet_again_on_one_branch) {
@@ -256,7 +261,8 @@ TEST(Collaboration, parts_of_a_partition_meet_again_on_one_branch) {
         30s);
     if (!done) swarm.print();
     EXPECT_TRUE(done);
-    EXPECT_TRUE(swarm.world.run_until([&] { return swarm.hashes_at_same_step().size() == 1; }, 20s));
+    EXPECT_TRUE(
+        swarm.world.run_until([&] { return swarm.hashes_at_same_step().size() == 1; }, 20s));
 }
 
 }  // namespace
