@@ -64,7 +64,9 @@ class Checkers {
     // When the first peer stood on a state; nullopt: nobody did.
     std::optional<TimePoint> reached(const Digest& branch, std::uint64_t step) const;
     std::optional<TimePoint> first_seen(const Digest& decision) const;
-    double samples_lost() const { return samples_lost_; }  // of undisturbed peers
+    double samples_lost() const { return samples_lost_; }  // of undisturbed peers in calm times
+    // Of undisturbed peers, while others were disturbed: left out of two rounds in a row.
+    double samples_expired() const { return samples_expired_; }
     double samples_judged() const { return samples_judged_; }
     std::uint64_t averages_checked() const { return averages_checked_; }
 
@@ -90,6 +92,7 @@ class Checkers {
     std::vector<std::string> violations_;
     std::size_t problems_taken_ = 0;
     double samples_lost_ = 0;
+    double samples_expired_ = 0;
     double samples_judged_ = 0;
     std::uint64_t averages_checked_ = 0;
 };

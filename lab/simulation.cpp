@@ -283,6 +283,10 @@ void Simulation::on_event(SimPeer& peer, const collab::Event& event) {
 }
 
 bool Simulation::undisturbed(const PeerId& peer, TimePoint from, TimePoint to) const {
+    if (peer.is_empty())  // everybody
+        return std::all_of(seats_.begin(), seats_.end(), [&](const Seat& seat) {
+            return undisturbed(seat.node->id(), from, to);
+        });
     for (const Seat& seat : seats_) {
         if (seat.node->id() != peer) continue;
         return std::none_of(seat.disturbed.begin(), seat.disturbed.end(), [&](const auto& time) {
@@ -489,6 +493,7 @@ SimulationResult Simulation::run() {
     result_.averages_checked = checkers_.averages_checked();
     result_.samples_judged = checkers_.samples_judged();
     result_.samples_lost = checkers_.samples_lost();
+    result_.samples_expired = checkers_.samples_expired();
     const auto winner = checkers_.winner();
     result_.trace = world_.trace_hash();
     if (!winner.empty()) {

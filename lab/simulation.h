@@ -47,6 +47,7 @@ struct SimulationResult {
     double samples_committed = 0;
     double samples_judged = 0;  // handed in by undisturbed peers: all must be in
     double samples_lost = 0;
+    double samples_expired = 0;
     double step_gap_max_s = 0;  // between commits of the winning chain
     double recovered_in_s = 0;  // from the end of the faults to one branch and progress
     bool extinct = false;       // nobody had a state any more: nothing can be promised
