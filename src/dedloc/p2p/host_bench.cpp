@@ -2,6 +2,11 @@
 //
 // The callee is a forked child; both ends are encrypted, as always. Besides the wall time, which a
 // busy machine spoils, the processor time of both ends is reported.
+
+// First, as in every file that has it precompiled: Asio decides by what was included before it how
+// coroutine frames are freed (ASIO_HAS_STD_ALIGNED_ALLOC), and all files of a program must agree.
+#include "dedloc/runtime/pch.h"
+//
 #include <benchmark/benchmark.h>
 #include <cstdio>
 #include <signal.h>

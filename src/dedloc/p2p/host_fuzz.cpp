@@ -1,6 +1,11 @@
 // A whole listening host fed by one hostile connection. The first byte says how far the stranger
 // behaves: not at all (the rest is what the socket says), or through the handshake (the rest is
 // what is said inside TLS, where yamux, multistream and the calls are).
+
+// First, as in every file that has it precompiled: Asio decides by what was included before it how
+// coroutine frames are freed (ASIO_HAS_STD_ALIGNED_ALLOC), and all files of a program must agree.
+#include "dedloc/runtime/pch.h"
+//
 #include <memory>
 
 #include "dedloc/base/check.h"
