@@ -84,7 +84,7 @@ struct DemoOptions {
     std::string run_file;   // empty: the built-in one (examples/demo.toml)
     std::string directory;  // empty: a temporary folder that is removed on success
     int peers = 4;
-    double seconds_max = 300;
+    double seconds_max = 600;
     bool keep = false;  // the folder
     bool json = false;
     bool plain = false;

@@ -42,7 +42,7 @@ using runtime::ChildEnd;
 using runtime::ChildOptions;
 using runtime::ChildProcess;
 
-constexpr double join_patience_s = 60;   // until the first peer can be joined
+constexpr double join_patience_s = 180;  // until the first peer can be joined
 constexpr double leave_patience_s = 30;  // for children to end in order
 constexpr auto frame_time = std::chrono::milliseconds(200);
 
