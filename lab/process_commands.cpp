@@ -41,6 +41,8 @@ void add_equivalence(CLI::App& lab, EquivalenceCommand& command, int& code) {
         "equivalence", "is a collaboration the same as training alone? bit by bit");
     equivalence->add_option("--steps", command.steps, "global steps")->check(CLI::Range(1, 10'000));
     equivalence->add_option("--peers", command.peers)->check(CLI::Range(2, 16));
+    equivalence->add_option("--rate", command.rate, "SGD's learning rate after the warm-up")
+        ->check(CLI::Range(0.0, 10.0));
     equivalence->add_option("--data", command.data_directory, "folder of the data set");
     equivalence->add_flag("--json", command.json, json_help);
     equivalence->callback([&command, &code] { code = run_equivalence(command); });

@@ -116,8 +116,10 @@ class ProcessTest(unittest.TestCase):
         self.folder = Path(tempfile.mkdtemp(prefix="dedloc-process-"))
         self.peers: list[Peer] = []
         self.addCleanup(self._clean_up)
+        signal.alarm(SECONDS_MAX)
 
     def _clean_up(self) -> None:
+        signal.alarm(0)
         for peer in self.peers:
             peer.stop_for_good()
         shutil.rmtree(self.folder, ignore_errors=True)
@@ -192,7 +194,6 @@ def main() -> None:
     """Exit status: 0 passed, 77 everything was skipped, 1 else."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     signal.signal(signal.SIGALRM, _too_long)
-    signal.alarm(SECONDS_MAX)
     result = unittest.main(exit=False, verbosity=2).result
     if not result.wasSuccessful():
         sys.exit(1)

@@ -97,11 +97,10 @@ class BadInput(ProcessTest):
         good = host.join_string()
         middle = len(good) // 2
         flipped = good[:middle] + ("q" if good[middle] != "q" else "p") + good[middle + 1:]
-        for bad in (flipped, good[:-7], "dedloc1", "hello", "", "x" * 10_000):
-            for command in ("join", "watch"):
-                done = self.dedloc(command, bad)
-                self.assertEqual(done.returncode, harness.BAD_INPUT, f"{bad}: {done.stderr}")
-                self.assertIn("join string", done.stderr.lower())
+        for bad in (flipped, good[:-7], "dedloc1", "hello", "x" * 20_000):
+            done = self.dedloc("join" if bad != "hello" else "watch", bad)
+            self.assertEqual(done.returncode, harness.BAD_INPUT, f"{bad}: {done.stderr}")
+            self.expect_sentence(done.stderr, "join string")
         self.alive(host)
 
     def test_unreachable_join_string(self) -> None:

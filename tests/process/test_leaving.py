@@ -19,7 +19,7 @@ class Leaving(ProcessTest):
             peer.signal(number)
             self.assertEqual(peer.end(), harness.OK, peer.errors())
             self.assertTrue(peer.last_words()["left"])
-            self.assertEqual(len(peer.checkpoints()), 1)
+            self.assertGreaterEqual(len(peer.checkpoints()), 1)
             self.assertEqual(peer.events("samples_dropped"), [])
             self.until("the host sees it leave", lambda: host.events("peer_left"))
             self.assertEqual(host.events("peer_lost"), [])
