@@ -1,0 +1,108 @@
+// The audit must find every mistake that is put into a chain by hand, and nothing in a sound one.
+
+#include "lab/audit.h"
+
+#include <gtest/gtest.h>
+
+#include "lab/hand_made_chain.h"
+
+namespace dedloc::lab {
+namespace {
+
+AuditReport audit_of(const std::vector<const HandMadeChain*>& chains,
+                     const AuditOptions& options = {}) {
+    const security::ToyVerifier verifier;
+    std::vector<PeerLog> logs;
+    for (const HandMadeChain* chain : chains) logs.push_back({"log", chain->certificates()});
+    return audit(logs, verifier, options);
+}
+
+TEST(Audit, a_sound_chain_is_clean) {
+    HandMadeChain chain;
+    chain.commit({{0, fresh(0, 10)}, {1, fresh(0, 20)}});
+    chain.abort();
+    chain.commit({{0, fresh(10, 16)}, {1, fresh(20, 30)}});
+    const AuditReport report = audit_of({&chain, &chain});
+    EXPECT_TRUE(report.clean()) << to_text(report);
+    EXPECT_EQ(report.logs, 2u);
+    EXPECT_EQ(report.certificates, 4u);
+    EXPECT_EQ(report.commits, 2u);
+    EXPECT_EQ(report.aborts, 1u);
+    EXPECT_DOUBLE_EQ(report.samples_committed, 46);
+    EXPECT_DOUBLE_EQ(report.samples_lost, 0);
+}
+
+TEST(Audit, a_sample_in_two_steps_is_counted_twice) {
+    HandMadeChain chain;
+    chain.commit({{0, fresh(0, 10)}});
+    chain.commit({{0, fresh(8, 12)}});
+    const AuditReport report = audit_of({&chain});
+    EXPECT_FALSE(report.clean());
+    EXPECT_DOUBLE_EQ(report.samples_twice, 2);
+}
+
+TEST(Audit, a_carried_range_that_was_in_already_is_counted_twice_by_its_fraction) {
+    HandMadeChain chain;
+    chain.commit({{0, fresh(0, 8), true, false}});
+    // Elements 4..8 were left out; 2..6 are carried: 2..4 are in twice, 6..8 are lost.
+    chain.commit({{0, fresh_and_carried(8, 16, {0, 8}, {2, 4})}});
+    chain.commit({{0, fresh(16, 18)}});
+    const AuditReport report = audit_of({&chain});
+    EXPECT_DOUBLE_EQ(report.samples_twice, 8 * 2.0 / 8);
+    EXPECT_DOUBLE_EQ(report.samples_lost, 8 * 2.0 / 8);
+}
+
+TEST(Audit, what_is_left_out_and_carried_in_the_next_step_is_not_lost) {
+    HandMadeChain chain;
+    chain.commit({{0, fresh(0, 8), true, false}, {1, fresh(0, 4)}});
+    chain.commit({{0, fresh_and_carried(8, 16, {0, 8}, {4, 4})}, {1, fresh(4, 8)}});
+    const AuditReport report = audit_of({&chain});
+    EXPECT_TRUE(report.clean()) << to_text(report);
+    EXPECT_DOUBLE_EQ(report.samples_lost, 0);
+    EXPECT_DOUBLE_EQ(report.samples_committed, 24);
+}
+
+TEST(Audit, gaps_are_lost_and_last_contributions_unfinished) {
+    HandMadeChain chain;
+    chain.commit({{0, fresh(0, 10)}, {1, fresh(0, 10)}});
+    chain.commit({{0, fresh(15, 20)}, {1, fresh(10, 20), true, false}});
+    AuditReport report = audit_of({&chain});
+    EXPECT_DOUBLE_EQ(report.samples_lost, 5);
+    EXPECT_DOUBLE_EQ(report.samples_unfinished, 5);
+    AuditOptions options;
+    options.killed.insert(chain.peer(0));
+    report = audit_of({&chain}, options);
+    EXPECT_DOUBLE_EQ(report.samples_lost, 0);
+    EXPECT_DOUBLE_EQ(report.samples_unfinished, 10);
+}
+
+TEST(Audit, two_decisions_of_one_step_are_a_disagreement) {
+    HandMadeChain one;
+    HandMadeChain other;
+    one.commit({{0, fresh(0, 10)}});
+    other.commit({{0, fresh(0, 11)}});
+    const AuditReport report = audit_of({&one, &other});
+    EXPECT_EQ(report.disagreements, 1u);
+    EXPECT_FALSE(report.clean());
+}
+
+TEST(Audit, a_minority_of_votes_is_a_problem) {
+    HandMadeChain chain(5);
+    chain.commit({{0, fresh(0, 10)}}, {}, 2);
+    EXPECT_FALSE(audit_of({&chain}).clean());
+}
+
+TEST(Audit, bytes_that_are_no_certificate_are_a_problem) {
+    const security::ToyVerifier verifier;
+    const AuditReport report = audit({{"log", {Bytes{1, 2, 3}}}}, verifier);
+    EXPECT_FALSE(report.clean());
+}
+
+TEST(Audit, a_folder_without_logs_says_what_is_missing) {
+    const auto report = audit_folders({"/nonexistent"});
+    ASSERT_FALSE(report);
+    EXPECT_EQ(report.error().kind(), ErrorKind::bad_input);
+}
+
+}  // namespace
+}  // namespace dedloc::lab

@@ -1,0 +1,162 @@
+// Chains of certificates made by hand, for tests of the audit and of the checkers: each mistake a
+// test puts in must be found.
+
+#pragma once
+#include <vector>
+
+#include "dedloc/averaging/ledger.h"
+#include "dedloc/codec/codec.h"
+#include "dedloc/security/hash.h"
+#include "dedloc/security/toy_signature.h"
+#include "dedloc/wire/message.h"
+
+#include "lab/checkers.h"
+
+namespace dedloc::lab {
+
+// Vectors of 8 elements in two parts of 4.
+inline constexpr std::uint64_t hand_elements = 8;
+
+struct HandMember {
+    std::size_t who = 0;
+    averaging::MemberInput input;
+    bool in_first = true;
+    bool in_second = true;
+};
+
+class HandMadeChain {
+  public:
+    explicit HandMadeChain(std::size_t peers = 3) {
+        for (std::size_t i = 0; i < peers; ++i) {
+            signers_.emplace_back(i + 1);
+            voters_.push_back({signers_.back().id(), i + 1});
+        }
+        std::sort(voters_.begin(), voters_.end());
+        run_.bytes[0] = 1;
+        state_.bytes[0] = 100;
+        const Bytes genesis = averaging::make_genesis(
+            run_, state_, voters_.front(), signer(voters_.front().peer), 0, 0);
+        // The voters of the first step are all of them, so that every test can use them.
+        averaging::Decision decision = decision_of(genesis);
+        decision.next_voters = voters_;
+        add(decision, 1);
+    }
+
+    const PeerId& peer(std::size_t who) const { return signers_[who].id(); }
+    const std::vector<Bytes>& certificates() const { return certificates_; }
+    const Digest& state() const { return state_; }
+    std::uint64_t step() const { return instance_.step; }
+    const Digest& branch() const { return instance_.branch; }
+
+    // The average is that of `sums` (by member), or of nothing.
+    void commit(std::vector<HandMember> members,
+                std::vector<std::vector<float>> sums = {},
+                std::size_t votes = 99) {
+        averaging::Plan plan;
+        plan.run = run_;
+        plan.instance = instance_;
+        plan.previous = previous_;
+        plan.state = state_;
+        plan.codec = static_cast<std::uint32_t>(codec::CodecId::fp32);
+        for (const HandMember& member : members)
+            plan.members.push_back({peer(member.who), member.who + 1, member.input});
+        plan.parts = {{0, 4, 0}, {4, 4, 0}};
+        averaging::Decision decision = next(averaging::DecisionKind::commit);
+        decision.plan = wire::encode(plan);
+        for (std::uint32_t p = 0; p < 2; ++p) {
+            averaging::FinishedPart part;
+            part.plan = averaging::decision_digest(decision.plan);
+            part.part = p;
+            part.included.assign(1, 0);
+            std::vector<float> average(4, 0.0f);
+            float weight = 0;
+            for (std::size_t i = 0; i < members.size(); ++i) {
+                if (!(p == 0 ? members[i].in_first : members[i].in_second)) continue;
+                part.included[0] |= static_cast<std::uint8_t>(1u << i);
+                weight += static_cast<float>(members[i].input.weight_max());
+                for (std::size_t e = 0; i < sums.size() && e < 4; ++e)
+                    average[e] += sums[i][p * 4 + e];
+            }
+            for (float& value : average) value = weight > 0 ? value / weight : 0;
+            part.digest = security::sha256(codec::encode(codec::CodecId::fp32, average));
+            part.signature =
+                signer(plan.members[0].peer).sign(averaging::part_domain, part.signed_bytes());
+            decision.parts.push_back(part);
+        }
+        decision.branch_samples +=
+            averaging::committed_samples(plan, decision.parts, hand_elements);
+        add(decision, votes);
+        state_.bytes[1] = static_cast<std::uint8_t>(instance_.step);
+        state_.bytes[2] = branch().bytes[0];
+    }
+    void abort() { add(next(averaging::DecisionKind::abort), 99); }
+
+  private:
+    averaging::Decision next(averaging::DecisionKind kind) const {
+        averaging::Decision decision;
+        decision.kind = kind;
+        decision.run = run_;
+        decision.instance = instance_;
+        decision.previous = previous_;
+        decision.state_before = state_;
+        decision.next_voters = voters_;
+        decision.branch_samples = samples_;
+        decision.number = number_ + 1;
+        return decision;
+    }
+    static averaging::Decision decision_of(ByteView certificate) {
+        const auto decoded = wire::decode<averaging::Certificate>(certificate);
+        return wire::decode<averaging::Decision>(decoded->decision).value();
+    }
+    const security::ToySigner& signer(const PeerId& id) const {
+        for (const security::ToySigner& each : signers_)
+            if (each.id() == id) return each;
+        return signers_.front();
+    }
+    void add(const averaging::Decision& decision, std::size_t votes) {
+        averaging::Certificate certificate;
+        certificate.decision = wire::encode(decision);
+        previous_ = averaging::decision_digest(certificate.decision);
+        const Bytes message = averaging::vote_bytes(previous_, 0);
+        for (const averaging::Voter& voter : voters_)
+            if (certificate.votes.size() < votes)
+                certificate.votes.push_back(
+                    {voter.peer, signer(voter.peer).sign(averaging::vote_domain, message)});
+        certificates_.push_back(wire::encode(certificate));
+        instance_ = decision.instance;
+        if (decision.kind == averaging::DecisionKind::commit) {
+            ++instance_.step;
+            instance_.attempt = 0;
+        }
+        if (decision.kind == averaging::DecisionKind::abort) ++instance_.attempt;
+        number_ = decision.number;
+        samples_ = decision.branch_samples;
+    }
+
+    std::vector<security::ToySigner> signers_;
+    std::vector<averaging::Voter> voters_;
+    Digest run_;
+    Digest state_;
+    Digest previous_;
+    averaging::Instance instance_;
+    std::uint64_t number_ = 0;
+    double samples_ = 0;
+    std::vector<Bytes> certificates_;
+};
+
+inline averaging::MemberInput fresh(std::uint64_t begin, std::uint64_t end) {
+    averaging::MemberInput input;
+    input.fresh = {begin, end};
+    return input;
+}
+inline averaging::MemberInput fresh_and_carried(std::uint64_t begin,
+                                                std::uint64_t end,
+                                                averaging::CounterRange carried,
+                                                averaging::ElementRange range) {
+    averaging::MemberInput input = fresh(begin, end);
+    input.carried = carried;
+    input.carried_ranges = {range};
+    return input;
+}
+
+}  // namespace dedloc::lab

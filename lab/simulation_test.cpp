@@ -1,0 +1,88 @@
+// Directed simulations, and what the simulator promises about itself.
+
+#include "lab/simulation.h"
+
+#include <algorithm>
+#include <gtest/gtest.h>
+
+#include "lab/planted.h"
+
+namespace dedloc::lab {
+namespace {
+
+SimulationOptions steady(std::size_t peers) {
+    SimulationOptions options;
+    options.peers_min = options.peers_max = peers;
+    options.steady = true;
+    options.tortures = 0;
+    options.faults_for = 30s;
+    options.script = sim::FaultScript{{}, options.faults_for};
+    return options;
+}
+
+std::string words(const SimulationResult& result) {
+    std::string text;
+    for (const std::string& violation : result.violations) text += violation + "\n";
+    return text;
+}
+
+TEST(Simulation, without_faults_steps_come_at_their_pace_and_nothing_is_lost) {
+    const SimulationResult result = simulate(steady(6));
+    EXPECT_FALSE(result.failed()) << words(result);
+    EXPECT_GE(result.commits, 6u);
+    EXPECT_EQ(result.branches, 0u);
+    EXPECT_EQ(result.samples_lost, 0);
+    EXPECT_GT(result.samples_judged, 100);
+    EXPECT_LT(result.step_gap_max_s, 8);
+}
+
+TEST(Simulation, the_same_seed_is_the_same_history) {
+    SimulationOptions options;
+    options.seed = 4242;
+    options.peers_max = 8;
+    const SimulationResult one = simulate(options);
+    const SimulationResult other = simulate(options);
+    EXPECT_EQ(one.trace, other.trace);
+    EXPECT_EQ(one.violations, other.violations);
+    options.seed = 4243;
+    EXPECT_NE(one.trace, simulate(options).trace);
+}
+
+// A kill at any phase of the round costs the others no more than the round's deadline.
+TEST(Simulation, nobody_waits_for_the_dead_longer_than_the_deadline) {
+    const SimulationResult normal = simulate(steady(8));
+    ASSERT_FALSE(normal.failed()) << words(normal);
+    for (int i = 0; i < 12; ++i) {
+        SimulationOptions options = steady(8);
+        sim::Fault kill;
+        kill.kind = sim::FaultKind::kill;
+        kill.at = 12s + i * 250ms;
+        kill.length = 60s;  // stays dead
+        kill.nodes = {static_cast<std::size_t>(1 + i % 7)};
+        options.script->faults = {kill};
+        const SimulationResult result = simulate(options);
+        EXPECT_FALSE(result.branches > 0) << "kill " << i;
+        // The batch of the dead peer's share takes the others an eighth longer; then the round's
+        // deadline (1 s at least, here 1 s) and a tenth of it.
+        EXPECT_LT(result.step_gap_max_s, normal.step_gap_max_s * 8 / 7 + 1.1)
+            << "kill at " << to_seconds(kill.at) << " s of n" << kill.nodes[0];
+    }
+}
+
+TEST(Simulation, planted_mistakes_of_the_arithmetic_are_found_at_once) {
+    for (const char* name : {"count_twice", "sum_by_arrival"}) {
+        bool found = false;
+        for (std::uint64_t seed = 1; seed <= 20 && !found; ++seed) {
+            SimulationOptions options;
+            options.seed = seed;
+            options.peers_max = 8;
+            options.tortures = 0;
+            options.bugs = *planted_bug(name);
+            found = simulate(options).failed();
+        }
+        EXPECT_TRUE(found) << name;
+    }
+}
+
+}  // namespace
+}  // namespace dedloc::lab
