@@ -11,6 +11,8 @@ namespace dedloc::averaging {
 namespace {
 
 constexpr std::uint32_t repairs_max = 3;
+// How often a leader to whom nobody announces gives way before it goes on alone.
+constexpr std::uint32_t lonely_turns_max = 3;
 std::set<std::uint32_t> owners_of(const Exchange& exchange,
                                   const std::vector<std::uint32_t>& parts) {
     std::set<std::uint32_t> owners;
@@ -59,6 +61,13 @@ Task<void> RoundEngine::lead(Base base) {
         }
     }
     (void)co_await gather(base);
+    // Nobody came and yet others are there: they follow another leader. A step of ours would be a
+    // lonely one, and its ballot might win.
+    if (fresh_announcements(base).empty() && !context_.directory.expected(base).empty() &&
+        ballot_round_ <= lonely_turns_max) {
+        co_await pause(context_.options.announce_interval);
+        co_return;
+    }
     auto plan = make_plan(base, ballot);
     std::shared_ptr<Exchange> exchange;
     if (plan) {
@@ -97,7 +106,9 @@ Task<bool> RoundEngine::gather(Base base) {
         std::vector<PeerId> missing;
         for (const PeerId& peer : context_.directory.expected(base))
             if (!here.contains(peer) && !not_waited_for_.contains(peer)) missing.push_back(peer);
-        if (missing.empty() && input_ && weight > 0) co_return true;
+        // Others live, but none has announced and none is known to stand here: they are about to.
+        const bool lonely = here.empty() && !context_.directory.live_trainers().empty();
+        if (missing.empty() && !lonely && input_ && weight > 0) co_return true;
         if (context_.now() >= limit && weight > 0) {
             for (const PeerId& peer : missing) not_waited_for_.insert(peer);
             co_return false;
