@@ -222,7 +222,9 @@ Task<void> RoundEngine::follow(Base base, PeerId leader) {
             }
             break;
         case Verdict::redirect:
-            // It knows a live leader before it. If we thought that one dead, think again.
+            // It does not lead (it may not vote, or knows a live leader before it): ask that one,
+            // and do not come back here for a while.
+            suspects_[leader] = context_.now() + suspicion;
             suspects_.erase(reply->leader);
             break;
         case Verdict::you_are_behind:

@@ -1,6 +1,7 @@
 #include "dedloc/averaging/voter.h"
 
 #include "dedloc/averaging/exchange.h"
+#include "dedloc/security/hash.h"
 #include "dedloc/wire/message.h"
 
 namespace dedloc::averaging {
@@ -8,6 +9,9 @@ namespace {
 
 constexpr const char* votes_file = "votes";
 constexpr std::size_t votes_file_bytes_max = 4u << 20;
+
+// The averaged bytes a voter vouches for outlive its process, of this step and the one before.
+std::string parts_file(std::uint64_t step) { return fmt::format("parts.{}", step % 2); }
 
 struct VoterRecord {
     std::uint64_t incarnation = 0;
@@ -62,6 +66,24 @@ class WriterFlag {
     runtime::Event& written_;
 };
 
+void read_parts(RoundContext& context) {
+    for (const std::uint64_t step : {0, 1}) {
+        const auto file = context.node.disk.read(parts_file(step));
+        if (!file) continue;
+        base::ByteReader reader(*file);
+        for (;;) {
+            const auto size = reader.u32_le();
+            if (!size) break;
+            const auto payload = reader.take(*size);
+            if (!payload) break;
+            auto data = wire::decode<FinishedPartData>(*payload);
+            if (!data || security::sha256(data->encoded) != data->header.digest) break;
+            context.parts.put(data->header,
+                              std::make_shared<const Bytes>(std::move(data->encoded)));
+        }
+    }
+}
+
 ConsensusReply refuse(Answer answer, std::string reason) {
     ConsensusReply reply;
     reply.answer = answer;
@@ -78,6 +100,7 @@ bool owns_ballot(const Base& base, const PeerId& proposer, std::uint32_t ballot)
 }
 
 Result<std::unique_ptr<VoterService>> VoterService::open(RoundContext& context) {
+    read_parts(context);
     auto file = context.node.disk.read(votes_file);
     if (!file && file.error().kind() != ErrorKind::not_found) return std::move(file).error();
     if (file)
@@ -291,7 +314,30 @@ Task<std::optional<ConsensusReply>> VoterService::check_commit(PeerId from, Deci
     const Result<void> fetched =
         co_await fetch_parts(context_, decision.parts, std::move(candidates), deadline);
     if (!fetched) co_return refuse(Answer::refused, fetched.error().message());
+    const Result<void> kept = co_await keep_parts(decision);
+    if (!kept) co_return refuse(Answer::refused, kept.error().message());
     co_return std::nullopt;
+}
+
+// If all who hold a certified average died before anybody applied it, nobody could go on.
+Task<Result<void>> VoterService::keep_parts(Decision decision) {
+    std::vector<std::shared_ptr<const Bytes>> encoded;
+    for (const FinishedPart& part : decision.parts)
+        encoded.push_back(context_.parts.find(part.digest));
+    auto work = [disk = &context_.node.disk,
+                 decision = std::move(decision),
+                 encoded = std::move(encoded)]() -> Result<void> {
+        Bytes bytes;
+        for (std::size_t i = 0; i < encoded.size(); ++i) {
+            if (!encoded[i]) continue;  // bounded store: it was forgotten already
+            const Bytes record = wire::encode(FinishedPartData{decision.parts[i], *encoded[i]});
+            base::put_u32_le(bytes, static_cast<std::uint32_t>(record.size()));
+            base::append(bytes, record);
+        }
+        return disk->write_atomically(parts_file(decision.instance.step), bytes);
+    };
+    Result<void> written = co_await context_.node.workers.run(std::move(work));
+    co_return written;
 }
 
 }  // namespace dedloc::averaging

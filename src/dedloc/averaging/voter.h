@@ -6,7 +6,9 @@
 // A voter that lost its disk has another incarnation and is silent until a certificate names it.
 //
 // File "votes": records of u32 LE length ‖ encode({1 incarnation, 2 AcceptorRecord}), the last
-// whole one counts. Cost: one durable append a promise and a vote.
+// whole one counts. Files "parts.0", "parts.1": the averaged parts of the last two commits voted
+// for, so that bytes a majority vouched for survive the death of all who held them in memory.
+// Cost: one durable append a promise and a vote, one durable write of the average a commit.
 // Thread: the network thread.
 
 #pragma once
@@ -37,6 +39,7 @@ class VoterService {
     VoterService(RoundContext& context, std::uint64_t incarnation, AcceptorRecord record);
     Task<Result<void>> persist();
     Task<Result<void>> write_record();
+    Task<Result<void>> keep_parts(Decision decision);
     // Errors as a reply; nullopt: the value may be voted for.
     Task<std::optional<ConsensusReply>> check_value(PeerId from, Decision decision);
     Task<std::optional<ConsensusReply>> check_commit(PeerId from, Decision decision);

@@ -113,9 +113,12 @@ Task<Result<void>> ChainFollower::apply_commit(Decision decision) {
     auto decoded = wire::decode<averaging::Plan>(decision.plan);
     if (!decoded) co_return std::move(decoded).error();
     auto plan = std::make_shared<const averaging::Plan>(*std::move(decoded));
+    // The living first: a peer that is gone without a word costs its time-out.
     std::vector<PeerId> candidates;
-    for (const averaging::PlanMember& member : plan->members) candidates.push_back(member.peer);
     for (const KnownPeer* peer : membership_.live()) candidates.push_back(peer->status.peer);
+    for (const averaging::PlanMember& member : plan->members)
+        if (std::find(candidates.begin(), candidates.end(), member.peer) == candidates.end())
+            candidates.push_back(member.peer);
     const TimePoint deadline = context_.now() + fetch_patience;
     DEDLOC_CO_TRY_VOID(
         co_await averaging::fetch_parts(context_, decision.parts, std::move(candidates), deadline));
