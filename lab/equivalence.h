@@ -12,8 +12,8 @@
 //                  same micro-batches as one large batch.
 //
 //   relative_torch the same distance between plain libtorch computing in micro-batches and in one
-//                  large batch: what the order of sums alone does. Where training is chaotic (SGD at
-//                  rates from 0.05 on), both grow together, by half a step.
+//                  large batch: what the order of sums alone does. Where training is chaotic (SGD
+//                  at rates from 0.05 on), both grow together, by half a step.
 //
 // Identities, and with them everybody's samples, are the same every time.
 //

@@ -33,7 +33,7 @@ struct FaultsCommand {
     double minutes = 0;        // no repeat begins after this time; 0: no limit
     std::uint64_t seed = 1;
     std::string program;    // the dedloc to start; empty: this one
-    std::string directory;  // kept; empty: a temporary folder, removed when nothing failed
+    std::string directory;  // kept; empty: a temporary one, in memory, removed when nothing failed
     bool json = false;
 };
 

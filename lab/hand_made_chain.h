@@ -31,7 +31,10 @@ class HandMadeChain {
             signers_.emplace_back(i + 1);
             voters_.push_back({signers_.back().id(), i + 1});
         }
-        std::sort(voters_.begin(), voters_.end());
+        std::sort(
+            voters_.begin(),
+            voters_.end(),
+            [](const averaging::Voter& a, const averaging::Voter& b) { return a.peer < b.peer; });
         run_.bytes[0] = 1;
         state_.bytes[0] = 100;
         const Bytes genesis = averaging::make_genesis(

@@ -125,8 +125,7 @@ Result<Digest> Digest::from(ByteView bytes) {
 
 Result<ByteView> ByteReader::take(std::size_t count) {
     if (count > remaining())
-        return make_error(
-            ErrorKind::bad_input, "{} bytes wanted, {} left", count, remaining());
+        return make_error(ErrorKind::bad_input, "{} bytes wanted, {} left", count, remaining());
     const ByteView taken = bytes_.subspan(position_, count);
     position_ += count;
     return taken;

@@ -26,14 +26,16 @@ inline std::string_view as_text(ByteView bytes) {
 }
 inline Bytes to_bytes(std::string_view text) { return Bytes(text.begin(), text.end()); }
 inline Bytes to_bytes(ByteView bytes) { return Bytes(bytes.begin(), bytes.end()); }
-inline void append(Bytes& out, ByteView bytes) { out.insert(out.end(), bytes.begin(), bytes.end()); }
+inline void append(Bytes& out, ByteView bytes) {
+    out.insert(out.end(), bytes.begin(), bytes.end());
+}
 inline bool equal(ByteView a, ByteView b) {
     return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size()) == 0);
 }
 
-std::string to_hex(ByteView bytes);                 // lower case
-Result<Bytes> from_hex(std::string_view text);      // bad_input on odd length or a foreign letter
-std::string to_base64url(ByteView bytes);           // RFC 4648 §5, no padding
+std::string to_hex(ByteView bytes);             // lower case
+Result<Bytes> from_hex(std::string_view text);  // bad_input on odd length or a foreign letter
+std::string to_base64url(ByteView bytes);       // RFC 4648 §5, no padding
 Result<Bytes> from_base64url(std::string_view text);
 
 // 32 bytes of SHA-256; the hash itself is security::sha256.

@@ -5,7 +5,6 @@
 
 #pragma once
 #include <fmt/format.h>
-
 #include <string_view>
 
 namespace dedloc::base {
@@ -18,11 +17,11 @@ namespace dedloc::base {
 }  // namespace dedloc::base
 
 // DEDLOC_CHECK(cond) or DEDLOC_CHECK(cond, "format {}", values...).
-#define DEDLOC_CHECK(condition, ...)                                                            \
-    do {                                                                                        \
-        if (!(condition)) [[unlikely]]                                                          \
-            ::dedloc::base::check_failed(                                                       \
-                #condition, __FILE__, __LINE__, ::dedloc::base::check_details(__VA_ARGS__));    \
+#define DEDLOC_CHECK(condition, ...)                                                         \
+    do {                                                                                     \
+        if (!(condition)) [[unlikely]]                                                       \
+            ::dedloc::base::check_failed(                                                    \
+                #condition, __FILE__, __LINE__, ::dedloc::base::check_details(__VA_ARGS__)); \
     } while (false)
 
 namespace dedloc::base {

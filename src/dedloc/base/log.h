@@ -5,7 +5,6 @@
 
 #pragma once
 #include <fmt/format.h>
-
 #include <string_view>
 
 namespace dedloc::base {
@@ -17,8 +16,12 @@ LogLevel log_level();
 void log_line(LogLevel level, std::string_view room, std::string_view text);
 
 template <typename... Args>
-void log(LogLevel level, std::string_view room, fmt::format_string<Args...> format, Args&&... args) {
-    if (level >= log_level()) log_line(level, room, fmt::format(format, std::forward<Args>(args)...));
+void log(LogLevel level,
+         std::string_view room,
+         fmt::format_string<Args...> format,
+         Args&&... args) {
+    if (level >= log_level())
+        log_line(level, room, fmt::format(format, std::forward<Args>(args)...));
 }
 
 }  // namespace dedloc::base

@@ -56,7 +56,8 @@ std::string to_base58(ByteView bytes) {
 
 Result<Bytes> from_base58(std::string_view text) {
     if (text.size() > base58_letters_max)
-        return make_error(ErrorKind::bad_input, "base58 text of {} letters is too long", text.size());
+        return make_error(
+            ErrorKind::bad_input, "base58 text of {} letters is too long", text.size());
     const auto zeros = static_cast<std::size_t>(
         std::find_if(text.begin(), text.end(), [](char c) { return c != '1'; }) - text.begin());
     std::vector<std::uint8_t> digits;  // base 256, least significant first
@@ -78,14 +79,14 @@ Result<Bytes> from_base58(std::string_view text) {
 }
 
 Result<PeerId> PeerId::from_bytes(ByteView multihash) {
-    const bool well_formed =
-        multihash.size() >= 3 && multihash.size() <= peer_id_bytes_max &&
-        multihash[1] == multihash.size() - 2 &&
-        ((multihash[0] == multihash_identity && multihash[1] <= 42) ||
-         (multihash[0] == multihash_sha256 && multihash[1] == 32));
+    const bool well_formed = multihash.size() >= 3 && multihash.size() <= peer_id_bytes_max &&
+                             multihash[1] == multihash.size() - 2 &&
+                             ((multihash[0] == multihash_identity && multihash[1] <= 42) ||
+                              (multihash[0] == multihash_sha256 && multihash[1] == 32));
     if (!well_formed)
-        return make_error(
-            ErrorKind::bad_input, "'{}' is not a peer id's multihash", to_hex(multihash.first(std::min<std::size_t>(multihash.size(), 80))));
+        return make_error(ErrorKind::bad_input,
+                          "'{}' is not a peer id's multihash",
+                          to_hex(multihash.first(std::min<std::size_t>(multihash.size(), 80))));
     PeerId id;
     id.multihash_ = std::string(as_text(multihash));
     return id;

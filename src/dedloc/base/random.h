@@ -22,14 +22,14 @@ class Random {
     Random fork(std::string_view name) const;
 
     std::uint64_t next();
-    std::uint64_t below(std::uint64_t bound);               // uniform in [0, bound), bound > 0
+    std::uint64_t below(std::uint64_t bound);                   // uniform in [0, bound), bound > 0
     std::int64_t between(std::int64_t low, std::int64_t high);  // uniform in [low, high]
-    double uniform();                                       // [0, 1)
+    double uniform();                                           // [0, 1)
     double uniform(double low, double high);
     bool chance(double probability);
     double exponential(double mean);
     double normal();
-    Duration duration(Duration low, Duration high);         // uniform in [low, high]
+    Duration duration(Duration low, Duration high);  // uniform in [low, high]
     Bytes bytes(std::size_t count);
 
     template <typename T>

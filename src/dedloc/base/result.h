@@ -14,7 +14,6 @@
 
 #pragma once
 #include <fmt/format.h>
-
 #include <optional>
 #include <string>
 #include <string_view>
@@ -152,20 +151,20 @@ using base::Result;
 
 #define DEDLOC_CONCAT_(a, b) a##b
 #define DEDLOC_CONCAT(a, b) DEDLOC_CONCAT_(a, b)
-#define DEDLOC_TRY_IMPL_(result, declaration, expression, return_word)  \
-    auto result = (expression);                                         \
-    if (!result) [[unlikely]]                                           \
-        return_word std::move(result).error();                          \
+#define DEDLOC_TRY_IMPL_(result, declaration, expression, return_word) \
+    auto result = (expression);                                        \
+    if (!result) [[unlikely]]                                          \
+        return_word std::move(result).error();                         \
     declaration = *std::move(result)
 // The expression may contain commas outside parentheses only if it is wrapped in parentheses.
 #define DEDLOC_TRY(declaration, expression) \
-    DEDLOC_TRY_IMPL_(DEDLOC_CONCAT(dedloc_try_, __LINE__), declaration, expression, return)
+    DEDLOC_TRY_IMPL_(DEDLOC_CONCAT(dedloc_try_, __LINE__), declaration, expression, return )
 #define DEDLOC_CO_TRY(declaration, expression) \
-    DEDLOC_TRY_IMPL_(DEDLOC_CONCAT(dedloc_try_, __LINE__), declaration, expression, co_return)
-#define DEDLOC_TRY_VOID_IMPL_(expression, return_word)                       \
-    do {                                                                     \
-        if (auto dedloc_try_ = (expression); !dedloc_try_) [[unlikely]]      \
-            return_word std::move(dedloc_try_).error();                      \
+    DEDLOC_TRY_IMPL_(DEDLOC_CONCAT(dedloc_try_, __LINE__), declaration, expression, co_return )
+#define DEDLOC_TRY_VOID_IMPL_(expression, return_word)                  \
+    do {                                                                \
+        if (auto dedloc_try_ = (expression); !dedloc_try_) [[unlikely]] \
+            return_word std::move(dedloc_try_).error();                 \
     } while (false)
-#define DEDLOC_TRY_VOID(expression) DEDLOC_TRY_VOID_IMPL_(expression, return)
-#define DEDLOC_CO_TRY_VOID(expression) DEDLOC_TRY_VOID_IMPL_(expression, co_return)
+#define DEDLOC_TRY_VOID(expression) DEDLOC_TRY_VOID_IMPL_(expression, return )
+#define DEDLOC_CO_TRY_VOID(expression) DEDLOC_TRY_VOID_IMPL_(expression, co_return )

@@ -49,7 +49,9 @@ Task<void> Discovery::stop(bool withdraw) {
     if (withdraw && published_) {
         const TimePoint deadline = node_.clock.now() + 2s;
         const WallSeconds soon = node_.clock.wall_now() + options_.lives_s + 1;
-        (void)co_await dht_.store_signed(signer_, key(own_slot()), Bytes{}, soon, deadline);
+        Bytes nothing;
+        (void)co_await dht_.store_signed(
+            signer_, key(own_slot()), std::move(nothing), soon, deadline);
     }
     co_await dht_.stop();
 }

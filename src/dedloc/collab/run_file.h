@@ -38,12 +38,12 @@ struct BatchConfig {
 
 struct AveragingConfig {
     codec::CodecId codec = codec::CodecId::fp16;
-    std::uint64_t part_elements_max = 262144;      // largest part, elements
-    std::uint64_t group_max = 64;                  // most members of a round
+    std::uint64_t part_elements_max = 262144;  // largest part, elements
+    std::uint64_t group_max = 64;              // most members of a round
     Duration round_deadline_min = std::chrono::seconds(1);
     Duration round_deadline_max = std::chrono::seconds(120);
     Duration quorum_timeout = std::chrono::seconds(10);  // without majority: a new branch
-    std::uint32_t voter_after_contributions = 1;   // committed contributions before one may vote
+    std::uint32_t voter_after_contributions = 1;  // committed contributions before one may vote
 };
 
 struct StopConfig {  // 0 = no such condition

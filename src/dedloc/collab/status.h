@@ -15,7 +15,12 @@ namespace dedloc::collab {
 
 enum class Role : std::uint32_t { trainer = 0, aggregator = 1, observer = 2, relay = 3 };
 enum class Phase : std::uint32_t {
-    starting = 0, downloading = 1, computing = 2, averaging = 3, waiting = 4, leaving = 5,
+    starting = 0,
+    downloading = 1,
+    computing = 2,
+    averaging = 3,
+    waiting = 4,
+    leaving = 5,
 };
 std::string_view to_string(Role role);
 std::string_view to_string(Phase phase);
@@ -29,23 +34,23 @@ struct Status {
     Role role = Role::trainer;
     Phase phase = Phase::starting;
     Digest branch;
-    std::uint64_t step = 0;             // global steps committed and applied
-    Digest certificate;                 // digest of the latest certificate it applied
-    double branch_samples = 0;          // committed on this branch so far
+    std::uint64_t step = 0;     // global steps committed and applied
+    Digest certificate;         // digest of the latest certificate it applied
+    double branch_samples = 0;  // committed on this branch so far
     Digest state_hash;
-    std::uint64_t samples = 0;          // accumulated towards the next step
-    double samples_per_s = 0;           // measured
-    double micro_batch_s = 0;           // measured duration of one gradient computation
-    double loss = 0;                    // mean of the running step
-    double accuracy = 0;                // of the last evaluation it made; 0 = none
+    std::uint64_t samples = 0;  // accumulated towards the next step
+    double samples_per_s = 0;   // measured
+    double micro_batch_s = 0;   // measured duration of one gradient computation
+    double loss = 0;            // mean of the running step
+    double accuracy = 0;        // of the last evaluation it made; 0 = none
     std::uint64_t accuracy_step = 0;
-    double progress = 0;                // of a download, 0..1
-    double upload_bytes_per_s = 0;      // measured, 0 = unknown
+    double progress = 0;            // of a download, 0..1
+    double upload_bytes_per_s = 0;  // measured, 0 = unknown
     double download_bytes_per_s = 0;
     std::uint64_t committed_samples = 0;  // of this peer, in certificates it has seen
     bool dialable = false;
     std::vector<std::string> addresses;
-    std::string name;     // for people: host name or what the user chose, ≤ 32 bytes
+    std::string name;  // for people: host name or what the user chose, ≤ 32 bytes
     std::string version;
 
     template <typename Visitor, typename Self>

@@ -1,7 +1,6 @@
 // A host seen by a peer that speaks plain libp2p, byte by byte: what go, rust and js peers rely on.
-#include <gtest/gtest.h>
-
 #include <algorithm>
+#include <gtest/gtest.h>
 
 #include "dedloc/p2p/connection.h"
 #include "dedloc/p2p/make_host.h"

@@ -52,7 +52,7 @@ class Network {
     virtual ~Network() = default;
     // Errors: timeout, peer_gone (refused, unreachable), not_found (DNS).
     virtual Task<Result<std::unique_ptr<Connection>>> connect(SocketAddress address,
-                                                             TimePoint deadline) = 0;
+                                                              TimePoint deadline) = 0;
     // Errors: local_fault ("port 4001 is in use by another program; choose another with …").
     virtual Result<std::unique_ptr<Listener>> listen(const SocketAddress& address) = 0;
     // The addresses of this machine's own interfaces that others might reach (no loopback unless

@@ -1,5 +1,6 @@
 // The one precompiled header: Asio and the library headers that every coroutine file needs.
 #pragma once
+#include <algorithm>
 #include <asio/any_io_executor.hpp>
 #include <asio/associated_cancellation_slot.hpp>
 #include <asio/async_result.hpp>
@@ -14,12 +15,9 @@
 #include <asio/steady_timer.hpp>
 #include <asio/this_coro.hpp>
 #include <asio/use_awaitable.hpp>
-
-#include <fmt/format.h>
-
-#include <algorithm>
 #include <chrono>
 #include <deque>
+#include <fmt/format.h>
 #include <functional>
 #include <map>
 #include <memory>

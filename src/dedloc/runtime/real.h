@@ -21,7 +21,7 @@ class Loop {
     Executor executor();
     void run();   // until stop(), or until nothing is left to do when keep_alive is false
     void stop();  // any thread
-    void keep_alive(bool keep);  // default true
+    void keep_alive(bool keep);             // default true
     void post(std::function<void()> work);  // any thread; runs on the loop
     // Runs a task to its end on this loop, driving the loop from the calling thread (tests, small
     // commands). Rethrows its exception.

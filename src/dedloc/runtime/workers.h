@@ -1,6 +1,7 @@
 // Heavy work off the network thread: functions of owned buffers that come back by co_await.
 //
-// In the simulator the work runs inline at no virtual cost (or a stated one), so that traces repeat.
+// In the simulator the work runs inline at no virtual cost (or a stated one), so that traces
+// repeat.
 
 #pragma once
 #include <functional>

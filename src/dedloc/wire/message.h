@@ -51,7 +51,9 @@ struct NullVisitor {
 };
 
 template <typename T>
-concept Message = requires(T& value, NullVisitor& visitor) { T::fields(visitor, value); };
+concept Message = requires(T& value, NullVisitor& visitor) {
+    T::fields(visitor, value);
+};
 
 template <typename T>
 concept VarintLike = std::integral<T> || std::is_enum_v<T>;

@@ -1,7 +1,6 @@
 #include "dedloc/wire/message.h"
 
 #include <gtest/gtest.h>
-
 #include <limits>
 
 namespace dedloc::wire {
@@ -81,13 +80,20 @@ TEST(Message, decoding_returns_what_was_encoded) {
 TEST(Message, bytes_are_protobufs) {
     // As libprotobuf writes them: field 1 varint 150 is 08 96 01; field 2 "testing".
     Inner inner{150, "testing"};
-    EXPECT_EQ(base::to_hex(encode(inner)), "0896011207" "74657374696e67");
+    EXPECT_EQ(base::to_hex(encode(inner)),
+              "0896011207"
+              "74657374696e67");
     EXPECT_TRUE(encode(Outer{}).empty());
 }
 
 TEST(Message, unknown_fields_are_skipped) {
-    Bytes bytes = *base::from_hex("0896011207" "74657374696e67");
-    base::append(bytes, *base::from_hex("f80101" "fa0102ffff" "f5010a000000"));
+    Bytes bytes = *base::from_hex(
+        "0896011207"
+        "74657374696e67");
+    base::append(bytes,
+                 *base::from_hex("f80101"
+                                 "fa0102ffff"
+                                 "f5010a000000"));
     const auto inner = decode<Inner>(bytes);
     ASSERT_TRUE(inner);
     EXPECT_EQ(inner->number, 150u);
@@ -115,7 +121,9 @@ TEST(Message, a_field_of_another_wire_type_is_refused) {
 }
 
 TEST(Varint, boundaries) {
-    for (const std::uint64_t value : {std::uint64_t{0}, std::uint64_t{127}, std::uint64_t{128},
+    for (const std::uint64_t value : {std::uint64_t{0},
+                                      std::uint64_t{127},
+                                      std::uint64_t{128},
                                       std::numeric_limits<std::uint64_t>::max()}) {
         Bytes bytes;
         put_varint(bytes, value);
