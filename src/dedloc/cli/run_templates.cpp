@@ -51,7 +51,8 @@ every = 10               # global steps between measurements of accuracy
 
 constexpr std::string_view synthetic =
     R"(# A dedloc run without a model: a bowl whose lowest point is found with noisy gradients.
-# It starts in milliseconds and needs no data; for trying out the network. `dedloc check` it after a change.
+# It starts in milliseconds and needs no data; for trying out the network.
+# `dedloc check` it after a change.
 name = "my-run"
 
 [task]
