@@ -68,7 +68,8 @@ class FaultRun {
     std::string folder_;
     Random random_;
     std::vector<std::unique_ptr<PeerProcess>> peers_;
-    std::set<std::string> killed_;       // folders of those who were, ever
+    std::set<std::string> killed_;  // folders of those who were, ever
+    std::map<const PeerProcess*, int> stops_;
     std::set<const PeerProcess*> down_;  // killed, and not started again yet
     std::map<std::uint64_t, std::string> hashes_;
     std::map<const PeerProcess*, double> plan_at_;  // leaders whose plan is not a step yet

@@ -60,7 +60,7 @@ Ok ChainFollower::begin(ByteView certificate, const Digest& root) {
 
 Task<void> ChainFollower::work() {
     for (;;) {
-        if (queue_.empty() || adopting_ || need_state_) {
+        if (queue_.empty() || need_state_) {
             co_await wake_.wait();
             continue;
         }
@@ -233,12 +233,33 @@ std::vector<PeerId> ChainFollower::donors(const PeerId& first) const {
     return donors;
 }
 
+// One at a time: the chunks of a download belong to one state, and joining and following may both
+// want one.
+Task<Result<void>> ChainFollower::adopt(PeerId peer, Bytes certificate, TimePoint deadline) {
+    while (adopting_) {
+        const TimePoint next = context_.now() + Duration(100ms);
+        (void)co_await changed_.wait_until(context_.node.clock, next);
+        if (context_.now() >= deadline)
+            co_return make_error(ErrorKind::timeout, "another state was still being loaded");
+    }
+    struct Flag {
+        explicit Flag(bool& flag) : flag_(flag) { flag_ = true; }
+        ~Flag() { flag_ = false; }
+        bool& flag_;
+    };
+    const Flag flag(adopting_);
+    Result<void> adopted = co_await adopt_alone(std::move(peer), std::move(certificate), deadline);
+    co_return adopted;
+}
+
 // Downloads the state that a certificate starts from, then continues from that certificate: a
 // commit is replayed on top, so that the state we end in is one that was certified.
-Task<Result<void>> ChainFollower::adopt(PeerId peer, Bytes certificate, TimePoint deadline) {
+Task<Result<void>> ChainFollower::adopt_alone(PeerId peer, Bytes certificate, TimePoint deadline) {
     DEDLOC_CO_TRY(const Decision decision, decision_of(certificate));
     if (decision.run != context_.ledger.base().run && context_.ledger.started())
         co_return make_error(ErrorKind::conflict, "the certificate belongs to another run");
+    // We may have waited for another one that brought us further.
+    if (context_.ledger.started() && !need_state_ && !better(decision)) co_return Result<void>();
     auto state = store_.find(decision.state_before);
     if (!state) {
         if (!partial_ || partial_->root() != decision.state_before)

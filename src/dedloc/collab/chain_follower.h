@@ -68,6 +68,7 @@ class ChainFollower {
     Task<void> follow_informants();
     Task<Result<void>> catch_up_with(PeerId peer);
     Task<Result<void>> adopt(PeerId peer, Bytes certificate, TimePoint deadline);
+    Task<Result<void>> adopt_alone(PeerId peer, Bytes certificate, TimePoint deadline);
     bool better(const averaging::Decision& theirs) const;
     std::vector<PeerId> donors(const PeerId& first) const;
     std::vector<PeerId> informants() const;
@@ -83,8 +84,8 @@ class ChainFollower {
     std::deque<Entry> queue_;
     std::set<PeerId> informants_;
     std::unique_ptr<state::PartialState> partial_;
-    bool busy_ = false;  // applying
-    bool adopting_ = false;
+    bool busy_ = false;        // applying
+    bool adopting_ = false;    // a state is being loaded
     bool need_state_ = false;  // replay failed: only a download helps
     runtime::Event wake_;
     runtime::Event changed_;
