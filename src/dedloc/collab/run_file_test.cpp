@@ -179,15 +179,31 @@ TEST(RunFile, broken_toml_has_a_place_too) {
               std::string::npos);
 }
 
-TEST(RunFile, letters_beyond_ascii_are_for_quotes_and_comments) {
-    EXPECT_EQ(parsed("name = \"K\u00fcche\" # \u00fc\n").name, "K\u00fcche");
-    EXPECT_EQ(parsed("name = '''a\u00fc'x'''\n").name, "a\u00fc'x");
-    EXPECT_EQ(parsed("name = \"\"\"a\\\"\u00fc\\\n  x\"\"\"\"\n").name, "a\"\u00fcx\"");
+TEST(RunFile, letters_beyond_ascii_live_in_texts_and_comments) {
+    const std::string kitchen = "name = \"K\u00fcche \u20ac \U0001f600\" # \u00fc\n";
+    const RunFile run = parsed(kitchen);
+    EXPECT_EQ(run.name, "K\u00fcche \u20ac \U0001f600");
+    EXPECT_EQ(run_hash(parsed(to_toml(run))), run_hash(run));
     EXPECT_EQ(failure("name = \"x\"\n\u00fcber = 1\n"),
-              "run.toml:2:1: letters beyond ASCII belong in quotes");
-    EXPECT_EQ(failure("name = '''\n'''\u00fc\n"),
-              "run.toml:2:4: letters beyond ASCII belong in quotes");
-    EXPECT_FALSE(failure("\xd1\x9f").empty());  // found by the fuzzer
+              "run.toml:2:1: letters beyond ASCII belong in double quotes");
+    EXPECT_EQ(failure("name = \"\xc3\x28\""), "run.toml:1:9: this is not UTF-8");
+    EXPECT_EQ(failure("name = \"\xed\xa0\x80\""), "run.toml:1:9: this is not UTF-8");
+    EXPECT_EQ(failure("name = \"\xc3"), "run.toml:1:9: this is not UTF-8");
+}
+
+// All found by the fuzzer: the parser does not survive them.
+TEST(RunFile, what_the_parser_would_stumble_over_is_refused_before_it) {
+    EXPECT_FALSE(failure("\xd1\x9f").empty());
+    EXPECT_EQ(failure(std::string("[\0]", 3)),
+              "run.toml:1:1: after '[' comes the name of a section");
+    EXPECT_EQ(failure("name = \"x\"\n[#]\n"),
+              "run.toml:2:1: after '[' comes the name of a section");
+    EXPECT_EQ(failure("[[[l@+"), "run.toml:1:1: after '[' comes the name of a section");
+    EXPECT_FALSE(failure("J=0e'e\xef\xb9\xbf''''ednd").empty());
+    EXPECT_EQ(failure("name = \"\"\"x\"\"\"\n"),
+              "run.toml:1:8: texts stay on one line, between single quotes");
+    EXPECT_EQ(failure("name = \"a\x01\"\n"),
+              "run.toml:1:10: control characters have no place in a run file");
 }
 
 TEST(RunFile, differences_are_sentences) {
