@@ -222,10 +222,16 @@ Task<void> RoundEngine::follow(Base base, PeerId leader) {
             }
             break;
         case Verdict::redirect:
-            // It does not lead (it may not vote, or knows a live leader before it): ask that one,
-            // and do not come back here for a while.
-            suspects_[leader] = context_.now() + suspicion;
-            suspects_.erase(reply->leader);
+            // It does not lead: it may not vote, or believes in a leader before it. If that one has
+            // just failed us, it will find out as well; otherwise that is the one to ask.
+            if (!suspected(reply->leader)) {
+                suspects_[leader] = context_.now() + suspicion;
+            } else if (followed_ != std::make_pair(base.previous, leader)) {
+                followed_ = {base.previous, leader};
+                followed_since_ = context_.now();
+            } else if (context_.now() - followed_since_ > context_.options.call_timeout * 4) {
+                suspect(leader, "it sends us to a leader who is gone");
+            }
             break;
         case Verdict::you_are_behind:
             take_certificates(leader, reply->certificates);
