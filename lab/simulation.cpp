@@ -54,6 +54,7 @@ class Simulation {
     void on_event(SimPeer& peer, const collab::Event& event);
     bool undisturbed(const PeerId& peer, TimePoint from, TimePoint to) const;
     bool somebody_has_a_state() const;
+    bool can_meet(const PeerId& one, const PeerId& other) const;
     bool settled(std::uint64_t goal) const;
     std::uint64_t highest_step() const;
     void check_liveness();
@@ -403,7 +404,16 @@ void Simulation::check_nobody_is_alone() {
     }
 }
 
-// A new branch while a majority of the voters was undisturbed.
+// Two peers that nobody can dial never meet: there are no relays in this world.
+bool Simulation::can_meet(const PeerId& one, const PeerId& other) const {
+    if (one == other) return true;
+    for (const Seat& seat : seats_)
+        if ((seat.node->id() == one || seat.node->id() == other) && seat.node->options().dialable)
+            return true;
+    return false;
+}
+
+// A new branch while one of its peers could reach a majority of the voters, undisturbed.
 void Simulation::check_branches() {
     for (const auto& [digest, link] : checkers_.book().links()) {
         if (link.decision.kind != averaging::DecisionKind::branch) continue;
@@ -412,10 +422,15 @@ void Simulation::check_branches() {
         if (previous == checkers_.book().links().end() || !at) continue;
         const auto& voters = previous->second.decision.next_voters;
         const Duration window = run_.run.averaging.quorum_timeout + 15s;
-        const auto calm = static_cast<std::size_t>(
-            std::count_if(voters.begin(), voters.end(), [&](const averaging::Voter& voter) {
-                return undisturbed(voter.peer, *at - window, *at);
-            }));
+        std::size_t calm = 0;  // the most that any of those who signed could reach
+        for (const averaging::Voter& survivor : link.decision.next_voters) {
+            const auto reached = static_cast<std::size_t>(
+                std::count_if(voters.begin(), voters.end(), [&](const averaging::Voter& voter) {
+                    return undisturbed(voter.peer, *at - window, *at) &&
+                           can_meet(survivor.peer, voter.peer);
+                }));
+            calm = std::max(calm, reached);
+        }
         if (calm < averaging::majority(voters.size())) continue;
         checkers_.violation(fmt::format("{} was opened although {} of {} voters were there",
                                         describe(link.decision),
