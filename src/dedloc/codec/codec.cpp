@@ -1,6 +1,7 @@
 #include "dedloc/codec/codec.h"
 
 #include <array>
+#include <cmath>
 #include <cstring>
 
 #include "dedloc/tensor/kernels.h"
@@ -12,33 +13,59 @@ namespace {
 struct Codec {
     CodecId id;
     std::string_view name;
+    std::size_t block_elements;  // that share something, and
+    std::size_t block_bytes;     // their bytes; the last block may be shorter:
     std::size_t (*encoded_size)(std::size_t elements_count);
-    void (*encode)(std::span<const float> values, std::span<std::uint8_t> out);
+    void (*encode)(std::span<const float> values, std::span<std::uint8_t> out, float factor);
     void (*decode)(ByteView encoded, std::span<float> out);
     void (*add_weighted)(std::span<float> accumulator, ByteView encoded, float weight);
+    float (*magnitude_bound)(ByteView encoded);
 };
 
-void encode_fp32(std::span<const float> values, std::span<std::uint8_t> out) {
-    if (!values.empty()) std::memcpy(out.data(), values.data(), out.size());
+void encode_fp32(std::span<const float> values, std::span<std::uint8_t> out, float factor) {
+    if (factor != 1.0f)
+        tensor::scaled_copy(values, out, factor);
+    else if (!values.empty())
+        std::memcpy(out.data(), values.data(), out.size());
 }
 
 void decode_fp32(ByteView encoded, std::span<float> out) {
     if (!out.empty()) std::memcpy(out.data(), encoded.data(), encoded.size());
 }
 
-constexpr std::array<Codec, 2> table = {{
+template <std::size_t bytes>
+std::size_t plain_size(std::size_t elements_count) {
+    return bytes * elements_count;
+}
+
+constexpr std::array<Codec, 3> table = {{
     {CodecId::fp32,
      "fp32",
-     [](std::size_t elements_count) { return 4 * elements_count; },
+     1,
+     4,
+     plain_size<4>,
      encode_fp32,
      decode_fp32,
-     tensor::add_weighted_floats},
+     tensor::add_weighted_floats,
+     tensor::largest_magnitude_of_floats},
     {CodecId::fp16,
      "fp16",
-     [](std::size_t elements_count) { return 2 * elements_count; },
+     1,
+     2,
+     plain_size<2>,
      tensor::halves_from_floats_saturating,
      tensor::floats_from_halves,
-     tensor::add_weighted_halves},
+     tensor::add_weighted_halves,
+     tensor::largest_magnitude_of_halves},
+    {CodecId::bf16,
+     "bf16",
+     1,
+     2,
+     plain_size<2>,
+     tensor::bfloat16_from_floats_saturating,
+     tensor::floats_from_bfloat16,
+     tensor::add_weighted_bfloat16,
+     tensor::largest_magnitude_of_bfloat16},
 }};
 
 const Codec& codec_of(CodecId id) {
@@ -89,23 +116,38 @@ Result<CodecId> codec_from_number(std::uint64_t number) {
         ErrorKind::unsupported, "codec number {} is unknown here: update dedloc", number);
 }
 
+std::size_t block_elements(CodecId id) { return codec_of(id).block_elements; }
+
 std::size_t encoded_size(CodecId id, std::size_t elements_count) {
     return codec_of(id).encoded_size(elements_count);
 }
 
-void encode(CodecId id, std::span<const float> values, std::span<std::uint8_t> out) {
+ByteView window(CodecId id, ByteView encoded, std::size_t first, std::size_t count) {
+    const Codec& codec = codec_of(id);
+    DEDLOC_CHECK(first % codec.block_elements == 0, "a window at {} of {}", first, codec.name);
+    const std::size_t begin = first / codec.block_elements * codec.block_bytes;
+    const std::size_t size = codec.encoded_size(count);
+    DEDLOC_CHECK(begin <= encoded.size() && size <= encoded.size() - begin);
+    DEDLOC_CHECK(count % codec.block_elements == 0 || begin + size == encoded.size());
+    return encoded.subspan(begin, size);
+}
+
+void encode_into(CodecId id,
+                 std::span<const float> values,
+                 std::span<std::uint8_t> out,
+                 float factor) {
     const Codec& codec = codec_of(id);
     DEDLOC_CHECK(out.size() == codec.encoded_size(values.size()),
                  "{} values in {} bytes of {}",
                  values.size(),
                  out.size(),
                  codec.name);
-    codec.encode(values, out);
+    codec.encode(values, out, factor);
 }
 
 Bytes encode(CodecId id, std::span<const float> values) {
     Bytes out(encoded_size(id, values.size()));
-    encode(id, values, out);
+    encode_into(id, values, out);
     return out;
 }
 
@@ -116,10 +158,36 @@ Ok decode(CodecId id, ByteView encoded, std::span<float> out) {
     return {};
 }
 
-Ok decode_add_weighted(CodecId id, ByteView encoded, float weight, std::span<float> accumulator) {
+float magnitude_bound(CodecId id, ByteView encoded) {
+    return codec_of(id).magnitude_bound(encoded);
+}
+
+Ok verify(CodecId id, ByteView encoded, std::size_t elements_count, float weight) {
     const Codec& codec = codec_of(id);
-    DEDLOC_TRY_VOID(check_size(codec, encoded.size(), accumulator.size()));
-    codec.add_weighted(accumulator, encoded, weight);
+    DEDLOC_TRY_VOID(check_size(codec, encoded.size(), elements_count));
+    const float magnitude = codec.magnitude_bound(encoded);
+    if (!std::isfinite(magnitude) || !std::isfinite(weight))
+        return make_error(ErrorKind::bad_input, "a vector has numbers that are not finite");
+    // In double precision, where the product of two floats cannot overflow.
+    if (static_cast<double>(magnitude) * std::abs(static_cast<double>(weight)) >
+        static_cast<double>(accumulated_magnitude_max))
+        return make_error(ErrorKind::bad_input,
+                          "a vector has numbers as large as {:g} (weight {:g}), which no sum could "
+                          "hold",
+                          magnitude,
+                          weight);
+    return {};
+}
+
+void accumulate_verified(CodecId id, ByteView encoded, float weight, std::span<float> sum) {
+    const Codec& codec = codec_of(id);
+    DEDLOC_CHECK(encoded.size() == codec.encoded_size(sum.size()));
+    codec.add_weighted(sum, encoded, weight);
+}
+
+Ok decode_accumulate(CodecId id, ByteView encoded, float weight, std::span<float> sum) {
+    DEDLOC_TRY_VOID(verify(id, encoded, sum.size(), weight));
+    accumulate_verified(id, encoded, weight, sum);
     return {};
 }
 

@@ -6,8 +6,15 @@
 //
 //   fp32  exact.
 //   fp16  round to nearest even; relative error at most 2^-11 down to 6.1e-5, absolute error at
-//         most 2^-25 below. A finite value beyond 65504 becomes +-65504. Infinity and NaN stay
-//         what they are, so that validation still sees them.
+//         most 2^-25 below. A finite value beyond 65504 becomes +-65504.
+//   bf16  round to nearest even; relative error at most 2^-8; a finite value stays finite.
+//
+// Infinity and NaN stay visible in every codec, and decoding bytes from the network may give them:
+// decode_accumulate and verify refuse such bytes before a number of them is added (promise 5).
+//
+// Every part of a vector is encoded by itself and may have any length. Inside a part, windows that
+// begin at a multiple of block_elements(id) are encodings by themselves (window()): a part can be
+// summed and encoded window by window while everything stays in the first-level cache.
 //
 // Cost:   memory speed, no allocation (codec_bench.cpp).
 // Thread: any.
@@ -24,7 +31,11 @@
 namespace dedloc::codec {
 
 // The numbers are on the wire and never change their meaning.
-enum class CodecId : std::uint8_t { fp32 = 0, fp16 = 1 };
+enum class CodecId : std::uint8_t { fp32 = 0, fp16 = 1, bf16 = 2 };
+
+// |weight × value| of an accepted contribution is at most this, so that no sum of up to 2^27 of
+// them overflows.
+inline constexpr float accumulated_magnitude_max = 0x1p100f;
 
 // Every codec this build has, in the order of their numbers.
 std::vector<CodecId> all_codecs();
@@ -32,18 +43,42 @@ std::string_view to_string(CodecId id);                    // the run file's wor
 Result<CodecId> codec_from_string(std::string_view text);  // bad_input: names the known ones
 Result<CodecId> codec_from_number(std::uint64_t number);   // unsupported: a newer peer's codec
 
+// Elements of one block: 1, or 1,024 where a block has a scale of its own.
+std::size_t block_elements(CodecId id);
 // Exact number of bytes of so many elements. At most 8 bytes an element.
 std::size_t encoded_size(CodecId id, std::size_t elements_count);
+// Where elements [first, first + count) of an encoded part lie; itself an encoding of `count`
+// elements. `first` is a multiple of block_elements(id); so is `count`, or the part ends there.
+ByteView window(CodecId id, ByteView encoded, std::size_t first, std::size_t count);
 
-// out.size() == encoded_size(id, values.size()), else it is our bug.
-void encode(CodecId id, std::span<const float> values, std::span<std::uint8_t> out);
+// Encodes factor × values, the product rounded to fp32 first (exact for a power of two).
+// out.size() == encoded_size(id, values.size()), else it is our bug. Nothing is allocated.
+void encode_into(CodecId id,
+                 std::span<const float> values,
+                 std::span<std::uint8_t> out,
+                 float factor = 1.0f);
 Bytes encode(CodecId id, std::span<const float> values);
 
 // Errors: bad_input when the length is not encoded_size(id, out.size()); out is then untouched.
-//         Values may be infinite or NaN: check tensor::all_finite where that matters.
+//         Values may be infinite or NaN: check tensor::all_finite, or verify() before.
 Ok decode(CodecId id, ByteView encoded, std::span<float> out);
 
-// accumulator[i] += weight * decoded[i]; the bits are those of decode, then multiply, then add.
-Ok decode_add_weighted(CodecId id, ByteView encoded, float weight, std::span<float> accumulator);
+// An upper bound of every |decoded value|, at most 1 % too high; infinity if one is not finite.
+// The bytes have a right length (verify).
+float magnitude_bound(CodecId id, ByteView encoded);
+
+// May these bytes be added with this weight? Reads the bytes once (block scales only where there
+// are such).
+// Errors: bad_input: wrong length, numbers that are not finite, or beyond
+//         accumulated_magnitude_max.
+Ok verify(CodecId id, ByteView encoded, std::size_t elements_count, float weight);
+
+// sum[i] += weight × decoded[i], from the bytes, without a buffer between; product and sum are
+// rounded one by one, so the bits are those of decode, then multiply, then add. Nothing is checked
+// but the length (our bug): for bytes that verify() has passed, whole or window by window.
+void accumulate_verified(CodecId id, ByteView encoded, float weight, std::span<float> sum);
+
+// verify(), then accumulate_verified(). On an error `sum` is untouched.
+Ok decode_accumulate(CodecId id, ByteView encoded, float weight, std::span<float> sum);
 
 }  // namespace dedloc::codec

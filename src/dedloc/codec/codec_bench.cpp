@@ -37,7 +37,7 @@ void encode_vector(benchmark::State& state) {
     const std::vector<float> values(elements, 0.1f);
     Bytes out(encoded_size(id, elements));
     for (auto turn : state) {
-        encode(id, values, out);
+        encode_into(id, values, out);
         benchmark::ClobberMemory();
     }
     count(state);
@@ -59,7 +59,7 @@ void decode_add(benchmark::State& state) {
     const Bytes bytes = encode(id, std::vector<float>(elements, 0.1f));
     std::vector<float> sum(elements);
     for (auto turn : state) {
-        benchmark::DoNotOptimize(decode_add_weighted(id, bytes, 1e-3f, sum).has_value());
+        benchmark::DoNotOptimize(decode_accumulate(id, bytes, 1e-3f, sum).has_value());
         benchmark::ClobberMemory();
     }
     count(state);

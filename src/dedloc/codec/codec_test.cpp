@@ -29,7 +29,7 @@ TEST(Codec, words_and_numbers_name_the_same_codec) {
     }
     EXPECT_EQ(codec_from_string("fp16x").error().kind(), ErrorKind::bad_input);
     EXPECT_EQ(codec_from_string("fp16x").error().message(),
-              "'fp16x' is not a codec; use one of fp32, fp16");
+              "'fp16x' is not a codec; use one of fp32, fp16, bf16");
     EXPECT_EQ(codec_from_number(200).error().kind(), ErrorKind::unsupported);
     EXPECT_EQ(codec_from_number(std::uint64_t{1} << 32).error().kind(), ErrorKind::unsupported);
 }
@@ -73,6 +73,96 @@ TEST(Codec, fp16_saturates_finite_values_and_shows_non_finite_ones) {
     EXPECT_TRUE(std::isnan(back[6]));
 }
 
+TEST(Codec, bf16_stays_within_its_stated_error_and_finite) {
+    std::vector<float> values = random_vector(100000, 3);
+    std::vector<float> back(values.size());
+    ASSERT_TRUE(decode(CodecId::bf16, encode(CodecId::bf16, values), back));
+    for (std::size_t i = 0; i < values.size(); ++i) {
+        const double bound = std::abs(static_cast<double>(values[i])) * 0x1p-8;
+        ASSERT_LE(std::abs(static_cast<double>(back[i]) - values[i]), bound) << values[i];
+    }
+    values = {std::numeric_limits<float>::max(), -std::numeric_limits<float>::max(), INFINITY, NAN};
+    back.resize(values.size());
+    ASSERT_TRUE(decode(CodecId::bf16, encode(CodecId::bf16, values), back));
+    EXPECT_EQ(back[0], 0x1.fep127f);
+    EXPECT_EQ(back[1], -0x1.fep127f);
+    EXPECT_EQ(back[2], INFINITY);
+    EXPECT_TRUE(std::isnan(back[3]));
+}
+
+TEST(Codec, a_factor_scales_before_encoding) {
+    for (const CodecId id : all_codecs()) {
+        const std::vector<float> values = random_vector(3001, 5);
+        std::vector<float> scaled = values;
+        tensor::scale(scaled, 0x1p-9f);
+        Bytes out(encoded_size(id, values.size()));
+        encode_into(id, values, out, 0x1p-9f);
+        EXPECT_EQ(out, encode(id, scaled)) << to_string(id);
+    }
+}
+
+TEST(Codec, windows_of_a_part_are_encodings_by_themselves) {
+    for (const CodecId id : all_codecs()) {
+        const std::size_t step = block_elements(id) * (block_elements(id) == 1 ? 1000 : 2);
+        const std::vector<float> values = random_vector(3 * step + 17, 6);
+        const Bytes bytes = encode(id, values);
+        Bytes joined;
+        std::vector<float> whole(values.size(), 1.0f);
+        std::vector<float> piecewise(values.size(), 1.0f);
+        ASSERT_TRUE(decode_accumulate(id, bytes, 0.3f, whole));
+        for (std::size_t first = 0; first < values.size(); first += step) {
+            const std::size_t count = std::min(step, values.size() - first);
+            const ByteView view = window(id, bytes, first, count);
+            const Bytes alone = encode(id, std::span(values).subspan(first, count));
+            EXPECT_EQ(Bytes(view.begin(), view.end()), alone) << to_string(id);
+            joined.insert(joined.end(), alone.begin(), alone.end());
+            accumulate_verified(id, view, 0.3f, std::span(piecewise).subspan(first, count));
+        }
+        EXPECT_EQ(joined, bytes) << to_string(id);
+        EXPECT_EQ(piecewise, whole) << to_string(id);
+    }
+}
+
+TEST(Codec, what_is_not_finite_or_too_large_is_refused_and_nothing_is_added) {
+    for (const CodecId id : all_codecs()) {
+        for (const float bad : {INFINITY, -INFINITY, NAN}) {
+            for (const std::size_t place : {std::size_t{0}, std::size_t{1023}, std::size_t{2999}}) {
+                std::vector<float> values = random_vector(3000, 7);
+                values[place] = bad;
+                const Bytes bytes = encode(id, values);
+                std::vector<float> sum(values.size(), 5.0f);
+                const auto refused = decode_accumulate(id, bytes, 1.0f, sum);
+                ASSERT_FALSE(refused) << to_string(id);
+                EXPECT_EQ(refused.error().kind(), ErrorKind::bad_input);
+                EXPECT_EQ(sum, std::vector<float>(values.size(), 5.0f));
+                std::vector<float> back(values.size());
+                ASSERT_TRUE(decode(id, bytes, back));
+                EXPECT_FALSE(tensor::all_finite(back)) << "decoding must show it";
+            }
+        }
+        const Bytes large = encode(id, std::vector<float>(40, 60000.0f));
+        std::vector<float> sum(40, 0.0f);
+        EXPECT_TRUE(decode_accumulate(id, large, 0x1p62f, sum)) << to_string(id);
+        EXPECT_FALSE(decode_accumulate(id, large, 0x1p100f, sum)) << to_string(id);
+        EXPECT_FALSE(decode_accumulate(id, large, NAN, sum)) << to_string(id);
+    }
+}
+
+TEST(Codec, the_bound_of_magnitudes_is_close) {
+    for (const CodecId id : all_codecs()) {
+        for (const std::size_t size : {1u, 7u, 1024u, 5000u}) {
+            const Bytes bytes = encode(id, random_vector(size, 30 + size));
+            std::vector<float> decoded(size);
+            ASSERT_TRUE(decode(id, bytes, decoded));
+            float largest = 0;
+            for (const float value : decoded) largest = std::max(largest, std::abs(value));
+            EXPECT_GE(magnitude_bound(id, bytes), largest) << to_string(id);
+            EXPECT_LE(magnitude_bound(id, bytes), largest * 1.01f) << to_string(id);
+        }
+        EXPECT_EQ(magnitude_bound(id, {}), 0.0f);
+    }
+}
+
 TEST(Codec, decoding_twice_changes_nothing) {
     // The owner applies decode(encode(average)); encoding that again must give the same bytes.
     for (const CodecId id : all_codecs()) {
@@ -92,8 +182,7 @@ TEST(Codec, a_wrong_length_is_an_error_and_touches_nothing) {
             wrong.resize(size);
             std::vector<float> out(10, 7.0f);
             EXPECT_EQ(decode(id, wrong, out).error().kind(), ErrorKind::bad_input);
-            EXPECT_EQ(decode_add_weighted(id, wrong, 2.0f, out).error().kind(),
-                      ErrorKind::bad_input);
+            EXPECT_EQ(decode_accumulate(id, wrong, 2.0f, out).error().kind(), ErrorKind::bad_input);
             EXPECT_EQ(out, std::vector<float>(10, 7.0f));
         }
         EXPECT_TRUE(decode(id, Bytes{}, {}));
@@ -107,7 +196,7 @@ TEST(Codec, the_fused_sum_has_the_bits_of_the_plain_one) {
             const std::vector<float> start = random_vector(size, 20 + size);
             const Bytes bytes = encode(id, values);
             std::vector<float> fused = start;
-            ASSERT_TRUE(decode_add_weighted(id, bytes, 0.37f, fused));
+            ASSERT_TRUE(decode_accumulate(id, bytes, 0.37f, fused));
             std::vector<float> decoded(size);
             ASSERT_TRUE(decode(id, bytes, decoded));
             std::vector<float> plain = start;

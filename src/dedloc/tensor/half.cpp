@@ -74,6 +74,13 @@ std::uint16_t bfloat16_from_float(float value) {
     return static_cast<std::uint16_t>(shift_right_to_even(bits, 16));
 }
 
+std::uint16_t bfloat16_from_float_saturating(float value) {
+    const std::uint16_t word = bfloat16_from_float(value);
+    const bool overflowed = (word & 0x7fff) == 0x7f80 &&
+                            (std::bit_cast<std::uint32_t>(value) & 0x7fffffff) != 0x7f800000;
+    return overflowed ? static_cast<std::uint16_t>((word & 0x8000) | 0x7f7f) : word;
+}
+
 float float_from_bfloat16(std::uint16_t bfloat16) {
     const std::uint32_t bits = static_cast<std::uint32_t>(bfloat16) << 16;
     return std::bit_cast<float>((bits & 0x7fffffff) > 0x7f800000 ? float_nan_bits : bits);

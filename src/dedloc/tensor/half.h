@@ -22,6 +22,8 @@ std::uint16_t half_from_float_saturating(float value);
 float float_from_half(std::uint16_t half);
 
 std::uint16_t bfloat16_from_float(float value);
+// As above, but a finite value stays finite: the largest bfloat16 is 0x7f7f, 3.39e38.
+std::uint16_t bfloat16_from_float_saturating(float value);
 float float_from_bfloat16(std::uint16_t bfloat16);
 
 }  // namespace dedloc::tensor

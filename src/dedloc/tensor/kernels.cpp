@@ -2,8 +2,10 @@
 
 #include "dedloc/tensor/kernels.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
+#include <limits>
 
 #include "dedloc/base/check.h"
 #include "dedloc/base/float_environment.h"
@@ -150,15 +152,36 @@ struct Bfloat16 {
     static float decode_one(std::uint16_t word) { return float_from_bfloat16(word); }
 };
 
+struct SaturatingBfloat16 : Bfloat16 {
+    static HWY_INLINE V16 encode(VF value) {
+        const DU32 du;
+        const VU bits = hn::BitCast(du, value);
+        const VU magnitude = hn::And(bits, hn::Set(du, 0x7fffffffu));
+        const VU largest = hn::Set(du, 0x7f7f0000u);
+        const auto too_large =
+            hn::And(hn::Gt(magnitude, largest), hn::Lt(magnitude, hn::Set(du, 0x7f800000u)));
+        const VU sign = hn::And(bits, hn::Set(du, 0x80000000u));
+        const VU clamped = hn::IfThenElse(too_large, hn::Or(largest, sign), bits);
+        return Bfloat16::encode(hn::BitCast(D32(), clamped));
+    }
+    static std::uint16_t encode_one(float value) { return bfloat16_from_float_saturating(value); }
+};
+
+// Multiplying by one changes no number; NaN becomes the canonical one afterwards anyway.
 template <typename Format>
-HWY_INLINE void encode_loop(const float* floats, std::size_t count, std::uint8_t* out) {
+HWY_INLINE void encode_loop(const float* floats,
+                            std::size_t count,
+                            std::uint8_t* out,
+                            float factor = 1.0f) {
     const std::size_t lanes = hn::Lanes(D32());
+    const VF factors = hn::Set(D32(), factor);
     std::size_t i = 0;
     for (; i + lanes <= count; i += lanes) {
-        store_words(Format::encode(hn::LoadU(D32(), floats + i)), out + 2 * i);
+        const VF values = hn::Mul(hn::LoadU(D32(), floats + i), factors);
+        store_words(Format::encode(values), out + 2 * i);
     }
     for (; i < count; ++i) {
-        const std::uint16_t word = Format::encode_one(floats[i]);
+        const std::uint16_t word = Format::encode_one(floats[i] * factor);
         std::memcpy(out + 2 * i, &word, sizeof word);
     }
 }
@@ -200,8 +223,30 @@ HWY_INLINE void add_words_loop(float* accumulator,
 HWY_NOINLINE void halves_from_floats(const float* in, std::size_t count, std::uint8_t* out) {
     encode_loop<Half>(in, count, out);
 }
-HWY_NOINLINE void saturating_halves(const float* in, std::size_t count, std::uint8_t* out) {
-    encode_loop<SaturatingHalf>(in, count, out);
+HWY_NOINLINE void saturating_halves(const float* in,
+                                    std::size_t count,
+                                    std::uint8_t* out,
+                                    float factor) {
+    encode_loop<SaturatingHalf>(in, count, out, factor);
+}
+HWY_NOINLINE void saturating_bfloat16(const float* in,
+                                      std::size_t count,
+                                      std::uint8_t* out,
+                                      float factor) {
+    encode_loop<SaturatingBfloat16>(in, count, out, factor);
+}
+HWY_NOINLINE void scaled_copy(const float* in, std::size_t count, std::uint8_t* out, float factor) {
+    const std::size_t lanes = hn::Lanes(D32());
+    const VF factors = hn::Set(D32(), factor);
+    std::size_t i = 0;
+    for (; i + lanes <= count; i += lanes) {
+        const VF values = hn::Mul(hn::LoadU(D32(), in + i), factors);
+        hn::StoreU(values, D32(), reinterpret_cast<float*>(out + 4 * i));
+    }
+    for (; i < count; ++i) {
+        const float value = in[i] * factor;
+        std::memcpy(out + 4 * i, &value, sizeof value);
+    }
 }
 HWY_NOINLINE void floats_from_halves(const std::uint8_t* in, std::size_t count, float* out) {
     decode_loop<Half>(in, count, out);
@@ -254,6 +299,54 @@ HWY_NOINLINE void scale(float* x, std::size_t count, float factor) {
         hn::StoreU(hn::Mul(hn::LoadU(D32(), x + i), factors), D32(), x + i);
     }
     for (; i < count; ++i) x[i] = x[i] * factor;
+}
+
+HWY_NOINLINE void divide(float* x, std::size_t count, float divisor) {
+    const std::size_t lanes = hn::Lanes(D32());
+    const VF divisors = hn::Set(D32(), divisor);
+    std::size_t i = 0;
+    for (; i + lanes <= count; i += lanes) {
+        hn::StoreU(hn::Div(hn::LoadU(D32(), x + i), divisors), D32(), x + i);
+    }
+    for (; i < count; ++i) x[i] = x[i] / divisor;
+}
+
+// The largest word without its sign bit; numbers and their magnitudes are ordered alike.
+template <typename Word>
+HWY_INLINE Word largest_word(const std::uint8_t* in, std::size_t count) {
+    const hn::ScalableTag<Word> d;
+    const std::size_t lanes = hn::Lanes(d);
+    constexpr Word without_sign = static_cast<Word>(~Word{0}) >> 1;
+    const auto mask = hn::Set(d, without_sign);
+    auto first = hn::Zero(d);
+    auto second = hn::Zero(d);
+    std::size_t i = 0;
+    const auto at = [&](std::size_t index) HWY_ATTR {
+        const auto* words = reinterpret_cast<const Word*>(in + sizeof(Word) * index);
+        return hn::And(hn::LoadU(d, words), mask);
+    };
+    for (; i + 2 * lanes <= count; i += 2 * lanes) {
+        first = hn::Max(first, at(i));
+        second = hn::Max(second, at(i + lanes));
+    }
+    for (; i + lanes <= count; i += lanes) first = hn::Max(first, at(i));
+    Word words[hn::MaxLanes(hn::ScalableTag<Word>())];
+    hn::StoreU(hn::Max(first, second), d, words);
+    Word largest = 0;
+    for (std::size_t lane = 0; lane < lanes; ++lane) largest = std::max(largest, words[lane]);
+    for (; i < count; ++i) {
+        Word word = 0;
+        std::memcpy(&word, in + sizeof(Word) * i, sizeof word);
+        largest = std::max(largest, static_cast<Word>(word & without_sign));
+    }
+    return largest;
+}
+
+HWY_NOINLINE std::uint16_t largest_word16(const std::uint8_t* in, std::size_t count) {
+    return largest_word<std::uint16_t>(in, count);
+}
+HWY_NOINLINE std::uint32_t largest_word32(const std::uint8_t* in, std::size_t count) {
+    return largest_word<std::uint32_t>(in, count);
 }
 
 HWY_NOINLINE bool all_finite(const float* x, std::size_t count) {
@@ -336,12 +429,22 @@ HWY_EXPORT(floats_from_bfloat16);
 HWY_EXPORT(add_weighted_halves);
 HWY_EXPORT(add_weighted_bfloat16);
 HWY_EXPORT(add_weighted_floats);
+HWY_EXPORT(saturating_bfloat16);
+HWY_EXPORT(scaled_copy);
 HWY_EXPORT(scale);
+HWY_EXPORT(divide);
+HWY_EXPORT(largest_word16);
+HWY_EXPORT(largest_word32);
 HWY_EXPORT(all_finite);
 HWY_EXPORT(sum_of_squares);
 
 void check_words(std::size_t floats, std::size_t bytes) {
     DEDLOC_CHECK(bytes == 2 * floats, "{} floats, {} bytes", floats, bytes);
+}
+
+float infinity_unless_finite(float value) {
+    const auto bits = std::bit_cast<std::uint32_t>(value);
+    return bits < 0x7f800000u ? value : std::numeric_limits<float>::infinity();
 }
 
 }  // namespace
@@ -352,10 +455,29 @@ void halves_from_floats(std::span<const float> floats, std::span<std::uint8_t> h
     HWY_DYNAMIC_DISPATCH(halves_from_floats)(floats.data(), floats.size(), halves.data());
 }
 
-void halves_from_floats_saturating(std::span<const float> floats, std::span<std::uint8_t> halves) {
+void halves_from_floats_saturating(std::span<const float> floats,
+                                   std::span<std::uint8_t> halves,
+                                   float factor) {
     check_words(floats.size(), halves.size());
     const FloatEnvironmentGuard guard;
-    HWY_DYNAMIC_DISPATCH(saturating_halves)(floats.data(), floats.size(), halves.data());
+    HWY_DYNAMIC_DISPATCH(saturating_halves)(floats.data(), floats.size(), halves.data(), factor);
+}
+
+void bfloat16_from_floats_saturating(std::span<const float> floats,
+                                     std::span<std::uint8_t> bfloat16,
+                                     float factor) {
+    check_words(floats.size(), bfloat16.size());
+    const FloatEnvironmentGuard guard;
+    HWY_DYNAMIC_DISPATCH(saturating_bfloat16)
+    (floats.data(), floats.size(), bfloat16.data(), factor);
+}
+
+void scaled_copy(std::span<const float> floats,
+                 std::span<std::uint8_t> little_endian,
+                 float factor) {
+    DEDLOC_CHECK(floats.size() * 4 == little_endian.size());
+    const FloatEnvironmentGuard guard;
+    HWY_DYNAMIC_DISPATCH(scaled_copy)(floats.data(), floats.size(), little_endian.data(), factor);
 }
 
 void floats_from_halves(ByteView halves, std::span<float> floats) {
@@ -366,6 +488,7 @@ void floats_from_halves(ByteView halves, std::span<float> floats) {
 
 void bfloat16_from_floats(std::span<const float> floats, std::span<std::uint8_t> bfloat16) {
     check_words(floats.size(), bfloat16.size());
+    const FloatEnvironmentGuard guard;
     HWY_DYNAMIC_DISPATCH(bfloat16_from_floats)(floats.data(), floats.size(), bfloat16.data());
 }
 
@@ -405,6 +528,32 @@ void add_weighted_bfloat16(std::span<float> accumulator, ByteView bfloat16, floa
 void scale(std::span<float> x, float factor) {
     const FloatEnvironmentGuard guard;
     HWY_DYNAMIC_DISPATCH(scale)(x.data(), x.size(), factor);
+}
+
+void divide(std::span<float> x, float divisor) {
+    const FloatEnvironmentGuard guard;
+    HWY_DYNAMIC_DISPATCH(divide)(x.data(), x.size(), divisor);
+}
+
+float largest_magnitude_of_floats(ByteView little_endian) {
+    DEDLOC_CHECK(little_endian.size() % 4 == 0);
+    const std::uint32_t bits =
+        HWY_DYNAMIC_DISPATCH(largest_word32)(little_endian.data(), little_endian.size() / 4);
+    return infinity_unless_finite(std::bit_cast<float>(bits));
+}
+
+float largest_magnitude_of_halves(ByteView halves) {
+    DEDLOC_CHECK(halves.size() % 2 == 0);
+    const std::uint16_t word =
+        HWY_DYNAMIC_DISPATCH(largest_word16)(halves.data(), halves.size() / 2);
+    return infinity_unless_finite(float_from_half(word));
+}
+
+float largest_magnitude_of_bfloat16(ByteView bfloat16) {
+    DEDLOC_CHECK(bfloat16.size() % 2 == 0);
+    const std::uint16_t word =
+        HWY_DYNAMIC_DISPATCH(largest_word16)(bfloat16.data(), bfloat16.size() / 2);
+    return infinity_unless_finite(float_from_bfloat16(word));
 }
 
 bool all_finite(std::span<const float> x) {

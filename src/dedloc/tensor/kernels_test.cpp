@@ -4,12 +4,12 @@
 #include <cmath>
 #include <cstring>
 #include <gtest/gtest.h>
-#include <hwy/highway.h>
 #include <limits>
 #include <vector>
 
 #include "dedloc/base/float_environment.h"
 #include "dedloc/base/random.h"
+#include "dedloc/tensor/each_target.h"
 #include "dedloc/tensor/half.h"
 #if defined(__x86_64__)
 #include <xmmintrin.h>
@@ -18,22 +18,12 @@
 namespace dedloc::tensor {
 namespace {
 
-// Runs the body once for every SIMD target that was compiled and that this CPU has.
 template <typename Body>
 void on_every_target(Body body) {
-    hwy::SetSupportedTargetsForTest(0);
-    const std::int64_t all = hwy::SupportedTargets() & HWY_TARGETS;
-    int targets_count = 0;
-    for (std::int64_t rest = all; rest != 0; rest &= rest - 1) {
-        const std::int64_t target = rest & -rest;
-        SCOPED_TRACE(hwy::TargetName(target));
-        hwy::SetSupportedTargetsForTest(target);
-        hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+    const int targets_count = for_each_target([&](const char* name) {
+        SCOPED_TRACE(name);
         body();
-        ++targets_count;
-    }
-    hwy::SetSupportedTargetsForTest(0);
-    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+    });
     EXPECT_GE(targets_count, 1);
 }
 
@@ -102,6 +92,10 @@ TEST(Half, known_values) {
     EXPECT_EQ(bfloat16_from_float(from_bits(0x3f818000)), 0x3f82);
     EXPECT_EQ(bfloat16_from_float(from_bits(0x7f7fffff)), 0x7f80);
     EXPECT_EQ(bfloat16_from_float(from_bits(0xffc12345)), bfloat16_nan);
+    EXPECT_EQ(bfloat16_from_float_saturating(from_bits(0x7f7fffff)), 0x7f7f);
+    EXPECT_EQ(bfloat16_from_float_saturating(from_bits(0xff7fffff)), 0xff7f);
+    EXPECT_EQ(bfloat16_from_float_saturating(-INFINITY), 0xff80);
+    EXPECT_EQ(bfloat16_from_float_saturating(-NAN), bfloat16_nan);
 }
 
 TEST(Half, every_half_survives_the_way_to_float_and_back) {
@@ -164,6 +158,45 @@ TEST(Kernels, encoding_equals_the_reference_for_many_floats) {
         reference::bfloat16_from_floats(floats, wanted);
         bfloat16_from_floats(floats, got);
         EXPECT_EQ(got, wanted);
+        for (const float factor : {1.0f, 0x1p-7f, 0.3f, 0x1p+20f}) {
+            reference::halves_from_floats_saturating(floats, wanted, factor);
+            halves_from_floats_saturating(floats, got, factor);
+            EXPECT_EQ(got, wanted) << factor;
+            reference::bfloat16_from_floats_saturating(floats, wanted, factor);
+            bfloat16_from_floats_saturating(floats, got, factor);
+            EXPECT_EQ(got, wanted) << factor;
+        }
+    });
+}
+
+TEST(Kernels, the_largest_magnitude_is_found_wherever_it_is) {
+    Random random(29);
+    on_every_target([&] {
+        for (std::size_t size = 0; size < 300; size += size < 150 ? 1 : 37) {
+            std::vector<float> x(size);
+            for (float& value : x) value = static_cast<float>(random.normal());
+            if (size > 0) x[random.below(size)] = -9.0f;
+            Bytes bytes(4 * size);
+            scaled_copy(x, bytes, 0.5f);
+            Bytes halves(2 * size);
+            halves_from_floats(x, halves);
+            Bytes bfloat16(2 * size);
+            bfloat16_from_floats(x, bfloat16);
+            EXPECT_EQ(largest_magnitude_of_floats(bytes), size > 0 ? 4.5f : 0.0f);
+            EXPECT_EQ(largest_magnitude_of_halves(halves), size > 0 ? 9.0f : 0.0f);
+            EXPECT_EQ(largest_magnitude_of_bfloat16(bfloat16), size > 0 ? 9.0f : 0.0f);
+            for (const float bad : {INFINITY, -INFINITY, NAN, -NAN}) {
+                if (size == 0) continue;
+                x[random.below(size)] = bad;
+                scaled_copy(x, bytes, 1.0f);
+                halves_from_floats(x, halves);
+                bfloat16_from_floats(x, bfloat16);
+                EXPECT_EQ(largest_magnitude_of_floats(bytes), INFINITY);
+                EXPECT_EQ(largest_magnitude_of_halves(halves), INFINITY);
+                EXPECT_EQ(largest_magnitude_of_bfloat16(bfloat16), INFINITY);
+                EXPECT_EQ(reference::largest_magnitude_of_halves(halves), INFINITY);
+            }
+        }
     });
 }
 
@@ -186,6 +219,9 @@ TEST(Kernels, arithmetic_equals_the_reference_for_every_length) {
             EXPECT_TRUE(same_bits(got, wanted)) << size;
             scale(got, weight);
             reference::scale(wanted, weight);
+            EXPECT_TRUE(same_bits(got, wanted)) << size;
+            divide(got, weight);
+            reference::divide(wanted, weight);
             EXPECT_TRUE(same_bits(got, wanted)) << size;
             EXPECT_EQ(sum_of_squares(x), reference::sum_of_squares(x)) << size;
         }
