@@ -11,6 +11,7 @@
 #include <optional>
 #include <utility>
 
+#include "dedloc/collab/ascii_toml.h"
 #include "dedloc/security/hash.h"
 
 #define TOML_HEADER_ONLY 1
@@ -493,106 +494,6 @@ void check_together(const RunFile& run, Reader& reader) {
                                     to_word(run.averaging.round_deadline_max)));
 }
 
-// toml++ 3.3 runs into undefined behaviour where it meets letters beyond ASCII outside quotes
-// (is_non_ascii_horizontal_whitespace, U+00FC), and asserts that a name follows a '['. Run files
-// come from peers, so it gets ASCII only: letters in texts become \u escapes, those in comments
-// '?', and what no run file needs (arrays, texts of several lines, control characters) is refused.
-// Lines stay lines. The guard only has to read quotes right up to the first error of the parser.
-class TextGuard {
-  public:
-    TextGuard(std::string_view text, std::string_view file) : text_(text), file_(file) {}
-
-    Result<std::string> ascii() {
-        for (; at_ < text_.size(); ++at_) {
-            const char c = text_[at_];
-            if (c == '\n') {
-                ++line_;
-                line_begin_ = at_ + 1;
-                quote_ = 0;
-                comment_ = false;
-            } else if (is_control(c)) {
-                return complaint("control characters have no place in a run file");
-            } else if (static_cast<unsigned char>(c) >= 128) {
-                DEDLOC_TRY_VOID(foreign_letter());
-                continue;
-            } else if (!comment_ && quote_ != 0) {
-                inside_quotes(c);
-            } else if (!comment_) {
-                DEDLOC_TRY_VOID(outside(c));
-            }
-            out_ += c;
-        }
-        return std::move(out_);
-    }
-
-  private:
-    static bool is_control(char c) {
-        const auto byte = static_cast<unsigned char>(c);
-        return (byte < 32 && c != '\t' && c != '\r') || byte == 127;
-    }
-    Error complaint(std::string_view sentence) const {
-        return make_error(
-            ErrorKind::bad_input, "{}:{}:{}: {}", file_, line_, at_ - line_begin_ + 1, sentence);
-    }
-    Ok outside(char c) {
-        comment_ = c == '#';
-        if (c == '[' && !name_follows()) return complaint("after '[' comes the name of a section");
-        if (c != '"' && c != '\'') return {};
-        if (text_.substr(at_, 3) == std::string(3, c))
-            return complaint("texts stay on one line, between single quotes");
-        quote_ = c;
-        return {};
-    }
-    bool name_follows() const {
-        const std::size_t next = text_.find_first_not_of(" \t", at_ + 1);
-        const char c = next == std::string_view::npos ? '\0' : text_[next];
-        return c == ']' || c == '"' || c == '\'' || c == '_' || c == '-' ||
-               (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-    }
-    void inside_quotes(char c) {
-        if (escaped_)
-            escaped_ = false;
-        else if (c == '\\' && quote_ == '"')
-            escaped_ = true;
-        else if (c == quote_)
-            quote_ = 0;
-    }
-    // One letter of UTF-8, from its first byte on.
-    Ok foreign_letter() {
-        const auto first = static_cast<unsigned char>(text_[at_]);
-        const std::size_t more = first >= 0xf0 ? 3 : first >= 0xe0 ? 2 : 1;
-        std::uint32_t letter = first & (0x3fu >> more);
-        if (first < 0xc2 || first > 0xf4 || text_.size() - at_ <= more)
-            return complaint("this is not UTF-8");
-        for (std::size_t i = 1; i <= more; ++i) {
-            const auto byte = static_cast<unsigned char>(text_[at_ + i]);
-            if ((byte & 0xc0) != 0x80) return complaint("this is not UTF-8");
-            letter = (letter << 6) | (byte & 0x3f);
-        }
-        constexpr std::uint32_t smallest[] = {0, 0x80, 0x800, 0x10000};
-        if (letter < smallest[more] || letter > 0x10ffff || (letter >= 0xd800 && letter <= 0xdfff))
-            return complaint("this is not UTF-8");
-        if (comment_)
-            out_ += '?';
-        else if (quote_ == '"' && !escaped_)
-            out_ += fmt::format("\\U{:08x}", letter);
-        else
-            return complaint("letters beyond ASCII belong in double quotes");
-        at_ += more;
-        return {};
-    }
-
-    std::string_view text_;
-    std::string_view file_;
-    std::string out_;
-    std::size_t at_ = 0;
-    std::size_t line_ = 1;
-    std::size_t line_begin_ = 0;
-    char quote_ = 0;  // the quote we are in, or 0
-    bool escaped_ = false;
-    bool comment_ = false;
-};
-
 }  // namespace
 
 Result<RunFile> parse_run_file(std::string_view text, std::string_view file_name) {
@@ -602,7 +503,7 @@ Result<RunFile> parse_run_file(std::string_view text, std::string_view file_name
                           file_name,
                           text.size(),
                           run_file_bytes_max);
-    DEDLOC_TRY(const std::string safe, TextGuard(text, file_name).ascii());
+    DEDLOC_TRY(const std::string safe, ascii_toml(text, file_name));
     const toml::parse_result parsed = toml::parse(safe, std::string(file_name));
     if (!parsed) {
         const auto& at = parsed.error().source().begin;

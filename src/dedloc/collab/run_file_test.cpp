@@ -203,7 +203,7 @@ TEST(RunFile, what_the_parser_would_stumble_over_is_refused_before_it) {
     EXPECT_EQ(failure("name = \"\"\"x\"\"\"\n"),
               "run.toml:1:8: texts stay on one line, between single quotes");
     EXPECT_EQ(failure("name = \"a\x01\"\n"),
-              "run.toml:1:10: control characters have no place in a run file");
+              "run.toml:1:10: control characters have no place here");
 }
 
 TEST(RunFile, differences_are_sentences) {
