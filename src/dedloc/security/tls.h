@@ -1,13 +1,7 @@
 // TLS 1.3 as libp2p uses it ("/tls/1.0.0"), without a socket: ciphertext in, ciphertext out.
 //
-//   TlsChannel channel = TlsChannel::client(context, expected_peer, now);
-//   send(channel.take_output());                    // the first flight
-//   while (!channel.handshake_done()) {
-//       DEDLOC_TRY_VOID(channel.feed(received));    // on an error: send take_output() (an alert)
-//       send(channel.take_output());
-//   }
-//   channel.encrypt(plain); send(channel.take_output());
-//   channel.feed(received); use(channel.take_plain());
+//   TlsChannel channel = TlsChannel::client(context, expected_peer, now);   // then as channel.h
+//   says
 //
 // Both sides prove their PeerId (tls_certificate.h). A client is done before the server has
 // checked its certificate: only the first bytes it reads tell that it was accepted.
@@ -16,11 +10,8 @@
 // is "libp2p": then multistream-select follows inside. The client's order decides.
 //
 // Source: libp2p specs/tls and connections/inlined-muxer-negotiation; RFC 8446.
-// Cost: tls_bench.cpp. Memory: what was fed and not read, what was encrypted and not taken, and
-// about 40 KiB of OpenSSL's. Feed again after reading, and memory stays bounded.
-// Thread: any one at a time; a channel may move between threads.
-// Errors: peer_broke_protocol; conflict (another peer answered); unsupported (no common protocol).
-// After an error the channel is dead and returns it again.
+// Cost: tls_bench.cpp; a channel holds about 40 KiB of OpenSSL's beside its buffers.
+// Thread and errors: channel.h. What is fed while nobody reads is kept: read before feeding again.
 
 #pragma once
 #include <memory>
@@ -31,6 +22,7 @@
 
 #include "dedloc/base/bytes.h"
 #include "dedloc/base/time.h"
+#include "dedloc/security/channel.h"
 #include "dedloc/security/identity.h"
 #include "dedloc/security/tls_certificate.h"
 
@@ -62,36 +54,29 @@ class TlsContext {
     std::unique_ptr<Implementation> implementation_;
 };
 
-class TlsChannel {
+class TlsChannel final : public Channel {
   public:
     // `expected`: whom we dialled; nullopt: whoever answers. `now`: for the certificate's dates.
     static TlsChannel client(std::shared_ptr<const TlsContext> context,
                              std::optional<PeerId> expected,
                              WallSeconds now);
     static TlsChannel server(std::shared_ptr<const TlsContext> context, WallSeconds now);
-    ~TlsChannel();
+    ~TlsChannel() override;
     TlsChannel(TlsChannel&&) noexcept;
     TlsChannel& operator=(TlsChannel&&) noexcept;
 
-    // Takes all of it: goes on with the handshake, decrypts what is data.
-    Ok feed(ByteView ciphertext);
-    bool has_output() const;
-    Bytes take_output();
-
-    bool handshake_done() const;
-    // From here on only after handshake_done().
-    const PublicKey& remote_key() const;
-    const PeerId& remote_peer() const { return remote_key().peer_id(); }
-    const std::string& protocol() const;  // what ALPN chose
-
-    Ok encrypt(ByteView plain);
-    std::size_t plain_bytes() const;  // decrypted and not yet read
-    std::size_t read_plain(std::span<std::uint8_t> out);
-    Bytes take_plain();  // all of it, without a copy if nothing of it was read before
-
-    // Says goodbye: no more encrypt() afterwards. What the other side still sends is read on.
-    void close();
-    bool closed_by_peer() const;  // it said goodbye; an end without it is a cut connection
+    Ok feed(ByteView ciphertext) override;
+    bool has_output() const override;
+    Bytes take_output() override;
+    bool handshake_done() const override;
+    const PublicKey& remote_key() const override;
+    const std::string& protocol() const override;  // what ALPN chose
+    Ok encrypt(ByteView plain) override;
+    std::size_t plain_bytes() const override;
+    std::size_t read_plain(std::span<std::uint8_t> out) override;
+    Bytes take_plain() override;
+    void close() override;
+    bool closed_by_peer() const override;
 
   private:
     struct State;
