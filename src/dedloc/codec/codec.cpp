@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "dedloc/tensor/blocks8.h"
 #include "dedloc/tensor/kernels.h"
 
 namespace dedloc::codec {
@@ -38,7 +39,7 @@ std::size_t plain_size(std::size_t elements_count) {
     return bytes * elements_count;
 }
 
-constexpr std::array<Codec, 3> table = {{
+constexpr std::array<Codec, 4> table = {{
     {CodecId::fp32,
      "fp32",
      1,
@@ -66,6 +67,15 @@ constexpr std::array<Codec, 3> table = {{
      tensor::floats_from_bfloat16,
      tensor::add_weighted_bfloat16,
      tensor::largest_magnitude_of_bfloat16},
+    {CodecId::blockwise8,
+     "blockwise8",
+     tensor::block8_elements,
+     tensor::block8_bytes,
+     tensor::blocks8_size,
+     tensor::blocks8_from_floats,
+     tensor::floats_from_blocks8,
+     tensor::add_weighted_blocks8,
+     tensor::largest_magnitude_of_blocks8},
 }};
 
 const Codec& codec_of(CodecId id) {
