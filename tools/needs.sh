@@ -5,10 +5,10 @@
 
 needs_build=(g++ cmake ninja-build ccache python3 libasio-dev libssl-dev libfmt-dev libspdlog-dev
     libtomlplusplus-dev libcli11-dev nlohmann-json3-dev libhwy-dev zlib1g-dev
-    libtorch-dev)
-needs_data=(dataset-fashion-mnist)
+    libtorch-dev libsentencepiece-dev)
+needs_data=(dataset-fashion-mnist bible-kjv)
 needs_test=(libgtest-dev libglpk-dev clang-format-14)
-needs_bench=(libbenchmark-dev libgloo-dev libhiredis-dev libibverbs-dev)
+needs_bench=(libbenchmark-dev libgloo-dev libhiredis-dev libibverbs-dev sentencepiece)
 
 install_missing() {
     local missing=() package

@@ -1,0 +1,93 @@
+#include "dedloc/text/cache.h"
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <fcntl.h>
+#include <filesystem>
+#include <fstream>
+#include <sys/file.h>
+#include <unistd.h>
+
+namespace dedloc::text {
+
+namespace fs = std::filesystem;
+
+Result<std::string> default_cache_directory() {
+    if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache != nullptr && *cache != '\0')
+        return std::string(cache) + "/dedloc";
+    if (const char* home = std::getenv("HOME"); home != nullptr && *home != '\0')
+        return std::string(home) + "/.cache/dedloc";
+    return make_error(ErrorKind::local_fault,
+                      "there is no folder for cached data: set HOME or XDG_CACHE_HOME");
+}
+
+Ok write_file(const std::string& path, std::string_view content) {
+    const std::string temporary = fmt::format("{}.{}.new", path, ::getpid());
+    {
+        std::ofstream file(temporary, std::ios::binary | std::ios::trunc);
+        file.write(content.data(), static_cast<std::streamsize>(content.size()));
+        file.flush();
+        if (!file) {
+            const std::string why = std::strerror(errno);
+            ::unlink(temporary.c_str());
+            return make_error(ErrorKind::local_fault, "cannot write {}: {}", path, why);
+        }
+    }
+    if (::rename(temporary.c_str(), path.c_str()) != 0) {
+        const std::string why = std::strerror(errno);
+        ::unlink(temporary.c_str());
+        return make_error(ErrorKind::local_fault, "cannot write {}: {}", path, why);
+    }
+    return {};
+}
+
+Result<std::string> read_file(const std::string& path, std::size_t bytes_max) {
+    std::error_code status;
+    if (fs::is_directory(path, status))
+        return make_error(ErrorKind::bad_input, "{} is a folder, not a file", path);
+    std::ifstream file(path, std::ios::binary);
+    if (!file)
+        return make_error(ErrorKind::not_found, "cannot read {}: {}", path, std::strerror(errno));
+    std::string content;
+    std::string piece(std::min<std::size_t>(bytes_max + 1, 1u << 20), '\0');
+    while (file && content.size() <= bytes_max) {
+        file.read(piece.data(), static_cast<std::streamsize>(piece.size()));
+        content.append(piece, 0, static_cast<std::size_t>(file.gcount()));
+    }
+    if (content.size() > bytes_max)
+        return make_error(ErrorKind::bad_input, "{} is larger than {} bytes", path, bytes_max);
+    return content;
+}
+
+Ok alone_with(const std::string& path, const std::function<Ok()>& work) {
+    std::error_code error;
+    fs::create_directories(fs::path(path).parent_path(), error);
+    const std::string lock = path + ".lock";
+    const int file = ::open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (file < 0)
+        return make_error(
+            ErrorKind::local_fault, "cannot write {}: {}", lock, std::strerror(errno));
+    while (::flock(file, LOCK_EX) != 0 && errno == EINTR) {
+    }
+    Ok result = work();
+    ::close(file);  // and with it the lock
+    return result;
+}
+
+Result<ScratchFolder> ScratchFolder::make(const std::string& parent) {
+    std::error_code error;
+    fs::create_directories(parent, error);
+    std::string pattern = parent + "/scratch-XXXXXX";
+    if (::mkdtemp(pattern.data()) == nullptr)
+        return make_error(
+            ErrorKind::local_fault, "cannot make a folder in {}: {}", parent, std::strerror(errno));
+    return ScratchFolder(pattern);
+}
+
+ScratchFolder::~ScratchFolder() {
+    std::error_code error;
+    if (!path_.empty()) fs::remove_all(path_, error);
+}
+
+}  // namespace dedloc::text

@@ -1,0 +1,45 @@
+// Files that can be made again: derived text and default tokenizers, in the user's cache folder.
+//
+// Several peers of one machine start at the same moment: a lock beside the file lets one of them
+// make it while the others wait, and a file appears whole or not at all.
+//
+// Thread: any. Blocks. Errors: local_fault.
+
+#pragma once
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "dedloc/base/result.h"
+
+namespace dedloc::text {
+
+// $XDG_CACHE_HOME/dedloc, else ~/.cache/dedloc.
+Result<std::string> default_cache_directory();
+
+// Whole or not at all.
+Ok write_file(const std::string& path, std::string_view content);
+// bad_input for folders and larger files, not_found.
+Result<std::string> read_file(const std::string& path, std::size_t bytes_max);
+
+// Calls `work` while no other process is inside the same call with the same path (its folder is
+// made when it is missing).
+Ok alone_with(const std::string& path, const std::function<Ok()>& work);
+
+// A folder that goes with this object, below `parent`.
+class ScratchFolder {
+  public:
+    static Result<ScratchFolder> make(const std::string& parent);
+    ~ScratchFolder();
+    ScratchFolder(ScratchFolder&& other) noexcept : path_(std::move(other.path_)) {
+        other.path_.clear();
+    }
+    ScratchFolder& operator=(ScratchFolder&&) = delete;
+    std::string file(std::string_view name) const { return path_ + "/" + std::string(name); }
+
+  private:
+    explicit ScratchFolder(std::string path) : path_(std::move(path)) {}
+    std::string path_;
+};
+
+}  // namespace dedloc::text
