@@ -1,0 +1,170 @@
+#include "dedloc/planner/explanation.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "dedloc/planner/optimum.h"
+
+namespace dedloc::planner {
+namespace {
+
+class Explanation {
+  public:
+    Explanation(const Split& split,
+                std::span<const PeerRates> peers,
+                std::span<const LinkLimit> links,
+                std::span<const std::string> names)
+        : split_(split), peers_(peers), links_(links), names_(names) {
+        for (std::size_t i = 0; i < peers.size(); ++i) {
+            const std::uint64_t part = split.part_elements[i];
+            elements_ += part;
+            if (part > 0) owners_.push_back(i);
+        }
+        std::stable_sort(owners_.begin(), owners_.end(), [&](std::size_t a, std::size_t b) {
+            return split.part_elements[a] > split.part_elements[b];
+        });
+    }
+
+    std::string text() const {
+        if (elements_ == 0) return "There is nothing to average.";
+        std::string sentence = who();
+        const auto first = static_cast<unsigned char>(sentence[0]);
+        if (first < 128) sentence[0] = static_cast<char>(std::toupper(first));
+        if (split_.bottleneck == Bottleneck::none) return sentence + ", and nothing has to travel.";
+        const std::string idle = why_not_others();
+        if (!idle.empty()) sentence += "; " + idle;
+        return sentence + "; " + limit() + ".";
+    }
+
+  private:
+    std::string name(std::size_t peer) const {
+        return names_.empty() ? fmt::format("peer {}", peer) : names_[peer];
+    }
+    std::string percent(std::size_t peer) const {
+        const double share = 100.0 * static_cast<double>(split_.part_elements[peer]) /
+                             static_cast<double>(elements_);
+        return share < 0.05 ? fmt::format("{:.1g} %", share) : fmt::format("{:.1f} %", share);
+    }
+    // "a", "a and b", "a and 7 others"
+    std::string some(const std::vector<std::size_t>& list) const {
+        if (list.size() == 1) return name(list[0]);
+        if (list.size() == 2) return fmt::format("{} and {}", name(list[0]), name(list[1]));
+        return fmt::format("{} and {} others", name(list[0]), list.size() - 1);
+    }
+
+    std::string who() const {
+        const std::size_t largest = owners_.front();
+        if (owners_.size() == 1) return name(largest) + " reduces the whole vector";
+        const std::string most = percent(largest);
+        const std::string least = percent(owners_.back());
+        if (most == least && owners_.size() == peers_.size())
+            return fmt::format("all {} peers reduce equal parts (a butterfly all-reduce)",
+                               peers_.size());
+        if (most == least)
+            return fmt::format("{} of {} peers reduce {} each: {}",
+                               owners_.size(),
+                               peers_.size(),
+                               most,
+                               some(owners_));
+        const std::string second = percent(owners_[1]);
+        std::string text =
+            owners_.size() == 2
+                ? fmt::format(
+                      "{} reduces {} and {} {}", name(largest), most, name(owners_[1]), least)
+                : fmt::format("{} reduces {} and {} others {}{} each",
+                              name(largest),
+                              most,
+                              owners_.size() - 1,
+                              second == least ? "" : least + " to ",
+                              second);
+        constexpr double server_share = 0.8;
+        if (static_cast<double>(split_.part_elements[largest]) >=
+            server_share * static_cast<double>(elements_))
+            text += " (nearly a parameter server)";
+        return text;
+    }
+
+    std::string why_not_others() const {
+        const OwnerLimits reach = limits_of_links(peers_, allowed_owners(peers_), links_);
+        std::vector<std::size_t> hidden, cut_off, busy, small;
+        const double total = static_cast<double>(elements_) / split_.seconds;
+        for (std::size_t i = 0; i < peers_.size(); ++i) {
+            if (split_.part_elements[i] > 0) continue;
+            const PeerRates& peer = peers_[i];
+            const double left = std::min(peer.upload_per_s - (peer.contributes ? total : 0),
+                                         peer.download_per_s - (peer.receives ? total : 0));
+            constexpr double nearly = 1e-3;
+            if (!peer.owns_allowed)
+                hidden.push_back(i);
+            else if (reach[i] <= 0)
+                cut_off.push_back(i);
+            else
+                (left <= nearly * total ? busy : small).push_back(i);
+        }
+        std::string text;
+        const auto add = [&](const std::vector<std::size_t>& list, std::string_view reason) {
+            if (list.empty()) return;
+            if (!text.empty()) text += "; ";
+            text += fmt::format(
+                "{} own{} nothing, {}", some(list), list.size() == 1 ? "s" : "", reason);
+        };
+        add(busy, "their own gradient and the result fill their links");
+        add(hidden, "nobody can dial them");
+        add(cut_off, "they cannot reach everybody");
+        add(small, "their part would be too small to be worth it");
+        return text;
+    }
+
+    std::string limit() const {
+        const std::string time = duration_text(split_.seconds);
+        const std::size_t peer = split_.bottleneck_peer;
+        if (split_.bottleneck == Bottleneck::link)
+            return fmt::format("the link from {} to {} sets the time of {}",
+                               name(peer),
+                               name(split_.bottleneck_to),
+                               time);
+        std::size_t full = 0;
+        const std::vector<Traffic> all = traffic(peers_, split_.part_elements);
+        for (std::size_t i = 0; i < peers_.size(); ++i) {
+            constexpr double nearly = 1 - 1e-4;
+            const double seconds = std::max(
+                all[i].sent_elements > 0 ? all[i].sent_elements / peers_[i].upload_per_s : 0,
+                all[i].received_elements > 0 ? all[i].received_elements / peers_[i].download_per_s
+                                             : 0);
+            if (seconds >= nearly * split_.seconds) ++full;
+        }
+        const std::string_view kind =
+            split_.bottleneck == Bottleneck::upload ? "upload" : "download";
+        if (full == peers_.size() && full > 1)
+            return fmt::format("the links of all peers are busy for the whole {}", time);
+        const std::string more =
+            full > 1 ? fmt::format(", with {} more full links,", full - 1) : "";
+        return fmt::format("the {} of {}{} sets the time of {}", kind, name(peer), more, time);
+    }
+
+    const Split& split_;
+    std::span<const PeerRates> peers_;
+    std::span<const LinkLimit> links_;
+    std::span<const std::string> names_;
+    std::vector<std::size_t> owners_;  // the largest part first
+    std::uint64_t elements_ = 0;
+};
+
+}  // namespace
+
+std::string duration_text(double seconds) {
+    if (!(seconds < 1e9)) return "forever";
+    if (seconds >= 120) return fmt::format("{:.1f} min", seconds / 60);
+    if (seconds >= 0.0995 || seconds == 0)
+        return fmt::format("{:.{}f} s", seconds, seconds >= 99.95 ? 0 : seconds >= 9.995 ? 1 : 2);
+    return fmt::format("{:.3g} ms", seconds * 1e3);
+}
+
+std::string explain(const Split& split,
+                    std::span<const PeerRates> peers,
+                    std::span<const LinkLimit> links,
+                    std::span<const std::string> names) {
+    return Explanation(split, peers, links, names).text();
+}
+
+}  // namespace dedloc::planner
