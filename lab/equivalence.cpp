@@ -367,16 +367,16 @@ class Soloist {
                                     nullptr));
             sums.push_back(std::move(sum));
         }
-        std::vector<std::shared_ptr<const Bytes>> averages;
+        std::vector<SharedBytes> averages;
         for (std::uint32_t part = 0; part < plan.parts.size(); ++part)
             averages.push_back(average(record, part, sums));
         DEDLOC_TRY(const std::vector<float> average, collab::averaged_vector(plan, averages));
         return collab::next_state(run_, recording_.layout, before, record.decision, average);
     }
 
-    std::shared_ptr<const Bytes> average(const StepRecord& record,
-                                         std::uint32_t part,
-                                         const std::vector<std::vector<float>>& sums) {
+    SharedBytes average(const StepRecord& record,
+                        std::uint32_t part,
+                        const std::vector<std::vector<float>>& sums) {
         const averaging::Plan& plan = record.plan;
         const averaging::ElementRange range = plan.parts[part].range();
         std::vector<averaging::PartInput> inputs;
@@ -384,9 +384,8 @@ class Soloist {
             const std::span<const float> sum = std::span(sums[i]).subspan(
                 static_cast<std::size_t>(range.offset), static_cast<std::size_t>(range.count));
             const int exponent = averaging::scale_exponent(plan.members[i].input);
-            inputs.push_back({i,
-                              std::make_shared<const Bytes>(averaging::encode_contribution(
-                                  run_.averaging.codec, sum, exponent))});
+            inputs.push_back(
+                {i, averaging::encode_contribution(run_.averaging.codec, sum, exponent)});
         }
         const averaging::ReducedPart reduced = averaging::reduce_part(plan, part, inputs);
         if (reduced.digest != record.decision.parts[part].digest) ++difference_.parts;

@@ -5,7 +5,6 @@
 #include "dedloc/runtime/deadline.h"
 #include "dedloc/runtime/together.h"
 #include "dedloc/security/hash.h"
-#include "dedloc/tensor/kernels.h"
 #include "dedloc/wire/message.h"
 
 namespace dedloc::averaging {
@@ -116,7 +115,7 @@ Exchange::Reduction& Exchange::open_reduction(std::uint32_t part, std::uint32_t 
     return *slot;
 }
 
-Task<Bytes> Exchange::encode_own(std::uint32_t part) {
+Task<SharedBytes> Exchange::encode_own(std::uint32_t part) {
     const PlanPart range = plan_.parts[part];
     const auto codec = static_cast<codec::CodecId>(plan_.codec);
     const int exponent = scale_exponent(input_->input);
@@ -127,18 +126,18 @@ Task<Bytes> Exchange::encode_own(std::uint32_t part) {
                                                static_cast<std::size_t>(range.count)),
                                    exponent);
     };
-    Bytes encoded = co_await context_.node.workers.run(std::move(work));
+    SharedBytes encoded = co_await context_.node.workers.run(std::move(work));
     co_return encoded;
 }
 
 Task<void> Exchange::contribute_own(std::vector<std::uint32_t> parts, std::uint32_t repair) {
     const bool contributes = input_ && !plan_.members[*me_].input.is_empty();
     for (const std::uint32_t part : parts) {
-        Bytes encoded;
+        SharedBytes encoded;
         if (contributes) encoded = co_await encode_own(part);
         Reduction& reduction = *reductions_.at({repair, part});
         if (contributes && !reduction.closed && reduction.waiting.contains(*me_)) {
-            reduction.inputs[*me_] = std::make_shared<const Bytes>(std::move(encoded));
+            reduction.inputs[*me_] = std::move(encoded);
             reduction.arrival.push_back(*me_);
         }
         reduction.waiting.erase(*me_);
@@ -203,7 +202,7 @@ Task<void> Exchange::reduce(std::shared_ptr<Reduction> reduction) {
     keep(header, reduced.encoded);
 }
 
-void Exchange::keep(FinishedPart header, std::shared_ptr<const Bytes> encoded) {
+void Exchange::keep(FinishedPart header, SharedBytes encoded) {
     const std::uint32_t part = header.part;
     context_.parts.put(header, std::move(encoded));
     // Of two averages of a part, the one that includes more is proposed.
@@ -213,7 +212,7 @@ void Exchange::keep(FinishedPart header, std::shared_ptr<const Bytes> encoded) {
     changed_.pulse();
 }
 
-bool Exchange::adopt(const FinishedPart& header, std::shared_ptr<const Bytes> encoded) {
+bool Exchange::adopt(const FinishedPart& header, SharedBytes encoded) {
     const bool sound =
         header.plan == digest_ && header.part < plan_.parts.size() &&
         header.owner < plan_.members.size() &&
@@ -301,11 +300,11 @@ Task<void> Exchange::send_parts(std::shared_ptr<p2p::MessageStream> stream,
                                 std::shared_ptr<Result<void>> outcome) {
     const bool contributes = input_ && !plan_.members[*me_].input.is_empty();
     for (std::size_t i = 0; contributes && i < parts.size(); ++i) {
+        SharedBytes encoded = co_await encode_own(parts[i]);
         PartData data;
         data.part = parts[i];
-        data.encoded = co_await encode_own(parts[i]);
-        Bytes message = wire::encode(data);
-        *outcome = co_await stream->write(std::move(message));
+        Bytes head = wire::encode_before_body(data, body_field, encoded->size());
+        *outcome = co_await stream->write_with_body(std::move(head), std::move(encoded));
         if (!*outcome) co_return;
     }
     *outcome = co_await stream->finish();
@@ -325,32 +324,28 @@ Task<void> Exchange::receive_parts(std::shared_ptr<p2p::MessageStream> stream,
             *outcome = make_error(ErrorKind::peer_gone, "the owner ended before its last average");
             break;
         }
-        auto data = wire::decode<FinishedPartData>(**message);
-        if (!data) {
-            *outcome = make_error(
-                ErrorKind::peer_broke_protocol, "an average's message: {}", data.error().message());
-            break;
-        }
-        *outcome = co_await take_finished(*std::move(data), owner);
+        *outcome = co_await take_finished(**std::move(message), owner);
         if (!*outcome) break;
     }
     if (!*outcome) stream->reset();
 }
 
-Task<Result<void>> Exchange::take_finished(FinishedPartData data, std::uint32_t owner) {
+Task<Result<void>> Exchange::take_finished(Bytes message, std::uint32_t owner) {
     const auto codec = static_cast<codec::CodecId>(plan_.codec);
-    FinishedPart& header = data.header;
+    const SharedBytes whole(std::move(message));
+    auto data = wire::decode<FinishedPartData>(*whole);
+    if (!data || whole->size() > data->encoded.size() + around_body_bytes_max)
+        co_return make_error(ErrorKind::peer_broke_protocol, "an average that cannot be read");
+    FinishedPart& header = data->header;
     if (header.plan != digest_ || header.owner != owner || header.part >= plan_.parts.size() ||
         header.included.size() != (plan_.members.size() + 7) / 8)
         co_return make_error(ErrorKind::peer_broke_protocol, "an average that was not asked for");
     const auto count = static_cast<std::size_t>(plan_.parts[header.part].count);
-    if (data.encoded.size() != codec::encoded_size(codec, count))
+    if (data->encoded.size() != codec::encoded_size(codec, count))
         co_return make_error(ErrorKind::peer_broke_protocol, "an average of the wrong length");
-    auto encoded = std::make_shared<const Bytes>(std::move(data.encoded));
+    SharedBytes encoded = whole.part(data->encoded);
     auto work = [encoded, digest = header.digest, codec, count] {
-        if (security::sha256(*encoded) != digest) return false;
-        std::vector<float> values(count);
-        return codec::decode(codec, *encoded, values).has_value() && tensor::all_finite(values);
+        return is_sound_average(codec, *encoded, count, digest);
     };
     const bool sound = co_await context_.node.workers.run(std::move(work));
     if (!sound)
@@ -398,15 +393,16 @@ Task<void> Exchange::read_contributions(std::shared_ptr<p2p::MessageStream> stre
     for (;;) {
         auto message = co_await stream->read();
         if (!message || !message->has_value()) break;
-        auto data = wire::decode<PartData>(**message);
-        if (!data) break;
+        const SharedBytes whole(**std::move(message));
+        auto data = wire::decode<PartData>(*whole);
+        if (!data || whole->size() > data->encoded.size() + around_body_bytes_max) break;
         const auto found = reductions_.find({repair, data->part});
         if (found == reductions_.end() ||
             data->encoded.size() != codec::encoded_size(codec, plan_.parts[data->part].count))
             break;
         Reduction& reduction = *found->second;
         if (reduction.closed || !reduction.waiting.contains(member)) continue;
-        reduction.inputs[member] = std::make_shared<const Bytes>(std::move(data->encoded));
+        reduction.inputs[member] = whole.part(data->encoded);
         reduction.arrival.push_back(member);
         reduction.waiting.erase(member);
         close_if_ready(reduction);
@@ -427,9 +423,9 @@ Task<void> Exchange::write_finished(std::shared_ptr<p2p::MessageStream> stream,
         co_await reduction->done->wait();
         FinishedPartData data;
         data.header = reduction->header;
-        data.encoded = *reduction->encoded;
-        Bytes message = wire::encode(data);
-        auto written = co_await stream->write(std::move(message));
+        SharedBytes encoded = reduction->encoded;
+        Bytes head = wire::encode_before_body(data, body_field, encoded->size());
+        auto written = co_await stream->write_with_body(std::move(head), std::move(encoded));
         if (!written) co_return;
     }
     (void)co_await stream->finish();

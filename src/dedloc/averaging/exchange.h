@@ -63,20 +63,20 @@ class Exchange {
     std::vector<std::uint32_t> lacking_parts() const;
     std::uint32_t owner_of(std::uint32_t part) const { return owners_.at(part).owner; }
     // Somebody found a finished part elsewhere: checks and keeps it.
-    bool adopt(const FinishedPart& header, std::shared_ptr<const Bytes> encoded);
+    bool adopt(const FinishedPart& header, SharedBytes encoded);
     runtime::Event& changed() { return changed_; }
 
   private:
     struct Reduction {
         std::uint32_t part = 0;
         std::uint32_t repair = 0;
-        std::map<std::uint32_t, std::shared_ptr<const Bytes>> inputs;
+        std::map<std::uint32_t, SharedBytes> inputs;
         std::vector<std::uint32_t> arrival;
         std::set<std::uint32_t> waiting;  // members whose contribution may still come
         bool closed = false;              // reducing or done
         std::unique_ptr<runtime::Event> done;
         FinishedPart header;
-        std::shared_ptr<const Bytes> encoded;
+        SharedBytes encoded;
     };
     struct Owner {
         std::uint32_t owner = 0;
@@ -104,16 +104,16 @@ class Exchange {
                              std::uint32_t owner,
                              std::size_t count,
                              std::shared_ptr<Result<void>> outcome);
-    Task<Result<void>> take_finished(FinishedPartData data, std::uint32_t owner);
+    Task<Result<void>> take_finished(Bytes message, std::uint32_t owner);
     Task<void> read_contributions(std::shared_ptr<p2p::MessageStream> stream,
                                   std::uint32_t member,
                                   std::uint32_t repair);
     Task<void> write_finished(std::shared_ptr<p2p::MessageStream> stream,
                               std::vector<std::uint32_t> parts,
                               std::uint32_t repair);
-    Task<Bytes> encode_own(std::uint32_t part);
+    Task<SharedBytes> encode_own(std::uint32_t part);
     std::optional<std::uint32_t> index_of(const PeerId& peer) const;
-    void keep(FinishedPart header, std::shared_ptr<const Bytes> encoded);
+    void keep(FinishedPart header, SharedBytes encoded);
     std::vector<std::uint32_t> my_parts(std::uint32_t repair) const;
 
     RoundContext& context_;

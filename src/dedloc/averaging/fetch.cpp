@@ -30,11 +30,10 @@ Task<void> fetch_some(RoundContext& context,
 
 }  // namespace
 
-Task<Result<std::shared_ptr<const Bytes>>> fetch_part(
-    RoundContext& context,
-    FinishedPart header,
-    std::shared_ptr<std::vector<PeerId>> candidates,
-    TimePoint deadline) {
+Task<Result<SharedBytes>> fetch_part(RoundContext& context,
+                                     FinishedPart header,
+                                     std::shared_ptr<std::vector<PeerId>> candidates,
+                                     TimePoint deadline) {
     if (auto here = context.parts.find(header.digest)) co_return here;
     Fetch request;
     request.digest = header.digest;
@@ -52,9 +51,10 @@ Task<Result<std::shared_ptr<const Bytes>>> fetch_part(
             if (reply.error().kind() != ErrorKind::not_found) demote(*candidates, candidate);
             continue;
         }
-        auto data = wire::decode<FinishedPartData>(*reply);
-        if (!data) continue;
-        auto encoded = std::make_shared<const Bytes>(std::move(data->encoded));
+        const SharedBytes whole(*std::move(reply));
+        auto data = wire::decode<FinishedPartData>(*whole);
+        if (!data || whole->size() > data->encoded.size() + around_body_bytes_max) continue;
+        SharedBytes encoded = whole.part(data->encoded);
         auto work = [encoded] { return security::sha256(*encoded); };
         const Digest digest = co_await context.node.workers.run(std::move(work));
         if (digest != header.digest) continue;
@@ -88,7 +88,7 @@ Task<Result<void>> fetch_parts(RoundContext& context,
 Result<Bytes> answer_fetch(const PartStore& parts, ByteView request_bytes) {
     DEDLOC_TRY(const Fetch request, wire::decode<Fetch>(request_bytes));
     FinishedPartData reply;
-    std::shared_ptr<const Bytes> encoded;
+    SharedBytes encoded;
     if (!request.digest.is_zero()) {
         encoded = parts.find(request.digest);
     } else if (const auto header = parts.header(request.plan, request.part)) {

@@ -12,11 +12,10 @@ namespace dedloc::averaging {
 // Asks one candidate after the other until the bytes are there; keeps them in the part store. Who
 // does not answer goes to the end of `candidates`, which several fetches share.
 // Errors: not_found (nobody has them), timeout.
-Task<Result<std::shared_ptr<const Bytes>>> fetch_part(
-    RoundContext& context,
-    FinishedPart header,
-    std::shared_ptr<std::vector<PeerId>> candidates,
-    TimePoint deadline);
+Task<Result<SharedBytes>> fetch_part(RoundContext& context,
+                                     FinishedPart header,
+                                     std::shared_ptr<std::vector<PeerId>> candidates,
+                                     TimePoint deadline);
 
 // All parts of a commit, a few at a time. Candidates that are connected are asked first.
 Task<Result<void>> fetch_parts(RoundContext& context,

@@ -210,14 +210,19 @@ struct PartsHeader {
     }
 };
 
+// What is large in a message is a view of the message's bytes, and its last field.
+inline constexpr std::uint32_t body_field = 2;
+// A message may be so much larger than its body; a kept body keeps its whole message in memory.
+inline constexpr std::size_t around_body_bytes_max = 4096;
+
 struct PartData {
     std::uint32_t part = 0;
-    Bytes encoded;
+    ByteView encoded;
 
     template <typename Visitor, typename Self>
     static void fields(Visitor& visit, Self& self) {
         visit(1, self.part);
-        visit(2, self.encoded);
+        visit(body_field, self.encoded);
     }
 };
 
@@ -249,12 +254,12 @@ struct FinishedPart {
 
 struct FinishedPartData {
     FinishedPart header;
-    Bytes encoded;
+    ByteView encoded;
 
     template <typename Visitor, typename Self>
     static void fields(Visitor& visit, Self& self) {
         visit(1, self.header);
-        visit(2, self.encoded);
+        visit(body_field, self.encoded);
     }
 };
 

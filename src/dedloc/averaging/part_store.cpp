@@ -2,7 +2,7 @@
 
 namespace dedloc::averaging {
 
-void PartStore::put(FinishedPart header, std::shared_ptr<const Bytes> encoded) {
+void PartStore::put(FinishedPart header, SharedBytes encoded) {
     const Digest digest = header.digest;
     by_part_.emplace(std::make_pair(header.plan, header.part), digest);
     if (by_digest_.contains(digest)) return;
@@ -21,9 +21,9 @@ void PartStore::forget_oldest() {
     by_digest_.erase(entry);
 }
 
-std::shared_ptr<const Bytes> PartStore::find(const Digest& digest) const {
+SharedBytes PartStore::find(const Digest& digest) const {
     const auto entry = by_digest_.find(digest);
-    return entry == by_digest_.end() ? nullptr : entry->second.encoded;
+    return entry == by_digest_.end() ? SharedBytes() : entry->second.encoded;
 }
 
 std::optional<FinishedPart> PartStore::header(const Digest& plan, std::uint32_t part) const {

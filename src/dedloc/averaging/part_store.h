@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "dedloc/averaging/messages.h"
+#include "dedloc/base/shared_bytes.h"
 
 namespace dedloc::averaging {
 
@@ -17,8 +18,8 @@ class PartStore {
   public:
     explicit PartStore(std::size_t bytes_max) : bytes_max_(bytes_max) {}
 
-    void put(FinishedPart header, std::shared_ptr<const Bytes> encoded);
-    std::shared_ptr<const Bytes> find(const Digest& digest) const;  // nullptr: not here
+    void put(FinishedPart header, SharedBytes encoded);
+    SharedBytes find(const Digest& digest) const;  // empty-handed: not here
     // The first finished part known of (plan, part).
     std::optional<FinishedPart> header(const Digest& plan, std::uint32_t part) const;
     std::size_t bytes() const { return bytes_; }
@@ -26,7 +27,7 @@ class PartStore {
   private:
     struct Entry {
         FinishedPart header;
-        std::shared_ptr<const Bytes> encoded;
+        SharedBytes encoded;
     };
     void forget_oldest();
 

@@ -13,20 +13,21 @@
 #include <vector>
 
 #include "dedloc/averaging/messages.h"
+#include "dedloc/base/shared_bytes.h"
 #include "dedloc/codec/codec.h"
 
 namespace dedloc::averaging {
 
-Bytes encode_contribution(codec::CodecId codec, std::span<const float> sum, int exponent);
+SharedBytes encode_contribution(codec::CodecId codec, std::span<const float> sum, int exponent);
 
 struct PartInput {
     std::uint32_t member = 0;
-    std::shared_ptr<const Bytes> encoded;
+    SharedBytes encoded;
 };
 
 struct ReducedPart {
     Bytes included;  // bitmap over the plan's members
-    std::shared_ptr<const Bytes> encoded;
+    SharedBytes encoded;
     Digest digest;
     std::vector<std::uint32_t> refused;  // members whose numbers were not finite
 };
@@ -34,5 +35,11 @@ struct ReducedPart {
 // `inputs` in the order in which they are added (the plan's member order). Members that bring no
 // weight do not appear. With no input left the average is zero.
 ReducedPart reduce_part(const Plan& plan, std::uint32_t part, const std::vector<PartInput>& inputs);
+
+// Are these the bytes that `digest` names, and do they decode to `count` finite numbers?
+bool is_sound_average(codec::CodecId codec,
+                      ByteView encoded,
+                      std::size_t count,
+                      const Digest& digest);
 
 }  // namespace dedloc::averaging

@@ -59,6 +59,7 @@ Task<void> RoundEngine::stop() {
     co_await scope_.stop();
     for (auto& [digest, exchange] : exchanges_) co_await exchange->stop();
     exchanges_.clear();
+    co_await voter_->stop();
 }
 
 void RoundEngine::ledger_moved() {

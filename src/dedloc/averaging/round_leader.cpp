@@ -262,10 +262,12 @@ Task<void> RoundEngine::ask_for_parts(std::shared_ptr<Exchange> exchange,
             if (reply.error().kind() == ErrorKind::not_found) continue;
             co_return;
         }
-        auto data = wire::decode<FinishedPartData>(*reply);
-        if (!data || data->header.part != part) co_return;
-        (void)exchange->adopt(data->header,
-                              std::make_shared<const Bytes>(std::move(data->encoded)));
+        const SharedBytes whole(*std::move(reply));
+        auto data = wire::decode<FinishedPartData>(*whole);
+        if (!data || data->header.part != part ||
+            whole->size() > data->encoded.size() + around_body_bytes_max)
+            co_return;
+        (void)exchange->adopt(data->header, whole.part(data->encoded));
     }
 }
 

@@ -69,9 +69,10 @@ class WriterFlag {
 
 void read_parts(RoundContext& context) {
     for (const std::uint64_t step : {0, 1}) {
-        const auto file = context.node.disk.read(parts_file(step));
+        auto file = context.node.disk.read(parts_file(step));
         if (!file) continue;
-        base::ByteReader reader(*file);
+        const SharedBytes whole(*std::move(file));
+        base::ByteReader reader(*whole);
         for (;;) {
             const auto size = reader.u32_le();
             if (!size) break;
@@ -79,8 +80,7 @@ void read_parts(RoundContext& context) {
             if (!payload) break;
             auto data = wire::decode<FinishedPartData>(*payload);
             if (!data || security::sha256(data->encoded) != data->header.digest) break;
-            context.parts.put(data->header,
-                              std::make_shared<const Bytes>(std::move(data->encoded)));
+            context.parts.put(data->header, whole.part(data->encoded));
         }
     }
 }
@@ -128,7 +128,8 @@ VoterService::VoterService(RoundContext& context, std::uint64_t incarnation, Acc
     : context_(context),
       incarnation_(incarnation),
       acceptor_(std::move(record), context.options.bugs),
-      written_(context.node.executor) {}
+      written_(context.node.executor),
+      scope_(context.node.executor) {}
 
 bool VoterService::may_vote() const {
     const auto named = context_.ledger.base().voter_incarnation(context_.me());
@@ -315,33 +316,54 @@ Task<std::optional<ConsensusReply>> VoterService::check_commit(PeerId from, Deci
     const Result<void> fetched =
         co_await fetch_parts(context_, decision.parts, std::move(candidates), deadline);
     if (!fetched) co_return refuse(Answer::refused, fetched.error().message());
-    // A lone voter's state dies with it anyway. A full disk costs this safety, not the training.
-    if (context_.ledger.base().voters.size() > 1) {
-        const Result<void> kept = co_await keep_parts(decision);
-        if (!kept) log(LogLevel::warning, "averaging", "{}", kept.error().message());
-    }
+    keep_parts(*plan, decision);
     co_return std::nullopt;
 }
 
-// If all who hold a certified average died before anybody applied it, nobody could go on.
-Task<Result<void>> VoterService::keep_parts(Decision decision) {
-    std::vector<std::shared_ptr<const Bytes>> encoded;
-    for (const FinishedPart& part : decision.parts)
-        encoded.push_back(context_.parts.find(part.digest));
-    auto work = [disk = &context_.node.disk,
-                 decision = std::move(decision),
-                 encoded = std::move(encoded)]() -> Result<void> {
-        Bytes bytes;
-        for (std::size_t i = 0; i < encoded.size(); ++i) {
-            if (!encoded[i]) continue;  // bounded store: it was forgotten already
-            const Bytes record = wire::encode(FinishedPartData{decision.parts[i], *encoded[i]});
-            base::put_u32_le(bytes, static_cast<std::uint32_t>(record.size()));
-            base::append(bytes, record);
+// If all who hold a certified average died before anybody applied it, nobody could go on. So each
+// part goes to the disks of two voters, beside the vote and not before it: a vote waits for no
+// megabytes. (Two, because one of them may not come back.)
+void VoterService::keep_parts(const Plan& plan, const Decision& decision) {
+    const std::vector<Voter>& voters = context_.ledger.base().voters;
+    if (voters.size() < 2) return;  // a lone voter's state dies with it anyway
+    if (keeping_) return;           // a disk slower than the rounds gets fewer of them
+    std::vector<KeptPart> kept;
+    for (const FinishedPart& part : decision.parts) {
+        const PeerId& owner = plan.members[part.owner].peer;
+        const auto at = std::find_if(voters.begin(), voters.end(), [&](const Voter& voter) {
+            return !(voter.peer < owner);
+        });
+        const std::size_t first = static_cast<std::size_t>(at - voters.begin());
+        for (std::size_t i = first; i < first + 2; ++i)
+            if (voters[i % voters.size()].peer == context_.me())
+                kept.push_back({part, context_.parts.find(part.digest)});
+    }
+    keeping_ = true;
+    scope_.spawn("keep averages", write_parts(decision.instance.step, std::move(kept)));
+}
+
+Task<void> VoterService::write_parts(std::uint64_t step, std::vector<KeptPart> kept) {
+    auto work = [disk = &context_.node.disk, step, kept = std::move(kept)]() -> Result<void> {
+        std::vector<Bytes> heads;
+        heads.reserve(kept.size());
+        std::vector<ByteView> pieces;
+        for (const auto& [header, encoded] : kept) {
+            if (!encoded) continue;  // bounded store: it was forgotten already
+            FinishedPartData data;
+            data.header = header;
+            const Bytes head = wire::encode_before_body(data, body_field, encoded->size());
+            Bytes& framed = heads.emplace_back();
+            base::put_u32_le(framed, static_cast<std::uint32_t>(head.size() + encoded->size()));
+            base::append(framed, head);
+            pieces.push_back(framed);
+            pieces.push_back(*encoded);
         }
-        return disk->write_atomically(parts_file(decision.instance.step), bytes);
+        return disk->write_soon(parts_file(step), pieces);
     };
-    Result<void> written = co_await context_.node.workers.run(std::move(work));
-    co_return written;
+    // A full disk costs this safety, not the training.
+    const Result<void> written = co_await context_.node.workers.run(std::move(work));
+    keeping_ = false;
+    if (!written) log(LogLevel::warning, "averaging", "{}", written.error().message());
 }
 
 }  // namespace dedloc::averaging

@@ -6,9 +6,11 @@
 // A voter that lost its disk has another incarnation and is silent until a certificate names it.
 //
 // File "votes": records of u32 LE length ‖ encode({1 incarnation, 2 AcceptorRecord}), the last
-// whole one counts. Files "parts.0", "parts.1": the averaged parts of the last two commits voted
-// for, so that bytes a majority vouched for survive the death of all who held them in memory.
-// Cost: one durable append a promise and a vote, one durable write of the average a commit.
+// whole one counts. Files "parts.0", "parts.1": averaged parts of the last two commits voted for,
+// each part at two voters, so that bytes a majority vouched for survive the death of all processes
+// that held them in memory (best effort: written beside the vote, not before it).
+// Cost: one durable append a promise and a vote; 2/P of the average to disk a commit, in the
+// background. Lifetime: stop() before destruction.
 // Thread: the network thread.
 
 #pragma once
@@ -17,6 +19,7 @@
 #include "dedloc/averaging/context.h"
 #include "dedloc/averaging/fetch.h"
 #include "dedloc/runtime/event.h"
+#include "dedloc/runtime/scope.h"
 
 namespace dedloc::averaging {
 
@@ -25,6 +28,7 @@ class VoterService {
     // Reads the votes file, or begins one with a fresh incarnation.
     static Result<std::unique_ptr<VoterService>> open(RoundContext& context);
 
+    Task<void> stop() { return scope_.stop(); }
     std::uint64_t incarnation() const { return incarnation_; }
     bool may_vote() const;  // for the ledger's open instance
 
@@ -39,7 +43,12 @@ class VoterService {
     VoterService(RoundContext& context, std::uint64_t incarnation, AcceptorRecord record);
     Task<Result<void>> persist();
     Task<Result<void>> write_record();
-    Task<Result<void>> keep_parts(Decision decision);
+    struct KeptPart {
+        FinishedPart header;
+        SharedBytes encoded;
+    };
+    void keep_parts(const Plan& plan, const Decision& decision);
+    Task<void> write_parts(std::uint64_t step, std::vector<KeptPart> kept);
     // Errors as a reply; nullopt: the value may be voted for.
     Task<std::optional<ConsensusReply>> check_value(PeerId from, Decision decision);
     Task<std::optional<ConsensusReply>> check_commit(PeerId from, Decision decision);
@@ -59,6 +68,8 @@ class VoterService {
     bool writing_ = false;
     runtime::Event written_;
     std::optional<TimePoint> wanted_since_;
+    bool keeping_ = false;
+    runtime::Scope scope_;  // averages on their way to the disk
 };
 
 // The place of the proposer of `ballot`, as the leader order of `base` says.

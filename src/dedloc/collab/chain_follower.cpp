@@ -122,7 +122,7 @@ Task<Result<void>> ChainFollower::apply_commit(Decision decision) {
     const TimePoint deadline = context_.now() + fetch_patience;
     DEDLOC_CO_TRY_VOID(
         co_await averaging::fetch_parts(context_, decision.parts, std::move(candidates), deadline));
-    std::vector<std::shared_ptr<const Bytes>> parts;
+    std::vector<SharedBytes> parts;
     for (const averaging::FinishedPart& part : decision.parts)
         parts.push_back(context_.parts.find(part.digest));
     auto work = [this, plan, parts = std::move(parts), before, decision]()

@@ -249,7 +249,7 @@ Task<void> CollaborationImpl::leave(Duration patience) {
     changed_.pulse();
     // The trainer hands in what it has; a run that is over waits for those who still apply its end.
     while (node_.clock.now() < leave_deadline_) {
-        bool waited_for = !over_ && (in_step_ || samples_ > 0);
+        bool waited_for = !over_ && (in_step_ || samples_ > 0 || trainer_runs_);
         if (over_)
             for (const KnownPeer* peer : membership_->live())
                 if (peer->status.role == Role::trainer && peer->status.phase != Phase::leaving &&

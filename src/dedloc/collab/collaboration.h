@@ -92,6 +92,9 @@ class Collaboration {
     virtual std::shared_ptr<const state::Snapshot> state() const = 0;  // any thread
     // Any thread: after every micro-batch.
     virtual void report(std::uint64_t samples, double loss_sum, double seconds) = 0;
+    // Any thread: a loop in another thread computes (true) or has ended (false). Between the two,
+    // leave() waits for its last contribution, also while nothing of it has been reported yet.
+    virtual void trainer_runs(bool runs) = 0;
     // Any thread: true once the trainer should hand in its contribution.
     virtual bool step_due() const = 0;
     // Completes when the step is decided. Call again with an empty contribution to keep taking part

@@ -32,6 +32,7 @@ class CollaborationImpl final : public Collaboration, private averaging::RoundDi
     Task<void> stop() override;
     std::shared_ptr<const state::Snapshot> state() const override;
     void report(std::uint64_t samples, double loss_sum, double seconds) override;
+    void trainer_runs(bool runs) override { trainer_runs_ = runs; }
     bool step_due() const override;
     Task<Result<StepOutcome>> step(Contribution contribution) override;
     bool stopped() const override;
@@ -118,6 +119,7 @@ class CollaborationImpl final : public Collaboration, private averaging::RoundDi
     std::atomic<double> samples_per_s_{0};
     std::atomic<double> micro_batch_s_{0};
     std::atomic<bool> step_due_{false};
+    std::atomic<bool> trainer_runs_{false};
     std::atomic<bool> over_{false};
     std::atomic<bool> leaving_{false};
     averaging::Instance trainer_at_;  // the step the trainer computes for

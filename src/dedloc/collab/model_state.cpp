@@ -61,8 +61,8 @@ std::span<const float> buffers_of(const state::Snapshot& snapshot) {
     return section->values;
 }
 
-Result<std::vector<float>> averaged_vector(
-    const averaging::Plan& plan, const std::vector<std::shared_ptr<const Bytes>>& encoded_parts) {
+Result<std::vector<float>> averaged_vector(const averaging::Plan& plan,
+                                           const std::vector<SharedBytes>& encoded_parts) {
     DEDLOC_CHECK(encoded_parts.size() == plan.parts.size());
     DEDLOC_TRY(const codec::CodecId codec, codec::codec_from_number(plan.codec));
     std::vector<float> average(

@@ -34,8 +34,8 @@ std::span<const float> buffers_of(const state::Snapshot& snapshot);
 
 // The averaged vector of a commit: its parts decoded, one after the other.
 // Errors: not_found (bytes are missing), peer_broke_protocol (not finite).
-Result<std::vector<float>> averaged_vector(
-    const averaging::Plan& plan, const std::vector<std::shared_ptr<const Bytes>>& encoded_parts);
+Result<std::vector<float>> averaged_vector(const averaging::Plan& plan,
+                                           const std::vector<SharedBytes>& encoded_parts);
 
 // One optimizer step on `average` (vector_count elements).
 Result<std::shared_ptr<const state::Snapshot>> next_state(const RunFile& run,

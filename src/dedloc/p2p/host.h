@@ -25,6 +25,7 @@
 #include "dedloc/base/bytes.h"
 #include "dedloc/base/peer_id.h"
 #include "dedloc/base/result.h"
+#include "dedloc/base/shared_bytes.h"
 #include "dedloc/base/time.h"
 #include "dedloc/runtime/clock.h"
 #include "dedloc/runtime/task.h"
@@ -42,6 +43,8 @@ class MessageStream {
     virtual const PeerId& remote() const = 0;
     // Returns when the message is on its way (flow control: waits while the peer is not reading).
     virtual Task<Result<void>> write(Bytes message) = 0;
+    // One message of two pieces; the body is sent from where it lies.
+    virtual Task<Result<void>> write_with_body(Bytes head, SharedBytes body) = 0;
     // nullopt: the other side has finished.
     virtual Task<Result<std::optional<Bytes>>> read() = 0;
     // Says that no more messages follow from us; reading goes on.

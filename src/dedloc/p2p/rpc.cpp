@@ -25,15 +25,21 @@ class RpcMessageStream final : public MessageStream {
     const PeerId& remote() const override { return stream_->remote(); }
 
     Task<Result<void>> write(Bytes message) override {
+        return write_with_body(std::move(message), SharedBytes());
+    }
+
+    Task<Result<void>> write_with_body(Bytes head, SharedBytes body) override {
         if (ended_) co_return Error(ErrorKind::bad_input, "a message after finish()");
-        if (message.size() > message_bytes_max)
+        const std::size_t size = head.size() + body->size();
+        if (size > message_bytes_max)
             co_return make_error(ErrorKind::bad_input,
                                  "a message of {} bytes; the limit is {}",
-                                 message.size(),
+                                 size,
                                  message_bytes_max);
-        const auto header = wire::encode_stream_header(wire::StreamMarker::message, message.size());
+        const auto header = wire::encode_stream_header(wire::StreamMarker::message, size);
         stream_->write(to_bytes(ByteView(header)));
-        stream_->write(std::move(message));
+        stream_->write(std::move(head));
+        if (body) stream_->write(std::move(body));
         auto sent = co_await stream_->sent();
         co_return sent;
     }

@@ -50,6 +50,7 @@ class Stream {
 
     // Queues; sent() waits until nothing is queued any more.
     void write(Bytes bytes) { yamux_->write(std::move(bytes)); }
+    void write(SharedBytes bytes) { yamux_->write(std::move(bytes)); }
     Task<Result<void>> sent();
     void finish() { yamux_->finish(); }
     bool finished() const { return yamux_->finished(); }

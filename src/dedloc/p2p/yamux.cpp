@@ -68,16 +68,16 @@ void YamuxStream::read_into(std::span<std::uint8_t> into) {
     sink_ = into;
 }
 
-void YamuxStream::write(Bytes bytes) {
+void YamuxStream::write(SharedBytes bytes) {
     DEDLOC_CHECK(!finish_wanted_);
-    if (failure_ || session_ == nullptr || bytes.empty()) return;
-    if (inbound_ && session_->queued_bytes_ + bytes.size() > connection_queued_bytes_max) {
+    if (failure_ || session_ == nullptr || bytes->empty()) return;
+    if (inbound_ && session_->queued_bytes_ + bytes->size() > connection_queued_bytes_max) {
         session_->reset_stream(
             *this, Error(ErrorKind::overloaded, "the peer does not read what it asked for"));
         return;
     }
-    queued_bytes_ += bytes.size();
-    session_->queued_bytes_ += bytes.size();
+    queued_bytes_ += bytes->size();
+    session_->queued_bytes_ += bytes->size();
     queue_.push_back(std::move(bytes));
     session_->make_ready(*this);
 }
@@ -586,15 +586,15 @@ ByteView YamuxSession::next_payload(YamuxStream& stream) {
     const std::size_t room = static_cast<std::size_t>(
         std::min<std::uint64_t>(frame_payload_bytes_max, stream.send_window_));
     if (stream.queue_.empty()) return {};
-    const ByteView head = ByteView(stream.queue_.front()).subspan(stream.queue_offset_);
+    const ByteView head = stream.queue_.front()->subspan(stream.queue_offset_);
     if (head.size() >= join_piece_bytes_max || stream.queue_.size() == 1)
         return head.first(std::min(head.size(), room));
     scratch_.clear();
     std::size_t offset = stream.queue_offset_;
-    for (const Bytes& piece : stream.queue_) {
+    for (const SharedBytes& piece : stream.queue_) {
         const std::size_t left = std::min(room, join_bytes_max) - scratch_.size();
         if (left == 0) break;
-        const ByteView rest = ByteView(piece).subspan(offset);
+        const ByteView rest = piece->subspan(offset);
         base::append(scratch_, rest.first(std::min(rest.size(), left)));
         offset = 0;
     }
@@ -605,7 +605,7 @@ void YamuxSession::consume_queue(YamuxStream& stream, std::size_t bytes) {
     stream.queued_bytes_ -= bytes;
     queued_bytes_ -= bytes;
     while (bytes > 0) {
-        const std::size_t left = stream.queue_.front().size() - stream.queue_offset_;
+        const std::size_t left = stream.queue_.front()->size() - stream.queue_offset_;
         if (bytes < left) {
             stream.queue_offset_ += bytes;
             return;

@@ -29,6 +29,7 @@
 
 #include "dedloc/base/bytes.h"
 #include "dedloc/base/result.h"
+#include "dedloc/base/shared_bytes.h"
 #include "dedloc/base/time.h"
 #include "dedloc/p2p/limits.h"
 #include "dedloc/wire/yamux_frame.h"
@@ -62,7 +63,8 @@ class YamuxStream {
     bool remote_finished() const { return remote_finished_; }
 
     // Queues. The caller waits for on_drained before it queues more than it can answer for.
-    void write(Bytes bytes);
+    void write(SharedBytes bytes);
+    void write(Bytes bytes) { write(SharedBytes(std::move(bytes))); }
     std::size_t queued_bytes() const { return queued_bytes_; }
     // A peer that opens streams and never reads them cannot make us queue without limit: beyond
     // connection_queued_bytes_max an inbound stream fails (overloaded) instead.
@@ -113,7 +115,7 @@ class YamuxStream {
 
     // Sending.
     std::uint64_t send_window_ = window_bytes_start;
-    std::deque<Bytes> queue_;
+    std::deque<SharedBytes> queue_;
     std::size_t queue_offset_ = 0;  // sent already, of queue_.front()
     std::size_t queued_bytes_ = 0;
 };

@@ -20,6 +20,13 @@ class Disk {
     virtual Result<Bytes> read(const std::string& path) = 0;
     // Whole or not at all, and durable when it returns (temporary file, fsync, rename).
     virtual Result<void> write_atomically(const std::string& path, ByteView bytes) = 0;
+    // Whole or not at all when the process dies; what the machine's own death leaves is open. For
+    // large things that are worth keeping and not worth waiting for. The pieces are joined.
+    virtual Result<void> write_soon(const std::string& path, const std::vector<ByteView>& pieces) {
+        Bytes bytes;
+        for (const ByteView piece : pieces) base::append(bytes, piece);
+        return write_atomically(path, bytes);
+    }
     // Appends and, when it returns, the bytes are durable. A crash may leave a part of the last
     // append: readers of such files must accept a torn tail.
     virtual Result<void> append_durably(const std::string& path, ByteView bytes) = 0;

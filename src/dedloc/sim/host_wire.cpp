@@ -29,6 +29,10 @@ class SimStream final : public p2p::MessageStream {
 
     const PeerId& remote() const override { return end_->remote; }
     Task<Result<void>> write(Bytes message) override { return write_to(end_, std::move(message)); }
+    Task<Result<void>> write_with_body(Bytes head, SharedBytes body) override {
+        base::append(head, *body);
+        return write_to(end_, std::move(head));
+    }
     Task<Result<std::optional<Bytes>>> read() override { return read_from(end_); }
     Task<Result<void>> finish() override { return finish_with(end_, nullptr); }
     Task<Result<void>> fail(Error error) override {

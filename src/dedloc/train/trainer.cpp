@@ -95,7 +95,10 @@ Result<void> Trainer::run() {
     if (options_.make_evaluator && options_.evaluate_every > 0) {
         evaluator_ = std::make_unique<Evaluator>(spawn_, collaboration_, options_.make_evaluator);
     }
+    collaboration_.trainer_runs(true);
     const Result<void> trained = train(counter);
+    collaboration_.trainer_runs(false);
+    if (trained && !stopping_) evaluate_the_end();
     if (evaluator_ && !stopping_) evaluator_->finish();
     evaluator_.reset();
     const Result<void> closed = counter.close();
@@ -118,7 +121,6 @@ Result<void> Trainer::train(SampleCounter& counter) {
     if (more && samples_.size() > 0 && !patience_is_over()) {
         DEDLOC_TRY(more, hand_in());
     }
-    if (!stopping_) evaluate_the_end();
     return {};
 }
 

@@ -84,7 +84,12 @@ class LoneCollaboration final : public collab::Collaboration {
         const std::lock_guard lock(mutex_);
         return state_;
     }
-    void report(std::uint64_t samples, double, double) override { samples_ += samples; }
+    void report(std::uint64_t samples, double, double) override {
+        EXPECT_TRUE(runs_);
+        samples_ += samples;
+    }
+    bool somebody_computes() const { return runs_; }
+    void trainer_runs(bool runs) override { runs_ = runs; }
     bool step_due() const override { return samples_ >= target_; }
     Task<Result<collab::StepOutcome>> step(collab::Contribution contribution) override {
         if (hangs) co_await never_.wait();
@@ -149,6 +154,7 @@ class LoneCollaboration final : public collab::Collaboration {
     std::shared_ptr<const state::Snapshot> state_;
     std::atomic<std::uint64_t> samples_ = 0;
     std::atomic<bool> over_ = false;
+    std::atomic<bool> runs_ = false;
 };
 
 class TrainerTest : public testing::Test {
@@ -212,6 +218,7 @@ TEST_F(TrainerTest, hands_in_every_sample_once_until_the_run_is_over) {
     EXPECT_EQ(collaboration.handed_in, 7u * 24);  // micro-batches of 8 up to 20
     EXPECT_EQ(trainer_->samples_computed(), 7u * 24);
     EXPECT_FALSE(seen_->twice);
+    EXPECT_FALSE(collaboration.somebody_computes());  // or leave() would wait for it
 }
 
 TEST_F(TrainerTest, evaluates_the_last_state_if_it_is_the_first_trainer) {

@@ -20,7 +20,8 @@
 // zero or empty: what is not on the wire stays as it was made.
 //
 // Types: bool, enums, (u)int32/64 (varint), double, float (fixed), std::string, Bytes, Digest,
-// PeerId, messages, std::vector of these (numbers packed; both forms read), std::optional.
+// PeerId, messages, std::vector of these (numbers packed; both forms read), std::optional; and
+// ByteView, which after decode() shows a piece of the decoded bytes: keep those.
 //
 // Errors: bad_input. Cost: linear; memory at most elements_max × sizeof(element) a field.
 // Thread: any.
@@ -151,6 +152,8 @@ class Encoder {
             if (!value.is_zero()) put_bytes(number, value.bytes);
         } else if constexpr (std::same_as<T, PeerId>) {
             if (!value.is_empty()) put_bytes(number, value.bytes());
+        } else if constexpr (std::same_as<T, ByteView>) {
+            if (!value.empty()) put_bytes(number, value);
         } else {
             Bytes inner;
             Encoder encoder(inner);
@@ -216,6 +219,8 @@ Result<T> read_value(base::ByteReader& reader) {
             return std::string(as_text(bytes));
         } else if constexpr (std::same_as<T, Bytes>) {
             return to_bytes(bytes);
+        } else if constexpr (std::same_as<T, ByteView>) {
+            return bytes;
         } else if constexpr (std::same_as<T, Digest>) {
             return Digest::from(bytes);
         } else if constexpr (std::same_as<T, PeerId>) {
@@ -338,6 +343,17 @@ Bytes encode(const T& message) {
     Bytes out;
     detail::Encoder encoder(out);
     T::fields(encoder, message);
+    return out;
+}
+
+// The beginning of a message whose last field, `number`, is `size` bytes that follow it: what is
+// large need not be copied into the message. That field of `message` is empty.
+template <typename T>
+Bytes encode_before_body(const T& message, std::uint32_t number, std::size_t size) {
+    Bytes out = encode(message);
+    if (size == 0) return out;
+    put_varint(out, (std::uint64_t{number} << 3) | std::uint64_t{2});
+    put_varint(out, size);
     return out;
 }
 

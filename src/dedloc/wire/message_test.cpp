@@ -120,6 +120,32 @@ TEST(Message, a_field_of_another_wire_type_is_refused) {
     EXPECT_FALSE(decode<Inner>(*base::from_hex("00")));      // field 0
 }
 
+struct Body {
+    std::uint32_t number = 0;
+    ByteView bytes;
+    template <typename Visitor, typename Self>
+    static void fields(Visitor& visit, Self& self) {
+        visit(1, self.number);
+        visit(2, self.bytes);
+    }
+};
+
+TEST(Message, a_body_that_follows_is_the_same_message) {
+    for (const std::size_t size : {0u, 1u, 127u, 128u, 70000u}) {
+        const Bytes bytes(size, 7);
+        const Bytes whole = encode(Body{5, bytes});
+        Bytes in_pieces = encode_before_body(Body{5, {}}, 2, size);
+        base::append(in_pieces, bytes);
+        EXPECT_EQ(in_pieces, whole);
+        const auto decoded = decode<Body>(whole);
+        ASSERT_TRUE(decoded);
+        EXPECT_TRUE(base::equal(decoded->bytes, bytes));
+        if (size > 0) {
+            EXPECT_EQ(decoded->bytes.data() + size, whole.data() + whole.size());
+        }
+    }
+}
+
 TEST(Varint, boundaries) {
     for (const std::uint64_t value : {std::uint64_t{0},
                                       std::uint64_t{127},
