@@ -10,11 +10,8 @@ namespace {
 
 class Explanation {
   public:
-    Explanation(const Split& split,
-                std::span<const PeerRates> peers,
-                std::span<const LinkLimit> links,
-                std::span<const std::string> names)
-        : split_(split), peers_(peers), links_(links), names_(names) {
+    Explanation(const Split& split, std::span<const PeerRates> peers, const SplitOptions& options)
+        : split_(split), peers_(peers), links_(options.links), names_(options.names) {
         for (std::size_t i = 0; i < peers.size(); ++i) {
             const std::uint64_t part = split.part_elements[i];
             elements_ += part;
@@ -28,8 +25,9 @@ class Explanation {
     std::string text() const {
         if (elements_ == 0) return "There is nothing to average.";
         std::string sentence = who();
-        const auto first = static_cast<unsigned char>(sentence[0]);
-        if (first < 128) sentence[0] = static_cast<char>(std::toupper(first));
+        // Names of peers stay as they are.
+        if (names_.empty() || sentence.starts_with("all "))
+            sentence[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(sentence[0])));
         if (split_.bottleneck == Bottleneck::none) return sentence + ", and nothing has to travel.";
         const std::string idle = why_not_others();
         if (!idle.empty()) sentence += "; " + idle;
@@ -162,9 +160,8 @@ std::string duration_text(double seconds) {
 
 std::string explain(const Split& split,
                     std::span<const PeerRates> peers,
-                    std::span<const LinkLimit> links,
-                    std::span<const std::string> names) {
-    return Explanation(split, peers, links, names).text();
+                    const SplitOptions& options) {
+    return Explanation(split, peers, options).text();
 }
 
 }  // namespace dedloc::planner

@@ -1,5 +1,5 @@
 // The largest total rate X and the owners' rates m_i that reach it: the core of split.h, without
-// integers, names and minimum parts. Input is checked already (split.cpp).
+// integers, names and minimum parts. Input is checked already: check_network.
 //
 // Cost:   optimum_without_links: about 15 passes over the peers.
 // Thread: any (GLPK keeps its state per thread).
@@ -12,6 +12,11 @@
 #include "dedloc/planner/split.h"
 
 namespace dedloc::planner {
+
+// Errors: those of bad_input in split.h that do not need a plan to be found.
+Ok check_network(std::span<const PeerRates> peers,
+                 std::uint64_t elements_count,
+                 const SplitOptions& options);
 
 struct Counts {
     double contributors = 0;  // C

@@ -10,13 +10,17 @@
 namespace dedloc::planner {
 namespace {
 
-Ok check_links(std::span<const PeerRates> peers, std::span<const LinkLimit> links) {
-    if (links.size() > links_max)
+std::string name_of(std::size_t peer, const SplitOptions& options) {
+    return options.names.empty() ? fmt::format("peer {}", peer) : options.names[peer];
+}
+
+Ok check_links(std::span<const PeerRates> peers, const SplitOptions& options) {
+    if (options.links.size() > links_max)
         return make_error(ErrorKind::bad_input,
                           "{} limits of links are too many for a plan, {} at most",
-                          links.size(),
+                          options.links.size(),
                           links_max);
-    for (const LinkLimit& link : links) {
+    for (const LinkLimit& link : options.links) {
         if (link.from >= peers.size() || link.to >= peers.size() || link.from == link.to)
             return make_error(ErrorKind::bad_input,
                               "there is no link from peer {} to peer {} in a plan of {} peers",
@@ -25,69 +29,33 @@ Ok check_links(std::span<const PeerRates> peers, std::span<const LinkLimit> link
                               peers.size());
         if (!std::isfinite(link.per_s) || link.per_s < 0)
             return make_error(ErrorKind::bad_input,
-                              "the link from peer {} to peer {} has the rate {}",
-                              link.from,
-                              link.to,
+                              "the link from {} to {} has the rate {}",
+                              name_of(link.from, options),
+                              name_of(link.to, options),
                               link.per_s);
     }
     return {};
 }
 
-Ok check(std::span<const PeerRates> peers, std::uint64_t elements_count) {
-    if (peers.empty() || peers.size() > peers_max) {
-        return make_error(ErrorKind::bad_input,
-                          "a plan needs 1 to {} peers, there are {}",
-                          peers_max,
-                          peers.size());
-    }
-    if (elements_count > elements_max) {
-        return make_error(
-            ErrorKind::bad_input, "{} elements are too many for a plan", elements_count);
-    }
-    bool any_contributor = false;
-    bool any_owner = false;
-    for (std::size_t i = 0; i < peers.size(); ++i) {
-        const PeerRates& peer = peers[i];
-        for (const double rate : {peer.upload_per_s, peer.download_per_s}) {
-            if (!std::isfinite(rate) || rate < 0) {
-                return make_error(
-                    ErrorKind::bad_input, "peer {} of the plan has the rate {}", i, rate);
-            }
-        }
-        any_contributor = any_contributor || peer.contributes;
-        any_owner = any_owner || peer.owns_allowed;
-    }
-    if (!any_contributor) {
-        return make_error(ErrorKind::bad_input, "no peer of the plan contributes a gradient");
-    }
-    if (!any_owner) {
-        return make_error(ErrorKind::bad_input,
-                          "no peer of the plan may own a part: nobody can be dialled");
-    }
-    return {};
-}
-
 // Why no total rate above zero is possible.
-Error why_impossible(std::span<const PeerRates> peers, std::span<const LinkLimit> links) {
+Error why_impossible(std::span<const PeerRates> peers, const SplitOptions& options) {
     for (std::size_t i = 0; i < peers.size(); ++i) {
-        if (peers[i].contributes && peers[i].upload_per_s <= 0) {
+        if (peers[i].contributes && peers[i].upload_per_s <= 0)
             return make_error(
-                ErrorKind::bad_input, "peer {} of the plan contributes but cannot send", i);
-        }
-        if (peers[i].receives && peers[i].download_per_s <= 0) {
+                ErrorKind::bad_input, "{} contributes but cannot send", name_of(i, options));
+        if (peers[i].receives && peers[i].download_per_s <= 0)
             return make_error(
-                ErrorKind::bad_input, "peer {} of the plan receives but cannot download", i);
-        }
+                ErrorKind::bad_input, "{} receives but cannot download", name_of(i, options));
     }
-    for (const LinkLimit& link : links) {
+    for (const LinkLimit& link : options.links) {
         const bool needed = (peers[link.from].contributes && peers[link.to].owns_allowed) ||
                             (peers[link.to].receives && peers[link.from].owns_allowed);
         if (link.per_s <= 0 && needed)
             return make_error(ErrorKind::bad_input,
                               "no peer that may own parts of the plan has upload and download and "
-                              "reaches everybody: peer {} cannot reach peer {}, for example",
-                              link.from,
-                              link.to);
+                              "reaches everybody: {} cannot reach {}, for example",
+                              name_of(link.from, options),
+                              name_of(link.to, options));
     }
     return make_error(ErrorKind::bad_input,
                       "no peer that may own parts of the plan has both upload and download");
@@ -155,6 +123,37 @@ bool drop_small_owners(std::span<const std::uint64_t> part_elements,
 
 }  // namespace
 
+Ok check_network(std::span<const PeerRates> peers,
+                 std::uint64_t elements_count,
+                 const SplitOptions& options) {
+    if (peers.empty() || peers.size() > peers_max)
+        return make_error(ErrorKind::bad_input,
+                          "a plan needs 1 to {} peers, there are {}",
+                          peers_max,
+                          peers.size());
+    if (elements_count > elements_max)
+        return make_error(
+            ErrorKind::bad_input, "{} elements are too many for a plan", elements_count);
+    DEDLOC_CHECK(options.names.empty() || options.names.size() == peers.size());
+    bool any_contributor = false;
+    bool any_owner = false;
+    for (std::size_t i = 0; i < peers.size(); ++i) {
+        const PeerRates& peer = peers[i];
+        for (const double rate : {peer.upload_per_s, peer.download_per_s})
+            if (!std::isfinite(rate) || rate < 0)
+                return make_error(
+                    ErrorKind::bad_input, "{} has the rate {}", name_of(i, options), rate);
+        any_contributor = any_contributor || peer.contributes;
+        any_owner = any_owner || peer.owns_allowed;
+    }
+    if (!any_contributor)
+        return make_error(ErrorKind::bad_input, "no peer of the plan contributes a gradient");
+    if (!any_owner)
+        return make_error(ErrorKind::bad_input,
+                          "no peer of the plan may own a part: nobody can be dialled");
+    return check_links(peers, options);
+}
+
 std::vector<std::uint64_t> apportion(std::span<const double> shares, std::uint64_t total) {
     double sum = 0;
     for (const double share : shares) sum += share;
@@ -220,13 +219,12 @@ std::vector<Traffic> traffic(std::span<const PeerRates> peers,
 Result<Split> split_elements(std::span<const PeerRates> peers,
                              std::uint64_t elements_count,
                              const SplitOptions& options) {
-    DEDLOC_TRY_VOID(check(peers, elements_count));
-    DEDLOC_TRY_VOID(check_links(peers, options.links));
+    DEDLOC_TRY_VOID(check_network(peers, elements_count, options));
     Split split;
     if (const std::size_t only = lonely_peer(peers, count(peers)); only < peers.size()) {
         split.part_elements.assign(peers.size(), 0);
         split.part_elements[only] = elements_count;
-        split.explanation = explain(split, peers, options.links);
+        split.explanation = explain(split, peers, options);
         return split;
     }
     OwnerLimits owners = allowed_owners(peers);
@@ -239,7 +237,7 @@ Result<Split> split_elements(std::span<const PeerRates> peers,
         }
         const double total = optimum.total_per_s;
         if (total <= 0 && !split.part_elements.empty()) break;  // no fewer owners can do it
-        if (total <= 0) return why_impossible(peers, options.links);
+        if (total <= 0) return why_impossible(peers, options);
         split.part_elements = apportion(optimum.owner_per_s, elements_count);
     } while (options.part_elements_min > 0 &&
              drop_small_owners(split.part_elements, options.part_elements_min, owners));
@@ -248,7 +246,7 @@ Result<Split> split_elements(std::span<const PeerRates> peers,
     split.bottleneck = finish.bottleneck;
     split.bottleneck_peer = finish.peer;
     split.bottleneck_to = finish.to;
-    split.explanation = explain(split, peers, options.links);
+    split.explanation = explain(split, peers, options);
     return split;
 }
 

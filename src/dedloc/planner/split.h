@@ -62,6 +62,8 @@ struct SplitOptions {
     std::uint64_t part_elements_min = 0;
     // A pair that is not named has no limit; of several limits of a pair the lowest holds.
     std::span<const LinkLimit> links{};
+    // For sentences, one a peer. Empty: "peer 3", counted from 0.
+    std::span<const std::string> names{};
 };
 
 enum class Bottleneck { none, upload, download, link };
@@ -81,7 +83,7 @@ struct Split {
 // Errors: bad_input    a rate is negative or not finite, a link names no peer, too many peers,
 //                      links or elements, no contributor, nobody may own a part, a peer that has
 //                      to send or receive cannot at all, or no owner reaches everybody (the
-//                      sentence says which peer, by its index).
+//                      sentence says which peer).
 //         local_fault  GLPK gave up.
 Result<Split> split_elements(std::span<const PeerRates> peers,
                              std::uint64_t elements_count,

@@ -1,0 +1,209 @@
+#include "dedloc/planner/plan.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "dedloc/planner/explanation.h"
+#include "dedloc/planner/optimum.h"
+
+namespace dedloc::planner {
+namespace {
+
+// Equal parts for the trainers that may own: what a plain all-reduce does.
+double seconds_equal(std::span<const PeerRates> peers,
+                     std::span<const LinkLimit> links,
+                     std::uint64_t elements_count) {
+    std::vector<double> shares;
+    for (const PeerRates& peer : peers)
+        shares.push_back(peer.owns_allowed && (peer.contributes || peer.receives) ? 1 : 0);
+    if (std::all_of(shares.begin(), shares.end(), [](double share) { return share == 0; }))
+        return unlimited;
+    return predicted_seconds(peers, apportion(shares, elements_count), links);
+}
+
+// The best of the parameter servers: whoever is the quickest to hear all and tell all, and reaches
+// all.
+double seconds_server(std::span<const PeerRates> peers,
+                      std::span<const LinkLimit> links,
+                      std::uint64_t elements_count) {
+    const Counts counts = count(peers);
+    const OwnerLimits reach = limits_of_links(peers, allowed_owners(peers), links);
+    std::size_t best = peers.size();
+    double best_time = unlimited;
+    for (std::size_t i = 0; i < peers.size(); ++i) {
+        const double sends = counts.receivers - (peers[i].receives ? 1 : 0);
+        const double hears = counts.contributors - (peers[i].contributes ? 1 : 0);
+        const double time = std::max({sends > 0 ? sends / peers[i].upload_per_s : 0,
+                                      hears > 0 ? hears / peers[i].download_per_s : 0,
+                                      1 / reach[i]});
+        if (time < best_time) {
+            best_time = time;
+            best = i;
+        }
+    }
+    if (best == peers.size()) return unlimited;
+    std::vector<std::uint64_t> parts(peers.size());
+    parts[best] = elements_count;
+    return predicted_seconds(peers, parts, links);
+}
+
+class Planner {
+  public:
+    explicit Planner(const PlanQuestion& question) : question_(question) {
+        for (const PlanPeer& peer : question.peers) {
+            plan_.peers.push_back(peer.rates);
+            names_.push_back(peer.name);
+            plan_.has_aggregators = plan_.has_aggregators || peer.is_aggregator();
+        }
+    }
+
+    Result<Plan> run() {
+        const SplitOptions options{.part_elements_min = question_.part_elements_min,
+                                   .links = question_.links,
+                                   .names = names_};
+        if (question_.batch_samples > 0 && question_.elements_count > 0) DEDLOC_TRY_VOID(choose());
+        DEDLOC_TRY(plan_.split, split_elements(plan_.peers, question_.elements_count, options));
+        plan_.sentences.push_back(plan_.split.explanation);
+        compare();
+        DEDLOC_TRY_VOID(advise());
+        return std::move(plan_);
+    }
+
+  private:
+    Ok choose() {
+        std::vector<double> speeds;
+        for (const PlanPeer& peer : question_.peers) speeds.push_back(peer.samples_per_s);
+        const ComputeQuestion asked{.peers = plan_.peers,
+                                    .samples_per_s = speeds,
+                                    .batch_samples = question_.batch_samples,
+                                    .elements_count = static_cast<double>(question_.elements_count),
+                                    .links = question_.links,
+                                    .names = names_};
+        auto choice = choose_computing(asked);
+        if (!choice) return std::move(choice).error();
+        for (std::size_t i = 0; i < plan_.peers.size(); ++i)
+            plan_.peers[i].contributes = choice->computes[i];
+        plan_.computing = *std::move(choice);
+        return {};
+    }
+
+    void compare() {
+        plan_.seconds_equal = seconds_equal(plan_.peers, question_.links, question_.elements_count);
+        plan_.seconds_server =
+            seconds_server(plan_.peers, question_.links, question_.elements_count);
+        if (plan_.split.bottleneck == Bottleneck::none) return;
+        const auto words = [&](double seconds) {
+            if (std::isinf(seconds)) return std::string("be impossible");
+            if (seconds < plan_.split.seconds * 1.005) return std::string("take as long");
+            return fmt::format("take {} ({:.2f} times as long)",
+                               duration_text(seconds),
+                               seconds / plan_.split.seconds);
+        };
+        plan_.sentences.push_back(fmt::format("Equal parts would {}, one server would {}.",
+                                              words(plan_.seconds_equal),
+                                              words(plan_.seconds_server)));
+        say_computing();
+    }
+
+    void say_computing() {
+        if (!plan_.computing) return;
+        const ComputeChoice& choice = *plan_.computing;
+        std::vector<std::string> idle;
+        for (std::size_t i = 0; i < plan_.peers.size(); ++i)
+            if (question_.peers[i].rates.contributes && !choice.computes[i])
+                idle.push_back(names_[i]);
+        const double computing_s = question_.batch_samples / choice.samples_per_s;
+        plan_.sentences.push_back(fmt::format(
+            "A step takes {}, as {} is the slower of computing ({}) and averaging ({}).",
+            duration_text(1 / choice.steps_per_s),
+            computing_s > plan_.split.seconds ? "computing" : "averaging",
+            duration_text(computing_s),
+            duration_text(plan_.split.seconds)));
+        if (idle.empty()) {
+            plan_.sentences.push_back("Every trainer should compute.");
+            return;
+        }
+        std::string names = idle[0];
+        if (idle.size() == 2) names += " and " + idle[1];
+        if (idle.size() > 2) names += fmt::format(" and {} others", idle.size() - 1);
+        const std::string otherwise =
+            choice.steps_per_s_of_all > 0
+                ? fmt::format("a step would take {}", duration_text(1 / choice.steps_per_s_of_all))
+                : std::string("no step would be possible");
+        plan_.sentences.push_back(
+            fmt::format("{} should not compute{}: sending {} gradient costs more time than {} "
+                        "samples are worth; if everybody did, {}.",
+                        names,
+                        choice.every_choice_tried ? "" : " (the best choice of those tried)",
+                        idle.size() == 1 ? "its" : "their",
+                        idle.size() == 1 ? "its" : "their",
+                        otherwise));
+    }
+
+    Ok advise() {
+        if (plan_.split.bottleneck == Bottleneck::none) return {};
+        if (plan_.has_aggregators) say_without_aggregators();
+        DEDLOC_TRY(
+            plan_.aggregator,
+            advise_on_aggregator(
+                plan_.peers, question_.links, static_cast<double>(question_.elements_count)));
+        const std::string_view one =
+            plan_.has_aggregators ? "A further aggregator" : "An aggregator";
+        if (plan_.aggregator.rate_per_s <= 0) {
+            plan_.sentences.push_back(fmt::format("{} would not help.", one));
+            return {};
+        }
+        plan_.sentences.push_back(
+            fmt::format("{} with {} each way would bring the time to {}; more would not help.",
+                        one,
+                        rate_text(plan_.aggregator.rate_per_s * question_.element_bytes * 8),
+                        duration_text(plan_.aggregator.seconds_best)));
+        return {};
+    }
+
+    void say_without_aggregators() {
+        std::vector<PeerRates> others;
+        std::vector<std::uint32_t> place(plan_.peers.size());
+        for (std::size_t i = 0; i < plan_.peers.size(); ++i) {
+            if (question_.peers[i].is_aggregator()) continue;
+            place[i] = static_cast<std::uint32_t>(others.size());
+            others.push_back(plan_.peers[i]);
+        }
+        std::vector<LinkLimit> links;
+        for (const LinkLimit& link : question_.links)
+            if (!question_.peers[link.from].is_aggregator() &&
+                !question_.peers[link.to].is_aggregator())
+                links.push_back({place[link.from], place[link.to], link.per_s});
+        const auto split =
+            split_elements(others,
+                           question_.elements_count,
+                           {.part_elements_min = question_.part_elements_min, .links = links});
+        if (!split) {
+            plan_.sentences.push_back("Without aggregators it would be impossible.");
+            return;
+        }
+        plan_.seconds_without = split->seconds;
+        plan_.sentences.push_back(
+            split->seconds > plan_.split.seconds * 1.001
+                ? fmt::format("Without aggregators it would take {}.",
+                              duration_text(split->seconds))
+                : std::string("Without aggregators it would take no longer."));
+    }
+
+    const PlanQuestion& question_;
+    std::vector<std::string> names_;
+    Plan plan_;
+};
+
+}  // namespace
+
+Result<Plan> make_plan(const PlanQuestion& question) { return Planner(question).run(); }
+
+std::string rate_text(double bits_per_s) {
+    if (bits_per_s >= 0.9995e9) return fmt::format("{:.3g} Gb/s", bits_per_s / 1e9);
+    if (bits_per_s >= 0.9995e6) return fmt::format("{:.3g} Mb/s", bits_per_s / 1e6);
+    if (bits_per_s >= 0.9995e3) return fmt::format("{:.3g} kb/s", bits_per_s / 1e3);
+    return fmt::format("{:.3g} b/s", bits_per_s);
+}
+
+}  // namespace dedloc::planner

@@ -1,0 +1,54 @@
+// A whole plan for people and programs: a network with names in, who computes, who reduces how
+// much, how long it takes, what else was possible, and sentences that say why.
+//
+// The averaging leader needs only split.h; this is the planner's full answer, for `dedloc plan`.
+//
+// Thread: any; pure.
+
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "dedloc/planner/roles.h"
+#include "dedloc/planner/split.h"
+
+namespace dedloc::planner {
+
+struct PlanPeer {
+    std::string name{};
+    PeerRates rates{};         // contributes: may compute
+    double samples_per_s = 0;  // if there is a batch
+
+    // Neither gives nor takes: it is there for the others.
+    bool is_aggregator() const { return !rates.contributes && !rates.receives; }
+};
+
+struct PlanQuestion {
+    std::vector<PlanPeer> peers{};
+    std::vector<LinkLimit> links{};
+    std::uint64_t elements_count = 0;
+    double element_bytes = 2;
+    std::uint64_t part_elements_min = 0;
+    double batch_samples = 0;  // samples of a step; 0: whoever may compute does
+};
+
+struct Plan {
+    std::vector<PeerRates> peers;  // contributes: computes
+    Split split{};
+    double seconds_equal = 0;   // every trainer that may own reduces an equal part
+    double seconds_server = 0;  // the best single owner reduces everything
+    bool has_aggregators = false;
+    std::optional<double> seconds_without;   // the aggregators; nothing: impossible
+    std::optional<ComputeChoice> computing;  // if there is a batch
+    AggregatorAdvice aggregator;             // one more
+    std::vector<std::string> sentences;      // the first one says what the plan is
+};
+
+// Errors: as split_elements and choose_computing, with names instead of numbers.
+Result<Plan> make_plan(const PlanQuestion& question);
+
+// "2.5 Gb/s", "200 Mb/s"
+std::string rate_text(double bits_per_s);
+
+}  // namespace dedloc::planner

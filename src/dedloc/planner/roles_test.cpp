@@ -1,0 +1,210 @@
+#include "dedloc/planner/roles.h"
+
+#include <algorithm>
+#include <cmath>
+#include <gtest/gtest.h>
+
+#include "dedloc/base/random.h"
+
+namespace dedloc::planner {
+namespace {
+
+constexpr double resnet_elements = 25'557'032;
+
+PeerRates megabits(double upload, double download) {
+    return {.upload_per_s = upload * 1e6 / 16, .download_per_s = download * 1e6 / 16};
+}
+
+ComputeQuestion question(const std::vector<PeerRates>& peers,
+                         const std::vector<double>& samples_per_s,
+                         double batch_samples,
+                         double elements_count = resnet_elements) {
+    return {.peers = peers,
+            .samples_per_s = samples_per_s,
+            .batch_samples = batch_samples,
+            .elements_count = elements_count};
+}
+
+TEST(ChooseComputing, everybody_computes_where_computing_is_the_slower_part) {
+    const std::vector<PeerRates> peers(4, megabits(100, 100));
+    const std::vector<double> speeds(4, 10);
+    const auto choice = choose_computing(question(peers, speeds, 4000));
+    ASSERT_TRUE(choice);
+    EXPECT_EQ(choice->computes, std::vector<bool>(4, true));
+    EXPECT_DOUBLE_EQ(choice->steps_per_s, 0.01);
+    EXPECT_DOUBLE_EQ(choice->steps_per_s_of_all, 0.01);
+}
+
+TEST(ChooseComputing, a_slow_uploader_is_spared_where_averaging_is_the_slower_part) {
+    // It has 1 Mb/s up, and sending its gradient would take 400 s; the others need 8 s.
+    std::vector<PeerRates> peers(4, megabits(100, 100));
+    peers[2].upload_per_s = 1e6 / 16;
+    const std::vector<double> speeds = {10, 10, 10, 10};
+    const auto choice = choose_computing(question(peers, speeds, 240));
+    ASSERT_TRUE(choice);
+    EXPECT_EQ(choice->computes, (std::vector<bool>{true, true, false, true}));
+    EXPECT_TRUE(choice->every_choice_tried);
+    EXPECT_EQ(choice->samples_per_s, 30);
+    EXPECT_GT(choice->steps_per_s, 40 * choice->steps_per_s_of_all);
+    // The same peer must compute when the others would need longer than its gradient does.
+    const std::vector<double> only_it = {0.01, 0.01, 10, 0.01};
+    const auto needed = choose_computing(question(peers, only_it, 4096));
+    ASSERT_TRUE(needed);
+    EXPECT_TRUE(needed->computes[2]);
+}
+
+TEST(ChooseComputing, a_trainer_that_nobody_can_do_without_is_not_dropped_for_being_slow) {
+    const std::vector<PeerRates> peers = {megabits(1, 100), megabits(100, 100)};
+    std::vector<double> speeds = {100, 0};
+    const auto choice = choose_computing(question(peers, speeds, 64));
+    ASSERT_TRUE(choice);
+    EXPECT_EQ(choice->computes, (std::vector<bool>{true, false}));
+    speeds = {0, 0};
+    EXPECT_FALSE(choose_computing(question(peers, speeds, 64)));
+    speeds = {NAN, 1};
+    EXPECT_FALSE(choose_computing(question(peers, speeds, 64)));
+}
+
+TEST(ChooseComputing, who_cannot_reach_the_owners_does_not_compute) {
+    const std::vector<PeerRates> peers(3, megabits(100, 100));
+    const std::vector<LinkLimit> links = {{0, 1, 0}, {0, 2, 0}};
+    const std::vector<double> speeds = {10, 10, 10};
+    ComputeQuestion asked = question(peers, speeds, 64);
+    asked.links = links;
+    asked.batch_samples = 1e6;
+    const auto choice = choose_computing(asked);
+    ASSERT_TRUE(choice) << choice.error().message();
+    EXPECT_EQ(choice->computes, (std::vector<bool>{false, true, true}));
+    EXPECT_EQ(choice->steps_per_s_of_all, 0);
+}
+
+struct RandomNetwork {
+    std::vector<PeerRates> peers;
+    std::vector<double> speeds;
+    double batch = 0;
+};
+
+RandomNetwork random_network(std::uint64_t seed, std::size_t peers_count) {
+    Random random(seed);
+    RandomNetwork network;
+    double speed = 0;
+    for (std::size_t i = 0; i < peers_count; ++i) {
+        network.peers.push_back({.upload_per_s = std::exp2(random.uniform(0, 8)),
+                                 .download_per_s = std::exp2(random.uniform(2, 8)),
+                                 .contributes = random.chance(0.9),
+                                 .receives = random.chance(0.9),
+                                 .owns_allowed = random.chance(0.9)});
+        network.speeds.push_back(random.chance(0.1) ? 0 : std::exp2(random.uniform(0, 6)));
+        speed += network.speeds.back();
+    }
+    network.batch = std::max(speed, 1.0) * std::exp2(random.uniform(-6, 1));
+    return network;
+}
+
+// All choices, by the public plan alone.
+double best_steps_per_s(const RandomNetwork& network, double elements) {
+    const std::size_t size = network.peers.size();
+    double best = 0;
+    for (std::uint32_t chosen = 1; chosen < 1u << size; ++chosen) {
+        std::vector<PeerRates> peers = network.peers;
+        double speed = 0;
+        bool allowed = true;
+        for (std::size_t i = 0; i < size; ++i) {
+            const bool computes = (chosen >> i & 1) != 0;
+            allowed = allowed && (!computes || peers[i].contributes);
+            peers[i].contributes = computes;
+            if (computes) speed += network.speeds[i];
+        }
+        if (!allowed) continue;
+        const auto split = split_elements(peers, std::uint64_t{1} << 50);
+        if (!split) continue;
+        const double seconds = split->seconds * elements / std::exp2(50);
+        best = std::max(best, std::min(speed / network.batch, 1 / seconds));
+    }
+    return best;
+}
+
+TEST(ChooseComputing, few_candidates_get_the_best_of_all_choices) {
+    constexpr double elements = 100;
+    int dropped = 0;
+    for (std::uint64_t seed = 0; seed < 300; ++seed) {
+        const RandomNetwork network = random_network(seed, 1 + seed % 7);
+        const double best = best_steps_per_s(network, elements);
+        const auto choice =
+            choose_computing(question(network.peers, network.speeds, network.batch, elements));
+        EXPECT_EQ(choice.has_value(), best > 0) << "seed " << seed;
+        if (!choice) continue;
+        EXPECT_TRUE(choice->every_choice_tried);
+        EXPECT_NEAR(choice->steps_per_s / best, 1, 1e-9) << "seed " << seed;
+        EXPECT_GE(choice->steps_per_s, choice->steps_per_s_of_all);
+        if (choice->steps_per_s > choice->steps_per_s_of_all * 1.001) ++dropped;
+    }
+    EXPECT_GT(dropped, 50) << "or the question is too easy";
+}
+
+TEST(ChooseComputing, many_candidates_get_nearly_the_best_of_all_choices) {
+    constexpr double elements = 100;
+    double worst = 1;
+    int optimal = 0;
+    constexpr int cases = 60;
+    for (std::uint64_t seed = 0; seed < cases; ++seed) {
+        RandomNetwork network = random_network(seed, 13);
+        for (PeerRates& peer : network.peers) peer.contributes = true;
+        for (double& speed : network.speeds) speed = std::max(speed, 1.0);
+        const double best = best_steps_per_s(network, elements);
+        const auto choice =
+            choose_computing(question(network.peers, network.speeds, network.batch, elements));
+        ASSERT_EQ(choice.has_value(), best > 0) << "seed " << seed;
+        if (!choice) continue;
+        const double ratio = choice->steps_per_s / best;
+        EXPECT_LE(ratio, 1 + 1e-9) << "seed " << seed;
+        EXPECT_GE(ratio, 0.97) << "seed " << seed;
+        worst = std::min(worst, ratio);
+        if (ratio > 1 - 1e-9) ++optimal;
+    }
+    RecordProperty("worst_ratio", fmt::format("{:.4f}", worst));
+    RecordProperty("optimal", fmt::format("{} of {}", optimal, cases));
+}
+
+TEST(AggregatorAdvice, helps_slow_uploaders_and_says_how_fast_it_must_be) {
+    const std::vector<PeerRates> workers(8, megabits(20, 100));
+    const auto advice = advise_on_aggregator(workers, {}, resnet_elements);
+    ASSERT_TRUE(advice);
+    EXPECT_NEAR(advice->seconds_now, 35.8, 0.05);
+    EXPECT_NEAR(advice->seconds_best, 20.45, 0.01);
+    ASSERT_GT(advice->rate_per_s, 0);
+    const auto seconds_with = [&](double rate) {
+        std::vector<PeerRates> more = workers;
+        more.push_back({.upload_per_s = rate,
+                        .download_per_s = rate,
+                        .contributes = false,
+                        .receives = false});
+        return split_elements(more, static_cast<std::uint64_t>(resnet_elements))->seconds;
+    };
+    EXPECT_LE(seconds_with(advice->rate_per_s), advice->seconds_best * 1.011);
+    EXPECT_GT(seconds_with(advice->rate_per_s * 0.95), advice->seconds_best * 1.011);
+}
+
+TEST(AggregatorAdvice, does_not_help_where_the_slowest_must_send_everything_anyway) {
+    // 4 of 200, 8 of 100, 4 of 50 Mb/s: the last ones need P / 50 Mb/s.
+    std::vector<PeerRates> peers(4, megabits(200, 200));
+    peers.insert(peers.end(), 8, megabits(100, 100));
+    peers.insert(peers.end(), 4, megabits(50, 50));
+    const auto advice = advise_on_aggregator(peers, {}, resnet_elements);
+    ASSERT_TRUE(advice);
+    EXPECT_EQ(advice->rate_per_s, 0);
+    EXPECT_NEAR(advice->seconds_best, 8.18, 0.01);
+}
+
+TEST(AggregatorAdvice, reaches_those_who_cannot_reach_each_other) {
+    const std::vector<PeerRates> peers(3, megabits(100, 100));
+    const std::vector<LinkLimit> links = {{0, 1, 1e4}, {1, 0, 1e4}};
+    const auto advice = advise_on_aggregator(peers, links, resnet_elements);
+    ASSERT_TRUE(advice);
+    EXPECT_GT(advice->rate_per_s, 0);
+    EXPECT_LT(advice->seconds_best, advice->seconds_now);
+    EXPECT_EQ(advise_on_aggregator(std::span(peers).first(1), {}, 100)->rate_per_s, 0);
+}
+
+}  // namespace
+}  // namespace dedloc::planner
