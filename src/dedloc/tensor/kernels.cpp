@@ -373,8 +373,10 @@ HWY_NOINLINE bool all_finite(const float* x, std::size_t count) {
 
 using D64 = hn::CappedTag<double, 8>;
 
-// Adds whole rows of 16 elements to the 16 lanes; two chains of additions run side by side.
-HWY_INLINE void add_rows(const float* x, std::size_t rows, double* lanes_sum) {
+// Adds the products of whole rows of 16 elements to the 16 lanes; two chains of additions run side
+// by side. For squares x is converted once.
+template <bool squares>
+HWY_INLINE void add_rows(const float* x, const float* y, std::size_t rows, double* lanes_sum) {
     const D64 d64;
     const hn::Rebind<float, D64> d32;
     const std::size_t lanes = hn::Lanes(d64);  // a power of two, at most 8
@@ -382,35 +384,50 @@ HWY_INLINE void add_rows(const float* x, std::size_t rows, double* lanes_sum) {
         auto first = hn::LoadU(d64, lanes_sum + lane);
         auto second = hn::LoadU(d64, lanes_sum + lane + lanes);
         const float* row = x + lane;
-        for (std::size_t i = 0; i < rows; ++i, row += 16) {
+        const float* other = y + lane;
+        for (std::size_t i = 0; i < rows; ++i, row += 16, other += 16) {
             const auto a = hn::PromoteTo(d64, hn::LoadU(d32, row));
             const auto b = hn::PromoteTo(d64, hn::LoadU(d32, row + lanes));
-            first = hn::Add(first, hn::Mul(a, a));
-            second = hn::Add(second, hn::Mul(b, b));
+            if constexpr (squares) {
+                first = hn::Add(first, hn::Mul(a, a));
+                second = hn::Add(second, hn::Mul(b, b));
+            } else {
+                const auto c = hn::PromoteTo(d64, hn::LoadU(d32, other));
+                const auto e = hn::PromoteTo(d64, hn::LoadU(d32, other + lanes));
+                first = hn::Add(first, hn::Mul(a, c));
+                second = hn::Add(second, hn::Mul(b, e));
+            }
         }
         hn::StoreU(first, d64, lanes_sum + lane);
         hn::StoreU(second, d64, lanes_sum + lane + lanes);
     }
 }
 
-HWY_NOINLINE double sum_of_squares(const float* x, std::size_t count) {
+template <bool squares>
+HWY_INLINE double sum_of_products(const float* x, const float* y, std::size_t count) {
     constexpr std::size_t rows_at_once = 128;  // stays in the first-level cache
     double lanes_sum[16] = {};
     std::size_t i = 0;
     while (count - i >= 16) {
         const std::size_t rows = std::min(rows_at_once, (count - i) / 16);
-        add_rows(x + i, rows, lanes_sum);
+        add_rows<squares>(x + i, y + i, rows, lanes_sum);
         i += rows * 16;
     }
     for (std::size_t lane = 0; i < count; ++i, ++lane) {
-        const double value = x[i];
-        const double square = value * value;
-        lanes_sum[lane] = lanes_sum[lane] + square;
+        const double product = static_cast<double>(x[i]) * static_cast<double>(y[i]);
+        lanes_sum[lane] = lanes_sum[lane] + product;
     }
     for (std::size_t width = 8; width >= 1; width /= 2) {
         for (std::size_t j = 0; j < width; ++j) lanes_sum[j] = lanes_sum[j] + lanes_sum[j + width];
     }
     return lanes_sum[0];
+}
+
+HWY_NOINLINE double sum_of_squares(const float* x, std::size_t count) {
+    return sum_of_products<true>(x, x, count);
+}
+HWY_NOINLINE double dot(const float* x, const float* y, std::size_t count) {
+    return sum_of_products<false>(x, y, count);
 }
 
 }  // namespace
@@ -437,6 +454,7 @@ HWY_EXPORT(largest_word16);
 HWY_EXPORT(largest_word32);
 HWY_EXPORT(all_finite);
 HWY_EXPORT(sum_of_squares);
+HWY_EXPORT(dot);
 
 void check_words(std::size_t floats, std::size_t bytes) {
     DEDLOC_CHECK(bytes == 2 * floats, "{} floats, {} bytes", floats, bytes);
@@ -563,6 +581,12 @@ bool all_finite(std::span<const float> x) {
 double sum_of_squares(std::span<const float> x) {
     const FloatEnvironmentGuard guard;
     return HWY_DYNAMIC_DISPATCH(sum_of_squares)(x.data(), x.size());
+}
+
+double dot(std::span<const float> x, std::span<const float> y) {
+    DEDLOC_CHECK(x.size() == y.size(), "{} times {}", x.size(), y.size());
+    const FloatEnvironmentGuard guard;
+    return HWY_DYNAMIC_DISPATCH(dot)(x.data(), y.data(), x.size());
 }
 
 }  // namespace dedloc::tensor

@@ -60,6 +60,8 @@ float largest_magnitude_of_bfloat16(ByteView bfloat16);
 // joined in halves: lane j += lane j + 8, then + 4, + 2, + 1. The square of a float is exact in
 // a double, so each element costs one rounding and the order fixes the bits.
 double sum_of_squares(std::span<const float> x);
+// Sum of x[i] y[i], in the same order and precision.
+double dot(std::span<const float> x, std::span<const float> y);
 
 namespace reference {
 void halves_from_floats(std::span<const float> floats, std::span<std::uint8_t> halves);
@@ -80,6 +82,7 @@ float largest_magnitude_of_floats(ByteView little_endian);
 float largest_magnitude_of_halves(ByteView halves);
 float largest_magnitude_of_bfloat16(ByteView bfloat16);
 double sum_of_squares(std::span<const float> x);
+double dot(std::span<const float> x, std::span<const float> y);
 }  // namespace reference
 
 }  // namespace dedloc::tensor

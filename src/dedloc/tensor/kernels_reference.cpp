@@ -107,12 +107,13 @@ float largest_magnitude_of_bfloat16(ByteView bfloat16) {
     return largest_magnitude(floats);
 }
 
-double sum_of_squares(std::span<const float> x) {
+double sum_of_squares(std::span<const float> x) { return dot(x, x); }
+
+double dot(std::span<const float> x, std::span<const float> y) {
     std::array<double, 16> lanes{};
     for (std::size_t i = 0; i < x.size(); ++i) {
-        const double value = x[i];
-        const double square = value * value;
-        lanes[i % 16] = lanes[i % 16] + square;
+        const double product = static_cast<double>(x[i]) * static_cast<double>(y[i]);
+        lanes[i % 16] = lanes[i % 16] + product;
     }
     for (std::size_t width = 8; width >= 1; width /= 2) {
         for (std::size_t j = 0; j < width; ++j) lanes[j] = lanes[j] + lanes[j + width];

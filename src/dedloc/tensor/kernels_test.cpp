@@ -224,6 +224,8 @@ TEST(Kernels, arithmetic_equals_the_reference_for_every_length) {
             reference::divide(wanted, weight);
             EXPECT_TRUE(same_bits(got, wanted)) << size;
             EXPECT_EQ(sum_of_squares(x), reference::sum_of_squares(x)) << size;
+            EXPECT_EQ(dot(x, wanted), reference::dot(x, wanted)) << size;
+            EXPECT_EQ(dot(x, x), sum_of_squares(x)) << size;
         }
     });
 }

@@ -1,0 +1,44 @@
+// Top-k: of every chunk of 4,096 elements the few largest, in 2 bits each. 64 of 4,096 take 0.029
+// bytes an element, 137 times less than fp32; what is not sent must be kept by error feedback
+// (error_feedback.h), else training stalls.
+//
+// A chunk of m elements (4,096; the last one may be shorter) keeps k = ceil(kept × m / 4,096) of
+// them and is 8 + ceil(12 k / 8) + ceil(2 k / 8) bytes:
+//
+//   fp32 small, fp32 large     two magnitudes, little-endian, 0 ≤ small ≤ large
+//   k × 12 bits                places in the chunk, ascending
+//   k × 2 bits                 bit 0: negative; bit 1: large
+//
+// Bit strings fill bytes from their lowest bit. The two magnitudes are the means of the halves that
+// two-means clustering finds. Of equal magnitudes the first places are kept.
+//
+// Source: the shape of SparseLoCo (Covenant-72B, arXiv:2603.08163): top-64 of 4,096 and 2 bits.
+// Cost:   encoding selects per chunk; decoding touches k elements a chunk.
+// Errors: encode refuses numbers that are not finite; decoding refuses bytes that encode cannot
+//         have written (length, places, magnitudes), before anything is added.
+// Thread: any. The same bits on every CPU.
+
+#pragma once
+#include <cstdint>
+#include <span>
+
+#include "dedloc/base/bytes.h"
+#include "dedloc/base/result.h"
+
+namespace dedloc::codec {
+
+inline constexpr std::size_t topk_chunk = 4096;
+
+struct TopK {
+    std::size_t kept = 64;  // of a whole chunk, 1 to 4,096
+
+    std::size_t encoded_size(std::size_t elements_count) const;
+    Result<Bytes> encode(std::span<const float> values) const;
+    // Elements that the bytes do not name become 0.
+    Ok decode(ByteView encoded, std::span<float> out) const;
+    // sum[i] += weight × decoded[i] for the named elements; the others keep their bits.
+    // Errors: also numbers or weights that a sum cannot hold (codec.h: verify).
+    Ok decode_accumulate(ByteView encoded, float weight, std::span<float> sum) const;
+};
+
+}  // namespace dedloc::codec
