@@ -14,14 +14,19 @@
 
 namespace dedloc::p2p {
 
+// Plain TCP, or over one relay: "/ip4/…/tcp/…/p2p/<relay>/p2p-circuit", with or without a last
+// /p2p.
+bool can_be_dialled(const wire::Multiaddr& address);
+
 class AddressBook {
   public:
-    // Only plain TCP addresses are kept, without /p2p; new ones are tried first.
+    // Only those that can be dialled are kept, without the peer's id; new ones are tried first.
     void add(const PeerId& peer, const std::vector<wire::Multiaddr>& addresses);
     // What a peer says of itself: tried after what is known.
     void add_hearsay(const PeerId& peer, const std::vector<wire::Multiaddr>& addresses);
     const std::vector<wire::Multiaddr>& of(const PeerId& peer) const;  // best first
     void worked(const PeerId& peer, const wire::Multiaddr& address);   // to the front
+    std::vector<PeerId> peers() const;
     std::size_t peers_count() const { return peers_.size(); }
 
   private:

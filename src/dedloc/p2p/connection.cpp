@@ -53,9 +53,10 @@ class PeerConnection::RoomTicket {
 
 PeerConnection::PeerConnection(SecureConnection secured, Settings settings)
     : raw_(std::move(secured.raw)),
-      tls_(std::move(secured.tls)),
+      channel_(std::move(secured.channel)),
       remote_(std::move(secured.remote)),
       is_dialler_(secured.is_dialler),
+      security_(std::move(secured.security)),
       settings_(std::move(settings)),
       opened_at_(settings_.clock.now()),
       session_(yamux_options(is_dialler_, settings_)),
@@ -134,7 +135,7 @@ Task<Result<std::unique_ptr<Stream>>> PeerConnection::open_stream(TimePoint dead
 // --------------------------------------------------------------------------------------- tasks
 
 Ok PeerConnection::take_plain() {
-    const Bytes plain = tls_->take_plain();
+    const Bytes plain = channel_->take_plain();
     return session_.feed(plain);
 }
 
@@ -154,7 +155,7 @@ Task<void> PeerConnection::read_loop(Self self) {
             self->close(Error(ErrorKind::peer_gone, "the peer closed the connection"));
             co_return;
         }
-        state = self->tls_->feed(ByteView(cipher).first(*count));
+        state = self->channel_->feed(ByteView(cipher).first(*count));
         if (state) state = self->take_plain();
         small_reads = *count < read_buffer_bytes_min / 2 ? small_reads + 1 : 0;
         if (*count == cipher.size() && cipher.size() < read_buffer_bytes_max) {
@@ -170,7 +171,7 @@ Task<void> PeerConnection::read_loop(Self self) {
 Result<Bytes> PeerConnection::next_batch() {
     Ok state;
     const auto flush = [&] {
-        if (state && !plain_out_.empty()) state = tls_->encrypt(plain_out_);
+        if (state && !plain_out_.empty()) state = channel_->encrypt(plain_out_);
         plain_out_.clear();
     };
     const auto sink = [&](ByteView header, ByteView payload) {
@@ -181,12 +182,12 @@ Result<Bytes> PeerConnection::next_batch() {
             return;
         }
         flush();
-        if (state) state = tls_->encrypt(payload);
+        if (state) state = channel_->encrypt(payload);
     };
     session_.pull(write_batch_bytes_max, sink);
     flush();
     if (!state) return std::move(state).error();
-    return tls_->take_output();
+    return channel_->take_output();
 }
 
 Task<void> PeerConnection::write_loop(Self self) {

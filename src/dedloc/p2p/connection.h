@@ -1,6 +1,6 @@
 // PeerConnection: one upgraded connection to a peer, with the three tasks that serve it: a reader
-// (socket → TLS → yamux), a writer (yamux → TLS → socket, pulling a batch when the socket is free),
-// and the keep-alive.
+// (socket → TLS or Noise → yamux), a writer (the way back, pulling a batch when the socket is
+// free), and the keep-alive.
 //
 // Bulk bytes are encrypted straight from the queued messages. A control frame waits behind at most
 // one batch (write_batch_bytes_max) and what the kernel holds unsent.
@@ -14,12 +14,20 @@
 #include <set>
 #include <string>
 
+#include "dedloc/p2p/nat.h"
 #include "dedloc/p2p/stream.h"
 #include "dedloc/p2p/upgrade.h"
 #include "dedloc/runtime/event.h"
 #include "dedloc/runtime/scope.h"
 
 namespace dedloc::p2p {
+
+// How a connection came to be.
+struct Origin {
+    PeerId relay{};  // empty: none
+    Path path = Path::direct;
+    bool from_listen_port = false;  // its NAT mapping is that of our listen port
+};
 
 class PeerConnection : public std::enable_shared_from_this<PeerConnection> {
   public:
@@ -29,6 +37,7 @@ class PeerConnection : public std::enable_shared_from_this<PeerConnection> {
         std::shared_ptr<UnreadBudget> budget;
         Duration keep_alive_interval;
         Duration keep_alive_answer_max;
+        Origin origin{};
     };
 
     PeerConnection(SecureConnection secured, Settings settings);
@@ -43,7 +52,11 @@ class PeerConnection : public std::enable_shared_from_this<PeerConnection> {
 
     const PeerId& remote() const { return remote_; }
     bool is_dialler() const { return is_dialler_; }
+    const std::string& security() const { return security_; }  // "/tls/1.0.0" or "/noise"
     runtime::SocketAddress remote_address() const { return raw_->remote(); }
+    runtime::SocketAddress local_address() const { return raw_->local(); }
+    const Origin& origin() const { return settings_.origin; }
+    bool is_relayed() const { return settings_.origin.path == Path::relayed; }
     TimePoint opened_at() const { return opened_at_; }
     bool is_closed() const { return closed_; }
     // New streams are welcome.
@@ -52,7 +65,11 @@ class PeerConnection : public std::enable_shared_from_this<PeerConnection> {
     }
     // What identify said that the peer offers.
     bool offers(const std::string& protocol) const { return protocols_.contains(protocol); }
+    const std::set<std::string>& protocols() const { return protocols_; }
     void set_protocols(std::set<std::string> protocols) { protocols_ = std::move(protocols); }
+    // What identify said of the program at the other end; empty before.
+    const std::string& agent() const { return agent_; }
+    void set_agent(std::string agent) { agent_ = std::move(agent); }
     YamuxSession& session() { return session_; }
     const YamuxSession& session() const { return session_; }
 
@@ -78,9 +95,10 @@ class PeerConnection : public std::enable_shared_from_this<PeerConnection> {
     void wake_next_opener();
 
     std::unique_ptr<runtime::Connection> raw_;
-    std::unique_ptr<security::TlsChannel> tls_;
+    std::unique_ptr<security::Channel> channel_;
     PeerId remote_;
     bool is_dialler_;
+    std::string security_;
     Settings settings_;
     TimePoint opened_at_;
     YamuxSession session_;
@@ -90,6 +108,7 @@ class PeerConnection : public std::enable_shared_from_this<PeerConnection> {
     std::optional<Error> closing_;  // close once the queue is written
     bool closed_ = false;
     std::set<std::string> protocols_;
+    std::string agent_;
     Bytes plain_out_;
 };
 

@@ -86,8 +86,24 @@ inline constexpr std::size_t identify_messages_max = 10;
 // rust-libp2p refuses more than 4 KiB: we leave out addresses and protocols beyond it.
 inline constexpr std::size_t identify_sent_bytes_max = 4096;
 inline constexpr std::size_t protocols_per_peer_max = 256;
+inline constexpr std::size_t agent_bytes_max = 128;  // kept of what a peer says it is
 inline constexpr std::size_t ping_streams_per_peer_max = 2;
 inline constexpr Duration ping_idle_max = 60s;
+// FIND_NODE (libp2p specs/kad-dht). What a server reads, and what it may be asked on one stream.
+inline constexpr std::size_t kad_request_bytes_max = 4u << 10;
+inline constexpr std::size_t kad_requests_per_stream_max = 1024;
+inline constexpr std::size_t kad_streams_per_peer_max = 8;
+inline constexpr Duration kad_idle_max = 60s;
+// What a client reads: 64 peers of 16 addresses and more.
+inline constexpr std::size_t kad_answer_bytes_max = 256u << 10;
+// A look-up asks so many peers in all and at once (alpha), so long each and together.
+inline constexpr std::size_t kad_queries_max = 24;
+inline constexpr std::size_t kad_queries_at_once_max = 3;
+inline constexpr Duration kad_query_max = 3s;
+inline constexpr Duration kad_search_max = 10s;
+// Peers that nobody knew are not looked for again before this has passed.
+inline constexpr Duration kad_missed_pause = 10s;
+inline constexpr std::size_t kad_missed_max = 1024;
 // A request that does not come, and an answer that is not taken.
 inline constexpr Duration call_request_max = 60s;
 inline constexpr Duration call_answer_max = 60s;
@@ -97,5 +113,45 @@ inline constexpr std::size_t handlers_per_peer_max = 512;  // running for one pe
 inline constexpr int proposals_max = 8;
 // An error's text on the wire; longer ones are cut.
 inline constexpr std::size_t error_text_bytes_max = 4096;
+
+// --- circuit relay v2 (libp2p specs/relay) ---
+// Reservations of one relay, and of peers with one IP address (a school behind one NAT).
+inline constexpr std::size_t relay_reservations_max = 256;
+inline constexpr std::size_t relay_reservations_per_ip_max = 64;
+// Circuits through one relay, and of one peer at either end: 16 as everywhere, times the peers of a
+// small collaboration.
+inline constexpr std::size_t relay_circuits_max = 1024;
+inline constexpr std::size_t relay_circuits_per_peer_max = 64;
+// A circuit ends after this long or this many bytes in one direction; whoever still needs it dials
+// again. A gradient of 100 MB a minute fits.
+inline constexpr Duration relay_circuit_duration_max = std::chrono::hours(2);
+inline constexpr std::uint64_t relay_circuit_bytes_max = std::uint64_t{16} << 30;
+// Copied at once; beside it a circuit holds what the two windows let in.
+inline constexpr std::size_t relay_buffer_bytes_max = 64u << 10;
+inline constexpr Duration relay_message_wait_max = 15s;
+// What we accept as a reservation's life: shorter would be all renewing.
+inline constexpr Duration relay_reservation_life_min = 2s;
+inline constexpr Duration relay_reservation_life_max = std::chrono::hours(24);
+// Relays that we keep reservations at: when one dies, the other still leads to us.
+inline constexpr std::size_t relays_used_max = 2;
+// Addresses that we tell of ourselves for each of them.
+inline constexpr std::size_t addresses_per_relay_max = 2;
+
+// --- hole punching (libp2p specs/relay/DCUtR) ---
+inline constexpr int punch_attempts_max = 3;
+inline constexpr Duration punch_attempt_max = 3s;
+inline constexpr std::size_t punch_addresses_max = 8;
+inline constexpr std::size_t punches_max = 64;  // at the same time
+inline constexpr Duration punch_stream_max = 30s;
+// Direct dialling of the other side's public addresses before we punch.
+inline constexpr Duration reversal_max = 3s;
+
+// --- AutoNAT v1 (libp2p specs/autonat) ---
+inline constexpr std::size_t autonat_addresses_max = 16;
+inline constexpr Duration autonat_dial_max = 15s;
+inline constexpr std::size_t autonat_dials_per_minute_max = 30;
+inline constexpr std::size_t autonat_dials_per_peer_per_minute_max = 3;
+// Observed addresses that are remembered, one an observer.
+inline constexpr std::size_t observers_max = 32;
 
 }  // namespace dedloc::p2p

@@ -5,6 +5,9 @@
 #include <utility>
 
 #include "dedloc/base/log.h"
+#include "dedloc/p2p/diagnostics.h"
+#include "dedloc/p2p/kad_find_node.h"
+#include "dedloc/p2p/nat_service.h"
 #include "dedloc/p2p/protocols.h"
 #include "dedloc/p2p/rpc.h"
 #include "dedloc/p2p/swarm.h"
@@ -21,20 +24,26 @@ struct Serving {
     runtime::TaskId task = 0;
 };
 
-class Libp2pHost final : public Host {
+class Libp2pHost final : public Host, public NatView, public PeerView {
   public:
-    explicit Libp2pHost(HostOptions options)
+    Libp2pHost(HostOptions options, std::shared_ptr<const UpgradeContext> upgrades)
         : options_(std::move(options)),
+          upgrades_(std::move(upgrades)),
           random_(options_.random.fork("p2p")),
           scope_(options_.executor),
-          swarm_(swarm_options(), scope_) {
+          swarm_(swarm_options(), scope_),
+          finder_(
+              swarm_, options_.identity.id(), [this] { return own_addresses(); }, options_.clock),
+          nat_(options_.nat, nat_surroundings()) {
         swarm_.on_stream = [this](ConnectionPtr connection, std::shared_ptr<YamuxStream> stream) {
             take_stream(std::move(connection), std::move(stream));
         };
         swarm_.on_connection = [this](ConnectionPtr connection) {
+            nat_.connected(connection);
             scope_.spawn("p2p identify", identify(std::move(connection)));
         };
         swarm_.on_peer = [this](const PeerId& peer, bool connected) {
+            if (!connected) nat_.peer_gone(peer);
             for (const auto& listener : listeners_) listener(peer, connected);
         };
     }
@@ -42,7 +51,13 @@ class Libp2pHost final : public Host {
         DEDLOC_CHECK(scope_.running() == 0, "a Host was destroyed before stop()");
     }
 
-    Ok listen() { return swarm_.listen(options_.listen); }
+    Ok listen() {
+        for (const std::string& text : options_.announce)
+            DEDLOC_TRY_VOID(wire::Multiaddr::from_text(text));
+        DEDLOC_TRY_VOID(swarm_.listen(options_.listen));
+        nat_.start();
+        return {};
+    }
 
     const PeerId& id() const override { return options_.identity.id(); }
     runtime::Executor executor() const override { return options_.executor; }
@@ -53,9 +68,7 @@ class Libp2pHost final : public Host {
     std::vector<std::string> addresses_of(const PeerId& peer) const override;
 
     Task<Result<PeerId>> dial(std::string multiaddr, TimePoint deadline) override;
-    Task<Result<void>> connect(PeerId peer, TimePoint deadline) override {
-        return swarm_.connect(std::move(peer), deadline);
-    }
+    Task<Result<void>> connect(PeerId peer, TimePoint deadline) override;
     bool is_connected(const PeerId& peer) const override { return swarm_.best(peer) != nullptr; }
     std::vector<PeerId> connected_peers() const override { return swarm_.peers(); }
     void disconnect(const PeerId& peer) override {
@@ -83,6 +96,17 @@ class Libp2pHost final : public Host {
     }
     Task<void> stop() override;
 
+    NatReport nat_report() const override { return nat_.report(); }
+    Path path_to(const PeerId& peer) const override {
+        const ConnectionPtr connection = swarm_.best(peer);
+        return connection ? connection->origin().path : Path::none;
+    }
+    bool is_punching(const PeerId& peer) const override { return nat_.is_punching(peer); }
+
+    std::optional<PeerFacts> facts_of(const PeerId& peer) const override;
+    Task<Result<Duration>> ping(PeerId peer, TimePoint deadline) override;
+    Task<Result<std::vector<std::string>>> find_peer(PeerId peer, TimePoint deadline) override;
+
   private:
     struct Handler {
         CallHandler call;
@@ -92,6 +116,7 @@ class Libp2pHost final : public Host {
         std::size_t tasks = 0;
         std::size_t handlers = 0;
         std::size_t pings = 0;
+        std::size_t kads = 0;
     };
     class LoadGuard;
     using HandlerPtr = std::shared_ptr<Handler>;
@@ -101,9 +126,17 @@ class Libp2pHost final : public Host {
                 .clock = options_.clock,
                 .network = options_.network,
                 .identity = options_.identity,
+                .upgrades = upgrades_,
                 .keep_alive_interval = options_.keep_alive_interval,
-                .keep_alive_answer_max = options_.keep_alive_answer_max};
+                .keep_alive_answer_max = options_.keep_alive_answer_max,
+                .from_listen_port = [this](const std::string& host) {
+                    return nat_.dials_from_listen_port(host);
+                }};
     }
+    NatService::Surroundings nat_surroundings();
+    std::vector<wire::Multiaddr> interfaces() const;
+    std::vector<wire::Multiaddr> own_addresses() const;
+    Task<void> locate(PeerId peer, TimePoint deadline);
     wire::CallId new_call_id();
     void add_handler(const std::string& method, Handler handler);
     bool offers(const std::string& protocol) const;
@@ -124,9 +157,12 @@ class Libp2pHost final : public Host {
     Bytes identify_answer(const PeerConnection& connection) const;
 
     HostOptions options_;
+    std::shared_ptr<const UpgradeContext> upgrades_;
     Random random_;
     runtime::Scope scope_;
     Swarm swarm_;
+    PeerFinder finder_;
+    NatService nat_;
     std::map<std::string, HandlerPtr> handlers_;
     std::vector<std::function<void(const PeerId&, bool)>> listeners_;
     std::map<PeerId, Load> loads_;
@@ -143,6 +179,7 @@ class Libp2pHost::LoadGuard {
         Load& mine = load();
         mine.handlers -= is_handler_ ? 1 : 0;
         mine.pings -= is_ping_ ? 1 : 0;
+        mine.kads -= is_kad_ ? 1 : 0;
         if (--mine.tasks == 0) loads_.erase(peer_);
     }
     LoadGuard(const LoadGuard&) = delete;
@@ -157,6 +194,10 @@ class Libp2pHost::LoadGuard {
         is_ping_ = true;
         return ++load().pings <= ping_streams_per_peer_max;
     }
+    bool becomes_kad() {
+        is_kad_ = true;
+        return ++load().kads <= kad_streams_per_peer_max;
+    }
 
   private:
     Load& load() { return loads_[peer_]; }
@@ -165,13 +206,28 @@ class Libp2pHost::LoadGuard {
     PeerId peer_;
     bool is_handler_ = false;
     bool is_ping_ = false;
+    bool is_kad_ = false;
 };
 
 // ----------------------------------------------------------------------------------- addresses
 
-std::vector<std::string> Libp2pHost::addresses() const {
-    if (!options_.announce.empty()) return options_.announce;
-    std::vector<std::string> texts;
+NatService::Surroundings Libp2pHost::nat_surroundings() {
+    NatService::Surroundings around{.executor = options_.executor,
+                                    .clock = options_.clock,
+                                    .identity = options_.identity,
+                                    .swarm = swarm_,
+                                    .scope = scope_,
+                                    .interfaces = [this] { return interfaces(); },
+                                    .announced = {}};
+    for (const std::string& text : options_.announce)
+        if (auto address = wire::Multiaddr::from_text(text))
+            around.announced.push_back(address->without_peer());
+    return around;
+}
+
+// What we listen on, wildcards replaced by the machine's addresses.
+std::vector<wire::Multiaddr> Libp2pHost::interfaces() const {
+    std::vector<wire::Multiaddr> own;
     for (const auto& socket : swarm_.listen_addresses()) {
         std::vector<std::string> hosts(1, socket.host);
         if (socket.host == "0.0.0.0" || socket.host == "::")
@@ -179,10 +235,16 @@ std::vector<std::string> Libp2pHost::addresses() const {
         const bool is_v6 = socket.host.find(':') != std::string::npos;
         for (const std::string& host : hosts) {
             if ((host.find(':') != std::string::npos) != is_v6) continue;
-            if (const auto address = wire::Multiaddr::tcp(host, socket.port))
-                texts.push_back(address->text());
+            if (auto address = wire::Multiaddr::tcp(host, socket.port))
+                own.push_back(*std::move(address));
         }
     }
+    return own;
+}
+
+std::vector<std::string> Libp2pHost::addresses() const {
+    std::vector<std::string> texts;
+    for (const auto& address : nat_.addresses()) texts.push_back(address.text());
     return texts;
 }
 
@@ -196,7 +258,9 @@ void Libp2pHost::add_addresses(const PeerId& peer, const std::vector<std::string
     const bool has_news = std::any_of(after.begin(), after.end(), [&](const auto& address) {
         return std::find(before.begin(), before.end(), address) == before.end();
     });
-    if (has_news) swarm_.forget_backoff(peer);
+    if (!has_news) return;
+    swarm_.forget_backoff(peer);
+    swarm_.extend_dial(peer);
 }
 
 std::vector<std::string> Libp2pHost::addresses_of(const PeerId& peer) const {
@@ -208,13 +272,66 @@ std::vector<std::string> Libp2pHost::addresses_of(const PeerId& peer) const {
 Task<Result<PeerId>> Libp2pHost::dial(std::string multiaddr, TimePoint deadline) {
     auto address = wire::Multiaddr::from_text(multiaddr);
     if (!address) co_return std::move(address).error();
-    if (!address->is_plain_tcp())
+    if (!can_be_dialled(*address))
         co_return make_error(ErrorKind::bad_input,
                              "\"{}\" cannot be dialled; addresses look like "
                              "/ip4/10.0.0.1/tcp/4001/p2p/12D3KooW…",
                              multiaddr);
     auto peer = co_await swarm_.dial(*address, deadline);
     co_return peer;
+}
+
+// A peer of whom only the id is known: others may know where it is.
+Task<void> Libp2pHost::locate(PeerId peer, TimePoint deadline) {
+    if (peer == id() || swarm_.best(peer) || !swarm_.addresses().of(peer).empty()) co_return;
+    if (!finder_.may_find(peer)) co_return;
+    auto found = co_await finder_.find(peer, deadline);
+    if (found)
+        swarm_.forget_backoff(peer);
+    else
+        log(LogLevel::debug, "p2p", "{}", found.error().message());
+}
+
+Task<Result<void>> Libp2pHost::connect(PeerId peer, TimePoint deadline) {
+    co_await locate(peer, deadline);
+    auto connected = co_await swarm_.connect(peer, deadline);
+    co_return connected;
+}
+
+std::vector<wire::Multiaddr> Libp2pHost::own_addresses() const {
+    std::vector<wire::Multiaddr> own;
+    for (const std::string& text : addresses())
+        if (auto address = wire::Multiaddr::from_text(text)) own.push_back(*std::move(address));
+    return own;
+}
+
+// ----------------------------------------------------------------------------------- diagnostics
+
+std::optional<PeerFacts> Libp2pHost::facts_of(const PeerId& peer) const {
+    const ConnectionPtr connection = swarm_.best(peer);
+    if (!connection) return std::nullopt;
+    const auto& protocols = connection->protocols();
+    return PeerFacts{.agent = connection->agent(),
+                     .security = connection->security(),
+                     .protocols = {protocols.begin(), protocols.end()},
+                     .we_dialled = connection->is_dialler()};
+}
+
+Task<Result<Duration>> Libp2pHost::ping(PeerId peer, TimePoint deadline) {
+    auto connected = co_await connect(peer, deadline);
+    if (!connected) co_return std::move(connected).error();
+    ConnectionPtr connection = swarm_.best(peer);
+    if (!connection) co_return Error(ErrorKind::peer_gone, "the connection was lost");
+    Bytes payload = random_.bytes(ping_bytes);
+    auto took =
+        co_await ask_ping(std::move(connection), std::move(payload), &options_.clock, deadline);
+    co_return took;
+}
+
+Task<Result<std::vector<std::string>>> Libp2pHost::find_peer(PeerId peer, TimePoint deadline) {
+    auto found = co_await finder_.find(peer, deadline);
+    if (!found) co_return std::move(found).error();
+    co_return addresses_of(peer);
 }
 
 // --------------------------------------------------------------------------------------- calls
@@ -235,6 +352,7 @@ Task<Result<Bytes>> Libp2pHost::call(PeerId peer,
     auto encoded = encode_call(id, method, request);
     if (!encoded) co_return std::move(encoded).error();
     request = Bytes();
+    co_await locate(peer, deadline);
     auto opened = co_await swarm_.open_stream(peer, deadline);
     if (!opened) co_return std::move(opened).error();
     std::unique_ptr<Stream> stream = *std::move(opened);
@@ -250,6 +368,7 @@ Task<Result<Bytes>> Libp2pHost::call(PeerId peer,
 Task<Result<std::unique_ptr<MessageStream>>> Libp2pHost::open_stream(PeerId peer,
                                                                      std::string method,
                                                                      TimePoint deadline) {
+    co_await locate(peer, deadline);
     auto opened = co_await swarm_.open_stream(peer, deadline);
     if (!opened) co_return std::move(opened).error();
     std::shared_ptr<Stream> stream = *std::move(opened);
@@ -283,8 +402,10 @@ void Libp2pHost::handle_stream(const std::string& method, StreamHandler handler)
 // ------------------------------------------------------------------------------------- serving
 
 bool Libp2pHost::offers(const std::string& protocol) const {
+    // Whoever cannot be dialled is of no use in others' tables.
+    if (protocol == wire::kad_protocol) return !options_.listen.empty();
     return protocol == wire::identify_protocol || protocol == ping_protocol ||
-           handlers_.contains(protocol);
+           nat_.offers(protocol) || handlers_.contains(protocol);
 }
 
 void Libp2pHost::take_stream(ConnectionPtr connection, std::shared_ptr<YamuxStream> stream) {
@@ -323,6 +444,14 @@ Task<void> Libp2pHost::serve(ConnectionPtr connection,
     }
     if (*protocol == ping_protocol) {
         if (guard->becomes_ping()) co_await serve_ping(stream, &options_.clock);
+        co_return;
+    }
+    if (*protocol == wire::kad_protocol) {
+        if (guard->becomes_kad()) co_await finder_.serve(stream);
+        co_return;
+    }
+    if (nat_.offers(*protocol)) {
+        co_await nat_.serve(*std::move(protocol), connection, stream);
         co_return;
     }
     const auto found = handlers_.find(*protocol);
@@ -385,8 +514,14 @@ Bytes Libp2pHost::identify_answer(const PeerConnection& connection) const {
     }
     identify.protocols.emplace_back(wire::identify_protocol);
     identify.protocols.emplace_back(ping_protocol);
+    if (offers(std::string(wire::kad_protocol)))
+        identify.protocols.emplace_back(wire::kad_protocol);
+    for (const std::string_view protocol : nat_.protocols())
+        identify.protocols.emplace_back(protocol);
     for (const auto& [method, handler] : handlers_) identify.protocols.push_back(method);
-    const auto remote = connection.remote_address();
+    // Over a relay we do not see where the peer is.
+    const auto remote =
+        connection.is_relayed() ? runtime::SocketAddress{} : connection.remote_address();
     if (const auto observed = wire::Multiaddr::tcp(remote.host, remote.port))
         identify.observed_address = observed->bytes();
     identify.protocol_version = libp2p_protocol_version;
@@ -408,6 +543,8 @@ Task<void> Libp2pHost::identify(ConnectionPtr connection) {
     const auto addresses = wire::known_multiaddrs(answer->listen_addresses);
     swarm_.addresses().add_hearsay(connection->remote(), addresses);
     connection->set_protocols({answer->protocols.begin(), answer->protocols.end()});
+    connection->set_agent(answer->agent_version.substr(0, agent_bytes_max));
+    nat_.identified(connection, *answer);
 }
 
 Task<void> Libp2pHost::stop() {
@@ -418,8 +555,11 @@ Task<void> Libp2pHost::stop() {
 
 }  // namespace
 
+PeerView* view_of(Host& host) { return dynamic_cast<PeerView*>(&host); }
+
 Result<std::unique_ptr<Host>> make_host(HostOptions options) {
-    auto host = std::make_unique<Libp2pHost>(std::move(options));
+    DEDLOC_TRY(auto upgrades, UpgradeContext::make(options.identity, options.security));
+    auto host = std::make_unique<Libp2pHost>(std::move(options), std::move(upgrades));
     DEDLOC_TRY_VOID(host->listen());
     return std::unique_ptr<Host>(std::move(host));
 }

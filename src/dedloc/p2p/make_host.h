@@ -1,8 +1,9 @@
 // The real Host: libp2p over runtime::Network (TCP in the world, byte links in the simulator).
 //
-// Spoken: multistream-select, /tls/1.0.0 with early muxer negotiation, /yamux/1.0.0,
+// Spoken: multistream-select, /tls/1.0.0 and /noise with early muxer negotiation, /yamux/1.0.0,
 // /ipfs/id/1.0.0, /ipfs/ping/1.0.0, hivemind's unary and streaming framings
-// (docs/spec/rpc.md; reference: libp2p specs).
+// (docs/spec/rpc.md; reference: libp2p specs); circuit relay v2, DCUtR and AutoNAT (nat.h, which
+// also tells what a host found out).
 //
 //   auto identity = p2p::load_or_create_identity(directory);      // locked while it lives
 //   p2p::HostOptions options{.executor = loop.executor(), .clock = *clock, .network = *network,
@@ -24,6 +25,8 @@
 #include "dedloc/p2p/host.h"
 #include "dedloc/p2p/identity_file.h"
 #include "dedloc/p2p/limits.h"
+#include "dedloc/p2p/nat.h"
+#include "dedloc/p2p/upgrade.h"
 #include "dedloc/runtime/network.h"
 #include "dedloc/security/identity.h"
 
@@ -43,12 +46,18 @@ struct HostOptions {
     // replaced by those of the machine's interfaces.
     std::vector<std::string> announce;
     std::string agent_version = "dedloc/0.1.0";
+    // TLS first, then Noise: all peers but the smallest speak TLS, and AES has its instructions.
+    SecuritySettings security{};
+
+    // Relays, reachability, hole punching.
+    NatOptions nat{};
 
     Duration keep_alive_interval = p2p::keep_alive_interval;
     Duration keep_alive_answer_max = p2p::keep_alive_answer_max;
 };
 
-// Errors: bad_input (an address that is no TCP multiaddr), local_fault (port in use).
+// Errors: bad_input (an address that is no TCP multiaddr, an unknown security protocol),
+// local_fault (port in use).
 Result<std::unique_ptr<Host>> make_host(HostOptions options);
 
 }  // namespace dedloc::p2p

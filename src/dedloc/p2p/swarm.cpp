@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "dedloc/base/log.h"
+#include "dedloc/p2p/swarm_parts.h"
 #include "dedloc/runtime/deadline.h"
 
 namespace dedloc::p2p {
@@ -14,39 +15,10 @@ namespace {
 constexpr Duration accept_pause = 100ms;  // after a failed accept: out of descriptors
 constexpr Duration goodbye_max = 200ms;   // for the go-aways of close_all()
 
-// Counts something for as long as it lives, whatever ends the task.
-class Counted {
-  public:
-    explicit Counted(std::size_t& counter) : counter_(counter) { ++counter_; }
-    ~Counted() { --counter_; }
-    Counted(const Counted&) = delete;
-    Counted& operator=(const Counted&) = delete;
-
-  private:
-    std::size_t& counter_;
-};
-
 }  // namespace
 
-struct Swarm::Dial {
-    Dial(PeerId to, std::vector<wire::Multiaddr> by, runtime::Executor executor)
-        : peer(std::move(to)), addresses(std::move(by)), done(executor), next(executor) {}
-
-    PeerId peer;
-    std::vector<wire::Multiaddr> addresses;
-    TimePoint started;
-    runtime::Event done;
-    runtime::Event next;  // an attempt has failed: the next one need not wait
-    std::size_t failed = 0;
-    std::string failures;  // for people
-    std::optional<Ok> outcome;
-    std::vector<runtime::TaskId> tasks;
-};
-
 Swarm::Swarm(Options options, runtime::Scope& scope)
-    : options_(std::move(options)),
-      scope_(scope),
-      tls_(security::TlsContext::make(options_.identity)) {}
+    : options_(std::move(options)), scope_(scope) {}
 
 Swarm::~Swarm() = default;
 
@@ -89,6 +61,10 @@ Task<void> Swarm::accept_loop(std::shared_ptr<runtime::Listener> listener) {
             co_await options_.clock.sleep_for(accept_pause);
             continue;
         }
+        if (const PunchPtr punch = punch_that_expects((*accepted)->remote())) {
+            scope_.spawn("p2p punch", punch_accepted(punch, *std::move(accepted)));
+            continue;
+        }
         // Strangers beyond the limits are hung up on: no answer costs us least.
         if (handshakes_inbound_ >= handshakes_inbound_max || connections_count_ >= connections_max)
             continue;
@@ -99,26 +75,67 @@ Task<void> Swarm::accept_loop(std::shared_ptr<runtime::Listener> listener) {
 Task<void> Swarm::take_inbound(std::unique_ptr<runtime::Connection> raw) {
     const Counted counted(handshakes_inbound_);
     const std::string from = raw->remote().text();
-    auto secured = co_await upgrade_accepted(std::move(raw), tls_, options_.clock);
+    auto secured = co_await upgrade_accepted(std::move(raw), options_.upgrades, options_.clock);
     if (!secured) {
         log(LogLevel::debug, "p2p", "inbound from {}: {}", from, secured.error().message());
         co_return;
     }
-    (void)add(*std::move(secured));
+    Origin origin;
+    (void)add(*std::move(secured), std::move(origin));
 }
 
 // ------------------------------------------------------------------------------------- dialling
 
-Task<Result<SecureConnection>> Swarm::reach(wire::Multiaddr address,
-                                            PeerId expected,
-                                            TimePoint deadline) {
-    const runtime::SocketAddress socket{.host = *address.host(), .port = *address.tcp_port()};
-    auto raw = co_await options_.network.connect(socket, deadline);
-    if (!raw) co_return std::move(raw).error();
-    auto secured = co_await upgrade_dialled(*std::move(raw), tls_, expected, options_.clock);
-    if (secured && secured->remote == options_.identity.id())
+Task<Result<Swarm::Reached>> Swarm::reach(wire::Multiaddr address,
+                                          PeerId expected,
+                                          TimePoint deadline) {
+    auto reaching = address.is_relayed() ? reach_relayed(address, expected, deadline)
+                                         : reach_plain(address, expected, deadline);
+    auto reached = co_await std::move(reaching);
+    if (reached && reached->secured.remote == options_.identity.id())
         co_return make_error(ErrorKind::bad_input, "{} is our own address", address.text());
-    co_return secured;
+    co_return reached;
+}
+
+Task<Result<Swarm::Reached>> Swarm::reach_plain(wire::Multiaddr address,
+                                                PeerId expected,
+                                                TimePoint deadline) {
+    const runtime::SocketAddress socket{.host = *address.host(), .port = *address.tcp_port()};
+    std::uint16_t port = 0;
+    if (options_.from_listen_port && options_.from_listen_port(socket.host))
+        port = listen_port_for(socket);
+    Opening opening = Opening::guess;
+    // At most three tries: each of the two choices is given up once.
+    for (;;) {
+        auto connecting = port != 0 ? options_.network.connect_from(port, socket, deadline)
+                                    : options_.network.connect(socket, deadline);
+        auto raw = co_await std::move(connecting);
+        if (!raw && port != 0 && raw.error().kind() == ErrorKind::local_fault) {
+            port = 0;
+            continue;
+        }
+        if (!raw) co_return std::move(raw).error();
+        auto secured = co_await upgrade_dialled(
+            *std::move(raw), options_.upgrades, expected, options_.clock, opening);
+        if (secured) {
+            Reached reached;
+            reached.secured = *std::move(secured);
+            reached.origin.from_listen_port = port != 0;
+            co_return reached;
+        }
+        const ErrorKind kind = secured.error().kind();
+        if (kind == ErrorKind::unsupported && opening == Opening::guess &&
+            options_.upgrades->settings.protocols.size() > 1) {
+            // The guess was wrong: ask what the peer speaks. A round trip and a connection more.
+            opening = Opening::ask;
+        } else if (port != 0 && kind != ErrorKind::conflict && kind != ErrorKind::timeout) {
+            // Two that dial each other from their listen ports at once get one connection with two
+            // clients.
+            port = 0;
+        } else {
+            co_return std::move(secured).error();
+        }
+    }
 }
 
 void Swarm::forget_backoff(const PeerId& peer) { backoffs_.erase(peer); }
@@ -136,11 +153,27 @@ Result<Swarm::DialPtr> Swarm::start_dial(const PeerId& peer) {
     if (dials_.size() >= dials_max)
         return make_error(ErrorKind::overloaded, "already dialling {} peers", dials_.size());
     auto dial = std::make_shared<Dial>(peer, addresses, options_.executor);
+    std::stable_partition(dial->addresses.begin(), dial->addresses.end(), [](const auto& address) {
+        return !address.is_relayed();
+    });
     dial->started = now;
     dials_.emplace(peer, dial);
     for (std::size_t i = 0; i < addresses.size(); ++i)
         dial->tasks.push_back(scope_.spawn("p2p dial", attempt(dial, i)));
     return dial;
+}
+
+void Swarm::extend_dial(const PeerId& peer) {
+    const auto running = dials_.find(peer);
+    if (running == dials_.end()) return;
+    const DialPtr dial = running->second;
+    for (const auto& address : addresses_.of(peer)) {
+        auto& known = dial->addresses;
+        if (known.size() >= 2 * addresses_per_peer_max) return;
+        if (std::find(known.begin(), known.end(), address) != known.end()) continue;
+        known.push_back(address);
+        dial->tasks.push_back(scope_.spawn("p2p dial", attempt(dial, known.size() - 1)));
+    }
 }
 
 Task<void> Swarm::attempt(DialPtr dial, std::size_t index) {
@@ -153,15 +186,16 @@ Task<void> Swarm::attempt(DialPtr dial, std::size_t index) {
     if (dial->outcome) co_return;
     const wire::Multiaddr address = dial->addresses[index];
     const TimePoint deadline = dial->started + dial_max;
-    auto secured = co_await reach(address, dial->peer, deadline);
-    if (dial->outcome) co_return;
-    if (!secured) {
-        attempt_failed(dial, index, secured.error());
+    auto reached = co_await reach(address, dial->peer, deadline);
+    const bool late_but_better = dial->by_relay && reached && !address.is_relayed();
+    if (dial->outcome && !late_but_better) co_return;
+    if (!reached) {
+        attempt_failed(dial, index, reached.error());
         co_return;
     }
     addresses_.worked(dial->peer, address);
-    auto added = add(*std::move(secured));
-    finish_dial(dial, added ? Ok() : Ok(added.error()));
+    auto added = add(std::move(reached->secured), std::move(reached->origin));
+    finish_dial(dial, added ? Ok() : Ok(added.error()), address.is_relayed());
 }
 
 void Swarm::attempt_failed(const DialPtr& dial, std::size_t index, const Error& error) {
@@ -177,9 +211,10 @@ void Swarm::attempt_failed(const DialPtr& dial, std::size_t index, const Error& 
                            dial->failures));
 }
 
-void Swarm::finish_dial(const DialPtr& dial, Ok outcome) {
+void Swarm::finish_dial(const DialPtr& dial, Ok outcome, bool by_relay) {
     if (dial->outcome) return;
     dial->outcome = outcome;
+    dial->by_relay = by_relay && outcome.has_value();
     dials_.erase(dial->peer);
     if (outcome) {
         backoffs_.erase(dial->peer);
@@ -193,7 +228,8 @@ void Swarm::finish_dial(const DialPtr& dial, Ok outcome) {
     dial->done.set();
     dial->next.set();
     // The others are not needed any more. (The one that calls this has nothing left to await.)
-    for (const runtime::TaskId task : dial->tasks) scope_.cancel_task(task);
+    for (std::size_t i = 0; i < dial->tasks.size(); ++i)
+        if (!dial->by_relay || dial->addresses[i].is_relayed()) scope_.cancel_task(dial->tasks[i]);
 }
 
 Task<Result<void>> Swarm::connect(PeerId peer, TimePoint deadline) {
@@ -232,11 +268,11 @@ Task<Result<PeerId>> Swarm::dial(wire::Multiaddr address, TimePoint deadline) {
 Task<Result<PeerId>> Swarm::dial_unknown(wire::Multiaddr address, TimePoint deadline) {
     if (closing_) co_return Error(ErrorKind::peer_gone, "this host is stopping");
     PeerId anyone;
-    auto secured = co_await reach(address, anyone, deadline);
-    if (!secured) co_return std::move(secured).error();
-    const PeerId peer = secured->remote;
+    auto reached = co_await reach(address, anyone, deadline);
+    if (!reached) co_return std::move(reached).error();
+    const PeerId peer = reached->secured.remote;
     addresses_.worked(peer, address);
-    auto added = add(*std::move(secured));
+    auto added = add(std::move(reached->secured), std::move(reached->origin));
     if (!added) co_return std::move(added).error();
     co_return peer;
 }
@@ -255,7 +291,7 @@ Task<Result<std::unique_ptr<Stream>>> Swarm::open_stream(PeerId peer, TimePoint 
 
 // ---------------------------------------------------------------------------------- connections
 
-Result<Swarm::ConnectionPtr> Swarm::add(SecureConnection secured) {
+Result<Swarm::ConnectionPtr> Swarm::add(SecureConnection secured, Origin origin) {
     const PeerId peer = secured.remote;
     const auto known = peers_.find(peer);
     const std::size_t twins = known == peers_.end() ? 0 : known->second.size();
@@ -266,7 +302,8 @@ Result<Swarm::ConnectionPtr> Swarm::add(SecureConnection secured) {
                                       .clock = options_.clock,
                                       .budget = budget_,
                                       .keep_alive_interval = options_.keep_alive_interval,
-                                      .keep_alive_answer_max = options_.keep_alive_answer_max};
+                                      .keep_alive_answer_max = options_.keep_alive_answer_max,
+                                      .origin = std::move(origin)};
     auto connection = std::make_shared<PeerConnection>(std::move(secured), std::move(settings));
     PeerConnection* const raw = connection.get();
     const std::weak_ptr<PeerConnection> weak = connection;
@@ -304,18 +341,23 @@ void Swarm::remove(const PeerConnection* connection) {
 }
 
 bool Swarm::is_preferred(const PeerConnection& a, const PeerConnection& b) const {
+    if (a.is_relayed() != b.is_relayed()) return b.is_relayed();
     if (a.is_dialler() == b.is_dialler()) return a.opened_at() >= b.opened_at();
     const bool we_are_smaller = options_.identity.id() < a.remote();
     return a.is_dialler() == we_are_smaller;
 }
 
-Swarm::ConnectionPtr Swarm::best(const PeerId& peer) const {
+Swarm::ConnectionPtr Swarm::best(const PeerId& peer) const { return choose(peer, false); }
+
+Swarm::ConnectionPtr Swarm::direct(const PeerId& peer) const { return choose(peer, true); }
+
+Swarm::ConnectionPtr Swarm::choose(const PeerId& peer, bool direct_only) const {
     const auto found = peers_.find(peer);
     if (found == peers_.end()) return nullptr;
     ConnectionPtr preferred;
     ConnectionPtr newest;
     for (const auto& one : found->second) {
-        if (!one->is_usable()) continue;
+        if (!one->is_usable() || (direct_only && one->is_relayed())) continue;
         if (!newest || one->opened_at() >= newest->opened_at()) newest = one;
         if (!preferred || is_preferred(*one, *preferred)) preferred = one;
     }

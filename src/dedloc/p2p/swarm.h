@@ -6,6 +6,9 @@
 // a failure the peer is not dialled again for dial_backoff_min, doubling to dial_backoff_max; new
 // addresses end the wait.
 //
+// Addresses over relays are tried after direct ones, and a relayed connection gives way to a direct
+// one as a twin does: new streams go to the direct one, those that are open end where they are.
+//
 // Two peers that dial each other at the same time get two connections. Both sides prefer the one
 // whose dialler has the smaller id (of two by the same dialler: the newer), once it has shown a
 // sign of life; the other takes no new streams, finishes those it has, and closes. Nothing that
@@ -35,8 +38,11 @@ class Swarm {
         runtime::Clock& clock;
         runtime::Network& network;
         security::Identity identity;
+        std::shared_ptr<const UpgradeContext> upgrades;
         Duration keep_alive_interval;
         Duration keep_alive_answer_max;
+        // Shall this host be dialled from our listen port, so that it sees that port's NAT mapping?
+        std::function<bool(const std::string& host)> from_listen_port{};
     };
     using ConnectionPtr = std::shared_ptr<PeerConnection>;
 
@@ -55,6 +61,8 @@ class Swarm {
     AddressBook& addresses() { return addresses_; }
     const AddressBook& addresses() const { return addresses_; }
     void forget_backoff(const PeerId& peer);
+    // New addresses of a peer that is being dialled are tried too.
+    void extend_dial(const PeerId& peer);
 
     Task<Result<void>> connect(PeerId peer, TimePoint deadline);
     Task<Result<PeerId>> dial(wire::Multiaddr address, TimePoint deadline);
@@ -62,6 +70,25 @@ class Swarm {
 
     // The connection new streams belong on; null when there is none.
     ConnectionPtr best(const PeerId& peer) const;
+    // The same among those that are not relayed.
+    ConnectionPtr direct(const PeerId& peer) const;
+
+    // --- relays and NATs (swarm_nat.cpp) ---
+    // Upgrades a circuit that `caller` opened to us; the relay's word for who it is must be true.
+    Task<Result<void>> take_circuit(std::shared_ptr<Stream> stream, PeerId caller, PeerId relay);
+    // All at once, though there is a relayed connection; the first that is the peer counts.
+    Task<Result<void>> dial_direct(PeerId peer,
+                                   std::vector<wire::Multiaddr> addresses,
+                                   TimePoint deadline);
+    // Dials from the listen port again and again until both sides' packets meet (TCP simultaneous
+    // open), or the listener hears of one of these addresses. Both sides have agreed who is client.
+    Task<Result<void>> punch(PeerId peer,
+                             std::vector<wire::Multiaddr> addresses,
+                             bool as_client,
+                             TimePoint deadline);
+    // Does that peer answer there? Dialled as a stranger, and hung up on.
+    Task<Result<void>> dial_back(wire::Multiaddr address, PeerId peer, TimePoint deadline);
+
     std::vector<PeerId> peers() const;
     std::vector<ConnectionPtr> connections() const;
     void disconnect(const PeerId& peer, Error reason);
@@ -77,17 +104,35 @@ class Swarm {
     };
     using DialPtr = std::shared_ptr<Dial>;
 
+    struct Punch;
+    using PunchPtr = std::shared_ptr<Punch>;
+    struct Reached {
+        SecureConnection secured;
+        Origin origin;
+    };
+
     Task<void> accept_loop(std::shared_ptr<runtime::Listener> listener);
     Task<void> take_inbound(std::unique_ptr<runtime::Connection> raw);
     Result<DialPtr> start_dial(const PeerId& peer);
     Task<void> attempt(DialPtr dial, std::size_t index);
     void attempt_failed(const DialPtr& dial, std::size_t index, const Error& error);
-    void finish_dial(const DialPtr& dial, Ok outcome);
-    Task<Result<SecureConnection>> reach(wire::Multiaddr address,
-                                         PeerId expected,
-                                         TimePoint deadline);
+    // `by_relay`: attempts at direct addresses go on.
+    void finish_dial(const DialPtr& dial, Ok outcome, bool by_relay = false);
+    Task<Result<Reached>> reach(wire::Multiaddr address, PeerId expected, TimePoint deadline);
+    Task<Result<Reached>> reach_plain(wire::Multiaddr address, PeerId expected, TimePoint deadline);
+    Task<Result<Reached>> reach_relayed(wire::Multiaddr address,
+                                        PeerId expected,
+                                        TimePoint deadline);
+    Task<Result<ConnectionPtr>> connect_to_relay(wire::Multiaddr address, TimePoint deadline);
+    std::uint16_t listen_port_for(const runtime::SocketAddress& target) const;
+    Task<void> dial_one(std::shared_ptr<Dial> dial, wire::Multiaddr address, TimePoint deadline);
+    PunchPtr punch_that_expects(const runtime::SocketAddress& remote) const;
+    Task<void> punch_at(PunchPtr punch, runtime::SocketAddress target);
+    Task<void> punch_accepted(PunchPtr punch, std::unique_ptr<runtime::Connection> raw);
+    Task<Result<void>> finish_punch(PunchPtr punch, std::unique_ptr<runtime::Connection> raw);
     Task<Result<PeerId>> dial_unknown(wire::Multiaddr address, TimePoint deadline);
-    Result<ConnectionPtr> add(SecureConnection secured);
+    Result<ConnectionPtr> add(SecureConnection secured, Origin origin);
+    ConnectionPtr choose(const PeerId& peer, bool direct_only) const;
     void remove(const PeerConnection* connection);
     bool is_preferred(const PeerConnection& a, const PeerConnection& b) const;
     void settle_duplicates(const PeerId& peer);
@@ -95,7 +140,6 @@ class Swarm {
 
     Options options_;
     runtime::Scope& scope_;
-    std::shared_ptr<const security::TlsContext> tls_;
     std::shared_ptr<UnreadBudget> budget_ = std::make_shared<UnreadBudget>();
     AddressBook addresses_;
     std::vector<std::shared_ptr<runtime::Listener>> listeners_;
@@ -104,6 +148,7 @@ class Swarm {
     std::size_t handshakes_inbound_ = 0;
     std::map<PeerId, DialPtr> dials_;
     std::map<PeerId, Backoff> backoffs_;
+    std::vector<PunchPtr> punches_;
     bool closing_ = false;
 };
 

@@ -9,4 +9,10 @@ std::string SocketAddress::text() const {
     return fmt::format("{}:{}", host, port);
 }
 
+Task<Result<std::unique_ptr<Connection>>> Network::connect_from(std::uint16_t,
+                                                                SocketAddress address,
+                                                                TimePoint deadline) {
+    return connect(std::move(address), deadline);
+}
+
 }  // namespace dedloc::runtime

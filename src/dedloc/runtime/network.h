@@ -53,6 +53,13 @@ class Network {
     // Errors: timeout, peer_gone (refused, unreachable), not_found (DNS).
     virtual Task<Result<std::unique_ptr<Connection>>> connect(SocketAddress address,
                                                               TimePoint deadline) = 0;
+    // The same, from a local port that a listener of ours has too: a NAT then maps both alike,
+    // which is what hole punching needs. `local_port` 0, and networks without that, do what
+    // connect() does. `address.host` is an IP literal. Errors also: local_fault (that pair of
+    // addresses is in use).
+    virtual Task<Result<std::unique_ptr<Connection>>> connect_from(std::uint16_t local_port,
+                                                                   SocketAddress address,
+                                                                   TimePoint deadline);
     // Errors: local_fault ("port 4001 is in use by another program; choose another with …").
     virtual Result<std::unique_ptr<Listener>> listen(const SocketAddress& address) = 0;
     // The addresses of this machine's own interfaces that others might reach (no loopback unless

@@ -10,6 +10,7 @@
 #include <asio/redirect_error.hpp>
 #include <asio/this_coro.hpp>
 #include <asio/use_awaitable.hpp>
+#include <cerrno>
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netinet/tcp.h>
@@ -204,9 +205,34 @@ Task<Result<Endpoints>> resolve(Executor executor, SocketAddress address) {
     co_return std::move(lookup->endpoints);
 }
 
-Task<Result<std::unique_ptr<Connection>>> connect_one(Executor executor, tcp::endpoint endpoint) {
+// Other sockets of this process may use the port too. A listener says so only after it listens, so
+// that a second program on the port is still refused.
+bool share_port(int socket) {
+    const int on = 1;
+    return ::setsockopt(socket, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on) == 0;
+}
+
+void bind_to_shared_port(tcp::socket& socket,
+                         const tcp::endpoint& to,
+                         std::uint16_t local_port,
+                         std::error_code& error) {
+    socket.open(to.protocol(), error);
+    if (!error) socket.set_option(tcp::socket::reuse_address(true), error);
+    if (!error && !share_port(socket.native_handle()))
+        error = std::error_code(errno, std::generic_category());
+    if (!error) socket.bind(tcp::endpoint(to.protocol(), local_port), error);
+}
+
+// `local_port` 0: any.
+Task<Result<std::unique_ptr<Connection>>> connect_one(Executor executor,
+                                                      tcp::endpoint endpoint,
+                                                      std::uint16_t local_port) {
     tcp::socket socket(std::move(executor));
     std::error_code error;
+    if (local_port != 0) bind_to_shared_port(socket, endpoint, local_port, error);
+    if (error)
+        co_return make_error(
+            ErrorKind::local_fault, "port {} cannot be shared: {}", local_port, error.message());
     auto token = asio::redirect_error(asio::use_awaitable, error);
     co_await socket.async_connect(endpoint, token);
     if (error == asio::error::operation_aborted) co_await throw_if_cancelled();
@@ -252,12 +278,25 @@ class TcpNetwork final : public Network {
             const TimePoint now = clock_->now();
             if (i + 1 < endpoints.size() && deadline != TimePoint::never())
                 until = now + (deadline - now) / static_cast<std::int64_t>(endpoints.size() - i);
-            auto attempt = connect_one(executor_, endpoints[i]);
+            auto attempt = connect_one(executor_, endpoints[i], 0);
             auto outcome = co_await with_deadline(*clock_, until, what, std::move(attempt));
             if (outcome) co_return outcome;
             last = std::move(outcome).error();
         }
         co_return *std::move(last);
+    }
+
+    Task<Result<std::unique_ptr<Connection>>> connect_from(std::uint16_t local_port,
+                                                           SocketAddress address,
+                                                           TimePoint deadline) override {
+        std::error_code error;
+        const auto host = asio::ip::make_address(address.host, error);
+        if (error)
+            co_return make_error(ErrorKind::bad_input, "\"{}\" is no IP address", address.host);
+        const std::string what = fmt::format("connecting to {}", address.text());
+        auto attempt = connect_one(executor_, tcp::endpoint(host, address.port), local_port);
+        auto outcome = co_await with_deadline(*clock_, deadline, what, std::move(attempt));
+        co_return outcome;
     }
 
     Result<std::unique_ptr<Listener>> listen(const SocketAddress& address) override {
@@ -275,6 +314,7 @@ class TcpNetwork final : public Network {
         if (!error) acceptor.bind(endpoint, error);
         if (!error) acceptor.listen(asio::socket_base::max_listen_connections, error);
         if (error) return explain_listen(error, address);
+        (void)share_port(acceptor.native_handle());  // without it only hole punching suffers
         state->local = to_address(acceptor.local_endpoint(error));
         std::unique_ptr<Listener> listener = std::make_unique<TcpListener>(std::move(state));
         return listener;

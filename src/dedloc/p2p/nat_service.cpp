@@ -1,0 +1,399 @@
+#include "dedloc/p2p/nat_service.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "dedloc/base/log.h"
+
+namespace dedloc::p2p {
+
+namespace {
+
+// The same server is asked again no sooner; what is known is asked again that often.
+constexpr Duration server_rest = 90s;
+constexpr Duration public_rest = std::chrono::minutes(15);
+constexpr Duration private_rest = std::chrono::minutes(5);
+constexpr Duration answer_wait = autonat_dial_max + 10s;
+constexpr int failures_to_doubt_max = 2;  // of dials back to one who was public
+constexpr std::size_t confirmed_max = 4;
+
+}  // namespace
+
+NatService::NatService(NatOptions options, Surroundings surroundings)
+    : options_(std::move(options)),
+      around_(std::move(surroundings)),
+      observed_(options_.is_public),
+      relay_(
+          options_.relay_limits,
+          {.executor = around_.executor,
+           .clock = around_.clock,
+           .identity = around_.identity,
+           .is_serving = [this] { return serves_as_relay(); },
+           .direct_connection = [this](const PeerId& peer) { return around_.swarm.direct(peer); },
+           .own_addresses =
+               [this] {
+                   auto own = addresses();
+                   std::erase_if(own, [](const auto& one) { return one.is_relayed(); });
+                   return own;
+               }}),
+      reservations_(
+          {.executor = around_.executor,
+           .clock = around_.clock,
+           .me = around_.identity.id(),
+           .is_needed = [this] { return needs_relays(); },
+           .direct_connection = [this](const PeerId& peer) { return around_.swarm.direct(peer); },
+           .is_public = options_.is_public,
+           .on_change = [] {}}),
+      autonat_(around_.executor,
+               around_.clock,
+               options_.is_public,
+               [this](wire::Multiaddr address, PeerId peer, TimePoint deadline) {
+                   return around_.swarm.dial_back(std::move(address), std::move(peer), deadline);
+               }),
+      ask_news_(around_.executor) {}
+
+NatService::~NatService() = default;
+
+void NatService::start() {
+    if (listen_ports().empty()) return;  // client mode: nobody is meant to reach us
+    if (options_.use_relays) around_.scope.spawn("p2p relays", reservations_.run());
+    if (options_.ask_reachability) around_.scope.spawn("p2p autonat", ask_loop());
+}
+
+// ------------------------------------------------------------------------------------ protocols
+
+std::vector<std::string_view> NatService::protocols() const {
+    std::vector<std::string_view> protocols;
+    if (serves_as_relay()) protocols.push_back(wire::relay_hop_protocol);
+    if (options_.use_relays) protocols.push_back(wire::relay_stop_protocol);
+    if (options_.punch_holes) protocols.push_back(wire::hole_punch_protocol);
+    if (options_.ask_reachability) protocols.push_back(wire::autonat_protocol);
+    return protocols;
+}
+
+bool NatService::offers(std::string_view protocol) const {
+    const auto offered = protocols();
+    return std::ranges::find(offered, protocol) != offered.end();
+}
+
+Task<void> NatService::serve(std::string protocol,
+                             ConnectionPtr connection,
+                             std::shared_ptr<Stream> stream) {
+    if (protocol == wire::relay_hop_protocol)
+        return relay_.serve(std::move(connection), std::move(stream));
+    if (protocol == wire::relay_stop_protocol)
+        return serve_stop(std::move(connection), std::move(stream));
+    if (protocol == wire::hole_punch_protocol)
+        return serve_punch(std::move(connection), std::move(stream));
+    return autonat_.serve(std::move(connection), std::move(stream));
+}
+
+// ------------------------------------------------------------------------------------ addresses
+
+bool NatService::is_public_host(const wire::Multiaddr& address) const {
+    return options_.is_public(address.host().value_or(""));
+}
+
+bool NatService::has_public_interface() const {
+    return std::ranges::any_of(around_.interfaces(),
+                               [this](const auto& address) { return is_public_host(address); });
+}
+
+std::vector<std::uint16_t> NatService::listen_ports() const {
+    std::vector<std::uint16_t> ports;
+    for (const auto& socket : around_.swarm.listen_addresses())
+        if (std::ranges::find(ports, socket.port) == ports.end()) ports.push_back(socket.port);
+    return ports;
+}
+
+// Behind a NAT, what goes to the world leaves from our listen port, so that others can tell us how
+// it is mapped. In one's own network that would only make simultaneous dials meet.
+bool NatService::dials_from_listen_port(const std::string& host) const {
+    return options_.punch_holes && options_.is_public(host) && !has_public_interface();
+}
+
+std::vector<wire::Multiaddr> NatService::addresses() const {
+    std::vector<wire::Multiaddr> own =
+        around_.announced.empty() ? around_.interfaces() : around_.announced;
+    if (around_.announced.empty())
+        for (const auto& address : confirmed_)
+            if (std::ranges::find(own, address) == own.end()) own.push_back(address);
+    std::stable_partition(
+        own.begin(), own.end(), [this](const auto& address) { return is_public_host(address); });
+    for (const auto& address : reservations_.addresses()) own.push_back(address);
+    return own;
+}
+
+std::vector<wire::Multiaddr> NatService::only_public(std::vector<wire::Multiaddr> addresses) const {
+    std::erase_if(addresses, [this](const wire::Multiaddr& address) {
+        return !address.is_plain_tcp() || !is_public_host(address);
+    });
+    return addresses;
+}
+
+bool NatService::needs_relays() const {
+    if (!options_.use_relays || listen_ports().empty()) return false;
+    if (reachability_ != Reachability::unknown) return reachability_ == Reachability::privately;
+    return around_.announced.empty() && !has_public_interface();
+}
+
+bool NatService::serves_as_relay() const {
+    if (options_.relay == RelayServing::never || listen_ports().empty()) return false;
+    return options_.relay == RelayServing::always || reachability_ == Reachability::publicly;
+}
+
+void NatService::conclude(Reachability reachability, std::string reason) {
+    reason_ = std::move(reason);
+    if (std::exchange(reachability_, reachability) == reachability) return;
+    log(LogLevel::info, "p2p", "reachability: {} ({})", to_string(reachability), reason_);
+    reservations_.wake();
+}
+
+NatReport NatService::report() const {
+    NatReport report;
+    report.reachability = reachability_;
+    report.reason = reason_;
+    for (const auto& address : around_.interfaces()) report.interfaces.push_back(address.text());
+    if (reachability_ == Reachability::publicly)
+        for (const auto& address : only_public(addresses()))
+            report.public_now.push_back(address.text());
+    for (const auto& address : observed_.all()) report.observed.push_back(address.text());
+    report.mapping_varies = observed_.mapping_varies();
+    report.relays = reservations_.uses();
+    report.serves_as_relay = serves_as_relay();
+    report.relay = relay_.counters();
+    report.punches_tried = punches_tried_;
+    report.punches_succeeded = punches_succeeded_;
+    report.reversals = reversals_;
+    return report;
+}
+
+// -------------------------------------------------------------------------------------- events
+
+void NatService::connected(const ConnectionPtr& connection) {
+    const Origin& origin = connection->origin();
+    if (connection->is_dialler() || origin.path != Path::direct) return;
+    const auto from = connection->remote_address();
+    const auto to = connection->local_address();
+    if (!options_.is_public(from.host) || !options_.is_public(to.host)) return;
+    failures_ = 0;
+    conclude(Reachability::publicly, fmt::format("{} reached us at {}", from.host, to.text()));
+}
+
+void NatService::identified(const ConnectionPtr& connection, const wire::Identify& identify) {
+    const PeerId& peer = connection->remote();
+    const auto theirs = wire::known_multiaddrs(identify.listen_addresses);
+    if (connection->is_relayed()) {
+        const bool ours_to_act = !connection->is_dialler() && options_.punch_holes;
+        if (ours_to_act && punching_.size() < punches_max && !around_.swarm.direct(peer) &&
+            punching_.insert(peer).second)
+            around_.scope.spawn("p2p make direct", make_direct(connection, only_public(theirs)));
+        return;
+    }
+    if (auto seen = wire::Multiaddr::from_bytes(identify.observed_address)) {
+        const bool of_listen_port = connection->origin().from_listen_port;
+        Observation observation{.observer = peer,
+                                .observer_ip = connection->remote_address().host,
+                                .address = *std::move(seen),
+                                .of_listen_port = of_listen_port};
+        (void)observed_.note(std::move(observation));
+    }
+    if (connection->offers(std::string(wire::relay_hop_protocol)))
+        reservations_.add_candidate(peer);
+    const bool can_ask = connection->offers(std::string(wire::autonat_protocol)) &&
+                         options_.is_public(connection->remote_address().host);
+    if (can_ask && servers_.size() < connections_max) servers_.emplace(peer, Asked{});
+    ask_news_.set();
+}
+
+void NatService::peer_gone(const PeerId& peer) {
+    relay_.forget(peer);
+    reservations_.forget(peer);
+    servers_.erase(peer);
+    punches_answered_.erase(peer);
+}
+
+// ------------------------------------------------------------------------------------- AutoNAT
+
+std::vector<wire::Multiaddr> NatService::to_ask() const {
+    std::vector<wire::Multiaddr> asked = only_public(around_.announced);
+    const auto add = [&asked](const wire::Multiaddr& address) {
+        if (std::ranges::find(asked, address) == asked.end()) asked.push_back(address);
+    };
+    for (const auto& address : only_public(around_.interfaces())) add(address);
+    // A router may forward our port, or all ports, to us.
+    for (const auto& seen : observed_.all())
+        for (const std::uint16_t port : listen_ports())
+            if (const auto guess = wire::Multiaddr::tcp(*seen.host(), port)) add(*guess);
+    for (const auto& address : observed_.mapped()) add(address);
+    if (asked.size() > autonat_addresses_max) asked.resize(autonat_addresses_max);
+    return asked;
+}
+
+std::optional<PeerId> NatService::next_server() const {
+    const TimePoint now = around_.clock.now();
+    for (const auto& [peer, asked] : servers_)
+        if (asked.not_before <= now && around_.swarm.direct(peer)) return peer;
+    return std::nullopt;
+}
+
+Task<void> NatService::ask_loop() {
+    for (;;) {
+        ask_news_.reset();
+        const TimePoint now = around_.clock.now();
+        if (now >= ask_again_ && !to_ask().empty()) {
+            if (const auto server = next_server()) {
+                co_await ask(*server);
+                continue;
+            }
+        }
+        TimePoint next = std::max(ask_again_, now + server_rest);
+        (void)co_await ask_news_.wait_until(around_.clock, next);
+    }
+}
+
+Task<void> NatService::ask(PeerId server) {
+    const TimePoint now = around_.clock.now();
+    servers_[server].not_before = now + server_rest;
+    const ConnectionPtr connection = around_.swarm.direct(server);
+    if (!connection) co_return;
+    const PeerId me = around_.identity.id();
+    auto addresses = to_ask();
+    const TimePoint deadline = now + answer_wait;
+    auto answer = co_await ask_dial_back(connection, me, std::move(addresses), deadline);
+    if (answer)
+        take_answer(server, *answer);
+    else
+        log(LogLevel::debug, "p2p", "autonat: {}", answer.error().message());
+}
+
+void NatService::take_answer(const PeerId& server, const DialledBack& answer) {
+    const auto asked = to_ask();
+    const TimePoint now = around_.clock.now();
+    if (answer.status == wire::AutonatStatus::ok) {
+        failures_ = 0;
+        if (!answer.address || std::ranges::find(asked, *answer.address) == asked.end()) return;
+        const auto own = around_.interfaces();
+        if (std::ranges::find(own, *answer.address) == own.end()) {
+            std::erase(confirmed_, *answer.address);
+            if (confirmed_.size() >= confirmed_max) confirmed_.pop_back();
+            confirmed_.insert(confirmed_.begin(), *answer.address);
+        }
+        ask_again_ = now + public_rest;
+        conclude(Reachability::publicly,
+                 fmt::format(
+                     "peer {} dialled us back at {}", server.short_text(), answer.address->text()));
+        return;
+    }
+    if (answer.status != wire::AutonatStatus::dial_error) return;  // it did not try
+    ++failures_;
+    ask_again_ = now + (reachability_ == Reachability::publicly ? server_rest : private_rest);
+    if (reachability_ == Reachability::publicly && failures_ < failures_to_doubt_max) return;
+    confirmed_.clear();
+    conclude(Reachability::privately,
+             fmt::format("peer {} could not dial us back", server.short_text()));
+}
+
+// ----------------------------------------------------------------------------- direct connections
+
+Task<void> NatService::make_direct(ConnectionPtr relayed,
+                                   std::vector<wire::Multiaddr> public_addresses) {
+    const PeerId peer = relayed->remote();
+    struct Done {
+        std::set<PeerId>& punching;
+        const PeerId& peer;
+        ~Done() { punching.erase(peer); }
+    };
+    const Done done{punching_, peer};
+    co_await try_to_make_direct(std::move(relayed), std::move(public_addresses));
+}
+
+Task<void> NatService::try_to_make_direct(ConnectionPtr relayed,
+                                          std::vector<wire::Multiaddr> public_addresses) {
+    const PeerId peer = relayed->remote();
+    if (!public_addresses.empty()) {
+        const TimePoint deadline = around_.clock.now() + reversal_max;
+        auto dialled =
+            co_await around_.swarm.dial_direct(peer, std::move(public_addresses), deadline);
+        if (dialled) {
+            ++reversals_;
+            co_return;
+        }
+    }
+    ++punches_tried_;
+    for (int attempt = 1; attempt <= punch_attempts_max; ++attempt) {
+        if (relayed->is_closed()) co_return;
+        const Result<void> punched = co_await punch_once(relayed, attempt);
+        if (around_.swarm.direct(peer)) {
+            ++punches_succeeded_;
+            co_return;
+        }
+        if (punched) continue;
+        log(LogLevel::debug,
+            "p2p",
+            "hole to {}, attempt {}: {}",
+            peer.short_text(),
+            attempt,
+            punched.error().message());
+        if (punched.error().kind() == ErrorKind::unsupported) co_return;
+    }
+}
+
+Task<Result<void>> NatService::punch_once(ConnectionPtr relayed, int attempt) {
+    auto own = observed_.to_punch(listen_ports());
+    if (own.empty())
+        co_return Error(ErrorKind::unsupported, "nobody has told us our public address");
+    const TimePoint start = around_.clock.now();
+    auto opened = co_await relayed->open_stream(start + punch_stream_max);
+    if (!opened) co_return std::move(opened).error();
+    const std::shared_ptr<Stream> stream = *std::move(opened);
+    stream->set_deadline(start + punch_stream_max);
+    stream->propose(std::string(wire::hole_punch_protocol));
+    auto theirs = co_await arrange_punch(stream, std::move(own), around_.clock);
+    if (!theirs) co_return std::move(theirs).error();
+    const bool as_client = punches_as_client(PunchSide::b, attempt, relayed->agent());
+    const TimePoint deadline = around_.clock.now() + punch_attempt_max;
+    auto targets = only_public(*std::move(theirs));
+    const PeerId peer = relayed->remote();
+    auto punched = co_await around_.swarm.punch(peer, std::move(targets), as_client, deadline);
+    co_return punched;
+}
+
+Task<void> NatService::serve_punch(ConnectionPtr connection, std::shared_ptr<Stream> stream) {
+    stream->set_deadline(around_.clock.now() + punch_stream_max);
+    const PeerId peer = connection->remote();
+    if (!connection->is_relayed() || !connection->is_dialler()) {
+        stream->reset();
+        co_return;
+    }
+    auto own = observed_.to_punch(listen_ports());
+    auto theirs = co_await answer_punch(stream, std::move(own));
+    if (!theirs) {
+        stream->reset();
+        co_return;
+    }
+    int& attempts = punches_answered_[peer];
+    attempts = std::min(attempts + 1, 2 * punch_attempts_max);
+    const bool as_client = punches_as_client(PunchSide::a, attempts, connection->agent());
+    const TimePoint deadline = around_.clock.now() + punch_attempt_max;
+    auto targets = only_public(*std::move(theirs));
+    (void)co_await around_.swarm.punch(peer, std::move(targets), as_client, deadline);
+}
+
+Task<void> NatService::serve_stop(ConnectionPtr connection, std::shared_ptr<Stream> stream) {
+    stream->set_deadline(around_.clock.now() + relay_message_wait_max);
+    const PeerId relay = connection->remote();
+    const bool is_welcome = reservations_.has(relay) && !connection->is_relayed();
+    auto caller = co_await accept_circuit(stream, is_welcome);
+    if (!caller) co_return;
+    const PeerId peer = *caller;
+    auto taken = co_await around_.swarm.take_circuit(stream, peer, relay);
+    if (!taken)
+        log(LogLevel::debug,
+            "p2p",
+            "circuit from {}: {}",
+            peer.short_text(),
+            taken.error().message());
+}
+
+}  // namespace dedloc::p2p

@@ -1,0 +1,109 @@
+// NatService: everything a host does about being reached, put together (nat.h says what). Owned by
+// the host; protocols in, conclusions out.
+//
+// Who can be dialled is concluded from: strangers from public addresses who came to a public
+// address of ours; AutoNAT's answers. The first is enough for "public", one failed dial back makes
+// "private" of "unknown", two of "public".
+//
+// Thread: the network thread. Cost: idle, one AutoNAT question a few minutes.
+
+#pragma once
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "dedloc/p2p/autonat.h"
+#include "dedloc/p2p/dcutr.h"
+#include "dedloc/p2p/nat.h"
+#include "dedloc/p2p/nat_observed.h"
+#include "dedloc/p2p/relay_reservations.h"
+#include "dedloc/p2p/relay_service.h"
+#include "dedloc/p2p/swarm.h"
+#include "dedloc/wire/identify.h"
+
+namespace dedloc::p2p {
+
+class NatService {
+  public:
+    using ConnectionPtr = std::shared_ptr<PeerConnection>;
+    struct Surroundings {
+        runtime::Executor executor;
+        runtime::Clock& clock;
+        security::Identity identity;
+        Swarm& swarm;
+        runtime::Scope& scope;
+        // What we listen on, wildcards replaced by the machine's addresses; plain.
+        std::function<std::vector<wire::Multiaddr>()> interfaces;
+        std::vector<wire::Multiaddr> announced;  // by the user, instead
+    };
+
+    NatService(NatOptions options, Surroundings surroundings);
+    ~NatService();
+
+    void start();  // when the host listens
+    std::vector<std::string_view> protocols() const;
+    bool offers(std::string_view protocol) const;
+    Task<void> serve(std::string protocol,
+                     ConnectionPtr connection,
+                     std::shared_ptr<Stream> stream);
+    bool dials_from_listen_port(const std::string& host) const;
+
+    void connected(const ConnectionPtr& connection);
+    void identified(const ConnectionPtr& connection, const wire::Identify& identify);
+    void peer_gone(const PeerId& peer);
+
+    // What others may dial: public ones first, private ones, relayed ones.
+    std::vector<wire::Multiaddr> addresses() const;
+    NatReport report() const;
+    bool is_punching(const PeerId& peer) const { return punching_.contains(peer); }
+
+  private:
+    struct Asked {
+        TimePoint not_before;
+    };
+
+    bool is_public_host(const wire::Multiaddr& address) const;
+    bool has_public_interface() const;
+    bool needs_relays() const;
+    bool serves_as_relay() const;
+    std::vector<std::uint16_t> listen_ports() const;
+    void conclude(Reachability reachability, std::string reason);
+
+    std::vector<wire::Multiaddr> to_ask() const;
+    std::optional<PeerId> next_server() const;
+    Task<void> ask_loop();
+    Task<void> ask(PeerId server);
+    void take_answer(const PeerId& server, const DialledBack& answer);
+
+    Task<void> make_direct(ConnectionPtr relayed, std::vector<wire::Multiaddr> public_addresses);
+    Task<void> try_to_make_direct(ConnectionPtr relayed,
+                                  std::vector<wire::Multiaddr> public_addresses);
+    Task<Result<void>> punch_once(ConnectionPtr relayed, int attempt);
+    Task<void> serve_punch(ConnectionPtr connection, std::shared_ptr<Stream> stream);
+    Task<void> serve_stop(ConnectionPtr connection, std::shared_ptr<Stream> stream);
+    std::vector<wire::Multiaddr> only_public(std::vector<wire::Multiaddr> addresses) const;
+
+    NatOptions options_;
+    Surroundings around_;
+    ObservedAddresses observed_;
+    RelayService relay_;
+    RelayReservations reservations_;
+    AutonatServer autonat_;
+    Reachability reachability_ = Reachability::unknown;
+    std::string reason_ = "nobody was asked yet";
+    std::vector<wire::Multiaddr> confirmed_;  // beyond the interfaces' own
+    int failures_ = 0;                        // of dials back, since the last success
+    std::map<PeerId, Asked> servers_;
+    TimePoint ask_again_;
+    runtime::Event ask_news_;
+    std::set<PeerId> punching_;
+    std::map<PeerId, int> punches_answered_;
+    std::uint64_t punches_tried_ = 0;
+    std::uint64_t punches_succeeded_ = 0;
+    std::uint64_t reversals_ = 0;
+};
+
+}  // namespace dedloc::p2p

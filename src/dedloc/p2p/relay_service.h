@@ -1,0 +1,74 @@
+// The relay's side of circuit relay v2: gives reservations, joins circuits, counts.
+//
+// A reservation holds until it expires and only while its peer stays connected, and not over
+// another relay. A relay never dials: it leads to peers that are connected to it already. What it
+// carries is encrypted end to end; it stores nothing.
+//
+// Source: libp2p specs/relay/circuit-v2. Limits: RelayLimits (nat.h), limits.h.
+// Cost of a circuit: two buffers of relay_buffer_bytes_max when busy, plus two yamux windows.
+// Thread: the network thread. Errors go to the client as statuses.
+
+#pragma once
+#include <functional>
+#include <map>
+#include <memory>
+
+#include "dedloc/p2p/connection.h"
+#include "dedloc/p2p/nat.h"
+#include "dedloc/security/identity.h"
+#include "dedloc/wire/multiaddr.h"
+#include "dedloc/wire/relay_messages.h"
+
+namespace dedloc::p2p {
+
+class RelayService {
+  public:
+    using ConnectionPtr = std::shared_ptr<PeerConnection>;
+    struct Surroundings {
+        runtime::Executor executor;
+        runtime::Clock& clock;
+        security::Identity identity;
+        std::function<bool()> is_serving;
+        // A connection to that peer that is no relayed one; null if there is none.
+        std::function<ConnectionPtr(const PeerId&)> direct_connection;
+        std::function<std::vector<wire::Multiaddr>()> own_addresses;  // plain, without our id
+    };
+
+    RelayService(RelayLimits limits, Surroundings surroundings);
+    ~RelayService();
+
+    // Serves one stream of the hop protocol, a circuit to its end.
+    Task<void> serve(ConnectionPtr connection, std::shared_ptr<Stream> stream);
+    void forget(const PeerId& peer);  // it is not connected any more
+    RelayCounters counters() const;
+
+  private:
+    struct Place {
+        TimePoint until;
+        std::string ip;
+    };
+    struct Circuit;
+    class PeerLoad;
+    using Status = wire::RelayStatus;
+
+    Status take_reservation(const PeerConnection& connection);
+    wire::HopMessage grant(const PeerId& peer) const;
+    Status may_connect(const PeerId& from, const std::optional<PeerId>& to);
+    Task<void> connect(std::shared_ptr<Stream> stream, PeerId from, std::optional<PeerId> to);
+    Task<Result<std::shared_ptr<Stream>>> knock(PeerId from, PeerId to);
+    Task<void> bridge(std::shared_ptr<Stream> a, std::shared_ptr<Stream> b);
+    Task<void> copy(std::shared_ptr<Circuit> circuit,
+                    std::shared_ptr<Stream> from,
+                    std::shared_ptr<Stream> to);
+    std::optional<wire::RelayLimit> circuit_limit() const;  // nullopt: none
+    void drop_expired();
+    std::size_t circuits_of(const PeerId& peer) const;
+
+    RelayLimits limits_;
+    Surroundings around_;
+    std::map<PeerId, Place> places_;
+    std::map<PeerId, std::size_t> circuits_;  // at either end
+    RelayCounters counters_;
+};
+
+}  // namespace dedloc::p2p

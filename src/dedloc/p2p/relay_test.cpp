@@ -1,0 +1,385 @@
+// Relays: hosts that nobody can dial, in the simulator's byte network.
+#include <gtest/gtest.h>
+#include <map>
+
+#include "dedloc/p2p/make_host.h"
+#include "dedloc/p2p/relay_client.h"
+#include "dedloc/p2p/relay_stream.h"
+#include "dedloc/security/envelope.h"
+#include "dedloc/sim/world.h"
+#include "dedloc/wire/identify.h"
+
+namespace dedloc::p2p {
+namespace {
+
+Task<Result<Bytes>> echo(PeerId, Bytes request) { co_return request; }
+
+class RelayTest : public ::testing::Test {
+  protected:
+    void TearDown() override {
+        for (auto& [host, owned] : hosts_)
+            if (owned) world_.run_task(host->stop());
+        hosts_.clear();
+    }
+
+    // A machine of its own. Only relays have public addresses here.
+    struct Kind {
+        bool is_relay = false;
+        bool dialable = false;
+    };
+    HostOptions options(Kind kind) {
+        sim::NodeOptions machine;
+        machine.dialable = kind.dialable;
+        sim::SimNode& node = world_.add_node(machine);
+        if (kind.is_relay) public_.insert(node.ip());
+        const auto seed = static_cast<std::uint8_t>(world_.nodes_count());
+        HostOptions options{.executor = world_.executor(),
+                            .clock = node.clock(),
+                            .network = node.network(),
+                            .random = Random(seed),
+                            .identity = security::Identity::from_seed(Bytes(32, seed)).value(),
+                            .listen = {"/ip4/0.0.0.0/tcp/4001"},
+                            .announce = {}};
+        options.nat.relay = kind.is_relay ? RelayServing::always : RelayServing::never;
+        options.nat.is_public = [this](std::string_view ip) {
+            return public_.contains(std::string(ip));
+        };
+        return options;
+    }
+    Host& add(HostOptions options) {
+        auto made = make_host(std::move(options));
+        EXPECT_TRUE(made) << (made ? "" : made.error().message());
+        Host& host = **made;
+        host.handle_call("echo", echo);
+        hosts_[&host] = *std::move(made);
+        return host;
+    }
+    Host& relay(RelayLimits limits = {}) {
+        HostOptions made = options({.is_relay = true, .dialable = true});
+        made.nat.relay_limits = limits;
+        return add(std::move(made));
+    }
+    Host& hidden() { return add(options({})); }
+    void stop(Host& host) {
+        world_.run_task(host.stop());
+        hosts_[&host].reset();
+    }
+
+    bool until(const std::function<bool()>& condition, Duration at_most = 30s) {
+        return world_.run_until(condition, at_most);
+    }
+    static std::string address_with_id(Host& host) {
+        return host.addresses().at(0) + "/p2p/" + host.id().text();
+    }
+    Result<PeerId> dial(Host& from, const std::string& address) {
+        Result<PeerId> peer = Error(ErrorKind::cancelled, "did not run");
+        world_.run_task(dial_task(&from, address, &peer));
+        return peer;
+    }
+    static Task<void> dial_task(Host* from, std::string address, Result<PeerId>* out) {
+        const TimePoint deadline = from->clock().now() + 20s;
+        *out = co_await from->dial(address, deadline);
+    }
+    Result<Bytes> call(Host& from, const PeerId& to, Bytes request) {
+        Result<Bytes> answer = Error(ErrorKind::cancelled, "did not run");
+        world_.run_task(call_task(&from, to, std::move(request), &answer));
+        return answer;
+    }
+    static Task<void> call_task(Host* from, PeerId to, Bytes request, Result<Bytes>* out) {
+        const TimePoint deadline = from->clock().now() + 60s;
+        *out = co_await from->call(to, "echo", std::move(request), deadline);
+    }
+    // Connects `host` to the relay and waits for the reservation.
+    void reserve_at(Host& host, Host& relay) {
+        ASSERT_TRUE(dial(host, address_with_id(relay)));
+        ASSERT_TRUE(until([&] { return uses(host, relay); }));
+    }
+    static bool uses(Host& host, Host& relay) {
+        for (const auto& use : nat_of(host)->nat_report().relays)
+            if (use.relay == relay.id()) return true;
+        return false;
+    }
+    static RelayCounters counters(Host& relay) { return nat_of(relay)->nat_report().relay; }
+
+    sim::World world_{7};
+    std::set<std::string> public_;
+    std::map<Host*, std::unique_ptr<Host>> hosts_;
+};
+
+TEST_F(RelayTest, two_that_nobody_can_dial_call_each_other_over_a_relay) {
+    Host& middle = relay();
+    Host& a = hidden();
+    Host& b = hidden();
+    ASSERT_EQ(b.addresses().size(), 1u);
+    reserve_at(b, middle);
+    const auto addresses = b.addresses();
+    ASSERT_EQ(addresses.size(), 2u);
+    EXPECT_EQ(addresses[1], middle.addresses()[0] + "/p2p/" + middle.id().text() + "/p2p-circuit");
+
+    a.add_addresses(b.id(), addresses);
+    const Bytes request(1'000'000, 7);
+    const auto answer = call(a, b.id(), request);
+    ASSERT_TRUE(answer) << answer.error().message();
+    EXPECT_EQ(*answer, request);
+    EXPECT_EQ(nat_of(a)->path_to(b.id()), Path::relayed);
+    EXPECT_EQ(nat_of(b)->path_to(a.id()), Path::relayed);
+    EXPECT_EQ(counters(middle).circuits, 1u);
+    EXPECT_GT(counters(middle).bytes, 2'000'000u);
+    EXPECT_LT(counters(middle).bytes, 2'100'000u);
+    // The other way on the same connection.
+    ASSERT_TRUE(call(b, a.id(), Bytes(10, 1)));
+    EXPECT_EQ(counters(middle).circuits_begun, 1u);
+}
+
+TEST_F(RelayTest, the_address_of_a_join_string_is_dialled_as_any_other) {
+    Host& middle = relay();
+    Host& a = hidden();
+    Host& b = hidden();
+    reserve_at(b, middle);
+    const auto peer = dial(a, b.addresses().at(1) + "/p2p/" + b.id().text());
+    ASSERT_TRUE(peer) << peer.error().message();
+    EXPECT_EQ(*peer, b.id());
+    EXPECT_TRUE(a.is_connected(b.id()));
+}
+
+TEST_F(RelayTest, without_a_reservation_the_relay_says_so) {
+    Host& middle = relay();
+    Host& a = hidden();
+    HostOptions shy = options({});
+    shy.nat.use_relays = false;
+    Host& b = add(std::move(shy));
+    ASSERT_TRUE(dial(b, address_with_id(middle)));
+    const auto peer = dial(a, address_with_id(middle) + "/p2p-circuit/p2p/" + b.id().text());
+    ASSERT_FALSE(peer);
+    EXPECT_NE(peer.error().message().find("does not know that peer"), std::string::npos)
+        << peer.error().message();
+}
+
+TEST_F(RelayTest, a_host_that_is_no_relay_refuses) {
+    Host& plain = add(options({.is_relay = false, .dialable = true}));
+    Host& a = hidden();
+    ASSERT_TRUE(dial(a, address_with_id(plain)));
+    EXPECT_FALSE(until([&] { return uses(a, plain); }, 20s));
+    EXPECT_EQ(counters(plain).reservations, 0u);
+}
+
+TEST_F(RelayTest, reservations_are_limited_and_others_still_reach_those_inside) {
+    RelayLimits limits;
+    limits.reservations = 1;
+    Host& middle = relay(limits);
+    Host& first = hidden();
+    Host& second = hidden();
+    reserve_at(first, middle);
+    ASSERT_TRUE(dial(second, address_with_id(middle)));
+    EXPECT_FALSE(until([&] { return uses(second, middle); }, 20s));
+    EXPECT_GE(counters(middle).refused, 1u);
+    second.add_addresses(first.id(), first.addresses());
+    EXPECT_TRUE(call(second, first.id(), Bytes(10, 1)));
+    // The place is free again as soon as its owner is gone.
+    stop(first);
+    EXPECT_TRUE(until([&] { return uses(second, middle); }, 60s));
+}
+
+TEST_F(RelayTest, a_reservation_is_renewed_while_it_is_needed) {
+    RelayLimits limits;
+    limits.reservation_life = 10s;
+    Host& middle = relay(limits);
+    Host& a = hidden();
+    Host& b = hidden();
+    reserve_at(b, middle);
+    for (int i = 0; i < 12; ++i) {
+        world_.run_for(7s);
+        ASSERT_EQ(counters(middle).reservations, 1u) << "after " << 7 * (i + 1) << " s";
+        ASSERT_TRUE(uses(b, middle));
+    }
+    a.add_addresses(b.id(), b.addresses());
+    EXPECT_TRUE(call(a, b.id(), Bytes(10, 1)));
+}
+
+TEST_F(RelayTest, a_reservation_ends_with_its_connection) {
+    Host& middle = relay();
+    Host& b = hidden();
+    reserve_at(b, middle);
+    b.disconnect(middle.id());
+    EXPECT_TRUE(until([&] { return counters(middle).reservations == 0; }));
+    EXPECT_FALSE(uses(b, middle));
+    EXPECT_EQ(b.addresses().size(), 1u);
+}
+
+TEST_F(RelayTest, two_relays_are_used_and_a_dead_one_is_replaced) {
+    Host& r1 = relay();
+    Host& r2 = relay();
+    Host& r3 = relay();
+    Host& a = hidden();
+    Host& b = hidden();
+    reserve_at(b, r1);
+    reserve_at(b, r2);
+    ASSERT_TRUE(dial(b, address_with_id(r3)));
+    world_.run_for(10s);
+    EXPECT_FALSE(uses(b, r3));
+    a.add_addresses(b.id(), b.addresses());
+    ASSERT_TRUE(call(a, b.id(), Bytes(10, 1)));
+    const bool by_first = counters(r1).circuits == 1;
+    stop(by_first ? r1 : r2);
+    EXPECT_TRUE(until([&] { return uses(b, r3); }, 10s));
+    // The old circuit is dead; the other relay leads there still.
+    const auto again = call(a, b.id(), Bytes(10, 1));
+    ASSERT_TRUE(again) << again.error().message();
+    EXPECT_EQ(counters(by_first ? r2 : r1).circuits, 1u);
+}
+
+TEST_F(RelayTest, a_circuit_ends_at_its_limit_of_bytes_with_an_error) {
+    RelayLimits limits;
+    limits.circuit_bytes = 128 << 10;
+    Host& middle = relay(limits);
+    Host& a = hidden();
+    Host& b = hidden();
+    reserve_at(b, middle);
+    a.add_addresses(b.id(), b.addresses());
+    const auto answer = call(a, b.id(), Bytes(1 << 20, 7));
+    ASSERT_FALSE(answer);
+    EXPECT_EQ(answer.error().kind(), ErrorKind::peer_gone) << answer.error().message();
+    EXPECT_TRUE(until([&] { return counters(middle).circuits == 0; }));
+    // A new circuit begins anew.
+    EXPECT_TRUE(call(a, b.id(), Bytes(1000, 7)));
+}
+
+TEST_F(RelayTest, a_circuit_ends_at_its_limit_of_time) {
+    RelayLimits limits;
+    limits.circuit_duration = 30s;
+    Host& middle = relay(limits);
+    Host& a = hidden();
+    Host& b = hidden();
+    reserve_at(b, middle);
+    a.add_addresses(b.id(), b.addresses());
+    ASSERT_TRUE(call(a, b.id(), Bytes(1000, 7)));
+    EXPECT_TRUE(until([&] { return counters(middle).circuits == 0; }, 40s));
+    EXPECT_TRUE(until([&] { return !a.is_connected(b.id()); }));
+}
+
+TEST_F(RelayTest, a_direct_way_is_taken_although_a_relayed_one_is_known) {
+    Host& middle = relay();
+    Host& a = hidden();
+    HostOptions reachable = options({.is_relay = false, .dialable = true});
+    Host& b = add(std::move(reachable));
+    reserve_at(b, middle);
+    ASSERT_EQ(b.addresses().size(), 2u);
+    a.add_addresses(b.id(), b.addresses());
+    ASSERT_TRUE(call(a, b.id(), Bytes(10, 1)));
+    EXPECT_EQ(nat_of(a)->path_to(b.id()), Path::direct);
+}
+
+TEST_F(RelayTest, a_direct_connection_takes_the_place_of_a_relayed_one) {
+    Host& middle = relay();
+    HostOptions reachable = options({.is_relay = false, .dialable = true});
+    reachable.nat.punch_holes = false;
+    Host& a = add(std::move(reachable));
+    Host& b = hidden();
+    reserve_at(b, middle);
+    a.add_addresses(b.id(), b.addresses());
+    ASSERT_TRUE(call(a, b.id(), Bytes(10, 1)));
+    ASSERT_EQ(nat_of(a)->path_to(b.id()), Path::relayed);
+    const auto changes = std::make_shared<int>(0);
+    a.on_connection([changes](const PeerId&, bool) { ++*changes; });
+    // b is connected already, so that only dialling as a stranger does would make a second
+    // connection: dialling the bare address does.
+    ASSERT_TRUE(dial(b, a.addresses().at(0)));
+    EXPECT_EQ(nat_of(b)->path_to(a.id()), Path::direct);
+    EXPECT_TRUE(until([&] { return nat_of(a)->path_to(b.id()) == Path::direct; }));
+    EXPECT_TRUE(until([&] { return counters(middle).circuits == 0; }));
+    ASSERT_TRUE(call(a, b.id(), Bytes(10, 1)));
+    EXPECT_EQ(*changes, 0) << "to those above, the peer was never gone";
+}
+
+TEST_F(RelayTest, the_callee_dials_back_to_a_caller_with_a_public_address) {
+    Host& middle = relay();
+    HostOptions open = options({.is_relay = true, .dialable = true});
+    open.nat.relay = RelayServing::never;
+    Host& a = add(std::move(open));
+    Host& b = hidden();
+    reserve_at(b, middle);
+    a.add_addresses(b.id(), b.addresses());
+    ASSERT_TRUE(call(a, b.id(), Bytes(10, 1)));
+    EXPECT_TRUE(until([&] { return nat_of(b)->path_to(a.id()) == Path::reversed; }, 5s));
+    EXPECT_TRUE(until([&] { return nat_of(a)->path_to(b.id()) == Path::direct; }, 5s));
+    EXPECT_EQ(nat_of(b)->nat_report().reversals, 1u);
+    EXPECT_TRUE(until([&] { return counters(middle).circuits == 0; }));
+}
+
+// --------------------------------------------------------------------------------- reservations
+
+struct Granted {
+    security::Identity relay = security::Identity::from_seed(Bytes(32, 1)).value();
+    security::Identity peer = security::Identity::from_seed(Bytes(32, 2)).value();
+    wire::HopMessage answer{};
+
+    explicit Granted(const security::Identity* signer = nullptr) {
+        wire::RelayVoucher voucher;
+        voucher.relay = to_bytes(relay.id().bytes());
+        voucher.peer = to_bytes(peer.id().bytes());
+        voucher.expiration_unix_s = 1060;
+        wire::RelayReservation reservation;
+        reservation.expire_unix_s = 1060;
+        reservation.voucher = security::seal_envelope(signer != nullptr ? *signer : relay,
+                                                      wire::relay_voucher_domain,
+                                                      as_bytes(wire::relay_voucher_type),
+                                                      wire::encode(voucher));
+        const auto address = wire::Multiaddr::from_text("/ip4/1.2.3.4/tcp/5").value();
+        reservation.addresses.push_back(address.with_peer(relay.id()).bytes());
+        reservation.addresses.push_back(address.with_peer(peer.id()).bytes());
+        reservation.addresses.push_back(Bytes(3, 0xff));
+        answer.type = wire::HopType::status;
+        answer.status = wire::RelayStatus::ok;
+        answer.reservation = std::move(reservation);
+    }
+    Result<Reservation> check() const {
+        return check_reservation(answer, relay.id(), peer.id(), 1000.0);
+    }
+};
+
+TEST(Reservation, holds_what_the_relay_signed_and_only_its_own_addresses) {
+    const Granted granted;
+    const auto checked = granted.check();
+    ASSERT_TRUE(checked) << checked.error().message();
+    EXPECT_EQ(checked->life, 60s);
+    ASSERT_EQ(checked->addresses.size(), 1u);
+    EXPECT_EQ(checked->addresses[0].text(), "/ip4/1.2.3.4/tcp/5");
+}
+
+TEST(Reservation, a_voucher_of_somebody_else_is_refused) {
+    const auto stranger = security::Identity::from_seed(Bytes(32, 3)).value();
+    EXPECT_FALSE(Granted(&stranger).check());
+    Granted for_other;
+    for_other.peer = stranger;
+    EXPECT_FALSE(for_other.check());
+}
+
+TEST(Reservation, without_a_voucher_it_counts_as_the_specification_allows) {
+    Granted granted;
+    granted.answer.reservation->voucher.clear();
+    EXPECT_TRUE(granted.check());
+}
+
+TEST(Reservation, clocks_that_differ_do_not_make_it_endless_or_nothing) {
+    Granted granted;
+    granted.answer.reservation->expire_unix_s = 5;  // long ago, by our clock
+    EXPECT_EQ(granted.check()->life, relay_reservation_life_min);
+    granted.answer.reservation->expire_unix_s = ~std::uint64_t{0};
+    EXPECT_EQ(granted.check()->life, relay_reservation_life_max);
+}
+
+TEST(Reservation, a_refusal_says_why) {
+    Granted granted;
+    granted.answer.status = wire::RelayStatus::reservation_refused;
+    EXPECT_EQ(granted.check().error().kind(), ErrorKind::overloaded);
+    granted.answer.status = wire::RelayStatus::permission_denied;
+    EXPECT_EQ(granted.check().error().kind(), ErrorKind::denied);
+    granted.answer.status.reset();
+    EXPECT_EQ(granted.check().error().kind(), ErrorKind::peer_broke_protocol);
+    granted.answer.status = wire::RelayStatus::ok;
+    granted.answer.reservation.reset();
+    EXPECT_EQ(granted.check().error().kind(), ErrorKind::peer_broke_protocol);
+}
+
+}  // namespace
+}  // namespace dedloc::p2p
