@@ -45,7 +45,7 @@ class ForeignPeer : public ::testing::Test {
         const auto address = wire::Multiaddr::from_text(text).value();
         runtime::SocketAddress socket{.host = *address.host(), .port = *address.tcp_port()};
         auto raw = co_await stranger_->network().connect(socket, TimePoint::never());
-        auto context = security::TlsContext::make(identity_);
+        auto context = UpgradeContext::make(identity_).value();
         auto secured = co_await upgrade_dialled(
             *std::move(raw), std::move(context), host_->id(), stranger_->clock());
         PeerConnection::Settings settings{.executor = world_.executor(),

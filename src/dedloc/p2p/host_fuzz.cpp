@@ -165,16 +165,16 @@ Task<void> attack(World* world, ByteView input) {
     } else {
         static const security::Identity identity =
             security::Identity::from_seed(Bytes(32, 9)).value();
-        static const auto context = security::TlsContext::make(identity);
+        static const auto context = UpgradeContext::make(identity).value();
         PeerId anyone;
         auto secured = co_await upgrade_dialled(std::move(raw), context, anyone, *world->clock);
         DEDLOC_CHECK(secured.has_value(), "{}", secured.error().message());
         Bytes plain = honest_beginning(choice);
         base::append(plain, input);
-        const auto encrypted = secured->tls->encrypt(plain);
+        const auto encrypted = secured->channel->encrypt(plain);
         DEDLOC_CHECK(encrypted.has_value() || plain.empty());
         raw = std::move(secured->raw);
-        const Bytes cipher = secured->tls->take_output();
+        const Bytes cipher = secured->channel->take_output();
         auto written = co_await raw->write(cipher);
         (void)written;
         // Leave it a few turns of the loop to answer before the connection ends.

@@ -28,8 +28,9 @@ inline constexpr std::size_t connection_queued_bytes_max = 128u << 20;
 // Header included: what every implementation accepts; rust-yamux refuses more than 1 MiB.
 inline constexpr std::uint32_t frame_bytes_max = 64u << 10;
 inline constexpr std::uint32_t frame_payload_bytes_max = frame_bytes_max - 12;
-// A longer data frame from a peer ends the session, as in rust-yamux.
-inline constexpr std::uint32_t frame_received_bytes_max = 1u << 20;
+// A longer data frame from a peer ends the session. js-yamux fills the whole window with one frame;
+// frames are passed on piece by piece, so a long one costs no memory.
+inline constexpr std::uint32_t frame_received_bytes_max = window_bytes_max;
 // Streams that the other side may have open at once; more are refused by RST.
 inline constexpr std::size_t streams_inbound_max = 1024;
 inline constexpr std::size_t streams_outbound_max = 4096;
@@ -83,6 +84,9 @@ inline constexpr Duration dial_backoff_max = 5s;
 // --- protocols ---
 inline constexpr std::size_t identify_message_bytes_max = 8u << 10;
 inline constexpr std::size_t identify_messages_max = 10;
+// Between our answer and the end of its stream, unless the other side ends first: js-libp2p 3 loses
+// an answer that comes together with the negotiation's echo and the end.
+inline constexpr Duration identify_end_pause = 50ms;
 // rust-libp2p refuses more than 4 KiB: we leave out addresses and protocols beyond it.
 inline constexpr std::size_t identify_sent_bytes_max = 4096;
 inline constexpr std::size_t protocols_per_peer_max = 256;
@@ -107,8 +111,8 @@ inline constexpr std::size_t kad_missed_max = 1024;
 // A request that does not come, and an answer that is not taken.
 inline constexpr Duration call_request_max = 60s;
 inline constexpr Duration call_answer_max = 60s;
-inline constexpr std::size_t handlers_max = 256;           // methods that this host offers
-inline constexpr std::size_t handlers_per_peer_max = 512;  // running for one peer
+inline constexpr std::size_t handlers_max = 256;            // methods that this host offers
+inline constexpr std::size_t handlers_per_peer_max = 1024;  // running for one peer: all its streams
 // Proposals of one stream negotiation; then the stream is reset.
 inline constexpr int proposals_max = 8;
 // An error's text on the wire; longer ones are cut.

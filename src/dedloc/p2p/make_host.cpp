@@ -437,9 +437,7 @@ Task<void> Libp2pHost::serve(ConnectionPtr connection,
         co_return;
     }
     if (*protocol == wire::identify_protocol) {
-        const Bytes answer = identify_answer(*connection);
-        stream->write(wire::with_length_prefix(answer));
-        stream->finish();
+        co_await serve_identify(stream, identify_answer(*connection), &options_.clock);
         co_return;
     }
     if (*protocol == ping_protocol) {

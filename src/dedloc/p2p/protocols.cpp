@@ -4,10 +4,6 @@
 
 namespace dedloc::p2p {
 
-namespace {
-constexpr std::size_t ping_bytes = 32;
-}
-
 Bytes encode_identify(wire::Identify identify) {
     Bytes bytes = wire::encode(identify);
     while (bytes.size() > identify_sent_bytes_max) {
@@ -20,6 +16,14 @@ Bytes encode_identify(wire::Identify identify) {
         bytes = wire::encode(identify);
     }
     return bytes;
+}
+
+Task<void> serve_identify(std::shared_ptr<Stream> stream, Bytes answer, runtime::Clock* clock) {
+    stream->write(wire::with_length_prefix(answer));
+    stream->set_deadline(clock->now() + identify_end_pause);
+    auto ended = co_await stream->readable();
+    if (!ended && ended.error().kind() != ErrorKind::timeout) co_return;
+    stream->finish();
 }
 
 Task<Result<wire::Identify>> ask_identify(std::shared_ptr<PeerConnection> connection,
@@ -38,6 +42,30 @@ Task<Result<wire::Identify>> ask_identify(std::shared_ptr<PeerConnection> connec
     }
     stream->finish();
     co_return wire::decode<wire::Identify>(whole);
+}
+
+Task<Result<Duration>> ask_ping(std::shared_ptr<PeerConnection> connection,
+                                Bytes payload,
+                                runtime::Clock* clock,
+                                TimePoint deadline) {
+    auto opened = co_await connection->open_stream(deadline);
+    if (!opened) co_return std::move(opened).error();
+    const std::unique_ptr<Stream> stream = *std::move(opened);
+    stream->set_deadline(deadline);
+    stream->propose(std::string(ping_protocol));
+    auto confirmed = co_await stream->confirm();
+    if (!confirmed) co_return std::move(confirmed).error();
+    const TimePoint begun = clock->now();
+    stream->write(payload);
+    Bytes echo(payload.size());
+    auto filled = co_await stream->read_exactly(echo);
+    if (!filled) co_return std::move(filled).error();
+    if (!*filled) co_return Error(ErrorKind::peer_gone, "the peer ended the ping");
+    const Duration took = clock->now() - begun;
+    stream->finish();
+    if (echo != payload)
+        co_return Error(ErrorKind::peer_broke_protocol, "a ping came back as something else");
+    co_return took;
 }
 
 Task<void> serve_ping(std::shared_ptr<Stream> stream, runtime::Clock* clock) {

@@ -14,15 +14,25 @@
 namespace dedloc::p2p {
 
 inline constexpr std::string_view ping_protocol = "/ipfs/ping/1.0.0";
+inline constexpr std::size_t ping_bytes = 32;
 inline constexpr std::string_view libp2p_protocol_version = "ipfs/0.1.0";
 
 // What we say of ourselves; addresses and protocols are left out beyond identify_sent_bytes_max,
 // because rust-libp2p refuses more.
 Bytes encode_identify(wire::Identify identify);
 
+// The responder's side: `answer` is what encode_identify made.
+Task<void> serve_identify(std::shared_ptr<Stream> stream, Bytes answer, runtime::Clock* clock);
+
 // The initiator's side: opens a stream on that connection and reads the answer.
 Task<Result<wire::Identify>> ask_identify(std::shared_ptr<PeerConnection> connection,
                                           TimePoint deadline);
+
+// The initiator's side of one ping: how long `payload` (32 bytes) took to come back.
+Task<Result<Duration>> ask_ping(std::shared_ptr<PeerConnection> connection,
+                                Bytes payload,
+                                runtime::Clock* clock,
+                                TimePoint deadline);
 
 // Echoes 32 bytes at a time until the other side ends or is idle.
 Task<void> serve_ping(std::shared_ptr<Stream> stream, runtime::Clock* clock);

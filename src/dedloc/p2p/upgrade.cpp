@@ -1,5 +1,6 @@
 #include "dedloc/p2p/upgrade.h"
 
+#include <algorithm>
 #include <array>
 #include <string>
 #include <utility>
@@ -13,7 +14,6 @@ namespace dedloc::p2p {
 
 namespace {
 
-using security::tls_protocol;
 constexpr std::size_t handshake_read_bytes = 16u << 10;
 
 Error closed_early(std::string_view stage) {
@@ -23,7 +23,9 @@ Error closed_early(std::string_view stage) {
 // A connection being upgraded: what was read and belongs to the next stage stays in `input`.
 struct Upgrade {
     std::unique_ptr<runtime::Connection> raw;
-    std::unique_ptr<security::TlsChannel> tls;
+    std::shared_ptr<const UpgradeContext> context;
+    std::unique_ptr<security::Channel> channel;
+    std::string security;
     Bytes input;
 
     Task<Result<void>> read_more() {
@@ -54,33 +56,33 @@ struct Upgrade {
         co_return written;
     }
 
-    // Runs TLS until both sides have shown who they are.
+    // Runs the handshake until both sides have shown who they are.
     Task<Result<void>> handshake() {
         for (;;) {
-            auto fed = tls->feed(std::exchange(input, Bytes()));
-            auto sent = co_await send(tls->take_output());  // an alert, if feed() failed
+            auto fed = channel->feed(std::exchange(input, Bytes()));
+            auto sent = co_await send(channel->take_output());  // an alert, if feed() failed
             if (!fed) co_return std::move(fed).error();
             if (!sent) co_return std::move(sent).error();
-            if (tls->handshake_done()) co_return Ok();
+            if (channel->handshake_done()) co_return Ok();
             auto more = co_await read_more();
             if (!more) co_return std::move(more).error();
         }
     }
 
     Task<Result<void>> send_secured(Bytes plain) {
-        auto encrypted = tls->encrypt(plain);
+        auto encrypted = channel->encrypt(plain);
         if (!encrypted) co_return std::move(encrypted).error();
-        auto sent = co_await send(tls->take_output());
+        auto sent = co_await send(channel->take_output());
         co_return sent;
     }
 
-    // A multistream line from inside TLS, and not one byte more.
+    // A multistream line from inside the channel, and not one byte more.
     Task<Result<std::string>> read_secured_line() {
         wire::MultistreamReader reader;
         Bytes piece;
         for (;;) {
             piece.resize(reader.wanted());
-            const std::size_t count = tls->read_plain(piece);
+            const std::size_t count = channel->read_plain(piece);
             if (count > 0) {
                 auto used = reader.feed(ByteView(piece).first(count));
                 if (!used) co_return std::move(used).error();
@@ -89,7 +91,7 @@ struct Upgrade {
             }
             auto more = co_await read_more();
             if (!more) co_return std::move(more).error();
-            auto fed = tls->feed(std::exchange(input, Bytes()));
+            auto fed = channel->feed(std::exchange(input, Bytes()));
             if (!fed) co_return std::move(fed).error();
         }
     }
@@ -112,12 +114,12 @@ Bytes lines(std::string_view first, std::string_view second) {
     return out;
 }
 
-bool muxer_was_agreed(const security::TlsChannel& tls) {
-    return tls.protocol() == wire::yamux_protocol;
+bool muxer_was_agreed(const security::Channel& channel) {
+    return channel.protocol() == wire::yamux_protocol;
 }
 
 Task<Result<void>> choose_muxer_dialled(UpgradePtr upgrade) {
-    if (muxer_was_agreed(*upgrade->tls)) co_return Ok();
+    if (muxer_was_agreed(*upgrade->channel)) co_return Ok();
     Bytes proposal = lines(wire::multistream_header, wire::yamux_protocol);
     auto sent = co_await upgrade->send_secured(std::move(proposal));
     if (!sent) co_return std::move(sent).error();
@@ -132,14 +134,14 @@ Task<Result<void>> choose_muxer_dialled(UpgradePtr upgrade) {
 }
 
 Task<Result<void>> choose_muxer_accepted(UpgradePtr upgrade) {
-    if (muxer_was_agreed(*upgrade->tls)) co_return Ok();
+    if (muxer_was_agreed(*upgrade->channel)) co_return Ok();
     Bytes answer;
     wire::put_multistream_line(answer, wire::multistream_header);
     for (int proposals = 0; proposals <= proposals_max; ++proposals) {
         auto line = co_await upgrade->read_secured_line();
         if (!line) co_return std::move(line).error();
         if (proposals == 0 && *line != wire::multistream_header)
-            co_return Error(ErrorKind::peer_broke_protocol, "no multistream after TLS");
+            co_return Error(ErrorKind::peer_broke_protocol, "no multistream after the handshake");
         if (proposals == 0) continue;
         const bool agreed = *line == wire::yamux_protocol;
         wire::put_multistream_line(answer, agreed ? *line : wire::multistream_refusal);
@@ -150,7 +152,23 @@ Task<Result<void>> choose_muxer_accepted(UpgradePtr upgrade) {
     co_return Error(ErrorKind::unsupported, "no muxer in common");
 }
 
-Task<Result<void>> choose_tls_accepted(UpgradePtr upgrade) {
+std::unique_ptr<security::Channel> make_channel(const Upgrade& upgrade,
+                                                bool is_dialler,
+                                                std::optional<PeerId> expected,
+                                                WallSeconds now) {
+    using security::NoiseChannel;
+    using security::TlsChannel;
+    const UpgradeContext& context = *upgrade.context;
+    if (upgrade.security == security::noise_protocol)
+        return std::make_unique<NoiseChannel>(
+            is_dialler ? NoiseChannel::initiator(context.noise, std::move(expected))
+                       : NoiseChannel::responder(context.noise));
+    return std::make_unique<TlsChannel>(is_dialler ? TlsChannel::client(context.tls, expected, now)
+                                                   : TlsChannel::server(context.tls, now));
+}
+
+// The listener's side; the chosen protocol is in upgrade->security.
+Task<Result<void>> choose_security_accepted(UpgradePtr upgrade) {
     Bytes answer;
     wire::put_multistream_line(answer, wire::multistream_header);
     for (int proposals = 0; proposals <= proposals_max; ++proposals) {
@@ -159,11 +177,39 @@ Task<Result<void>> choose_tls_accepted(UpgradePtr upgrade) {
         if (proposals == 0 && *line != wire::multistream_header)
             co_return Error(ErrorKind::peer_broke_protocol, "the other side is not libp2p");
         if (proposals == 0) continue;
-        const bool agreed = *line == tls_protocol;
+        const bool agreed = upgrade->context->speaks(*line);
         wire::put_multistream_line(answer, agreed ? *line : wire::multistream_refusal);
         auto sent = co_await upgrade->send(std::exchange(answer, Bytes()));
         if (!sent) co_return std::move(sent).error();
-        if (agreed) co_return Ok();
+        if (!agreed) continue;
+        upgrade->security = *std::move(line);
+        co_return Ok();
+    }
+    co_return Error(ErrorKind::unsupported, "no security protocol in common");
+}
+
+// The dialler's side when it asks: proposes one after the other.
+Task<Result<void>> choose_security_asking(UpgradePtr upgrade) {
+    Bytes proposal;
+    wire::put_multistream_line(proposal, wire::multistream_header);
+    bool header_came = false;
+    for (const std::string& protocol : upgrade->context->settings.protocols) {
+        wire::put_multistream_line(proposal, protocol);
+        auto sent = co_await upgrade->send(std::exchange(proposal, Bytes()));
+        if (!sent) co_return std::move(sent).error();
+        if (!std::exchange(header_came, true)) {
+            auto header = co_await upgrade->read_line();
+            if (!header) co_return std::move(header).error();
+            auto agreed = Upgrade::expect_echo(*header, wire::multistream_header);
+            if (!agreed) co_return std::move(agreed).error();
+        }
+        auto line = co_await upgrade->read_line();
+        if (!line) co_return std::move(line).error();
+        if (*line == wire::multistream_refusal) continue;
+        auto agreed = Upgrade::expect_echo(*line, protocol);
+        if (!agreed) co_return std::move(agreed).error();
+        upgrade->security = protocol;
+        co_return Ok();
     }
     co_return Error(ErrorKind::unsupported, "no security protocol in common");
 }
@@ -175,65 +221,113 @@ Task<Result<SecureConnection>> finish(UpgradePtr upgrade, bool is_dialler) {
                             : co_await choose_muxer_accepted(upgrade);
     if (!muxer) co_return std::move(muxer).error();
     SecureConnection connection;
-    connection.remote = upgrade->tls->remote_peer();
+    connection.remote = upgrade->channel->remote_peer();
     connection.raw = std::move(upgrade->raw);
-    connection.tls = std::move(upgrade->tls);
+    connection.channel = std::move(upgrade->channel);
     connection.is_dialler = is_dialler;
+    connection.security = upgrade->security;
     co_return connection;
 }
 
-Task<Result<SecureConnection>> dialled(UpgradePtr upgrade) {
-    Bytes opening = lines(wire::multistream_header, tls_protocol);
-    base::append(opening, upgrade->tls->take_output());
+Task<Result<void>> open_guessing(UpgradePtr upgrade) {
+    Bytes opening = lines(wire::multistream_header, upgrade->security);
+    base::append(opening, upgrade->channel->take_output());
     auto sent = co_await upgrade->send(std::move(opening));
     if (!sent) co_return std::move(sent).error();
-    const std::array<std::string_view, 2> echoes = {wire::multistream_header, tls_protocol};
+    const std::array<std::string_view, 2> echoes = {wire::multistream_header, upgrade->security};
     for (const std::string_view wanted : echoes) {
         auto line = co_await upgrade->read_line();
         if (!line) co_return std::move(line).error();
         auto agreed = Upgrade::expect_echo(*line, wanted);
         if (!agreed) co_return std::move(agreed).error();
     }
+    co_return Ok();
+}
+
+Task<Result<SecureConnection>> dialled(UpgradePtr upgrade,
+                                       std::optional<PeerId> expected,
+                                       WallSeconds now,
+                                       Opening opening) {
+    if (opening == Opening::guess) {
+        upgrade->security = upgrade->context->settings.protocols.front();
+        upgrade->channel = make_channel(*upgrade, /*is_dialler=*/true, std::move(expected), now);
+        auto opened = co_await open_guessing(upgrade);
+        if (!opened) co_return std::move(opened).error();
+    } else {
+        auto chosen = co_await choose_security_asking(upgrade);
+        if (!chosen) co_return std::move(chosen).error();
+        upgrade->channel = make_channel(*upgrade, /*is_dialler=*/true, std::move(expected), now);
+        auto sent = co_await upgrade->send(upgrade->channel->take_output());
+        if (!sent) co_return std::move(sent).error();
+    }
     auto connection = co_await finish(upgrade, /*is_dialler=*/true);
     co_return connection;
 }
 
-Task<Result<SecureConnection>> accepted(UpgradePtr upgrade) {
-    auto chosen = co_await choose_tls_accepted(upgrade);
+Task<Result<SecureConnection>> accepted(UpgradePtr upgrade, WallSeconds now) {
+    auto chosen = co_await choose_security_accepted(upgrade);
     if (!chosen) co_return std::move(chosen).error();
+    upgrade->channel = make_channel(*upgrade, /*is_dialler=*/false, std::nullopt, now);
     auto connection = co_await finish(upgrade, /*is_dialler=*/false);
     co_return connection;
 }
 
 }  // namespace
 
+Result<std::shared_ptr<const UpgradeContext>> UpgradeContext::make(
+    const security::Identity& identity, SecuritySettings settings) {
+    auto context = std::make_shared<UpgradeContext>();
+    for (const std::string& protocol : settings.protocols) {
+        if (protocol == security::tls_protocol) {
+            auto alpn = security::TlsContext::default_protocols();
+            if (!settings.early_muxer) alpn = {std::string(security::multistream_follows)};
+            context->tls = security::TlsContext::make(identity, std::move(alpn));
+        } else if (protocol == security::noise_protocol) {
+            auto muxers = security::NoiseContext::default_muxers();
+            if (!settings.early_muxer) muxers.clear();
+            context->noise = security::NoiseContext::make(identity, std::move(muxers));
+        } else {
+            return make_error(
+                ErrorKind::bad_input, "\"{}\" is no security protocol we speak", protocol);
+        }
+    }
+    if (settings.protocols.empty())
+        return Error(ErrorKind::bad_input, "at least one security protocol is needed");
+    context->settings = std::move(settings);
+    return std::shared_ptr<const UpgradeContext>(std::move(context));
+}
+
+bool UpgradeContext::speaks(std::string_view protocol) const {
+    const auto& ours = settings.protocols;
+    return std::find(ours.begin(), ours.end(), protocol) != ours.end();
+}
+
 Task<Result<SecureConnection>> upgrade_dialled(std::unique_ptr<runtime::Connection> raw,
-                                               std::shared_ptr<const security::TlsContext> context,
+                                               std::shared_ptr<const UpgradeContext> context,
                                                PeerId expected,
-                                               runtime::Clock& clock) {
+                                               runtime::Clock& clock,
+                                               Opening opening) {
     auto upgrade = std::make_shared<Upgrade>();
     upgrade->raw = std::move(raw);
+    upgrade->context = std::move(context);
     std::optional<PeerId> whom;
     if (!expected.is_empty()) whom = expected;
-    upgrade->tls = std::make_unique<security::TlsChannel>(
-        security::TlsChannel::client(std::move(context), whom, clock.wall_now()));
     const TimePoint deadline = clock.now() + upgrade_max;
     const std::string what = "the handshake with " + upgrade->raw->remote().text();
-    auto task = dialled(upgrade);
+    auto task = dialled(upgrade, std::move(whom), clock.wall_now(), opening);
     auto connection = co_await runtime::with_deadline(clock, deadline, what, std::move(task));
     co_return connection;
 }
 
 Task<Result<SecureConnection>> upgrade_accepted(std::unique_ptr<runtime::Connection> raw,
-                                                std::shared_ptr<const security::TlsContext> context,
+                                                std::shared_ptr<const UpgradeContext> context,
                                                 runtime::Clock& clock) {
     auto upgrade = std::make_shared<Upgrade>();
     upgrade->raw = std::move(raw);
-    upgrade->tls = std::make_unique<security::TlsChannel>(
-        security::TlsChannel::server(std::move(context), clock.wall_now()));
+    upgrade->context = std::move(context);
     const TimePoint deadline = clock.now() + upgrade_max;
     const std::string what = "the handshake with " + upgrade->raw->remote().text();
-    auto task = accepted(upgrade);
+    auto task = accepted(upgrade, clock.wall_now());
     auto connection = co_await runtime::with_deadline(clock, deadline, what, std::move(task));
     co_return connection;
 }

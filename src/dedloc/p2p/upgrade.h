@@ -1,39 +1,70 @@
 // From a bare byte connection to an authenticated, encrypted one that will carry yamux:
-// multistream-select → /tls/1.0.0 → muxer (by ALPN, or by multistream inside TLS).
+// multistream-select → /tls/1.0.0 or /noise → muxer (agreed on in the handshake, or by multistream
+// inside).
 //
-// The dialler sends its proposal and the first TLS message together, so an upgrade takes two round
-// trips. A listener answers "na" to everything but TLS 1.3.
+// A dialler may guess or ask. A guess sends the proposal of our first protocol and that protocol's
+// first message together, which saves a round trip, but leaves no second choice to whoever does
+// not speak it: the answer is `unsupported`, and a new connection must ask. A listener takes the
+// first proposal that it speaks, and answers "na" to others.
 //
-// Source: libp2p specs/connections, specs/tls. Limits: upgrade_max, proposals_max (limits.h).
-// Thread: the network thread. Errors: peer_gone, peer_broke_protocol, conflict (another peer than
-// expected answered), timeout, unsupported (no common protocol).
+// Source: libp2p specs/connections, specs/tls, specs/noise. Limits: upgrade_max, proposals_max
+// (limits.h). Thread: the network thread. Errors: peer_gone, peer_broke_protocol, conflict (another
+// peer than expected answered), timeout, unsupported (no common protocol).
 
 #pragma once
 #include <memory>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "dedloc/base/peer_id.h"
 #include "dedloc/runtime/clock.h"
 #include "dedloc/runtime/network.h"
+#include "dedloc/security/channel.h"
 #include "dedloc/security/identity.h"
+#include "dedloc/security/noise.h"
 #include "dedloc/security/tls.h"
 
 namespace dedloc::p2p {
 
+struct SecuritySettings {
+    // What is offered and proposed, best first.
+    std::vector<std::string> protocols = {std::string(security::tls_protocol),
+                                          std::string(security::noise_protocol)};
+    // Whether the handshake agrees on the muxer; else multistream inside does, as with old peers.
+    bool early_muxer = true;
+};
+
+// What all upgrades of a host share: its certificate, its Noise key.
+struct UpgradeContext {
+    SecuritySettings settings = {};
+    std::shared_ptr<const security::TlsContext> tls = {};
+    std::shared_ptr<const security::NoiseContext> noise = {};
+
+    // Errors: bad_input (a security protocol that is neither of the two, or none).
+    static Result<std::shared_ptr<const UpgradeContext>> make(const security::Identity& identity,
+                                                              SecuritySettings settings = {});
+    bool speaks(std::string_view protocol) const;
+};
+
 struct SecureConnection {
     std::unique_ptr<runtime::Connection> raw;
-    std::unique_ptr<security::TlsChannel> tls;
+    std::unique_ptr<security::Channel> channel;
     PeerId remote;
     bool is_dialler = false;
+    std::string security = {};  // "/tls/1.0.0", "/noise"
 };
+
+enum class Opening { guess, ask };
 
 // `expected` empty: whoever answers. On failure the connection is closed.
 Task<Result<SecureConnection>> upgrade_dialled(std::unique_ptr<runtime::Connection> raw,
-                                               std::shared_ptr<const security::TlsContext> context,
+                                               std::shared_ptr<const UpgradeContext> context,
                                                PeerId expected,
-                                               runtime::Clock& clock);
+                                               runtime::Clock& clock,
+                                               Opening opening = Opening::ask);
 Task<Result<SecureConnection>> upgrade_accepted(std::unique_ptr<runtime::Connection> raw,
-                                                std::shared_ptr<const security::TlsContext> context,
+                                                std::shared_ptr<const UpgradeContext> context,
                                                 runtime::Clock& clock);
 
 }  // namespace dedloc::p2p

@@ -5,6 +5,8 @@
 
 #include "dedloc/wire/dht_messages.h"
 #include "dedloc/wire/identify.h"
+#include "dedloc/wire/kad_messages.h"
+#include "dedloc/wire/noise_payload.h"
 #include "dedloc/wire/relay_messages.h"
 #include "dedloc/wire/rpc_frames.h"
 
@@ -51,7 +53,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
                                                     check<RelayVoucher>,
                                                     check<HolePunch>,
                                                     check<AutonatMessage>,
-                                                    check_unary};
+                                                    check_unary,
+                                                    check<NoisePayload>,
+                                                    check<KadMessage>};
     checks[data[0] % std::size(checks)](bytes);
     return 0;
 }
