@@ -131,7 +131,7 @@ TEST(Sources, are_read_from_one_line_and_written_as_one) {
         {"", "'' is not a source"},
         {"csv:x", "there is no format of text 'csv'; known: text, jsonl"},
         {"text:", "is not a source"},
-        {"text:x?weight=0", "weight '0' is not a number between 0 and 1000000"},
+        {"text:x?weight=0", "weight '0' is not a number above 0 and at most 1000000"},
         {"text:x?weight=nan", "weight 'nan'"},
         {"text:x?weight=1x", "weight '1x'"},
         {"text:x?field=y", "not 'field=y'"},

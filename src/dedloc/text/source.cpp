@@ -1,19 +1,15 @@
 #include "dedloc/text/source.h"
 
 #include <array>
-#include <charconv>
-#include <cmath>
 #include <utility>
+
+#include "dedloc/text/names.h"
 
 namespace dedloc::text {
 
 namespace {
 
-template <typename T>
-struct Named {
-    std::string_view name;
-    T value;
-};
+constexpr double weight_max = 1e6;
 
 constexpr std::array<Named<SourceFormat>, 2> formats{
     {{"text", SourceFormat::text}, {"jsonl", SourceFormat::json_lines}}};
@@ -23,38 +19,9 @@ constexpr std::array<Named<DocumentUnit>, 3> units{{{"file", DocumentUnit::file}
 constexpr std::array<Named<SentenceRule>, 2> rules{
     {{"line", SentenceRule::line}, {"punctuation", SentenceRule::punctuation}}};
 
-template <typename T, std::size_t count>
-Result<T> by_name(const std::array<Named<T>, count>& table,
-                  std::string_view name,
-                  std::string_view what) {
-    std::string known;
-    for (const Named<T>& entry : table) {
-        if (entry.name == name) return entry.value;
-        known += (known.empty() ? "" : ", ") + std::string(entry.name);
-    }
-    return make_error(ErrorKind::bad_input, "there is no {} '{}'; known: {}", what, name, known);
-}
-
-template <typename T, std::size_t count>
-std::string_view name_of(const std::array<Named<T>, count>& table, T value) {
-    for (const Named<T>& entry : table)
-        if (entry.value == value) return entry.name;
-    return {};
-}
-
-Result<double> parse_weight(std::string_view text) {
-    double weight = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), weight);
-    if (error != std::errc{} || end != text.data() + text.size() || !std::isfinite(weight) ||
-        weight <= 0 || weight > 1e6)
-        return make_error(
-            ErrorKind::bad_input, "weight '{}' is not a number between 0 and 1000000", text);
-    return weight;
-}
-
 Ok apply_option(SourceConfig& source, std::string_view name, std::string_view value) {
     if (name == "weight") {
-        DEDLOC_TRY(source.weight, parse_weight(value));
+        DEDLOC_TRY(source.weight, parse_number("weight", value, 0, weight_max));
         return {};
     }
     if (source.format == SourceFormat::kjv)
@@ -76,20 +43,6 @@ Ok apply_option(SourceConfig& source, std::string_view name, std::string_view va
     return {};
 }
 
-Ok apply_options(SourceConfig& source, std::string_view options) {
-    while (!options.empty()) {
-        const std::size_t end = std::min(options.find('&'), options.size());
-        const std::string_view option = options.substr(0, end);
-        const std::size_t sign = option.find('=');
-        if (sign == std::string_view::npos)
-            return make_error(
-                ErrorKind::bad_input, "'{}' should be an option like weight=0.5", option);
-        DEDLOC_TRY_VOID(apply_option(source, option.substr(0, sign), option.substr(sign + 1)));
-        options.remove_prefix(std::min(end + 1, options.size()));
-    }
-    return {};
-}
-
 Result<SourceConfig> parse_source(std::string_view item) {
     SourceConfig source;
     const std::size_t question = std::min(item.find('?'), item.size());
@@ -106,7 +59,12 @@ Result<SourceConfig> parse_source(std::string_view item) {
         DEDLOC_TRY(source.format, by_name(formats, head.substr(0, colon), "format of text"));
         source.path = head.substr(colon + 1);
     }
-    if (question < item.size()) DEDLOC_TRY_VOID(apply_options(source, item.substr(question + 1)));
+    if (question < item.size()) {
+        const auto apply = [&](std::string_view name, std::string_view value) {
+            return apply_option(source, name, value);
+        };
+        DEDLOC_TRY_VOID(for_each_option(item.substr(question + 1), apply));
+    }
     return source;
 }
 

@@ -1,0 +1,171 @@
+#include "dedloc/text/tokenizer_training.h"
+
+#include <filesystem>
+#include <fstream>
+
+#include "dedloc/runtime/child_process.h"
+#include "dedloc/security/hash.h"
+#include "dedloc/text/cache.h"
+#include "dedloc/text/sentences.h"
+
+namespace dedloc::text {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr std::string_view helper_name = "dedloc-train-tokenizer";
+constexpr std::size_t log_bytes_max = 1u << 20;
+
+Result<std::string> helper_program(const TrainingOptions& options) {
+    std::error_code error;
+    std::string path = options.program;
+    if (path.empty()) {
+        const fs::path self = fs::read_symlink("/proc/self/exe", error);
+        path = (self.parent_path() / helper_name).string();
+    }
+    if (!fs::is_regular_file(path, error))
+        return make_error(ErrorKind::local_fault,
+                          "the helper program {} is not there; it is built and installed together "
+                          "with dedloc (Debian package libsentencepiece-dev)",
+                          path);
+    return path;
+}
+
+Result<std::string> cache_or_default(const std::string& directory) {
+    if (!directory.empty()) return directory;
+    return default_cache_directory();
+}
+
+// What the helper says last, without the place in its source.
+std::string last_words(const std::string& log_path) {
+    const auto log = read_file(log_path, log_bytes_max);
+    if (!log) return "it said nothing";
+    const auto lines = lines_of(*log);
+    if (lines.empty()) return "it said nothing";
+    std::string_view last = lines.back();
+    // "Internal: src/trainer_interface.cc(582) [(…)]  Vocabulary size too high (30000). …"
+    if (const std::size_t bracket = last.rfind("] "); bracket != std::string_view::npos)
+        last = without_surrounding_space(last.substr(bracket + 2));
+    return std::string(last);
+}
+
+// One sentence a line, with our own rules applied (SentencePiece's come in the trainer).
+Ok write_training_text(const Corpus& corpus,
+                       const TokenizerRecipe& recipe,
+                       std::uint64_t bytes_max,
+                       const std::string& path) {
+    std::ofstream file(path, std::ios::binary);
+    std::uint64_t bytes = 0;
+    DEDLOC_TRY_VOID(corpus.visit_sentences(bytes_max, [&](const std::string& sentence) {
+        bytes += sentence.size();
+        file << (recipe.rules == ReplacementRules::bengali ? bengali_rules(sentence) : sentence)
+             << '\n';
+        return file.good();
+    }));
+    file.flush();
+    if (!file)
+        return make_error(ErrorKind::local_fault,
+                          "cannot write {} MB to {}: is the disk full?",
+                          bytes / 1'000'000,
+                          path);
+    return {};
+}
+
+Result<std::string> run_helper(const std::string& program,
+                               const std::string& text_path,
+                               const TokenizerRecipe& recipe,
+                               const ScratchFolder& scratch,
+                               double seconds_max) {
+    const std::string model_path = scratch.file("model");
+    DEDLOC_TRY(auto child,
+               runtime::ChildProcess::start(
+                   {.command = {program, text_path, model_path, to_string(recipe)},
+                    .output_file = scratch.file("out"),
+                    .error_file = scratch.file("err")}));
+    if (!child.wait_for(seconds_max))
+        return make_error(ErrorKind::local_fault,
+                          "training the tokenizer did not end within {:.0f} s; take less text or "
+                          "a smaller vocabulary",
+                          seconds_max);
+    if (child.end()->signal != 0)
+        return make_error(ErrorKind::local_fault,
+                          "training the tokenizer was ended by signal {}; is the memory full?",
+                          child.end()->signal);
+    if (child.end()->exit_code != 0)
+        return make_error(ErrorKind::bad_input,
+                          "this text and {} do not give a tokenizer: {}",
+                          to_string(recipe),
+                          last_words(scratch.file("err")));
+    return read_file(model_path, tokenizer_bytes_max);
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const Tokenizer>> train_tokenizer(const Corpus& corpus,
+                                                         const TokenizerRecipe& recipe,
+                                                         const TrainingOptions& options) {
+    DEDLOC_TRY(const std::string program, helper_program(options));
+    DEDLOC_TRY(const std::string directory, cache_or_default(options.scratch_directory));
+    DEDLOC_TRY(const ScratchFolder scratch, ScratchFolder::make(directory));
+    const std::string text_path = scratch.file("text");
+    DEDLOC_TRY_VOID(write_training_text(corpus, recipe, options.bytes, text_path));
+    DEDLOC_TRY(const std::string model,
+               run_helper(program, text_path, recipe, scratch, options.seconds_max));
+    DEDLOC_TRY(const Bytes file, with_recipe(as_bytes(model), recipe));
+    return Tokenizer::parse(file);
+}
+
+Result<std::shared_ptr<const Tokenizer>> cached_tokenizer(const Corpus& corpus,
+                                                          const TokenizerRecipe& recipe,
+                                                          const std::string& cache_directory,
+                                                          const std::optional<Digest>& expected,
+                                                          const TrainingOptions& options) {
+    DEDLOC_TRY(const std::string directory, cache_or_default(cache_directory));
+    if (expected) {
+        const std::string path = fmt::format("{}/tokenizer-{}.model", directory, expected->hex());
+        std::error_code error;
+        if (fs::exists(path, error)) return Tokenizer::load(path, expected);
+    }
+    security::Sha256 hash;
+    hash.update("dedloc/tokenizer/1").update(corpus.fingerprint().view());
+    hash.update(to_string(recipe)).update(fmt::format("&bytes={}", options.bytes));
+    const std::string path = fmt::format("{}/trained-{}.model", directory, hash.finish().hex());
+    std::shared_ptr<const Tokenizer> tokenizer;
+    const auto make = [&]() -> Ok {
+        if (auto there = Tokenizer::load(path)) {
+            tokenizer = *there;
+            return {};
+        }
+        TrainingOptions local = options;
+        if (local.scratch_directory.empty()) local.scratch_directory = directory;
+        DEDLOC_TRY(tokenizer, train_tokenizer(corpus, recipe, local));
+        return write_file(path, as_text(tokenizer->file()));
+    };
+    DEDLOC_TRY_VOID(alone_with(path, make));
+    if (expected && tokenizer->hash() != *expected)
+        return make_error(ErrorKind::conflict,
+                          "the tokenizer made here from the run's recipe has the hash {}…, and "
+                          "the run wants {}…: the text or the library differs from the host's; "
+                          "take the tokenizer's file from the run's host",
+                          tokenizer->hash().short_hex(),
+                          expected->short_hex());
+    return tokenizer;
+}
+
+Result<std::shared_ptr<const Tokenizer>> keep_tokenizer(ByteView file,
+                                                        const Digest& expected,
+                                                        const std::string& cache_directory) {
+    DEDLOC_TRY(auto tokenizer, Tokenizer::parse(file));
+    if (tokenizer->hash() != expected)
+        return make_error(ErrorKind::conflict,
+                          "a tokenizer with the hash {}… came where {}… was wanted",
+                          tokenizer->hash().short_hex(),
+                          expected.short_hex());
+    DEDLOC_TRY(const std::string directory, cache_or_default(cache_directory));
+    const std::string path = fmt::format("{}/tokenizer-{}.model", directory, expected.hex());
+    DEDLOC_TRY_VOID(alone_with(path, [&] { return write_file(path, as_text(file)); }));
+    return tokenizer;
+}
+
+}  // namespace dedloc::text
