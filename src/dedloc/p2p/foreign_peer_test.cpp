@@ -8,6 +8,7 @@
 #include "dedloc/p2p/rpc.h"
 #include "dedloc/p2p/upgrade.h"
 #include "dedloc/sim/world.h"
+#include "dedloc/wire/kad_messages.h"
 #include "dedloc/wire/multistream.h"
 
 namespace dedloc::p2p {
@@ -131,6 +132,56 @@ class ForeignPeer : public ::testing::Test {
         EXPECT_EQ(std::count(protocols.begin(), protocols.end(), "echo"), 1);
     }
 
+    static Bytes find_node(ByteView key, wire::KadType type = wire::KadType::find_node) {
+        wire::KadMessage request;
+        request.type = type;
+        request.key = to_bytes(key);
+        return wire::with_length_prefix(wire::encode(request));
+    }
+
+    // Several requests on one stream, as Go asks; its first one before it lets us into its table.
+    Task<void> find_us_and_others() {
+        auto stream = co_await open();
+        Bytes opening = lines({"/multistream/1.0.0", "/ipfs/kad/1.0.0"});
+        stream->write(opening);
+        co_await expect(stream.get(), opening);
+        for (int round = 0; round < 3; ++round) {
+            stream->write(find_node(host_->id().bytes()));
+            auto message = co_await stream->read_prefixed(4096);
+            EXPECT_TRUE(message && *message);
+            if (!message || !*message) co_return;
+            const auto answer = wire::decode<wire::KadMessage>(**message);
+            EXPECT_TRUE(answer && answer->type == wire::KadType::find_node);
+            EXPECT_EQ(answer->closer_peers.size(), 1u);
+            EXPECT_EQ(answer->closer_peers.at(0).id, to_bytes(host_->id().bytes()));
+            EXPECT_EQ(answer->closer_peers.at(0).addresses.size(), host_->addresses().size());
+        }
+        stream->finish();
+        Bytes byte(1);
+        auto end = co_await stream->read_exactly(byte);
+        EXPECT_TRUE(end && !*end);
+    }
+
+    // What is no question of ours ends the stream, and nothing more.
+    Task<void> ask_nonsense() {
+        const Bytes key(40, 1);
+        const std::vector<Bytes> questions = {find_node(key, wire::KadType::put_value),
+                                              find_node(key, static_cast<wire::KadType>(77)),
+                                              Bytes(5, 0x04),
+                                              wire::with_length_prefix(Bytes(5000, 1))};
+        for (const Bytes& question : questions) {
+            auto stream = co_await open();
+            Bytes opening = lines({"/multistream/1.0.0", "/ipfs/kad/1.0.0"});
+            stream->write(opening);
+            stream->write(question);
+            co_await expect(stream.get(), opening);
+            Bytes byte(1);
+            auto end = co_await stream->read_exactly(byte);
+            EXPECT_FALSE(end && *end);
+        }
+        co_await ping();
+    }
+
     // Calls that are begun and given up, many times over.
     Task<void> give_up_many() {
         for (int i = 0; i < 3000; ++i) {
@@ -151,6 +202,12 @@ TEST_F(ForeignPeer, pings) { world_.run_task(ping()); }
 TEST_F(ForeignPeer, may_propose_again_after_a_refusal) { world_.run_task(second_proposal()); }
 
 TEST_F(ForeignPeer, learns_who_we_are) { world_.run_task(identify()); }
+
+TEST_F(ForeignPeer, is_told_where_we_are) { world_.run_task(find_us_and_others()); }
+
+TEST_F(ForeignPeer, that_asks_nonsense_of_our_peers_gets_no_answer) {
+    world_.run_task(ask_nonsense());
+}
 
 TEST_F(ForeignPeer, that_gives_up_thousands_of_calls_leaves_nothing_behind) {
     world_.run_task(give_up_many());

@@ -144,7 +144,10 @@ Task<Result<wire::KadMessage>> PeerFinder::ask(PeerId server, Bytes key, TimePoi
 
 void PeerFinder::take_answer(Search& search, const wire::KadMessage& message) {
     ++search.answered;
+    // No more than it should name: hearsay drives what is known out of the address book.
+    std::size_t named = 0;
     for (const wire::KadPeer& entry : message.closer_peers) {
+        if (++named > wire::kad_closer_peers_max) break;
         const auto peer = PeerId::from_bytes(entry.id);
         if (!peer || *peer == self_) continue;
         const auto addresses = wire::known_multiaddrs(entry.addresses);

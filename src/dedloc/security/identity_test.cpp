@@ -107,6 +107,27 @@ TEST(Identity, every_kind_of_public_key_of_the_specification_is_read) {
               ErrorKind::unsupported);
 }
 
+TEST(Identity, go_libp2ps_keys_have_its_peer_ids_and_its_signatures_verify) {
+    const auto keys = vectors("identity_vectors.json")["keys"];
+    ASSERT_EQ(keys.size(), 5u);
+    for (const auto& golden : keys) {
+        const auto kind = golden["kind"].get<std::string>();
+        const auto key = PublicKey::from_protobuf(hex(golden["public_key"]));
+        ASSERT_TRUE(key) << kind << ": " << key.error().message();
+        EXPECT_EQ(key->peer_id().text(), golden["peer_id"].get<std::string>()) << kind;
+        EXPECT_EQ(PeerId::from_text(golden["peer_id"].get<std::string>()).value(), key->peer_id());
+        expect_verifies(
+            *key, to_bytes(golden["message"].get<std::string>()), hex(golden["signature"]));
+    }
+    // One peer's signature is not another's.
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+        const auto key = PublicKey::from_protobuf(hex(keys[i]["public_key"]));
+        const auto& other = keys[(i + 1) % keys.size()];
+        EXPECT_FALSE(
+            key->verify(as_bytes(other["message"].get<std::string>()), hex(other["signature"])));
+    }
+}
+
 TEST(Identity, hiveminds_rsa_identity_has_hiveminds_peer_id_and_its_signatures_verify) {
     const auto rsa = vectors("hivemind_vectors.json")["rsa"];
     const Bytes der = hex(rsa["private_key_pkcs1_der"]);
