@@ -26,6 +26,7 @@
 #include "dedloc/p2p/make_host.h"
 #include "dedloc/runtime/real.h"
 #include "dedloc/security/hash.h"
+#include "dedloc/security/remembering_verifier.h"
 #include "dedloc/wire/message.h"
 
 namespace dedloc {
@@ -280,7 +281,8 @@ class Member {
     runtime::Node node_;
     security::Identity identity_;
     security::IdentitySigner signer_;
-    security::IdentityVerifier verifier_;
+    security::IdentityVerifier identity_verifier_;
+    security::RememberingVerifier verifier_{identity_verifier_};
     Meeting meeting_;
     Group group_;
     averaging::Ledger ledger_;

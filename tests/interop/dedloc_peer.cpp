@@ -61,7 +61,7 @@ Task<void> serve_echo(std::unique_ptr<MessageStream> stream) {
         auto message = co_await stream->read();
         if (!message) co_return;
         if (!*message) break;
-        Bytes echo = *std::move(*message);
+        Bytes echo = to_bytes(**message);
         auto written = co_await stream->write(std::move(echo));
         if (!written) co_return;
     }

@@ -330,11 +330,10 @@ Task<void> Exchange::receive_parts(std::shared_ptr<p2p::MessageStream> stream,
     if (!*outcome) stream->reset();
 }
 
-Task<Result<void>> Exchange::take_finished(Bytes message, std::uint32_t owner) {
+Task<Result<void>> Exchange::take_finished(SharedBytes message, std::uint32_t owner) {
     const auto codec = static_cast<codec::CodecId>(plan_.codec);
-    const SharedBytes whole(std::move(message));
-    auto data = wire::decode<FinishedPartData>(*whole);
-    if (!data || whole->size() > data->encoded.size() + around_body_bytes_max)
+    auto data = wire::decode<FinishedPartData>(*message);
+    if (!data || message->size() > data->encoded.size() + around_body_bytes_max)
         co_return make_error(ErrorKind::peer_broke_protocol, "an average that cannot be read");
     FinishedPart& header = data->header;
     if (header.plan != digest_ || header.owner != owner || header.part >= plan_.parts.size() ||
@@ -343,7 +342,7 @@ Task<Result<void>> Exchange::take_finished(Bytes message, std::uint32_t owner) {
     const auto count = static_cast<std::size_t>(plan_.parts[header.part].count);
     if (data->encoded.size() != codec::encoded_size(codec, count))
         co_return make_error(ErrorKind::peer_broke_protocol, "an average of the wrong length");
-    SharedBytes encoded = whole.part(data->encoded);
+    SharedBytes encoded = message.part(data->encoded);
     auto work = [encoded, digest = header.digest, codec, count] {
         return is_sound_average(codec, *encoded, count, digest);
     };
@@ -393,7 +392,7 @@ Task<void> Exchange::read_contributions(std::shared_ptr<p2p::MessageStream> stre
     for (;;) {
         auto message = co_await stream->read();
         if (!message || !message->has_value()) break;
-        const SharedBytes whole(**std::move(message));
+        const SharedBytes whole = **std::move(message);
         auto data = wire::decode<PartData>(*whole);
         if (!data || whole->size() > data->encoded.size() + around_body_bytes_max) break;
         const auto found = reductions_.find({repair, data->part});

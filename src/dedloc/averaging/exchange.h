@@ -104,7 +104,7 @@ class Exchange {
                              std::uint32_t owner,
                              std::size_t count,
                              std::shared_ptr<Result<void>> outcome);
-    Task<Result<void>> take_finished(Bytes message, std::uint32_t owner);
+    Task<Result<void>> take_finished(SharedBytes message, std::uint32_t owner);
     Task<void> read_contributions(std::shared_ptr<p2p::MessageStream> stream,
                                   std::uint32_t member,
                                   std::uint32_t repair);

@@ -209,7 +209,7 @@ Task<void> RoundEngine::on_parts(std::unique_ptr<p2p::MessageStream> owned) {
     std::shared_ptr<p2p::MessageStream> stream = std::move(owned);
     if (!context_.directory.allowed(stream->remote())) co_return;
     const TimePoint deadline = context_.now() + 5s;
-    Task<Result<std::optional<Bytes>>> reading = stream->read();
+    Task<Result<std::optional<SharedBytes>>> reading = stream->read();
     auto first = co_await runtime::with_deadline(
         context_.node.clock, deadline, "a parts stream's header", std::move(reading));
     if (!first || !first->has_value()) co_return;

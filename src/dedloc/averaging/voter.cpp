@@ -321,8 +321,7 @@ Task<std::optional<ConsensusReply>> VoterService::check_commit(PeerId from, Deci
 }
 
 // If all who hold a certified average died before anybody applied it, nobody could go on. So each
-// part goes to the disks of two voters, beside the vote and not before it: a vote waits for no
-// megabytes. (Two, because one of them may not come back.)
+// part goes to a voter's disk, beside the vote and not before it: a vote waits for no megabytes.
 void VoterService::keep_parts(const Plan& plan, const Decision& decision) {
     const std::vector<Voter>& voters = context_.ledger.base().voters;
     if (voters.size() < 2) return;  // a lone voter's state dies with it anyway
@@ -333,10 +332,8 @@ void VoterService::keep_parts(const Plan& plan, const Decision& decision) {
         const auto at = std::find_if(voters.begin(), voters.end(), [&](const Voter& voter) {
             return !(voter.peer < owner);
         });
-        const std::size_t first = static_cast<std::size_t>(at - voters.begin());
-        for (std::size_t i = first; i < first + 2; ++i)
-            if (voters[i % voters.size()].peer == context_.me())
-                kept.push_back({part, context_.parts.find(part.digest)});
+        const Voter& keeper = at == voters.end() ? voters.front() : *at;
+        if (keeper.peer == context_.me()) kept.push_back({part, context_.parts.find(part.digest)});
     }
     keeping_ = true;
     scope_.spawn("keep averages", write_parts(decision.instance.step, std::move(kept)));

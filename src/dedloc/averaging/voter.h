@@ -7,9 +7,9 @@
 //
 // File "votes": records of u32 LE length ‖ encode({1 incarnation, 2 AcceptorRecord}), the last
 // whole one counts. Files "parts.0", "parts.1": averaged parts of the last two commits voted for,
-// each part at two voters, so that bytes a majority vouched for survive the death of all processes
+// each part at one voter, so that bytes a majority vouched for survive the death of all processes
 // that held them in memory (best effort: written beside the vote, not before it).
-// Cost: one durable append a promise and a vote; 2/P of the average to disk a commit, in the
+// Cost: one durable append a promise and a vote; 1/P of the average to disk a commit, in the
 // background. Lifetime: stop() before destruction.
 // Thread: the network thread.
 

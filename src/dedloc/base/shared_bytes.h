@@ -39,6 +39,8 @@ class SharedBytes {
     explicit operator bool() const { return owner_ != nullptr; }
     const ByteView& operator*() const { return view_; }
     const ByteView* operator->() const { return &view_; }
+    operator ByteView() const { return view_; }
+    std::size_t size() const { return view_.size(); }
 
     SharedBytes part(std::size_t offset, std::size_t size) const {
         return {owner_, view_.subspan(offset, size)};

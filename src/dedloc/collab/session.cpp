@@ -6,6 +6,7 @@
 #include "dedloc/collab/membership.h"
 #include "dedloc/p2p/make_host.h"
 #include "dedloc/security/hash.h"
+#include "dedloc/security/remembering_verifier.h"
 #include "dedloc/wire/message.h"
 
 namespace dedloc::collab {
@@ -84,7 +85,8 @@ struct Session::State {
     SessionOptions options;
     p2p::LockedIdentity locked;
     security::IdentitySigner signer;
-    security::IdentityVerifier verifier;
+    security::IdentityVerifier identity_verifier;
+    security::RememberingVerifier verifier{identity_verifier};
     Random random{random_seed()};
     runtime::Loop loop;
     std::unique_ptr<runtime::Clock> clock;

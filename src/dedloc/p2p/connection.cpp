@@ -15,6 +15,17 @@ constexpr int small_reads_max = 32;
 // How long a go-away may take to leave.
 constexpr Duration last_words_max = 1s;
 
+// Decrypted bytes go straight to the buffers of those who read.
+class SessionReader final : public security::PlainReader {
+  public:
+    explicit SessionReader(YamuxSession& session) : session_(session) {}
+    std::span<std::uint8_t> place() override { return session_.place(); }
+    Ok take(ByteView plain) override { return session_.feed(plain); }
+
+  private:
+    YamuxSession& session_;
+};
+
 YamuxOptions yamux_options(bool is_client, const PeerConnection::Settings& settings) {
     runtime::Clock& clock = settings.clock;
     return {.is_client = is_client,
@@ -144,6 +155,7 @@ Task<void> PeerConnection::read_loop(Self self) {
     int small_reads = 0;
     // The handshake may have brought application bytes along.
     Ok state = self->take_plain();
+    SessionReader to_session(self->session_);
     while (state && !self->closed_) {
         auto count = co_await self->raw_->read_some(cipher);
         if (self->closed_) co_return;
@@ -155,8 +167,7 @@ Task<void> PeerConnection::read_loop(Self self) {
             self->close(Error(ErrorKind::peer_gone, "the peer closed the connection"));
             co_return;
         }
-        state = self->channel_->feed(ByteView(cipher).first(*count));
-        if (state) state = self->take_plain();
+        state = self->channel_->feed_to(ByteView(cipher).first(*count), to_session);
         small_reads = *count < read_buffer_bytes_min / 2 ? small_reads + 1 : 0;
         if (*count == cipher.size() && cipher.size() < read_buffer_bytes_max) {
             cipher.resize(2 * cipher.size());
@@ -208,7 +219,7 @@ Task<void> PeerConnection::write_loop(Self self) {
             self->close(std::move(batch).error());
             co_return;
         }
-        const Bytes bytes = *std::move(batch);
+        Bytes bytes = *std::move(batch);
         const Duration patience = self->closing_ ? last_words_max : write_stall_max;
         const runtime::TimerGuard guard(clock, clock.call_at(clock.now() + patience, give_up));
         auto written = co_await self->raw_->write(bytes);
@@ -216,6 +227,7 @@ Task<void> PeerConnection::write_loop(Self self) {
             self->close(std::move(written).error());
             co_return;
         }
+        self->channel_->recycle(std::move(bytes));
     }
     if (self->closing_) self->close(*self->closing_);
 }

@@ -46,7 +46,7 @@ class MessageStream {
     // One message of two pieces; the body is sent from where it lies.
     virtual Task<Result<void>> write_with_body(Bytes head, SharedBytes body) = 0;
     // nullopt: the other side has finished.
-    virtual Task<Result<std::optional<Bytes>>> read() = 0;
+    virtual Task<Result<std::optional<SharedBytes>>> read() = 0;
     // Says that no more messages follow from us; reading goes on.
     virtual Task<Result<void>> finish() = 0;
     // The handler's way to end with an error; the other side's read() returns it.

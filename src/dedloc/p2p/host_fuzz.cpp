@@ -118,7 +118,7 @@ Task<void> echo_stream(std::unique_ptr<MessageStream> stream) {
     for (;;) {
         auto message = co_await stream->read();
         if (!message || !*message) break;
-        auto written = co_await stream->write(**std::move(message));
+        auto written = co_await stream->write(to_bytes(**message));
         if (!written) co_return;
     }
     auto finished = co_await stream->finish();

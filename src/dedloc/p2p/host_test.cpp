@@ -295,8 +295,9 @@ Task<void> count_and_report(std::unique_ptr<MessageStream> stream) {
         auto message = co_await stream->read();
         if (!message) co_return;
         if (!*message) break;
-        bytes += (**message).size();
-        for (const std::uint8_t byte : **message) sum += byte;
+        const ByteView view = **message;
+        bytes += view.size();
+        for (const std::uint8_t byte : view) sum += byte;
     }
     Bytes report = to_bytes(fmt::format("{} {}", bytes, sum));
     auto written = co_await stream->write(std::move(report));

@@ -8,10 +8,6 @@ namespace dedloc::p2p {
 
 namespace {
 
-// The first message of a stream is received in steps of this size; a stream that has delivered
-// large messages is believed that the next is large too.
-constexpr std::size_t unproven_bytes_max = 256u << 10;
-
 class RpcMessageStream final : public MessageStream {
   public:
     explicit RpcMessageStream(std::shared_ptr<Stream> stream) : stream_(std::move(stream)) {}
@@ -44,8 +40,8 @@ class RpcMessageStream final : public MessageStream {
         co_return sent;
     }
 
-    Task<Result<std::optional<Bytes>>> read() override {
-        if (input_ended_) co_return std::optional<Bytes>();
+    Task<Result<std::optional<SharedBytes>>> read() override {
+        if (input_ended_) co_return std::optional<SharedBytes>();
         std::array<std::uint8_t, wire::stream_header_bytes> header{};
         auto filled = co_await stream_->read_exactly(header);
         if (!filled) co_return std::move(filled).error();
@@ -55,7 +51,7 @@ class RpcMessageStream final : public MessageStream {
         auto payload = co_await read_payload(parsed->second);
         if (!payload) co_return std::move(payload).error();
         if (parsed->first == wire::StreamMarker::message)
-            co_return std::optional<Bytes>(*std::move(payload));
+            co_return std::optional<SharedBytes>(*std::move(payload));
         co_return take_error(*payload);
     }
 
@@ -93,33 +89,28 @@ class RpcMessageStream final : public MessageStream {
         return Header(static_cast<wire::StreamMarker>(marker), static_cast<std::size_t>(size));
     }
 
-    Task<Result<Bytes>> read_payload(std::size_t size) {
-        Bytes payload;
-        while (payload.size() < size) {
-            const std::size_t filled = payload.size();
-            const std::size_t proven = std::max({unproven_bytes_max, 2 * largest_, 2 * filled});
-            payload.resize(std::min(size, proven));
-            const std::span<std::uint8_t> rest = std::span(payload).subspan(filled);
-            auto read = co_await stream_->read_exactly(rest);
-            if (!read) co_return std::move(read).error();
-            if (!*read) co_return Error(ErrorKind::peer_gone, "the stream ended inside a message");
-        }
-        largest_ = std::max(largest_, size);
-        co_return payload;
+    // The memory is not touched before its bytes come, so a claimed length costs address space
+    // only.
+    Task<Result<SharedBytes>> read_payload(std::size_t size) {
+        auto memory = SharedBytes::for_overwrite(size);
+        auto read = co_await stream_->read_exactly(memory.second);
+        if (!read) co_return std::move(read).error();
+        if (!*read) co_return Error(ErrorKind::peer_gone, "the stream ended inside a message");
+        co_return std::move(memory.first);
     }
 
-    Result<std::optional<Bytes>> ended() {
+    Result<std::optional<SharedBytes>> ended() {
         if (stream_->is_inbound())
             return Error(ErrorKind::peer_gone, "the caller closed the stream");
         input_ended_ = true;
-        return std::optional<Bytes>();
+        return std::optional<SharedBytes>();
     }
 
-    Result<std::optional<Bytes>> take_error(ByteView payload) {
+    Result<std::optional<SharedBytes>> take_error(ByteView payload) {
         auto text = wire::decode_stream_error(payload);
         if (!text) return fail_protocol(std::move(text).error());
         input_ended_ = true;
-        if (text->empty() && stream_->is_inbound()) return std::optional<Bytes>();
+        if (text->empty() && stream_->is_inbound()) return std::optional<SharedBytes>();
         return wire::error_from_text(*text);
     }
 
@@ -129,7 +120,6 @@ class RpcMessageStream final : public MessageStream {
     }
 
     std::shared_ptr<Stream> stream_;
-    std::size_t largest_ = 0;
     bool ended_ = false;
     bool input_ended_ = false;
 };

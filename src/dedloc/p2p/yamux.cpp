@@ -186,6 +186,12 @@ Error YamuxSession::protocol_error(std::string message) {
     return error;
 }
 
+std::span<std::uint8_t> YamuxSession::place() const {
+    if (payload_left_ == 0 || !payload_stream_) return {};
+    const std::span<std::uint8_t> sink = payload_stream_->sink_;
+    return sink.first(std::min(sink.size(), payload_left_));
+}
+
 Ok YamuxSession::feed(ByteView bytes) {
     if (failure_) return *failure_;
     if (!bytes.empty()) last_received_ = options_.now();
@@ -345,7 +351,8 @@ void YamuxSession::deliver(const StreamPtr& stream, ByteView bytes) {
     }
     if (!stream->sink_.empty()) {
         const std::size_t count = std::min(stream->sink_.size(), bytes.size());
-        std::memcpy(stream->sink_.data(), bytes.data(), count);
+        if (stream->sink_.data() != bytes.data())
+            std::memcpy(stream->sink_.data(), bytes.data(), count);
         stream->sink_ = stream->sink_.subspan(count);
         bytes = bytes.subspan(count);
         const bool full = stream->sink_.empty();

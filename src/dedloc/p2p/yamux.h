@@ -15,7 +15,7 @@
 //
 // Source: https://github.com/hashicorp/yamux/blob/master/spec.md, libp2p specs/yamux; reference
 // implementations go-yamux 4 and rust-yamux. Limits: limits.h.
-// Cost: 12 bytes a frame; a received byte is copied once, into its reader's buffer if one waits.
+// Cost: 12 bytes a frame; a received byte is copied once, or not at all if it came to place().
 // Thread: one. Errors: peer_broke_protocol from feed() after queueing a go-away; overloaded.
 
 #pragma once
@@ -141,6 +141,9 @@ class YamuxSession {
 
     // After an Error the session is over: pull() the go-away, close the connection.
     Ok feed(ByteView bytes);
+    // Where a reader waits for the bytes that come next; empty: nobody does. Bytes fed from there
+    // are not copied.
+    std::span<std::uint8_t> place() const;
 
     using Sink = std::function<void(ByteView header, ByteView payload)>;
     // Hands frames of about `bytes_max` in all to `sink`; the views die with its return. Returns

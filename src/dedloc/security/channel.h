@@ -27,14 +27,33 @@ namespace dedloc::security {
 // What protocol() says when the muxer is still to be agreed on, by multistream-select inside.
 inline constexpr std::string_view multistream_follows = "libp2p";
 
+// Takes decrypted bytes as they come.
+class PlainReader {
+  public:
+    virtual ~PlainReader() = default;
+    // Where the next bytes should lie, to spare a copy; empty: anywhere.
+    virtual std::span<std::uint8_t> place() { return {}; }
+    // The view ends with the call. An error ends the feeding.
+    virtual Ok take(ByteView plain) = 0;
+};
+
 class Channel {
   public:
     virtual ~Channel() = default;
 
     // Takes all of it: goes on with the handshake, decrypts what is data.
     virtual Ok feed(ByteView ciphertext) = 0;
+    // The same, and hands decrypted bytes on while they are warm in the cache.
+    virtual Ok feed_to(ByteView ciphertext, PlainReader& reader) {
+        Ok fed = feed(ciphertext);
+        if (!fed || plain_bytes() == 0) return fed;
+        const Bytes plain = take_plain();
+        return reader.take(plain);
+    }
     virtual bool has_output() const = 0;
     virtual Bytes take_output() = 0;
+    // Gives the memory of a sent output back for the next one.
+    virtual void recycle(Bytes) {}
 
     virtual bool handshake_done() const = 0;
     // From here on only after handshake_done().

@@ -1,6 +1,7 @@
 #include "dedloc/security/tls.h"
 
 #include <algorithm>
+#include <array>
 #include <openssl/bio.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
@@ -18,6 +19,11 @@ constexpr long certificate_bytes_max = 16 * 1024;
 // Header, content type and tag that each record adds.
 constexpr std::size_t record_overhead_bytes = 5 + 1 + 16;
 constexpr std::size_t alpn_name_bytes_max = 255;
+// A bulk batch of p2p with its records' overhead.
+constexpr std::size_t output_bytes_usual = 144u << 10;
+constexpr std::size_t bulk_bytes_min = 4u << 10;
+// A smaller place is not worth a read of its own.
+constexpr std::size_t direct_bytes_min = 1u << 10;
 
 template <typename T, void (*free_it)(T*)>
 struct Freed {
@@ -132,7 +138,7 @@ struct TlsContext::Implementation {
                                void* argument);
 };
 
-struct TlsChannel::State {
+struct TlsChannel::State final : PlainReader {
     std::shared_ptr<const TlsContext> context;
     Buffers buffers;
     CertificateCheck check;
@@ -147,9 +153,13 @@ struct TlsChannel::State {
     std::optional<Error> error;
     std::string protocol;
 
-    Ok drive();
+    Ok drive(PlainReader& reader);
     Ok handshake();
-    Ok read_records();
+    Ok read_records(PlainReader& reader);
+    Ok take(ByteView record) override {
+        base::append(plain, record);
+        return {};
+    }
     Error fail(int result);
     Error dead(Error why) {
         error = why;
@@ -245,7 +255,7 @@ TlsChannel TlsChannel::client(std::shared_ptr<const TlsContext> context,
                                      protocols.data(),
                                      static_cast<unsigned>(protocols.size())) == 0);
     SSL_set_connect_state(state->ssl.get());
-    (void)state->drive();  // writes the first flight; an error comes back from feed()
+    (void)state->drive(*state);  // writes the first flight; an error comes back from feed()
     return TlsChannel(std::move(state));
 }
 
@@ -293,16 +303,18 @@ Ok TlsChannel::State::handshake() {
     return {};
 }
 
-Ok TlsChannel::State::read_records() {
+Ok TlsChannel::State::read_records(PlainReader& reader) {
+    std::array<std::uint8_t, tls_record_bytes_max> record;  // written by SSL_read_ex
     while (!peer_closed) {
-        const std::size_t old_size = plain.size();
-        plain.resize(old_size + tls_record_bytes_max);
+        std::span<std::uint8_t> place = reader.place();
+        if (place.size() < direct_bytes_min) place = record;
         std::size_t size = 0;
         ERR_clear_error();
-        const int result =
-            SSL_read_ex(ssl.get(), plain.data() + old_size, tls_record_bytes_max, &size);
-        plain.resize(old_size + size);
-        if (result == 1) continue;
+        const int result = SSL_read_ex(ssl.get(), place.data(), place.size(), &size);
+        if (result == 1) {
+            DEDLOC_TRY_VOID(reader.take(place.first(size)));
+            continue;
+        }
         switch (SSL_get_error(ssl.get(), result)) {
             case SSL_ERROR_WANT_READ:
                 return {};
@@ -316,23 +328,34 @@ Ok TlsChannel::State::read_records() {
     return {};
 }
 
-Ok TlsChannel::State::drive() {
+Ok TlsChannel::State::drive(PlainReader& reader) {
     if (error) return *error;
     if (!done) DEDLOC_TRY_VOID(handshake());
-    if (done) DEDLOC_TRY_VOID(read_records());
+    if (done) DEDLOC_TRY_VOID(read_records(reader));
     return {};
 }
 
 Ok TlsChannel::feed(ByteView ciphertext) {
-    state_->buffers.input = ciphertext;
     if (state_->done) state_->plain.reserve(state_->plain.size() + ciphertext.size());
-    Ok result = state_->drive();
+    return feed_to(ciphertext, *state_);
+}
+
+Ok TlsChannel::feed_to(ByteView ciphertext, PlainReader& reader) {
+    state_->buffers.input = ciphertext;
+    Ok result = state_->drive(reader);
     state_->buffers.input = {};
     return result;
 }
 
 bool TlsChannel::has_output() const { return !state_->buffers.output.empty(); }
 Bytes TlsChannel::take_output() { return std::exchange(state_->buffers.output, {}); }
+void TlsChannel::recycle(Bytes output) {
+    Bytes& next = state_->buffers.output;
+    if (!next.empty() || output.capacity() <= next.capacity()) return;
+    next = std::move(output);
+    next.clear();
+}
+
 bool TlsChannel::handshake_done() const { return state_->done; }
 
 const PublicKey& TlsChannel::remote_key() const {
@@ -351,7 +374,11 @@ Ok TlsChannel::encrypt(ByteView plain) {
     if (plain.empty()) return {};
     const std::size_t records = plain.size() / tls_record_bytes_max + 1;
     Bytes& output = state_->buffers.output;
-    output.reserve(output.size() + plain.size() + records * record_overhead_bytes);
+    const std::size_t needed = output.size() + plain.size() + records * record_overhead_bytes;
+    // A batch grows by several calls: memory for all of them at once.
+    if (output.capacity() < needed)
+        output.reserve(plain.size() < bulk_bytes_min ? needed
+                                                     : std::max(needed, output_bytes_usual));
     ERR_clear_error();
     std::size_t written = 0;
     const int result = SSL_write_ex(state_->ssl.get(), plain.data(), plain.size(), &written);

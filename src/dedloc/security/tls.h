@@ -66,8 +66,10 @@ class TlsChannel final : public Channel {
     TlsChannel& operator=(TlsChannel&&) noexcept;
 
     Ok feed(ByteView ciphertext) override;
+    Ok feed_to(ByteView ciphertext, PlainReader& reader) override;
     bool has_output() const override;
     Bytes take_output() override;
+    void recycle(Bytes output) override;
     bool handshake_done() const override;
     const PublicKey& remote_key() const override;
     const std::string& protocol() const override;  // what ALPN chose

@@ -33,7 +33,7 @@ class SimStream final : public p2p::MessageStream {
         base::append(head, *body);
         return write_to(end_, std::move(head));
     }
-    Task<Result<std::optional<Bytes>>> read() override { return read_from(end_); }
+    Task<Result<std::optional<SharedBytes>>> read() override { return read_from(end_); }
     Task<Result<void>> finish() override { return finish_with(end_, nullptr); }
     Task<Result<void>> fail(Error error) override {
         return finish_with(end_, std::make_unique<Error>(std::move(error)));
@@ -68,7 +68,7 @@ class SimStream final : public p2p::MessageStream {
         co_return Ok();
     }
 
-    static Task<Result<std::optional<Bytes>>> read_from(std::shared_ptr<StreamEnd> end) {
+    static Task<Result<std::optional<SharedBytes>>> read_from(std::shared_ptr<StreamEnd> end) {
         auto start = [&end](std::shared_ptr<runtime::Parked> parked) {
             end->reader = std::move(parked);
         };
@@ -77,11 +77,11 @@ class SimStream final : public p2p::MessageStream {
         if (end->broken) co_return *end->broken;
         if (end->inbox.empty()) {
             if (end->their_error) co_return *end->their_error;
-            co_return std::optional<Bytes>();
+            co_return std::optional<SharedBytes>();
         }
-        std::optional<Bytes> message(std::move(end->inbox.front()));
+        Bytes message = std::move(end->inbox.front());
         end->inbox.pop_front();
-        end->read_bytes += counted(*message);
+        end->read_bytes += counted(message);
         const std::uint64_t window =
             end->wire->process(end->side).world.options().stream_window_bytes;
         if (end->read_bytes >= window / 2) {
@@ -90,7 +90,7 @@ class SimStream final : public p2p::MessageStream {
             end->read_bytes = 0;
             end->wire->send_stream(*end, PacketKind::credit, std::move(credit), nullptr);
         }
-        co_return message;
+        co_return std::optional<SharedBytes>(SharedBytes(std::move(message)));
     }
 
     static Task<Result<void>> finish_with(std::shared_ptr<StreamEnd> end,

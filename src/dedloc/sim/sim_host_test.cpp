@@ -134,7 +134,7 @@ Task<void> serve_stream(std::unique_ptr<p2p::MessageStream> stream) {
         auto message = co_await stream->read();
         if (!message) co_return;
         if (!*message) break;
-        total += (*message)->size();
+        total += (**message)->size();
     }
     auto written = co_await stream->write(to_bytes(std::string_view(std::to_string(total))));
     if (!written) co_return;

@@ -434,7 +434,7 @@ Task<Result<Bytes>> Download::exchange(Stream& stream,
     if (!answer->has_value())
         co_return make_error(
             ErrorKind::peer_gone, "donor {} closed the stream", donor.short_text());
-    co_return std::move(**answer);
+    co_return to_bytes(**answer);
 }
 
 Task<void> Download::take_chunk(PeerId donor, std::size_t index, Bytes chunk) {

@@ -119,7 +119,7 @@ Task<void> serve_lane(std::shared_ptr<ServerState> state,
     const LaneSlot slot(state, peer);
     while (true) {
         const TimePoint ask_until = state->clock.now() + state->limits.request_wait_max;
-        Task<Result<std::optional<Bytes>>> reading = stream->read();
+        Task<Result<std::optional<SharedBytes>>> reading = stream->read();
         auto request = co_await runtime::with_deadline(
             state->clock, ask_until, "a request for a chunk", std::move(reading));
         if (!request || !request->has_value()) co_return;

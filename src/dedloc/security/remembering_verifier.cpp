@@ -1,0 +1,42 @@
+#include "dedloc/security/remembering_verifier.h"
+
+#include <utility>
+
+#include "dedloc/security/hash.h"
+#include "dedloc/wire/varint.h"
+
+namespace dedloc::security {
+namespace {
+
+// Each piece with its length in front, so that no two checks have the same bytes.
+Digest name_of(const PeerId& signer,
+               std::string_view domain,
+               ByteView message,
+               ByteView signature) {
+    Bytes bytes;
+    for (const ByteView piece : {ByteView(signer.bytes()), as_bytes(domain), message, signature}) {
+        wire::put_varint(bytes, piece.size());
+        base::append(bytes, piece);
+    }
+    return sha256(bytes);
+}
+
+}  // namespace
+
+bool RememberingVerifier::verify(const PeerId& signer,
+                                 std::string_view domain,
+                                 ByteView message,
+                                 ByteView signature) const {
+    const Digest name = name_of(signer, domain, message, signature);
+    {
+        const std::lock_guard lock(mutex_);
+        if (newer_.contains(name) || older_.contains(name)) return true;
+    }
+    if (!verifier_.verify(signer, domain, message, signature)) return false;
+    const std::lock_guard lock(mutex_);
+    newer_.insert(name);
+    if (newer_.size() >= remembered_max) older_ = std::exchange(newer_, {});
+    return true;
+}
+
+}  // namespace dedloc::security
