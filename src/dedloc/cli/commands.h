@@ -24,6 +24,28 @@ struct CheckOptions {
 };
 int run_check(const CheckOptions& options);
 
+struct TokenizerTrainOptions {
+    std::string input = "kjv";     // text/source.h
+    std::string recipe{};          // text/recipe.h; the following win
+    std::uint64_t vocabulary = 0;  // 0: as the recipe says
+    std::string normalization{};
+    std::string rules{};
+    bool split_digits = false;
+    std::uint64_t megabytes = 0;  // of text at most; 0: text/tokenizer_training.h
+    std::string data_directory{};
+    std::string output{};
+    bool force = false;  // overwrite
+    bool json = false;
+};
+int run_tokenizer_train(const TokenizerTrainOptions& options);
+
+struct TokenizerShowOptions {
+    std::string file{};
+    std::string text{};  // to part into pieces
+    bool json = false;
+};
+int run_tokenizer_show(const TokenizerShowOptions& options);
+
 struct VersionOptions {
     bool json = false;
 };

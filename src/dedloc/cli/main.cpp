@@ -10,6 +10,7 @@
 #include "dedloc/base/log.h"
 #include "dedloc/cli/commands.h"
 #include "dedloc/cli/exit_codes.h"
+#include "dedloc/text/recipe.h"
 #if DEDLOC_WITH_LAB
 #include "lab/lab.h"
 #endif
@@ -22,6 +23,8 @@ constexpr const char* json_help = "print one JSON object as the last line of sta
 struct AllOptions {
     InitOptions init;
     CheckOptions check;
+    TokenizerTrainOptions tokenizer_train;
+    TokenizerShowOptions tokenizer_show;
     VersionOptions version;
     InviteOptions invite;
     EvalOptions eval;
@@ -85,6 +88,38 @@ void add_file_commands(CLI::App& app, AllOptions& all) {
     CLI::App* version = app.add_subcommand("version", "print what this program is");
     version->add_flag("--json", all.version.json, json_help);
     on_run(version, all, [&all] { return run_version(all.version); });
+}
+
+void add_tokenizer_commands(CLI::App& app, AllOptions& all) {
+    CLI::App* tokenizer = app.add_subcommand("tokenizer", "make a tokenizer, look at one");
+    tokenizer->require_subcommand(1);
+
+    TokenizerTrainOptions& options = all.tokenizer_train;
+    CLI::App* train = tokenizer->add_subcommand("train", "train a SentencePiece unigram tokenizer");
+    train->add_option("--input",
+                      options.input,
+                      "text: kjv, text:PATH, jsonl:PATH?field=NAME, several with commas "
+                      "(default: kjv; docs/text-data.md)");
+    train->add_option("--output", options.output, "file to write")->required();
+    train->add_option("--vocab-size", options.vocabulary, "pieces, with the 5 special ones")
+        ->check(CLI::Range(text::vocabulary_min, text::vocabulary_max));
+    train->add_option(
+        "--normalization", options.normalization, "identity, nmt_nfkc, nmt_nfkc_cf (default)");
+    train->add_option("--rules", options.rules, "none (default), bengali: sahajBERT's");
+    train->add_flag("--split-digits", options.split_digits, "every digit is a piece");
+    train->add_option("--recipe", options.recipe, "all of this in one, as a run file says it");
+    train->add_option("--megabytes", options.megabytes, "of text at most (default: 200)")
+        ->check(CLI::Range(1, 100'000));
+    train->add_option("--data", options.data_directory, "folder of relative paths");
+    train->add_flag("--force", options.force, "overwrite the file");
+    train->add_flag("--json", options.json, json_help);
+    on_run(train, all, [&all] { return run_tokenizer_train(all.tokenizer_train); });
+
+    CLI::App* show = tokenizer->add_subcommand("show", "hash and recipe of a tokenizer");
+    show->add_option("file", all.tokenizer_show.file)->required();
+    show->add_option("--text", all.tokenizer_show.text, "a text to part into pieces");
+    show->add_flag("--json", all.tokenizer_show.json, json_help);
+    on_run(show, all, [&all] { return run_tokenizer_show(all.tokenizer_show); });
 }
 
 void add_run_commands(CLI::App& app, AllOptions& all) {
@@ -153,6 +188,7 @@ int run_program(int argc, char** argv) {
         ->each([](const std::string& level) { set_level(level); });
     add_file_commands(app, all);
     add_run_commands(app, all);
+    add_tokenizer_commands(app, all);
     add_demo_command(app, all, argv[0]);
 #if DEDLOC_WITH_LAB
     app.add_subcommand("lab", "simulate, break and audit runs (dedloc lab --help)");
