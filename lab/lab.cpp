@@ -6,6 +6,9 @@
 #include <cstdio>
 
 #include "lab/audit.h"
+#include "lab/codecs_command.h"
+#include "lab/nat_matrix.h"
+#include "lab/nat_peer.h"
 #include "lab/planted.h"
 #include "lab/process_commands.h"
 #include "lab/simulate_command.h"
@@ -75,6 +78,40 @@ int run(const std::vector<std::string>& arguments, const std::string& program) {
     simulate->add_flag("--json", simulate_command.json, "one JSON object as the last line");
     simulate->add_flag("--trace,--verbose", simulate_command.trace, "print what happens");
     simulate->callback([&] { code = run_simulate(simulate_command, program); });
+
+    CodecsCommand codecs_command;
+    CLI::App* codecs =
+        app.add_subcommand("codecs", "error, bytes and speed of every codec, measured here");
+    codecs->add_option("--data", codecs_command.data, "normal, laplace or spread");
+    codecs->add_option("--seed", codecs_command.seed, "of the data");
+    codecs->add_option("--mebibytes", codecs_command.mebibytes, "of the vector for speeds")
+        ->check(CLI::Range(1, 4096));
+    codecs->add_flag("--json", codecs_command.json, "one JSON object as the last line");
+    codecs->callback([&] { code = run_codecs(codecs_command); });
+
+    NatCommand nat_command;
+    CLI::App* nat = app.add_subcommand(
+        "nat", "machines behind NATs find each other: every pair of kinds, in network namespaces");
+    nat->add_option("--cell",
+                    nat_command.cells,
+                    "KIND:KIND of public, full, restricted, "
+                    "symmetric, same (default: all pairs)");
+    nat->add_option("--delay-ms", nat_command.delay_ms, "one way, between public addresses")
+        ->check(CLI::Range(0.0, 1000.0));
+    nat->add_option("--log", nat_command.log, "of the peers: warning, debug");
+    nat->add_option("--dir", nat_command.directory, "folder for what the peers say, kept");
+    nat->add_flag("--no-kill", nat_command.no_kill, "do not kill a relay at the end");
+    nat->add_flag("--json", nat_command.json, "one JSON object as the last line");
+    nat->callback([&] { code = run_nat(nat_command); });
+
+    NatPeerCommand nat_peer_command;
+    CLI::App* nat_peer = app.add_subcommand("nat-peer", "");  // one machine of `nat`
+    nat_peer->group("");
+    nat_peer->add_option("--socket", nat_peer_command.socket)->required();
+    nat_peer->add_option("--listen", nat_peer_command.listen);
+    nat_peer->add_option("--relay", nat_peer_command.relay);
+    nat_peer->add_option("--log", nat_peer_command.log);
+    nat_peer->callback([&] { code = run_nat_peer(nat_peer_command); });
 
     const auto process_commands = add_process_commands(app, code);
     try {

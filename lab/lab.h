@@ -2,6 +2,8 @@
 //
 //   dedloc lab simulate --seeds 1000 --peers 5-20 [--first S] [--plant NAME] [--threads N] [--json]
 //   dedloc lab audit DIR… [--json]
+//   dedloc lab nat [--cell KIND:KIND]… [--json]
+//   dedloc lab codecs [--data normal|laplace|spread] [--json]
 
 #pragma once
 #include <string>

@@ -59,9 +59,13 @@ std::vector<float> read_floats(ByteView bytes) {
 }
 
 Bytes encode_halves(std::span<const float> values) {
+    Bytes bytes(2 * values.size());
+    if (tensor::all_finite(values)) {
+        tensor::halves_from_floats_saturating(values, bytes);
+        return bytes;
+    }
     std::vector<float> clamped(values.begin(), values.end());
     for (float& value : clamped) value = std::clamp(value, -65504.0f, 65504.0f);
-    Bytes bytes(2 * values.size());
     tensor::halves_from_floats(clamped, bytes);
     return bytes;
 }
@@ -72,12 +76,13 @@ Bytes encode_meanstd(std::span<const float> values, std::size_t columns) {
     std::vector<float> means(rows);
     std::vector<float> stds(rows);
     const auto root = static_cast<float>(std::sqrt(static_cast<double>(columns)));
+    const std::vector<float> ones(columns, 1.0f);
     for (std::size_t i = 0; i < rows; ++i) {
         const std::span<float> row = std::span(scaled).subspan(i * columns, columns);
         means[i] = rounded_mean(row);
-        for (float& value : row) value -= means[i];
+        tensor::add_weighted(row, ones, -means[i]);
         stds[i] = std::max(rounded_norm(row) / root, std_smallest);
-        for (float& value : row) value /= stds[i];
+        tensor::divide(row, stds[i]);
     }
     Bytes bytes = encode_halves(scaled);
     append<float>(bytes, means);
@@ -90,9 +95,11 @@ Ok decode_meanstd(ByteView buffer, std::size_t columns, std::span<float> out) {
     if (buffer.size() != 2 * out.size() + 8 * rows) return bad("halves and rows", buffer.size());
     tensor::floats_from_halves(buffer.first(2 * out.size()), out);
     const std::vector<float> statistics = read_floats(buffer.subspan(2 * out.size()));
-    for (std::size_t i = 0; i < out.size(); ++i) {
-        const float product = out[i] * statistics[rows + i / columns];
-        out[i] = product + statistics[i / columns];
+    const std::vector<float> ones(columns, 1.0f);
+    for (std::size_t i = 0; i < rows; ++i) {
+        const std::span<float> row = out.subspan(i * columns, columns);
+        tensor::scale(row, statistics[rows + i]);
+        tensor::add_weighted(row, ones, statistics[i]);
     }
     return {};
 }
@@ -130,8 +137,8 @@ Bytes encode_uniform(std::span<const float> values) {
     const float scale = 6 * deviation / static_cast<float>(bins);
     std::vector<std::uint8_t> codes(values.size(), std::uint8_t{bins / 2});
     const float inverse = 1.0f / scale;
-    // All values equal (or only one): hivemind divides by zero there; one bin says it all.
-    if (std::isfinite(inverse)) {
+    // All values equal, only one, or an overflow: hivemind divides by zero there; one bin must do.
+    if (std::isfinite(inverse) && std::isfinite(scale)) {
         for (std::size_t i = 0; i < values.size(); ++i) {
             const float code = std::nearbyint(centered[i] * inverse) + float{bins / 2};
             codes[i] = static_cast<std::uint8_t>(std::clamp(code, 0.0f, float{bins - 1}));
@@ -142,12 +149,9 @@ Bytes encode_uniform(std::span<const float> values) {
 
 Bytes encode_quantile(std::span<const float> values) {
     const std::vector<float> quantiles = estimated_quantiles(values, bins + 1);
-    const std::span<const float> borders = std::span(quantiles).subspan(1, bins - 1);
+    const auto borders = std::span(quantiles).subspan<1, bins - 1>();
     std::vector<std::uint8_t> codes(values.size());
-    for (std::size_t i = 0; i < values.size(); ++i) {
-        const auto place = std::lower_bound(borders.begin(), borders.end(), values[i]);
-        codes[i] = static_cast<std::uint8_t>(place - borders.begin());
-    }
+    for (std::size_t i = 0; i < values.size(); ++i) codes[i] = borders_below(borders, values[i]);
     return encode_codebook(values, codes);
 }
 

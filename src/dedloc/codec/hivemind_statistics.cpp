@@ -5,6 +5,8 @@
 #include <cmath>
 #include <utility>
 
+#include "dedloc/tensor/kernels.h"
+
 namespace dedloc::codec {
 namespace {
 
@@ -89,15 +91,26 @@ std::array<float, 256> make_dynamic_map() {
 }  // namespace
 
 float rounded_mean(std::span<const float> x) {
+    // Piece by piece against ones: the kernel sums in double precision, in a fixed order.
+    static const std::vector<float> ones(1024, 1.0f);
     double sum = 0;
-    for (const float value : x) sum += static_cast<double>(value);
+    for (std::size_t first = 0; first < x.size(); first += ones.size()) {
+        const std::size_t count = std::min(ones.size(), x.size() - first);
+        sum += tensor::dot(x.subspan(first, count), std::span(ones).first(count));
+    }
     return x.empty() ? 0.0f : static_cast<float>(sum) / static_cast<float>(x.size());
 }
 
 float rounded_norm(std::span<const float> x) {
-    double sum = 0;
-    for (const float value : x) sum += static_cast<double>(value) * static_cast<double>(value);
-    return static_cast<float>(std::sqrt(sum));
+    return static_cast<float>(std::sqrt(tensor::sum_of_squares(x)));
+}
+
+std::uint8_t borders_below(std::span<const float, 255> borders, float value) {
+    // Always the same 8 steps, without a branch to guess.
+    std::size_t place = 0;
+    for (std::size_t step = 128; step > 0; step /= 2)
+        place += borders[place + step - 1] < value ? step : 0;
+    return static_cast<std::uint8_t>(place);
 }
 
 std::vector<float> estimated_quantiles(std::span<const float> x, std::size_t count) {
@@ -125,12 +138,11 @@ const std::array<float, 256>& dynamic_map() {
 
 std::uint8_t nearest_in_dynamic_map(float value) {
     const auto& map = dynamic_map();
-    const auto above = std::upper_bound(map.begin(), map.end(), value);
-    if (above == map.begin()) return 0;
-    auto nearest = above - 1;  // the value to the left, unless the right one is nearer
-    if (above != map.end() && std::abs(*above - value) < std::abs(value - *nearest))
-        nearest = above;
-    return static_cast<std::uint8_t>(nearest - map.begin());
+    // The last entry below (the first for anything smaller), unless the next one is nearer.
+    const std::uint8_t left = borders_below(std::span(map).last<255>(), value);
+    if (left == 255) return left;
+    const auto right = static_cast<std::uint8_t>(left + 1);
+    return std::abs(map[right] - value) < std::abs(value - map[left]) ? right : left;
 }
 
 }  // namespace dedloc::codec

@@ -18,6 +18,9 @@ namespace dedloc::codec {
 float rounded_mean(std::span<const float> x);  // 0 of nothing
 float rounded_norm(std::span<const float> x);  // Euclidean
 
+// How many of 255 ascending borders are below the value.
+std::uint8_t borders_below(std::span<const float, 255> borders, float value);
+
 // `count` ≥ 2 evenly spaced quantiles: of 100,000-element chunks, then of those quantiles. Finite
 // values only; zeros of nothing.
 std::vector<float> estimated_quantiles(std::span<const float> x, std::size_t count);

@@ -56,21 +56,39 @@ std::uint32_t magnitude_bits(float value) {
     return std::bit_cast<std::uint32_t>(value) & 0x7fffffffu;
 }
 
+// The `rank`-th largest of the magnitudes, from 1. A histogram of sign-less exponents and three
+// bits leaves few to compare.
+std::uint32_t ranked_magnitude(std::span<const std::uint32_t> magnitudes, std::size_t rank) {
+    constexpr unsigned shift = 20;
+    std::array<std::uint16_t, std::size_t{1} << (31 - shift)> histogram{};
+    for (const std::uint32_t bits : magnitudes) ++histogram[bits >> shift];
+    std::size_t bucket = histogram.size() - 1;
+    while (histogram[bucket] < rank) rank -= histogram[bucket--];
+    std::array<std::uint32_t, topk_chunk> candidates;
+    std::size_t count = 0;
+    for (const std::uint32_t bits : magnitudes) {
+        candidates[count] = bits;
+        count += bits >> shift == bucket ? 1 : 0;
+    }
+    const auto place = candidates.begin() + static_cast<std::ptrdiff_t>(rank) - 1;
+    const auto end = candidates.begin() + static_cast<std::ptrdiff_t>(count);
+    std::nth_element(candidates.begin(), place, end, std::greater<>());
+    return *place;
+}
+
 // Places of the `kept` largest magnitudes, ascending.
 void select(std::span<const float> values, std::size_t kept, Chunk& chunk) {
-    std::array<std::uint32_t, topk_chunk> magnitudes;
-    for (std::size_t i = 0; i < values.size(); ++i) magnitudes[i] = magnitude_bits(values[i]);
-    const auto end = magnitudes.begin() + static_cast<std::ptrdiff_t>(values.size());
-    const auto last = magnitudes.begin() + static_cast<std::ptrdiff_t>(kept - 1);
-    std::nth_element(magnitudes.begin(), last, end, std::greater<>());
-    const std::uint32_t threshold = *last;
+    std::array<std::uint32_t, topk_chunk> all;
+    for (std::size_t i = 0; i < values.size(); ++i) all[i] = magnitude_bits(values[i]);
+    const std::span<const std::uint32_t> magnitudes = std::span(all).first(values.size());
+    const std::uint32_t threshold = ranked_magnitude(magnitudes, kept);
+    std::size_t above = 0;
+    for (const std::uint32_t bits : magnitudes) above += bits > threshold ? 1 : 0;
     // All above the threshold, and of those equal to it the first.
-    const auto above = std::count_if(
-        magnitudes.begin(), last, [&](std::uint32_t bits) { return bits > threshold; });
-    std::size_t equal_left = kept - static_cast<std::size_t>(above);
+    std::size_t equal_left = kept - above;
     chunk.kept = 0;
-    for (std::size_t i = 0; i < values.size(); ++i) {
-        const std::uint32_t bits = magnitude_bits(values[i]);
+    for (std::size_t i = 0; i < magnitudes.size(); ++i) {
+        const std::uint32_t bits = magnitudes[i];
         if (bits < threshold || (bits == threshold && equal_left == 0)) continue;
         if (bits == threshold) --equal_left;
         chunk.places[chunk.kept++] = static_cast<std::uint16_t>(i);
