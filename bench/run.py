@@ -154,7 +154,35 @@ def solo(setup: Setup) -> list[dict]:
                     statistics.median(anchors), threads=threads)]
 
 
-BENCHES = {b.__name__: b for b in (solo, round_overhead, allreduce_fp32)}
+def tokens(setup: Setup) -> list[dict]:
+    """Text to batches on the King James Bible, one thread, everything from reading to padding,
+    against SentencePiece's library, which encodes only; tokens/s. Training a tokenizer of 4,096
+    pieces against SentencePiece's own spm_train; processor seconds."""
+    wanted = "encode|prepare_batches" + ("" if setup.quick else "|train")
+    done = subprocess.run(
+        [str(setup.program("dedloc_text_bench")), "--benchmark_format=json",
+         f"--benchmark_filter={wanted}", f"--benchmark_min_time={0.1 if setup.quick else 2}"],
+        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, timeout=600, check=False)
+    if done.returncode != 0:
+        raise BenchError(f"dedloc_text_bench ended with status {done.returncode}")
+    found = {b["name"].split("/iterations")[0]: b for b in json.loads(done.stdout)["benchmarks"]}
+    library = found["encode_by_sentencepiece"]["items_per_second"]
+    results = [measure("tokens_encode", found["encode"]["items_per_second"], "tokens/s",
+                       "sentencepiece, encoding", library)]
+    for length in (64, 512):
+        prepared = found[f"prepare_batches/{length}"]
+        results.append(measure(f"tokens_prepare_{length}", prepared["items_per_second"], "tokens/s",
+                               "sentencepiece, encoding", library,
+                               samples_per_s=round(prepared["samples/s"], 1)))
+    if "cpu_s" in found.get("train_by_spm_train", {}):
+        ours, theirs = found["train"], found["train_by_spm_train"]
+        results.append(measure("tokens_training", ours["cpu_s"], "s", "spm_train", theirs["cpu_s"],
+                               seconds=round(ours["real_time"], 2),
+                               anchor_seconds=round(theirs["real_time"], 2)))
+    return results
+
+
+BENCHES = {b.__name__: b for b in (solo, round_overhead, allreduce_fp32, tokens)}
 
 
 def main(arguments: list[str]) -> int:
