@@ -113,14 +113,48 @@ void visit_averaging(Visitor& visit, Averaging& averaging) {
           Integers{1, 1000});
 }
 
+template <typename Visitor, typename Albert>
+void visit_albert(Visitor& visit, Albert& albert) {
+    constexpr std::uint64_t size_max = 1u << 20;
+    visit("albert.embedding", albert.embedding, Integers{1, size_max});
+    visit("albert.hidden", albert.hidden, Integers{1, size_max});
+    visit("albert.layers", albert.layers, Integers{1, 1024});
+    visit("albert.heads", albert.heads, Integers{1, size_max});
+    visit("albert.feed_forward", albert.feed_forward, Integers{1, size_max});
+    visit("albert.positions", albert.positions, Integers{8, 8192});
+    visit("albert.dropout", albert.dropout, Numbers{0, 0.99});
+    visit("albert.attention_dropout", albert.attention_dropout, Numbers{0, 0.99});
+    visit("albert.classifier_dropout", albert.classifier_dropout, Numbers{0, 0.99});
+}
+
+template <typename Visitor, typename TextSection>
+void visit_text(Visitor& visit, TextSection& text) {
+    visit("text.tokenizer", text.tokenizer, Text{.bytes_max = 256});
+    visit("text.tokenizer_hash", text.tokenizer_hash, Text{.bytes_max = 64});
+    visit("text.corpus_hash", text.corpus_hash, Text{.bytes_max = 64});
+    visit("text.length", text.length, Integers{8, 8192});
+    visit("text.pad_multiple", text.pad_multiple, Integers{1, 1024});
+    visit("text.masked", text.masked, Numbers{0, 1});
+    visit("text.masked_as_mask", text.masked_as_mask, Numbers{0, 1});
+    visit("text.masked_as_random", text.masked_as_random, Numbers{0, 1});
+    visit("text.held_out", text.held_out, Numbers{0, 0.5});
+    visit("text.held_out_samples", text.held_out_samples, Integers{1, 1u << 20});
+    visit("text.window_samples", text.window_samples, Integers{1, 1u << 20});
+}
+
+// Which fields there are depends on task.kind, which therefore is read before them.
 template <typename Visitor, typename Run>
 void visit_fields(Visitor& visit, Run& run) {
     visit("name", run.name, Text{.bytes_max = 64, .required = true});
     visit("protocol", run.protocol, Choice{{"native"}});
     visit("task.kind", run.task.kind, Text{});
     visit("task.model", run.task.model, Text{});
-    visit("task.data", run.task.data, Text{.bytes_max = 256});
+    visit("task.data", run.task.data, Text{.bytes_max = 1024});
     visit("task.seed", run.task.seed, Integers{});
+    if (run.task.kind == "albert") {
+        visit_albert(visit, run.task.albert);
+        visit_text(visit, run.task.text);
+    }
     visit("batch.target", run.batch.target, Integers{1, samples_per_step_max});
     visit("batch.micro", run.batch.micro, Integers{1, samples_per_step_max});
     visit_optimizer(visit, run.optimizer);
@@ -516,6 +550,7 @@ Result<RunFile> parse_run_file(std::string_view text, std::string_view file_name
     }
     const toml::table& root = parsed.table();
     RunFile run;
+    run.task.kind = root["task"]["kind"].value_or(run.task.kind);
     if (auto unknown = unknown_key(root, file_name, words_of(run))) return *std::move(unknown);
     Reader reader(root, file_name);
     visit_versions(reader, Versions{});
@@ -547,10 +582,14 @@ std::vector<std::string> differences(const RunFile& here, const RunFile& there) 
     const std::vector<Word> ours = words_of(here);
     const std::vector<Word> theirs = words_of(there);
     std::vector<std::string> sentences;
-    for (std::size_t i = 0; i < ours.size(); ++i)
-        if (ours[i].text != theirs[i].text)
+    for (const Word& our : ours) {
+        const auto their = std::find_if(
+            theirs.begin(), theirs.end(), [&](const Word& word) { return word.key == our.key; });
+        // Fields that only one of two kinds of task has follow from task.kind.
+        if (their != theirs.end() && their->text != our.text)
             sentences.push_back(
-                fmt::format("{}: {} here, {} there", ours[i].key, ours[i].text, theirs[i].text));
+                fmt::format("{}: {} here, {} there", our.key, our.text, their->text));
+    }
     return sentences;
 }
 

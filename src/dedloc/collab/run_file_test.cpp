@@ -109,6 +109,47 @@ TEST(RunFile, every_field_of_the_full_example_differs_from_the_default) {
     EXPECT_EQ(sentences.size(), 37u);
 }
 
+constexpr std::string_view albert = R"(name = "a"
+[task]
+kind = "albert"
+[albert]
+embedding = 64
+hidden = 128
+layers = 4
+heads = 4
+feed_forward = 512
+positions = 64
+dropout = 0.1
+attention_dropout = 0.2
+classifier_dropout = 0.3
+[text]
+tokenizer = "vocabulary=4096"
+tokenizer_hash = "ab"
+corpus_hash = "cd"
+length = 64
+pad_multiple = 1
+masked = 0.2
+masked_as_mask = 0.7
+masked_as_random = 0.2
+held_out = 0.05
+held_out_samples = 128
+window_samples = 512
+)";
+
+TEST(RunFile, text_models_have_sections_of_their_own) {
+    const RunFile run = parsed(albert);
+    EXPECT_EQ(run.task.albert.feed_forward, 512u);
+    EXPECT_EQ(run.task.text.tokenizer, "vocabulary=4096");
+    EXPECT_EQ(to_toml(parsed(to_toml(run))), to_toml(run));
+    const auto sentences = differences(parsed("name = \"a\"\n[task]\nkind = \"albert\"\n"), run);
+    EXPECT_EQ(sentences.size(), 20u);
+    // Others do not have them, neither as keys nor in their hashes.
+    EXPECT_NE(failure("name = \"a\"\n[albert]\nhidden = 128\n").find("unknown key"),
+              std::string::npos);
+    EXPECT_EQ(to_toml(parsed("name = \"a\"")).find("albert"), std::string::npos);
+    EXPECT_EQ(differences(parsed("name = \"a\""), run).size(), 1u);
+}
+
 TEST(RunFile, comments_and_order_do_not_change_the_hash) {
     const RunFile a = parsed("name = \"x\"\n[batch]\nmicro = 32\ntarget = 64 # hello\n");
     const RunFile b = parsed("batch.target = 64\nbatch.micro = 32\nname = 'x'\n");
@@ -145,6 +186,15 @@ TEST(RunFile, wrong_types_say_what_to_write) {
               std::string::npos);
     EXPECT_EQ(failure("name = \"x\"\nprotocol = \"hivemind\"\n"),
               "run.toml:2:12: 'protocol' must be \"native\", not \"hivemind\"");
+}
+
+TEST(RunFile, every_codec_of_a_round_has_its_word) {
+    for (const std::string_view word : {"fp32", "fp16", "bf16", "blockwise8"}) {
+        const std::string text = fmt::format("name = \"x\"\n[averaging]\ncodec = \"{}\"\n", word);
+        const auto run = parse_run_file(text, "run.toml");
+        ASSERT_TRUE(run) << word;
+        EXPECT_EQ(codec::to_string(run->averaging.codec), word);
+    }
 }
 
 TEST(RunFile, impossible_values_are_refused) {

@@ -5,6 +5,7 @@
 
 #include "dedloc/tasks/synthetic.h"
 #if DEDLOC_WITH_TORCH
+#include "dedloc/tasks/albert_task.h"
 #include "dedloc/tasks/vision_classifier.h"
 #endif
 
@@ -20,18 +21,40 @@ struct Kind {
 };
 
 #if !DEDLOC_WITH_TORCH
-Result<std::shared_ptr<const TrainingTask>> make_vision_classifier(const collab::TaskConfig&,
-                                                                   const TaskOptions&) {
+Result<std::shared_ptr<const TrainingTask>> make_elsewhere(const collab::TaskConfig& config,
+                                                           const TaskOptions&) {
     return make_error(ErrorKind::unsupported,
                       "this dedloc was built without libtorch and cannot compute the task "
-                      "'vision_classifier'; use a build with libtorch (preset release)");
+                      "'{}'; use a build with libtorch (preset release)",
+                      config.kind);
 }
+constexpr Make make_albert = make_elsewhere;
+constexpr Make make_vision_classifier = make_elsewhere;
 #endif
 
 constexpr std::array kinds = {Kind{"vision_classifier", make_vision_classifier},
+                              Kind{"albert", make_albert},
                               Kind{"synthetic", make_synthetic}};
 
 }  // namespace
+
+Result<std::vector<Measure>> TrainingTask::measure(std::span<const float>,
+                                                   std::span<const float>,
+                                                   std::uint64_t) const {
+    return std::vector<Measure>();
+}
+
+Result<std::vector<std::string>> TrainingTask::export_model(std::span<const float>,
+                                                            std::span<const float>,
+                                                            const std::string&) const {
+    return make_error(ErrorKind::unsupported, "models of this task are not exported yet");
+}
+
+Result<std::vector<std::string>> TrainingTask::sample_texts(std::uint64_t) const {
+    return std::vector<std::string>();
+}
+
+MemoryEstimate TrainingTask::memory(std::uint64_t) const { return {}; }
 
 std::vector<std::string> task_kinds() {
     std::vector<std::string> names;

@@ -10,6 +10,9 @@
 // "synthetic", in every build (synthetic.h)
 //   model  "bowl" (4,096 parameters), "bowl-N"
 //   data   "noise", "noise-Nms" (each gradient takes at least N ms, without using the CPU)
+// "albert", in builds with libtorch (albert_task.h)
+//   model  "albert", with its sizes in [albert]
+//   data   texts (text/source.h), with how they are cut and masked in [text]
 //
 // Learners share the data and may be used on different threads, one thread each.
 // Errors: bad_input    unknown kind, model or data; names the known ones
@@ -17,7 +20,10 @@
 //         unsupported  "cuda" without CUDA; a task of libtorch in a build without it
 
 #pragma once
+#include <cstdint>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -32,6 +38,20 @@ struct TaskOptions {
     std::string data_directory{};  // empty: where the Debian package puts the data
 };
 
+// A number with its name: "perplexity".
+struct Measure {
+    std::string name;
+    double value = 0;
+};
+
+// What memory one trainer needs, in bytes. Zeros: not known.
+struct MemoryEstimate {
+    std::uint64_t model = 0;          // parameters and gradients
+    std::uint64_t activations = 0;    // of one micro-batch
+    std::uint64_t collaboration = 0;  // states, moments, sums and averages
+    std::uint64_t total() const { return model + activations + collaboration; }
+};
+
 class TrainingTask {
   public:
     virtual ~TrainingTask() = default;
@@ -39,6 +59,21 @@ class TrainingTask {
     virtual Result<std::unique_ptr<collab::Learner>> learner(const PeerId& peer) const = 0;
     virtual std::string device() const = 0;
     virtual std::string description() const = 0;  // one line for people
+
+    // The run file's part with what it left open and this machine decided (albert: the tokenizer).
+    virtual std::optional<collab::TaskConfig> decided_config() const { return std::nullopt; }
+    // More about the model at these parameters than its loss, on at most so many held-out samples
+    // (0: all that an evaluation uses). Empty: the task has nothing more to say.
+    virtual Result<std::vector<Measure>> measure(std::span<const float> parameters,
+                                                 std::span<const float> buffers,
+                                                 std::uint64_t samples_max) const;
+    // Files that other programs read, into a folder that is there. Returns their names.
+    virtual Result<std::vector<std::string>> export_model(std::span<const float> parameters,
+                                                          std::span<const float> buffers,
+                                                          const std::string& directory) const;
+    // Training samples as people read them.
+    virtual Result<std::vector<std::string>> sample_texts(std::uint64_t count) const;
+    virtual MemoryEstimate memory(std::uint64_t micro_batch) const;
 };
 
 std::vector<std::string> task_kinds();

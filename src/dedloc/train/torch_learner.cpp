@@ -66,9 +66,10 @@ class TorchLearner final : public collab::Learner {
 
   private:
     TorchLoss loss_of(TorchBatch batch) {
-        const torch::Tensor inputs = batch.inputs.to(flat_.device());
-        const torch::Tensor targets = batch.targets.to(flat_.device());
-        return task_.loss(model_.forward(inputs), targets);
+        batch.inputs = batch.inputs.to(flat_.device());
+        batch.targets = batch.targets.to(flat_.device());
+        if (model_.loss) return model_.loss(batch);
+        return task_.loss(model_.forward(batch.inputs), batch.targets);
     }
 
     Result<collab::Evaluation> evaluate_now() {
@@ -79,7 +80,7 @@ class TorchLearner final : public collab::Learner {
         try {
             for (std::uint64_t begin = 0; begin < task_.held_out_count;) {
                 const std::uint64_t end =
-                    std::min(begin + held_out_batch_max, task_.held_out_count);
+                    std::min(begin + task_.held_out_batch_samples_max, task_.held_out_count);
                 DEDLOC_TRY(TorchBatch batch, task_.held_out_batch({begin, end}));
                 const TorchLoss loss = loss_of(std::move(batch));
                 evaluation.loss += loss.sum.item<double>();

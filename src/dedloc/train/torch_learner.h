@@ -12,27 +12,33 @@
 #include <memory>
 #include <string>
 #include <torch/torch.h>
+#include <vector>
 
 #include "dedloc/collab/learner.h"
 #include "dedloc/train/flat_module.h"
 
 namespace dedloc::train {
 
-// libtorch's modules have no common forward(), so a model is the module and a way to call it.
-struct TorchModel {
-    std::shared_ptr<torch::nn::Module> module;
-    std::function<torch::Tensor(const torch::Tensor& inputs)> forward;
-};
-
 struct TorchBatch {
-    torch::Tensor inputs;   // [samples, …]
-    torch::Tensor targets;  // [samples, …]
+    torch::Tensor inputs;               // [samples, …]
+    torch::Tensor targets;              // [samples, …]
+    std::vector<torch::Tensor> more{};  // what else the model wants; stays where it is
 };
 
 struct TorchLoss {
     torch::Tensor sum;      // scalar: summed over the samples
     torch::Tensor correct;  // scalar, how many answers are right; undefined: the task has none
 };
+
+// libtorch's modules have no common forward(), so a model is the module and a way to call it:
+// either `forward`, followed by the task's loss, or both in one.
+struct TorchModel {
+    std::shared_ptr<torch::nn::Module> module{};
+    std::function<torch::Tensor(const torch::Tensor& inputs)> forward{};
+    std::function<TorchLoss(const TorchBatch& batch)> loss{};
+};
+
+inline constexpr std::uint64_t held_out_batch_max = 500;
 
 struct TorchTask {
     // A fresh model with random parameters (only the host's are used).
@@ -42,11 +48,11 @@ struct TorchTask {
     // Samples [begin, end) of the held-out data, of which there are held_out_count.
     std::function<Result<TorchBatch>(collab::CounterRange)> held_out_batch;
     std::uint64_t held_out_count = 0;
+    // Not used where the model has its own.
     std::function<TorchLoss(const torch::Tensor& outputs, const torch::Tensor& targets)> loss;
+    std::uint64_t held_out_batch_samples_max = held_out_batch_max;
     std::string device = "cpu";  // as choose_device() returns it
 };
-
-inline constexpr std::uint64_t held_out_batch_max = 500;
 
 Result<std::unique_ptr<collab::Learner>> make_torch_learner(TorchTask task);
 

@@ -1,0 +1,62 @@
+// The sizes of an ALBERT and what follows from them without computing anything. No libtorch.
+//
+// Source: Lan et al. 1909.11942; the defaults are ALBERT-large v2 with 30,000 pieces, the model of
+//         the DeDLOC experiments: 17,847,474 parameters.
+// Thread: any; pure.
+
+#pragma once
+#include <cstdint>
+
+#include "dedloc/base/result.h"
+
+namespace dedloc::tasks {
+
+struct AlbertConfig {
+    std::int64_t vocabulary = 30'000;
+    std::int64_t embedding = 128;  // width of the factorised embedding
+    std::int64_t hidden = 1024;
+    std::int64_t layers = 24;  // all with the same parameters
+    std::int64_t heads = 16;
+    std::int64_t feed_forward = 4096;
+    std::int64_t positions = 512;     // longest sequence
+    double dropout = 0;               // of embeddings and of what attention returns
+    double attention_dropout = 0;     // of attention's weights
+    double classifier_dropout = 0.1;  // before the sentence-order head
+
+    friend bool operator==(const AlbertConfig&, const AlbertConfig&) = default;
+};
+
+inline constexpr std::int64_t albert_token_types = 2;
+inline constexpr std::int64_t albert_pad_id = 0;
+inline constexpr double albert_norm_epsilon = 1e-12;
+inline constexpr double albert_initial_deviation = 0.02;
+
+// bad_input with the field's name: a size out of bounds, heads that do not divide hidden.
+Ok check(const AlbertConfig& config);
+
+std::int64_t parameters_count(const AlbertConfig& config);
+
+// ln V + ln 2: the mean loss of a model that knows nothing.
+double loss_of_ignorance(const AlbertConfig& config);
+
+// What one gradient computation keeps at the same time, in bytes of fp32.
+struct AlbertMemory {
+    std::uint64_t parameters = 0;   // with their gradients
+    std::uint64_t activations = 0;  // of `rows` sequences of `columns` tokens, `masked` of them
+                                    // predicted
+    // Beside the model: the averaged vector, the state before and after a step with its moments.
+    std::uint64_t collaboration = 0;
+    std::uint64_t total() const { return parameters + activations + collaboration; }
+};
+AlbertMemory memory_estimate(const AlbertConfig& config,
+                             std::int64_t rows,
+                             std::int64_t columns,
+                             std::int64_t masked);
+
+// Multiplications and additions, forward and back.
+double operations_count(const AlbertConfig& config,
+                        std::int64_t rows,
+                        std::int64_t columns,
+                        std::int64_t masked);
+
+}  // namespace dedloc::tasks

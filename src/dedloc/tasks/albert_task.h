@@ -1,0 +1,26 @@
+// The task "albert": masked words and sentence order of real text, the DeDLOC paper's experiment.
+//
+// One sample is a pair of text pieces, [CLS] A [SEP] B [SEP], with some words masked; its loss is
+// the mean over its masked words plus that of its order (albert_model.h). Accuracy is the fraction
+// of masked words predicted right.
+//
+// The vocabulary is the tokenizer's. A run file that leaves the tokenizer's hash open gets the one
+// trained here (decided_config()); whoever joins must have or train the same, and hears otherwise.
+// `tokenizer.model` in the data folder is taken instead of training one.
+//
+// measure(): masked_loss, perplexity (its exponential), masked_accuracy, order_loss,
+// order_accuracy over the words and samples of held-out text, and their numbers.
+// export_model(): model.safetensors, config.json, model.pt (albert_weights.h), and the tokenizer as
+// spiece.model.
+//
+// Errors and threads: training_task.h; text_data.h for the data.
+
+#pragma once
+#include "dedloc/tasks/training_task.h"
+
+namespace dedloc::tasks {
+
+Result<std::shared_ptr<const TrainingTask>> make_albert(const collab::TaskConfig& config,
+                                                        const TaskOptions& options);
+
+}  // namespace dedloc::tasks

@@ -1,0 +1,202 @@
+#include "dedloc/tasks/albert_task.h"
+
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <gtest/gtest.h>
+#include <torch/script.h>
+#include <unistd.h>
+
+#include "dedloc/base/random.h"
+#include "dedloc/optim/optimizer.h"
+#include "dedloc/security/identity.h"
+#include "dedloc/tasks/safetensors.h"
+
+namespace dedloc::tasks {
+namespace {
+
+namespace fs = std::filesystem;
+
+PeerId peer(std::uint8_t number) { return security::Identity::from_seed(Bytes(32, number))->id(); }
+
+// A folder with little sentences about few things, and the tokenizer of it.
+class AlbertTaskTest : public testing::Test {
+  protected:
+    static void SetUpTestSuite() {
+        folder_ =
+            (fs::temp_directory_path() / fmt::format("dedloc-albert-{}", ::getpid())).string();
+        ::setenv("XDG_CACHE_HOME", folder_.c_str(), 1);
+        fs::create_directories(folder_ + "/books");
+        std::ofstream book(folder_ + "/books/one.txt");
+        const char* who[] = {"The king", "A shepherd", "The old ship", "My brother", "No lion"};
+        const char* did[] = {"went over", "looked upon", "built", "remembered", "spoke against"};
+        const char* what[] = {"the river", "a great city", "his father's house", "seven stars"};
+        Random random(4);
+        for (int i = 0; i < 3000; ++i) {
+            book << who[random.below(5)] << ' ' << did[random.below(5)] << ' '
+                 << what[random.below(4)] << (i % 20 == 19 ? ".\n\n" : ". ");
+        }
+        book.close();
+        task_ = make_task(config(), options());
+    }
+    static void TearDownTestSuite() {
+        task_ = make_error(ErrorKind::not_found, "over");
+        fs::remove_all(folder_);
+    }
+
+    static collab::TaskConfig config() {
+        collab::TaskConfig config;
+        config.kind = "albert";
+        config.model = "albert";
+        config.data = "text:books?documents=paragraph";
+        config.albert = {.embedding = 16,
+                         .hidden = 32,
+                         .layers = 2,
+                         .heads = 2,
+                         .feed_forward = 64,
+                         .positions = 32};
+        config.text.tokenizer = "vocabulary=50";
+        config.text.length = 32;
+        config.text.held_out = 0.2;
+        config.text.held_out_samples = 40;
+        config.text.window_samples = 256;
+        return config;
+    }
+    static TaskOptions options() {
+        return {.device = "cpu", .threads_count = 1, .data_directory = folder_};
+    }
+    static const TrainingTask& task() { return **task_; }
+    void SetUp() override { ASSERT_TRUE(task_) << task_.error().message(); }
+
+    static std::string folder_;
+    static Result<std::shared_ptr<const TrainingTask>> task_;
+};
+std::string AlbertTaskTest::folder_;
+Result<std::shared_ptr<const TrainingTask>> AlbertTaskTest::task_ =
+    make_error(ErrorKind::not_found, "not made");
+
+double value_of(const std::vector<Measure>& measures, const std::string& name) {
+    for (const Measure& measure : measures)
+        if (measure.name == name) return measure.value;
+    ADD_FAILURE() << name;
+    return 0;
+}
+
+TEST_F(AlbertTaskTest, learns_to_fill_in_words) {
+    const auto learner = *task().learner(peer(1));
+    const collab::Layout layout = learner->layout();
+    std::vector<float> parameters(layout.parameters_count);
+    learner->initial(parameters, {});
+    std::vector<std::vector<float>> moments(2, std::vector<float>(parameters.size()));
+    const std::span<float> moment_spans[] = {moments[0], moments[1]};
+    optim::OptimizerConfig adam{.kind = optim::OptimizerKind::adamw};
+    adam.schedule = {.peak = 0.01, .warmup_steps = 10};
+    const auto before = task().measure(parameters, {}, 0);
+    ASSERT_TRUE(before) << before.error().message();
+    EXPECT_NEAR(value_of(*before, "masked_loss"), std::log(50), 0.3);
+    EXPECT_EQ(value_of(*before, "samples"), 40);
+    std::vector<float> gradient(parameters.size());
+    for (std::uint64_t step = 0; step < 80; ++step) {
+        learner->load(parameters, {});
+        ASSERT_TRUE(learner->accumulate({step * 16, (step + 1) * 16}));
+        learner->take(gradient, {}, 16);
+        for (float& value : gradient) value /= 16;
+        (void)optim::step(adam, layout.parameters, step, parameters, gradient, moment_spans);
+    }
+    const auto after = task().measure(parameters, {}, 0);
+    ASSERT_TRUE(after);
+    EXPECT_LT(value_of(*after, "masked_loss"), 2.5);
+    EXPECT_GT(value_of(*after, "masked_accuracy"), 0.3);
+    EXPECT_NEAR(value_of(*after, "perplexity"), std::exp(value_of(*after, "masked_loss")), 1e-6);
+    learner->load(parameters, {});
+    const auto evaluation = learner->evaluate();
+    ASSERT_TRUE(evaluation);
+    EXPECT_NEAR(evaluation->loss,
+                value_of(*after, "masked_loss") + value_of(*after, "order_loss"),
+                0.3);  // means over samples there, over words here
+}
+
+TEST_F(AlbertTaskTest, a_gradient_is_a_function_of_peer_and_numbers) {
+    const auto gradient_of = [&](const PeerId& id, std::vector<collab::CounterRange> ranges) {
+        const auto learner = *task().learner(id);
+        std::vector<float> parameters(learner->layout().parameters_count);
+        learner->initial(parameters, {});
+        learner->load(parameters, {});
+        for (const collab::CounterRange& range : ranges) EXPECT_TRUE(learner->accumulate(range));
+        std::vector<float> gradient(parameters.size());
+        learner->take(gradient, {}, 1);
+        return gradient;
+    };
+    const auto distance = [](const std::vector<float>& a, const std::vector<float>& b) {
+        double squares = 0;
+        double size = 0;
+        for (std::size_t i = 0; i < a.size(); ++i) {
+            squares += std::pow(static_cast<double>(a[i] - b[i]), 2);
+            size += std::pow(static_cast<double>(b[i]), 2);
+        }
+        return std::sqrt(squares / size);
+    };
+    const auto once = gradient_of(peer(1), {{250, 262}});  // over the end of a window
+    EXPECT_LT(distance(gradient_of(peer(1), {{250, 255}, {255, 262}}), once), 1e-5);
+    EXPECT_GT(distance(gradient_of(peer(2), {{250, 262}}), once), 0.01);
+    EXPECT_GT(distance(gradient_of(peer(1), {{251, 263}}), once), 0.01);
+}
+
+TEST_F(AlbertTaskTest, exports_files_that_open) {
+    const auto learner = *task().learner(peer(1));
+    std::vector<float> parameters(learner->layout().parameters_count);
+    learner->initial(parameters, {});
+    const std::string out = folder_ + "/out";
+    fs::create_directories(out);
+    const auto names = task().export_model(parameters, {}, out);
+    ASSERT_TRUE(names) << names.error().message();
+    EXPECT_EQ(names->size(), 4u);
+    for (const std::string& name : *names) EXPECT_GT(fs::file_size(out + "/" + name), 0u) << name;
+    torch::jit::Module script = torch::jit::load(out + "/model.pt");
+    const torch::Tensor ids = torch::full({2, 7}, 6, torch::kInt64);
+    const auto outputs =
+        script.forward({ids, torch::ones_like(ids), torch::zeros_like(ids)}).toTuple();
+    EXPECT_EQ(outputs->elements()[0].toTensor().sizes(), (torch::IntArrayRef{2, 7, 50}));
+    EXPECT_FALSE(task().export_model(std::span(parameters).first(5), {}, out));
+    EXPECT_FALSE(task().export_model(parameters, {}, folder_ + "/nowhere"));
+}
+
+TEST_F(AlbertTaskTest, says_what_it_decided_and_shows_samples) {
+    const auto decided = task().decided_config();
+    ASSERT_TRUE(decided);
+    EXPECT_EQ(decided->text.tokenizer_hash.size(), 64u);
+    EXPECT_TRUE(make_task(*decided, options()));
+    collab::TaskConfig other = *decided;
+    other.text.tokenizer_hash = std::string(64, 'a');
+    const auto conflict = make_task(other, options());
+    ASSERT_FALSE(conflict);
+    EXPECT_EQ(conflict.error().kind(), ErrorKind::conflict);
+    const auto texts = task().sample_texts(3);
+    ASSERT_TRUE(texts);
+    ASSERT_EQ(texts->size(), 3u);
+    EXPECT_NE((*texts)[0].find("[CLS]"), std::string::npos);
+    EXPECT_NE((*texts)[0].find("[MASK]"), std::string::npos);
+    EXPECT_GT(task().memory(4).activations, task().memory(1).activations * 3);
+}
+
+TEST_F(AlbertTaskTest, refuses_what_does_not_fit) {
+    const auto problem = [&](auto change) {
+        collab::TaskConfig changed = config();
+        change(changed);
+        const auto made = make_task(changed, options());
+        return made ? std::string() : made.error().message();
+    };
+    EXPECT_NE(problem([](auto& c) { c.model = "large"; }).find("task.model"), std::string::npos);
+    EXPECT_NE(problem([](auto& c) { c.albert.heads = 3; }).find("heads"), std::string::npos);
+    EXPECT_NE(problem([](auto& c) { c.text.length = 33; }).find("positions"), std::string::npos);
+    EXPECT_NE(problem([](auto& c) { c.text.masked_as_random = 0.5; }).find("masked"),
+              std::string::npos);
+    EXPECT_NE(problem([](auto& c) { c.text.tokenizer_hash = "xyz"; }).find("tokenizer_hash"),
+              std::string::npos);
+    EXPECT_NE(problem([](auto& c) { c.data = "text:nowhere"; }), "");
+    EXPECT_NE(problem([](auto& c) { c.text.tokenizer = "vocabulary=four"; }), "");
+}
+
+}  // namespace
+}  // namespace dedloc::tasks
