@@ -25,6 +25,7 @@ GROUP = 4
 ALLREDUCE_ELEMENTS = 1 << 24  # 67.1 MB of fp32
 OVERHEAD_ELEMENTS = 256  # 1 KiB
 OVERHEAD_SECONDS_MAX = 0.1  # what a round may cost beside its bytes
+PLAN_SECONDS_MAX = {256: 0.001, 100_000: 0.2}  # what a plan may take
 SOLO_STEPS = 80  # of 1,024 samples
 
 
@@ -154,6 +155,17 @@ def solo(setup: Setup) -> list[dict]:
                     statistics.median(anchors), threads=threads)]
 
 
+def plan(setup: Setup) -> list[dict]:
+    """Who reduces how much, for 256 and for 100,000 random peers: the time of one plan as the
+    leader of a round makes it; ms. Lines plan_256 and plan_100000."""
+    program = str(setup.program("plan_bench"))
+    result = run_one([program, "--quick"] if setup.quick else [program], 300, 1)
+    return [measure(f"plan_{peers}", result[f"plan_{peers}_s"] * 1e3, "ms", "the promise",
+                    PLAN_SECONDS_MAX[peers] * 1e3, full=result[f"plan_{peers}_full_s"] * 1e3,
+                    **({"links": result["plan_256_links_s"] * 1e3} if peers == 256 else {}))
+            for peers in PLAN_SECONDS_MAX]
+
+
 def tokens(setup: Setup) -> list[dict]:
     """Text to batches on the King James Bible, one thread, everything from reading to padding,
     against SentencePiece's library, which encodes only; tokens/s. Training a tokenizer of 4,096
@@ -182,7 +194,7 @@ def tokens(setup: Setup) -> list[dict]:
     return results
 
 
-BENCHES = {b.__name__: b for b in (solo, round_overhead, allreduce_fp32, tokens)}
+BENCHES = {b.__name__: b for b in (solo, round_overhead, allreduce_fp32, plan, tokens)}
 
 
 def main(arguments: list[str]) -> int:

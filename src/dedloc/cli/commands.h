@@ -113,4 +113,13 @@ struct DemoOptions {
 };
 int run_demo(const DemoOptions& options, const std::string& program);
 
+struct PlanOptions {
+    std::string file;    // either a file ...
+    std::string setup;   // ... or the name of a network that comes with the program
+    std::string svg;     // file for the drawing
+    bool print = false;  // the set-up's file, to start from
+    bool json = false;
+};
+int run_plan(const PlanOptions& options);
+
 }  // namespace dedloc::cli

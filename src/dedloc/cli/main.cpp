@@ -32,6 +32,7 @@ struct AllOptions {
     JoinOptions join;
     WatchOptions watch;
     DemoOptions demo;
+    PlanOptions plan;
     std::string log_level = "warning";
     int exit_code = 0;
     bool ran = false;
@@ -84,6 +85,15 @@ void add_file_commands(CLI::App& app, AllOptions& all) {
     eval->add_option("--data", all.eval.data_directory, "folder of the task's data");
     eval->add_flag("--json", all.eval.json, json_help);
     on_run(eval, all, [&all] { return run_eval(all.eval); });
+
+    CLI::App* plan = app.add_subcommand(
+        "plan", "who should reduce how much in a network, how long a round takes, and why");
+    plan->add_option("file", all.plan.file, "a network (docs/plan.md)");
+    plan->add_option("--setup", all.plan.setup, "a network that dedloc knows: A, B, C, D, aux, …");
+    plan->add_option("--svg", all.plan.svg, "file for a drawing of who sends what to whom");
+    plan->add_flag("--print", all.plan.print, "print the network itself, to start a file from");
+    plan->add_flag("--json", all.plan.json, json_help);
+    on_run(plan, all, [&all] { return run_plan(all.plan); });
 
     CLI::App* version = app.add_subcommand("version", "print what this program is");
     version->add_flag("--json", all.version.json, json_help);

@@ -17,9 +17,17 @@ class Explanation {
             elements_ += part;
             if (part > 0) owners_.push_back(i);
         }
-        std::stable_sort(owners_.begin(), owners_.end(), [&](std::size_t a, std::size_t b) {
-            return split.part_elements[a] > split.part_elements[b];
-        });
+        const auto larger = [&](std::size_t a, std::size_t b) {
+            const std::uint64_t one = split.part_elements[a];
+            const std::uint64_t other = split.part_elements[b];
+            return one != other ? one > other : a < b;
+        };
+        const auto seconds =
+            owners_.begin() + static_cast<std::ptrdiff_t>(std::min<std::size_t>(owners_.size(), 2));
+        std::partial_sort(owners_.begin(), seconds, owners_.end(), larger);
+        if (owners_.size() <= 2) return;
+        std::iter_swap(std::max_element(owners_.begin() + 2, owners_.end(), larger),
+                       owners_.end() - 1);
     }
 
     std::string text() const {
@@ -84,7 +92,7 @@ class Explanation {
 
     std::string why_not_others() const {
         const OwnerLimits reach = limits_of_links(peers_, allowed_owners(peers_), links_);
-        std::vector<std::size_t> hidden, cut_off, busy, small;
+        std::vector<std::size_t> hidden, cut_off, busy, narrow, small;
         const double total = static_cast<double>(elements_) / split_.seconds;
         for (std::size_t i = 0; i < peers_.size(); ++i) {
             if (split_.part_elements[i] > 0) continue;
@@ -96,8 +104,10 @@ class Explanation {
                 hidden.push_back(i);
             else if (reach[i] <= 0)
                 cut_off.push_back(i);
+            else if (left <= nearly * total)
+                busy.push_back(i);
             else
-                (left <= nearly * total ? busy : small).push_back(i);
+                (std::isinf(reach[i]) ? small : narrow).push_back(i);
         }
         std::string text;
         const auto add = [&](const std::vector<std::size_t>& list, std::string_view reason) {
@@ -109,42 +119,63 @@ class Explanation {
         add(busy, "their own gradient and the result fill their links");
         add(hidden, "nobody can dial them");
         add(cut_off, "they cannot reach everybody");
+        add(narrow, "slow links to others stand in the way");
         add(small, "their part would be too small to be worth it");
         return text;
     }
 
+    // Peers and links that are full for the whole time.
+    struct Full {
+        std::size_t peers = 0;
+        std::size_t links = 0;
+    };
+    Full full() const {
+        constexpr double nearly = 1 - 1e-4;
+        const auto fills = [&](double elements, double rate) {
+            return elements > 0 && elements / rate >= nearly * split_.seconds;
+        };
+        Full full;
+        const std::vector<Traffic> all = traffic(peers_, split_.part_elements);
+        for (std::size_t i = 0; i < peers_.size(); ++i)
+            if (fills(all[i].sent_elements, peers_[i].upload_per_s) ||
+                fills(all[i].received_elements, peers_[i].download_per_s))
+                ++full.peers;
+        for (const LinkLimit& link : links_) {
+            const Transfer sent = transfer(peers_, split_.part_elements, link.from, link.to);
+            if (fills(static_cast<double>(sent.gradient_elements + sent.average_elements),
+                      link.per_s))
+                ++full.links;
+        }
+        return full;
+    }
+
     std::string limit() const {
         const std::string time = duration_text(split_.seconds);
-        const std::size_t peer = split_.bottleneck_peer;
+        const std::string peer = name(split_.bottleneck_peer);
+        const auto [full_peers, full_links] = full();
+        const auto with_more = [](std::size_t more, std::string_view what) {
+            return more == 0 ? std::string() : fmt::format(", with {} more full {},", more, what);
+        };
         if (split_.bottleneck == Bottleneck::link)
-            return fmt::format("the link from {} to {} sets the time of {}",
-                               name(peer),
+            return fmt::format("the link from {} to {}{} sets the time of {}",
+                               peer,
                                name(split_.bottleneck_to),
+                               with_more(full_links - 1, "links"),
                                time);
-        std::size_t full = 0;
-        const std::vector<Traffic> all = traffic(peers_, split_.part_elements);
-        for (std::size_t i = 0; i < peers_.size(); ++i) {
-            constexpr double nearly = 1 - 1e-4;
-            const double seconds = std::max(
-                all[i].sent_elements > 0 ? all[i].sent_elements / peers_[i].upload_per_s : 0,
-                all[i].received_elements > 0 ? all[i].received_elements / peers_[i].download_per_s
-                                             : 0);
-            if (seconds >= nearly * split_.seconds) ++full;
-        }
-        const std::string_view kind =
-            split_.bottleneck == Bottleneck::upload ? "upload" : "download";
-        if (full == peers_.size() && full > 1)
-            return fmt::format("the links of all peers are busy for the whole {}", time);
-        const std::string more =
-            full > 1 ? fmt::format(", with {} more full links,", full - 1) : "";
-        return fmt::format("the {} of {}{} sets the time of {}", kind, name(peer), more, time);
+        if (full_peers == peers_.size() && full_peers > 1)
+            return fmt::format("all peers are busy for the whole {}", time);
+        return fmt::format("the {} of {}{} sets the time of {}",
+                           split_.bottleneck == Bottleneck::upload ? "upload" : "download",
+                           peer,
+                           with_more(full_peers - 1, "peers"),
+                           time);
     }
 
     const Split& split_;
     std::span<const PeerRates> peers_;
     std::span<const LinkLimit> links_;
     std::span<const std::string> names_;
-    std::vector<std::size_t> owners_;  // the largest part first
+    std::vector<std::size_t> owners_;  // the two largest parts first, the smallest last
     std::uint64_t elements_ = 0;
 };
 

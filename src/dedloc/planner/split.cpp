@@ -169,12 +169,18 @@ std::vector<std::uint64_t> apportion(std::span<const double> shares, std::uint64
         remainders[i] = shares[i] > 0 ? quota - whole : -1;
         given += parts[i];
     }
+    std::uint64_t left = total - given;
     std::vector<std::size_t> order(shares.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
-    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-        return remainders[a] > remainders[b];
-    });
-    std::uint64_t left = total - given;
+    // Only who gets one of those left matters, not their order.
+    if (left < order.size())
+        std::nth_element(order.begin(),
+                         order.begin() + static_cast<std::ptrdiff_t>(left),
+                         order.end(),
+                         [&](std::size_t a, std::size_t b) {
+                             return remainders[a] != remainders[b] ? remainders[a] > remainders[b]
+                                                                   : a < b;
+                         });
     for (std::size_t turn = 0; left > 0; turn = (turn + 1) % order.size()) {
         if (shares[order[turn]] <= 0) continue;
         ++parts[order[turn]];

@@ -1,0 +1,94 @@
+// dedloc plan: who should reduce how much in a network that a file describes, how long a round
+// would take, and why.
+
+#include <cmath>
+#include <cstdio>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "dedloc/cli/commands.h"
+#include "dedloc/cli/exit_codes.h"
+#include "dedloc/cli/peer_directory.h"
+#include "dedloc/cli/plan_classes.h"
+#include "dedloc/cli/plan_file.h"
+#include "dedloc/cli/plan_json.h"
+#include "dedloc/cli/plan_setups.h"
+#include "dedloc/cli/plan_svg.h"
+#include "dedloc/cli/plan_view.h"
+#include "dedloc/planner/explanation.h"
+
+namespace dedloc::cli {
+namespace {
+
+constexpr std::size_t text_columns = 96;
+
+std::string setup_names() {
+    std::string names;
+    for (const PlanSetup& setup : plan_setups())
+        names += (names.empty() ? "" : " ") + std::string(setup.name);
+    return names;
+}
+
+Result<std::string> plan_text(const PlanOptions& options) {
+    if (options.file.empty() == options.setup.empty())
+        return make_error(ErrorKind::bad_input,
+                          "name a file, or one of the networks that dedloc knows with --setup: {}",
+                          setup_names());
+    if (!options.file.empty()) return read_text_file(options.file, plan_file_bytes_max);
+    for (const PlanSetup& setup : plan_setups())
+        if (setup.name == options.setup) return std::string(setup.text);
+    return make_error(ErrorKind::bad_input,
+                      "there is no set-up '{}'; known are: {}",
+                      options.setup.substr(0, 64),
+                      setup_names());
+}
+
+Ok write_file(const std::string& path, const std::string& text) {
+    std::ofstream out(path, std::ios::binary | std::ios::trunc);
+    out << text;
+    out.close();
+    if (!out) return make_error(ErrorKind::local_fault, "cannot write {}", path);
+    return {};
+}
+
+void print_plan(const PlanFile& file, const planner::Plan& plan) {
+    fmt::print(
+        "{}{}{}\n{} elements in {} ({}), predicted {}\n\n{}{}\n{}",
+        file.name,
+        file.about.empty() ? "" : ": ",
+        file.about,
+        file.question.elements_count,
+        file.codec,
+        bytes_text(static_cast<double>(file.question.elements_count) * file.question.element_bytes),
+        planner::duration_text(plan.split.seconds),
+        plan_table(file, plan),
+        plan_picture(file, plan),
+        plan_sentences(plan, text_columns));
+}
+
+}  // namespace
+
+int run_plan(const PlanOptions& options) {
+    const auto text = plan_text(options);
+    if (!text) return report(failure(text.error()));
+    if (options.print) {
+        fmt::print("{}", *text);
+        return 0;
+    }
+    const auto file =
+        parse_plan_file(*text, options.file.empty() ? options.setup + ".toml" : options.file);
+    if (!file) return report(failure(file.error()));
+    auto plan = planner::make_plan(file->question);
+    if (!plan) return report(failure(plan.error().with_context(file->name)));
+    if (!options.svg.empty()) {
+        const Ok written = write_file(options.svg, plan_svg(*file, *plan));
+        if (!written) return report(failure(ExitCode::disk, written.error()));
+    }
+    if (options.json)
+        fmt::print("{}\n", plan_json(*file, *plan));
+    else
+        print_plan(*file, *plan);
+    return 0;
+}
+
+}  // namespace dedloc::cli
