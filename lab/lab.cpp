@@ -4,6 +4,7 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 #include <cstdio>
+#include <memory>
 
 #include "lab/audit.h"
 #include "lab/codecs_command.h"
@@ -45,6 +46,20 @@ int run_audit(const AuditCommand& command) {
     return report->clean() ? 0 : exit_check_failed;
 }
 
+// What the subcommand writes to; lives as long as the app.
+std::shared_ptr<CodecsCommand> add_codecs_command(CLI::App& app, int& code) {
+    auto command = std::make_shared<CodecsCommand>();
+    CLI::App* codecs =
+        app.add_subcommand("codecs", "error, bytes and speed of every codec, measured here");
+    codecs->add_option("--data", command->data, "normal, laplace or spread");
+    codecs->add_option("--seed", command->seed, "of the data");
+    codecs->add_option("--mebibytes", command->mebibytes, "of the vector for speeds")
+        ->check(CLI::Range(1, 4096));
+    codecs->add_flag("--json", command->json, "one JSON object as the last line");
+    codecs->callback([command, &code] { code = run_codecs(*command); });
+    return command;
+}
+
 }  // namespace
 
 int run(const std::vector<std::string>& arguments, const std::string& program) {
@@ -79,16 +94,6 @@ int run(const std::vector<std::string>& arguments, const std::string& program) {
     simulate->add_flag("--trace,--verbose", simulate_command.trace, "print what happens");
     simulate->callback([&] { code = run_simulate(simulate_command, program); });
 
-    CodecsCommand codecs_command;
-    CLI::App* codecs =
-        app.add_subcommand("codecs", "error, bytes and speed of every codec, measured here");
-    codecs->add_option("--data", codecs_command.data, "normal, laplace or spread");
-    codecs->add_option("--seed", codecs_command.seed, "of the data");
-    codecs->add_option("--mebibytes", codecs_command.mebibytes, "of the vector for speeds")
-        ->check(CLI::Range(1, 4096));
-    codecs->add_flag("--json", codecs_command.json, "one JSON object as the last line");
-    codecs->callback([&] { code = run_codecs(codecs_command); });
-
     NatCommand nat_command;
     CLI::App* nat = app.add_subcommand(
         "nat", "machines behind NATs find each other: every pair of kinds, in network namespaces");
@@ -113,6 +118,7 @@ int run(const std::vector<std::string>& arguments, const std::string& program) {
     nat_peer->add_option("--log", nat_peer_command.log);
     nat_peer->callback([&] { code = run_nat_peer(nat_peer_command); });
 
+    const auto codecs_command = add_codecs_command(app, code);
     const auto process_commands = add_process_commands(app, code);
     try {
         std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());
