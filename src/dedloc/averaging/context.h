@@ -8,6 +8,7 @@
 
 #include "dedloc/averaging/ledger.h"
 #include "dedloc/averaging/part_store.h"
+#include "dedloc/averaging/unreachable.h"
 #include "dedloc/codec/codec.h"
 #include "dedloc/p2p/host.h"
 #include "dedloc/runtime/node.h"
@@ -78,6 +79,7 @@ struct RoundContext {
     PartStore& parts;
     RoundDirectory& directory;
     RoundOptions options;
+    UnreachablePeers unreachable{};
 
     TimePoint now() const { return node.clock.now(); }
     const PeerId& me() const { return host.id(); }

@@ -280,7 +280,10 @@ Task<Result<void>> Exchange::exchange_with(std::uint32_t owner,
                                            std::uint32_t repair) {
     const PeerId peer = plan_.members[owner].peer;
     auto opened = co_await context_.host.open_stream(peer, parts_method, round_deadline());
-    if (!opened) co_return std::move(opened).error();
+    if (!opened) {
+        context_.unreachable.failed(context_.host, peer, context_.now());
+        co_return std::move(opened).error();
+    }
     std::shared_ptr<p2p::MessageStream> stream = *std::move(opened);
     PartsHeader header{digest_, repair};
     Bytes header_bytes = wire::encode(header);

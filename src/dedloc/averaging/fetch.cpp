@@ -15,6 +15,32 @@ void demote(std::vector<PeerId>& candidates, const PeerId& peer) {
     if (found != candidates.end()) std::rotate(found, found + 1, candidates.end());
 }
 
+Task<Result<SharedBytes>> ask_for_part(RoundContext& context,
+                                       FinishedPart header,
+                                       std::shared_ptr<std::vector<PeerId>> candidates,
+                                       PeerId candidate,
+                                       TimePoint until) {
+    Fetch request;
+    request.digest = header.digest;
+    Bytes message = wire::encode(request);
+    auto reply = co_await context.host.call(candidate, fetch_method, std::move(message), until);
+    if (!reply) {
+        if (reply.error().kind() != ErrorKind::not_found) demote(*candidates, candidate);
+        co_return std::move(reply).error();
+    }
+    const SharedBytes whole(*std::move(reply));
+    auto data = wire::decode<FinishedPartData>(*whole);
+    if (!data || whole->size() > data->encoded.size() + around_body_bytes_max)
+        co_return make_error(ErrorKind::peer_broke_protocol, "a part that cannot be read");
+    SharedBytes encoded = whole.part(data->encoded);
+    auto work = [encoded] { return security::sha256(*encoded); };
+    const Digest digest = co_await context.node.workers.run(std::move(work));
+    if (digest != header.digest)
+        co_return make_error(ErrorKind::peer_broke_protocol, "other bytes than were asked for");
+    context.parts.put(header, encoded);
+    co_return encoded;
+}
+
 Task<void> fetch_some(RoundContext& context,
                       std::shared_ptr<std::vector<FinishedPart>> parts,
                       std::shared_ptr<std::size_t> next,
@@ -35,31 +61,20 @@ Task<Result<SharedBytes>> fetch_part(RoundContext& context,
                                      std::shared_ptr<std::vector<PeerId>> candidates,
                                      TimePoint deadline) {
     if (auto here = context.parts.find(header.digest)) co_return here;
-    Fetch request;
-    request.digest = header.digest;
-    const Bytes request_bytes = wire::encode(request);
-    const std::vector<PeerId> order = *candidates;  // others may change it meanwhile
-    for (const PeerId& candidate : order) {
-        if (candidate == context.me()) continue;
-        if (context.now() >= deadline) break;
-        Bytes message = request_bytes;
-        // A candidate gets a share of the time, so that one that sleeps does not eat all of it.
-        const Duration share = std::max<Duration>((deadline - context.now()) / 4, 200ms);
-        const TimePoint until = std::min(deadline, context.now() + share);
-        auto reply = co_await context.host.call(candidate, fetch_method, std::move(message), until);
-        if (!reply) {
-            if (reply.error().kind() != ErrorKind::not_found) demote(*candidates, candidate);
-            continue;
+    // First everybody briefly, so that one who sleeps costs little; then with all the patience
+    // that slow links need.
+    for (const bool patient : {false, true}) {
+        const std::vector<PeerId> order = *candidates;  // others may change it meanwhile
+        for (const PeerId& candidate : order) {
+            if (candidate == context.me()) continue;
+            if (context.now() >= deadline) break;
+            const Duration share = patient
+                                       ? std::max<Duration>((deadline - context.now()) / 4, 200ms)
+                                       : context.options.call_timeout;
+            const TimePoint until = std::min(deadline, context.now() + share);
+            auto fetched = co_await ask_for_part(context, header, candidates, candidate, until);
+            if (fetched) co_return fetched;
         }
-        const SharedBytes whole(*std::move(reply));
-        auto data = wire::decode<FinishedPartData>(*whole);
-        if (!data || whole->size() > data->encoded.size() + around_body_bytes_max) continue;
-        SharedBytes encoded = whole.part(data->encoded);
-        auto work = [encoded] { return security::sha256(*encoded); };
-        const Digest digest = co_await context.node.workers.run(std::move(work));
-        if (digest != header.digest) continue;
-        context.parts.put(header, encoded);
-        co_return encoded;
     }
     co_return make_error(
         ErrorKind::not_found, "nobody who was asked has averaged part {}", header.part);

@@ -61,6 +61,9 @@ struct Instance {
     }
 };
 
+// Peers that one announcement names as unreachable.
+inline constexpr std::size_t unreachable_max = 64;
+
 struct Announce {
     Instance instance;
     Digest previous;  // digest of the latest decision the member knows
@@ -70,7 +73,8 @@ struct Announce {
     double upload_bytes_per_s = 0;  // 0: not measured yet
     double download_bytes_per_s = 0;
     bool dialable = false;
-    bool leaving = false;  // takes part once more, but does not vote afterwards
+    bool leaving = false;             // takes part once more, but does not vote afterwards
+    std::vector<PeerId> unreachable;  // live, they say, but we cannot connect
 
     template <typename Visitor, typename Self>
     static void fields(Visitor& visit, Self& self) {
@@ -83,6 +87,7 @@ struct Announce {
         visit(7, self.download_bytes_per_s);
         visit(8, self.dialable);
         visit(9, self.leaving);
+        visit(10, self.unreachable, unreachable_max);
     }
 };
 

@@ -63,7 +63,11 @@ Task<void> RoundEngine::stop() {
 }
 
 void RoundEngine::ledger_moved() {
-    announced_.clear();
+    // Who was quick has announced itself for the new base already.
+    const Digest& previous = context_.ledger.base().previous;
+    std::erase_if(announced_, [&previous](const auto& entry) {
+        return entry.second.announce.previous != previous;
+    });
     suspects_.clear();
     ballot_round_ = 0;
     outbid_ = 0;
@@ -179,7 +183,7 @@ std::optional<PeerId> RoundEngine::pick_leader(const Base& base) const {
     return std::nullopt;
 }
 
-Announce RoundEngine::own_announcement(const Base& base) const {
+Announce RoundEngine::own_announcement(const Base& base) {
     Announce announce;
     announce.instance = base.instance;
     announce.previous = base.previous;
@@ -188,6 +192,7 @@ Announce RoundEngine::own_announcement(const Base& base) const {
     if (input_) announce.input = input_->input;
     announce.dialable = !context_.host.addresses().empty();
     announce.leaving = leaving_;
+    announce.unreachable = context_.unreachable.list(context_.host, context_.now());
     return announce;
 }
 

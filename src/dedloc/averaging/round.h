@@ -70,7 +70,7 @@ class RoundEngine {
     Task<void> until_advanced(Digest previous);
     std::optional<PeerId> pick_leader(const Base& base) const;
     Task<void> follow(Base base, PeerId leader);
-    Announce own_announcement(const Base& base) const;
+    Announce own_announcement(const Base& base);
     void suspect(const PeerId& peer, std::string why);
     bool suspected(const PeerId& peer) const;
     bool quorum_is_lost() const;

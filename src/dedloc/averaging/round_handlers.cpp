@@ -53,6 +53,10 @@ Task<Result<Bytes>> RoundEngine::on_announce(PeerId from, Bytes request) {
     DEDLOC_CO_TRY(Announce announce, wire::decode<Announce>(request));
     const Base& base = context_.ledger.base();
     AnnounceReply reply;
+    // Another peer had the new state sooner than we: it need not ask twice.
+    const TimePoint patience = context_.now() + context_.options.call_timeout / 2;
+    while (announce.previous == base.previous && !base.state && context_.now() < patience)
+        co_await context_.node.clock.sleep_for(5ms);
     if (announce.previous != base.previous) {
         reply.certificates = voter_->certificates_after(announce.previous);
         const bool foreign = reply.certificates.empty();

@@ -20,6 +20,21 @@ std::set<std::uint32_t> owners_of(const Exchange& exchange,
     return owners;
 }
 
+// Both ends of every pair that has no way to each other: neither can own what the other brings. Who
+// names most of the others is itself the one that is cut off.
+std::set<PeerId> parted_peers(const std::map<PeerId, Announce>& announces) {
+    std::set<PeerId> parted;
+    for (const auto& [peer, announce] : announces) {
+        std::set<PeerId> others;
+        for (const PeerId& other : announce.unreachable)
+            if (announces.contains(other)) others.insert(other);
+        if (others.empty()) continue;
+        parted.insert(peer);
+        if (others.size() * 2 < announces.size()) parted.merge(others);
+    }
+    return parted;
+}
+
 // Owners' streams that fail are seen at once; a silent owner at the reduce deadline plus this.
 constexpr Duration return_grace = 50ms;
 
@@ -152,6 +167,7 @@ Result<Plan> RoundEngine::make_plan(const Base& base, std::uint32_t ballot) {
         for (const auto& [peer, stored] : announced_)
             if (&stored == announced) announces[peer] = announced->announce;
     }
+    const std::set<PeerId> parted = parted_peers(announces);
     std::vector<planner::PeerRates> rates;
     const double element_bytes =
         static_cast<double>(codec::encoded_size(context_.options.codec, 1024)) / 1024;
@@ -165,7 +181,7 @@ Result<Plan> RoundEngine::make_plan(const Base& base, std::uint32_t ballot) {
         rate.download_per_s = per_s(announce.download_bytes_per_s);
         rate.contributes = !announce.input.is_empty();
         // Whoever cannot be dialled cannot be sure that every member has a connection to it.
-        rate.owns_allowed = announce.dialable && !announce.leaving;
+        rate.owns_allowed = announce.dialable && !announce.leaving && !parted.contains(peer);
         rates.push_back(rate);
     }
     if (std::none_of(rates.begin(), rates.end(), [](const auto& rate) { return rate.contributes; }))

@@ -113,9 +113,15 @@ Task<Result<void>> ChainFollower::apply_commit(Decision decision) {
     auto decoded = wire::decode<averaging::Plan>(decision.plan);
     if (!decoded) co_return std::move(decoded).error();
     auto plan = std::make_shared<const averaging::Plan>(*std::move(decoded));
-    // The living first: a peer that is gone without a word costs its time-out.
+    // Who took part and lives knows the average best; who is gone without a word costs its
+    // time-out.
     std::vector<PeerId> candidates;
     for (const KnownPeer* peer : membership_.live()) candidates.push_back(peer->status.peer);
+    std::stable_partition(candidates.begin(), candidates.end(), [&](const PeerId& peer) {
+        return std::any_of(plan->members.begin(), plan->members.end(), [&](const auto& member) {
+            return member.peer == peer;
+        });
+    });
     for (const averaging::PlanMember& member : plan->members)
         if (std::find(candidates.begin(), candidates.end(), member.peer) == candidates.end())
             candidates.push_back(member.peer);

@@ -64,7 +64,8 @@ CollaborationImpl::CollaborationImpl(runtime::Node node,
       carry_(options_.layout.vector_count(), options_.bugs),
       certificate_log_(node),
       changed_(node.executor),
-      scope_(node.executor) {}
+      scope_(node.executor),
+      status_sequence_(static_cast<std::uint64_t>(node.clock.wall_now() * 1e3)) {}
 
 CollaborationImpl::~CollaborationImpl() = default;
 

@@ -132,7 +132,7 @@ class CollaborationImpl final : public Collaboration, private averaging::RoundDi
 
     Phase phase_ = Phase::starting;
     double download_progress_ = 0;
-    mutable std::uint64_t status_sequence_ = 0;
+    mutable std::uint64_t status_sequence_;
     Digest state_hash_;
     std::uint64_t committed_samples_ = 0;
     Evaluation evaluation_;

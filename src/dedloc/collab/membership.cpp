@@ -13,6 +13,8 @@ constexpr Duration call_patience = 2s;
 constexpr Duration hello_patience = 5s;
 constexpr Duration meet_again_after = 2s;
 constexpr std::size_t told_at_once = 4;  // statuses of others in a reply
+// Statuses of one process may overtake each other, but not by so many.
+constexpr std::uint64_t restart_distance = 1000;
 
 struct HelloMessage {
     Digest run;
@@ -253,6 +255,13 @@ Bytes Membership::own_signed_status() const {
     return wire::encode(message);
 }
 
+// A peer that says so itself may have been started again with a clock that was set back.
+bool Membership::is_old(const KnownPeer& known, const Status& status, bool from_itself) const {
+    if (known.signed_status.empty() || known.status.incarnation != status.incarnation) return false;
+    if (status.sequence > known.status.sequence) return false;
+    return !from_itself || known.status.sequence - status.sequence < restart_distance;
+}
+
 Ok Membership::take_status(ByteView signed_status, const PeerId* from) {
     DEDLOC_TRY(const SignedStatus message, wire::decode<SignedStatus>(signed_status));
     DEDLOC_TRY(Status status, wire::decode<Status>(message.payload));
@@ -261,8 +270,7 @@ Ok Membership::take_status(ByteView signed_status, const PeerId* from) {
         return make_error(ErrorKind::peer_broke_protocol, "a status of somebody else");
     const auto known = peers_.find(status.peer);
     if (known == peers_.end() && peers_.size() >= peers_max) return {};
-    if (known != peers_.end() && known->second.status.incarnation == status.incarnation &&
-        known->second.status.sequence >= status.sequence && !known->second.signed_status.empty()) {
+    if (known != peers_.end() && is_old(known->second, status, from != nullptr)) {
         if (from != nullptr) known->second.received = node_.clock.now();
         return {};
     }

@@ -120,6 +120,7 @@ class Membership {
     void meet_unmet();
     void admit(const PeerId& peer);
     Ok take_status(ByteView signed_status, const PeerId* from);
+    bool is_old(const KnownPeer& known, const Status& status, bool from_itself) const;
     void add_some_others(std::vector<Bytes>& statuses, const PeerId& asker);
     void take_statuses(ByteView reply, const PeerId& from);
     Bytes proof(const PeerId& prover,

@@ -30,7 +30,9 @@ inline constexpr std::size_t status_addresses_max = 16;
 struct Status {
     PeerId peer;
     std::uint64_t incarnation = 0;  // random at the peer's start (or kept with its votes)
-    std::uint64_t sequence = 0;     // grows with every status of an incarnation
+    // Grows with every status of an incarnation, over restarts as well: each process begins at the
+    // milliseconds of its wall clock.
+    std::uint64_t sequence = 0;
     Role role = Role::trainer;
     Phase phase = Phase::starting;
     Digest branch;
