@@ -75,6 +75,80 @@ steps = 1000
 every = 100
 )";
 
+constexpr std::string_view albert =
+    R"(# A dedloc run: ALBERT learns from text, by masked words and the order of sentences.
+# `dedloc check` it after a change: memory, samples, time of a round.
+name = "my-run"
+
+[task]
+kind = "albert"
+model = "albert"         # sizes: [albert]
+data = "kjv"             # the King James Bible, Debian package bible-kjv. Or, below --data:
+                         # "text:books", "jsonl:oscar?weight=0.77, text:wiki?weight=0.23"
+seed = 1                 # starting parameters and order of samples
+
+[albert]                 # ALBERT-large. Base: hidden 768, layers 12, heads 12, feed_forward 3072
+embedding = 128
+hidden = 1024
+layers = 24
+heads = 16
+feed_forward = 4096
+positions = 512          # at least text.length
+dropout = 0.0
+attention_dropout = 0.0
+classifier_dropout = 0.1
+
+[text]
+tokenizer = "vocabulary=30000&normalization=nmt_nfkc_cf"   # `dedloc tokenizer train --help`
+tokenizer_hash = "none"  # none: of the tokenizer that the host trains or has
+corpus_hash = "none"     # none: peers may have different text
+length = 512             # tokens of a sample at most
+pad_multiple = 8
+masked = 0.15            # of the tokens are to be guessed; of those
+masked_as_mask = 0.8     # … so many are hidden,
+masked_as_random = 0.1   # … so many replaced, the rest left as it is
+held_out = 0.02          # of the text, for evaluation
+held_out_samples = 256
+window_samples = 4096    # within which samples of all sources are shuffled
+
+[batch]
+target = 4096            # samples of all peers together for one global step
+micro = 4                # samples of one gradient computation of one peer
+
+[optimizer]
+kind = "lamb"
+weight_decay = 0.01
+beta1 = 0.9
+beta2 = 0.999
+epsilon = 1e-6
+norm_clamp = 10000.0
+gradient_norm_max = 1.0  # clips the averaged gradient; 0: off
+
+[schedule]
+kind = "linear"          # warm-up, then straight down to final_fraction at total_steps
+peak = 0.00176
+warmup_steps = 5000
+total_steps = 125000
+final_fraction = 0.0
+
+[averaging]
+codec = "fp16"           # what travels: "fp16", or "fp32" for twice the bytes and no rounding
+round_deadline_min = "1s"    # nobody is waited for longer than this when rounds are quick …
+round_deadline_max = "120s"  # … or than this, however slow they are
+quorum_timeout = "60s"   # when most voters are gone for good, the others go on after this time
+
+[stop]                   # the run ends when one of these is reached; 0: no such condition
+steps = 125000
+samples = 0
+accuracy = 0.0           # fraction of masked words guessed right, on held-out text
+
+[checkpoint]
+every = 50               # global steps; each peer keeps its newest three
+
+[evaluate]
+every = 20               # global steps between measurements on held-out text
+)";
+
 constexpr std::string_view demo =
     R"(# The run of ./demo.sh: a small convolutional network learns to tell clothes apart.
 name = "demo"
@@ -97,7 +171,7 @@ weight_decay = 0.01
 kind = "cosine"
 peak = 0.01
 warmup_steps = 25
-total_steps = 250
+total_steps = 300
 final_fraction = 0.02
 
 [averaging]
@@ -107,7 +181,7 @@ round_deadline_max = "10s"
 quorum_timeout = "30s"
 
 [stop]
-steps = 250
+steps = 300
 
 [checkpoint]
 every = 50
@@ -120,9 +194,10 @@ every = 20
 
 Result<std::string> run_template(std::string_view task) {
     if (task == "vision_classifier") return std::string(vision_classifier);
+    if (task == "albert") return std::string(albert);
     if (task == "synthetic") return std::string(synthetic);
     return make_error(ErrorKind::bad_input,
-                      "there is no task '{}'; known: vision_classifier, synthetic",
+                      "there is no task '{}'; known: vision_classifier, albert, synthetic",
                       task.substr(0, 64));
 }
 
