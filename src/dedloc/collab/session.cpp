@@ -5,6 +5,7 @@
 
 #include "dedloc/collab/membership.h"
 #include "dedloc/p2p/make_host.h"
+#include "dedloc/p2p/relay_keeper.h"
 #include "dedloc/security/hash.h"
 #include "dedloc/security/remembering_verifier.h"
 #include "dedloc/wire/message.h"
@@ -64,6 +65,10 @@ Task<Result<RunFile>> fetch_run_file(p2p::Host& host,
                                      TimePoint deadline) {
     Error last = make_error(ErrorKind::bad_input, "the join string names no address");
     std::string reasons;
+    // All addresses of a peer are tried side by side, whichever of them is dialled first.
+    for (const std::string& address : join.addresses)
+        if (const auto parts = split_peer_address(address))
+            host.add_addresses(parts->peer, std::vector<std::string>(1, parts->address));
     for (const std::string& address : join.addresses) {
         const TimePoint until = std::min(deadline, clock.now() + one_try_max);
         auto run = co_await ask_run_file(host, address, join.run, until);
@@ -124,8 +129,11 @@ Result<std::unique_ptr<Session>> Session::open(SessionOptions options) {
                               .random = s.random.fork("host"),
                               .identity = s.locked.identity(),
                               .listen = s.options.listen,
-                              .announce = s.options.announce};
+                              .announce = s.options.announce,
+                              .nat = s.options.nat};
         DEDLOC_TRY(s.host, p2p::make_host(std::move(host)));
+        for (const std::string& relay : s.options.relays)
+            s.scope->spawn("stay connected to a relay", p2p::keep_connected(*s.host, relay));
         return {};
     }));
     return session;

@@ -25,6 +25,7 @@
 #include "dedloc/collab/join_string.h"
 #include "dedloc/collab/run_file.h"
 #include "dedloc/p2p/host.h"
+#include "dedloc/p2p/nat.h"
 #include "dedloc/runtime/future.h"
 #include "dedloc/runtime/node.h"
 
@@ -35,6 +36,8 @@ struct SessionOptions {
     std::vector<std::string> listen = {"/ip4/0.0.0.0/tcp/0"};  // empty: client mode
     std::vector<std::string> announce{};
     std::size_t workers_count = 1;
+    p2p::NatOptions nat{};
+    std::vector<std::string> relays{};  // addresses with /p2p/<id> to stay connected to
 };
 
 // A run to host, or to join: then with the secret and addresses of its join string.

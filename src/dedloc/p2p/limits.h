@@ -90,7 +90,8 @@ inline constexpr Duration identify_end_pause = 50ms;
 // rust-libp2p refuses more than 4 KiB: we leave out addresses and protocols beyond it.
 inline constexpr std::size_t identify_sent_bytes_max = 4096;
 inline constexpr std::size_t protocols_per_peer_max = 256;
-inline constexpr std::size_t agent_bytes_max = 128;  // kept of what a peer says it is
+inline constexpr Duration identify_push_pause = 100ms;  // changes within it are told together
+inline constexpr std::size_t agent_bytes_max = 128;     // kept of what a peer says it is
 inline constexpr std::size_t ping_streams_per_peer_max = 2;
 inline constexpr Duration ping_idle_max = 60s;
 // FIND_NODE (libp2p specs/kad-dht). What a server reads, and what it may be asked on one stream.

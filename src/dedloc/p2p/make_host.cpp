@@ -154,6 +154,11 @@ class Libp2pHost final : public Host, public NatView, public PeerView {
                             HandlerPtr handler,
                             bool overloaded);
     Task<void> identify(ConnectionPtr connection);
+    void learn(const ConnectionPtr& connection, const wire::Identify& answer);
+    Task<void> take_push(ConnectionPtr connection, std::shared_ptr<Stream> stream);
+    void push_identify_soon();
+    Task<void> push_identify();
+    Task<void> push_to(ConnectionPtr connection);
     Bytes identify_answer(const PeerConnection& connection) const;
 
     HostOptions options_;
@@ -167,6 +172,7 @@ class Libp2pHost final : public Host, public NatView, public PeerView {
     std::vector<std::function<void(const PeerId&, bool)>> listeners_;
     std::map<PeerId, Load> loads_;
     bool stopping_ = false;
+    bool push_pending_ = false;
 };
 
 // What one served stream weighs, for as long as its task exists.
@@ -218,6 +224,7 @@ NatService::Surroundings Libp2pHost::nat_surroundings() {
                                     .swarm = swarm_,
                                     .scope = scope_,
                                     .interfaces = [this] { return interfaces(); },
+                                    .on_change = [this] { push_identify_soon(); },
                                     .announced = {}};
     for (const std::string& text : options_.announce)
         if (auto address = wire::Multiaddr::from_text(text))
@@ -404,8 +411,8 @@ void Libp2pHost::handle_stream(const std::string& method, StreamHandler handler)
 bool Libp2pHost::offers(const std::string& protocol) const {
     // Whoever cannot be dialled is of no use in others' tables.
     if (protocol == wire::kad_protocol) return !options_.listen.empty();
-    return protocol == wire::identify_protocol || protocol == ping_protocol ||
-           nat_.offers(protocol) || handlers_.contains(protocol);
+    return protocol == wire::identify_protocol || protocol == wire::identify_push_protocol ||
+           protocol == ping_protocol || nat_.offers(protocol) || handlers_.contains(protocol);
 }
 
 void Libp2pHost::take_stream(ConnectionPtr connection, std::shared_ptr<YamuxStream> stream) {
@@ -446,6 +453,10 @@ Task<void> Libp2pHost::serve(ConnectionPtr connection,
     }
     if (*protocol == wire::kad_protocol) {
         if (guard->becomes_kad()) co_await finder_.serve(stream);
+        co_return;
+    }
+    if (*protocol == wire::identify_push_protocol) {
+        co_await take_push(connection, stream);
         co_return;
     }
     if (nat_.offers(*protocol)) {
@@ -511,6 +522,7 @@ Bytes Libp2pHost::identify_answer(const PeerConnection& connection) const {
             identify.listen_addresses.push_back(address->bytes());
     }
     identify.protocols.emplace_back(wire::identify_protocol);
+    identify.protocols.emplace_back(wire::identify_push_protocol);
     identify.protocols.emplace_back(ping_protocol);
     if (offers(std::string(wire::kad_protocol)))
         identify.protocols.emplace_back(wire::kad_protocol);
@@ -538,11 +550,56 @@ Task<void> Libp2pHost::identify(ConnectionPtr connection) {
             answer.error().message());
         co_return;
     }
-    const auto addresses = wire::known_multiaddrs(answer->listen_addresses);
+    learn(connection, *answer);
+}
+
+void Libp2pHost::learn(const ConnectionPtr& connection, const wire::Identify& answer) {
+    const auto addresses = wire::known_multiaddrs(answer.listen_addresses);
     swarm_.addresses().add_hearsay(connection->remote(), addresses);
-    connection->set_protocols({answer->protocols.begin(), answer->protocols.end()});
-    connection->set_agent(answer->agent_version.substr(0, agent_bytes_max));
-    nat_.identified(connection, *answer);
+    connection->set_protocols({answer.protocols.begin(), answer.protocols.end()});
+    connection->set_agent(answer.agent_version.substr(0, agent_bytes_max));
+    nat_.identified(connection, answer);
+}
+
+Task<void> Libp2pHost::take_push(ConnectionPtr connection, std::shared_ptr<Stream> stream) {
+    Bytes whole;
+    for (std::size_t messages = 0; messages < identify_messages_max; ++messages) {
+        auto message = co_await stream->read_prefixed(identify_message_bytes_max);
+        if (!message) co_return;
+        if (!*message) break;
+        base::append(whole, **message);
+    }
+    stream->finish();
+    const auto identify = wire::decode<wire::Identify>(whole);
+    if (identify) learn(connection, *identify);
+}
+
+// Our addresses or protocols have changed: those who asked before are told, soon and together.
+void Libp2pHost::push_identify_soon() {
+    if (std::exchange(push_pending_, true)) return;
+    scope_.spawn("p2p identify push", push_identify());
+}
+
+Task<void> Libp2pHost::push_identify() {
+    co_await options_.clock.sleep_for(identify_push_pause);
+    push_pending_ = false;
+    for (const ConnectionPtr& connection : swarm_.connections())
+        if (connection->is_usable() &&
+            connection->offers(std::string(wire::identify_push_protocol)))
+            scope_.spawn("p2p identify push", push_to(connection));
+}
+
+Task<void> Libp2pHost::push_to(ConnectionPtr connection) {
+    const TimePoint deadline = options_.clock.now() + negotiation_max;
+    auto opened = co_await connection->open_stream(deadline);
+    if (!opened) co_return;
+    const std::unique_ptr<Stream> stream = *std::move(opened);
+    stream->set_deadline(deadline);
+    stream->propose(std::string(wire::identify_push_protocol));
+    const Bytes answer = identify_answer(*connection);
+    stream->write(wire::with_length_prefix(answer));
+    stream->finish();
+    (void)co_await stream->confirm();
 }
 
 Task<void> Libp2pHost::stop() {

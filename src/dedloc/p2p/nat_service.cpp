@@ -16,6 +16,7 @@ constexpr Duration private_rest = std::chrono::minutes(5);
 constexpr Duration answer_wait = autonat_dial_max + 10s;
 constexpr int failures_to_doubt_max = 2;  // of dials back to one who was public
 constexpr std::size_t confirmed_max = 4;
+constexpr std::ptrdiff_t private_first_max = 3;  // addresses, before the relayed ones
 
 }  // namespace
 
@@ -118,9 +119,12 @@ std::vector<wire::Multiaddr> NatService::addresses() const {
     if (around_.announced.empty())
         for (const auto& address : confirmed_)
             if (std::ranges::find(own, address) == own.end()) own.push_back(address);
-    std::stable_partition(
+    const auto private_ones = std::stable_partition(
         own.begin(), own.end(), [this](const auto& address) { return is_public_host(address); });
-    for (const auto& address : reservations_.addresses()) own.push_back(address);
+    // A few private ones are enough for neighbours; the relayed ones must not be cut off.
+    const auto few = std::min<std::ptrdiff_t>(private_first_max, own.end() - private_ones);
+    const auto relayed = reservations_.addresses();
+    own.insert(private_ones + few, relayed.begin(), relayed.end());
     return own;
 }
 
@@ -147,6 +151,7 @@ void NatService::conclude(Reachability reachability, std::string reason) {
     if (std::exchange(reachability_, reachability) == reachability) return;
     log(LogLevel::info, "p2p", "reachability: {} ({})", to_string(reachability), reason_);
     reservations_.wake();
+    around_.on_change();
 }
 
 NatReport NatService::report() const {

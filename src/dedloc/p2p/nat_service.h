@@ -37,6 +37,7 @@ class NatService {
         runtime::Scope& scope;
         // What we listen on, wildcards replaced by the machine's addresses; plain.
         std::function<std::vector<wire::Multiaddr>()> interfaces;
+        std::function<void()> on_change;         // addresses() or protocols() are others now
         std::vector<wire::Multiaddr> announced;  // by the user, instead
     };
 
@@ -55,7 +56,7 @@ class NatService {
     void identified(const ConnectionPtr& connection, const wire::Identify& identify);
     void peer_gone(const PeerId& peer);
 
-    // What others may dial: public ones first, private ones, relayed ones.
+    // What others may dial, best first: who has room for a few takes the first ones.
     std::vector<wire::Multiaddr> addresses() const;
     NatReport report() const;
     bool is_punching(const PeerId& peer) const { return punching_.contains(peer); }

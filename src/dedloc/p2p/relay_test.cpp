@@ -306,6 +306,24 @@ TEST_F(RelayTest, the_callee_dials_back_to_a_caller_with_a_public_address) {
     EXPECT_TRUE(until([&] { return counters(middle).circuits == 0; }));
 }
 
+TEST_F(RelayTest, a_host_that_turns_out_to_be_public_tells_those_who_wait_for_a_relay) {
+    HostOptions open = options({.is_relay = true, .dialable = true});
+    open.nat.relay = RelayServing::automatic;
+    open.nat.ask_reachability = false;
+    Host& a = add(std::move(open));
+    Host& b = hidden();
+    ASSERT_TRUE(dial(b, address_with_id(a)));
+    world_.run_for(5s);
+    EXPECT_FALSE(uses(b, a));
+    HostOptions far_away = options({.is_relay = true, .dialable = true});
+    far_away.nat.relay = RelayServing::never;
+    Host& c = add(std::move(far_away));
+    ASSERT_TRUE(dial(c, address_with_id(a)));
+    EXPECT_TRUE(until([&] { return uses(b, a); }, 2s));
+    // And a knows b's new address, though nobody asked for it.
+    EXPECT_TRUE(until([&] { return a.addresses_of(b.id()).size() == b.addresses().size(); }, 2s));
+}
+
 // --------------------------------------------------------------------------------- reservations
 
 struct Granted {

@@ -1,0 +1,361 @@
+#include "lab/nat_peer.h"
+
+#include <chrono>
+#include <climits>
+#include <cstring>
+#include <future>
+#include <set>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <thread>
+#include <unistd.h>
+
+#include "dedloc/base/log.h"
+#include "dedloc/p2p/make_host.h"
+#include "dedloc/runtime/future.h"
+#include "dedloc/runtime/real.h"
+
+#include "lab/nat_topology.h"
+
+namespace dedloc::lab {
+namespace {
+
+using json = nlohmann::json;
+constexpr const char* echo_method = "/dedloc/lab/nat/echo/1";
+constexpr const char* number_method = "/dedloc/lab/nat/number/1";
+constexpr Duration call_patience = 20s;
+constexpr Duration pump_call_patience = 3s;
+constexpr double start_seconds_max = 20;
+constexpr int answer_seconds_max = 60;
+
+sockaddr_un socket_address(const std::string& path) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    std::strncpy(address.sun_path, path.c_str(), sizeof address.sun_path - 1);
+    return address;
+}
+
+// A line from the socket; false at its end.
+bool read_line(int socket, std::string& unread, std::string& line) {
+    for (;;) {
+        const auto end = unread.find('\n');
+        if (end != std::string::npos) {
+            line = unread.substr(0, end);
+            unread.erase(0, end + 1);
+            return true;
+        }
+        char buffer[4096];
+        const ssize_t size = ::read(socket, buffer, sizeof buffer);
+        if (size <= 0) return false;
+        unread.append(buffer, static_cast<std::size_t>(size));
+    }
+}
+
+bool write_line(int socket, const json& object) {
+    const std::string line = object.dump() + "\n";
+    std::size_t sent = 0;
+    while (sent < line.size()) {
+        const ssize_t size = ::send(socket, line.data() + sent, line.size() - sent, MSG_NOSIGNAL);
+        if (size <= 0) return false;
+        sent += static_cast<std::size_t>(size);
+    }
+    return true;
+}
+
+// ------------------------------------------------------------------------------- in the process
+
+struct Pump {
+    std::uint32_t calls = 0;
+    std::uint32_t done = 0;
+    std::uint64_t repeats = 0;
+    double longest_gap_s = 0;
+    bool running = false;
+};
+
+class PeerMain {
+  public:
+    PeerMain() : scope_(std::make_unique<runtime::Scope>(loop_.executor())) {}
+
+    Ok begin(const NatPeerCommand& command) {
+        p2p::HostOptions options{.executor = loop_.executor(),
+                                 .clock = *clock_,
+                                 .network = *network_,
+                                 .random = Random(static_cast<std::uint64_t>(::getpid())),
+                                 .identity = security::Identity::generate(),
+                                 .listen = {command.listen},
+                                 .announce = {}};
+        if (command.relay == "always") options.nat.relay = p2p::RelayServing::always;
+        if (command.relay == "never") options.nat.relay = p2p::RelayServing::never;
+        DEDLOC_TRY(host_, p2p::make_host(std::move(options)));
+        host_->handle_call(echo_method,
+                           [](PeerId, Bytes request) { return echo(std::move(request)); });
+        host_->handle_call(number_method, [this](PeerId, Bytes request) {
+            return take_number(std::move(request));
+        });
+        thread_ = std::thread([this] { loop_.run(); });
+        return {};
+    }
+
+    void end() {
+        auto closing = std::make_shared<runtime::Scope>(loop_.executor());
+        auto stopped = runtime::spawn_future(
+            runtime::spawner(loop_, *closing), "stop", stop_all(scope_.get(), host_.get()));
+        stopped.wait();
+        std::promise<void> gone;
+        loop_.post([this, &gone] {
+            host_.reset();
+            scope_.reset();
+            gone.set_value();
+        });
+        gone.get_future().wait();
+        loop_.stop();
+        thread_.join();
+    }
+
+    json answer(const json& question) {
+        const std::string what = question.value("do", "");
+        if (what == "report") return there([this] { return report(); });
+        if (what == "path") {
+            const auto peer = PeerId::from_text(question.value("peer", ""));
+            if (!peer) return problem(peer.error());
+            return there([this, &peer] { return path(*peer); });
+        }
+        if (what == "know") return know(question);
+        if (what == "dial") return run(dial(question.value("address", "")));
+        if (what == "call") return call(question);
+        if (what == "pump") return start_pump(question);
+        if (what == "pumped")
+            return there([this] {
+                return json{{"ok", true},
+                            {"running", pump_.running},
+                            {"done", pump_.done},
+                            {"repeats", pump_.repeats},
+                            {"longest_gap_s", pump_.longest_gap_s}};
+            });
+        if (what == "received")
+            return there([this] { return json{{"ok", true}, {"numbers", numbers_.size()}}; });
+        return json{{"ok", false}, {"error", "what is \"" + what + "\"?"}};
+    }
+
+  private:
+    static json problem(const Error& error) {
+        return json{{"ok", false}, {"error", to_string(error)}};
+    }
+
+    template <typename Work>
+    json there(Work work) {
+        std::packaged_task<json()> task(std::move(work));
+        auto future = task.get_future();
+        loop_.post([&task] { task(); });
+        return future.get();
+    }
+    json run(Task<Result<json>> task) {
+        auto future =
+            runtime::spawn_future(runtime::spawner(loop_, *scope_), "command", std::move(task));
+        const Result<json> outcome = runtime::wait_for_result(future);
+        return outcome ? *outcome : problem(outcome.error());
+    }
+
+    json report() const {
+        const p2p::NatReport nat = p2p::nat_of(*host_)->nat_report();
+        json relays = json::array();
+        for (const auto& use : nat.relays) relays.push_back(use.relay.text());
+        return {{"ok", true},
+                {"id", host_->id().text()},
+                {"addresses", host_->addresses()},
+                {"reachability", p2p::to_string(nat.reachability)},
+                {"reason", nat.reason},
+                {"observed", nat.observed},
+                {"mapping_varies", nat.mapping_varies},
+                {"relays", relays},
+                {"serves", nat.serves_as_relay},
+                {"circuits", nat.relay.circuits},
+                {"relay_bytes", nat.relay.bytes},
+                {"punches_tried", nat.punches_tried},
+                {"punches_succeeded", nat.punches_succeeded}};
+    }
+    json path(const PeerId& peer) const {
+        const p2p::NatView& nat = *p2p::nat_of(*host_);
+        return {{"ok", true},
+                {"path", p2p::to_string(nat.path_to(peer))},
+                {"punching", nat.is_punching(peer)}};
+    }
+    json know(const json& question) {
+        const auto peer = PeerId::from_text(question.value("peer", ""));
+        if (!peer) return problem(peer.error());
+        const auto addresses = question.value("addresses", std::vector<std::string>());
+        return there([&] {
+            host_->add_addresses(*peer, addresses);
+            return json{{"ok", true}};
+        });
+    }
+    Task<Result<json>> dial(std::string address) {
+        const TimePoint deadline = clock_->now() + call_patience;
+        auto peer = co_await host_->dial(address, deadline);
+        if (!peer) co_return std::move(peer).error();
+        json answer = {{"ok", true}};
+        answer["id"] = peer->text();
+        co_return answer;
+    }
+    json call(const json& question) {
+        const auto peer = PeerId::from_text(question.value("peer", ""));
+        if (!peer) return problem(peer.error());
+        return run(call_once(*peer, question.value("bytes", std::size_t{1})));
+    }
+    Task<Result<json>> call_once(PeerId peer, std::size_t bytes) {
+        const TimePoint begun = clock_->now();
+        Bytes request(bytes, 7);
+        auto answer =
+            co_await host_->call(peer, echo_method, std::move(request), begun + call_patience);
+        if (!answer) co_return std::move(answer).error();
+        json told = path(peer);
+        told["ms"] = to_seconds(clock_->now() - begun) * 1e3;
+        co_return told;
+    }
+
+    json start_pump(const json& question) {
+        const auto peer = PeerId::from_text(question.value("peer", ""));
+        if (!peer) return problem(peer.error());
+        const auto calls = question.value("calls", 100u);
+        const auto bytes = question.value("bytes", std::size_t{1000});
+        return there([&, this] {
+            pump_ = Pump{.calls = calls, .running = true};
+            scope_->spawn("pump", pump_all(*peer, bytes));
+            return json{{"ok", true}};
+        });
+    }
+    Task<void> pump_all(PeerId peer, std::size_t bytes) {
+        TimePoint last = clock_->now();
+        while (pump_.done < pump_.calls) {
+            Bytes request;
+            base::put_u32_be(request, pump_.done);
+            request.resize(std::max(bytes, request.size()), 7);
+            const TimePoint deadline = clock_->now() + pump_call_patience;
+            auto answer = co_await host_->call(peer, number_method, std::move(request), deadline);
+            if (!answer) {
+                ++pump_.repeats;
+                co_await clock_->sleep_for(20ms);
+                continue;
+            }
+            const TimePoint now = clock_->now();
+            pump_.longest_gap_s = std::max(pump_.longest_gap_s, to_seconds(now - last));
+            last = now;
+            ++pump_.done;
+        }
+        pump_.running = false;
+    }
+
+    static Task<Result<Bytes>> echo(Bytes request) { co_return request; }
+    Task<Result<Bytes>> take_number(Bytes request) {
+        base::ByteReader reader(request);
+        DEDLOC_CO_TRY(const std::uint32_t number, reader.u32_be());
+        numbers_.insert(number);
+        co_return Bytes();
+    }
+    static Task<Result<void>> stop_all(runtime::Scope* scope, p2p::Host* host) {
+        co_await scope->stop();
+        co_await host->stop();
+        co_return Ok();
+    }
+
+    runtime::Loop loop_;
+    std::unique_ptr<runtime::Clock> clock_ = runtime::real_clock(loop_.executor());
+    std::unique_ptr<runtime::Network> network_ = runtime::real_network(loop_.executor());
+    std::unique_ptr<runtime::Scope> scope_;
+    std::unique_ptr<p2p::Host> host_;
+    std::thread thread_;
+    std::set<std::uint32_t> numbers_;
+    Pump pump_;
+};
+
+}  // namespace
+
+int run_nat_peer(const NatPeerCommand& command) {
+    if (command.log == "debug") base::set_log_level(LogLevel::debug);
+    PeerMain peer;
+    if (const Ok begun = peer.begin(command); !begun) {
+        fmt::print(stderr, "dedloc: {}\n", begun.error().message());
+        return 1;
+    }
+    const int listener = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const sockaddr_un address = socket_address(command.socket);
+    const bool listens =
+        ::bind(listener, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 &&
+        ::listen(listener, 1) == 0;
+    const int socket = listens ? ::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC) : -1;
+    std::string unread;
+    std::string line;
+    while (socket >= 0 && read_line(socket, unread, line)) {
+        const json question = json::parse(line, nullptr, /*allow_exceptions=*/false);
+        if (!write_line(socket, peer.answer(question.is_object() ? question : json::object())))
+            break;
+    }
+    peer.end();
+    return socket >= 0 ? 0 : 1;
+}
+
+// --------------------------------------------------------------------------------------- outside
+
+Result<std::unique_ptr<NatPeer>> NatPeer::start(const std::string& netns,
+                                                const std::string& folder,
+                                                const std::string& name,
+                                                const std::string& log) {
+    char own[PATH_MAX];
+    const ssize_t size = ::readlink("/proc/self/exe", own, sizeof own);
+    const std::string program(own, size > 0 ? static_cast<std::size_t>(size) : 0);
+    const std::string path = folder + "/" + name + ".socket";
+    runtime::ChildOptions options;
+    options.command = NatTopology::prefix(netns);
+    options.command.push_back(program);
+    if (!program.ends_with("/dedloc-lab")) options.command.push_back("lab");
+    for (const std::string& word : {std::string("nat-peer"), std::string("--socket"), path})
+        options.command.push_back(word);
+    options.command.push_back("--log");
+    options.command.push_back(log);
+    options.output_file = folder + "/" + name + ".out";
+    options.error_file = folder + "/" + name + ".err";
+    DEDLOC_TRY(runtime::ChildProcess process, runtime::ChildProcess::start(options));
+    std::unique_ptr<NatPeer> peer(new NatPeer(std::move(process)));
+    DEDLOC_TRY_VOID(peer->connect(path));
+    DEDLOC_TRY(const json report, peer->ask({{"do", "report"}}));
+    peer->id_ = report.value("id", "");
+    return peer;
+}
+
+Ok NatPeer::connect(const std::string& path) {
+    const sockaddr_un address = socket_address(path);
+    for (double waited = 0; waited < start_seconds_max; waited += 0.01) {
+        socket_ = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        if (::connect(socket_, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) {
+            const timeval patience{.tv_sec = answer_seconds_max, .tv_usec = 0};
+            ::setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+            return {};
+        }
+        ::close(std::exchange(socket_, -1));
+        if (!process_.running())
+            return make_error(ErrorKind::local_fault, "a process of the test bed ended at once");
+        std::this_thread::sleep_for(10ms);
+    }
+    return make_error(ErrorKind::timeout, "a process of the test bed did not start");
+}
+
+Result<json> NatPeer::ask(const json& question) {
+    std::string line;
+    if (socket_ < 0 || !write_line(socket_, question) || !read_line(socket_, unread_, line))
+        return make_error(ErrorKind::peer_gone, "a process of the test bed does not answer");
+    json answer = json::parse(line, nullptr, /*allow_exceptions=*/false);
+    if (!answer.is_object()) return make_error(ErrorKind::local_fault, "no JSON: {}", line);
+    if (!answer.value("ok", false))
+        return make_error(ErrorKind::peer_gone, "{}", answer.value("error", "?"));
+    return answer;
+}
+
+void NatPeer::kill() { process_.send(SIGKILL); }
+
+NatPeer::~NatPeer() {
+    if (socket_ >= 0) ::close(socket_);
+    if (process_.wait_for(3)) return;
+    process_.send(SIGKILL);
+}
+
+}  // namespace dedloc::lab

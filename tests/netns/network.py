@@ -1,0 +1,133 @@
+"""Machines behind routers, as network namespaces: for the tests of this folder.
+
+A Network makes namespaces with names of this process, records them, and removes exactly those.
+Nothing touches the root namespace; nothing inside can leave.
+
+    with Network() as net:
+        net.public("host", "203.0.113.10")
+        net.home("a", router="203.0.113.2", kind="port-restricted")   # a machine behind a router
+        subprocess.Popen(net.command("a", ["dedloc", "join", string]))
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import shutil
+import subprocess
+
+_numbers = itertools.count(1)
+
+# A router drops what it did not ask for; a symmetric one takes a new port for every destination.
+_RULES = """
+table ip nat {{
+  chain post {{ type nat hook postrouting priority srcnat; policy accept;
+    oifname "wan0" masquerade {masquerade}
+  }}
+}}
+table ip filter {{
+  chain input {{ type filter hook input priority filter; policy accept;
+    iifname "wan0" ct state established,related accept
+    iifname "wan0" drop
+  }}
+  chain forward {{ type filter hook forward priority filter; policy accept;
+    ct state established,related accept
+    iifname "wan0" drop
+  }}
+}}
+"""
+
+
+def why_not() -> str:
+    """Why there can be no such network here; empty: there can."""
+    if os.geteuid() != 0:
+        return "network namespaces need root"
+    for program in ("ip", "nft"):
+        if shutil.which(program, path="/usr/sbin:/sbin:/usr/bin:/bin") is None:
+            return f"the program {program} is missing (packages iproute2, nftables)"
+    try:
+        with Network() as net:
+            net.home("try", "203.0.113.2", "symmetric")
+    except subprocess.CalledProcessError as error:
+        return f"network namespaces are not permitted here: {error.stderr.strip()}"
+    return ""
+
+
+def _run(command: list[str], text: str | None = None) -> None:
+    environment = {**os.environ, "PATH": os.environ.get("PATH", "") + ":/usr/sbin:/sbin"}
+    subprocess.run(command, input=text, check=True, capture_output=True, text=True, timeout=30,
+                   env=environment)
+
+
+class Network:
+    def __init__(self) -> None:
+        self._stem = f"dt{os.getpid()}-{next(_numbers)}-"
+        self._made: list[str] = []
+        self._homes = 0
+
+    def __enter__(self) -> "Network":
+        try:
+            self._namespace("inet")
+            self._ip("inet", "link", "add", "br0", "type", "bridge")
+            self._ip("inet", "link", "set", "br0", "up")
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        while self._made:
+            subprocess.run(["/usr/sbin/ip", "netns", "del", self._made.pop()], check=False,
+                           capture_output=True)
+
+    def public(self, name: str, address: str) -> None:
+        self._namespace(name)
+        self._plug_in(name, address)
+
+    def home(self, name: str, router: str, kind: str) -> None:
+        """The machine `name` behind a router with that public address."""
+        self._homes += 1
+        box, lan = name + "-nat", f"192.168.{self._homes}"
+        self._namespace(box)
+        self._plug_in(box, router)
+        self._namespace(name)
+        _run(["ip", "link", "add", "lan0", "netns", self._full(box), "type", "veth", "peer", "name",
+              "eth0", "netns", self._full(name)])
+        self._ip(box, "addr", "add", f"{lan}.1/24", "dev", "lan0")
+        self._ip(box, "link", "set", "lan0", "up")
+        self._ip(name, "addr", "add", f"{lan}.2/24", "dev", "eth0")
+        self._ip(name, "link", "set", "eth0", "up")
+        self._ip(name, "route", "add", "default", "via", f"{lan}.1")
+        self._in(box, ["sysctl", "-qw", "net.ipv4.ip_forward=1"])
+        masquerade = {"port-restricted": "", "symmetric": "fully-random"}[kind]
+        self._in(box, ["nft", "-f", "-"], _RULES.format(masquerade=masquerade))
+
+    def command(self, name: str, words: list[str]) -> list[str]:
+        return ["/usr/sbin/ip", "netns", "exec", self._full(name), *words]
+
+    # ---- parts -----------------------------------------------------------------------------------
+
+    def _full(self, name: str) -> str:
+        return self._stem + name
+
+    def _namespace(self, name: str) -> None:
+        _run(["ip", "netns", "add", self._full(name)])
+        self._made.append(self._full(name))
+        self._ip(name, "link", "set", "lo", "up")
+
+    def _ip(self, name: str, *words: str) -> None:
+        _run(["ip", "-n", self._full(name), *words])
+
+    def _in(self, name: str, words: list[str], text: str | None = None) -> None:
+        _run(["ip", "netns", "exec", self._full(name), *words], text)
+
+    def _plug_in(self, name: str, address: str) -> None:
+        port = f"p{len(self._made)}"
+        _run(["ip", "link", "add", "wan0", "netns", self._full(name), "type", "veth", "peer",
+              "name", port, "netns", self._full("inet")])
+        self._ip("inet", "link", "set", port, "master", "br0", "up")
+        self._ip(name, "addr", "add", f"{address}/24", "dev", "wan0")
+        self._ip(name, "link", "set", "wan0", "up")
