@@ -6,7 +6,7 @@
 // before the first word.
 //
 // Source: SentencePiece 0.1.97, src/normalizer.cc; the array's format:
-// github.com/s-yata/darts-clone. Cost: 60 MB/s. Thread: any; immutable. Errors: bad_input for a map
+// github.com/s-yata/darts-clone. Cost: 40 MB/s. Thread: any; immutable. Errors: bad_input for a map
 // that is not one.
 
 #pragma once

@@ -1,7 +1,7 @@
 // The pieces of a vocabulary as a double-array trie: all pieces that begin at a place of a text,
 // in one walk.
 //
-// Cost: building 10 ms for 30,000 pieces; 12 bytes a node. Thread: any; immutable.
+// Cost: building 70 ms for 30,000 pieces; 12 bytes a node. Thread: any; immutable.
 
 #pragma once
 #include <cstdint>

@@ -9,7 +9,7 @@ namespace dedloc::text {
 
 namespace {
 
-constexpr std::string_view white_space = " \t\r\n\f\v";
+constexpr std::string_view white_space = " \t\n\v\f\r";
 
 // Sorted; lower case, without the last full stop.
 constexpr std::array<std::string_view, 36> abbreviations{
@@ -17,7 +17,9 @@ constexpr std::array<std::string_view, 36> abbreviations{
     "e.g", "ed",   "eds", "eq", "esq",  "fig", "figs", "gen",  "gov", "hon", "i.e",  "inc",
     "jr",  "lt",   "ltd", "mr", "mrs",  "ms",  "prof", "rev",  "sgt", "sr",  "st",   "vs"};
 
-bool is_space(char letter) { return white_space.find(letter) != std::string_view::npos; }
+bool is_space(char letter) {
+    return letter == ' ' || (letter >= '\t' && letter <= '\r');  // white_space
+}
 
 bool is_letter(char letter) {
     return (letter >= 'a' && letter <= 'z') || (letter >= 'A' && letter <= 'Z');
@@ -109,7 +111,13 @@ std::string_view without_surrounding_space(std::string_view text) {
 
 std::size_t sentence_end(std::string_view text) {
     std::size_t at = 0;
-    while (at < text.size()) {
+    const auto surely_no_mark = [](char letter) {
+        return static_cast<unsigned char>(letter) < 0x80 && letter != '.' && letter != '!' &&
+               letter != '?';
+    };
+    while (true) {
+        while (at < text.size() && surely_no_mark(text[at])) ++at;
+        if (at == text.size()) break;
         const Character letter = first_character(text.substr(at));
         const Mark mark = letter.bytes == 0 ? Mark::none : mark_of(letter.code);
         const std::size_t begin = at;
