@@ -43,7 +43,10 @@ Task<void> serve_sink(std::unique_ptr<MessageStream> stream) {
     std::uint64_t bytes = 0;
     for (;;) {
         auto message = co_await stream->read();
-        if (!message) co_return;
+        if (!message) {
+            std::cerr << "sink: " << message.error().message() << std::endl;
+            co_return;
+        }
         if (!*message) break;
         hash.update(**message);
         bytes += (**message).size();

@@ -174,10 +174,10 @@ class ForeignPeer : public ::testing::Test {
             Bytes opening = lines({"/multistream/1.0.0", "/ipfs/kad/1.0.0"});
             stream->write(opening);
             stream->write(question);
-            co_await expect(stream.get(), opening);
-            Bytes byte(1);
-            auto end = co_await stream->read_exactly(byte);
-            EXPECT_FALSE(end && *end);
+            // The echo at most, then the stream fails or ends.
+            Bytes answer(opening.size() + 1);
+            auto filled = co_await stream->read_exactly(answer);
+            EXPECT_FALSE(filled && *filled);
         }
         co_await ping();
     }

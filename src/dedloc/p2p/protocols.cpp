@@ -39,6 +39,8 @@ Task<Result<wire::Identify>> ask_identify(std::shared_ptr<PeerConnection> connec
         if (!message) co_return std::move(message).error();
         if (!*message) break;
         base::append(whole, **message);
+        // Nothing follows from us; the other side need not wait before it ends, too.
+        stream->finish();
     }
     stream->finish();
     co_return wire::decode<wire::Identify>(whole);

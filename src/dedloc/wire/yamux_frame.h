@@ -13,8 +13,10 @@ namespace dedloc::wire {
 inline constexpr std::string_view yamux_protocol = "/yamux/1.0.0";
 inline constexpr std::size_t yamux_header_bytes = 12;
 inline constexpr std::uint32_t yamux_window_bytes_initial = 256 * 1024;
-// rust-libp2p refuses data frames above 1 MiB; go and js send at most 64 KiB with header.
-inline constexpr std::uint32_t yamux_received_frame_bytes_max = 1 << 20;
+// js-yamux fills a whole window with one frame, and windows end at 16 MiB; rust-libp2p refuses more
+// than 1 MiB, go sends at most 64 KiB with header. Payloads are passed on in pieces: a long one
+// costs no memory.
+inline constexpr std::uint32_t yamux_received_frame_bytes_max = 16 << 20;
 inline constexpr std::uint32_t yamux_sent_frame_bytes_max = 64 * 1024 - yamux_header_bytes;
 inline constexpr std::uint32_t yamux_session_stream = 0;  // pings and go-aways
 

@@ -183,10 +183,11 @@ const node = await createLibp2p({
   connectionEncrypters: security,
   streamMuxers: [yamux(STREAMS)],
   connectionManager: { inboundConnectionThreshold: 1000 },
+  connectionMonitor: { enabled: false }, // it pings, too, and only one ping may run at a time
   connectionGater: { denyDialMultiaddr: () => false },
   services: {
     identify: identify(),
-    ping: ping(),
+    ping: ping({ maxInboundStreams: 8, maxOutboundStreams: 8 }),
     dht: kadDHT({
       protocol: '/ipfs/kad/1.0.0',
       clientMode: false,

@@ -2,6 +2,7 @@
 input: see docs/interop.md."""
 import argparse
 import asyncio
+import functools
 import hashlib
 import json
 import os
@@ -130,6 +131,10 @@ class Peer:
             }
             return {"found": {"dictionary": entries}}
         return {"found": {"value": found.value, "expiration": found.expiration_time}}
+
+
+# The daemon connects to Python anew for each stream; asyncio's backlog would refuse a thousand.
+asyncio.start_unix_server = functools.partial(asyncio.start_unix_server, backlog=4096)
 
 
 async def main():
