@@ -4,6 +4,7 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 
+#include "lab/albert_mini.h"
 #include "lab/equivalence.h"
 #include "lab/faults.h"
 
@@ -15,6 +16,7 @@ constexpr const char* json_help = "one JSON object as the last line";
 struct Commands {
     FaultsCommand faults;
     EquivalenceCommand equivalence;
+    AlbertMiniCommand albert_mini;
 };
 
 void add_faults(CLI::App& lab, FaultsCommand& command, int& code) {
@@ -47,6 +49,21 @@ void add_equivalence(CLI::App& lab, EquivalenceCommand& command, int& code) {
     equivalence->add_flag("--json", command.json, json_help);
     equivalence->callback([&command, &code] { code = run_equivalence(command); });
 }
+
+void add_albert_mini(CLI::App& lab, AlbertMiniCommand& command, int& code) {
+    CLI::App* mini = lab.add_subcommand(
+        "albert-mini", "a small ALBERT on the Bible: alone, and with peers that come and go");
+    mini->add_option("--loss", command.loss, "of masked words on held-out text, to be reached")
+        ->check(CLI::Range(0.1, 20.0));
+    mini->add_option("--target", command.target, "samples of a global step")
+        ->check(CLI::Range(1, 65536));
+    mini->add_option("--micro", command.micro, "samples of one gradient of one peer")
+        ->check(CLI::Range(1, 65536));
+    mini->add_option("--samples-max", command.samples_max, "give up after so many");
+    mini->add_option("--seconds-max", command.seconds_max, "give up after so long, of each run");
+    mini->add_flag("--json", command.json, json_help);
+    mini->callback([&command, &code] { code = run_albert_mini(command); });
+}
 #endif
 
 }  // namespace
@@ -56,6 +73,7 @@ std::shared_ptr<void> add_process_commands(CLI::App& lab, int& code) {
     add_faults(lab, commands->faults, code);
 #if DEDLOC_LAB_EQUIVALENCE
     add_equivalence(lab, commands->equivalence, code);
+    add_albert_mini(lab, commands->albert_mini, code);
 #endif
     return commands;
 }

@@ -69,6 +69,18 @@ TEST(RunTemplates, are_valid_and_the_demo_is_the_example) {
     const auto synthetic = run_template("synthetic");
     ASSERT_TRUE(synthetic);
     EXPECT_TRUE(collab::parse_run_file(*synthetic, "synthetic"));
+    // ALBERT's says what the paper's run was; only what is not the default differs.
+    const auto albert = run_template("albert");
+    ASSERT_TRUE(albert);
+    const auto paper = collab::parse_run_file(*albert, "albert");
+    ASSERT_TRUE(paper) << to_string(paper.error());
+    collab::RunFile large;
+    large.task.kind = "albert";
+    for (const std::string& difference : collab::differences(*paper, large)) {
+        if (difference.starts_with("text.")) EXPECT_TRUE(difference.starts_with("text.tokenizer:"));
+        EXPECT_FALSE(difference.starts_with("albert.")) << difference;
+    }
+    EXPECT_EQ(paper->optimizer.kind, optim::OptimizerKind::lamb);
 }
 
 TEST(DemoScript, does_each_act_once_and_in_order) {

@@ -1,4 +1,5 @@
-// dedloc eval: loss and accuracy of a checkpoint on the task's held-out data.
+// dedloc eval: loss and accuracy of a checkpoint on the task's held-out data, and what else the
+// task measures (masked words: perplexity).
 
 #include <cstdio>
 #include <nlohmann/json.hpp>
@@ -14,9 +15,14 @@ namespace dedloc::cli {
 
 namespace {
 
-Result<collab::Evaluation> evaluate(const collab::RunFile& run,
-                                    const state::Snapshot& snapshot,
-                                    const EvalOptions& options) {
+struct Evaluated {
+    collab::Evaluation evaluation;
+    std::vector<tasks::Measure> measures;
+};
+
+Result<Evaluated> evaluate(const collab::RunFile& run,
+                           const state::Snapshot& snapshot,
+                           const EvalOptions& options) {
     const tasks::TaskOptions task_options{.device = options.device,
                                           .threads_count = options.threads,
                                           .data_directory = options.data_directory};
@@ -26,7 +32,11 @@ Result<collab::Evaluation> evaluate(const collab::RunFile& run,
     DEDLOC_TRY(const auto learner, task->learner(anybody));
     DEDLOC_TRY_VOID(collab::check_state(run, learner->layout(), snapshot));
     learner->load(collab::parameters_of(snapshot), collab::buffers_of(snapshot));
-    return learner->evaluate();
+    Evaluated result;
+    DEDLOC_TRY(result.evaluation, learner->evaluate());
+    DEDLOC_TRY(result.measures,
+               task->measure(collab::parameters_of(snapshot), collab::buffers_of(snapshot), 0));
+    return result;
 }
 
 }  // namespace
@@ -41,14 +51,16 @@ int run_eval(const EvalOptions& options) {
     const auto measured = evaluate(*run, *state.snapshot, options);
     if (!measured) return report(failure(measured.error()));
     if (options.json) {
-        const nlohmann::ordered_json json{{"ok", true},
-                                          {"run", run->name},
-                                          {"checkpoint", found->path},
-                                          {"step", state.snapshot->step()},
-                                          {"state_hash", state.root().hex()},
-                                          {"loss", measured->loss},
-                                          {"accuracy", measured->accuracy},
-                                          {"samples", measured->samples}};
+        nlohmann::ordered_json json{{"ok", true},
+                                    {"run", run->name},
+                                    {"checkpoint", found->path},
+                                    {"step", state.snapshot->step()},
+                                    {"state_hash", state.root().hex()},
+                                    {"loss", measured->evaluation.loss},
+                                    {"accuracy", measured->evaluation.accuracy},
+                                    {"samples", measured->evaluation.samples}};
+        for (const tasks::Measure& measure : measured->measures)
+            if (!json.contains(measure.name)) json[measure.name] = measure.value;
         fmt::print("{}\n", json.dump());
         return 0;
     }
@@ -56,9 +68,11 @@ int run_eval(const EvalOptions& options) {
                run->name,
                state.snapshot->step(),
                state.root().short_hex(),
-               measured->loss,
-               measured->accuracy * 100,
-               measured->samples);
+               measured->evaluation.loss,
+               measured->evaluation.accuracy * 100,
+               measured->evaluation.samples);
+    for (const tasks::Measure& measure : measured->measures)
+        fmt::print("  {:<18} {:.6g}\n", measure.name, measure.value);
     return 0;
 }
 

@@ -112,13 +112,14 @@ struct Sums {
         words_right += right(outputs.word_logits, outputs.word_labels);
     }
 
-    std::vector<Measure> measures() const {
+    std::vector<Measure> measures(const AlbertConfig& sizes) const {
         const double masked_loss = words_loss / std::max(words, 1.0);
         return {{"masked_loss", masked_loss},
                 {"perplexity", std::exp(masked_loss)},
                 {"masked_accuracy", words_right / std::max(words, 1.0)},
                 {"order_loss", order_loss / samples},
                 {"order_accuracy", order_right / samples},
+                {"ignorance_loss", loss_of_ignorance(sizes)},
                 {"masked_words", words},
                 {"samples", samples}};
     }
@@ -237,7 +238,7 @@ Result<std::vector<Measure>> AlbertTask::measure(std::span<const float> paramete
             const AlbertBatch albert = to_device(albert_batch(batch, {}), torch::Device(device_));
             sums.add(model->forward(albert), albert);
         }
-        return sums.measures();
+        return sums.measures(sizes_);
     } catch (const std::exception& failure) {
         return make_error(ErrorKind::local_fault, "measuring: libtorch says: {}", failure.what());
     }

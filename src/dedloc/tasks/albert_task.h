@@ -9,7 +9,8 @@
 // `tokenizer.model` in the data folder is taken instead of training one.
 //
 // measure(): masked_loss, perplexity (its exponential), masked_accuracy, order_loss,
-// order_accuracy over the words and samples of held-out text, and their numbers.
+// order_accuracy over the words and samples of held-out text, their numbers, and ignorance_loss
+// (ln V + ln 2).
 // export_model(): model.safetensors, config.json, model.pt (albert_weights.h), and the tokenizer as
 // spiece.model.
 //

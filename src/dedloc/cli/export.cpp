@@ -1,0 +1,68 @@
+// dedloc export: a checkpoint's model as files that other programs read.
+
+#include <cstdio>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "dedloc/cli/checkpoint_source.h"
+#include "dedloc/cli/commands.h"
+#include "dedloc/cli/exit_codes.h"
+#include "dedloc/collab/model_state.h"
+#include "dedloc/security/identity.h"
+#include "dedloc/tasks/training_task.h"
+
+namespace dedloc::cli {
+
+namespace {
+
+Result<std::vector<std::string>> export_to(const collab::RunFile& run,
+                                           const state::Snapshot& snapshot,
+                                           const ExportOptions& options) {
+    const tasks::TaskOptions task_options{
+        .device = "cpu", .threads_count = 1, .data_directory = options.data_directory};
+    DEDLOC_TRY(const auto task, tasks::make_task(run.task, task_options));
+    const PeerId anybody = security::Identity::generate().id();
+    DEDLOC_TRY(const auto learner, task->learner(anybody));
+    DEDLOC_TRY_VOID(collab::check_state(run, learner->layout(), snapshot));
+    return task->export_model(
+        collab::parameters_of(snapshot), collab::buffers_of(snapshot), options.directory);
+}
+
+}  // namespace
+
+int run_export(const ExportOptions& options) {
+    const auto found = find_checkpoint(options.checkpoint);
+    if (!found) return report(failure(found.error()));
+    for (const std::string& skipped : found->skipped) fmt::print(stderr, "dedloc: {}\n", skipped);
+    const auto run = collab::parse_run_file(found->checkpoint.run_file, found->path + "/run.toml");
+    if (!run) return report(failure(run.error()));
+    std::error_code error;
+    std::filesystem::create_directories(options.directory, error);
+    if (error)
+        return report(
+            {ExitCode::disk,
+             fmt::format("cannot make the folder {}: {}", options.directory, error.message())});
+    const state::PublishedState& state = *found->checkpoint.state;
+    const auto names = export_to(*run, *state.snapshot, options);
+    if (!names) return report(failure(names.error()));
+    if (options.json) {
+        const nlohmann::ordered_json json{{"ok", true},
+                                          {"run", run->name},
+                                          {"checkpoint", found->path},
+                                          {"step", state.snapshot->step()},
+                                          {"state_hash", state.root().hex()},
+                                          {"directory", options.directory},
+                                          {"files", *names}};
+        fmt::print("{}\n", json.dump());
+        return 0;
+    }
+    fmt::print("{}, step {}, state {}: in {}\n",
+               run->name,
+               state.snapshot->step(),
+               state.root().short_hex(),
+               options.directory);
+    for (const std::string& name : *names) fmt::print("  {}\n", name);
+    return 0;
+}
+
+}  // namespace dedloc::cli
