@@ -37,8 +37,11 @@ def tool(name, why):
     return found
 
 
-def output_of(command, **how):
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, **how)
+def output_of(command, seconds=120, **how):
+    try:
+        return subprocess.run(command, capture_output=True, text=True, timeout=seconds, **how)
+    except subprocess.TimeoutExpired:
+        raise Unavailable(f"{' '.join(command)}: no end after {seconds} s")
 
 
 class Partner:
@@ -152,14 +155,15 @@ class Hivemind(Partner):
     def check_tools(self):
         if not Path(self.python).exists():
             raise Unavailable(f"{self.python} is not there (Debian: python3)")
-        if output_of([self.python, "-c", "import torch"]).returncode != 0:
-            raise Unavailable("torch cannot be imported (Debian: python3-torch)")
-        if output_of([self.python, "-c", "import ensurepip, venv"]).returncode != 0:
-            raise Unavailable("venv cannot be imported (Debian: python3-venv)")
+        for module in ("torch", "ensurepip"):
+            look = f"import importlib.util as u; assert u.find_spec('{module}')"
+            if output_of([self.python, "-c", look]).returncode != 0:
+                raise Unavailable(f"{module} is not there (Debian: python3-torch, python3-venv)")
 
     def fetch(self):
         venv = self.home / "venv"
-        made = output_of([self.python, "-m", "venv", "--system-site-packages", str(venv)])
+        command = [self.python, "-m", "venv", "--system-site-packages", str(venv)]
+        made = output_of(command, DOWNLOAD_SECONDS_MAX)
         if made.returncode != 0:
             raise Unavailable(f"python3 -m venv: {made.stderr[-500:]}")
         pip = [str(venv / "bin/pip"), "install", "--quiet", "--retries", "0", "--timeout", "30"]
