@@ -40,6 +40,7 @@ kind = "albert"
 model = "albert"
 data = "kjv"
 [albert]
+vocabulary = 4096
 embedding = 64
 hidden = 128
 layers = 4

@@ -23,6 +23,7 @@ kind = "albert"
 model = "albert"
 data = "text:books?documents=paragraph"
 [albert]
+vocabulary = 50
 embedding = 12
 hidden = 24
 layers = 3

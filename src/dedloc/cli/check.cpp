@@ -1,13 +1,17 @@
 // dedloc check: says what a run file means, or where it is wrong, and whether the task can be
-// trained on this machine.
+// trained on this machine: with how much memory, how fast, from which samples.
 
+#include <chrono>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "dedloc/cli/commands.h"
 #include "dedloc/cli/exit_codes.h"
 #include "dedloc/cli/peer_directory.h"
+#include "dedloc/codec/codec.h"
 #include "dedloc/collab/run_file.h"
+#include "dedloc/planner/split.h"
+#include "dedloc/security/identity.h"
 #include "dedloc/tasks/training_task.h"
 
 namespace dedloc::cli {
@@ -22,23 +26,148 @@ std::string stop_text(const collab::StopConfig& stop) {
     return text.empty() ? "never (until its peers leave)" : "after " + text;
 }
 
+// What can be said about a task without training it.
+struct Forecast {
+    std::uint64_t parameters = 0;
+    double round_bytes = 0;    // that one of equal peers sends, and receives
+    double round_seconds = 0;  // on the links that were asked for
+    tasks::MemoryEstimate memory;
+    std::vector<tasks::Measure> first;  // of the starting model, on some held-out samples
+    double samples_per_second = 0;      // of this machine; 0: not measured
+    std::vector<std::string> texts;
+};
+
+constexpr std::uint64_t first_samples = 8;
+// A gradient costs this many times what the loss alone does.
+constexpr double forward_and_back = 3;
+
+double value_of(const std::vector<tasks::Measure>& measures, std::string_view name) {
+    for (const tasks::Measure& measure : measures)
+        if (measure.name == name) return measure.value;
+    return 0;
+}
+
+Ok forecast_round(const collab::RunFile& run,
+                  std::uint64_t elements,
+                  const CheckOptions& options,
+                  Forecast& forecast) {
+    const auto bytes = static_cast<double>(codec::encoded_size(run.averaging.codec, elements));
+    constexpr double bits = 8;
+    constexpr double mega = 1e6;
+    const double rate =
+        options.mbit * mega / bits * static_cast<double>(elements) / bytes;  // elements a second
+    const auto count = static_cast<std::size_t>(options.peers);
+    const planner::PeerRates link{.upload_per_s = rate, .download_per_s = rate};
+    const std::vector<planner::PeerRates> peers(count, link);
+    DEDLOC_TRY(const planner::Split split, planner::split_elements(peers, elements));
+    const double others = static_cast<double>(count - 1) / static_cast<double>(count);
+    forecast.round_bytes = 2 * others * bytes;
+    forecast.round_seconds = split.seconds;
+    return {};
+}
+
+Result<Forecast> forecast_of(const collab::RunFile& run,
+                             const tasks::TrainingTask& task,
+                             const CheckOptions& options) {
+    Forecast forecast;
+    DEDLOC_TRY(const auto learner, task.learner(security::Identity::generate().id()));
+    const collab::Layout layout = learner->layout();
+    forecast.parameters = layout.parameters_count;
+    forecast.memory = task.memory(run.batch.micro);
+    DEDLOC_TRY_VOID(forecast_round(run, layout.vector_count(), options, forecast));
+    DEDLOC_TRY(forecast.texts, task.sample_texts(static_cast<std::uint64_t>(options.samples)));
+    std::vector<float> parameters(layout.parameters_count);
+    std::vector<float> buffers(layout.buffers_count);
+    learner->initial(parameters, buffers);
+    DEDLOC_TRY(forecast.first, task.measure(parameters, buffers, 1));  // what is slow but once
+    if (forecast.first.empty()) return forecast;
+    const auto begun = std::chrono::steady_clock::now();
+    DEDLOC_TRY(forecast.first, task.measure(parameters, buffers, first_samples));
+    const double seconds =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
+    forecast.samples_per_second =
+        value_of(forecast.first, "samples") / (seconds * forward_and_back);
+    return forecast;
+}
+
+nlohmann::ordered_json to_json(const Forecast& forecast, const CheckOptions& options) {
+    nlohmann::ordered_json json{{"parameters", forecast.parameters},
+                                {"round_bytes", forecast.round_bytes},
+                                {"round_seconds", forecast.round_seconds},
+                                {"round_peers", options.peers},
+                                {"round_mbit", options.mbit}};
+    if (forecast.memory.total() > 0) {
+        json["memory_bytes"] = forecast.memory.total();
+        json["memory_activation_bytes"] = forecast.memory.activations;
+    }
+    if (!forecast.first.empty()) {
+        json["first_loss"] =
+            value_of(forecast.first, "masked_loss") + value_of(forecast.first, "order_loss");
+        json["ignorance_loss"] = value_of(forecast.first, "ignorance_loss");
+        json["samples_per_second"] = forecast.samples_per_second;
+    }
+    if (!forecast.texts.empty()) json["samples"] = forecast.texts;
+    return json;
+}
+
+void print(const Forecast& forecast, const collab::RunFile& run, const CheckOptions& options) {
+    constexpr double mib = 1024.0 * 1024.0;
+    fmt::print("  model  {} parameters\n", forecast.parameters);
+    const tasks::MemoryEstimate& memory = forecast.memory;
+    if (memory.total() > 0)
+        fmt::print(
+            "  memory about {:.0f} MiB: model and gradients {:.0f}, {} samples at a time {:.0f}, "
+            "averaging and states {:.0f}\n",
+            static_cast<double>(memory.total()) / mib,
+            static_cast<double>(memory.model) / mib,
+            run.batch.micro,
+            static_cast<double>(memory.activations) / mib,
+            static_cast<double>(memory.collaboration) / mib);
+    fmt::print("  round  {:.1f} MB up and down for each of {} equal peers; at {} Mb/s {:.2g} s\n",
+               forecast.round_bytes / 1e6,
+               options.peers,
+               options.mbit,
+               forecast.round_seconds);
+    if (!forecast.first.empty()) {
+        const double words = value_of(forecast.first, "masked_loss");
+        const double order = value_of(forecast.first, "order_loss");
+        fmt::print(
+            "  start  loss {:.2f} = masked words {:.2f} + order {:.2f} (knowing nothing: {:.2f})\n",
+            words + order,
+            words,
+            order,
+            value_of(forecast.first, "ignorance_loss"));
+        fmt::print("  speed  some {:.3g} samples/s here: {:.3g} s a global step alone\n",
+                   forecast.samples_per_second,
+                   static_cast<double>(run.batch.target) / forecast.samples_per_second);
+    }
+    for (const std::string& text : forecast.texts) fmt::print("  sample {}\n", text);
+}
+
 }  // namespace
 
 int run_check(const CheckOptions& options) {
     const auto text = read_text_file(options.run_file, collab::run_file_bytes_max);
     if (!text) return report(failure(text.error()));
-    const auto run = collab::parse_run_file(*text, options.run_file);
+    auto run = collab::parse_run_file(*text, options.run_file);
     if (!run) return report(failure(run.error()));
-    const std::string hash = collab::run_hash(*run).hex();
-    const tasks::TaskOptions task_options{};
+    const tasks::TaskOptions task_options{.device = options.device,
+                                          .threads_count = options.threads,
+                                          .data_directory = options.data_directory};
     const auto task = tasks::make_task(run->task, task_options);
     // A run that only another build can train is a valid one.
     const bool elsewhere = !task && task.error().kind() == ErrorKind::unsupported;
     if (!task && !elsewhere) return report(failure(task.error()));
+    if (!elsewhere) run->task = (*task)->decided_config().value_or(run->task);
+    const std::string hash = collab::run_hash(*run).hex();
+    Result<Forecast> forecast = Forecast();
+    if (!elsewhere) forecast = forecast_of(*run, **task, options);
+    if (!forecast) return report(failure(forecast.error()));
     const std::string description = elsewhere ? task.error().message() : (*task)->description();
     if (options.json) {
-        const nlohmann::ordered_json json{
+        nlohmann::ordered_json json{
             {"ok", true}, {"name", run->name}, {"run_hash", hash}, {"task", description}};
+        if (!elsewhere) json.update(to_json(*forecast, options));
         fmt::print("{}\n", json.dump());
         return 0;
     }
@@ -52,6 +181,7 @@ int run_check(const CheckOptions& options) {
         run->batch.target,
         run->batch.micro,
         stop_text(run->stop));
+    if (!elsewhere) print(*forecast, *run, options);
     return 0;
 }
 

@@ -20,6 +20,12 @@ int run_init(const InitOptions& options);
 
 struct CheckOptions {
     std::string run_file;
+    std::string device = "auto";
+    std::string data_directory{};
+    int threads = 0;
+    int samples = 2;    // to show
+    int peers = 16;     // of the predicted round
+    double mbit = 100;  // a second, up and down, of each of them
     bool json = false;
 };
 int run_check(const CheckOptions& options);
@@ -65,6 +71,14 @@ struct EvalOptions {
     bool json = false;
 };
 int run_eval(const EvalOptions& options);
+
+struct ExportOptions {
+    std::string checkpoint;
+    std::string directory;
+    std::string data_directory{};
+    bool json = false;
+};
+int run_export(const ExportOptions& options);
 
 // What host and join have in common.
 struct PeerOptions {

@@ -2,6 +2,7 @@
 
 #include "dedloc/cli/checkpoint_source.h"
 #include "dedloc/cli/commands.h"
+#include "dedloc/cli/decided_run.h"
 #include "dedloc/cli/exit_codes.h"
 #include "dedloc/cli/peer_directory.h"
 #include "dedloc/cli/peer_run.h"
@@ -38,7 +39,12 @@ int run_host(const HostOptions& options) {
     if (!options.run_file.empty()) {
         auto run = read_run_file(options.run_file);
         if (!run) return report(failure(run.error()));
-        given = *std::move(run);
+        const tasks::TaskOptions task{.device = options.peer.device,
+                                      .threads_count = options.peer.threads,
+                                      .data_directory = options.peer.data_directory};
+        auto decided = decided_run(*std::move(run), task);
+        if (!decided) return report(failure(decided.error()));
+        given = *std::move(decided);
     }
     if (!options.resume.empty()) {
         auto found = find_checkpoint(options.resume);

@@ -28,6 +28,7 @@ struct AllOptions {
     VersionOptions version;
     InviteOptions invite;
     EvalOptions eval;
+    ExportOptions exported;
     HostOptions host;
     JoinOptions join;
     WatchOptions watch;
@@ -67,13 +68,22 @@ void on_run(CLI::App* command, AllOptions& all, Run run) {
 
 void add_file_commands(CLI::App& app, AllOptions& all) {
     CLI::App* init = app.add_subcommand("init", "write a run file to start from, with comments");
-    init->add_option("task", all.init.task, "what to train: vision_classifier, synthetic");
+    init->add_option("task", all.init.task, "what to train: vision_classifier, albert, synthetic");
     init->add_option("-o,--output", all.init.output, "file to write ('-': standard output)");
     init->add_flag("--force", all.init.force, "overwrite the file");
     on_run(init, all, [&all] { return run_init(all.init); });
 
     CLI::App* check = app.add_subcommand("check", "say what a run file means, or what is wrong");
     check->add_option("runfile", all.check.run_file)->required();
+    check->add_option("--data", all.check.data_directory, "folder of the task's data");
+    check->add_option("--device", all.check.device, "auto, cpu, cuda, cuda:1");
+    check->add_option("--threads", all.check.threads)->check(CLI::Range(0, 1024));
+    check->add_option("--samples", all.check.samples, "training samples to show")
+        ->check(CLI::Range(0, 64));
+    check->add_option("--peers", all.check.peers, "of the predicted round")
+        ->check(CLI::Range(1, 10000));
+    check->add_option("--mbit", all.check.mbit, "link of each of them, up and down, Mb/s")
+        ->check(CLI::Range(0.001, 1e6));
     check->add_flag("--json", all.check.json, json_help);
     on_run(check, all, [&all] { return run_check(all.check); });
 
@@ -85,6 +95,15 @@ void add_file_commands(CLI::App& app, AllOptions& all) {
     eval->add_option("--data", all.eval.data_directory, "folder of the task's data");
     eval->add_flag("--json", all.eval.json, json_help);
     on_run(eval, all, [&all] { return run_eval(all.eval); });
+
+    CLI::App* exported =
+        app.add_subcommand("export", "write a checkpoint's model for other programs");
+    exported->add_option("checkpoint", all.exported.checkpoint, "a checkpoint, or a folder of them")
+        ->required();
+    exported->add_option("--to", all.exported.directory, "folder for the files")->required();
+    exported->add_option("--data", all.exported.data_directory, "folder of the task's data");
+    exported->add_flag("--json", all.exported.json, json_help);
+    on_run(exported, all, [&all] { return run_export(all.exported); });
 
     CLI::App* plan = app.add_subcommand(
         "plan", "who should reduce how much in a network, how long a round takes, and why");

@@ -88,6 +88,7 @@ data = "kjv"             # the King James Bible, Debian package bible-kjv. Or, b
 seed = 1                 # starting parameters and order of samples
 
 [albert]                 # ALBERT-large. Base: hidden 768, layers 12, heads 12, feed_forward 3072
+vocabulary = 30000       # at least the tokenizer's
 embedding = 128
 hidden = 1024
 layers = 24
@@ -99,7 +100,7 @@ attention_dropout = 0.0
 classifier_dropout = 0.1
 
 [text]
-tokenizer = "vocabulary=30000&normalization=nmt_nfkc_cf"   # `dedloc tokenizer train --help`
+tokenizer = "vocabulary=8192&normalization=nmt_nfkc_cf"   # `dedloc tokenizer train --help`
 tokenizer_hash = "none"  # none: of the tokenizer that the host trains or has
 corpus_hash = "none"     # none: peers may have different text
 length = 512             # tokens of a sample at most

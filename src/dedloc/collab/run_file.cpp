@@ -116,6 +116,7 @@ void visit_averaging(Visitor& visit, Averaging& averaging) {
 template <typename Visitor, typename Albert>
 void visit_albert(Visitor& visit, Albert& albert) {
     constexpr std::uint64_t size_max = 1u << 20;
+    visit("albert.vocabulary", albert.vocabulary, Integers{6, size_max});
     visit("albert.embedding", albert.embedding, Integers{1, size_max});
     visit("albert.hidden", albert.hidden, Integers{1, size_max});
     visit("albert.layers", albert.layers, Integers{1, 1024});

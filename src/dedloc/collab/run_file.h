@@ -25,8 +25,9 @@ inline constexpr int numerics_version = 1;  // changes whenever any bit of a ste
 inline constexpr std::size_t run_file_bytes_max = 256 * 1024;
 
 // Only runs of the task "albert" have the sections [albert] and [text]. Sizes are ALBERT-large's;
-// the vocabulary is the tokenizer's.
+// the vocabulary may be larger than the tokenizer's.
 struct AlbertKeys {
+    std::uint64_t vocabulary = 30000;
     std::uint64_t embedding = 128;
     std::uint64_t hidden = 1024;
     std::uint64_t layers = 24;
@@ -39,10 +40,10 @@ struct AlbertKeys {
 };
 
 struct TextKeys {
-    std::string tokenizer = "vocabulary=30000";  // recipe, text/recipe.h
-    std::string tokenizer_hash = "none";         // of the file; none: the host decides
-    std::string corpus_hash = "none";            // of all text; none: not compared
-    std::uint64_t length = 512;                  // longest sequence, in tokens
+    std::string tokenizer = "vocabulary=8192";  // recipe, text/recipe.h
+    std::string tokenizer_hash = "none";        // of the file; none: the host decides
+    std::string corpus_hash = "none";           // of all text; none: not compared
+    std::uint64_t length = 512;                 // longest sequence, in tokens
     std::uint64_t pad_multiple = 8;
     double masked = 0.15;           // of the tokens
     double masked_as_mask = 0.8;    // of those

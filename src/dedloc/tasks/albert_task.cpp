@@ -316,10 +316,10 @@ std::uint64_t columns_max(const collab::TextKeys& keys) {
     return (keys.length + keys.pad_multiple - 1) / keys.pad_multiple * keys.pad_multiple;
 }
 
-Result<AlbertConfig> sizes_of(const collab::TaskConfig& config, std::int64_t vocabulary) {
+Result<AlbertConfig> sizes_of(const collab::TaskConfig& config) {
     const collab::AlbertKeys& keys = config.albert;
     AlbertConfig sizes;
-    sizes.vocabulary = vocabulary;
+    sizes.vocabulary = static_cast<std::int64_t>(keys.vocabulary);
     sizes.embedding = static_cast<std::int64_t>(keys.embedding);
     sizes.hidden = static_cast<std::int64_t>(keys.hidden);
     sizes.layers = static_cast<std::int64_t>(keys.layers);
@@ -349,8 +349,7 @@ Result<std::shared_ptr<const TrainingTask>> make_albert(const collab::TaskConfig
                           "[albert]",
                           config.model);
     // Before the data are read, which takes longer.
-    constexpr std::int64_t any_vocabulary = 30'000;
-    DEDLOC_TRY_VOID(sizes_of(config, any_vocabulary));
+    DEDLOC_TRY(const AlbertConfig sizes, sizes_of(config));
     DEDLOC_TRY(const text::TextDataConfig wanted, text_config(config));
     DEDLOC_TRY(std::string device, train::choose_device(options.device));
     train::set_compute_threads(options.threads_count);
@@ -364,7 +363,11 @@ Result<std::shared_ptr<const TrainingTask>> make_albert(const collab::TaskConfig
     DEDLOC_TRY(auto held_out, data->held_out());
     if (held_out->samples_per_epoch() == 0)
         return make_error(ErrorKind::bad_input, "text.held_out: no text is held out");
-    DEDLOC_TRY(const AlbertConfig sizes, sizes_of(config, data->tokenizer().size()));
+    if (data->tokenizer().size() > sizes.vocabulary)
+        return make_error(ErrorKind::bad_input,
+                          "albert.vocabulary: {} are less than the tokenizer's {} pieces",
+                          sizes.vocabulary,
+                          data->tokenizer().size());
     return std::shared_ptr<const TrainingTask>(std::make_shared<AlbertTask>(
         config, sizes, std::move(device), std::move(data), std::move(held_out)));
 }

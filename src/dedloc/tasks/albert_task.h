@@ -4,7 +4,8 @@
 // the mean over its masked words plus that of its order (albert_model.h). Accuracy is the fraction
 // of masked words predicted right.
 //
-// The vocabulary is the tokenizer's. A run file that leaves the tokenizer's hash open gets the one
+// The model's vocabulary may be larger than the tokenizer's (a round number; the Bible gives 10,533
+// pieces at most). A run file that leaves the tokenizer's hash open gets the one
 // trained here (decided_config()); whoever joins must have or train the same, and hears otherwise.
 // `tokenizer.model` in the data folder is taken instead of training one.
 //

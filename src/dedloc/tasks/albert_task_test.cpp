@@ -50,7 +50,8 @@ class AlbertTaskTest : public testing::Test {
         config.kind = "albert";
         config.model = "albert";
         config.data = "text:books?documents=paragraph";
-        config.albert = {.embedding = 16,
+        config.albert = {.vocabulary = 64,
+                         .embedding = 16,
                          .hidden = 32,
                          .layers = 2,
                          .heads = 2,
@@ -94,7 +95,7 @@ TEST_F(AlbertTaskTest, learns_to_fill_in_words) {
     adam.schedule = {.peak = 0.01, .warmup_steps = 10};
     const auto before = task().measure(parameters, {}, 0);
     ASSERT_TRUE(before) << before.error().message();
-    EXPECT_NEAR(value_of(*before, "masked_loss"), std::log(50), 0.3);
+    EXPECT_NEAR(value_of(*before, "masked_loss"), std::log(64), 0.3);
     EXPECT_EQ(value_of(*before, "samples"), 40);
     std::vector<float> gradient(parameters.size());
     for (std::uint64_t step = 0; step < 80; ++step) {
@@ -157,7 +158,7 @@ TEST_F(AlbertTaskTest, exports_files_that_open) {
     const torch::Tensor ids = torch::full({2, 7}, 6, torch::kInt64);
     const auto outputs =
         script.forward({ids, torch::ones_like(ids), torch::zeros_like(ids)}).toTuple();
-    EXPECT_EQ(outputs->elements()[0].toTensor().sizes(), (torch::IntArrayRef{2, 7, 50}));
+    EXPECT_EQ(outputs->elements()[0].toTensor().sizes(), (torch::IntArrayRef{2, 7, 64}));
     EXPECT_FALSE(task().export_model(std::span(parameters).first(5), {}, out));
     EXPECT_FALSE(task().export_model(parameters, {}, folder_ + "/nowhere"));
 }
@@ -188,6 +189,8 @@ TEST_F(AlbertTaskTest, refuses_what_does_not_fit) {
         return made ? std::string() : made.error().message();
     };
     EXPECT_NE(problem([](auto& c) { c.model = "large"; }).find("task.model"), std::string::npos);
+    EXPECT_NE(problem([](auto& c) { c.albert.vocabulary = 49; }).find("50 pieces"),
+              std::string::npos);
     EXPECT_NE(problem([](auto& c) { c.albert.heads = 3; }).find("heads"), std::string::npos);
     EXPECT_NE(problem([](auto& c) { c.text.length = 33; }).find("positions"), std::string::npos);
     EXPECT_NE(problem([](auto& c) { c.text.masked_as_random = 0.5; }).find("masked"),
