@@ -1,5 +1,6 @@
 // Files of users: never crash, and what parses can be planned or says why not.
 
+#include "dedloc/base/bytes.h"
 #include "dedloc/base/check.h"
 #include "dedloc/cli/plan_file.h"
 

@@ -56,7 +56,7 @@ struct Box {
     std::string note{};
     std::size_t group = 0;
     double value = 0;  // elements that pass through
-    double busy = -1;  // of the link; < 0: no bar
+    double busy = 0;   // of the link, for the bar
     double y = 0;
     double height = 0;
     double used_in = 0;  // height taken by ribbons so far
@@ -180,9 +180,10 @@ class Drawing {
             if (one.part_elements > 0) {
                 box.value = one.part_elements;
                 box.note = percent_text(one.part_elements / total);
-                box.busy = one.contributors > 0 || one.receivers > 0
-                               ? -1
-                               : std::max(one.busy_up, one.busy_down);
+                // Its links have no bar on the left if it sends averages only.
+                if (one.contributors == 0)
+                    box.note += fmt::format(", links {:.0f} % busy",
+                                            std::max(one.busy_up, one.busy_down) * 100);
                 owners_.push_back(box);
             }
             if (one.receivers > 0) {

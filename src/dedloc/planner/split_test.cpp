@@ -196,6 +196,50 @@ TEST(Apportion, counts_sum_exactly_and_stay_within_one_of_their_quota) {
               (std::vector<std::uint64_t>{elements_max / 2, elements_max / 2}));
 }
 
+TEST(Split, limits_of_links_are_checked) {
+    const auto peers = repeat(3, megabits(1, 1));
+    const auto message = [&](const std::vector<LinkLimit>& links) {
+        const auto split = split_elements(peers, 100, {.links = links});
+        EXPECT_FALSE(split);
+        return split ? "" : split.error().message();
+    };
+    EXPECT_EQ(message({{0, 3, 1}}), "there is no link from peer 0 to peer 3 in a plan of 3 peers");
+    EXPECT_EQ(message({{1, 1, 1}}), "there is no link from peer 1 to peer 1 in a plan of 3 peers");
+    EXPECT_EQ(message({{0, 1, -1}}), "the link from peer 0 to peer 1 has the rate -1");
+    EXPECT_EQ(message({{0, 1, INFINITY}}), "the link from peer 0 to peer 1 has the rate inf");
+    EXPECT_NE(message({{0, 1, 0}, {1, 2, 0}}).find("peer 0 cannot reach peer 1"),
+              std::string::npos);
+    EXPECT_NE(message(std::vector<LinkLimit>(links_max + 1)).find("too many"), std::string::npos);
+}
+
+TEST(Split, of_two_limits_of_a_link_the_lower_one_holds) {
+    const auto peers = repeat(2, megabits(100, 100));
+    const std::vector<LinkLimit> links = {{0, 1, 5000}, {0, 1, 1000}, {1, 0, 1e12}};
+    EXPECT_NEAR(split_elements(peers, 1'000'000, {.links = links})->seconds, 1000, 1e-6);
+}
+
+TEST(Split, small_parts_are_given_to_others_with_limits_of_links_too) {
+    Random random(9);
+    for (int turn = 0; turn < 50; ++turn) {
+        std::vector<PeerRates> peers(12);
+        for (PeerRates& peer : peers)
+            peer = megabits(random.uniform(10, 1000), random.uniform(10, 1000));
+        std::vector<LinkLimit> links;
+        for (std::uint32_t from = 0; from < peers.size(); ++from)
+            for (std::uint32_t to = 0; to < peers.size(); ++to)
+                if (from != to && random.chance(0.5))
+                    links.push_back({from, to, random.uniform(1e4, 1e6)});
+        const auto all = split_elements(peers, resnet_elements, {.links = links});
+        const auto few = split_elements(
+            peers, resnet_elements, {.part_elements_min = 1'000'000, .links = links});
+        ASSERT_TRUE(all && few) << turn;
+        EXPECT_EQ(sum(*few), resnet_elements);
+        EXPECT_GE(few->seconds, all->seconds * (1 - 1e-5));  // whole elements
+        for (const std::uint64_t part : few->part_elements)
+            EXPECT_TRUE(part == 0 || part >= 1'000'000) << turn;
+    }
+}
+
 // The compact LP, solved by somebody else: variables m_1 .. m_n and X, maximise X.
 class GlpkJudge {
   public:
