@@ -44,7 +44,7 @@ NatService::NatService(NatOptions options, Surroundings surroundings)
            .is_needed = [this] { return needs_relays(); },
            .direct_connection = [this](const PeerId& peer) { return around_.swarm.direct(peer); },
            .is_public = options_.is_public,
-           .on_change = [] {}}),
+           .on_change = [this] { around_.on_change(); }}),
       autonat_(around_.executor,
                around_.clock,
                options_.is_public,

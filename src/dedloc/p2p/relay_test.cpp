@@ -324,6 +324,147 @@ TEST_F(RelayTest, a_host_that_turns_out_to_be_public_tells_those_who_wait_for_a_
     EXPECT_TRUE(until([&] { return a.addresses_of(b.id()).size() == b.addresses().size(); }, 2s));
 }
 
+// -------------------------------------------------------------------------------- bare messages
+
+// A peer that says to a relay, or to one behind it, whatever it likes.
+class BareRelayTest : public RelayTest {
+  protected:
+    void TearDown() override {
+        if (connection_) connection_->close(Error(ErrorKind::cancelled, "the test is over"));
+        world_.run_task(scope_.stop());
+        connection_.reset();
+        RelayTest::TearDown();
+    }
+    void connect_to(Host& host) {
+        machine_ = &world_.add_node({});
+        world_.run_task(connect(&host));
+    }
+    Task<void> connect(Host* host) {
+        const auto address = wire::Multiaddr::from_text(host->addresses().at(0)).value();
+        runtime::SocketAddress socket{.host = *address.host(), .port = *address.tcp_port()};
+        auto raw = co_await machine_->network().connect(socket, TimePoint::never());
+        auto context = UpgradeContext::make(identity_).value();
+        auto secured = co_await upgrade_dialled(
+            *std::move(raw), std::move(context), host->id(), machine_->clock());
+        PeerConnection::Settings settings{.executor = world_.executor(),
+                                          .clock = machine_->clock(),
+                                          .budget = nullptr,
+                                          .keep_alive_interval = keep_alive_interval,
+                                          .keep_alive_answer_max = keep_alive_answer_max};
+        connection_ = std::make_shared<PeerConnection>(*std::move(secured), std::move(settings));
+        connection_->start(scope_);
+    }
+    // The answer to `message`; empty: the stream was reset or ended.
+    Bytes ask(std::string_view protocol, Bytes message) {
+        Bytes answer;
+        world_.run_task(ask_task(std::string(protocol), std::move(message), &answer));
+        return answer;
+    }
+    Task<void> ask_task(std::string protocol, Bytes message, Bytes* answer) {
+        const TimePoint deadline = machine_->clock().now() + 60s;
+        auto opened = co_await connection_->open_stream(deadline);
+        const std::unique_ptr<Stream> stream = *std::move(opened);
+        stream->set_deadline(deadline);
+        stream->propose(protocol);
+        stream->write(std::move(message));
+        auto got = co_await read_relay_message(*stream);
+        if (got) *answer = *std::move(got);
+    }
+    std::optional<wire::RelayStatus> hop(const wire::HopMessage& request) {
+        const Bytes bytes = wire::encode(request);
+        const Bytes answer = ask(wire::relay_hop_protocol, wire::with_length_prefix(bytes));
+        const auto decoded = wire::decode<wire::HopMessage>(answer);
+        return decoded ? decoded->status : std::nullopt;
+    }
+    static wire::HopMessage connect_message(ByteView peer) {
+        wire::HopMessage request;
+        request.type = wire::HopType::connect;
+        request.peer.emplace();
+        request.peer->id = to_bytes(peer);
+        return request;
+    }
+
+    sim::SimNode* machine_ = nullptr;
+    security::Identity identity_ = security::Identity::from_seed(Bytes(32, 99)).value();
+    std::shared_ptr<PeerConnection> connection_;
+    runtime::Scope scope_{world_.executor()};
+};
+
+TEST_F(BareRelayTest, nonsense_is_answered_with_a_status_and_costs_nothing) {
+    using Status = wire::RelayStatus;
+    Host& middle = relay();
+    Host& b = hidden();
+    reserve_at(b, middle);
+    connect_to(middle);
+    wire::HopMessage empty;
+    EXPECT_EQ(hop(empty), Status::malformed_message);
+    wire::HopMessage status;
+    status.type = wire::HopType::status;
+    EXPECT_EQ(hop(status), Status::unexpected_message);
+    wire::HopMessage nobody;
+    nobody.type = wire::HopType::connect;
+    EXPECT_EQ(hop(nobody), Status::malformed_message);
+    EXPECT_EQ(hop(connect_message(Bytes(5, 0xff))), Status::malformed_message);
+    EXPECT_EQ(hop(connect_message(identity_.id().bytes())), Status::malformed_message);
+    EXPECT_EQ(hop(connect_message(middle.id().bytes())), Status::no_reservation);
+    const Bytes broken = wire::with_length_prefix(Bytes(100, 0xff));
+    const auto answer = wire::decode<wire::HopMessage>(ask(wire::relay_hop_protocol, broken));
+    ASSERT_TRUE(answer);
+    EXPECT_EQ(answer->status, Status::malformed_message);
+    // More than a message may have: no answer at all.
+    EXPECT_TRUE(ask(wire::relay_hop_protocol, Bytes(4, 0xff)).empty());
+    EXPECT_EQ(counters(middle).circuits, 0u);
+    EXPECT_EQ(counters(middle).reservations, 1u);
+    EXPECT_EQ(hop(connect_message(b.id().bytes())), Status::ok);
+}
+
+TEST_F(BareRelayTest, who_is_no_relay_of_ours_brings_no_circuits) {
+    Host& b = add(options({.is_relay = false, .dialable = true}));
+    connect_to(b);
+    wire::StopMessage knock;
+    knock.type = wire::StopType::connect;
+    knock.peer.emplace();
+    knock.peer->id = to_bytes(identity_.id().bytes());
+    const Bytes bytes = wire::encode(knock);
+    const Bytes reply = ask(wire::relay_stop_protocol, wire::with_length_prefix(bytes));
+    const auto answer = wire::decode<wire::StopMessage>(reply);
+    ASSERT_TRUE(answer);
+    EXPECT_EQ(answer->status, wire::RelayStatus::permission_denied);
+    // Holes are punched over relayed connections only; this one is direct.
+    wire::HolePunch punch;
+    punch.type = wire::HolePunchType::connect;
+    const Bytes asked = wire::encode(punch);
+    EXPECT_TRUE(ask(wire::hole_punch_protocol, wire::with_length_prefix(asked)).empty());
+}
+
+TEST_F(BareRelayTest, autonat_refuses_who_is_not_seen_at_a_public_address) {
+    Host& b = add(options({.is_relay = false, .dialable = true}));
+    connect_to(b);
+    wire::AutonatMessage message;
+    message.type = wire::AutonatType::dial;
+    message.dial.emplace();
+    message.dial->peer.emplace();
+    message.dial->peer->id = to_bytes(identity_.id().bytes());
+    const auto own = wire::Multiaddr::tcp(machine_->ip(), 4001).value();
+    message.dial->peer->addresses.push_back(own.bytes());
+    const auto status = [&] {
+        const Bytes bytes = wire::encode(message);
+        const Bytes reply = ask(wire::autonat_protocol, wire::with_length_prefix(bytes));
+        const auto answer = wire::decode<wire::AutonatMessage>(reply);
+        return answer && answer->response ? answer->response->status : std::nullopt;
+    };
+    EXPECT_EQ(status(), wire::AutonatStatus::dial_refused);
+    public_.insert(machine_->ip());
+    const TimePoint before = machine_->clock().now();
+    EXPECT_EQ(status(), wire::AutonatStatus::dial_error);
+    EXPECT_GE(machine_->clock().now() - before, autonat_dial_max) << "no port scanner";
+    for (std::size_t i = 1; i < autonat_dials_per_peer_per_minute_max; ++i)
+        EXPECT_EQ(status(), wire::AutonatStatus::dial_error);
+    EXPECT_EQ(status(), wire::AutonatStatus::dial_refused);
+    message.dial->peer->id = to_bytes(b.id().bytes());
+    EXPECT_EQ(status(), wire::AutonatStatus::bad_request);
+}
+
 // --------------------------------------------------------------------------------- reservations
 
 struct Granted {
