@@ -135,7 +135,7 @@ TEST(Yamux, impossible_headers_are_refused) {
                             "00000000",  // go-away of a stream
                             "00000000"
                             "00000001"
-                            "00100001",  // more than 1 MiB
+                            "01000001",  // more than 16 MiB
                             "00000000"
                             "00000001"
                             "000000"}) {  // 11 bytes
@@ -143,7 +143,7 @@ TEST(Yamux, impossible_headers_are_refused) {
         ASSERT_FALSE(header) << bad;
         EXPECT_EQ(header.error().kind(), ErrorKind::peer_broke_protocol);
     }
-    EXPECT_TRUE(decode_yamux_header(*base::from_hex("000000000000000100100000")));
+    EXPECT_TRUE(decode_yamux_header(*base::from_hex("000000000000000101000000")));
     EXPECT_TRUE(decode_yamux_header(*base::from_hex("0001000000000001ffffffff")));
 }
 
