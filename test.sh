@@ -2,9 +2,12 @@
 # Installs what the tests need, builds everything, runs the tests. Arguments go to ctest:
 #   ./test.sh -L unit        only the rooms' unit tests
 #   ./test.sh -R round       only tests whose name has "round"
+#   ./test.sh -L interop     beside js-libp2p, go-libp2p and hivemind, from their registries; only
+#                            when asked for: a registry that is slow today is no fault of a change
 set -euo pipefail
 cd "$(dirname "$0")"
 source tools/needs.sh
 install_missing "${needs_build[@]}" "${needs_data[@]}" "${needs_test[@]}"
 build release all -- -DDEDLOC_TESTS=ON
+[[ $# -gt 0 ]] || set -- -LE interop
 exec ctest --test-dir build/release -j "$(nproc)" --output-on-failure --timeout 900 "$@"
