@@ -10,6 +10,7 @@
 #include <memory>
 #include <mutex>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 #include <thread>
 #include <vector>
@@ -321,6 +322,7 @@ class Collaboration {
     Ok begin();
     Ok act(const Act& act);
     MiniPeer& newest() const;
+    std::optional<std::uint64_t> common_step() const;
     Ok compare();
 
     collab::RunFile run_;
@@ -382,22 +384,35 @@ Ok Collaboration::train(Curve& curve) {
     return compare();
 }
 
-// Until every living peer has applied the step at which we stopped, or something is wrong.
+// The last step that every living peer has applied, not before the one at which we stopped.
+std::optional<std::uint64_t> Collaboration::common_step() const {
+    std::map<std::uint64_t, std::size_t> counts;
+    std::size_t living = 0;
+    for (const auto& peer : peers_) {
+        if (!peer->alive()) continue;
+        ++living;
+        for (const auto& [step, hash] : peer->hashes())
+            if (step >= steps) ++counts[step];
+    }
+    std::optional<std::uint64_t> common;
+    for (const auto& [step, count] : counts)
+        if (count == living) common = step;
+    return common;
+}
+
 Ok Collaboration::compare() {
     const auto deadline = std::chrono::steady_clock::now() + patience;
-    for (;;) {
-        bool all = true;
-        for (const auto& peer : peers_)
-            if (peer->alive() && !peer->hashes().contains(steps)) all = false;
-        if (all || std::chrono::steady_clock::now() > deadline) break;
+    std::optional<std::uint64_t> common = common_step();
+    while (!common && std::chrono::steady_clock::now() < deadline) {
         std::this_thread::sleep_for(std::chrono::milliseconds(20));
+        common = common_step();
     }
     std::map<std::uint64_t, std::vector<std::string>> by_step;
     for (const auto& peer : peers_) {
         for (const auto& [step, hash] : peer->hashes()) by_step[step].push_back(hash);
         if (peer->alive()) {
             const auto hashes = peer->hashes();
-            const auto last = hashes.find(steps);
+            const auto last = common ? hashes.find(*common) : hashes.end();
             final_hashes.push_back(last == hashes.end() ? "none" : last->second);
         }
     }

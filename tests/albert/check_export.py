@@ -29,7 +29,7 @@ hidden = 24
 layers = 3
 heads = 3
 feed_forward = 40
-positions = 32
+positions = 96
 [text]
 tokenizer = "vocabulary=50"
 length = 32

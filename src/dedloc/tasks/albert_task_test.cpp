@@ -107,8 +107,8 @@ TEST_F(AlbertTaskTest, learns_to_fill_in_words) {
     }
     const auto after = task().measure(parameters, {}, 0);
     ASSERT_TRUE(after);
-    EXPECT_LT(value_of(*after, "masked_loss"), 2.5);
-    EXPECT_GT(value_of(*after, "masked_accuracy"), 0.3);
+    EXPECT_LT(value_of(*after, "masked_loss"), 3.0);       // 4.2 at the start
+    EXPECT_GT(value_of(*after, "masked_accuracy"), 0.12);  // 1 of 50 at the start
     EXPECT_NEAR(value_of(*after, "perplexity"), std::exp(value_of(*after, "masked_loss")), 1e-6);
     learner->load(parameters, {});
     const auto evaluation = learner->evaluate();
