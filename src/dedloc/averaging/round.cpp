@@ -99,9 +99,14 @@ Task<void> RoundEngine::participate(std::shared_ptr<const RoundInput> input) {
     input_ = std::move(input);
     set_wanted(true);
     changed_.pulse();
+    // Who brings nothing waits for those who bring something; when they do not come, it had better
+    // compute. (If all waited for each other with empty hands, nobody ever would.)
+    const TimePoint give_up =
+        input_->input.is_empty() ? context_.now() + usual_deadline() * 3 : TimePoint::never();
     while (context_.ledger.base().instance.step == open.step &&
            context_.ledger.base().instance.branch == open.branch) {
-        co_await changed_.wait();
+        (void)co_await changed_.wait_until(context_.node.clock, give_up);
+        if (context_.now() >= give_up) break;
         // An aborted attempt clears the wish, the contribution is still there.
         if (input_) set_wanted(true);
     }
@@ -113,7 +118,11 @@ Task<void> RoundEngine::participate(std::shared_ptr<const RoundInput> input) {
 Task<void> RoundEngine::drive() {
     for (;;) {
         const Base base = context_.ledger.base();
-        const bool something = input_ || wanted_ || !announced_.empty();
+        const bool offered =
+            std::any_of(announced_.begin(), announced_.end(), [](const auto& entry) {
+                return !entry.second.announce.input.is_empty();
+            });
+        const bool something = input_ || wanted_ || offered;
         if (!base.state || !something) {
             co_await changed_.wait();
             continue;

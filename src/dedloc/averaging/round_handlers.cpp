@@ -85,12 +85,15 @@ Task<Result<Bytes>> RoundEngine::on_announce(PeerId from, Bytes request) {
         reply.leader = *leader;
         // Kept all the same: if that leader fails, we know who is there.
     }
+    const bool brings_something = !announce.input.is_empty();
     if (announced_.size() < members_max || announced_.contains(from)) {
         announced_[from] = Announced{std::move(announce), context_.now()};
         not_waited_for_.erase(from);
     }
-    context_.directory.round_wanted();
-    set_wanted(true);
+    if (brings_something) {
+        context_.directory.round_wanted();
+        set_wanted(true);
+    }
     changed_.pulse();
     co_return wire::encode(reply);
 }

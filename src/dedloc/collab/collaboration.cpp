@@ -313,7 +313,7 @@ void CollaborationImpl::on_status(const Status& before, const Status& now) {
              now.peer,
              fmt::format("{} has another state at step {}", now.name, now.step));
     // Whoever averages for the step we stand on has seen the batch full: join at once.
-    if (same && now.phase == Phase::averaging) round_wanted();
+    if (same && now.phase == Phase::averaging && now.samples > 0) round_wanted();
     if (before.accuracy_step != now.accuracy_step) check_stop_conditions();
     refresh_progress();
 }
