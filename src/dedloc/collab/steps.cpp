@@ -9,7 +9,7 @@ namespace {
 
 // Weight of a new measurement in the smoothed speed (hivemind's performance EMA).
 constexpr double smoothing = 0.1;
-constexpr double stall_factor_max = 4;
+constexpr double stall_factor = 4;
 // Claims of others are extrapolated this far beyond their last word, in status intervals.
 constexpr double extrapolation_intervals = 1.5;
 
@@ -29,7 +29,7 @@ void CollaborationImpl::report(std::uint64_t samples, double loss_sum, double se
         samples_per_s_ = before > 0 ? before + smoothing * (rate - before) : rate;
         // A process that was stopped has not become slow: one long gap counts for little.
         const double usual = micro_batch_s_;
-        micro_batch_s_ = usual > 0 ? std::min(seconds, usual * stall_factor_max) : seconds;
+        micro_batch_s_ = usual > 0 ? std::min(seconds, usual * stall_factor) : seconds;
     }
     if (batch_is_full()) step_due_ = true;
 }
