@@ -117,12 +117,13 @@ void print(const Forecast& forecast, const collab::RunFile& run, const CheckOpti
     if (memory.total() > 0)
         fmt::print(
             "  memory about {:.0f} MiB: model and gradients {:.0f}, {} samples at a time {:.0f}, "
-            "averaging and states {:.0f}\n",
+            "averaging and states {:.0f}, the program itself {:.0f}\n",
             static_cast<double>(memory.total()) / mib,
             static_cast<double>(memory.model) / mib,
             run.batch.micro,
             static_cast<double>(memory.activations) / mib,
-            static_cast<double>(memory.collaboration) / mib);
+            static_cast<double>(memory.collaboration) / mib,
+            static_cast<double>(memory.program) / mib);
     fmt::print("  round  {:.1f} MB up and down for each of {} equal peers; at {} Mb/s {:.2g} s\n",
                forecast.round_bytes / 1e6,
                options.peers,

@@ -100,7 +100,8 @@ attention_dropout = 0.0
 classifier_dropout = 0.1
 
 [text]
-tokenizer = "vocabulary=8192&normalization=nmt_nfkc_cf"   # `dedloc tokenizer train --help`
+# See `dedloc tokenizer train --help`.
+tokenizer = "vocabulary=8192&normalization=nmt_nfkc_cf&coverage=1"
 tokenizer_hash = "none"  # none: of the tokenizer that the host trains or has
 corpus_hash = "none"     # none: peers may have different text
 length = 512             # tokens of a sample at most

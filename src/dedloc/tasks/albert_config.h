@@ -46,7 +46,8 @@ struct AlbertMemory {
                                     // predicted
     // Beside the model: the averaged vector, the state before and after a step with its moments.
     std::uint64_t collaboration = 0;
-    std::uint64_t total() const { return parameters + activations + collaboration; }
+    std::uint64_t program = 0;
+    std::uint64_t total() const { return parameters + activations + collaboration + program; }
 };
 AlbertMemory memory_estimate(const AlbertConfig& config,
                              std::int64_t rows,

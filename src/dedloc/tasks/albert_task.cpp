@@ -168,7 +168,8 @@ class AlbertTask final : public TrainingTask {
         const auto masked =
             static_cast<std::int64_t>(config_.text.masked * static_cast<double>(rows * columns));
         const AlbertMemory estimate = memory_estimate(sizes_, rows, columns, masked);
-        return {estimate.parameters, estimate.activations, estimate.collaboration};
+        return {
+            estimate.parameters, estimate.activations, estimate.collaboration, estimate.program};
     }
 
   private:

@@ -49,7 +49,8 @@ struct MemoryEstimate {
     std::uint64_t model = 0;          // parameters and gradients
     std::uint64_t activations = 0;    // of one micro-batch
     std::uint64_t collaboration = 0;  // states, moments, sums and averages
-    std::uint64_t total() const { return model + activations + collaboration; }
+    std::uint64_t program = 0;
+    std::uint64_t total() const { return model + activations + collaboration + program; }
 };
 
 class TrainingTask {
