@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <fmt/format.h>
@@ -20,6 +21,7 @@ namespace fs = std::filesystem;
 using json = nlohmann::json;
 constexpr int exit_bad_input = 2;
 constexpr int exit_check_failed = 9;
+constexpr int exit_interrupted = 130;
 constexpr double first_byte_ms_max = 3000;
 constexpr double ready_seconds_max = 15;
 constexpr double settle_seconds_max = 25;
@@ -72,10 +74,20 @@ struct CellResult {
     std::string failure;                  // empty: passed
 };
 
+// Ctrl-C: what waits gives up, so that the namespaces are removed in order.
+volatile std::sig_atomic_t interrupted = 0;
+
+void catch_interrupts() {
+    struct sigaction action {};
+    action.sa_handler = [](int) { interrupted = 1; };
+    ::sigaction(SIGINT, &action, nullptr);
+    ::sigaction(SIGTERM, &action, nullptr);
+}
+
 bool poll(double seconds, const std::function<bool()>& condition) {
     const auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
     while (!condition()) {
-        if (std::chrono::steady_clock::now() > until) return false;
+        if (interrupted != 0 || std::chrono::steady_clock::now() > until) return false;
         std::this_thread::sleep_for(std::chrono::milliseconds(20));
     }
     return true;
@@ -347,6 +359,7 @@ Total run_all(const NatCommand& command,
         return path;
     };
     for (const Cell& cell : cells) {
+        if (interrupted != 0) break;
         CellResult result{.cell = cell, .path = {}, .failure = {}};
         if (const Ok tried = try_cell(command, folder_of(cell.name()), result); !tried)
             result.failure = tried.error().message();
@@ -359,7 +372,7 @@ Total run_all(const NatCommand& command,
                         result.failure.empty() ? "ok" : "FAILED: " + result.failure));
         total.cells.push_back(std::move(result));
     }
-    if (command.no_kill) return total;
+    if (command.no_kill || interrupted != 0) return total;
     total.kill.emplace();
     if (const Ok tried = try_kill(command, folder_of("kill"), *total.kill); !tried)
         total.kill->failure = tried.error().message();
@@ -392,11 +405,13 @@ int run_nat(const NatCommand& command) {
         folder = (fs::temp_directory_path() / "dedloc-nat-XXXXXX").string();
         if (::mkdtemp(folder.data()) == nullptr) return exit_bad_input;
     }
+    catch_interrupts();
     const Total total = run_all(command, *cells, folder);
     std::error_code ignored;
     if (command.directory.empty() && total.failures() == 0) fs::remove_all(folder, ignored);
     if (total.failures() > 0) say(command, "what the processes said is in " + folder);
     if (command.json) fmt::print("{}\n", to_json(total).dump());
+    if (interrupted != 0) return exit_interrupted;
     return total.failures() == 0 ? 0 : exit_check_failed;
 }
 

@@ -148,6 +148,10 @@ void print(const Forecast& forecast, const collab::RunFile& run, const CheckOpti
 }  // namespace
 
 int run_check(const CheckOptions& options) {
+    if (options.run_file.empty())
+        return report({ExitCode::bad_input,
+                       "say what to check: dedloc check RUNFILE, or dedloc check --network "
+                       "STRING"});
     const auto text = read_text_file(options.run_file, collab::run_file_bytes_max);
     if (!text) return report(failure(text.error()));
     auto run = collab::parse_run_file(*text, options.run_file);

@@ -52,6 +52,24 @@ struct TokenizerShowOptions {
 };
 int run_tokenizer_show(const TokenizerShowOptions& options);
 
+struct CheckNetworkOptions {
+    std::string join_string;          // whose peers to ask
+    std::vector<std::string> listen;  // as for host and join
+    double seconds_max = 40;
+    bool json = false;
+};
+int run_check_network(const CheckNetworkOptions& options);
+
+struct RelayOptions {
+    std::string join_string;  // the run to help; empty: whoever knows the address
+    std::vector<std::string> listen;
+    std::vector<std::string> announce;
+    std::string directory;
+    double seconds = 0;  // 0: until Ctrl-C
+    bool json = false;
+};
+int run_relay(const RelayOptions& options);
+
 struct VersionOptions {
     bool json = false;
 };
@@ -84,6 +102,7 @@ int run_export(const ExportOptions& options);
 struct PeerOptions {
     std::vector<std::string> listen;    // multiaddrs or HOST:PORT; empty: a port of the system's
     std::vector<std::string> announce;  // what others are told instead
+    std::vector<std::string> relays;    // to stay connected to
     std::string directory;
     std::string name;
     std::string device = "auto";

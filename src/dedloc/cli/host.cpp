@@ -63,7 +63,8 @@ int run_host(const HostOptions& options) {
 
     const OpeningOptions opening{.directory = options.peer.directory,
                                  .listen = options.peer.listen,
-                                 .announce = options.peer.announce};
+                                 .announce = options.peer.announce,
+                                 .relays = options.peer.relays};
     auto opened = open_session(collab::run_hash(input.invitation.run), opening);
     if (!opened) return report(opened.failure());
     input.opened = std::move(*opened);

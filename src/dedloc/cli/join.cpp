@@ -20,7 +20,8 @@ int run_join(const JoinOptions& options) {
     if (!join) return report(failure(join.error()));
     const OpeningOptions opening{.directory = options.peer.directory,
                                  .listen = options.peer.listen,
-                                 .announce = options.peer.announce};
+                                 .announce = options.peer.announce,
+                                 .relays = options.peer.relays};
     auto opened = open_session(join->run, opening);
     if (!opened) return report(opened.failure());
     input.opened = std::move(*opened);

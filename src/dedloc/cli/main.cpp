@@ -25,6 +25,8 @@ struct AllOptions {
     CheckOptions check;
     TokenizerTrainOptions tokenizer_train;
     TokenizerShowOptions tokenizer_show;
+    CheckNetworkOptions check_network;
+    RelayOptions relay;
     VersionOptions version;
     InviteOptions invite;
     EvalOptions eval;
@@ -47,6 +49,10 @@ void add_peer_options(CLI::App& command, PeerOptions& peer) {
     command.add_option("--announce",
                        peer.announce,
                        "what others are told to dial instead (behind a forwarded port)");
+    command.add_option("--relay",
+                       peer.relays,
+                       "a relay to stay connected to (what `dedloc relay` printed); relays among "
+                       "the run's peers are found without it");
     command.add_option("--dir", peer.directory, "folder of this peer (default: a numbered one)");
     command.add_option("--name", peer.name, "name shown to others (default: host name)");
     command.add_option("--threads", peer.threads, "threads of one gradient computation")
@@ -73,8 +79,15 @@ void add_file_commands(CLI::App& app, AllOptions& all) {
     init->add_flag("--force", all.init.force, "overwrite the file");
     on_run(init, all, [&all] { return run_init(all.init); });
 
-    CLI::App* check = app.add_subcommand("check", "say what a run file means, or what is wrong");
-    check->add_option("runfile", all.check.run_file)->required();
+    CLI::App* check =
+        app.add_subcommand("check", "say what a run file means, or how others reach this machine");
+    check->add_option("runfile", all.check.run_file);
+    CLI::Option* network = check->add_option("--network",
+                                             all.check_network.join_string,
+                                             "ask the peers of a join string how we are "
+                                             "reachable");
+    check->add_option("--listen", all.check_network.listen, "where to listen meanwhile")
+        ->needs(network);
     check->add_option("--data", all.check.data_directory, "folder of the task's data");
     check->add_option("--device", all.check.device, "auto, cpu, cuda, cuda:1");
     check->add_option("--threads", all.check.threads)->check(CLI::Range(0, 1024));
@@ -85,7 +98,11 @@ void add_file_commands(CLI::App& app, AllOptions& all) {
     check->add_option("--mbit", all.check.mbit, "link of each of them, up and down, Mb/s")
         ->check(CLI::Range(0.001, 1e6));
     check->add_flag("--json", all.check.json, json_help);
-    on_run(check, all, [&all] { return run_check(all.check); });
+    on_run(check, all, [&all] {
+        all.check_network.json = all.check.json;
+        const bool about_network = !all.check_network.join_string.empty();
+        return about_network ? run_check_network(all.check_network) : run_check(all.check);
+    });
 
     CLI::App* eval = app.add_subcommand("eval", "measure a checkpoint on the held-out data");
     eval->add_option("checkpoint", all.eval.checkpoint, "a checkpoint, or a folder of them")
@@ -173,6 +190,17 @@ void add_run_commands(CLI::App& app, AllOptions& all) {
     watch->add_flag("--json", all.watch.json, json_help);
     watch->add_flag("--plain", all.watch.plain, "plain lines instead of the live view");
     on_run(watch, all, [&all] { return run_watch(all.watch); });
+
+    CLI::App* relay = app.add_subcommand(
+        "relay", "lend a public machine to peers that nobody can dial; carries, sees nothing");
+    relay->add_option("string", all.relay.join_string, "a join string: help that run's peers");
+    relay->add_option("--listen", all.relay.listen, "as for host (default: port 4001)");
+    relay->add_option("--announce", all.relay.announce, "as for host");
+    relay->add_option("--dir", all.relay.directory, "folder of its identity");
+    relay->add_option("--seconds", all.relay.seconds, "end after this time")
+        ->check(CLI::Range(0.0, 1e9));
+    relay->add_flag("--json", all.relay.json, json_help);
+    on_run(relay, all, [&all] { return run_relay(all.relay); });
 
     CLI::App* invite = app.add_subcommand("invite", "print a join string of a peer running here");
     invite->add_option("--dir", all.invite.directory, "folder of the peer");

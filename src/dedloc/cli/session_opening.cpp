@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "dedloc/cli/peer_directory.h"
+#include "dedloc/collab/join_string.h"
 
 namespace dedloc::cli {
 namespace {
@@ -72,6 +73,9 @@ Result<std::vector<std::string>> listen_addresses(const std::vector<std::string>
 Outcome<OpenedSession> open_session(const Digest& run, const OpeningOptions& options) {
     auto listen = listen_addresses(options.listen);
     if (!listen) return failure(listen.error());
+    for (const std::string& relay : options.relays)
+        if (const auto parts = collab::split_peer_address(relay); !parts)
+            return failure(parts.error());
     const bool numbered = options.directory.empty();
     std::string root;
     if (numbered) {
@@ -88,7 +92,9 @@ Outcome<OpenedSession> open_session(const Digest& run, const OpeningOptions& opt
         collab::SessionOptions session{.directory = directory,
                                        .listen = *listen,
                                        .announce = options.announce,
-                                       .workers_count = 1};
+                                       .workers_count = 1,
+                                       .nat = options.nat,
+                                       .relays = options.relays};
         auto opened = collab::Session::open(std::move(session));
         if (opened) return OpenedSession{.session = *std::move(opened), .directory = directory};
         const Error& error = opened.error();

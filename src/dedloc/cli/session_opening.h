@@ -24,6 +24,8 @@ struct OpeningOptions {
     std::string directory;  // the user's --dir; empty: the first free numbered folder of the run
     std::vector<std::string> listen;
     std::vector<std::string> announce;
+    std::vector<std::string> relays{};  // multiaddrs with /p2p/<id> to stay connected to
+    p2p::NatOptions nat{};
 };
 Outcome<OpenedSession> open_session(const Digest& run, const OpeningOptions& options);
 

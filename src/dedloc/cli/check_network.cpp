@@ -1,0 +1,180 @@
+// dedloc check --network STRING: how others reach this machine, what was tried, what would help.
+//
+// Connects to the peers of the join string as a stranger (it says no hello), lets them dial back,
+// and asks for a place at those that are relays. Nothing is joined, nothing is kept.
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <stdlib.h>
+#include <thread>
+
+#include "dedloc/cli/commands.h"
+#include "dedloc/cli/exit_codes.h"
+#include "dedloc/cli/interrupts.h"
+#include "dedloc/cli/peer_run.h"
+#include "dedloc/cli/session_opening.h"
+#include "dedloc/collab/join_string.h"
+
+namespace dedloc::cli {
+namespace {
+
+constexpr Duration dial_patience = 10s;
+constexpr auto look_time = std::chrono::milliseconds(100);
+
+struct Reached {
+    std::vector<std::string> peers;     // short ids
+    std::vector<std::string> failures;  // a sentence each
+};
+
+Task<Result<Reached>> reach_peers(p2p::Host& host, collab::JoinString join) {
+    Reached reached;
+    std::vector<PeerId> asked;
+    for (const std::string& address : join.addresses)
+        if (const auto parts = collab::split_peer_address(address)) {
+            host.add_addresses(parts->peer, std::vector<std::string>(1, parts->address));
+            if (std::ranges::find(asked, parts->peer) == asked.end()) asked.push_back(parts->peer);
+        }
+    for (const PeerId& peer : asked) {
+        const TimePoint deadline = host.clock().now() + dial_patience;
+        auto connected = co_await host.connect(peer, deadline);
+        if (connected)
+            reached.peers.push_back(peer.short_text());
+        else
+            reached.failures.push_back(connected.error().message());
+    }
+    co_return reached;
+}
+
+struct Verdict {
+    std::string kind;     // for scripts
+    std::string meaning;  // for people
+    std::string advice;   // empty: nothing to do
+};
+
+bool at_own_interface(const p2p::NatReport& nat) {
+    return std::ranges::any_of(nat.public_now, [&](const std::string& address) {
+        return std::ranges::find(nat.interfaces, address) != nat.interfaces.end();
+    });
+}
+
+Verdict verdict_of(const p2p::NatReport& nat, bool reached_anybody, bool still_there) {
+    if (!reached_anybody)
+        return {"unreached",
+                "None of the peers in the join string could be reached, so nobody could look at "
+                "this machine from outside.",
+                "Check that this machine is on the Internet and that the run is still going; a "
+                "fresh join string may help (`dedloc invite` on a peer)."};
+    if (nat.reachability == p2p::Reachability::publicly && at_own_interface(nat))
+        return {"public", "Others can dial this machine directly.", ""};
+    if (nat.reachability == p2p::Reachability::publicly)
+        return {"port_mapped",
+                "Others can dial this machine directly: the router passes the port on.",
+                "Keep the same port with --listen 0.0.0.0:PORT; the router passes on that one."};
+    if (nat.interfaces.empty())
+        return {"cannot_listen",
+                "This machine does not listen, so nobody can dial it; it can dial others.",
+                "Leave --listen none out, if you can."};
+    const std::string forward =
+        "To be reached directly: pass a TCP port on in the router and start with --listen "
+        "0.0.0.0:PORT; or open it in this machine's firewall.";
+    const std::string relays = nat.relays.empty()
+                                   ? "No relay among the peers had a place for it, so two such "
+                                     "machines would not find each other."
+                                   : "";
+    if (nat.mapping_varies)
+        return {"relay_only",
+                "This machine is behind a router that uses a new port for every connection "
+                "(symmetric NAT): others reach it through a relay only. " +
+                    relays,
+                forward};
+    if (!nat.observed.empty() && nat.reachability == p2p::Reachability::privately)
+        return {"hole_punchable",
+                "This machine is behind a router or firewall. Others reach it through a relay at "
+                "first; the connection becomes a direct one where both routers allow it. " +
+                    relays,
+                nat.relays.empty() ? forward : ""};
+    if (!still_there)
+        return {"unknown",
+                "The peers that were reached went away before they could tell how this machine is "
+                "reachable.",
+                "Try again while the run is going."};
+    return {"unknown",
+            "The peers that were reached could not tell how this machine is reachable: none of "
+            "them sees it at a public address (are they in the same network?), or none answered "
+            "the question.",
+            ""};
+}
+
+void print_text(const Verdict& verdict, const p2p::NatReport& nat, const Reached& reached) {
+    fmt::print("{}\n", verdict.meaning);
+    if (!verdict.advice.empty()) fmt::print("{}\n", verdict.advice);
+    fmt::print("\nWhat was tried\n");
+    for (const std::string& peer : reached.peers) fmt::print("  reached peer {}\n", peer);
+    for (const std::string& failed : reached.failures) fmt::print("  {}\n", failed);
+    for (const std::string& address : nat.interfaces) fmt::print("  listening on {}\n", address);
+    for (const std::string& address : nat.observed) fmt::print("  others see us at {}\n", address);
+    fmt::print("  dialled back: {}\n", nat.reason);
+    for (const auto& use : nat.relays)
+        fmt::print("  peer {} is our relay\n", use.relay.short_text());
+}
+
+// Long enough for an answer to "dial us back", which takes its whole time when it fails.
+p2p::NatReport watch_until_known(const collab::Session& session, double seconds_max) {
+    const double until = steady_seconds() + seconds_max;
+    for (;;) {
+        const p2p::NatReport nat =
+            session.there([&] { return p2p::nat_of(session.host())->nat_report(); });
+        const bool known = nat.reachability != p2p::Reachability::unknown;
+        if (known || interrupts() > 0 || steady_seconds() > until) return nat;
+        std::this_thread::sleep_for(look_time);
+    }
+}
+
+}  // namespace
+
+int run_check_network(const CheckNetworkOptions& options) {
+    catch_interrupts();
+    const auto join = collab::parse_join_string(options.join_string);
+    if (!join) return report(failure(join.error()));
+    std::string folder = (std::filesystem::temp_directory_path() / "dedloc-check-XXXXXX").string();
+    if (::mkdtemp(folder.data()) == nullptr)
+        return report({ExitCode::disk, "cannot make a temporary folder " + folder});
+    struct Removed {
+        const std::string& folder;
+        ~Removed() {
+            std::error_code ignored;
+            std::filesystem::remove_all(folder, ignored);
+        }
+    };
+    const Removed removed{folder};
+    OpeningOptions opening{.directory = folder, .listen = options.listen, .announce = {}};
+    opening.nat.relay = p2p::RelayServing::never;
+    auto opened = open_session(join->run, opening);
+    if (!opened) return report(opened.failure());
+    collab::Session& session = *opened->session;
+    const auto reached = session.call("reach peers", reach_peers(session.host(), *join));
+    if (!reached) return report(failure(reached.error()));
+    const bool listens = session.there([&] { return !session.host().addresses().empty(); });
+    const double patience = reached->peers.empty() || !listens ? 0 : options.seconds_max;
+    const p2p::NatReport nat = watch_until_known(session, patience);
+    const bool still_there =
+        session.there([&] { return !session.host().connected_peers().empty(); });
+    const Verdict verdict = verdict_of(nat, !reached->peers.empty(), still_there);
+    if (options.json) {
+        const nlohmann::ordered_json json{{"ok", true},
+                                          {"reachability", verdict.kind},
+                                          {"reason", nat.reason},
+                                          {"reached", reached->peers.size()},
+                                          {"public", nat.public_now},
+                                          {"observed", nat.observed},
+                                          {"relays", nat.relays.size()}};
+        fmt::print("{}\n", json.dump());
+    } else {
+        print_text(verdict, nat, *reached);
+    }
+    return reached->peers.empty() ? static_cast<int>(ExitCode::unreachable) : 0;
+}
+
+}  // namespace dedloc::cli

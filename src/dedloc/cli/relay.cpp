@@ -1,0 +1,118 @@
+// dedloc relay: a public machine for peers that nobody can dial. It carries their encrypted
+// connections and takes no part in training.
+//
+// With a join string it becomes known to the run's peers by itself; without one it prints the
+// address for their --relay.
+
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "dedloc/cli/commands.h"
+#include "dedloc/cli/exit_codes.h"
+#include "dedloc/cli/interrupts.h"
+#include "dedloc/cli/peer_run.h"
+#include "dedloc/cli/session_opening.h"
+#include "dedloc/collab/join_string.h"
+
+namespace dedloc::cli {
+namespace {
+
+constexpr Duration reach_patience = 30s;
+constexpr Duration goodbye_max = 2s;
+constexpr double report_every_s = 60;
+constexpr auto look_time = std::chrono::milliseconds(200);
+constexpr const char* default_listen = "/ip4/0.0.0.0/tcp/4001";
+
+p2p::NatReport nat_report(const collab::Session& session) {
+    return session.there([&] { return p2p::nat_of(session.host())->nat_report(); });
+}
+
+std::string mebibytes(std::uint64_t bytes) {
+    return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / (1 << 20));
+}
+
+void say_counters(const p2p::RelayCounters& counters) {
+    fmt::print("{} peers are reachable through this relay, {} connections now, {} carried\n",
+               counters.reservations,
+               counters.circuits,
+               mebibytes(counters.bytes));
+    std::fflush(stdout);
+}
+
+std::optional<Failure> help_run(collab::Session& session, const std::string& join_string) {
+    auto invitation = session.invitation(join_string, reach_patience);
+    if (!invitation) return failure(invitation.error());
+    collab::Options options;
+    options.run = std::move(invitation->run);
+    options.secret = std::move(invitation->secret);
+    options.bootstrap = std::move(invitation->bootstrap);
+    options.role = collab::Role::relay;
+    options.name = "relay";
+    options.join_patience = reach_patience;
+    const auto begun = session.begin(std::move(options), nullptr);
+    if (!begun) return failure(begun.error());
+    return std::nullopt;
+}
+
+void say_addresses(const collab::Session& session, bool json) {
+    const auto addresses = session.there([&] { return session.host().addresses(); });
+    std::FILE* out = json ? stderr : stdout;
+    fmt::print(out, "This relay is\n");
+    for (const std::string& address : addresses)
+        fmt::print(out, "  {}/p2p/{}\n", address, session.id().text());
+    fmt::print(out,
+               "Others use it with: dedloc join STRING --relay ADDRESS, by an address that they "
+               "can reach.\n");
+    std::fflush(out);
+}
+
+}  // namespace
+
+int run_relay(const RelayOptions& options) {
+    catch_interrupts();
+    const double started = steady_seconds();
+    OpeningOptions opening{
+        .directory = options.directory, .listen = options.listen, .announce = options.announce};
+    if (opening.listen.empty()) opening.listen.emplace_back(default_listen);
+    opening.nat.relay = p2p::RelayServing::always;
+    Digest run;
+    if (!options.join_string.empty()) {
+        const auto join = collab::parse_join_string(options.join_string);
+        if (!join) return report(failure(join.error()));
+        run = join->run;
+    }
+    auto opened = open_session(run, opening);
+    if (!opened) return report(opened.failure());
+    collab::Session& session = *opened->session;
+    say_addresses(session, options.json);
+    if (!options.join_string.empty())
+        if (const auto failed = help_run(session, options.join_string)) return report(*failed);
+
+    double reported = started;
+    while (interrupts() == 0) {
+        const double now = steady_seconds();
+        if (options.seconds > 0 && now - started >= options.seconds) break;
+        if (now - reported >= report_every_s && !options.json) {
+            reported = now;
+            say_counters(nat_report(session).relay);
+        }
+        std::this_thread::sleep_for(look_time);
+    }
+    const p2p::RelayCounters counters = nat_report(session).relay;
+    if (!options.join_string.empty()) session.leave(goodbye_max);
+    if (options.json) {
+        const nlohmann::ordered_json json{{"ok", true},
+                                          {"peer", session.id().text()},
+                                          {"reservations", counters.reservations},
+                                          {"connections", counters.circuits_begun},
+                                          {"refused", counters.refused},
+                                          {"bytes", counters.bytes}};
+        fmt::print("{}\n", json.dump());
+    } else {
+        say_counters(counters);
+    }
+    return 0;
+}
+
+}  // namespace dedloc::cli
