@@ -13,6 +13,9 @@
 //   steps_compared          steps that two peers or more applied; steps_different: of these, those
 //                           after which hashes differed
 //
+// Cost: some 3 minutes of one core alone and 5.5 together (8,400 and 8,500 samples, 311 steps), as
+// long by the clock as the machine is slow; 2 GB of memory.
+//
 // Holds when samples <= 1.1 × samples_alone and no hash differs.
 // Needs libtorch and the Debian package bible-kjv. Errors: exit code 9 when it does not hold; 5
 // without the data; 6 for the disk.
