@@ -31,7 +31,7 @@ RoundEngine::RoundEngine(RoundContext context)
       turn_over_(context_.node.executor),
       scope_(context_.node.executor) {}
 
-RoundEngine::~RoundEngine() = default;
+RoundEngine::~RoundEngine() { *alive_ = false; }
 
 void RoundEngine::start() {
     register_handlers();

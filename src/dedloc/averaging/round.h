@@ -154,6 +154,7 @@ class RoundEngine {
     TimePoint followed_since_;            // … and since when
     Duration measured_round_{0};
     TimePoint plan_sent_;
+    std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
     runtime::Event changed_;
     runtime::Event turn_over_;
     runtime::Scope scope_;

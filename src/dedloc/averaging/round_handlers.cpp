@@ -55,8 +55,12 @@ Task<Result<Bytes>> RoundEngine::on_announce(PeerId from, Bytes request) {
     AnnounceReply reply;
     // Another peer had the new state sooner than we: it need not ask twice.
     const TimePoint patience = context_.now() + context_.options.call_timeout / 2;
-    while (announce.previous == base.previous && !base.state && context_.now() < patience)
+    const std::shared_ptr<bool> alive = alive_;
+    while (announce.previous == base.previous && !base.state && context_.now() < patience) {
         co_await context_.node.clock.sleep_for(5ms);
+        // A handler outlives its engine when that is stopped meanwhile.
+        if (!*alive) co_return make_error(ErrorKind::peer_gone, "this peer leaves");
+    }
     if (announce.previous != base.previous) {
         reply.certificates = voter_->certificates_after(announce.previous);
         const bool foreign = reply.certificates.empty();
