@@ -109,12 +109,19 @@ class Bed {
         for (int i = 1; i <= options.public_machines; ++i) {
             const std::string name = fmt::format("r{}", i);
             DEDLOC_TRY(auto relay, NatPeer::start(net.machine(i), folder, name, command.log));
-            bed->relay_addresses_.push_back(
-                fmt::format("/ip4/{}/tcp/4001/p2p/{}", NatTopology::machine_ip(i), relay->id()));
             bed->relays.push_back(std::move(relay));
         }
         DEDLOC_TRY(bed->a, NatPeer::start(net.host('a'), folder, "a", command.log));
         DEDLOC_TRY(bed->b, NatPeer::start(net.host('b'), folder, "b", command.log));
+        for (std::size_t i = 0; i < bed->relays.size(); ++i) {
+            DEDLOC_TRY_VOID(bed->relays[i]->ready());
+            bed->relay_addresses_.push_back(
+                fmt::format("/ip4/{}/tcp/4001/p2p/{}",
+                            NatTopology::machine_ip(static_cast<int>(i) + 1),
+                            bed->relays[i]->id()));
+        }
+        DEDLOC_TRY_VOID(bed->a->ready());
+        DEDLOC_TRY_VOID(bed->b->ready());
         for (NatPeer* host : {bed->a.get(), bed->b.get()})
             for (const std::string& relay : bed->relay_addresses_)
                 DEDLOC_TRY_VOID(host->ask({{"do", "dial"}, {"address", relay}}));

@@ -25,7 +25,7 @@ constexpr const char* echo_method = "/dedloc/lab/nat/echo/1";
 constexpr const char* number_method = "/dedloc/lab/nat/number/1";
 constexpr Duration call_patience = 20s;
 constexpr Duration pump_call_patience = 3s;
-constexpr double start_seconds_max = 20;
+constexpr double start_seconds_max = 90;  // on a machine that is busy with other things
 constexpr int answer_seconds_max = 60;
 
 sockaddr_un socket_address(const std::string& path) {
@@ -315,16 +315,21 @@ Result<std::unique_ptr<NatPeer>> NatPeer::start(const std::string& netns,
     options.output_file = folder + "/" + name + ".out";
     options.error_file = folder + "/" + name + ".err";
     DEDLOC_TRY(runtime::ChildProcess process, runtime::ChildProcess::start(options));
-    std::unique_ptr<NatPeer> peer(new NatPeer(std::move(process)));
-    DEDLOC_TRY_VOID(peer->connect(path));
-    DEDLOC_TRY(const json report, peer->ask({{"do", "report"}}));
-    peer->id_ = report.value("id", "");
-    return peer;
+    return std::unique_ptr<NatPeer>(new NatPeer(std::move(process), path));
 }
 
-Ok NatPeer::connect(const std::string& path) {
-    const sockaddr_un address = socket_address(path);
-    for (double waited = 0; waited < start_seconds_max; waited += 0.01) {
+Ok NatPeer::ready() {
+    DEDLOC_TRY_VOID(connect());
+    DEDLOC_TRY(const json report, ask({{"do", "report"}}));
+    id_ = report.value("id", "");
+    return {};
+}
+
+Ok NatPeer::connect() {
+    const sockaddr_un address = socket_address(path_);
+    const auto until =
+        std::chrono::steady_clock::now() + std::chrono::duration<double>(start_seconds_max);
+    while (std::chrono::steady_clock::now() < until) {
         socket_ = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
         if (::connect(socket_, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) {
             const timeval patience{.tv_sec = answer_seconds_max, .tv_usec = 0};

@@ -37,21 +37,26 @@ int run_nat_peer(const NatPeerCommand& command);
 
 class NatPeer {
   public:
+    // Begins it; ready() waits until it answers. A program starts slowly on a busy machine, so
+    // that several are started first.
     static Result<std::unique_ptr<NatPeer>> start(const std::string& netns,
                                                   const std::string& folder,
                                                   const std::string& name,
                                                   const std::string& log);
     ~NatPeer();
+    Ok ready();
 
     Result<nlohmann::json> ask(const nlohmann::json& question);
     const std::string& id() const { return id_; }
     void kill();
 
   private:
-    explicit NatPeer(runtime::ChildProcess process) : process_(std::move(process)) {}
-    Ok connect(const std::string& path);
+    NatPeer(runtime::ChildProcess process, std::string path)
+        : process_(std::move(process)), path_(std::move(path)) {}
+    Ok connect();
 
     runtime::ChildProcess process_;
+    std::string path_;  // of its socket
     int socket_ = -1;
     std::string unread_;
     std::string id_;
