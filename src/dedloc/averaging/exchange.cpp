@@ -335,9 +335,8 @@ Task<void> Exchange::receive_parts(std::shared_ptr<p2p::MessageStream> stream,
 
 Task<Result<void>> Exchange::take_finished(SharedBytes message, std::uint32_t owner) {
     const auto codec = static_cast<codec::CodecId>(plan_.codec);
-    auto data = wire::decode<FinishedPartData>(*message);
-    if (!data || message->size() > data->encoded.size() + around_body_bytes_max)
-        co_return make_error(ErrorKind::peer_broke_protocol, "an average that cannot be read");
+    auto data = decode_with_body<FinishedPartData>(message);
+    if (!data) co_return std::move(data).error();
     FinishedPart& header = data->header;
     if (header.plan != digest_ || header.owner != owner || header.part >= plan_.parts.size() ||
         header.included.size() != (plan_.members.size() + 7) / 8)
@@ -396,8 +395,8 @@ Task<void> Exchange::read_contributions(std::shared_ptr<p2p::MessageStream> stre
         auto message = co_await stream->read();
         if (!message || !message->has_value()) break;
         const SharedBytes whole = **std::move(message);
-        auto data = wire::decode<PartData>(*whole);
-        if (!data || whole->size() > data->encoded.size() + around_body_bytes_max) break;
+        auto data = decode_with_body<PartData>(whole);
+        if (!data) break;
         const auto found = reductions_.find({repair, data->part});
         if (found == reductions_.end() ||
             data->encoded.size() != codec::encoded_size(codec, plan_.parts[data->part].count))

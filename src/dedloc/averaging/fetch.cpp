@@ -29,9 +29,8 @@ Task<Result<SharedBytes>> ask_for_part(RoundContext& context,
         co_return std::move(reply).error();
     }
     const SharedBytes whole(*std::move(reply));
-    auto data = wire::decode<FinishedPartData>(*whole);
-    if (!data || whole->size() > data->encoded.size() + around_body_bytes_max)
-        co_return make_error(ErrorKind::peer_broke_protocol, "a part that cannot be read");
+    auto data = decode_with_body<FinishedPartData>(whole);
+    if (!data) co_return std::move(data).error();
     SharedBytes encoded = whole.part(data->encoded);
     auto work = [encoded] { return security::sha256(*encoded); };
     const Digest digest = co_await context.node.workers.run(std::move(work));

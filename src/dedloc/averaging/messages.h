@@ -12,6 +12,8 @@
 #include "dedloc/averaging/contribution.h"
 #include "dedloc/base/bytes.h"
 #include "dedloc/base/peer_id.h"
+#include "dedloc/base/shared_bytes.h"
+#include "dedloc/wire/message.h"
 
 namespace dedloc::averaging {
 
@@ -219,6 +221,15 @@ struct PartsHeader {
 inline constexpr std::uint32_t body_field = 2;
 // A message may be so much larger than its body; a kept body keeps its whole message in memory.
 inline constexpr std::size_t around_body_bytes_max = 4096;
+
+// A message with a body, which stays a view of `whole`. Errors: peer_broke_protocol.
+template <typename T>
+Result<T> decode_with_body(const SharedBytes& whole) {
+    auto message = wire::decode<T>(*whole);
+    if (!message || whole->size() > message->encoded.size() + around_body_bytes_max)
+        return make_error(ErrorKind::peer_broke_protocol, "a part that cannot be read");
+    return message;
+}
 
 struct PartData {
     std::uint32_t part = 0;

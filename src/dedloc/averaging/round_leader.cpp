@@ -279,10 +279,8 @@ Task<void> RoundEngine::ask_for_parts(std::shared_ptr<Exchange> exchange,
             co_return;
         }
         const SharedBytes whole(*std::move(reply));
-        auto data = wire::decode<FinishedPartData>(*whole);
-        if (!data || data->header.part != part ||
-            whole->size() > data->encoded.size() + around_body_bytes_max)
-            co_return;
+        auto data = decode_with_body<FinishedPartData>(whole);
+        if (!data || data->header.part != part) co_return;
         (void)exchange->adopt(data->header, whole.part(data->encoded));
     }
 }

@@ -248,35 +248,26 @@ class Drawing {
         };
         constexpr double pale = 0.10;
         constexpr double strong = 0.38;
+        // What `from` gives to all of the next column is as wide as it is high, and so for `to`.
+        const auto flow =
+            [&](Box& from, double x1, double given, Box& to, double x2, double taken) {
+                const double out = from.height * to.value / taken;
+                const double in = to.height * from.value / given;
+                ribbon(x1 + box_width,
+                       from.y + from.used_out,
+                       out,
+                       x2,
+                       to.y + to.used_in,
+                       in,
+                       colour(from.group),
+                       alone(from, to) ? pale : strong);
+                from.used_out += out;
+                to.used_in += in;
+            };
         for (Box& owner : owners_) {
-            for (Box& sender : senders_) {
-                const double out = sender.height * owner.value / parts;
-                const double in = owner.height * sender.value / contributors;
-                ribbon(left_x + box_width,
-                       sender.y + sender.used_out,
-                       out,
-                       middle_x,
-                       owner.y + owner.used_in,
-                       in,
-                       colour(sender.group),
-                       alone(sender, owner) ? pale : strong);
-                sender.used_out += out;
-                owner.used_in += in;
-            }
-            for (Box& receiver : receivers_) {
-                const double out = owner.height * receiver.value / receivers;
-                const double in = receiver.height * owner.value / parts;
-                ribbon(middle_x + box_width,
-                       owner.y + owner.used_out,
-                       out,
-                       right_x,
-                       receiver.y + receiver.used_in,
-                       in,
-                       colour(owner.group),
-                       alone(owner, receiver) ? pale : strong);
-                owner.used_out += out;
-                receiver.used_in += in;
-            }
+            for (Box& sender : senders_) flow(sender, left_x, contributors, owner, middle_x, parts);
+            for (Box& receiver : receivers_)
+                flow(owner, middle_x, parts, receiver, right_x, receivers);
         }
     }
 

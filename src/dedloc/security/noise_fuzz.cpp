@@ -8,11 +8,14 @@
 #include <cstdlib>
 
 #include "dedloc/base/random.h"
+#include "dedloc/security/channel_testing.h"
 #include "dedloc/security/noise.h"
 
 namespace {
 
 using namespace dedloc;
+using security::bend;
+using security::feed_in_pieces;
 using security::Identity;
 using security::NoiseChannel;
 using security::NoiseContext;
@@ -28,15 +31,6 @@ const std::shared_ptr<const NoiseContext>& context() {
     return made;
 }
 
-bool feed_in_pieces(NoiseChannel& channel, ByteView bytes, std::size_t piece) {
-    while (!bytes.empty()) {
-        const std::size_t size = std::min(piece, bytes.size());
-        if (!channel.feed(bytes.first(size))) return false;
-        bytes = bytes.subspan(size);
-    }
-    return true;
-}
-
 void stranger(ByteView bytes, std::size_t piece) {
     NoiseChannel responder = NoiseChannel::responder(context());
     (void)feed_in_pieces(responder, bytes, piece);
@@ -44,16 +38,6 @@ void stranger(ByteView bytes, std::size_t piece) {
     NoiseChannel initiator = NoiseChannel::initiator(context(), std::nullopt);
     (void)feed_in_pieces(initiator, bytes, piece);
     if (initiator.handshake_done() || initiator.plain_bytes() != 0) std::abort();
-}
-
-// Bends `flight` by up to two (position, mask) of `bends`; true if it is another one now.
-bool bend(Bytes& flight, ByteView& bends) {
-    const Bytes before = flight;
-    for (int i = 0; i < 2 && bends.size() >= 3; ++i, bends = bends.subspan(3)) {
-        const std::size_t position = (bends[0] * std::size_t{256} + bends[1]) % flight.size();
-        flight[position] = static_cast<std::uint8_t>(flight[position] ^ bends[2]);
-    }
-    return flight != before;
 }
 
 void bent_initiator(ByteView bends, std::size_t piece) {

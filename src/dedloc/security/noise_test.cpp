@@ -9,6 +9,7 @@
 #include <openssl/x509.h>
 
 #include "dedloc/base/random.h"
+#include "dedloc/security/channel_testing.h"
 #include "dedloc/wire/noise_payload.h"
 #include "dedloc/wire/varint.h"
 
@@ -119,15 +120,6 @@ Pair alice_to_bob(std::optional<PeerId> expected = std::nullopt,
     return {NoiseChannel::initiator(NoiseContext::make(alice, std::move(muxers_a)),
                                     std::move(expected)),
             NoiseChannel::responder(NoiseContext::make(bob, std::move(muxers_b)))};
-}
-
-Ok feed_in_pieces(NoiseChannel& to, ByteView bytes, std::size_t piece) {
-    while (!bytes.empty()) {
-        const std::size_t size = std::min(piece, bytes.size());
-        DEDLOC_TRY_VOID(to.feed(bytes.first(size)));
-        bytes = bytes.subspan(size);
-    }
-    return {};
 }
 
 struct Outcome {

@@ -6,11 +6,14 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "dedloc/security/channel_testing.h"
 #include "dedloc/security/tls.h"
 
 namespace {
 
 using namespace dedloc;
+using security::bend;
+using security::feed_in_pieces;
 using security::Identity;
 using security::TlsChannel;
 using security::TlsContext;
@@ -22,15 +25,6 @@ const std::shared_ptr<const TlsContext>& context() {
     return made;
 }
 
-bool feed_in_pieces(TlsChannel& channel, ByteView bytes, std::size_t piece) {
-    while (!bytes.empty()) {
-        const std::size_t size = std::min(piece, bytes.size());
-        if (!channel.feed(bytes.first(size))) return false;
-        bytes = bytes.subspan(size);
-    }
-    return true;
-}
-
 void stranger(ByteView bytes, std::size_t piece) {
     TlsChannel server = TlsChannel::server(context(), now);
     (void)feed_in_pieces(server, bytes, piece);
@@ -39,21 +33,13 @@ void stranger(ByteView bytes, std::size_t piece) {
     server.close();
 }
 
-// Bends `flight` by up to two (position, mask) of `bends`.
-void bend(Bytes& flight, ByteView& bends) {
-    for (int i = 0; i < 2 && bends.size() >= 3; ++i, bends = bends.subspan(3)) {
-        const std::size_t position = (bends[0] * std::size_t{256} + bends[1]) % flight.size();
-        flight[position] = static_cast<std::uint8_t>(flight[position] ^ bends[2]);
-    }
-}
-
 void bent_client(ByteView bends, std::size_t piece) {
     TlsChannel client = TlsChannel::client(context(), std::nullopt, now);
     TlsChannel server = TlsChannel::server(context(), now);
     for (int turns = 0; turns < 3 && !server.handshake_done(); ++turns) {
         Bytes flight = client.take_output();
         if (flight.empty()) return;
-        bend(flight, bends);
+        (void)bend(flight, bends);
         if (!feed_in_pieces(server, flight, piece)) return;
         if (!client.feed(server.take_output())) return;
     }

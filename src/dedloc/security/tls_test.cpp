@@ -6,6 +6,7 @@
 #include <openssl/x509.h>
 
 #include "dedloc/base/random.h"
+#include "dedloc/security/channel_testing.h"
 #include "dedloc/security/envelope.h"
 
 namespace dedloc::security {
@@ -30,16 +31,6 @@ Pair make_pair_of(std::shared_ptr<const TlsContext> client,
 
 Pair alice_to_bob(std::optional<PeerId> expected = std::nullopt) {
     return make_pair_of(TlsContext::make(alice), TlsContext::make(bob), std::move(expected));
-}
-
-// Feeds `bytes` in pieces of at most `piece` bytes.
-Ok feed_in_pieces(TlsChannel& to, ByteView bytes, std::size_t piece) {
-    while (!bytes.empty()) {
-        const std::size_t size = std::min(piece, bytes.size());
-        DEDLOC_TRY_VOID(to.feed(bytes.first(size)));
-        bytes = bytes.subspan(size);
-    }
-    return {};
 }
 
 struct Outcome {

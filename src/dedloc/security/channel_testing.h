@@ -1,0 +1,30 @@
+// What tests and fuzz targets of both kinds of Channel do to them. Of the tests only.
+
+#pragma once
+#include <algorithm>
+
+#include "dedloc/security/channel.h"
+
+namespace dedloc::security {
+
+// Feeds `bytes` in pieces of at most `piece` bytes.
+inline Ok feed_in_pieces(Channel& to, ByteView bytes, std::size_t piece) {
+    while (!bytes.empty()) {
+        const std::size_t size = std::min(piece, bytes.size());
+        DEDLOC_TRY_VOID(to.feed(bytes.first(size)));
+        bytes = bytes.subspan(size);
+    }
+    return {};
+}
+
+// Bends `flight` by up to two (position, mask) of `bends`; true if it is another one now.
+inline bool bend(Bytes& flight, ByteView& bends) {
+    const Bytes before = flight;
+    for (int i = 0; i < 2 && bends.size() >= 3; ++i, bends = bends.subspan(3)) {
+        const std::size_t position = (bends[0] * std::size_t{256} + bends[1]) % flight.size();
+        flight[position] = static_cast<std::uint8_t>(flight[position] ^ bends[2]);
+    }
+    return flight != before;
+}
+
+}  // namespace dedloc::security
