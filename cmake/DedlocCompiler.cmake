@@ -51,9 +51,10 @@ target_link_libraries(dedloc_settings INTERFACE Threads::Threads)
 
 find_program(DEDLOC_CCACHE ccache)
 if(DEDLOC_CCACHE)
-    set(CMAKE_CXX_COMPILER_LAUNCHER
-        ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
-        ${DEDLOC_CCACHE})
+    # Nothing more than a precompiled header needs: without ccache's look at the times of headers, one
+    # that changes while a file compiles leaves a wrong object in the cache.
+    set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros
+                                    ${DEDLOC_CCACHE})
     add_compile_options($<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)
 endif()
 if(DEDLOC_TESTS)
