@@ -1,15 +1,17 @@
-# dedloc_room(NAME [ROOMS other rooms…] [LIBRARIES packages…] [COROUTINES])
+# dedloc_room(NAME [ROOMS other rooms…] [LIBRARIES packages…] [COROUTINES]
+#             [PRECOMPILED header])
 #
 # One folder = one room = one target dedloc_NAME. Sources are found by suffix:
 #   *_test.cpp   GoogleTest, one executable a room: bin/dedloc_NAME_test
 #   *_fuzz.cpp   libFuzzer, one executable a file (DEDLOC_FUZZ); without it a replay of the corpus
 #   *_bench.cpp  Google Benchmark, one executable a room (DEDLOC_BENCH)
 #   other *.cpp  the library
-# COROUTINES: uses Asio's precompiled header of room runtime.
+# COROUTINES: has coroutines, and uses Asio's precompiled header if PRECOMPILED names no other one of
+#   DedlocPrecompiled.cmake.
 # TEST_ROOMS: rooms that only the tests use (sim).
 # EXCLUDE: stems of files that this build leaves out (flat_module: flat_module.cpp and its tests).
 function(dedloc_room NAME)
-    cmake_parse_arguments(ROOM "COROUTINES" "" "ROOMS;LIBRARIES;TEST_ROOMS;TEST_LIBRARIES;EXCLUDE" ${ARGN})
+    cmake_parse_arguments(ROOM "COROUTINES" "PRECOMPILED" "ROOMS;LIBRARIES;TEST_ROOMS;TEST_LIBRARIES;EXCLUDE" ${ARGN})
     file(GLOB all CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
     foreach(stem IN LISTS ROOM_EXCLUDE)
         list(FILTER all EXCLUDE REGEX "/${stem}(_test|_fuzz|_bench)?\\.cpp$")
@@ -27,8 +29,10 @@ function(dedloc_room NAME)
     if(sources)
         add_library(dedloc_${NAME} STATIC ${sources})
         set(scope PUBLIC)
-        if(ROOM_COROUTINES)
-            dedloc_precompile(dedloc_${NAME})
+        if(ROOM_PRECOMPILED)
+            dedloc_precompiled(dedloc_${NAME} ${ROOM_PRECOMPILED})
+        elseif(ROOM_COROUTINES)
+            dedloc_precompiled(dedloc_${NAME} dedloc_pch)
         endif()
     else()
         add_library(dedloc_${NAME} INTERFACE)
@@ -47,8 +51,10 @@ function(dedloc_room NAME)
         target_link_libraries(
             dedloc_${NAME}_test PRIVATE dedloc_${NAME} ${test_rooms} ${ROOM_TEST_LIBRARIES}
                                         GTest::gtest_main)
-        if(ROOM_COROUTINES)
-            dedloc_precompile(dedloc_${NAME}_test)
+        if(ROOM_PRECOMPILED STREQUAL "dedloc_torch_pch")
+            dedloc_precompiled(dedloc_${NAME}_test dedloc_torch_pch)
+        else()
+            dedloc_precompiled(dedloc_${NAME}_test dedloc_test_pch)
         endif()
         target_compile_definitions(
             dedloc_${NAME}_test PRIVATE DEDLOC_TEST_DATA="${CMAKE_SOURCE_DIR}/tests")
@@ -63,20 +69,6 @@ function(dedloc_room NAME)
         add_executable(dedloc_${NAME}_bench ${benches})
         target_link_libraries(
             dedloc_${NAME}_bench PRIVATE dedloc_${NAME} benchmark::benchmark_main)
-    endif()
-endfunction()
-
-# Asio's headers once, shared by every target that has coroutines.
-function(dedloc_precompile TARGET)
-    if(TARGET dedloc_pch)
-        target_precompile_headers(${TARGET} REUSE_FROM dedloc_pch)
-        target_link_libraries(${TARGET} PRIVATE dedloc_pch)
-        get_target_property(type ${TARGET} TYPE)
-        if(type STREQUAL "EXECUTABLE")
-            # The header was compiled with -fPIC; an executable's -fPIE would not match it.
-            set_target_properties(${TARGET} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
-            target_compile_options(${TARGET} PRIVATE -fPIC)
-        endif()
     endif()
 endfunction()
 

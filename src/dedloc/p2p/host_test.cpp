@@ -273,8 +273,8 @@ TEST_P(HostTest, both_dialling_at_once_loses_no_call_and_ends_with_one_connectio
     b.handle_call("echo", echo);
     introduce(a, b);
     introduce(b, a);
-    int up = 0;
-    a.on_connection([&](const PeerId&, bool connected) { up += connected ? 1 : -1; });
+    auto up = std::make_shared<int>(0);  // a listener lives as long as its host
+    a.on_connection([up](const PeerId&, bool connected) { *up += connected ? 1 : -1; });
     int good = 0;
     std::vector<Task<void>> tasks;
     for (int i = 0; i < 20; ++i) {
@@ -283,7 +283,7 @@ TEST_P(HostTest, both_dialling_at_once_loses_no_call_and_ends_with_one_connectio
     }
     world_.run(runtime::all_of(std::move(tasks)));
     EXPECT_EQ(good, 800);
-    EXPECT_EQ(up, 1);
+    EXPECT_EQ(*up, 1);
 }
 
 // --------------------------------------------------------------------------------------- streams

@@ -115,15 +115,15 @@ TEST(SimHost, both_dialling_at_once_end_with_one_connection) {
     for (std::uint64_t seed = 1; seed <= 4; ++seed) {
         Two t(seed);
         t.a->host().handle_call("echo", echo_handler());
-        int events = 0;
-        t.a->host().on_connection([&events](const PeerId&, bool up) { events += up ? 1 : 100; });
+        auto events = std::make_shared<int>(0);  // a listener lives as long as its host
+        t.a->host().on_connection([events](const PeerId&, bool up) { *events += up ? 1 : 100; });
         std::optional<Result<Bytes>> ab;
         std::optional<Result<Bytes>> ba;
         t.world.scope().spawn("ab", call_once(*t.a, t.b->id(), "echo", Bytes(3), 5s, ab));
         t.world.scope().spawn("ba", call_once(*t.b, t.a->id(), "echo", Bytes(4), 5s, ba));
         t.world.run_for(1s);
         ASSERT_TRUE(ab && ba && *ab && *ba) << seed;
-        EXPECT_EQ(events, 1);
+        EXPECT_EQ(*events, 1);
     }
 }
 
@@ -278,8 +278,8 @@ TEST(SimHost, streams_tell_failures_and_unknown_methods) {
 TEST(SimHost, a_killed_process_is_noticed_at_once_and_starts_again) {
     Two t;
     ASSERT_TRUE(call(t.world, *t.a, *t.b, "x", 5s));
-    std::vector<bool> events;
-    t.a->host().on_connection([&events](const PeerId&, bool up) { events.push_back(up); });
+    auto events = std::make_shared<std::vector<bool>>();
+    t.a->host().on_connection([events](const PeerId&, bool up) { events->push_back(up); });
     runtime::Clock& clock = t.b->clock();
     t.b->host().handle_call("slow", [&clock](PeerId, Bytes) {
         auto body = [](runtime::Clock& c) -> Task<Result<Bytes>> {
@@ -295,7 +295,7 @@ TEST(SimHost, a_killed_process_is_noticed_at_once_and_starts_again) {
     t.world.run_task(call_once(*t.a, t.b->id(), "slow", Bytes(), 60s, out));
     EXPECT_EQ(out->error().kind(), ErrorKind::peer_gone);
     EXPECT_EQ(t.world.now() - before, 520ms);
-    EXPECT_EQ(events, std::vector<bool>{false});
+    EXPECT_EQ(*events, std::vector<bool>{false});
     EXPECT_FALSE(t.b->alive());
     // Refused: the machine is there, the process is not.
     EXPECT_EQ(call(t.world, *t.a, *t.b, "x", 5s).error().kind(), ErrorKind::peer_gone);

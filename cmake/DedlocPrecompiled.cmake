@@ -1,0 +1,33 @@
+# Headers that are compiled once, for many targets:
+#   dedloc_pch        Asio's and what every coroutine file needs (room runtime's pch.h)
+#   dedloc_tool_pch   the same and nlohmann-json's: cli and lab
+#   dedloc_test_pch   Asio's and GoogleTest's; tests are compiled without optimization, as they
+#                     are compiled far more often than they run
+#   dedloc_torch_pch  Asio's and libtorch's (in room train, where libtorch is found)
+function(dedloc_precompiled_header NAME)
+    add_library(${NAME} STATIC ${CMAKE_SOURCE_DIR}/src/dedloc/runtime/pch.cpp)
+    target_link_libraries(${NAME} PUBLIC dedloc_settings fmt::fmt)
+    target_compile_definitions(${NAME} PUBLIC ASIO_STANDALONE ASIO_NO_DEPRECATED)
+    target_precompile_headers(${NAME} PRIVATE ${CMAKE_SOURCE_DIR}/src/dedloc/runtime/pch.h ${ARGN})
+endfunction()
+dedloc_precompiled_header(dedloc_pch)
+find_package(nlohmann_json REQUIRED)
+dedloc_precompiled_header(dedloc_tool_pch <nlohmann/json.hpp>)
+target_link_libraries(dedloc_tool_pch PUBLIC nlohmann_json::nlohmann_json)
+if(DEDLOC_TESTS)
+    dedloc_precompiled_header(dedloc_test_pch <gtest/gtest.h>)
+    target_link_libraries(dedloc_test_pch PUBLIC GTest::gtest)
+    target_compile_options(dedloc_test_pch PUBLIC -O0)
+endif()
+
+# dedloc_precompiled(TARGET PCH): `TARGET` uses the header of `PCH`.
+function(dedloc_precompiled TARGET PCH)
+    target_precompile_headers(${TARGET} REUSE_FROM ${PCH})
+    target_link_libraries(${TARGET} PRIVATE ${PCH})
+    get_target_property(type ${TARGET} TYPE)
+    if(type STREQUAL "EXECUTABLE")
+        # The header was compiled with -fPIC; an executable's -fPIE would not match it.
+        set_target_properties(${TARGET} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+        target_compile_options(${TARGET} PRIVATE -fPIC)
+    endif()
+endfunction()
