@@ -29,14 +29,15 @@ RoundEngine::RoundEngine(RoundContext context)
     : context_(std::move(context)),
       changed_(context_.node.executor),
       turn_over_(context_.node.executor),
+      handlers_(context_.host),
       scope_(context_.node.executor) {}
 
-RoundEngine::~RoundEngine() { *alive_ = false; }
+RoundEngine::~RoundEngine() = default;
 
 void RoundEngine::start() {
     register_handlers();
-    context_.host.on_connection([this](const PeerId& peer, bool connected) {
-        if (connected || scope_.stopping()) return;
+    handlers_.on_connection([this](const PeerId& peer, bool connected) {
+        if (connected) return;
         announced_.erase(peer);
         for (auto& [digest, exchange] : exchanges_) exchange->peer_gone(peer);
         changed_.pulse();
@@ -46,16 +47,7 @@ void RoundEngine::start() {
 }
 
 Task<void> RoundEngine::stop() {
-    for (const char* method : {announce_method,
-                               plan_method,
-                               repair_method,
-                               parts_method,
-                               fetch_method,
-                               prepare_method,
-                               propose_method,
-                               certificate_method,
-                               certificates_method})
-        context_.host.remove_handler(method);
+    co_await handlers_.stop();
     co_await scope_.stop();
     for (auto& [digest, exchange] : exchanges_) co_await exchange->stop();
     exchanges_.clear();

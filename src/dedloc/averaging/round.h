@@ -22,6 +22,7 @@
 #include "dedloc/averaging/context.h"
 #include "dedloc/averaging/exchange.h"
 #include "dedloc/averaging/voter.h"
+#include "dedloc/p2p/handlers.h"
 
 namespace dedloc::averaging {
 
@@ -154,9 +155,9 @@ class RoundEngine {
     TimePoint followed_since_;            // … and since when
     Duration measured_round_{0};
     TimePoint plan_sent_;
-    std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
     runtime::Event changed_;
     runtime::Event turn_over_;
+    p2p::Handlers handlers_;
     runtime::Scope scope_;
 };
 

@@ -13,32 +13,31 @@ constexpr std::size_t exchanges_max = 6;
 }  // namespace
 
 void RoundEngine::register_handlers() {
-    p2p::Host& host = context_.host;
-    host.handle_call(announce_method, [this](PeerId from, Bytes request) {
+    handlers_.on_call(announce_method, [this](PeerId from, Bytes request) {
         return on_announce(from, std::move(request));
     });
-    host.handle_call(plan_method, [this](PeerId from, Bytes request) {
+    handlers_.on_call(plan_method, [this](PeerId from, Bytes request) {
         return on_plan(from, std::move(request));
     });
-    host.handle_call(repair_method, [this](PeerId from, Bytes request) {
+    handlers_.on_call(repair_method, [this](PeerId from, Bytes request) {
         return on_repair(from, std::move(request));
     });
-    host.handle_call(prepare_method, [this](PeerId from, Bytes request) {
+    handlers_.on_call(prepare_method, [this](PeerId from, Bytes request) {
         return on_prepare(from, std::move(request));
     });
-    host.handle_call(propose_method, [this](PeerId from, Bytes request) {
+    handlers_.on_call(propose_method, [this](PeerId from, Bytes request) {
         return on_propose(from, std::move(request));
     });
-    host.handle_call(certificate_method, [this](PeerId from, Bytes request) {
+    handlers_.on_call(certificate_method, [this](PeerId from, Bytes request) {
         return on_certificate(from, std::move(request));
     });
-    host.handle_call(certificates_method, [this](PeerId from, Bytes request) {
+    handlers_.on_call(certificates_method, [this](PeerId from, Bytes request) {
         return on_certificates(from, std::move(request));
     });
-    host.handle_call(fetch_method, [this](PeerId from, Bytes request) {
+    handlers_.on_call(fetch_method, [this](PeerId from, Bytes request) {
         return on_fetch(from, std::move(request));
     });
-    host.handle_stream(parts_method, [this](std::unique_ptr<p2p::MessageStream> stream) {
+    handlers_.on_stream(parts_method, [this](std::unique_ptr<p2p::MessageStream> stream) {
         return on_parts(std::move(stream));
     });
 }
@@ -55,12 +54,8 @@ Task<Result<Bytes>> RoundEngine::on_announce(PeerId from, Bytes request) {
     AnnounceReply reply;
     // Another peer had the new state sooner than we: it need not ask twice.
     const TimePoint patience = context_.now() + context_.options.call_timeout / 2;
-    const std::shared_ptr<bool> alive = alive_;
-    while (announce.previous == base.previous && !base.state && context_.now() < patience) {
+    while (announce.previous == base.previous && !base.state && context_.now() < patience)
         co_await context_.node.clock.sleep_for(5ms);
-        // A handler outlives its engine when that is stopped meanwhile.
-        if (!*alive) co_return make_error(ErrorKind::peer_gone, "this peer leaves");
-    }
     if (announce.previous != base.previous) {
         reply.certificates = voter_->certificates_after(announce.previous);
         const bool foreign = reply.certificates.empty();

@@ -89,25 +89,26 @@ Membership::Membership(runtime::Node node,
       callbacks_(std::move(callbacks)),
       random_(node.random.fork("hello nonces")),
       wake_(node.executor),
+      handlers_(host),
       scope_(node.executor) {}
 
 Membership::~Membership() = default;
 
 void Membership::start() {
-    host_.handle_call(hello_method, [this](PeerId from, Bytes request) {
+    handlers_.on_call(hello_method, [this](PeerId from, Bytes request) {
         return on_hello(from, std::move(request));
     });
-    host_.handle_call(prove_method, [this](PeerId from, Bytes request) {
+    handlers_.on_call(prove_method, [this](PeerId from, Bytes request) {
         return on_prove(from, std::move(request));
     });
-    host_.handle_call(status_method, [this](PeerId from, Bytes request) {
+    handlers_.on_call(status_method, [this](PeerId from, Bytes request) {
         return on_status(from, std::move(request));
     });
-    host_.handle_call(run_file_method, [this](PeerId from, Bytes request) {
+    handlers_.on_call(run_file_method, [this](PeerId from, Bytes request) {
         return on_run_file(from, std::move(request));
     });
-    host_.on_connection([this](const PeerId& peer, bool connected) {
-        if (connected || scope_.stopping()) return;
+    handlers_.on_connection([this](const PeerId& peer, bool connected) {
+        if (connected) return;
         const auto known = peers_.find(peer);
         if (known == peers_.end() || !known->second.member) return;
         known->second.member = false;
@@ -120,8 +121,7 @@ void Membership::start() {
 }
 
 Task<void> Membership::stop() {
-    for (const char* method : {hello_method, prove_method, status_method, run_file_method})
-        host_.remove_handler(method);
+    co_await handlers_.stop();
     co_await scope_.stop();
 }
 

@@ -25,6 +25,7 @@
 
 #include "dedloc/collab/run_file.h"
 #include "dedloc/collab/status.h"
+#include "dedloc/p2p/handlers.h"
 #include "dedloc/p2p/host.h"
 #include "dedloc/runtime/event.h"
 #include "dedloc/runtime/node.h"
@@ -146,6 +147,7 @@ class Membership {
     std::map<PeerId, TimePoint> meeting_;  // next try
     PeerId told_last_;                     // whose status was last told to somebody
     runtime::Event wake_;
+    p2p::Handlers handlers_;
     runtime::Scope scope_;
 };
 
