@@ -161,8 +161,12 @@ Task<void> ChainFollower::follow_informants() {
             co_await wake_.wait();
             continue;
         }
-        const PeerId peer = *informants_.begin();
-        informants_.erase(informants_.begin());
+        // In turn: one that is named again and again and does not answer must not hide the others.
+        auto next = informants_.upper_bound(looked_at_);
+        if (next == informants_.end()) next = informants_.begin();
+        const PeerId peer = *next;
+        informants_.erase(next);
+        looked_at_ = peer;
         if (membership_.is_member(peer)) (void)co_await catch_up_with(peer);
         // A failed look is repeated when the peer is seen ahead again; never in a tight loop.
         if (need_state_ && informants_.empty()) {

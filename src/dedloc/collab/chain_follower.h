@@ -83,6 +83,7 @@ class ChainFollower {
     Callbacks callbacks_;
     std::deque<Entry> queue_;
     std::set<PeerId> informants_;
+    PeerId looked_at_;  // the last of them
     std::unique_ptr<state::PartialState> partial_;
     bool busy_ = false;        // applying
     bool adopting_ = false;    // a state is being loaded

@@ -123,14 +123,10 @@ void Wire::transmit(int side, PacketPtr packet) {
     from.up_.bulk_free = std::max(from.up_.bulk_free, now) + up;
     link.free = std::max(link.free, now) + time_for(bytes, link.link.bytes_per_s);
     Direction& direction = direction_[side];
-    TimePoint arrival = start + slowest + latency_from(side);
-    arrival = std::max({arrival, direction.last_small, direction.not_before});
-    if (delay > pair_from(side).link.jitter) {
-        arrival = arrival + delay;
-        direction.not_before = arrival;
-    } else {
-        arrival = arrival + delay;
-    }
+    // In order; what is lost at the same time is sent again at the same time.
+    const TimePoint arrival = std::max(
+        {start + slowest + latency_from(side) + delay, direction.last_small, direction.not_before});
+    if (delay > pair_from(side).link.jitter) direction.not_before = arrival;
     direction.last_small = arrival;
     world_.schedule(arrival,
                     process_[1 - side],
@@ -152,7 +148,7 @@ void Wire::transmit_bulk(int side, PacketPtr packet, Duration delay) {
     const TimePoint link_end = std::max(up_end, link_start + on_link);
     Direction& direction = direction_[side];
     TimePoint head = link_start + latency_from(side);
-    if (head < direction.not_before) delay += direction.not_before - head;
+    if (head + delay < direction.not_before) delay = direction.not_before - head;
     head = head + delay;
     if (delay > link.link.jitter) direction.not_before = std::max(direction.not_before, head);
     const TimePoint sent = link_end + latency_from(side) + delay;
