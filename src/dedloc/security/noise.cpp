@@ -1,6 +1,7 @@
 #include "dedloc/security/noise.h"
 
 #include <algorithm>
+#include <array>
 
 #include "dedloc/base/check.h"
 #include "dedloc/wire/noise_payload.h"
@@ -22,6 +23,23 @@ Error broken(std::string_view what) {
 }
 
 std::size_t message_size(ByteView header) { return header[0] * std::size_t{256} + header[1]; }
+
+std::array<std::uint8_t, size_bytes> size_header(std::size_t size) {
+    return {static_cast<std::uint8_t>(size >> 8), static_cast<std::uint8_t>(size)};
+}
+
+// Keeps what nobody reads on the spot.
+class Keeper final : public PlainReader {
+  public:
+    explicit Keeper(Bytes& kept) : kept_(kept) {}
+    Ok take(ByteView plain) override {
+        base::append(kept_, plain);
+        return {};
+    }
+
+  private:
+    Bytes& kept_;
+};
 
 }  // namespace
 
@@ -74,8 +92,8 @@ Error NoiseChannel::dead(Error why) {
 
 Ok NoiseChannel::send_handshake_message(ByteView payload) {
     DEDLOC_TRY(const Bytes message, handshake_.write(payload));
-    base::put_u16_be(output_, static_cast<std::uint16_t>(message.size()));
-    base::append(output_, message);
+    output_.append(size_header(message.size()));
+    output_.append(message);
     return {};
 }
 
@@ -115,16 +133,39 @@ Ok NoiseChannel::take_handshake_message(ByteView message) {
     return {};
 }
 
-Ok NoiseChannel::take_message(ByteView message) {
+Ok NoiseChannel::take_message(ByteView message, PlainReader& reader) {
     if (!ciphers_) return take_handshake_message(message);
-    if (ciphers_->receiving.decrypt({}, message, plain_)) return {};
-    return make_error(ErrorKind::peer_broke_protocol,
-                      "Noise connection failed: a message was changed on its way");
+    // Not initialized: it is written by decrypt().
+    std::array<std::uint8_t, noise_plain_bytes_max> room;
+    const std::size_t size = message.size() - std::min(message.size(), noise_tag_bytes);
+    std::span<std::uint8_t> place = reader.place();
+    if (place.size() < size) place = room;
+    place = place.first(size);
+    if (!ciphers_->receiving.decrypt({}, message, place))
+        return make_error(ErrorKind::peer_broke_protocol,
+                          "Noise connection failed: a message was changed on its way");
+    if (place.empty()) return {};
+    Ok taken = reader.take(place);
+    reader_failed_ = !taken;
+    return taken;
 }
 
 Ok NoiseChannel::feed(ByteView bytes) {
-    if (error_) return *error_;
     if (ciphers_) plain_.reserve(plain_.size() + input_.size() + bytes.size());
+    Keeper keeper(plain_);
+    return feed_to(bytes, keeper);
+}
+
+Ok NoiseChannel::feed_to(ByteView bytes, PlainReader& reader) {
+    if (error_) return *error_;
+    reader_failed_ = false;
+    Ok taken = take_messages(bytes, reader);
+    // The reader's errors are not the channel's: that can still be used to say why it ends.
+    if (taken || reader_failed_) return taken;
+    return dead(std::move(taken).error());
+}
+
+Ok NoiseChannel::take_messages(ByteView bytes, PlainReader& reader) {
     while (!bytes.empty()) {
         // Whole messages are decrypted where they lie; only a piece of one is kept.
         const ByteView begun = input_.empty() ? bytes : ByteView(input_);
@@ -132,12 +173,11 @@ Ok NoiseChannel::feed(ByteView bytes) {
         if (begun.size() >= size_bytes) {
             const std::size_t size = message_size(begun);
             if (!ciphers_ && size > noise_handshake_bytes_max)
-                return dead(broken("a message is too long, or this is no Noise"));
+                return broken("a message is too long, or this is no Noise");
             wanted += size;
         }
         if (input_.empty() && bytes.size() >= wanted && bytes.size() >= size_bytes) {
-            if (Ok taken = take_message(bytes.subspan(size_bytes, wanted - size_bytes)); !taken)
-                return dead(std::move(taken).error());
+            DEDLOC_TRY_VOID(take_message(bytes.subspan(size_bytes, wanted - size_bytes), reader));
             bytes = bytes.subspan(wanted);
             continue;
         }
@@ -147,8 +187,7 @@ Ok NoiseChannel::feed(ByteView bytes) {
         if (input_.size() < size_bytes) continue;
         if (input_.size() < size_bytes + message_size(input_)) continue;
         const Bytes whole = std::exchange(input_, {});
-        if (Ok taken = take_message(ByteView(whole).subspan(size_bytes)); !taken)
-            return dead(std::move(taken).error());
+        DEDLOC_TRY_VOID(take_message(ByteView(whole).subspan(size_bytes), reader));
     }
     return {};
 }
@@ -165,12 +204,13 @@ Ok NoiseChannel::encrypt(ByteView plain) {
                           "the Noise channel is {}",
                           ciphers_ ? "closed" : "not established yet");
     const std::size_t messages = (plain.size() + noise_plain_bytes_max - 1) / noise_plain_bytes_max;
-    output_.reserve(output_.size() + plain.size() + messages * (size_bytes + noise_tag_bytes));
+    output_.expect(plain.size() + messages * (size_bytes + noise_tag_bytes));
     for (std::size_t left = messages; left > 0; --left) {
         // Equal pieces: no message of a few bytes after a large one.
         const ByteView piece = plain.first((plain.size() + left - 1) / left);
-        base::put_u16_be(output_, static_cast<std::uint16_t>(piece.size() + noise_tag_bytes));
-        ciphers_->sending.encrypt({}, piece, output_);
+        const std::size_t size = piece.size() + noise_tag_bytes;
+        output_.append(size_header(size));
+        ciphers_->sending.encrypt({}, piece, output_.grow(size));
         plain = plain.subspan(piece.size());
     }
     return {};

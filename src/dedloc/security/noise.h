@@ -23,6 +23,7 @@
 #include "dedloc/security/channel.h"
 #include "dedloc/security/identity.h"
 #include "dedloc/security/noise_handshake.h"
+#include "dedloc/security/output_buffer.h"
 
 namespace dedloc::security {
 
@@ -60,8 +61,10 @@ class NoiseChannel final : public Channel {
     static NoiseChannel responder(std::shared_ptr<const NoiseContext> context);
 
     Ok feed(ByteView ciphertext) override;
+    Ok feed_to(ByteView ciphertext, PlainReader& reader) override;
     bool has_output() const override { return !output_.empty(); }
-    Bytes take_output() override { return std::exchange(output_, {}); }
+    Bytes take_output() override { return output_.take(); }
+    void recycle(Bytes output) override { output_.recycle(std::move(output)); }
     bool handshake_done() const override { return ciphers_.has_value(); }
     const PublicKey& remote_key() const override;
     const std::string& protocol() const override { return muxer_; }
@@ -76,7 +79,8 @@ class NoiseChannel final : public Channel {
     NoiseChannel(NoiseHandshake::Role role,
                  std::shared_ptr<const NoiseContext> context,
                  std::optional<PeerId> expected);
-    Ok take_message(ByteView message);
+    Ok take_messages(ByteView bytes, PlainReader& reader);
+    Ok take_message(ByteView message, PlainReader& reader);
     Ok take_handshake_message(ByteView message);
     Ok send_handshake_message(ByteView payload);
     Ok check_payload(ByteView payload);
@@ -92,10 +96,11 @@ class NoiseChannel final : public Channel {
     std::string muxer_;
 
     Bytes input_;  // the beginning of a message, with its size
-    Bytes output_;
+    OutputBuffer output_;
     Bytes plain_;
     std::size_t plain_read_ = 0;  // bytes at the front of `plain_` that are already read
     bool closed_ = false;
+    bool reader_failed_ = false;
     std::optional<Error> error_;
 };
 

@@ -110,18 +110,16 @@ void NoiseCipher::start(ByteView associated) {
                      1);
 }
 
-void NoiseCipher::encrypt(ByteView associated, ByteView plain, Bytes& out) {
+void NoiseCipher::encrypt(ByteView associated, ByteView plain, std::span<std::uint8_t> out) {
     DEDLOC_CHECK(direction_ == Direction::encrypt);
-    DEDLOC_CHECK(plain.size() + noise_tag_bytes <= noise_message_bytes_max);
+    DEDLOC_CHECK(plain.size() + noise_tag_bytes <= noise_message_bytes_max &&
+                 out.size() == plain.size() + noise_tag_bytes);
     start(associated);
-    const std::size_t begin = out.size();
-    out.resize(begin + plain.size() + noise_tag_bytes);
-    std::uint8_t* const tag = out.data() + begin + plain.size();
+    std::uint8_t* const tag = out.data() + plain.size();
     int size = 0;
     if (!plain.empty())
-        DEDLOC_CHECK(
-            EVP_CipherUpdate(
-                context_.get(), out.data() + begin, &size, plain.data(), int_size(plain)) == 1);
+        DEDLOC_CHECK(EVP_CipherUpdate(
+                         context_.get(), out.data(), &size, plain.data(), int_size(plain)) == 1);
     DEDLOC_CHECK(EVP_CipherFinal_ex(context_.get(), tag, &size) == 1);
     DEDLOC_CHECK(
         EVP_CIPHER_CTX_ctrl(
@@ -129,15 +127,15 @@ void NoiseCipher::encrypt(ByteView associated, ByteView plain, Bytes& out) {
     ++nonce_;
 }
 
-bool NoiseCipher::decrypt(ByteView associated, ByteView ciphertext, Bytes& out) {
+bool NoiseCipher::decrypt(ByteView associated, ByteView ciphertext, std::span<std::uint8_t> out) {
     DEDLOC_CHECK(direction_ == Direction::decrypt);
     if (ciphertext.size() < noise_tag_bytes || ciphertext.size() > noise_message_bytes_max)
         return false;
     start(associated);
     const ByteView body = ciphertext.first(ciphertext.size() - noise_tag_bytes);
-    Bytes tag = to_bytes(ciphertext.last(noise_tag_bytes));
-    const std::size_t begin = out.size();
-    out.resize(begin + body.size());
+    DEDLOC_CHECK(out.size() == body.size());
+    std::array<std::uint8_t, noise_tag_bytes> tag{};
+    std::copy_n(ciphertext.last<noise_tag_bytes>().begin(), tag.size(), tag.begin());
     std::uint8_t nothing = 0;
     int size = 0;
     const bool good =
@@ -145,12 +143,10 @@ bool NoiseCipher::decrypt(ByteView associated, ByteView ciphertext, Bytes& out) 
             context_.get(), EVP_CTRL_AEAD_SET_TAG, static_cast<int>(noise_tag_bytes), tag.data()) ==
             1 &&
         (body.empty() ||
-         EVP_CipherUpdate(context_.get(), out.data() + begin, &size, body.data(), int_size(body)) ==
-             1) &&
+         EVP_CipherUpdate(context_.get(), out.data(), &size, body.data(), int_size(body)) == 1) &&
         EVP_CipherFinal_ex(context_.get(), &nothing, &size) == 1;
-    ERR_clear_error();
     if (!good) {
-        out.resize(begin);
+        ERR_clear_error();
         return false;
     }
     ++nonce_;
@@ -195,7 +191,8 @@ void NoiseHandshake::encrypt_and_hash(ByteView plain, Bytes& out) {
     const std::size_t begin = out.size();
     if (key_) {
         NoiseCipher cipher(NoiseCipher::Direction::encrypt, *key_, nonce_++);
-        cipher.encrypt(hash_.view(), plain, out);
+        out.resize(begin + plain.size() + noise_tag_bytes);
+        cipher.encrypt(hash_.view(), plain, std::span(out).subspan(begin));
     } else {
         base::append(out, plain);
     }
@@ -205,10 +202,11 @@ void NoiseHandshake::encrypt_and_hash(ByteView plain, Bytes& out) {
 Ok NoiseHandshake::decrypt_and_hash(ByteView ciphertext, Bytes& out) {
     if (key_) {
         NoiseCipher cipher(NoiseCipher::Direction::decrypt, *key_, nonce_++);
+        out.resize(ciphertext.size() - std::min(ciphertext.size(), noise_tag_bytes));
         if (!cipher.decrypt(hash_.view(), ciphertext, out))
             return broken("a message was changed on its way, or is no Noise");
     } else {
-        base::append(out, ciphertext);
+        out = to_bytes(ciphertext);
     }
     mix_hash(ciphertext);
     return {};

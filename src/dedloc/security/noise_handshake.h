@@ -50,10 +50,11 @@ class NoiseCipher {
     NoiseCipher(NoiseCipher&&) noexcept;
     NoiseCipher& operator=(NoiseCipher&&) noexcept;
 
-    // Appends ciphertext and tag.
-    void encrypt(ByteView associated, ByteView plain, Bytes& out);
-    // Appends the plaintext; false, and nothing is appended, if the tag is wrong.
-    bool decrypt(ByteView associated, ByteView ciphertext, Bytes& out);
+    // Ciphertext and tag: `out` has noise_tag_bytes more than `plain`.
+    void encrypt(ByteView associated, ByteView plain, std::span<std::uint8_t> out);
+    // `out` has noise_tag_bytes less than `ciphertext`; false, and it means nothing, if the tag is
+    // wrong.
+    bool decrypt(ByteView associated, ByteView ciphertext, std::span<std::uint8_t> out);
 
   private:
     void start(ByteView associated);

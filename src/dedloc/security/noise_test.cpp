@@ -60,12 +60,13 @@ TEST(NoiseHandshake, agrees_with_the_published_vectors) {
             const auto& step = vector["messages"][i];
             auto& sender = i % 2 == 1 ? ours.sending : theirs.sending;
             auto& receiver = i % 2 == 1 ? theirs.receiving : ours.receiving;
-            Bytes ciphertext;
-            sender.encrypt({}, hex(step["payload"]), ciphertext);
+            const Bytes payload = hex(step["payload"]);
+            Bytes ciphertext(payload.size() + noise_tag_bytes);
+            sender.encrypt({}, payload, ciphertext);
             EXPECT_EQ(base::to_hex(ciphertext), step["ciphertext"].get<std::string>());
-            Bytes plain;
+            Bytes plain(payload.size());
             EXPECT_TRUE(receiver.decrypt({}, ciphertext, plain));
-            EXPECT_EQ(plain, hex(step["payload"]));
+            EXPECT_EQ(plain, payload);
         }
     }
 }

@@ -16,14 +16,20 @@ constexpr const char* cipher_suites =
     "TLS_AES_128_GCM_SHA256:TLS_CHACHA20_POLY1305_SHA256:TLS_AES_256_GCM_SHA384";
 // A certificate with an RSA identity of 8192 bits has less than 4 KiB.
 constexpr long certificate_bytes_max = 16 * 1024;
-// Header, content type and tag that each record adds.
-constexpr std::size_t record_overhead_bytes = 5 + 1 + 16;
+// Header, type and tag that each record adds.
+constexpr std::size_t record_overhead_bytes = tls_header_bytes + 1 + tls_tag_bytes;
 constexpr std::size_t alpn_name_bytes_max = 255;
-// A bulk batch of p2p with its records' overhead.
-constexpr std::size_t output_bytes_usual = 144u << 10;
-constexpr std::size_t bulk_bytes_min = 4u << 10;
-// A smaller place is not worth a read of its own.
-constexpr std::size_t direct_bytes_min = 1u << 10;
+// Alerts (RFC 8446 §6).
+constexpr std::uint8_t alert_warning = 1;
+constexpr std::uint8_t alert_fatal = 2;
+constexpr std::uint8_t alert_close_notify = 0;
+constexpr std::uint8_t alert_unexpected_message = 10;
+// Messages of the handshake protocol that may come after the handshake (RFC 8446 §4.6).
+constexpr std::uint8_t message_new_session_ticket = 4;
+constexpr std::uint8_t message_key_update = 24;
+constexpr std::size_t message_header_bytes = 4;
+// A ticket, which we throw away, may have as much (RFC 8446 §4.6.1: 64 KiB; nobody's has).
+constexpr std::size_t message_bytes_max = 16u << 10;
 
 template <typename T, void (*free_it)(T*)>
 struct Freed {
@@ -31,8 +37,8 @@ struct Freed {
 };
 
 struct Buffers {
-    ByteView input;  // borrowed while feed() runs; OpenSSL takes all of it
-    Bytes output;
+    ByteView input;  // borrowed while feed() runs; OpenSSL takes what it wants for the handshake
+    OutputBuffer output;
 };
 
 // A BIO over Buffers: OpenSSL's own memory BIO copies once more and moves its rest to the front
@@ -52,8 +58,8 @@ int bio_read(BIO* bio, char* out, std::size_t size, std::size_t* read) {
 
 int bio_write(BIO* bio, const char* data, std::size_t size, std::size_t* written) {
     BIO_clear_retry_flags(bio);
-    base::append(static_cast<Buffers*>(BIO_get_data(bio))->output,
-                 {reinterpret_cast<const std::uint8_t*>(data), size});
+    static_cast<Buffers*>(BIO_get_data(bio))
+        ->output.append({reinterpret_cast<const std::uint8_t*>(data), size});
     *written = size;
     return 1;
 }
@@ -85,6 +91,9 @@ struct CertificateCheck {
     std::optional<PeerId> expected;
     std::optional<PublicKey> key;
     std::optional<Error> refusal;
+    // What the keys of the two directions come from.
+    Bytes client_secret;
+    Bytes server_secret;
 
     Ok run(X509_STORE_CTX* store);
 };
@@ -108,6 +117,18 @@ Ok CertificateCheck::run(X509_STORE_CTX* store) {
 int check_index() {
     static const int index = SSL_get_ex_new_index(0, nullptr, nullptr, nullptr, nullptr);
     return index;
+}
+
+// OpenSSL tells secrets as lines of text, made for debuggers: name, client's random, secret.
+void take_secret(const SSL* ssl, const char* line) {
+    auto& check = *static_cast<CertificateCheck*>(SSL_get_ex_data(ssl, check_index()));
+    const std::string_view text(line);
+    const auto name = text.substr(0, text.find(' '));
+    const bool of_client = name == "CLIENT_TRAFFIC_SECRET_0";
+    if (!of_client && name != "SERVER_TRAFFIC_SECRET_0") return;
+    auto secret = base::from_hex(text.substr(text.rfind(' ') + 1));
+    DEDLOC_CHECK(secret.has_value(), "OpenSSL's key log is not what it was");
+    (of_client ? check.client_secret : check.server_secret) = *std::move(secret);
 }
 
 // Takes the place of OpenSSL's chain building: there is no chain and no authority.
@@ -142,27 +163,44 @@ struct TlsChannel::State final : PlainReader {
     std::shared_ptr<const TlsContext> context;
     Buffers buffers;
     CertificateCheck check;
-    std::unique_ptr<SSL, Freed<SSL, SSL_free>> ssl;  // points to the two above
+    std::unique_ptr<SSL, Freed<SSL, SSL_free>> ssl;  // points to the two above; null when done
+    std::optional<TlsRecords> sending;
+    std::optional<TlsRecords> receiving;
 
+    Bytes record;            // the beginning of one
+    Bytes message;           // the beginning of a handshake message
+    bool owes_keys = false;  // the peer asked for our next keys
     Bytes plain;
     std::size_t plain_read = 0;  // bytes at the front of `plain` that are already read
 
     bool done = false;
     bool peer_closed = false;
     bool closed = false;
+    bool reader_failed = false;
     std::optional<Error> error;
     std::string protocol;
 
     Ok drive(PlainReader& reader);
     Ok handshake();
+    Ok take_over();
     Ok read_records(PlainReader& reader);
-    Ok take(ByteView record) override {
-        base::append(plain, record);
+    Ok take_record(ByteView whole, PlainReader& reader);
+    Ok hand_on(ByteView bytes, PlainReader& reader);
+    Ok take_alert(ByteView alert);
+    Ok take_messages(ByteView bytes);
+    void send_alert(std::uint8_t level, std::uint8_t what);
+    Ok take(ByteView bytes) override {
+        base::append(plain, bytes);
         return {};
     }
     Error fail(int result);
+    Error broken(std::string_view rule) {
+        return make_error(ErrorKind::peer_broke_protocol, "TLS connection failed: {}", rule);
+    }
     Error dead(Error why) {
         error = why;
+        record = {};
+        message = {};
         return why;
     }
 };
@@ -220,6 +258,7 @@ std::shared_ptr<const TlsContext> TlsContext::make(const TlsCertificate& certifi
     SSL_CTX_set_alpn_select_cb(context, &Implementation::select_protocol, made.get());
     SSL_CTX_set_verify(context, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
     SSL_CTX_set_cert_verify_callback(context, &verify_certificate, nullptr);
+    SSL_CTX_set_keylog_callback(context, &take_secret);
     DEDLOC_CHECK(SSL_CTX_use_certificate(context, certificate.certificate.get()) == 1);
     DEDLOC_CHECK(SSL_CTX_use_PrivateKey(context, certificate.key.get()) == 1);
     return std::shared_ptr<const TlsContext>(new TlsContext(std::move(made)));
@@ -299,40 +338,124 @@ Ok TlsChannel::State::handshake() {
     // Without resumption every handshake shows a certificate.
     if (!check.key)
         return dead(make_error(ErrorKind::peer_broke_protocol, "the peer showed no certificate"));
+    return take_over();
+}
+
+// From OpenSSL's record layer to ours. It has read no further than the handshake goes.
+Ok TlsChannel::State::take_over() {
+    const auto suite =
+        TlsSuite::by_name(SSL_CIPHER_standard_name(SSL_get_current_cipher(ssl.get())));
+    const bool we_are_server = SSL_is_server(ssl.get()) == 1;
+    DEDLOC_CHECK(suite && !check.client_secret.empty() && !check.server_secret.empty() &&
+                 SSL_has_pending(ssl.get()) == 0);
+    Bytes& ours = we_are_server ? check.server_secret : check.client_secret;
+    Bytes& theirs = we_are_server ? check.client_secret : check.server_secret;
+    sending.emplace(*suite, std::move(ours), TlsRecords::Direction::seal);
+    receiving.emplace(*suite, std::move(theirs), TlsRecords::Direction::open);
+    ssl.reset();
     done = true;
     return {};
 }
 
 Ok TlsChannel::State::read_records(PlainReader& reader) {
-    std::array<std::uint8_t, tls_record_bytes_max> record;  // written by SSL_read_ex
-    while (!peer_closed) {
-        std::span<std::uint8_t> place = reader.place();
-        if (place.size() < direct_bytes_min) place = record;
-        std::size_t size = 0;
-        ERR_clear_error();
-        const int result = SSL_read_ex(ssl.get(), place.data(), place.size(), &size);
-        if (result == 1) {
-            DEDLOC_TRY_VOID(reader.take(place.first(size)));
-            continue;
+    ByteView& input = buffers.input;
+    while (!peer_closed && !input.empty()) {
+        // Whole records are opened where they lie; only a piece of one is kept.
+        if (record.empty()) {
+            DEDLOC_TRY(const std::size_t whole, TlsRecords::record_size(input));
+            if (whole > 0 && whole <= input.size()) {
+                DEDLOC_TRY_VOID(take_record(input.first(whole), reader));
+                input = input.subspan(whole);
+                continue;
+            }
         }
-        switch (SSL_get_error(ssl.get(), result)) {
-            case SSL_ERROR_WANT_READ:
-                return {};
-            case SSL_ERROR_ZERO_RETURN:
-                peer_closed = true;
-                return {};
-            default:
-                return fail(result);
-        }
+        DEDLOC_TRY(const std::size_t known, TlsRecords::record_size(record));
+        const std::size_t wanted = known > 0 ? known : tls_header_bytes;
+        const std::size_t count = std::min(wanted - record.size(), input.size());
+        base::append(record, input.first(count));
+        input = input.subspan(count);
+        if (known == 0 || record.size() < known) continue;
+        const Bytes whole = std::exchange(record, {});
+        DEDLOC_TRY_VOID(take_record(whole, reader));
     }
     return {};
+}
+
+Ok TlsChannel::State::take_record(ByteView whole, PlainReader& reader) {
+    // Not initialized: it is written by open().
+    std::array<std::uint8_t, tls_record_bytes_max + tls_record_expansion_max> room;
+    std::span<std::uint8_t> place = reader.place();
+    if (place.size() < TlsRecords::room_for(whole)) place = room;
+    DEDLOC_TRY(const TlsRecords::Opened opened, receiving->open(whole, place));
+    // A message of the handshake may be in pieces, but nothing else in between.
+    if (!message.empty() && opened.type != TlsContent::handshake)
+        return broken("a message in the middle of another");
+    switch (opened.type) {
+        case TlsContent::application_data:
+            return opened.plain.empty() ? Ok() : hand_on(opened.plain, reader);
+        case TlsContent::alert:
+            return take_alert(opened.plain);
+        case TlsContent::handshake:
+            return take_messages(opened.plain);
+        default:
+            return broken("a record of unknown type");
+    }
+}
+
+// The reader's errors are not the channel's: that can still be used to say why it ends.
+Ok TlsChannel::State::hand_on(ByteView bytes, PlainReader& reader) {
+    Ok taken = reader.take(bytes);
+    reader_failed = !taken;
+    return taken;
+}
+
+Ok TlsChannel::State::take_alert(ByteView alert) {
+    if (alert.size() != 2) return broken("an alert that is none");
+    if (alert[1] != alert_close_notify)
+        return broken(fmt::format("the peer ended it with alert {}", alert[1]));
+    peer_closed = true;
+    return {};
+}
+
+Ok TlsChannel::State::take_messages(ByteView bytes) {
+    if (bytes.empty()) return broken("an empty message");
+    base::append(message, bytes);
+    while (message.size() >= message_header_bytes) {
+        const std::uint8_t type = message[0];
+        const std::size_t body =
+            message[1] * std::size_t{65536} + message[2] * std::size_t{256} + message[3];
+        const bool is_ticket = type == message_new_session_ticket;
+        if (!is_ticket && !(type == message_key_update && body == 1))
+            return broken("a message that has no place after the handshake");
+        if (body > message_bytes_max) return broken("a message too long");
+        if (message.size() < message_header_bytes + body) return {};
+        const std::uint8_t asks = body > 0 ? message[message_header_bytes] : std::uint8_t{0};
+        message.erase(message.begin(),
+                      message.begin() + static_cast<std::ptrdiff_t>(message_header_bytes + body));
+        if (is_ticket) continue;
+        if (asks > 1) return broken("a key update that is none");
+        // The next record has new keys, so this one ends here.
+        if (!message.empty()) return broken("a message behind a key update");
+        receiving->update_key();
+        owes_keys = owes_keys || asks == 1;
+    }
+    return {};
+}
+
+void TlsChannel::State::send_alert(std::uint8_t level, std::uint8_t what) {
+    const std::array<std::uint8_t, 2> alert = {level, what};
+    sending->seal(TlsContent::alert, alert, buffers.output);
 }
 
 Ok TlsChannel::State::drive(PlainReader& reader) {
     if (error) return *error;
     if (!done) DEDLOC_TRY_VOID(handshake());
-    if (done) DEDLOC_TRY_VOID(read_records(reader));
-    return {};
+    if (!done) return {};
+    reader_failed = false;
+    Ok read = read_records(reader);
+    if (read || reader_failed) return read;
+    send_alert(alert_fatal, alert_unexpected_message);
+    return dead(std::move(read).error());
 }
 
 Ok TlsChannel::feed(ByteView ciphertext) {
@@ -348,13 +471,8 @@ Ok TlsChannel::feed_to(ByteView ciphertext, PlainReader& reader) {
 }
 
 bool TlsChannel::has_output() const { return !state_->buffers.output.empty(); }
-Bytes TlsChannel::take_output() { return std::exchange(state_->buffers.output, {}); }
-void TlsChannel::recycle(Bytes output) {
-    Bytes& next = state_->buffers.output;
-    if (!next.empty() || output.capacity() <= next.capacity()) return;
-    next = std::move(output);
-    next.clear();
-}
+Bytes TlsChannel::take_output() { return state_->buffers.output.take(); }
+void TlsChannel::recycle(Bytes output) { state_->buffers.output.recycle(std::move(output)); }
 
 bool TlsChannel::handshake_done() const { return state_->done; }
 
@@ -371,19 +489,19 @@ Ok TlsChannel::encrypt(ByteView plain) {
         return make_error(ErrorKind::peer_gone,
                           "the TLS channel is {}",
                           state_->done ? "closed" : "not established yet");
-    if (plain.empty()) return {};
+    OutputBuffer& output = state_->buffers.output;
+    if (std::exchange(state_->owes_keys, false)) {
+        const std::array<std::uint8_t, 5> update = {message_key_update, 0, 0, 1, 0};
+        state_->sending->seal(TlsContent::handshake, update, output);
+        state_->sending->update_key();
+    }
     const std::size_t records = plain.size() / tls_record_bytes_max + 1;
-    Bytes& output = state_->buffers.output;
-    const std::size_t needed = output.size() + plain.size() + records * record_overhead_bytes;
-    // A batch grows by several calls: memory for all of them at once.
-    if (output.capacity() < needed)
-        output.reserve(plain.size() < bulk_bytes_min ? needed
-                                                     : std::max(needed, output_bytes_usual));
-    ERR_clear_error();
-    std::size_t written = 0;
-    const int result = SSL_write_ex(state_->ssl.get(), plain.data(), plain.size(), &written);
-    if (result != 1) return state_->fail(result);
-    DEDLOC_CHECK(written == plain.size());
+    output.expect(plain.size() + records * record_overhead_bytes);
+    while (!plain.empty()) {
+        const ByteView piece = plain.first(std::min(plain.size(), tls_record_bytes_max));
+        state_->sending->seal(TlsContent::application_data, piece, output);
+        plain = plain.subspan(piece.size());
+    }
     return {};
 }
 
@@ -414,10 +532,7 @@ void TlsChannel::close() {
     State& state = *state_;
     if (state.closed || state.error) return;
     state.closed = true;
-    if (!state.done) return;
-    ERR_clear_error();
-    SSL_shutdown(state.ssl.get());
-    ERR_clear_error();
+    if (state.done) state.send_alert(alert_warning, alert_close_notify);
 }
 
 bool TlsChannel::closed_by_peer() const { return state_->peer_closed; }

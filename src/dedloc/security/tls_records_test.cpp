@@ -1,0 +1,230 @@
+// Our records against OpenSSL's: it is the other side of every connection here.
+
+#include "dedloc/security/tls_records.h"
+
+#include <gtest/gtest.h>
+#include <openssl/ssl.h>
+
+#include "dedloc/security/tls.h"
+
+namespace dedloc::security {
+namespace {
+
+constexpr WallSeconds now = 1750000000;
+
+// A whole OpenSSL peer with memory for a socket.
+class ForeignPeer {
+  public:
+    ForeignPeer(bool is_server, const char* suites, int tickets = 0) {
+        const TlsCertificate own = make_tls_certificate(Identity::from_seed(Bytes(32, 2)).value());
+        SSL_CTX* context = SSL_CTX_new(TLS_method());
+        SSL_CTX_set_min_proto_version(context, TLS1_3_VERSION);
+        SSL_CTX_set_ciphersuites(context, suites);
+        SSL_CTX_set_num_tickets(context, static_cast<std::size_t>(tickets));
+        SSL_CTX_use_certificate(context, own.certificate.get());
+        SSL_CTX_use_PrivateKey(context, own.key.get());
+        static constexpr unsigned char alpn[] = "\x06libp2p";
+        SSL_CTX_set_alpn_protos(context, alpn, 7);
+        SSL_CTX_set_alpn_select_cb(
+            context,
+            [](SSL*,
+               const unsigned char** out,
+               unsigned char* size,
+               const unsigned char* offered,
+               unsigned int,
+               void*) {
+                *out = offered + 1;
+                *size = *offered;
+                return SSL_TLSEXT_ERR_OK;
+            },
+            nullptr);
+        SSL_CTX_set_verify(context, SSL_VERIFY_PEER, [](int, X509_STORE_CTX*) { return 1; });
+        // Tickets of a server that asks for certificates need a name for its sessions.
+        SSL_CTX_set_session_id_context(context, alpn, 7);
+        ssl_ = SSL_new(context);
+        SSL_CTX_free(context);
+        SSL_set_bio(ssl_, BIO_new(BIO_s_mem()), BIO_new(BIO_s_mem()));
+        is_server ? SSL_set_accept_state(ssl_) : SSL_set_connect_state(ssl_);
+    }
+    ~ForeignPeer() { SSL_free(ssl_); }
+    ForeignPeer(const ForeignPeer&) = delete;
+    ForeignPeer& operator=(const ForeignPeer&) = delete;
+
+    SSL* ssl() { return ssl_; }
+    Bytes take_output() {
+        Bytes bytes(BIO_ctrl_pending(SSL_get_wbio(ssl_)));
+        if (!bytes.empty())
+            BIO_read(SSL_get_wbio(ssl_), bytes.data(), static_cast<int>(bytes.size()));
+        return bytes;
+    }
+    void feed(ByteView bytes) {
+        BIO_write(SSL_get_rbio(ssl_), bytes.data(), static_cast<int>(bytes.size()));
+    }
+    void write(ByteView plain) {
+        ASSERT_EQ(SSL_write(ssl_, plain.data(), static_cast<int>(plain.size())),
+                  static_cast<int>(plain.size()));
+    }
+    Bytes read_all() {
+        Bytes all;
+        Bytes piece(1 << 15);
+        int size = 0;
+        while ((size = SSL_read(ssl_, piece.data(), static_cast<int>(piece.size()))) > 0)
+            base::append(all, ByteView(piece).first(static_cast<std::size_t>(size)));
+        return all;
+    }
+
+  private:
+    SSL* ssl_ = nullptr;
+};
+
+constexpr const char* all_suites =
+    "TLS_AES_128_GCM_SHA256:TLS_CHACHA20_POLY1305_SHA256:TLS_AES_256_GCM_SHA384";
+
+struct Meeting {
+    explicit Meeting(bool we_are_server, const char* suites = all_suites, int tickets = 0)
+        : foreign(!we_are_server, suites, tickets),
+          ours(we_are_server ? TlsChannel::server(context, now)
+                             : TlsChannel::client(context, std::nullopt, now)) {
+        for (int turns = 0; turns < 6; ++turns) {
+            foreign.feed(ours.take_output());
+            SSL_do_handshake(foreign.ssl());
+            EXPECT_TRUE(ours.feed(foreign.take_output()));
+        }
+        EXPECT_TRUE(ours.handshake_done());
+    }
+
+    std::shared_ptr<const TlsContext> context =
+        TlsContext::make(Identity::from_seed(Bytes(32, 1)).value());
+    ForeignPeer foreign;
+    TlsChannel ours;
+};
+
+Bytes pattern(std::size_t size) {
+    Bytes bytes(size);
+    for (std::size_t i = 0; i < size; ++i) bytes[i] = static_cast<std::uint8_t>(i * 7 + i / 251);
+    return bytes;
+}
+
+void talk(Meeting& meeting, std::size_t size) {
+    const Bytes data = pattern(size);
+    ASSERT_TRUE(meeting.ours.encrypt(data));
+    meeting.foreign.feed(meeting.ours.take_output());
+    EXPECT_EQ(meeting.foreign.read_all(), data);
+    meeting.foreign.write(data);
+    ASSERT_TRUE(meeting.ours.feed(meeting.foreign.take_output()));
+    EXPECT_EQ(meeting.ours.take_plain(), data);
+}
+
+TEST(TlsRecords, openssl_reads_what_we_write_and_we_what_it_writes_in_every_suite) {
+    for (const char* suite :
+         {"TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256"}) {
+        for (const bool we_are_server : {false, true}) {
+            Meeting meeting(we_are_server, suite);
+            ASSERT_STREQ(SSL_get_cipher_name(meeting.foreign.ssl()), suite);
+            for (const std::size_t size : {1u, 100u, 16384u, 16385u, 100000u}) talk(meeting, size);
+        }
+    }
+}
+
+TEST(TlsRecords, keys_are_renewed_when_the_other_side_wishes) {
+    for (const bool we_are_server : {false, true}) {
+        Meeting meeting(we_are_server);
+        talk(meeting, 1000);
+        for (int times = 0; times < 3; ++times) {
+            ASSERT_EQ(SSL_key_update(meeting.foreign.ssl(), SSL_KEY_UPDATE_REQUESTED), 1);
+            meeting.foreign.write(as_bytes("with new keys"));
+            ASSERT_TRUE(meeting.ours.feed(meeting.foreign.take_output()));
+            EXPECT_EQ(meeting.ours.take_plain(), to_bytes("with new keys"));
+            // Ours are new from the next record on, and not a word before that.
+            EXPECT_FALSE(meeting.ours.has_output());
+            talk(meeting, 1000);
+        }
+    }
+}
+
+TEST(TlsRecords, tickets_for_later_are_thrown_away_however_they_are_cut) {
+    Meeting meeting(false, all_suites, 4);
+    meeting.foreign.write(as_bytes("after the tickets"));
+    const Bytes bytes = meeting.foreign.take_output();
+    for (const std::uint8_t& byte : bytes) ASSERT_TRUE(meeting.ours.feed(ByteView(&byte, 1)));
+    EXPECT_EQ(meeting.ours.take_plain(), to_bytes("after the tickets"));
+    talk(meeting, 1000);
+}
+
+TEST(TlsRecords, a_goodbye_is_understood_both_ways) {
+    Meeting meeting(true);
+    SSL_shutdown(meeting.foreign.ssl());
+    ASSERT_TRUE(meeting.ours.feed(meeting.foreign.take_output()));
+    EXPECT_TRUE(meeting.ours.closed_by_peer());
+    meeting.ours.close();
+    meeting.foreign.feed(meeting.ours.take_output());
+    EXPECT_EQ(SSL_shutdown(meeting.foreign.ssl()), 1);
+}
+
+// What a peer may send after the handshake that OpenSSL never would: sealed with a secret that both
+// know.
+class Rules : public testing::Test {
+  protected:
+    using Direction = TlsRecords::Direction;
+    const TlsSuite suite = *TlsSuite::by_name("TLS_AES_128_GCM_SHA256");
+    TlsRecords sealer{suite, Bytes(32, 9), Direction::seal};
+    TlsRecords opener{suite, Bytes(32, 9), Direction::open};
+};
+
+TEST_F(Rules, records_of_every_size_open_to_what_was_sealed) {
+    for (const std::size_t size : {0u, 1u, 15u, 16u, 17u, 16383u, 16384u}) {
+        const Bytes plain = pattern(size);
+        OutputBuffer out;
+        sealer.seal(TlsContent::application_data, plain, out);
+        const Bytes record = out.take();
+        EXPECT_EQ(TlsRecords::record_size(record).value(), record.size());
+        Bytes place(TlsRecords::room_for(record));
+        ASSERT_EQ(place.size(), size);
+        const auto opened = opener.open(record, place);
+        ASSERT_TRUE(opened) << size;
+        EXPECT_TRUE(base::equal(opened->plain, plain));
+        EXPECT_EQ(opened->type, TlsContent::application_data);
+    }
+}
+
+TEST_F(Rules, every_flipped_bit_is_noticed) {
+    const Bytes plain = pattern(50);
+    for (std::size_t i = 0; i < 5 + 50 + 17; ++i) {
+        OutputBuffer out;
+        TlsRecords fresh_sealer(suite, Bytes(32, 9), Direction::seal);
+        TlsRecords fresh_opener(suite, Bytes(32, 9), Direction::open);
+        fresh_sealer.seal(TlsContent::application_data, plain, out);
+        Bytes record = out.take();
+        record[i] ^= 0x20;
+        Bytes place(1 << 15);
+        EXPECT_FALSE(fresh_opener.open(record, place)) << i;
+    }
+}
+
+TEST_F(Rules, padding_is_taken_off_and_a_record_of_nothing_else_is_refused) {
+    // A record whose content ends with zeros and a type of 0 reads as padding: what is left has the
+    // type of the last byte that is not 0.
+    OutputBuffer out;
+    const Bytes plain = {1, 2, 3, 23, 0, 0, 0};
+    sealer.seal(static_cast<TlsContent>(0), plain, out);
+    Bytes place(100);
+    const auto opened = opener.open(out.take(), place);
+    ASSERT_TRUE(opened);
+    EXPECT_EQ(opened->type, TlsContent::application_data);
+    EXPECT_EQ(to_bytes(opened->plain), (Bytes{1, 2, 3}));
+    sealer.seal(static_cast<TlsContent>(0), Bytes(40, 0), out);
+    EXPECT_FALSE(opener.open(out.take(), place));
+}
+
+TEST_F(Rules, headers_of_what_is_no_encrypted_record_are_refused) {
+    EXPECT_EQ(TlsRecords::record_size(Bytes{23, 3, 3, 0}).value(), 0u);
+    EXPECT_TRUE(TlsRecords::record_size(Bytes{23, 3, 3, 0, 17}));
+    EXPECT_FALSE(TlsRecords::record_size(Bytes{23, 3, 3, 0, 16}));    // no type
+    EXPECT_FALSE(TlsRecords::record_size(Bytes{20, 3, 3, 0, 40}));    // in the clear
+    EXPECT_FALSE(TlsRecords::record_size(Bytes{23, 2, 3, 0, 40}));    // another protocol
+    EXPECT_TRUE(TlsRecords::record_size(Bytes{23, 3, 3, 0x41, 0}));   // 16 KiB and 256
+    EXPECT_FALSE(TlsRecords::record_size(Bytes{23, 3, 3, 0x41, 1}));  // more
+}
+
+}  // namespace
+}  // namespace dedloc::security
