@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# A fuzzing campaign: every target under the address and undefined sanitizers, from its corpus on.
+#   tests/fuzz/run.sh                      a minute each
+#   tests/fuzz/run.sh --minutes 30         so long each (fractions may be given)
+#   tests/fuzz/run.sh --only yamux         only targets with that in their name
+#   tests/fuzz/run.sh --jobs 4             so many side by side (default: one a core)
+#   tests/fuzz/run.sh --json               the last line is one object: targets, findings, …
+#
+# What a run finds lies in build/fuzz/findings/TARGET. Once it is mended, the input that showed it
+# goes to tests/corpus, which every build replays as a test. New inputs that reach new code are kept
+# in build/fuzz/corpus, so that campaigns go on where the last one ended.
+# Needs Debian's clang-14 and libclang-rt-14-dev; without them: exit status 77, and it says so.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+if ! command -v clang++-14 >/dev/null; then
+    echo "no fuzzing here: clang++-14 is not installed (Debian: clang-14 libclang-rt-14-dev)" >&2
+    exit 77
+fi
+if [[ -z ${DEDLOC_FUZZ_BIN:-} ]]; then
+    source tools/needs.sh
+    install_missing "${needs_build[@]}"
+    build fuzz all >&2
+    export DEDLOC_FUZZ_BIN=$PWD/build/fuzz/bin
+fi
+PYTHONDONTWRITEBYTECODE=1 exec python3 tests/fuzz/run.py "$@"
