@@ -45,14 +45,14 @@ class Setup:
         return path
 
 
-def run_group(command: list[str], seconds_max: float) -> dict:
-    """Starts GROUP processes with --rank and --folder; rank 0's last line is the result."""
+def run_group(command: list[str], seconds_max: float, size: int = GROUP) -> dict:
+    """Starts `size` processes with --rank and --folder; rank 0's last line is the result."""
     with tempfile.TemporaryDirectory(prefix="dedloc-bench-") as folder:
         processes = []
-        for rank in reversed(range(GROUP)):
+        for rank in reversed(range(size)):
             output = subprocess.PIPE if rank == 0 else subprocess.DEVNULL
             processes.append(subprocess.Popen(
-                [*command, "--rank", str(rank), "--size", str(GROUP), "--folder", folder],
+                [*command, "--rank", str(rank), "--size", str(size), "--folder", folder],
                 stdout=output, text=True))
         try:
             text, _ = processes[-1].communicate(timeout=seconds_max)
@@ -93,25 +93,48 @@ def measure(bench: str, value: float, unit: str, anchor: str, anchor_value: floa
             "anchor_value": round(anchor_value, 6), "ratio": round(value / anchor_value, 4), **more}
 
 
-def allreduce_fp32(setup: Setup) -> list[dict]:
-    """67.1 MB of fp32 among 4 processes: a whole certified, encrypted round against Gloo's
-    all-reduce in the clear. GB/s of the vector."""
+def processor_costs(setup: Setup) -> tuple[float, float]:
+    """Seconds a byte of one end of an encrypted connection, and of SHA-256, on one core."""
+    done = subprocess.run(
+        [str(setup.program("dedloc_security_bench")), "--benchmark_format=json",
+         "--benchmark_filter=encrypt_only/1048576|sha256_of/1048576",
+         f"--benchmark_min_time={0.1 if setup.quick else 0.5}"],
+        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, timeout=300, check=True)
+    rates = {b["name"].split("/")[0]: b["bytes_per_second"]
+             for b in json.loads(done.stdout)["benchmarks"]}
+    return 1 / rates["encrypt_only"], 1 / rates["sha256_of"]
+
+
+def allreduce(setup: Setup) -> list[dict]:
+    """67.1 MB of fp32 among 4 processes (lines with _2, _8: so many): whole certified, encrypted
+    rounds in fp32, fp16 and block-wise 8 bit against Gloo's all-reduce of fp32 in the clear; s."""
     elements = ALLREDUCE_ELEMENTS // (16 if setup.quick else 1)
     sizes = ["--elements", str(elements), "--rounds", "1" if setup.quick else "5"]
     gloo, round_bench = str(setup.program("gloo_allreduce")), str(setup.program("round_bench"))
-    ours, theirs = [], {"ring": [], "bcube": []}
-    for _ in range(1 if setup.quick else 2):
-        for algorithm, seconds in theirs.items():
-            seconds.append(run_group([gloo, "--algorithm", algorithm, *sizes], 300))
-        ours.append(run_group([round_bench, "--codec", "fp32", *sizes], 300))
-    gigabytes = elements * 4 / 1e9
-    best = min(theirs, key=lambda a: statistics.median(r["seconds"] for r in theirs[a]))
-    anchor_s = statistics.median(r["seconds"] for r in theirs[best])
-    value_s = statistics.median(r["seconds"] for r in ours)
-    return [measure("allreduce_fp32", gigabytes / value_s, "GB/s", f"gloo {best}, unencrypted",
-                    gigabytes / anchor_s, seconds=value_s, anchor_seconds=anchor_s,
-                    cpu_s=statistics.median(r["cpu_s"] for r in ours),
-                    anchor_cpu_s=statistics.median(r["cpu_s"] for r in theirs[best]))]
+    aes_s, sha_s = processor_costs(setup)
+    results = []
+    for peers in (GROUP,) if setup.quick else (GROUP, 2, 8):
+        theirs, ours = {"ring": [], "bcube": []}, {"fp32": [], "fp16": [], "blockwise8": []}
+        for _ in range(1 if setup.quick else 2):
+            for algorithm, runs in theirs.items():
+                runs.append(run_group([gloo, "--algorithm", algorithm, *sizes], 300, peers))
+            for codec, runs in ours.items():
+                runs.append(run_group([round_bench, "--codec", codec, *sizes], 300, peers))
+        best = min(theirs, key=lambda a: statistics.median(r["seconds"] for r in theirs[a]))
+        anchor = {f: statistics.median(r[f] for r in theirs[best]) for f in ("seconds", "cpu_s")}
+        moved = 2 * elements * 4 * (peers - 1)  # bytes, by all together; each at two ends
+        bound = anchor["seconds"] + (
+            2 * moved * aes_s + peers * elements * 4 * sha_s) / (os.cpu_count() or 1)
+        for codec, runs in ours.items():
+            value = {f: statistics.median(r[f] for r in runs) for f in ("seconds", "cpu_s", "rmse")}
+            name = "8bit" if codec == "blockwise8" else codec
+            more = {"bound_ratio": round(value["seconds"] / bound, 4),
+                    "bound_seconds": round(bound, 6)} if codec == "fp32" else {}
+            results.append(measure(
+                f"allreduce_{name}" + ("" if peers == GROUP else f"_{peers}"), value["seconds"],
+                "s", f"gloo {best} of fp32, unencrypted", anchor["seconds"], peers=peers,
+                cpu_s=value["cpu_s"], anchor_cpu_s=anchor["cpu_s"], rmse=value["rmse"], **more))
+    return results
 
 
 def round_overhead(setup: Setup) -> list[dict]:
@@ -194,7 +217,7 @@ def tokens(setup: Setup) -> list[dict]:
     return results
 
 
-BENCHES = {b.__name__: b for b in (solo, round_overhead, allreduce_fp32, plan, tokens)}
+BENCHES = {b.__name__: b for b in (solo, round_overhead, allreduce, plan, tokens)}
 
 
 def main(arguments: list[str]) -> int:
