@@ -24,7 +24,8 @@ from cpp_source import code_lines, repository_root, source_files  # noqa: E402
 
 _INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 _ROOM_CALL = re.compile(r"dedloc_room\s*\(([^)]*)\)", re.DOTALL)
-_KEYWORDS = {"ROOMS", "LIBRARIES", "TEST_ROOMS", "TEST_LIBRARIES", "COROUTINES", "PRECOMPILED", "EXCLUDE"}
+_KEYWORDS = {"ROOMS", "LIBRARIES", "TEST_ROOMS", "TEST_LIBRARIES", "COROUTINES", "PRECOMPILED",
+             "EXCLUDE"}
 
 
 class TableError(Exception):

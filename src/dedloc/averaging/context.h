@@ -29,7 +29,9 @@ struct RoundOptions {
     std::uint32_t voter_after_contributions = 1;
     Duration announce_interval = 250ms;  // how often a member looks whether the leader lives
     Duration call_timeout = 600ms;       // of small messages between live peers
-    double rate_unknown = 12.5e6;        // bytes per second assumed before measuring
+    double rate_unknown = 12.5e6;        // bytes per second, while nobody has measured anything
+    double upload_max = 0;               // what the user grants, bytes per second; 0: everything
+    double download_max = 0;
     PlantedBugs bugs;
 };
 

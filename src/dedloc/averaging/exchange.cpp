@@ -248,6 +248,18 @@ std::vector<std::uint32_t> Exchange::lacking_parts() const {
     return lacking;
 }
 
+double Exchange::measured_upload() const {
+    std::vector<Flow> flows;
+    for (const auto& [owner, flow] : outflows_) flows.push_back(flow);
+    return line_rate(std::move(flows));
+}
+
+double Exchange::measured_download() const {
+    std::vector<Flow> flows;
+    for (const auto& [member, flow] : inflows_) flows.push_back(*flow);
+    return line_rate(std::move(flows));
+}
+
 std::vector<std::uint32_t> Exchange::failed_parts() const {
     std::vector<std::uint32_t> failed;
     for (const auto& [part, owner] : owners_)
@@ -344,6 +356,8 @@ Task<Result<void>> Exchange::take_finished(SharedBytes message, std::uint32_t ow
     const auto count = static_cast<std::size_t>(plan_.parts[header.part].count);
     if (data->encoded.size() != codec::encoded_size(codec, count))
         co_return make_error(ErrorKind::peer_broke_protocol, "an average of the wrong length");
+    if (data->received_us > 0)
+        outflows_[owner] = {data->received_bytes, static_cast<double>(data->received_us) * 1e-6};
     SharedBytes encoded = message.part(data->encoded);
     auto work = [encoded, digest = header.digest, codec, count] {
         return is_sound_average(codec, *encoded, count, digest);
@@ -367,7 +381,9 @@ std::vector<std::uint32_t> Exchange::my_parts(std::uint32_t repair) const {
     return parts;
 }
 
-Task<void> Exchange::serve(std::shared_ptr<p2p::MessageStream> stream, std::uint32_t repair) {
+Task<void> Exchange::serve(std::shared_ptr<p2p::MessageStream> stream,
+                           std::uint32_t repair,
+                           TimePoint begun) {
     const auto member = index_of(stream->remote());
     // A repair's header may overtake the leader's repair message.
     const TimePoint deadline = std::min(round_deadline(), context_.now() + Duration(2s));
@@ -381,20 +397,26 @@ Task<void> Exchange::serve(std::shared_ptr<p2p::MessageStream> stream, std::uint
         (void)co_await stream->fail(std::move(error));
         co_return;
     }
+    auto inflow = std::make_shared<Inflow>();
+    inflow->begun = begun;
+    if (repair == 0) inflows_[*member] = inflow;
     std::vector<Task<void>> both;
-    both.push_back(read_contributions(stream, *member, repair));
-    both.push_back(write_finished(stream, parts, repair));
+    both.push_back(read_contributions(stream, *member, repair, inflow));
+    both.push_back(write_finished(stream, parts, repair, inflow));
     co_await runtime::all_of(std::move(both));
 }
 
 Task<void> Exchange::read_contributions(std::shared_ptr<p2p::MessageStream> stream,
                                         std::uint32_t member,
-                                        std::uint32_t repair) {
+                                        std::uint32_t repair,
+                                        std::shared_ptr<Inflow> inflow) {
     const auto codec = static_cast<codec::CodecId>(plan_.codec);
     for (;;) {
         auto message = co_await stream->read();
         if (!message || !message->has_value()) break;
         const SharedBytes whole = **std::move(message);
+        inflow->bytes += whole->size();
+        inflow->seconds = to_seconds(context_.now() - inflow->begun);
         auto data = decode_with_body<PartData>(whole);
         if (!data) break;
         const auto found = reductions_.find({repair, data->part});
@@ -418,12 +440,15 @@ Task<void> Exchange::read_contributions(std::shared_ptr<p2p::MessageStream> stre
 
 Task<void> Exchange::write_finished(std::shared_ptr<p2p::MessageStream> stream,
                                     std::vector<std::uint32_t> parts,
-                                    std::uint32_t repair) {
+                                    std::uint32_t repair,
+                                    std::shared_ptr<Inflow> inflow) {
     for (const std::uint32_t part : parts) {
         const std::shared_ptr<Reduction> reduction = reductions_.at({repair, part});
         co_await reduction->done->wait();
         FinishedPartData data;
         data.header = reduction->header;
+        data.received_bytes = inflow->bytes;
+        data.received_us = static_cast<std::uint64_t>(inflow->seconds * 1e6);
         SharedBytes encoded = reduction->encoded;
         Bytes head = wire::encode_before_body(data, body_field, encoded->size());
         auto written = co_await stream->write_with_body(std::move(head), std::move(encoded));

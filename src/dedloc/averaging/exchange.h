@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "dedloc/averaging/context.h"
+#include "dedloc/averaging/rates.h"
 #include "dedloc/averaging/reduce.h"
 #include "dedloc/runtime/event.h"
 #include "dedloc/runtime/scope.h"
@@ -39,8 +40,10 @@ class Exchange {
     void start();
     // Parts get new owners; the caller has checked the leader's signature.
     void add_repair(const Repair& repair);
-    // As owner: one member's stream, after its header.
-    Task<void> serve(std::shared_ptr<p2p::MessageStream> stream, std::uint32_t repair);
+    // As owner: one member's stream, after its header, which came at `begun`.
+    Task<void> serve(std::shared_ptr<p2p::MessageStream> stream,
+                     std::uint32_t repair,
+                     TimePoint begun);
     void peer_gone(const PeerId& peer);
     Task<void> stop();
 
@@ -65,6 +68,9 @@ class Exchange {
     // Somebody found a finished part elsewhere: checks and keeps it.
     bool adopt(const FinishedPart& header, SharedBytes encoded);
     runtime::Event& changed() { return changed_; }
+    // What this member's line gave in this exchange, bytes per second; 0: too little to tell.
+    double measured_upload() const;
+    double measured_download() const;
 
   private:
     struct Reduction {
@@ -82,6 +88,9 @@ class Exchange {
         std::uint32_t owner = 0;
         std::uint32_t repair = 0;
         bool failed = false;
+    };
+    struct Inflow : Flow {
+        TimePoint begun;
     };
     using ReductionKey = std::pair<std::uint32_t, std::uint32_t>;  // repair, part
 
@@ -107,10 +116,12 @@ class Exchange {
     Task<Result<void>> take_finished(SharedBytes message, std::uint32_t owner);
     Task<void> read_contributions(std::shared_ptr<p2p::MessageStream> stream,
                                   std::uint32_t member,
-                                  std::uint32_t repair);
+                                  std::uint32_t repair,
+                                  std::shared_ptr<Inflow> inflow);
     Task<void> write_finished(std::shared_ptr<p2p::MessageStream> stream,
                               std::vector<std::uint32_t> parts,
-                              std::uint32_t repair);
+                              std::uint32_t repair,
+                              std::shared_ptr<Inflow> inflow);
     Task<SharedBytes> encode_own(std::uint32_t part);
     std::optional<std::uint32_t> index_of(const PeerId& peer) const;
     void keep(FinishedPart header, SharedBytes encoded);
@@ -125,6 +136,8 @@ class Exchange {
     std::map<std::uint32_t, Owner> owners_;  // by part: the newest owner
     std::map<ReductionKey, std::shared_ptr<Reduction>> reductions_;
     std::map<std::uint32_t, FinishedPart> finished_;
+    std::map<std::uint32_t, Flow> outflows_;                    // to owners, as they say
+    std::map<std::uint32_t, std::shared_ptr<Inflow>> inflows_;  // from members
     runtime::Event changed_;
     runtime::Scope scope_;
 };

@@ -270,11 +270,17 @@ struct FinishedPart {
 
 struct FinishedPartData {
     FinishedPart header;
+    // From an owner: what it had got from the receiver of this message when it wrote it, and how
+    // long after that one's header. 0 from anybody else.
+    std::uint64_t received_bytes = 0;
+    std::uint64_t received_us = 0;
     ByteView encoded;
 
     template <typename Visitor, typename Self>
     static void fields(Visitor& visit, Self& self) {
         visit(1, self.header);
+        visit(3, self.received_bytes);
+        visit(4, self.received_us);
         visit(body_field, self.encoded);
     }
 };

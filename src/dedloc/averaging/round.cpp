@@ -60,6 +60,7 @@ void RoundEngine::ledger_moved() {
     std::erase_if(announced_, [&previous](const auto& entry) {
         return entry.second.announce.previous != previous;
     });
+    learn_rates();
     suspects_.clear();
     ballot_round_ = 0;
     outbid_ = 0;
@@ -73,6 +74,30 @@ void RoundEngine::ledger_moved() {
     }
     changed_.pulse();
     turn_over_.pulse();
+}
+
+// The newest exchange has given all it will.
+void RoundEngine::learn_rates() {
+    if (exchange_order_.empty() || rates_learnt_ == exchange_order_.back()) return;
+    rates_learnt_ = exchange_order_.back();
+    const auto exchange = find_exchange(*rates_learnt_);
+    if (!exchange) return;
+    upload_.observe(exchange->measured_upload());
+    download_.observe(exchange->measured_download());
+}
+
+double RoundEngine::upload_bytes_per_s() const {
+    const double granted = context_.options.upload_max;
+    const double measured = upload_.bytes_per_s();
+    return granted > 0 && (measured <= 0 || measured > granted) ? granted : measured;
+}
+
+// What came in is what others could send at least: a line takes as much as it gives, unless more
+// was seen.
+double RoundEngine::download_bytes_per_s() const {
+    const double granted = context_.options.download_max;
+    const double measured = std::max(download_.bytes_per_s(), upload_.bytes_per_s());
+    return granted > 0 && (measured <= 0 || measured > granted) ? granted : measured;
 }
 
 void RoundEngine::set_wanted(bool wanted) {
@@ -191,6 +216,8 @@ Announce RoundEngine::own_announcement(const Base& base) {
     announce.state = base.state.value_or(Digest{});
     announce.incarnation = voter_->incarnation();
     if (input_) announce.input = input_->input;
+    announce.upload_bytes_per_s = upload_bytes_per_s();
+    announce.download_bytes_per_s = download_bytes_per_s();
     announce.dialable = !context_.host.addresses().empty();
     announce.leaving = leaving_;
     announce.unreachable = context_.unreachable.list(context_.host, context_.now());

@@ -21,6 +21,7 @@
 
 #include "dedloc/averaging/context.h"
 #include "dedloc/averaging/exchange.h"
+#include "dedloc/averaging/rates.h"
 #include "dedloc/averaging/voter.h"
 #include "dedloc/p2p/handlers.h"
 
@@ -53,6 +54,10 @@ class RoundEngine {
     void set_leaving(bool leaving) { leaving_ = leaving; }
     // The ledger has moved for a reason outside (state downloaded, certificate from elsewhere).
     void ledger_moved();
+    // This peer's line as measured in rounds, at most what the user grants; bytes per second,
+    // 0 before the first measurement.
+    double upload_bytes_per_s() const;
+    double download_bytes_per_s() const;
     // From the newest plan of ours to its certificate, smoothed; zero before the first.
     Duration measured_round() const { return measured_round_; }
 
@@ -72,6 +77,7 @@ class RoundEngine {
     std::optional<PeerId> pick_leader(const Base& base) const;
     Task<void> follow(Base base, PeerId leader);
     Announce own_announcement(const Base& base);
+    void learn_rates();
     void suspect(const PeerId& peer, std::string why);
     bool suspected(const PeerId& peer) const;
     bool quorum_is_lost() const;
@@ -100,7 +106,7 @@ class RoundEngine {
     Duration usual_deadline() const;
     Result<Plan> make_plan(const Base& base, std::uint32_t ballot);
     void set_parts(Plan& plan, const std::vector<std::uint64_t>& shares) const;
-    std::shared_ptr<Exchange> send_plan(const Base& base, Plan plan);
+    std::shared_ptr<Exchange> send_plan(Plan plan);
     Task<void> reduce(std::shared_ptr<Exchange> exchange);
     Task<void> repair(std::shared_ptr<Exchange> exchange,
                       std::vector<std::uint32_t> parts,
@@ -153,6 +159,9 @@ class RoundEngine {
     std::uint32_t outbid_ = 0;            // highest ballot heard of in the open instance
     std::pair<Digest, PeerId> followed_;  // after which decision we follow whom …
     TimePoint followed_since_;            // … and since when
+    RateEstimate upload_;
+    RateEstimate download_;
+    std::optional<Digest> rates_learnt_;  // from which plan
     Duration measured_round_{0};
     TimePoint plan_sent_;
     runtime::Event changed_;

@@ -221,6 +221,7 @@ Task<void> RoundEngine::on_parts(std::unique_ptr<p2p::MessageStream> owned) {
     if (!first || !first->has_value()) co_return;
     const auto header = wire::decode<PartsHeader>(**first);
     if (!header) co_return;
+    const TimePoint begun = context_.now();
     // The member may have heard of the plan before we did.
     std::shared_ptr<Exchange> exchange = find_exchange(header->plan);
     while (!exchange && context_.now() < deadline) {
@@ -232,7 +233,7 @@ Task<void> RoundEngine::on_parts(std::unique_ptr<p2p::MessageStream> owned) {
         (void)co_await stream->fail(std::move(error));
         co_return;
     }
-    co_await exchange->serve(stream, header->repair);
+    co_await exchange->serve(stream, header->repair, begun);
 }
 
 }  // namespace dedloc::averaging

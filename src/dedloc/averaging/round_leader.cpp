@@ -1,5 +1,7 @@
 // The leader's side of a round: gather, plan, reduce, repair; then round_decide.cpp.
 
+#include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "dedloc/averaging/round.h"
@@ -11,6 +13,7 @@ namespace dedloc::averaging {
 namespace {
 
 constexpr std::uint32_t repairs_max = 3;
+constexpr double rate_factor = 1000;  // between the usual rate and what is believed
 // How often a leader to whom nobody announces gives way before it goes on alone.
 constexpr std::uint32_t lonely_turns_max = 3;
 std::set<std::uint32_t> owners_of(const Exchange& exchange,
@@ -33,6 +36,41 @@ std::set<PeerId> parted_peers(const std::map<PeerId, Announce>& announces) {
         if (others.size() * 2 < announces.size()) parted.merge(others);
     }
     return parted;
+}
+
+// The median of the uplinks that were measured: what is assumed of the others.
+double usual_rate(const std::map<PeerId, Announce>& announces, double if_none) {
+    std::vector<double> measured;
+    for (const auto& [peer, announce] : announces)
+        if (std::isfinite(announce.upload_bytes_per_s) && announce.upload_bytes_per_s > 0)
+            measured.push_back(announce.upload_bytes_per_s);
+    if (measured.empty()) return if_none;
+    const auto middle = measured.begin() + static_cast<std::ptrdiff_t>(measured.size() / 2);
+    std::nth_element(measured.begin(), middle, measured.end());
+    return *middle;
+}
+
+// A peer's own claim: nobody's line is beyond all measure of the others'.
+double plausible_rate(double claimed, double usual) {
+    if (!std::isfinite(claimed) || claimed <= 0) return usual;
+    return std::clamp(claimed, usual / rate_factor, usual * rate_factor);
+}
+
+std::string describe(const Plan& plan) {
+    std::string text = fmt::format("step {}: {} members, {} parts",
+                                   plan.instance.step,
+                                   plan.members.size(),
+                                   plan.parts.size());
+    constexpr std::size_t members_told_max = 8;
+    if (plan.members.size() > members_told_max || plan.parts.empty()) return text;
+    std::vector<double> shares(plan.members.size(), 0.0);
+    for (const PlanPart& part : plan.parts)
+        shares[part.owner] += 100.0 * static_cast<double>(part.count) /
+                              static_cast<double>(plan.parts.back().range().end());
+    text += " (";
+    for (std::size_t i = 0; i < shares.size(); ++i)
+        text += fmt::format("{}{:.0f}", i == 0 ? "" : " + ", shares[i]);
+    return text + " %)";
 }
 
 // Owners' streams that fail are seen at once; a silent owner at the reduce deadline plus this.
@@ -86,7 +124,7 @@ Task<void> RoundEngine::lead(Base base) {
     auto plan = make_plan(base, ballot);
     std::shared_ptr<Exchange> exchange;
     if (plan) {
-        exchange = send_plan(base, *std::move(plan));
+        exchange = send_plan(*std::move(plan));
         co_await reduce(exchange);
     }
     const Decision decision = make_decision(base, exchange.get());
@@ -171,10 +209,11 @@ Result<Plan> RoundEngine::make_plan(const Base& base, std::uint32_t ballot) {
     std::vector<planner::PeerRates> rates;
     const double element_bytes =
         static_cast<double>(codec::encoded_size(context_.options.codec, 1024)) / 1024;
+    const double usual = usual_rate(announces, context_.options.rate_unknown);
     for (const auto& [peer, announce] : announces) {
         plan.members.push_back({peer, announce.incarnation, announce.input, announce.dialable});
         const auto per_s = [&](double bytes) {
-            return (bytes > 0 ? bytes : context_.options.rate_unknown) / element_bytes;
+            return plausible_rate(bytes, usual) / element_bytes;
         };
         planner::PeerRates rate;
         rate.upload_per_s = per_s(announce.upload_bytes_per_s);
@@ -208,7 +247,7 @@ Result<Plan> RoundEngine::make_plan(const Base& base, std::uint32_t ballot) {
     return plan;
 }
 
-std::shared_ptr<Exchange> RoundEngine::send_plan(const Base& base, Plan plan) {
+std::shared_ptr<Exchange> RoundEngine::send_plan(Plan plan) {
     Signed message;
     message.payload = wire::encode(plan);
     message.signature = context_.signer.sign(plan_domain, message.payload);
@@ -217,12 +256,7 @@ std::shared_ptr<Exchange> RoundEngine::send_plan(const Base& base, Plan plan) {
     for (const PlanMember& member : plan.members)
         if (member.peer != context_.me())
             scope_.spawn("send plan", send(member.peer, plan_method, bytes));
-    const RoundNote note{RoundNote::Kind::plan_made,
-                         context_.me(),
-                         fmt::format("step {}: {} members, {} parts",
-                                     base.instance.step,
-                                     plan.members.size(),
-                                     plan.parts.size())};
+    const RoundNote note{RoundNote::Kind::plan_made, context_.me(), describe(plan)};
     context_.directory.note(note);
     const Digest digest = decision_digest(message.payload);
     return begin_exchange(std::move(plan), digest);

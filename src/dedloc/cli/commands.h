@@ -108,6 +108,8 @@ struct PeerOptions {
     std::string device = "auto";
     std::string data_directory;
     int threads = 0;
+    double max_up = 0;  // Mb/s that plans count on at most; 0: what is measured
+    double max_down = 0;
     bool json = false;
     bool plain = false;
     bool quiet = false;  // no view at all

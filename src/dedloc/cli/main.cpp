@@ -59,6 +59,13 @@ void add_peer_options(CLI::App& command, PeerOptions& peer) {
         ->check(CLI::Range(0, 1024));
     command.add_option("--device", peer.device, "auto, cpu, cuda, cuda:1");
     command.add_option("--data", peer.data_directory, "folder of the task's data");
+    command
+        .add_option("--max-up",
+                    peer.max_up,
+                    "Mb/s of upload that plans may count on (default: what rounds measure)")
+        ->check(CLI::PositiveNumber);
+    command.add_option("--max-down", peer.max_down, "the same for download")
+        ->check(CLI::PositiveNumber);
     command.add_flag("--json", peer.json, json_help);
     command.add_flag("--plain", peer.plain, "plain lines instead of the live view");
     command.add_flag("--quiet", peer.quiet, "no view at all");

@@ -148,6 +148,9 @@ std::optional<Failure> PeerRun::begin() {
     options.layout = learner_->layout();
     options.name = options_.name.empty() ? host_name() : options_.name;
     options.bootstrap = input_.invitation.bootstrap;
+    constexpr double bytes_per_megabit = 1e6 / 8;
+    options.upload_max = options_.max_up * bytes_per_megabit;
+    options.download_max = options_.max_down * bytes_per_megabit;
     if (hosts()) {
         auto first = first_state(*learner_);
         if (!first) return failure(first.error());

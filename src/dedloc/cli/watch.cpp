@@ -30,6 +30,8 @@ nlohmann::ordered_json json_of(const monitor::RunView& view) {
                              {"doing", peer.doing},
                              {"step", peer.step},
                              {"samples_per_s", peer.samples_per_s},
+                             {"upload_bytes_per_s", peer.upload_bytes_per_s},
+                             {"download_bytes_per_s", peer.download_bytes_per_s},
                              {"state_hash", peer.state_hash.hex()}});
     return {{"run", view.name},
             {"run_hash", view.run.hex()},

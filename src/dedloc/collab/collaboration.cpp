@@ -25,6 +25,8 @@ averaging::RoundOptions round_options(const Options& options) {
     round.deadline_max = options.run.averaging.round_deadline_max;
     round.quorum_timeout = options.run.averaging.quorum_timeout;
     round.voter_after_contributions = options.run.averaging.voter_after_contributions;
+    round.upload_max = options.upload_max;
+    round.download_max = options.download_max;
     round.bugs = options.bugs;
     return round;
 }
@@ -434,6 +436,8 @@ Status CollaborationImpl::status() const {
     status.samples = samples_;
     status.samples_per_s = samples_per_s_;
     status.micro_batch_s = micro_batch_s_;
+    status.upload_bytes_per_s = engine_ ? engine_->upload_bytes_per_s() : 0;
+    status.download_bytes_per_s = engine_ ? engine_->download_bytes_per_s() : 0;
     status.loss = samples_ > 0 ? loss_sum_ / static_cast<double>(samples_) : handed_in_loss_;
     status.accuracy = evaluation_step_ > 0 ? evaluation_.accuracy : 0;
     status.accuracy_step = evaluation_step_;

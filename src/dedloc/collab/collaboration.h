@@ -68,6 +68,9 @@ struct Options {
     std::size_t kept_bytes_max = 512u << 20;
     bool discover = true;  // publish and find peers in the DHT
     Duration join_patience = std::chrono::seconds(60);
+    // What the plan may count on of this peer's line, bytes per second; 0: what is measured.
+    double upload_max = 0;
+    double download_max = 0;
     averaging::PlantedBugs bugs;  // for tests of the checkers only
 };
 

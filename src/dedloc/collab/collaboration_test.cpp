@@ -7,27 +7,29 @@
 
 #include "dedloc/collab/model_state.h"
 #include "dedloc/sim/world.h"
+#include "dedloc/wire/message.h"
 
 namespace dedloc::collab {
 namespace {
 
 constexpr std::size_t elements = 1000;
+constexpr std::size_t elements_many = 200'000;  // 0.8 MB: enough to measure a line with
 
-RunFile small_run() {
+RunFile small_run(std::size_t count = elements) {
     RunFile run;
     run.name = "test";
     run.batch.target = 256;
     run.batch.micro = 16;
     run.averaging.codec = codec::CodecId::fp32;
-    run.averaging.part_elements_max = 200;
+    run.averaging.part_elements_max = std::max<std::size_t>(200, count / 50);
     run.averaging.quorum_timeout = 6s;
     return run;
 }
 
-Layout small_layout() {
+Layout small_layout(std::size_t count) {
     Layout layout;
-    layout.parameters_count = elements;
-    layout.parameters.push_back({"all", 0, elements, true, true});
+    layout.parameters_count = count;
+    layout.parameters.push_back({"all", 0, count, true, true});
     return layout;
 }
 
@@ -49,17 +51,23 @@ class Events final : public EventSink {
 
 class Peer {
   public:
-    Peer(sim::SimNode& node, std::vector<std::string> bootstrap, double samples_per_s)
-        : node_(node), samples_per_s_(samples_per_s), scope_(node.runtime().executor) {
+    Peer(sim::SimNode& node,
+         std::vector<std::string> bootstrap,
+         double samples_per_s,
+         std::size_t count)
+        : node_(node),
+          samples_per_s_(samples_per_s),
+          count_(count),
+          scope_(node.runtime().executor) {
         Options options;
-        options.run = small_run();
+        options.run = small_run(count);
         options.secret = Bytes(16, 7);
-        options.layout = small_layout();
+        options.layout = small_layout(count);
         options.name = node.name();
         options.bootstrap = std::move(bootstrap);
         if (options.bootstrap.empty())
             options.initial =
-                *initial_state(options.run, options.layout, std::vector<float>(elements, 1.0f), {});
+                *initial_state(options.run, options.layout, std::vector<float>(count, 1.0f), {});
         auto made = Collaboration::make(
             node.runtime(), node.host(), node.signer(), verifier_, std::move(options), &events);
         EXPECT_TRUE(made) << made.error().message();
@@ -114,20 +122,21 @@ class Peer {
     void reset(Contribution& contribution, std::uint64_t counter) {
         contribution = Contribution{};
         contribution.samples = {counter, counter};
-        contribution.sum.assign(elements, 0.0f);
+        contribution.sum.assign(count_, 0.0f);
         state_ = collaboration->state();
     }
     void accumulate(Contribution& contribution, std::uint64_t samples) {
         const auto parameters = parameters_of(*state_);
         for (std::uint64_t i = 0; i < samples; ++i) {
             const std::uint64_t counter = contribution.samples.end++;
-            for (std::size_t k = 0; k < elements; ++k)
+            for (std::size_t k = 0; k < std::min(count_, elements); ++k)
                 contribution.sum[k] += gradient(counter, k, parameters[k]);
         }
     }
 
     sim::SimNode& node_;
     double samples_per_s_;
+    std::size_t count_;
     security::ToyVerifier verifier_;
     std::shared_ptr<const state::Snapshot> state_;
     runtime::Scope scope_;
@@ -140,14 +149,17 @@ class Swarm {
         for (auto& peer : peers)
             if (peer) world.run_task(peer->end());
     }
-    Peer& add(double samples_per_s = 64) {
+    Peer& add(double samples_per_s = 64,
+              std::size_t count = elements,
+              double upload_bytes_per_s = 12.5e6) {
         sim::NodeOptions options;
+        options.upload_bytes_per_s = upload_bytes_per_s;
         options.name = "p" + std::to_string(peers.size());
         sim::SimNode& node = world.add_node(options);
         std::vector<std::string> bootstrap;
         for (std::size_t i = 0; i + 1 < world.nodes_count(); ++i)
             bootstrap.push_back(world.node(i).address() + "/p2p/" + world.node(i).id().text());
-        peers.push_back(std::make_unique<Peer>(node, bootstrap, samples_per_s));
+        peers.push_back(std::make_unique<Peer>(node, bootstrap, samples_per_s, count));
         peers.back()->begin();
         return *peers.back();
     }
@@ -161,6 +173,24 @@ class Swarm {
         for (const auto& peer : peers)
             if (peer && (!peer->running || peer->step() < step)) return false;
         return true;
+    }
+    // How much of the vector a peer reduced in the newest step, 0 to 1.
+    double share_of(std::size_t i) {
+        const auto tail =
+            wire::decode<averaging::CertificatesReply>(peers[i]->collaboration->chain());
+        for (auto bytes = tail->certificates.rbegin(); bytes != tail->certificates.rend();
+             ++bytes) {
+            const auto certificate = wire::decode<averaging::Certificate>(*bytes);
+            const auto decision = wire::decode<averaging::Decision>(certificate->decision);
+            const auto plan = wire::decode<averaging::Plan>(decision->plan);
+            if (!plan || plan->parts.empty()) continue;
+            double owned = 0;
+            for (const averaging::PlanPart& part : plan->parts)
+                if (plan->members[part.owner].peer == world.node(i).id())
+                    owned += static_cast<double>(part.count);
+            return owned / static_cast<double>(plan->parts.back().range().end());
+        }
+        return 0;
     }
     std::set<std::string> hashes_at_same_step() const {
         std::set<std::string> hashes;
@@ -204,6 +234,22 @@ TEST(Collaboration, four_peers_train_together_and_stay_identical) {
     const bool same =
         swarm.world.run_until([&] { return swarm.hashes_at_same_step().size() == 1; }, 10s);
     EXPECT_TRUE(same);
+}
+
+TEST(Collaboration, a_slow_line_is_measured_and_reduces_little_and_a_mended_one_as_much_as_others) {
+    Swarm swarm(7);
+    for (int i = 0; i < 3; ++i) swarm.add(64, elements_many, 2e6);
+    swarm.add(64, elements_many, 4e5);
+    ASSERT_TRUE(swarm.world.run_until([&] { return swarm.all_at(4); }, 120s));
+    const Status status = swarm.peers[3]->collaboration->status();
+    EXPECT_NEAR(status.upload_bytes_per_s, 4e5, 1e5);
+    // Three fast lines and the slow one: the slow one has hardly time for its own contribution.
+    EXPECT_LT(swarm.share_of(3), 0.1);
+    swarm.world.node(3).options().upload_bytes_per_s = 2e6;
+    const std::uint64_t mended = swarm.peers[3]->step();
+    ASSERT_TRUE(swarm.world.run_until([&] { return swarm.all_at(mended + 4); }, 120s));
+    EXPECT_GT(swarm.share_of(3), 0.15);
+    EXPECT_LT(swarm.share_of(3), 0.35);
 }
 
 TEST(Collaboration, a_killed_peer_costs_the_others_little) {

@@ -258,6 +258,8 @@ RunView RunModel::view() const {
                       .doing = doing_of(status, view.samples_per_s, target_),
                       .is_gone = false,
                       .samples_per_s = finite_or_zero(status.samples_per_s),
+                      .upload_bytes_per_s = finite_or_zero(status.upload_bytes_per_s),
+                      .download_bytes_per_s = finite_or_zero(status.download_bytes_per_s),
                       .step = status.step,
                       .state_hash = status.state_hash,
                       .mark = HashMark::none};
@@ -277,6 +279,8 @@ RunView RunModel::view() const {
                 "{} {:.0f} s ago", gone.left ? "left" : "lost", std::max(0.0, now_ - gone.since)),
             .is_gone = true,
             .samples_per_s = 0,
+            .upload_bytes_per_s = 0,
+            .download_bytes_per_s = 0,
             .step = gone.last.step,
             .state_hash = {},
             .mark = HashMark::none};

@@ -43,6 +43,8 @@ struct PeerView {
     std::string doing;  // "computing 63 %", "averaging", "downloading 40 %", "lost 3 s ago"
     bool is_gone = false;
     double samples_per_s = 0;
+    double upload_bytes_per_s = 0;  // measured in rounds; 0: not yet
+    double download_bytes_per_s = 0;
     std::uint64_t step = 0;
     Digest state_hash;
     HashMark mark = HashMark::none;

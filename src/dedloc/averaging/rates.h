@@ -1,0 +1,45 @@
+// How fast a peer's own line is, from the transfers of rounds (DESIGN promise 6).
+//
+// A contributor streams to all owners at once, and each owner tells it, with its last average, how
+// many bytes had come from it in how much time. Whoever sends to several may be slowed by one of
+// them; what arrived anywhere until some moment, over the time until then, is what the line gave at
+// least, and the best such moment counts (line_rate).
+//
+// Cost: a sort of a group's size once a round. Thread: the network thread.
+
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "dedloc/base/time.h"
+
+namespace dedloc::averaging {
+
+// What one stream carried since it was opened.
+struct Flow {
+    std::uint64_t bytes = 0;
+    double seconds = 0;
+};
+
+// Less than this says more about latency than about a line.
+inline constexpr std::uint64_t flow_bytes_min = 256 * 1024;
+inline constexpr double flow_seconds_min = 0.001;
+
+// Bytes per second of a line that carried these flows at the same time; 0: too little to tell.
+double line_rate(std::vector<Flow> flows);
+
+// The mean of what was observed, the last observation counting half: three quarters of a change are
+// seen after two rounds.
+class RateEstimate {
+  public:
+    void observe(double bytes_per_s) {
+        if (bytes_per_s <= 0) return;
+        bytes_per_s_ = bytes_per_s_ <= 0 ? bytes_per_s : (bytes_per_s_ + bytes_per_s) / 2;
+    }
+    double bytes_per_s() const { return bytes_per_s_; }  // 0: not measured yet
+
+  private:
+    double bytes_per_s_ = 0;
+};
+
+}  // namespace dedloc::averaging
