@@ -21,6 +21,8 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+import streams
+
 GROUP = 4
 ALLREDUCE_ELEMENTS = 1 << 24  # 67.1 MB of fp32
 OVERHEAD_ELEMENTS = 256  # 1 KiB
@@ -217,7 +219,17 @@ def tokens(setup: Setup) -> list[dict]:
     return results
 
 
-BENCHES = {b.__name__: b for b in (solo, round_overhead, allreduce, plan, tokens)}
+def stream(setup: Setup) -> list[dict]:
+    """One stream of 512 MiB between two hosts on loopback against go-libp2p's and iperf3 (lines
+    stream_tls, stream_noise; GB/s); 100-byte calls a second on one connection (rpc); memory of a
+    host with 2,000 connections (connections; MB)."""
+    try:
+        return streams.all_of_them(setup, measure)
+    except (streams.partners.Unavailable, streams.partners.Failed) as why:
+        raise BenchError(str(why)) from why
+
+
+BENCHES = {b.__name__: b for b in (solo, round_overhead, allreduce, plan, tokens, stream)}
 
 
 def main(arguments: list[str]) -> int:
@@ -243,7 +255,7 @@ def main(arguments: list[str]) -> int:
                 print(json.dumps(result) if options.json else (
                     "{bench:16} {value:12.3f} {unit:10} {ratio:7.3f} x {anchor} "
                     "({anchor_value:.3f})".format(**result)), flush=True)
-        except (BenchError, OSError) as error:
+        except (BenchError, OSError, subprocess.SubprocessError) as error:
             print(f"{name}: {error}", file=sys.stderr)
             status = 1
     return status

@@ -8,7 +8,7 @@ needs_build=(g++ cmake ninja-build ccache python3 libasio-dev libssl-dev libfmt-
     libglpk-dev libtorch-dev libsentencepiece-dev)
 needs_data=(dataset-fashion-mnist bible-kjv)
 needs_test=(libgtest-dev clang-format-14)
-needs_bench=(libbenchmark-dev libgloo-dev libhiredis-dev libibverbs-dev sentencepiece)
+needs_bench=(libbenchmark-dev libgloo-dev libhiredis-dev libibverbs-dev sentencepiece iperf3)
 
 install_missing() {
     local missing=() package

@@ -5,7 +5,7 @@
 // Bulk bytes are encrypted straight from the queued messages. A control frame waits behind at most
 // one batch (write_batch_bytes_max) and what the kernel holds unsent.
 //
-// Thread: the network thread. Cost: about 0.6 MiB of buffers when busy, 60 KiB when idle.
+// Thread: the network thread. Cost: about 0.6 MiB of buffers when busy, 25 KB when idle.
 
 #pragma once
 #include <deque>

@@ -65,7 +65,8 @@ inline constexpr std::size_t read_buffer_bytes_max = 256u << 10;
 // A batch that the peer's machine does not take within this time ends the connection
 // (128 KiB in 60 s: anything slower is of no use).
 inline constexpr Duration write_stall_max = 60s;
-inline constexpr std::size_t connections_max = 1024;
+// A connection costs some 25 KB when idle (./bench.sh stream): 4,096 of them 100 MB.
+inline constexpr std::size_t connections_max = 4096;
 inline constexpr std::size_t handshakes_inbound_max = 64;
 inline constexpr std::size_t dials_max = 128;
 // Two connections between one pair may exist while one of them drains.

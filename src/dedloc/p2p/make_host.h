@@ -13,7 +13,7 @@
 //   ...
 //   co_await (*host)->stop();                                     // before it is destroyed
 //
-// Thread: the executor's, for make_host too. Cost: an idle connection holds about 60 KiB of
+// Thread: the executor's, for make_host too. Cost: an idle connection holds about 25 KB of
 // buffers.
 
 #pragma once

@@ -32,6 +32,7 @@ import (
 const (
 	sinkProtocol = "/dedloc-interop/sink/1"
 	echoProtocol = "/dedloc-interop/echo/1"
+	pourProtocol = "/dedloc-interop/pour/1" // plain bytes until the end, thrown away
 	pieceBytes   = 1 << 20
 	recordMax    = 4 << 20
 	requestMax   = 120 * time.Second
@@ -111,6 +112,11 @@ func serveEcho(s network.Stream) {
 			return
 		}
 	}
+}
+
+func servePour(s network.Stream) {
+	defer s.Close()
+	io.CopyBuffer(struct{ io.Writer }{io.Discard}, struct{ io.Reader }{s}, make([]byte, pieceBytes))
 }
 
 // ------------------------------------------------------------------------------------ requests
@@ -216,6 +222,30 @@ func (p *program) send(ctx context.Context, id peer.ID, bytes int) (map[string]a
 	return map[string]any{"bytes": got.Bytes, "seconds": time.Since(begun).Seconds()}, nil
 }
 
+// For ./bench.sh stream: nothing is looked at, the end of the other side says that all arrived.
+func (p *program) pour(ctx context.Context, id peer.ID, bytes int) (map[string]any, error) {
+	s, err := p.host.NewStream(ctx, id, pourProtocol)
+	if err != nil {
+		return nil, err
+	}
+	defer s.Reset()
+	piece := make([]byte, pieceBytes)
+	rand.Read(piece)
+	begun := time.Now()
+	for left := bytes; left > 0; left -= pieceBytes {
+		if _, err := s.Write(piece[:min(left, pieceBytes)]); err != nil {
+			return nil, err
+		}
+	}
+	if err := s.CloseWrite(); err != nil {
+		return nil, err
+	}
+	if _, err := s.Read(piece); err != io.EOF {
+		return nil, fmt.Errorf("no end of the other side: %v", err)
+	}
+	return map[string]any{"bytes": bytes, "seconds": time.Since(begun).Seconds()}, nil
+}
+
 // Many at once: none is ended before the last has its echo.
 func (p *program) streams(ctx context.Context, id peer.ID, count int) (map[string]any, error) {
 	type outcome struct {
@@ -287,6 +317,8 @@ func (p *program) serve(r request) (map[string]any, error) {
 		return p.identify(id)
 	case "send":
 		return p.send(ctx, id, r.Bytes)
+	case "pour":
+		return p.pour(ctx, id, r.Bytes)
 	case "streams":
 		return p.streams(ctx, id, r.Count)
 	case "find":
@@ -346,6 +378,7 @@ func run() error {
 	defer kad.Close()
 	h.SetStreamHandler(sinkProtocol, serveSink)
 	h.SetStreamHandler(echoProtocol, serveEcho)
+	h.SetStreamHandler(pourProtocol, servePour)
 	print(map[string]any{"id": h.ID().String(), "addresses": h.Addrs()})
 	p := program{host: h, kad: kad}
 	lines := bufio.NewScanner(os.Stdin)
