@@ -8,6 +8,10 @@
 // All but serve print one JSON object. Both ends are whole hosts, encrypted, in processes of their
 // own; `there` is what the server says of itself (processor seconds, resident memory).
 
+// First, as in every file that has it precompiled: Asio decides by what was included before it how
+// coroutine frames are freed (ASIO_HAS_STD_ALIGNED_ALLOC), and all files of a program must agree.
+#include "dedloc/runtime/pch.h"
+//
 #include <CLI/CLI.hpp>
 #include <csignal>
 #include <cstdio>
