@@ -40,4 +40,5 @@ say "what the relay saw: bytes it cannot read"
 kill -INT "$relay_pid"
 wait_for 20 grep -q '"bytes"' "$folder/relay.log"
 tail -n 1 "$folder/relay.log"
-tail -n 1 "$folder/relay.log" | python3 -c 'import json,sys; sys.exit(json.load(sys.stdin)["bytes"] == 0)'
+tail -n 1 "$folder/relay.log" |
+    python3 -c 'import json,sys; sys.exit(json.load(sys.stdin)["bytes"] == 0)'
