@@ -12,8 +12,9 @@ double line_rate(std::vector<Flow> flows) {
     double best = 0;
     for (const Flow& flow : flows) {
         bytes += flow.bytes;
-        if (bytes >= flow_bytes_min && flow.seconds >= flow_seconds_min)
-            best = std::max(best, static_cast<double>(bytes) / flow.seconds);
+        if (bytes >= flow_bytes_min)
+            best = std::max(best,
+                            static_cast<double>(bytes) / std::max(flow.seconds, flow_seconds_min));
     }
     return best;
 }

@@ -21,9 +21,10 @@ struct Flow {
     double seconds = 0;
 };
 
-// Less than this says more about latency than about a line.
+// Less than this says more about latency than about a line; a flow that was shorter counts as so
+// long, as its time is the processors', not the line's.
 inline constexpr std::uint64_t flow_bytes_min = 256 * 1024;
-inline constexpr double flow_seconds_min = 0.001;
+inline constexpr double flow_seconds_min = 0.02;
 
 // Bytes per second of a line that carried these flows at the same time; 0: too little to tell.
 double line_rate(std::vector<Flow> flows);

@@ -21,7 +21,11 @@ TEST(LineRate, of_flows_that_end_one_after_the_other_is_not_their_sum) {
 TEST(LineRate, of_a_few_bytes_is_unknown) {
     EXPECT_EQ(line_rate({}), 0);
     EXPECT_EQ(line_rate({{1000, 0.5}, {1000, 0.5}}), 0);
-    EXPECT_EQ(line_rate({{10'000'000, 0.0}}), 0);
+}
+
+TEST(LineRate, of_a_flow_too_short_to_time_is_what_it_is_at_least) {
+    EXPECT_DOUBLE_EQ(line_rate({{1'000'000, 0.0}}), 50'000'000);
+    EXPECT_DOUBLE_EQ(line_rate({{1'000'000, 0.003}}), 50'000'000);
 }
 
 TEST(RateEstimate, has_seen_three_quarters_of_a_change_after_two_rounds) {
