@@ -237,6 +237,7 @@ Task<void> RoundEngine::follow(Base base, PeerId leader) {
         co_await context_.host.call(leader, announce_method, std::move(request), deadline);
     if (!answer) {
         suspect(leader, answer.error().message());
+        not_waited_for_.insert(leader);  // should we lead next: it has cost its deadline
         co_return;
     }
     auto reply = wire::decode<AnnounceReply>(*answer);
