@@ -8,6 +8,7 @@
 
 #include "lab/audit.h"
 #include "lab/codecs_command.h"
+#include "lab/enumerate_command.h"
 #include "lab/nat_matrix.h"
 #include "lab/nat_peer.h"
 #include "lab/planted.h"
@@ -57,6 +58,24 @@ std::shared_ptr<CodecsCommand> add_codecs_command(CLI::App& app, int& code) {
         ->check(CLI::Range(1, 4096));
     codecs->add_flag("--json", command->json, "one JSON object as the last line");
     codecs->callback([command, &code] { code = run_codecs(*command); });
+    return command;
+}
+
+std::shared_ptr<EnumerateCommand> add_enumerate_command(CLI::App& app, int& code) {
+    auto command = std::make_shared<EnumerateCommand>();
+    CLI::App* enumerate = app.add_subcommand(
+        "enumerate", "every message of one step, with every fault at that moment, in virtual time");
+    enumerate->add_option("--peers", command->peers, "how many")->check(CLI::Range(2, 16));
+    enumerate->add_option("--seed", command->seed, "of the collaboration");
+    enumerate->add_option("--step", command->step, "whose messages")->check(CLI::Range(1, 8));
+    enumerate->add_option("--method", command->method, "only messages whose method contains this");
+    enumerate->add_option("--first", command->first, "the first run");
+    enumerate->add_option("--runs", command->runs, "how many (default: all)");
+    enumerate->add_option("--threads,--workers", command->workers, "worker processes")
+        ->check(CLI::Range(1, 256));
+    enumerate->add_flag("--json", command->json, "one JSON object as the last line");
+    enumerate->add_flag("--trace", command->trace, "print what happens, one run at a time");
+    enumerate->callback([command, &code] { code = run_enumerate(*command); });
     return command;
 }
 
@@ -119,6 +138,7 @@ int run(const std::vector<std::string>& arguments, const std::string& program) {
     nat_peer->callback([&] { code = run_nat_peer(nat_peer_command); });
 
     const auto codecs_command = add_codecs_command(app, code);
+    const auto enumerate_command = add_enumerate_command(app, code);
     const auto process_commands = add_process_commands(app, code);
     try {
         std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());

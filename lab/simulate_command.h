@@ -1,5 +1,4 @@
-// `dedloc lab simulate`: many seeds on all cores. Each worker is a process, so that a seed that
-// crashes or hangs is a failed seed like any other, and no state is shared.
+// `dedloc lab simulate`: many seeds on all cores (seed_pool.h).
 //
 // Errors: exit code 9 when a seed failed; 2 for wrong arguments.
 

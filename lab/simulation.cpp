@@ -470,6 +470,10 @@ SimulationResult Simulation::run() {
     const sim::FaultScript script = make_script();
     faults_end_ = world_.now() + options_.faults_for;
     note_disturbances(script);
+    if (options_.messages)
+        world_.on_message([this](std::size_t from, std::size_t to, const std::string& method) {
+            options_.messages(world_.now(), from, to, method);
+        });
     if (options_.trace) options_.trace(script.text());
     sim::FaultHooks hooks;
     hooks.teardown = [this](sim::SimNode& node) { return teardown(node); };

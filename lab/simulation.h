@@ -33,6 +33,8 @@ struct SimulationOptions {
     std::optional<sim::FaultScript> script;
     bool steady = false;  // everybody joins at once, no assassins, nobody leaves
     std::function<void(const std::string&)> trace;  // one line an event
+    // Every message that arrives: when, from and to which machine (their numbers), which method.
+    std::function<void(TimePoint, std::size_t, std::size_t, const std::string&)> messages;
 };
 
 struct SimulationResult {

@@ -428,6 +428,7 @@ void World::trace_message(std::size_t from,
     mix(static_cast<std::uint64_t>(now_.since_start.count()));
     mix((std::uint64_t{from} << 32) ^ to ^ methods_[method].hash);
     mix(hash_bytes(payload));
+    if (on_message_) on_message_(from, to, methods_[method].name);
 }
 
 void World::note(std::string_view text) {

@@ -216,6 +216,11 @@ class World {
     void set_link(const SimNode& a, const SimNode& b, LinkOptions options);
     void set_default_link(LinkOptions options);  // pairs without set_link; from now on
 
+    // Called for every message that arrives, in order, before it is handled.
+    using MessageListener =
+        std::function<void(std::size_t from, std::size_t to, const std::string& method)>;
+    void on_message(MessageListener listener) { on_message_ = std::move(listener); }
+
     // Adds a line to the trace.
     void note(std::string_view text);
     // Of all delivered messages (time, from, to, method, size, bytes) and notes so far.
@@ -270,6 +275,7 @@ class World {
     std::unordered_map<PeerId, std::size_t> nodes_by_id_;  // looked up, never iterated
     std::unordered_map<std::string, std::uint32_t> methods_by_name_;
     std::vector<Method> methods_;
+    MessageListener on_message_;
     std::map<std::pair<std::size_t, std::size_t>, Pair> pairs_;
     std::set<std::pair<std::size_t, std::size_t>> blocked_;
     std::vector<std::size_t> group_of_;  // empty: no partition
