@@ -12,8 +12,10 @@
 #include <asio/use_awaitable.hpp>
 #include <cerrno>
 #include <ifaddrs.h>
+#include <linux/sockios.h>
 #include <net/if.h>
 #include <netinet/tcp.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <vector>
 
@@ -88,11 +90,24 @@ Task<Result<std::size_t>> read_from(std::shared_ptr<SocketState> state,
     co_return count;
 }
 
+// The option TCP_NOTSENT_LOWAT only concerns those who wait until they may write: a write that is
+// simply tried is taken as long as the kernel's buffer has room, which may be megabytes.
+bool has_enough_unsent(tcp::socket& socket) {
+    int unsent = 0;
+    return ::ioctl(socket.native_handle(), SIOCOUTQNSD, &unsent) == 0 &&
+           unsent >= notsent_bytes_max;
+}
+
 Task<Result<void>> write_to(std::shared_ptr<SocketState> state, ByteView bytes) {
     std::error_code error;
     while (!bytes.empty()) {
-        const auto buffer = asio::buffer(bytes.data(), bytes.size());
         auto token = asio::redirect_error(asio::use_awaitable, error);
+        if (has_enough_unsent(state->socket)) {
+            co_await state->socket.async_wait(tcp::socket::wait_write, token);
+            if (error == asio::error::operation_aborted) co_await throw_if_cancelled();
+            if (error) co_return explain(error, "writing to", state->remote.text());
+        }
+        const auto buffer = asio::buffer(bytes.data(), bytes.size());
         const std::size_t count = co_await state->socket.async_write_some(buffer, token);
         if (error == asio::error::operation_aborted) co_await throw_if_cancelled();
         if (error) co_return explain(error, "writing to", state->remote.text());
