@@ -14,6 +14,8 @@ constexpr std::size_t record_bytes_max = 16u << 10;
 constexpr int small_reads_max = 32;
 // How long a go-away may take to leave.
 constexpr Duration last_words_max = 1s;
+// Rates are measured over so long at least.
+constexpr Duration rate_window = 1s;
 
 // Decrypted bytes go straight to the buffers of those who read.
 class SessionReader final : public security::PlainReader {
@@ -31,6 +33,7 @@ YamuxOptions yamux_options(bool is_client, const PeerConnection::Settings& setti
     return {.is_client = is_client,
             .now = [&clock] { return clock.now(); },
             .budget = settings.budget,
+            .windows_start_grown = settings.origin.lanes > 1,
             .keep_alive_interval = settings.keep_alive_interval,
             .keep_alive_answer_max = settings.keep_alive_answer_max};
 }
@@ -145,6 +148,23 @@ Task<Result<std::unique_ptr<Stream>>> PeerConnection::open_stream(TimePoint dead
 
 // --------------------------------------------------------------------------------------- tasks
 
+void PeerConnection::moved(std::size_t bytes) {
+    const TimePoint now = settings_.clock.now();
+    moved_in_second_ += bytes;
+    moved_untold_ += bytes;
+    if (const Duration took = now - second_began_; took >= rate_window) {
+        // After a long silence the window says nothing: it only begins a new one.
+        if (took < 2 * rate_window)
+            rate_peak_ =
+                std::max(rate_peak_, static_cast<double>(moved_in_second_) / to_seconds(took));
+        moved_in_second_ = 0;
+        second_began_ = now;
+    }
+    if (moved_untold_ < lane_consider_bytes) return;
+    moved_untold_ = 0;
+    if (on_busy) on_busy();
+}
+
 Ok PeerConnection::take_plain() {
     const Bytes plain = channel_->take_plain();
     return session_.feed(plain);
@@ -167,6 +187,7 @@ Task<void> PeerConnection::read_loop(Self self) {
             self->close(Error(ErrorKind::peer_gone, "the peer closed the connection"));
             co_return;
         }
+        self->moved(*count);
         state = self->channel_->feed_to(ByteView(cipher).first(*count), to_session);
         small_reads = *count < read_buffer_bytes_min / 2 ? small_reads + 1 : 0;
         if (*count == cipher.size() && cipher.size() < read_buffer_bytes_max) {
@@ -227,6 +248,7 @@ Task<void> PeerConnection::write_loop(Self self) {
             self->close(std::move(written).error());
             co_return;
         }
+        self->moved(bytes.size());
         self->channel_->recycle(std::move(bytes));
     }
     if (self->closing_) self->close(*self->closing_);

@@ -27,6 +27,7 @@ struct Origin {
     PeerId relay{};  // empty: none
     Path path = Path::direct;
     bool from_listen_port = false;  // its NAT mapping is that of our listen port
+    std::size_t lanes = 1;          // more: a bundle, for bulk streams (lane_bundle.h)
 };
 
 class PeerConnection : public std::enable_shared_from_this<PeerConnection> {
@@ -49,6 +50,7 @@ class PeerConnection : public std::enable_shared_from_this<PeerConnection> {
     void start(runtime::Scope& scope);
     std::function<void(std::shared_ptr<YamuxStream>)> on_inbound;
     std::function<void(const Error&)> on_closed;  // once
+    std::function<void()> on_busy;                // every lane_consider_bytes moved
 
     const PeerId& remote() const { return remote_; }
     bool is_dialler() const { return is_dialler_; }
@@ -59,6 +61,8 @@ class PeerConnection : public std::enable_shared_from_this<PeerConnection> {
     bool is_relayed() const { return settings_.origin.path == Path::relayed; }
     TimePoint opened_at() const { return opened_at_; }
     bool is_closed() const { return closed_; }
+    // The most that was moved within a second, both directions together.
+    double bytes_per_s_peak() const { return rate_peak_; }
     // New streams are welcome.
     bool is_usable() const {
         return !closed_ && !closing_ && !session_.failure() && !session_.is_going_away();
@@ -91,6 +95,7 @@ class PeerConnection : public std::enable_shared_from_this<PeerConnection> {
     static Task<void> write_loop(Self self);
     static Task<void> keep_alive_loop(Self self);
     Ok take_plain();
+    void moved(std::size_t bytes);
     Result<Bytes> next_batch();
     void wake_next_opener();
 
@@ -110,6 +115,12 @@ class PeerConnection : public std::enable_shared_from_this<PeerConnection> {
     std::set<std::string> protocols_;
     std::string agent_;
     Bytes plain_out_;
+
+    // What was moved, since the second began and since on_busy was told.
+    TimePoint second_began_;
+    std::size_t moved_in_second_ = 0;
+    std::size_t moved_untold_ = 0;
+    double rate_peak_ = 0;
 };
 
 }  // namespace dedloc::p2p

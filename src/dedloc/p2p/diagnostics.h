@@ -19,6 +19,7 @@ struct PeerFacts {
     std::string security{};  // "/tls/1.0.0", "/noise"
     std::vector<std::string> protocols{};
     bool we_dialled = false;
+    std::size_t lanes = 1;  // for bulk streams
 };
 
 class PeerView {

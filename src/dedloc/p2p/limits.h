@@ -74,6 +74,29 @@ inline constexpr std::size_t connections_per_peer_max = 4;
 // The connection that lost against its twin closes after this long without a stream.
 inline constexpr Duration drain_idle = 2s;
 
+// --- lanes (lane_bundle.h) ---
+// Connections in one bundle. 8 times what the kernel lets a connection have in flight (some 3 MiB)
+// fill 600 Mbit/s at 300 ms.
+inline constexpr std::size_t lanes_per_peer_max = 8;
+// Counted on for one lane: less than the kernel's usual limit, so that each has room to grow.
+inline constexpr std::size_t lane_flight_bytes = 2u << 20;
+// The link may carry so many times what was measured.
+inline constexpr double lane_headroom = 4;
+// Nearer peers are filled by one connection.
+inline constexpr Duration lane_round_trip_min = 20ms;
+inline constexpr std::size_t lane_piece_bytes_max = 64u << 10;
+// Pieces that wait for a late one: 16 MiB, of a peer that has shown who it is; 256 KiB before.
+inline constexpr std::uint64_t lane_pieces_ahead_max = 256;
+inline constexpr std::uint64_t lane_pieces_ahead_before_trust_max = 4;
+// Bundles whose lanes are still arriving.
+inline constexpr std::size_t lane_bundles_pending_max = 32;
+// Lanes are considered each time a connection has moved so much; after a failure not before a
+// pause.
+inline constexpr std::size_t lane_consider_bytes = 8u << 20;
+inline constexpr Duration lane_retry_pause = 60s;
+// A stream that has moved so much makes its method one for lanes.
+inline constexpr std::size_t bulk_stream_bytes_min = 1u << 20;
+
 // --- dialling ---
 inline constexpr std::size_t addresses_per_peer_max = 16;
 inline constexpr std::size_t address_book_peers_max = 4096;

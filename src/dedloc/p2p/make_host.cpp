@@ -138,6 +138,7 @@ class Libp2pHost final : public Host, public NatView, public PeerView {
     std::vector<wire::Multiaddr> own_addresses() const;
     Task<void> locate(PeerId peer, TimePoint deadline);
     wire::CallId new_call_id();
+    std::shared_ptr<MethodFacts> facts_of_method(const std::string& method);
     void add_handler(const std::string& method, Handler handler);
     bool offers(const std::string& protocol) const;
     void take_stream(ConnectionPtr connection, std::shared_ptr<YamuxStream> stream);
@@ -169,6 +170,7 @@ class Libp2pHost final : public Host, public NatView, public PeerView {
     PeerFinder finder_;
     NatService nat_;
     std::map<std::string, HandlerPtr> handlers_;
+    std::map<std::string, std::shared_ptr<MethodFacts>> methods_;  // that we have called
     std::vector<std::function<void(const PeerId&, bool)>> listeners_;
     std::map<PeerId, Load> loads_;
     bool stopping_ = false;
@@ -321,7 +323,8 @@ std::optional<PeerFacts> Libp2pHost::facts_of(const PeerId& peer) const {
     return PeerFacts{.agent = connection->agent(),
                      .security = connection->security(),
                      .protocols = {protocols.begin(), protocols.end()},
-                     .we_dialled = connection->is_dialler()};
+                     .we_dialled = connection->is_dialler(),
+                     .lanes = swarm_.lanes_to(peer)};
 }
 
 Task<Result<Duration>> Libp2pHost::ping(PeerId peer, TimePoint deadline) {
@@ -376,7 +379,8 @@ Task<Result<std::unique_ptr<MessageStream>>> Libp2pHost::open_stream(PeerId peer
                                                                      std::string method,
                                                                      TimePoint deadline) {
     co_await locate(peer, deadline);
-    auto opened = co_await swarm_.open_stream(peer, deadline);
+    const std::shared_ptr<MethodFacts> facts = facts_of_method(method);
+    auto opened = co_await swarm_.open_stream(peer, deadline, facts && facts->is_bulk);
     if (!opened) co_return std::move(opened).error();
     std::shared_ptr<Stream> stream = *std::move(opened);
     stream->set_deadline(deadline);
@@ -389,7 +393,15 @@ Task<Result<std::unique_ptr<MessageStream>>> Libp2pHost::open_stream(PeerId peer
         if (!confirmed) co_return std::move(confirmed).error();
     }
     stream->set_deadline(TimePoint::never());
-    co_return make_message_stream(std::move(stream));
+    co_return make_message_stream(std::move(stream), facts);
+}
+
+// Null for methods beyond the limit, of which nothing is learnt.
+std::shared_ptr<MethodFacts> Libp2pHost::facts_of_method(const std::string& method) {
+    const auto found = methods_.find(method);
+    if (found != methods_.end()) return found->second;
+    if (methods_.size() >= handlers_max) return nullptr;
+    return methods_.emplace(method, std::make_shared<MethodFacts>()).first->second;
 }
 
 void Libp2pHost::add_handler(const std::string& method, Handler handler) {
@@ -526,6 +538,7 @@ Bytes Libp2pHost::identify_answer(const PeerConnection& connection) const {
     identify.protocols.emplace_back(ping_protocol);
     if (offers(std::string(wire::kad_protocol)))
         identify.protocols.emplace_back(wire::kad_protocol);
+    if (!options_.listen.empty()) identify.protocols.emplace_back(lane_protocol);
     for (const std::string_view protocol : nat_.protocols())
         identify.protocols.emplace_back(protocol);
     for (const auto& [method, handler] : handlers_) identify.protocols.push_back(method);

@@ -4,13 +4,16 @@
 #include <array>
 #include <utility>
 
+#include "dedloc/p2p/limits.h"
+
 namespace dedloc::p2p {
 
 namespace {
 
 class RpcMessageStream final : public MessageStream {
   public:
-    explicit RpcMessageStream(std::shared_ptr<Stream> stream) : stream_(std::move(stream)) {}
+    RpcMessageStream(std::shared_ptr<Stream> stream, std::shared_ptr<MethodFacts> facts)
+        : stream_(std::move(stream)), facts_(std::move(facts)) {}
     ~RpcMessageStream() override {
         stream_->unwatch();
         // Both sides are done: no need to frighten the other with a reset.
@@ -32,6 +35,7 @@ class RpcMessageStream final : public MessageStream {
                                  "a message of {} bytes; the limit is {}",
                                  size,
                                  message_bytes_max);
+        learn(size);
         const auto header = wire::encode_stream_header(wire::StreamMarker::message, size);
         stream_->write(to_bytes(ByteView(header)));
         stream_->write(std::move(head));
@@ -48,6 +52,7 @@ class RpcMessageStream final : public MessageStream {
         if (!*filled) co_return ended();
         auto parsed = parse(header);
         if (!parsed) co_return fail_protocol(std::move(parsed).error());
+        learn(parsed->second);
         auto payload = co_await read_payload(parsed->second);
         if (!payload) co_return std::move(payload).error();
         if (parsed->first == wire::StreamMarker::message)
@@ -75,6 +80,11 @@ class RpcMessageStream final : public MessageStream {
 
   private:
     using Header = std::pair<wire::StreamMarker, std::size_t>;
+
+    void learn(std::size_t bytes) {
+        moved_ += bytes;
+        if (facts_ && moved_ >= bulk_stream_bytes_min) facts_->is_bulk = true;
+    }
 
     static Result<Header> parse(ByteView bytes) {
         base::ByteReader reader(bytes);
@@ -120,6 +130,8 @@ class RpcMessageStream final : public MessageStream {
     }
 
     std::shared_ptr<Stream> stream_;
+    std::shared_ptr<MethodFacts> facts_;
+    std::uint64_t moved_ = 0;
     bool ended_ = false;
     bool input_ended_ = false;
 };
@@ -172,8 +184,9 @@ Bytes encode_answer(const wire::CallId& id, const Result<Bytes>& answer) {
     return wire::encode_unary_error(id, wire::error_to_text(answer.error()));
 }
 
-std::unique_ptr<MessageStream> make_message_stream(std::shared_ptr<Stream> stream) {
-    return std::make_unique<RpcMessageStream>(std::move(stream));
+std::unique_ptr<MessageStream> make_message_stream(std::shared_ptr<Stream> stream,
+                                                   std::shared_ptr<MethodFacts> facts) {
+    return std::make_unique<RpcMessageStream>(std::move(stream), std::move(facts));
 }
 
 }  // namespace dedloc::p2p

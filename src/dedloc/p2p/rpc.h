@@ -27,6 +27,12 @@ Task<Result<Bytes>> finish_call(std::unique_ptr<Stream> stream, wire::CallId id,
 Task<Result<wire::UnaryRequest>> read_call(Stream& stream);
 Bytes encode_answer(const wire::CallId& id, const Result<Bytes>& answer);
 
-std::unique_ptr<MessageStream> make_message_stream(std::shared_ptr<Stream> stream);
+// What streams of one method were seen to carry.
+struct MethodFacts {
+    bool is_bulk = false;  // one of them has moved bulk_stream_bytes_min
+};
+// `facts`, where given, learn from this stream.
+std::unique_ptr<MessageStream> make_message_stream(std::shared_ptr<Stream> stream,
+                                                   std::shared_ptr<MethodFacts> facts = nullptr);
 
 }  // namespace dedloc::p2p

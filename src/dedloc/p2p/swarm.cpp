@@ -80,6 +80,10 @@ Task<void> Swarm::take_inbound(std::unique_ptr<runtime::Connection> raw) {
         log(LogLevel::debug, "p2p", "inbound from {}: {}", from, secured.error().message());
         co_return;
     }
+    if (secured->lane) {
+        co_await take_lane(*std::move(secured));
+        co_return;
+    }
     Origin origin;
     (void)add(*std::move(secured), std::move(origin));
 }
@@ -277,12 +281,15 @@ Task<Result<PeerId>> Swarm::dial_unknown(wire::Multiaddr address, TimePoint dead
     co_return peer;
 }
 
-Task<Result<std::unique_ptr<Stream>>> Swarm::open_stream(PeerId peer, TimePoint deadline) {
+Task<Result<std::unique_ptr<Stream>>> Swarm::open_stream(PeerId peer,
+                                                         TimePoint deadline,
+                                                         bool is_bulk) {
     // A connection may be lost between finding and using it: that costs one more dial, not a call.
     for (int tries = 0;; ++tries) {
         auto connected = co_await connect(peer, deadline);
         if (!connected) co_return std::move(connected).error();
-        const ConnectionPtr connection = best(peer);
+        const ConnectionPtr lanes = is_bulk ? bulk(peer) : nullptr;
+        const ConnectionPtr connection = lanes ? lanes : best(peer);
         if (!connection) continue;
         auto stream = co_await connection->open_stream(deadline);
         if (stream || stream.error().kind() != ErrorKind::peer_gone || tries >= 2) co_return stream;
@@ -291,13 +298,7 @@ Task<Result<std::unique_ptr<Stream>>> Swarm::open_stream(PeerId peer, TimePoint 
 
 // ---------------------------------------------------------------------------------- connections
 
-Result<Swarm::ConnectionPtr> Swarm::add(SecureConnection secured, Origin origin) {
-    const PeerId peer = secured.remote;
-    const auto known = peers_.find(peer);
-    const std::size_t twins = known == peers_.end() ? 0 : known->second.size();
-    if (closing_) return Error(ErrorKind::peer_gone, "this host is stopping");
-    if (connections_count_ >= connections_max || twins >= connections_per_peer_max)
-        return Error(ErrorKind::overloaded, "this host has too many connections");
+Swarm::ConnectionPtr Swarm::make_connection(SecureConnection secured, Origin origin) {
     PeerConnection::Settings settings{.executor = options_.executor,
                                       .clock = options_.clock,
                                       .budget = budget_,
@@ -305,7 +306,6 @@ Result<Swarm::ConnectionPtr> Swarm::add(SecureConnection secured, Origin origin)
                                       .keep_alive_answer_max = options_.keep_alive_answer_max,
                                       .origin = std::move(origin)};
     auto connection = std::make_shared<PeerConnection>(std::move(secured), std::move(settings));
-    PeerConnection* const raw = connection.get();
     const std::weak_ptr<PeerConnection> weak = connection;
     connection->on_inbound = [this, weak](std::shared_ptr<YamuxStream> stream) {
         const ConnectionPtr alive = weak.lock();
@@ -314,6 +314,21 @@ Result<Swarm::ConnectionPtr> Swarm::add(SecureConnection secured, Origin origin)
         else
             stream->reset();
     };
+    connection->on_busy = [this, weak] {
+        if (const ConnectionPtr alive = weak.lock()) consider_lanes(alive);
+    };
+    return connection;
+}
+
+Result<Swarm::ConnectionPtr> Swarm::add(SecureConnection secured, Origin origin) {
+    const PeerId peer = secured.remote;
+    const auto known = peers_.find(peer);
+    const std::size_t twins = known == peers_.end() ? 0 : known->second.size();
+    if (closing_) return Error(ErrorKind::peer_gone, "this host is stopping");
+    if (connections_count_ >= connections_max || twins >= connections_per_peer_max)
+        return Error(ErrorKind::overloaded, "this host has too many connections");
+    const ConnectionPtr connection = make_connection(std::move(secured), std::move(origin));
+    PeerConnection* const raw = connection.get();
     connection->on_closed = [this, raw](const Error&) { remove(raw); };
     peers_[peer].push_back(connection);
     ++connections_count_;
@@ -337,6 +352,7 @@ void Swarm::remove(const PeerConnection* connection) {
     connections_count_ -= gone;
     if (gone == 0 || !twins.empty()) return;
     peers_.erase(found);
+    close_bundles(peer, Error(ErrorKind::peer_gone, "the connection to the peer was lost"));
     if (on_peer) on_peer(peer, false);
 }
 
@@ -420,7 +436,9 @@ Task<void> Swarm::close_all() {
     const Error reason(ErrorKind::peer_gone, "this host was stopped");
     const std::map<PeerId, DialPtr> dials = dials_;
     for (const auto& [peer, dial] : dials) finish_dial(dial, Ok(reason));
-    const std::vector<ConnectionPtr> all = connections();
+    std::vector<ConnectionPtr> all = connections();
+    for (const auto& [peer, bundles] : bundles_)
+        all.insert(all.end(), bundles.all.begin(), bundles.all.end());
     for (const auto& one : all) {
         one->session().go_away();
         one->close_gently(reason);

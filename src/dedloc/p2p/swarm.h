@@ -17,6 +17,7 @@
 // Thread: the network thread. Limits: limits.h. Errors: timeout, peer_gone, overloaded.
 
 #pragma once
+#include <array>
 #include <functional>
 #include <map>
 #include <memory>
@@ -26,6 +27,7 @@
 #include "dedloc/base/random.h"
 #include "dedloc/p2p/address_book.h"
 #include "dedloc/p2p/connection.h"
+#include "dedloc/p2p/lane_bundle.h"
 #include "dedloc/runtime/network.h"
 #include "dedloc/runtime/scope.h"
 
@@ -66,12 +68,20 @@ class Swarm {
 
     Task<Result<void>> connect(PeerId peer, TimePoint deadline);
     Task<Result<PeerId>> dial(wire::Multiaddr address, TimePoint deadline);
-    Task<Result<std::unique_ptr<Stream>>> open_stream(PeerId peer, TimePoint deadline);
+    // `is_bulk`: on lanes where there are some.
+    Task<Result<std::unique_ptr<Stream>>> open_stream(PeerId peer,
+                                                      TimePoint deadline,
+                                                      bool is_bulk = false);
 
     // The connection new streams belong on; null when there is none.
     ConnectionPtr best(const PeerId& peer) const;
     // The same among those that are not relayed.
     ConnectionPtr direct(const PeerId& peer) const;
+
+    // --- lanes (swarm_lanes.cpp) ---
+    // The bundle of lanes where there is one; null: bulk goes the way of everything.
+    ConnectionPtr bulk(const PeerId& peer) const;
+    std::size_t lanes_to(const PeerId& peer) const;
 
     // --- relays and NATs (swarm_nat.cpp) ---
     // Upgrades a circuit that `caller` opened to us; the relay's word for who it is must be true.
@@ -132,6 +142,25 @@ class Swarm {
     Task<Result<void>> finish_punch(PunchPtr punch, std::unique_ptr<runtime::Connection> raw);
     Task<Result<PeerId>> dial_unknown(wire::Multiaddr address, TimePoint deadline);
     Result<ConnectionPtr> add(SecureConnection secured, Origin origin);
+    ConnectionPtr make_connection(SecureConnection secured, Origin origin);
+
+    // The bundles to one peer: the one for new streams, and those that end.
+    struct Bundles {
+        ConnectionPtr current;
+        std::vector<ConnectionPtr> all;
+        bool opening = false;
+        TimePoint not_before;
+    };
+    struct Bundling;
+    void consider_lanes(const ConnectionPtr& busy);
+    Task<void> open_lane(runtime::SocketAddress address,
+                         LaneGreeting greeting,
+                         std::shared_ptr<Bundling> bundling);
+    Task<void> open_bundle(ConnectionPtr main, std::size_t count);
+    Task<void> take_lane(SecureConnection accepted);
+    bool add_bundle(SecureConnection secured, LaneBundle* bundle);
+    void remove_bundle(const PeerConnection* connection);
+    void close_bundles(const PeerId& peer, const Error& reason);
     ConnectionPtr choose(const PeerId& peer, bool direct_only) const;
     void remove(const PeerConnection* connection);
     bool is_preferred(const PeerConnection& a, const PeerConnection& b) const;
@@ -149,6 +178,8 @@ class Swarm {
     std::map<PeerId, DialPtr> dials_;
     std::map<PeerId, Backoff> backoffs_;
     std::vector<PunchPtr> punches_;
+    std::map<PeerId, Bundles> bundles_;
+    std::map<std::array<std::uint8_t, 16>, std::shared_ptr<Bundling>> bundlings_;
     bool closing_ = false;
 };
 

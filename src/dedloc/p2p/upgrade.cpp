@@ -15,6 +15,9 @@ namespace dedloc::p2p {
 namespace {
 
 constexpr std::size_t handshake_read_bytes = 16u << 10;
+constexpr std::size_t greeting_bytes = 18;
+// Says that a lane was understood; only then may its bytes follow.
+constexpr std::uint8_t greeting_answer = 1;
 
 Error closed_early(std::string_view stage) {
     return make_error(ErrorKind::peer_gone, "the other side hung up during {}", stage);
@@ -35,6 +38,18 @@ struct Upgrade {
         if (*count == 0) co_return closed_early("the handshake");
         base::append(input, ByteView(buffer).first(*count));
         co_return Ok();
+    }
+
+    // So many bytes from the bare connection.
+    Task<Result<Bytes>> read_bytes(std::size_t count) {
+        while (input.size() < count) {
+            auto more = co_await read_more();
+            if (!more) co_return std::move(more).error();
+        }
+        const auto end = input.begin() + static_cast<std::ptrdiff_t>(count);
+        Bytes bytes(input.begin(), end);
+        input.erase(input.begin(), end);
+        co_return bytes;
     }
 
     // A multistream line from the bare connection.
@@ -177,7 +192,7 @@ Task<Result<void>> choose_security_accepted(UpgradePtr upgrade) {
         if (proposals == 0 && *line != wire::multistream_header)
             co_return Error(ErrorKind::peer_broke_protocol, "the other side is not libp2p");
         if (proposals == 0) continue;
-        const bool agreed = upgrade->context->speaks(*line);
+        const bool agreed = upgrade->context->speaks(*line) || *line == lane_protocol;
         wire::put_multistream_line(answer, agreed ? *line : wire::multistream_refusal);
         auto sent = co_await upgrade->send(std::exchange(answer, Bytes()));
         if (!sent) co_return std::move(sent).error();
@@ -264,9 +279,56 @@ Task<Result<SecureConnection>> dialled(UpgradePtr upgrade,
     co_return connection;
 }
 
+// A lane's greeting is read and acknowledged; what it is good for others decide.
+Task<Result<SecureConnection>> accepted_lane(UpgradePtr upgrade) {
+    auto bytes = co_await upgrade->read_bytes(greeting_bytes);
+    if (!bytes) co_return std::move(bytes).error();
+    LaneGreeting greeting;
+    std::copy_n(bytes->begin(), greeting.bundle.size(), greeting.bundle.begin());
+    greeting.index = bytes->at(greeting_bytes - 2);
+    greeting.count = bytes->at(greeting_bytes - 1);
+    const bool sound = greeting.count > 0 && greeting.count <= lanes_per_peer_max &&
+                       greeting.index < greeting.count && upgrade->input.empty();
+    if (!sound) co_return Error(ErrorKind::peer_broke_protocol, "a lane without a place");
+    Bytes answer(1, greeting_answer);
+    auto sent = co_await upgrade->send(std::move(answer));
+    if (!sent) co_return std::move(sent).error();
+    SecureConnection connection;
+    connection.raw = std::move(upgrade->raw);
+    connection.lane = greeting;
+    co_return connection;
+}
+
+Task<Result<std::unique_ptr<runtime::Connection>>> greeted(UpgradePtr upgrade,
+                                                           LaneGreeting greeting) {
+    auto sent = co_await upgrade->send(lines(wire::multistream_header, lane_protocol));
+    if (!sent) co_return std::move(sent).error();
+    const std::array<std::string_view, 2> echoes = {wire::multistream_header, lane_protocol};
+    for (const std::string_view wanted : echoes) {
+        auto line = co_await upgrade->read_line();
+        if (!line) co_return std::move(line).error();
+        auto agreed = Upgrade::expect_echo(*line, wanted);
+        if (!agreed) co_return std::move(agreed).error();
+    }
+    Bytes words(greeting.bundle.begin(), greeting.bundle.end());
+    words.push_back(greeting.index);
+    words.push_back(greeting.count);
+    sent = co_await upgrade->send(std::move(words));
+    if (!sent) co_return std::move(sent).error();
+    auto answer = co_await upgrade->read_bytes(1);
+    if (!answer) co_return std::move(answer).error();
+    if (answer->front() != greeting_answer || !upgrade->input.empty())
+        co_return Error(ErrorKind::peer_broke_protocol, "a lane was answered with something else");
+    co_return std::move(upgrade->raw);
+}
+
 Task<Result<SecureConnection>> accepted(UpgradePtr upgrade, WallSeconds now) {
     auto chosen = co_await choose_security_accepted(upgrade);
     if (!chosen) co_return std::move(chosen).error();
+    if (upgrade->security == lane_protocol) {
+        auto lane = co_await accepted_lane(upgrade);
+        co_return lane;
+    }
     upgrade->channel = make_channel(*upgrade, /*is_dialler=*/false, std::nullopt, now);
     auto connection = co_await finish(upgrade, /*is_dialler=*/false);
     co_return connection;
@@ -317,6 +379,17 @@ Task<Result<SecureConnection>> upgrade_dialled(std::unique_ptr<runtime::Connecti
     auto task = dialled(upgrade, std::move(whom), clock.wall_now(), opening);
     auto connection = co_await runtime::with_deadline(clock, deadline, what, std::move(task));
     co_return connection;
+}
+
+Task<Result<std::unique_ptr<runtime::Connection>>> greet_lane(
+    std::unique_ptr<runtime::Connection> raw, LaneGreeting greeting, runtime::Clock& clock) {
+    auto upgrade = std::make_shared<Upgrade>();
+    upgrade->raw = std::move(raw);
+    const TimePoint deadline = clock.now() + upgrade_max;
+    auto task = greeted(upgrade, greeting);
+    auto lane =
+        co_await runtime::with_deadline(clock, deadline, "greeting a lane", std::move(task));
+    co_return lane;
 }
 
 Task<Result<SecureConnection>> upgrade_accepted(std::unique_ptr<runtime::Connection> raw,

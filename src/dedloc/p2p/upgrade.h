@@ -12,6 +12,7 @@
 // peer than expected answered), timeout, unsupported (no common protocol).
 
 #pragma once
+#include <array>
 #include <memory>
 #include <optional>
 #include <string>
@@ -47,12 +48,23 @@ struct UpgradeContext {
     bool speaks(std::string_view protocol) const;
 };
 
+// What the first words on a lane say: to which bundle it belongs (lane_bundle.h).
+inline constexpr std::string_view lane_protocol = "/dedloc/lane/1";
+struct LaneGreeting {
+    std::array<std::uint8_t, 16> bundle{};
+    std::uint8_t index = 0;
+    std::uint8_t count = 0;  // of lanes in the bundle
+    friend auto operator<=>(const LaneGreeting&, const LaneGreeting&) = default;
+};
+
 struct SecureConnection {
     std::unique_ptr<runtime::Connection> raw;
     std::unique_ptr<security::Channel> channel;
     PeerId remote;
     bool is_dialler = false;
     std::string security = {};  // "/tls/1.0.0", "/noise"
+    // Accepted, and no connection of its own: `raw` is a lane, and nobody has shown who it is.
+    std::optional<LaneGreeting> lane = {};
 };
 
 enum class Opening { guess, ask };
@@ -63,6 +75,9 @@ Task<Result<SecureConnection>> upgrade_dialled(std::unique_ptr<runtime::Connecti
                                                PeerId expected,
                                                runtime::Clock& clock,
                                                Opening opening = Opening::ask);
+// One lane of a bundle, greeted and acknowledged.
+Task<Result<std::unique_ptr<runtime::Connection>>> greet_lane(
+    std::unique_ptr<runtime::Connection> raw, LaneGreeting greeting, runtime::Clock& clock);
 Task<Result<SecureConnection>> upgrade_accepted(std::unique_ptr<runtime::Connection> raw,
                                                 std::shared_ptr<const UpgradeContext> context,
                                                 runtime::Clock& clock);

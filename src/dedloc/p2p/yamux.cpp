@@ -323,6 +323,7 @@ Result<YamuxSession::StreamPtr> YamuxSession::take_syn(const YamuxHeader& header
     StreamPtr stream(new YamuxStream(this, header.stream_id, /*inbound=*/true, options_.now()));
     streams_.emplace(header.stream_id, stream);
     ++inbound_count_;
+    start_grown(*stream);
     if (on_inbound)
         on_inbound(stream);
     else
@@ -397,9 +398,24 @@ void YamuxSession::consumed(YamuxStream& stream) {
                                              window_growth_bytes_max - growth_used_});
         stream.window_max_ += static_cast<std::uint32_t>(growth);
         growth_used_ += growth;
+        window_largest_ = std::max(window_largest_, stream.window_max_);
     }
     stream.epoch_start_ = now;
     const auto delta = static_cast<std::uint32_t>(stream.window_max_ - held);
+    stream.receive_window_ += delta;
+    stream.update_pending_ += delta;
+    queue_update(stream);
+}
+
+// Half of what is left goes to one stream, so that it is not the only one.
+void YamuxSession::start_grown(YamuxStream& stream) {
+    if (!options_.windows_start_grown) return;
+    const std::size_t growth = std::min(std::size_t{window_largest_ - window_bytes_start},
+                                        (window_growth_bytes_max - growth_used_) / 2);
+    if (growth == 0) return;
+    const auto delta = static_cast<std::uint32_t>(growth);
+    growth_used_ += growth;
+    stream.window_max_ += delta;
     stream.receive_window_ += delta;
     stream.update_pending_ += delta;
     queue_update(stream);
@@ -417,6 +433,7 @@ Result<std::shared_ptr<YamuxStream>> YamuxSession::open() {
     next_id_ += 2;
     ++unacknowledged_count_;
     streams_.emplace(stream->id_, stream);
+    start_grown(*stream);
     return stream;
 }
 

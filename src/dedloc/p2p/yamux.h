@@ -124,6 +124,9 @@ struct YamuxOptions {
     bool is_client = true;  // dialler of the connection: odd stream ids
     std::function<TimePoint()> now;
     std::shared_ptr<UnreadBudget> budget;  // null: its own
+    // For connections whose streams are all bulk: a new stream begins with the window that the
+    // largest had to grow to, instead of growing for seconds on a long link.
+    bool windows_start_grown = false;
     Duration keep_alive_interval = p2p::keep_alive_interval;
     Duration keep_alive_answer_max = p2p::keep_alive_answer_max;
 };
@@ -191,6 +194,7 @@ class YamuxSession {
     Error protocol_error(std::string message);
 
     void consumed(YamuxStream& stream);
+    void start_grown(YamuxStream& stream);
     void make_ready(YamuxStream& stream);
     void queue_update(YamuxStream& stream);
     void queue_control(const wire::YamuxHeader& header);
@@ -234,6 +238,7 @@ class YamuxSession {
 
     // Windows, memory.
     std::size_t growth_used_ = 0;
+    std::uint32_t window_largest_ = window_bytes_start;
     std::size_t unread_bytes_ = 0;
     std::size_t queued_bytes_ = 0;
 
