@@ -9,6 +9,7 @@
 #include "lab/audit.h"
 #include "lab/codecs_command.h"
 #include "lab/enumerate_command.h"
+#include "lab/longfat.h"
 #include "lab/nat_matrix.h"
 #include "lab/nat_peer.h"
 #include "lab/planted.h"
@@ -127,6 +128,20 @@ int run(const std::vector<std::string>& arguments, const std::string& program) {
     nat->add_flag("--no-kill", nat_command.no_kill, "do not kill a relay at the end");
     nat->add_flag("--json", nat_command.json, "one JSON object as the last line");
     nat->callback([&] { code = run_nat(nat_command); });
+
+    LongfatCommand longfat_command;
+    CLI::App* longfat = app.add_subcommand(
+        "longfat",
+        "how much of a long, fat link a stream fills, with one connection and with lanes");
+    longfat->add_option("--rtt-ms", longfat_command.round_trip_ms, "round trip")
+        ->check(CLI::Range(0.0, 2000.0));
+    longfat->add_option("--mbit", longfat_command.mbit_per_s, "of the line, each way")
+        ->check(CLI::Range(1.0, 500.0));
+    longfat->add_option("--megabytes", longfat_command.megabytes, "of the stream over lanes")
+        ->check(CLI::Range(8, 4096));
+    longfat->add_option("--log", longfat_command.log, "of the peers: warning, debug");
+    longfat->add_flag("--json", longfat_command.json, "one JSON object as the last line");
+    longfat->callback([&] { code = run_longfat(longfat_command); });
 
     NatPeerCommand nat_peer_command;
     CLI::App* nat_peer = app.add_subcommand("nat-peer", "");  // one machine of `nat`

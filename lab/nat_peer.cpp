@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "dedloc/base/log.h"
+#include "dedloc/p2p/diagnostics.h"
 #include "dedloc/p2p/make_host.h"
 #include "dedloc/runtime/future.h"
 #include "dedloc/runtime/real.h"
@@ -23,10 +24,12 @@ namespace {
 using json = nlohmann::json;
 constexpr const char* echo_method = "/dedloc/lab/nat/echo/1";
 constexpr const char* number_method = "/dedloc/lab/nat/number/1";
+constexpr const char* swallow_method = "/dedloc/lab/nat/swallow/1";
 constexpr Duration call_patience = 20s;
+constexpr Duration stream_patience = 180s;
 constexpr Duration pump_call_patience = 3s;
 constexpr double start_seconds_max = 90;  // on a machine that is busy with other things
-constexpr int answer_seconds_max = 60;
+constexpr int answer_seconds_max = 200;
 
 sockaddr_un socket_address(const std::string& path) {
     sockaddr_un address{};
@@ -92,6 +95,7 @@ class PeerMain {
         host_->handle_call(number_method, [this](PeerId, Bytes request) {
             return take_number(std::move(request));
         });
+        host_->handle_stream(swallow_method, swallow);
         thread_ = std::thread([this] { loop_.run(); });
         return {};
     }
@@ -124,6 +128,7 @@ class PeerMain {
         if (what == "dial") return run(dial(question.value("address", "")));
         if (what == "call") return call(question);
         if (what == "pump") return start_pump(question);
+        if (what == "stream") return stream(question);
         if (what == "pumped")
             return there([this] {
                 return json{{"ok", true},
@@ -211,6 +216,48 @@ class PeerMain {
         json told = path(peer);
         told["ms"] = to_seconds(clock_->now() - begun) * 1e3;
         co_return told;
+    }
+
+    json stream(const json& question) {
+        const auto peer = PeerId::from_text(question.value("peer", ""));
+        if (!peer) return problem(peer.error());
+        return run(stream_once(
+            *peer, question.value("megabytes", 1), from_seconds(question.value("ramp_s", 0.0))));
+    }
+    Task<Result<json>> stream_once(PeerId peer, int megabytes, Duration ramp) {
+        const TimePoint deadline = clock_->now() + stream_patience;
+        DEDLOC_CO_TRY(auto opened, co_await host_->open_stream(peer, swallow_method, deadline));
+        const std::unique_ptr<p2p::MessageStream> stream = std::move(opened);
+        const SharedBytes message(Random(1).bytes(std::size_t{1} << 20));
+        const TimePoint begun = clock_->now();
+        TimePoint steady_since = begun;
+        int steady_from = 0;
+        for (int i = 0; i < megabytes; ++i) {
+            DEDLOC_CO_TRY_VOID(co_await stream->write_with_body(Bytes(), message));
+            if (steady_from > 0 || clock_->now() - begun < ramp) continue;
+            steady_since = clock_->now();
+            steady_from = i + 1;
+        }
+        DEDLOC_CO_TRY_VOID(co_await stream->finish());
+        DEDLOC_CO_TRY(auto end, co_await stream->read());
+        const TimePoint now = clock_->now();
+        const double bytes = static_cast<double>(message.size());
+        json told = {{"ok", true}};
+        told["bytes_per_s"] = bytes * megabytes / to_seconds(now - begun);
+        told["steady_bytes_per_s"] =
+            bytes * (megabytes - steady_from) / to_seconds(now - steady_since);
+        const auto facts = p2p::view_of(*host_)->facts_of(peer);
+        told["lanes"] = facts ? facts->lanes : 0;
+        co_return told;
+    }
+    static Task<void> swallow(std::unique_ptr<p2p::MessageStream> stream) {
+        for (;;) {
+            auto message = co_await stream->read();
+            if (!message) co_return;
+            if (!*message) break;
+        }
+        auto finished = co_await stream->finish();
+        (void)finished;
     }
 
     json start_pump(const json& question) {

@@ -134,7 +134,11 @@ Ok NatTopology::build() {
     for (const std::string& netns : made_) {
         const bool behind = (netns == host('a') && kind_of('a') != NatKind::none) ||
                             (netns == host('b') && kind_of('b') != NatKind::none);
-        if (!behind) ports.push_back({.netns = netns, .device = "wan0", .delay = options_.delay});
+        if (!behind)
+            ports.push_back({.netns = netns,
+                             .device = "wan0",
+                             .delay = options_.delay,
+                             .bytes_per_s = options_.bytes_per_s});
     }
     DEDLOC_TRY(wan_, NatWan::start(std::move(ports)));
     std::string script = addresses_script();

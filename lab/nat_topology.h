@@ -30,7 +30,8 @@ struct TopologyOptions {
     NatKind a = NatKind::none;
     NatKind b = NatKind::none;  // `same`, of one of them: both behind the NAT of the other's kind
     int public_machines = 2;
-    Duration delay{10'000'000};  // one way, between any two public addresses: half at each end
+    Duration delay{10'000'000};  // one way, of what comes from any public address
+    double bytes_per_s = 0;      // of each public address's line, each way; 0: no limit
 };
 
 class NatTopology {

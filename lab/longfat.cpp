@@ -1,0 +1,98 @@
+#include "lab/longfat.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "lab/nat_peer.h"
+#include "lab/nat_topology.h"
+
+namespace dedloc::lab {
+namespace {
+
+using json = nlohmann::json;
+constexpr double share_min = 0.90;
+constexpr double ramp_seconds = 4;
+constexpr int warm_up_streams = 3;
+constexpr int warm_up_megabytes = 48;
+constexpr int exit_check_failed = 9;
+constexpr int exit_skipped = 77;
+
+struct Seen {
+    double one_stream = 0;  // bytes a second, all of it
+    double steady = 0;
+    double whole = 0;
+    double call_ms = 0;
+    int lanes = 1;
+};
+
+Result<Seen> measure(const LongfatCommand& command, const std::string& folder) {
+    TopologyOptions options;
+    options.public_machines = 0;
+    options.delay = from_seconds(command.round_trip_ms / 2e3);
+    options.bytes_per_s = command.mbit_per_s * 1e6 / 8;
+    DEDLOC_TRY(auto net, NatTopology::make(options));
+    DEDLOC_TRY(auto a, NatPeer::start(net->host('a'), folder, "a", command.log));
+    DEDLOC_TRY(auto b, NatPeer::start(net->host('b'), folder, "b", command.log));
+    DEDLOC_TRY_VOID(a->ready());
+    DEDLOC_TRY_VOID(b->ready());
+    const std::string address = "/ip4/203.0.113.3/tcp/4001/p2p/" + b->id();
+    DEDLOC_TRY_VOID(a->ask({{"do", "dial"}, {"address", address}}));
+    Seen seen;
+    const auto stream = [&](int megabytes) {
+        return a->ask({{"do", "stream"},
+                       {"peer", b->id()},
+                       {"megabytes", megabytes},
+                       {"ramp_s", ramp_seconds}});
+    };
+    DEDLOC_TRY(const json first, stream(command.megabytes / 4));
+    seen.one_stream = first.value("steady_bytes_per_s", 0.0);
+    for (int i = 0; i < warm_up_streams; ++i) DEDLOC_TRY_VOID(stream(warm_up_megabytes));
+    DEDLOC_TRY(const json last, stream(command.megabytes));
+    seen.steady = last.value("steady_bytes_per_s", 0.0);
+    seen.whole = last.value("bytes_per_s", 0.0);
+    seen.lanes = last.value("lanes", 0);
+    DEDLOC_TRY(const json call, a->ask({{"do", "call"}, {"peer", b->id()}, {"bytes", 100}}));
+    seen.call_ms = call.value("ms", 0.0);
+    return seen;
+}
+
+}  // namespace
+
+int run_longfat(const LongfatCommand& command) {
+    if (const std::string why = NatTopology::why_not(); !why.empty()) {
+        fmt::print(stderr, "dedloc lab longfat: skipped: {}\n", why);
+        return exit_skipped;
+    }
+    std::string folder = "/tmp/dedloc-longfat-XXXXXX";
+    if (::mkdtemp(folder.data()) == nullptr) return 1;
+    const auto seen = measure(command, folder);
+    std::error_code ignored;
+    std::filesystem::remove_all(folder, ignored);
+    if (!seen) {
+        fmt::print(stderr, "dedloc lab longfat: {}\n", seen.error().message());
+        return 1;
+    }
+    const double rate = command.mbit_per_s * 1e6 / 8;
+    const double share = seen->steady / rate;
+    fmt::print("one connection  {:6.1f} Mbit/s\n{} lanes         {:6.1f} Mbit/s of {:.0f}\n",
+               seen->one_stream * 8e-6,
+               seen->lanes,
+               seen->steady * 8e-6,
+               command.mbit_per_s);
+    if (command.json) {
+        const json result = {{"share_of_rate", share},
+                             {"share_with_ramp", seen->whole / rate},
+                             {"share_of_one_connection", seen->one_stream / rate},
+                             {"lanes", seen->lanes},
+                             {"mbit_per_s", command.mbit_per_s},
+                             {"round_trip_ms", command.round_trip_ms},
+                             {"call_ms", seen->call_ms}};
+        fmt::print("{}\n", result.dump());
+    }
+    return share >= share_min ? 0 : exit_check_failed;
+}
+
+}  // namespace dedloc::lab
