@@ -7,6 +7,7 @@
 #include "lab/albert_mini.h"
 #include "lab/equivalence.h"
 #include "lab/faults.h"
+#include "lab/storm.h"
 
 namespace dedloc::lab {
 namespace {
@@ -15,6 +16,7 @@ constexpr const char* json_help = "one JSON object as the last line";
 
 struct Commands {
     FaultsCommand faults;
+    StormCommand storm;
     EquivalenceCommand equivalence;
     AlbertMiniCommand albert_mini;
 };
@@ -35,6 +37,18 @@ void add_faults(CLI::App& lab, FaultsCommand& command, int& code) {
     faults->add_option("--dir", command.directory, "folder for the peers' files, kept");
     faults->add_flag("--json", command.json, json_help);
     faults->callback([&command, &code] { code = run_faults(command); });
+}
+
+void add_storm(CLI::App& lab, StormCommand& command, int& code) {
+    CLI::App* storm = lab.add_subcommand(
+        "storm", "a thousand hostile strangers at a peer in mid-training: what it costs");
+    storm->add_option("--dialers", command.dialers, "strangers at the same time")
+        ->check(CLI::Range(1, 15'000));
+    storm->add_option("--seconds", command.seconds, "before the storm, and of the storm")
+        ->check(CLI::Range(2.0, 3600.0));
+    storm->add_option("--program", command.program, "the dedloc to start (default: this one)");
+    storm->add_flag("--json", command.json, json_help);
+    storm->callback([&command, &code] { code = run_storm(command); });
 }
 
 #if DEDLOC_LAB_EQUIVALENCE
@@ -71,6 +85,7 @@ void add_albert_mini(CLI::App& lab, AlbertMiniCommand& command, int& code) {
 std::shared_ptr<void> add_process_commands(CLI::App& lab, int& code) {
     auto commands = std::make_shared<Commands>();
     add_faults(lab, commands->faults, code);
+    add_storm(lab, commands->storm, code);
 #if DEDLOC_LAB_EQUIVALENCE
     add_equivalence(lab, commands->equivalence, code);
     add_albert_mini(lab, commands->albert_mini, code);

@@ -1,0 +1,369 @@
+#include "lab/storm.h"
+
+#include <algorithm>
+#include <arpa/inet.h>
+#include <atomic>
+#include <chrono>
+#include <climits>
+#include <cstdlib>
+#include <filesystem>
+#include <fmt/format.h>
+#include <fstream>
+#include <netinet/in.h>
+#include <nlohmann/json.hpp>
+#include <poll.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <thread>
+#include <unistd.h>
+#include <vector>
+
+#include "dedloc/base/random.h"
+#include "dedloc/security/tls.h"
+#include "dedloc/wire/multistream.h"
+
+#include "lab/peer_process.h"
+
+namespace dedloc::lab {
+namespace {
+
+using json = nlohmann::json;
+using Clock = std::chrono::steady_clock;
+constexpr double slowdown_max = 0.10;
+// 64 handshakes of strangers with their buffers are some 2 MB; all else the kernel holds.
+constexpr double growth_mb_max = 64;
+constexpr double start_patience_s = 180;
+constexpr int exit_check_failed = 9;
+constexpr auto glance = std::chrono::milliseconds(5);
+constexpr auto dial_again = std::chrono::milliseconds(300);
+constexpr auto slow_letter = std::chrono::milliseconds(500);
+constexpr auto tick = std::chrono::milliseconds(20);
+constexpr std::size_t garbage_bytes = 4096;
+
+constexpr std::string_view run_text = R"(
+name = "storm"
+[task]
+kind = "synthetic"
+model = "bowl-65536"
+data = "noise-30ms"
+[batch]
+target = 32
+micro = 2
+[schedule]
+peak = 0.01
+[averaging]
+codec = "fp32"
+round_deadline_min = "1s"
+round_deadline_max = "60s"
+quorum_timeout = "10s"
+[checkpoint]
+every = 0
+[evaluate]
+every = 0
+)";
+
+// ---- the strangers ------------------------------------------------------------------------------
+
+enum class Kind {
+    silent,
+    garbage,
+    slow,
+    oversized,
+    hello_and_gone,
+    hello_and_wait,
+    half,
+    resetting
+};
+constexpr int kinds_count = 8;
+
+struct Stranger {
+    Kind kind = Kind::silent;
+    int socket = -1;
+    Clock::time_point dialled{};
+    Clock::time_point spoke{};
+    std::size_t said = 0;
+};
+
+// What they say is made once: the first flight of a real TLS client among it.
+struct Words {
+    Bytes proposal;
+    Bytes hello;
+    Bytes garbage;
+    Bytes oversized;
+
+    Words() : garbage(Random(1).bytes(garbage_bytes)) {
+        wire::put_multistream_line(proposal, wire::multistream_header);
+        wire::put_multistream_line(proposal, security::tls_protocol);
+        hello = proposal;
+        const auto identity = security::Identity::generate();
+        auto channel = security::TlsChannel::client(
+            security::TlsContext::make(identity), std::nullopt, WallSeconds(0));
+        base::append(hello, channel.take_output());
+        oversized = proposal;
+        // A TLS record of 16 MiB, and then what might be its beginning.
+        const Bytes header = {22, 3, 1, 255, 255};
+        base::append(oversized, header);
+        base::append(oversized, garbage);
+    }
+};
+
+class Storm {
+  public:
+    Storm(int dialers, std::uint16_t port) : strangers_(static_cast<std::size_t>(dialers)) {
+        address_.sin_family = AF_INET;
+        address_.sin_port = htons(port);
+        address_.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+        for (std::size_t i = 0; i < strangers_.size(); ++i)
+            strangers_[i].kind = static_cast<Kind>(i % kinds_count);
+        thread_ = std::thread([this] { run(); });
+    }
+    ~Storm() {
+        over_ = true;
+        thread_.join();
+        for (Stranger& one : strangers_)
+            if (one.socket >= 0) ::close(one.socket);
+    }
+    Storm(const Storm&) = delete;
+    Storm& operator=(const Storm&) = delete;
+    std::uint64_t dialled() const { return dialled_; }
+    std::uint64_t bytes() const { return bytes_; }
+
+  private:
+    void run() {
+        while (!over_) {
+            const auto now = Clock::now();
+            for (Stranger& one : strangers_) act(one, now);
+            std::this_thread::sleep_for(tick);
+        }
+    }
+    void hang_up(Stranger& one, bool reset) {
+        const linger now{.l_onoff = 1, .l_linger = 0};
+        if (reset) (void)::setsockopt(one.socket, SOL_SOCKET, SO_LINGER, &now, sizeof now);
+        ::close(one.socket);
+        one.socket = -1;
+    }
+    void dial(Stranger& one, Clock::time_point now) {
+        if (now - one.dialled < dial_again) return;
+        one.dialled = one.spoke = now;
+        one.said = 0;
+        one.socket = ::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+        if (one.socket < 0) return;
+        (void)::connect(one.socket, reinterpret_cast<const sockaddr*>(&address_), sizeof address_);
+        ++dialled_;
+    }
+    // What of `words` is left is said as far as it is taken.
+    void say(Stranger& one, ByteView words) {
+        if (one.said >= words.size()) return;
+        const ByteView rest = words.subspan(one.said);
+        const ssize_t sent = ::send(one.socket, rest.data(), rest.size(), MSG_NOSIGNAL);
+        if (sent <= 0) return;
+        one.said += static_cast<std::size_t>(sent);
+        bytes_ += static_cast<std::uint64_t>(sent);
+    }
+    void act(Stranger& one, Clock::time_point now) {
+        if (one.socket < 0) return dial(one, now);
+        pollfd state{.fd = one.socket, .events = POLLOUT | POLLIN, .revents = 0};
+        if (::poll(&state, 1, 0) <= 0) return;
+        char heard[4096];
+        if ((state.revents & POLLIN) != 0 && ::recv(one.socket, heard, sizeof heard, 0) == 0)
+            return hang_up(one, false);
+        if ((state.revents & (POLLERR | POLLHUP)) != 0) return hang_up(one, false);
+        speak(one, now);
+    }
+    void speak(Stranger& one, Clock::time_point now) {
+        switch (one.kind) {
+            case Kind::silent:
+                return;
+            case Kind::garbage:
+                if (one.said >= words_.garbage.size()) one.said = 0;
+                return say(one, words_.garbage);
+            case Kind::slow:
+                if (now - one.spoke < slow_letter || one.said >= words_.proposal.size()) return;
+                one.spoke = now;
+                return say(one, ByteView(words_.proposal).first(one.said + 1));
+            case Kind::oversized:
+                return say(one, words_.oversized);
+            case Kind::hello_and_gone:
+                say(one, words_.hello);
+                if (one.said >= words_.hello.size()) hang_up(one, true);
+                return;
+            case Kind::hello_and_wait:
+                return say(one, words_.hello);
+            case Kind::half:
+                say(one, ByteView(words_.proposal).first(words_.proposal.size() / 2));
+                if (one.said > 0) (void)::shutdown(one.socket, SHUT_WR);
+                return;
+            case Kind::resetting:
+                return hang_up(one, true);
+        }
+    }
+
+    sockaddr_in address_{};
+    Words words_;
+    std::vector<Stranger> strangers_;
+    std::atomic<bool> over_ = false;
+    std::atomic<std::uint64_t> dialled_ = 0;
+    std::atomic<std::uint64_t> bytes_ = 0;
+    std::thread thread_;
+};
+
+// ---- the collaboration --------------------------------------------------------------------------
+
+std::uint16_t free_port() {
+    const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof address;
+    (void)::bind(socket, reinterpret_cast<const sockaddr*>(&address), sizeof address);
+    (void)::getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size);
+    ::close(socket);
+    return ntohs(address.sin_port);
+}
+
+// Resident memory in MB: "VmRSS" now, "VmHWM" the most so far.
+double memory_mb(pid_t pid, const std::string& what) {
+    std::ifstream status(fmt::format("/proc/{}/status", pid));
+    std::string word;
+    while (status >> word)
+        if (word == what + ":") {
+            double kilobytes = 0;
+            status >> kilobytes;
+            return kilobytes * 1024 / 1e6;
+        }
+    return 0;
+}
+
+std::string own_program() {
+    char path[PATH_MAX];
+    const ssize_t size = ::readlink("/proc/self/exe", path, sizeof path);
+    return std::string(path, size > 0 ? static_cast<std::size_t>(size) : 0);
+}
+
+struct Peers {
+    std::uint16_t port = free_port();
+    std::vector<std::unique_ptr<PeerProcess>> all;
+
+    PeerProcess& host() { return *all.front(); }
+
+    Ok start(const std::string& program, const std::string& folder) {
+        const std::string run = folder + "/run.toml";
+        std::ofstream(run) << run_text;
+        std::vector<std::string> words = {
+            "host", run, "--listen", fmt::format("127.0.0.1:{}", port)};
+        for (int i = 1; i <= 3; ++i) {
+            DEDLOC_TRY(auto peer,
+                       PeerProcess::start(program, words, folder, fmt::format("peer-{}", i)));
+            all.push_back(std::move(peer));
+            if (i > 1) continue;
+            DEDLOC_TRY_VOID(
+                wait(start_patience_s, [this] { return !host().join_string().empty(); }));
+            words = {"join", host().join_string()};
+        }
+        return wait(start_patience_s, [this] {
+            return !host().steps().empty() && host().steps().back().members == 3;
+        });
+    }
+    template <typename Done>
+    Ok wait(double seconds, Done done) {
+        const auto until = Clock::now() + std::chrono::duration<double>(seconds);
+        while (!done()) {
+            for (const auto& peer : all) peer->look();
+            for (const auto& peer : all)
+                if (!peer->process().running())
+                    return make_error(ErrorKind::local_fault,
+                                      "{} has ended: {}",
+                                      peer->name(),
+                                      peer->last_error());
+            if (Clock::now() > until)
+                return make_error(ErrorKind::timeout, "the peers took too long to start");
+            std::this_thread::sleep_for(glance);
+        }
+        return {};
+    }
+    // Seconds of a step, over so long.
+    Result<double> mean_step(double seconds) {
+        const auto over = Clock::now() + std::chrono::duration<double>(seconds);
+        const std::size_t first = host().steps().size();
+        DEDLOC_TRY_VOID(wait(seconds + start_patience_s, [&] {
+            return Clock::now() >= over && host().steps().size() > first + 1;
+        }));
+        const auto& steps = host().steps();
+        return (steps.back().time - steps[first].time) /
+               static_cast<double>(steps.size() - 1 - first);
+    }
+};
+
+struct Outcome {
+    double before_s = 0;
+    double during_s = 0;
+    double before_mb = 0;
+    double peak_mb = 0;
+    std::uint64_t dialled = 0;
+    std::uint64_t bytes = 0;
+    double slowdown() const { return during_s / before_s - 1; }
+};
+
+Result<Outcome> measure(const StormCommand& command, const std::string& folder) {
+    Peers peers;
+    DEDLOC_TRY_VOID(peers.start(command.program.empty() ? own_program() : command.program, folder));
+    const pid_t pid = peers.host().process().pid();
+    Outcome outcome;
+    DEDLOC_TRY(outcome.before_s, peers.mean_step(command.seconds));
+    outcome.before_mb = memory_mb(pid, "VmRSS");
+    {
+        const Storm storm(command.dialers, peers.port);
+        DEDLOC_TRY(outcome.during_s, peers.mean_step(command.seconds));
+        outcome.dialled = storm.dialled();
+        outcome.bytes = storm.bytes();
+    }
+    outcome.peak_mb = memory_mb(pid, "VmHWM");
+    return outcome;
+}
+
+}  // namespace
+
+int run_storm(const StormCommand& command) {
+    rlimit limit{};
+    if (::getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+        limit.rlim_cur = limit.rlim_max;
+        (void)::setrlimit(RLIMIT_NOFILE, &limit);
+    }
+    std::string folder = "/tmp/dedloc-storm-XXXXXX";
+    if (::mkdtemp(folder.data()) == nullptr) return 1;
+    const auto outcome = measure(command, folder);
+    std::error_code ignored;
+    std::filesystem::remove_all(folder, ignored);
+    if (!outcome) {
+        fmt::print(stderr, "dedloc lab storm: {}\n", outcome.error().message());
+        return 1;
+    }
+    const bool good =
+        outcome->slowdown() < slowdown_max && outcome->peak_mb - outcome->before_mb < growth_mb_max;
+    fmt::print(
+        "a step takes {:.0f} ms, in the storm {:.0f} ms ({:+.1f} %)\n"
+        "the host holds {:.0f} MB, in the storm at most {:.0f} MB\n"
+        "{} strangers dialled {} times and sent {:.1f} MB\n",
+        outcome->before_s * 1e3,
+        outcome->during_s * 1e3,
+        outcome->slowdown() * 100,
+        outcome->before_mb,
+        outcome->peak_mb,
+        command.dialers,
+        outcome->dialled,
+        static_cast<double>(outcome->bytes) / 1e6);
+    if (command.json) {
+        const json result = {{"slowdown", outcome->slowdown()},
+                             {"peak_mb", outcome->peak_mb},
+                             {"before_mb", outcome->before_mb},
+                             {"growth_mb_max", growth_mb_max},
+                             {"step_ms_before", outcome->before_s * 1e3},
+                             {"step_ms_during", outcome->during_s * 1e3},
+                             {"dialled", outcome->dialled},
+                             {"dialers", command.dialers}};
+        fmt::print("{}\n", result.dump());
+    }
+    return good ? 0 : exit_check_failed;
+}
+
+}  // namespace dedloc::lab

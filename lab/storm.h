@@ -1,0 +1,26 @@
+// `dedloc lab storm`: a thousand hostile strangers at the port of a peer in mid-training, and what
+// it costs: the collaboration's time per step, the peer's memory.
+//
+// What they do, each again as soon as it is hung up on: say nothing; send garbage as fast as it is
+// taken; send one right letter now and then; claim messages that are too long; begin TLS and go
+// away; begin TLS and wait; send half of a proposal and close their side; connect and reset.
+//
+// Prints slowdown (of the mean step, 0.1 = 10 %) and peak_mb (the host's resident memory at its
+// highest). Exit status: 0 both within their limits, 9 not. Thread: one, and one for the strangers.
+// Errors: on standard error.
+
+#pragma once
+#include <string>
+
+namespace dedloc::lab {
+
+struct StormCommand {
+    int dialers = 1000;
+    double seconds = 20;  // before the storm, and of the storm
+    std::string program;  // empty: this one
+    bool json = false;
+};
+
+int run_storm(const StormCommand& command);
+
+}  // namespace dedloc::lab
