@@ -13,6 +13,7 @@
 #include "dedloc/monitor/run_view.h"
 #include "dedloc/monitor/screen.h"
 #include "dedloc/tasks/training_task.h"
+#include "dedloc/security/hash.h"
 #include "dedloc/train/trainer.h"
 
 namespace dedloc::cli {
@@ -26,8 +27,9 @@ namespace {
 
 constexpr auto frame_time = std::chrono::milliseconds(250);
 constexpr double join_refresh_s = 5;
-constexpr Duration leave_patience = 5s;  // after Ctrl-C: for a step that takes our samples
-constexpr Duration end_patience = 10s;   // after the end: for peers that still apply it
+constexpr Duration leave_patience = 5s;   // after Ctrl-C: for a step that takes our samples
+constexpr Duration file_patience = 120s;  // for a file of the run that peers have
+constexpr Duration end_patience = 10s;    // after the end: for peers that still apply it
 
 std::string host_name() {
     char name[64] = {};
@@ -74,11 +76,13 @@ class PeerRun {
 
     std::optional<Failure> make_task();
     std::optional<Failure> begin();
+    tasks::TaskOptions task_options() const;
     Result<std::shared_ptr<const state::Snapshot> > first_state(collab::Learner& learner) const;
     void start_trainer();
     void train();
     void look();
     void refresh_join_string();
+    std::optional<Failure> fetch_missing_file();
     void save_if_due();
     void save(std::shared_ptr<const state::Snapshot> snapshot);
     std::optional<Failure> end();
@@ -110,13 +114,41 @@ class PeerRun {
 };
 
 std::optional<Failure> PeerRun::make_task() {
-    const tasks::TaskOptions task{.device = options_.device,
-                                  .threads_count = options_.threads,
-                                  .data_directory = options_.data_directory};
-    auto made = tasks::make_task(run_file().task, task);
+    auto made = tasks::make_task(run_file().task, task_options());
     if (!made) return failure(made.error());
     task_ = *std::move(made);
     auto learner = task_->learner(session_.id());
+tasks::TaskOptions PeerRun::task_options() const {
+    return {.device = options_.device,
+            .threads_count = options_.threads,
+            .data_directory = options_.data_directory};
+}
+
+// What peers have not got, either, this machine may still be able to make by itself.
+std::optional<Failure> PeerRun::fetch_missing_file() {
+    const auto missing = tasks::missing_file(run_file().task, task_options());
+    if (!missing) return failure(missing.error());
+    if (!*missing) return std::nullopt;
+    const tasks::MissingFile& wanted = **missing;
+    screen_.say(fmt::format("fetching the {} of the run …", wanted.what));
+    const auto fetched =
+        session_.attachment(input_.invitation, wanted.hash, wanted.bytes_max, file_patience);
+    if (!fetched) {
+        if (fetched.error().kind() == ErrorKind::denied) return failure(fetched.error());
+        tell("file_missing", fetched.error().message());
+        screen_.say(fetched.error().message());
+        return std::nullopt;
+    }
+    if (const Ok kept = tasks::keep_file(wanted, *fetched); !kept)
+        return failure(ExitCode::disk, kept.error());
+    tell("file_fetched",
+         fmt::format(
+             "fetched the {} of the run ({} bytes) from its peers; it is in this user's cache",
+             wanted.what,
+             fetched->size()));
+    return std::nullopt;
+}
+
     if (!learner) return failure(learner.error());
     learner_ = *std::move(learner);
     return std::nullopt;
@@ -133,7 +165,6 @@ Result<std::shared_ptr<const state::Snapshot> > PeerRun::first_state(
 }
 
 std::optional<Failure> PeerRun::begin() {
-    if (auto failed = make_task()) return failed;
     auto log = monitor::EventLog::open(file(events_file));
     if (!log) return failure(ExitCode::disk, log.error());
     log_ = *std::move(log);
@@ -147,6 +178,9 @@ std::optional<Failure> PeerRun::begin() {
     options.secret = input_.invitation.secret;
     options.layout = learner_->layout();
     options.name = options_.name.empty() ? host_name() : options_.name;
+    if (!hosts())
+        if (auto failed = fetch_missing_file()) return failed;
+    if (auto failed = make_task()) return failed;
     options.bootstrap = input_.invitation.bootstrap;
     if (hosts()) {
         auto first = first_state(*learner_);
@@ -156,6 +190,10 @@ std::optional<Failure> PeerRun::begin() {
         if (input_.resume) options.initial_chain = input_.resume->extra;
     } else {
         screen_.say(fmt::format("joining {} …", run_file().name));
+    for (SharedBytes& bytes : task_->files()) {
+        const Digest hash = security::sha256(*bytes);
+        options.attachments.push_back({.hash = hash, .bytes = std::move(bytes)});
+    }
     }
     const auto begun = session_.begin(std::move(options), fan_.get());
     if (!begun) return failure(begun.error());

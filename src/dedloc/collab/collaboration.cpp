@@ -143,6 +143,8 @@ Task<Result<void>> CollaborationImpl::start() {
     membership_->start();
     if (discovery_) discovery_->start();
     if (options_.role != Role::trainer) {
+    attachment_server_ =
+        std::make_unique<AttachmentServer>(host_, run_hash_, options_.secret, options_.attachments);
         DEDLOC_CO_TRY_VOID(co_await start_as_newcomer());
         co_return Result<void>();
     }
@@ -280,6 +282,7 @@ Task<void> CollaborationImpl::stop() {
     state_server_.reset();
     co_await membership_->stop();
     if (engine_) co_await certificate_log_.stop();
+    attachment_server_.reset();
 }
 
 // ---- what happens -------------------------------------------------------------------------------

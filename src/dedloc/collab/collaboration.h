@@ -26,6 +26,7 @@
 #include "dedloc/collab/events.h"
 #include "dedloc/collab/learner.h"
 #include "dedloc/collab/run_file.h"
+#include "dedloc/collab/attachments.h"
 #include "dedloc/collab/status.h"
 #include "dedloc/p2p/host.h"
 #include "dedloc/runtime/node.h"
@@ -65,6 +66,7 @@ struct Options {
     Bytes initial_chain;  // host only, when resuming: certificates of the checkpoint
     Duration status_interval = std::chrono::milliseconds(500);
     std::size_t kept_steps = 64;  // certificates, averages kept for those who slept
+    std::vector<Attachment> attachments;  // files of the run file, served to those who join
     std::size_t kept_bytes_max = 512u << 20;
     bool discover = true;  // publish and find peers in the DHT
     Duration join_patience = std::chrono::seconds(60);

@@ -108,6 +108,7 @@ class CollaborationImpl final : public Collaboration, private averaging::RoundDi
     runtime::Scope scope_;
 
     // The trainer's side
+    std::unique_ptr<AttachmentServer> attachment_server_;
     mutable std::mutex state_mutex_;
     std::shared_ptr<const state::Snapshot> state_;
     std::atomic<std::uint64_t> samples_{0};  // computed towards the open step
