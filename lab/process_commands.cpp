@@ -8,6 +8,8 @@
 #include "lab/equivalence.h"
 #include "lab/faults.h"
 
+#include "lab/paper.h"
+#include "lab/resume.h"
 namespace dedloc::lab {
 namespace {
 
@@ -16,6 +18,9 @@ constexpr const char* json_help = "one JSON object as the last line";
 struct Commands {
     FaultsCommand faults;
     EquivalenceCommand equivalence;
+    ResumeCommand resume;
+    PaperCommand paper;
+    DelayedCommand delayed;
     AlbertMiniCommand albert_mini;
 };
 
@@ -38,6 +43,32 @@ void add_faults(CLI::App& lab, FaultsCommand& command, int& code) {
 }
 
 #if DEDLOC_LAB_EQUIVALENCE
+void add_resume(CLI::App& lab, ResumeCommand& command, int& code) {
+    CLI::App* resume = lab.add_subcommand(
+        "resume", "real processes, all killed at once: does the run go on from its checkpoint?");
+    resume->add_option("--repeat", command.repeat, "how often")->check(CLI::Range(1, 100'000));
+    resume->add_option("--seed", command.seed, "of moments");
+    resume->add_option("--program", command.program, "the dedloc to start (default: this one)");
+    resume->add_option("--dir", command.directory, "folder for the peers' files, kept");
+    resume->add_flag("--json", command.json, json_help);
+    resume->callback([&command, &code] { code = run_resume(command); });
+}
+
+void add_paper(CLI::App& lab, PaperCommand& command, int& code) {
+    CLI::App* paper = lab.add_subcommand(
+        "paper",
+        "the DeDLOC paper's controlled experiment, in virtual time; a table and a picture");
+    paper->add_option("--steps", command.steps, "of each setup")->check(CLI::Range(4, 10'000));
+    paper->add_option("--scale", command.scale, "vector and rates are divided by this")
+        ->check(CLI::Range(1, 4096));
+    paper->add_option("--samples-per-s", command.samples_per_s, "what one trainer computes")
+        ->check(CLI::Range(0.001, 1e6));
+    paper->add_option("--to", command.directory, "folder for paper.json and paper.svg");
+    paper->add_option("--seed", command.seed, "of the network");
+    paper->add_flag("--json", command.json, json_help);
+    paper->callback([&command, &code] { code = run_paper(command); });
+}
+
 void add_equivalence(CLI::App& lab, EquivalenceCommand& command, int& code) {
     CLI::App* equivalence = lab.add_subcommand(
         "equivalence", "is a collaboration the same as training alone? bit by bit");
@@ -79,3 +110,5 @@ std::shared_ptr<void> add_process_commands(CLI::App& lab, int& code) {
 }
 
 }  // namespace dedloc::lab
+    add_resume(lab, commands->resume, code);
+    add_paper(lab, commands->paper, code);

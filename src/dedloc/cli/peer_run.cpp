@@ -6,6 +6,7 @@
 #include <thread>
 #include <unistd.h>
 
+#include "dedloc/cli/checkpoint_hook.h"
 #include "dedloc/cli/interrupts.h"
 #include "dedloc/cli/peer_directory.h"
 #include "dedloc/collab/model_state.h"
@@ -57,7 +58,13 @@ class PeerRun {
           session_(*input_.opened.session),
           screen_(STDOUT_FILENO, screen_options(options)),
           model_(input_.invitation.run, session_.id(), session_.clock().wall_now()),
-          started_(input_.started) {}
+          started_(input_.started),
+          hook_({.command = options.on_checkpoint,
+                 .publish_directory = options.publish_directory,
+                 .log_directory = input_.opened.directory},
+                [this](std::string kind, std::string text) {
+                    tell(std::move(kind), std::move(text));
+                }) {}
 
     int run();
 
@@ -110,6 +117,7 @@ class PeerRun {
     bool anything_saved_ = false;
     std::string checkpoint_;
     std::string save_problem_;
+    CheckpointHook hook_;
     std::vector<collab::Status> last_statuses_;
 };
 
@@ -261,10 +269,14 @@ void PeerRun::save(std::shared_ptr<const state::Snapshot> snapshot) {
         .run_file = collab::to_toml(run_file()),
         .extra = session_.there([this] { return session_.collaboration().chain(); })};
     const auto saved =
+    const state::KeepRule keep{.newest = static_cast<std::size_t>(options_.checkpoints_kept),
+                               .every_steps = options_.checkpoint_kept_every,
+                               .also = hook_.holds()};
         state::save_checkpoint(session_.disk(), std::string(checkpoints_folder), checkpoint);
     if (saved) {
         save_problem_.clear();
         checkpoint_ = file(checkpoints_folder) + "/" + saved->name;
+        hook_.saved(file(checkpoints_folder) + "/" + saved->name, saved->step, saved->root.hex());
         tell("checkpoint_saved", fmt::format("saved the state of step {}", saved_step_));
         return;
     }
@@ -285,6 +297,7 @@ void PeerRun::train() {
         refresh_join_string();
         save_if_due();
         if (interrupts() > 0) {
+        hook_.look();
             interrupted_ = true;
             break;
         }
@@ -304,6 +317,7 @@ std::optional<Failure> PeerRun::end() {
     const auto final_state = session_.collaboration().state();
     if (!anything_saved_ || final_state->step() != saved_step_) save(final_state);
     std::error_code ignored;
+    hook_.finish(last_hook_seconds_max);
     ::unlink(file(join_file).c_str());
     if (!trained && trained.error().kind() != ErrorKind::cancelled) return failure(trained.error());
     if (!save_problem_.empty()) return Failure{ExitCode::disk, save_problem_};
