@@ -479,6 +479,7 @@ Collaboration::Accounts CollaborationImpl::accounts() const {
 }
 
 Bytes CollaborationImpl::chain() const {
+    accounts.samples_not_finite = samples_not_finite_;
     averaging::CertificatesReply tail;
     if (ledger_.started()) tail.certificates = ledger_.tail(chain_tail);
     return wire::encode(tail);

@@ -100,6 +100,8 @@ class Collaboration {
     // Any thread: true once the trainer should hand in its contribution.
     virtual bool step_due() const = 0;
     // Completes when the step is decided. Call again with an empty contribution to keep taking part
+    // Any thread: a micro-batch whose loss or gradient is not finite was left out.
+    virtual void report_not_finite(std::uint64_t samples) = 0;
     // without computing (weight 0).
     virtual Task<Result<StepOutcome>> step(Contribution contribution) = 0;
     // Any thread: run over, or leaving.
@@ -123,3 +125,4 @@ class Collaboration {
 };
 
 }  // namespace dedloc::collab
+        std::uint64_t samples_not_finite = 0;  // left out: their loss or gradient is not finite

@@ -32,6 +32,9 @@ class CollaborationImpl final : public Collaboration, private averaging::RoundDi
     Task<void> stop() override;
     std::shared_ptr<const state::Snapshot> state() const override;
     void report(std::uint64_t samples, double loss_sum, double seconds) override;
+    void report_not_finite(std::uint64_t samples) override { samples_not_finite_ += samples; }
+    void compute_ahead() override;
+    bool may_compute_ahead() const override;
     void trainer_runs(bool runs) override { trainer_runs_ = runs; }
     bool step_due() const override;
     Task<Result<StepOutcome>> step(Contribution contribution) override;
@@ -84,6 +87,7 @@ class CollaborationImpl final : public Collaboration, private averaging::RoundDi
     void begin_computing();
     Task<bool> wait_to_hand_in_last();
     Task<void> wait_for_state();
+    void tell_of_not_finite();
     void drop(std::uint64_t samples, std::string_view why);
 
     runtime::Node node_;
@@ -125,6 +129,9 @@ class CollaborationImpl final : public Collaboration, private averaging::RoundDi
     std::atomic<bool> leaving_{false};
     averaging::Instance trainer_at_;  // the step the trainer computes for
     std::optional<averaging::MemberInput> handed_in_;
+    std::atomic<std::uint64_t> samples_not_finite_{0};
+    std::uint64_t not_finite_told_ = 0;
+    TimePoint not_finite_told_at_;
     double handed_in_loss_ = 0;
     bool in_step_ = false;
     bool replaced_ = false;  // the state was replaced since the last step

@@ -36,6 +36,7 @@ using averaging::CounterRange;
 struct GradientReport {
     double loss_sum = 0;     // sum over the samples
     double correct_sum = 0;  // where the task counts correct answers
+    bool finite = true;      // false: loss or gradient is not, and nothing was added
 };
 
 struct Evaluation {

@@ -10,6 +10,7 @@ namespace {
 // Weight of a new measurement in the smoothed speed (hivemind's performance EMA).
 constexpr double smoothing = 0.1;
 constexpr double stall_factor = 4;
+constexpr Duration not_finite_pause = 5s;
 // Claims of others are extrapolated this far beyond their last word, in status intervals.
 constexpr double extrapolation_intervals = 1.5;
 
@@ -115,10 +116,29 @@ StepOutcome CollaborationImpl::outcome(StepKind kind) {
     outcome.kind = kind;
     outcome.state = state();
     begin_computing();
+        tell_of_not_finite();
     return outcome;
 }
 
 void CollaborationImpl::drop(std::uint64_t samples, std::string_view why) {
+// Once for many: a model that has blown up gives nothing else.
+void CollaborationImpl::tell_of_not_finite() {
+    const std::uint64_t all = samples_not_finite_;
+    const TimePoint now = node_.clock.now();
+    if (all == not_finite_told_ ||
+        (not_finite_told_ > 0 && now < not_finite_told_at_ + not_finite_pause))
+        return;
+    const std::uint64_t fresh = all - not_finite_told_;
+    not_finite_told_ = all;
+    not_finite_told_at_ = now;
+    emit("not_finite",
+         {},
+         fmt::format("{} samples are left out: their loss or gradient is not finite ({} so far)",
+                     fresh,
+                     all),
+         {{"samples", static_cast<std::int64_t>(fresh)}});
+}
+
     if (samples == 0) return;
     accounts_.samples_dropped += samples;
     emit("samples_dropped",

@@ -49,6 +49,9 @@ class TorchLearner final : public collab::Learner {
             return from_torch("computing a gradient", failure);
         }
     }
+            if (std::isfinite(report.loss_sum)) loss.sum.backward();
+            if (!std::isfinite(report.loss_sum) || !flat_.gradients_are_finite()) return left_out();
+            flat_.add_gradients(1);
 
     void take(std::span<float> gradient_sum,
               std::span<float> buffers_sum,
@@ -71,6 +74,13 @@ class TorchLearner final : public collab::Learner {
         if (model_.loss) return model_.loss(batch);
         return task_.loss(model_.forward(batch.inputs), batch.targets);
     }
+    // What one bad micro-batch must not leave behind: its gradient, and BatchNorm's statistics.
+    collab::GradientReport left_out() {
+        flat_.zero_gradients();
+        flat_.restore_buffers();
+        return {.loss_sum = 0, .correct_sum = 0, .finite = false};
+    }
+
 
     Result<collab::Evaluation> evaluate_now() {
         torch::NoGradGuard no_grad;

@@ -13,6 +13,7 @@ namespace {
 
 // A step that fails is a round the collaboration could not even end; it tries again by itself.
 constexpr int failures_in_a_row_max = 10;
+constexpr int not_finite_in_a_row_max = 64;
 // How often a waiting trainer looks whether it was asked to stop.
 constexpr auto stop_poll = std::chrono::milliseconds(50);
 
@@ -132,11 +133,25 @@ Result<void> Trainer::compute(SampleCounter& counter) {
     loss_sum_ += report.loss_sum;
     correct_sum_ += report.correct_sum;
     samples_computed_ += range.size();
+    if (!report.finite) return leave_out(range);
+    not_finite_in_a_row_ = 0;
     collaboration_.report(range.size(), report.loss_sum, to_seconds(clock_.now() - begun));
     return {};
 }
 
-Result<bool> Trainer::hand_in() {
+// One bad micro-batch is an accident; when every one is bad, this machine cannot help.
+Result<void> Trainer::leave_out(collab::CounterRange range) {
+    samples_.left_out += range.size();
+    if (samples_.size() == 0) samples_ = {range.end, range.end};
+    collaboration_.report_not_finite(range.size());
+    if (++not_finite_in_a_row_ < not_finite_in_a_row_max) return {};
+    return make_error(ErrorKind::local_fault,
+                      "the last {} gradients computed here were not finite: either the run's "
+                      "learning rate is far too high, or this machine computes wrongly",
+                      not_finite_in_a_row_);
+}
+
+collab::Contribution Trainer::take_sums() {
     collab::Contribution contribution;
     contribution.samples = samples_;
     contribution.loss_sum = loss_sum_;

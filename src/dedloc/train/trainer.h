@@ -73,8 +73,13 @@ class Trainer {
     Result<void> run();
     Result<void> train(SampleCounter& counter);
     Result<void> compute(SampleCounter& counter);
-    // True while the run goes on.
-    Result<bool> hand_in();
+    Result<void> leave_out(collab::CounterRange range);
+    // True while the run goes on. `ahead`: returns when the step has begun.
+    Result<bool> hand_in(bool ahead);
+    collab::Contribution take_sums();
+    Result<bool> take_outcome(std::future<Result<Stepped>>& future);
+    // Looks after a step that is being made: computes ahead, or waits a moment.
+    Result<bool> meanwhile(SampleCounter& counter);
     void evaluate_if_due(const Stepped& stepped);
     void evaluate_the_end();
     bool load(const std::shared_ptr<const state::Snapshot>& state);
@@ -99,6 +104,7 @@ class Trainer {
     std::atomic<bool> stopping_ = false;
     std::atomic<std::int64_t> give_up_at_ = 0;  // TimePoint of clock_, in nanoseconds
     std::atomic<std::uint64_t> samples_computed_ = 0;
+    int not_finite_in_a_row_ = 0;
     Result<void> outcome_;
     std::thread thread_;
 };

@@ -31,6 +31,8 @@ class CountingLearner final : public collab::Learner {
         std::set<std::uint64_t> counters;
         bool twice = false;
         std::uint64_t fail_at = ~std::uint64_t{0};
+        std::uint64_t not_finite_from = ~std::uint64_t{0};
+        std::uint64_t not_finite_until = ~std::uint64_t{0};
         std::vector<std::uint64_t> evaluated_values;
     };
     explicit CountingLearner(std::shared_ptr<Seen> seen) : seen_(std::move(seen)) {}
@@ -52,6 +54,8 @@ class CountingLearner final : public collab::Learner {
             if (i >= seen_->fail_at) return make_error(ErrorKind::local_fault, "no more memory");
             seen_->twice = seen_->twice || !seen_->counters.insert(i).second;
             sum_ += 1;
+            if (i >= seen_->not_finite_from && i < seen_->not_finite_until)
+                return collab::GradientReport{.finite = false};
         }
         return collab::GradientReport{.loss_sum = 1, .correct_sum = 2};
     }
@@ -91,6 +95,9 @@ class LoneCollaboration final : public collab::Collaboration {
     bool somebody_computes() const { return runs_; }
     void trainer_runs(bool runs) override { runs_ = runs; }
     bool step_due() const override { return samples_ >= target_; }
+    void report_not_finite(std::uint64_t samples) override { not_finite += samples; }
+    void compute_ahead() override { ++ahead; }
+    bool may_compute_ahead() const override { return samples_ < 2 * target_; }
     Task<Result<collab::StepOutcome>> step(collab::Contribution contribution) override {
         if (hangs) co_await never_.wait();
         if (failures_left > 0) {
@@ -147,6 +154,8 @@ class LoneCollaboration final : public collab::Collaboration {
     std::vector<std::uint64_t> evaluated;
 
   private:
+    std::atomic<std::uint64_t> not_finite = 0;
+    std::atomic<int> ahead = 0;
     std::uint64_t target_;
     std::uint64_t steps_max_;
     runtime::Event never_;
@@ -306,6 +315,34 @@ TEST_F(TrainerTest, waits_no_longer_than_it_was_told_for_the_last_step) {
     options_.make_evaluator = nullptr;
     const auto trainer_ = trainer(collaboration);
     trainer_->start();
+// Micro-batches of 8; in the middle of what is handed in, and at its beginning.
+TEST_F(TrainerTest, leaves_out_and_counts_a_micro_batch_that_is_not_finite) {
+    for (const auto& [from, until] : {std::pair<std::uint64_t, std::uint64_t>{16, 32}, {0, 8}}) {
+        LoneCollaboration collaboration(loop_.executor(), 20, 3);
+        options_.counter_path = fmt::format("samples-{}", from);
+        seen_->counters.clear();
+        seen_->not_finite_from = from;
+        seen_->not_finite_until = until;
+        const auto trainer_ = trainer(collaboration);
+        trainer_->start();
+        ASSERT_TRUE(trainer_->join());
+        // step() checks that the sum is that of exactly the samples with weight.
+        EXPECT_EQ(collaboration.handed_in, 3u * 24);
+        EXPECT_EQ(collaboration.not_finite, until - from);
+        EXPECT_FALSE(seen_->twice);
+    }
+}
+
+TEST_F(TrainerTest, ends_when_nothing_that_it_computes_is_finite) {
+    LoneCollaboration collaboration(loop_.executor(), 20, 3);
+    seen_->not_finite_from = 100;
+    const auto trainer_ = trainer(collaboration);
+    trainer_->start();
+    const Result<void> how = trainer_->join();
+    ASSERT_FALSE(how);
+    EXPECT_NE(how.error().message().find("not finite"), std::string::npos);
+}
+
     while (trainer_->samples_computed() < 8) std::this_thread::yield();
     trainer_->stop(100ms);
     EXPECT_TRUE(trainer_->join());
