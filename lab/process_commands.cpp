@@ -5,6 +5,7 @@
 #include <CLI/Formatter.hpp>
 
 #include "lab/albert_mini.h"
+#include "lab/delayed.h"
 #include "lab/equivalence.h"
 #include "lab/faults.h"
 
@@ -68,6 +69,22 @@ void add_paper(CLI::App& lab, PaperCommand& command, int& code) {
     paper->add_flag("--json", command.json, json_help);
     paper->callback([&command, &code] { code = run_paper(command); });
 }
+#if DEDLOC_LAB_EQUIVALENCE
+void add_delayed(CLI::App& lab, DelayedCommand& command, int& code) {
+    CLI::App* delayed = lab.add_subcommand(
+        "delayed", "a real model with and without the delayed update, in virtual time");
+    delayed->add_option("--steps", command.steps, "global steps")->check(CLI::Range(4, 100'000));
+    delayed
+        ->add_option("--round-over-batch",
+                     command.round_over_batch,
+                     "how long a round takes, of the time of computing one batch")
+        ->check(CLI::Range(0.01, 10.0));
+    delayed->add_option("--data", command.data_directory, "folder of the data set");
+    delayed->add_option("--seed", command.seed, "of the network");
+    delayed->add_flag("--json", command.json, json_help);
+    delayed->callback([&command, &code] { code = run_delayed(command); });
+}
+
 
 void add_equivalence(CLI::App& lab, EquivalenceCommand& command, int& code) {
     CLI::App* equivalence = lab.add_subcommand(
@@ -104,6 +121,7 @@ std::shared_ptr<void> add_process_commands(CLI::App& lab, int& code) {
     add_faults(lab, commands->faults, code);
 #if DEDLOC_LAB_EQUIVALENCE
     add_equivalence(lab, commands->equivalence, code);
+    add_delayed(lab, commands->delayed, code);
     add_albert_mini(lab, commands->albert_mini, code);
 #endif
     return commands;

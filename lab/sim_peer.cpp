@@ -1,12 +1,21 @@
 #include "lab/sim_peer.h"
 
+#include <utility>
+
 #include "dedloc/collab/model_state.h"
 #include "dedloc/state/manifest.h"
 
 namespace dedloc::lab {
 
-SimRun make_sim_run(std::uint64_t elements, averaging::PlantedBugs bugs) {
+namespace {
+
+constexpr Duration look_pause = 20ms;  // while a step is made and there is nothing to compute
+
+}  // namespace
+
+SimRun make_sim_run(std::uint64_t elements, averaging::PlantedBugs bugs, bool delayed) {
     SimRun sim;
+    sim.run.averaging.delayed = delayed;
     sim.run.name = "lab";
     sim.run.batch.target = 128;
     sim.run.batch.micro = 4;
@@ -136,14 +145,19 @@ Task<void> SimPeer::train() {
     take_state();
     const double seconds = static_cast<double>(setup_.micro_batch) / setup_.samples_per_s;
     const Duration duration = from_seconds(seconds);
-    while (!collaboration_->stopped()) {
-        if (!collaboration_->step_due()) {
+    while (!collaboration_->stopped() || in_flight_) {
+        if (outcome_) take_outcome();
+        const bool may_compute =
+            in_flight_ ? collaboration_->may_compute_ahead() : !collaboration_->step_due();
+        if (may_compute) {
             co_await node_.clock().sleep_for(duration);
             compute();
             collaboration_->report(
                 setup_.micro_batch, static_cast<double>(setup_.micro_batch), seconds);
+        } else if (in_flight_) {
+            co_await node_.clock().sleep_for(look_pause);
         }
-        if (collaboration_->step_due()) co_await hand_in();
+        if (!in_flight_ && collaboration_->step_due()) co_await hand_in();
     }
     if (samples_.size() > 0) co_await hand_in();
     running_ = false;
@@ -158,9 +172,29 @@ Task<void> SimPeer::hand_in() {
     setup_.checkers.on_handed_in(node_.id(), std::move(handed_in));
     samples_ = {samples_.end, samples_.end};
     sum_.assign(setup_.run.layout.vector_count(), 0.0f);
+    in_flight_ = true;
+    if (setup_.run.run.averaging.delayed && !collaboration_->stopped()) {
+        collaboration_->compute_ahead();
+        scope_.spawn("step", step_beside(std::move(contribution)));
+        co_return;
+    }
+    co_await step_beside(std::move(contribution));
+    take_outcome();
+}
+
+Task<void> SimPeer::step_beside(collab::Contribution contribution) {
     auto outcome = co_await collaboration_->step(std::move(contribution));
+    outcome_.emplace(std::move(outcome));
+}
+
+void SimPeer::take_outcome() {
+    in_flight_ = false;
+    const Result<collab::StepOutcome> outcome = *std::exchange(outcome_, std::nullopt);
     if (!outcome) failure_ = outcome.error().message();
     take_state();
+    if (outcome && outcome->kind == collab::StepKind::stepped) return;
+    samples_ = {samples_.end, samples_.end};
+    sum_.assign(setup_.run.layout.vector_count(), 0.0f);
 }
 
 }  // namespace dedloc::lab

@@ -8,6 +8,7 @@
 #pragma once
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,7 +27,7 @@ struct SimRun {
     Duration status_interval{1'000'000'000};
     averaging::PlantedBugs bugs;
 };
-SimRun make_sim_run(std::uint64_t elements, averaging::PlantedBugs bugs);
+SimRun make_sim_run(std::uint64_t elements, averaging::PlantedBugs bugs, bool delayed = false);
 
 // The sum of a micro-batch's gradients: weight × (parameters - goal) plus noise of these samples.
 void add_gradient(std::size_t peer,
@@ -65,6 +66,8 @@ class SimPeer final : public collab::EventSink {
   private:
     Task<void> train();
     Task<void> hand_in();
+    Task<void> step_beside(collab::Contribution contribution);
+    void take_outcome();
     Task<void> leave_task(Duration patience);
     void take_state();
     void compute();
@@ -78,6 +81,8 @@ class SimPeer final : public collab::EventSink {
     Digest root_;
     averaging::CounterRange samples_;
     std::vector<float> sum_;
+    bool in_flight_ = false;  // a step is being made (with averaging.delayed: beside us)
+    std::optional<Result<collab::StepOutcome>> outcome_;
     bool running_ = false;
     bool leaving_ = false;
     bool left_ = false;

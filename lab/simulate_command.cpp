@@ -211,9 +211,10 @@ void Pool::take(const std::string& line) {
     for (const std::string& violation : results_[seed].violations)
         std::fprintf(stderr, "  %s\n", violation.c_str());
     std::fprintf(stderr,
-                 "  again: dedloc lab simulate --first %llu --seeds 1 --peers %s%s --trace\n",
+                 "  again: dedloc lab simulate --first %llu --seeds 1 --peers %s%s%s --trace\n",
                  static_cast<unsigned long long>(seed),
                  command_.peers.c_str(),
+                 command_.delayed ? " --delayed" : "",
                  command_.plant.empty() ? "" : (" --plant " + command_.plant).c_str());
 }
 
@@ -363,6 +364,7 @@ int run_simulate(const SimulateCommand& command, const std::string&) {
         }
         options.bugs = *bugs;
     }
+    options.delayed = command.delayed;
     if (!command.trace) base::set_log_level(LogLevel::error);
     if (command.trace) return run_traced(command, options);
     const auto begun = RealTime::now();

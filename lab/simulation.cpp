@@ -21,7 +21,7 @@ class Simulation {
     explicit Simulation(const SimulationOptions& options)
         : options_(options),
           random_(base::Random(base::mix64(options.seed)).fork("lab")),
-          run_(make_sim_run(options.elements, options.bugs)),
+          run_(make_sim_run(options.elements, options.bugs, options.delayed)),
           world_(options.seed, world_options()),
           checkers_(verifier_, options.elements) {}
 

@@ -31,7 +31,8 @@ struct SimulationOptions {
     std::uint64_t tortures = 16;
     // Instead of the seed's own faults.
     std::optional<sim::FaultScript> script;
-    bool steady = false;  // everybody joins at once, no assassins, nobody leaves
+    bool delayed = false;  // averaging.delayed: trainers compute while a step is made
+    bool steady = false;   // everybody joins at once, no assassins, nobody leaves
     std::function<void(const std::string&)> trace;  // one line an event
 };
 

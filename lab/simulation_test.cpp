@@ -36,6 +36,19 @@ TEST(Simulation, without_faults_steps_come_at_their_pace_and_nothing_is_lost) {
     EXPECT_LT(result.step_gap_max_s, 8);
 }
 
+// The promises hold as well when trainers compute ahead of a step that is being made.
+TEST(Simulation, a_delayed_update_keeps_all_promises_under_faults) {
+    for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+        SimulationOptions options;
+        options.seed = seed;
+        options.peers_max = 8;
+        options.tortures = 0;
+        options.delayed = true;
+        const SimulationResult result = simulate(options);
+        EXPECT_FALSE(result.failed()) << "seed " << seed << ": " << words(result);
+    }
+}
+
 TEST(Simulation, the_same_seed_is_the_same_history) {
     SimulationOptions options;
     options.seed = 4242;

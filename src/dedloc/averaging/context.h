@@ -30,6 +30,8 @@ struct RoundOptions {
     Duration announce_interval = 250ms;  // how often a member looks whether the leader lives
     Duration call_timeout = 600ms;       // of small messages between live peers
     double rate_unknown = 12.5e6;        // bytes per second assumed before measuring
+    double own_upload_bytes_per_s = 0;   // 0: not known
+    double own_download_bytes_per_s = 0;
     PlantedBugs bugs;
 };
 

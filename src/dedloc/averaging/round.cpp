@@ -191,6 +191,8 @@ Announce RoundEngine::own_announcement(const Base& base) {
     announce.state = base.state.value_or(Digest{});
     announce.incarnation = voter_->incarnation();
     if (input_) announce.input = input_->input;
+    announce.upload_bytes_per_s = context_.options.own_upload_bytes_per_s;
+    announce.download_bytes_per_s = context_.options.own_download_bytes_per_s;
     announce.dialable = !context_.host.addresses().empty();
     announce.leaving = leaving_;
     announce.unreachable = context_.unreachable.list(context_.host, context_.now());

@@ -13,8 +13,8 @@
 #include "dedloc/monitor/event_log.h"
 #include "dedloc/monitor/run_view.h"
 #include "dedloc/monitor/screen.h"
-#include "dedloc/tasks/training_task.h"
 #include "dedloc/security/hash.h"
+#include "dedloc/tasks/training_task.h"
 #include "dedloc/train/trainer.h"
 
 namespace dedloc::cli {
@@ -76,20 +76,20 @@ class PeerRun {
     }
 
     const collab::RunFile& run_file() const { return input_.invitation.run; }
+    tasks::TaskOptions task_options() const;
     bool hosts() const { return input_.invitation.bootstrap.empty(); }
     std::string file(std::string_view name) const {
         return input_.opened.directory + "/" + std::string(name);
     }
 
+    std::optional<Failure> fetch_missing_file();
     std::optional<Failure> make_task();
     std::optional<Failure> begin();
-    tasks::TaskOptions task_options() const;
     Result<std::shared_ptr<const state::Snapshot> > first_state(collab::Learner& learner) const;
     void start_trainer();
     void train();
     void look();
     void refresh_join_string();
-    std::optional<Failure> fetch_missing_file();
     void save_if_due();
     void save(std::shared_ptr<const state::Snapshot> snapshot);
     std::optional<Failure> end();
@@ -121,11 +121,6 @@ class PeerRun {
     std::vector<collab::Status> last_statuses_;
 };
 
-std::optional<Failure> PeerRun::make_task() {
-    auto made = tasks::make_task(run_file().task, task_options());
-    if (!made) return failure(made.error());
-    task_ = *std::move(made);
-    auto learner = task_->learner(session_.id());
 tasks::TaskOptions PeerRun::task_options() const {
     return {.device = options_.device,
             .threads_count = options_.threads,
@@ -157,6 +152,11 @@ std::optional<Failure> PeerRun::fetch_missing_file() {
     return std::nullopt;
 }
 
+std::optional<Failure> PeerRun::make_task() {
+    auto made = tasks::make_task(run_file().task, task_options());
+    if (!made) return failure(made.error());
+    task_ = *std::move(made);
+    auto learner = task_->learner(session_.id());
     if (!learner) return failure(learner.error());
     learner_ = *std::move(learner);
     return std::nullopt;
@@ -178,6 +178,9 @@ std::optional<Failure> PeerRun::begin() {
     log_ = *std::move(log);
     fan_ =
         std::make_unique<monitor::EventFan>(std::vector<collab::EventSink*>{log_.get(), &mailbox_});
+    if (!hosts())
+        if (auto failed = fetch_missing_file()) return failed;
+    if (auto failed = make_task()) return failed;
     const Ok copied = write_private_file(file(run_copy_file), collab::to_toml(run_file()));
     if (!copied) return failure(ExitCode::disk, copied.error());
 
@@ -186,10 +189,11 @@ std::optional<Failure> PeerRun::begin() {
     options.secret = input_.invitation.secret;
     options.layout = learner_->layout();
     options.name = options_.name.empty() ? host_name() : options_.name;
-    if (!hosts())
-        if (auto failed = fetch_missing_file()) return failed;
-    if (auto failed = make_task()) return failed;
     options.bootstrap = input_.invitation.bootstrap;
+    for (SharedBytes& bytes : task_->files()) {
+        const Digest hash = security::sha256(*bytes);
+        options.attachments.push_back({.hash = hash, .bytes = std::move(bytes)});
+    }
     if (hosts()) {
         auto first = first_state(*learner_);
         if (!first) return failure(first.error());
@@ -198,10 +202,6 @@ std::optional<Failure> PeerRun::begin() {
         if (input_.resume) options.initial_chain = input_.resume->extra;
     } else {
         screen_.say(fmt::format("joining {} …", run_file().name));
-    for (SharedBytes& bytes : task_->files()) {
-        const Digest hash = security::sha256(*bytes);
-        options.attachments.push_back({.hash = hash, .bytes = std::move(bytes)});
-    }
     }
     const auto begun = session_.begin(std::move(options), fan_.get());
     if (!begun) return failure(begun.error());
@@ -213,6 +213,7 @@ void PeerRun::start_trainer() {
     train::TrainerOptions trainer{
         .micro_batch = run_file().batch.micro,
         .evaluate_every = run_file().evaluate_every,
+        .delayed = run_file().averaging.delayed,
         .counter_path = "samples",
         .make_evaluator = [task = task_, id = session_.id()] { return task->learner(id); },
         .on_end = [this](const Result<void>&) { trainer_ended_ = true; }};
@@ -268,15 +269,15 @@ void PeerRun::save(std::shared_ptr<const state::Snapshot> snapshot) {
         .state = published,
         .run_file = collab::to_toml(run_file()),
         .extra = session_.there([this] { return session_.collaboration().chain(); })};
-    const auto saved =
     const state::KeepRule keep{.newest = static_cast<std::size_t>(options_.checkpoints_kept),
                                .every_steps = options_.checkpoint_kept_every,
                                .also = hook_.holds()};
-        state::save_checkpoint(session_.disk(), std::string(checkpoints_folder), checkpoint);
+    const auto saved =
+        state::save_checkpoint(session_.disk(), std::string(checkpoints_folder), checkpoint, keep);
     if (saved) {
         save_problem_.clear();
-        checkpoint_ = file(checkpoints_folder) + "/" + saved->name;
         hook_.saved(file(checkpoints_folder) + "/" + saved->name, saved->step, saved->root.hex());
+        checkpoint_ = file(checkpoints_folder) + "/" + saved->name;
         tell("checkpoint_saved", fmt::format("saved the state of step {}", saved_step_));
         return;
     }
@@ -296,8 +297,8 @@ void PeerRun::train() {
         look();
         refresh_join_string();
         save_if_due();
-        if (interrupts() > 0) {
         hook_.look();
+        if (interrupts() > 0) {
             interrupted_ = true;
             break;
         }
@@ -316,8 +317,8 @@ std::optional<Failure> PeerRun::end() {
     screen_.release();
     const auto final_state = session_.collaboration().state();
     if (!anything_saved_ || final_state->step() != saved_step_) save(final_state);
-    std::error_code ignored;
     hook_.finish(last_hook_seconds_max);
+    std::error_code ignored;
     ::unlink(file(join_file).c_str());
     if (!trained && trained.error().kind() != ErrorKind::cancelled) return failure(trained.error());
     if (!save_problem_.empty()) return Failure{ExitCode::disk, save_problem_};

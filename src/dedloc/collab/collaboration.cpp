@@ -25,6 +25,8 @@ averaging::RoundOptions round_options(const Options& options) {
     round.deadline_max = options.run.averaging.round_deadline_max;
     round.quorum_timeout = options.run.averaging.quorum_timeout;
     round.voter_after_contributions = options.run.averaging.voter_after_contributions;
+    round.own_upload_bytes_per_s = options.upload_bytes_per_s;
+    round.own_download_bytes_per_s = options.download_bytes_per_s;
     round.bugs = options.bugs;
     return round;
 }
@@ -141,10 +143,10 @@ ChainFollower::Callbacks CollaborationImpl::follower_callbacks() {
 
 Task<Result<void>> CollaborationImpl::start() {
     membership_->start();
-    if (discovery_) discovery_->start();
-    if (options_.role != Role::trainer) {
     attachment_server_ =
         std::make_unique<AttachmentServer>(host_, run_hash_, options_.secret, options_.attachments);
+    if (discovery_) discovery_->start();
+    if (options_.role != Role::trainer) {
         DEDLOC_CO_TRY_VOID(co_await start_as_newcomer());
         co_return Result<void>();
     }
@@ -280,9 +282,9 @@ Task<void> CollaborationImpl::stop() {
     if (engine_) co_await engine_->stop();
     if (follower_) co_await follower_->stop();
     state_server_.reset();
+    attachment_server_.reset();
     co_await membership_->stop();
     if (engine_) co_await certificate_log_.stop();
-    attachment_server_.reset();
 }
 
 // ---- what happens -------------------------------------------------------------------------------
@@ -442,6 +444,8 @@ Status CollaborationImpl::status() const {
     status.accuracy_step = evaluation_step_;
     status.progress = download_progress_;
     status.committed_samples = committed_samples_;
+    status.upload_bytes_per_s = options_.upload_bytes_per_s;
+    status.download_bytes_per_s = options_.download_bytes_per_s;
     status.addresses = host_.addresses();
     if (status.addresses.size() > status_addresses_max)
         status.addresses.resize(status_addresses_max);
@@ -475,11 +479,11 @@ std::string CollaborationImpl::join_string() const {
 Collaboration::Accounts CollaborationImpl::accounts() const {
     Accounts accounts = accounts_;
     accounts.samples_expired = carry_.samples_expired();
+    accounts.samples_not_finite = samples_not_finite_;
     return accounts;
 }
 
 Bytes CollaborationImpl::chain() const {
-    accounts.samples_not_finite = samples_not_finite_;
     averaging::CertificatesReply tail;
     if (ledger_.started()) tail.certificates = ledger_.tail(chain_tail);
     return wire::encode(tail);

@@ -84,7 +84,7 @@ class CollaborationImpl final : public Collaboration, private averaging::RoundDi
     // steps.cpp
     bool trainer_is_current() const;
     StepOutcome outcome(StepKind kind);
-    void begin_computing();
+    void begin_computing(bool keep_ahead = false);
     Task<bool> wait_to_hand_in_last();
     Task<void> wait_for_state();
     void tell_of_not_finite();
@@ -108,11 +108,11 @@ class CollaborationImpl final : public Collaboration, private averaging::RoundDi
     std::unique_ptr<averaging::RoundEngine> engine_;
     std::unique_ptr<ChainFollower> follower_;
     std::unique_ptr<state::StateServer> state_server_;
+    std::unique_ptr<AttachmentServer> attachment_server_;
     runtime::Event changed_;
     runtime::Scope scope_;
 
     // The trainer's side
-    std::unique_ptr<AttachmentServer> attachment_server_;
     mutable std::mutex state_mutex_;
     std::shared_ptr<const state::Snapshot> state_;
     std::atomic<std::uint64_t> samples_{0};  // computed towards the open step
@@ -121,17 +121,23 @@ class CollaborationImpl final : public Collaboration, private averaging::RoundDi
     std::atomic<double> others_samples_{0};
     std::atomic<double> others_per_s_{0};
     std::atomic<std::int64_t> others_at_ns_{0};
+    std::atomic<double> others_speed_{0};  // whatever they do at the moment
+    // Computed for the step after the open one, while that is being made.
+    std::mutex ahead_mutex_;  // who moves them and who adds to them must not meet
+    std::atomic<bool> ahead_{false};
+    std::atomic<std::uint64_t> samples_ahead_{0};
+    double loss_ahead_ = 0;
     std::atomic<double> samples_per_s_{0};
     std::atomic<double> micro_batch_s_{0};
+    std::atomic<std::uint64_t> samples_not_finite_{0};
+    std::uint64_t not_finite_told_ = 0;
+    TimePoint not_finite_told_at_;
     std::atomic<bool> step_due_{false};
     std::atomic<bool> trainer_runs_{false};
     std::atomic<bool> over_{false};
     std::atomic<bool> leaving_{false};
     averaging::Instance trainer_at_;  // the step the trainer computes for
     std::optional<averaging::MemberInput> handed_in_;
-    std::atomic<std::uint64_t> samples_not_finite_{0};
-    std::uint64_t not_finite_told_ = 0;
-    TimePoint not_finite_told_at_;
     double handed_in_loss_ = 0;
     bool in_step_ = false;
     bool replaced_ = false;  // the state was replaced since the last step

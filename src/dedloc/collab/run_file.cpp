@@ -111,6 +111,7 @@ void visit_averaging(Visitor& visit, Averaging& averaging) {
     visit("averaging.voter_after_contributions",
           averaging.voter_after_contributions,
           Integers{1, 1000});
+    visit("averaging.delayed", averaging.delayed);
 }
 
 template <typename Visitor, typename Albert>

@@ -36,6 +36,7 @@ class Evaluator;
 struct TrainerOptions {
     std::uint64_t micro_batch = 64;     // run.batch.micro
     std::uint64_t evaluate_every = 10;  // run.evaluate_every; 0: never
+    bool delayed = false;               // run.averaging.delayed: compute while a step is made
     std::string counter_path = "samples";
     // For the evaluating thread; empty: this peer never evaluates.
     std::function<Result<std::unique_ptr<collab::Learner>>()> make_evaluator;
@@ -65,7 +66,10 @@ class Trainer {
     std::uint64_t samples_computed() const { return samples_computed_; }
 
   private:
-    struct Stepped;
+    struct Stepped {
+        collab::StepOutcome outcome;
+        bool evaluates = false;
+    };
     static Task<Result<Stepped>> step_task(collab::Collaboration& collaboration,
                                            collab::Contribution contribution);
     static Task<Result<bool>> ask_evaluates(const collab::Collaboration& collaboration);
@@ -82,7 +86,8 @@ class Trainer {
     Result<bool> meanwhile(SampleCounter& counter);
     void evaluate_if_due(const Stepped& stepped);
     void evaluate_the_end();
-    bool load(const std::shared_ptr<const state::Snapshot>& state);
+    // Forgets what was accumulated.
+    bool start_from(const std::shared_ptr<const state::Snapshot>& state);
     bool patience_is_over() const;
 
     runtime::Spawn spawn_;
@@ -97,14 +102,15 @@ class Trainer {
     collab::CounterRange samples_;
     double loss_sum_ = 0;
     double correct_sum_ = 0;
+    std::future<Result<Stepped>> in_flight_;  // valid while a step is being made beside us
     int failures_in_a_row_ = 0;
+    int not_finite_in_a_row_ = 0;
     std::uint64_t evaluated_step_ = 0;
     std::unique_ptr<Evaluator> evaluator_;
 
     std::atomic<bool> stopping_ = false;
     std::atomic<std::int64_t> give_up_at_ = 0;  // TimePoint of clock_, in nanoseconds
     std::atomic<std::uint64_t> samples_computed_ = 0;
-    int not_finite_in_a_row_ = 0;
     Result<void> outcome_;
     std::thread thread_;
 };

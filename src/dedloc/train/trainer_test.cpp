@@ -48,14 +48,17 @@ class CountingLearner final : public collab::Learner {
     void load(std::span<const float> parameters, std::span<const float>) override {
         loaded_ = parameters[0];
     }
+    void move_to(std::span<const float> parameters, std::span<const float>) override {
+        loaded_ = parameters[0];
+    }
     Result<collab::GradientReport> accumulate(CounterRange samples) override {
         const std::lock_guard lock(seen_->mutex);
         for (std::uint64_t i = samples.begin; i < samples.end; ++i) {
+            if (i >= seen_->not_finite_from && i < seen_->not_finite_until)
+                return collab::GradientReport{.finite = false};
             if (i >= seen_->fail_at) return make_error(ErrorKind::local_fault, "no more memory");
             seen_->twice = seen_->twice || !seen_->counters.insert(i).second;
             sum_ += 1;
-            if (i >= seen_->not_finite_from && i < seen_->not_finite_until)
-                return collab::GradientReport{.finite = false};
         }
         return collab::GradientReport{.loss_sum = 1, .correct_sum = 2};
     }
@@ -92,12 +95,12 @@ class LoneCollaboration final : public collab::Collaboration {
         EXPECT_TRUE(runs_);
         samples_ += samples;
     }
-    bool somebody_computes() const { return runs_; }
-    void trainer_runs(bool runs) override { runs_ = runs; }
-    bool step_due() const override { return samples_ >= target_; }
     void report_not_finite(std::uint64_t samples) override { not_finite += samples; }
     void compute_ahead() override { ++ahead; }
     bool may_compute_ahead() const override { return samples_ < 2 * target_; }
+    bool somebody_computes() const { return runs_; }
+    void trainer_runs(bool runs) override { runs_ = runs; }
+    bool step_due() const override { return samples_ >= target_; }
     Task<Result<collab::StepOutcome>> step(collab::Contribution contribution) override {
         if (hangs) co_await never_.wait();
         if (failures_left > 0) {
@@ -151,11 +154,11 @@ class LoneCollaboration final : public collab::Collaboration {
     bool hangs = false;
     std::optional<std::uint64_t> next_counter;
     std::atomic<std::uint64_t> handed_in = 0;
+    std::atomic<std::uint64_t> not_finite = 0;
+    std::atomic<int> ahead = 0;
     std::vector<std::uint64_t> evaluated;
 
   private:
-    std::atomic<std::uint64_t> not_finite = 0;
-    std::atomic<int> ahead = 0;
     std::uint64_t target_;
     std::uint64_t steps_max_;
     runtime::Event never_;
@@ -230,6 +233,20 @@ TEST_F(TrainerTest, hands_in_every_sample_once_until_the_run_is_over) {
     EXPECT_FALSE(collaboration.somebody_computes());  // or leave() would wait for it
 }
 
+// Sums and numbers fit each other in every contribution, as step() checks.
+TEST_F(TrainerTest, goes_on_computing_while_a_delayed_step_is_made) {
+    LoneCollaboration collaboration(loop_.executor(), 20, 30);
+    options_.delayed = true;
+    const auto trainer_ = trainer(collaboration);
+    trainer_->start();
+    ASSERT_TRUE(trainer_->join());
+    EXPECT_EQ(collaboration.state()->step(), 30u);
+    EXPECT_EQ(collaboration.ahead, 30);
+    EXPECT_GE(collaboration.handed_in, 20u);
+    EXPECT_LE(collaboration.handed_in, trainer_->samples_computed());
+    EXPECT_FALSE(seen_->twice);
+}
+
 TEST_F(TrainerTest, evaluates_the_last_state_if_it_is_the_first_trainer) {
     LoneCollaboration collaboration(loop_.executor(), 8, 7);
     const auto trainer_ = trainer(collaboration);
@@ -298,23 +315,6 @@ TEST_F(TrainerTest, ends_with_what_the_learner_says) {
     EXPECT_EQ(how.error().message(), "no more memory");
 }
 
-TEST_F(TrainerTest, hands_in_what_it_has_when_it_is_stopped) {
-    LoneCollaboration collaboration(loop_.executor(), 1'000'000'000, 0);
-    options_.make_evaluator = nullptr;
-    const auto trainer_ = trainer(collaboration);
-    trainer_->start();
-    while (trainer_->samples_computed() < 100) std::this_thread::yield();
-    trainer_->stop(10s);
-    ASSERT_TRUE(trainer_->join());
-    EXPECT_EQ(collaboration.handed_in, trainer_->samples_computed());
-}
-
-TEST_F(TrainerTest, waits_no_longer_than_it_was_told_for_the_last_step) {
-    LoneCollaboration collaboration(loop_.executor(), 8, 0);
-    collaboration.hangs = true;
-    options_.make_evaluator = nullptr;
-    const auto trainer_ = trainer(collaboration);
-    trainer_->start();
 // Micro-batches of 8; in the middle of what is handed in, and at its beginning.
 TEST_F(TrainerTest, leaves_out_and_counts_a_micro_batch_that_is_not_finite) {
     for (const auto& [from, until] : {std::pair<std::uint64_t, std::uint64_t>{16, 32}, {0, 8}}) {
@@ -343,6 +343,23 @@ TEST_F(TrainerTest, ends_when_nothing_that_it_computes_is_finite) {
     EXPECT_NE(how.error().message().find("not finite"), std::string::npos);
 }
 
+TEST_F(TrainerTest, hands_in_what_it_has_when_it_is_stopped) {
+    LoneCollaboration collaboration(loop_.executor(), 1'000'000'000, 0);
+    options_.make_evaluator = nullptr;
+    const auto trainer_ = trainer(collaboration);
+    trainer_->start();
+    while (trainer_->samples_computed() < 100) std::this_thread::yield();
+    trainer_->stop(10s);
+    ASSERT_TRUE(trainer_->join());
+    EXPECT_EQ(collaboration.handed_in, trainer_->samples_computed());
+}
+
+TEST_F(TrainerTest, waits_no_longer_than_it_was_told_for_the_last_step) {
+    LoneCollaboration collaboration(loop_.executor(), 8, 0);
+    collaboration.hangs = true;
+    options_.make_evaluator = nullptr;
+    const auto trainer_ = trainer(collaboration);
+    trainer_->start();
     while (trainer_->samples_computed() < 8) std::this_thread::yield();
     trainer_->stop(100ms);
     EXPECT_TRUE(trainer_->join());
