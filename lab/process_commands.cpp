@@ -8,9 +8,9 @@
 #include "lab/delayed.h"
 #include "lab/equivalence.h"
 #include "lab/faults.h"
-
 #include "lab/paper.h"
 #include "lab/resume.h"
+
 namespace dedloc::lab {
 namespace {
 
@@ -18,10 +18,10 @@ constexpr const char* json_help = "one JSON object as the last line";
 
 struct Commands {
     FaultsCommand faults;
-    EquivalenceCommand equivalence;
     ResumeCommand resume;
     PaperCommand paper;
     DelayedCommand delayed;
+    EquivalenceCommand equivalence;
     AlbertMiniCommand albert_mini;
 };
 
@@ -43,7 +43,6 @@ void add_faults(CLI::App& lab, FaultsCommand& command, int& code) {
     faults->callback([&command, &code] { code = run_faults(command); });
 }
 
-#if DEDLOC_LAB_EQUIVALENCE
 void add_resume(CLI::App& lab, ResumeCommand& command, int& code) {
     CLI::App* resume = lab.add_subcommand(
         "resume", "real processes, all killed at once: does the run go on from its checkpoint?");
@@ -69,6 +68,7 @@ void add_paper(CLI::App& lab, PaperCommand& command, int& code) {
     paper->add_flag("--json", command.json, json_help);
     paper->callback([&command, &code] { code = run_paper(command); });
 }
+
 #if DEDLOC_LAB_EQUIVALENCE
 void add_delayed(CLI::App& lab, DelayedCommand& command, int& code) {
     CLI::App* delayed = lab.add_subcommand(
@@ -84,7 +84,6 @@ void add_delayed(CLI::App& lab, DelayedCommand& command, int& code) {
     delayed->add_flag("--json", command.json, json_help);
     delayed->callback([&command, &code] { code = run_delayed(command); });
 }
-
 
 void add_equivalence(CLI::App& lab, EquivalenceCommand& command, int& code) {
     CLI::App* equivalence = lab.add_subcommand(
@@ -119,14 +118,14 @@ void add_albert_mini(CLI::App& lab, AlbertMiniCommand& command, int& code) {
 std::shared_ptr<void> add_process_commands(CLI::App& lab, int& code) {
     auto commands = std::make_shared<Commands>();
     add_faults(lab, commands->faults, code);
+    add_resume(lab, commands->resume, code);
+    add_paper(lab, commands->paper, code);
 #if DEDLOC_LAB_EQUIVALENCE
-    add_equivalence(lab, commands->equivalence, code);
     add_delayed(lab, commands->delayed, code);
+    add_equivalence(lab, commands->equivalence, code);
     add_albert_mini(lab, commands->albert_mini, code);
 #endif
     return commands;
 }
 
 }  // namespace dedloc::lab
-    add_resume(lab, commands->resume, code);
-    add_paper(lab, commands->paper, code);
