@@ -207,9 +207,9 @@ def tokens(setup: Setup) -> list[dict]:
 
 
 def delayed(setup: Setup) -> list[dict]:
-    """The delayed update in virtual time, real engine, real gradients (Fashion-MNIST, the demo's CNN):
-    the share of time that four trainers compute when a round takes about as long as a batch, against
-    the promise, and without; held-out loss after equal samples, against the synchronous run's."""
+    """The delayed update in virtual time, real engine, real gradients (Fashion-MNIST, the demo's
+    CNN): the share of time that four trainers compute when a round takes about as long as a batch,
+    against the promise, and without; held-out loss after equal samples, against synchronous."""
     command = [str(setup.program("dedloc")), "lab", "delayed", "--json",
                "--steps", "8" if setup.quick else "120"]
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,

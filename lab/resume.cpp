@@ -294,12 +294,13 @@ Totals run_repeats(const ResumeCommand& command, const std::string& folder) {
     Totals totals;
     const std::string program = command.program.empty() ? own_program() : command.program;
     std::FILE* out = command.json ? stderr : stdout;
-    int life = 0;
+    std::uint64_t life = 0;
     std::unique_ptr<ResumeRun> run;
     while (totals.repeats < command.repeat) {
         if (!run) {
+            ++life;
             run = std::make_unique<ResumeRun>(
-                program, fmt::format("{}/run-{}", folder, ++life), command.seed * 1000 + life);
+                program, fmt::format("{}/run-{}", folder, life), command.seed * 1000 + life);
             if (!run->start_first()) {
                 for (const std::string& problem : run->problems())
                     totals.problems.push_back(problem);
