@@ -29,6 +29,8 @@ OVERHEAD_ELEMENTS = 256  # 1 KiB
 OVERHEAD_SECONDS_MAX = 0.1  # what a round may cost beside its bytes
 PLAN_SECONDS_MAX = {256: 0.001, 100_000: 0.2}  # what a plan may take
 SOLO_STEPS = 80  # of 1,024 samples
+TOKENS_RATIO_MIN = 5  # preparation by one thread, of what the model eats with all
+ALBERT_TINY = ["--hidden", "64", "--layers", "2", "--heads", "2", "--feed-forward", "128"]
 
 
 class BenchError(Exception):
@@ -193,7 +195,8 @@ def plan(setup: Setup) -> list[dict]:
 
 def tokens(setup: Setup) -> list[dict]:
     """Text to batches on the King James Bible, one thread, everything from reading to padding,
-    against SentencePiece's library, which encodes only; tokens/s. Training a tokenizer of 4,096
+    against SentencePiece's library, which encodes only, and against what ALBERT-base (hidden 768,
+    12 layers, 30,000 pieces) eats with all threads here; tokens/s. Training a tokenizer of 4,096
     pieces against SentencePiece's own spm_train; processor seconds."""
     wanted = "encode|prepare_batches" + ("" if setup.quick else "|train")
     done = subprocess.run(
@@ -211,6 +214,14 @@ def tokens(setup: Setup) -> list[dict]:
         results.append(measure(f"tokens_prepare_{length}", prepared["items_per_second"], "tokens/s",
                                "sentencepiece, encoding", library,
                                samples_per_s=round(prepared["samples/s"], 1)))
+        eaten = run_one(
+            [str(setup.program("albert_eats")), "--length", str(length), "--micro",
+             str(max(1, 1024 // length)), "--repeats", "1" if setup.quick else "5",
+             *(ALBERT_TINY if setup.quick else [])], 600, os.cpu_count() or 1)["tokens_per_s"]
+        results.append(measure(
+            f"tokens_feed_{length}", prepared["items_per_second"], "tokens/s",
+            f"what {'a tiny ALBERT' if setup.quick else 'ALBERT-base'} eats, "
+            f"{os.cpu_count()} threads", eaten, wanted_ratio=TOKENS_RATIO_MIN))
     if "cpu_s" in found.get("train_by_spm_train", {}):
         ours, theirs = found["train"], found["train_by_spm_train"]
         results.append(measure("tokens_training", ours["cpu_s"], "s", "spm_train", theirs["cpu_s"],

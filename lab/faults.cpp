@@ -3,15 +3,14 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <climits>
 #include <cstdio>
 #include <filesystem>
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <thread>
-#include <unistd.h>
 
 #include "lab/fault_run.h"
+#include "lab/process_folder.h"
 
 namespace dedloc::lab {
 namespace {
@@ -21,7 +20,6 @@ namespace fs = std::filesystem;
 constexpr int exit_disk = 6;
 constexpr int exit_check_failed = 9;
 constexpr std::size_t problems_shown_max = 20;
-constexpr const char* memory_folder = "/dev/shm";
 
 struct Total {
     int repeats = 0;
@@ -140,35 +138,6 @@ class Faults {
     Total total_;
 };
 
-std::string own_program() {
-    char path[PATH_MAX];
-    const ssize_t size = ::readlink("/proc/self/exe", path, sizeof path);
-    std::string own(path, size > 0 ? static_cast<std::size_t>(size) : 0);
-    // dedloc-lab cannot train; its neighbour can.
-    if (own.ends_with("/dedloc-lab")) own.resize(own.size() - std::string("-lab").size());
-    return own;
-}
-
-Result<std::string> folder_for(const FaultsCommand& command) {
-    std::error_code error;
-    if (!command.directory.empty()) {
-        std::string folder = fs::absolute(command.directory).lexically_normal().string();
-        fs::create_directories(folder, error);
-        if (error || !fs::is_empty(folder, error))
-            return make_error(
-                ErrorKind::local_fault, "{} must be a folder that is empty or can be made", folder);
-        return folder;
-    }
-    // In memory, where there is such a folder: votes are synced to disk in every round, and a
-    // shared disk that stalls for seconds would be what is measured.
-    const bool in_memory = ::access(memory_folder, W_OK | X_OK) == 0;
-    const fs::path parent = in_memory ? fs::path(memory_folder) : fs::temp_directory_path(error);
-    std::string pattern = (parent / "dedloc-faults-XXXXXX").string();
-    if (!mkdtemp(pattern.data()))
-        return make_error(ErrorKind::local_fault, "cannot make a temporary folder {}", pattern);
-    return pattern;
-}
-
 void print_json(const Total& total, double seconds) {
     std::vector<std::string> shown = total.problems;
     if (shown.size() > problems_shown_max) shown.resize(problems_shown_max);
@@ -193,7 +162,7 @@ void print_json(const Total& total, double seconds) {
 }  // namespace
 
 int run_faults(const FaultsCommand& command) {
-    const auto folder = folder_for(command);
+    const auto folder = process_folder(command.directory, "faults");
     if (!folder) {
         fmt::print(stderr, "dedloc: {}\n", folder.error().message());
         return exit_disk;

@@ -8,6 +8,7 @@
 #include "lab/equivalence.h"
 #include "lab/faults.h"
 #include "lab/storm.h"
+#include "lab/resume.h"
 
 namespace dedloc::lab {
 namespace {
@@ -17,6 +18,7 @@ constexpr const char* json_help = "one JSON object as the last line";
 struct Commands {
     FaultsCommand faults;
     StormCommand storm;
+    ResumeCommand resume;
     EquivalenceCommand equivalence;
     AlbertMiniCommand albert_mini;
 };
@@ -49,6 +51,17 @@ void add_storm(CLI::App& lab, StormCommand& command, int& code) {
     storm->add_option("--program", command.program, "the dedloc to start (default: this one)");
     storm->add_flag("--json", command.json, json_help);
     storm->callback([&command, &code] { code = run_storm(command); });
+}
+
+void add_resume(CLI::App& lab, ResumeCommand& command, int& code) {
+    CLI::App* resume = lab.add_subcommand(
+        "resume", "real processes, all killed at once: does the run go on from its checkpoint?");
+    resume->add_option("--repeat", command.repeat, "how often")->check(CLI::Range(1, 100'000));
+    resume->add_option("--seed", command.seed, "of moments");
+    resume->add_option("--program", command.program, "the dedloc to start (default: this one)");
+    resume->add_option("--dir", command.directory, "folder for the peers' files, kept");
+    resume->add_flag("--json", command.json, json_help);
+    resume->callback([&command, &code] { code = run_resume(command); });
 }
 
 #if DEDLOC_LAB_EQUIVALENCE
@@ -86,6 +99,7 @@ std::shared_ptr<void> add_process_commands(CLI::App& lab, int& code) {
     auto commands = std::make_shared<Commands>();
     add_faults(lab, commands->faults, code);
     add_storm(lab, commands->storm, code);
+    add_resume(lab, commands->resume, code);
 #if DEDLOC_LAB_EQUIVALENCE
     add_equivalence(lab, commands->equivalence, code);
     add_albert_mini(lab, commands->albert_mini, code);

@@ -136,8 +136,8 @@ class ProcessTest(unittest.TestCase):
         words = ["host", *([run_file] if run_file else []), *more]
         return Peer(self, words, self.folder / name, **options)
 
-    def join(self, join_string: str, name: str, **options) -> Peer:
-        return Peer(self, ["join", join_string], self.folder / name, **options)
+    def join(self, join_string: str, name: str, more: tuple[str, ...] = (), **options) -> Peer:
+        return Peer(self, ["join", join_string, *more], self.folder / name, **options)
 
     def running_host(self, run_file: str, **options) -> Peer:
         host = self.host(run_file, **options)

@@ -20,6 +20,9 @@ ElementRange overlap(ElementRange a, ElementRange b) {
 Ok check_input(const MemberInput& input, std::uint64_t vector_count, std::uint64_t samples_max) {
     if (input.fresh.end < input.fresh.begin || input.carried.end < input.carried.begin)
         return bad("its sample counters run backwards");
+    for (const CounterRange& samples : {input.fresh, input.carried})
+        if (samples.left_out > samples.end - samples.begin)
+            return bad("it leaves out more samples than it names");
     if (input.fresh.size() > samples_max || input.carried.size() > samples_max)
         return bad("it claims more samples than the run allows for one step");
     if (input.carried.size() > 0 && input.carried.end > input.fresh.begin && input.fresh.size() > 0)

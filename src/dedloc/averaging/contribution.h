@@ -18,17 +18,20 @@ namespace dedloc::averaging {
 // Carried ranges of one contribution. Bounds a message; a plan has at most as many parts.
 inline constexpr std::size_t ranges_max = 8192;
 
-// Samples [begin, end) of one peer's own sequence.
+// Samples [begin, end) of one peer's own sequence. `left_out` of them have no part in the sum and
+// no weight: their gradients were not finite, as whoever computes them again finds.
 struct CounterRange {
     std::uint64_t begin = 0;
     std::uint64_t end = 0;
+    std::uint64_t left_out = 0;
 
-    std::uint64_t size() const { return end - begin; }
+    std::uint64_t size() const { return end - begin - left_out; }
     friend bool operator==(const CounterRange&, const CounterRange&) = default;
     template <typename Visitor, typename Self>
     static void fields(Visitor& visit, Self& self) {
         visit(1, self.begin);
         visit(2, self.end);
+        visit(3, self.left_out);
     }
 };
 

@@ -112,7 +112,11 @@ struct PeerOptions {
     double max_down = 0;
     bool json = false;
     bool plain = false;
-    bool quiet = false;  // no view at all
+    bool quiet = false;                       // no view at all
+    int checkpoints_kept = 3;                 // the newest
+    std::uint64_t checkpoint_kept_every = 0;  // steps; one of each such stretch stays; 0: none
+    std::string on_checkpoint;      // a command, after each checkpoint (checkpoint_hook.h)
+    std::string publish_directory;  // a folder that gets a copy of each checkpoint
 };
 
 struct HostOptions {

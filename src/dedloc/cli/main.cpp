@@ -66,6 +66,18 @@ void add_peer_options(CLI::App& command, PeerOptions& peer) {
         ->check(CLI::PositiveNumber);
     command.add_option("--max-down", peer.max_down, "the same for download")
         ->check(CLI::PositiveNumber);
+    command.add_option("--keep-checkpoints", peer.checkpoints_kept, "the newest so many (3)")
+        ->check(CLI::Range(1, 1000));
+    command.add_option("--keep-checkpoint-every",
+                       peer.checkpoint_kept_every,
+                       "and one of every so many steps for good (0: none)");
+    command.add_option("--publish",
+                       peer.publish_directory,
+                       "folder that gets a copy of every checkpoint, and the name `latest`");
+    command.add_option("--on-checkpoint",
+                       peer.on_checkpoint,
+                       "shell command after every checkpoint; $1 its folder, $2 its step, $3 the "
+                       "state's hash; never waited for by the training");
     command.add_flag("--json", peer.json, json_help);
     command.add_flag("--plain", peer.plain, "plain lines instead of the live view");
     command.add_flag("--quiet", peer.quiet, "no view at all");

@@ -6,12 +6,14 @@
 #include <thread>
 #include <unistd.h>
 
+#include "dedloc/cli/checkpoint_hook.h"
 #include "dedloc/cli/interrupts.h"
 #include "dedloc/cli/peer_directory.h"
 #include "dedloc/collab/model_state.h"
 #include "dedloc/monitor/event_log.h"
 #include "dedloc/monitor/run_view.h"
 #include "dedloc/monitor/screen.h"
+#include "dedloc/security/hash.h"
 #include "dedloc/tasks/training_task.h"
 #include "dedloc/train/trainer.h"
 
@@ -26,8 +28,9 @@ namespace {
 
 constexpr auto frame_time = std::chrono::milliseconds(250);
 constexpr double join_refresh_s = 5;
-constexpr Duration leave_patience = 5s;  // after Ctrl-C: for a step that takes our samples
-constexpr Duration end_patience = 10s;   // after the end: for peers that still apply it
+constexpr Duration leave_patience = 5s;   // after Ctrl-C: for a step that takes our samples
+constexpr Duration file_patience = 120s;  // for a file of the run that peers have
+constexpr Duration end_patience = 10s;    // after the end: for peers that still apply it
 
 std::string host_name() {
     char name[64] = {};
@@ -55,7 +58,13 @@ class PeerRun {
           session_(*input_.opened.session),
           screen_(STDOUT_FILENO, screen_options(options)),
           model_(input_.invitation.run, session_.id(), session_.clock().wall_now()),
-          started_(input_.started) {}
+          started_(input_.started),
+          hook_({.command = options.on_checkpoint,
+                 .publish_directory = options.publish_directory,
+                 .log_directory = input_.opened.directory},
+                [this](std::string kind, std::string text) {
+                    tell(std::move(kind), std::move(text));
+                }) {}
 
     int run();
 
@@ -67,11 +76,13 @@ class PeerRun {
     }
 
     const collab::RunFile& run_file() const { return input_.invitation.run; }
+    tasks::TaskOptions task_options() const;
     bool hosts() const { return input_.invitation.bootstrap.empty(); }
     std::string file(std::string_view name) const {
         return input_.opened.directory + "/" + std::string(name);
     }
 
+    std::optional<Failure> fetch_missing_file();
     std::optional<Failure> make_task();
     std::optional<Failure> begin();
     Result<std::shared_ptr<const state::Snapshot> > first_state(collab::Learner& learner) const;
@@ -106,14 +117,43 @@ class PeerRun {
     bool anything_saved_ = false;
     std::string checkpoint_;
     std::string save_problem_;
+    CheckpointHook hook_;
     std::vector<collab::Status> last_statuses_;
 };
 
+tasks::TaskOptions PeerRun::task_options() const {
+    return {.device = options_.device,
+            .threads_count = options_.threads,
+            .data_directory = options_.data_directory};
+}
+
+// What peers have not got, either, this machine may still be able to make by itself.
+std::optional<Failure> PeerRun::fetch_missing_file() {
+    const auto missing = tasks::missing_file(run_file().task, task_options());
+    if (!missing) return failure(missing.error());
+    if (!*missing) return std::nullopt;
+    const tasks::MissingFile& wanted = **missing;
+    screen_.say(fmt::format("fetching the {} of the run …", wanted.what));
+    const auto fetched =
+        session_.attachment(input_.invitation, wanted.hash, wanted.bytes_max, file_patience);
+    if (!fetched) {
+        if (fetched.error().kind() == ErrorKind::denied) return failure(fetched.error());
+        tell("file_missing", fetched.error().message());
+        screen_.say(fetched.error().message());
+        return std::nullopt;
+    }
+    if (const Ok kept = tasks::keep_file(wanted, *fetched); !kept)
+        return failure(ExitCode::disk, kept.error());
+    tell("file_fetched",
+         fmt::format(
+             "fetched the {} of the run ({} bytes) from its peers; it is in this user's cache",
+             wanted.what,
+             fetched->size()));
+    return std::nullopt;
+}
+
 std::optional<Failure> PeerRun::make_task() {
-    const tasks::TaskOptions task{.device = options_.device,
-                                  .threads_count = options_.threads,
-                                  .data_directory = options_.data_directory};
-    auto made = tasks::make_task(run_file().task, task);
+    auto made = tasks::make_task(run_file().task, task_options());
     if (!made) return failure(made.error());
     task_ = *std::move(made);
     auto learner = task_->learner(session_.id());
@@ -133,12 +173,14 @@ Result<std::shared_ptr<const state::Snapshot> > PeerRun::first_state(
 }
 
 std::optional<Failure> PeerRun::begin() {
-    if (auto failed = make_task()) return failed;
     auto log = monitor::EventLog::open(file(events_file));
     if (!log) return failure(ExitCode::disk, log.error());
     log_ = *std::move(log);
     fan_ =
         std::make_unique<monitor::EventFan>(std::vector<collab::EventSink*>{log_.get(), &mailbox_});
+    if (!hosts())
+        if (auto failed = fetch_missing_file()) return failed;
+    if (auto failed = make_task()) return failed;
     const Ok copied = write_private_file(file(run_copy_file), collab::to_toml(run_file()));
     if (!copied) return failure(ExitCode::disk, copied.error());
 
@@ -151,6 +193,10 @@ std::optional<Failure> PeerRun::begin() {
     constexpr double bytes_per_megabit = 1e6 / 8;
     options.upload_max = options_.max_up * bytes_per_megabit;
     options.download_max = options_.max_down * bytes_per_megabit;
+    for (SharedBytes& bytes : task_->files()) {
+        const Digest hash = security::sha256(*bytes);
+        options.attachments.push_back({.hash = hash, .bytes = std::move(bytes)});
+    }
     if (hosts()) {
         auto first = first_state(*learner_);
         if (!first) return failure(first.error());
@@ -170,6 +216,7 @@ void PeerRun::start_trainer() {
     train::TrainerOptions trainer{
         .micro_batch = run_file().batch.micro,
         .evaluate_every = run_file().evaluate_every,
+        .delayed = run_file().averaging.delayed,
         .counter_path = "samples",
         .make_evaluator = [task = task_, id = session_.id()] { return task->learner(id); },
         .on_end = [this](const Result<void>&) { trainer_ended_ = true; }};
@@ -225,10 +272,14 @@ void PeerRun::save(std::shared_ptr<const state::Snapshot> snapshot) {
         .state = published,
         .run_file = collab::to_toml(run_file()),
         .extra = session_.there([this] { return session_.collaboration().chain(); })};
+    const state::KeepRule keep{.newest = static_cast<std::size_t>(options_.checkpoints_kept),
+                               .every_steps = options_.checkpoint_kept_every,
+                               .also = hook_.holds()};
     const auto saved =
-        state::save_checkpoint(session_.disk(), std::string(checkpoints_folder), checkpoint);
+        state::save_checkpoint(session_.disk(), std::string(checkpoints_folder), checkpoint, keep);
     if (saved) {
         save_problem_.clear();
+        hook_.saved(file(checkpoints_folder) + "/" + saved->name, saved->step, saved->root.hex());
         checkpoint_ = file(checkpoints_folder) + "/" + saved->name;
         tell("checkpoint_saved", fmt::format("saved the state of step {}", saved_step_));
         return;
@@ -249,6 +300,7 @@ void PeerRun::train() {
         look();
         refresh_join_string();
         save_if_due();
+        hook_.look();
         if (interrupts() > 0) {
             interrupted_ = true;
             break;
@@ -268,6 +320,7 @@ std::optional<Failure> PeerRun::end() {
     screen_.release();
     const auto final_state = session_.collaboration().state();
     if (!anything_saved_ || final_state->step() != saved_step_) save(final_state);
+    hook_.finish(last_hook_seconds_max);
     std::error_code ignored;
     ::unlink(file(join_file).c_str());
     if (!trained && trained.error().kind() != ErrorKind::cancelled) return failure(trained.error());

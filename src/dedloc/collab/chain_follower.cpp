@@ -131,10 +131,11 @@ Task<Result<void>> ChainFollower::apply_commit(Decision decision) {
     std::vector<SharedBytes> parts;
     for (const averaging::FinishedPart& part : decision.parts)
         parts.push_back(context_.parts.find(part.digest));
-    auto work = [this, plan, parts = std::move(parts), before, decision]()
+    auto kept_back = std::make_shared<bool>(false);
+    auto work = [this, plan, parts = std::move(parts), before, decision, kept_back]()
         -> Result<std::shared_ptr<const state::Snapshot>> {
         DEDLOC_TRY(const std::vector<float> average, averaged_vector(*plan, parts));
-        return next_state(run_, layout_, *before->snapshot, decision, average);
+        return next_state(run_, layout_, *before->snapshot, decision, average, kept_back.get());
     };
     Result<std::shared_ptr<const state::Snapshot>> next =
         co_await context_.node.workers.run(std::move(work));
@@ -145,6 +146,12 @@ Task<Result<void>> ChainFollower::apply_commit(Decision decision) {
         co_return make_error(ErrorKind::conflict,
                              "the state was replaced while a step was applied");
     store_.put(std::move(published));
+    if (*kept_back)
+        callbacks_.note(
+            "step_not_finite",
+            fmt::format("step {} would have left the finite numbers; the state before it "
+                        "stays. A lower learning rate may help",
+                        decision.instance.step + 1));
     co_return Result<void>();
 }
 

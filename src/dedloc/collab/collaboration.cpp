@@ -143,6 +143,8 @@ ChainFollower::Callbacks CollaborationImpl::follower_callbacks() {
 
 Task<Result<void>> CollaborationImpl::start() {
     membership_->start();
+    attachment_server_ =
+        std::make_unique<AttachmentServer>(host_, run_hash_, options_.secret, options_.attachments);
     if (discovery_) discovery_->start();
     if (options_.role != Role::trainer) {
         DEDLOC_CO_TRY_VOID(co_await start_as_newcomer());
@@ -280,6 +282,7 @@ Task<void> CollaborationImpl::stop() {
     if (engine_) co_await engine_->stop();
     if (follower_) co_await follower_->stop();
     state_server_.reset();
+    attachment_server_.reset();
     co_await membership_->stop();
     if (engine_) co_await certificate_log_.stop();
 }
@@ -443,6 +446,8 @@ Status CollaborationImpl::status() const {
     status.accuracy_step = evaluation_step_;
     status.progress = download_progress_;
     status.committed_samples = committed_samples_;
+    status.upload_bytes_per_s = options_.upload_bytes_per_s;
+    status.download_bytes_per_s = options_.download_bytes_per_s;
     status.addresses = host_.addresses();
     if (status.addresses.size() > status_addresses_max)
         status.addresses.resize(status_addresses_max);
@@ -476,6 +481,7 @@ std::string CollaborationImpl::join_string() const {
 Collaboration::Accounts CollaborationImpl::accounts() const {
     Accounts accounts = accounts_;
     accounts.samples_expired = carry_.samples_expired();
+    accounts.samples_not_finite = samples_not_finite_;
     return accounts;
 }
 

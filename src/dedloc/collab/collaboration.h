@@ -10,6 +10,9 @@
 //       if (collaboration.step_due()) outcome = co_await collaboration.step(contribution);
 //   }
 //
+// With the run file's averaging.delayed the caller need not wait: after compute_ahead() it computes
+// on at the old state while step() runs beside it, and takes the new state when that is done.
+//
 // Thread: the network thread, except where a method says "any thread".
 
 #pragma once
@@ -23,6 +26,7 @@
 
 #include "dedloc/averaging/consensus.h"
 #include "dedloc/base/result.h"
+#include "dedloc/collab/attachments.h"
 #include "dedloc/collab/events.h"
 #include "dedloc/collab/learner.h"
 #include "dedloc/collab/run_file.h"
@@ -62,8 +66,12 @@ struct Options {
     Role role = Role::trainer;
     std::vector<std::string> bootstrap;  // multiaddrs with /p2p/; empty: this peer is the host
     std::shared_ptr<const state::Snapshot> initial;  // host only: the starting (or resumed) state
+    std::vector<Attachment> attachments;  // files of the run file, served to those who join
     Bytes initial_chain;  // host only, when resuming: certificates of the checkpoint
     Duration status_interval = std::chrono::milliseconds(500);
+    // What our link is known to carry; 0: not known, and taken for average.
+    double upload_bytes_per_s = 0;
+    double download_bytes_per_s = 0;
     std::size_t kept_steps = 64;  // certificates, averages kept for those who slept
     std::size_t kept_bytes_max = 512u << 20;
     bool discover = true;  // publish and find peers in the DHT
@@ -95,9 +103,17 @@ class Collaboration {
     virtual std::shared_ptr<const state::Snapshot> state() const = 0;  // any thread
     // Any thread: after every micro-batch.
     virtual void report(std::uint64_t samples, double loss_sum, double seconds) = 0;
+    // Any thread: a micro-batch whose loss or gradient is not finite was left out.
+    virtual void report_not_finite(std::uint64_t samples) = 0;
     // Any thread: a loop in another thread computes (true) or has ended (false). Between the two,
     // leave() waits for its last contribution, also while nothing of it has been reported yet.
     virtual void trainer_runs(bool runs) = 0;
+    // Trainer's thread, right before step() is begun beside it: what is reported from now on
+    // belongs to the step after. When the outcome is `resynced`, forget it: the collaboration has.
+    virtual void compute_ahead() = 0;
+    // Any thread: is there use in computing more while a step is being made? Not once the next
+    // batch would be full with it: nothing gets older than one step.
+    virtual bool may_compute_ahead() const = 0;
     // Any thread: true once the trainer should hand in its contribution.
     virtual bool step_due() const = 0;
     // Completes when the step is decided. Call again with an empty contribution to keep taking part
@@ -117,6 +133,7 @@ class Collaboration {
         std::uint64_t branches = 0;         // changes of branch
         double samples_expired = 0;         // handed in, two steps late or of unknown fate: dropped
         std::uint64_t samples_dropped = 0;  // computed and never handed in (left, resynced)
+        std::uint64_t samples_not_finite = 0;  // left out: their loss or gradient is not finite
     };
     virtual Accounts accounts() const = 0;
     // Everything a checkpoint needs besides the snapshot: run file text and certificate chain tail.

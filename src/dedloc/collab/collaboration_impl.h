@@ -32,6 +32,9 @@ class CollaborationImpl final : public Collaboration, private averaging::RoundDi
     Task<void> stop() override;
     std::shared_ptr<const state::Snapshot> state() const override;
     void report(std::uint64_t samples, double loss_sum, double seconds) override;
+    void report_not_finite(std::uint64_t samples) override { samples_not_finite_ += samples; }
+    void compute_ahead() override;
+    bool may_compute_ahead() const override;
     void trainer_runs(bool runs) override { trainer_runs_ = runs; }
     bool step_due() const override;
     Task<Result<StepOutcome>> step(Contribution contribution) override;
@@ -81,9 +84,10 @@ class CollaborationImpl final : public Collaboration, private averaging::RoundDi
     // steps.cpp
     bool trainer_is_current() const;
     StepOutcome outcome(StepKind kind);
-    void begin_computing();
+    void begin_computing(bool keep_ahead = false);
     Task<bool> wait_to_hand_in_last();
     Task<void> wait_for_state();
+    void tell_of_not_finite();
     void drop(std::uint64_t samples, std::string_view why);
 
     runtime::Node node_;
@@ -104,6 +108,7 @@ class CollaborationImpl final : public Collaboration, private averaging::RoundDi
     std::unique_ptr<averaging::RoundEngine> engine_;
     std::unique_ptr<ChainFollower> follower_;
     std::unique_ptr<state::StateServer> state_server_;
+    std::unique_ptr<AttachmentServer> attachment_server_;
     runtime::Event changed_;
     runtime::Scope scope_;
 
@@ -116,8 +121,17 @@ class CollaborationImpl final : public Collaboration, private averaging::RoundDi
     std::atomic<double> others_samples_{0};
     std::atomic<double> others_per_s_{0};
     std::atomic<std::int64_t> others_at_ns_{0};
+    std::atomic<double> others_speed_{0};  // whatever they do at the moment
+    // Computed for the step after the open one, while that is being made.
+    std::mutex ahead_mutex_;  // who moves them and who adds to them must not meet
+    std::atomic<bool> ahead_{false};
+    std::atomic<std::uint64_t> samples_ahead_{0};
+    double loss_ahead_ = 0;
     std::atomic<double> samples_per_s_{0};
     std::atomic<double> micro_batch_s_{0};
+    std::atomic<std::uint64_t> samples_not_finite_{0};
+    std::uint64_t not_finite_told_ = 0;
+    TimePoint not_finite_told_at_;
     std::atomic<bool> step_due_{false};
     std::atomic<bool> trainer_runs_{false};
     std::atomic<bool> over_{false};

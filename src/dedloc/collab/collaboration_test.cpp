@@ -93,6 +93,14 @@ class Peer {
         while (!collaboration->stopped()) {
             const auto seconds = static_cast<double>(micro) / samples_per_s_;
             co_await node_.runtime().clock.sleep_for(from_seconds(seconds));
+            if (bad_micro_batches > 0 && contribution.samples.size() > 0) {
+                --bad_micro_batches;
+                counter += micro;
+                contribution.samples.end += micro;
+                contribution.samples.left_out += micro;
+                collaboration->report_not_finite(micro);
+                continue;
+            }
             accumulate(contribution, micro);
             counter += micro;
             collaboration->report(micro, static_cast<double>(micro), seconds);
@@ -116,6 +124,7 @@ class Peer {
     Events events;
     bool running = false;
     int steps = 0;
+    int bad_micro_batches = 0;  // of the next ones
     std::string start_error;
 
   private:
@@ -273,6 +282,46 @@ TEST(Collaboration, half_of_two_dies_and_the_other_goes_on_as_a_branch) {
     if (!done) swarm.print();
     EXPECT_TRUE(done);
     EXPECT_EQ(swarm.peers[1]->events.counts["new_branch"], 1);
+}
+
+TEST(Collaboration, what_is_not_finite_is_left_out_counted_and_told_once) {
+    Swarm swarm(7);
+    for (int i = 0; i < 3; ++i) swarm.add();
+    ASSERT_TRUE(swarm.world.run_until([&] { return swarm.all_at(2); }, 60s));
+    const std::uint64_t from = swarm.peers[1]->step();
+    swarm.peers[1]->bad_micro_batches = 3;
+    ASSERT_TRUE(swarm.world.run_until([&] { return swarm.all_at(from + 6); }, 60s));
+    EXPECT_EQ(swarm.peers[1]->bad_micro_batches, 0);
+    EXPECT_EQ(swarm.peers[1]->collaboration->accounts().samples_not_finite, 48u);
+    EXPECT_GE(swarm.peers[1]->events.counts["not_finite"], 1);
+    EXPECT_EQ(swarm.peers[0]->events.counts["not_finite"], 0);
+    EXPECT_TRUE(
+        swarm.world.run_until([&] { return swarm.hashes_at_same_step().size() == 1; }, 10s));
+}
+
+// All numbers of a state stay finite whatever the learning rate; the step counts on.
+TEST(Collaboration, a_step_that_would_leave_the_finite_numbers_keeps_the_state) {
+    RunFile run = small_run();
+    run.optimizer.momentum = 0;
+    const Layout layout = small_layout();
+    std::vector<float> start(elements, 1.0f);
+    const auto before = *initial_state(run, layout, start, {});
+    averaging::Decision decision;
+    std::vector<float> average(elements, 1.0f);
+    average[7] = 3e38f;
+    bool kept_back = false;
+    run.optimizer.schedule.peak = 1e-39;
+    const auto small = next_state(run, layout, *before, decision, average, &kept_back);
+    ASSERT_TRUE(small);
+    EXPECT_FALSE(kept_back);
+    EXPECT_NE(parameters_of(**small)[7], 1.0f);
+    run.optimizer.schedule.peak = 1000;
+    const auto large = next_state(run, layout, *before, decision, average, &kept_back);
+    ASSERT_TRUE(large);
+    EXPECT_TRUE(kept_back);
+    EXPECT_EQ((*large)->step(), before->step() + 1);
+    EXPECT_EQ(std::vector<float>(parameters_of(**large).begin(), parameters_of(**large).end()),
+              start);
 }
 
 TEST(Collaboration, a_frozen_peer_catches_up_when_it_wakes) {

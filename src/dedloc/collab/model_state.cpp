@@ -1,5 +1,6 @@
 #include "dedloc/collab/model_state.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "dedloc/codec/codec.h"
@@ -86,7 +87,8 @@ Result<std::shared_ptr<const state::Snapshot>> next_state(const RunFile& run,
                                                           const Layout& layout,
                                                           const state::Snapshot& before,
                                                           const averaging::Decision& decision,
-                                                          std::span<const float> average) {
+                                                          std::span<const float> average,
+                                                          bool* kept_back) {
     if (average.size() != layout.vector_count())
         return make_error(ErrorKind::peer_broke_protocol,
                           "an average of {} numbers for a model of {}",
@@ -110,6 +112,11 @@ Result<std::shared_ptr<const state::Snapshot>> next_state(const RunFile& run,
                 parameters,
                 average.first(layout.parameters_count),
                 moments);
+    const bool finite = std::all_of(sections.begin(), sections.end(), [](const auto& section) {
+        return tensor::all_finite(section.values);
+    });
+    if (!finite) sections = before.sections();
+    if (kept_back != nullptr) *kept_back = !finite;
     state::SnapshotInfo info = before.info();
     info.branch = decision.instance.branch;
     info.step = decision.instance.step + 1;

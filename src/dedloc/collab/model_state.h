@@ -37,11 +37,14 @@ std::span<const float> buffers_of(const state::Snapshot& snapshot);
 Result<std::vector<float>> averaged_vector(const averaging::Plan& plan,
                                            const std::vector<SharedBytes>& encoded_parts);
 
-// One optimizer step on `average` (vector_count elements).
+// One optimizer step on `average` (vector_count elements). Where it would leave the numbers that
+// are finite (a learning rate far too high), parameters, moments and buffers stay as they were, and
+// only the step counts on: the same on all peers, as all compute the same. `kept_back` tells.
 Result<std::shared_ptr<const state::Snapshot>> next_state(const RunFile& run,
                                                           const Layout& layout,
                                                           const state::Snapshot& before,
                                                           const averaging::Decision& decision,
-                                                          std::span<const float> average);
+                                                          std::span<const float> average,
+                                                          bool* kept_back = nullptr);
 
 }  // namespace dedloc::collab

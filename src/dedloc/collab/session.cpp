@@ -202,6 +202,19 @@ Result<Invitation> Session::invitation(const std::string& join_text, Duration pa
     return invitation;
 }
 
+Result<Bytes> Session::attachment(const Invitation& invitation,
+                                  const Digest& hash,
+                                  std::size_t bytes_max,
+                                  Duration patience) {
+    AttachmentWish wish{.run = run_hash(invitation.run),
+                        .secret = invitation.secret,
+                        .peers = invitation.bootstrap,
+                        .hash = hash,
+                        .bytes_max = bytes_max};
+    return call("fetch a file of the run",
+                fetch_attachment(host(), std::move(wish), clock().now() + patience));
+}
+
 namespace {
 
 Task<Result<void>> start(Collaboration& collaboration) { co_return co_await collaboration.start(); }

@@ -70,6 +70,11 @@ class Session {
 
     // Parses the string and fetches the run file.
     Result<Invitation> invitation(const std::string& join_text, Duration patience);
+    // A file that the run file of an invitation names by its hash, from the run's peers.
+    Result<Bytes> attachment(const Invitation& invitation,
+                             const Digest& hash,
+                             std::size_t bytes_max,
+                             Duration patience);
     // Makes the collaboration and starts it; returns when its state is usable. Once.
     Result<void> begin(Options options, EventSink* events);
     Collaboration& collaboration() const;  // after begin()

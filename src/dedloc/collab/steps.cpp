@@ -10,6 +10,7 @@ namespace {
 // Weight of a new measurement in the smoothed speed (hivemind's performance EMA).
 constexpr double smoothing = 0.1;
 constexpr double stall_factor = 4;
+constexpr Duration not_finite_pause = 5s;
 // Claims of others are extrapolated this far beyond their last word, in status intervals.
 constexpr double extrapolation_intervals = 1.5;
 
@@ -21,8 +22,18 @@ std::shared_ptr<const state::Snapshot> CollaborationImpl::state() const {
 }
 
 void CollaborationImpl::report(std::uint64_t samples, double loss_sum, double seconds) {
-    samples_ += samples;
-    loss_sum_ = loss_sum_ + loss_sum;
+    bool ahead = false;
+    {
+        const std::lock_guard lock(ahead_mutex_);
+        ahead = ahead_;
+        if (ahead) {
+            samples_ahead_ += samples;
+            loss_ahead_ += loss_sum;
+        } else {
+            samples_ += samples;
+            loss_sum_ = loss_sum_ + loss_sum;
+        }
+    }
     if (seconds > 0) {
         const double rate = static_cast<double>(samples) / seconds;
         const double before = samples_per_s_;
@@ -31,7 +42,22 @@ void CollaborationImpl::report(std::uint64_t samples, double loss_sum, double se
         const double usual = micro_batch_s_;
         micro_batch_s_ = usual > 0 ? std::min(seconds, usual * stall_factor) : seconds;
     }
-    if (batch_is_full()) step_due_ = true;
+    if (!ahead && batch_is_full()) step_due_ = true;
+}
+
+void CollaborationImpl::compute_ahead() {
+    const std::lock_guard lock(ahead_mutex_);
+    ahead_ = true;
+}
+
+// Our share of the next batch, by the speeds of all.
+bool CollaborationImpl::may_compute_ahead() const {
+    if (!ahead_ || over_ || leaving_) return false;
+    const double own = samples_per_s_;
+    const double all = own + others_speed_;
+    const auto target = static_cast<double>(options_.run.batch.target);
+    const double share = all > 0 ? target * own / all : target;
+    return static_cast<double>(samples_ahead_) < share;
 }
 
 double CollaborationImpl::samples_everywhere() const {
@@ -63,6 +89,7 @@ void CollaborationImpl::refresh_progress() {
     const auto target = static_cast<double>(options_.run.batch.target);
     double others = 0;
     double others_rate = 0;
+    double others_speed = 0;
     for (const KnownPeer* peer : membership_->live()) {
         const Status& status = peer->status;
         if (status.role != Role::trainer || !stands_on(status, base)) continue;
@@ -73,8 +100,10 @@ void CollaborationImpl::refresh_progress() {
         others +=
             std::min(static_cast<double>(status.samples) + rate * std::min(age, age_max), target);
         if (age < age_max) others_rate += rate;
+        others_speed += std::clamp(status.samples_per_s, 0.0, target);
     }
     others_per_s_ = others_rate;
+    others_speed_ = others_speed;
     others_samples_ = others;
     others_at_ns_ = node_.clock.now().since_start.count();
     if (batch_is_full() && samples_ > 0 && !step_due_) {
@@ -87,8 +116,27 @@ void CollaborationImpl::refresh_progress() {
 Task<void> CollaborationImpl::watch_progress() {
     for (;;) {
         refresh_progress();
+        tell_of_not_finite();
         co_await node_.clock.sleep_for(options_.status_interval / 5);
     }
+}
+
+// Once for many: a model that has blown up gives nothing else.
+void CollaborationImpl::tell_of_not_finite() {
+    const std::uint64_t all = samples_not_finite_;
+    const TimePoint now = node_.clock.now();
+    if (all == not_finite_told_ ||
+        (not_finite_told_ > 0 && now < not_finite_told_at_ + not_finite_pause))
+        return;
+    const std::uint64_t fresh = all - not_finite_told_;
+    not_finite_told_ = all;
+    not_finite_told_at_ = now;
+    emit("not_finite",
+         {},
+         fmt::format("{} samples are left out: their loss or gradient is not finite ({} so far)",
+                     fresh,
+                     all),
+         {{"samples", static_cast<std::int64_t>(fresh)}});
 }
 
 bool CollaborationImpl::trainer_is_current() const {
@@ -97,14 +145,23 @@ bool CollaborationImpl::trainer_is_current() const {
            current->info().branch == trainer_at_.branch && !replaced_;
 }
 
-// The trainer goes on from the state it is given now.
-void CollaborationImpl::begin_computing() {
+// The trainer goes on from the state it is given now, with or without what it computed ahead.
+void CollaborationImpl::begin_computing(bool keep_ahead) {
     const auto current = state();
     trainer_at_.step = current->step();
     trainer_at_.branch = current->info().branch;
     replaced_ = false;
-    samples_ = 0;
-    loss_sum_ = 0;
+    std::uint64_t forgotten = 0;
+    {
+        const std::lock_guard lock(ahead_mutex_);
+        samples_ = keep_ahead ? samples_ahead_.load() : 0;
+        loss_sum_ = keep_ahead ? loss_ahead_ : 0;
+        if (!keep_ahead) forgotten = samples_ahead_;
+        samples_ahead_ = 0;
+        loss_ahead_ = 0;
+        ahead_ = false;
+    }
+    drop(forgotten, "they were computed ahead of a step that was not made here");
     step_due_ = false;
     if (phase_ != Phase::leaving && !leaving_) set_phase(Phase::computing);
     refresh_progress();
@@ -114,7 +171,7 @@ StepOutcome CollaborationImpl::outcome(StepKind kind) {
     StepOutcome outcome;
     outcome.kind = kind;
     outcome.state = state();
-    begin_computing();
+    begin_computing(/*keep_ahead=*/kind == StepKind::stepped);
     return outcome;
 }
 

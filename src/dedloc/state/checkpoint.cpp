@@ -1,7 +1,9 @@
 #include "dedloc/state/checkpoint.h"
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "dedloc/base/log.h"
 #include "dedloc/wire/message.h"
@@ -111,19 +113,34 @@ Result<std::vector<std::string>> folder_names(runtime::Disk& disk, const std::st
     return names;
 }
 
+// Newest first; `just_saved` need not be the one with the highest step.
+std::set<std::string> names_to_keep(const std::vector<CheckpointSummary>& finished,
+                                    const std::string& just_saved,
+                                    const KeepRule& rule) {
+    std::set<std::string> kept{just_saved};
+    for (const CheckpointSummary& summary : finished)
+        if (kept.size() < rule.newest) kept.insert(summary.name);
+    std::map<std::uint64_t, std::string> first_of_stretch;
+    if (rule.every_steps > 0)
+        for (const CheckpointSummary& summary : finished)
+            first_of_stretch[summary.step / rule.every_steps] = summary.name;
+    first_of_stretch.erase(0);
+    for (const auto& [stretch, name] : first_of_stretch) kept.insert(name);
+    kept.insert(rule.also.begin(), rule.also.end());
+    return kept;
+}
+
 // Housekeeping after a save: what fails here costs room, not safety.
 void remove_surplus(runtime::Disk& disk,
                     const std::string& folder,
                     const std::string& just_saved,
-                    std::size_t keep) {
+                    const KeepRule& rule) {
     const auto names = folder_names(disk, folder);
     const auto finished = list_checkpoints(disk, folder);
     if (!names || !finished) return;
-    std::vector<std::string> kept{just_saved};
-    for (const CheckpointSummary& summary : *finished)
-        if (kept.size() < keep && summary.name != just_saved) kept.push_back(summary.name);
+    const std::set<std::string> kept = names_to_keep(*finished, just_saved, rule);
     for (const std::string& name : *names) {
-        if (std::find(kept.begin(), kept.end(), name) != kept.end()) continue;
+        if (kept.contains(name)) continue;
         // The marker goes first, so that a half-removed folder does not count.
         (void)disk.remove(folder + "/" + name + "/" + summary_file);
         if (const auto removed = disk.remove(folder + "/" + name); !removed)
@@ -136,8 +153,8 @@ void remove_surplus(runtime::Disk& disk,
 Result<CheckpointSummary> save_checkpoint(runtime::Disk& disk,
                                           const std::string& folder,
                                           const Checkpoint& checkpoint,
-                                          std::size_t keep) {
-    DEDLOC_CHECK(checkpoint.state && checkpoint.state->snapshot && keep >= 1);
+                                          const KeepRule& keep) {
+    DEDLOC_CHECK(checkpoint.state && checkpoint.state->snapshot && keep.newest >= 1);
     const CheckpointSummary summary = summary_of(*checkpoint.state);
     const std::string path = folder + "/" + summary.name;
     // Saving the same state again must not unmake what is there: only what may differ is written.

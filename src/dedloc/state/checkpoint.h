@@ -42,11 +42,20 @@ struct CheckpointSummary {
     std::uint64_t bytes = 0;
 };
 
-// Writes the checkpoint, then removes the oldest beyond `keep` (≥ 1) and unfinished folders.
+// Which checkpoints stay when another one is saved. Those of unfinished saves never do.
+struct KeepRule {
+    std::size_t newest = 3;  // ≥ 1; the one just saved is among them
+    // The first one of every so many steps stays for good: with 1000, that of step 1000 (or the
+    // first after it), 2000 … 0: none.
+    std::uint64_t every_steps = 0;
+    std::vector<std::string> also{};  // names: somebody is reading them
+};
+
+// Writes the checkpoint, then removes what the rule does not keep.
 Result<CheckpointSummary> save_checkpoint(runtime::Disk& disk,
                                           const std::string& folder,
                                           const Checkpoint& checkpoint,
-                                          std::size_t keep = 3);
+                                          const KeepRule& keep = {});
 
 // Finished checkpoints, newest (highest step) first; none: an empty list. Does not read chunks.
 Result<std::vector<CheckpointSummary>> list_checkpoints(runtime::Disk& disk,

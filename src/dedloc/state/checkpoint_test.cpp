@@ -83,12 +83,28 @@ TEST(Checkpoint, keeps_the_newest_and_removes_leftovers) {
     MemoryDisk disk;
     disk.files["c/step-000000000000-00000000/chunks-00000"] = Bytes(10);  // never finished
     for (std::uint64_t step = 1; step <= 5; ++step)
-        ASSERT_TRUE(save_checkpoint(disk, "c", checkpoint_of_step(step, 100), 2));
+        ASSERT_TRUE(save_checkpoint(disk, "c", checkpoint_of_step(step, 100), {.newest = 2}));
     const auto left = list_checkpoints(disk, "c");
     ASSERT_EQ(left->size(), 2u);
     EXPECT_EQ((*left)[0].step, 5u);
     EXPECT_EQ((*left)[1].step, 4u);
     EXPECT_EQ(disk.list("c")->size(), 2u);
+}
+
+TEST(Checkpoint, keeps_one_of_every_so_many_steps_for_good_and_what_is_being_read) {
+    MemoryDisk disk;
+    std::string read;
+    for (std::uint64_t step = 1; step <= 35; step += 2) {
+        KeepRule rule{.newest = 1, .every_steps = 10};
+        if (!read.empty()) rule.also.push_back(read);
+        const auto saved = save_checkpoint(disk, "c", checkpoint_of_step(step, 100), rule);
+        ASSERT_TRUE(saved);
+        if (step == 5) read = saved->name;
+    }
+    std::vector<std::uint64_t> left;
+    for (const CheckpointSummary& summary : *list_checkpoints(disk, "c"))
+        left.push_back(summary.step);
+    EXPECT_EQ(left, (std::vector<std::uint64_t>{35, 31, 21, 11, 5}));
 }
 
 TEST(Checkpoint, a_full_disk_leaves_the_old_one_intact_and_is_told) {

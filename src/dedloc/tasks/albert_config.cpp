@@ -85,7 +85,7 @@ AlbertMemory memory_estimate(const AlbertConfig& config,
     const std::uint64_t head = static_cast<std::uint64_t>(masked) *
                                (3 * static_cast<std::uint64_t>(config.vocabulary) + 5 * e + h);
     AlbertMemory memory;
-    memory.parameters = element * 2 * elements;
+    memory.parameters = element * 3 * elements;
     memory.activations =
         element * (static_cast<std::uint64_t>(config.layers) * layer + head + tokens * (4 * e + h));
     memory.program = 256u << 20;  // libtorch and its threads, text; measured

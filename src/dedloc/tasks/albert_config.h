@@ -41,7 +41,7 @@ double loss_of_ignorance(const AlbertConfig& config);
 
 // What one gradient computation keeps at the same time, in bytes of fp32.
 struct AlbertMemory {
-    std::uint64_t parameters = 0;   // with their gradients
+    std::uint64_t parameters = 0;   // with their gradients, and the sums of those
     std::uint64_t activations = 0;  // of `rows` sequences of `columns` tokens, `masked` of them
                                     // predicted
     // Beside the model: the averaged vector, the state before and after a step with its moments.

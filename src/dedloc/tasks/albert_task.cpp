@@ -155,6 +155,10 @@ class AlbertTask final : public TrainingTask {
         decided.text.tokenizer_hash = data_->tokenizer().hash().hex();
         return decided;
     }
+    std::vector<SharedBytes> files() const override {
+        const ByteView file = data_->tokenizer().file();
+        return {SharedBytes(data_, file)};
+    }
     Result<std::vector<Measure>> measure(std::span<const float> parameters,
                                          std::span<const float> buffers,
                                          std::uint64_t samples_max) const override;
@@ -340,7 +344,29 @@ Result<AlbertConfig> sizes_of(const collab::TaskConfig& config) {
     return sizes;
 }
 
+// Empty: there is none.
+std::string tokenizer_in_data(const TaskOptions& options) {
+    std::error_code error;
+    std::string path = options.data_directory + "/" + own_tokenizer;
+    if (options.data_directory.empty() || !fs::exists(path, error)) return {};
+    return path;
+}
+
 }  // namespace
+
+Result<std::optional<MissingFile>> missing_tokenizer(const collab::TaskConfig& config,
+                                                     const TaskOptions& options) {
+    DEDLOC_TRY(const auto hash, hash_from("text.tokenizer_hash", config.text.tokenizer_hash));
+    if (!hash || !tokenizer_in_data(options).empty() || text::kept_tokenizer(*hash, ""))
+        return std::optional<MissingFile>();
+    return std::optional<MissingFile>(
+        {.what = "tokenizer", .hash = *hash, .bytes_max = text::tokenizer_bytes_max});
+}
+
+Ok keep_missing_tokenizer(const MissingFile& missing, ByteView file) {
+    DEDLOC_TRY_VOID(text::keep_tokenizer(file, missing.hash, ""));
+    return {};
+}
 
 Result<std::shared_ptr<const TrainingTask>> make_albert(const collab::TaskConfig& config,
                                                         const TaskOptions& options) {
@@ -356,10 +382,7 @@ Result<std::shared_ptr<const TrainingTask>> make_albert(const collab::TaskConfig
     train::set_compute_threads(options.threads_count);
     text::TextDataOptions own;
     own.data_directory = options.data_directory;
-    std::error_code error;
-    const std::string tokenizer = options.data_directory + "/" + own_tokenizer;
-    if (!options.data_directory.empty() && fs::exists(tokenizer, error))
-        own.tokenizer_file = tokenizer;
+    own.tokenizer_file = tokenizer_in_data(options);
     DEDLOC_TRY(auto data, text::TextData::open(wanted, own));
     DEDLOC_TRY(auto held_out, data->held_out());
     if (held_out->samples_per_epoch() == 0)

@@ -6,8 +6,8 @@
 //
 // The model's vocabulary may be larger than the tokenizer's (a round number; the Bible gives 10,533
 // pieces at most). A run file that leaves the tokenizer's hash open gets the one
-// trained here (decided_config()); whoever joins must have or train the same, and hears otherwise.
-// `tokenizer.model` in the data folder is taken instead of training one.
+// trained here (decided_config()). Whoever joins fetches it from the peers (missing_file()) unless
+// it is in the cache; `tokenizer.model` in the data folder goes before both.
 //
 // measure(): masked_loss, perplexity (its exponential), masked_accuracy, order_loss,
 // order_accuracy over the words and samples of held-out text, their numbers, and ignorance_loss
@@ -24,5 +24,10 @@ namespace dedloc::tasks {
 
 Result<std::shared_ptr<const TrainingTask>> make_albert(const collab::TaskConfig& config,
                                                         const TaskOptions& options);
+
+// The run's tokenizer, unless it is in the data folder or the cache (missing_file()).
+Result<std::optional<MissingFile>> missing_tokenizer(const collab::TaskConfig& config,
+                                                     const TaskOptions& options);
+Ok keep_missing_tokenizer(const MissingFile& missing, ByteView file);
 
 }  // namespace dedloc::tasks

@@ -56,6 +56,26 @@ Result<std::vector<std::string>> TrainingTask::sample_texts(std::uint64_t) const
 
 MemoryEstimate TrainingTask::memory(std::uint64_t) const { return {}; }
 
+Result<std::optional<MissingFile>> missing_file(const collab::TaskConfig& config,
+                                                const TaskOptions& options) {
+#if DEDLOC_WITH_TORCH
+    if (config.kind == "albert") return missing_tokenizer(config, options);
+#else
+    (void)config;
+    (void)options;
+#endif
+    return std::optional<MissingFile>();
+}
+
+Ok keep_file(const MissingFile& missing, ByteView file) {
+#if DEDLOC_WITH_TORCH
+    return keep_missing_tokenizer(missing, file);
+#else
+    (void)file;
+    return make_error(ErrorKind::unsupported, "this build has no use for a {}", missing.what);
+#endif
+}
+
 std::vector<std::string> task_kinds() {
     std::vector<std::string> names;
     for (const Kind& kind : kinds) names.emplace_back(kind.name);

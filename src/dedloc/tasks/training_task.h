@@ -27,6 +27,7 @@
 #include <string>
 #include <vector>
 
+#include "dedloc/base/shared_bytes.h"
 #include "dedloc/collab/learner.h"
 #include "dedloc/collab/run_file.h"
 
@@ -53,6 +54,13 @@ struct MemoryEstimate {
     std::uint64_t total() const { return model + activations + collaboration + program; }
 };
 
+// A file of the run that this machine lacks and its peers have.
+struct MissingFile {
+    std::string what;  // for people: "tokenizer"
+    Digest hash;
+    std::size_t bytes_max = 0;
+};
+
 class TrainingTask {
   public:
     virtual ~TrainingTask() = default;
@@ -63,6 +71,8 @@ class TrainingTask {
 
     // The run file's part with what it left open and this machine decided (albert: the tokenizer).
     virtual std::optional<collab::TaskConfig> decided_config() const { return std::nullopt; }
+    // Files that the decided run file names by their hash and that this machine can give to others.
+    virtual std::vector<SharedBytes> files() const { return {}; }
     // More about the model at these parameters than its loss, on at most so many held-out samples
     // (0: all that an evaluation uses). Empty: the task has nothing more to say.
     virtual Result<std::vector<Measure>> measure(std::span<const float> parameters,
@@ -80,5 +90,12 @@ class TrainingTask {
 std::vector<std::string> task_kinds();
 Result<std::shared_ptr<const TrainingTask>> make_task(const collab::TaskConfig& config,
                                                       const TaskOptions& options);
+
+// Which file of the run peers must give before make_task() finds everything. It says nothing of
+// corpora and data sets: those each machine has by itself.
+Result<std::optional<MissingFile>> missing_file(const collab::TaskConfig& config,
+                                                const TaskOptions& options);
+// Keeps it (in the user's cache) where make_task() looks. bad_input: it is no such file.
+Ok keep_file(const MissingFile& missing, ByteView file);
 
 }  // namespace dedloc::tasks

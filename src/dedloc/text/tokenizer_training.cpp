@@ -37,6 +37,10 @@ Result<std::string> cache_or_default(const std::string& directory) {
     return default_cache_directory();
 }
 
+std::string kept_path(const std::string& directory, const Digest& hash) {
+    return fmt::format("{}/tokenizer-{}.model", directory, hash.hex());
+}
+
 // What the helper says last, without the place in its source.
 std::string last_words(const std::string& log_path) {
     const auto log = read_file(log_path, log_bytes_max);
@@ -122,11 +126,8 @@ Result<std::shared_ptr<const Tokenizer>> cached_tokenizer(const Corpus& corpus,
                                                           const std::optional<Digest>& expected,
                                                           const TrainingOptions& options) {
     DEDLOC_TRY(const std::string directory, cache_or_default(cache_directory));
-    if (expected) {
-        const std::string path = fmt::format("{}/tokenizer-{}.model", directory, expected->hex());
-        std::error_code error;
-        if (fs::exists(path, error)) return Tokenizer::load(path, expected);
-    }
+    if (expected)
+        if (auto kept = kept_tokenizer(*expected, directory)) return kept;
     security::Sha256 hash;
     hash.update("dedloc/tokenizer/1").update(corpus.fingerprint().view());
     hash.update(to_string(recipe)).update(fmt::format("&bytes={}", options.bytes));
@@ -153,6 +154,12 @@ Result<std::shared_ptr<const Tokenizer>> cached_tokenizer(const Corpus& corpus,
     return tokenizer;
 }
 
+Result<std::shared_ptr<const Tokenizer>> kept_tokenizer(const Digest& hash,
+                                                        const std::string& cache_directory) {
+    DEDLOC_TRY(const std::string directory, cache_or_default(cache_directory));
+    return Tokenizer::load(kept_path(directory, hash), hash);
+}
+
 Result<std::shared_ptr<const Tokenizer>> keep_tokenizer(ByteView file,
                                                         const Digest& expected,
                                                         const std::string& cache_directory) {
@@ -163,7 +170,7 @@ Result<std::shared_ptr<const Tokenizer>> keep_tokenizer(ByteView file,
                           tokenizer->hash().short_hex(),
                           expected.short_hex());
     DEDLOC_TRY(const std::string directory, cache_or_default(cache_directory));
-    const std::string path = fmt::format("{}/tokenizer-{}.model", directory, expected.hex());
+    const std::string path = kept_path(directory, expected);
     DEDLOC_TRY_VOID(alone_with(path, [&] { return write_file(path, as_text(file)); }));
     return tokenizer;
 }

@@ -43,6 +43,9 @@ Result<std::shared_ptr<const Tokenizer>> cached_tokenizer(
     const std::optional<Digest>& expected = std::nullopt,
     const TrainingOptions& options = {});
 
+// The intact tokenizer with this hash that keep_tokenizer() put into the cache folder; not_found.
+Result<std::shared_ptr<const Tokenizer>> kept_tokenizer(const Digest& hash,
+                                                        const std::string& cache_directory);
 // Puts a tokenizer that came from elsewhere (the run's host) where cached_tokenizer() with this
 // hash finds it. bad_input when it is none, conflict when it has another hash.
 Result<std::shared_ptr<const Tokenizer>> keep_tokenizer(ByteView file,

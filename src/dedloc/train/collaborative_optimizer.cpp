@@ -181,8 +181,16 @@ bool CollaborativeOptimizer::step(std::int64_t samples, double mean_loss) {
     if (samples <= 0) throw std::runtime_error("dedloc: step() needs the number of samples");
     const auto count = static_cast<std::uint64_t>(samples);
     const collab::CounterRange range = or_throw(state_.counter.take(count));
-    state_.flat.add_gradients(static_cast<double>(samples));
     state_.samples.end = range.end;
+    if (!state_.flat.gradients_are_finite()) {
+        state_.flat.zero_gradients();
+        state_.samples.left_out += range.size();
+        if (state_.samples.size() == 0) state_.samples = {range.end, range.end};
+        state_.collaboration().report_not_finite(count);
+        state_.computing_since = state_.session->clock().now();
+        return false;
+    }
+    state_.flat.add_gradients(static_cast<double>(samples));
     const double loss = std::isnan(mean_loss) ? 0 : mean_loss * static_cast<double>(samples);
     state_.loss_sum += loss;
     const TimePoint now = state_.session->clock().now();

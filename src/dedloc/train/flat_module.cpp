@@ -1,6 +1,7 @@
 #include "dedloc/train/flat_module.h"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 #include <string>
 
@@ -133,6 +134,27 @@ void FlatModule::take_gradients(std::span<float> out) {
     }
     copy_out(gradients, out);
     set_zero(gradients);
+}
+
+// A sum is not finite when one of its terms is not. (Or when finite ones overflow: no better.)
+bool FlatModule::gradients_are_finite() const {
+    torch::NoGradGuard no_grad;
+    Tensor total = torch::zeros({}, torch::TensorOptions().device(device_));
+    for (const Tensor& parameter : parameters_)
+        if (parameter.grad().defined()) total.add_(parameter.grad().sum());
+    return std::isfinite(total.item<float>());
+}
+
+void FlatModule::remember_buffers() {
+    torch::NoGradGuard no_grad;
+    remembered_buffers_.clear();
+    for (const Tensor& buffer : buffers_) remembered_buffers_.push_back(buffer.clone());
+}
+
+void FlatModule::restore_buffers() {
+    torch::NoGradGuard no_grad;
+    DEDLOC_CHECK(remembered_buffers_.size() == buffers_.size());
+    for (std::size_t i = 0; i < buffers_.size(); ++i) buffers_[i].copy_(remembered_buffers_[i]);
 }
 
 void FlatModule::add_gradients(double scale) {

@@ -37,10 +37,15 @@ class FlatModule {
 
     // Copies the parameters' .grad (zeros where there is none) and sets it to zero.
     void take_gradients(std::span<float> out);
+    // Are all of the parameters' .grad? One pass on the device, one number to the CPU.
+    bool gradients_are_finite() const;
     // Adds scale × .grad into sums of our own, on the device, and sets .grad to zero.
     void add_gradients(double scale);
     // Copies those sums and sets them to zero.
     void take_sums(std::span<float> out);
+    // Buffers as they are now, and back to them: a forward pass moves BatchNorm's.
+    void remember_buffers();
+    void restore_buffers();
     void zero_gradients();
     void zero_sums();
 
@@ -51,6 +56,7 @@ class FlatModule {
     torch::Device device_ = torch::kCPU;
     std::vector<torch::Tensor> parameters_;
     std::vector<torch::Tensor> buffers_;
+    std::vector<torch::Tensor> remembered_buffers_;
     std::vector<torch::Tensor> sums_;  // like parameters_, or empty before the first add
     collab::Layout layout_;
 };

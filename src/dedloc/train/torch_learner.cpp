@@ -1,5 +1,6 @@
 #include "dedloc/train/torch_learner.h"
 
+#include <cmath>
 #include <limits>
 #include <utility>
 
@@ -35,14 +36,22 @@ class TorchLearner final : public collab::Learner {
     void load(std::span<const float> parameters, std::span<const float> buffers) override {
         flat_.load(parameters, buffers);
         flat_.zero_gradients();
+        flat_.zero_sums();
+    }
+
+    void move_to(std::span<const float> parameters, std::span<const float> buffers) override {
+        flat_.load(parameters, buffers);
     }
 
     Result<collab::GradientReport> accumulate(collab::CounterRange samples) override {
         try {
             DEDLOC_TRY(TorchBatch batch, task_.train_batch(samples));
+            flat_.remember_buffers();
             const TorchLoss loss = loss_of(std::move(batch));
-            loss.sum.backward();
             collab::GradientReport report{.loss_sum = loss.sum.item<double>()};
+            if (std::isfinite(report.loss_sum)) loss.sum.backward();
+            if (!std::isfinite(report.loss_sum) || !flat_.gradients_are_finite()) return left_out();
+            flat_.add_gradients(1);
             if (loss.correct.defined()) report.correct_sum = loss.correct.item<double>();
             return report;
         } catch (const std::exception& failure) {
@@ -53,7 +62,7 @@ class TorchLearner final : public collab::Learner {
     void take(std::span<float> gradient_sum,
               std::span<float> buffers_sum,
               std::uint64_t samples) override {
-        flat_.take_gradients(gradient_sum);
+        flat_.take_sums(gradient_sum);
         flat_.store_buffers(buffers_sum, static_cast<double>(samples));
     }
 
@@ -65,6 +74,13 @@ class TorchLearner final : public collab::Learner {
     }
 
   private:
+    // What one bad micro-batch must not leave behind: its gradient, and BatchNorm's statistics.
+    collab::GradientReport left_out() {
+        flat_.zero_gradients();
+        flat_.restore_buffers();
+        return {.loss_sum = 0, .correct_sum = 0, .finite = false};
+    }
+
     TorchLoss loss_of(TorchBatch batch) {
         batch.inputs = batch.inputs.to(flat_.device());
         batch.targets = batch.targets.to(flat_.device());

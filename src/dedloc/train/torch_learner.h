@@ -1,9 +1,12 @@
 // TorchLearner: a libtorch model, its batches and its loss, as collab's Learner.
 //
 // The loss is a SUM over the samples of a batch: gradients of micro-batches then add up, whatever
-// their sizes. They accumulate in the parameters' .grad on their device; take() is the only copy.
+// their sizes. They accumulate in sums of our own on the device; take() is the only copy from
+// there. A micro-batch whose loss or gradient is not finite leaves no trace
+// (GradientReport::finite).
 //
-// Cost: what the model costs, plus two copies of the parameters a global step.
+// Cost: what the model costs, one pass over the gradients a micro-batch to look whether they are
+// finite and one to add them, plus two copies of the parameters a global step.
 // Thread: one at a time. Errors: local_fault for libtorch's exceptions (out of memory, shapes).
 
 #pragma once

@@ -1,7 +1,9 @@
 #include "dedloc/train/torch_learner.h"
 
 #include <cmath>
+#include <functional>
 #include <gtest/gtest.h>
+#include <limits>
 #include <numeric>
 
 #include "dedloc/optim/optimizer.h"
@@ -191,6 +193,58 @@ TEST(TorchLearner, hands_over_buffers_weighted_by_samples_and_starts_from_loaded
     ASSERT_TRUE(learner->evaluate());
     learner->take(sum, buffers_sum, 1);
     EXPECT_EQ(buffers_sum, buffers);
+}
+
+// Two kinds of poison: a loss that is not a number, and a finite loss whose gradient is none.
+TEST(TorchLearner, a_micro_batch_that_is_not_finite_leaves_no_trace) {
+    const Data data = made_data();
+    const std::vector<std::function<torch::Tensor(torch::Tensor)>> poisons = {
+        [](torch::Tensor inputs) { return inputs * std::numeric_limits<float>::quiet_NaN(); },
+        [](torch::Tensor inputs) { return inputs * std::numeric_limits<float>::infinity(); }};
+    for (const auto& poison : poisons) {
+        TorchTask task = made_task(data, true);
+        task.train_batch = [&](collab::CounterRange range) -> Result<TorchBatch> {
+            const auto begin = static_cast<std::int64_t>(range.begin);
+            const auto end = static_cast<std::int64_t>(range.end);
+            torch::Tensor inputs = data.inputs.slice(0, begin, end);
+            if (range.begin == 50) inputs = poison(inputs);
+            return TorchBatch{inputs, data.targets.slice(0, begin, end)};
+        };
+        const auto learner = *make_torch_learner(std::move(task));
+        const auto clean = made_learner(data, true);
+        const collab::Layout layout = learner->layout();
+        std::vector<float> sum(layout.parameters_count);
+        std::vector<float> buffers(layout.buffers_count);
+        std::vector<float> sum_clean(sum.size());
+        std::vector<float> buffers_clean(buffers.size());
+        for (const std::uint64_t begin : {0, 50, 100}) {
+            const auto report = learner->accumulate({begin, begin + 50});
+            ASSERT_TRUE(report);
+            EXPECT_EQ(report->finite, begin != 50);
+            EXPECT_TRUE(std::isfinite(report->loss_sum));
+            if (begin == 50) continue;
+            ASSERT_TRUE(clean->accumulate({begin, begin + 50}));
+        }
+        learner->take(sum, buffers, 100);
+        clean->take(sum_clean, buffers_clean, 100);
+        EXPECT_EQ(sum, sum_clean);
+        EXPECT_EQ(buffers, buffers_clean);
+    }
+}
+
+TEST(TorchLearner, a_finite_loss_with_a_gradient_that_is_not_leaves_no_trace) {
+    TorchTask task = made_task(made_data());
+    // The square root of 0: its value is 0, its slope infinite, and infinite times 0 is no number.
+    task.loss = [](const torch::Tensor& outputs, const torch::Tensor&) -> TorchLoss {
+        return {.sum = (outputs * 0).sqrt().sum(), .correct = {}};
+    };
+    const auto learner = *make_torch_learner(std::move(task));
+    const auto report = learner->accumulate({0, 50});
+    ASSERT_TRUE(report);
+    EXPECT_FALSE(report->finite);
+    std::vector<float> sum(learner->layout().parameters_count, 1.0f);
+    learner->take(sum, {}, 50);
+    EXPECT_EQ(sum, std::vector<float>(sum.size()));
 }
 
 TEST(TorchLearner, evaluates_held_out_data_whole) {

@@ -13,7 +13,9 @@ namespace {
 
 // A step that fails is a round the collaboration could not even end; it tries again by itself.
 constexpr int failures_in_a_row_max = 10;
+constexpr int not_finite_in_a_row_max = 64;
 // How often a waiting trainer looks whether it was asked to stop.
+constexpr auto ahead_poll = std::chrono::milliseconds(2);
 constexpr auto stop_poll = std::chrono::milliseconds(50);
 
 // The evaluating peer: the first trainer by PeerId. Peers come sorted.
@@ -26,11 +28,6 @@ bool evaluates(const collab::Collaboration& collaboration) {
 }
 
 }  // namespace
-
-struct Trainer::Stepped {
-    collab::StepOutcome outcome;
-    bool evaluates = false;
-};
 
 Task<Result<Trainer::Stepped>> Trainer::step_task(collab::Collaboration& collaboration,
                                                   collab::Contribution contribution) {
@@ -108,18 +105,25 @@ Result<void> Trainer::run() {
 
 Result<void> Trainer::train(SampleCounter& counter) {
     samples_ = {counter.next(), counter.next()};
-    if (!load(collaboration_.state())) {
+    if (!start_from(collaboration_.state())) {
         return make_error(ErrorKind::conflict, "the collaboration has no state to train from yet");
     }
     bool more = true;
     while (more && !stopping_ && !collaboration_.stopped()) {
+        if (in_flight_.valid()) {
+            DEDLOC_TRY(more, meanwhile(counter));
+            continue;
+        }
         if (!collaboration_.step_due()) DEDLOC_TRY_VOID(compute(counter));
         if (!collaboration_.step_due()) continue;
-        DEDLOC_TRY(more, hand_in());
+        DEDLOC_TRY(more, hand_in(options_.delayed));
+    }
+    if (more && in_flight_.valid()) {
+        DEDLOC_TRY(more, take_outcome(in_flight_));
     }
     // A leaver's last samples are worth a step; whether one still comes, the collaboration knows.
     if (more && samples_.size() > 0 && !patience_is_over()) {
-        DEDLOC_TRY(more, hand_in());
+        DEDLOC_TRY(more, hand_in(false));
     }
     return {};
 }
@@ -129,6 +133,8 @@ Result<void> Trainer::compute(SampleCounter& counter) {
     const TimePoint begun = clock_.now();
     DEDLOC_TRY(const collab::GradientReport report, learner_->accumulate(range));
     samples_.end = range.end;
+    if (!report.finite) return leave_out(range);
+    not_finite_in_a_row_ = 0;
     loss_sum_ += report.loss_sum;
     correct_sum_ += report.correct_sum;
     samples_computed_ += range.size();
@@ -136,7 +142,19 @@ Result<void> Trainer::compute(SampleCounter& counter) {
     return {};
 }
 
-Result<bool> Trainer::hand_in() {
+// One bad micro-batch is an accident; when every one is bad, this machine cannot help.
+Result<void> Trainer::leave_out(collab::CounterRange range) {
+    samples_.left_out += range.size();
+    if (samples_.size() == 0) samples_ = {range.end, range.end};
+    collaboration_.report_not_finite(range.size());
+    if (++not_finite_in_a_row_ < not_finite_in_a_row_max) return {};
+    return make_error(ErrorKind::local_fault,
+                      "the last {} gradients computed here were not finite: either the run's "
+                      "learning rate is far too high, or this machine computes wrongly",
+                      not_finite_in_a_row_);
+}
+
+collab::Contribution Trainer::take_sums() {
     collab::Contribution contribution;
     contribution.samples = samples_;
     contribution.loss_sum = loss_sum_;
@@ -151,9 +169,36 @@ Result<bool> Trainer::hand_in() {
     samples_ = {samples_.end, samples_.end};
     loss_sum_ = 0;
     correct_sum_ = 0;
+    return contribution;
+}
 
+Result<bool> Trainer::hand_in(bool ahead) {
+    collab::Contribution contribution = take_sums();
+    if (ahead) collaboration_.compute_ahead();
     std::future<Result<Stepped>> future =
         runtime::spawn_future(spawn_, "step", step_task(collaboration_, std::move(contribution)));
+    if (ahead) {
+        in_flight_ = std::move(future);
+        return true;
+    }
+    return take_outcome(future);
+}
+
+Result<bool> Trainer::meanwhile(SampleCounter& counter) {
+    if (in_flight_.wait_for(std::chrono::seconds(0)) == std::future_status::ready)
+        return take_outcome(in_flight_);
+    if (collaboration_.may_compute_ahead()) {
+        DEDLOC_TRY_VOID(compute(counter));
+    } else {
+        in_flight_.wait_for(ahead_poll);
+    }
+    return true;
+}
+
+// What was accumulated meanwhile goes on from the new state, unless that is another one than the
+// collaboration was about to make.
+Result<bool> Trainer::take_outcome(std::future<Result<Stepped>>& pending) {
+    std::future<Result<Stepped>> future = std::move(pending);
     while (future.wait_for(stop_poll) != std::future_status::ready) {
         if (patience_is_over()) return false;
     }
@@ -162,11 +207,15 @@ Result<bool> Trainer::hand_in() {
         if (stepped.error().kind() == ErrorKind::cancelled) return false;
         if (++failures_in_a_row_ >= failures_in_a_row_max) return std::move(stepped).error();
         log(LogLevel::warning, "train", "a step failed: {}", to_string(stepped.error()));
-        load(collaboration_.state());
+        start_from(collaboration_.state());
         return true;
     }
     failures_in_a_row_ = 0;
-    load(stepped->outcome.state);
+    const auto& state = stepped->outcome.state;
+    if (stepped->outcome.kind == collab::StepKind::stepped && samples_.size() > 0 && state)
+        learner_->move_to(collab::parameters_of(*state), collab::buffers_of(*state));
+    else
+        start_from(state);
     evaluate_if_due(*stepped);
     return stepped->outcome.kind != collab::StepKind::stopped;
 }
@@ -193,8 +242,11 @@ void Trainer::evaluate_the_end() {
     evaluator_->request(state);
 }
 
-bool Trainer::load(const std::shared_ptr<const state::Snapshot>& state) {
+bool Trainer::start_from(const std::shared_ptr<const state::Snapshot>& state) {
     if (!state) return false;
+    samples_ = {samples_.end, samples_.end};
+    loss_sum_ = 0;
+    correct_sum_ = 0;
     learner_->load(collab::parameters_of(*state), collab::buffers_of(*state));
     return true;
 }

@@ -31,6 +31,8 @@ class CountingLearner final : public collab::Learner {
         std::set<std::uint64_t> counters;
         bool twice = false;
         std::uint64_t fail_at = ~std::uint64_t{0};
+        std::uint64_t not_finite_from = ~std::uint64_t{0};
+        std::uint64_t not_finite_until = ~std::uint64_t{0};
         std::vector<std::uint64_t> evaluated_values;
     };
     explicit CountingLearner(std::shared_ptr<Seen> seen) : seen_(std::move(seen)) {}
@@ -46,9 +48,14 @@ class CountingLearner final : public collab::Learner {
     void load(std::span<const float> parameters, std::span<const float>) override {
         loaded_ = parameters[0];
     }
+    void move_to(std::span<const float> parameters, std::span<const float>) override {
+        loaded_ = parameters[0];
+    }
     Result<collab::GradientReport> accumulate(CounterRange samples) override {
         const std::lock_guard lock(seen_->mutex);
         for (std::uint64_t i = samples.begin; i < samples.end; ++i) {
+            if (i >= seen_->not_finite_from && i < seen_->not_finite_until)
+                return collab::GradientReport{.finite = false};
             if (i >= seen_->fail_at) return make_error(ErrorKind::local_fault, "no more memory");
             seen_->twice = seen_->twice || !seen_->counters.insert(i).second;
             sum_ += 1;
@@ -88,6 +95,9 @@ class LoneCollaboration final : public collab::Collaboration {
         EXPECT_TRUE(runs_);
         samples_ += samples;
     }
+    void report_not_finite(std::uint64_t samples) override { not_finite += samples; }
+    void compute_ahead() override { ++ahead; }
+    bool may_compute_ahead() const override { return samples_ < 2 * target_; }
     bool somebody_computes() const { return runs_; }
     void trainer_runs(bool runs) override { runs_ = runs; }
     bool step_due() const override { return samples_ >= target_; }
@@ -144,6 +154,8 @@ class LoneCollaboration final : public collab::Collaboration {
     bool hangs = false;
     std::optional<std::uint64_t> next_counter;
     std::atomic<std::uint64_t> handed_in = 0;
+    std::atomic<std::uint64_t> not_finite = 0;
+    std::atomic<int> ahead = 0;
     std::vector<std::uint64_t> evaluated;
 
   private:
@@ -221,6 +233,20 @@ TEST_F(TrainerTest, hands_in_every_sample_once_until_the_run_is_over) {
     EXPECT_FALSE(collaboration.somebody_computes());  // or leave() would wait for it
 }
 
+// Sums and numbers fit each other in every contribution, as step() checks.
+TEST_F(TrainerTest, goes_on_computing_while_a_delayed_step_is_made) {
+    LoneCollaboration collaboration(loop_.executor(), 20, 30);
+    options_.delayed = true;
+    const auto trainer_ = trainer(collaboration);
+    trainer_->start();
+    ASSERT_TRUE(trainer_->join());
+    EXPECT_EQ(collaboration.state()->step(), 30u);
+    EXPECT_EQ(collaboration.ahead, 30);
+    EXPECT_GE(collaboration.handed_in, 20u);
+    EXPECT_LE(collaboration.handed_in, trainer_->samples_computed());
+    EXPECT_FALSE(seen_->twice);
+}
+
 TEST_F(TrainerTest, evaluates_the_last_state_if_it_is_the_first_trainer) {
     LoneCollaboration collaboration(loop_.executor(), 8, 7);
     const auto trainer_ = trainer(collaboration);
@@ -287,6 +313,34 @@ TEST_F(TrainerTest, ends_with_what_the_learner_says) {
     const Result<void> how = trainer_->join();
     ASSERT_FALSE(how);
     EXPECT_EQ(how.error().message(), "no more memory");
+}
+
+// Micro-batches of 8; in the middle of what is handed in, and at its beginning.
+TEST_F(TrainerTest, leaves_out_and_counts_a_micro_batch_that_is_not_finite) {
+    for (const auto& [from, until] : {std::pair<std::uint64_t, std::uint64_t>{16, 32}, {0, 8}}) {
+        LoneCollaboration collaboration(loop_.executor(), 20, 3);
+        options_.counter_path = fmt::format("samples-{}", from);
+        seen_->counters.clear();
+        seen_->not_finite_from = from;
+        seen_->not_finite_until = until;
+        const auto trainer_ = trainer(collaboration);
+        trainer_->start();
+        ASSERT_TRUE(trainer_->join());
+        // step() checks that the sum is that of exactly the samples with weight.
+        EXPECT_EQ(collaboration.handed_in, 3u * 24);
+        EXPECT_EQ(collaboration.not_finite, until - from);
+        EXPECT_FALSE(seen_->twice);
+    }
+}
+
+TEST_F(TrainerTest, ends_when_nothing_that_it_computes_is_finite) {
+    LoneCollaboration collaboration(loop_.executor(), 20, 3);
+    seen_->not_finite_from = 100;
+    const auto trainer_ = trainer(collaboration);
+    trainer_->start();
+    const Result<void> how = trainer_->join();
+    ASSERT_FALSE(how);
+    EXPECT_NE(how.error().message().find("not finite"), std::string::npos);
 }
 
 TEST_F(TrainerTest, hands_in_what_it_has_when_it_is_stopped) {

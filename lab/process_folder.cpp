@@ -1,0 +1,45 @@
+#include "lab/process_folder.h"
+
+#include <climits>
+#include <cstdlib>
+#include <filesystem>
+#include <unistd.h>
+
+namespace dedloc::lab {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr const char* memory_folder = "/dev/shm";
+
+}  // namespace
+
+std::string own_program() {
+    char path[PATH_MAX];
+    const ssize_t size = ::readlink("/proc/self/exe", path, sizeof path);
+    std::string own(path, size > 0 ? static_cast<std::size_t>(size) : 0);
+    // dedloc-lab cannot train; its neighbour can.
+    if (own.ends_with("/dedloc-lab")) own.resize(own.size() - std::string("-lab").size());
+    return own;
+}
+
+Result<std::string> process_folder(const std::string& wanted, const std::string& name) {
+    std::error_code error;
+    if (!wanted.empty()) {
+        std::string folder = fs::absolute(wanted).lexically_normal().string();
+        fs::create_directories(folder, error);
+        if (error || !fs::is_empty(folder, error))
+            return make_error(
+                ErrorKind::local_fault, "{} must be a folder that is empty or can be made", folder);
+        return folder;
+    }
+    const bool in_memory = ::access(memory_folder, W_OK | X_OK) == 0;
+    const fs::path parent = in_memory ? fs::path(memory_folder) : fs::temp_directory_path(error);
+    std::string pattern = (parent / ("dedloc-" + name + "-XXXXXX")).string();
+    if (!mkdtemp(pattern.data()))
+        return make_error(ErrorKind::local_fault, "cannot make a temporary folder {}", pattern);
+    return pattern;
+}
+
+}  // namespace dedloc::lab

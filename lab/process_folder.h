@@ -1,0 +1,20 @@
+// Where the lab's real processes come from and where their files go.
+//
+// Thread: any. Errors: local_fault.
+
+#pragma once
+#include <string>
+
+#include "dedloc/base/result.h"
+
+namespace dedloc::lab {
+
+// The dedloc that can train: this program, or dedloc-lab's neighbour.
+std::string own_program();
+
+// `wanted`, which must be empty or not there; or, without one, a new folder, in memory where there
+// is such a place: votes are synced to disk in every round, and a shared disk that stalls for
+// seconds would be what is measured.
+Result<std::string> process_folder(const std::string& wanted, const std::string& name);
+
+}  // namespace dedloc::lab

@@ -1,0 +1,126 @@
+#include "dedloc/cli/checkpoint_hook.h"
+
+#include <chrono>
+#include <filesystem>
+#include <fmt/format.h>
+#include <fstream>
+#include <signal.h>
+#include <utility>
+
+namespace dedloc::cli {
+namespace {
+
+constexpr std::size_t last_words_bytes_max = 300;
+
+// $1 folder, $2 step, $3 hash; $4 the folder to publish in, or nothing; $5 the command, or nothing.
+constexpr const char* script = R"(
+set -e
+if [ -n "$4" ]; then
+    mkdir -p -- "$4"
+    name=$(basename -- "$1")
+    rm -rf -- "$4/.$name.new"
+    cp -R -- "$1" "$4/.$name.new"
+    rm -rf -- "$4/$name"
+    mv -T -- "$4/.$name.new" "$4/$name"
+    ln -sfn -- "$name" "$4/latest"
+fi
+if [ -n "$5" ]; then exec /bin/sh -c "$5" dedloc-hook "$1" "$2" "$3"; fi
+)";
+
+double now_s() {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
+        .count();
+}
+
+// The last line of what it said.
+std::string last_words(const std::string& path) {
+    std::ifstream file(path, std::ios::binary);
+    std::string line;
+    std::string last;
+    while (std::getline(file, line))
+        if (!line.empty()) last = line;
+    return last.substr(0, last_words_bytes_max);
+}
+
+}  // namespace
+
+CheckpointHook::CheckpointHook(HookOptions options, Tell tell)
+    : options_(std::move(options)), tell_(std::move(tell)) {}
+
+std::vector<std::string> CheckpointHook::holds() const {
+    std::vector<std::string> names;
+    for (const auto* work : {&waiting_, &running_})
+        if (*work) names.push_back(std::filesystem::path((*work)->folder).filename().string());
+    return names;
+}
+
+void CheckpointHook::saved(const std::string& folder,
+                           std::uint64_t step,
+                           const std::string& state_hash) {
+    if (!wanted()) return;
+    if (waiting_) ++skipped_;
+    waiting_ = Work{folder, step, state_hash};
+    look();
+}
+
+void CheckpointHook::start(Work work) {
+    runtime::ChildOptions child{.command = {"/bin/sh",
+                                            "-c",
+                                            script,
+                                            "dedloc-hook",
+                                            work.folder,
+                                            fmt::format("{}", work.step),
+                                            work.state_hash,
+                                            options_.publish_directory,
+                                            options_.command},
+                                .output_file = options_.log_directory + "/hook.out",
+                                .error_file = options_.log_directory + "/hook.err",
+                                .niceness = 5};
+    auto process = runtime::ChildProcess::start(child);
+    if (!process) return tell_("publish_failed", process.error().message());
+    process_.emplace(*std::move(process));
+    running_ = std::move(work);
+    started_ = now_s();
+}
+
+void CheckpointHook::ended() {
+    const runtime::ChildEnd end = process_->end().value_or(runtime::ChildEnd{});
+    const std::uint64_t step = running_->step;
+    process_.reset();
+    running_.reset();
+    const std::uint64_t skipped = std::exchange(skipped_, 0);
+    const std::string also =
+        skipped == 0 ? "" : fmt::format(" ({} between were skipped: it is slow)", skipped);
+    if (end.exit_code == 0 && end.signal == 0)
+        return tell_("published", fmt::format("published the state of step {}{}", step, also));
+    tell_("publish_failed",
+          fmt::format("publishing the state of step {} failed ({}{}){}; the checkpoint itself is "
+                      "whole: {}",
+                      step,
+                      end.signal != 0 ? "signal " : "exit code ",
+                      end.signal != 0 ? end.signal : end.exit_code,
+                      also,
+                      last_words(options_.log_directory + "/hook.err")));
+}
+
+void CheckpointHook::look() {
+    if (process_ && now_s() - started_ > options_.seconds_max) process_->send(SIGKILL);
+    if (process_ && !process_->running()) ended();
+    if (!process_ && waiting_) start(*std::exchange(waiting_, std::nullopt));
+}
+
+void CheckpointHook::finish(double seconds) {
+    const double until = now_s() + seconds;
+    look();
+    while (process_) {
+        if (!process_->wait_for(until - now_s())) {
+            process_->send(SIGKILL);
+            (void)process_->wait_for(1);
+            waiting_.reset();
+        }
+        look();
+        if (now_s() > until) waiting_.reset();
+    }
+}
+
+}  // namespace dedloc::cli

@@ -1,0 +1,71 @@
+// CheckpointHook: what the user wants done with every checkpoint: a shell command, and a folder
+// that gets a copy. Both run in a process of their own, one at a time, so that a hook that fails,
+// hangs or is slow costs the training nothing:
+//
+//   - while one runs, the newest checkpoint waits; those between are skipped, and counted;
+//   - it is killed after hook_seconds_max;
+//   - the checkpoint it works on is not removed meanwhile (holds()).
+//
+// The command is run by /bin/sh; $1 is the checkpoint's folder, $2 its step, $3 its state's hash.
+// What it prints is in hook.out and hook.err in the peer's folder (of the last one).
+// A copy appears in the folder whole or not at all, under the checkpoint's own name; the symbolic
+// link `latest` names the newest.
+//
+// Thread: one, which lives on (runtime/child_process.h). Nothing blocks but finish().
+
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "dedloc/runtime/child_process.h"
+
+namespace dedloc::cli {
+
+inline constexpr double hook_seconds_max = 3600;     // then it is killed
+inline constexpr double last_hook_seconds_max = 20;  // at the peer's end
+
+struct HookOptions {
+    std::string command{};  // empty: none
+    std::string publish_directory{};
+    std::string log_directory;
+    double seconds_max = hook_seconds_max;
+};
+
+class CheckpointHook {
+  public:
+    // `tell(kind, sentence)` of events: "published", "publish_failed".
+    using Tell = std::function<void(std::string kind, std::string text)>;
+    CheckpointHook(HookOptions options, Tell tell);
+
+    bool wanted() const { return !options_.command.empty() || !options_.publish_directory.empty(); }
+    // A checkpoint is whole at `folder` (absolute).
+    void saved(const std::string& folder, std::uint64_t step, const std::string& state_hash);
+    // Looks whether the running one has ended, and starts the one that waits.
+    void look();
+    // Waits for what is left, but no longer than so many seconds; what then still runs is killed.
+    void finish(double seconds);
+    // Names of checkpoints that must stay.
+    std::vector<std::string> holds() const;
+
+  private:
+    struct Work {
+        std::string folder;
+        std::uint64_t step = 0;
+        std::string state_hash;
+    };
+    void start(Work work);
+    void ended();
+
+    HookOptions options_;
+    Tell tell_;
+    std::optional<Work> waiting_;
+    std::optional<Work> running_;
+    std::optional<runtime::ChildProcess> process_;
+    double started_ = 0;
+    std::uint64_t skipped_ = 0;
+};
+
+}  // namespace dedloc::cli

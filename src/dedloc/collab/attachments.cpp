@@ -1,0 +1,162 @@
+#include "dedloc/collab/attachments.h"
+
+#include <algorithm>
+#include <memory>
+
+#include "dedloc/security/hash.h"
+#include "dedloc/wire/message.h"
+
+namespace dedloc::collab {
+namespace {
+
+constexpr Duration one_piece_max = 20s;
+
+struct Question {
+    Digest run;
+    Digest hash;
+    std::uint64_t offset = 0;
+    Bytes proof;
+    template <typename Visitor, typename Self>
+    static void fields(Visitor& visit, Self& self) {
+        visit(1, self.run);
+        visit(2, self.hash);
+        visit(3, self.offset);
+        visit(4, self.proof);
+    }
+};
+
+struct Answer {
+    std::uint64_t bytes = 0;
+    Bytes piece;
+    template <typename Visitor, typename Self>
+    static void fields(Visitor& visit, Self& self) {
+        visit(1, self.bytes);
+        visit(2, self.piece);
+    }
+};
+
+Bytes proof_of(const Bytes& secret, const PeerId& asker, const Digest& hash) {
+    Bytes message = to_bytes("dedloc-attachment");
+    base::put_u32_be(message, static_cast<std::uint32_t>(asker.bytes().size()));
+    base::append(message, asker.bytes());
+    base::append(message, hash.view());
+    return to_bytes(security::hmac_sha256(secret, message).view());
+}
+
+struct Served {
+    Digest run;
+    Bytes secret;
+    std::map<Digest, SharedBytes> files;
+};
+
+Task<Result<Bytes>> answer(std::shared_ptr<const Served> served, PeerId from, Bytes request) {
+    DEDLOC_CO_TRY(const Question question, wire::decode<Question>(request));
+    const Bytes expected = proof_of(served->secret, from, question.hash);
+    if (question.run != served->run || !security::equal_in_constant_time(question.proof, expected))
+        co_return make_error(ErrorKind::denied,
+                             "the run or its secret in your join string is not ours; ask for a "
+                             "fresh join string");
+    const auto file = served->files.find(question.hash);
+    if (file == served->files.end())
+        co_return make_error(
+            ErrorKind::not_found, "there is no file {} here", question.hash.short_hex());
+    const ByteView whole = *file->second;
+    if (question.offset > whole.size())
+        co_return make_error(ErrorKind::bad_input,
+                             "file {} has {} bytes only",
+                             question.hash.short_hex(),
+                             whole.size());
+    Answer reply;
+    reply.bytes = whole.size();
+    const ByteView rest = whole.subspan(static_cast<std::size_t>(question.offset));
+    reply.piece = to_bytes(rest.first(std::min(rest.size(), attachment_piece_bytes_max)));
+    co_return wire::encode(reply);
+}
+
+// Appends one piece; an error when it is not what was asked for.
+Ok take_piece(const Answer& reply, const PeerId& from, std::size_t bytes_max, Bytes& file) {
+    if (reply.bytes > bytes_max)
+        return make_error(ErrorKind::peer_broke_protocol,
+                          "peer {} has a file of {} bytes, and at most {} are taken",
+                          from.short_text(),
+                          reply.bytes,
+                          bytes_max);
+    const bool last = file.size() + reply.piece.size() == reply.bytes;
+    if (reply.piece.size() > attachment_piece_bytes_max ||
+        file.size() + reply.piece.size() > reply.bytes || (reply.piece.empty() && !last))
+        return make_error(ErrorKind::peer_broke_protocol,
+                          "peer {} sent a piece that does not fit its file",
+                          from.short_text());
+    base::append(file, reply.piece);
+    return {};
+}
+
+Task<Result<Bytes>> fetch_from(p2p::Host& host,
+                               AttachmentWish wish,
+                               std::string address,
+                               TimePoint deadline) {
+    const TimePoint dial_until = std::min(deadline, host.clock().now() + one_piece_max);
+    auto dialled = co_await host.dial(address, dial_until);
+    if (!dialled) co_return std::move(dialled).error();
+    const PeerId peer = *dialled;
+    Question question;
+    question.run = wish.run;
+    question.hash = wish.hash;
+    question.proof = proof_of(wish.secret, host.id(), wish.hash);
+    Bytes file;
+    for (bool whole = false; !whole;) {
+        question.offset = file.size();
+        Bytes request = wire::encode(question);
+        std::string method = attachment_method;
+        const TimePoint until = std::min(deadline, host.clock().now() + one_piece_max);
+        auto bytes = co_await host.call(peer, std::move(method), std::move(request), until);
+        if (!bytes) co_return std::move(bytes).error();
+        DEDLOC_CO_TRY(const Answer reply, wire::decode<Answer>(*bytes));
+        DEDLOC_CO_TRY_VOID(take_piece(reply, peer, wish.bytes_max, file));
+        whole = file.size() == reply.bytes;
+    }
+    if (security::sha256(file) != wish.hash)
+        co_return make_error(ErrorKind::peer_broke_protocol,
+                             "peer {} sent a file that has not the hash {}",
+                             peer.short_text(),
+                             wish.hash.short_hex());
+    co_return file;
+}
+
+}  // namespace
+
+AttachmentServer::AttachmentServer(p2p::Host& host,
+                                   const Digest& run,
+                                   Bytes secret,
+                                   std::vector<Attachment> attachments)
+    : host_(host) {
+    DEDLOC_CHECK(attachments.size() <= attachments_max);
+    auto served = std::make_shared<Served>();
+    served->run = run;
+    served->secret = std::move(secret);
+    for (Attachment& attachment : attachments)
+        served->files[attachment.hash] = std::move(attachment.bytes);
+    host_.handle_call(
+        attachment_method,
+        [served = std::shared_ptr<const Served>(std::move(served))](PeerId from, Bytes request) {
+            return answer(served, std::move(from), std::move(request));
+        });
+}
+
+AttachmentServer::~AttachmentServer() { host_.remove_handler(attachment_method); }
+
+Task<Result<Bytes>> fetch_attachment(p2p::Host& host, AttachmentWish wish, TimePoint deadline) {
+    Error last = make_error(ErrorKind::not_found, "the join string names no address");
+    std::string reasons;
+    for (const std::string& address : wish.peers) {
+        auto file = co_await fetch_from(host, wish, address, deadline);
+        if (file) co_return file;
+        if (file.error().kind() == ErrorKind::denied) co_return std::move(file).error();
+        reasons += fmt::format("\n  {}: {}", address, file.error().message());
+        last = std::move(file).error();
+    }
+    co_return make_error(
+        last.kind(), "no peer of the run gave the file {}:{}", wish.hash.short_hex(), reasons);
+}
+
+}  // namespace dedloc::collab

@@ -1,0 +1,46 @@
+"""What happens to checkpoints afterwards: copies in a folder, a command, and which ones stay."""
+
+from __future__ import annotations
+
+import harness
+from harness import ProcessTest, run_text
+
+
+class Publish(ProcessTest):
+    def test_every_checkpoint_is_published_whole(self) -> None:
+        public = self.folder / "public"
+        told = self.folder / "told"
+        host = self.host(
+            self.write("run.toml", run_text(gradient_ms=50, steps=8, checkpoint_every=2)),
+            more=("--publish", str(public), "--on-checkpoint", f'echo "$2 $3" >> {told}',
+                  "--keep-checkpoints", "1"))
+        self.assertEqual(host.end(), harness.OK, host.errors())
+        self.assertEqual(len(host.checkpoints()), 1)
+        newest = host.checkpoints()[-1]
+        self.assertEqual((public / "latest").resolve().name, newest.name)
+        for file in newest.iterdir():
+            self.assertEqual((public / newest.name / file.name).read_bytes(), file.read_bytes())
+        self.assertEqual([path for path in public.iterdir() if path.name.startswith(".")], [])
+        self.assertEqual(told.read_text().splitlines()[-1].split(),
+                         ["8", host.last_words()["state_hash"]])
+        done = self.dedloc("eval", str(public / "latest"), "--json")
+        self.assertEqual(done.returncode, harness.OK, done.stderr)
+
+    def test_a_hook_that_fails_or_hangs_costs_the_training_nothing(self) -> None:
+        run = self.write("run.toml", run_text(gradient_ms=50, steps=12, checkpoint_every=2))
+        failing = self.host(run, name="failing",
+                            more=("--on-checkpoint", "echo no such bucket >&2; exit 3"))
+        self.assertEqual(failing.end(), harness.OK, failing.errors())
+        told = failing.events("publish_failed")
+        self.assertGreaterEqual(len(told), 1)
+        self.assertIn("no such bucket", told[0]["text"])
+        hanging = self.host(run, name="hanging", more=("--on-checkpoint", "sleep 1000"))
+        self.until_step(12, hanging)
+        # The one that the hook works on stays, the newest ones do, and no others.
+        self.until("the last checkpoint", lambda: hanging.checkpoints()
+                   and hanging.checkpoints()[-1].name.startswith("step-000000000012"))
+        self.assertLessEqual(len(hanging.checkpoints()), 5)
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -1,0 +1,111 @@
+"""A newcomer that has text but no tokenizer: the run's peers give it theirs."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from pathlib import Path
+
+import harness
+from harness import ProcessTest
+
+RUN = """name = "tokenizer-test"
+[task]
+kind = "albert"
+model = "albert"
+data = "text:words"
+[albert]
+vocabulary = 1024
+embedding = 8
+hidden = 16
+layers = 1
+heads = 2
+feed_forward = 32
+positions = 32
+[text]
+tokenizer = "vocabulary=400"
+length = 32
+held_out_samples = 4
+window_samples = 64
+[batch]
+target = 16
+micro = 2
+[optimizer]
+kind = "lamb"
+[schedule]
+peak = 0.001
+[averaging]
+quorum_timeout = "3s"
+[checkpoint]
+every = 0
+[evaluate]
+every = 0
+"""
+
+
+class Tokenizer(ProcessTest):
+    def environment(self, name: str) -> dict[str, str]:
+        """Of a user with a cache of their own, empty."""
+        cache = self.folder / f"{name}-cache"
+        cache.mkdir()
+        return dict(os.environ, XDG_CACHE_HOME=str(cache))
+
+    def cached(self, name: str, pattern: str) -> list[Path]:
+        return sorted((self.folder / f"{name}-cache" / "dedloc").glob(pattern))
+
+    def text(self) -> str:
+        """A data folder with this project's own documents as the corpus."""
+        words = self.folder / "data" / "words"
+        words.mkdir(parents=True)
+        documents = sorted((Path(__file__).parents[2] / "docs").glob("*.md"))
+        for document in documents:
+            (words / (document.stem + ".txt")).write_bytes(document.read_bytes())
+        return str(self.folder / "data")
+
+    def test_a_joiner_without_a_tokenizer_gets_the_runs(self) -> None:
+        if not self.has_libtorch():
+            self.skipTest("ALBERT needs a build with libtorch")
+        data = self.text()
+        run = self.write("run.toml", RUN)
+        host = self.host(run, more=("--data", data), env=self.environment("host"))
+        self.until("the host prints a join string",
+                   lambda: self.alive(host) and host.join_string())
+        self.assertEqual(len(self.cached("host", "trained-*.model")), 1)
+
+        joiner = self.join(host.join_string(), "joiner", more=("--data", data),
+                           env=self.environment("joiner"))
+        self.until_step(2, host, joiner)
+        self.assertEqual(len(joiner.events("file_fetched")), 1)
+        self.assertEqual(self.cached("joiner", "trained-*.model"), [], "it trained one itself")
+        kept = self.cached("joiner", "tokenizer-*.model")
+        self.assertEqual(len(kept), 1)
+        fetched = kept[0].read_bytes()
+        wanted = re.search(r'tokenizer_hash = "([0-9a-f]{64})"',
+                           (joiner.directory / "run.toml").read_text())[1]
+        self.assertEqual(hashlib.sha256(fetched).hexdigest(), wanted)
+        self.assertEqual(fetched, self.cached("host", "trained-*.model")[0].read_bytes())
+
+        # A damaged copy in the cache is fetched anew.
+        kept[0].write_bytes(fetched[:-1])
+        joiner.stop_for_good()
+        again = self.join(host.join_string(), "joiner", more=("--data", data),
+                          env=dict(os.environ, XDG_CACHE_HOME=str(self.folder / "joiner-cache")))
+        self.until("the joiner is back", lambda: self.alive(again) and again.join_string())
+        self.assertEqual(kept[0].read_bytes(), fetched)
+
+    def test_a_joiner_without_the_text_is_told_which(self) -> None:
+        if not self.has_libtorch():
+            self.skipTest("ALBERT needs a build with libtorch")
+        host = self.host(self.write("run.toml", RUN), more=("--data", self.text()))
+        self.until("the host prints a join string",
+                   lambda: self.alive(host) and host.join_string())
+        nothing = self.folder / "nothing"
+        nothing.mkdir()
+        joiner = self.join(host.join_string(), "joiner", more=("--data", str(nothing)))
+        self.assertEqual(joiner.end(), harness.DATA_MISSING, joiner.errors())
+        self.expect_sentence(joiner.errors(), str(nothing / "words"))
+
+
+if __name__ == "__main__":
+    harness.main()
