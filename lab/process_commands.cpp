@@ -7,8 +7,8 @@
 #include "lab/albert_mini.h"
 #include "lab/equivalence.h"
 #include "lab/faults.h"
-#include "lab/storm.h"
 #include "lab/resume.h"
+#include "lab/storm.h"
 
 namespace dedloc::lab {
 namespace {
