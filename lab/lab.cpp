@@ -80,6 +80,52 @@ std::shared_ptr<EnumerateCommand> add_enumerate_command(CLI::App& app, int& code
     return command;
 }
 
+// The commands that need network namespaces.
+struct NetworkCommands {
+    NatCommand nat;
+    LongfatCommand longfat;
+    NatPeerCommand nat_peer;
+};
+
+std::shared_ptr<NetworkCommands> add_network_commands(CLI::App& app, int& code) {
+    auto commands = std::make_shared<NetworkCommands>();
+    CLI::App* nat = app.add_subcommand(
+        "nat", "machines behind NATs find each other: every pair of kinds, in network namespaces");
+    nat->add_option("--cell",
+                    commands->nat.cells,
+                    "KIND:KIND of public, full, restricted, "
+                    "symmetric, same (default: all pairs)");
+    nat->add_option("--delay-ms", commands->nat.delay_ms, "one way, between public addresses")
+        ->check(CLI::Range(0.0, 1000.0));
+    nat->add_option("--log", commands->nat.log, "of the peers: warning, debug");
+    nat->add_option("--dir", commands->nat.directory, "folder for what the peers say, kept");
+    nat->add_flag("--no-kill", commands->nat.no_kill, "do not kill a relay at the end");
+    nat->add_flag("--json", commands->nat.json, "one JSON object as the last line");
+    nat->callback([commands, &code] { code = run_nat(commands->nat); });
+
+    CLI::App* longfat = app.add_subcommand(
+        "longfat",
+        "how much of a long, fat link a stream fills, with one connection and with lanes");
+    longfat->add_option("--rtt-ms", commands->longfat.round_trip_ms, "round trip")
+        ->check(CLI::Range(0.0, 2000.0));
+    longfat->add_option("--mbit", commands->longfat.mbit_per_s, "of the line, each way")
+        ->check(CLI::Range(1.0, 500.0));
+    longfat->add_option("--megabytes", commands->longfat.megabytes, "of the stream over lanes")
+        ->check(CLI::Range(8, 4096));
+    longfat->add_option("--log", commands->longfat.log, "of the peers: warning, debug");
+    longfat->add_flag("--json", commands->longfat.json, "one JSON object as the last line");
+    longfat->callback([commands, &code] { code = run_longfat(commands->longfat); });
+
+    CLI::App* nat_peer = app.add_subcommand("nat-peer", "");  // one machine of `nat`
+    nat_peer->group("");
+    nat_peer->add_option("--socket", commands->nat_peer.socket)->required();
+    nat_peer->add_option("--listen", commands->nat_peer.listen);
+    nat_peer->add_option("--relay", commands->nat_peer.relay);
+    nat_peer->add_option("--log", commands->nat_peer.log);
+    nat_peer->callback([commands, &code] { code = run_nat_peer(commands->nat_peer); });
+    return commands;
+}
+
 }  // namespace
 
 int run(const std::vector<std::string>& arguments, const std::string& program) {
@@ -114,44 +160,7 @@ int run(const std::vector<std::string>& arguments, const std::string& program) {
     simulate->add_flag("--trace,--verbose", simulate_command.trace, "print what happens");
     simulate->callback([&] { code = run_simulate(simulate_command, program); });
 
-    NatCommand nat_command;
-    CLI::App* nat = app.add_subcommand(
-        "nat", "machines behind NATs find each other: every pair of kinds, in network namespaces");
-    nat->add_option("--cell",
-                    nat_command.cells,
-                    "KIND:KIND of public, full, restricted, "
-                    "symmetric, same (default: all pairs)");
-    nat->add_option("--delay-ms", nat_command.delay_ms, "one way, between public addresses")
-        ->check(CLI::Range(0.0, 1000.0));
-    nat->add_option("--log", nat_command.log, "of the peers: warning, debug");
-    nat->add_option("--dir", nat_command.directory, "folder for what the peers say, kept");
-    nat->add_flag("--no-kill", nat_command.no_kill, "do not kill a relay at the end");
-    nat->add_flag("--json", nat_command.json, "one JSON object as the last line");
-    nat->callback([&] { code = run_nat(nat_command); });
-
-    LongfatCommand longfat_command;
-    CLI::App* longfat = app.add_subcommand(
-        "longfat",
-        "how much of a long, fat link a stream fills, with one connection and with lanes");
-    longfat->add_option("--rtt-ms", longfat_command.round_trip_ms, "round trip")
-        ->check(CLI::Range(0.0, 2000.0));
-    longfat->add_option("--mbit", longfat_command.mbit_per_s, "of the line, each way")
-        ->check(CLI::Range(1.0, 500.0));
-    longfat->add_option("--megabytes", longfat_command.megabytes, "of the stream over lanes")
-        ->check(CLI::Range(8, 4096));
-    longfat->add_option("--log", longfat_command.log, "of the peers: warning, debug");
-    longfat->add_flag("--json", longfat_command.json, "one JSON object as the last line");
-    longfat->callback([&] { code = run_longfat(longfat_command); });
-
-    NatPeerCommand nat_peer_command;
-    CLI::App* nat_peer = app.add_subcommand("nat-peer", "");  // one machine of `nat`
-    nat_peer->group("");
-    nat_peer->add_option("--socket", nat_peer_command.socket)->required();
-    nat_peer->add_option("--listen", nat_peer_command.listen);
-    nat_peer->add_option("--relay", nat_peer_command.relay);
-    nat_peer->add_option("--log", nat_peer_command.log);
-    nat_peer->callback([&] { code = run_nat_peer(nat_peer_command); });
-
+    const auto network_commands = add_network_commands(app, code);
     const auto codecs_command = add_codecs_command(app, code);
     const auto enumerate_command = add_enumerate_command(app, code);
     const auto process_commands = add_process_commands(app, code);

@@ -446,8 +446,6 @@ Status CollaborationImpl::status() const {
     status.accuracy_step = evaluation_step_;
     status.progress = download_progress_;
     status.committed_samples = committed_samples_;
-    status.upload_bytes_per_s = options_.upload_bytes_per_s;
-    status.download_bytes_per_s = options_.download_bytes_per_s;
     status.addresses = host_.addresses();
     if (status.addresses.size() > status_addresses_max)
         status.addresses.resize(status_addresses_max);

@@ -69,9 +69,6 @@ struct Options {
     std::vector<Attachment> attachments;  // files of the run file, served to those who join
     Bytes initial_chain;  // host only, when resuming: certificates of the checkpoint
     Duration status_interval = std::chrono::milliseconds(500);
-    // What our link is known to carry; 0: not known, and taken for average.
-    double upload_bytes_per_s = 0;
-    double download_bytes_per_s = 0;
     std::size_t kept_steps = 64;  // certificates, averages kept for those who slept
     std::size_t kept_bytes_max = 512u << 20;
     bool discover = true;  // publish and find peers in the DHT

@@ -303,7 +303,7 @@ TEST(Collaboration, what_is_not_finite_is_left_out_counted_and_told_once) {
 TEST(Collaboration, a_step_that_would_leave_the_finite_numbers_keeps_the_state) {
     RunFile run = small_run();
     run.optimizer.momentum = 0;
-    const Layout layout = small_layout();
+    const Layout layout = small_layout(elements);
     std::vector<float> start(elements, 1.0f);
     const auto before = *initial_state(run, layout, start, {});
     averaging::Decision decision;

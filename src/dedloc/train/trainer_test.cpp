@@ -335,7 +335,7 @@ TEST_F(TrainerTest, leaves_out_and_counts_a_micro_batch_that_is_not_finite) {
 
 TEST_F(TrainerTest, ends_when_nothing_that_it_computes_is_finite) {
     LoneCollaboration collaboration(loop_.executor(), 20, 3);
-    seen_->not_finite_from = 100;
+    seen_->not_finite_from = 30;
     const auto trainer_ = trainer(collaboration);
     trainer_->start();
     const Result<void> how = trainer_->join();
