@@ -199,11 +199,23 @@ std::optional<ConsensusReply> VoterService::compare(const PeerId& from,
     return refuse(Answer::i_am_behind, "the voter does not know your latest certificate");
 }
 
+// A run that was resumed from an older checkpoint decides the same instances once more, after other
+// certificates. What was accepted before is of that other history: it can never be decided after
+// `previous`, and would block every vote.
+void VoterService::forget_other_history(const Digest& previous) {
+    const AcceptorRecord& record = acceptor_.record();
+    if (!record.has_accepted) return;
+    const auto accepted = wire::decode<Decision>(record.accepted_decision);
+    if (accepted && accepted->previous == previous) return;
+    acceptor_ = Acceptor(AcceptorRecord{}, context_.options.bugs);
+}
+
 Task<ConsensusReply> VoterService::on_prepare(PeerId from, Prepare prepare) {
     if (auto other = compare(from, prepare.previous, prepare.instance)) co_return *std::move(other);
     if (!may_vote()) co_return refuse(Answer::may_not_vote, "this peer may not vote yet");
     if (!owns_ballot(context_.ledger.base(), from, prepare.ballot))
         co_return refuse(Answer::refused, "that ballot belongs to another leader");
+    forget_other_history(prepare.previous);
     ConsensusReply reply = acceptor_.prepare(prepare.instance, prepare.ballot);
     if (reply.answer != Answer::yes) co_return reply;
     const Result<void> written = co_await persist();
@@ -243,6 +255,7 @@ Task<ConsensusReply> VoterService::on_propose(PeerId from, Propose propose) {
     // Time has passed: the question must still be open.
     if (auto other = compare(from, decision.previous, decision.instance))
         co_return *std::move(other);
+    forget_other_history(decision.previous);
     ConsensusReply reply = acceptor_.accept(decision.instance, propose.ballot, propose.decision);
     if (reply.answer != Answer::yes) co_return reply;
     const Result<void> written = co_await persist();

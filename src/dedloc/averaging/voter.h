@@ -58,6 +58,7 @@ class VoterService {
                                           const Digest& previous,
                                           const Instance& instance) const;
     Task<void> wait_for_state();
+    void forget_other_history(const Digest& previous);
 
     RoundContext& context_;
     std::uint64_t incarnation_;
