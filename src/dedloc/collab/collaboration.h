@@ -10,9 +10,6 @@
 //       if (collaboration.step_due()) outcome = co_await collaboration.step(contribution);
 //   }
 //
-// With the run file's averaging.delayed the caller need not wait: after compute_ahead() it computes
-// on at the old state while step() runs beside it, and takes the new state when that is done.
-//
 // Thread: the network thread, except where a method says "any thread".
 
 #pragma once
@@ -105,12 +102,6 @@ class Collaboration {
     // Any thread: a loop in another thread computes (true) or has ended (false). Between the two,
     // leave() waits for its last contribution, also while nothing of it has been reported yet.
     virtual void trainer_runs(bool runs) = 0;
-    // Trainer's thread, right before step() is begun beside it: what is reported from now on
-    // belongs to the step after. When the outcome is `resynced`, forget it: the collaboration has.
-    virtual void compute_ahead() = 0;
-    // Any thread: is there use in computing more while a step is being made? Not once the next
-    // batch would be full with it: nothing gets older than one step.
-    virtual bool may_compute_ahead() const = 0;
     // Any thread: true once the trainer should hand in its contribution.
     virtual bool step_due() const = 0;
     // Completes when the step is decided. Call again with an empty contribution to keep taking part

@@ -33,8 +33,6 @@ class CollaborationImpl final : public Collaboration, private averaging::RoundDi
     std::shared_ptr<const state::Snapshot> state() const override;
     void report(std::uint64_t samples, double loss_sum, double seconds) override;
     void report_not_finite(std::uint64_t samples) override { samples_not_finite_ += samples; }
-    void compute_ahead() override;
-    bool may_compute_ahead() const override;
     void trainer_runs(bool runs) override { trainer_runs_ = runs; }
     bool step_due() const override;
     Task<Result<StepOutcome>> step(Contribution contribution) override;
@@ -84,7 +82,7 @@ class CollaborationImpl final : public Collaboration, private averaging::RoundDi
     // steps.cpp
     bool trainer_is_current() const;
     StepOutcome outcome(StepKind kind);
-    void begin_computing(bool keep_ahead = false);
+    void begin_computing();
     Task<bool> wait_to_hand_in_last();
     Task<void> wait_for_state();
     void tell_of_not_finite();
@@ -121,12 +119,6 @@ class CollaborationImpl final : public Collaboration, private averaging::RoundDi
     std::atomic<double> others_samples_{0};
     std::atomic<double> others_per_s_{0};
     std::atomic<std::int64_t> others_at_ns_{0};
-    std::atomic<double> others_speed_{0};  // whatever they do at the moment
-    // Computed for the step after the open one, while that is being made.
-    std::mutex ahead_mutex_;  // who moves them and who adds to them must not meet
-    std::atomic<bool> ahead_{false};
-    std::atomic<std::uint64_t> samples_ahead_{0};
-    double loss_ahead_ = 0;
     std::atomic<double> samples_per_s_{0};
     std::atomic<double> micro_batch_s_{0};
     std::atomic<std::uint64_t> samples_not_finite_{0};

@@ -75,9 +75,6 @@ struct AveragingConfig {
     Duration round_deadline_max = std::chrono::seconds(120);
     Duration quorum_timeout = std::chrono::seconds(10);  // without majority: a new branch
     std::uint32_t voter_after_contributions = 1;  // committed contributions before one may vote
-    // Trainers go on computing while a step is averaged and made; what they compute meanwhile goes
-    // into the next step, one step stale.
-    bool delayed = false;
 };
 
 struct StopConfig {  // 0 = no such condition

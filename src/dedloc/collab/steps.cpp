@@ -22,18 +22,8 @@ std::shared_ptr<const state::Snapshot> CollaborationImpl::state() const {
 }
 
 void CollaborationImpl::report(std::uint64_t samples, double loss_sum, double seconds) {
-    bool ahead = false;
-    {
-        const std::lock_guard lock(ahead_mutex_);
-        ahead = ahead_;
-        if (ahead) {
-            samples_ahead_ += samples;
-            loss_ahead_ += loss_sum;
-        } else {
-            samples_ += samples;
-            loss_sum_ = loss_sum_ + loss_sum;
-        }
-    }
+    samples_ += samples;
+    loss_sum_ = loss_sum_ + loss_sum;
     if (seconds > 0) {
         const double rate = static_cast<double>(samples) / seconds;
         const double before = samples_per_s_;
@@ -42,22 +32,7 @@ void CollaborationImpl::report(std::uint64_t samples, double loss_sum, double se
         const double usual = micro_batch_s_;
         micro_batch_s_ = usual > 0 ? std::min(seconds, usual * stall_factor) : seconds;
     }
-    if (!ahead && batch_is_full()) step_due_ = true;
-}
-
-void CollaborationImpl::compute_ahead() {
-    const std::lock_guard lock(ahead_mutex_);
-    ahead_ = true;
-}
-
-// Our share of the next batch, by the speeds of all.
-bool CollaborationImpl::may_compute_ahead() const {
-    if (!ahead_ || over_ || leaving_) return false;
-    const double own = samples_per_s_;
-    const double all = own + others_speed_;
-    const auto target = static_cast<double>(options_.run.batch.target);
-    const double share = all > 0 ? target * own / all : target;
-    return static_cast<double>(samples_ahead_) < share;
+    if (batch_is_full()) step_due_ = true;
 }
 
 double CollaborationImpl::samples_everywhere() const {
@@ -89,7 +64,6 @@ void CollaborationImpl::refresh_progress() {
     const auto target = static_cast<double>(options_.run.batch.target);
     double others = 0;
     double others_rate = 0;
-    double others_speed = 0;
     for (const KnownPeer* peer : membership_->live()) {
         const Status& status = peer->status;
         if (status.role != Role::trainer || !stands_on(status, base)) continue;
@@ -100,10 +74,8 @@ void CollaborationImpl::refresh_progress() {
         others +=
             std::min(static_cast<double>(status.samples) + rate * std::min(age, age_max), target);
         if (age < age_max) others_rate += rate;
-        others_speed += std::clamp(status.samples_per_s, 0.0, target);
     }
     others_per_s_ = others_rate;
-    others_speed_ = others_speed;
     others_samples_ = others;
     others_at_ns_ = node_.clock.now().since_start.count();
     if (batch_is_full() && samples_ > 0 && !step_due_) {
@@ -145,23 +117,14 @@ bool CollaborationImpl::trainer_is_current() const {
            current->info().branch == trainer_at_.branch && !replaced_;
 }
 
-// The trainer goes on from the state it is given now, with or without what it computed ahead.
-void CollaborationImpl::begin_computing(bool keep_ahead) {
+// The trainer goes on from the state it is given now.
+void CollaborationImpl::begin_computing() {
     const auto current = state();
     trainer_at_.step = current->step();
     trainer_at_.branch = current->info().branch;
     replaced_ = false;
-    std::uint64_t forgotten = 0;
-    {
-        const std::lock_guard lock(ahead_mutex_);
-        samples_ = keep_ahead ? samples_ahead_.load() : 0;
-        loss_sum_ = keep_ahead ? loss_ahead_ : 0;
-        if (!keep_ahead) forgotten = samples_ahead_;
-        samples_ahead_ = 0;
-        loss_ahead_ = 0;
-        ahead_ = false;
-    }
-    drop(forgotten, "they were computed ahead of a step that was not made here");
+    samples_ = 0;
+    loss_sum_ = 0;
     step_due_ = false;
     if (phase_ != Phase::leaving && !leaving_) set_phase(Phase::computing);
     refresh_progress();
@@ -171,7 +134,7 @@ StepOutcome CollaborationImpl::outcome(StepKind kind) {
     StepOutcome outcome;
     outcome.kind = kind;
     outcome.state = state();
-    begin_computing(/*keep_ahead=*/kind == StepKind::stepped);
+    begin_computing();
     return outcome;
 }
 

@@ -39,10 +39,6 @@ class TorchLearner final : public collab::Learner {
         flat_.zero_sums();
     }
 
-    void move_to(std::span<const float> parameters, std::span<const float> buffers) override {
-        flat_.load(parameters, buffers);
-    }
-
     Result<collab::GradientReport> accumulate(collab::CounterRange samples) override {
         try {
             DEDLOC_TRY(TorchBatch batch, task_.train_batch(samples));

@@ -15,7 +15,6 @@ namespace {
 constexpr int failures_in_a_row_max = 10;
 constexpr int not_finite_in_a_row_max = 64;
 // How often a waiting trainer looks whether it was asked to stop.
-constexpr auto ahead_poll = std::chrono::milliseconds(2);
 constexpr auto stop_poll = std::chrono::milliseconds(50);
 
 // The evaluating peer: the first trainer by PeerId. Peers come sorted.
@@ -28,6 +27,11 @@ bool evaluates(const collab::Collaboration& collaboration) {
 }
 
 }  // namespace
+
+struct Trainer::Stepped {
+    collab::StepOutcome outcome;
+    bool evaluates = false;
+};
 
 Task<Result<Trainer::Stepped>> Trainer::step_task(collab::Collaboration& collaboration,
                                                   collab::Contribution contribution) {
@@ -105,25 +109,18 @@ Result<void> Trainer::run() {
 
 Result<void> Trainer::train(SampleCounter& counter) {
     samples_ = {counter.next(), counter.next()};
-    if (!start_from(collaboration_.state())) {
+    if (!load(collaboration_.state())) {
         return make_error(ErrorKind::conflict, "the collaboration has no state to train from yet");
     }
     bool more = true;
     while (more && !stopping_ && !collaboration_.stopped()) {
-        if (in_flight_.valid()) {
-            DEDLOC_TRY(more, meanwhile(counter));
-            continue;
-        }
         if (!collaboration_.step_due()) DEDLOC_TRY_VOID(compute(counter));
         if (!collaboration_.step_due()) continue;
-        DEDLOC_TRY(more, hand_in(options_.delayed));
-    }
-    if (more && in_flight_.valid()) {
-        DEDLOC_TRY(more, take_outcome(in_flight_));
+        DEDLOC_TRY(more, hand_in());
     }
     // A leaver's last samples are worth a step; whether one still comes, the collaboration knows.
     if (more && samples_.size() > 0 && !patience_is_over()) {
-        DEDLOC_TRY(more, hand_in(false));
+        DEDLOC_TRY(more, hand_in());
     }
     return {};
 }
@@ -154,7 +151,7 @@ Result<void> Trainer::leave_out(collab::CounterRange range) {
                       not_finite_in_a_row_);
 }
 
-collab::Contribution Trainer::take_sums() {
+Result<bool> Trainer::hand_in() {
     collab::Contribution contribution;
     contribution.samples = samples_;
     contribution.loss_sum = loss_sum_;
@@ -169,36 +166,9 @@ collab::Contribution Trainer::take_sums() {
     samples_ = {samples_.end, samples_.end};
     loss_sum_ = 0;
     correct_sum_ = 0;
-    return contribution;
-}
 
-Result<bool> Trainer::hand_in(bool ahead) {
-    collab::Contribution contribution = take_sums();
-    if (ahead) collaboration_.compute_ahead();
     std::future<Result<Stepped>> future =
         runtime::spawn_future(spawn_, "step", step_task(collaboration_, std::move(contribution)));
-    if (ahead) {
-        in_flight_ = std::move(future);
-        return true;
-    }
-    return take_outcome(future);
-}
-
-Result<bool> Trainer::meanwhile(SampleCounter& counter) {
-    if (in_flight_.wait_for(std::chrono::seconds(0)) == std::future_status::ready)
-        return take_outcome(in_flight_);
-    if (collaboration_.may_compute_ahead()) {
-        DEDLOC_TRY_VOID(compute(counter));
-    } else {
-        in_flight_.wait_for(ahead_poll);
-    }
-    return true;
-}
-
-// What was accumulated meanwhile goes on from the new state, unless that is another one than the
-// collaboration was about to make.
-Result<bool> Trainer::take_outcome(std::future<Result<Stepped>>& pending) {
-    std::future<Result<Stepped>> future = std::move(pending);
     while (future.wait_for(stop_poll) != std::future_status::ready) {
         if (patience_is_over()) return false;
     }
@@ -207,15 +177,11 @@ Result<bool> Trainer::take_outcome(std::future<Result<Stepped>>& pending) {
         if (stepped.error().kind() == ErrorKind::cancelled) return false;
         if (++failures_in_a_row_ >= failures_in_a_row_max) return std::move(stepped).error();
         log(LogLevel::warning, "train", "a step failed: {}", to_string(stepped.error()));
-        start_from(collaboration_.state());
+        load(collaboration_.state());
         return true;
     }
     failures_in_a_row_ = 0;
-    const auto& state = stepped->outcome.state;
-    if (stepped->outcome.kind == collab::StepKind::stepped && samples_.size() > 0 && state)
-        learner_->move_to(collab::parameters_of(*state), collab::buffers_of(*state));
-    else
-        start_from(state);
+    load(stepped->outcome.state);
     evaluate_if_due(*stepped);
     return stepped->outcome.kind != collab::StepKind::stopped;
 }
@@ -242,11 +208,8 @@ void Trainer::evaluate_the_end() {
     evaluator_->request(state);
 }
 
-bool Trainer::start_from(const std::shared_ptr<const state::Snapshot>& state) {
+bool Trainer::load(const std::shared_ptr<const state::Snapshot>& state) {
     if (!state) return false;
-    samples_ = {samples_.end, samples_.end};
-    loss_sum_ = 0;
-    correct_sum_ = 0;
     learner_->load(collab::parameters_of(*state), collab::buffers_of(*state));
     return true;
 }

@@ -36,7 +36,6 @@ class Evaluator;
 struct TrainerOptions {
     std::uint64_t micro_batch = 64;     // run.batch.micro
     std::uint64_t evaluate_every = 10;  // run.evaluate_every; 0: never
-    bool delayed = false;               // run.averaging.delayed: compute while a step is made
     std::string counter_path = "samples";
     // For the evaluating thread; empty: this peer never evaluates.
     std::function<Result<std::unique_ptr<collab::Learner>>()> make_evaluator;
@@ -66,10 +65,7 @@ class Trainer {
     std::uint64_t samples_computed() const { return samples_computed_; }
 
   private:
-    struct Stepped {
-        collab::StepOutcome outcome;
-        bool evaluates = false;
-    };
+    struct Stepped;
     static Task<Result<Stepped>> step_task(collab::Collaboration& collaboration,
                                            collab::Contribution contribution);
     static Task<Result<bool>> ask_evaluates(const collab::Collaboration& collaboration);
@@ -78,16 +74,11 @@ class Trainer {
     Result<void> train(SampleCounter& counter);
     Result<void> compute(SampleCounter& counter);
     Result<void> leave_out(collab::CounterRange range);
-    // True while the run goes on. `ahead`: returns when the step has begun.
-    Result<bool> hand_in(bool ahead);
-    collab::Contribution take_sums();
-    Result<bool> take_outcome(std::future<Result<Stepped>>& future);
-    // Looks after a step that is being made: computes ahead, or waits a moment.
-    Result<bool> meanwhile(SampleCounter& counter);
+    // True while the run goes on.
+    Result<bool> hand_in();
     void evaluate_if_due(const Stepped& stepped);
     void evaluate_the_end();
-    // Forgets what was accumulated.
-    bool start_from(const std::shared_ptr<const state::Snapshot>& state);
+    bool load(const std::shared_ptr<const state::Snapshot>& state);
     bool patience_is_over() const;
 
     runtime::Spawn spawn_;
@@ -102,7 +93,6 @@ class Trainer {
     collab::CounterRange samples_;
     double loss_sum_ = 0;
     double correct_sum_ = 0;
-    std::future<Result<Stepped>> in_flight_;  // valid while a step is being made beside us
     int failures_in_a_row_ = 0;
     int not_finite_in_a_row_ = 0;
     std::uint64_t evaluated_step_ = 0;

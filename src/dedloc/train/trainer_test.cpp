@@ -48,9 +48,6 @@ class CountingLearner final : public collab::Learner {
     void load(std::span<const float> parameters, std::span<const float>) override {
         loaded_ = parameters[0];
     }
-    void move_to(std::span<const float> parameters, std::span<const float>) override {
-        loaded_ = parameters[0];
-    }
     Result<collab::GradientReport> accumulate(CounterRange samples) override {
         const std::lock_guard lock(seen_->mutex);
         for (std::uint64_t i = samples.begin; i < samples.end; ++i) {
@@ -96,8 +93,6 @@ class LoneCollaboration final : public collab::Collaboration {
         samples_ += samples;
     }
     void report_not_finite(std::uint64_t samples) override { not_finite += samples; }
-    void compute_ahead() override { ++ahead; }
-    bool may_compute_ahead() const override { return samples_ < 2 * target_; }
     bool somebody_computes() const { return runs_; }
     void trainer_runs(bool runs) override { runs_ = runs; }
     bool step_due() const override { return samples_ >= target_; }
@@ -155,7 +150,6 @@ class LoneCollaboration final : public collab::Collaboration {
     std::optional<std::uint64_t> next_counter;
     std::atomic<std::uint64_t> handed_in = 0;
     std::atomic<std::uint64_t> not_finite = 0;
-    std::atomic<int> ahead = 0;
     std::vector<std::uint64_t> evaluated;
 
   private:
@@ -231,20 +225,6 @@ TEST_F(TrainerTest, hands_in_every_sample_once_until_the_run_is_over) {
     EXPECT_EQ(trainer_->samples_computed(), 7u * 24);
     EXPECT_FALSE(seen_->twice);
     EXPECT_FALSE(collaboration.somebody_computes());  // or leave() would wait for it
-}
-
-// Sums and numbers fit each other in every contribution, as step() checks.
-TEST_F(TrainerTest, goes_on_computing_while_a_delayed_step_is_made) {
-    LoneCollaboration collaboration(loop_.executor(), 20, 30);
-    options_.delayed = true;
-    const auto trainer_ = trainer(collaboration);
-    trainer_->start();
-    ASSERT_TRUE(trainer_->join());
-    EXPECT_EQ(collaboration.state()->step(), 30u);
-    EXPECT_EQ(collaboration.ahead, 30);
-    EXPECT_GE(collaboration.handed_in, 20u);
-    EXPECT_LE(collaboration.handed_in, trainer_->samples_computed());
-    EXPECT_FALSE(seen_->twice);
 }
 
 TEST_F(TrainerTest, evaluates_the_last_state_if_it_is_the_first_trainer) {
