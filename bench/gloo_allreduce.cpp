@@ -17,8 +17,9 @@
 #include <gloo/rendezvous/file_store.h>
 #include <gloo/transport/tcp/device.h>
 #include <string>
-#include <sys/resource.h>
 #include <vector>
+
+#include "bench/cpu_seconds.h"
 
 namespace {
 
@@ -30,15 +31,6 @@ struct Arguments {
     std::string algorithm = "ring";
     std::string folder;
 };
-
-double cpu_seconds() {
-    rusage usage{};
-    getrusage(RUSAGE_SELF, &usage);
-    const auto seconds = [](const timeval& t) {
-        return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
-    };
-    return seconds(usage.ru_utime) + seconds(usage.ru_stime);
-}
 
 double median(std::vector<double> values) {
     std::sort(values.begin(), values.end());
@@ -70,7 +62,7 @@ int run(const Arguments& arguments) {
         barrier.setTag(9);
         gloo::barrier(barrier);
 
-        const double cpu_before = cpu_seconds();
+        const double cpu_before = dedloc::bench::cpu_seconds();
         const auto before = std::chrono::steady_clock::now();
         gloo::AllreduceOptions options(context);
         options.setOutput(values.data(), values.size());
@@ -85,7 +77,7 @@ int run(const Arguments& arguments) {
         const std::chrono::duration<double> took = std::chrono::steady_clock::now() - before;
         if (round >= 0) {
             seconds.push_back(took.count());
-            cpu.push_back(cpu_seconds() - cpu_before);
+            cpu.push_back(dedloc::bench::cpu_seconds() - cpu_before);
         }
         if (!is_right(values, arguments.size)) {
             std::fprintf(stderr, "rank %d: a sum is wrong\n", arguments.rank);

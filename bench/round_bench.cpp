@@ -19,7 +19,6 @@
 #include <fstream>
 #include <optional>
 #include <string>
-#include <sys/resource.h>
 #include <vector>
 
 #include "dedloc/averaging/fetch.h"
@@ -30,12 +29,19 @@
 #include "dedloc/security/remembering_verifier.h"
 #include "dedloc/wire/message.h"
 
+#include "bench/bench.h"
+#include "bench/cpu_seconds.h"
+
 namespace dedloc {
 namespace {
 
 using averaging::Base;
 using averaging::Decision;
 using averaging::RoundInput;
+
+using bench::cpu_seconds;
+using bench::fail;
+using bench::need;
 
 struct Arguments {
     std::uint32_t rank = 0;
@@ -50,23 +56,6 @@ struct Arguments {
 constexpr double relative_rmse_max = 0.02;
 constexpr int warm_up_rounds = 3;
 constexpr Duration patience = std::chrono::seconds(120);
-
-[[noreturn]] void fail(const Error& error) { throw std::runtime_error(to_string(error)); }
-
-template <typename T>
-T need(Result<T> result) {
-    if (!result) fail(result.error());
-    return *std::move(result);
-}
-
-double cpu_seconds() {
-    rusage usage{};
-    getrusage(RUSAGE_SELF, &usage);
-    const auto seconds = [](const timeval& t) {
-        return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
-    };
-    return seconds(usage.ru_utime) + seconds(usage.ru_stime);
-}
 
 // Element `i` of what `rank` contributes: about normal, variance 1.
 float contributed(std::uint32_t rank, std::uint64_t i) {

@@ -19,7 +19,6 @@
 #include <fstream>
 #include <string>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <unistd.h>
 #include <vector>
 
@@ -27,10 +26,17 @@
 #include "dedloc/runtime/real.h"
 #include "dedloc/runtime/together.h"
 
+#include "bench/bench.h"
+#include "bench/cpu_seconds.h"
+
 namespace dedloc {
 namespace {
 
 using namespace std::chrono_literals;
+
+using bench::cpu_seconds;
+using bench::fail;
+using bench::need;
 
 struct Arguments {
     std::string security = "tls";
@@ -44,23 +50,6 @@ struct Arguments {
 constexpr Duration patience = 120s;
 constexpr std::size_t message_bytes = 1u << 20;
 constexpr int dials_at_once = 16;
-
-[[noreturn]] void fail(const Error& error) { throw std::runtime_error(to_string(error)); }
-
-template <typename T>
-T need(Result<T> result) {
-    if (!result) fail(result.error());
-    return *std::move(result);
-}
-
-double cpu_seconds() {
-    rusage usage{};
-    getrusage(RUSAGE_SELF, &usage);
-    const auto seconds = [](const timeval& t) {
-        return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
-    };
-    return seconds(usage.ru_utime) + seconds(usage.ru_stime);
-}
 
 double resident_bytes() {
     long pages = 0;
