@@ -122,13 +122,7 @@ int run_traced(const EnumerateCommand& command, const std::vector<Run>& runs) {
         runs.size(), command.first + std::max<std::uint64_t>(command.runs, 1));
     for (std::uint64_t i = command.first; i < end; ++i) {
         std::printf("run %llu: %s\n", static_cast<unsigned long long>(i), runs[i].text().c_str());
-        SimulationOptions options = with_fault(command, runs[i]);
-        options.trace = [](const std::string& line) { std::printf("%s\n", line.c_str()); };
-        const SimulationResult result = simulate(options);
-        for (const std::string& violation : result.violations)
-            std::printf("VIOLATION %s\n", violation.c_str());
-        std::printf("%s\n", to_line(i, result).c_str());
-        failed = failed || result.failed();
+        if (!simulate_traced(i, with_fault(command, runs[i]))) failed = true;
     }
     return failed ? exit_check_failed : 0;
 }

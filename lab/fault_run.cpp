@@ -12,6 +12,7 @@
 #include "dedloc/wire/message.h"
 
 #include "lab/audit.h"
+#include "lab/bowl_run.h"
 
 namespace dedloc::lab {
 namespace {
@@ -29,27 +30,7 @@ constexpr double batch = 32;                   // samples, of the run below
 constexpr auto glance = std::chrono::milliseconds(2);
 
 // A megabyte is averaged, so that a round takes long enough to be hit.
-constexpr std::string_view run_text = R"(
-name = "faults"
-[task]
-kind = "synthetic"
-model = "bowl-262144"
-data = "noise-30ms"
-[batch]
-target = 32
-micro = 2
-[schedule]
-peak = 0.01
-[averaging]
-codec = "fp32"
-round_deadline_min = "1s"
-round_deadline_max = "60s"
-quorum_timeout = "10s"
-[checkpoint]
-every = 0
-[evaluate]
-every = 0
-)";
+const BowlRun bowl = {.name = "faults", .elements = 262144, .milliseconds = 30};
 
 double wall_now() {
     return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch())
@@ -195,7 +176,7 @@ void FaultRun::start() {
     const std::string run_path = folder_ + "/run.toml";
     {
         std::ofstream run(run_path);
-        run << run_text;
+        run << bowl_run_text(bowl);
         if (!run.flush()) return fail("cannot write " + run_path);
     }
     std::string join;

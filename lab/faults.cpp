@@ -4,7 +4,6 @@
 #include <atomic>
 #include <chrono>
 #include <cstdio>
-#include <filesystem>
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <thread>
@@ -14,8 +13,6 @@
 
 namespace dedloc::lab {
 namespace {
-
-namespace fs = std::filesystem;
 
 constexpr int exit_disk = 6;
 constexpr int exit_check_failed = 9;
@@ -183,11 +180,7 @@ int run_faults(const FaultsCommand& command) {
                total.deadline_ms,
                total.problems.size());
     if (command.json) print_json(total, faults.seconds());
-    std::error_code error;
-    if (held && command.directory.empty())
-        fs::remove_all(*folder, error);
-    else
-        fmt::print(stderr, "dedloc: the peers' files stay in {}\n", *folder);
+    end_process_folder(*folder, /*keep=*/!held || !command.directory.empty());
     return held ? 0 : exit_check_failed;
 }
 

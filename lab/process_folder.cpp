@@ -3,6 +3,7 @@
 #include <climits>
 #include <cstdlib>
 #include <filesystem>
+#include <fmt/format.h>
 #include <unistd.h>
 
 namespace dedloc::lab {
@@ -40,6 +41,14 @@ Result<std::string> process_folder(const std::string& wanted, const std::string&
     if (!mkdtemp(pattern.data()))
         return make_error(ErrorKind::local_fault, "cannot make a temporary folder {}", pattern);
     return pattern;
+}
+
+void end_process_folder(const std::string& folder, bool keep) {
+    std::error_code error;
+    if (keep)
+        fmt::print(stderr, "dedloc: the peers' files stay in {}\n", folder);
+    else
+        fs::remove_all(folder, error);
 }
 
 }  // namespace dedloc::lab

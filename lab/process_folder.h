@@ -17,4 +17,7 @@ std::string own_program();
 // seconds would be what is measured.
 Result<std::string> process_folder(const std::string& wanted, const std::string& name);
 
+// Removes it, or says that the peers' files stay there.
+void end_process_folder(const std::string& folder, bool keep);
+
 }  // namespace dedloc::lab

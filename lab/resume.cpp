@@ -18,6 +18,7 @@
 #include "dedloc/runtime/real.h"
 #include "dedloc/state/checkpoint.h"
 
+#include "lab/bowl_run.h"
 #include "lab/peer_process.h"
 #include "lab/process_folder.h"
 
@@ -35,26 +36,11 @@ constexpr double save_patience_s = 10;
 constexpr auto glance = std::chrono::milliseconds(5);
 
 // Eight megabytes of state: writing them takes long enough to be hit.
-constexpr std::string_view run_text = R"(
-name = "resume"
-[task]
-kind = "synthetic"
-model = "bowl-1000000"
-data = "noise-20ms"
-[batch]
-target = 32
-micro = 2
-[schedule]
-peak = 0.01
-[averaging]
-round_deadline_min = "1s"
-round_deadline_max = "60s"
-quorum_timeout = "10s"
-[checkpoint]
-every = 2
-[evaluate]
-every = 0
-)";
+const BowlRun bowl = {.name = "resume",
+                      .elements = 1000000,
+                      .milliseconds = 20,
+                      .codec = "fp16",
+                      .checkpoint_every = 2};
 
 double now_s() {
     return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
@@ -201,7 +187,7 @@ bool ResumeRun::start_first() {
     std::error_code error;
     fs::create_directories(folder_, error);
     const std::string run_file = folder_ + "/run.toml";
-    std::ofstream(run_file) << run_text;
+    std::ofstream(run_file) << bowl_run_text(bowl);
     return start(0, {"host", run_file}) &&
            wait_for(patience_s, "the run did not start", [&] { return all_beyond(steps_between); });
 }
@@ -363,11 +349,7 @@ int run_resume(const ResumeCommand& command) {
                                           {"seconds", now_s() - begun}};
         fmt::print("{}\n", json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
     }
-    std::error_code error;
-    if (held && command.directory.empty())
-        fs::remove_all(*folder, error);
-    else
-        fmt::print(stderr, "dedloc: the peers' files stay in {}\n", *folder);
+    end_process_folder(*folder, /*keep=*/!held || !command.directory.empty());
     return held ? 0 : exit_check_failed;
 }
 

@@ -80,6 +80,15 @@ std::string to_line(std::uint64_t number, const SimulationResult& result) {
     return line.dump();
 }
 
+bool simulate_traced(std::uint64_t number, SimulationOptions options) {
+    options.trace = [](const std::string& line) { std::printf("%s\n", line.c_str()); };
+    const SimulationResult result = simulate(options);
+    for (const std::string& violation : result.violations)
+        std::printf("VIOLATION %s\n", violation.c_str());
+    std::printf("%s\n", to_line(number, result).c_str());
+    return !result.failed();
+}
+
 SeedPool::SeedPool(SeedPoolOptions options, SeedJob job)
     : options_(std::move(options)), job_(std::move(job)) {}
 

@@ -26,6 +26,9 @@ struct SeedResult {
 
 std::string to_line(std::uint64_t number, const SimulationResult& result);  // JSON
 
+// One simulation, with every event on standard output; whether it held.
+bool simulate_traced(std::uint64_t number, SimulationOptions options);
+
 struct SeedPoolOptions {
     std::uint64_t first = 1;
     std::uint64_t count = 100;

@@ -39,12 +39,7 @@ int run_traced(const SimulateCommand& command, SimulationOptions options) {
     bool failed = false;
     for (std::uint64_t i = 0; i < command.seeds; ++i) {
         options.seed = command.first + i;
-        options.trace = [](const std::string& line) { std::printf("%s\n", line.c_str()); };
-        const SimulationResult result = simulate(options);
-        for (const std::string& violation : result.violations)
-            std::printf("VIOLATION %s\n", violation.c_str());
-        std::printf("%s\n", to_line(options.seed, result).c_str());
-        failed = failed || result.failed();
+        if (!simulate_traced(options.seed, options)) failed = true;
     }
     return failed == command.plant.empty() ? exit_check_failed : 0;
 }

@@ -4,9 +4,7 @@
 #include <arpa/inet.h>
 #include <atomic>
 #include <chrono>
-#include <climits>
 #include <cstdlib>
-#include <filesystem>
 #include <fmt/format.h>
 #include <fstream>
 #include <netinet/in.h>
@@ -22,7 +20,9 @@
 #include "dedloc/security/tls.h"
 #include "dedloc/wire/multistream.h"
 
+#include "lab/bowl_run.h"
 #include "lab/peer_process.h"
+#include "lab/process_folder.h"
 
 namespace dedloc::lab {
 namespace {
@@ -33,6 +33,7 @@ constexpr double slowdown_max = 0.10;
 // 64 handshakes of strangers with their buffers are some 2 MB; all else the kernel holds.
 constexpr double growth_mb_max = 64;
 constexpr double start_patience_s = 180;
+constexpr int exit_disk = 6;
 constexpr int exit_check_failed = 9;
 constexpr auto glance = std::chrono::milliseconds(5);
 constexpr auto dial_again = std::chrono::milliseconds(300);
@@ -40,27 +41,7 @@ constexpr auto slow_letter = std::chrono::milliseconds(500);
 constexpr auto tick = std::chrono::milliseconds(20);
 constexpr std::size_t garbage_bytes = 4096;
 
-constexpr std::string_view run_text = R"(
-name = "storm"
-[task]
-kind = "synthetic"
-model = "bowl-65536"
-data = "noise-30ms"
-[batch]
-target = 32
-micro = 2
-[schedule]
-peak = 0.01
-[averaging]
-codec = "fp32"
-round_deadline_min = "1s"
-round_deadline_max = "60s"
-quorum_timeout = "10s"
-[checkpoint]
-every = 0
-[evaluate]
-every = 0
-)";
+const BowlRun bowl = {.name = "storm", .elements = 65536, .milliseconds = 30};
 
 // ---- the strangers ------------------------------------------------------------------------------
 
@@ -234,12 +215,6 @@ double memory_mb(pid_t pid, const std::string& what) {
     return 0;
 }
 
-std::string own_program() {
-    char path[PATH_MAX];
-    const ssize_t size = ::readlink("/proc/self/exe", path, sizeof path);
-    return std::string(path, size > 0 ? static_cast<std::size_t>(size) : 0);
-}
-
 struct Peers {
     std::uint16_t port = free_port();
     std::vector<std::unique_ptr<PeerProcess>> all;
@@ -248,7 +223,7 @@ struct Peers {
 
     Ok start(const std::string& program, const std::string& folder) {
         const std::string run = folder + "/run.toml";
-        std::ofstream(run) << run_text;
+        std::ofstream(run) << bowl_run_text(bowl);
         std::vector<std::string> words = {
             "host", run, "--listen", fmt::format("127.0.0.1:{}", port)};
         for (int i = 1; i <= 3; ++i) {
@@ -329,14 +304,16 @@ int run_storm(const StormCommand& command) {
         limit.rlim_cur = limit.rlim_max;
         (void)::setrlimit(RLIMIT_NOFILE, &limit);
     }
-    std::string folder = "/tmp/dedloc-storm-XXXXXX";
-    if (::mkdtemp(folder.data()) == nullptr) return 1;
-    const auto outcome = measure(command, folder);
-    std::error_code ignored;
-    std::filesystem::remove_all(folder, ignored);
+    const auto folder = process_folder("", "storm");
+    if (!folder) {
+        fmt::print(stderr, "dedloc: {}\n", folder.error().message());
+        return exit_disk;
+    }
+    const auto outcome = measure(command, *folder);
+    end_process_folder(*folder, /*keep=*/!outcome);
     if (!outcome) {
-        fmt::print(stderr, "dedloc lab storm: {}\n", outcome.error().message());
-        return 1;
+        fmt::print(stderr, "dedloc: {}\n", outcome.error().message());
+        return exit_check_failed;
     }
     const bool good =
         outcome->slowdown() < slowdown_max && outcome->peak_mb - outcome->before_mb < growth_mb_max;
