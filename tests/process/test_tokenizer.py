@@ -48,7 +48,7 @@ class Tokenizer(ProcessTest):
     def environment(self, name: str) -> dict[str, str]:
         """Of a user with a cache of their own, empty."""
         cache = self.folder / f"{name}-cache"
-        cache.mkdir()
+        cache.mkdir(exist_ok=True)
         return dict(os.environ, XDG_CACHE_HOME=str(cache))
 
     def cached(self, name: str, pattern: str) -> list[Path]:
@@ -90,7 +90,7 @@ class Tokenizer(ProcessTest):
         kept[0].write_bytes(fetched[:-1])
         joiner.stop_for_good()
         again = self.join(host.join_string(), "joiner", more=("--data", data),
-                          env=dict(os.environ, XDG_CACHE_HOME=str(self.folder / "joiner-cache")))
+                          env=self.environment("joiner"))
         self.until("the copy is whole again",
                    lambda: self.alive(again) and kept[0].read_bytes() == fetched)
 

@@ -26,6 +26,12 @@ struct CounterRange {
     std::uint64_t left_out = 0;
 
     std::uint64_t size() const { return end - begin - left_out; }
+    // The last `count` samples before `end` have no part in the sum. A range without any part is
+    // empty and starts anew at its end.
+    void leave_out(std::uint64_t count) {
+        left_out += count;
+        if (size() == 0) *this = {end, end};
+    }
     friend bool operator==(const CounterRange&, const CounterRange&) = default;
     template <typename Visitor, typename Self>
     static void fields(Visitor& visit, Self& self) {

@@ -9,6 +9,11 @@ namespace {
 // How long a leader that failed is passed over. Shorter than a usual step, so that nobody is lost.
 constexpr Duration suspicion = 3s;
 
+// What plans may count on: what was measured, but not more than the user grants (0: all).
+double capped(double measured, double granted) {
+    return granted > 0 && (measured <= 0 || measured > granted) ? granted : measured;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<RoundEngine>> RoundEngine::make(runtime::Node node,
@@ -87,17 +92,14 @@ void RoundEngine::learn_rates() {
 }
 
 double RoundEngine::upload_bytes_per_s() const {
-    const double granted = context_.options.upload_max;
-    const double measured = upload_.bytes_per_s();
-    return granted > 0 && (measured <= 0 || measured > granted) ? granted : measured;
+    return capped(upload_.bytes_per_s(), context_.options.upload_max);
 }
 
 // What came in is what others could send at least: a line takes as much as it gives, unless more
 // was seen.
 double RoundEngine::download_bytes_per_s() const {
-    const double granted = context_.options.download_max;
-    const double measured = std::max(download_.bytes_per_s(), upload_.bytes_per_s());
-    return granted > 0 && (measured <= 0 || measured > granted) ? granted : measured;
+    return capped(std::max(download_.bytes_per_s(), upload_.bytes_per_s()),
+                  context_.options.download_max);
 }
 
 void RoundEngine::set_wanted(bool wanted) {

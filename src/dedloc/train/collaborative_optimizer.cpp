@@ -184,8 +184,7 @@ bool CollaborativeOptimizer::step(std::int64_t samples, double mean_loss) {
     state_.samples.end = range.end;
     if (!state_.flat.gradients_are_finite()) {
         state_.flat.zero_gradients();
-        state_.samples.left_out += range.size();
-        if (state_.samples.size() == 0) state_.samples = {range.end, range.end};
+        state_.samples.leave_out(range.size());
         state_.collaboration().report_not_finite(count);
         state_.computing_since = state_.session->clock().now();
         return false;

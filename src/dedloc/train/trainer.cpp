@@ -141,8 +141,7 @@ Result<void> Trainer::compute(SampleCounter& counter) {
 
 // One bad micro-batch is an accident; when every one is bad, this machine cannot help.
 Result<void> Trainer::leave_out(collab::CounterRange range) {
-    samples_.left_out += range.size();
-    if (samples_.size() == 0) samples_ = {range.end, range.end};
+    samples_.leave_out(range.size());
     collaboration_.report_not_finite(range.size());
     if (++not_finite_in_a_row_ < not_finite_in_a_row_max) return {};
     return make_error(ErrorKind::local_fault,
