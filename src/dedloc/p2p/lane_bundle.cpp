@@ -17,8 +17,12 @@ namespace dedloc::p2p {
 namespace {
 
 constexpr std::size_t header_bytes = 12;
+constexpr std::size_t piece_overhead_bytes = 128;
 // Accepted from write() and not yet taken by a lane.
 constexpr std::size_t queued_bytes_max = 2 * lane_piece_bytes_max;
+
+// What a piece costs while it waits, tiny ones too.
+std::size_t memory_of(std::size_t piece) { return piece + piece_overhead_bytes; }
 
 struct State {
     State(std::vector<std::unique_ptr<runtime::Connection>> given, runtime::Executor executor)
@@ -39,9 +43,10 @@ struct State {
     runtime::Event has_room;
 
     std::map<std::uint64_t, Bytes> arrived;
+    std::size_t arrived_bytes = 0;
     std::uint64_t next_to_read = 0;
     std::size_t read_of_first = 0;
-    std::uint64_t ahead_max = lane_pieces_ahead_before_trust_max;
+    std::size_t ahead_bytes_max = lane_bytes_ahead_before_trust_max;
     runtime::Event readable;
     runtime::Event advanced;
 
@@ -138,11 +143,13 @@ Task<void> read_lane(StatePtr state, std::size_t index) {
             co_return;
         }
         last = number;
-        while (number - state->next_to_read >= state->ahead_max && !state->failure) {
+        while (number != state->next_to_read && !state->failure &&
+               state->arrived_bytes + memory_of(size) > state->ahead_bytes_max) {
             state->advanced.reset();
             co_await state->advanced.wait();
         }
         if (state->failure) co_return;
+        state->arrived_bytes += memory_of(size);
         Bytes piece(size);
         const bool whole = co_await fill(state, index, piece);
         if (!whole) co_return;
@@ -163,6 +170,7 @@ Task<Result<std::size_t>> read_in_order(StatePtr state, std::span<std::uint8_t> 
             copied += count;
             state->read_of_first += count;
             if (count < rest.size()) break;
+            state->arrived_bytes -= memory_of(first->second.size());
             state->arrived.erase(first);
             state->read_of_first = 0;
             ++state->next_to_read;
@@ -197,7 +205,7 @@ class Bundle final : public LaneBundle {
     runtime::SocketAddress remote() const override { return state_->lanes.front()->remote(); }
     std::size_t lanes() const override { return state_->lanes.size(); }
     void trust() override {
-        state_->ahead_max = lane_pieces_ahead_max;
+        state_->ahead_bytes_max = lane_bytes_ahead_max;
         state_->advanced.set();
     }
 

@@ -8,9 +8,9 @@
 // handshake and the muxer run over the bundle as over any connection (upgrade.h), which then serves
 // bulk streams beside the peer's ordinary connection (swarm.h).
 //
-// Memory: what waits for a piece that is late: `ahead_max` pieces, few until trust() is called.
-// Cost: two copies a byte more than a bare connection. Thread: the network thread.
-// Errors: peer_gone (a lane that is cut ends all), peer_broke_protocol.
+// Memory: what waits for a piece that is late (lane_bytes_ahead_max), little until trust() is
+// called, and one piece more for each lane. Cost: two copies a byte more than a bare connection.
+// Thread: the network thread. Errors: peer_gone (a lane that is cut ends all), peer_broke_protocol.
 
 #pragma once
 #include <memory>

@@ -182,14 +182,17 @@ TEST_F(Bundles, the_same_number_twice_ends_the_bundle) {
 TEST_F(Bundles, what_is_too_far_ahead_waits_on_its_lane_for_the_missing_piece) {
     bundle_right();
     std::vector<Task<void>> tasks;
-    tasks.push_back(send_on(0, piece(lane_pieces_ahead_max + 5, 4, 4)));
-    Bytes all;
-    for (std::uint64_t i = 0; i < lane_pieces_ahead_max + 5; ++i) base::append(all, piece(i, 4, 4));
-    tasks.push_back(send_on(1, std::move(all)));
-    tasks.push_back(receive(4 * (lane_pieces_ahead_max + 6)));
+    // Twice as much as may wait before the other side is trusted.
+    constexpr std::uint32_t size = lane_piece_bytes_max;
+    constexpr std::uint64_t ahead = 2 * lane_bytes_ahead_before_trust_max / size;
+    Bytes early;
+    for (std::uint64_t i = 1; i <= ahead; ++i) base::append(early, piece(i, size, size));
+    tasks.push_back(send_on(0, std::move(early)));
+    tasks.push_back(send_on(1, piece(0, size, size)));
+    tasks.push_back(receive(size * (ahead + 1)));
     run(std::move(tasks));
     EXPECT_FALSE(failure_);
-    EXPECT_EQ(received_.size(), 4 * (lane_pieces_ahead_max + 6));
+    EXPECT_EQ(received_.size(), size * (ahead + 1));
 }
 
 TEST_F(Bundles, a_lost_lane_ends_the_bundle) {

@@ -85,9 +85,10 @@ inline constexpr double lane_headroom = 4;
 // Nearer peers are filled by one connection.
 inline constexpr Duration lane_round_trip_min = 20ms;
 inline constexpr std::size_t lane_piece_bytes_max = 64u << 10;
-// Pieces that wait for a late one: 16 MiB, of a peer that has shown who it is; 256 KiB before.
-inline constexpr std::uint64_t lane_pieces_ahead_max = 256;
-inline constexpr std::uint64_t lane_pieces_ahead_before_trust_max = 4;
+// What waits for a late piece: of a peer that has shown who it is; before that. A lane that repairs
+// a loss is late by a round trip, in which the others carry what the link can.
+inline constexpr std::size_t lane_bytes_ahead_max = 32u << 20;
+inline constexpr std::size_t lane_bytes_ahead_before_trust_max = 256u << 10;
 // Bundles whose lanes are still arriving.
 inline constexpr std::size_t lane_bundles_pending_max = 32;
 // Lanes are considered each time a connection has moved so much; after a failure not before a

@@ -27,6 +27,8 @@ constexpr std::size_t join_piece_bytes_max = 4u << 10;
 // A stream that uses half its window within this time is held back by the window whatever the
 // measured round trip (which is taken on an idle link) says.
 constexpr Duration fast_epoch_min = 4ms;
+// The sender hears of so much new window at least, however large the window is.
+constexpr std::uint32_t window_update_bytes = 512u << 10;
 
 }  // namespace
 
@@ -385,11 +387,23 @@ void YamuxSession::deliver(const StreamPtr& stream, ByteView bytes) {
     if (readable) readable();
 }
 
-// Opens the window again once half of it was read, and doubles it when that went fast.
+// Opens the window again once a good piece of it was read (to wait for half of a large one would
+// leave the sender without window for half of the time), and doubles it when half of it went fast.
 void YamuxSession::consumed(YamuxStream& stream) {
     if (stream.remote_finished_ || stream.failure_ || stream.released_) return;
     const std::uint64_t held = std::uint64_t{stream.receive_window_} + stream.unread_bytes_;
-    if (held > stream.window_max_ / 2) return;
+    const std::uint64_t used = stream.window_max_ > held ? stream.window_max_ - held : 0;
+    if (used < std::min(stream.window_max_ / 2, window_update_bytes)) return;
+    stream.epoch_bytes_ += used;
+    if (stream.epoch_bytes_ >= stream.window_max_ / 2) end_epoch(stream);
+    const auto delta = static_cast<std::uint32_t>(stream.window_max_ - held);
+    stream.receive_window_ += delta;
+    stream.update_pending_ += delta;
+    queue_update(stream);
+}
+
+// Half of the window was used: in so short a time that a larger one would be faster?
+void YamuxSession::end_epoch(YamuxStream& stream) {
     const TimePoint now = options_.now();
     const Duration fast = std::max(fast_epoch_min, 4 * round_trip_.value_or(Duration(0)));
     if (round_trip_ && now - stream.epoch_start_ < fast) {
@@ -401,10 +415,7 @@ void YamuxSession::consumed(YamuxStream& stream) {
         window_largest_ = std::max(window_largest_, stream.window_max_);
     }
     stream.epoch_start_ = now;
-    const auto delta = static_cast<std::uint32_t>(stream.window_max_ - held);
-    stream.receive_window_ += delta;
-    stream.update_pending_ += delta;
-    queue_update(stream);
+    stream.epoch_bytes_ = 0;
 }
 
 // Half of what is left goes to one stream, so that it is not the only one.

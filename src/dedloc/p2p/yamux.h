@@ -8,10 +8,10 @@
 //   stream->write(std::move(bytes));               // queued; pull() takes frames from it
 //
 // Flow control: every stream starts with 256 KiB both ways. A receive window doubles, up to 16 MiB,
-// when half of it was used up within four round trips; all streams of a session share a budget for
-// that. Output order: control frames (pongs, window updates, resets), then streams with little to
-// say, then bulk streams in turn, one frame of at most 64 KiB each; so nothing small waits for more
-// than the batch that is being written.
+// when half of it was used up within four round trips; its updates come every 512 KiB at least; all
+// streams of a session share a budget for that. Output order: control frames (pongs, window
+// updates, resets), then streams with little to say, then bulk streams in turn, one frame of at
+// most 64 KiB each; so nothing small waits for more than the batch that is being written.
 //
 // Source: https://github.com/hashicorp/yamux/blob/master/spec.md, libp2p specs/yamux; reference
 // implementations go-yamux 4 and rust-yamux. Limits: limits.h.
@@ -108,6 +108,7 @@ class YamuxStream {
     std::uint32_t window_max_ = window_bytes_start;
     std::uint32_t update_pending_ = 0;
     TimePoint epoch_start_;
+    std::uint64_t epoch_bytes_ = 0;  // read since
     std::deque<Bytes> unread_;
     std::size_t unread_offset_ = 0;  // read already, of unread_.front()
     std::size_t unread_bytes_ = 0;
@@ -194,6 +195,7 @@ class YamuxSession {
     Error protocol_error(std::string message);
 
     void consumed(YamuxStream& stream);
+    void end_epoch(YamuxStream& stream);
     void start_grown(YamuxStream& stream);
     void make_ready(YamuxStream& stream);
     void queue_update(YamuxStream& stream);
