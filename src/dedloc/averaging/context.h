@@ -2,6 +2,7 @@
 // what they ask of the room above (RoundDirectory).
 
 #pragma once
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -32,7 +33,20 @@ struct RoundOptions {
     double rate_unknown = 12.5e6;        // bytes per second, while nobody has measured anything
     double upload_max = 0;               // what the user grants, bytes per second; 0: everything
     double download_max = 0;
+    // Contributions that wait for others may take so much memory, then who is ahead is not read
+    // from for a while; 0: no bound beside what the members send at all.
+    std::size_t reduce_bytes_max = 0;
     PlantedBugs bugs;
+};
+
+// What the reductions of this peer hold, in bytes: contributions that wait for others, and averages
+// that somebody may still ask for.
+struct ReduceMemory {
+    std::size_t now = 0;
+    std::size_t most = 0;
+
+    void take(std::size_t bytes) { most = std::max(most, now += bytes); }
+    void give_back(std::size_t bytes) { now -= bytes; }
 };
 
 // What happened in rounds, for events and measurements.
@@ -82,6 +96,8 @@ struct RoundContext {
     RoundDirectory& directory;
     RoundOptions options;
     UnreachablePeers unreachable{};
+    FailedOwners failed_owners{};
+    ReduceMemory memory{};
 
     TimePoint now() const { return node.clock.now(); }
     const PeerId& me() const { return host.id(); }

@@ -11,6 +11,10 @@ namespace dedloc::averaging {
 
 namespace {
 
+// Silence of one who keeps all others waiting at a full memory; a live peer needs less.
+constexpr Duration sleeper_patience_min = 500ms;
+constexpr Duration room_look = 50ms;
+
 int included_count(const FinishedPart& part) {
     int count = 0;
     for (const std::uint8_t byte : part.included) count += std::popcount(byte);
@@ -29,6 +33,9 @@ Ok check_plan(const Plan& plan, const RoundOptions& options) {
             return bad("its members are not sorted");
         DEDLOC_TRY_VOID(
             check_input(plan.members[i].input, options.vector_count, options.samples_max));
+        if (plan.members[i].aggregator &&
+            (!plan.members[i].input.is_empty() || plan.members[i].peer == plan.leader))
+            return bad("an aggregator contributes or leads");
     }
     std::uint64_t position = 0;
     for (const PlanPart& part : plan.parts) {
@@ -58,9 +65,12 @@ Exchange::Exchange(RoundContext& context,
       me_(index_of(context.me())),
       started_(context.now()),
       changed_(context.node.executor),
+      room_(context.node.executor),
       scope_(context.node.executor) {}
 
-Exchange::~Exchange() = default;
+Exchange::~Exchange() {
+    for (const auto& [key, reduction] : reductions_) context_.memory.give_back(reduction->bytes);
+}
 
 Task<void> Exchange::stop() { return scope_.stop(); }
 
@@ -98,7 +108,7 @@ void Exchange::assign(std::uint32_t owner, std::vector<std::uint32_t> parts, std
     if (me_ && owner == *me_) {
         for (const std::uint32_t part : parts) open_reduction(part, repair);
         scope_.spawn("own contribution", contribute_own(std::move(parts), repair));
-    } else if (me_) {
+    } else if (me_ && !only_reduces()) {
         scope_.spawn("talk to owner", talk_to_owner(owner, std::move(parts), repair));
     }
 }
@@ -198,6 +208,10 @@ Task<void> Exchange::reduce(std::shared_ptr<Reduction> reduction) {
     header.signature = context_.signer.sign(part_domain, header.signed_bytes());
     reduction->encoded = reduced.encoded;
     reduction->inputs.clear();
+    context_.memory.give_back(reduction->bytes);
+    reduction->bytes = reduced.encoded->size();
+    context_.memory.take(reduction->bytes);
+    room_.pulse();
     reduction->done->set();
     keep(header, reduced.encoded);
 }
@@ -281,6 +295,7 @@ Task<void> Exchange::talk_to_owner(std::uint32_t owner,
     for (const std::uint32_t part : parts)
         if (owners_[part].repair == repair && !finished_.contains(part))
             owners_[part].failed = true;
+    context_.failed_owners.failed(plan_.members[owner].peer, context_.now());
     const RoundNote note{
         RoundNote::Kind::owner_failed, plan_.members[owner].peer, outcome.error().message()};
     context_.directory.note(note);
@@ -402,7 +417,7 @@ Task<void> Exchange::serve(std::shared_ptr<p2p::MessageStream> stream,
     if (repair == 0) inflows_[*member] = inflow;
     std::vector<Task<void>> both;
     both.push_back(read_contributions(stream, *member, repair, inflow));
-    both.push_back(write_finished(stream, parts, repair, inflow));
+    both.push_back(write_finished(stream, *member, parts, repair, inflow));
     co_await runtime::all_of(std::move(both));
 }
 
@@ -412,6 +427,7 @@ Task<void> Exchange::read_contributions(std::shared_ptr<p2p::MessageStream> stre
                                         std::shared_ptr<Inflow> inflow) {
     const auto codec = static_cast<codec::CodecId>(plan_.codec);
     for (;;) {
+        co_await wait_for_room(member, repair);
         auto message = co_await stream->read();
         if (!message || !message->has_value()) break;
         const SharedBytes whole = **std::move(message);
@@ -424,8 +440,11 @@ Task<void> Exchange::read_contributions(std::shared_ptr<p2p::MessageStream> stre
             data->encoded.size() != codec::encoded_size(codec, plan_.parts[data->part].count))
             break;
         Reduction& reduction = *found->second;
+        arrived_[member] = context_.now();
         if (reduction.closed || !reduction.waiting.contains(member)) continue;
         reduction.inputs[member] = whole.part(data->encoded);
+        reduction.bytes += whole->size();
+        context_.memory.take(whole->size());
         reduction.arrival.push_back(member);
         reduction.waiting.erase(member);
         close_if_ready(reduction);
@@ -439,22 +458,57 @@ Task<void> Exchange::read_contributions(std::shared_ptr<p2p::MessageStream> stre
 }
 
 Task<void> Exchange::write_finished(std::shared_ptr<p2p::MessageStream> stream,
+                                    std::uint32_t member,
                                     std::vector<std::uint32_t> parts,
                                     std::uint32_t repair,
                                     std::shared_ptr<Inflow> inflow) {
+    Flow written_so_far;
+    std::optional<TimePoint> begun;
     for (const std::uint32_t part : parts) {
         const std::shared_ptr<Reduction> reduction = reductions_.at({repair, part});
         co_await reduction->done->wait();
+        if (!begun) begun = context_.now();
         FinishedPartData data;
         data.header = reduction->header;
         data.received_bytes = inflow->bytes;
         data.received_us = static_cast<std::uint64_t>(inflow->seconds * 1e6);
         SharedBytes encoded = reduction->encoded;
         Bytes head = wire::encode_before_body(data, body_field, encoded->size());
+        const std::size_t bytes = head.size() + encoded->size();
         auto written = co_await stream->write_with_body(std::move(head), std::move(encoded));
         if (!written) co_return;
+        written_so_far.bytes += bytes;
+        written_so_far.seconds = to_seconds(context_.now() - *begun);
+        // It sends nothing else that others could tell it the speed of.
+        if (only_reduces() && repair == 0) outflows_[member] = written_so_far;
     }
     (void)co_await stream->finish();
+}
+
+Exchange::Reduction* Exchange::oldest_open(std::uint32_t repair) {
+    for (const auto& [key, reduction] : reductions_)
+        if (key.first == repair && !reduction->closed) return reduction.get();
+    return nullptr;
+}
+
+// Waits while memory is full and this member is ahead of somebody. All send in the same order: who
+// is missing in the oldest open part is behind, and is read from whatever the memory holds.
+Task<void> Exchange::wait_for_room(std::uint32_t member, std::uint32_t repair) {
+    const std::size_t most = context_.options.reduce_bytes_max;
+    const Duration patience =
+        std::max<Duration>(std::chrono::milliseconds(plan_.reduce_ms) / 8, sleeper_patience_min);
+    while (most > 0 && context_.memory.now >= most && context_.now() < round_deadline()) {
+        Reduction* oldest = oldest_open(repair);
+        if (oldest == nullptr || oldest->waiting.contains(member)) co_return;
+        TimePoint newest = started_;
+        for (const std::uint32_t late : oldest->waiting) newest = std::max(newest, arrived_[late]);
+        if (context_.now() - newest > patience) {
+            oldest->waiting.clear();
+            close_if_ready(*oldest);
+        }
+        const TimePoint next = context_.now() + room_look;
+        (void)co_await room_.wait_until(context_.node.clock, next);
+    }
 }
 
 }  // namespace dedloc::averaging

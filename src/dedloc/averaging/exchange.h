@@ -4,7 +4,13 @@
 // One stream per (member, owner, repair number): parts go one way in the plan's order, averages
 // come back on the same stream as they are ready. An owner waits for a part's contributions until
 // all are there, their senders are gone, or the reduce deadline; then it adds them in member order,
-// encodes the average once, signs, and sends everybody the same bytes.
+// encodes the average once, signs, and sends everybody the same bytes. Aggregators only do that:
+// they send no contribution and ask nobody for averages.
+//
+// What waits at an owner for slower members is bounded by reduce_bytes_max (and one part a member):
+// who is ahead is not read from meanwhile. Who keeps all others waiting and sends nothing for an
+// eighth of the reduce deadline is left out of the part that they wait for, so that one sleeper
+// does not keep the others' parts out of memory.
 //
 // Bytes on the wire for a vector of S encoded bytes and P equal owners: 2 S (P-1)/P up and down.
 // Thread: the network thread; arithmetic on workers. Lifetime: stop() before destruction.
@@ -68,6 +74,8 @@ class Exchange {
     // Somebody found a finished part elsewhere: checks and keeps it.
     bool adopt(const FinishedPart& header, SharedBytes encoded);
     runtime::Event& changed() { return changed_; }
+    // Of an aggregator's plan: parts that this member owns.
+    std::size_t owned_parts() const { return reductions_.size(); }
     // What this member's line gave in this exchange, bytes per second; 0: too little to tell.
     double measured_upload() const;
     double measured_download() const;
@@ -79,6 +87,7 @@ class Exchange {
         std::map<std::uint32_t, SharedBytes> inputs;
         std::vector<std::uint32_t> arrival;
         std::set<std::uint32_t> waiting;  // members whose contribution may still come
+        std::size_t bytes = 0;            // held by this reduction
         bool closed = false;              // reducing or done
         std::unique_ptr<runtime::Event> done;
         FinishedPart header;
@@ -97,6 +106,9 @@ class Exchange {
     void assign(std::uint32_t owner, std::vector<std::uint32_t> parts, std::uint32_t repair);
     Reduction& open_reduction(std::uint32_t part, std::uint32_t repair);
     void close_if_ready(Reduction& reduction);
+    Reduction* oldest_open(std::uint32_t repair);
+    Task<void> wait_for_room(std::uint32_t member, std::uint32_t repair);
+    bool only_reduces() const { return me_ && plan_.members[*me_].aggregator; }
     Task<void> reduce(std::shared_ptr<Reduction> reduction);
     Task<void> contribute_own(std::vector<std::uint32_t> parts, std::uint32_t repair);
     Task<void> close_at(TimePoint deadline, std::uint32_t repair);
@@ -119,6 +131,7 @@ class Exchange {
                                   std::uint32_t repair,
                                   std::shared_ptr<Inflow> inflow);
     Task<void> write_finished(std::shared_ptr<p2p::MessageStream> stream,
+                              std::uint32_t member,
                               std::vector<std::uint32_t> parts,
                               std::uint32_t repair,
                               std::shared_ptr<Inflow> inflow);
@@ -136,9 +149,11 @@ class Exchange {
     std::map<std::uint32_t, Owner> owners_;  // by part: the newest owner
     std::map<ReductionKey, std::shared_ptr<Reduction>> reductions_;
     std::map<std::uint32_t, FinishedPart> finished_;
-    std::map<std::uint32_t, Flow> outflows_;                    // to owners, as they say
+    std::map<std::uint32_t, Flow> outflows_;  // to owners, as they say; of an aggregator: to all
     std::map<std::uint32_t, std::shared_ptr<Inflow>> inflows_;  // from members
+    std::map<std::uint32_t, TimePoint> arrived_;                // the newest from each member
     runtime::Event changed_;
+    runtime::Event room_;  // something that was held is gone
     runtime::Scope scope_;
 };
 

@@ -18,6 +18,7 @@
 namespace dedloc::averaging {
 
 inline constexpr std::size_t members_max = 256;      // of one group
+inline constexpr std::size_t aggregators_max = 16;   // of one plan, among the members
 inline constexpr std::size_t parts_max = 8192;       // of one plan
 inline constexpr std::size_t certificates_max = 64;  // in one reply
 inline constexpr std::size_t certificate_bytes_max = 2u << 20;
@@ -77,6 +78,7 @@ struct Announce {
     bool dialable = false;
     bool leaving = false;             // takes part once more, but does not vote afterwards
     std::vector<PeerId> unreachable;  // live, they say, but we cannot connect
+    bool aggregator = false;          // brings nothing, stands on no state, offers to own parts
 
     template <typename Visitor, typename Self>
     static void fields(Visitor& visit, Self& self) {
@@ -90,6 +92,7 @@ struct Announce {
         visit(8, self.dialable);
         visit(9, self.leaving);
         visit(10, self.unreachable, unreachable_max);
+        visit(11, self.aggregator);
     }
 };
 
@@ -121,6 +124,7 @@ struct PlanMember {
     std::uint64_t incarnation = 0;
     MemberInput input;
     bool dialable = false;
+    bool aggregator = false;  // only reduces: brings nothing, gets no averages, never votes
 
     template <typename Visitor, typename Self>
     static void fields(Visitor& visit, Self& self) {
@@ -128,6 +132,7 @@ struct PlanMember {
         visit(2, self.incarnation);
         visit(3, self.input);
         visit(4, self.dialable);
+        visit(5, self.aggregator);
     }
 };
 

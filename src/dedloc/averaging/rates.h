@@ -9,6 +9,7 @@
 
 #pragma once
 #include <cstdint>
+#include <deque>
 #include <vector>
 
 #include "dedloc/base/time.h"
@@ -41,6 +42,24 @@ class RateEstimate {
 
   private:
     double bytes_per_s_ = 0;
+};
+
+// What plans may count on: what was measured, but not more than the user grants (0: all).
+inline double capped(double measured, double granted) {
+    return granted > 0 && (measured <= 0 || measured > granted) ? granted : measured;
+}
+
+// The claim of one who only takes what it is given: what came is the least that its line carries.
+// As long as more comes than ever lately it claims twice that, else a tenth more, to see a line
+// that became faster; a line that became slower shows after eight rounds.
+class GrowingRate {
+  public:
+    void observe(double bytes_per_s);
+    double bytes_per_s() const { return claim_; }  // 0: not measured yet
+
+  private:
+    std::deque<double> recent_;
+    double claim_ = 0;
 };
 
 }  // namespace dedloc::averaging

@@ -1,5 +1,6 @@
 #include "dedloc/averaging/rates.h"
 
+#include <algorithm>
 #include <gtest/gtest.h>
 
 namespace dedloc::averaging {
@@ -37,6 +38,34 @@ TEST(RateEstimate, has_seen_three_quarters_of_a_change_after_two_rounds) {
     estimate.observe(20);
     estimate.observe(20);
     EXPECT_EQ(estimate.bytes_per_s(), 40);
+}
+
+// What comes to one who takes what it is given: as much as was claimed, up to what the line
+// carries.
+double claim_after(GrowingRate& rate, double line, int rounds) {
+    for (int i = 0; i < rounds; ++i)
+        rate.observe(std::min(rate.bytes_per_s() > 0 ? rate.bytes_per_s() : 1e6, line));
+    return rate.bytes_per_s();
+}
+
+TEST(GrowingRate, finds_a_line_that_is_a_hundred_times_faster_than_the_first_guess) {
+    GrowingRate rate;
+    EXPECT_EQ(rate.bytes_per_s(), 0);
+    EXPECT_NEAR(claim_after(rate, 1e8, 10), 1.1e8, 1);
+}
+
+TEST(GrowingRate, claims_a_tenth_more_than_came_once_the_line_is_full) {
+    GrowingRate rate;
+    (void)claim_after(rate, 1e8, 20);
+    for (int i = 0; i < 20; ++i) EXPECT_LE(claim_after(rate, 1e8, 1), 1.1e8 + 1);
+}
+
+TEST(GrowingRate, believes_a_slower_line_after_eight_rounds_and_little_that_came_at_once) {
+    GrowingRate rate;
+    (void)claim_after(rate, 1e8, 20);
+    rate.observe(1e6);  // the plan gave it little
+    EXPECT_NEAR(rate.bytes_per_s(), 1.1e8, 1);
+    EXPECT_NEAR(claim_after(rate, 1e7, 8), 1.1e7, 1);
 }
 
 }  // namespace

@@ -8,11 +8,8 @@ namespace {
 
 // How long a leader that failed is passed over. Shorter than a usual step, so that nobody is lost.
 constexpr Duration suspicion = 3s;
-
-// What plans may count on: what was measured, but not more than the user grants (0: all).
-double capped(double measured, double granted) {
-    return granted > 0 && (measured <= 0 || measured > granted) ? granted : measured;
-}
+// Exchanges of older plans that are kept so that slower members can still read from us.
+constexpr std::size_t exchanges_max = 6;
 
 }  // namespace
 
@@ -32,6 +29,7 @@ Result<std::unique_ptr<RoundEngine>> RoundEngine::make(runtime::Node node,
 
 RoundEngine::RoundEngine(RoundContext context)
     : context_(std::move(context)),
+      exchanges_(context_, exchanges_max),
       changed_(context_.node.executor),
       turn_over_(context_.node.executor),
       handlers_(context_.host),
@@ -44,7 +42,7 @@ void RoundEngine::start() {
     handlers_.on_connection([this](const PeerId& peer, bool connected) {
         if (connected) return;
         announced_.erase(peer);
-        for (auto& [digest, exchange] : exchanges_) exchange->peer_gone(peer);
+        exchanges_.peer_gone(peer);
         changed_.pulse();
     });
     context_.ledger.on_decision([this](const Decision&, const Bytes&) { ledger_moved(); });
@@ -54,8 +52,7 @@ void RoundEngine::start() {
 Task<void> RoundEngine::stop() {
     co_await handlers_.stop();
     co_await scope_.stop();
-    for (auto& [digest, exchange] : exchanges_) co_await exchange->stop();
-    exchanges_.clear();
+    co_await exchanges_.stop();
     co_await voter_->stop();
 }
 
@@ -83,10 +80,9 @@ void RoundEngine::ledger_moved() {
 
 // The newest exchange has given all it will.
 void RoundEngine::learn_rates() {
-    if (exchange_order_.empty() || rates_learnt_ == exchange_order_.back()) return;
-    rates_learnt_ = exchange_order_.back();
-    const auto exchange = find_exchange(*rates_learnt_);
-    if (!exchange) return;
+    const auto exchange = exchanges_.newest();
+    if (!exchange || rates_learnt_ == exchange->digest()) return;
+    rates_learnt_ = exchange->digest();
     upload_.observe(exchange->measured_upload());
     download_.observe(exchange->measured_download());
 }

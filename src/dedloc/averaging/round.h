@@ -20,7 +20,7 @@
 #include <set>
 
 #include "dedloc/averaging/context.h"
-#include "dedloc/averaging/exchange.h"
+#include "dedloc/averaging/exchanges.h"
 #include "dedloc/averaging/rates.h"
 #include "dedloc/averaging/voter.h"
 #include "dedloc/p2p/handlers.h"
@@ -66,6 +66,7 @@ class RoundEngine {
         Announce announce;
         TimePoint at;
     };
+    struct Division;  // who owns how much, and why
 
     RoundEngine(RoundContext context);
     void register_handlers();
@@ -95,7 +96,8 @@ class RoundEngine {
     Task<Result<Bytes>> on_fetch(PeerId from, Bytes request);
     Task<void> on_parts(std::unique_ptr<p2p::MessageStream> stream);
     Ok gate(const PeerId& from) const;
-    std::shared_ptr<Exchange> find_exchange(const Digest& plan) const;
+    Ok check_announcement(const Base& base, const Announce& announce) const;
+    void keep_announcement(const PeerId& from, Announce announce);
     std::shared_ptr<Exchange> begin_exchange(Plan plan, Digest digest);
     void take_certificates(const PeerId& from, const std::vector<Bytes>& certificates);
     bool take_certificate(const PeerId& from, const Bytes& certificate);
@@ -104,6 +106,9 @@ class RoundEngine {
     Task<void> lead(Base base);
     Task<bool> gather(Base base);
     Duration usual_deadline() const;
+    std::map<PeerId, Announce> announces_for(const Base& base);
+    Result<Division> divide(const std::map<PeerId, Announce>& announces) const;
+    Result<Division> divide_with_aggregators(std::map<PeerId, Announce> announces) const;
     Result<Plan> make_plan(const Base& base, std::uint32_t ballot);
     void set_parts(Plan& plan, const std::vector<std::uint64_t>& shares) const;
     std::shared_ptr<Exchange> send_plan(Plan plan);
@@ -122,7 +127,8 @@ class RoundEngine {
     std::vector<Voter> next_voters(const Base& base,
                                    const Decision& decision,
                                    const Plan* plan) const;
-    std::vector<const Announced*> fresh_announcements(const Base& base) const;
+    std::vector<std::pair<PeerId, const Announced*>> fresh_announcements(
+        const Base& base, bool of_aggregators = false) const;
     Task<void> send(PeerId peer, std::string method, Bytes message);
 
     // round_decide.cpp: prepare, propose, branch, publish
@@ -153,8 +159,7 @@ class RoundEngine {
     std::map<PeerId, Announced> announced_;
     std::map<PeerId, TimePoint> suspects_;
     std::set<PeerId> not_waited_for_;  // cost a deadline; until they announce again
-    std::map<Digest, std::shared_ptr<Exchange>> exchanges_;
-    std::deque<Digest> exchange_order_;
+    Exchanges exchanges_;
     std::uint32_t ballot_round_ = 0;      // how often this peer has led the open instance
     std::uint32_t outbid_ = 0;            // highest ballot heard of in the open instance
     std::pair<Digest, PeerId> followed_;  // after which decision we follow whom …

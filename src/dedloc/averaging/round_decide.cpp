@@ -162,6 +162,7 @@ Task<void> RoundEngine::open_branch(Base base) {
             context_.me(), voter_->incarnation(), !context_.host.addresses().empty()};
         for (const auto& [peer, announced] : announced_)
             if (announced.announce.previous == base.previous && !refused->contains(peer) &&
+                !announced.announce.aggregator &&
                 context_.now() - announced.at < context_.options.call_timeout * 2)
                 survivors[peer] = {
                     peer, announced.announce.incarnation, announced.announce.dialable};

@@ -1,16 +1,11 @@
 // What others ask of this peer in a round, at any time.
 
+#include <algorithm>
+
 #include "dedloc/averaging/round.h"
-#include "dedloc/runtime/deadline.h"
 #include "dedloc/wire/message.h"
 
 namespace dedloc::averaging {
-namespace {
-
-// Exchanges of older plans that are kept so that slower members can still read from us.
-constexpr std::size_t exchanges_max = 6;
-
-}  // namespace
 
 void RoundEngine::register_handlers() {
     handlers_.on_call(announce_method, [this](PeerId from, Bytes request) {
@@ -47,6 +42,31 @@ Ok RoundEngine::gate(const PeerId& from) const {
     return make_error(ErrorKind::denied, "say hello first: this run does not know you");
 }
 
+// Aggregators stand on no state; whoever says so may bring nothing.
+Ok RoundEngine::check_announcement(const Base& base, const Announce& announce) const {
+    if (announce.aggregator && announce.input.is_empty()) return {};
+    if (announce.aggregator)
+        return make_error(ErrorKind::peer_broke_protocol, "an aggregator brings no contribution");
+    if (announce.state != *base.state)
+        return make_error(ErrorKind::conflict, "you stand on another state; load ours");
+    return check_input(announce.input, context_.options.vector_count, context_.options.samples_max);
+}
+
+// Kept also by one who does not lead: if the leader fails, it knows who is there.
+void RoundEngine::keep_announcement(const PeerId& from, Announce announce) {
+    if (announce.aggregator && announce.leaving) {
+        announced_.erase(from);
+        return;
+    }
+    const auto aggregators = static_cast<std::size_t>(std::ranges::count_if(
+        announced_, [](const auto& entry) { return entry.second.announce.aggregator; }));
+    const bool room =
+        announced_.size() < members_max && (!announce.aggregator || aggregators < aggregators_max);
+    if (!room && !announced_.contains(from)) return;
+    announced_[from] = Announced{std::move(announce), context_.now()};
+    not_waited_for_.erase(from);
+}
+
 Task<Result<Bytes>> RoundEngine::on_announce(PeerId from, Bytes request) {
     DEDLOC_CO_TRY_VOID(gate(from));
     DEDLOC_CO_TRY(Announce announce, wire::decode<Announce>(request));
@@ -54,7 +74,8 @@ Task<Result<Bytes>> RoundEngine::on_announce(PeerId from, Bytes request) {
     AnnounceReply reply;
     // Another peer had the new state sooner than we: it need not ask twice.
     const TimePoint patience = context_.now() + context_.options.call_timeout / 2;
-    while (announce.previous == base.previous && !base.state && context_.now() < patience)
+    while (announce.previous == base.previous && !base.state && !announce.aggregator &&
+           context_.now() < patience)
         co_await context_.node.clock.sleep_for(5ms);
     if (announce.previous != base.previous) {
         reply.certificates = voter_->certificates_after(announce.previous);
@@ -63,17 +84,10 @@ Task<Result<Bytes>> RoundEngine::on_announce(PeerId from, Bytes request) {
         if (foreign) context_.directory.behind(from);
         co_return wire::encode(reply);
     }
-    if (!base.state) {  // still computing the state; ask again soon
+    if (!base.state && !announce.aggregator) {  // still computing the state; ask again soon
         co_return wire::encode(reply);
     }
-    if (announce.state != *base.state) {
-        reply.verdict = Verdict::refused;
-        reply.reason = "you stand on another state; load ours";
-        co_return wire::encode(reply);
-    }
-    if (const Ok sound = check_input(
-            announce.input, context_.options.vector_count, context_.options.samples_max);
-        !sound) {
+    if (const Ok sound = check_announcement(base, announce); !sound) {
         reply.verdict = Verdict::refused;
         reply.reason = sound.error().message();
         co_return wire::encode(reply);
@@ -82,13 +96,9 @@ Task<Result<Bytes>> RoundEngine::on_announce(PeerId from, Bytes request) {
     if (leader && *leader != context_.me()) {
         reply.verdict = Verdict::redirect;
         reply.leader = *leader;
-        // Kept all the same: if that leader fails, we know who is there.
     }
     const bool brings_something = !announce.input.is_empty();
-    if (announced_.size() < members_max || announced_.contains(from)) {
-        announced_[from] = Announced{std::move(announce), context_.now()};
-        not_waited_for_.erase(from);
-    }
+    keep_announcement(from, std::move(announce));
     if (brings_something) {
         context_.directory.round_wanted();
         set_wanted(true);
@@ -97,24 +107,8 @@ Task<Result<Bytes>> RoundEngine::on_announce(PeerId from, Bytes request) {
     co_return wire::encode(reply);
 }
 
-std::shared_ptr<Exchange> RoundEngine::find_exchange(const Digest& plan) const {
-    const auto found = exchanges_.find(plan);
-    return found == exchanges_.end() ? nullptr : found->second;
-}
-
 std::shared_ptr<Exchange> RoundEngine::begin_exchange(Plan plan, Digest digest) {
-    auto exchange = std::make_shared<Exchange>(context_, std::move(plan), digest, input_);
-    exchanges_[digest] = exchange;
-    exchange_order_.push_back(digest);
-    while (exchange_order_.size() > exchanges_max) {
-        const auto old = exchanges_.find(exchange_order_.front());
-        exchange_order_.pop_front();
-        if (old == exchanges_.end()) continue;
-        auto ending = [](std::shared_ptr<Exchange> ended) -> Task<void> { co_await ended->stop(); };
-        scope_.spawn("end an exchange", ending(old->second));
-        exchanges_.erase(old);
-    }
-    exchange->start();
+    auto exchange = exchanges_.begin(std::move(plan), digest, input_);
     changed_.pulse();
     return exchange;
 }
@@ -133,12 +127,13 @@ Task<Result<Bytes>> RoundEngine::on_plan(PeerId from, Bytes request) {
                              "the plan is not signed by its leader");
     DEDLOC_CO_TRY_VOID(check_plan(plan, context_.options));
     const Digest digest = decision_digest(message.payload);
-    if (find_exchange(digest)) co_return Bytes{};
+    if (exchanges_.find(digest)) co_return Bytes{};
     const Announce mine = own_announcement(base);
     bool named = false;
     for (const PlanMember& member : plan.members)
         if (member.peer == context_.me())
-            named = member.incarnation == mine.incarnation && member.input == mine.input;
+            named = member.incarnation == mine.incarnation && member.input == mine.input &&
+                    !member.aggregator;
     if (!named)
         co_return make_error(ErrorKind::conflict, "the plan names another contribution than ours");
     (void)begin_exchange(std::move(plan), digest);
@@ -147,15 +142,7 @@ Task<Result<Bytes>> RoundEngine::on_plan(PeerId from, Bytes request) {
 
 Task<Result<Bytes>> RoundEngine::on_repair(PeerId from, Bytes request) {
     DEDLOC_CO_TRY_VOID(gate(from));
-    DEDLOC_CO_TRY(const Signed message, wire::decode<Signed>(request));
-    DEDLOC_CO_TRY(const Repair repair, wire::decode<Repair>(message.payload));
-    const auto exchange = find_exchange(repair.plan);
-    if (!exchange) co_return make_error(ErrorKind::not_found, "no such plan here");
-    if (exchange->plan().leader != from || repair.parts.size() != repair.owners.size() ||
-        !context_.verifier.verify(from, repair_domain, message.payload, message.signature))
-        co_return make_error(ErrorKind::peer_broke_protocol, "the repair is not its leader's");
-    exchange->add_repair(repair);
-    co_return Bytes{};
+    co_return exchanges_.take_repair(from, request);
 }
 
 Task<Result<Bytes>> RoundEngine::on_prepare(PeerId from, Bytes request) {
@@ -212,28 +199,8 @@ Task<Result<Bytes>> RoundEngine::on_fetch(PeerId from, Bytes request) {
 }
 
 Task<void> RoundEngine::on_parts(std::unique_ptr<p2p::MessageStream> owned) {
-    std::shared_ptr<p2p::MessageStream> stream = std::move(owned);
-    if (!context_.directory.allowed(stream->remote())) co_return;
-    const TimePoint deadline = context_.now() + 5s;
-    Task<Result<std::optional<SharedBytes>>> reading = stream->read();
-    auto first = co_await runtime::with_deadline(
-        context_.node.clock, deadline, "a parts stream's header", std::move(reading));
-    if (!first || !first->has_value()) co_return;
-    const auto header = wire::decode<PartsHeader>(**first);
-    if (!header) co_return;
-    const TimePoint begun = context_.now();
-    // The member may have heard of the plan before we did.
-    std::shared_ptr<Exchange> exchange = find_exchange(header->plan);
-    while (!exchange && context_.now() < deadline) {
-        co_await pause(100ms);
-        exchange = find_exchange(header->plan);
-    }
-    if (!exchange) {
-        Error error = make_error(ErrorKind::not_found, "no such plan here");
-        (void)co_await stream->fail(std::move(error));
-        co_return;
-    }
-    co_await exchange->serve(stream, header->repair, begun);
+    if (!context_.directory.allowed(owned->remote())) co_return;
+    co_await exchanges_.serve(std::move(owned));
 }
 
 }  // namespace dedloc::averaging

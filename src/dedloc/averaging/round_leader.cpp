@@ -16,6 +16,8 @@ constexpr std::uint32_t repairs_max = 3;
 constexpr double rate_factor = 1000;  // between the usual rate and what is believed
 // How often a leader to whom nobody announces gives way before it goes on alone.
 constexpr std::uint32_t lonely_turns_max = 3;
+constexpr double worth_it = 0.95;  // of the round's time without aggregators; more: without them
+
 std::set<std::uint32_t> owners_of(const Exchange& exchange,
                                   const std::vector<std::uint32_t>& parts) {
     std::set<std::uint32_t> owners;
@@ -42,7 +44,8 @@ std::set<PeerId> parted_peers(const std::map<PeerId, Announce>& announces) {
 double usual_rate(const std::map<PeerId, Announce>& announces, double if_none) {
     std::vector<double> measured;
     for (const auto& [peer, announce] : announces)
-        if (std::isfinite(announce.upload_bytes_per_s) && announce.upload_bytes_per_s > 0)
+        if (!announce.aggregator && std::isfinite(announce.upload_bytes_per_s) &&
+            announce.upload_bytes_per_s > 0)
             measured.push_back(announce.upload_bytes_per_s);
     if (measured.empty()) return if_none;
     const auto middle = measured.begin() + static_cast<std::ptrdiff_t>(measured.size() / 2);
@@ -57,10 +60,14 @@ double plausible_rate(double claimed, double usual) {
 }
 
 std::string describe(const Plan& plan) {
-    std::string text = fmt::format("step {}: {} members, {} parts",
-                                   plan.instance.step,
-                                   plan.members.size(),
-                                   plan.parts.size());
+    const auto aggregators = std::ranges::count_if(
+        plan.members, [](const PlanMember& member) { return member.aggregator; });
+    std::string text =
+        fmt::format("step {}: {} members{}, {} parts",
+                    plan.instance.step,
+                    plan.members.size() - static_cast<std::size_t>(aggregators),
+                    aggregators == 0 ? "" : fmt::format(" and {} aggregators", aggregators),
+                    plan.parts.size());
     constexpr std::size_t members_told_max = 8;
     if (plan.members.size() > members_told_max || plan.parts.empty()) return text;
     std::vector<double> shares(plan.members.size(), 0.0);
@@ -83,14 +90,16 @@ Task<void> RoundEngine::send(PeerId peer, std::string method, Bytes message) {
     (void)co_await context_.host.call(peer, method, std::move(message), deadline);
 }
 
-std::vector<const RoundEngine::Announced*> RoundEngine::fresh_announcements(
-    const Base& base) const {
+std::vector<std::pair<PeerId, const RoundEngine::Announced*>> RoundEngine::fresh_announcements(
+    const Base& base, bool of_aggregators) const {
     const Duration age_max = std::max<Duration>(context_.options.announce_interval * 4,
                                                 context_.options.call_timeout * 2);
-    std::vector<const Announced*> fresh;
+    std::vector<std::pair<PeerId, const Announced*>> fresh;
     for (const auto& [peer, announced] : announced_)
-        if (announced.announce.previous == base.previous && context_.now() - announced.at < age_max)
-            fresh.push_back(&announced);
+        if (announced.announce.previous == base.previous &&
+            announced.announce.aggregator == of_aggregators &&
+            context_.now() - announced.at < age_max)
+            fresh.emplace_back(peer, &announced);
     return fresh;
 }
 
@@ -152,10 +161,11 @@ Task<bool> RoundEngine::gather(Base base) {
     for (;;) {
         std::uint64_t weight = input_ ? input_->input.weight_max() : 0;
         std::set<PeerId> here;
-        for (const Announced* announced : fresh_announcements(base))
+        for (const auto& [peer, announced] : fresh_announcements(base))
             weight += announced->announce.input.weight_max();
         for (const auto& [peer, announced] : announced_)
-            if (announced.announce.previous == base.previous) here.insert(peer);
+            if (announced.announce.previous == base.previous && !announced.announce.aggregator)
+                here.insert(peer);
         std::vector<PeerId> missing;
         for (const PeerId& peer : context_.directory.expected(base))
             if (!here.contains(peer) && !not_waited_for_.contains(peer)) missing.push_back(peer);
@@ -188,30 +198,35 @@ void RoundEngine::set_parts(Plan& plan, const std::vector<std::uint64_t>& shares
     }
 }
 
-Result<Plan> RoundEngine::make_plan(const Base& base, std::uint32_t ballot) {
-    Plan plan;
-    plan.run = base.run;
-    plan.instance = base.instance;
-    plan.ballot = ballot;
-    plan.leader = context_.me();
-    plan.previous = base.previous;
-    plan.state = base.state.value_or(Digest{});
-    plan.codec = static_cast<std::uint32_t>(context_.options.codec);
+struct RoundEngine::Division {
+    std::map<PeerId, Announce> announces;
+    std::vector<bool> may_own;
+    planner::Split split;
+    std::string gain{};  // what the aggregators are for, in words
+};
 
+std::map<PeerId, Announce> RoundEngine::announces_for(const Base& base) {
     std::map<PeerId, Announce> announces;
     announces[context_.me()] = own_announcement(base);
-    for (const Announced* announced : fresh_announcements(base)) {
+    for (const auto& [peer, announced] : fresh_announcements(base)) {
         if (announces.size() >= context_.options.group_max) break;
-        for (const auto& [peer, stored] : announced_)
-            if (&stored == announced) announces[peer] = announced->announce;
+        announces[peer] = announced->announce;
     }
+    for (const auto& [peer, announced] : fresh_announcements(base, /*of_aggregators=*/true))
+        if (announces.size() < members_max && announced->announce.dialable &&
+            !context_.failed_owners.contains(peer, context_.now()))
+            announces[peer] = announced->announce;
+    return announces;
+}
+
+Result<RoundEngine::Division> RoundEngine::divide(
+    const std::map<PeerId, Announce>& announces) const {
     const std::set<PeerId> parted = parted_peers(announces);
     std::vector<planner::PeerRates> rates;
     const double element_bytes =
         static_cast<double>(codec::encoded_size(context_.options.codec, 1024)) / 1024;
     const double usual = usual_rate(announces, context_.options.rate_unknown);
     for (const auto& [peer, announce] : announces) {
-        plan.members.push_back({peer, announce.incarnation, announce.input, announce.dialable});
         const auto per_s = [&](double bytes) {
             return plausible_rate(bytes, usual) / element_bytes;
         };
@@ -219,6 +234,7 @@ Result<Plan> RoundEngine::make_plan(const Base& base, std::uint32_t ballot) {
         rate.upload_per_s = per_s(announce.upload_bytes_per_s);
         rate.download_per_s = per_s(announce.download_bytes_per_s);
         rate.contributes = !announce.input.is_empty();
+        rate.receives = !announce.aggregator;
         // Whoever cannot be dialled cannot be sure that every member has a connection to it.
         rate.owns_allowed = announce.dialable && !announce.leaving && !parted.contains(peer);
         rates.push_back(rate);
@@ -235,15 +251,71 @@ Result<Plan> RoundEngine::make_plan(const Base& base, std::uint32_t ballot) {
         split = planner::split_elements(rates, context_.options.vector_count, split_options);
     }
     if (!split) return std::move(split).error();
-    set_parts(plan, split->part_elements);
+    Division division{.announces = announces, .may_own = {}, .split = *std::move(split)};
+    for (const planner::PeerRates& rate : rates) division.may_own.push_back(rate.owns_allowed);
+    return division;
+}
+
+// Aggregators take part where the round becomes faster by as much as they are worth: each is one
+// more machine that may fail. Those who would own nothing stay away.
+Result<RoundEngine::Division> RoundEngine::divide_with_aggregators(
+    std::map<PeerId, Announce> announces) const {
+    auto with = divide(announces);
+    std::map<PeerId, Announce> trainers = announces;
+    std::erase_if(trainers, [](const auto& entry) { return entry.second.aggregator; });
+    if (trainers.size() == announces.size()) return with;
+    auto without = divide(trainers);
+    if (!with) return without;
+    double share = 0;
+    std::size_t place = 0;
+    std::size_t helping = 0;
+    for (const auto& [peer, announce] : with->announces) {
+        const std::uint64_t owned = with->split.part_elements[place++];
+        if (!announce.aggregator) continue;
+        if (owned == 0)
+            announces.erase(peer);
+        else
+            ++helping;
+        share += static_cast<double>(owned);
+    }
+    if (without && (helping == 0 || with->split.seconds >= without->split.seconds * worth_it))
+        return without;
+    with = divide(announces);
+    if (with && without)
+        with->gain = fmt::format(
+            "; {} aggregators take {:.0f} %: {:.3g} s predicted instead of "
+            "{:.3g} s",
+            helping,
+            100 * share / static_cast<double>(context_.options.vector_count),
+            with->split.seconds,
+            without->split.seconds);
+    return with;
+}
+
+Result<Plan> RoundEngine::make_plan(const Base& base, std::uint32_t ballot) {
+    Plan plan;
+    plan.run = base.run;
+    plan.instance = base.instance;
+    plan.ballot = ballot;
+    plan.leader = context_.me();
+    plan.previous = base.previous;
+    plan.state = base.state.value_or(Digest{});
+    plan.codec = static_cast<std::uint32_t>(context_.options.codec);
+    DEDLOC_TRY(const Division division, divide_with_aggregators(announces_for(base)));
+    for (const auto& [peer, announce] : division.announces)
+        plan.members.push_back(
+            {peer, announce.incarnation, announce.input, announce.dialable, announce.aggregator});
+    set_parts(plan, division.split.part_elements);
     for (std::uint32_t i = 0; i < plan.members.size(); ++i)
-        if (rates[i].owns_allowed) plan.standby.push_back(i);
+        if (division.may_own[i]) plan.standby.push_back(i);
     const Duration whole = std::clamp<Duration>(
-        std::max<Duration>(measured_round_ * 3, from_seconds(split->seconds * 3)),
+        std::max<Duration>(measured_round_ * 3, from_seconds(division.split.seconds * 3)),
         context_.options.deadline_min,
         context_.options.deadline_max);
     plan.round_ms = static_cast<std::uint32_t>(whole / 1ms);
     plan.reduce_ms = plan.round_ms / 2;
+    const RoundNote note{RoundNote::Kind::plan_made, context_.me(), describe(plan) + division.gain};
+    context_.directory.note(note);
     return plan;
 }
 
@@ -256,8 +328,6 @@ std::shared_ptr<Exchange> RoundEngine::send_plan(Plan plan) {
     for (const PlanMember& member : plan.members)
         if (member.peer != context_.me())
             scope_.spawn("send plan", send(member.peer, plan_method, bytes));
-    const RoundNote note{RoundNote::Kind::plan_made, context_.me(), describe(plan)};
-    context_.directory.note(note);
     const Digest digest = decision_digest(message.payload);
     return begin_exchange(std::move(plan), digest);
 }
@@ -409,7 +479,7 @@ std::vector<Voter> RoundEngine::next_voters(const Base& base,
         const std::vector<bool> included = included_members(decision, *plan);
         for (std::size_t i = 0; i < plan->members.size(); ++i) {
             const PlanMember& member = plan->members[i];
-            if (leaves(member.peer)) continue;
+            if (leaves(member.peer) || member.aggregator) continue;
             const bool voted = base.voter_incarnation(member.peer) == member.incarnation;
             const bool earned = included[i] && context_.ledger.contributions(member.peer) + 1 >=
                                                    context_.options.voter_after_contributions;

@@ -37,4 +37,22 @@ class UnreachablePeers {
     std::map<PeerId, TimePoint> until_;
 };
 
+// Owners whose averages did not come. An aggregator that is one of them owns nothing for a while:
+// it cost everybody a repair, and the group has no other use for it.
+class FailedOwners {
+  public:
+    void failed(const PeerId& peer, TimePoint now) {
+        if (until_.size() < unreachable_max || until_.contains(peer))
+            until_[peer] = now + forgotten_after;
+    }
+    bool contains(const PeerId& peer, TimePoint now) {
+        std::erase_if(until_, [now](const auto& entry) { return entry.second <= now; });
+        return until_.contains(peer);
+    }
+
+  private:
+    static constexpr Duration forgotten_after = std::chrono::seconds(20);
+    std::map<PeerId, TimePoint> until_;
+};
+
 }  // namespace dedloc::averaging

@@ -308,6 +308,11 @@ Task<std::optional<ConsensusReply>> VoterService::check_commit(PeerId from, Deci
     if (plan->instance != decision.instance || plan->previous != decision.previous ||
         decision.parts.size() != plan->parts.size())
         co_return refuse(Answer::refused, "its plan is for another step");
+    for (const PlanMember& member : plan->members)
+        if (member.aggregator && std::ranges::any_of(decision.next_voters, [&](const Voter& voter) {
+                return voter.peer == member.peer;
+            }))
+            co_return refuse(Answer::refused, "it makes an aggregator a voter");
     const Digest plan_digest = decision_digest(decision.plan);
     for (std::uint32_t i = 0; i < decision.parts.size(); ++i) {
         const FinishedPart& part = decision.parts[i];

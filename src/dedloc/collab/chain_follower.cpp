@@ -1,5 +1,6 @@
 #include "dedloc/collab/chain_follower.h"
 
+#include "dedloc/averaging/catch_up.h"
 #include "dedloc/averaging/fetch.h"
 #include "dedloc/base/log.h"
 #include "dedloc/wire/message.h"
@@ -8,16 +9,10 @@ namespace dedloc::collab {
 namespace {
 
 using averaging::Decision;
+using averaging::decision_of;
 using averaging::DecisionKind;
 
 constexpr Duration fetch_patience = 20s;
-constexpr Duration ask_patience = 2s;
-constexpr int pages_max = 64;  // of certificates in one catch-up
-
-Result<Decision> decision_of(ByteView certificate) {
-    DEDLOC_TRY(const auto decoded, wire::decode<averaging::Certificate>(certificate));
-    return wire::decode<Decision>(decoded.decision);
-}
 
 }  // namespace
 
@@ -185,44 +180,20 @@ Task<void> ChainFollower::follow_informants() {
 }
 
 bool ChainFollower::better(const Decision& theirs) const {
-    const averaging::Base& ours = context_.ledger.base();
-    if (theirs.instance.branch == ours.instance.branch) return theirs.number > ours.number;
-    if (theirs.branch_samples != ours.branch_samples)
-        return theirs.branch_samples > ours.branch_samples;
-    return theirs.instance.branch < ours.instance.branch;
+    return averaging::is_better(context_.ledger.base(), theirs);
 }
 
 Task<Result<void>> ChainFollower::catch_up_with(PeerId peer) {
     // First the cheap way: certificates that follow ours, to be replayed.
-    for (int page = 0; page < pages_max && !need_state_; ++page) {
-        averaging::CertificatesRequest request;
-        request.previous = context_.ledger.base().previous;
-        Bytes bytes = wire::encode(request);
-        const TimePoint deadline = context_.now() + ask_patience;
-        auto answer = co_await context_.host.call(
-            peer, averaging::certificates_method, std::move(bytes), deadline);
-        if (!answer) co_return std::move(answer).error();
-        DEDLOC_CO_TRY(const auto reply, wire::decode<averaging::CertificatesReply>(*answer));
-        bool advanced = false;
-        for (const Bytes& certificate : reply.certificates) {
-            const auto accepted = context_.ledger.accept(certificate);
-            if (!accepted) break;
-            advanced = advanced || *accepted;
-        }
-        if (advanced) continue;
-        if (reply.known && reply.certificates.empty()) co_return Result<void>();  // nothing newer
-        break;
+    if (!need_state_) {
+        const auto level = co_await averaging::follow_chain(context_, peer);
+        if (!level) co_return level.error();
+        if (*level) co_return Result<void>();  // nothing newer
     }
-    averaging::CertificatesRequest request;
-    request.only_latest = true;
-    Bytes bytes = wire::encode(request);
-    const TimePoint deadline = context_.now() + ask_patience;
-    auto answer = co_await context_.host.call(
-        peer, averaging::certificates_method, std::move(bytes), deadline);
-    if (!answer) co_return std::move(answer).error();
-    DEDLOC_CO_TRY(const auto reply, wire::decode<averaging::CertificatesReply>(*answer));
-    if (reply.certificates.empty()) co_return Result<void>();
-    DEDLOC_CO_TRY(const Decision theirs, decision_of(reply.certificates.front()));
+    auto newest = co_await averaging::newest_certificate(context_, peer, TimePoint::never());
+    if (!newest) co_return std::move(newest).error();
+    if (newest->empty()) co_return Result<void>();
+    DEDLOC_CO_TRY(const Decision theirs, decision_of(*newest));
     if (!need_state_ && !better(theirs)) co_return Result<void>();
     if (need_state_ && theirs.number + 1 < context_.ledger.base().number &&
         theirs.instance.branch == context_.ledger.base().instance.branch)
@@ -230,7 +201,7 @@ Task<Result<void>> ChainFollower::catch_up_with(PeerId peer) {
     const TimePoint until = context_.now() + Duration(600s);
     const double ours = context_.ledger.base().branch_samples;
     const bool other_branch = theirs.instance.branch != context_.ledger.base().instance.branch;
-    Result<void> adopted = co_await adopt(peer, reply.certificates.front(), until);
+    Result<void> adopted = co_await adopt(peer, *newest, until);
     if (adopted)
         callbacks_.on_replaced(
             other_branch ? fmt::format("the branch of peer {} has more committed samples ({:.0f}) "
@@ -325,17 +296,11 @@ std::vector<PeerId> ChainFollower::informants() const {
 }
 
 Task<Result<void>> ChainFollower::join_through(PeerId peer, TimePoint deadline) {
-    averaging::CertificatesRequest request;
-    request.only_latest = true;
-    Bytes bytes = wire::encode(request);
-    const TimePoint until = std::min(deadline, context_.now() + ask_patience);
-    auto answer =
-        co_await context_.host.call(peer, averaging::certificates_method, std::move(bytes), until);
-    if (!answer) co_return std::move(answer).error();
-    DEDLOC_CO_TRY(const auto reply, wire::decode<averaging::CertificatesReply>(*answer));
-    if (reply.certificates.empty())
+    auto newest = co_await averaging::newest_certificate(context_, peer, deadline);
+    if (!newest) co_return std::move(newest).error();
+    if (newest->empty())
         co_return make_error(ErrorKind::not_found, "peer {} is new itself", peer.short_text());
-    Bytes certificate = reply.certificates.front();
+    Bytes certificate = *std::move(newest);
     DEDLOC_CO_TRY_VOID(co_await adopt(peer, std::move(certificate), deadline));
     look_at(peer);
     while (!up_to_date() && !need_state_ && context_.now() < deadline)

@@ -1,0 +1,306 @@
+#include "dedloc/averaging/aggregator.h"
+
+#include "dedloc/averaging/catch_up.h"
+#include "dedloc/averaging/fetch.h"
+#include "dedloc/averaging/voter.h"
+#include "dedloc/wire/message.h"
+
+namespace dedloc::averaging {
+namespace {
+
+constexpr Duration suspicion = 3s;  // as trainers pass over a leader that failed
+// This plan's, and the one's before for who is slower; members hold the averages as well.
+constexpr std::size_t exchanges_max = 2;
+constexpr Duration look_again = 50ms;
+// Peers that are to be asked for what they know more; the others come up again by themselves.
+constexpr std::size_t informants_max = 64;
+
+}  // namespace
+
+Aggregator::Aggregator(RoundContext context)
+    : context_(std::move(context)),
+      exchanges_(context_, exchanges_max),
+      changed_(context_.node.executor),
+      handlers_(context_.host),
+      scope_(context_.node.executor) {}
+
+Aggregator::~Aggregator() = default;
+
+void Aggregator::start() {
+    register_handlers();
+    handlers_.on_connection([this](const PeerId& peer, bool connected) {
+        if (!connected) exchanges_.peer_gone(peer);
+    });
+    context_.ledger.on_decision(
+        [this](const Decision& decision, const Bytes&) { ledger_moved(decision); });
+    scope_.spawn("announce", announce_loop());
+    scope_.spawn("catch up", catch_up_loop());
+}
+
+Task<void> Aggregator::stop() {
+    co_await handlers_.stop();
+    co_await scope_.stop();
+    co_await exchanges_.stop();
+}
+
+Task<void> Aggregator::leave(TimePoint deadline) {
+    leaving_ = true;
+    changed_.pulse();
+    while (context_.now() < deadline &&
+           (busy() || exchanges_.serving() > 0 || (!said_so_ && context_.ledger.started()))) {
+        const TimePoint next = std::min(deadline, context_.now() + look_again);
+        (void)co_await changed_.wait_until(context_.node.clock, next);
+    }
+}
+
+bool Aggregator::busy() const {
+    const auto newest = exchanges_.newest();
+    return newest && newest->plan().previous == context_.ledger.base().previous &&
+           context_.now() < newest->round_deadline();
+}
+
+AggregatorWork Aggregator::work() const {
+    AggregatorWork work = work_;
+    work.memory_bytes = context_.memory.now;
+    work.memory_most = context_.memory.most;
+    work.memory_bound = context_.options.reduce_bytes_max;
+    return work;
+}
+
+double Aggregator::upload_bytes_per_s() const {
+    return capped(upload_.bytes_per_s(), context_.options.upload_max);
+}
+
+double Aggregator::download_bytes_per_s() const {
+    return capped(download_.bytes_per_s(), context_.options.download_max);
+}
+
+// ---- what others ask ----------------------------------------------------------------------------
+
+void Aggregator::register_handlers() {
+    handlers_.on_call(plan_method, [this](PeerId from, Bytes request) {
+        return on_plan(from, std::move(request));
+    });
+    handlers_.on_call(repair_method, [this](PeerId from, Bytes request) {
+        return on_repair(from, std::move(request));
+    });
+    handlers_.on_call(certificate_method, [this](PeerId from, Bytes request) {
+        return on_certificate(from, std::move(request));
+    });
+    handlers_.on_call(fetch_method, [this](PeerId from, Bytes request) {
+        return on_fetch(from, std::move(request));
+    });
+    handlers_.on_stream(parts_method, [this](std::unique_ptr<p2p::MessageStream> stream) {
+        return on_parts(std::move(stream));
+    });
+}
+
+Ok Aggregator::gate(const PeerId& from) const {
+    if (context_.directory.allowed(from)) return {};
+    return make_error(ErrorKind::denied, "say hello first: this run does not know you");
+}
+
+Task<Result<Bytes>> Aggregator::on_repair(PeerId from, Bytes request) {
+    DEDLOC_CO_TRY_VOID(gate(from));
+    co_return exchanges_.take_repair(from, request);
+}
+
+Task<Result<Bytes>> Aggregator::on_fetch(PeerId from, Bytes request) {
+    DEDLOC_CO_TRY_VOID(gate(from));
+    co_return answer_fetch(context_.parts, request);
+}
+
+Task<void> Aggregator::on_parts(std::unique_ptr<p2p::MessageStream> stream) {
+    if (!context_.directory.allowed(stream->remote())) co_return;
+    co_await exchanges_.serve(std::move(stream));
+}
+
+// How long the vector is, only the trainers know: the plan says it, within what parts_max allows.
+Ok Aggregator::check(const PeerId& from, const Signed& message, const Plan& plan) const {
+    if (!context_.ledger.started())
+        return make_error(ErrorKind::not_found, "this peer knows no certificate yet");
+    const Base& base = context_.ledger.base();
+    if (plan.run != base.run || plan.previous != base.previous || plan.instance != base.instance)
+        return make_error(ErrorKind::conflict, "the plan is not for the step that is open here");
+    if (plan.leader != from || !owns_ballot(base, from, plan.ballot) ||
+        !context_.verifier.verify(from, plan_domain, message.payload, message.signature))
+        return make_error(ErrorKind::peer_broke_protocol, "the plan is not signed by its leader");
+    RoundOptions options = context_.options;
+    options.vector_count = vector_count(plan);
+    DEDLOC_TRY_VOID(check_plan(plan, options));
+    const bool named = std::ranges::any_of(plan.members, [this](const PlanMember& member) {
+        return member.peer == context_.me() && member.aggregator;
+    });
+    if (!named) return make_error(ErrorKind::conflict, "the plan does not name us an aggregator");
+    return {};
+}
+
+Task<Result<Bytes>> Aggregator::on_plan(PeerId from, Bytes request) {
+    DEDLOC_CO_TRY_VOID(gate(from));
+    DEDLOC_CO_TRY(const Signed message, wire::decode<Signed>(request));
+    DEDLOC_CO_TRY(Plan plan, wire::decode<Plan>(message.payload));
+    DEDLOC_CO_TRY_VOID(check(from, message, plan));
+    const Digest digest = decision_digest(message.payload);
+    if (!exchanges_.find(digest)) (void)exchanges_.begin(std::move(plan), digest, nullptr);
+    co_return Bytes{};
+}
+
+Task<Result<Bytes>> Aggregator::on_certificate(PeerId from, Bytes certificate) {
+    DEDLOC_CO_TRY_VOID(gate(from));
+    take_certificate(from, certificate);
+    co_return Bytes{};
+}
+
+void Aggregator::take_certificate(const PeerId& from, const Bytes& certificate) {
+    if (!context_.ledger.started()) return;
+    const auto accepted = context_.ledger.accept(certificate);
+    if (!accepted && (accepted.error().kind() == ErrorKind::not_found ||
+                      accepted.error().kind() == ErrorKind::conflict))
+        look_at(from);
+}
+
+// ---- the chain ----------------------------------------------------------------------------------
+
+void Aggregator::ledger_moved(const Decision& decision) {
+    suspects_.clear();
+    sent_to_.reset();
+    if (decision.kind == DecisionKind::commit) count_work(decision);
+    changed_.pulse();
+}
+
+void Aggregator::count_work(const Decision& decision) {
+    const auto exchange = exchanges_.find(decision_digest(decision.plan));
+    if (!exchange) return;
+    upload_.observe(exchange->measured_upload());
+    download_.observe(exchange->measured_download());
+    const auto parts = static_cast<std::uint64_t>(
+        std::ranges::count_if(decision.parts, [&](const FinishedPart& part) {
+            return part.owner < exchange->plan().members.size() &&
+                   exchange->plan().members[part.owner].peer == context_.me();
+        }));
+    work_.parts += parts;
+    work_.rounds += parts > 0 ? 1 : 0;
+}
+
+void Aggregator::look_at(const PeerId& peer) {
+    if (informants_.size() >= informants_max || !informants_.insert(peer).second) return;
+    changed_.pulse();
+}
+
+Task<void> Aggregator::catch_up_loop() {
+    for (;;) {
+        if (!context_.ledger.started())
+            for (const PeerId& peer : context_.directory.live_trainers()) look_at(peer);
+        if (informants_.empty()) {
+            const TimePoint next = context_.now() + context_.options.announce_interval;
+            (void)co_await changed_.wait_until(context_.node.clock, next);
+            continue;
+        }
+        const PeerId peer = *informants_.begin();
+        informants_.erase(informants_.begin());
+        co_await catch_up_with(peer);
+    }
+}
+
+Task<void> Aggregator::catch_up_with(PeerId peer) {
+    if (context_.ledger.started()) {
+        const auto level = co_await follow_chain(context_, peer);
+        if (!level || *level) co_return;
+    }
+    const auto newest = co_await newest_certificate(context_, peer, TimePoint::never());
+    if (!newest || newest->empty()) co_return;
+    const auto decision = decision_of(*newest);
+    if (!decision) co_return;
+    const bool started = context_.ledger.started();
+    if (started && (decision->run != context_.ledger.base().run ||
+                    !is_better(context_.ledger.base(), *decision)))
+        co_return;
+    if (!context_.ledger.start_from(*newest)) co_return;
+    suspects_.clear();
+    sent_to_.reset();
+    changed_.pulse();
+}
+
+// ---- offering -----------------------------------------------------------------------------------
+
+void Aggregator::suspect(const PeerId& peer) {
+    suspects_[peer] = context_.now() + suspicion;
+    sent_to_.reset();
+}
+
+std::optional<PeerId> Aggregator::pick_leader() {
+    const Base& base = context_.ledger.base();
+    const auto usable = [this](const PeerId& peer) {
+        const auto found = suspects_.find(peer);
+        return peer != context_.me() &&
+               (found == suspects_.end() || found->second <= context_.now());
+    };
+    if (sent_to_ && base.is_voter(*sent_to_) && usable(*sent_to_)) return sent_to_;
+    for (const PeerId& candidate : leader_order(base.previous, base.voters))
+        if (usable(candidate)) return candidate;
+    return std::nullopt;
+}
+
+Task<void> Aggregator::announce_loop() {
+    for (;;) {
+        if (context_.ledger.started()) co_await announce_once();
+        // Old after four intervals, and what became of a round is news at once.
+        const TimePoint next = context_.now() + context_.options.announce_interval * 2;
+        (void)co_await changed_.wait_until(context_.node.clock, next);
+    }
+}
+
+// A redirection is followed at once, but not in a circle.
+Task<void> Aggregator::announce_once() {
+    for (int hops = 0; hops < 3; ++hops) {
+        const auto leader = pick_leader();
+        if (!leader) co_return;
+        const std::optional<PeerId> before = sent_to_;
+        co_await announce_to(*leader);
+        if (sent_to_ == before) co_return;
+    }
+}
+
+Task<void> Aggregator::announce_to(PeerId leader) {
+    const Base& base = context_.ledger.base();
+    Announce announce;
+    announce.instance = base.instance;
+    announce.previous = base.previous;
+    announce.upload_bytes_per_s = upload_bytes_per_s();
+    announce.download_bytes_per_s = download_bytes_per_s();
+    announce.dialable = !context_.host.addresses().empty();
+    announce.leaving = leaving_;
+    announce.unreachable = context_.unreachable.list(context_.host, context_.now());
+    announce.aggregator = true;
+    const Digest previous = base.previous;
+    Bytes request = wire::encode(announce);
+    const TimePoint deadline = context_.now() + context_.options.call_timeout;
+    auto answer =
+        co_await context_.host.call(leader, announce_method, std::move(request), deadline);
+    if (context_.ledger.base().previous != previous) co_return;  // the answer is about the past
+    if (!answer) {
+        suspect(leader);
+        co_return;
+    }
+    const auto reply = wire::decode<AnnounceReply>(*answer);
+    if (!reply) {
+        suspect(leader);
+        co_return;
+    }
+    said_so_ = announce.leaving;
+    if (reply->verdict == Verdict::redirect) sent_to_ = reply->leader;
+    if (reply->verdict == Verdict::you_are_behind) {
+        for (const Bytes& certificate : reply->certificates) take_certificate(leader, certificate);
+        if (reply->certificates.empty()) look_at(leader);
+    }
+    if (reply->verdict == Verdict::i_am_behind) {
+        // Most likely it is about to hear of the newest decision.
+        Bytes newest = context_.ledger.newest();
+        const TimePoint until = context_.now() + context_.options.call_timeout;
+        (void)co_await context_.host.call(leader, certificate_method, std::move(newest), until);
+        look_at(leader);
+    }
+    if (reply->verdict == Verdict::refused) suspect(leader);
+}
+
+}  // namespace dedloc::averaging

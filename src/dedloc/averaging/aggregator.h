@@ -1,0 +1,84 @@
+// Aggregator: a peer's part in rounds when it has no gradients and no state: it offers to own
+// parts, reduces those that plans give it, and follows the chain of certificates to know which
+// plans hold.
+//
+// It is no RoundEngine: it has no vote, leads no round, proposes nothing, and stands on no state.
+// What it knows of the step are certificates; where it does not know what follows (it is new, or
+// slept), it takes the newest one of a better chain (catch_up.h). Plans are believed if they are
+// signed by who owns their ballot there; what becomes of the sums is for the voters to judge.
+//
+// Memory: contributions that wait for slower members, at most RoundOptions::reduce_bytes_max and
+// one part a member, and the averages of its parts of the last two plans.
+//
+// Thread: the network thread. Lifetime: stop() before destruction. Errors: none for users; notes.
+
+#pragma once
+#include <memory>
+#include <optional>
+#include <set>
+
+#include "dedloc/averaging/aggregator_work.h"
+#include "dedloc/averaging/exchanges.h"
+#include "dedloc/averaging/rates.h"
+#include "dedloc/p2p/handlers.h"
+
+namespace dedloc::averaging {
+
+class Aggregator {
+  public:
+    Aggregator(RoundContext context);
+    ~Aggregator();
+
+    void start();
+    // Offers nothing any more; returns when nobody reads from us and no plan with a part of ours is
+    // open, or at the deadline.
+    Task<void> leave(TimePoint deadline);
+    Task<void> stop();
+
+    // `peer` knows more than we do, or stands on another branch.
+    void look_at(const PeerId& peer);
+    // A plan that gives us parts is not decided yet.
+    bool busy() const;
+    AggregatorWork work() const;
+    double upload_bytes_per_s() const;
+    double download_bytes_per_s() const;
+    RoundContext& context() { return context_; }
+
+  private:
+    Task<Result<Bytes>> on_plan(PeerId from, Bytes request);
+    Task<Result<Bytes>> on_repair(PeerId from, Bytes request);
+    Task<Result<Bytes>> on_certificate(PeerId from, Bytes certificate);
+    Task<Result<Bytes>> on_fetch(PeerId from, Bytes request);
+    Task<void> on_parts(std::unique_ptr<p2p::MessageStream> stream);
+    Ok check(const PeerId& from, const Signed& message, const Plan& plan) const;
+    Ok gate(const PeerId& from) const;
+    void register_handlers();
+    void ledger_moved(const Decision& decision);
+    void count_work(const Decision& decision);
+    void take_certificate(const PeerId& from, const Bytes& certificate);
+
+    Task<void> announce_loop();
+    Task<void> announce_once();
+    Task<void> announce_to(PeerId leader);
+    void suspect(const PeerId& peer);
+    std::optional<PeerId> pick_leader();
+
+    Task<void> catch_up_loop();
+    Task<void> catch_up_with(PeerId peer);
+
+    RoundContext context_;
+    Exchanges exchanges_;
+    GrowingRate upload_;
+    GrowingRate download_;
+    AggregatorWork work_;
+    std::map<PeerId, TimePoint> suspects_;
+    std::optional<PeerId> sent_to_;  // a leader that the one we asked named
+    std::set<PeerId> informants_;
+    bool leaving_ = false;
+    bool said_so_ = false;  // that it leaves
+    runtime::Event changed_;
+    p2p::Handlers handlers_;
+    runtime::Scope scope_;
+};
+
+}  // namespace dedloc::averaging

@@ -1,0 +1,268 @@
+// The data of one plan among simulated peers: contributors, owners, and aggregators that only own.
+
+#include "dedloc/averaging/exchange.h"
+
+#include <gtest/gtest.h>
+
+#include "dedloc/averaging/exchanges.h"
+#include "dedloc/p2p/handlers.h"
+#include "dedloc/sim/world.h"
+#include "dedloc/wire/message.h"
+
+namespace dedloc::averaging {
+namespace {
+
+constexpr std::uint64_t elements = 6000;
+constexpr std::uint64_t part_elements = 500;
+
+// One peer: what a RoundEngine or an Aggregator would have around its exchanges.
+class Member final : public RoundDirectory {
+  public:
+    Member(sim::SimNode& node, RoundOptions options)
+        : parts_(64u << 20),
+          ledger_(verifier_, 4),
+          context_{node.runtime(),
+                   node.host(),
+                   node.signer(),
+                   verifier_,
+                   ledger_,
+                   parts_,
+                   *this,
+                   options},
+          exchanges_(context_, 4),
+          handlers_(node.host()) {
+        handlers_.on_stream(parts_method, [this](std::unique_ptr<p2p::MessageStream> stream) {
+            return exchanges_.serve(std::move(stream));
+        });
+    }
+
+    std::vector<PeerId> expected(const Base&) const override { return {}; }
+    std::vector<PeerId> live_trainers() const override { return {}; }
+    std::size_t voters_heard_of(const Base&) const override { return 0; }
+    bool allowed(const PeerId&) const override { return true; }
+    double micro_batch_s() const override { return 0; }
+    void round_wanted() override {}
+    void behind(const PeerId&) override {}
+    void note(const RoundNote& note) override { notes.push_back(note.text); }
+
+    std::shared_ptr<Exchange> begin(const Plan& plan, std::shared_ptr<const RoundInput> input) {
+        exchange = exchanges_.begin(plan, Digest{}, std::move(input));
+        return exchange;
+    }
+    Task<void> stop() {
+        co_await handlers_.stop();
+        co_await exchanges_.stop();
+    }
+    ReduceMemory memory() const { return context_.memory; }
+    // The whole average as this member holds it; empty if anything is missing.
+    Bytes average() const {
+        Bytes all;
+        if (!exchange->complete()) return all;
+        for (const auto& [part, header] : exchange->finished())
+            base::append(all, *parts_.find(header.digest));
+        return all;
+    }
+
+    std::shared_ptr<Exchange> exchange;
+    std::vector<std::string> notes;
+
+  private:
+    security::ToyVerifier verifier_;
+    PartStore parts_;
+    Ledger ledger_;
+    RoundContext context_;
+    Exchanges exchanges_;
+    p2p::Handlers handlers_;
+};
+
+std::shared_ptr<RoundInput> contribution(std::uint64_t peer, std::uint64_t samples) {
+    auto input = std::make_shared<RoundInput>();
+    input->input.fresh = {peer * 1000, peer * 1000 + samples, 0};
+    Random random(peer + 7);
+    for (std::uint64_t i = 0; i < elements; ++i)
+        input->sum.push_back(static_cast<float>(random.normal()) * static_cast<float>(samples));
+    return input;
+}
+
+// Three trainers n0, n1, n2 with contributions, and n3 without.
+class ExchangeTest : public testing::Test {
+  protected:
+    ExchangeTest() : world_(3) {
+        for (int i = 0; i < 4; ++i) nodes_.push_back(&world_.add_node());
+    }
+    ~ExchangeTest() override {
+        forget();
+        for (sim::SimNode* node : nodes_) world_.run_task(node->host().stop());
+    }
+
+    void forget() {
+        for (auto& member : members_) world_.run_task(member->stop());
+        members_.clear();
+        inputs_.clear();
+        plan_ = Plan{};
+    }
+    void begin(std::size_t count, codec::CodecId codec, std::size_t reduce_bytes_max = 0) {
+        options_.codec = codec;
+        options_.vector_count = elements;
+        options_.part_elements_max = part_elements;
+        options_.reduce_bytes_max = reduce_bytes_max;
+        plan_.codec = static_cast<std::uint32_t>(codec);
+        plan_.reduce_ms = 4000;
+        plan_.round_ms = 8000;
+        for (std::size_t i = 0; i < count; ++i) {
+            inputs_.push_back(i < 3 ? contribution(i, 10 + i * 3) : nullptr);
+            PlanMember member;
+            member.peer = nodes_[i]->id();
+            member.aggregator = i == 3;
+            if (inputs_[i]) member.input = inputs_[i]->input;
+            plan_.members.push_back(member);
+        }
+        std::ranges::sort(plan_.members, {}, &PlanMember::peer);
+        plan_.leader = nodes_[0]->id();
+    }
+    std::uint32_t place(std::size_t node) const {
+        for (std::uint32_t i = 0; i < plan_.members.size(); ++i)
+            if (plan_.members[i].peer == nodes_[node]->id()) return i;
+        return 0;
+    }
+    // Parts of equal size, owned by these nodes in turn.
+    void give_parts_to(const std::vector<std::size_t>& owners) {
+        for (std::uint64_t at = 0; at < elements; at += part_elements)
+            plan_.parts.push_back(
+                {at, part_elements, place(owners[plan_.parts.size() % owners.size()])});
+        EXPECT_TRUE(check_plan(plan_, options_));
+    }
+    void start() {
+        for (std::size_t i = 0; i < plan_.members.size(); ++i) {
+            members_.push_back(std::make_unique<Member>(*nodes_[i], options_));
+            members_[i]->begin(plan_, inputs_[i]);
+        }
+    }
+    bool trainers_have_all(Duration within = 10s) {
+        return world_.run_until(
+            [&] {
+                return std::all_of(members_.begin(), members_.begin() + 3, [](const auto& member) {
+                    return member->exchange->complete();
+                });
+            },
+            within);
+    }
+    void expect_everybody_included() {
+        for (const auto& [part, header] : members_[0]->exchange->finished())
+            for (std::size_t i = 0; i < 3; ++i) EXPECT_TRUE(header.includes(place(i))) << part;
+    }
+
+    sim::World world_;
+    std::vector<sim::SimNode*> nodes_;
+    std::vector<std::unique_ptr<Member>> members_;
+    std::vector<std::shared_ptr<const RoundInput>> inputs_;
+    RoundOptions options_;
+    Plan plan_;
+};
+
+class ExchangeOfCodec : public ExchangeTest, public testing::WithParamInterface<codec::CodecId> {};
+
+// The same contributions, without an aggregator and with one that owns half or all.
+TEST_P(ExchangeOfCodec, gives_the_same_bits_whoever_reduces) {
+    std::set<Bytes> averages;
+    begin(3, GetParam());
+    give_parts_to({0, 1, 2});
+    start();
+    ASSERT_TRUE(trainers_have_all());
+    averages.insert(members_[1]->average());
+    for (const std::vector<std::size_t>& owners :
+         {std::vector<std::size_t>{0, 3, 1, 3}, std::vector<std::size_t>{3}}) {
+        forget();
+        begin(4, GetParam());
+        give_parts_to(owners);
+        start();
+        ASSERT_TRUE(trainers_have_all());
+        expect_everybody_included();
+        for (std::size_t i = 0; i < 3; ++i) averages.insert(members_[i]->average());
+    }
+    EXPECT_EQ(averages.size(), 1u);
+    EXPECT_EQ(averages.begin()->size(), codec::encoded_size(GetParam(), part_elements) * 12);
+}
+INSTANTIATE_TEST_SUITE_P(Codecs,
+                         ExchangeOfCodec,
+                         testing::Values(codec::CodecId::fp32, codec::CodecId::fp16));
+
+TEST_F(ExchangeTest, an_aggregator_holds_its_own_averages_and_no_others) {
+    begin(4, codec::CodecId::fp32);
+    give_parts_to({0, 3, 1});
+    start();
+    ASSERT_TRUE(trainers_have_all());
+    EXPECT_EQ(members_[3]->exchange->finished().size(), 4u);
+    for (const auto& [part, header] : members_[3]->exchange->finished())
+        EXPECT_EQ(header.owner, place(3));
+}
+
+TEST_F(ExchangeTest, an_aggregator_that_dies_costs_a_repair_and_no_contribution) {
+    begin(4, codec::CodecId::fp32);
+    give_parts_to({0, 3, 1, 2});
+    start();
+    world_.after(30ms, [this] { nodes_[3]->kill(); });
+    ASSERT_TRUE(
+        world_.run_until([&] { return members_[0]->exchange->failed_parts().size() == 3; }, 3s));
+    Repair repair;
+    repair.number = 1;
+    for (const std::uint32_t part : members_[0]->exchange->failed_parts()) {
+        repair.parts.push_back(part);
+        repair.owners.push_back(place(1));
+    }
+    for (std::size_t i = 0; i < 3; ++i) members_[i]->exchange->add_repair(repair);
+    ASSERT_TRUE(trainers_have_all());
+    expect_everybody_included();
+    EXPECT_EQ(members_[0]->average(), members_[2]->average());
+}
+
+// n2's line is slow: without a bound the parts of n0 and n1 wait for it at the aggregator.
+TEST_F(ExchangeTest, what_waits_for_a_slow_member_is_bounded_and_nobody_is_left_out) {
+    nodes_[2]->options().upload_bytes_per_s = 20'000;
+    std::vector<std::size_t> most;
+    for (const std::size_t bound : {std::size_t{0}, std::size_t{6000}}) {
+        begin(4, codec::CodecId::fp32, bound);
+        give_parts_to({3});
+        start();
+        ASSERT_TRUE(trainers_have_all());
+        expect_everybody_included();
+        most.push_back(members_[3]->memory().most);
+        forget();
+    }
+    constexpr std::size_t part_bytes = part_elements * 4;
+    constexpr std::size_t averages = 12 * part_bytes;
+    EXPECT_GT(most[0], averages + 12 * part_bytes);
+    // The bound, one part a member, and the averages.
+    EXPECT_LE(most[1], 6000 + averages + 3 * (part_bytes + around_body_bytes_max));
+    EXPECT_LT(most[1], most[0]);
+}
+
+// n2 says nothing for good: the others' parts go on without it.
+TEST_F(ExchangeTest, a_sleeper_does_not_keep_the_others_out_of_bounded_memory) {
+    begin(4, codec::CodecId::fp32, 6000);
+    give_parts_to({3});
+    nodes_[2]->freeze();
+    start();
+    ASSERT_TRUE(world_.run_until(
+        [&] { return members_[0]->exchange->complete() && members_[1]->exchange->complete(); },
+        8s));
+    for (const auto& [part, header] : members_[0]->exchange->finished()) {
+        EXPECT_TRUE(header.includes(place(0)) && header.includes(place(1))) << part;
+        EXPECT_FALSE(header.includes(place(2)));
+    }
+    nodes_[2]->thaw();
+}
+
+TEST_F(ExchangeTest, plans_in_which_an_aggregator_contributes_or_leads_are_refused) {
+    begin(4, codec::CodecId::fp32);
+    give_parts_to({3});
+    Plan leads = plan_;
+    leads.leader = nodes_[3]->id();
+    EXPECT_FALSE(check_plan(leads, options_));
+    Plan contributes = plan_;
+    contributes.members[place(3)].input.fresh = {0, 5, 0};
+    EXPECT_FALSE(check_plan(contributes, options_));
+}
+
+}  // namespace
+}  // namespace dedloc::averaging

@@ -1,0 +1,109 @@
+#include "dedloc/averaging/exchanges.h"
+
+#include "dedloc/runtime/deadline.h"
+#include "dedloc/wire/message.h"
+
+namespace dedloc::averaging {
+namespace {
+
+constexpr Duration header_patience = 5s;  // and for the plan that the header names
+
+Task<void> end_exchange(std::shared_ptr<Exchange> exchange) { co_await exchange->stop(); }
+
+class Counted {
+  public:
+    explicit Counted(std::size_t& count) : count_(count) { ++count_; }
+    ~Counted() { --count_; }
+    Counted(const Counted&) = delete;
+    Counted& operator=(const Counted&) = delete;
+
+  private:
+    std::size_t& count_;
+};
+
+}  // namespace
+
+Exchanges::Exchanges(RoundContext& context, std::size_t kept_max)
+    : context_(context),
+      kept_max_(kept_max),
+      begun_(context.node.executor),
+      scope_(context.node.executor) {}
+
+Exchanges::~Exchanges() = default;
+
+std::shared_ptr<Exchange> Exchanges::begin(Plan plan,
+                                           Digest digest,
+                                           std::shared_ptr<const RoundInput> input) {
+    auto exchange = std::make_shared<Exchange>(context_, std::move(plan), digest, std::move(input));
+    exchanges_[digest] = exchange;
+    order_.push_back(digest);
+    while (order_.size() > kept_max_) {
+        const auto old = exchanges_.find(order_.front());
+        order_.pop_front();
+        if (old == exchanges_.end()) continue;
+        scope_.spawn("end an exchange", end_exchange(old->second));
+        exchanges_.erase(old);
+    }
+    exchange->start();
+    begun_.pulse();
+    return exchange;
+}
+
+std::shared_ptr<Exchange> Exchanges::find(const Digest& plan) const {
+    const auto found = exchanges_.find(plan);
+    return found == exchanges_.end() ? nullptr : found->second;
+}
+
+std::shared_ptr<Exchange> Exchanges::newest() const {
+    return order_.empty() ? nullptr : find(order_.back());
+}
+
+Result<Bytes> Exchanges::take_repair(const PeerId& from, ByteView request) {
+    DEDLOC_TRY(const Signed message, wire::decode<Signed>(request));
+    DEDLOC_TRY(const Repair repair, wire::decode<Repair>(message.payload));
+    const auto exchange = find(repair.plan);
+    if (!exchange) return make_error(ErrorKind::not_found, "no such plan here");
+    if (exchange->plan().leader != from || repair.parts.size() != repair.owners.size() ||
+        !context_.verifier.verify(from, repair_domain, message.payload, message.signature))
+        return make_error(ErrorKind::peer_broke_protocol, "the repair is not its leader's");
+    exchange->add_repair(repair);
+    return Bytes{};
+}
+
+Task<void> Exchanges::serve(std::unique_ptr<p2p::MessageStream> owned) {
+    std::shared_ptr<p2p::MessageStream> stream = std::move(owned);
+    const Counted counted(serving_);
+    const TimePoint deadline = context_.now() + header_patience;
+    Task<Result<std::optional<SharedBytes>>> reading = stream->read();
+    auto first = co_await runtime::with_deadline(
+        context_.node.clock, deadline, "a parts stream's header", std::move(reading));
+    if (!first || !first->has_value()) co_return;
+    const auto header = wire::decode<PartsHeader>(**first);
+    if (!header) co_return;
+    const TimePoint begun = context_.now();
+    // The member may have heard of the plan before we did.
+    std::shared_ptr<Exchange> exchange = find(header->plan);
+    while (!exchange && context_.now() < deadline) {
+        (void)co_await begun_.wait_until(context_.node.clock, deadline);
+        exchange = find(header->plan);
+    }
+    if (!exchange) {
+        Error error = make_error(ErrorKind::not_found, "no such plan here");
+        (void)co_await stream->fail(std::move(error));
+        co_return;
+    }
+    co_await exchange->serve(stream, header->repair, begun);
+}
+
+void Exchanges::peer_gone(const PeerId& peer) {
+    for (auto& [digest, exchange] : exchanges_) exchange->peer_gone(peer);
+}
+
+Task<void> Exchanges::stop() {
+    co_await scope_.stop();
+    for (auto& [digest, exchange] : exchanges_) co_await exchange->stop();
+    exchanges_.clear();
+    order_.clear();
+}
+
+}  // namespace dedloc::averaging

@@ -1,0 +1,44 @@
+// Exchanges: the data of the plans that this peer takes part in. Each is kept until newer ones push
+// it out, so that slower members can still read from us; streams and repairs find theirs here.
+//
+// Thread: the network thread. Lifetime: stop() before destruction. Limits: kept_max plans.
+
+#pragma once
+#include <deque>
+#include <map>
+#include <memory>
+
+#include "dedloc/averaging/exchange.h"
+
+namespace dedloc::averaging {
+
+class Exchanges {
+  public:
+    Exchanges(RoundContext& context, std::size_t kept_max);
+    ~Exchanges();
+
+    std::shared_ptr<Exchange> begin(Plan plan,
+                                    Digest digest,
+                                    std::shared_ptr<const RoundInput> input);
+    std::shared_ptr<Exchange> find(const Digest& plan) const;
+    std::shared_ptr<Exchange> newest() const;  // nullptr: none was begun
+    // Streams that owners answer now.
+    std::size_t serving() const { return serving_; }
+
+    // What others send, from peers that may speak in rounds.
+    Result<Bytes> take_repair(const PeerId& from, ByteView request);
+    Task<void> serve(std::unique_ptr<p2p::MessageStream> stream);
+    void peer_gone(const PeerId& peer);
+    Task<void> stop();
+
+  private:
+    RoundContext& context_;
+    std::size_t kept_max_;
+    std::map<Digest, std::shared_ptr<Exchange>> exchanges_;
+    std::deque<Digest> order_;
+    std::size_t serving_ = 0;
+    runtime::Event begun_;
+    runtime::Scope scope_;
+};
+
+}  // namespace dedloc::averaging
