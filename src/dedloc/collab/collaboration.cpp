@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <cmath>
+
 #include "dedloc/base/log.h"
 #include "dedloc/collab/collaboration_impl.h"
 #include "dedloc/collab/join_string.h"
@@ -27,6 +30,7 @@ averaging::RoundOptions round_options(const Options& options) {
     round.voter_after_contributions = options.run.averaging.voter_after_contributions;
     round.upload_max = options.upload_max;
     round.download_max = options.download_max;
+    if (options.role == Role::aggregator) round.reduce_bytes_max = options.reduce_bytes_max;
     round.bugs = options.bugs;
     return round;
 }
@@ -80,6 +84,11 @@ Result<void> CollaborationImpl::prepare() {
                                                options_.secret,
                                                options_.status_interval,
                                                membership_callbacks());
+    if (options_.role == Role::aggregator) {
+        averaging::RoundContext context{
+            node_, host_, signer_, verifier_, ledger_, parts_, *this, round_options(options_)};
+        aggregator_ = std::make_unique<averaging::Aggregator>(std::move(context));
+    }
     if (options_.role != Role::trainer) return {};
     DEDLOC_TRY(
         engine_,
@@ -148,6 +157,7 @@ Task<Result<void>> CollaborationImpl::start() {
     if (discovery_) discovery_->start();
     if (options_.role != Role::trainer) {
         DEDLOC_CO_TRY_VOID(co_await start_as_newcomer());
+        if (aggregator_) start_aggregator();
         co_return Result<void>();
     }
     certificate_log_.start();
@@ -241,6 +251,9 @@ Task<void> CollaborationImpl::meet_bootstrap() {
 
 Task<void> CollaborationImpl::leave(Duration patience) {
     if (options_.role != Role::trainer || stopped_tasks_) {
+        leaving_ = true;
+        if (aggregator_ && !stopped_tasks_)
+            co_await aggregator_->leave(node_.clock.now() + patience);
         set_phase(Phase::leaving);
         co_await membership_->say_goodbye();
         if (discovery_) co_await discovery_->stop(/*withdraw=*/true);
@@ -281,6 +294,7 @@ Task<void> CollaborationImpl::stop() {
     if (discovery_) co_await discovery_->stop(/*withdraw=*/false);
     if (engine_) co_await engine_->stop();
     if (follower_) co_await follower_->stop();
+    if (aggregator_) co_await aggregator_->stop();
     state_server_.reset();
     attachment_server_.reset();
     co_await membership_->stop();
@@ -304,7 +318,64 @@ void CollaborationImpl::emit(std::string kind,
     events_->record(event);
 }
 
+// An aggregator stands where its certificates say: there is nothing to apply.
+void CollaborationImpl::start_aggregator() {
+    ledger_.on_decision([this](const averaging::Decision& decision, const Bytes&) {
+        on_decision_assisted(decision);
+    });
+    aggregator_->start();
+    set_phase(Phase::waiting);
+    emit("joined", {}, "offering to reduce parts");
+}
+
+void CollaborationImpl::on_decision_assisted(const averaging::Decision& decision) {
+    ++accounts_.certificates;
+    membership_->push_now();
+    check_stop_conditions();
+    const auto plan = decision.kind == averaging::DecisionKind::commit
+                          ? wire::decode<averaging::Plan>(decision.plan)
+                          : Result<averaging::Plan>(averaging::Plan{});
+    if (!plan) return;
+    std::size_t owned = 0;
+    std::uint64_t elements = 0;
+    for (std::size_t i = 0; i < decision.parts.size() && i < plan->parts.size(); ++i) {
+        const std::uint32_t owner = decision.parts[i].owner;
+        if (owner >= plan->members.size() || plan->members[owner].peer != host_.id()) continue;
+        ++owned;
+        elements += plan->parts[i].count;
+    }
+    if (owned == 0) return;
+    const double share =
+        static_cast<double>(elements) / static_cast<double>(averaging::vector_count(*plan));
+    const auto work = aggregator_->work();
+    emit("reduced",
+         {},
+         fmt::format("step {}: reduced {} of {} parts, {:.0f} % of the vector",
+                     decision.instance.step + 1,
+                     owned,
+                     decision.parts.size(),
+                     share * 100),
+         {{"step", static_cast<std::int64_t>(decision.instance.step + 1)},
+          {"parts", static_cast<std::int64_t>(owned)},
+          {"share", share},
+          {"memory_bytes_most", static_cast<std::int64_t>(work.memory_most)}});
+}
+
+// Whoever has steps that we know no certificate of, or more samples on another branch, is asked.
+void CollaborationImpl::follow_if_ahead(const Status& status) {
+    if (!ledger_.started() || status.role != Role::trainer || status.branch.is_zero()) return;
+    const averaging::Base& base = ledger_.base();
+    const bool same_branch = status.branch == base.instance.branch;
+    const bool ahead = same_branch ? status.step > base.instance.step
+                                   : status.branch_samples >= base.branch_samples;
+    if (ahead) aggregator_->look_at(status.peer);
+}
+
 void CollaborationImpl::on_status(const Status& before, const Status& now) {
+    if (aggregator_) {
+        follow_if_ahead(now);
+        check_stop_conditions();
+    }
     if (options_.role != Role::trainer || !ledger_.started()) return;
     const averaging::Base& base = ledger_.base();
     const bool same = now.certificate == base.previous;
@@ -357,13 +428,15 @@ void CollaborationImpl::on_applied(const averaging::Decision& decision,
     const double samples =
         averaging::committed_samples(plan, decision.parts, options_.layout.vector_count());
     const std::uint64_t step = decision.instance.step + 1;
+    const auto members = static_cast<std::int64_t>(
+        std::ranges::count_if(plan.members, [](const auto& member) { return !member.aggregator; }));
     emit("step",
          {},
-         fmt::format("step {}: {} samples of {} peers", step, number(samples), plan.members.size()),
+         fmt::format("step {}: {} samples of {} peers", step, number(samples), members),
          {{"step", static_cast<std::int64_t>(step)},
           {"samples", samples},
           {"samples_total", decision.branch_samples},
-          {"members", static_cast<std::int64_t>(plan.members.size())},
+          {"members", members},
           {"loss", handed_in_loss_},
           {"seconds", to_seconds(node_.clock.now() - step_started_)},
           {"state_hash", state_hash_.hex()}});
@@ -384,17 +457,20 @@ void CollaborationImpl::take_state(std::shared_ptr<const state::Snapshot> state)
 
 void CollaborationImpl::check_stop_conditions() {
     const auto current = state();
-    if (!current || over_) return;
+    if (over_ || (!current && !(aggregator_ && ledger_.started()))) return;
+    const std::uint64_t step = current ? current->step() : ledger_.base().instance.step;
+    const double samples = current ? static_cast<double>(current->info().samples)
+                                   : std::floor(ledger_.base().branch_samples);
     const StopConfig& stop = options_.run.stop;
     double accuracy = evaluation_step_ > 0 ? evaluation_.accuracy : 0;
     for (const KnownPeer* peer : membership_->live())
         accuracy = std::max(accuracy, peer->status.accuracy);
-    const bool met = (stop.steps > 0 && current->step() >= stop.steps) ||
-                     (stop.samples > 0 && current->info().samples >= stop.samples) ||
+    const bool met = (stop.steps > 0 && step >= stop.steps) ||
+                     (stop.samples > 0 && samples >= static_cast<double>(stop.samples)) ||
                      (stop.accuracy > 0 && accuracy >= stop.accuracy);
     if (!met) return;
     over_ = true;
-    emit("run_over", {}, fmt::format("the stop condition is met at step {}", current->step()));
+    emit("run_over", {}, fmt::format("the stop condition is met at step {}", step));
     changed_.pulse();
 }
 
@@ -432,15 +508,22 @@ Status CollaborationImpl::status() const {
         // What is certified but not applied yet does not count: we do not stand there.
         const auto current = state();
         status.step = current ? current->step() : 0;
-        if (base.state) status.certificate = base.previous;
+        if (aggregator_) status.step = base.instance.step;
+        if (base.state || aggregator_) status.certificate = base.previous;
         status.branch_samples = base.branch_samples;
         status.state_hash = state_hash_;
     }
     status.samples = samples_;
     status.samples_per_s = samples_per_s_;
     status.micro_batch_s = micro_batch_s_;
-    status.upload_bytes_per_s = engine_ ? engine_->upload_bytes_per_s() : 0;
-    status.download_bytes_per_s = engine_ ? engine_->download_bytes_per_s() : 0;
+    if (engine_) {
+        status.upload_bytes_per_s = engine_->upload_bytes_per_s();
+        status.download_bytes_per_s = engine_->download_bytes_per_s();
+    } else if (aggregator_) {
+        status.upload_bytes_per_s = aggregator_->upload_bytes_per_s();
+        status.download_bytes_per_s = aggregator_->download_bytes_per_s();
+        if (phase_ == Phase::waiting && aggregator_->busy()) status.phase = Phase::averaging;
+    }
     status.loss = samples_ > 0 ? loss_sum_ / static_cast<double>(samples_) : handed_in_loss_;
     status.accuracy = evaluation_step_ > 0 ? evaluation_.accuracy : 0;
     status.accuracy_step = evaluation_step_;
@@ -483,6 +566,10 @@ Collaboration::Accounts CollaborationImpl::accounts() const {
     return accounts;
 }
 
+averaging::AggregatorWork CollaborationImpl::assistance() const {
+    return aggregator_ ? aggregator_->work() : averaging::AggregatorWork{};
+}
+
 Bytes CollaborationImpl::chain() const {
     averaging::CertificatesReply tail;
     if (ledger_.started()) tail.certificates = ledger_.tail(chain_tail);
@@ -520,7 +607,9 @@ std::vector<PeerId> CollaborationImpl::live_trainers() const {
 std::size_t CollaborationImpl::voters_heard_of(const averaging::Base& base) const {
     std::size_t count = base.voter_incarnation(host_.id()) == engine_->incarnation() ? 1 : 0;
     for (const KnownPeer* peer : membership_->live())
-        if (base.voter_incarnation(peer->status.peer) == peer->status.incarnation) ++count;
+        if (peer->status.role == Role::trainer &&
+            base.voter_incarnation(peer->status.peer) == peer->status.incarnation)
+            ++count;
     return count;
 }
 
@@ -537,7 +626,10 @@ void CollaborationImpl::round_wanted() {
     if (!step_due_.exchange(true)) changed_.pulse();
 }
 
-void CollaborationImpl::behind(const PeerId& peer) { follower_->look_at(peer); }
+void CollaborationImpl::behind(const PeerId& peer) {
+    if (follower_) follower_->look_at(peer);
+    if (aggregator_) aggregator_->look_at(peer);
+}
 
 void CollaborationImpl::note(const averaging::RoundNote& note) {
     using Kind = averaging::RoundNote::Kind;

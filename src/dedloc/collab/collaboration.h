@@ -21,6 +21,7 @@
 #include <string>
 #include <vector>
 
+#include "dedloc/averaging/aggregator_work.h"
 #include "dedloc/averaging/consensus.h"
 #include "dedloc/base/result.h"
 #include "dedloc/collab/attachments.h"
@@ -60,6 +61,7 @@ struct Options {
     Bytes secret;  // the run secret; empty: an open run
     Layout layout;
     std::string name;  // for people
+    // An aggregator needs neither layout nor state: it reduces parts that plans give it.
     Role role = Role::trainer;
     std::vector<std::string> bootstrap;  // multiaddrs with /p2p/; empty: this peer is the host
     std::shared_ptr<const state::Snapshot> initial;  // host only: the starting (or resumed) state
@@ -73,6 +75,8 @@ struct Options {
     // What the plan may count on of this peer's line, bytes per second; 0: what is measured.
     double upload_max = 0;
     double download_max = 0;
+    // Aggregator: contributions that wait for slower members' may take so many bytes.
+    std::size_t reduce_bytes_max = 256u << 20;
     averaging::PlantedBugs bugs;  // for tests of the checkers only
 };
 
@@ -124,6 +128,8 @@ class Collaboration {
         std::uint64_t samples_not_finite = 0;  // left out: their loss or gradient is not finite
     };
     virtual Accounts accounts() const = 0;
+    // What an aggregator did; of others nothing.
+    virtual averaging::AggregatorWork assistance() const { return {}; }
     // Everything a checkpoint needs besides the snapshot: run file text and certificate chain tail.
     virtual Bytes chain() const = 0;
 };

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <mutex>
 
+#include "dedloc/averaging/aggregator.h"
 #include "dedloc/averaging/round.h"
 #include "dedloc/collab/carry.h"
 #include "dedloc/collab/certificate_log.h"
@@ -43,6 +44,7 @@ class CollaborationImpl final : public Collaboration, private averaging::RoundDi
     Digest branch() const override;
     std::string join_string() const override;
     Accounts accounts() const override;
+    averaging::AggregatorWork assistance() const override;
     Bytes chain() const override;
 
     Result<void> prepare();  // the parts that can fail, before start()
@@ -62,6 +64,9 @@ class CollaborationImpl final : public Collaboration, private averaging::RoundDi
     Task<Result<void>> start_as_host();
     Task<Result<void>> start_as_newcomer();
     Task<void> meet_bootstrap();
+    void start_aggregator();
+    void on_decision_assisted(const averaging::Decision& decision);
+    void follow_if_ahead(const Status& status);
     Task<void> watch_progress();
     Membership::Callbacks membership_callbacks();
     ChainFollower::Callbacks follower_callbacks();
@@ -105,6 +110,7 @@ class CollaborationImpl final : public Collaboration, private averaging::RoundDi
     std::unique_ptr<Discovery> discovery_;
     std::unique_ptr<averaging::RoundEngine> engine_;
     std::unique_ptr<ChainFollower> follower_;
+    std::unique_ptr<averaging::Aggregator> aggregator_;  // instead of engine and follower
     std::unique_ptr<state::StateServer> state_server_;
     std::unique_ptr<AttachmentServer> attachment_server_;
     runtime::Event changed_;

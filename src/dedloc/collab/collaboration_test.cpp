@@ -151,10 +151,46 @@ class Peer {
     runtime::Scope scope_;
 };
 
+// A peer that only reduces: `dedloc assist` in virtual time.
+class Helper {
+  public:
+    Helper(sim::SimNode& node, std::vector<std::string> bootstrap, std::size_t count)
+        : scope_(node.runtime().executor) {
+        Options options;
+        options.run = small_run(count);
+        options.secret = Bytes(16, 7);
+        options.name = "helper";
+        options.role = Role::aggregator;
+        options.bootstrap = std::move(bootstrap);
+        options.reduce_bytes_max = 256u << 10;
+        auto made = Collaboration::make(
+            node.runtime(), node.host(), node.signer(), verifier_, std::move(options), &events);
+        EXPECT_TRUE(made) << made.error().message();
+        collaboration = *std::move(made);
+        scope_.spawn("assist", assist());
+    }
+    Task<void> assist() {
+        const Result<void> started = co_await collaboration->start();
+        EXPECT_TRUE(started) << started.error().message();
+    }
+    Task<void> end() {
+        co_await scope_.stop();
+        co_await collaboration->stop();
+    }
+
+    std::unique_ptr<Collaboration> collaboration;
+    Events events;
+
+  private:
+    security::ToyVerifier verifier_;
+    runtime::Scope scope_;
+};
+
 class Swarm {
   public:
     explicit Swarm(std::uint64_t seed) : world(seed) {}
     ~Swarm() {
+        if (helper) world.run_task(helper->end());
         for (auto& peer : peers)
             if (peer) world.run_task(peer->end());
     }
@@ -172,6 +208,21 @@ class Swarm {
         peers.back()->begin();
         return *peers.back();
     }
+    Helper& add_helper(std::size_t count) {
+        std::vector<std::string> bootstrap{world.node(0).address() + "/p2p/" +
+                                           world.node(0).id().text()};
+        sim::NodeOptions options;
+        options.name = "helper";
+        helper_node = &world.add_node(options);
+        helper = std::make_unique<Helper>(*helper_node, bootstrap, count);
+        return *helper;
+    }
+    void kill_helper() {
+        helper_node->kill();
+        world.run_task(helper->end());
+        helper.reset();
+        world.run_task(helper_node->host().stop());
+    }
     void kill(std::size_t i) {
         world.node(i).kill();
         world.run_task(peers[i]->end());
@@ -183,10 +234,18 @@ class Swarm {
             if (peer && (!peer->running || peer->step() < step)) return false;
         return true;
     }
+    // From now on, until everybody has made so many more.
+    Duration duration_of_steps(std::uint64_t steps) {
+        const TimePoint begun = world.now();
+        const std::uint64_t goal = peers[0]->step() + steps;
+        EXPECT_TRUE(world.run_until([&] { return all_at(goal); }, 240s));
+        return world.now() - begun;
+    }
     // How much of the vector a peer reduced in the newest step, 0 to 1.
-    double share_of(std::size_t i) {
+    double share_of(std::size_t i) { return share_of(world.node(i).id()); }
+    double share_of(const PeerId& peer) {
         const auto tail =
-            wire::decode<averaging::CertificatesReply>(peers[i]->collaboration->chain());
+            wire::decode<averaging::CertificatesReply>(peers[0]->collaboration->chain());
         for (auto bytes = tail->certificates.rbegin(); bytes != tail->certificates.rend();
              ++bytes) {
             const auto certificate = wire::decode<averaging::Certificate>(*bytes);
@@ -195,7 +254,7 @@ class Swarm {
             if (!plan || plan->parts.empty()) continue;
             double owned = 0;
             for (const averaging::PlanPart& part : plan->parts)
-                if (plan->members[part.owner].peer == world.node(i).id())
+                if (plan->members[part.owner].peer == peer)
                     owned += static_cast<double>(part.count);
             return owned / static_cast<double>(plan->parts.back().range().end());
         }
@@ -223,7 +282,21 @@ class Swarm {
 
     sim::World world;
     std::vector<std::unique_ptr<Peer>> peers;
+    std::unique_ptr<Helper> helper;
+    sim::SimNode* helper_node = nullptr;
 };
+
+// Everybody who may vote after any of the newest decisions.
+std::set<PeerId> recent_voters(const Collaboration& collaboration) {
+    std::set<PeerId> voters;
+    const auto tail = wire::decode<averaging::CertificatesReply>(collaboration.chain());
+    for (const Bytes& bytes : tail->certificates) {
+        const auto certificate = wire::decode<averaging::Certificate>(bytes);
+        const auto decision = wire::decode<averaging::Decision>(certificate->decision);
+        for (const averaging::Voter& voter : decision->next_voters) voters.insert(voter.peer);
+    }
+    return voters;
+}
 
 TEST(Collaboration, one_peer_trains_alone) {
     Swarm swarm(1);
@@ -259,6 +332,84 @@ TEST(Collaboration, a_slow_line_is_measured_and_reduces_little_and_a_mended_one_
     ASSERT_TRUE(swarm.world.run_until([&] { return swarm.all_at(mended + 4); }, 120s));
     EXPECT_GT(swarm.share_of(3), 0.15);
     EXPECT_LT(swarm.share_of(3), 0.35);
+}
+
+TEST(Collaboration, an_aggregator_takes_parts_from_slow_lines_and_neither_votes_nor_holds_state) {
+    Swarm swarm(8);
+    for (int i = 0; i < 4; ++i) swarm.add(64, elements_many, 4e5);
+    ASSERT_TRUE(swarm.world.run_until([&] { return swarm.all_at(3); }, 240s));
+    const Duration alone = swarm.duration_of_steps(4);
+    Helper& helper = swarm.add_helper(elements_many);
+    const std::uint64_t joined = swarm.peers[0]->step();
+    ASSERT_TRUE(swarm.world.run_until([&] { return swarm.all_at(joined + 6); }, 240s));
+    const Duration helped = swarm.duration_of_steps(4);
+    fmt::print("4 steps: {:.2f} s without, {:.2f} s with an aggregator\n",
+               to_seconds(alone),
+               to_seconds(helped));
+    // A second of computing, then 3 s of averaging alone, 2 s with a line that is no limit.
+    EXPECT_LT(helped, alone * 0.85);
+    // Four trainers of equal lines: without it each owns a quarter.
+    EXPECT_GT(swarm.share_of(swarm.helper_node->id()), 0.5);
+    const averaging::AggregatorWork work = helper.collaboration->assistance();
+    EXPECT_GE(work.rounds, 3u);
+    EXPECT_GT(work.memory_most, 0u);
+    const Status status = helper.collaboration->status();
+    EXPECT_EQ(status.role, Role::aggregator);
+    EXPECT_GE(status.step, joined + 5);
+    EXPECT_TRUE(status.state_hash.is_zero());
+    EXPECT_EQ(helper.collaboration->state(), nullptr);
+    EXPECT_FALSE(recent_voters(*swarm.peers[1]->collaboration).contains(swarm.helper_node->id()));
+    const std::vector<Status> seen = swarm.peers[2]->collaboration->peers();
+    EXPECT_EQ(std::ranges::count(seen, Role::aggregator, &Status::role), 1);
+    EXPECT_TRUE(
+        swarm.world.run_until([&] { return swarm.hashes_at_same_step().size() == 1; }, 20s));
+}
+
+TEST(Collaboration, an_aggregator_that_dies_costs_no_step_and_no_sample) {
+    for (int i = 0; i < 8; ++i) {
+        Swarm swarm(20 + static_cast<std::uint64_t>(i));
+        for (int k = 0; k < 3; ++k) swarm.add(64, elements_many, 4e5);
+        ASSERT_TRUE(swarm.world.run_until([&] { return swarm.all_at(2); }, 240s));
+        Helper& helper = swarm.add_helper(elements_many);
+        ASSERT_TRUE(swarm.world.run_until(
+            [&] { return helper.collaboration->assistance().rounds >= 1; }, 240s));
+        // Somewhere in the middle of its next round.
+        ASSERT_TRUE(swarm.world.run_until(
+            [&] { return helper.collaboration->status().phase == Phase::averaging; }, 60s));
+        swarm.world.run_for(i * 150ms);
+        // Slow lines, not measured yet: the first rounds were too short for them.
+        std::vector<double> expired;
+        for (const auto& peer : swarm.peers)
+            expired.push_back(peer->collaboration->accounts().samples_expired);
+        swarm.kill_helper();
+        const std::uint64_t died = swarm.peers[0]->step();
+        EXPECT_TRUE(swarm.world.run_until([&] { return swarm.all_at(died + 3); }, 60s));
+        for (std::size_t k = 0; k < swarm.peers.size(); ++k) {
+            const auto& peer = swarm.peers[k];
+            EXPECT_EQ(peer->collaboration->accounts().samples_expired, expired[k]) << i;
+            EXPECT_EQ(peer->collaboration->accounts().branches, 0u) << i;
+            EXPECT_EQ(peer->events.counts["round_failed"], 0) << i;
+        }
+        EXPECT_TRUE(
+            swarm.world.run_until([&] { return swarm.hashes_at_same_step().size() == 1; }, 20s));
+    }
+}
+
+TEST(Collaboration, an_aggregator_leaves_in_order_between_rounds) {
+    Swarm swarm(9);
+    for (int i = 0; i < 3; ++i) swarm.add(64, elements_many, 4e5);
+    Helper& helper = swarm.add_helper(elements_many);
+    ASSERT_TRUE(swarm.world.run_until(
+        [&] { return helper.collaboration->assistance().rounds >= 2; }, 240s));
+    swarm.world.run_task(helper.collaboration->leave(10s));
+    swarm.world.run_task(swarm.helper_node->host().stop());
+    const int repairs = swarm.peers[0]->events.counts["repair"];
+    const std::uint64_t left = swarm.peers[0]->step();
+    ASSERT_TRUE(swarm.world.run_until([&] { return swarm.all_at(left + 3); }, 60s));
+    EXPECT_EQ(swarm.peers[0]->events.counts["peer_left"], 1);
+    EXPECT_EQ(swarm.peers[0]->events.counts["peer_lost"], 0);
+    EXPECT_EQ(swarm.peers[0]->events.counts["repair"], repairs);
+    EXPECT_EQ(swarm.share_of(swarm.helper_node->id()), 0);
 }
 
 TEST(Collaboration, a_killed_peer_costs_the_others_little) {

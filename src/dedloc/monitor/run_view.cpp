@@ -37,6 +37,7 @@ int percent(double fraction) { return static_cast<int>(std::clamp(fraction, 0.0,
 // A trainer's own part of the target batch is what its speed lets expect.
 std::string doing_of(const Status& status, double speed_sum, std::uint64_t target) {
     if (status.role == Role::observer) return "watching";
+    if (status.role == Role::aggregator && status.phase == Phase::averaging) return "reducing";
     switch (status.phase) {
         case Phase::starting:
             return "starting";
