@@ -172,6 +172,15 @@ void ChainBook::check_commit(const Link& link) {
     const Plan& plan = *link.plan;
     const Decision& decision = link.decision;
     const Digest digest = averaging::decision_digest(decision.plan);
+    for (const averaging::PlanMember& member : plan.members) {
+        if (!member.aggregator) continue;
+        if (plan.leader == member.peer || !member.input.is_empty() ||
+            std::ranges::any_of(decision.next_voters,
+                                [&](const Voter& voter) { return voter.peer == member.peer; }))
+            problem(fmt::format("{}: aggregator {} leads, contributes or may vote",
+                                describe(decision),
+                                member.peer.short_text()));
+    }
     if (decision.parts.size() != plan.parts.size()) {
         problem(describe(decision) + ": its parts are not its plan's");
         return;

@@ -26,6 +26,8 @@ SeedResult from_line(const Json& line) {
     result.branches = line.at("branches");
     result.faults = line.at("faults");
     result.averages = line.at("averages");
+    result.aggregators = line.value("aggregators", std::uint64_t{0});
+    result.parts_of_aggregators = line.value("parts_of_aggregators", std::uint64_t{0});
     result.messages = line.at("messages");
     result.trace = line.at("trace");
     result.extinct = line.at("extinct");
@@ -71,6 +73,8 @@ std::string to_line(std::uint64_t number, const SimulationResult& result) {
                        {"branches", result.branches},
                        {"faults", result.faults},
                        {"averages", result.averages_checked},
+                       {"aggregators", result.aggregators},
+                       {"parts_of_aggregators", result.parts_of_aggregators},
                        {"messages", result.messages},
                        {"trace", result.trace},
                        {"extinct", result.extinct ? 1 : 0},

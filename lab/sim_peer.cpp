@@ -56,7 +56,13 @@ Ok SimPeer::make() {
     options.kept_bytes_max = 4u << 20;
     options.join_patience = 600s;
     options.bugs = setup_.run.bugs;
-    if (options.bootstrap.empty()) {
+    if (setup_.aggregates) {
+        options.role = collab::Role::aggregator;
+        options.layout = {};
+        // Less than what all contribute: the bound is hit in most rounds.
+        options.reduce_bytes_max = 2048;
+    }
+    if (options.bootstrap.empty() && !setup_.aggregates) {
         std::vector<float> parameters(setup_.run.layout.parameters_count, 1.0f);
         DEDLOC_TRY(options.initial,
                    collab::initial_state(options.run, options.layout, std::move(parameters), {}));
@@ -68,7 +74,22 @@ Ok SimPeer::make() {
     return {};
 }
 
-void SimPeer::begin() { scope_.spawn("train", train()); }
+void SimPeer::begin() {
+    if (setup_.aggregates)
+        scope_.spawn("assist", assist());
+    else
+        scope_.spawn("train", train());
+}
+
+Task<void> SimPeer::assist() {
+    const Result<void> started = co_await collaboration_->start();
+    if (!started) {
+        failure_ = started.error().message();
+        co_return;
+    }
+    running_ = true;
+    running_since_ = world_.now();
+}
 
 void SimPeer::leave(Duration patience) {
     leaving_ = true;
@@ -88,6 +109,7 @@ Task<void> SimPeer::end() {
 }
 
 std::uint64_t SimPeer::step() const {
+    if (collaboration_ && setup_.aggregates) return collaboration_->status().step;
     const auto state = collaboration_ ? collaboration_->state() : nullptr;
     return state ? state->step() : 0;
 }

@@ -43,6 +43,7 @@ class SimPeer final : public collab::EventSink {
         std::uint64_t micro_batch = 4;
         std::vector<std::string> bootstrap;  // empty: the host
         std::function<void(SimPeer&, const collab::Event&)> on_event;
+        bool aggregates = false;  // instead of training
     };
     SimPeer(sim::World& world, sim::SimNode& node, Setup setup);
 
@@ -55,7 +56,8 @@ class SimPeer final : public collab::EventSink {
 
     sim::SimNode& node() { return node_; }
     collab::Collaboration& collaboration() { return *collaboration_; }
-    bool running() const { return running_; }  // has a state and trains
+    bool running() const { return running_; }  // has a state and trains, or offers to reduce
+    bool trains() const { return !setup_.aggregates; }
     TimePoint running_since() const { return running_since_; }
     bool left() const { return left_; }
     bool leaving() const { return leaving_; }
@@ -64,6 +66,7 @@ class SimPeer final : public collab::EventSink {
 
   private:
     Task<void> train();
+    Task<void> assist();
     Task<void> hand_in();
     Task<void> leave_task(Duration patience);
     void take_state();

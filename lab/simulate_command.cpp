@@ -59,6 +59,8 @@ Json summary(const SimulateCommand& command,
         sum.branches += result.branches;
         sum.faults += result.faults;
         sum.averages += result.averages;
+        sum.aggregators += result.aggregators;
+        sum.parts_of_aggregators += result.parts_of_aggregators;
         sum.messages += result.messages;
         sum.extinct += result.extinct;
         sum.judged += result.judged;
@@ -73,6 +75,8 @@ Json summary(const SimulateCommand& command,
               {"branches", sum.branches},
               {"faults", sum.faults},
               {"averages_checked", sum.averages},
+              {"aggregators", sum.aggregators},
+              {"parts_of_aggregators", sum.parts_of_aggregators},
               {"samples_judged", sum.judged},
               {"messages", sum.messages},
               {"extinct", sum.extinct},

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <set>
 
 #include "dedloc/collab/certificate_log.h"
 #include "dedloc/wire/message.h"
@@ -35,6 +36,7 @@ class Simulation {
         std::uint64_t micro_batch = 1;
         TimePoint join_at;
         TimePoint leave_at = TimePoint::never();
+        bool aggregates = false;
         bool joined = false;
         bool gone = false;  // left in order, for good
         std::size_t log_bytes_read = 0;
@@ -44,6 +46,8 @@ class Simulation {
     sim::WorldOptions world_options();
     void add_machines();
     void plan_joins_and_leaves();
+    void choose_aggregators();
+    void check_aggregators();
     sim::FaultScript make_script();
     void note_disturbances(const sim::FaultScript& script);
     void start_peer(std::size_t index);
@@ -135,6 +139,21 @@ void Simulation::plan_joins_and_leaves() {
     assassin_ = !options_.steady && random_.chance(assassin_chance) ? random_.uniform(0, 0.02) : 0;
 }
 
+// With randomness of its own, so that everything else of a seed stays as it was.
+void Simulation::choose_aggregators() {
+    Random random = base::Random(base::mix64(options_.seed)).fork("aggregators");
+    if (options_.steady || seats_.size() < options_.aggregators_from) return;
+    const std::uint64_t wanted = random.below(3);
+    for (std::uint64_t tries = 0; tries < 20 && result_.aggregators < wanted; ++tries) {
+        const std::size_t i = 1 + random.below(seats_.size() - 1);
+        Seat& seat = seats_[i];
+        if (i == keeper_first_ || i == keeper_second_ || seat.aggregates) continue;
+        seat.aggregates = true;
+        seat.node->options().dialable = true;
+        ++result_.aggregators;
+    }
+}
+
 // One peer at least keeps the state: the first keeper does not die before the middle, the second
 // not after it, nor for long enough before it to have joined again.
 sim::FaultScript Simulation::make_script() {
@@ -177,6 +196,7 @@ void Simulation::start_peer(std::size_t index) {
     if (ending_ || seat.gone || !seat.node->alive()) return;
     seat.joined = true;
     SimPeer::Setup setup{run_, checkers_, seat.samples_per_s, seat.micro_batch, {}, {}};
+    setup.aggregates = seat.aggregates;
     setup.on_event = [this](SimPeer& peer, const collab::Event& event) { on_event(peer, event); };
     const bool host = index == 0 && seat.node->incarnation() == 0;
     if (!host)
@@ -210,7 +230,7 @@ Task<void> Simulation::teardown(sim::SimNode& node) {
 
 bool Simulation::somebody_has_a_state() const {
     return std::any_of(seats_.begin(), seats_.end(), [](const Seat& seat) {
-        return seat.peer && seat.node->alive() && seat.peer->running();
+        return seat.peer && !seat.aggregates && seat.node->alive() && seat.peer->running();
     });
 }
 
@@ -248,7 +268,7 @@ void Simulation::collect(Seat& seat) {
 // What the living know and their disks do not (a full disk writes no log).
 void Simulation::collect_tails() {
     for (Seat& seat : seats_) {
-        if (!seat.peer || !seat.peer->running()) continue;
+        if (!seat.peer || seat.aggregates || !seat.peer->running()) continue;
         const auto tail =
             wire::decode<averaging::CertificatesReply>(seat.peer->collaboration().chain());
         DEDLOC_CHECK(tail.has_value());
@@ -394,7 +414,7 @@ void Simulation::check_nobody_is_alone() {
             checkers_.reached(link.decision.instance.branch, link.decision.instance.step + 1);
         if (contributors != 1 || !at || !undisturbed(who, *at - 30s, *at)) continue;
         for (const Seat& seat : seats_)
-            if (seat.node->id() != who && seat.peer && seat.peer->running() &&
+            if (seat.node->id() != who && !seat.aggregates && seat.peer && seat.peer->running() &&
                 seat.peer->running_since() + 10s < *at &&
                 undisturbed(seat.node->id(), *at - 30s, *at))
                 checkers_.violation(fmt::format("{}: {} stepped alone, and {} was there",
@@ -439,6 +459,27 @@ void Simulation::check_branches() {
     }
 }
 
+// They lead, vote and donate nothing; what they reduced is checked like everybody's.
+void Simulation::check_aggregators() {
+    std::set<PeerId> aggregators;
+    for (const Seat& seat : seats_)
+        if (seat.aggregates) aggregators.insert(seat.node->id());
+    for (const auto& [digest, link] : checkers_.book().links()) {
+        for (const averaging::Voter& voter : link.decision.next_voters)
+            if (aggregators.contains(voter.peer))
+                checkers_.violation(describe(link.decision) + ": an aggregator may vote");
+        if (!link.plan) continue;
+        for (const averaging::PlanMember& member : link.plan->members)
+            if (aggregators.contains(member.peer) != member.aggregator)
+                checkers_.violation(fmt::format("{}: {} takes part in another role than its own",
+                                                describe(link.decision),
+                                                member.peer.short_text()));
+        for (const averaging::FinishedPart& part : link.decision.parts)
+            if (part.owner < link.plan->members.size() && link.plan->members[part.owner].aggregator)
+                ++result_.parts_of_aggregators;
+    }
+}
+
 void Simulation::torture() {
     for (std::uint64_t i = 0; i < options_.tortures; ++i) {
         const std::uint64_t seed = options_.seed * 1'000'003 + i;
@@ -467,6 +508,7 @@ SimulationResult Simulation::run() {
     torture();
     add_machines();
     plan_joins_and_leaves();
+    choose_aggregators();
     const sim::FaultScript script = make_script();
     faults_end_ = world_.now() + options_.faults_for;
     note_disturbances(script);
@@ -502,6 +544,7 @@ SimulationResult Simulation::run() {
     check_pace();
     check_nobody_is_alone();
     check_branches();
+    check_aggregators();
     result_.faults = played->total() + assassinations_;
     end();
 

@@ -32,6 +32,8 @@ struct SimulationOptions {
     // Instead of the seed's own faults.
     std::optional<sim::FaultScript> script;
     bool steady = false;  // everybody joins at once, no assassins, nobody leaves
+    // Of seeds with so many machines or more, two thirds have one or two that only aggregate.
+    std::size_t aggregators_from = 6;
     std::function<void(const std::string&)> trace;  // one line an event
     // Every message that arrives: when, from and to which machine (their numbers), which method.
     std::function<void(TimePoint, std::size_t, std::size_t, const std::string&)> messages;
@@ -46,6 +48,8 @@ struct SimulationResult {
     std::uint64_t branches = 0;
     std::uint64_t faults = 0;
     std::uint64_t averages_checked = 0;
+    std::size_t aggregators = 0;             // among the peers
+    std::uint64_t parts_of_aggregators = 0;  // certified averages that they reduced
     double samples_committed = 0;
     double samples_judged = 0;  // handed in by undisturbed peers: all must be in
     double samples_lost = 0;
