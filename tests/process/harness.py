@@ -54,15 +54,16 @@ def run_text(model="bowl", gradient_ms=10, target=16, peak=0.01, steps=0, checkp
 
 
 class Peer:
-    """A process of `dedloc host` or `dedloc join` with its folder."""
+    """A process of `dedloc host`, `join` or `assist` with its folder."""
 
     def __init__(self, test: "ProcessTest", words: list[str], directory: Path,
                  listen: str = "127.0.0.1:0", **popen) -> None:
         self.directory = directory
         self.out = test.folder / f"{directory.name}.{len(test.peers)}.out"
         self.err = test.folder / f"{directory.name}.{len(test.peers)}.err"
-        command = [DEDLOC, *words, "--dir", str(directory), "--listen", listen, "--threads", "1",
-                   "--quiet", "--json"]
+        command = [DEDLOC, *words, "--dir", str(directory), "--listen", listen, "--quiet", "--json"]
+        if words[0] != "assist":
+            command += ["--threads", "1"]
         with open(self.out, "wb") as out, open(self.err, "wb") as err:
             self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out,
                                             stderr=err, start_new_session=True, **popen)
@@ -138,6 +139,9 @@ class ProcessTest(unittest.TestCase):
 
     def join(self, join_string: str, name: str, more: tuple[str, ...] = (), **options) -> Peer:
         return Peer(self, ["join", join_string, *more], self.folder / name, **options)
+
+    def assist(self, join_string: str, name: str, more: tuple[str, ...] = (), **options) -> Peer:
+        return Peer(self, ["assist", join_string, *more], self.folder / name, **options)
 
     def running_host(self, run_file: str, **options) -> Peer:
         host = self.host(run_file, **options)

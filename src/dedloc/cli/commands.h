@@ -133,6 +133,22 @@ struct JoinOptions {
 };
 int run_join(const JoinOptions& options);
 
+struct AssistOptions {
+    std::string join_string;
+    std::vector<std::string> listen;
+    std::vector<std::string> announce;
+    std::vector<std::string> relays;
+    std::string directory;
+    std::string name;
+    double max_up = 0;  // Mb/s, as for host and join
+    double max_down = 0;
+    int memory_mib = 256;  // of contributions that wait for slower members'
+    bool json = false;
+    bool plain = false;
+    bool quiet = false;
+};
+int run_assist(const AssistOptions& options);
+
 struct WatchOptions {
     std::string join_string;
     double seconds = 0;  // 0: until Ctrl-C or the end of the run

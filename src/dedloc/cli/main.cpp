@@ -33,6 +33,7 @@ struct AllOptions {
     ExportOptions exported;
     HostOptions host;
     JoinOptions join;
+    AssistOptions assist;
     WatchOptions watch;
     DemoOptions demo;
     PlanOptions plan;
@@ -41,7 +42,9 @@ struct AllOptions {
     bool ran = false;
 };
 
-void add_peer_options(CLI::App& command, PeerOptions& peer) {
+// What all who take part have.
+template <typename Options>
+void add_line_options(CLI::App& command, Options& peer) {
     command.add_option("--listen",
                        peer.listen,
                        "where others may dial us: /ip4/0.0.0.0/tcp/4001 or 0.0.0.0:4001 "
@@ -55,10 +58,6 @@ void add_peer_options(CLI::App& command, PeerOptions& peer) {
                        "the run's peers are found without it");
     command.add_option("--dir", peer.directory, "folder of this peer (default: a numbered one)");
     command.add_option("--name", peer.name, "name shown to others (default: host name)");
-    command.add_option("--threads", peer.threads, "threads of one gradient computation")
-        ->check(CLI::Range(0, 1024));
-    command.add_option("--device", peer.device, "auto, cpu, cuda, cuda:1");
-    command.add_option("--data", peer.data_directory, "folder of the task's data");
     command
         .add_option("--max-up",
                     peer.max_up,
@@ -66,6 +65,17 @@ void add_peer_options(CLI::App& command, PeerOptions& peer) {
         ->check(CLI::PositiveNumber);
     command.add_option("--max-down", peer.max_down, "the same for download")
         ->check(CLI::PositiveNumber);
+    command.add_flag("--json", peer.json, json_help);
+    command.add_flag("--plain", peer.plain, "plain lines instead of the live view");
+    command.add_flag("--quiet", peer.quiet, "no view at all");
+}
+
+void add_peer_options(CLI::App& command, PeerOptions& peer) {
+    add_line_options(command, peer);
+    command.add_option("--threads", peer.threads, "threads of one gradient computation")
+        ->check(CLI::Range(0, 1024));
+    command.add_option("--device", peer.device, "auto, cpu, cuda, cuda:1");
+    command.add_option("--data", peer.data_directory, "folder of the task's data");
     command.add_option("--keep-checkpoints", peer.checkpoints_kept, "the newest so many (3)")
         ->check(CLI::Range(1, 1000));
     command.add_option("--keep-checkpoint-every",
@@ -78,9 +88,6 @@ void add_peer_options(CLI::App& command, PeerOptions& peer) {
                        peer.on_checkpoint,
                        "shell command after every checkpoint; $1 its folder, $2 its step, $3 the "
                        "state's hash; never waited for by the training");
-    command.add_flag("--json", peer.json, json_help);
-    command.add_flag("--plain", peer.plain, "plain lines instead of the live view");
-    command.add_flag("--quiet", peer.quiet, "no view at all");
 }
 
 template <typename Run>
@@ -201,6 +208,17 @@ void add_run_commands(CLI::App& app, AllOptions& all) {
     join->add_option("string", all.join.join_string, "what host or invite printed")->required();
     add_peer_options(*join, all.join.peer);
     on_run(join, all, [&all] { return run_join(all.join); });
+
+    CLI::App* assist = app.add_subcommand(
+        "assist", "lend a run this machine's line: reduce parts, without GPU, model or libtorch");
+    assist->add_option("string", all.assist.join_string, "a join string")->required();
+    add_line_options(*assist, all.assist);
+    assist
+        ->add_option("--memory",
+                     all.assist.memory_mib,
+                     "MiB that contributions waiting for slower ones may take (256)")
+        ->check(CLI::Range(1, 1 << 20));
+    on_run(assist, all, [&all] { return run_assist(all.assist); });
 
     CLI::App* watch = app.add_subcommand("watch", "show a run live without taking part");
     watch->add_option("string", all.watch.join_string, "a join string")->required();

@@ -24,6 +24,11 @@ double steady_seconds() {
         .count();
 }
 
+std::string host_name() {
+    char name[64] = {};
+    return ::gethostname(name, sizeof name - 1) == 0 ? name : "peer";
+}
+
 namespace {
 
 constexpr auto frame_time = std::chrono::milliseconds(250);
@@ -31,11 +36,6 @@ constexpr double join_refresh_s = 5;
 constexpr Duration leave_patience = 5s;   // after Ctrl-C: for a step that takes our samples
 constexpr Duration file_patience = 120s;  // for a file of the run that peers have
 constexpr Duration end_patience = 10s;    // after the end: for peers that still apply it
-
-std::string host_name() {
-    char name[64] = {};
-    return ::gethostname(name, sizeof name - 1) == 0 ? name : "peer";
-}
 
 // The newest accuracy that anybody measured, with its step.
 struct Measured {

@@ -25,5 +25,6 @@ struct PeerRunInput {
 int run_peer(PeerRunInput input, const PeerOptions& options);
 
 double steady_seconds();
+std::string host_name();
 
 }  // namespace dedloc::cli

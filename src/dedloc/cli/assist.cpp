@@ -1,0 +1,205 @@
+// dedloc assist: lends a run this machine's line. It reduces the parts that plans give it, and
+// needs neither GPU nor libtorch nor the model: it holds no state, votes on nothing and leads
+// nothing.
+//
+// Thread: the main thread; it draws and waits, the network thread talks.
+
+#include <chrono>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <thread>
+#include <unistd.h>
+
+#include "dedloc/cli/commands.h"
+#include "dedloc/cli/exit_codes.h"
+#include "dedloc/cli/interrupts.h"
+#include "dedloc/cli/peer_directory.h"
+#include "dedloc/cli/peer_run.h"
+#include "dedloc/cli/session_opening.h"
+#include "dedloc/collab/join_string.h"
+#include "dedloc/monitor/event_log.h"
+#include "dedloc/monitor/run_view.h"
+#include "dedloc/monitor/screen.h"
+
+namespace dedloc::cli {
+namespace {
+
+constexpr Duration reach_patience = 30s;
+constexpr Duration leave_patience = 5s;  // for members that still read averages from us
+// Without a live trainer: the run is over, or out of reach. Longer than a restart takes.
+constexpr double nobody_patience_s = 60;
+constexpr auto frame_time = std::chrono::milliseconds(250);
+constexpr double megabit_bytes = 1e6 / 8;
+constexpr double mebibyte = 1 << 20;
+
+class AssistRun {
+  public:
+    AssistRun(const AssistOptions& options, OpenedSession opened, collab::Invitation invitation)
+        : options_(options),
+          opened_(std::move(opened)),
+          session_(*opened_.session),
+          invitation_(std::move(invitation)),
+          screen_(STDOUT_FILENO, screen_options(options)),
+          model_(invitation_.run, session_.id(), session_.clock().wall_now()),
+          started_(steady_seconds()),
+          trainer_seen_(started_) {}
+
+    int run();
+
+  private:
+    static monitor::ScreenOptions screen_options(const AssistOptions& options) {
+        monitor::ScreenOptions screen = monitor::screen_options_for(STDOUT_FILENO, options.plain);
+        screen.silent = options.quiet;
+        return screen;
+    }
+    std::string file(std::string_view name) const {
+        return opened_.directory + "/" + std::string(name);
+    }
+
+    std::optional<Failure> begin();
+    void look();
+    std::optional<Failure> assist();
+    void print(const std::optional<Failure>& failed);
+
+    AssistOptions options_;
+    OpenedSession opened_;
+    collab::Session& session_;
+    collab::Invitation invitation_;
+    monitor::Screen screen_;
+    monitor::RunModel model_;
+    double started_;
+    double trainer_seen_;
+    std::unique_ptr<monitor::EventLog> log_;
+    monitor::EventMailbox mailbox_;
+    std::unique_ptr<monitor::EventFan> fan_;
+    bool begun_ = false;
+    bool interrupted_ = false;
+    collab::Status status_;
+    averaging::AggregatorWork work_;
+};
+
+std::optional<Failure> AssistRun::begin() {
+    auto log = monitor::EventLog::open(file(events_file));
+    if (!log) return failure(ExitCode::disk, log.error());
+    log_ = *std::move(log);
+    fan_ =
+        std::make_unique<monitor::EventFan>(std::vector<collab::EventSink*>{log_.get(), &mailbox_});
+    collab::Options options;
+    options.run = invitation_.run;
+    options.secret = invitation_.secret;
+    options.bootstrap = invitation_.bootstrap;
+    options.role = collab::Role::aggregator;
+    options.name = options_.name.empty() ? host_name() : options_.name;
+    options.join_patience = reach_patience;
+    options.upload_max = options_.max_up * megabit_bytes;
+    options.download_max = options_.max_down * megabit_bytes;
+    options.reduce_bytes_max = static_cast<std::size_t>(options_.memory_mib) << 20;
+    // Averages of ours, for members that missed them; the members have them as well.
+    options.kept_bytes_max = options.reduce_bytes_max;
+    const auto begun = session_.begin(std::move(options), fan_.get());
+    if (!begun) return failure(begun.error());
+    begun_ = true;
+    screen_.say(
+        fmt::format("assisting {}: reducing what its plans give to this machine. Ctrl-C "
+                    "leaves.",
+                    invitation_.run.name));
+    return std::nullopt;
+}
+
+void AssistRun::look() {
+    std::vector<collab::Status> statuses;
+    session_.there([&] {
+        const collab::Collaboration& collaboration = session_.collaboration();
+        statuses = collaboration.peers();
+        status_ = collaboration.status();
+        work_ = collaboration.assistance();
+    });
+    for (const collab::Status& status : statuses)
+        if (status.role == collab::Role::trainer) trainer_seen_ = steady_seconds();
+    for (const collab::Event& event : mailbox_.take()) model_.add(event);
+    model_.update(std::move(statuses), session_.clock().wall_now());
+    screen_.show(model_.view());
+}
+
+std::optional<Failure> AssistRun::assist() {
+    while (!session_.collaboration().stopped()) {
+        look();
+        if (interrupts() > 0) {
+            interrupted_ = true;
+            break;
+        }
+        if (steady_seconds() - trainer_seen_ > nobody_patience_s)
+            return Failure{ExitCode::unreachable,
+                           fmt::format("no trainer of the run was heard of for {:.0f} s; assist "
+                                       "again with a fresh join string when it goes on",
+                                       nobody_patience_s)};
+        std::this_thread::sleep_for(frame_time);
+    }
+    return std::nullopt;
+}
+
+void AssistRun::print(const std::optional<Failure>& failed) {
+    if (!options_.json) {
+        if (!failed)
+            screen_.say(
+                fmt::format("{} at step {}: reduced {} parts in {} rounds; held at most {:.1f} MiB",
+                            interrupted_ ? "left" : "the run is over",
+                            status_.step,
+                            work_.parts,
+                            work_.rounds,
+                            static_cast<double>(work_.memory_most) / mebibyte));
+        return;
+    }
+    nlohmann::ordered_json json{{"ok", !failed}};
+    if (failed) json["error"] = failed->message;
+    json["run"] = invitation_.run.name;
+    json["run_hash"] = collab::run_hash(invitation_.run).hex();
+    json["peer"] = session_.id().text();
+    json["step"] = status_.step;
+    json["rounds"] = work_.rounds;
+    json["parts"] = work_.parts;
+    json["upload_bytes_per_s"] = status_.upload_bytes_per_s;
+    json["download_bytes_per_s"] = status_.download_bytes_per_s;
+    json["memory_bytes_most"] = work_.memory_most;
+    json["memory_waiting_bound_bytes"] = work_.memory_bound;
+    json["left"] = interrupted_;
+    json["directory"] = opened_.directory;
+    json["seconds"] = steady_seconds() - started_;
+    fmt::print("{}\n", json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+    std::fflush(stdout);
+}
+
+int AssistRun::run() {
+    std::optional<Failure> failed = begin();
+    if (!failed) failed = assist();
+    if (begun_) {
+        if (interrupted_) screen_.say("leaving … (Ctrl-C again: end at once)");
+        session_.leave(leave_patience);
+        look();
+    }
+    screen_.release();
+    if (log_) log_->flush();
+    const int code = failed ? report(*failed) : 0;
+    print(failed);
+    return code;
+}
+
+}  // namespace
+
+int run_assist(const AssistOptions& options) {
+    catch_interrupts();
+    const auto join = collab::parse_join_string(options.join_string);
+    if (!join) return report(failure(join.error()));
+    const OpeningOptions opening{.directory = options.directory,
+                                 .listen = options.listen,
+                                 .announce = options.announce,
+                                 .relays = options.relays};
+    auto opened = open_session(join->run, opening);
+    if (!opened) return report(opened.failure());
+    auto invitation = opened->session->invitation(options.join_string, reach_patience);
+    if (!invitation) return report(failure(invitation.error()));
+    AssistRun run(options, std::move(*opened), *std::move(invitation));
+    return run.run();
+}
+
+}  // namespace dedloc::cli

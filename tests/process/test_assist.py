@@ -1,0 +1,78 @@
+"""`dedloc assist`: reduces parts, shows up with its role, leaves in order, and may be killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+
+import harness
+from harness import Peer, ProcessTest, run_text
+
+SLOW = ("--max-up", "20", "--max-down", "200")
+FAST = ("--max-up", "1000", "--max-down", "1000")
+
+
+class Assist(ProcessTest):
+    def assisted(self, steps: int = 0) -> tuple[list[Peer], Peer]:
+        """Three trainers whose lines are slow, as they say, and one that assists them."""
+        run = self.write("run.toml",
+                         run_text(model="bowl-20000", gradient_ms=20, target=24, steps=steps))
+        host = self.running_host(run, more=SLOW)
+        trainers = [host, *(self.join(host.join_string(), f"peer-{i}", more=SLOW) for i in (1, 2))]
+        return trainers, self.assist(host.join_string(), "assist", more=FAST)
+
+    def test_a_kill_of_who_reduces_costs_no_step(self) -> None:
+        trainers, assistant = self.assisted()
+        # Once all three are there, a trainer that owned anything would only slow the others down.
+        self.until("it reduces everything", lambda: any(
+            event["fields"]["share"] > 0.9 for event in assistant.events("reduced")))
+        os.kill(assistant.process.pid, signal.SIGKILL)
+        assistant.end()
+        step = max(trainer.step() for trainer in trainers)
+        self.until_step(step + 10, *trainers)
+        for trainer in trainers:
+            for kind in ("round_failed", "samples_dropped", "new_branch"):
+                self.assertEqual(trainer.events(kind), [])
+        audit = self.dedloc("lab", "audit", *(str(trainer.directory) for trainer in trainers),
+                            "--json")
+        self.assertEqual(audit.returncode, harness.OK, audit.stdout + audit.stderr)
+        gains = [event["text"] for trainer in trainers for event in trainer.events("plan")
+                 if "aggregators take" in event["text"]]
+        self.assertTrue(gains)
+        self.assertIn("predicted instead of", gains[0])
+
+    def test_ctrl_c_leaves_in_order_and_says_what_was_done(self) -> None:
+        trainers, assistant = self.assisted()
+        self.until("parts are reduced", lambda: len(assistant.events("reduced")) >= 2)
+        watched = self.dedloc("watch", trainers[0].join_string(), "--seconds", "2", "--json")
+        view = json.loads(watched.stdout.splitlines()[-1])
+        roles = {peer["peer"]: peer for peer in view["peers"]}
+        assistant.signal(signal.SIGINT)
+        self.assertEqual(assistant.end(), harness.OK, assistant.errors())
+        said = assistant.last_words()
+        self.assertEqual(roles[said["peer"]]["role"], "aggregator")
+        self.assertEqual(int(roles[said["peer"]]["state_hash"], 16), 0)
+        self.assertTrue(said["ok"] and said["left"])
+        self.assertGreaterEqual(said["rounds"], 2)
+        self.assertGreater(said["memory_bytes_most"], 0)
+        self.assertFalse((assistant.directory / "votes").exists())
+        self.until("the host sees it leave", lambda: trainers[0].events("peer_left"))
+        self.assertEqual(trainers[0].events("peer_lost"), [])
+
+    def test_the_end_of_the_run_ends_it(self) -> None:
+        trainers, assistant = self.assisted(steps=25)
+        for trainer in trainers:
+            self.assertEqual(trainer.end(), harness.OK, trainer.errors())
+        self.assertEqual(assistant.end(), harness.OK, assistant.errors())
+        said = assistant.last_words()
+        self.assertEqual((said["left"], said["step"]), (False, 25))
+
+    def test_a_bad_join_string_is_said(self) -> None:
+        done = self.dedloc("assist", "dedloc1garbage")
+        self.assertEqual(done.returncode, harness.BAD_INPUT)
+        self.expect_sentence(done.stderr)
+
+
+if __name__ == "__main__":
+    harness.main()
