@@ -101,9 +101,10 @@ TEST(Checkpoint, keeps_one_of_every_so_many_steps_for_good_and_what_is_being_rea
         ASSERT_TRUE(saved);
         if (step == 5) read = saved->name;
     }
+    const auto finished = list_checkpoints(disk, "c");
+    ASSERT_TRUE(finished);
     std::vector<std::uint64_t> left;
-    for (const CheckpointSummary& summary : *list_checkpoints(disk, "c"))
-        left.push_back(summary.step);
+    for (const CheckpointSummary& summary : *finished) left.push_back(summary.step);
     EXPECT_EQ(left, (std::vector<std::uint64_t>{35, 31, 21, 11, 5}));
 }
 
