@@ -35,8 +35,9 @@ def compiled_files(root: Path) -> list[Path] | None:
             return None
         commands = json.loads((Path(build) / "compile_commands.json").read_text(encoding="utf-8"))
         files = {Path(command["directory"], command["file"]).resolve() for command in commands}
+        made = Path(build).resolve()
         return sorted(file for file in files
-                      if file.is_relative_to(root) and not file.is_relative_to(Path(build).resolve()))
+                      if file.is_relative_to(root) and not file.is_relative_to(made))
 
 
 class Includes:

@@ -24,8 +24,8 @@ endif()
 class CheckCore(unittest.TestCase):
     def check(self, files: dict[str, str]) -> tuple[int, str]:
         with tempfile.TemporaryDirectory() as folder:
-            for name, text in {"CMakeLists.txt": PROJECT, "src/model.cpp": "#include <torch/torch.h>\n",
-                               **files}.items():
+            always = {"CMakeLists.txt": PROJECT, "src/model.cpp": "#include <torch/torch.h>\n"}
+            for name, text in (always | files).items():
                 path = Path(folder, name)
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_text(text, encoding="utf-8")
