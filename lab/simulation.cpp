@@ -65,6 +65,7 @@ class Simulation {
     void check_pace();
     void check_nobody_is_alone();
     void check_branches();
+    void count_samples(const std::vector<const Link*>& chain);
     void torture();
     void end();
     void trace(const std::string& line);
@@ -283,6 +284,7 @@ void Simulation::trace(const std::string& line) {
 }
 
 void Simulation::on_event(SimPeer& peer, const collab::Event& event) {
+    if (options_.events) options_.events(peer.node().index(), event);
     if (options_.trace)
         trace(fmt::format("{} [{}] {}: {}{}",
                           peer.node().name(),
@@ -480,6 +482,21 @@ void Simulation::check_aggregators() {
     }
 }
 
+void Simulation::count_samples(const std::vector<const Link*>& chain) {
+    result_.samples_of.assign(seats_.size(), 0.0);
+    for (const Link* link : chain) {
+        if (!link->plan) continue;
+        for (std::size_t m = 0; m < link->plan->members.size(); ++m)
+            for (std::size_t p = 0; p < link->plan->parts.size(); ++p) {
+                const auto& member = link->plan->members[m];
+                if (!link->decision.parts[p].includes(m)) continue;
+                const sim::SimNode* node = world_.find(member.peer);
+                result_.samples_of[node->index()] += averaging::included_samples(
+                    member.input, link->plan->parts[p].range(), options_.elements);
+            }
+    }
+}
+
 void Simulation::torture() {
     for (std::uint64_t i = 0; i < options_.tortures; ++i) {
         const std::uint64_t seed = options_.seed * 1'000'003 + i;
@@ -512,6 +529,9 @@ SimulationResult Simulation::run() {
     const sim::FaultScript script = make_script();
     faults_end_ = world_.now() + options_.faults_for;
     note_disturbances(script);
+    for (const std::size_t bad : options_.bad)
+        seats_.at(bad).disturbed.emplace_back(TimePoint{}, TimePoint::never());
+    if (options_.prepare) options_.prepare(world_);
     if (options_.messages)
         world_.on_message([this](std::size_t from, std::size_t to, const std::string& method) {
             options_.messages(world_.now(), from, to, method);
@@ -557,6 +577,7 @@ SimulationResult Simulation::run() {
     result_.samples_lost = checkers_.samples_lost();
     result_.samples_expired = checkers_.samples_expired();
     const auto winner = checkers_.winner();
+    count_samples(winner);
     result_.trace = world_.trace_hash();
     if (!winner.empty()) {
         result_.samples_committed = winner.back()->decision.branch_samples;

@@ -10,12 +10,15 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "dedloc/averaging/consensus.h"
 #include "dedloc/base/time.h"
+#include "dedloc/collab/events.h"
 #include "dedloc/sim/faults.h"
+#include "dedloc/sim/world.h"
 
 namespace dedloc::lab {
 
@@ -37,6 +40,12 @@ struct SimulationOptions {
     std::function<void(const std::string&)> trace;  // one line an event
     // Every message that arrives: when, from and to which machine (their numbers), which method.
     std::function<void(TimePoint, std::size_t, std::size_t, const std::string&)> messages;
+    // Before the first peer starts: what is to happen in this world besides.
+    std::function<void(sim::World&)> prepare;
+    // What a machine's peer writes into its event log.
+    std::function<void(std::size_t, const collab::Event&)> events;
+    // Machines whose members break the rules: what they lose is not judged.
+    std::set<std::size_t> bad;
 };
 
 struct SimulationResult {
@@ -60,6 +69,7 @@ struct SimulationResult {
     std::uint64_t messages = 0;
     std::uint64_t trace = 0;
     std::vector<double> commit_times_s;  // of the winning chain
+    std::vector<double> samples_of;      // in the winning chain, by machine
 
     bool failed() const { return !violations.empty(); }
 };

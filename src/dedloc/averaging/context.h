@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "dedloc/averaging/complaints.h"
 #include "dedloc/averaging/ledger.h"
 #include "dedloc/averaging/part_store.h"
 #include "dedloc/averaging/unreachable.h"
@@ -36,6 +37,7 @@ struct RoundOptions {
     // Contributions that wait for others may take so much memory, then who is ahead is not read
     // from for a while; 0: no bound beside what the members send at all.
     std::size_t reduce_bytes_max = 0;
+    double norm_max = 0;  // of the mean gradient in a part of a contribution; 0: any
     PlantedBugs bugs;
 };
 
@@ -54,7 +56,8 @@ struct RoundNote {
     enum class Kind {
         plan_made,
         repair,
-        refused_input,
+        refused_input,    // a contribution, or a piece of it
+        refused_message,  // anything else that a member may not say
         owner_failed,
         aborted,
         leader_suspected,
@@ -98,6 +101,13 @@ struct RoundContext {
     UnreachablePeers unreachable{};
     FailedOwners failed_owners{};
     ReduceMemory memory{};
+    Complaints complaints{};
+
+    // A member broke the protocol: told with its name and the reason.
+    void refuse(RoundNote::Kind kind, const PeerId& peer, std::string why) {
+        if (complaints.add(peer, node.clock.now()))
+            directory.note(RoundNote{kind, peer, std::move(why)});
+    }
 
     TimePoint now() const { return node.clock.now(); }
     const PeerId& me() const { return host.id(); }

@@ -188,16 +188,16 @@ Task<void> Exchange::reduce(std::shared_ptr<Reduction> reduction) {
     } else {
         for (const auto& [member, encoded] : reduction->inputs) inputs.push_back({member, encoded});
     }
-    auto work = [plan = &plan_, part = reduction->part, inputs = std::move(inputs)] {
-        return reduce_part(*plan, part, inputs);
+    auto work = [plan = &plan_,
+                 part = reduction->part,
+                 inputs = std::move(inputs),
+                 norm_max = context_.options.norm_max] {
+        return reduce_part(*plan, part, inputs, norm_max);
     };
     ReducedPart reduced = co_await context_.node.workers.run(std::move(work));
-    for (const std::uint32_t member : reduced.refused) {
-        const RoundNote note{RoundNote::Kind::refused_input,
-                             plan_.members[member].peer,
-                             "its contribution has numbers that are not finite"};
-        context_.directory.note(note);
-    }
+    for (const RefusedInput& refused : reduced.refused)
+        context_.refuse(
+            RoundNote::Kind::refused_input, plan_.members[refused.member].peer, refused.why);
     FinishedPart& header = reduction->header;
     header.plan = digest_;
     header.part = reduction->part;
@@ -218,6 +218,7 @@ Task<void> Exchange::reduce(std::shared_ptr<Reduction> reduction) {
 
 void Exchange::keep(FinishedPart header, SharedBytes encoded) {
     const std::uint32_t part = header.part;
+    ended_.insert({header.repair, part});
     context_.parts.put(header, std::move(encoded));
     // Of two averages of a part, the one that includes more is proposed.
     const auto known = finished_.find(part);
@@ -421,11 +422,37 @@ Task<void> Exchange::serve(std::shared_ptr<p2p::MessageStream> stream,
     co_await runtime::all_of(std::move(both));
 }
 
+Result<void> Exchange::take_contribution(SharedBytes message,
+                                         std::uint32_t member,
+                                         std::uint32_t repair) {
+    const auto bad = [](const char* why) {
+        return make_error(ErrorKind::peer_broke_protocol, "a part of its contribution {}", why);
+    };
+    const auto codec = static_cast<codec::CodecId>(plan_.codec);
+    const auto data = decode_with_body<PartData>(message);
+    if (!data) return bad("cannot be read");
+    const auto found = reductions_.find({repair, data->part});
+    if (found == reductions_.end()) return bad("is none that is reduced here");
+    if (data->encoded.size() != codec::encoded_size(codec, plan_.parts[data->part].count))
+        return bad("has the wrong length");
+    Reduction& reduction = *found->second;
+    if (reduction.inputs.contains(member)) return bad("came twice");
+    if (plan_.members[member].input.is_empty()) return bad("has no weight in the plan");
+    arrived_[member] = context_.now();
+    if (reduction.closed || !reduction.waiting.contains(member)) return {};  // too late
+    reduction.inputs[member] = message.part(data->encoded);
+    reduction.bytes += message->size();
+    context_.memory.take(message->size());
+    reduction.arrival.push_back(member);
+    reduction.waiting.erase(member);
+    close_if_ready(reduction);
+    return {};
+}
+
 Task<void> Exchange::read_contributions(std::shared_ptr<p2p::MessageStream> stream,
                                         std::uint32_t member,
                                         std::uint32_t repair,
                                         std::shared_ptr<Inflow> inflow) {
-    const auto codec = static_cast<codec::CodecId>(plan_.codec);
     for (;;) {
         co_await wait_for_room(member, repair);
         auto message = co_await stream->read();
@@ -433,21 +460,13 @@ Task<void> Exchange::read_contributions(std::shared_ptr<p2p::MessageStream> stre
         const SharedBytes whole = **std::move(message);
         inflow->bytes += whole->size();
         inflow->seconds = to_seconds(context_.now() - inflow->begun);
-        auto data = decode_with_body<PartData>(whole);
-        if (!data) break;
-        const auto found = reductions_.find({repair, data->part});
-        if (found == reductions_.end() ||
-            data->encoded.size() != codec::encoded_size(codec, plan_.parts[data->part].count))
+        const Result<void> taken = take_contribution(whole, member, repair);
+        if (!taken) {
+            context_.refuse(RoundNote::Kind::refused_input,
+                            plan_.members[member].peer,
+                            taken.error().message());
             break;
-        Reduction& reduction = *found->second;
-        arrived_[member] = context_.now();
-        if (reduction.closed || !reduction.waiting.contains(member)) continue;
-        reduction.inputs[member] = whole.part(data->encoded);
-        reduction.bytes += whole->size();
-        context_.memory.take(whole->size());
-        reduction.arrival.push_back(member);
-        reduction.waiting.erase(member);
-        close_if_ready(reduction);
+        }
     }
     // Ended, cut or nonsense: nothing more comes from this member on this stream.
     for (auto& [key, reduction] : reductions_) {

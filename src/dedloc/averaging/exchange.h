@@ -70,6 +70,10 @@ class Exchange {
     // Finished parts without somebody whose contribution other parts include: their owner, or the
     // way to it, was slow. Worth another owner while there is time.
     std::vector<std::uint32_t> lacking_parts() const;
+    // Has this repair of the part ended here, whoever is in it?
+    bool repaired(std::uint32_t part, std::uint32_t repair) const {
+        return ended_.contains({repair, part});
+    }
     std::uint32_t owner_of(std::uint32_t part) const { return owners_.at(part).owner; }
     // Somebody found a finished part elsewhere: checks and keeps it.
     bool adopt(const FinishedPart& header, SharedBytes encoded);
@@ -126,6 +130,7 @@ class Exchange {
                              std::size_t count,
                              std::shared_ptr<Result<void>> outcome);
     Task<Result<void>> take_finished(SharedBytes message, std::uint32_t owner);
+    Result<void> take_contribution(SharedBytes message, std::uint32_t member, std::uint32_t repair);
     Task<void> read_contributions(std::shared_ptr<p2p::MessageStream> stream,
                                   std::uint32_t member,
                                   std::uint32_t repair,
@@ -149,6 +154,7 @@ class Exchange {
     std::map<std::uint32_t, Owner> owners_;  // by part: the newest owner
     std::map<ReductionKey, std::shared_ptr<Reduction>> reductions_;
     std::map<std::uint32_t, FinishedPart> finished_;
+    std::set<ReductionKey> ended_;
     std::map<std::uint32_t, Flow> outflows_;  // to owners, as they say; of an aggregator: to all
     std::map<std::uint32_t, std::shared_ptr<Inflow>> inflows_;  // from members
     std::map<std::uint32_t, TimePoint> arrived_;                // the newest from each member

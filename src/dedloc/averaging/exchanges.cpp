@@ -59,14 +59,20 @@ std::shared_ptr<Exchange> Exchanges::newest() const {
 }
 
 Result<Bytes> Exchanges::take_repair(const PeerId& from, ByteView request) {
-    DEDLOC_TRY(const Signed message, wire::decode<Signed>(request));
-    DEDLOC_TRY(const Repair repair, wire::decode<Repair>(message.payload));
-    const auto exchange = find(repair.plan);
+    const auto bad = [](const char* why) {
+        return make_error(ErrorKind::peer_broke_protocol, "a repair is refused: {}", why);
+    };
+    const auto message = wire::decode<Signed>(request);
+    if (!message) return bad("it cannot be read");
+    const auto repair = wire::decode<Repair>(message->payload);
+    if (!repair) return bad("it cannot be read");
+    const auto exchange = find(repair->plan);
     if (!exchange) return make_error(ErrorKind::not_found, "no such plan here");
-    if (exchange->plan().leader != from || repair.parts.size() != repair.owners.size() ||
-        !context_.verifier.verify(from, repair_domain, message.payload, message.signature))
-        return make_error(ErrorKind::peer_broke_protocol, "the repair is not its leader's");
-    exchange->add_repair(repair);
+    if (exchange->plan().leader != from || repair->parts.size() != repair->owners.size() ||
+        !context_.verifier.verify(from, repair_domain, message->payload, message->signature))
+        return bad("it is not signed by the plan's leader");
+    if (repair->number == 0 || repair->number > repairs_max) return bad("its number");
+    exchange->add_repair(*repair);
     return Bytes{};
 }
 
@@ -79,7 +85,12 @@ Task<void> Exchanges::serve(std::unique_ptr<p2p::MessageStream> owned) {
         context_.node.clock, deadline, "a parts stream's header", std::move(reading));
     if (!first || !first->has_value()) co_return;
     const auto header = wire::decode<PartsHeader>(**first);
-    if (!header) co_return;
+    if (!header) {
+        context_.refuse(RoundNote::Kind::refused_message,
+                        stream->remote(),
+                        "a parts stream that cannot be read");
+        co_return;
+    }
     const TimePoint begun = context_.now();
     // The member may have heard of the plan before we did.
     std::shared_ptr<Exchange> exchange = find(header->plan);
@@ -88,6 +99,12 @@ Task<void> Exchanges::serve(std::unique_ptr<p2p::MessageStream> owned) {
         exchange = find(header->plan);
     }
     if (!exchange) {
+        // Without any plan of this step we may have missed it.
+        const auto mine = newest();
+        if (mine && mine->plan().instance.step + 1 >= context_.ledger.base().instance.step)
+            context_.refuse(RoundNote::Kind::refused_message,
+                            stream->remote(),
+                            "its parts are for another group than ours");
         Error error = make_error(ErrorKind::not_found, "no such plan here");
         (void)co_await stream->fail(std::move(error));
         co_return;

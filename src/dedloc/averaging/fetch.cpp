@@ -30,12 +30,21 @@ Task<Result<SharedBytes>> ask_for_part(RoundContext& context,
     }
     const SharedBytes whole(*std::move(reply));
     auto data = decode_with_body<FinishedPartData>(whole);
-    if (!data) co_return std::move(data).error();
+    if (!data) {
+        context.refuse(
+            RoundNote::Kind::refused_message, candidate, "an average that was fetched: unreadable");
+        co_return std::move(data).error();
+    }
     SharedBytes encoded = whole.part(data->encoded);
     auto work = [encoded] { return security::sha256(*encoded); };
     const Digest digest = co_await context.node.workers.run(std::move(work));
-    if (digest != header.digest)
+    if (digest != header.digest) {
+        demote(*candidates, candidate);
+        context.refuse(RoundNote::Kind::refused_message,
+                       candidate,
+                       "an average that was fetched: other bytes than were asked for");
         co_return make_error(ErrorKind::peer_broke_protocol, "other bytes than were asked for");
+    }
     context.parts.put(header, encoded);
     co_return encoded;
 }

@@ -86,6 +86,7 @@ Ok Ledger::start_from(ByteView certificate_bytes) {
                 vote.voter, vote_domain, vote_bytes(digest, certificate.ballot), vote.signature))
             return broken("a signature does not hold");
     chain_.clear();
+    committed_.clear();
     base_ = Base{};
     base_.run = decision.run;
     append(std::move(decision), to_bytes(certificate_bytes), digest);
@@ -175,8 +176,51 @@ void Ledger::append(Decision decision, Bytes certificate, const Digest& digest) 
         base_.state.reset();
     else if (!base_.state || decision.kind == DecisionKind::genesis)
         base_.state = decision.state_before;
+    note_committed(decision);
     chain_.push_back({digest, std::move(decision), std::move(certificate)});
     while (chain_.size() > kept_max_) chain_.pop_front();
+}
+
+void Ledger::note_committed(const Decision& decision) {
+    std::erase_if(committed_, [&](const auto& entry) {
+        return entry.second.number + kept_max_ < decision.number;
+    });
+    if (decision.kind != DecisionKind::commit) return;
+    const auto plan = wire::decode<Plan>(decision.plan);
+    if (!plan) return;
+    for (std::size_t i = 0; i < plan->members.size(); ++i) {
+        const PlanMember& member = plan->members[i];
+        std::vector<ElementRange> included;
+        for (std::size_t p = 0; p < plan->parts.size() && p < decision.parts.size(); ++p)
+            if (decision.parts[p].includes(i)) included.push_back(plan->parts[p].range());
+        if (member.input.is_empty() || included.empty()) continue;
+        Committed& committed = committed_[member.peer];
+        // What only carried samples brought closes their range, too: they are not carried again.
+        const CounterRange& newest =
+            member.input.fresh.size() > 0 ? member.input.fresh : member.input.carried;
+        if (newest == committed.newest)
+            included.insert(included.end(), committed.ranges.begin(), committed.ranges.end());
+        committed.until = std::max(committed.until, newest.end);
+        committed.newest = newest;
+        committed.ranges = joined(std::move(included));
+        committed.number = decision.number;
+    }
+}
+
+Ok Ledger::check_not_committed(const PeerId& peer, const MemberInput& input) const {
+    const auto found = committed_.find(peer);
+    if (found == committed_.end()) return {};
+    const Committed& committed = found->second;
+    const auto twice = [] {
+        return make_error(ErrorKind::peer_broke_protocol,
+                          "a contribution is refused: its samples are in the model already");
+    };
+    if (input.fresh.size() > 0 && input.fresh.begin < committed.until) return twice();
+    if (input.carried.size() == 0 || input.carried.begin >= committed.until) return {};
+    if (input.carried != committed.newest) return twice();
+    for (const ElementRange& range : input.carried_ranges)
+        if (!intersect(committed.ranges, range).empty()) return twice();
+    return {};
 }
 
 void Ledger::set_state(const Digest& state) { base_.state = state; }

@@ -12,6 +12,7 @@
 #pragma once
 #include <deque>
 #include <functional>
+#include <map>
 #include <optional>
 #include <vector>
 
@@ -82,6 +83,10 @@ class Ledger {
     // Committed contributions of a peer in the kept chain.
     std::uint32_t contributions(const PeerId& peer) const;
 
+    // Would these samples of `peer` be on this chain twice? Looks at the commits in the kept chain.
+    // Errors: peer_broke_protocol.
+    Ok check_not_committed(const PeerId& peer, const MemberInput& input) const;
+
     // Called after every accepted certificate, with the decision and its certificate.
     void on_decision(std::function<void(const Decision&, const Bytes&)> listener) {
         listeners_.push_back(std::move(listener));
@@ -93,6 +98,14 @@ class Ledger {
         Decision decision;
         Bytes certificate;
     };
+    // What of one peer is in the model already.
+    struct Committed {
+        std::uint64_t until = 0;           // every sample before this one is in it, or gone
+        CounterRange newest;               // the fresh ones of the newest commit with this peer …
+        std::vector<ElementRange> ranges;  // … are in it on these
+        std::uint64_t number = 0;          // of that decision
+    };
+    void note_committed(const Decision& decision);
     Ok check_votes(const Certificate& certificate,
                    const std::vector<Voter>& voters,
                    bool all) const;
@@ -102,6 +115,7 @@ class Ledger {
     std::size_t kept_max_;
     PlantedBugs bugs_;
     std::deque<Link> chain_;
+    std::map<PeerId, Committed> committed_;
     Base base_;
     std::vector<std::function<void(const Decision&, const Bytes&)>> listeners_;
 };

@@ -193,6 +193,8 @@ struct Signed {
     }
 };
 
+inline constexpr std::uint32_t repairs_max = 3;  // of one round
+
 // Parts whose owner failed get new owners; contributors send again.
 struct Repair {
     Digest plan;

@@ -44,18 +44,45 @@ float factor_of(const Plan& plan, const PartInput& input) {
     return power_of_two(scale_exponent(plan.members[input.member].input));
 }
 
-// Sums in member order. False: a number is not finite, in an input or only in the sum.
-bool add_all(const Plan& plan, const std::vector<PartInput>& inputs, std::span<float> sum) {
+double samples_of(const Plan& plan, const PartInput& input) {
+    return static_cast<double>(plan.members[input.member].input.weight_max());
+}
+
+// Sums in member order.
+void add_all(const Plan& plan, const std::vector<PartInput>& inputs, std::span<float> sum) {
     const auto codec = static_cast<codec::CodecId>(plan.codec);
     std::fill(sum.begin(), sum.end(), 0.0f);
     for (const PartInput& input : inputs)
         codec::accumulate_verified(codec, *input.encoded, factor_of(plan, input), sum);
-    return tensor::all_finite(sum);
 }
 
-bool is_sound_input(const Plan& plan, const PartInput& input, std::size_t count) {
+// Infinities and NaN do not leave a sum again, and what is too long makes the sum long, unless the
+// others make it short again.
+bool shows_nothing_wrong(const Plan& plan,
+                         const std::vector<PartInput>& inputs,
+                         std::span<const float> sum,
+                         double norm_max) {
+    if (norm_max <= 0 || inputs.empty()) return tensor::all_finite(sum);
+    double samples = samples_of(plan, inputs.front());
+    for (const PartInput& input : inputs) samples = std::min(samples, samples_of(plan, input));
+    const double length = norm_max * samples / 2;
+    return tensor::sum_of_squares(sum) <= length * length;  // false if one is not finite
+}
+
+// Why this one is refused; nullptr: it is not. `alone` is overwritten.
+const char* refusal(const Plan& plan,
+                    const PartInput& input,
+                    std::span<float> alone,
+                    double norm_max) {
     const auto codec = static_cast<codec::CodecId>(plan.codec);
-    return codec::verify(codec, *input.encoded, count, factor_of(plan, input)).has_value();
+    if (!codec::verify(codec, *input.encoded, alone.size(), factor_of(plan, input)))
+        return "its contribution has numbers that are not finite";
+    if (norm_max <= 0) return nullptr;
+    add_all(plan, {input}, alone);
+    const double length = norm_max * samples_of(plan, input);
+    return tensor::sum_of_squares(alone) > length * length
+               ? "the norm of its contribution is beyond the run's averaging.norm_max"
+               : nullptr;
 }
 
 }  // namespace
@@ -66,19 +93,20 @@ SharedBytes encode_contribution(codec::CodecId codec, std::span<const float> sum
 
 ReducedPart reduce_part(const Plan& plan,
                         std::uint32_t part,
-                        const std::vector<PartInput>& inputs) {
+                        const std::vector<PartInput>& inputs,
+                        double norm_max) {
     const auto codec = static_cast<codec::CodecId>(plan.codec);
     const std::span<float> sum = scratch(static_cast<std::size_t>(plan.parts[part].count));
     ReducedPart result;
     std::vector<PartInput> included = inputs;
-    // Infinities and NaN do not leave a sum again: one look at the sum is enough when all is well.
-    if (!add_all(plan, included, sum)) {
+    add_all(plan, included, sum);
+    if (!shows_nothing_wrong(plan, included, sum, norm_max)) {
         std::erase_if(included, [&](const PartInput& input) {
-            if (is_sound_input(plan, input, sum.size())) return false;
-            result.refused.push_back(input.member);
-            return true;
+            const char* why = refusal(plan, input, sum, norm_max);
+            if (why != nullptr) result.refused.push_back({input.member, why});
+            return why != nullptr;
         });
-        (void)add_all(plan, included, sum);
+        add_all(plan, included, sum);
     }
     result.included.assign((plan.members.size() + 7) / 8, 0);
     std::vector<const MemberInput*> weights;

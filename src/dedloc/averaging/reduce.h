@@ -25,16 +25,27 @@ struct PartInput {
     SharedBytes encoded;
 };
 
+struct RefusedInput {
+    std::uint32_t member = 0;
+    const char* why = "";
+};
+
 struct ReducedPart {
     Bytes included;  // bitmap over the plan's members
     SharedBytes encoded;
     Digest digest;
-    std::vector<std::uint32_t> refused;  // members whose numbers were not finite
+    std::vector<RefusedInput> refused;
 };
 
 // `inputs` in the order in which they are added (the plan's member order). Members that bring no
-// weight do not appear. With no input left the average is zero.
-ReducedPart reduce_part(const Plan& plan, std::uint32_t part, const std::vector<PartInput>& inputs);
+// weight do not appear. Refused is whose numbers are not finite, and whose mean over its samples
+// has in this part a norm beyond `norm_max` (0: any). With no input left the average is zero.
+// Nobody is looked at alone while the sum shows that all is well: it is finite, and shorter than
+// half of what the member with the fewest samples might bring.
+ReducedPart reduce_part(const Plan& plan,
+                        std::uint32_t part,
+                        const std::vector<PartInput>& inputs,
+                        double norm_max = 0);
 
 // Are these the bytes that `digest` names, and do they decode to `count` finite numbers?
 bool is_sound_average(codec::CodecId codec,

@@ -64,6 +64,7 @@ void RoundEngine::ledger_moved() {
     });
     learn_rates();
     suspects_.clear();
+    told_.clear();
     ballot_round_ = 0;
     outbid_ = 0;
     wanted_ = false;
@@ -182,6 +183,20 @@ void RoundEngine::suspect(const PeerId& peer, std::string why) {
     context_.directory.note(note);
 }
 
+// Tells of what a member may not send; that it is late or stands elsewhere is no offence.
+void RoundEngine::refuse_message(const PeerId& from, const Error& why) {
+    if (why.kind() == ErrorKind::peer_broke_protocol)
+        context_.refuse(RoundNote::Kind::refused_message, from, why.message());
+}
+
+// A leader that sends such a plan brings no round about: the next one is asked at once.
+void RoundEngine::refuse_plan(const PeerId& leader, const Error& why) {
+    refuse_message(leader, why);
+    if (why.kind() != ErrorKind::peer_broke_protocol) return;
+    suspect(leader, why.message());
+    changed_.pulse();
+}
+
 // Lost means gone: as long as a majority of voters is heard of, a round that does not come about is
 // tried again, for a long time, before anybody parts from the others.
 bool RoundEngine::quorum_is_lost() const {
@@ -229,6 +244,8 @@ Duration RoundEngine::patience_with_leader() const {
 
 Task<void> RoundEngine::follow(Base base, PeerId leader) {
     const Announce announce = own_announcement(base);
+    if (std::find(told_.begin(), told_.end(), announce.input) == told_.end())
+        told_.push_back(announce.input);
     Bytes request = wire::encode(announce);
     const TimePoint deadline = context_.now() + context_.options.call_timeout;
     auto answer =

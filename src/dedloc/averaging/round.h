@@ -80,6 +80,8 @@ class RoundEngine {
     Announce own_announcement(const Base& base);
     void learn_rates();
     void suspect(const PeerId& peer, std::string why);
+    void refuse_message(const PeerId& from, const Error& why);
+    void refuse_plan(const PeerId& leader, const Error& why);
     bool suspected(const PeerId& peer) const;
     bool quorum_is_lost() const;
     Duration patience_with_leader() const;
@@ -88,6 +90,8 @@ class RoundEngine {
     // round_handlers.cpp
     Task<Result<Bytes>> on_announce(PeerId from, Bytes request);
     Task<Result<Bytes>> on_plan(PeerId from, Bytes request);
+    Result<void> take_plan(const PeerId& from, ByteView request);
+    Ok check_own_line(const Plan& plan, const Base& base);
     Task<Result<Bytes>> on_repair(PeerId from, Bytes request);
     Task<Result<Bytes>> on_prepare(PeerId from, Bytes request);
     Task<Result<Bytes>> on_propose(PeerId from, Bytes request);
@@ -96,7 +100,7 @@ class RoundEngine {
     Task<Result<Bytes>> on_fetch(PeerId from, Bytes request);
     Task<void> on_parts(std::unique_ptr<p2p::MessageStream> stream);
     Ok gate(const PeerId& from) const;
-    Ok check_announcement(const Base& base, const Announce& announce) const;
+    Ok check_announcement(const PeerId& from, const Base& base, const Announce& announce) const;
     void keep_announcement(const PeerId& from, Announce announce);
     std::shared_ptr<Exchange> begin_exchange(Plan plan, Digest digest);
     void take_certificates(const PeerId& from, const std::vector<Bytes>& certificates);
@@ -153,6 +157,7 @@ class RoundEngine {
     RoundContext context_;
     std::unique_ptr<VoterService> voter_;
     std::shared_ptr<const RoundInput> input_;
+    std::vector<MemberInput> told_;  // what leaders have heard of us, for the open instance
     bool wanted_ = false;
     bool leaving_ = false;
     std::optional<TimePoint> wanted_since_;

@@ -117,14 +117,20 @@ Task<void> RoundEngine::ask_vote(PeerId voter,
             co_await context_.host.call(voter, propose_method, std::move(request), deadline);
         if (!answer) co_return;
         auto decoded = wire::decode<ConsensusReply>(*answer);
-        if (!decoded) co_return;
+        if (!decoded) {
+            context_.refuse(RoundNote::Kind::refused_message, voter, "a vote that cannot be read");
+            co_return;
+        }
         reply = *std::move(decoded);
     }
     learn_from(voter, reply);
     if (reply.answer != Answer::yes) co_return;
     if (!context_.verifier.verify(
-            voter, vote_domain, vote_bytes(decision, ballot), reply.signature))
+            voter, vote_domain, vote_bytes(decision, ballot), reply.signature)) {
+        context_.refuse(
+            RoundNote::Kind::refused_message, voter, "a vote whose signature does not hold");
         co_return;
+    }
     poll->tally.vote(voter, std::move(reply.signature));
     if (poll->tally.chosen()) poll->enough.set();
 }

@@ -6,6 +6,13 @@
 #include "dedloc/wire/message.h"
 
 namespace dedloc::averaging {
+namespace {
+
+Error unreadable(const char* what) {
+    return make_error(ErrorKind::peer_broke_protocol, "a {} that cannot be read", what);
+}
+
+}  // namespace
 
 void RoundEngine::register_handlers() {
     handlers_.on_call(announce_method, [this](PeerId from, Bytes request) {
@@ -43,13 +50,17 @@ Ok RoundEngine::gate(const PeerId& from) const {
 }
 
 // Aggregators stand on no state; whoever says so may bring nothing.
-Ok RoundEngine::check_announcement(const Base& base, const Announce& announce) const {
+Ok RoundEngine::check_announcement(const PeerId& from,
+                                   const Base& base,
+                                   const Announce& announce) const {
     if (announce.aggregator && announce.input.is_empty()) return {};
     if (announce.aggregator)
         return make_error(ErrorKind::peer_broke_protocol, "an aggregator brings no contribution");
     if (announce.state != *base.state)
         return make_error(ErrorKind::conflict, "you stand on another state; load ours");
-    return check_input(announce.input, context_.options.vector_count, context_.options.samples_max);
+    DEDLOC_TRY_VOID(
+        check_input(announce.input, context_.options.vector_count, context_.options.samples_max));
+    return context_.ledger.check_not_committed(from, announce.input);
 }
 
 // Kept also by one who does not lead: if the leader fails, it knows who is there.
@@ -69,7 +80,12 @@ void RoundEngine::keep_announcement(const PeerId& from, Announce announce) {
 
 Task<Result<Bytes>> RoundEngine::on_announce(PeerId from, Bytes request) {
     DEDLOC_CO_TRY_VOID(gate(from));
-    DEDLOC_CO_TRY(Announce announce, wire::decode<Announce>(request));
+    auto decoded = wire::decode<Announce>(request);
+    if (!decoded) {
+        refuse_message(from, unreadable("announcement"));
+        co_return std::move(decoded).error();
+    }
+    Announce announce = *std::move(decoded);
     const Base& base = context_.ledger.base();
     AnnounceReply reply;
     // Another peer had the new state sooner than we: it need not ask twice.
@@ -87,7 +103,14 @@ Task<Result<Bytes>> RoundEngine::on_announce(PeerId from, Bytes request) {
     if (!base.state && !announce.aggregator) {  // still computing the state; ask again soon
         co_return wire::encode(reply);
     }
-    if (const Ok sound = check_announcement(base, announce); !sound) {
+    if (const Ok sound = check_announcement(from, base, announce); !sound) {
+        if (sound.error().kind() == ErrorKind::peer_broke_protocol) {
+            announced_.erase(from);
+            not_waited_for_.insert(from);  // until it announces what can be taken
+            context_.refuse(RoundNote::Kind::refused_input, from, sound.error().message());
+            context_.complaints.bar(from, context_.now());
+            changed_.pulse();
+        }
         reply.verdict = Verdict::refused;
         reply.reason = sound.error().message();
         co_return wire::encode(reply);
@@ -115,34 +138,55 @@ std::shared_ptr<Exchange> RoundEngine::begin_exchange(Plan plan, Digest digest) 
 
 Task<Result<Bytes>> RoundEngine::on_plan(PeerId from, Bytes request) {
     DEDLOC_CO_TRY_VOID(gate(from));
-    DEDLOC_CO_TRY(const Signed message, wire::decode<Signed>(request));
-    DEDLOC_CO_TRY(Plan plan, wire::decode<Plan>(message.payload));
+    Result<void> taken = take_plan(from, request);
+    if (!taken) {
+        refuse_plan(from, taken.error());
+        co_return std::move(taken).error();
+    }
+    co_return Bytes{};
+}
+
+Result<void> RoundEngine::take_plan(const PeerId& from, ByteView request) {
+    const auto message = wire::decode<Signed>(request);
+    if (!message) return unreadable("plan");
+    auto decoded = wire::decode<Plan>(message->payload);
+    if (!decoded) return unreadable("plan");
+    Plan plan = *std::move(decoded);
     const Base& base = context_.ledger.base();
     if (plan.run != base.run || plan.previous != base.previous || plan.instance != base.instance ||
         !base.state || plan.state != *base.state)
-        co_return make_error(ErrorKind::conflict, "the plan is not for the step that is open here");
+        return make_error(ErrorKind::conflict, "the plan is not for the step that is open here");
     if (plan.leader != from || !owns_ballot(base, from, plan.ballot) ||
-        !context_.verifier.verify(from, plan_domain, message.payload, message.signature))
-        co_return make_error(ErrorKind::peer_broke_protocol,
-                             "the plan is not signed by its leader");
-    DEDLOC_CO_TRY_VOID(check_plan(plan, context_.options));
-    const Digest digest = decision_digest(message.payload);
-    if (exchanges_.find(digest)) co_return Bytes{};
-    const Announce mine = own_announcement(base);
-    bool named = false;
-    for (const PlanMember& member : plan.members)
-        if (member.peer == context_.me())
-            named = member.incarnation == mine.incarnation && member.input == mine.input &&
-                    !member.aggregator;
-    if (!named)
-        co_return make_error(ErrorKind::conflict, "the plan names another contribution than ours");
+        !context_.verifier.verify(from, plan_domain, message->payload, message->signature))
+        return make_error(ErrorKind::peer_broke_protocol, "the plan is not signed by its leader");
+    DEDLOC_TRY_VOID(check_plan(plan, context_.options));
+    const Digest digest = decision_digest(message->payload);
+    if (exchanges_.find(digest)) return {};
+    DEDLOC_TRY_VOID(check_own_line(plan, base));
     (void)begin_exchange(std::move(plan), digest);
-    co_return Bytes{};
+    return {};
+}
+
+// The plan must name what we bring now. What we announced before is an old plan, not a lie.
+Ok RoundEngine::check_own_line(const Plan& plan, const Base& base) {
+    const Announce mine = own_announcement(base);
+    for (const PlanMember& member : plan.members) {
+        if (member.peer != context_.me()) continue;
+        if (member.incarnation == mine.incarnation && member.input == mine.input &&
+            !member.aggregator)
+            return {};
+        if (std::find(told_.begin(), told_.end(), member.input) == told_.end())
+            return make_error(ErrorKind::peer_broke_protocol,
+                              "a plan is refused: it gives us a weight that we never announced");
+    }
+    return make_error(ErrorKind::conflict, "the plan names another contribution than ours");
 }
 
 Task<Result<Bytes>> RoundEngine::on_repair(PeerId from, Bytes request) {
     DEDLOC_CO_TRY_VOID(gate(from));
-    co_return exchanges_.take_repair(from, request);
+    Result<Bytes> taken = exchanges_.take_repair(from, request);
+    if (!taken) refuse_message(from, taken.error());
+    co_return taken;
 }
 
 Task<Result<Bytes>> RoundEngine::on_prepare(PeerId from, Bytes request) {
@@ -154,13 +198,24 @@ Task<Result<Bytes>> RoundEngine::on_prepare(PeerId from, Bytes request) {
 
 Task<Result<Bytes>> RoundEngine::on_propose(PeerId from, Bytes request) {
     DEDLOC_CO_TRY_VOID(gate(from));
-    DEDLOC_CO_TRY(Propose propose, wire::decode<Propose>(request));
-    const ConsensusReply reply = co_await voter_->on_propose(from, std::move(propose));
+    auto propose = wire::decode<Propose>(request);
+    if (!propose) {
+        refuse_plan(from, unreadable("proposal"));
+        co_return std::move(propose).error();
+    }
+    const std::uint64_t complaints = context_.complaints.count(from);
+    const ConsensusReply reply = co_await voter_->on_propose(from, *std::move(propose));
+    // Who proposes what cannot be true brings no round about.
+    if (reply.answer == Answer::refused && context_.complaints.count(from) > complaints) {
+        suspect(from, reply.reason);
+        changed_.pulse();
+    }
     co_return wire::encode(reply);
 }
 
 bool RoundEngine::take_certificate(const PeerId& from, const Bytes& certificate) {
     const auto accepted = context_.ledger.accept(certificate);
+    if (!accepted) refuse_message(from, accepted.error());
     if (!accepted && (accepted.error().kind() == ErrorKind::not_found ||
                       accepted.error().kind() == ErrorKind::conflict))
         context_.directory.behind(from);

@@ -12,7 +12,6 @@
 namespace dedloc::averaging {
 namespace {
 
-constexpr std::uint32_t repairs_max = 3;
 constexpr double rate_factor = 1000;  // between the usual rate and what is believed
 // How often a leader to whom nobody announces gives way before it goes on alone.
 constexpr std::uint32_t lonely_turns_max = 3;
@@ -363,7 +362,10 @@ Task<void> RoundEngine::include_more(std::shared_ptr<Exchange> exchange, std::ui
     if (left < context_.options.call_timeout / 4) co_return;
     send_repair(exchange, lacking, number);
     const TimePoint until = context_.now() + left / 2 + return_grace;
-    while (!exchange->lacking_parts().empty() && context_.now() < until)
+    // Whoever was refused will be again: what has been reduced once more is not waited for.
+    const auto may_come = [&](std::uint32_t part) { return !exchange->repaired(part, number); };
+    while (!exchange->lacking_parts().empty() && context_.now() < until &&
+           std::any_of(lacking.begin(), lacking.end(), may_come))
         (void)co_await exchange->changed().wait_until(context_.node.clock, until);
 }
 
@@ -384,8 +386,13 @@ Task<void> RoundEngine::ask_for_parts(std::shared_ptr<Exchange> exchange,
         }
         const SharedBytes whole(*std::move(reply));
         auto data = decode_with_body<FinishedPartData>(whole);
-        if (!data || data->header.part != part) co_return;
-        (void)exchange->adopt(data->header, whole.part(data->encoded));
+        if (data && data->header.part == part &&
+            exchange->adopt(data->header, whole.part(data->encoded)))
+            continue;
+        context_.refuse(RoundNote::Kind::refused_message,
+                        peer,
+                        "an average that was fetched: not what its owner signed");
+        co_return;
     }
 }
 

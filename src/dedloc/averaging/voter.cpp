@@ -215,6 +215,8 @@ Task<ConsensusReply> VoterService::on_prepare(PeerId from, Prepare prepare) {
     if (!may_vote()) co_return refuse(Answer::may_not_vote, "this peer may not vote yet");
     if (!owns_ballot(context_.ledger.base(), from, prepare.ballot))
         co_return refuse(Answer::refused, "that ballot belongs to another leader");
+    if (context_.complaints.is_barred(from, context_.now()))
+        co_return refuse(Answer::refused, "you broke the protocol a moment ago");
     forget_other_history(prepare.previous);
     ConsensusReply reply = acceptor_.prepare(prepare.instance, prepare.ballot);
     if (reply.answer != Answer::yes) co_return reply;
@@ -236,7 +238,7 @@ Task<void> VoterService::wait_for_state() {
 
 Task<ConsensusReply> VoterService::on_propose(PeerId from, Propose propose) {
     auto decoded = wire::decode<Decision>(propose.decision);
-    if (!decoded) co_return refuse(Answer::refused, "the decision cannot be read");
+    if (!decoded) co_return accuse(from, "a proposal is refused: it cannot be read");
     Decision decision = *std::move(decoded);
     if (decision.kind == DecisionKind::branch) {
         if (auto wrong = check_branch(from, decision)) co_return *std::move(wrong);
@@ -249,7 +251,7 @@ Task<ConsensusReply> VoterService::on_propose(PeerId from, Propose propose) {
         co_return *std::move(other);
     if (!may_vote()) co_return refuse(Answer::may_not_vote, "this peer may not vote yet");
     if (!owns_ballot(context_.ledger.base(), from, propose.ballot))
-        co_return refuse(Answer::refused, "that ballot belongs to another leader");
+        co_return accuse(from, "a proposal is refused: that ballot belongs to another leader");
     co_await wait_for_state();
     if (auto wrong = co_await check_value(from, decision)) co_return *std::move(wrong);
     // Time has passed: the question must still be open.
@@ -286,33 +288,43 @@ std::optional<ConsensusReply> VoterService::check_branch(const PeerId& from,
     return std::nullopt;
 }
 
+ConsensusReply VoterService::accuse(const PeerId& proposer, std::string why) {
+    context_.refuse(RoundNote::Kind::refused_message, proposer, why);
+    return refuse(Answer::refused, std::move(why));
+}
+
 Task<std::optional<ConsensusReply>> VoterService::check_value(PeerId from, Decision decision) {
     const Base& base = context_.ledger.base();
     if (!base.state)
         co_return refuse(Answer::refused, "the voter is still computing the state before");
     if (decision.run != base.run || decision.number != base.number + 1 ||
-        decision.state_before != *base.state || decision.next_voters.empty())
+        decision.next_voters.empty())
+        co_return accuse(from, "a proposal is refused: it does not follow what was decided before");
+    if (decision.state_before != *base.state)
         co_return refuse(Answer::refused, "the decision does not follow from the voter's state");
     if (decision.kind == DecisionKind::abort) co_return std::nullopt;
     if (decision.kind != DecisionKind::commit)
-        co_return refuse(Answer::refused, "no such decision");
+        co_return accuse(from, "a proposal is refused: there is no such decision");
     std::optional<ConsensusReply> outcome = co_await check_commit(from, std::move(decision));
     co_return outcome;
 }
 
 Task<std::optional<ConsensusReply>> VoterService::check_commit(PeerId from, Decision decision) {
     const auto plan = wire::decode<Plan>(decision.plan);
-    if (!plan) co_return refuse(Answer::refused, "its plan cannot be read");
+    if (!plan) co_return accuse(from, "a proposal is refused: its plan cannot be read");
     if (const Ok sound = check_plan(*plan, context_.options); !sound)
-        co_return refuse(Answer::refused, sound.error().message());
+        co_return accuse(from, sound.error().message());
     if (plan->instance != decision.instance || plan->previous != decision.previous ||
         decision.parts.size() != plan->parts.size())
-        co_return refuse(Answer::refused, "its plan is for another step");
-    for (const PlanMember& member : plan->members)
+        co_return accuse(from, "a proposal is refused: its plan is for another step");
+    for (const PlanMember& member : plan->members) {
         if (member.aggregator && std::ranges::any_of(decision.next_voters, [&](const Voter& voter) {
                 return voter.peer == member.peer;
             }))
-            co_return refuse(Answer::refused, "it makes an aggregator a voter");
+            co_return accuse(from, "a proposal is refused: it makes an aggregator a voter");
+        if (const Ok fresh = context_.ledger.check_not_committed(member.peer, member.input); !fresh)
+            co_return accuse(from, "a proposal is refused: it counts samples twice");
+    }
     const Digest plan_digest = decision_digest(decision.plan);
     for (std::uint32_t i = 0; i < decision.parts.size(); ++i) {
         const FinishedPart& part = decision.parts[i];
@@ -320,12 +332,12 @@ Task<std::optional<ConsensusReply>> VoterService::check_commit(PeerId from, Deci
             part.included.size() != (plan->members.size() + 7) / 8 ||
             !context_.verifier.verify(
                 plan->members[part.owner].peer, part_domain, part.signed_bytes(), part.signature))
-            co_return refuse(Answer::refused, "a part is not what its owner signed");
+            co_return accuse(from, "a proposal is refused: a part is not what its owner signed");
     }
     const double samples = context_.ledger.base().branch_samples +
                            committed_samples(*plan, decision.parts, vector_count(*plan));
     if (decision.branch_samples != samples)
-        co_return refuse(Answer::refused, "its count of samples is wrong");
+        co_return accuse(from, "a proposal is refused: its count of samples is wrong");
     if (context_.options.bugs.accept_any_parts) co_return std::nullopt;
     std::vector<PeerId> candidates{from};
     for (const PlanMember& member : plan->members)

@@ -22,7 +22,9 @@ averaging::RoundOptions round_options(const Options& options) {
     round.part_elements_max = options.run.averaging.part_elements_max;
     // A share below one whole part is not worth its messages, however small the run's parts are.
     round.part_elements_min = std::min(round.part_elements_min, round.part_elements_max);
-    round.samples_max = options.run.batch.target * 64 + (1u << 20);
+    // Nobody needs more than the whole batch; chunks of samples may be large beside it.
+    round.samples_max = options.run.batch.target * 4 + options.run.batch.micro * 16;
+    round.norm_max = options.run.averaging.norm_max;
     round.group_max = static_cast<std::size_t>(options.run.averaging.group_max);
     round.deadline_min = options.run.averaging.round_deadline_min;
     round.deadline_max = options.run.averaging.round_deadline_max;
@@ -643,6 +645,9 @@ void CollaborationImpl::note(const averaging::RoundNote& note) {
             break;
         case Kind::refused_input:
             kind = "refused_input";
+            break;
+        case Kind::refused_message:
+            kind = "refused_message";
             break;
         case Kind::owner_failed:
             kind = "owner_failed";

@@ -111,6 +111,7 @@ void visit_averaging(Visitor& visit, Averaging& averaging) {
     visit("averaging.voter_after_contributions",
           averaging.voter_after_contributions,
           Integers{1, 1000});
+    visit("averaging.norm_max", averaging.norm_max, Numbers{0, 1e30});
 }
 
 template <typename Visitor, typename Albert>

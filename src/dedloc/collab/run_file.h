@@ -75,6 +75,7 @@ struct AveragingConfig {
     Duration round_deadline_max = std::chrono::seconds(120);
     Duration quorum_timeout = std::chrono::seconds(10);  // without majority: a new branch
     std::uint32_t voter_after_contributions = 1;  // committed contributions before one may vote
+    double norm_max = 1e6;  // of a contribution's mean gradient, in every part; 0: any
 };
 
 struct StopConfig {  // 0 = no such condition

@@ -135,6 +135,7 @@ void HostWire::start_call(int side,
     packet->method = method;
     packet->id = id;
     packet->payload = std::move(request);
+    world().tamper(process(side), process(1 - side), method, false, packet->payload);
     send(side, std::move(packet));
 }
 
@@ -204,6 +205,7 @@ void HostWire::answer(int side, std::uint64_t id, std::uint32_t method, Result<B
     if (result) {
         packet->kind = static_cast<std::uint8_t>(PacketKind::answer);
         packet->payload = *std::move(result);
+        world().tamper(process(side), process(1 - side), method, true, packet->payload);
     } else {
         packet->kind = static_cast<std::uint8_t>(PacketKind::failure);
         packet->error = std::make_unique<Error>(std::move(result).error());
@@ -238,6 +240,12 @@ void HostWire::send_stream(StreamEnd& end,
     packet->sequence = end.next_sequence++;
     packet->payload = std::move(payload);
     packet->error = std::move(error);
+    if (kind == PacketKind::message)
+        world().tamper(process(end.side),
+                       process(1 - end.side),
+                       end.method,
+                       !end.opened_here,
+                       packet->payload);
     send(end.side, std::move(packet));
 }
 

@@ -419,6 +419,12 @@ const std::string& World::method_name(std::uint32_t method) const { return metho
 
 void World::mix(std::uint64_t word) { trace_ = base::mix64(trace_ ^ word); }
 
+void World::tamper(
+    const Process& from, const Process& to, std::uint32_t method, bool is_answer, Bytes& payload) {
+    if (!tamper_) return;
+    tamper_({from.node.index(), to.node.index(), method_name(method), is_answer, payload});
+}
+
 void World::trace_message(std::size_t from,
                           std::size_t to,
                           std::uint32_t method,

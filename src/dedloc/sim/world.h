@@ -221,6 +221,18 @@ class World {
         std::function<void(std::size_t from, std::size_t to, const std::string& method)>;
     void on_message(MessageListener listener) { on_message_ = std::move(listener); }
 
+    // A peer made bad: called for every request, answer and message of a stream that somebody
+    // sends, and may change its bytes. What it signs itself can be signed anew (SimNode::signer).
+    struct Outgoing {
+        std::size_t from;
+        std::size_t to;
+        const std::string& method;
+        bool is_answer;  // to a call, or from who accepted the stream
+        Bytes& payload;
+    };
+    using Tamper = std::function<void(const Outgoing&)>;
+    void on_send(Tamper tamper) { tamper_ = std::move(tamper); }
+
     // Adds a line to the trace.
     void note(std::string_view text);
     // Of all delivered messages (time, from, to, method, size, bytes) and notes so far.
@@ -243,6 +255,11 @@ class World {
     void add_wire(std::shared_ptr<Wire> wire);
     void remove_wire(std::uint64_t id);
     void reassess_wires();
+    void tamper(const Process& from,
+                const Process& to,
+                std::uint32_t method,
+                bool is_answer,
+                Bytes& payload);
     void trace_message(std::size_t from, std::size_t to, std::uint32_t method, ByteView payload);
     SimNode* find_address(std::string_view ip);
     Random& link_random() { return link_random_; }
@@ -276,6 +293,7 @@ class World {
     std::unordered_map<std::string, std::uint32_t> methods_by_name_;
     std::vector<Method> methods_;
     MessageListener on_message_;
+    Tamper tamper_;
     std::map<std::pair<std::size_t, std::size_t>, Pair> pairs_;
     std::set<std::pair<std::size_t, std::size_t>> blocked_;
     std::vector<std::size_t> group_of_;  // empty: no partition

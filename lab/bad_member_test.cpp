@@ -1,0 +1,471 @@
+// One of four members breaks the rules at one message, again and again, from the tenth second on.
+// It is refused by name, nobody honest is, the others go on stepping together, and what they
+// certify is what the checkers recompute.
+
+#include <cstring>
+#include <gtest/gtest.h>
+#include <limits>
+
+#include "dedloc/averaging/ledger.h"
+#include "dedloc/security/hash.h"
+#include "dedloc/wire/message.h"
+
+#include "lab/simulation.h"
+
+namespace dedloc::lab {
+namespace {
+
+using namespace averaging;
+
+constexpr std::size_t bad = 2;
+constexpr TimePoint from_then_on{10s};
+
+// What a liar remembers, and what it has to sign with.
+struct Scene {
+    sim::World* world = nullptr;
+    std::size_t to = 0;
+    Bytes plan;                                 // the newest signed plan of anybody
+    std::optional<CounterRange> first_samples;  // that were in an average
+    std::map<std::size_t, std::uint32_t> first_part;
+    std::map<std::size_t, Bytes> average_before;
+    Bytes vote_before;
+
+    const security::ToySigner& signer() const { return world->node(bad).signer(); }
+};
+
+struct Lie {
+    const char* name;
+    const char* method;
+    bool is_answer;
+    const char* told;  // of the bad member, in the log of an honest one
+    bool (*tell)(Scene&, Bytes&);
+};
+
+template <typename Message>
+std::optional<Message> read(const Bytes& bytes) {
+    auto message = wire::decode<Message>(bytes);
+    if (!message) return std::nullopt;
+    return *std::move(message);
+}
+
+// Changes the numbers of one part of the contribution.
+template <typename Change>
+bool change_numbers(Bytes& bytes, Change change) {
+    const auto data = read<PartData>(bytes);
+    if (!data || data->encoded.empty()) return false;
+    Bytes encoded = to_bytes(data->encoded);
+    change(encoded);
+    PartData changed;
+    changed.part = data->part;
+    changed.encoded = encoded;
+    bytes = wire::encode(changed);
+    return true;
+}
+
+bool fill_with(Bytes& bytes, float value) {
+    return change_numbers(bytes, [value](Bytes& encoded) {
+        for (std::size_t i = 0; i + sizeof value <= encoded.size(); i += sizeof value)
+            std::memcpy(encoded.data() + i, &value, sizeof value);
+    });
+}
+
+template <typename Change>
+bool change_part_number(Bytes& bytes, Change change) {
+    auto data = read<PartData>(bytes);
+    if (!data || data->encoded.empty()) return false;
+    const Bytes encoded = to_bytes(data->encoded);
+    data->encoded = encoded;
+    if (!change(data->part)) return false;
+    bytes = wire::encode(*data);
+    return true;
+}
+
+template <typename Change>
+bool change_announcement(Bytes& bytes, Change change) {
+    auto announce = read<Announce>(bytes);
+    if (!announce || announce->input.fresh.size() == 0) return false;
+    if (!change(announce->input)) return false;
+    bytes = wire::encode(*announce);
+    return true;
+}
+
+// A plan of its own, changed and signed anew.
+template <typename Change>
+bool change_plan(Scene& scene, Bytes& bytes, Change change) {
+    auto message = read<Signed>(bytes);
+    auto plan = message ? read<Plan>(message->payload) : std::nullopt;
+    if (!plan) return false;
+    change(*plan);
+    message->payload = wire::encode(*plan);
+    message->signature = scene.signer().sign(plan_domain, message->payload);
+    bytes = wire::encode(*message);
+    return true;
+}
+
+// An average of its own; signed anew if that is wanted.
+template <typename Change>
+bool change_average(Scene& scene, Bytes& bytes, bool sign, Change change) {
+    auto data = read<FinishedPartData>(bytes);
+    if (!data || data->encoded.empty()) return false;
+    Bytes encoded = to_bytes(data->encoded);
+    change(data->header, encoded);
+    data->encoded = encoded;
+    if (sign)
+        data->header.signature = scene.signer().sign(part_domain, data->header.signed_bytes());
+    bytes = wire::encode(*data);
+    return true;
+}
+
+template <typename Change>
+bool change_decision(Bytes& bytes, Change change) {
+    auto propose = read<Propose>(bytes);
+    auto decision = propose ? read<Decision>(propose->decision) : std::nullopt;
+    if (!decision || decision->parts.empty()) return false;
+    change(*decision);
+    propose->decision = wire::encode(*decision);
+    bytes = wire::encode(*propose);
+    return true;
+}
+
+// Somebody else's plan is repaired by the bad member, in its own favour.
+bool send_forged_repair(Scene& scene, Bytes&) {
+    const auto message = read<Signed>(scene.plan);
+    const auto plan = message ? read<Plan>(message->payload) : std::nullopt;
+    if (!plan || plan->leader == scene.world->node(bad).id()) return false;
+    Repair repair;
+    repair.plan = decision_digest(message->payload);
+    repair.number = 1;
+    repair.parts = {0};
+    for (std::uint32_t i = 0; i < plan->members.size(); ++i)
+        if (plan->members[i].peer == scene.world->node(bad).id()) repair.owners = {i};
+    Signed forged;
+    forged.payload = wire::encode(repair);
+    forged.signature = scene.signer().sign(repair_domain, forged.payload);
+    auto call = [](sim::SimNode& node, PeerId to, Bytes request) -> Task<void> {
+        const TimePoint deadline = node.clock().now() + Duration(1s);
+        (void)co_await node.host().call(to, repair_method, std::move(request), deadline);
+    };
+    scene.world->scope().spawn(
+        "forge",
+        call(scene.world->node(bad), scene.world->node(scene.to).id(), wire::encode(forged)));
+    return true;
+}
+
+const Lie lies[] = {
+    {"not_a_number",
+     parts_method,
+     false,
+     "not finite",
+     [](Scene&, Bytes& b) { return fill_with(b, std::numeric_limits<float>::quiet_NaN()); }},
+    {"infinity",
+     parts_method,
+     false,
+     "not finite",
+     [](Scene&, Bytes& b) { return fill_with(b, -std::numeric_limits<float>::infinity()); }},
+    {"one_infinite_number_in_one_part",
+     parts_method,
+     false,
+     "not finite",
+     [](Scene&, Bytes& b) {
+         const auto data = read<PartData>(b);
+         if (!data || data->part != 3) return false;
+         return change_numbers(b, [](Bytes& encoded) {
+             const float infinite = std::numeric_limits<float>::infinity();
+             std::memcpy(encoded.data() + 8, &infinite, sizeof infinite);
+         });
+     }},
+    {"over_norm",
+     parts_method,
+     false,
+     "norm_max",
+     [](Scene&, Bytes& b) { return fill_with(b, 1e9f); }},
+    {"wrong_length",
+     parts_method,
+     false,
+     "wrong length",
+     [](Scene&, Bytes& b) {
+         return change_numbers(b, [](Bytes& encoded) { encoded.resize(encoded.size() - 4); });
+     }},
+    {"nonsense_for_a_part",
+     parts_method,
+     false,
+     "cannot be read",
+     [](Scene&, Bytes& b) {
+         if (!read<PartData>(b)) return false;
+         b.assign(b.size(), 0xff);
+         return true;
+     }},
+    {"a_part_that_is_not_reduced_there",
+     parts_method,
+     false,
+     "none that is reduced here",
+     [](Scene&, Bytes& b) {
+         return change_part_number(b, [](std::uint32_t& part) { return (part += 1000) > 0; });
+     }},
+    {"a_part_twice",
+     parts_method,
+     false,
+     "came twice",
+     [](Scene& scene, Bytes& b) {
+         if (read<PartsHeader>(b)) scene.first_part.erase(scene.to);
+         return change_part_number(b, [&scene](std::uint32_t& part) {
+             const auto [first, is_first] = scene.first_part.emplace(scene.to, part);
+             part = first->second;
+             return !is_first;
+         });
+     }},
+    {"parts_of_another_group",
+     parts_method,
+     false,
+     "group",
+     [](Scene&, Bytes& b) {
+         auto header = read<PartsHeader>(b);
+         if (!header) return false;
+         header->plan.bytes[0] ^= 1;
+         b = wire::encode(*header);
+         return true;
+     }},
+    {"a_million_samples",
+     announce_method,
+     false,
+     "more samples",
+     [](Scene&, Bytes& b) {
+         return change_announcement(
+             b, [](MemberInput& input) { return (input.fresh.end += 1'000'000) > 0; });
+     }},
+    {"samples_that_run_backwards",
+     announce_method,
+     false,
+     "backwards",
+     [](Scene&, Bytes& b) {
+         return change_announcement(b, [](MemberInput& input) {
+             std::swap(input.fresh.begin, input.fresh.end);
+             return true;
+         });
+     }},
+    {"samples_that_are_in_the_model_already",
+     announce_method,
+     false,
+     "already",
+     [](Scene& scene, Bytes& b) {
+         return change_announcement(b, [&scene](MemberInput& input) {
+             input.fresh = *scene.first_samples;
+             input.carried = {};
+             input.carried_ranges.clear();
+             return true;
+         });
+     }},
+    {"a_plan_with_a_weight_that_nobody_announced",
+     plan_method,
+     false,
+     "never announced",
+     [](Scene& scene, Bytes& b) {
+         return change_plan(scene, b, [&scene](Plan& plan) {
+             for (PlanMember& member : plan.members)
+                 if (member.peer == scene.world->node(scene.to).id()) member.input.fresh.end += 7;
+         });
+     }},
+    {"a_plan_that_is_not_signed",
+     plan_method,
+     false,
+     "not signed by its leader",
+     [](Scene&, Bytes& b) { return (b.back() ^= 1, true); }},
+    {"a_plan_beyond_the_run_files_bounds",
+     plan_method,
+     false,
+     "its deadlines",
+     [](Scene& scene, Bytes& b) {
+         return change_plan(scene, b, [](Plan& plan) { plan.round_ms = 3'600'000; });
+     }},
+    {"a_plan_that_leaves_out_a_piece",
+     plan_method,
+     false,
+     "do not cover",
+     [](Scene& scene, Bytes& b) {
+         return change_plan(scene, b, [](Plan& plan) { plan.parts.pop_back(); });
+     }},
+    {"a_repair_of_anothers_plan",
+     parts_method,
+     false,
+     "not signed by the plan's leader",
+     send_forged_repair},
+    {"an_average_of_other_bytes",
+     parts_method,
+     true,
+     "damaged",
+     [](Scene& scene, Bytes& b) {
+         return change_average(
+             scene, b, true, [](FinishedPart& header, Bytes&) { header.digest.bytes[0] ^= 1; });
+     }},
+    {"an_average_that_is_not_a_number",
+     parts_method,
+     true,
+     "not finite",
+     [](Scene& scene, Bytes& b) {
+         return change_average(scene, b, true, [](FinishedPart& header, Bytes& encoded) {
+             encoded.assign(encoded.size(), 0xff);
+             header.digest = security::sha256(encoded);
+         });
+     }},
+    {"an_average_of_the_wrong_length",
+     parts_method,
+     true,
+     "wrong length",
+     [](Scene& scene, Bytes& b) {
+         return change_average(scene, b, true, [](FinishedPart& header, Bytes& encoded) {
+             encoded.resize(encoded.size() - 4);
+             header.digest = security::sha256(encoded);
+         });
+     }},
+    {"an_average_with_a_forged_signature",
+     parts_method,
+     true,
+     "signature",
+     [](Scene& scene, Bytes& b) {
+         return change_average(
+             scene, b, false, [](FinishedPart& header, Bytes&) { header.signature[0] ^= 1; });
+     }},
+    {"an_average_in_anothers_name",
+     parts_method,
+     true,
+     "not asked for",
+     [](Scene& scene, Bytes& b) {
+         return change_average(scene, b, true, [](FinishedPart& header, Bytes&) {
+             header.owner = header.owner == 0 ? 1 : 0;
+         });
+     }},
+    {"an_average_of_an_earlier_step",
+     parts_method,
+     true,
+     "not asked for",
+     [](Scene& scene, Bytes& b) {
+         const Bytes now = b;
+         const auto before = scene.average_before.find(scene.to);
+         const bool there = before != scene.average_before.end();
+         if (there) b = before->second;
+         return there && b != now;
+     }},
+    {"a_proposal_with_a_forged_part",
+     propose_method,
+     false,
+     "not what its owner signed",
+     [](Scene&, Bytes& b) {
+         return change_decision(b, [](Decision& decision) { decision.parts[0].signature[0] ^= 1; });
+     }},
+    {"a_proposal_with_another_bitmap",
+     propose_method,
+     false,
+     "not what its owner signed",
+     [](Scene&, Bytes& b) {
+         return change_decision(b, [](Decision& decision) { decision.parts[0].included[0] ^= 1; });
+     }},
+    {"a_proposal_that_counts_too_many_samples",
+     propose_method,
+     false,
+     "count of samples",
+     [](Scene&, Bytes& b) {
+         return change_decision(b, [](Decision& decision) { decision.branch_samples += 1000; });
+     }},
+    {"nonsense_for_a_proposal",
+     propose_method,
+     false,
+     "cannot be read",
+     [](Scene&, Bytes& b) { return (b.assign(40, 0xff), true); }},
+    {"a_vote_of_an_earlier_step",
+     propose_method,
+     true,
+     "vote whose signature",
+     [](Scene& scene, Bytes& b) {
+         auto reply = read<ConsensusReply>(b);
+         if (!reply || reply->signature.empty() || scene.vote_before.empty()) return false;
+         reply->signature = scene.vote_before;
+         b = wire::encode(*reply);
+         return true;
+     }},
+    {"a_certificate_with_a_forged_vote",
+     certificate_method,
+     false,
+     "signature does not hold",
+     [](Scene&, Bytes& b) {
+         auto certificate = read<Certificate>(b);
+         if (!certificate || certificate->votes.empty()) return false;
+         certificate->votes[0].signature[0] ^= 1;
+         b = wire::encode(*certificate);
+         return true;
+     }},
+};
+
+// What the liar needs later: its old averages, votes and samples, and the plan in force.
+void remember(Scene& scene, const sim::World::Outgoing& sent) {
+    if (sent.method == plan_method && !sent.is_answer) scene.plan = sent.payload;
+    if (sent.from != bad || scene.world->now() >= from_then_on) return;
+    if (sent.method == parts_method && sent.is_answer) scene.average_before[sent.to] = sent.payload;
+    if (sent.method == propose_method && sent.is_answer)
+        if (const auto reply = read<ConsensusReply>(sent.payload))
+            scene.vote_before = reply->signature;
+    if (sent.method == announce_method && !sent.is_answer && !scene.first_samples)
+        if (const auto announce = read<Announce>(sent.payload);
+            announce && announce->input.fresh.size() > 0)
+            scene.first_samples = announce->input.fresh;
+}
+
+class BadMember : public testing::TestWithParam<Lie> {};
+
+TEST_P(BadMember, is_refused_by_name_and_the_others_go_on) {
+    const Lie& lie = GetParam();
+    Scene scene;
+    int told_lies = 0;
+    std::map<std::string, int> told;     // of the bad one, by honest ones
+    std::vector<std::string> slandered;  // honest ones, by honest ones
+    std::vector<PeerId> ids;
+    SimulationOptions options;
+    options.peers_min = options.peers_max = 4;
+    options.steady = true;
+    options.tortures = 0;
+    options.faults_for = 40s;
+    options.script = sim::FaultScript{{}, options.faults_for};
+    options.bad = {bad};
+    options.prepare = [&](sim::World& world) {
+        scene.world = &world;
+        for (std::size_t i = 0; i < world.nodes_count(); ++i) ids.push_back(world.node(i).id());
+        world.on_send([&](const sim::World::Outgoing& sent) {
+            remember(scene, sent);
+            if (sent.from != bad || world.now() < from_then_on || sent.method != lie.method ||
+                sent.is_answer != lie.is_answer)
+                return;
+            scene.to = sent.to;
+            if (lie.tell(scene, sent.payload)) ++told_lies;
+        });
+    };
+    options.events = [&](std::size_t who, const collab::Event& event) {
+        if (who == bad || event.peer.is_empty()) return;
+        const bool accuses = event.kind == "refused_input" || event.kind == "refused_message" ||
+                             event.kind == "owner_failed";
+        if (event.peer == ids[bad] && accuses) ++told[event.text];
+        if (event.peer != ids[bad] && accuses) slandered.push_back(event.kind + ": " + event.text);
+    };
+    const SimulationResult result = simulate(options);
+    for (const std::string& violation : result.violations) ADD_FAILURE() << violation;
+    EXPECT_GT(told_lies, 0);
+    const bool by_name = std::any_of(told.begin(), told.end(), [&](const auto& line) {
+        return line.first.find(lie.told) != std::string::npos;
+    });
+    EXPECT_TRUE(by_name) << "nobody said \"" << lie.told << "\" of it";
+    for (const auto& [text, count] : told) RecordProperty("told", text);
+    for (const std::string& text : slandered) ADD_FAILURE() << "an honest member: " << text;
+    EXPECT_GE(result.commits, 10u);
+    EXPECT_EQ(result.branches, 0u);
+    EXPECT_GT(result.averages_checked, 0u);
+    // A step takes three to four seconds of computing; a round that fails, its deadline of one.
+    EXPECT_LT(result.step_gap_max_s, 8);
+    if (testing::Test::HasFailure())
+        for (const auto& [text, count] : told)
+            std::printf("told %d times: %s\n", count, text.c_str());
+}
+
+INSTANTIATE_TEST_SUITE_P(Lies, BadMember, testing::ValuesIn(lies), [](const auto& one) {
+    return std::string(one.param.name);
+});
+
+}  // namespace
+}  // namespace dedloc::lab
