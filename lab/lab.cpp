@@ -9,6 +9,8 @@
 #include "lab/audit.h"
 #include "lab/codecs_command.h"
 #include "lab/enumerate_command.h"
+#include "lab/link_member.h"
+#include "lab/links.h"
 #include "lab/longfat.h"
 #include "lab/nat_matrix.h"
 #include "lab/nat_peer.h"
@@ -85,7 +87,48 @@ struct NetworkCommands {
     NatCommand nat;
     LongfatCommand longfat;
     NatPeerCommand nat_peer;
+    LinksCommand links;
+    LinkMemberCommand link_member;
 };
+
+void add_links_commands(CLI::App& app, NetworkCommands& commands, int& code) {
+    LinksCommand& links = commands.links;
+    CLI::App* command = app.add_subcommand(
+        "links", "real peers on shaped lines: how long a round takes beside what was planned");
+    command->add_option("--setup", links.setup, "a network of dedloc plan --setup");
+    command->add_option("--peers", links.peers, "without a setup")->check(CLI::Range(2, 64));
+    command->add_option("--rtt-ms", links.round_trip_ms, "without a setup: between any two")
+        ->check(CLI::Range(0.0, 2000.0));
+    command->add_option("--elements", links.elements, "of the vector (default: a quarter)")
+        ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 28));
+    command->add_option("--slower", links.slower, "than the setup's rates")
+        ->check(CLI::Range(1.0, 10'000.0));
+    command->add_option("--codec", links.codec)
+        ->check(CLI::IsMember({"fp32", "fp16", "bf16", "blockwise8"}));
+    command->add_option("--rounds", links.rounds, "that count")->check(CLI::Range(1, 1000));
+    command->add_option("--warm-up", links.warm_up, "rounds before, in which rates are measured")
+        ->check(CLI::Range(1, 100));
+    command->add_flag("--no-equal", links.no_equal, "do not compare with equal parts");
+    command->add_option("--ratio-max", links.ratio_max, "of the planned time; else exit code 9");
+    command->add_option("--speedup-min", links.speedup_min, "over equal parts; else exit code 9");
+    command->add_option("--program", links.program, "the dedloc to start (default: this one)");
+    command->add_option("--dir", links.directory, "folder for the members' files, kept");
+    command->add_flag("--json", links.json, "one JSON object as the last line");
+    command->callback([&links, &code] { code = run_links(links); });
+
+    LinkMemberCommand& member = commands.link_member;
+    CLI::App* one = app.add_subcommand("link-member", "");  // one machine of `links`
+    one->group("");
+    one->add_option("--rank", member.rank)->required();
+    one->add_option("--size", member.size)->required();
+    one->add_option("--elements", member.elements)->required();
+    one->add_option("--codec", member.codec);
+    one->add_option("--ip", member.ip)->required();
+    one->add_option("--folder", member.folder)->required();
+    one->add_option("--rate-unknown", member.rate_unknown);
+    one->add_option("--granted", member.granted);
+    one->callback([&member, &code] { code = run_link_member(member); });
+}
 
 std::shared_ptr<NetworkCommands> add_network_commands(CLI::App& app, int& code) {
     auto commands = std::make_shared<NetworkCommands>();
@@ -123,6 +166,7 @@ std::shared_ptr<NetworkCommands> add_network_commands(CLI::App& app, int& code) 
     nat_peer->add_option("--relay", commands->nat_peer.relay);
     nat_peer->add_option("--log", commands->nat_peer.log);
     nat_peer->callback([commands, &code] { code = run_nat_peer(commands->nat_peer); });
+    add_links_commands(app, *commands, code);
     return commands;
 }
 

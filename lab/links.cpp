@@ -1,0 +1,356 @@
+#include "lab/links.h"
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <fmt/format.h>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <thread>
+
+#include "dedloc/runtime/child_process.h"
+
+#include "lab/link_topology.h"
+#include "lab/nat_topology.h"
+#include "lab/process_folder.h"
+
+namespace dedloc::lab {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+constexpr int exit_bad_input = 2;
+constexpr int exit_check_failed = 9;
+constexpr int exit_skipped = 77;
+constexpr double plan_seconds_max = 60;
+constexpr double meet_seconds_max = 120;
+constexpr double round_seconds_max = 600;
+constexpr std::uint64_t elements_far_apart = 256;  // 1 KiB of fp32
+constexpr std::uint64_t vector_divisor = 4;
+constexpr auto look_interval = std::chrono::milliseconds(20);
+
+// The lines, and what the planner says of them.
+struct Network {
+    std::vector<LinkLine> lines;
+    double seconds = 0;  // planned, for the scaled vector and rates
+    double seconds_equal = 0;
+    std::uint64_t elements = 0;
+    double slowest = 0;  // bytes per second
+};
+
+struct RoundSeen {
+    double seconds = 0;
+    double included = 1;  // of all contributions
+    std::size_t owners = 0;
+    std::size_t parts = 0;
+    double rmse = 0;
+};
+
+std::optional<std::string> read_file(const fs::path& path) {
+    std::ifstream file(path, std::ios::binary);
+    if (!file) return std::nullopt;
+    return std::string(std::istreambuf_iterator<char>(file), {});
+}
+
+double median(std::vector<double> values) {
+    if (values.empty()) return 0;
+    std::sort(values.begin(), values.end());
+    return values[values.size() / 2];
+}
+
+Result<Json> ask_planner(const LinksCommand& command, const std::string& folder) {
+    runtime::ChildOptions options;
+    options.command = {command.program, "plan", "--setup", command.setup, "--json"};
+    options.output_file = folder + "/plan";
+    options.error_file = folder + "/plan-errors";
+    DEDLOC_TRY(auto child, runtime::ChildProcess::start(options));
+    (void)child.wait_for(plan_seconds_max);
+    const std::string text = read_file(folder + "/plan").value_or("");
+    const auto line = text.substr(0, text.find_last_not_of('\n') + 1);
+    const Json plan = Json::parse(line.substr(line.rfind('\n') + 1), nullptr, false);
+    if (plan.is_discarded() || !plan.value("ok", false) || !plan.contains("peers"))
+        return make_error(ErrorKind::bad_input,
+                          "{} plan --setup {} gives no plan: {}",
+                          command.program,
+                          command.setup,
+                          read_file(folder + "/plan-errors").value_or(""));
+    return plan;
+}
+
+Result<Network> plan_network(const LinksCommand& command, const std::string& folder) {
+    Network network;
+    if (command.setup.empty()) {
+        network.lines.resize(command.peers);
+        network.elements = command.elements > 0 ? command.elements : elements_far_apart;
+        return network;
+    }
+    DEDLOC_TRY(const Json plan, ask_planner(command, folder));
+    const auto all = plan["elements"].get<std::uint64_t>();
+    network.elements = command.elements > 0 ? command.elements : all / vector_divisor;
+    const double factor =
+        command.slower * static_cast<double>(network.elements) / static_cast<double>(all);
+    network.seconds = plan["seconds"].get<double>() * factor;
+    network.seconds_equal = plan["seconds_equal"].get<double>() * factor;
+    for (const Json& peer : plan["peers"]) {
+        if (peer["role"] != "trainer")
+            return make_error(
+                ErrorKind::unsupported, "{}: only trainers can be run here", command.setup);
+        LinkLine line;
+        line.up_bytes_per_s = peer["up_bits_per_s"].get<double>() / 8 / command.slower;
+        line.down_bytes_per_s = peer["down_bits_per_s"].get<double>() / 8 / command.slower;
+        const double slower = std::min(line.up_bytes_per_s, line.down_bytes_per_s);
+        network.slowest = network.slowest > 0 ? std::min(network.slowest, slower) : slower;
+        network.lines.push_back(line);
+    }
+    return network;
+}
+
+// The processes on the lines, and their rounds.
+class Members {
+  public:
+    static Result<std::unique_ptr<Members>> start(const LinksCommand& command,
+                                                  const Network& network,
+                                                  const std::string& folder,
+                                                  double granted) {
+        auto members = std::unique_ptr<Members>(new Members(folder));
+        fs::create_directories(folder);
+        LinkOptions lines;
+        lines.lines = network.lines;
+        lines.delay = from_seconds(command.round_trip_ms / 2e3);
+        DEDLOC_TRY(members->topology_, LinkTopology::make(std::move(lines)));
+        for (std::size_t i = 0; i < network.lines.size(); ++i)
+            DEDLOC_TRY_VOID(members->start_one(command, network, i, granted));
+        DEDLOC_TRY_VOID(members->wait_for("ready", meet_seconds_max));
+        return members;
+    }
+
+    Result<RoundSeen> do_round() {
+        const std::string name = std::to_string(rounds_++);
+        tell("go-" + name, "");
+        DEDLOC_TRY_VOID(wait_for("done-" + name, round_seconds_max));
+        RoundSeen seen;
+        double first = 0;
+        double last = 0;
+        std::set<std::string> decisions;
+        for (std::size_t i = 0; i < processes_.size(); ++i) {
+            const auto text = read_file(fs::path(folder_) / fmt::format("done-{}-{}", name, i));
+            const Json done = Json::parse(text.value_or(""), nullptr, false);
+            if (done.is_discarded())
+                return make_error(ErrorKind::local_fault, "a member's report cannot be read");
+            first =
+                i == 0 ? done["begin"].get<double>() : std::min(first, done.value("begin", 0.0));
+            last = std::max(last, done.value("end", 0.0));
+            decisions.insert(done.value("decision", ""));
+            seen.included = done.value("included", 0.0);
+            seen.parts = done.value("parts", std::size_t{0});
+            if (done.value("owned", 0.0) > 0) ++seen.owners;
+            if (i == 0) seen.rmse = done.value("rmse", 0.0);
+        }
+        if (decisions.size() != 1)
+            return make_error(ErrorKind::conflict, "the members have different averages");
+        seen.seconds = last - first;
+        return seen;
+    }
+
+    void end() {
+        tell("go-" + std::to_string(rounds_), "end");
+        for (auto& process : processes_) (void)process.wait_for(10);
+    }
+
+  private:
+    explicit Members(std::string folder) : folder_(std::move(folder)) {}
+
+    Ok start_one(const LinksCommand& command,
+                 const Network& network,
+                 std::size_t rank,
+                 double granted) {
+        runtime::ChildOptions options;
+        options.command = NatTopology::prefix(topology_->machine(rank));
+        const std::vector<std::string> words = {
+            command.program,
+            "lab",
+            "link-member",
+            "--rank",
+            std::to_string(rank),
+            "--size",
+            std::to_string(network.lines.size()),
+            "--elements",
+            std::to_string(network.elements),
+            "--codec",
+            command.codec,
+            "--ip",
+            LinkTopology::ip(rank),
+            "--folder",
+            folder_,
+            "--rate-unknown",
+            fmt::format("{:.0f}", network.slowest > 0 ? network.slowest : 12.5e6),
+            "--granted",
+            fmt::format("{:.0f}", granted)};
+        options.command.insert(options.command.end(), words.begin(), words.end());
+        options.output_file = fmt::format("{}/out-{}", folder_, rank);
+        options.error_file = fmt::format("{}/said-{}", folder_, rank);
+        DEDLOC_TRY(auto process, runtime::ChildProcess::start(options));
+        processes_.push_back(std::move(process));
+        return {};
+    }
+
+    void tell(const std::string& name, std::string_view text) const {
+        const fs::path hidden = fs::path(folder_) / ("." + name);
+        std::ofstream(hidden, std::ios::binary) << text;
+        fs::rename(hidden, fs::path(folder_) / name);
+    }
+
+    Ok wait_for(const std::string& what, double seconds) {
+        const auto until =
+            std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
+        for (std::size_t i = 0; i < processes_.size(); ++i) {
+            const fs::path note = fs::path(folder_) / fmt::format("{}-{}", what, i);
+            while (!fs::exists(note)) {
+                if (!processes_[i].running())
+                    return make_error(
+                        ErrorKind::local_fault, "member {} ended: {}", i, last_words(i));
+                if (std::chrono::steady_clock::now() > until)
+                    return make_error(ErrorKind::timeout,
+                                      "member {} is not \"{}\" after {:.0f} s: {}",
+                                      i,
+                                      what,
+                                      seconds,
+                                      last_words(i));
+                std::this_thread::sleep_for(look_interval);
+            }
+        }
+        return {};
+    }
+
+    std::string last_words(std::size_t rank) const {
+        const std::string text =
+            read_file(fs::path(folder_) / fmt::format("said-{}", rank)).value_or("");
+        return text.size() > 500 ? text.substr(text.size() - 500) : text;
+    }
+
+    std::string folder_;
+    std::unique_ptr<LinkTopology> topology_;
+    std::vector<runtime::ChildProcess> processes_;
+    int rounds_ = 0;
+};
+
+struct Measured {
+    std::vector<double> seconds;
+    RoundSeen last;
+};
+
+Result<Measured> measure(const LinksCommand& command,
+                         const Network& network,
+                         const std::string& folder,
+                         double granted,
+                         const char* what) {
+    DEDLOC_TRY(auto members, Members::start(command, network, folder, granted));
+    Measured measured;
+    for (int round = 0; round < command.warm_up + command.rounds; ++round) {
+        DEDLOC_TRY(measured.last, members->do_round());
+        const bool counts = round >= command.warm_up;
+        fmt::print(stderr,
+                   "{}{} round {}: {:.3f} s, {} owners, {} parts, {:.1f} % included\n",
+                   what,
+                   counts ? "" : " (warm-up)",
+                   round + 1,
+                   measured.last.seconds,
+                   measured.last.owners,
+                   measured.last.parts,
+                   measured.last.included * 100);
+        if (counts) measured.seconds.push_back(measured.last.seconds);
+    }
+    members->end();
+    return measured;
+}
+
+Result<Json> measure_all(const LinksCommand& command, const std::string& folder) {
+    DEDLOC_TRY(const Network network, plan_network(command, folder));
+    if (network.seconds > 0)
+        fmt::print(
+            stderr,
+            "{}: {} peers, {:.1f} million elements, planned {:.2f} s, equal parts {:.2f} s\n",
+            command.setup,
+            network.lines.size(),
+            static_cast<double>(network.elements) / 1e6,
+            network.seconds,
+            network.seconds_equal);
+    DEDLOC_TRY(const Measured planned,
+               measure(command, network, folder + "/planned", 0, "planned"));
+    const double seconds = median(planned.seconds);
+    Json json = {{"setup", command.setup},
+                 {"peers", network.lines.size()},
+                 {"elements", network.elements},
+                 {"codec", command.codec},
+                 {"seconds", seconds},
+                 {"seconds_min", *std::min_element(planned.seconds.begin(), planned.seconds.end())},
+                 {"rounds", planned.seconds.size()},
+                 {"included", planned.last.included},
+                 {"owners", planned.last.owners},
+                 {"parts", planned.last.parts},
+                 {"rmse", planned.last.rmse}};
+    if (network.seconds <= 0) {
+        json["round_trip_ms"] = command.round_trip_ms;
+        return json;
+    }
+    json["slower"] = command.slower;
+    json["seconds_planned"] = network.seconds;
+    json["ratio_to_plan"] = seconds / network.seconds;
+    if (command.no_equal) return json;
+    // Who grants the same as all others gets the same part as all others.
+    LinksCommand once = command;
+    once.warm_up = 1;
+    once.rounds = 1;
+    DEDLOC_TRY(const Measured equal,
+               measure(once, network, folder + "/equal", network.slowest, "equal"));
+    json["seconds_equal"] = median(equal.seconds);
+    json["seconds_equal_planned"] = network.seconds_equal;
+    json["speedup_over_equal"] = median(equal.seconds) / seconds;
+    return json;
+}
+
+bool holds(const LinksCommand& command, const Json& json) {
+    return (command.ratio_max <= 0 || json.value("ratio_to_plan", 0.0) <= command.ratio_max) &&
+           (command.speedup_min <= 0 ||
+            json.value("speedup_over_equal", 0.0) >= command.speedup_min) &&
+           json.value("included", 0.0) > 0.999;
+}
+
+}  // namespace
+
+int run_links(const LinksCommand& given) {
+    LinksCommand command = given;
+    if (command.program.empty()) command.program = own_program();
+    if (command.setup.empty() == (command.round_trip_ms <= 0)) {
+        fmt::print(stderr, "dedloc lab links: name a --setup, or --rtt-ms without one\n");
+        return exit_bad_input;
+    }
+    const std::string why = LinkTopology::why_not(command.round_trip_ms > 0);
+    if (!why.empty()) {
+        fmt::print(stderr, "dedloc lab links: skipped: {}\n", why);
+        return exit_skipped;
+    }
+    const auto folder = process_folder(command.directory, "links");
+    if (!folder) {
+        fmt::print(stderr, "dedloc lab links: {}\n", folder.error().message());
+        return 1;
+    }
+    const auto json = measure_all(command, *folder);
+    std::error_code ignored;
+    if (command.directory.empty()) fs::remove_all(*folder, ignored);
+    if (!json) {
+        fmt::print(stderr, "dedloc lab links: {}\n", json.error().message());
+        return json.error().kind() == ErrorKind::bad_input ? exit_bad_input : 1;
+    }
+    if (command.json)
+        fmt::print("{}\n", json->dump());
+    else
+        for (const auto& [name, value] : json->items())
+            fmt::print("{:22} {}\n", name, value.dump());
+    return holds(command, *json) ? 0 : exit_check_failed;
+}
+
+}  // namespace dedloc::lab
