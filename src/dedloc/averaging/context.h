@@ -4,6 +4,7 @@
 #pragma once
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -102,6 +103,8 @@ struct RoundContext {
     FailedOwners failed_owners{};
     ReduceMemory memory{};
     Complaints complaints{};
+    // Waits for a finished part as long as its owner goes on sending; null: nothing is on its way.
+    std::function<Task<void>(FinishedPart, TimePoint deadline)> arrival{};
 
     // A member broke the protocol: told with its name and the reason.
     void refuse(RoundNote::Kind kind, const PeerId& peer, std::string why) {

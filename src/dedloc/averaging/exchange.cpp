@@ -64,6 +64,7 @@ Exchange::Exchange(RoundContext& context,
       input_(std::move(input)),
       me_(index_of(context.me())),
       started_(context.now()),
+      arrived_last_(context.now()),
       changed_(context.node.executor),
       room_(context.node.executor),
       scope_(context.node.executor) {}
@@ -219,6 +220,8 @@ Task<void> Exchange::reduce(std::shared_ptr<Reduction> reduction) {
 void Exchange::keep(FinishedPart header, SharedBytes encoded) {
     const std::uint32_t part = header.part;
     ended_.insert({header.repair, part});
+    arrival_gap_ = std::max<Duration>(arrival_gap_, context_.now() - arrived_last_);
+    arrived_last_ = context_.now();
     context_.parts.put(header, std::move(encoded));
     // Of two averages of a part, the one that includes more is proposed.
     const auto known = finished_.find(part);
@@ -239,6 +242,13 @@ bool Exchange::adopt(const FinishedPart& header, SharedBytes encoded) {
             plan_.members[header.owner].peer, part_domain, header.signed_bytes(), header.signature);
     if (sound) keep(header, std::move(encoded));
     return sound;
+}
+
+TimePoint Exchange::awaited_until(std::uint32_t part) const {
+    const auto owner = owners_.find(part);
+    if (!me_ || finished_.contains(part) || owner == owners_.end() || owner->second.failed)
+        return {};
+    return arrived_last_ + std::max<Duration>(arrival_gap_ * 2, context_.options.call_timeout);
 }
 
 std::vector<std::uint32_t> Exchange::missing_parts() const {
@@ -272,7 +282,7 @@ double Exchange::measured_upload() const {
 double Exchange::measured_download() const {
     std::vector<Flow> flows;
     for (const auto& [member, flow] : inflows_) flows.push_back(*flow);
-    return line_rate(std::move(flows));
+    return std::max(line_rate(std::move(flows)), received_.bytes_per_s());
 }
 
 std::vector<std::uint32_t> Exchange::failed_parts() const {
@@ -355,6 +365,7 @@ Task<void> Exchange::receive_parts(std::shared_ptr<p2p::MessageStream> stream,
             *outcome = make_error(ErrorKind::peer_gone, "the owner ended before its last average");
             break;
         }
+        received_.add((**message)->size(), context_.now());
         *outcome = co_await take_finished(**std::move(message), owner);
         if (!*outcome) break;
     }
@@ -459,6 +470,7 @@ Task<void> Exchange::read_contributions(std::shared_ptr<p2p::MessageStream> stre
         if (!message || !message->has_value()) break;
         const SharedBytes whole = **std::move(message);
         inflow->bytes += whole->size();
+        received_.add(whole->size(), context_.now());
         inflow->seconds = to_seconds(context_.now() - inflow->begun);
         const Result<void> taken = take_contribution(whole, member, repair);
         if (!taken) {

@@ -70,6 +70,9 @@ class Exchange {
     // Finished parts without somebody whose contribution other parts include: their owner, or the
     // way to it, was slow. Worth another owner while there is time.
     std::vector<std::uint32_t> lacking_parts() const;
+    // Until when a part may be waited for that has not come: its owner's stream lives, and averages
+    // come about as regularly as they did. The past: it does not come by itself.
+    TimePoint awaited_until(std::uint32_t part) const;
     // Has this repair of the part ended here, whoever is in it?
     bool repaired(std::uint32_t part, std::uint32_t repair) const {
         return ended_.contains({repair, part});
@@ -155,9 +158,12 @@ class Exchange {
     std::map<ReductionKey, std::shared_ptr<Reduction>> reductions_;
     std::map<std::uint32_t, FinishedPart> finished_;
     std::set<ReductionKey> ended_;
+    TimePoint arrived_last_;
+    Duration arrival_gap_{0};                 // the longest between two averages
     std::map<std::uint32_t, Flow> outflows_;  // to owners, as they say; of an aggregator: to all
     std::map<std::uint32_t, std::shared_ptr<Inflow>> inflows_;  // from members
     std::map<std::uint32_t, TimePoint> arrived_;                // the newest from each member
+    Throughput received_;
     runtime::Event changed_;
     runtime::Event room_;  // something that was held is gone
     runtime::Scope scope_;

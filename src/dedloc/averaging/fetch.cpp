@@ -69,6 +69,8 @@ Task<Result<SharedBytes>> fetch_part(RoundContext& context,
                                      std::shared_ptr<std::vector<PeerId>> candidates,
                                      TimePoint deadline) {
     if (auto here = context.parts.find(header.digest)) co_return here;
+    if (context.arrival) co_await context.arrival(header, deadline);
+    if (auto here = context.parts.find(header.digest)) co_return here;
     // First everybody briefly, so that one who sleeps costs little; then with all the patience
     // that slow links need.
     for (const bool patient : {false, true}) {

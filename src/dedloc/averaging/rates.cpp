@@ -30,4 +30,40 @@ void GrowingRate::observe(double bytes_per_s) {
     claim_ = best * (bytes_per_s > before * more ? 2.0 : 1.1);
 }
 
+void Throughput::add(std::uint64_t bytes, TimePoint now) {
+    if (marks_.empty()) {
+        begun_ = now;
+        marks_.push_back({0, bytes});
+    }
+    bytes_ += bytes;
+    const double seconds = to_seconds(now - begun_);
+    if (seconds < marks_.back().seconds + apart_) {
+        marks_.back().bytes = bytes_;
+        return;
+    }
+    marks_.push_back({seconds, bytes_});
+    if (marks_.size() < throughput_marks_max) return;
+    std::vector<Mark> half;
+    for (std::size_t i = 0; i < marks_.size(); i += 2) half.push_back(marks_[i]);
+    marks_ = std::move(half);
+    apart_ *= 2;
+}
+
+double Throughput::bytes_per_s() const {
+    if (marks_.size() < 2 || marks_.back().bytes < flow_bytes_min ||
+        marks_.back().seconds < throughput_seconds_min)
+        return 0;
+    const double all = marks_.back().seconds;
+    const double stretch = std::max(all / 2, flow_seconds_min);
+    double best = 0;
+    std::size_t end = 0;
+    for (std::size_t begin = 0; begin < marks_.size(); ++begin) {
+        while (end < marks_.size() && marks_[end].seconds < marks_[begin].seconds + stretch) ++end;
+        if (end == marks_.size()) break;
+        const auto bytes = static_cast<double>(marks_[end].bytes - marks_[begin].bytes);
+        best = std::max(best, bytes / (marks_[end].seconds - marks_[begin].seconds));
+    }
+    return best;
+}
+
 }  // namespace dedloc::averaging

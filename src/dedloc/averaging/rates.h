@@ -30,6 +30,27 @@ inline constexpr double flow_seconds_min = 0.02;
 // Bytes per second of a line that carried these flows at the same time; 0: too little to tell.
 double line_rate(std::vector<Flow> flows);
 
+// What comes over a peer's own line, all streams together: contributions and averages.
+class Throughput {
+  public:
+    void add(std::uint64_t bytes, TimePoint now);
+    // The best rate over any half of the time between the first and the last byte; 0: too little to
+    // tell.
+    double bytes_per_s() const;
+
+  private:
+    struct Mark {
+        double seconds = 0;
+        std::uint64_t bytes = 0;  // until then
+    };
+    std::vector<Mark> marks_;
+    TimePoint begun_;
+    std::uint64_t bytes_ = 0;
+    double apart_ = 0.01;  // seconds between marks
+};
+inline constexpr std::size_t throughput_marks_max = 2048;
+inline constexpr double throughput_seconds_min = 0.5;  // less is noise of the processors
+
 // The mean of what was observed, the last observation counting half: three quarters of a change are
 // seen after two rounds.
 class RateEstimate {

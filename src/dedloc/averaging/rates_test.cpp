@@ -68,5 +68,30 @@ TEST(GrowingRate, believes_a_slower_line_after_eight_rounds_and_little_that_came
     EXPECT_NEAR(claim_after(rate, 1e7, 8), 1.1e7, 1);
 }
 
+TimePoint at(double seconds) { return TimePoint{} + from_seconds(seconds); }
+
+TEST(Throughput, is_that_of_the_busier_half) {
+    Throughput line;
+    for (int i = 0; i <= 50; ++i) line.add(200'000, at(0.1 * i));
+    for (int i = 51; i <= 100; ++i) line.add(20'000, at(0.1 * i));
+    EXPECT_NEAR(line.bytes_per_s(), 2e6, 2e5);
+}
+
+TEST(Throughput, of_a_moment_or_of_little_is_unknown) {
+    Throughput line;
+    line.add(10'000'000, at(0));
+    line.add(10'000'000, at(0.2));
+    EXPECT_EQ(line.bytes_per_s(), 0);
+    Throughput little;
+    for (int i = 0; i < 10; ++i) little.add(1000, at(i));
+    EXPECT_EQ(little.bytes_per_s(), 0);
+}
+
+TEST(Throughput, remembers_little_of_many_messages) {
+    Throughput line;
+    for (int i = 0; i < 200'000; ++i) line.add(100, at(0.001 * i));
+    EXPECT_NEAR(line.bytes_per_s(), 1e5, 2e3);
+}
+
 }  // namespace
 }  // namespace dedloc::averaging

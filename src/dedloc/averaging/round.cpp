@@ -39,6 +39,9 @@ RoundEngine::~RoundEngine() = default;
 
 void RoundEngine::start() {
     register_handlers();
+    context_.arrival = [this](FinishedPart part, TimePoint deadline) {
+        return arrival(std::move(part), deadline);
+    };
     handlers_.on_connection([this](const PeerId& peer, bool connected) {
         if (connected) return;
         announced_.erase(peer);

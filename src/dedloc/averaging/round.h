@@ -98,6 +98,7 @@ class RoundEngine {
     Task<Result<Bytes>> on_certificate(PeerId from, Bytes request);
     Task<Result<Bytes>> on_certificates(PeerId from, Bytes request);
     Task<Result<Bytes>> on_fetch(PeerId from, Bytes request);
+    Task<void> arrival(FinishedPart part, TimePoint deadline);
     Task<void> on_parts(std::unique_ptr<p2p::MessageStream> stream);
     Ok gate(const PeerId& from) const;
     Ok check_announcement(const PeerId& from, const Base& base, const Announce& announce) const;
@@ -114,7 +115,7 @@ class RoundEngine {
     Result<Division> divide(const std::map<PeerId, Announce>& announces) const;
     Result<Division> divide_with_aggregators(std::map<PeerId, Announce> announces) const;
     Result<Plan> make_plan(const Base& base, std::uint32_t ballot);
-    void set_parts(Plan& plan, const std::vector<std::uint64_t>& shares) const;
+    void set_parts(Plan& plan, const std::vector<std::uint64_t>& shares, double seconds) const;
     std::shared_ptr<Exchange> send_plan(Plan plan);
     Task<void> reduce(std::shared_ptr<Exchange> exchange);
     Task<void> repair(std::shared_ptr<Exchange> exchange,

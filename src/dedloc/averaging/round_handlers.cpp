@@ -253,6 +253,18 @@ Task<Result<Bytes>> RoundEngine::on_fetch(PeerId from, Bytes request) {
     co_return answer_fetch(context_.parts, request);
 }
 
+// Whoever lacks a part when the others decide gets it in a moment: to ask for it would be to have
+// it twice over a line that is full.
+Task<void> RoundEngine::arrival(FinishedPart part, TimePoint deadline) {
+    const std::shared_ptr<Exchange> exchange = exchanges_.find(part.plan);
+    if (!exchange) co_return;
+    for (;;) {
+        const TimePoint until = std::min(deadline, exchange->awaited_until(part.part));
+        if (context_.now() >= until) co_return;
+        (void)co_await exchange->changed().wait_until(context_.node.clock, until);
+    }
+}
+
 Task<void> RoundEngine::on_parts(std::unique_ptr<p2p::MessageStream> owned) {
     if (!context_.directory.allowed(owned->remote())) co_return;
     co_await exchanges_.serve(std::move(owned));

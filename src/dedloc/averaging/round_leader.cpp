@@ -12,6 +12,10 @@
 namespace dedloc::averaging {
 namespace {
 
+// How many parts an owner's share has at least, if the round takes long enough.
+constexpr double pieces_wanted_max = 48;
+constexpr double part_seconds_min = 0.05;
+constexpr std::uint64_t piece_elements_min = 8192;
 constexpr double rate_factor = 1000;  // between the usual rate and what is believed
 // How often a leader to whom nobody announces gives way before it goes on alone.
 constexpr std::uint32_t lonely_turns_max = 3;
@@ -183,12 +187,21 @@ Task<bool> RoundEngine::gather(Base base) {
 
 // ---- plan ---------------------------------------------------------------------------------------
 
-void RoundEngine::set_parts(Plan& plan, const std::vector<std::uint64_t>& shares) const {
+// An average goes back while later parts still come, and when the last part has come its average is
+// still to go back: the more parts, the shorter that end. Fewer where a part would take no time.
+void RoundEngine::set_parts(Plan& plan,
+                            const std::vector<std::uint64_t>& shares,
+                            double seconds) const {
+    const auto wanted =
+        static_cast<std::uint64_t>(std::clamp(seconds / part_seconds_min, 1.0, pieces_wanted_max));
+    const std::uint64_t elements_min =
+        std::min(piece_elements_min, context_.options.part_elements_max);
     std::uint64_t position = 0;
     for (std::size_t i = 0; i < shares.size(); ++i) {
         // Equal parts within a share, so that none is a crumb.
-        const std::uint64_t pieces = (shares[i] + context_.options.part_elements_max - 1) /
+        const std::uint64_t fewest = (shares[i] + context_.options.part_elements_max - 1) /
                                      context_.options.part_elements_max;
+        const std::uint64_t pieces = std::max(fewest, std::min(wanted, shares[i] / elements_min));
         for (std::uint64_t k = 0; k < pieces; ++k) {
             const std::uint64_t count = shares[i] * (k + 1) / pieces - shares[i] * k / pieces;
             plan.parts.push_back({position, count, static_cast<std::uint32_t>(i)});
@@ -304,7 +317,7 @@ Result<Plan> RoundEngine::make_plan(const Base& base, std::uint32_t ballot) {
     for (const auto& [peer, announce] : division.announces)
         plan.members.push_back(
             {peer, announce.incarnation, announce.input, announce.dialable, announce.aggregator});
-    set_parts(plan, division.split.part_elements);
+    set_parts(plan, division.split.part_elements, division.split.seconds);
     for (std::uint32_t i = 0; i < plan.members.size(); ++i)
         if (division.may_own[i]) plan.standby.push_back(i);
     const Duration whole = std::clamp<Duration>(
