@@ -31,8 +31,8 @@ std::string LinkTopology::why_not(bool with_delay) {
     const std::string name = fmt::format("dedloc-link-try-{}", ::getpid());
     const Ok tried = run_script(fmt::format(
         "ip netns add {0}; trap 'ip netns del {0}' EXIT\n"
-        "ip -n {0} link add br0 type bridge; ip -n {0} link add a type veth peer name b\n"
-        "tc -n {0} qdisc add dev a root tbf rate 1mbit burst 8192 limit 16384",
+        "ip -n {0} link add br0 type bridge; ip -n {0} link add e0 type veth peer name e1\n"
+        "tc -n {0} qdisc add dev e0 root tbf rate 1mbit burst 8192 limit 16384",
         name));
     if (!tried)
         return "network namespaces with shaped lines are not permitted here: " +
