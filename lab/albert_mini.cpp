@@ -21,14 +21,13 @@
 #include "dedloc/tasks/training_task.h"
 #include "dedloc/train/trainer.h"
 
+#include "lab/exit_codes.h"
+
 namespace dedloc::lab {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int exit_data_missing = 5;
-constexpr int exit_disk = 6;
-constexpr int exit_check_failed = 9;
 constexpr double samples_ratio_bound = 1.1;
 constexpr std::uint64_t measure_every = 10;  // global steps
 constexpr auto patience = std::chrono::seconds(60);

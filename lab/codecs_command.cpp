@@ -18,11 +18,11 @@
 #include "dedloc/codec/power_sgd.h"
 #include "dedloc/tensor/kernels.h"
 
+#include "lab/exit_codes.h"
+
 namespace dedloc::lab {
 namespace {
 
-constexpr int exit_bad_input = 2;
-constexpr int exit_check_failed = 9;
 constexpr std::size_t error_elements = 1 << 18;  // also the elements of one part
 constexpr int feedback_steps = 100;
 constexpr double seconds_per_measure = 0.15;

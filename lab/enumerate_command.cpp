@@ -8,6 +8,7 @@
 
 #include "dedloc/base/log.h"
 
+#include "lab/exit_codes.h"
 #include "lab/seed_pool.h"
 
 namespace dedloc::lab {
@@ -15,8 +16,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int exit_bad_input = 2;
-constexpr int exit_check_failed = 9;
 constexpr Duration just_after = 1us;   // a message has been handled
 constexpr Duration fault_length = 8s;  // of freezes, slow lines and cuts; a dead one is back then
 constexpr Duration settle = 12s;       // after the fault

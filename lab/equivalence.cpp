@@ -25,6 +25,8 @@
 #include "dedloc/train/flat_module.h"
 #include "dedloc/wire/message.h"
 
+#include "lab/exit_codes.h"
+
 namespace dedloc::lab {
 namespace {
 
@@ -32,9 +34,6 @@ namespace fs = std::filesystem;
 using collab::CounterRange;
 using SnapshotPointer = std::shared_ptr<const state::Snapshot>;
 
-constexpr int exit_data_missing = 5;
-constexpr int exit_disk = 6;
-constexpr int exit_check_failed = 9;
 constexpr double sgd_fp32_bound = 3e-6;
 constexpr double sgd_fp16_bound = 1e-3;
 constexpr std::uint64_t micro_batches_per_step = 4;  // of each peer

@@ -13,6 +13,7 @@
 
 #include "lab/audit.h"
 #include "lab/bowl_run.h"
+#include "lab/median.h"
 
 namespace dedloc::lab {
 namespace {
@@ -35,13 +36,6 @@ const BowlRun bowl = {.name = "faults", .elements = 262144, .milliseconds = 30};
 double wall_now() {
     return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch())
         .count();
-}
-
-double median(std::vector<double> values) {
-    if (values.empty()) return 0;
-    const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-    std::nth_element(values.begin(), middle, values.end());
-    return *middle;
 }
 
 }  // namespace
@@ -77,13 +71,9 @@ void FaultRun::look() {
     for (const auto& peer : peers_) {
         const std::size_t before = peer->steps().size();
         for (const collab::Event& event : peer->look()) take(*peer, event);
-        for (std::size_t i = before; i < peer->steps().size(); ++i) {
-            const StepSeen& seen = peer->steps()[i];
-            const auto [known, is_new] = hashes_.emplace(seen.step, seen.hash);
-            if (!is_new && known->second != seen.hash)
-                fail(fmt::format(
-                    "{} has another state than the others at step {}", peer->name(), seen.step));
-        }
+        for (const std::uint64_t step : peer->differing_steps(before, hashes_))
+            fail(
+                fmt::format("{} has another state than the others at step {}", peer->name(), step));
         if (down_.contains(peer.get()) || peer->process().running()) continue;
         down_.insert(peer.get());
         const runtime::ChildEnd end = peer->process().end().value_or(runtime::ChildEnd{});

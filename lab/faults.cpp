@@ -8,14 +8,14 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "lab/exit_codes.h"
 #include "lab/fault_run.h"
+#include "lab/median.h"
 #include "lab/process_folder.h"
 
 namespace dedloc::lab {
 namespace {
 
-constexpr int exit_disk = 6;
-constexpr int exit_check_failed = 9;
 constexpr std::size_t problems_shown_max = 20;
 
 struct Total {
@@ -32,12 +32,6 @@ struct Total {
     std::vector<double> round_ms;
     std::vector<std::string> problems;
 };
-
-double median(std::vector<double> values) {
-    if (values.empty()) return 0;
-    std::sort(values.begin(), values.end());
-    return values[values.size() / 2];
-}
 
 class Faults {
   public:

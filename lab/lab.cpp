@@ -9,6 +9,7 @@
 #include "lab/audit.h"
 #include "lab/codecs_command.h"
 #include "lab/enumerate_command.h"
+#include "lab/exit_codes.h"
 #include "lab/link_member.h"
 #include "lab/links.h"
 #include "lab/longfat.h"
@@ -20,9 +21,6 @@
 
 namespace dedloc::lab {
 namespace {
-
-constexpr int exit_bad_input = 2;
-constexpr int exit_check_failed = 9;
 
 struct AuditCommand {
     std::vector<std::string> paths;

@@ -12,7 +12,9 @@
 
 #include "dedloc/runtime/child_process.h"
 
+#include "lab/exit_codes.h"
 #include "lab/link_topology.h"
+#include "lab/median.h"
 #include "lab/nat_topology.h"
 #include "lab/process_folder.h"
 
@@ -22,9 +24,6 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-constexpr int exit_bad_input = 2;
-constexpr int exit_check_failed = 9;
-constexpr int exit_skipped = 77;
 constexpr double plan_seconds_max = 60;
 constexpr double meet_seconds_max = 120;
 constexpr double round_seconds_max = 600;
@@ -53,12 +52,6 @@ std::optional<std::string> read_file(const fs::path& path) {
     std::ifstream file(path, std::ios::binary);
     if (!file) return std::nullopt;
     return std::string(std::istreambuf_iterator<char>(file), {});
-}
-
-double median(std::vector<double> values) {
-    if (values.empty()) return 0;
-    std::sort(values.begin(), values.end());
-    return values[values.size() / 2];
 }
 
 Result<Json> ask_planner(const LinksCommand& command, const std::string& folder) {

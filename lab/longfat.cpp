@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "lab/exit_codes.h"
 #include "lab/nat_peer.h"
 #include "lab/nat_topology.h"
 
@@ -17,8 +18,6 @@ constexpr double share_min = 0.90;
 constexpr double ramp_seconds = 4;
 constexpr int warm_up_streams = 3;
 constexpr int warm_up_megabytes = 48;
-constexpr int exit_check_failed = 9;
-constexpr int exit_skipped = 77;
 
 struct Seen {
     double one_stream = 0;  // bytes a second, all of it

@@ -11,6 +11,7 @@
 #include <optional>
 #include <thread>
 
+#include "lab/exit_codes.h"
 #include "lab/nat_peer.h"
 #include "lab/nat_topology.h"
 
@@ -19,8 +20,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using json = nlohmann::json;
-constexpr int exit_bad_input = 2;
-constexpr int exit_check_failed = 9;
 constexpr int exit_interrupted = 130;
 constexpr double first_byte_ms_max = 3000;
 constexpr double ready_seconds_max = 15;

@@ -112,4 +112,14 @@ std::string PeerProcess::last_error() const {
     return text;
 }
 
+std::vector<std::uint64_t> PeerProcess::differing_steps(
+    std::size_t first, std::map<std::uint64_t, std::string>& hashes) const {
+    std::vector<std::uint64_t> differing;
+    for (std::size_t i = first; i < steps_.size(); ++i) {
+        const auto [known, is_new] = hashes.emplace(steps_[i].step, steps_[i].hash);
+        if (!is_new && known->second != steps_[i].hash) differing.push_back(steps_[i].step);
+    }
+    return differing;
+}
+
 }  // namespace dedloc::lab

@@ -8,6 +8,7 @@
 #pragma once
 #include <cstdint>
 #include <fstream>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -44,6 +45,10 @@ class PeerProcess {
     std::vector<collab::Event> look();
     const std::vector<StepSeen>& steps() const { return steps_; }
     std::uint64_t step() const { return steps_.empty() ? 0 : steps_.back().step; }
+    // Its steps from place `first` on that left another state than `hashes`, by step, says. Those
+    // that are new there are added.
+    std::vector<std::uint64_t> differing_steps(std::size_t first,
+                                               std::map<std::uint64_t, std::string>& hashes) const;
     // The join string it last wrote; empty: none yet.
     std::string join_string() const;
     std::string last_error() const;  // what it said on standard error

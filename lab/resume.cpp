@@ -19,6 +19,7 @@
 #include "dedloc/state/checkpoint.h"
 
 #include "lab/bowl_run.h"
+#include "lab/exit_codes.h"
 #include "lab/peer_process.h"
 #include "lab/process_folder.h"
 
@@ -27,8 +28,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int exit_disk = 6;
-constexpr int exit_check_failed = 9;
 constexpr std::size_t peers_count = 3;
 constexpr std::uint64_t steps_between = 4;  // that a resumed run must make
 constexpr double patience_s = 120;
@@ -118,13 +117,9 @@ void ResumeRun::look(bool dead) {
     for (const auto& peer : peers_) {
         const std::size_t before = peer->steps().size();
         for (const collab::Event& event : peer->look()) take(*peer, event);
-        for (std::size_t i = before; i < peer->steps().size(); ++i) {
-            const StepSeen& seen = peer->steps()[i];
-            const auto [known, is_new] = hashes_.emplace(seen.step, seen.hash);
-            if (!is_new && known->second != seen.hash)
-                fail(fmt::format(
-                    "{} has another state than the others at step {}", peer->name(), seen.step));
-        }
+        for (const std::uint64_t step : peer->differing_steps(before, hashes_))
+            fail(
+                fmt::format("{} has another state than the others at step {}", peer->name(), step));
         if (!dead && !peer->process().running())
             fail(fmt::format("{} ended by itself: {}", peer->name(), peer->last_error()));
     }

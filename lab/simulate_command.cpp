@@ -10,6 +10,7 @@
 
 #include "dedloc/base/log.h"
 
+#include "lab/exit_codes.h"
 #include "lab/planted.h"
 #include "lab/seed_pool.h"
 
@@ -18,9 +19,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 using RealTime = std::chrono::steady_clock;
-
-constexpr int exit_bad_input = 2;
-constexpr int exit_check_failed = 9;
 
 bool parse_peers(const std::string& text, SimulationOptions& options) {
     const std::size_t dash = text.find('-');

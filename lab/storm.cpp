@@ -21,6 +21,7 @@
 #include "dedloc/wire/multistream.h"
 
 #include "lab/bowl_run.h"
+#include "lab/exit_codes.h"
 #include "lab/peer_process.h"
 #include "lab/process_folder.h"
 
@@ -33,8 +34,6 @@ constexpr double slowdown_max = 0.10;
 // 64 handshakes of strangers with their buffers are some 2 MB; all else the kernel holds.
 constexpr double growth_mb_max = 64;
 constexpr double start_patience_s = 180;
-constexpr int exit_disk = 6;
-constexpr int exit_check_failed = 9;
 constexpr auto glance = std::chrono::milliseconds(5);
 constexpr auto dial_again = std::chrono::milliseconds(300);
 constexpr auto slow_letter = std::chrono::milliseconds(500);
