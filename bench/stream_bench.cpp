@@ -26,8 +26,8 @@
 #include "dedloc/runtime/real.h"
 #include "dedloc/runtime/together.h"
 
-#include "bench/bench.h"
 #include "bench/cpu_seconds.h"
+#include "lab/need.h"
 
 namespace dedloc {
 namespace {
@@ -35,8 +35,8 @@ namespace {
 using namespace std::chrono_literals;
 
 using bench::cpu_seconds;
-using bench::fail;
-using bench::need;
+using lab::fail;
+using lab::need;
 
 struct Arguments {
     std::string security = "tls";

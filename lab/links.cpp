@@ -4,7 +4,6 @@
 #include <chrono>
 #include <filesystem>
 #include <fmt/format.h>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
@@ -16,6 +15,7 @@
 #include "lab/link_topology.h"
 #include "lab/median.h"
 #include "lab/nat_topology.h"
+#include "lab/notes.h"
 #include "lab/process_folder.h"
 
 namespace dedloc::lab {
@@ -48,12 +48,6 @@ struct RoundSeen {
     double rmse = 0;
 };
 
-std::optional<std::string> read_file(const fs::path& path) {
-    std::ifstream file(path, std::ios::binary);
-    if (!file) return std::nullopt;
-    return std::string(std::istreambuf_iterator<char>(file), {});
-}
-
 Result<Json> ask_planner(const LinksCommand& command, const std::string& folder) {
     runtime::ChildOptions options;
     options.command = {command.program, "plan", "--setup", command.setup, "--json"};
@@ -61,7 +55,7 @@ Result<Json> ask_planner(const LinksCommand& command, const std::string& folder)
     options.error_file = folder + "/plan-errors";
     DEDLOC_TRY(auto child, runtime::ChildProcess::start(options));
     (void)child.wait_for(plan_seconds_max);
-    const std::string text = read_file(folder + "/plan").value_or("");
+    const std::string text = read_note(folder, "plan").value_or("");
     const auto line = text.substr(0, text.find_last_not_of('\n') + 1);
     const Json plan = Json::parse(line.substr(line.rfind('\n') + 1), nullptr, false);
     if (plan.is_discarded() || !plan.value("ok", false) || !plan.contains("peers"))
@@ -69,7 +63,7 @@ Result<Json> ask_planner(const LinksCommand& command, const std::string& folder)
                           "{} plan --setup {} gives no plan: {}",
                           command.program,
                           command.setup,
-                          read_file(folder + "/plan-errors").value_or(""));
+                          read_note(folder, "plan-errors").value_or(""));
     return plan;
 }
 
@@ -122,14 +116,14 @@ class Members {
 
     Result<RoundSeen> do_round() {
         const std::string name = std::to_string(rounds_++);
-        tell("go-" + name, "");
+        leave_note(folder_, "go-" + name, "");
         DEDLOC_TRY_VOID(wait_for("done-" + name, round_seconds_max));
         RoundSeen seen;
         double first = 0;
         double last = 0;
         std::set<std::string> decisions;
         for (std::size_t i = 0; i < processes_.size(); ++i) {
-            const auto text = read_file(fs::path(folder_) / fmt::format("done-{}-{}", name, i));
+            const auto text = read_note(folder_, fmt::format("done-{}-{}", name, i));
             const Json done = Json::parse(text.value_or(""), nullptr, false);
             if (done.is_discarded())
                 return make_error(ErrorKind::local_fault, "a member's report cannot be read");
@@ -149,7 +143,7 @@ class Members {
     }
 
     void end() {
-        tell("go-" + std::to_string(rounds_), "end");
+        leave_note(folder_, "go-" + std::to_string(rounds_), "end");
         for (auto& process : processes_) (void)process.wait_for(10);
     }
 
@@ -190,12 +184,6 @@ class Members {
         return {};
     }
 
-    void tell(const std::string& name, std::string_view text) const {
-        const fs::path hidden = fs::path(folder_) / ("." + name);
-        std::ofstream(hidden, std::ios::binary) << text;
-        fs::rename(hidden, fs::path(folder_) / name);
-    }
-
     Ok wait_for(const std::string& what, double seconds) {
         const auto until =
             std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
@@ -219,8 +207,7 @@ class Members {
     }
 
     std::string last_words(std::size_t rank) const {
-        const std::string text =
-            read_file(fs::path(folder_) / fmt::format("said-{}", rank)).value_or("");
+        const std::string text = read_note(folder_, fmt::format("said-{}", rank)).value_or("");
         return text.size() > 500 ? text.substr(text.size() - 500) : text;
     }
 

@@ -1,13 +1,12 @@
-// What the benchmarks' programs share.
+// For programs that measure: one that fails has nothing to tell but why.
 
 #pragma once
 #include <stdexcept>
 
 #include "dedloc/base/result.h"
 
-namespace dedloc::bench {
+namespace dedloc::lab {
 
-// A benchmark that fails has nothing to tell but why.
 [[noreturn]] inline void fail(const Error& error) { throw std::runtime_error(to_string(error)); }
 
 template <typename T>
@@ -16,4 +15,4 @@ T need(Result<T> result) {
     return *std::move(result);
 }
 
-}  // namespace dedloc::bench
+}  // namespace dedloc::lab

@@ -1,0 +1,218 @@
+#include "lab/round_member.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <fmt/format.h>
+#include <stdexcept>
+#include <utility>
+
+#include "dedloc/averaging/fetch.h"
+#include "dedloc/p2p/make_host.h"
+#include "dedloc/security/hash.h"
+#include "dedloc/wire/message.h"
+
+#include "lab/need.h"
+#include "lab/notes.h"
+
+namespace dedloc::lab {
+namespace {
+
+using averaging::Base;
+using averaging::Decision;
+using averaging::Plan;
+
+constexpr Duration look_interval = 2ms;
+constexpr std::uint64_t checked_every = 97;  // element
+// Wrong sums are far beyond it; blockwise8, the coarsest codec, makes 0.0104.
+constexpr double relative_rmse_max = 0.02;
+// Encoded parts are at most this long together; old exchanges hold on to a few rounds' worth.
+constexpr std::uint64_t rounds_kept = 4;
+
+// Element `i` of what `rank` contributes.
+float contributed(std::uint32_t rank, std::uint64_t i) {
+    std::uint64_t bits = base::mix64(i * 0x9e3779b97f4a7c15ull + rank);
+    int sum = 0;
+    for (int k = 0; k < 4; ++k, bits >>= 16) sum += static_cast<int>(bits & 0xffff);
+    return (static_cast<float>(sum) / 65536.0f - 2.0f) * 1.7320508f;
+}
+
+}  // namespace
+
+// Fixed membership: everybody waits for everybody.
+class RoundMember::Group final : public averaging::RoundDirectory {
+  public:
+    explicit Group(runtime::Clock& clock) : clock_(clock) {}
+    std::vector<PeerId> others;
+
+    std::vector<PeerId> expected(const Base&) const override { return others; }
+    std::vector<PeerId> live_trainers() const override { return others; }
+    std::size_t voters_heard_of(const Base& base) const override { return base.voters.size(); }
+    bool allowed(const PeerId&) const override { return true; }
+    double micro_batch_s() const override { return 0.01; }
+    void round_wanted() override {}
+    void behind(const PeerId&) override {}
+    void note(const averaging::RoundNote& note) override {
+        if (note.kind == averaging::RoundNote::Kind::plan_made) return;
+        std::fprintf(stderr,
+                     "%.3f %s: %s\n",
+                     to_seconds(clock_.now().since_start),
+                     note.peer.short_text().c_str(),
+                     note.text.c_str());
+    }
+
+  private:
+    runtime::Clock& clock_;
+};
+
+RoundMember::RoundMember(RoundMemberOptions options, runtime::Loop& loop)
+    : options_(std::move(options)),
+      clock_(runtime::real_clock(loop.executor())),
+      network_(runtime::real_network(loop.executor())),
+      disk_(need(runtime::real_disk(fmt::format("{}/disk-{}", options_.folder, options_.rank)))),
+      workers_(runtime::real_workers(loop.executor(), options_.threads)),
+      node_{loop.executor(), *clock_, *disk_, *workers_, Random(options_.rank + 1)},
+      identity_(security::Identity::generate()),
+      signer_(identity_),
+      group_(std::make_unique<Group>(*clock_)),
+      ledger_(verifier_, 8),
+      parts_(rounds_kept * (options_.round.vector_count * sizeof(float) + (1u << 20))),
+      average_(options_.round.vector_count) {
+    p2p::HostOptions host{.executor = loop.executor(),
+                          .clock = *clock_,
+                          .network = *network_,
+                          .random = node_.random.fork("host"),
+                          .identity = identity_,
+                          .listen = {options_.listen},
+                          .announce = {}};
+    host_ = need(p2p::make_host(std::move(host)));
+    options_.round.group_max = options_.size;
+}
+
+RoundMember::~RoundMember() = default;
+
+Task<void> RoundMember::start() {
+    engine_ = need(averaging::RoundEngine::make(
+        node_, *host_, signer_, verifier_, ledger_, parts_, *group_, options_.round));
+    co_await meet();
+    engine_->start();
+}
+
+Task<void> RoundMember::stop() {
+    co_await engine_->stop();
+    co_await host_->stop();
+}
+
+std::vector<float> RoundMember::contribution() const {
+    std::vector<float> sum(options_.round.vector_count);
+    for (std::uint64_t i = 0; i < sum.size(); ++i) sum[i] = contributed(options_.rank, i);
+    return sum;
+}
+
+Task<void> RoundMember::meet() {
+    const Digest state = security::sha256(as_bytes("start"));
+    if (options_.rank == 0) {
+        const Digest run = security::sha256(as_bytes(options_.run));
+        const averaging::Voter voter{host_->id(), engine_->incarnation(), true};
+        leave_note("genesis", as_text(averaging::make_genesis(run, state, voter, signer_, 0, 0)));
+    }
+    leave_note(fmt::format("peer-{}", options_.rank),
+               host_->addresses().at(0) + "/p2p/" + host_->id().text());
+    for (std::uint32_t rank = 0; rank < options_.size; ++rank) {
+        std::string name = fmt::format("peer-{}", rank);
+        std::string address = co_await read_note(name);
+        if (rank == options_.rank) continue;
+        const PeerId peer = need(PeerId::from_text(address.substr(address.rfind('/') + 1)));
+        group_->others.push_back(peer);
+        host_->add_addresses(peer, {address.substr(0, address.rfind("/p2p/"))});
+        // Who is named later dials, so that each pair has one connection.
+        if (rank > options_.rank) continue;
+        Result<PeerId> dialed = co_await host_->dial(address, clock_->now() + options_.patience);
+        need(std::move(dialed));
+    }
+    while (host_->connected_peers().size() + 1 < options_.size)
+        co_await clock_->sleep_for(look_interval);
+    std::string name = "genesis";
+    std::string genesis = co_await read_note(name);
+    const Ok started = ledger_.start_from(as_bytes(genesis));
+    if (!started) fail(started.error());
+    ledger_.set_state(state);
+}
+
+Task<void> RoundMember::do_round(std::shared_ptr<const averaging::RoundInput> input) {
+    const std::uint64_t step = ledger_.base().instance.step;
+    const TimePoint deadline = clock_->now() + options_.patience;
+    while (ledger_.base().instance.step == step) {
+        if (clock_->now() > deadline) throw std::runtime_error("no round came about");
+        co_await engine_->participate(input);
+    }
+    const Decision decided = decision();
+    Result<void> fetched = co_await averaging::fetch_parts(
+        engine_->context(), decided.parts, group_->others, deadline);
+    if (!fetched) fail(fetched.error());
+    co_await decode(decided);
+    ledger_.set_state(ledger_.base().previous);
+    engine_->ledger_moved();
+}
+
+Task<void> RoundMember::decode(const Decision& decision) {
+    plan_ = need(wire::decode<Plan>(decision.plan));
+    const codec::CodecId codec = need(codec::codec_from_number(plan_.codec));
+    for (std::size_t i = 0; i < plan_.parts.size(); ++i) {
+        auto encoded = parts_.find(decision.parts.at(i).digest);
+        const std::span<float> out(average_.data() + plan_.parts[i].offset, plan_.parts[i].count);
+        auto work = [encoded, out, codec] { return bool(codec::decode(codec, *encoded, out)); };
+        const bool decoded = co_await workers_->run(work);
+        if (!decoded) throw std::runtime_error("a certified part does not decode");
+    }
+}
+
+double RoundMember::error() const {
+    double wrong = 0;
+    double all = 0;
+    for (const averaging::FinishedPart& part : decision().parts) {
+        const std::vector<std::uint32_t> ranks = included(part);
+        const averaging::ElementRange range = plan_.parts.at(part.part).range();
+        for (std::uint64_t i = range.offset; i < range.end(); i += checked_every) {
+            double right = 0;
+            for (const std::uint32_t rank : ranks) right += contributed(rank, i);
+            right /= static_cast<double>(std::max<std::size_t>(1, ranks.size()));
+            wrong += (average_[i] - right) * (average_[i] - right);
+            all += right * right;
+        }
+    }
+    const double error = std::sqrt(wrong / std::max(all, 1e-30));
+    if (error > relative_rmse_max)
+        throw std::runtime_error(fmt::format("the averages have a relative error of {}", error));
+    return error;
+}
+
+std::vector<std::uint32_t> RoundMember::included(const averaging::FinishedPart& part) const {
+    std::vector<std::uint32_t> ranks;
+    for (std::size_t member = 0; member < plan_.members.size(); ++member)
+        if (part.includes(member)) ranks.push_back(rank_of(plan_.members[member].peer));
+    return ranks;
+}
+
+std::uint32_t RoundMember::rank_of(const PeerId& peer) const {
+    if (peer == host_->id()) return options_.rank;
+    const auto found = std::find(group_->others.begin(), group_->others.end(), peer);
+    const auto index = static_cast<std::uint32_t>(found - group_->others.begin());
+    return index < options_.rank ? index : index + 1;
+}
+
+void RoundMember::leave_note(const std::string& name, std::string_view text) const {
+    lab::leave_note(options_.folder, name, text);
+}
+
+Task<std::string> RoundMember::read_note(std::string name) const {
+    const TimePoint deadline = clock_->now() + options_.patience;
+    for (;;) {
+        std::optional<std::string> text = lab::read_note(options_.folder, name);
+        if (text) co_return *std::move(text);
+        if (clock_->now() > deadline) throw std::runtime_error("nobody wrote " + name);
+        co_await clock_->sleep_for(look_interval);
+    }
+}
+
+}  // namespace dedloc::lab

@@ -1,0 +1,92 @@
+// One member of a fixed group that does whole rounds with the real engine, host and sockets in a
+// process of its own: announce, plan, reduce, vote, certificate, every averaged number decoded.
+// `dedloc lab links` measures with it on shaped lines, bench/round_bench on loopback.
+//
+// The group shares a folder that is empty at the start. A member writes "peer-R" there (its
+// address) when it listens. Rank 0 is the run's host. What stands for the optimizer and the state
+// hash is nothing here: the state's name is the digest of the decision.
+//
+// Thread: its loop's. Errors: exceptions, for whoever measures.
+
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "dedloc/averaging/round.h"
+#include "dedloc/p2p/host.h"
+#include "dedloc/runtime/real.h"
+#include "dedloc/security/identity.h"
+#include "dedloc/security/remembering_verifier.h"
+
+namespace dedloc::lab {
+
+struct RoundMemberOptions {
+    std::string run;  // its name, for all members the same
+    std::uint32_t rank = 0;
+    std::uint32_t size = 1;
+    std::string listen;  // a multiaddr
+    std::string folder;
+    std::size_t threads = 1;        // that encode and decode
+    Duration patience = 120s;       // with the others
+    averaging::RoundOptions round;  // vector_count and codec at least
+};
+
+class RoundMember {
+  public:
+    RoundMember(RoundMemberOptions options, runtime::Loop& loop);
+    ~RoundMember();
+
+    Task<void> start();  // ends when connected to all
+    Task<void> stop();
+
+    // A contribution of one sample: about normal numbers of variance 1, each rank's its own.
+    std::vector<float> contribution() const;
+    // Ends when a round is committed and every averaged number is here.
+    Task<void> do_round(std::shared_ptr<const averaging::RoundInput> input);
+
+    // Of the newest round.
+    const averaging::Decision& decision() const { return *ledger_.newest_commit(); }
+    const averaging::Plan& plan() const { return plan_; }
+    const Digest& decision_digest() const { return ledger_.base().previous; }
+    // The relative root mean square error of every 97th average, given who is included. Throws if
+    // it is more than a codec makes.
+    double error() const;
+
+    void leave_note(const std::string& name, std::string_view text) const;
+    Task<std::string> read_note(std::string name) const;  // waits for it
+
+    runtime::Clock& clock() { return *clock_; }
+    const PeerId& id() const { return host_->id(); }
+    const averaging::RoundEngine& engine() const { return *engine_; }
+
+  private:
+    class Group;
+
+    Task<void> meet();
+    Task<void> decode(const averaging::Decision& decision);
+    std::vector<std::uint32_t> included(const averaging::FinishedPart& part) const;
+    std::uint32_t rank_of(const PeerId& peer) const;
+
+    RoundMemberOptions options_;
+    std::unique_ptr<runtime::Clock> clock_;
+    std::unique_ptr<runtime::Network> network_;
+    std::unique_ptr<runtime::Disk> disk_;
+    std::unique_ptr<runtime::Workers> workers_;
+    runtime::Node node_;
+    security::Identity identity_;
+    security::IdentitySigner signer_;
+    security::IdentityVerifier identity_verifier_;
+    security::RememberingVerifier verifier_{identity_verifier_};
+    std::unique_ptr<Group> group_;
+    averaging::Ledger ledger_;
+    averaging::PartStore parts_;
+    std::unique_ptr<p2p::Host> host_;
+    std::unique_ptr<averaging::RoundEngine> engine_;
+    averaging::Plan plan_;
+    std::vector<float> average_;
+};
+
+}  // namespace dedloc::lab
