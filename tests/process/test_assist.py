@@ -16,12 +16,9 @@ FAST = ("--max-up", "1000", "--max-down", "1000")
 
 class Assist(ProcessTest):
     def assisted(self, steps: int = 0) -> tuple[list[Peer], Peer]:
-        """Three trainers whose lines are slow, as they say, and one that assists them.
-
-        With steps of 0.2 s it may be left out of all rounds (1 run in 4 on a busy machine).
-        """
+        """Three trainers whose lines are slow, as they say, and one that assists them."""
         run = self.write("run.toml",
-                         run_text(model="bowl-20000", gradient_ms=100, target=24, steps=steps))
+                         run_text(model="bowl-20000", gradient_ms=40, target=24, steps=steps))
         host = self.running_host(run, more=SLOW)
         trainers = [host, *(self.join(host.join_string(), f"peer-{i}", more=SLOW) for i in (1, 2))]
         return trainers, self.assist(host.join_string(), "assist", more=FAST)

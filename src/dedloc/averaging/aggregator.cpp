@@ -8,10 +8,10 @@
 namespace dedloc::averaging {
 namespace {
 
-constexpr Duration suspicion = 3s;  // as trainers pass over a leader that failed
 // This plan's, and the one's before for who is slower; members hold the averages as well.
 constexpr std::size_t exchanges_max = 2;
 constexpr Duration look_again = 50ms;
+constexpr int redirections_max = 3;
 // Peers that are to be asked for what they know more; the others come up again by themselves.
 constexpr std::size_t informants_max = 64;
 
@@ -95,18 +95,13 @@ void Aggregator::register_handlers() {
     });
 }
 
-Ok Aggregator::gate(const PeerId& from) const {
-    if (context_.directory.allowed(from)) return {};
-    return make_error(ErrorKind::denied, "say hello first: this run does not know you");
-}
-
 Task<Result<Bytes>> Aggregator::on_repair(PeerId from, Bytes request) {
-    DEDLOC_CO_TRY_VOID(gate(from));
+    DEDLOC_CO_TRY_VOID(context_.gate(from));
     co_return exchanges_.take_repair(from, request);
 }
 
 Task<Result<Bytes>> Aggregator::on_fetch(PeerId from, Bytes request) {
-    DEDLOC_CO_TRY_VOID(gate(from));
+    DEDLOC_CO_TRY_VOID(context_.gate(from));
     co_return answer_fetch(context_.parts, request);
 }
 
@@ -136,7 +131,7 @@ Ok Aggregator::check(const PeerId& from, const Signed& message, const Plan& plan
 }
 
 Task<Result<Bytes>> Aggregator::on_plan(PeerId from, Bytes request) {
-    DEDLOC_CO_TRY_VOID(gate(from));
+    DEDLOC_CO_TRY_VOID(context_.gate(from));
     DEDLOC_CO_TRY(const Signed message, wire::decode<Signed>(request));
     DEDLOC_CO_TRY(Plan plan, wire::decode<Plan>(message.payload));
     DEDLOC_CO_TRY_VOID(check(from, message, plan));
@@ -146,7 +141,7 @@ Task<Result<Bytes>> Aggregator::on_plan(PeerId from, Bytes request) {
 }
 
 Task<Result<Bytes>> Aggregator::on_certificate(PeerId from, Bytes certificate) {
-    DEDLOC_CO_TRY_VOID(gate(from));
+    DEDLOC_CO_TRY_VOID(context_.gate(from));
     take_certificate(from, certificate);
     co_return Bytes{};
 }
@@ -224,7 +219,7 @@ Task<void> Aggregator::catch_up_with(PeerId peer) {
 // ---- offering -----------------------------------------------------------------------------------
 
 void Aggregator::suspect(const PeerId& peer) {
-    suspects_[peer] = context_.now() + suspicion;
+    suspects_[peer] = context_.now() + suspicion_of_leaders;
     sent_to_.reset();
 }
 
@@ -250,14 +245,18 @@ Task<void> Aggregator::announce_loop() {
     }
 }
 
-// A redirection is followed at once, but not in a circle.
+// A redirection is followed at once, but not in a circle. A step that was news is as well: with
+// short steps, who waits until it looks again is always behind, and in no round.
 Task<void> Aggregator::announce_once() {
-    for (int hops = 0; hops < 3; ++hops) {
+    for (int redirections = 0; redirections < redirections_max;) {
         const auto leader = pick_leader();
         if (!leader) co_return;
         const std::optional<PeerId> before = sent_to_;
+        const Digest previous = context_.ledger.base().previous;
         co_await announce_to(*leader);
+        if (context_.ledger.base().previous != previous) continue;
         if (sent_to_ == before) co_return;
+        ++redirections;
     }
 }
 

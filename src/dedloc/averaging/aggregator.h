@@ -51,7 +51,6 @@ class Aggregator {
     Task<Result<Bytes>> on_fetch(PeerId from, Bytes request);
     Task<void> on_parts(std::unique_ptr<p2p::MessageStream> stream);
     Ok check(const PeerId& from, const Signed& message, const Plan& plan) const;
-    Ok gate(const PeerId& from) const;
     void register_handlers();
     void ledger_moved(const Decision& decision);
     void count_work(const Decision& decision);

@@ -19,6 +19,9 @@
 
 namespace dedloc::averaging {
 
+// How long a leader that failed is passed over. Shorter than a usual step, so that nobody is lost.
+inline constexpr Duration suspicion_of_leaders = 3s;
+
 struct RoundOptions {
     codec::CodecId codec = codec::CodecId::fp16;
     std::uint64_t vector_count = 0;
@@ -110,6 +113,12 @@ struct RoundContext {
     void refuse(RoundNote::Kind kind, const PeerId& peer, std::string why) {
         if (complaints.add(peer, node.clock.now()))
             directory.note(RoundNote{kind, peer, std::move(why)});
+    }
+
+    // May this peer ask us anything?
+    Ok gate(const PeerId& from) const {
+        if (directory.allowed(from)) return {};
+        return make_error(ErrorKind::denied, "say hello first: this run does not know you");
     }
 
     TimePoint now() const { return node.clock.now(); }

@@ -6,8 +6,6 @@
 namespace dedloc::averaging {
 namespace {
 
-// How long a leader that failed is passed over. Shorter than a usual step, so that nobody is lost.
-constexpr Duration suspicion = 3s;
 // Exchanges of older plans that are kept so that slower members can still read from us.
 constexpr std::size_t exchanges_max = 6;
 
@@ -181,7 +179,7 @@ bool RoundEngine::suspected(const PeerId& peer) const {
 }
 
 void RoundEngine::suspect(const PeerId& peer, std::string why) {
-    suspects_[peer] = context_.now() + suspicion;
+    suspects_[peer] = context_.now() + suspicion_of_leaders;
     const RoundNote note{RoundNote::Kind::leader_suspected, peer, std::move(why)};
     context_.directory.note(note);
 }
@@ -278,7 +276,7 @@ Task<void> RoundEngine::follow(Base base, PeerId leader) {
             // It does not lead: it may not vote, or believes in a leader before it. If that one has
             // just failed us, it will find out as well; otherwise that is the one to ask.
             if (!suspected(reply->leader)) {
-                suspects_[leader] = context_.now() + suspicion;
+                suspects_[leader] = context_.now() + suspicion_of_leaders;
             } else if (followed_ != std::make_pair(base.previous, leader)) {
                 followed_ = {base.previous, leader};
                 followed_since_ = context_.now();

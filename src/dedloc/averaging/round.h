@@ -100,7 +100,6 @@ class RoundEngine {
     Task<Result<Bytes>> on_fetch(PeerId from, Bytes request);
     Task<void> arrival(FinishedPart part, TimePoint deadline);
     Task<void> on_parts(std::unique_ptr<p2p::MessageStream> stream);
-    Ok gate(const PeerId& from) const;
     Ok check_announcement(const PeerId& from, const Base& base, const Announce& announce) const;
     void keep_announcement(const PeerId& from, Announce announce);
     std::shared_ptr<Exchange> begin_exchange(Plan plan, Digest digest);

@@ -44,11 +44,6 @@ void RoundEngine::register_handlers() {
     });
 }
 
-Ok RoundEngine::gate(const PeerId& from) const {
-    if (context_.directory.allowed(from)) return {};
-    return make_error(ErrorKind::denied, "say hello first: this run does not know you");
-}
-
 // Aggregators stand on no state; whoever says so may bring nothing.
 Ok RoundEngine::check_announcement(const PeerId& from,
                                    const Base& base,
@@ -79,7 +74,7 @@ void RoundEngine::keep_announcement(const PeerId& from, Announce announce) {
 }
 
 Task<Result<Bytes>> RoundEngine::on_announce(PeerId from, Bytes request) {
-    DEDLOC_CO_TRY_VOID(gate(from));
+    DEDLOC_CO_TRY_VOID(context_.gate(from));
     auto decoded = wire::decode<Announce>(request);
     if (!decoded) {
         refuse_message(from, unreadable("announcement"));
@@ -137,7 +132,7 @@ std::shared_ptr<Exchange> RoundEngine::begin_exchange(Plan plan, Digest digest) 
 }
 
 Task<Result<Bytes>> RoundEngine::on_plan(PeerId from, Bytes request) {
-    DEDLOC_CO_TRY_VOID(gate(from));
+    DEDLOC_CO_TRY_VOID(context_.gate(from));
     Result<void> taken = take_plan(from, request);
     if (!taken) {
         refuse_plan(from, taken.error());
@@ -183,21 +178,21 @@ Ok RoundEngine::check_own_line(const Plan& plan, const Base& base) {
 }
 
 Task<Result<Bytes>> RoundEngine::on_repair(PeerId from, Bytes request) {
-    DEDLOC_CO_TRY_VOID(gate(from));
+    DEDLOC_CO_TRY_VOID(context_.gate(from));
     Result<Bytes> taken = exchanges_.take_repair(from, request);
     if (!taken) refuse_message(from, taken.error());
     co_return taken;
 }
 
 Task<Result<Bytes>> RoundEngine::on_prepare(PeerId from, Bytes request) {
-    DEDLOC_CO_TRY_VOID(gate(from));
+    DEDLOC_CO_TRY_VOID(context_.gate(from));
     DEDLOC_CO_TRY(Prepare prepare, wire::decode<Prepare>(request));
     const ConsensusReply reply = co_await voter_->on_prepare(from, std::move(prepare));
     co_return wire::encode(reply);
 }
 
 Task<Result<Bytes>> RoundEngine::on_propose(PeerId from, Bytes request) {
-    DEDLOC_CO_TRY_VOID(gate(from));
+    DEDLOC_CO_TRY_VOID(context_.gate(from));
     auto propose = wire::decode<Propose>(request);
     if (!propose) {
         refuse_plan(from, unreadable("proposal"));
@@ -228,13 +223,13 @@ void RoundEngine::take_certificates(const PeerId& from, const std::vector<Bytes>
 }
 
 Task<Result<Bytes>> RoundEngine::on_certificate(PeerId from, Bytes request) {
-    DEDLOC_CO_TRY_VOID(gate(from));
+    DEDLOC_CO_TRY_VOID(context_.gate(from));
     (void)take_certificate(from, request);
     co_return Bytes{};
 }
 
 Task<Result<Bytes>> RoundEngine::on_certificates(PeerId from, Bytes request) {
-    DEDLOC_CO_TRY_VOID(gate(from));
+    DEDLOC_CO_TRY_VOID(context_.gate(from));
     DEDLOC_CO_TRY(const CertificatesRequest asked, wire::decode<CertificatesRequest>(request));
     CertificatesReply reply;
     if (!context_.ledger.started())
@@ -249,7 +244,7 @@ Task<Result<Bytes>> RoundEngine::on_certificates(PeerId from, Bytes request) {
 }
 
 Task<Result<Bytes>> RoundEngine::on_fetch(PeerId from, Bytes request) {
-    DEDLOC_CO_TRY_VOID(gate(from));
+    DEDLOC_CO_TRY_VOID(context_.gate(from));
     co_return answer_fetch(context_.parts, request);
 }
 

@@ -365,6 +365,27 @@ TEST(Collaboration, an_aggregator_takes_parts_from_slow_lines_and_neither_votes_
         swarm.world.run_until([&] { return swarm.hashes_at_same_step().size() == 1; }, 20s));
 }
 
+// Its offer is for one step: if it waited between hearing of a step and offering for it, steps of
+// a quarter of a second would always be ahead of it.
+TEST(Collaboration, an_aggregator_keeps_up_with_short_steps) {
+    Swarm swarm(10);
+    for (int i = 0; i < 3; ++i) swarm.add(640);
+    ASSERT_TRUE(swarm.world.run_until([&] { return swarm.all_at(20); }, 240s));
+    const Duration alone = swarm.duration_of_steps(20);
+    Helper& helper = swarm.add_helper(elements);
+    const std::uint64_t joined = swarm.peers[0]->step();
+    ASSERT_TRUE(swarm.world.run_until([&] { return swarm.all_at(joined + 40); }, 120s));
+    const Duration helped = swarm.duration_of_steps(20);
+    fmt::print("20 steps: {:.2f} s without, {:.2f} s with an aggregator\n",
+               to_seconds(alone),
+               to_seconds(helped));
+    EXPECT_LT(helped, alone * 0.85);
+    for (int i = 0; i < 40; ++i) {
+        swarm.world.run_for(137ms);
+        EXPECT_GE(helper.collaboration->status().step + 2, swarm.peers[0]->step()) << i;
+    }
+}
+
 TEST(Collaboration, an_aggregator_that_dies_costs_no_step_and_no_sample) {
     for (int i = 0; i < 8; ++i) {
         Swarm swarm(20 + static_cast<std::uint64_t>(i));
