@@ -13,6 +13,7 @@ constexpr Duration call_patience = 2s;
 constexpr Duration hello_patience = 5s;
 constexpr Duration meet_again_after = 2s;
 constexpr std::size_t told_at_once = 4;  // statuses of others in a reply
+constexpr Duration own_status_age_max = 50ms;
 // Statuses of one process may overtake each other, but not by so many.
 constexpr std::uint64_t restart_distance = 1000;
 
@@ -29,6 +30,19 @@ struct HelloMessage {
         visit(3, self.proof);
         visit(4, self.run_file);
         visit(5, self.statuses, peers_max);
+    }
+};
+
+// What tells whether a status is news: most of what peers tell of others is not.
+struct StatusHead {
+    PeerId peer;
+    std::uint64_t incarnation = 0;
+    std::uint64_t sequence = 0;
+    template <typename Visitor, typename Self>
+    static void fields(Visitor& visit, Self& self) {
+        visit(1, self.peer);
+        visit(2, self.incarnation);
+        visit(3, self.sequence);
     }
 };
 
@@ -248,32 +262,44 @@ Task<Result<Bytes>> Membership::on_run_file(PeerId from, Bytes) {
 
 // ---- statuses -----------------------------------------------------------------------------------
 
-Bytes Membership::own_signed_status() const {
+void Membership::sign_status() {
     SignedStatus message;
     message.payload = wire::encode(callbacks_.own_status());
     message.signature = signer_.sign(status_domain, message.payload);
-    return wire::encode(message);
+    own_status_ = wire::encode(message);
+    own_status_at_ = node_.clock.now();
+}
+
+const Bytes& Membership::own_signed_status() {
+    if (own_status_.empty() || node_.clock.now() - own_status_at_ > own_status_age_max)
+        sign_status();
+    return own_status_;
 }
 
 // A peer that says so itself may have been started again with a clock that was set back.
-bool Membership::is_old(const KnownPeer& known, const Status& status, bool from_itself) const {
-    if (known.signed_status.empty() || known.status.incarnation != status.incarnation) return false;
-    if (status.sequence > known.status.sequence) return false;
-    return !from_itself || known.status.sequence - status.sequence < restart_distance;
+bool Membership::is_old(const KnownPeer& known,
+                        std::uint64_t incarnation,
+                        std::uint64_t sequence,
+                        bool from_itself) const {
+    if (known.signed_status.empty() || known.status.incarnation != incarnation) return false;
+    if (sequence > known.status.sequence) return false;
+    return !from_itself || known.status.sequence - sequence < restart_distance;
 }
 
 Ok Membership::take_status(ByteView signed_status, const PeerId* from) {
     DEDLOC_TRY(const SignedStatus message, wire::decode<SignedStatus>(signed_status));
-    DEDLOC_TRY(Status status, wire::decode<Status>(message.payload));
-    if (status.peer == host_.id() || status.peer.is_empty()) return {};
-    if (from != nullptr && status.peer != *from)
+    DEDLOC_TRY(const StatusHead head, wire::decode<StatusHead>(message.payload));
+    if (head.peer == host_.id() || head.peer.is_empty()) return {};
+    if (from != nullptr && head.peer != *from)
         return make_error(ErrorKind::peer_broke_protocol, "a status of somebody else");
-    const auto known = peers_.find(status.peer);
+    const auto known = peers_.find(head.peer);
     if (known == peers_.end() && peers_.size() >= peers_max) return {};
-    if (known != peers_.end() && is_old(known->second, status, from != nullptr)) {
+    if (known != peers_.end() &&
+        is_old(known->second, head.incarnation, head.sequence, from != nullptr)) {
         if (from != nullptr) known->second.received = node_.clock.now();
         return {};
     }
+    DEDLOC_TRY(Status status, wire::decode<Status>(message.payload));
     if (!verifier_.verify(status.peer, status_domain, message.payload, message.signature))
         return make_error(ErrorKind::peer_broke_protocol, "a status with a wrong signature");
     const bool is_new = known == peers_.end();
@@ -282,6 +308,7 @@ Ok Membership::take_status(ByteView signed_status, const PeerId* from) {
     host_.add_addresses(status.peer, status.addresses);
     entry.status = std::move(status);
     entry.signed_status = to_bytes(signed_status);
+    entry.status_at = node_.clock.now();
     // What others tell of a peer does not make it live; its own word does. A peer that is news
     // starts its time until drop_stale() now: the real clock does not begin at zero.
     if (from != nullptr || is_new) entry.received = node_.clock.now();
@@ -358,6 +385,8 @@ void Membership::push_now() {
 }
 
 void Membership::push_to_all() {
+    sign_status();
+    next_push_ = node_.clock.now() + status_interval_;
     for (const auto& [peer, known] : peers_) {
         if (!known.member) continue;
         const auto [pushing, first] = pushing_.emplace(peer, false);
@@ -426,10 +455,10 @@ void Membership::drop_stale() {
 
 Task<void> Membership::push_loop() {
     for (;;) {
-        push_to_all();
+        if (node_.clock.now() >= next_push_) push_to_all();  // or news was pushed meanwhile
         meet_unmet();
         drop_stale();
-        const TimePoint next = node_.clock.now() + status_interval_;
+        const TimePoint next = next_push_;
         (void)co_await wake_.wait_until(node_.clock, next);
     }
 }

@@ -55,7 +55,8 @@ struct SignedStatus {
 struct KnownPeer {
     Status status;
     Bytes signed_status;  // as received, to pass on
-    TimePoint received;
+    TimePoint status_at;  // when this status came
+    TimePoint received;   // when it last said anything itself
     bool member = false;  // hello succeeded on the connection that is open
 };
 
@@ -95,7 +96,8 @@ class Membership {
 
     // A signed status from somewhere else (the DHT): verified, and its author met if it is new.
     void learn(ByteView signed_status);
-    Bytes own_signed_status() const;
+    // The newest one that was signed, if it is hardly old: nobody tells two from another.
+    const Bytes& own_signed_status();
 
     // Something others should know at once: pushes our status to all members.
     void push_now();
@@ -117,11 +119,15 @@ class Membership {
     Task<void> push_to(PeerId peer);
     Task<void> meet_again(PeerId peer);
     void push_to_all();
+    void sign_status();
     void drop_stale();
     void meet_unmet();
     void admit(const PeerId& peer);
     Ok take_status(ByteView signed_status, const PeerId* from);
-    bool is_old(const KnownPeer& known, const Status& status, bool from_itself) const;
+    bool is_old(const KnownPeer& known,
+                std::uint64_t incarnation,
+                std::uint64_t sequence,
+                bool from_itself) const;
     void add_some_others(std::vector<Bytes>& statuses, const PeerId& asker);
     void take_statuses(ByteView reply, const PeerId& from);
     Bytes proof(const PeerId& prover,
@@ -146,6 +152,9 @@ class Membership {
     std::map<PeerId, bool> pushing_;       // true: something newer waits to be pushed
     std::map<PeerId, TimePoint> meeting_;  // next try
     PeerId told_last_;                     // whose status was last told to somebody
+    Bytes own_status_;                     // signed
+    TimePoint own_status_at_;
+    TimePoint next_push_;
     runtime::Event wake_;
     p2p::Handlers handlers_;
     runtime::Scope scope_;

@@ -67,7 +67,7 @@ void CollaborationImpl::refresh_progress() {
     for (const KnownPeer* peer : membership_->live()) {
         const Status& status = peer->status;
         if (status.role != Role::trainer || !stands_on(status, base)) continue;
-        const double age = to_seconds(node_.clock.now() - peer->received);
+        const double age = to_seconds(node_.clock.now() - peer->status_at);
         // A claim beyond the whole batch says nothing more; a speed beyond it a second neither.
         const double rate =
             status.phase == Phase::computing ? std::clamp(status.samples_per_s, 0.0, target) : 0.0;
