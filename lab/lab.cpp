@@ -200,6 +200,8 @@ int run(const std::vector<std::string>& arguments, const std::string& program) {
     simulate->add_option("--seed-seconds-max", simulate_command.seed_seconds_max);
     simulate->add_flag("--json", simulate_command.json, "one JSON object as the last line");
     simulate->add_flag("--trace,--verbose", simulate_command.trace, "print what happens");
+    simulate->add_flag(
+        "--messages", simulate_command.messages, "with --trace: every message that arrives, too");
     simulate->callback([&] { code = run_simulate(simulate_command, program); });
 
     const auto network_commands = add_network_commands(app, code);

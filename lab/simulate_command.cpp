@@ -35,6 +35,11 @@ bool parse_peers(const std::string& text, SimulationOptions& options) {
 
 int run_traced(const SimulateCommand& command, SimulationOptions options) {
     bool failed = false;
+    if (command.messages)
+        options.messages =
+            [](TimePoint at, std::size_t from, std::size_t to, const std::string& method) {
+                fmt::print("{:9.3f} n{} > n{} {}\n", to_seconds(at.since_start), from, to, method);
+            };
     for (std::uint64_t i = 0; i < command.seeds; ++i) {
         options.seed = command.first + i;
         if (!simulate_traced(options.seed, options)) failed = true;

@@ -19,7 +19,8 @@ struct SimulateCommand {
     std::string resume_file;        // results so far, one JSON object a line
     double seed_seconds_max = 300;  // of real time; then it counts as hanging
     bool json = false;
-    bool trace = false;  // print the events; one seed at a time
+    bool trace = false;     // print the events; one seed at a time
+    bool messages = false;  // and every message that arrives
 };
 
 int run_simulate(const SimulateCommand& command, const std::string& program);
