@@ -7,7 +7,17 @@
 namespace dedloc::averaging {
 namespace {
 
-constexpr std::size_t fetches_at_once = 4;
+// Each costs a round trip: so many at once that a line is full, and no more.
+constexpr std::size_t fetches_at_once_min = 4;
+constexpr std::size_t fetches_at_once_max = 32;
+constexpr std::uint64_t fetched_at_once_bytes = 2u << 20;
+
+std::size_t fetches_at_once(const RoundContext& context, std::size_t parts_in_all) {
+    const std::uint64_t bytes = context.options.vector_count * sizeof(float);
+    const std::uint64_t part_bytes = bytes / std::max<std::size_t>(1, parts_in_all) + 1;
+    return std::clamp<std::size_t>(
+        fetched_at_once_bytes / part_bytes, fetches_at_once_min, fetches_at_once_max);
+}
 
 // Whoever did not answer is asked last from now on.
 void demote(std::vector<PeerId>& candidates, const PeerId& peer) {
@@ -94,6 +104,7 @@ Task<Result<void>> fetch_parts(RoundContext& context,
                                std::vector<FinishedPart> parts,
                                std::vector<PeerId> candidates,
                                TimePoint deadline) {
+    const std::size_t lanes_max = fetches_at_once(context, parts.size());
     auto missing = std::make_shared<std::vector<FinishedPart>>();
     for (FinishedPart& part : parts)
         if (!context.parts.find(part.digest)) missing->push_back(std::move(part));
@@ -104,7 +115,7 @@ Task<Result<void>> fetch_parts(RoundContext& context,
     auto next = std::make_shared<std::size_t>(0);
     auto outcome = std::make_shared<Result<void>>();
     std::vector<Task<void>> lanes;
-    for (std::size_t i = 0; i < std::min(fetches_at_once, missing->size()); ++i)
+    for (std::size_t i = 0; i < std::min(lanes_max, missing->size()); ++i)
         lanes.push_back(fetch_some(context, missing, next, shared, deadline, outcome));
     co_await runtime::all_of(std::move(lanes));
     co_return *outcome;

@@ -64,6 +64,7 @@ void RoundEngine::ledger_moved() {
         return entry.second.announce.previous != previous;
     });
     learn_rates();
+    wait_again_for_members();
     suspects_.clear();
     told_.clear();
     ballot_round_ = 0;
@@ -78,6 +79,15 @@ void RoundEngine::ledger_moved() {
     }
     changed_.pulse();
     turn_over_.pulse();
+}
+
+// Whom we did not wait for once may have been in others' rounds since, and never announced to us.
+void RoundEngine::wait_again_for_members() {
+    const Decision* const commit = context_.ledger.newest_commit();
+    if (not_waited_for_.empty() || !commit) return;
+    const auto plan = wire::decode<Plan>(commit->plan);
+    if (!plan) return;
+    for (const PlanMember& member : plan->members) not_waited_for_.erase(member.peer);
 }
 
 // The newest exchange has given all it will.

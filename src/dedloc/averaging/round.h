@@ -79,6 +79,7 @@ class RoundEngine {
     Task<void> follow(Base base, PeerId leader);
     Announce own_announcement(const Base& base);
     void learn_rates();
+    void wait_again_for_members();
     void suspect(const PeerId& peer, std::string why);
     void refuse_message(const PeerId& from, const Error& why);
     void refuse_plan(const PeerId& leader, const Error& why);
@@ -163,7 +164,8 @@ class RoundEngine {
     std::optional<TimePoint> wanted_since_;
     std::map<PeerId, Announced> announced_;
     std::map<PeerId, TimePoint> suspects_;
-    std::set<PeerId> not_waited_for_;  // cost a deadline; until they announce again
+    // They cost a deadline; until they announce again, here or to who led a round.
+    std::set<PeerId> not_waited_for_;
     Exchanges exchanges_;
     std::uint32_t ballot_round_ = 0;      // how often this peer has led the open instance
     std::uint32_t outbid_ = 0;            // highest ballot heard of in the open instance

@@ -160,7 +160,9 @@ Task<bool> RoundEngine::gather(Base base) {
     const Duration patience =
         std::min<Duration>(std::max<Duration>(usual_deadline() * 2 / 5, micro_batch * 2),
                            context_.options.deadline_max);
-    const TimePoint limit = context_.now() + patience;
+    // A leader that brings nothing may have looked on for long when the first contribution comes:
+    // the others are not late before that.
+    TimePoint limit = TimePoint::never();
     for (;;) {
         std::uint64_t weight = input_ ? input_->input.weight_max() : 0;
         std::set<PeerId> here;
@@ -169,18 +171,18 @@ Task<bool> RoundEngine::gather(Base base) {
         for (const auto& [peer, announced] : announced_)
             if (announced.announce.previous == base.previous && !announced.announce.aggregator)
                 here.insert(peer);
+        limit = weight > 0 ? std::min(limit, context_.now() + patience) : TimePoint::never();
         std::vector<PeerId> missing;
         for (const PeerId& peer : context_.directory.expected(base))
             if (!here.contains(peer) && !not_waited_for_.contains(peer)) missing.push_back(peer);
         // Others live, but none has announced and none is known to stand here: they are about to.
         const bool lonely = here.empty() && !context_.directory.live_trainers().empty();
         if (missing.empty() && !lonely && input_ && weight > 0) co_return true;
-        if (context_.now() >= limit && weight > 0) {
+        if (context_.now() >= limit) {
             for (const PeerId& peer : missing) not_waited_for_.insert(peer);
             co_return false;
         }
-        const TimePoint next =
-            std::max(std::min(limit, context_.now() + 200ms), context_.now() + 10ms);
+        const TimePoint next = std::min(limit, context_.now() + 200ms);
         (void)co_await changed_.wait_until(context_.node.clock, next);
     }
 }

@@ -398,6 +398,7 @@ void CollaborationImpl::on_status(const Status& before, const Status& now) {
 
 void CollaborationImpl::on_decision(const averaging::Decision& decision, const Bytes& certificate) {
     ++accounts_.certificates;
+    decided_at_ = node_.clock.now();
     certificate_log_.add(certificate);
     if (decision.kind == averaging::DecisionKind::branch) {
         ++accounts_.branches;
@@ -588,11 +589,18 @@ bool CollaborationImpl::stands_on(const Status& status, const averaging::Base& b
            (base.is_voter(status.peer) && status.step == base.instance.step);
 }
 
+// One that is a step behind and speaks is making this step as well, over a slower line. If it were
+// not waited for, it would come too late to every round that follows.
+bool CollaborationImpl::arrives_at(const KnownPeer& peer, const averaging::Base& base) const {
+    return peer.status.branch == base.instance.branch &&
+           peer.status.step + 1 == base.instance.step && peer.received > decided_at_;
+}
+
 std::vector<PeerId> CollaborationImpl::expected(const averaging::Base& base) const {
     std::vector<PeerId> expected;
     for (const KnownPeer* peer : membership_->live()) {
         const Status& status = peer->status;
-        if (status.role == Role::trainer && stands_on(status, base) &&
+        if (status.role == Role::trainer && (stands_on(status, base) || arrives_at(*peer, base)) &&
             (status.phase == Phase::computing || status.phase == Phase::averaging))
             expected.push_back(status.peer);
     }

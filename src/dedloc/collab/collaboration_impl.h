@@ -61,6 +61,7 @@ class CollaborationImpl final : public Collaboration, private averaging::RoundDi
     void note(const averaging::RoundNote& note) override;
 
     bool stands_on(const Status& status, const averaging::Base& base) const;
+    bool arrives_at(const KnownPeer& peer, const averaging::Base& base) const;
     Task<Result<void>> start_as_host();
     Task<Result<void>> start_as_newcomer();
     Task<void> meet_bootstrap();
@@ -140,6 +141,7 @@ class CollaborationImpl final : public Collaboration, private averaging::RoundDi
     bool in_step_ = false;
     bool replaced_ = false;  // the state was replaced since the last step
     TimePoint leave_deadline_ = TimePoint::never();
+    TimePoint decided_at_;  // the newest certificate came
     TimePoint step_started_;
 
     Phase phase_ = Phase::starting;

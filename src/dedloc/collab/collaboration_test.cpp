@@ -445,6 +445,29 @@ TEST(Collaboration, a_killed_peer_costs_the_others_little) {
         swarm.world.run_until([&] { return swarm.hashes_at_same_step().size() == 1; }, 10s));
 }
 
+// While it slept the others went on. From then on it has each average later than they, by the round
+// trips of its long way; in no round it would be later still.
+TEST(Collaboration, a_far_peer_that_slept_is_in_every_round_again) {
+    Swarm swarm(12);
+    for (int i = 0; i < 4; ++i) swarm.add(140, elements_many);
+    sim::LinkOptions far;
+    far.latency = 100ms;
+    for (std::size_t i = 0; i < 3; ++i)
+        swarm.world.set_link(swarm.world.node(i), swarm.world.node(3), far);
+    ASSERT_TRUE(swarm.world.run_until([&] { return swarm.all_at(6); }, 120s));
+    swarm.world.node(3).freeze_for(2500ms);
+    swarm.world.run_for(3s);
+    const std::uint64_t woken = swarm.peers[0]->step();
+    ASSERT_TRUE(swarm.world.run_until([&] { return swarm.all_at(woken + 4); }, 60s));
+    const std::uint64_t before = swarm.peers[3]->collaboration->status().committed_samples;
+    const std::uint64_t from = swarm.peers[3]->step();
+    ASSERT_TRUE(swarm.world.run_until([&] { return swarm.all_at(from + 8); }, 60s));
+    const std::uint64_t samples =
+        swarm.peers[3]->collaboration->status().committed_samples - before;
+    // A quarter of a target of 256.
+    EXPECT_GE(samples, 8u * 64 / 2) << from;
+}
+
 TEST(Collaboration, half_of_two_dies_and_the_other_goes_on_as_a_branch) {
     Swarm swarm(4);
     for (int i = 0; i < 2; ++i) swarm.add();
