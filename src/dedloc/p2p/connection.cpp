@@ -216,10 +216,21 @@ Result<Bytes> PeerConnection::next_batch() {
         flush();
         if (state) state = channel_->encrypt(payload);
     };
-    session_.pull(write_batch_bytes_max, sink);
+    session_.pull(batch_bytes_, sink);
     flush();
     if (!state) return std::move(state).error();
     return channel_->take_output();
+}
+
+// A batch is what the line takes in a moment: what is small and urgent comes after it.
+void PeerConnection::fit_batch(std::size_t written, Duration took) {
+    if (took > write_batch_time) {
+        const double share = to_seconds(write_batch_time) / to_seconds(took);
+        const auto fitting = static_cast<std::size_t>(static_cast<double>(written) * share);
+        batch_bytes_ = std::clamp(fitting, write_batch_bytes_min, batch_bytes_);
+    } else if (took < write_batch_time / 2 && written * 2 > batch_bytes_) {
+        batch_bytes_ = std::min(batch_bytes_ * 2, write_batch_bytes_max);
+    }
 }
 
 Task<void> PeerConnection::write_loop(Self self) {
@@ -243,11 +254,13 @@ Task<void> PeerConnection::write_loop(Self self) {
         Bytes bytes = *std::move(batch);
         const Duration patience = self->closing_ ? last_words_max : write_stall_max;
         const runtime::TimerGuard guard(clock, clock.call_at(clock.now() + patience, give_up));
+        const TimePoint begun = clock.now();
         auto written = co_await self->raw_->write(bytes);
         if (!written) {
             self->close(std::move(written).error());
             co_return;
         }
+        self->fit_batch(bytes.size(), clock.now() - begun);
         self->moved(bytes.size());
         self->channel_->recycle(std::move(bytes));
     }

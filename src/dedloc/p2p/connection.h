@@ -3,7 +3,7 @@
 // free), and the keep-alive.
 //
 // Bulk bytes are encrypted straight from the queued messages. A control frame waits behind at most
-// one batch (write_batch_bytes_max) and what the kernel holds unsent.
+// one batch and what the kernel holds unsent: what the line takes in some 0.1 s.
 //
 // Thread: the network thread. Cost: about 0.6 MiB of buffers when busy, 25 KB when idle.
 
@@ -96,6 +96,7 @@ class PeerConnection : public std::enable_shared_from_this<PeerConnection> {
     static Task<void> keep_alive_loop(Self self);
     Ok take_plain();
     void moved(std::size_t bytes);
+    void fit_batch(std::size_t written, Duration took);
     Result<Bytes> next_batch();
     void wake_next_opener();
 
@@ -115,6 +116,7 @@ class PeerConnection : public std::enable_shared_from_this<PeerConnection> {
     std::set<std::string> protocols_;
     std::string agent_;
     Bytes plain_out_;
+    std::size_t batch_bytes_ = write_batch_bytes_max;
 
     // What was moved, since the second began and since on_busy was told.
     TimePoint second_began_;

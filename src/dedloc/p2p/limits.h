@@ -28,6 +28,8 @@ inline constexpr std::size_t connection_queued_bytes_max = 128u << 20;
 // Header included: what every implementation accepts; rust-yamux refuses more than 1 MiB.
 inline constexpr std::uint32_t frame_bytes_max = 64u << 10;
 inline constexpr std::uint32_t frame_payload_bytes_max = frame_bytes_max - 12;
+// On a slow line, where a frame of the usual size would keep small ones waiting.
+inline constexpr std::uint32_t frame_bytes_min = 4u << 10;
 // A longer data frame from a peer ends the session. js-yamux fills the whole window with one frame;
 // frames are passed on piece by piece, so a long one costs no memory.
 inline constexpr std::uint32_t frame_received_bytes_max = window_bytes_max;
@@ -59,6 +61,9 @@ inline constexpr Duration negotiation_max = 15s;
 inline constexpr Duration upgrade_max = 20s;
 // Encrypted and written at once; a control frame waits behind no more than this much bulk data.
 inline constexpr std::size_t write_batch_bytes_max = 128u << 10;
+// On a slow line as much as it takes in this time, and no less than a frame.
+inline constexpr Duration write_batch_time = 40ms;
+inline constexpr std::size_t write_batch_bytes_min = frame_bytes_min;
 // Read at once: an idle connection holds the smaller buffer, a busy one grows to the larger.
 inline constexpr std::size_t read_buffer_bytes_min = 8u << 10;
 inline constexpr std::size_t read_buffer_bytes_max = 256u << 10;

@@ -540,6 +540,8 @@ bool YamuxSession::has_output() const {
 
 std::size_t YamuxSession::pull(std::size_t bytes_max, const Sink& sink) {
     std::size_t given = 0;
+    frame_bytes_now_ =
+        std::clamp<std::uint64_t>(bytes_max, frame_bytes_min, frame_payload_bytes_max);
     while (given < bytes_max) {
         given += send_control(sink);
         if (given >= bytes_max) break;
@@ -618,8 +620,8 @@ std::size_t YamuxSession::send_frame(YamuxStream& stream, const Sink& sink) {
 
 // The bytes of the stream's next frame: straight from its queue, or small pieces joined.
 ByteView YamuxSession::next_payload(YamuxStream& stream) {
-    const std::size_t room = static_cast<std::size_t>(
-        std::min<std::uint64_t>(frame_payload_bytes_max, stream.send_window_));
+    const std::size_t room =
+        static_cast<std::size_t>(std::min<std::uint64_t>(frame_bytes_now_, stream.send_window_));
     if (stream.queue_.empty()) return {};
     const ByteView head = stream.queue_.front()->subspan(stream.queue_offset_);
     if (head.size() >= join_piece_bytes_max || stream.queue_.size() == 1)

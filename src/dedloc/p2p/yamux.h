@@ -237,6 +237,7 @@ class YamuxSession {
     std::deque<StreamPtr> ready_bulk_;
     int small_in_a_row_ = 0;
     Bytes scratch_;
+    std::uint64_t frame_bytes_now_ = frame_payload_bytes_max;
 
     // Windows, memory.
     std::size_t growth_used_ = 0;

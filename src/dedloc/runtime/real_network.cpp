@@ -11,12 +11,14 @@
 #include <asio/this_coro.hpp>
 #include <asio/use_awaitable.hpp>
 #include <cerrno>
+#include <chrono>
 #include <ifaddrs.h>
 #include <linux/sockios.h>
 #include <net/if.h>
 #include <netinet/tcp.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <utility>
 #include <vector>
 
 #include "dedloc/runtime/deadline.h"
@@ -29,7 +31,13 @@ namespace {
 
 using asio::ip::tcp;
 
+// What the kernel may hold unsent: as much as the line takes in a moment, because whatever is
+// written later, small and urgent as it may be, leaves after it.
 constexpr int notsent_bytes_max = 256 * 1024;
+constexpr int notsent_bytes_min = 4 * 1024;
+constexpr std::chrono::milliseconds notsent_time{40};
+// Shorter looks at the line's rate are chance.
+constexpr std::chrono::milliseconds rate_look_min{20};
 constexpr std::size_t endpoints_max = 8;  // of one name, tried in turn
 
 SocketAddress to_address(const tcp::endpoint& endpoint) {
@@ -61,9 +69,11 @@ Task<void> throw_if_cancelled() {
 void prepare(tcp::socket& socket) {
     std::error_code ignored;  // tuning only: a connection without it still works
     socket.set_option(tcp::no_delay(true), ignored);
-    const int value = notsent_bytes_max;
+}
+
+void allow_unsent(tcp::socket& socket, int bytes) {
     (void)::setsockopt(
-        socket.native_handle(), IPPROTO_TCP, TCP_NOTSENT_LOWAT, &value, sizeof value);
+        socket.native_handle(), IPPROTO_TCP, TCP_NOTSENT_LOWAT, &bytes, sizeof bytes);
 }
 
 struct SocketState {
@@ -72,10 +82,35 @@ struct SocketState {
         local = to_address(socket.local_endpoint(error));
         remote = to_address(socket.remote_endpoint(error));
         prepare(socket);
+        allow_unsent(socket, notsent_max);
     }
+
+    void line_was_free() {
+        looked_at = RealTime::now();
+        taken = 0;
+    }
+    // After a wait for the line: what it took since the last one is its rate.
+    void line_was_full() {
+        const auto now = RealTime::now();
+        const std::chrono::duration<double> elapsed = now - looked_at;
+        if (elapsed < rate_look_min) return;
+        const double share = notsent_time / elapsed;
+        looked_at = now;
+        const double fitting = static_cast<double>(std::exchange(taken, 0)) * share;
+        const int wanted = static_cast<int>(
+            std::clamp(fitting, double{notsent_bytes_min}, double{notsent_bytes_max}));
+        if (wanted > notsent_max / 2 && wanted < notsent_max * 2) return;
+        notsent_max = wanted;
+        allow_unsent(socket, notsent_max);
+    }
+
+    using RealTime = std::chrono::steady_clock;
     tcp::socket socket;
     SocketAddress local;
     SocketAddress remote;
+    int notsent_max = notsent_bytes_max;
+    RealTime::time_point looked_at = RealTime::now();
+    std::size_t taken = 0;  // by the kernel since then
 };
 
 Task<Result<std::size_t>> read_from(std::shared_ptr<SocketState> state,
@@ -92,26 +127,29 @@ Task<Result<std::size_t>> read_from(std::shared_ptr<SocketState> state,
 
 // The option TCP_NOTSENT_LOWAT only concerns those who wait until they may write: a write that is
 // simply tried is taken as long as the kernel's buffer has room, which may be megabytes.
-bool has_enough_unsent(tcp::socket& socket) {
+bool has_enough_unsent(SocketState& state) {
     int unsent = 0;
-    return ::ioctl(socket.native_handle(), SIOCOUTQNSD, &unsent) == 0 &&
-           unsent >= notsent_bytes_max;
+    if (::ioctl(state.socket.native_handle(), SIOCOUTQNSD, &unsent) != 0) return false;
+    if (unsent == 0) state.line_was_free();
+    return unsent >= state.notsent_max;
 }
 
 Task<Result<void>> write_to(std::shared_ptr<SocketState> state, ByteView bytes) {
     std::error_code error;
     while (!bytes.empty()) {
         auto token = asio::redirect_error(asio::use_awaitable, error);
-        if (has_enough_unsent(state->socket)) {
+        if (has_enough_unsent(*state)) {
             co_await state->socket.async_wait(tcp::socket::wait_write, token);
             if (error == asio::error::operation_aborted) co_await throw_if_cancelled();
             if (error) co_return explain(error, "writing to", state->remote.text());
+            state->line_was_full();
         }
         const auto buffer = asio::buffer(bytes.data(), bytes.size());
         const std::size_t count = co_await state->socket.async_write_some(buffer, token);
         if (error == asio::error::operation_aborted) co_await throw_if_cancelled();
         if (error) co_return explain(error, "writing to", state->remote.text());
         bytes = bytes.subspan(count);
+        state->taken += count;
     }
     co_return Ok();
 }
