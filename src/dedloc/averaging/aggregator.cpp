@@ -136,6 +136,7 @@ Task<Result<Bytes>> Aggregator::on_plan(PeerId from, Bytes request) {
     DEDLOC_CO_TRY(Plan plan, wire::decode<Plan>(message.payload));
     DEDLOC_CO_TRY_VOID(check(from, message, plan));
     const Digest digest = decision_digest(message.payload);
+    context_.newest_round = std::chrono::milliseconds(plan.round_ms);
     if (!exchanges_.find(digest)) (void)exchanges_.begin(std::move(plan), digest, nullptr);
     co_return Bytes{};
 }
@@ -273,7 +274,7 @@ Task<void> Aggregator::announce_to(PeerId leader) {
     announce.aggregator = true;
     const Digest previous = base.previous;
     Bytes request = wire::encode(announce);
-    const TimePoint deadline = context_.now() + context_.options.call_timeout;
+    const TimePoint deadline = context_.now() + context_.patience();
     auto answer =
         co_await context_.host.call(leader, announce_method, std::move(request), deadline);
     if (context_.ledger.base().previous != previous) co_return;  // the answer is about the past
@@ -295,7 +296,7 @@ Task<void> Aggregator::announce_to(PeerId leader) {
     if (reply->verdict == Verdict::i_am_behind) {
         // Most likely it is about to hear of the newest decision.
         Bytes newest = context_.ledger.newest();
-        const TimePoint until = context_.now() + context_.options.call_timeout;
+        const TimePoint until = context_.now() + context_.patience();
         (void)co_await context_.host.call(leader, certificate_method, std::move(newest), until);
         look_at(leader);
     }

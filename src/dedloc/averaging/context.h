@@ -21,6 +21,8 @@ namespace dedloc::averaging {
 
 // How long a leader that failed is passed over. Shorter than a usual step, so that nobody is lost.
 inline constexpr Duration suspicion_of_leaders = 3s;
+// For the answer of a peer whose line is full.
+inline constexpr Duration patience_max = 5s;
 
 struct RoundOptions {
     codec::CodecId codec = codec::CodecId::fp16;
@@ -34,7 +36,7 @@ struct RoundOptions {
     Duration quorum_timeout = 10s;
     std::uint32_t voter_after_contributions = 1;
     Duration announce_interval = 250ms;  // how often a member looks whether the leader lives
-    Duration call_timeout = 600ms;       // of small messages between live peers
+    Duration call_timeout = 600ms;       // of small messages between live peers, at least
     double rate_unknown = 12.5e6;        // bytes per second, while nobody has measured anything
     double upload_max = 0;               // what the user grants, bytes per second; 0: everything
     double download_max = 0;
@@ -106,6 +108,7 @@ struct RoundContext {
     FailedOwners failed_owners{};
     ReduceMemory memory{};
     Complaints complaints{};
+    Duration newest_round{0};  // deadline of the newest plan
     // Waits for a finished part as long as its owner goes on sending; null: nothing is on its way.
     std::function<Task<void>(FinishedPart, TimePoint deadline)> arrival{};
 
@@ -115,6 +118,12 @@ struct RoundContext {
             directory.note(RoundNote{kind, peer, std::move(why)});
     }
 
+    // For the answer of a live peer to something small. Bulk data of a round may be before it on
+    // the line, more of it in a long round.
+    Duration patience() const {
+        const Duration least = options.call_timeout;
+        return std::clamp<Duration>(newest_round / 5, least, std::max(least, patience_max));
+    }
     // May this peer ask us anything?
     Ok gate(const PeerId& from) const {
         if (directory.allowed(from)) return {};

@@ -248,7 +248,7 @@ TimePoint Exchange::awaited_until(std::uint32_t part) const {
     const auto owner = owners_.find(part);
     if (!me_ || finished_.contains(part) || owner == owners_.end() || owner->second.failed)
         return {};
-    return arrived_last_ + std::max<Duration>(arrival_gap_ * 2, context_.options.call_timeout);
+    return arrived_last_ + std::max<Duration>(arrival_gap_ * 2, context_.patience());
 }
 
 std::vector<std::uint32_t> Exchange::missing_parts() const {

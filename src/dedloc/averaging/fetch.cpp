@@ -90,7 +90,7 @@ Task<Result<SharedBytes>> fetch_part(RoundContext& context,
             if (context.now() >= deadline) break;
             const Duration share = patient
                                        ? std::max<Duration>((deadline - context.now()) / 4, 200ms)
-                                       : context.options.call_timeout;
+                                       : context.patience();
             const TimePoint until = std::min(deadline, context.now() + share);
             auto fetched = co_await ask_for_part(context, header, candidates, candidate, until);
             if (fetched) co_return fetched;

@@ -213,10 +213,11 @@ void RoundEngine::refuse_plan(const PeerId& leader, const Error& why) {
 bool RoundEngine::quorum_is_lost() const {
     if (!wanted_since_) return false;
     const Duration waited = context_.now() - *wanted_since_;
-    if (waited <= context_.options.quorum_timeout) return false;
+    const Duration timeout = std::max(context_.options.quorum_timeout, context_.newest_round);
+    if (waited <= timeout) return false;
     const Base& base = context_.ledger.base();
     return context_.directory.voters_heard_of(base) < majority(base.voters.size()) ||
-           waited > context_.options.quorum_timeout * 3;
+           waited > timeout * 3;
 }
 
 std::optional<PeerId> RoundEngine::pick_leader(const Base& base) const {
@@ -250,7 +251,7 @@ Announce RoundEngine::own_announcement(const Base& base) {
 
 Duration RoundEngine::patience_with_leader() const {
     const double micro_batch = std::clamp(context_.directory.micro_batch_s(), 0.0, 60.0);
-    return usual_deadline() * 4 + from_seconds(micro_batch * 2) + context_.options.call_timeout * 2;
+    return usual_deadline() * 4 + from_seconds(micro_batch * 2) + context_.patience() * 2;
 }
 
 Task<void> RoundEngine::follow(Base base, PeerId leader) {
@@ -258,7 +259,7 @@ Task<void> RoundEngine::follow(Base base, PeerId leader) {
     if (std::find(told_.begin(), told_.end(), announce.input) == told_.end())
         told_.push_back(announce.input);
     Bytes request = wire::encode(announce);
-    const TimePoint deadline = context_.now() + context_.options.call_timeout;
+    const TimePoint deadline = context_.now() + context_.patience();
     auto answer =
         co_await context_.host.call(leader, announce_method, std::move(request), deadline);
     if (!answer) {
@@ -290,7 +291,7 @@ Task<void> RoundEngine::follow(Base base, PeerId leader) {
             } else if (followed_ != std::make_pair(base.previous, leader)) {
                 followed_ = {base.previous, leader};
                 followed_since_ = context_.now();
-            } else if (context_.now() - followed_since_ > context_.options.call_timeout * 4) {
+            } else if (context_.now() - followed_since_ > context_.patience() * 4) {
                 suspect(leader, "it sends us to a leader who is gone");
             }
             break;

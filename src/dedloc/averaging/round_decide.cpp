@@ -59,7 +59,7 @@ Task<void> RoundEngine::ask_promise(PeerId voter, Prepare request, std::shared_p
         reply = co_await voter_->on_prepare(voter, request);
     } else {
         Bytes bytes = wire::encode(request);
-        const TimePoint deadline = context_.now() + context_.options.call_timeout;
+        const TimePoint deadline = context_.now() + context_.patience();
         auto answer =
             co_await context_.host.call(voter, prepare_method, std::move(bytes), deadline);
         if (!answer) co_return;
@@ -79,8 +79,7 @@ Task<bool> RoundEngine::propose(Base base,
     auto poll = std::make_shared<Poll>(base, context_.options.bugs, context_.node.executor);
     const Digest digest = decision_digest(decision);
     const Bytes request = wire::encode(Propose{ballot, decision});
-    const TimePoint deadline =
-        context_.now() + std::max<Duration>(context_.options.call_timeout, patience);
+    const TimePoint deadline = context_.now() + std::max<Duration>(context_.patience(), patience);
     // Our own vote first: once it is on disk, a restart cannot propose another value in this
     // ballot.
     co_await ask_vote(context_.me(), request, digest, ballot, deadline, poll);
@@ -169,7 +168,7 @@ Task<void> RoundEngine::open_branch(Base base) {
         for (const auto& [peer, announced] : announced_)
             if (announced.announce.previous == base.previous && !refused->contains(peer) &&
                 !announced.announce.aggregator &&
-                context_.now() - announced.at < context_.options.call_timeout * 2)
+                context_.now() - announced.at < context_.patience() * 2)
                 survivors[peer] = {
                     peer, announced.announce.incarnation, announced.announce.dialable};
         std::vector<Voter> voters;
@@ -200,7 +199,7 @@ Task<void> RoundEngine::sign_branch(Base base,
     certificate.decision = wire::encode(decision);
     const Digest digest = decision_digest(certificate.decision);
     const Bytes request = wire::encode(Propose{0, certificate.decision});
-    const TimePoint deadline = context_.now() + context_.options.call_timeout;
+    const TimePoint deadline = context_.now() + context_.patience();
     std::vector<Task<void>> asks;
     for (const Voter& voter : survivors)
         asks.push_back(ask_vote(voter.peer, request, digest, 0, deadline, poll));

@@ -84,7 +84,7 @@ Task<Result<Bytes>> RoundEngine::on_announce(PeerId from, Bytes request) {
     const Base& base = context_.ledger.base();
     AnnounceReply reply;
     // Another peer had the new state sooner than we: it need not ask twice.
-    const TimePoint patience = context_.now() + context_.options.call_timeout / 2;
+    const TimePoint patience = context_.now() + context_.patience() / 2;
     while (announce.previous == base.previous && !base.state && !announce.aggregator &&
            context_.now() < patience)
         co_await context_.node.clock.sleep_for(5ms);
@@ -126,6 +126,7 @@ Task<Result<Bytes>> RoundEngine::on_announce(PeerId from, Bytes request) {
 }
 
 std::shared_ptr<Exchange> RoundEngine::begin_exchange(Plan plan, Digest digest) {
+    context_.newest_round = std::chrono::milliseconds(plan.round_ms);
     auto exchange = exchanges_.begin(std::move(plan), digest, input_);
     changed_.pulse();
     return exchange;

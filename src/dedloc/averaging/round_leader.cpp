@@ -89,14 +89,14 @@ constexpr Duration return_grace = 50ms;
 }  // namespace
 
 Task<void> RoundEngine::send(PeerId peer, std::string method, Bytes message) {
-    const TimePoint deadline = context_.now() + context_.options.call_timeout;
+    const TimePoint deadline = context_.now() + context_.patience();
     (void)co_await context_.host.call(peer, method, std::move(message), deadline);
 }
 
 std::vector<std::pair<PeerId, const RoundEngine::Announced*>> RoundEngine::fresh_announcements(
     const Base& base, bool of_aggregators) const {
-    const Duration age_max = std::max<Duration>(context_.options.announce_interval * 4,
-                                                context_.options.call_timeout * 2);
+    const Duration age_max =
+        std::max<Duration>(context_.options.announce_interval * 4, context_.patience() * 2);
     std::vector<std::pair<PeerId, const Announced*>> fresh;
     for (const auto& [peer, announced] : announced_)
         if (announced.announce.previous == base.previous &&
@@ -107,8 +107,9 @@ std::vector<std::pair<PeerId, const RoundEngine::Announced*>> RoundEngine::fresh
 }
 
 Duration RoundEngine::usual_deadline() const {
-    return std::clamp<Duration>(
-        measured_round_ * 3, context_.options.deadline_min, context_.options.deadline_max);
+    return std::clamp<Duration>(std::max(measured_round_ * 3, context_.newest_round),
+                                context_.options.deadline_min,
+                                context_.options.deadline_max);
 }
 
 Task<void> RoundEngine::lead(Base base) {
@@ -339,6 +340,7 @@ std::shared_ptr<Exchange> RoundEngine::send_plan(Plan plan) {
     message.signature = context_.signer.sign(plan_domain, message.payload);
     const Bytes bytes = wire::encode(message);
     plan_sent_ = context_.now();
+    context_.newest_round = std::chrono::milliseconds(plan.round_ms);
     for (const PlanMember& member : plan.members)
         if (member.peer != context_.me())
             scope_.spawn("send plan", send(member.peer, plan_method, bytes));
@@ -393,7 +395,7 @@ Task<void> RoundEngine::ask_for_parts(std::shared_ptr<Exchange> exchange,
         request.plan = exchange->digest();
         request.part = part;
         Bytes bytes = wire::encode(request);
-        const TimePoint deadline = context_.now() + context_.options.call_timeout / 2;
+        const TimePoint deadline = context_.now() + context_.patience() / 2;
         auto reply = co_await context_.host.call(peer, fetch_method, std::move(bytes), deadline);
         if (!reply) {
             if (reply.error().kind() == ErrorKind::not_found) continue;

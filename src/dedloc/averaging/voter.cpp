@@ -231,7 +231,7 @@ Task<ConsensusReply> VoterService::on_prepare(PeerId from, Prepare prepare) {
 }
 
 Task<void> VoterService::wait_for_state() {
-    const TimePoint until = context_.now() + context_.options.call_timeout * 4;
+    const TimePoint until = context_.now() + context_.patience() * 4;
     while (!context_.ledger.base().state && context_.now() < until)
         co_await context_.node.clock.sleep_for(5ms);
 }
