@@ -119,6 +119,7 @@ void add_links_commands(CLI::App& app, NetworkCommands& commands, int& code) {
     one->group("");
     one->add_option("--rank", member.rank)->required();
     one->add_option("--size", member.size)->required();
+    one->add_option("--aggregators", member.aggregators);
     one->add_option("--elements", member.elements)->required();
     one->add_option("--codec", member.codec);
     one->add_option("--ip", member.ip)->required();

@@ -19,6 +19,7 @@ RoundMemberOptions options_of(const LinkMemberCommand& command) {
     options.run = "links";
     options.rank = command.rank;
     options.size = command.size;
+    options.aggregators = command.aggregators;
     options.listen = fmt::format("/ip4/{}/tcp/4001", command.ip);
     options.folder = command.folder;
     options.patience = 600s;
@@ -43,7 +44,8 @@ Json report(const RoundMember& member,
         const auto count = static_cast<double>(plan.parts[i].count);
         if (plan.members[plan.parts[i].owner].peer == member.id()) owned += count;
         for (std::size_t m = 0; m < plan.members.size(); ++m)
-            if (decision.parts[i].includes(m)) included += count / command.size;
+            if (decision.parts[i].includes(m))
+                included += count / (command.size - command.aggregators);
     }
     const auto elements = static_cast<double>(command.elements);
     return {{"begin", to_seconds(before.since_start)},
@@ -52,8 +54,8 @@ Json report(const RoundMember& member,
             {"owned", owned / elements},
             {"included", included / elements},
             {"parts", plan.parts.size()},
-            {"upload", member.engine().upload_bytes_per_s()},
-            {"download", member.engine().download_bytes_per_s()},
+            {"upload", member.upload_bytes_per_s()},
+            {"download", member.download_bytes_per_s()},
             {"leads", plan.leader == member.id()},
             {"rmse", command.rank == 0 ? member.error() : 0.0}};
 }

@@ -17,6 +17,7 @@ namespace dedloc::lab {
 struct LinkMemberCommand {
     std::uint32_t rank = 0;
     std::uint32_t size = 0;
+    std::uint32_t aggregators = 0;  // the last of them
     std::uint64_t elements = 0;
     std::string codec = "fp16";
     std::string ip;

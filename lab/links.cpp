@@ -33,9 +33,11 @@ constexpr auto look_interval = std::chrono::milliseconds(20);
 
 // The lines, and what the planner says of them.
 struct Network {
-    std::vector<LinkLine> lines;
+    std::vector<LinkLine> lines;  // trainers', then aggregators'
+    std::size_t aggregators = 0;
     double seconds = 0;  // planned, for the scaled vector and rates
     double seconds_equal = 0;
+    double seconds_without = 0;  // aggregators
     std::uint64_t elements = 0;
     double slowest = 0;  // bytes per second
 };
@@ -81,17 +83,22 @@ Result<Network> plan_network(const LinksCommand& command, const std::string& fol
         command.slower * static_cast<double>(network.elements) / static_cast<double>(all);
     network.seconds = plan["seconds"].get<double>() * factor;
     network.seconds_equal = plan["seconds_equal"].get<double>() * factor;
+    network.seconds_without = plan.value("seconds_without", 0.0) * factor;
+    std::vector<LinkLine> aggregators;
     for (const Json& peer : plan["peers"]) {
-        if (peer["role"] != "trainer")
-            return make_error(
-                ErrorKind::unsupported, "{}: only trainers can be run here", command.setup);
+        if (peer["role"] != "trainer" && peer["role"] != "aggregator")
+            return make_error(ErrorKind::unsupported,
+                              "{}: only trainers and aggregators can be run here",
+                              command.setup);
         LinkLine line;
         line.up_bytes_per_s = peer["up_bits_per_s"].get<double>() / 8 / command.slower;
         line.down_bytes_per_s = peer["down_bits_per_s"].get<double>() / 8 / command.slower;
         const double slower = std::min(line.up_bytes_per_s, line.down_bytes_per_s);
         network.slowest = network.slowest > 0 ? std::min(network.slowest, slower) : slower;
-        network.lines.push_back(line);
+        (peer["role"] == "trainer" ? network.lines : aggregators).push_back(line);
     }
+    network.aggregators = aggregators.size();
+    network.lines.insert(network.lines.end(), aggregators.begin(), aggregators.end());
     return network;
 }
 
@@ -164,6 +171,8 @@ class Members {
             std::to_string(rank),
             "--size",
             std::to_string(network.lines.size()),
+            "--aggregators",
+            std::to_string(network.aggregators),
             "--elements",
             std::to_string(network.elements),
             "--codec",
@@ -247,6 +256,36 @@ Result<Measured> measure(const LinksCommand& command,
     return measured;
 }
 
+// The same lines with equal parts; and, where there are any, without the aggregators.
+Ok compare(const LinksCommand& command,
+           const Network& network,
+           const std::string& folder,
+           double seconds,
+           Json& json) {
+    if (network.aggregators > 0) {
+        Network without = network;
+        without.lines.resize(network.lines.size() - network.aggregators);
+        without.aggregators = 0;
+        DEDLOC_TRY(const Measured alone,
+                   measure(command, without, folder + "/without", 0, "without aggregators"));
+        json["seconds_without"] = median(alone.seconds);
+        json["seconds_without_planned"] = network.seconds_without;
+        json["speedup_of_aggregators"] = median(alone.seconds) / seconds;
+        json["speedup_of_aggregators_planned"] = network.seconds_without / network.seconds;
+        return {};
+    }
+    // Who grants the same as all others gets the same part as all others.
+    LinksCommand once = command;
+    once.warm_up = 1;
+    once.rounds = 1;
+    DEDLOC_TRY(const Measured equal,
+               measure(once, network, folder + "/equal", network.slowest, "equal"));
+    json["seconds_equal"] = median(equal.seconds);
+    json["seconds_equal_planned"] = network.seconds_equal;
+    json["speedup_over_equal"] = median(equal.seconds) / seconds;
+    return {};
+}
+
 Result<Json> measure_all(const LinksCommand& command, const std::string& folder) {
     DEDLOC_TRY(const Network network, plan_network(command, folder));
     if (network.seconds > 0)
@@ -280,15 +319,7 @@ Result<Json> measure_all(const LinksCommand& command, const std::string& folder)
     json["seconds_planned"] = network.seconds;
     json["ratio_to_plan"] = seconds / network.seconds;
     if (command.no_equal) return json;
-    // Who grants the same as all others gets the same part as all others.
-    LinksCommand once = command;
-    once.warm_up = 1;
-    once.rounds = 1;
-    DEDLOC_TRY(const Measured equal,
-               measure(once, network, folder + "/equal", network.slowest, "equal"));
-    json["seconds_equal"] = median(equal.seconds);
-    json["seconds_equal_planned"] = network.seconds_equal;
-    json["speedup_over_equal"] = median(equal.seconds) / seconds;
+    DEDLOC_TRY_VOID(compare(command, network, folder, seconds, json));
     return json;
 }
 

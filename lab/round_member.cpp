@@ -43,10 +43,11 @@ float contributed(std::uint32_t rank, std::uint64_t i) {
 class RoundMember::Group final : public averaging::RoundDirectory {
   public:
     explicit Group(runtime::Clock& clock) : clock_(clock) {}
-    std::vector<PeerId> others;
+    std::vector<PeerId> others;    // by rank
+    std::vector<PeerId> trainers;  // of them
 
-    std::vector<PeerId> expected(const Base&) const override { return others; }
-    std::vector<PeerId> live_trainers() const override { return others; }
+    std::vector<PeerId> expected(const Base&) const override { return trainers; }
+    std::vector<PeerId> live_trainers() const override { return trainers; }
     std::size_t voters_heard_of(const Base& base) const override { return base.voters.size(); }
     bool allowed(const PeerId&) const override { return true; }
     double micro_batch_s() const override { return 0.01; }
@@ -92,6 +93,14 @@ RoundMember::RoundMember(RoundMemberOptions options, runtime::Loop& loop)
 RoundMember::~RoundMember() = default;
 
 Task<void> RoundMember::start() {
+    if (aggregates()) {
+        averaging::RoundContext context{
+            node_, *host_, signer_, verifier_, ledger_, parts_, *group_, options_.round};
+        aggregator_ = std::make_unique<averaging::Aggregator>(std::move(context));
+        co_await meet();
+        aggregator_->start();
+        co_return;
+    }
     engine_ = need(averaging::RoundEngine::make(
         node_, *host_, signer_, verifier_, ledger_, parts_, *group_, options_.round));
     co_await meet();
@@ -99,8 +108,17 @@ Task<void> RoundMember::start() {
 }
 
 Task<void> RoundMember::stop() {
-    co_await engine_->stop();
+    if (engine_) co_await engine_->stop();
+    if (aggregator_) co_await aggregator_->stop();
     co_await host_->stop();
+}
+
+double RoundMember::upload_bytes_per_s() const {
+    return engine_ ? engine_->upload_bytes_per_s() : aggregator_->upload_bytes_per_s();
+}
+
+double RoundMember::download_bytes_per_s() const {
+    return engine_ ? engine_->download_bytes_per_s() : aggregator_->download_bytes_per_s();
 }
 
 std::vector<float> RoundMember::contribution() const {
@@ -124,6 +142,7 @@ Task<void> RoundMember::meet() {
         if (rank == options_.rank) continue;
         const PeerId peer = need(PeerId::from_text(address.substr(address.rfind('/') + 1)));
         group_->others.push_back(peer);
+        if (rank + options_.aggregators < options_.size) group_->trainers.push_back(peer);
         host_->add_addresses(peer, {address.substr(0, address.rfind("/p2p/"))});
         // Who is named later dials, so that each pair has one connection.
         if (rank > options_.rank) continue;
@@ -136,7 +155,7 @@ Task<void> RoundMember::meet() {
     std::string genesis = co_await read_note(name);
     const Ok started = ledger_.start_from(as_bytes(genesis));
     if (!started) fail(started.error());
-    ledger_.set_state(state);
+    if (!aggregates()) ledger_.set_state(state);
 }
 
 Task<void> RoundMember::do_round(std::shared_ptr<const averaging::RoundInput> input) {
@@ -144,11 +163,16 @@ Task<void> RoundMember::do_round(std::shared_ptr<const averaging::RoundInput> in
     const TimePoint deadline = clock_->now() + options_.patience;
     while (ledger_.base().instance.step == step) {
         if (clock_->now() > deadline) throw std::runtime_error("no round came about");
-        co_await engine_->participate(input);
+        if (aggregates())
+            co_await clock_->sleep_for(look_interval);
+        else
+            co_await engine_->participate(input);
     }
     const Decision decided = decision();
+    plan_ = need(wire::decode<Plan>(decided.plan));
+    if (aggregates()) co_return;
     Result<void> fetched = co_await averaging::fetch_parts(
-        engine_->context(), decided.parts, group_->others, deadline);
+        engine_->context(), decided.parts, group_->trainers, deadline);
     if (!fetched) fail(fetched.error());
     co_await decode(decided);
     ledger_.set_state(ledger_.base().previous);
@@ -156,7 +180,6 @@ Task<void> RoundMember::do_round(std::shared_ptr<const averaging::RoundInput> in
 }
 
 Task<void> RoundMember::decode(const Decision& decision) {
-    plan_ = need(wire::decode<Plan>(decision.plan));
     const codec::CodecId codec = need(codec::codec_from_number(plan_.codec));
     for (std::size_t i = 0; i < plan_.parts.size(); ++i) {
         auto encoded = parts_.find(decision.parts.at(i).digest);

@@ -15,6 +15,7 @@
 #include <string_view>
 #include <vector>
 
+#include "dedloc/averaging/aggregator.h"
 #include "dedloc/averaging/round.h"
 #include "dedloc/p2p/host.h"
 #include "dedloc/runtime/real.h"
@@ -27,7 +28,8 @@ struct RoundMemberOptions {
     std::string run;  // its name, for all members the same
     std::uint32_t rank = 0;
     std::uint32_t size = 1;
-    std::string listen;  // a multiaddr
+    std::uint32_t aggregators = 0;  // the last of the ranks; they bring nothing and only reduce
+    std::string listen;             // a multiaddr
     std::string folder;
     std::size_t threads = 1;        // that encode and decode
     Duration patience = 120s;       // with the others
@@ -44,7 +46,8 @@ class RoundMember {
 
     // A contribution of one sample: about normal numbers of variance 1, each rank's its own.
     std::vector<float> contribution() const;
-    // Ends when a round is committed and every averaged number is here.
+    // Ends when a round is committed and every averaged number is here. For an aggregator: when it
+    // is committed.
     Task<void> do_round(std::shared_ptr<const averaging::RoundInput> input);
 
     // Of the newest round.
@@ -60,7 +63,9 @@ class RoundMember {
 
     runtime::Clock& clock() { return *clock_; }
     const PeerId& id() const { return host_->id(); }
-    const averaging::RoundEngine& engine() const { return *engine_; }
+    bool aggregates() const { return options_.rank + options_.aggregators >= options_.size; }
+    double upload_bytes_per_s() const;  // as measured
+    double download_bytes_per_s() const;
 
   private:
     class Group;
@@ -85,6 +90,7 @@ class RoundMember {
     averaging::PartStore parts_;
     std::unique_ptr<p2p::Host> host_;
     std::unique_ptr<averaging::RoundEngine> engine_;
+    std::unique_ptr<averaging::Aggregator> aggregator_;  // instead of the engine
     averaging::Plan plan_;
     std::vector<float> average_;
 };
