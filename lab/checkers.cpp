@@ -171,7 +171,9 @@ void Checkers::check_staleness(const Link& link) {
                             fresh->samples.begin,
                             fresh->samples.end,
                             member.peer.short_text()));
+        check_ahead(link, fresh, before);
         const HandedIn* carried = find(member.peer, member.input.carried);
+        if (before != nullptr) check_ahead(link, carried, commit_before(*before));
         if (carried != nullptr && before != nullptr &&
             carried->state != before->decision.state_before)
             violation(fmt::format("{}: the carried samples [{}, {}) of {} are not one step stale",
@@ -180,6 +182,19 @@ void Checkers::check_staleness(const Link& link) {
                                   carried->samples.end,
                                   member.peer.short_text()));
     }
+}
+
+// What was computed ahead was computed at the state that the step before started from.
+void Checkers::check_ahead(const Link& link, const HandedIn* handed_in, const Link* before) {
+    if (handed_in == nullptr || before == nullptr || handed_in->ahead.is_zero() ||
+        handed_in->ahead == before->decision.state_before)
+        return;
+    violation(
+        fmt::format("{}: of the samples [{}, {}) some were computed ahead, but not at the "
+                    "state of the step before",
+                    describe(link.decision),
+                    handed_in->samples.begin,
+                    handed_in->samples.end));
 }
 
 // A decision starts from the state in which the commit before it ended.

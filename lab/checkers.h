@@ -5,7 +5,8 @@
 //   atomic steps         one certified decision for each (branch, step, attempt) (ChainBook)
 //   nothing twice        each sample's fraction is on a chain at most once (SampleAccounts)
 //   at most one stale    fresh samples were computed at the step's state, carried ones at the one
-//                        before
+//                        before; with the delayed update, one step more for what was
+//                        computed ahead
 //   honest averages      every average is the weighted mean of exactly the contributions that its
 //                        certificate names, to the last bit (fp32 codec)
 //   nothing lost         what an undisturbed peer handed in is on some chain
@@ -33,6 +34,9 @@ struct HandedIn {
     std::vector<float> sum;
     Digest state;  // it was computed at
     TimePoint at;
+    // With the delayed update: the state that the first samples were computed at, while the step
+    // before was made. Zero: none were.
+    Digest ahead{};
 };
 
 class Checkers {
@@ -79,6 +83,7 @@ class Checkers {
     const HandedIn* find(const PeerId& peer, averaging::CounterRange samples) const;
     void check_averages(const Link& link);
     void check_staleness(const Link& link);
+    void check_ahead(const Link& link, const HandedIn* handed_in, const Link* before);
     void check_states_of_chain();
     void check_twice();
     void check_lost(const Undisturbed& undisturbed, TimePoint until);

@@ -14,7 +14,7 @@ class CheckersTest : public ::testing::Test {
     CheckersTest() : checkers(verifier, hand_elements) {}
 
     void hand_in(std::size_t who, std::uint64_t begin, std::uint64_t end, float value) {
-        HandedIn handed_in{{begin, end}, sum(value), chain.state(), TimePoint{1s}};
+        HandedIn handed_in{{begin, end}, sum(value), chain.state(), TimePoint{1s}, {}};
         checkers.on_handed_in(chain.peer(who), std::move(handed_in));
     }
     static std::vector<float> sum(float value) { return std::vector<float>(hand_elements, value); }
@@ -72,6 +72,28 @@ TEST_F(CheckersTest, samples_in_twice_are_found) {
     hand_in(0, 0, 4, 8.0f);
     chain.commit({{0, fresh(0, 4)}}, {sum(8)});
     chain.commit({{0, fresh(0, 4)}}, {sum(8)});
+    show();
+    finish();
+    EXPECT_FALSE(checkers.clean());
+}
+
+TEST_F(CheckersTest, samples_computed_ahead_are_one_step_stale_and_no_more) {
+    std::vector<Digest> states;
+    std::uint64_t begin = 0;
+    const auto step = [&](const Digest& ahead) {
+        HandedIn handed_in{{begin, begin + 4}, sum(8), chain.state(), TimePoint{1s}, ahead};
+        checkers.on_handed_in(chain.peer(0), std::move(handed_in));
+        states.push_back(chain.state());
+        chain.commit({{0, fresh(begin, begin + 4)}}, {sum(8)});
+        begin += 4;
+    };
+    step({});
+    step(states[0]);
+    step(states[1]);
+    show();
+    finish();
+    EXPECT_TRUE(checkers.clean()) << checkers.violations().front();
+    step(states[1]);  // two steps stale
     show();
     finish();
     EXPECT_FALSE(checkers.clean());

@@ -194,6 +194,9 @@ int run(const std::vector<std::string>& arguments, const std::string& program) {
         ->check(CLI::Range(1, 100'000'000));
     simulate->add_option("--first,--first-seed", simulate_command.first, "the first seed");
     simulate->add_option("--peers", simulate_command.peers, "how many peers: 8, or 5-20");
+    simulate->add_flag("--delayed",
+                       simulate_command.delayed,
+                       "trainers compute while a step is made, in all seeds, not in a third");
     simulate->add_option("--plant", simulate_command.plant, "a bug that must be found:" + plants);
     simulate->add_option("--threads,--workers", simulate_command.workers, "worker processes")
         ->check(CLI::Range(1, 256));

@@ -28,6 +28,8 @@ SeedResult from_line(const Json& line) {
     result.averages = line.at("averages");
     result.aggregators = line.value("aggregators", std::uint64_t{0});
     result.parts_of_aggregators = line.value("parts_of_aggregators", std::uint64_t{0});
+    result.delayed = line.value("delayed", std::uint64_t{0});
+    result.samples_ahead = line.value("samples_ahead", std::uint64_t{0});
     result.messages = line.at("messages");
     result.trace = line.at("trace");
     result.extinct = line.at("extinct");
@@ -75,6 +77,8 @@ std::string to_line(std::uint64_t number, const SimulationResult& result) {
                        {"averages", result.averages_checked},
                        {"aggregators", result.aggregators},
                        {"parts_of_aggregators", result.parts_of_aggregators},
+                       {"delayed", result.delayed ? 1 : 0},
+                       {"samples_ahead", result.samples_ahead},
                        {"messages", result.messages},
                        {"trace", result.trace},
                        {"extinct", result.extinct ? 1 : 0},

@@ -1,12 +1,20 @@
 #include "lab/sim_peer.h"
 
+#include <utility>
+
 #include "dedloc/collab/model_state.h"
 #include "dedloc/state/manifest.h"
 
 namespace dedloc::lab {
+namespace {
 
-SimRun make_sim_run(std::uint64_t elements, averaging::PlantedBugs bugs) {
+constexpr Duration look_pause = 20ms;  // while a step is made and there is nothing to compute
+
+}  // namespace
+
+SimRun make_sim_run(std::uint64_t elements, averaging::PlantedBugs bugs, bool delayed) {
     SimRun sim;
+    sim.run.averaging.delayed = delayed;
     sim.run.name = "lab";
     sim.run.batch.target = 128;
     sim.run.batch.micro = 4;
@@ -131,8 +139,7 @@ void SimPeer::record(const collab::Event& event) {
     if (setup_.on_event) setup_.on_event(*this, event);
 }
 
-void SimPeer::take_state() {
-    auto state = collaboration_->state();
+void SimPeer::take_state(std::shared_ptr<const state::Snapshot> state) {
     if (state == state_) return;
     state_ = std::move(state);
     // Hashed here again, so that a wrong claim in a status would show.
@@ -155,17 +162,23 @@ Task<void> SimPeer::train() {
     }
     running_ = true;
     running_since_ = world_.now();
-    take_state();
+    take_state(collaboration_->state());
     const double seconds = static_cast<double>(setup_.micro_batch) / setup_.samples_per_s;
     const Duration duration = from_seconds(seconds);
-    while (!collaboration_->stopped()) {
-        if (!collaboration_->step_due()) {
+    for (;;) {
+        if (outcome_) take_outcome();
+        if (!in_flight_ && collaboration_->stopped()) break;
+        const bool may_compute =
+            in_flight_ ? collaboration_->may_compute_ahead() : !collaboration_->step_due();
+        if (may_compute) {
             co_await node_.clock().sleep_for(duration);
             compute();
             collaboration_->report(
                 setup_.micro_batch, static_cast<double>(setup_.micro_batch), seconds);
+        } else if (in_flight_) {
+            co_await node_.clock().sleep_for(look_pause);
         }
-        if (collaboration_->step_due()) co_await hand_in();
+        if (!in_flight_ && collaboration_->step_due()) co_await hand_in();
     }
     if (samples_.size() > 0) co_await hand_in();
     running_ = false;
@@ -176,13 +189,44 @@ Task<void> SimPeer::hand_in() {
     contribution.samples = samples_;
     contribution.loss_sum = static_cast<double>(samples_.size());
     contribution.sum = sum_;
-    HandedIn handed_in{samples_, std::move(sum_), root_, world_.now()};
+    HandedIn handed_in{samples_, std::move(sum_), root_, world_.now(), ahead_};
     setup_.checkers.on_handed_in(node_.id(), std::move(handed_in));
     samples_ = {samples_.end, samples_.end};
     sum_.assign(setup_.run.layout.vector_count(), 0.0f);
+    ahead_ = {};
+    in_flight_ = true;
+    if (setup_.run.run.averaging.delayed && !collaboration_->stopped()) {
+        collaboration_->compute_ahead();
+        scope_.spawn("step", step_beside(std::move(contribution)));
+        co_return;
+    }
+    co_await step_beside(std::move(contribution));
+    take_outcome();
+}
+
+Task<void> SimPeer::step_beside(collab::Contribution contribution) {
     auto outcome = co_await collaboration_->step(std::move(contribution));
-    if (!outcome) failure_ = outcome.error().message();
-    take_state();
+    outcome_.emplace(std::move(outcome));
+}
+
+void SimPeer::take_outcome() {
+    in_flight_ = false;
+    const Result<collab::StepOutcome> outcome = *std::exchange(outcome_, std::nullopt);
+    if (!outcome) {
+        failure_ = outcome.error().message();
+        return;
+    }
+    if (outcome->kind != collab::StepKind::stepped) {
+        collaboration_->forget_ahead(samples_.size());
+        samples_ = {samples_.end, samples_.end};
+        sum_.assign(setup_.run.layout.vector_count(), 0.0f);
+    }
+    const Digest computed_at = root_;
+    // The step's, not the newest: the collaboration may be further already.
+    take_state(outcome->state);
+    if (samples_.size() == 0 || root_ == computed_at) return;
+    ahead_ = computed_at;
+    samples_ahead_ += samples_.size();
 }
 
 }  // namespace dedloc::lab

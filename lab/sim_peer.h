@@ -8,6 +8,7 @@
 #pragma once
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,7 +27,7 @@ struct SimRun {
     Duration status_interval{1'000'000'000};
     averaging::PlantedBugs bugs;
 };
-SimRun make_sim_run(std::uint64_t elements, averaging::PlantedBugs bugs);
+SimRun make_sim_run(std::uint64_t elements, averaging::PlantedBugs bugs, bool delayed = false);
 
 // The sum of a micro-batch's gradients: weight × (parameters - goal) plus noise of these samples.
 void add_gradient(std::size_t peer,
@@ -63,13 +64,17 @@ class SimPeer final : public collab::EventSink {
     bool leaving() const { return leaving_; }
     const std::string& failure() const { return failure_; }
     std::uint64_t step() const;
+    // Of what was handed in: computed while the step before was made.
+    std::uint64_t samples_ahead() const { return samples_ahead_; }
 
   private:
     Task<void> train();
     Task<void> assist();
     Task<void> hand_in();
+    Task<void> step_beside(collab::Contribution contribution);
+    void take_outcome();
     Task<void> leave_task(Duration patience);
-    void take_state();
+    void take_state(std::shared_ptr<const state::Snapshot> state);
     void compute();
 
     sim::World& world_;
@@ -81,6 +86,10 @@ class SimPeer final : public collab::EventSink {
     Digest root_;
     averaging::CounterRange samples_;
     std::vector<float> sum_;
+    Digest ahead_;            // the state of the first samples, if they were computed ahead
+    bool in_flight_ = false;  // a step is being made (with averaging.delayed: beside us)
+    std::optional<Result<collab::StepOutcome>> outcome_;
+    std::uint64_t samples_ahead_ = 0;
     bool running_ = false;
     bool leaving_ = false;
     bool left_ = false;

@@ -64,6 +64,8 @@ Json summary(const SimulateCommand& command,
         sum.averages += result.averages;
         sum.aggregators += result.aggregators;
         sum.parts_of_aggregators += result.parts_of_aggregators;
+        sum.delayed += result.delayed;
+        sum.samples_ahead += result.samples_ahead;
         sum.messages += result.messages;
         sum.extinct += result.extinct;
         sum.judged += result.judged;
@@ -80,6 +82,8 @@ Json summary(const SimulateCommand& command,
               {"averages_checked", sum.averages},
               {"aggregators", sum.aggregators},
               {"parts_of_aggregators", sum.parts_of_aggregators},
+              {"delayed", sum.delayed},
+              {"samples_ahead", sum.samples_ahead},
               {"samples_judged", sum.judged},
               {"messages", sum.messages},
               {"extinct", sum.extinct},
@@ -115,6 +119,7 @@ int run_simulate(const SimulateCommand& command, const std::string&) {
         }
         options.bugs = *bugs;
     }
+    if (command.delayed) options.delayed = true;
     if (!command.trace) base::set_log_level(LogLevel::error);
     if (command.trace) return run_traced(command, options);
     const auto begun = RealTime::now();
@@ -127,9 +132,10 @@ int run_simulate(const SimulateCommand& command, const std::string&) {
     // A planted bug is found once; more seeds would only say it again.
     pool_options.stop_at_first_failure = !command.plant.empty();
     pool_options.again = [&command](std::uint64_t seed) {
-        return fmt::format("dedloc lab simulate --first {} --seeds 1 --peers {}{} --trace",
+        return fmt::format("dedloc lab simulate --first {} --seeds 1 --peers {}{}{} --trace",
                            seed,
                            command.peers,
+                           command.delayed ? " --delayed" : "",
                            command.plant.empty() ? "" : " --plant " + command.plant);
     };
     SeedPool pool(std::move(pool_options), [&options](std::uint64_t seed) {

@@ -17,12 +17,18 @@ constexpr Duration tick = 500ms;         // how often logs are read and peers lo
 constexpr Duration settled_after = 8s;   // after a fault a peer may still be busy with it
 constexpr double assassin_chance = 0.4;  // that a seed has one
 
+// With randomness of its own, so that everything else of a seed stays as it was.
+bool is_delayed(const SimulationOptions& options) {
+    Random random = base::Random(base::mix64(options.seed)).fork("delayed");
+    return options.delayed.value_or(!options.steady && random.below(3) == 0);
+}
+
 class Simulation {
   public:
     explicit Simulation(const SimulationOptions& options)
         : options_(options),
           random_(base::Random(base::mix64(options.seed)).fork("lab")),
-          run_(make_sim_run(options.elements, options.bugs)),
+          run_(make_sim_run(options.elements, options.bugs, is_delayed(options))),
           world_(options.seed, world_options()),
           checkers_(verifier_, options.elements) {}
 
@@ -223,6 +229,7 @@ Task<void> Simulation::teardown(sim::SimNode& node) {
     seat.log_bytes_read = 0;
     seat.disturbed.emplace_back(world_.now(), world_.now() + settled_after);
     if (!seat.peer) co_return;
+    result_.samples_ahead += seat.peer->samples_ahead();
     seat.gone = seat.gone || seat.peer->leaving();
     co_await seat.peer->end();
     seat.peer.reset();
@@ -515,6 +522,7 @@ void Simulation::end() {
         // Who died just now is being torn down.
         if (!seat.node->alive()) world_.run_until([&] { return !seat.peer; }, 60s);
         if (!seat.peer) continue;
+        result_.samples_ahead += seat.peer->samples_ahead();
         world_.run_task(seat.peer->end());
         seat.peer.reset();
     }
@@ -522,6 +530,7 @@ void Simulation::end() {
 
 SimulationResult Simulation::run() {
     result_.seed = options_.seed;
+    result_.delayed = run_.run.averaging.delayed;
     torture();
     add_machines();
     plan_joins_and_leaves();

@@ -35,6 +35,8 @@ struct SimulationOptions {
     // Instead of the seed's own faults.
     std::optional<sim::FaultScript> script;
     bool steady = false;  // everybody joins at once, no assassins, nobody leaves
+    // averaging.delayed: trainers compute while a step is made. Default: in a third of the seeds.
+    std::optional<bool> delayed;
     // Of seeds with so many machines or more, two thirds have one or two that only aggregate.
     std::size_t aggregators_from = 6;
     std::function<void(const std::string&)> trace;  // one line an event
@@ -59,6 +61,8 @@ struct SimulationResult {
     std::uint64_t averages_checked = 0;
     std::size_t aggregators = 0;             // among the peers
     std::uint64_t parts_of_aggregators = 0;  // certified averages that they reduced
+    bool delayed = false;
+    std::uint64_t samples_ahead = 0;  // kept of those computed while a step was made
     double samples_committed = 0;
     double samples_judged = 0;  // handed in by undisturbed peers: all must be in
     double samples_lost = 0;

@@ -36,6 +36,35 @@ TEST(Simulation, without_faults_steps_come_at_their_pace_and_nothing_is_lost) {
     EXPECT_LT(result.step_gap_max_s, 8);
 }
 
+// The promises hold as well when trainers compute ahead of a step that is being made.
+TEST(Simulation, a_delayed_update_keeps_all_promises_under_faults) {
+    std::uint64_t ahead = 0;
+    for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+        SimulationOptions options;
+        options.seed = seed;
+        options.peers_max = 8;
+        options.tortures = 0;
+        options.delayed = true;
+        const SimulationResult result = simulate(options);
+        EXPECT_FALSE(result.failed()) << "seed " << seed << ": " << words(result);
+        ahead += result.samples_ahead;
+    }
+    EXPECT_GT(ahead, 1000u);
+}
+
+TEST(Simulation, a_delayed_update_makes_the_same_steps_in_less_time) {
+    SimulationOptions options = steady(6);
+    const SimulationResult waiting = simulate(options);
+    options.delayed = true;
+    const SimulationResult delayed = simulate(options);
+    ASSERT_FALSE(delayed.failed()) << words(delayed);
+    EXPECT_EQ(waiting.samples_ahead, 0u);
+    EXPECT_GT(delayed.samples_ahead, 0u);
+    EXPECT_EQ(delayed.samples_lost, 0);
+    EXPECT_EQ(delayed.samples_expired, 0);
+    EXPECT_GT(delayed.commits, waiting.commits);
+}
+
 TEST(Simulation, the_same_seed_is_the_same_history) {
     SimulationOptions options;
     options.seed = 4242;

@@ -216,6 +216,7 @@ void PeerRun::start_trainer() {
     train::TrainerOptions trainer{
         .micro_batch = run_file().batch.micro,
         .evaluate_every = run_file().evaluate_every,
+        .delayed = run_file().averaging.delayed,
         .counter_path = "samples",
         .make_evaluator = [task = task_, id = session_.id()] { return task->learner(id); },
         .on_end = [this](const Result<void>&) { trainer_ended_ = true; }};

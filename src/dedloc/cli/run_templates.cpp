@@ -36,6 +36,8 @@ codec = "fp16"           # what travels: "fp16", or "fp32" for twice the bytes a
 round_deadline_min = "1s"    # nobody is waited for longer than this when rounds are quick …
 round_deadline_max = "120s"  # … or than this, however slow they are
 quorum_timeout = "10s"   # when most voters are gone for good, the others go on after this time
+delayed = false          # true: computing goes on while a step is averaged and made; what is
+                         # computed meanwhile goes into the next step, one step stale
 
 [stop]                   # the run ends when one of these is reached; 0: no such condition
 steps = 1000
@@ -138,6 +140,8 @@ codec = "fp16"           # what travels: "fp16", or "fp32" for twice the bytes a
 round_deadline_min = "1s"    # nobody is waited for longer than this when rounds are quick …
 round_deadline_max = "120s"  # … or than this, however slow they are
 quorum_timeout = "60s"   # when most voters are gone for good, the others go on after this time
+delayed = false          # true: computing goes on while a step is averaged and made; what is
+                         # computed meanwhile goes into the next step, one step stale
 
 [stop]                   # the run ends when one of these is reached; 0: no such condition
 steps = 125000

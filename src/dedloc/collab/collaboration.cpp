@@ -278,7 +278,8 @@ Task<void> CollaborationImpl::leave(Duration patience) {
         if (!waited_for) break;
         (void)co_await changed_.wait_until(node_.clock, node_.clock.now() + 50ms);
     }
-    if (!over_ && samples_ > 0) drop(samples_, "the collaboration was left before a step was due");
+    tell_of_forgotten();
+    if (!over_) drop(samples_ + samples_ahead_, "the collaboration was left before a step was due");
     set_phase(Phase::leaving);
     co_await membership_->say_goodbye();
     if (discovery_) co_await discovery_->stop(/*withdraw=*/true);
@@ -564,6 +565,7 @@ std::string CollaborationImpl::join_string() const {
 
 Collaboration::Accounts CollaborationImpl::accounts() const {
     Accounts accounts = accounts_;
+    accounts.samples_dropped += forgotten_;
     accounts.samples_expired = carry_.samples_expired();
     accounts.samples_not_finite = samples_not_finite_;
     return accounts;

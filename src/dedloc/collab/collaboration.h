@@ -10,6 +10,9 @@
 //       if (collaboration.step_due()) outcome = co_await collaboration.step(contribution);
 //   }
 //
+// With the run file's averaging.delayed the caller need not wait: after compute_ahead() it computes
+// on at the old state while step() runs beside it, and takes the new state when that is done.
+//
 // Thread: the network thread, except where a method says "any thread".
 
 #pragma once
@@ -47,7 +50,8 @@ struct Contribution {
 enum class StepKind {
     stepped,   // a certificate was applied; the contribution is in it, or carried, or reported
     resynced,  // the peer was behind or on a losing branch: it has a newer state now; what it
-               // handed in was computed too long ago and is dropped (and counted)
+               // handed in was computed too long ago and is dropped (and counted); so is what it
+               // computed ahead
     stopped,   // the run's stop condition is met, or the collaboration is leaving
 };
 
@@ -106,6 +110,15 @@ class Collaboration {
     // Any thread: a loop in another thread computes (true) or has ended (false). Between the two,
     // leave() waits for its last contribution, also while nothing of it has been reported yet.
     virtual void trainer_runs(bool runs) = 0;
+    // Trainer's thread, right before step() is begun beside it: what is reported from now on was
+    // computed ahead, for the step after. It stays when the outcome is `stepped`.
+    virtual void compute_ahead() = 0;
+    // Any thread: is there use in computing more while a step is being made? Not once our share of
+    // the next batch is there: nothing gets older than one step.
+    virtual bool may_compute_ahead() const = 0;
+    // Trainer's thread, after another outcome: it has forgotten so many samples that it computed
+    // ahead. Until this is said, what is reported counts for nothing.
+    virtual void forget_ahead(std::uint64_t samples) = 0;
     // Any thread: true once the trainer should hand in its contribution.
     virtual bool step_due() const = 0;
     // Completes when the step is decided. Call again with an empty contribution to keep taking part

@@ -35,6 +35,9 @@ class CollaborationImpl final : public Collaboration, private averaging::RoundDi
     void report(std::uint64_t samples, double loss_sum, double seconds) override;
     void report_not_finite(std::uint64_t samples) override { samples_not_finite_ += samples; }
     void trainer_runs(bool runs) override { trainer_runs_ = runs; }
+    void compute_ahead() override;
+    bool may_compute_ahead() const override;
+    void forget_ahead(std::uint64_t samples) override;
     bool step_due() const override;
     Task<Result<StepOutcome>> step(Contribution contribution) override;
     bool stopped() const override;
@@ -79,6 +82,7 @@ class CollaborationImpl final : public Collaboration, private averaging::RoundDi
     void refresh_progress();
     double samples_everywhere() const;  // any thread
     bool batch_is_full() const;         // any thread
+    bool add_to_sums(std::uint64_t samples, double loss_sum);
     void set_phase(Phase phase);
     void emit(std::string kind,
               PeerId peer,
@@ -88,10 +92,12 @@ class CollaborationImpl final : public Collaboration, private averaging::RoundDi
     // steps.cpp
     bool trainer_is_current() const;
     StepOutcome outcome(StepKind kind);
-    void begin_computing();
+    StepKind how_it_ended() const;
+    void begin_computing(bool keep_ahead = false);
     Task<bool> wait_to_hand_in_last();
     Task<void> wait_for_state();
     void tell_of_not_finite();
+    void tell_of_forgotten();
     void drop(std::uint64_t samples, std::string_view why);
 
     runtime::Node node_;
@@ -126,6 +132,14 @@ class CollaborationImpl final : public Collaboration, private averaging::RoundDi
     std::atomic<double> others_samples_{0};
     std::atomic<double> others_per_s_{0};
     std::atomic<std::int64_t> others_at_ns_{0};
+    std::atomic<double> others_speed_{0};  // whatever they do at the moment
+    // Computed for the step after the open one, while that is being made.
+    enum class Ahead { no, yes, lost };  // lost: until the trainer has forgotten it too
+    std::mutex ahead_mutex_;             // who moves them and who adds to them must not meet
+    std::atomic<Ahead> ahead_{Ahead::no};
+    std::atomic<std::uint64_t> samples_ahead_{0};
+    double loss_ahead_ = 0;
+    std::atomic<std::uint64_t> forgotten_{0};  // by the trainer, not dropped yet
     std::atomic<double> samples_per_s_{0};
     std::atomic<double> micro_batch_s_{0};
     std::atomic<std::uint64_t> samples_not_finite_{0};

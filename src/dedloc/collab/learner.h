@@ -53,6 +53,8 @@ class Learner {
     virtual void initial(std::span<float> parameters, std::span<float> buffers) = 0;
     // From now on gradients are computed at this point. buffers start a global step from here.
     virtual void load(std::span<const float> parameters, std::span<const float> buffers) = 0;
+    // The same in the middle of an accumulation: what was accumulated stays.
+    virtual void move_to(std::span<const float> parameters, std::span<const float> buffers) = 0;
     // Adds the SUM over the samples of their gradients into the learner's own accumulator (on its
     // device); nothing is copied yet.
     virtual Result<GradientReport> accumulate(CounterRange samples) = 0;

@@ -112,6 +112,7 @@ void visit_averaging(Visitor& visit, Averaging& averaging) {
           averaging.voter_after_contributions,
           Integers{1, 1000});
     visit("averaging.norm_max", averaging.norm_max, Numbers{0, 1e30});
+    visit("averaging.delayed", averaging.delayed);
 }
 
 template <typename Visitor, typename Albert>

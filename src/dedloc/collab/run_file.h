@@ -76,6 +76,9 @@ struct AveragingConfig {
     Duration quorum_timeout = std::chrono::seconds(10);  // without majority: a new branch
     std::uint32_t voter_after_contributions = 1;  // committed contributions before one may vote
     double norm_max = 1e6;  // of a contribution's mean gradient, in every part; 0: any
+    // Trainers go on computing while a step is averaged and made; what they compute meanwhile goes
+    // into the next step, one step stale.
+    bool delayed = false;
 };
 
 struct StopConfig {  // 0 = no such condition

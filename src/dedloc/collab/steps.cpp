@@ -22,8 +22,7 @@ std::shared_ptr<const state::Snapshot> CollaborationImpl::state() const {
 }
 
 void CollaborationImpl::report(std::uint64_t samples, double loss_sum, double seconds) {
-    samples_ += samples;
-    loss_sum_ = loss_sum_ + loss_sum;
+    const bool for_open_step = add_to_sums(samples, loss_sum);
     if (seconds > 0) {
         const double rate = static_cast<double>(samples) / seconds;
         const double before = samples_per_s_;
@@ -32,7 +31,43 @@ void CollaborationImpl::report(std::uint64_t samples, double loss_sum, double se
         const double usual = micro_batch_s_;
         micro_batch_s_ = usual > 0 ? std::min(seconds, usual * stall_factor) : seconds;
     }
-    if (batch_is_full()) step_due_ = true;
+    if (for_open_step && batch_is_full()) step_due_ = true;
+}
+
+// Whether it belongs to the open step.
+bool CollaborationImpl::add_to_sums(std::uint64_t samples, double loss_sum) {
+    const std::lock_guard lock(ahead_mutex_);
+    if (ahead_ == Ahead::no) {
+        samples_ += samples;
+        loss_sum_ = loss_sum_ + loss_sum;
+    } else if (ahead_ == Ahead::yes) {
+        samples_ahead_ += samples;
+        loss_ahead_ += loss_sum;
+    }
+    return ahead_ == Ahead::no;
+}
+
+void CollaborationImpl::compute_ahead() {
+    const std::lock_guard lock(ahead_mutex_);
+    ahead_ = Ahead::yes;
+}
+
+// Our share of the next batch, by the speeds of all.
+bool CollaborationImpl::may_compute_ahead() const {
+    if (ahead_ != Ahead::yes || over_ || leaving_) return false;
+    const double own = samples_per_s_;
+    const double all = own + others_speed_;
+    const auto target = static_cast<double>(options_.run.batch.target);
+    const double share = all > 0 ? target * own / all : target;
+    return static_cast<double>(samples_ahead_) < share;
+}
+
+void CollaborationImpl::forget_ahead(std::uint64_t samples) {
+    const std::lock_guard lock(ahead_mutex_);
+    ahead_ = Ahead::no;
+    samples_ahead_ = 0;
+    loss_ahead_ = 0;
+    forgotten_ += samples;
 }
 
 double CollaborationImpl::samples_everywhere() const {
@@ -64,9 +99,14 @@ void CollaborationImpl::refresh_progress() {
     const auto target = static_cast<double>(options_.run.batch.target);
     double others = 0;
     double others_rate = 0;
+    double others_speed = 0;
     for (const KnownPeer* peer : membership_->live()) {
         const Status& status = peer->status;
-        if (status.role != Role::trainer || !stands_on(status, base)) continue;
+        if (status.role != Role::trainer) continue;
+        // Who is a step before or behind for a moment shares the next batch all the same.
+        if (status.phase == Phase::computing || status.phase == Phase::averaging)
+            others_speed += std::clamp(status.samples_per_s, 0.0, target);
+        if (!stands_on(status, base)) continue;
         const double age = to_seconds(node_.clock.now() - peer->status_at);
         // A claim beyond the whole batch says nothing more; a speed beyond it a second neither.
         const double rate =
@@ -76,6 +116,7 @@ void CollaborationImpl::refresh_progress() {
         if (age < age_max) others_rate += rate;
     }
     others_per_s_ = others_rate;
+    others_speed_ = others_speed;
     others_samples_ = others;
     others_at_ns_ = node_.clock.now().since_start.count();
     if (batch_is_full() && samples_ > 0 && !step_due_) {
@@ -89,6 +130,7 @@ Task<void> CollaborationImpl::watch_progress() {
     for (;;) {
         refresh_progress();
         tell_of_not_finite();
+        tell_of_forgotten();
         co_await node_.clock.sleep_for(options_.status_interval / 5);
     }
 }
@@ -117,25 +159,45 @@ bool CollaborationImpl::trainer_is_current() const {
            current->info().branch == trainer_at_.branch && !replaced_;
 }
 
-// The trainer goes on from the state it is given now.
-void CollaborationImpl::begin_computing() {
+// The trainer goes on from the state it is given now, with or without what it computed ahead.
+void CollaborationImpl::begin_computing(bool keep_ahead) {
     const auto current = state();
     trainer_at_.step = current->step();
     trainer_at_.branch = current->info().branch;
     replaced_ = false;
-    samples_ = 0;
-    loss_sum_ = 0;
+    {
+        const std::lock_guard lock(ahead_mutex_);
+        samples_ = keep_ahead ? samples_ahead_.load() : 0;
+        loss_sum_ = keep_ahead ? loss_ahead_ : 0;
+        samples_ahead_ = 0;
+        loss_ahead_ = 0;
+        if (ahead_ != Ahead::no) ahead_ = keep_ahead ? Ahead::no : Ahead::lost;
+    }
     step_due_ = false;
-    if (phase_ != Phase::leaving && !leaving_) set_phase(Phase::computing);
+    // A leaver that computed ahead still has something to hand in.
+    if (phase_ != Phase::leaving && (!leaving_ || samples_ > 0)) set_phase(Phase::computing);
     refresh_progress();
+}
+
+// Of a step that we took part in. What was computed ahead is worth something one step later only;
+// a leaver hands it in.
+StepKind CollaborationImpl::how_it_ended() const {
+    const bool ahead = ahead_ == Ahead::yes;
+    if (over_ || (leaving_ && !ahead)) return StepKind::stopped;
+    const bool too_far = ahead && state()->step() > trainer_at_.step + 1;
+    return replaced_ || too_far ? StepKind::resynced : StepKind::stepped;
 }
 
 StepOutcome CollaborationImpl::outcome(StepKind kind) {
     StepOutcome outcome;
     outcome.kind = kind;
     outcome.state = state();
-    begin_computing();
+    begin_computing(/*keep_ahead=*/kind == StepKind::stepped);
     return outcome;
+}
+
+void CollaborationImpl::tell_of_forgotten() {
+    drop(forgotten_.exchange(0), "they were computed ahead of a step that was not made here");
 }
 
 void CollaborationImpl::drop(std::uint64_t samples, std::string_view why) {
@@ -193,10 +255,8 @@ Task<Result<StepOutcome>> CollaborationImpl::step(Contribution contribution) {
     co_await engine_->participate(input);
     co_await wait_for_state();
     in_step_ = false;
-    const bool resynced = replaced_;
     changed_.pulse();
-    co_return outcome(over_ || leaving_ ? StepKind::stopped
-                                        : (resynced ? StepKind::resynced : StepKind::stepped));
+    co_return outcome(how_it_ended());
 }
 
 }  // namespace dedloc::collab

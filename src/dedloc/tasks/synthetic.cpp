@@ -72,6 +72,10 @@ class BowlLearner final : public collab::Learner {
         gradient_.assign(gradient_.size(), 0.0f);
     }
 
+    void move_to(std::span<const float> parameters, std::span<const float>) override {
+        parameters_.assign(parameters.begin(), parameters.end());
+    }
+
     Result<collab::GradientReport> accumulate(collab::CounterRange samples) override {
         const auto begun = std::chrono::steady_clock::now();
         const auto weight = static_cast<float>(samples.size());

@@ -37,6 +37,22 @@ class TorchLearner final : public collab::Learner {
         flat_.load(parameters, buffers);
         flat_.zero_gradients();
         flat_.zero_sums();
+        here_ = 0;
+        elsewhere_ = 0;
+    }
+
+    // Buffers start from the new state's, or peers would drift apart; what the samples so far made
+    // of the old state's is handed over beside that.
+    void move_to(std::span<const float> parameters, std::span<const float> buffers) override {
+        if (here_ > 0) {
+            std::vector<float> sum(buffers.size());
+            flat_.store_buffers(sum, static_cast<double>(here_));
+            if (elsewhere_ == 0) buffers_elsewhere_.assign(buffers.size(), 0.0f);
+            for (std::size_t i = 0; i < sum.size(); ++i) buffers_elsewhere_[i] += sum[i];
+            elsewhere_ += here_;
+            here_ = 0;
+        }
+        flat_.load(parameters, buffers);
     }
 
     Result<collab::GradientReport> accumulate(collab::CounterRange samples) override {
@@ -48,6 +64,7 @@ class TorchLearner final : public collab::Learner {
             if (std::isfinite(report.loss_sum)) loss.sum.backward();
             if (!std::isfinite(report.loss_sum) || !flat_.gradients_are_finite()) return left_out();
             flat_.add_gradients(1);
+            here_ += samples.size();
             if (loss.correct.defined()) report.correct_sum = loss.correct.item<double>();
             return report;
         } catch (const std::exception& failure) {
@@ -59,7 +76,12 @@ class TorchLearner final : public collab::Learner {
               std::span<float> buffers_sum,
               std::uint64_t samples) override {
         flat_.take_sums(gradient_sum);
-        flat_.store_buffers(buffers_sum, static_cast<double>(samples));
+        flat_.store_buffers(buffers_sum, static_cast<double>(samples - elsewhere_));
+        if (elsewhere_ > 0)
+            for (std::size_t i = 0; i < buffers_sum.size(); ++i)
+                buffers_sum[i] += buffers_elsewhere_[i];
+        here_ = 0;
+        elsewhere_ = 0;
     }
 
     Result<collab::Evaluation> evaluate() override {
@@ -113,6 +135,11 @@ class TorchLearner final : public collab::Learner {
     TorchTask task_;
     TorchModel model_;
     FlatModule flat_;
+    // Samples since the last take(), at this state and at those before move_to(); and samples x
+    // buffers of these.
+    std::uint64_t here_ = 0;
+    std::uint64_t elsewhere_ = 0;
+    std::vector<float> buffers_elsewhere_;
 };
 
 }  // namespace

@@ -195,6 +195,45 @@ TEST(TorchLearner, hands_over_buffers_weighted_by_samples_and_starts_from_loaded
     EXPECT_EQ(buffers_sum, buffers);
 }
 
+TEST(TorchLearner, keeps_its_sums_when_it_moves_to_another_state) {
+    const Data data = made_data();
+    const auto learner = made_learner(data, true);
+    const auto other = made_learner(data, true);
+    const collab::Layout layout = learner->layout();
+    std::vector<float> parameters(layout.parameters_count);
+    std::vector<float> buffers(layout.buffers_count);
+    learner->initial(parameters, buffers);
+    std::vector<float> moved = parameters;
+    for (float& value : moved) value *= 1.25f;
+    std::vector<float> sum(parameters.size());
+    std::vector<float> buffers_sum(buffers.size());
+    std::vector<float> before(sum.size());
+    std::vector<float> after(sum.size());
+    other->load(parameters, buffers);
+    ASSERT_TRUE(other->accumulate({0, 50}));
+    std::vector<float> buffers_before(buffers.size());
+    other->take(before, buffers_before, 50);
+    other->load(moved, buffers);
+    ASSERT_TRUE(other->accumulate({50, 100}));
+    std::vector<float> buffers_after(buffers.size());
+    other->take(after, buffers_after, 50);
+
+    learner->load(parameters, buffers);
+    ASSERT_TRUE(learner->accumulate({0, 50}));
+    learner->move_to(moved, buffers);
+    ASSERT_TRUE(learner->accumulate({50, 100}));
+    learner->take(sum, buffers_sum, 100);
+    for (std::size_t i = 0; i < after.size(); ++i) after[i] += before[i];
+    EXPECT_LT(relative_difference(sum, after), 1e-6);
+    EXPECT_NE(before, sum);
+    // BatchNorm's statistics start again from those of the new state; none are lost.
+    for (std::size_t i = 0; i < buffers.size(); ++i)
+        EXPECT_FLOAT_EQ(buffers_sum[i], buffers_before[i] + buffers_after[i]);
+    learner->take(sum, buffers_sum, 1);
+    for (std::size_t i = 0; i < buffers.size(); ++i)
+        EXPECT_FLOAT_EQ(buffers_sum[i], buffers_after[i] / 50);
+}
+
 // Two kinds of poison: a loss that is not a number, and a finite loss whose gradient is none.
 TEST(TorchLearner, a_micro_batch_that_is_not_finite_leaves_no_trace) {
     const Data data = made_data();

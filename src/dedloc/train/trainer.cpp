@@ -16,6 +16,8 @@ constexpr int failures_in_a_row_max = 10;
 constexpr int not_finite_in_a_row_max = 64;
 // How often a waiting trainer looks whether it was asked to stop.
 constexpr auto stop_poll = std::chrono::milliseconds(50);
+// How often one that has computed ahead as much as it may looks after the step.
+constexpr auto ahead_poll = std::chrono::milliseconds(2);
 
 // The evaluating peer: the first trainer by PeerId. Peers come sorted.
 bool evaluates(const collab::Collaboration& collaboration) {
@@ -27,11 +29,6 @@ bool evaluates(const collab::Collaboration& collaboration) {
 }
 
 }  // namespace
-
-struct Trainer::Stepped {
-    collab::StepOutcome outcome;
-    bool evaluates = false;
-};
 
 Task<Result<Trainer::Stepped>> Trainer::step_task(collab::Collaboration& collaboration,
                                                   collab::Contribution contribution) {
@@ -109,18 +106,25 @@ Result<void> Trainer::run() {
 
 Result<void> Trainer::train(SampleCounter& counter) {
     samples_ = {counter.next(), counter.next()};
-    if (!load(collaboration_.state())) {
+    if (!start_from(collaboration_.state())) {
         return make_error(ErrorKind::conflict, "the collaboration has no state to train from yet");
     }
     bool more = true;
     while (more && !stopping_ && !collaboration_.stopped()) {
+        if (in_flight_.valid()) {
+            DEDLOC_TRY(more, meanwhile(counter));
+            continue;
+        }
         if (!collaboration_.step_due()) DEDLOC_TRY_VOID(compute(counter));
         if (!collaboration_.step_due()) continue;
-        DEDLOC_TRY(more, hand_in());
+        DEDLOC_TRY(more, hand_in(options_.delayed));
+    }
+    if (more && in_flight_.valid()) {
+        DEDLOC_TRY(more, take_outcome());
     }
     // A leaver's last samples are worth a step; whether one still comes, the collaboration knows.
     if (more && samples_.size() > 0 && !patience_is_over()) {
-        DEDLOC_TRY(more, hand_in());
+        DEDLOC_TRY(more, hand_in(/*ahead=*/false));
     }
     return {};
 }
@@ -150,7 +154,7 @@ Result<void> Trainer::leave_out(collab::CounterRange range) {
                       not_finite_in_a_row_);
 }
 
-Result<bool> Trainer::hand_in() {
+collab::Contribution Trainer::take_sums() {
     collab::Contribution contribution;
     contribution.samples = samples_;
     contribution.loss_sum = loss_sum_;
@@ -165,22 +169,48 @@ Result<bool> Trainer::hand_in() {
     samples_ = {samples_.end, samples_.end};
     loss_sum_ = 0;
     correct_sum_ = 0;
+    return contribution;
+}
 
-    std::future<Result<Stepped>> future =
+Result<bool> Trainer::hand_in(bool ahead) {
+    collab::Contribution contribution = take_sums();
+    ahead_ = ahead;
+    if (ahead) collaboration_.compute_ahead();
+    in_flight_ =
         runtime::spawn_future(spawn_, "step", step_task(collaboration_, std::move(contribution)));
-    while (future.wait_for(stop_poll) != std::future_status::ready) {
+    if (ahead) return true;
+    return take_outcome();
+}
+
+Result<bool> Trainer::meanwhile(SampleCounter& counter) {
+    if (in_flight_.wait_for(std::chrono::seconds(0)) == std::future_status::ready)
+        return take_outcome();
+    if (collaboration_.may_compute_ahead()) {
+        DEDLOC_TRY_VOID(compute(counter));
+    } else {
+        in_flight_.wait_for(ahead_poll);
+    }
+    return true;
+}
+
+Result<bool> Trainer::take_outcome() {
+    while (in_flight_.wait_for(stop_poll) != std::future_status::ready) {
         if (patience_is_over()) return false;
     }
+    std::future<Result<Stepped>> future = std::move(in_flight_);
     Result<Stepped> stepped = runtime::wait_for_result(future);
     if (!stepped) {
         if (stepped.error().kind() == ErrorKind::cancelled) return false;
         if (++failures_in_a_row_ >= failures_in_a_row_max) return std::move(stepped).error();
         log(LogLevel::warning, "train", "a step failed: {}", to_string(stepped.error()));
-        load(collaboration_.state());
+        start_from(collaboration_.state());
         return true;
     }
     failures_in_a_row_ = 0;
-    load(stepped->outcome.state);
+    if (stepped->outcome.kind == collab::StepKind::stepped && stepped->outcome.state)
+        go_on_from(*stepped->outcome.state);
+    else
+        start_from(stepped->outcome.state);
     evaluate_if_due(*stepped);
     return stepped->outcome.kind != collab::StepKind::stopped;
 }
@@ -207,7 +237,21 @@ void Trainer::evaluate_the_end() {
     evaluator_->request(state);
 }
 
-bool Trainer::load(const std::shared_ptr<const state::Snapshot>& state) {
+// What was computed ahead stays: it goes into the step that begins here.
+void Trainer::go_on_from(const state::Snapshot& state) {
+    ahead_ = false;
+    if (samples_.size() > 0)
+        learner_->move_to(collab::parameters_of(state), collab::buffers_of(state));
+    else
+        learner_->load(collab::parameters_of(state), collab::buffers_of(state));
+}
+
+bool Trainer::start_from(const std::shared_ptr<const state::Snapshot>& state) {
+    if (ahead_) collaboration_.forget_ahead(samples_.size());
+    ahead_ = false;
+    samples_ = {samples_.end, samples_.end};
+    loss_sum_ = 0;
+    correct_sum_ = 0;
     if (!state) return false;
     learner_->load(collab::parameters_of(*state), collab::buffers_of(*state));
     return true;

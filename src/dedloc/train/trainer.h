@@ -1,6 +1,7 @@
 // Trainer: one peer's training, in a thread of its own. It computes micro-batches at the latest
 // committed state, reports them, hands in its sums when the collaboration says that a step is due,
-// and goes on from the state that comes out.
+// and goes on from the state that comes out. With `delayed` it does not wait for that: it goes on
+// computing while the step is made, for the step after.
 //
 // Held-out data is evaluated every so many steps by one peer only: the first trainer in the order
 // of PeerIds among those who are there; in a second thread, so that training does not wait. When
@@ -36,6 +37,7 @@ class Evaluator;
 struct TrainerOptions {
     std::uint64_t micro_batch = 64;     // run.batch.micro
     std::uint64_t evaluate_every = 10;  // run.evaluate_every; 0: never
+    bool delayed = false;               // run.averaging.delayed: compute while a step is made
     std::string counter_path = "samples";
     // For the evaluating thread; empty: this peer never evaluates.
     std::function<Result<std::unique_ptr<collab::Learner>>()> make_evaluator;
@@ -65,7 +67,10 @@ class Trainer {
     std::uint64_t samples_computed() const { return samples_computed_; }
 
   private:
-    struct Stepped;
+    struct Stepped {
+        collab::StepOutcome outcome;
+        bool evaluates = false;
+    };
     static Task<Result<Stepped>> step_task(collab::Collaboration& collaboration,
                                            collab::Contribution contribution);
     static Task<Result<bool>> ask_evaluates(const collab::Collaboration& collaboration);
@@ -74,11 +79,17 @@ class Trainer {
     Result<void> train(SampleCounter& counter);
     Result<void> compute(SampleCounter& counter);
     Result<void> leave_out(collab::CounterRange range);
-    // True while the run goes on.
-    Result<bool> hand_in();
+    // True while the run goes on. `ahead`: returns when the step has begun.
+    Result<bool> hand_in(bool ahead);
+    collab::Contribution take_sums();
+    Result<bool> take_outcome();
+    // Looks after a step that is being made: computes ahead, or waits a moment.
+    Result<bool> meanwhile(SampleCounter& counter);
     void evaluate_if_due(const Stepped& stepped);
     void evaluate_the_end();
-    bool load(const std::shared_ptr<const state::Snapshot>& state);
+    void go_on_from(const state::Snapshot& state);
+    // Forgets what was accumulated.
+    bool start_from(const std::shared_ptr<const state::Snapshot>& state);
     bool patience_is_over() const;
 
     runtime::Spawn spawn_;
@@ -93,6 +104,8 @@ class Trainer {
     collab::CounterRange samples_;
     double loss_sum_ = 0;
     double correct_sum_ = 0;
+    std::future<Result<Stepped>> in_flight_;  // valid while a step is being made
+    bool ahead_ = false;                      // … beside us
     int failures_in_a_row_ = 0;
     int not_finite_in_a_row_ = 0;
     std::uint64_t evaluated_step_ = 0;

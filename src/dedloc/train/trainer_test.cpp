@@ -47,6 +47,10 @@ class CountingLearner final : public collab::Learner {
     void initial(std::span<float>, std::span<float>) override {}
     void load(std::span<const float> parameters, std::span<const float>) override {
         loaded_ = parameters[0];
+        sum_ = 0;
+    }
+    void move_to(std::span<const float> parameters, std::span<const float>) override {
+        loaded_ = parameters[0];
     }
     Result<collab::GradientReport> accumulate(CounterRange samples) override {
         const std::lock_guard lock(seen_->mutex);
@@ -75,11 +79,16 @@ class CountingLearner final : public collab::Learner {
     float loaded_ = 0;
 };
 
-// One peer: a step is due at every `target` samples; the state's one parameter is its step.
+// One peer: a step is due at every `target` samples; the state's one parameter is its step. A step
+// beside the trainer takes until the next batch is computed.
 class LoneCollaboration final : public collab::Collaboration {
   public:
     LoneCollaboration(runtime::Executor executor, std::uint64_t target, std::uint64_t steps_max)
-        : target_(target), steps_max_(steps_max), never_(executor), state_(made_state(0)) {}
+        : target_(target),
+          steps_max_(steps_max),
+          never_(executor),
+          clock_(runtime::real_clock(executor)),
+          state_(made_state(0)) {}
 
     Task<Result<void>> start() override { co_return Result<void>(); }
     Task<void> leave(Duration) override { co_return; }
@@ -90,17 +99,30 @@ class LoneCollaboration final : public collab::Collaboration {
     }
     void report(std::uint64_t samples, double, double) override {
         EXPECT_TRUE(runs_);
-        samples_ += samples;
+        (ahead_ ? samples_ahead_ : samples_) += samples;
     }
     void report_not_finite(std::uint64_t samples) override { not_finite += samples; }
     bool somebody_computes() const { return runs_; }
     void trainer_runs(bool runs) override { runs_ = runs; }
+    void compute_ahead() override {
+        ahead_ = true;
+        ++steps_ahead;
+    }
+    bool may_compute_ahead() const override { return samples_ahead_ < target_; }
+    void forget_ahead(std::uint64_t samples) override {
+        ahead_ = false;
+        samples_ahead_ = 0;
+        forgotten += samples;
+        if (next_counter) *next_counter += samples;
+    }
     bool step_due() const override { return samples_ >= target_; }
     Task<Result<collab::StepOutcome>> step(collab::Contribution contribution) override {
         if (hangs) co_await never_.wait();
+        while (ahead_ && (may_compute_ahead() || holds)) co_await clock_->sleep_for(1ms);
         if (failures_left > 0) {
             --failures_left;
             samples_ = 0;
+            if (next_counter) *next_counter += contribution.samples.size();
             co_return make_error(ErrorKind::timeout, "the round took too long");
         }
         EXPECT_EQ(contribution.sum[0], static_cast<float>(contribution.samples.size()));
@@ -109,10 +131,14 @@ class LoneCollaboration final : public collab::Collaboration {
         handed_in += contribution.samples.size();
         const std::lock_guard lock(mutex_);
         state_ = made_state(state_->step() + 1);
-        samples_ = 0;
         over_ = steps_max_ > 0 && state_->step() >= steps_max_;
-        co_return collab::StepOutcome{over_ ? collab::StepKind::stopped : collab::StepKind::stepped,
-                                      state_};
+        const bool resyncs = state_->step() == resync_at;
+        const auto kind = over_     ? collab::StepKind::stopped
+                          : resyncs ? collab::StepKind::resynced
+                                    : collab::StepKind::stepped;
+        samples_ = kind == collab::StepKind::stepped ? samples_ahead_.exchange(0) : 0;
+        if (kind == collab::StepKind::stepped) ahead_ = false;
+        co_return collab::StepOutcome{kind, state_};
     }
     bool stopped() const override { return over_; }
     void report_evaluation(std::uint64_t step, const collab::Evaluation&) override {
@@ -147,18 +173,25 @@ class LoneCollaboration final : public collab::Collaboration {
     std::size_t self_index = 1;  // the first trainer
     int failures_left = 0;
     bool hangs = false;
+    std::atomic<bool> holds = false;  // steps that are made beside the trainer
+    std::uint64_t resync_at = 0;
     std::optional<std::uint64_t> next_counter;
     std::atomic<std::uint64_t> handed_in = 0;
     std::atomic<std::uint64_t> not_finite = 0;
+    std::atomic<std::uint64_t> forgotten = 0;
+    std::atomic<int> steps_ahead = 0;
     std::vector<std::uint64_t> evaluated;
 
   private:
     std::uint64_t target_;
     std::uint64_t steps_max_;
     runtime::Event never_;
+    std::unique_ptr<runtime::Clock> clock_;
     mutable std::mutex mutex_;
     std::shared_ptr<const state::Snapshot> state_;
     std::atomic<std::uint64_t> samples_ = 0;
+    std::atomic<std::uint64_t> samples_ahead_ = 0;
+    std::atomic<bool> ahead_ = false;
     std::atomic<bool> over_ = false;
     std::atomic<bool> runs_ = false;
 };
@@ -225,6 +258,74 @@ TEST_F(TrainerTest, hands_in_every_sample_once_until_the_run_is_over) {
     EXPECT_EQ(trainer_->samples_computed(), 7u * 24);
     EXPECT_FALSE(seen_->twice);
     EXPECT_FALSE(collaboration.somebody_computes());  // or leave() would wait for it
+}
+
+// Sums and numbers fit each other in every contribution, as step() checks.
+TEST_F(TrainerTest, goes_on_computing_while_a_delayed_step_is_made) {
+    LoneCollaboration collaboration(loop_.executor(), 20, 30);
+    options_.delayed = true;
+    const auto trainer_ = trainer(collaboration);
+    trainer_->start();
+    ASSERT_TRUE(trainer_->join());
+    EXPECT_EQ(collaboration.state()->step(), 30u);
+    EXPECT_EQ(collaboration.steps_ahead, 30);
+    EXPECT_EQ(collaboration.handed_in, 30u * 24);
+    EXPECT_EQ(collaboration.forgotten, 24u);  // computed ahead of the last step
+    EXPECT_EQ(trainer_->samples_computed(), 31u * 24);
+    EXPECT_FALSE(seen_->twice);
+}
+
+TEST_F(TrainerTest, forgets_what_it_computed_ahead_of_another_state_and_says_so) {
+    LoneCollaboration collaboration(loop_.executor(), 20, 9);
+    collaboration.resync_at = 4;
+    options_.delayed = true;
+    const auto trainer_ = trainer(collaboration);
+    trainer_->start();
+    ASSERT_TRUE(trainer_->join());
+    EXPECT_EQ(collaboration.state()->step(), 9u);
+    EXPECT_EQ(collaboration.handed_in, 9u * 24);
+    EXPECT_EQ(collaboration.forgotten, 2u * 24);
+    EXPECT_EQ(trainer_->samples_computed(), 11u * 24);
+}
+
+TEST_F(TrainerTest, forgets_what_it_computed_ahead_of_a_step_that_failed) {
+    LoneCollaboration collaboration(loop_.executor(), 20, 4);
+    collaboration.failures_left = 3;
+    options_.delayed = true;
+    const auto trainer_ = trainer(collaboration);
+    trainer_->start();
+    ASSERT_TRUE(trainer_->join());
+    EXPECT_EQ(collaboration.state()->step(), 4u);
+    EXPECT_EQ(collaboration.handed_in, 4u * 24);
+    EXPECT_EQ(collaboration.forgotten, 4u * 24);
+}
+
+TEST_F(TrainerTest, leaves_out_what_is_not_finite_of_what_it_computes_ahead) {
+    LoneCollaboration collaboration(loop_.executor(), 20, 5);
+    options_.delayed = true;
+    seen_->not_finite_from = 32;  // the second micro-batch that is computed ahead
+    seen_->not_finite_until = 48;
+    const auto trainer_ = trainer(collaboration);
+    trainer_->start();
+    ASSERT_TRUE(trainer_->join());
+    EXPECT_EQ(collaboration.not_finite, 16u);
+    EXPECT_EQ(collaboration.handed_in, 5u * 24);
+}
+
+TEST_F(TrainerTest, hands_in_what_it_computed_ahead_when_it_is_stopped_in_a_step) {
+    LoneCollaboration collaboration(loop_.executor(), 20, 0);
+    collaboration.holds = true;
+    options_.delayed = true;
+    options_.make_evaluator = nullptr;
+    const auto trainer_ = trainer(collaboration);
+    trainer_->start();
+    while (trainer_->samples_computed() < 2 * 24) std::this_thread::yield();
+    trainer_->stop(10s);
+    collaboration.holds = false;
+    ASSERT_TRUE(trainer_->join());
+    EXPECT_EQ(trainer_->samples_computed(), 2u * 24);
+    EXPECT_EQ(collaboration.handed_in, 2u * 24);
+    EXPECT_EQ(collaboration.forgotten, 0u);
 }
 
 TEST_F(TrainerTest, evaluates_the_last_state_if_it_is_the_first_trainer) {

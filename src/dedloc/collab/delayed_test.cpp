@@ -1,0 +1,296 @@
+// The delayed update (averaging.delayed) in whole collaborations in virtual time: rounds take three
+// times as long as a batch, and the trainers compute on meanwhile.
+
+#include <gtest/gtest.h>
+#include <set>
+#include <utility>
+
+#include "dedloc/collab/collaboration.h"
+#include "dedloc/collab/model_state.h"
+#include "dedloc/sim/world.h"
+
+namespace dedloc::collab {
+namespace {
+
+constexpr std::size_t elements = 20'000;
+constexpr double bytes_per_s = 4e4;  // fp32: 80 kB go out and come in, one and a half times
+constexpr std::uint64_t target = 64;
+constexpr std::uint64_t micro = 4;
+constexpr double samples_per_s = 16;
+constexpr std::size_t group = 4;
+
+RunFile delayed_run(std::uint64_t steps) {
+    RunFile run;
+    run.name = "test";
+    run.batch.target = target;
+    run.batch.micro = micro;
+    run.averaging.codec = codec::CodecId::fp32;
+    run.averaging.part_elements_max = 2000;
+    run.averaging.quorum_timeout = 6s;
+    run.averaging.round_deadline_min = 20s;
+    run.averaging.delayed = true;
+    run.stop.steps = steps;
+    return run;
+}
+
+class Peer final : public EventSink {
+  public:
+    Peer(sim::World& world, sim::SimNode& node, std::vector<std::string> bootstrap, RunFile run)
+        : node_(node), scope_(world.executor()) {
+        Options options;
+        options.run = std::move(run);
+        options.secret = Bytes(16, 7);
+        options.layout.parameters_count = elements;
+        options.layout.parameters.push_back({"all", 0, elements, true, true});
+        options.name = node.name();
+        options.upload_max = options.download_max = bytes_per_s;
+        options.bootstrap = std::move(bootstrap);
+        if (options.bootstrap.empty())
+            options.initial =
+                *initial_state(options.run, options.layout, std::vector<float>(elements, 1.0f), {});
+        collaboration = *Collaboration::make(
+            node.runtime(), node.host(), node.signer(), verifier_, std::move(options), this);
+        scope_.spawn("train", train());
+    }
+    Task<void> end() {
+        co_await scope_.stop();
+        co_await collaboration->stop();
+    }
+    void record(const Event& event) override {
+        last.push_back(fmt::format("{:.3f} {} {}", event.time, event.kind, event.text));
+    }
+    void leave() { scope_.spawn("leave", leave_task()); }
+    std::uint64_t step() const {
+        const auto state = collaboration->state();
+        return state ? state->step() : 0;
+    }
+    std::string standing() const {
+        return fmt::format("{} {}", step(), collaboration->status().state_hash.hex());
+    }
+    bool computes_ahead() const { return in_flight_ && samples_.size() > 0; }
+
+    std::unique_ptr<Collaboration> collaboration;
+    std::uint64_t computed = 0;
+    std::uint64_t handed_in = 0;
+    std::uint64_t kept = 0;  // of those computed ahead
+    std::uint64_t forgotten = 0;
+    std::uint64_t ahead_most = 0;
+    int resynced = 0;
+    std::vector<std::string> last;  // events
+    bool left = false;
+    bool ended = false;
+
+  private:
+    Task<void> train() {
+        const Result<void> started = co_await collaboration->start();
+        EXPECT_TRUE(started) << started.error().message();
+        reset();
+        for (;;) {
+            if (outcome_) take_outcome();
+            if (!in_flight_ && collaboration->stopped()) break;
+            const bool may =
+                in_flight_ ? collaboration->may_compute_ahead() : !collaboration->step_due();
+            if (may)
+                co_await compute();
+            else if (in_flight_)
+                co_await node_.clock().sleep_for(10ms);
+            if (!in_flight_ && collaboration->step_due()) hand_in();
+        }
+        if (samples_.size() > 0) {
+            hand_in();
+            while (!outcome_) co_await node_.clock().sleep_for(10ms);
+            take_outcome();
+        }
+        ended = true;
+    }
+    Task<void> compute() {
+        const double seconds = static_cast<double>(micro) / samples_per_s;
+        co_await node_.clock().sleep_for(from_seconds(seconds));
+        for (float& value : sum_) value += static_cast<float>(micro) * 0.5f;
+        samples_.end += micro;
+        computed += micro;
+        if (in_flight_) ahead_most = std::max(ahead_most, samples_.size());
+        collaboration->report(micro, static_cast<double>(micro), seconds);
+        // The collaboration has forgotten what was computed ahead already; we have not.
+        const bool resyncs = outcome_ && *outcome_ && (*outcome_)->kind == StepKind::resynced;
+        EXPECT_TRUE(!resyncs || collaboration->status().samples == 0);
+    }
+    void hand_in() {
+        Contribution contribution;
+        contribution.samples = samples_;
+        contribution.sum = sum_;
+        handed_in += samples_.size();
+        reset();
+        collaboration->compute_ahead();
+        in_flight_ = true;
+        scope_.spawn("step", step_beside(std::move(contribution)));
+    }
+    Task<void> step_beside(Contribution contribution) {
+        auto outcome = co_await collaboration->step(std::move(contribution));
+        outcome_.emplace(std::move(outcome));
+    }
+    void take_outcome() {
+        in_flight_ = false;
+        const Result<StepOutcome> outcome = *std::exchange(outcome_, std::nullopt);
+        ASSERT_TRUE(outcome) << outcome.error().message();
+        if (outcome->kind == StepKind::stepped) {
+            kept += samples_.size();
+            EXPECT_EQ(collaboration->status().samples, samples_.size());
+            return;
+        }
+        if (outcome->kind == StepKind::resynced) ++resynced;
+        forgotten += samples_.size();
+        collaboration->forget_ahead(samples_.size());
+        reset();
+    }
+    void reset() {
+        samples_ = {samples_.end, samples_.end};
+        sum_.assign(elements, 0.0f);
+    }
+    Task<void> leave_task() {
+        co_await collaboration->leave(60s);
+        left = true;
+    }
+
+    sim::SimNode& node_;
+    security::ToyVerifier verifier_;
+    CounterRange samples_;
+    std::vector<float> sum_;
+    bool in_flight_ = false;
+    std::optional<Result<StepOutcome>> outcome_;
+    runtime::Scope scope_;
+};
+
+class Delayed : public testing::Test {
+  protected:
+    ~Delayed() override {
+        if (HasFailure()) print();
+        for (auto& peer : peers) world.run_task(peer->end());
+    }
+    void start(std::uint64_t steps = 0) {
+        for (std::size_t i = 0; i < group; ++i) {
+            sim::NodeOptions options;
+            options.name = "p" + std::to_string(i);
+            sim::SimNode& node = world.add_node(options);
+            std::vector<std::string> bootstrap;
+            for (std::size_t k = 0; k < i; ++k)
+                bootstrap.push_back(world.node(k).address() + "/p2p/" + world.node(k).id().text());
+            peers.push_back(std::make_unique<Peer>(world, node, bootstrap, delayed_run(steps)));
+        }
+        // Joining is another matter: lines are slow once everybody has the state.
+        const auto joined = [](const auto& peer) {
+            return peer->collaboration->state() != nullptr;
+        };
+        EXPECT_TRUE(world.run_until([&] { return std::ranges::all_of(peers, joined); }, 60s));
+        for (std::size_t i = 0; i < group; ++i) {
+            sim::NodeOptions& line = world.node(i).options();
+            line.upload_bytes_per_s = line.download_bytes_per_s = bytes_per_s;
+        }
+    }
+    bool until_step(std::uint64_t step) {
+        return world.run_until(
+            [&] {
+                return std::ranges::all_of(
+                    peers, [&](const auto& peer) { return peer->left || peer->step() >= step; });
+            },
+            240s);
+    }
+    bool are_identical() {
+        return world.run_until(
+            [&] {
+                std::set<std::string> standings;
+                for (const auto& peer : peers)
+                    if (!peer->left) standings.insert(peer->standing());
+                return standings.size() == 1;
+            },
+            20s);
+    }
+
+    void print() const {
+        for (const auto& peer : peers) {
+            fmt::print("step {} left {} ended {} computed {} handed in {} forgotten {}\n",
+                       peer->step(),
+                       peer->left,
+                       peer->ended,
+                       peer->computed,
+                       peer->handed_in,
+                       peer->forgotten);
+            const auto& last = peer->last;
+            for (std::size_t k = last.size() > 30 ? last.size() - 30 : 0; k < last.size(); ++k)
+                fmt::print("   {}\n", last[k]);
+        }
+    }
+
+    sim::World world{11};
+    std::vector<std::unique_ptr<Peer>> peers;
+};
+
+TEST_F(Delayed, trainers_compute_their_share_of_the_next_batch_while_a_step_is_made) {
+    start();
+    // Everybody has come and knows the others' speeds.
+    ASSERT_TRUE(until_step(3));
+    std::vector<double> expired;
+    for (const auto& peer : peers) {
+        peer->ahead_most = 0;
+        expired.push_back(peer->collaboration->accounts().samples_expired);
+    }
+    ASSERT_TRUE(until_step(8));
+    for (const auto& peer : peers) {
+        EXPECT_GE(peer->kept, 4 * target / group / 2);
+        EXPECT_LE(peer->ahead_most, target / group + micro);
+        EXPECT_EQ(peer->forgotten, 0u);
+        EXPECT_EQ(peer->collaboration->accounts().samples_dropped, 0u);
+    }
+    for (std::size_t i = 0; i < group; ++i)
+        EXPECT_EQ(peers[i]->collaboration->accounts().samples_expired, expired[i]);
+    EXPECT_TRUE(are_identical());
+}
+
+TEST_F(Delayed, what_was_computed_ahead_on_a_losing_branch_is_dropped_and_counted) {
+    start();
+    ASSERT_TRUE(until_step(3));
+    ASSERT_TRUE(world.run_until([&] { return peers[3]->computes_ahead(); }, 60s));
+    world.partition({{"p0", "p1", "p2"}, {"p3"}});
+    world.run_for(60s);
+    world.heal();
+    ASSERT_TRUE(world.run_until([&] { return peers[3]->resynced > 0; }, 60s));
+    ASSERT_TRUE(until_step(peers[0]->step() + 3));
+    EXPECT_GT(peers[3]->forgotten, 0u);
+    EXPECT_GE(peers[3]->collaboration->accounts().samples_dropped, peers[3]->forgotten);
+    EXPECT_EQ(peers[0]->forgotten, 0u);
+    EXPECT_TRUE(are_identical());
+}
+
+TEST_F(Delayed, who_leaves_while_a_step_is_made_hands_in_what_it_computed_ahead) {
+    start();
+    ASSERT_TRUE(until_step(3));
+    Peer& leaver = *peers[2];
+    ASSERT_TRUE(world.run_until([&] { return leaver.computes_ahead(); }, 60s));
+    leaver.leave();
+    ASSERT_TRUE(world.run_until([&] { return leaver.left && leaver.ended; }, 60s));
+    EXPECT_EQ(leaver.forgotten, 0u);
+    EXPECT_EQ(leaver.handed_in, leaver.computed);
+    EXPECT_EQ(leaver.collaboration->accounts().samples_dropped, 0u);
+    EXPECT_EQ(leaver.collaboration->status().committed_samples, leaver.computed);
+    ASSERT_TRUE(until_step(peers[0]->step() + 3));
+    EXPECT_TRUE(are_identical());
+}
+
+TEST_F(Delayed, what_was_computed_ahead_of_the_last_step_is_dropped_and_counted) {
+    start(/*steps=*/5);
+    ASSERT_TRUE(world.run_until(
+        [&] { return std::ranges::all_of(peers, [](const auto& peer) { return peer->ended; }); },
+        240s));
+    std::uint64_t forgotten = 0;
+    for (const auto& peer : peers) {
+        EXPECT_EQ(peer->step(), 5u);
+        EXPECT_EQ(peer->handed_in + peer->forgotten, peer->computed);
+        EXPECT_EQ(peer->collaboration->accounts().samples_dropped, peer->forgotten);
+        forgotten += peer->forgotten;
+    }
+    EXPECT_GT(forgotten, 0u);
+    EXPECT_TRUE(are_identical());
+}
+
+}  // namespace
+}  // namespace dedloc::collab

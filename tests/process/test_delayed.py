@@ -1,0 +1,53 @@
+"""The delayed update with real processes: peers compute while a step is made."""
+
+from __future__ import annotations
+
+import json
+import signal
+
+import harness
+from harness import ProcessTest, run_text
+
+
+def delayed_run(**keys) -> str:
+    return run_text(gradient_ms=20, target=32, **keys).replace(
+        "[averaging]\n", "[averaging]\ndelayed = true\n")
+
+
+class Delayed(ProcessTest):
+    def audit(self) -> dict:
+        done = self.dedloc("lab", "audit", str(self.folder), "--json")
+        self.assertEqual(done.returncode, harness.OK, done.stderr)
+        return json.loads(done.stdout.splitlines()[-1])
+
+    def test_peers_that_compute_ahead_stay_identical_and_lose_nothing(self) -> None:
+        host = self.running_host(self.write("run.toml", delayed_run(steps=40)))
+        join = host.join_string()
+        others = [self.join(join, f"peer-{i}") for i in range(2)]
+        for peer in (host, *others):
+            self.assertEqual(peer.end(50), harness.OK, peer.errors())
+        words = [peer.last_words() for peer in (host, *others)]
+        self.assertEqual({word["step"] for word in words}, {40})
+        self.assertEqual(len({word["state_hash"] for word in words}), 1)
+        self.assertLessEqual(words[0]["samples"], sum(word["samples_computed"] for word in words))
+        audit = self.audit()
+        self.assertEqual((audit["samples_twice"], audit["samples_lost"]), (0, 0))
+
+    def test_a_peer_that_computes_ahead_leaves_in_order(self) -> None:
+        host = self.running_host(self.write("run.toml", delayed_run()))
+        guest = self.join(host.join_string(), "guest")
+        self.until_step(5, host, guest)
+        guest.signal(signal.SIGINT)
+        self.assertEqual(guest.end(), harness.OK, guest.errors())
+        self.assertEqual(len(guest.events("left")), 1)
+        # What it had computed, ahead or not, it handed in.
+        self.assertEqual(guest.events("samples_dropped"), [])
+        self.until_step(host.step() + 5, host)
+        host.signal(signal.SIGINT)
+        host.end()
+        audit = self.audit()
+        self.assertEqual((audit["samples_twice"], audit["samples_lost"]), (0, 0))
+
+
+if __name__ == "__main__":
+    harness.main()
