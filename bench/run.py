@@ -32,6 +32,7 @@ SKIPPED = 77  # exit code where namespaces are not permitted
 PLAN_SECONDS_MAX = {256: 0.001, 100_000: 0.2}  # what a plan may take
 SOLO_STEPS = 80  # of 1,024 samples
 TOKENS_RATIO_MIN = 5  # preparation by one thread, of what the model eats with all
+COMPUTE_SHARE_MIN = 0.95  # of the time, with the delayed update
 ALBERT_TINY = ["--hidden", "64", "--layers", "2", "--heads", "2", "--feed-forward", "128"]
 
 
@@ -263,7 +264,26 @@ def stream(setup: Setup) -> list[dict]:
         raise BenchError(str(why)) from why
 
 
-BENCHES = {b.__name__: b for b in (solo, round_overhead, allreduce, plan, tokens, stream)}
+def delayed(setup: Setup) -> list[dict]:
+    """The delayed update in virtual time, real engine, real gradients (Fashion-MNIST, the demo's
+    CNN): the share of time that four trainers compute when a round takes about as long as a batch,
+    against the promise, and without; held-out loss after equal samples, against synchronous."""
+    command = [str(setup.program("dedloc")), "lab", "delayed", "--json",
+               *(["--steps", "8"] if setup.quick else [])]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+                          timeout=3600, check=False)
+    if done.returncode not in (0, 9):  # 9: it ran, and a promise did not hold; the lines say which
+        raise BenchError(f"dedloc lab delayed ended with status {done.returncode}")
+    found = last_json(done.stdout, command[0])
+    return [measure("delayed", found["compute_share"], "share", "the promise", COMPUTE_SHARE_MIN,
+                    without=round(found["sync_compute_share"], 4),
+                    round_over_batch=round(found["round_over_batch"], 4)),
+            measure("delayed_loss", found["loss"], "loss", "synchronous, equal samples",
+                    found["sync_loss"], samples=found["samples"],
+                    anchor_samples=found["sync_samples"], identical=found["identical"])]
+
+
+BENCHES = {b.__name__: b for b in (solo, round_overhead, allreduce, plan, tokens, stream, delayed)}
 
 
 def main(arguments: list[str]) -> int:

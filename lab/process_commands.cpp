@@ -5,6 +5,7 @@
 #include <CLI/Formatter.hpp>
 
 #include "lab/albert_mini.h"
+#include "lab/delayed.h"
 #include "lab/equivalence.h"
 #include "lab/faults.h"
 #include "lab/resume.h"
@@ -20,6 +21,7 @@ struct Commands {
     StormCommand storm;
     ResumeCommand resume;
     EquivalenceCommand equivalence;
+    DelayedCommand delayed;
     AlbertMiniCommand albert_mini;
 };
 
@@ -77,6 +79,23 @@ void add_equivalence(CLI::App& lab, EquivalenceCommand& command, int& code) {
     equivalence->callback([&command, &code] { code = run_equivalence(command); });
 }
 
+void add_delayed(CLI::App& lab, DelayedCommand& command, int& code) {
+    CLI::App* delayed = lab.add_subcommand(
+        "delayed", "a real model with and without the delayed update, in virtual time");
+    delayed->add_option("--steps", command.steps, "global steps")->check(CLI::Range(4, 100'000));
+    delayed
+        ->add_option("--exchange-over-batch",
+                     command.exchange_over_batch,
+                     "how long a round's bytes take, of the time of computing one batch")
+        ->check(CLI::Range(0.01, 10.0));
+    delayed->add_option("--rate", command.rate, "the learning rate's peak")
+        ->check(CLI::Range(1e-6, 1.0));
+    delayed->add_option("--data", command.data_directory, "folder of the data set");
+    delayed->add_option("--seed", command.seed, "of the network");
+    delayed->add_flag("--json", command.json, json_help);
+    delayed->callback([&command, &code] { code = run_delayed(command); });
+}
+
 void add_albert_mini(CLI::App& lab, AlbertMiniCommand& command, int& code) {
     CLI::App* mini = lab.add_subcommand(
         "albert-mini", "a small ALBERT on the Bible: alone, and with peers that come and go");
@@ -102,6 +121,7 @@ std::shared_ptr<void> add_process_commands(CLI::App& lab, int& code) {
     add_resume(lab, commands->resume, code);
 #if DEDLOC_LAB_EQUIVALENCE
     add_equivalence(lab, commands->equivalence, code);
+    add_delayed(lab, commands->delayed, code);
     add_albert_mini(lab, commands->albert_mini, code);
 #endif
     return commands;

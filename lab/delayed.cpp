@@ -1,0 +1,148 @@
+#include "lab/delayed.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "dedloc/collab/model_state.h"
+#include "dedloc/tasks/training_task.h"
+
+#include "lab/exit_codes.h"
+#include "lab/virtual_run.h"
+
+namespace dedloc::lab {
+namespace {
+
+constexpr double share_wanted = 0.95;
+constexpr double loss_ratio_max = 1.02;
+constexpr std::size_t trainers = 4;
+constexpr double samples_per_s = 64;  // of one trainer
+constexpr double element_bytes = 2;   // fp16
+constexpr std::size_t tail_steps = 20;
+
+constexpr std::string_view run_text = R"(
+name = "delayed"
+[task]
+kind = "vision_classifier"
+model = "small_cnn"
+data = "fashion-mnist"
+[batch]
+target = 512
+micro = 8
+[optimizer]
+kind = "adamw"
+weight_decay = 0.01
+[schedule]
+kind = "cosine"
+warmup_steps = 15
+total_steps = 120
+final_fraction = 0.02
+[averaging]
+part_elements_max = 8192
+round_deadline_min = "60s"
+round_deadline_max = "300s"
+[evaluate]
+every = 0
+)";
+
+struct Outcome {
+    VirtualResult result;
+    collab::Evaluation evaluation;
+    double training_loss = 0;  // mean of the last steps
+    double batch_s = 0;        // computing one batch, all together
+    double step_s = 0;
+    double samples = 0;
+};
+
+Result<Outcome> train(const DelayedCommand& command,
+                      const tasks::TrainingTask& task,
+                      bool delayed) {
+    VirtualRunOptions options;
+    DEDLOC_TRY(options.run, collab::parse_run_file(run_text, "delayed.toml"));
+    options.run.averaging.delayed = delayed;
+    options.run.optimizer.schedule.total_steps = command.steps;
+    options.run.optimizer.schedule.peak = command.rate;
+    options.make_learner = [&task](const PeerId& peer) { return task.learner(peer); };
+    options.steps = command.steps;
+    options.seed = command.seed;
+    DEDLOC_TRY(const auto learner, task.learner(PeerId()));
+    const double batch_s =
+        static_cast<double>(options.run.batch.target) / (samples_per_s * trainers);
+    // Each member sends and receives 2 (n-1)/n of the vector.
+    const double bytes = static_cast<double>(learner->layout().vector_count()) * element_bytes * 2 *
+                         (trainers - 1) / trainers;
+    VirtualMachine machine;
+    machine.samples_per_s = samples_per_s;
+    machine.bytes_per_s = bytes / (batch_s * command.exchange_over_batch);
+    options.machines.assign(trainers, machine);
+    Outcome outcome;
+    DEDLOC_TRY(outcome.result, run_virtually(options));
+    const std::vector<VirtualStep>& steps = outcome.result.steps;
+    const std::size_t tail = std::min(steps.size(), tail_steps);
+    for (std::size_t i = steps.size() - tail; i < steps.size(); ++i)
+        outcome.training_loss += steps[i].loss / static_cast<double>(tail);
+    for (const VirtualStep& step : steps) outcome.samples += step.samples;
+    outcome.batch_s = batch_s;
+    outcome.step_s =
+        (steps.back().at_s - steps.front().at_s) / static_cast<double>(steps.size() - 1);
+    learner->load(collab::parameters_of(*outcome.result.state),
+                  collab::buffers_of(*outcome.result.state));
+    DEDLOC_TRY(outcome.evaluation, learner->evaluate());
+    fmt::print(stderr,
+               "{}: {} steps of {:.2f} s, {:.1f} % of it computing; loss {:.4f} ({:.4f} in "
+               "training), accuracy {:.2f} %\n",
+               delayed ? "delayed" : "waiting",
+               steps.size(),
+               outcome.step_s,
+               100 * outcome.result.compute_share,
+               outcome.evaluation.loss,
+               outcome.training_loss,
+               100 * outcome.evaluation.accuracy);
+    return outcome;
+}
+
+}  // namespace
+
+int run_delayed(const DelayedCommand& command) {
+    const auto run = collab::parse_run_file(run_text, "delayed.toml");
+    DEDLOC_CHECK(run, "our own run file");
+    auto task = tasks::make_task(
+        run->task, {.device = "cpu", .threads_count = 1, .data_directory = command.data_directory});
+    if (!task) {
+        fmt::print(stderr, "dedloc: {}\n", task.error().message());
+        return exit_data_missing;
+    }
+    const auto waiting = train(command, **task, false);
+    const auto delayed = waiting ? train(command, **task, true) : waiting;
+    if (!delayed) {
+        fmt::print(stderr, "dedloc: {}\n", delayed.error().message());
+        return exit_check_failed;
+    }
+    const double loss_ratio = delayed->evaluation.loss / waiting->evaluation.loss;
+    const double round_over_batch = (waiting->step_s - waiting->batch_s) / waiting->batch_s;
+    const bool identical = waiting->result.identical && delayed->result.identical;
+    const bool held =
+        identical && delayed->result.compute_share >= share_wanted && loss_ratio <= loss_ratio_max;
+    if (command.json) {
+        const nlohmann::ordered_json json{{"ok", held},
+                                          {"compute_share", delayed->result.compute_share},
+                                          {"sync_compute_share", waiting->result.compute_share},
+                                          {"round_over_batch", round_over_batch},
+                                          {"loss", delayed->evaluation.loss},
+                                          {"sync_loss", waiting->evaluation.loss},
+                                          {"loss_ratio", loss_ratio},
+                                          {"training_loss", delayed->training_loss},
+                                          {"sync_training_loss", waiting->training_loss},
+                                          {"accuracy", delayed->evaluation.accuracy},
+                                          {"sync_accuracy", waiting->evaluation.accuracy},
+                                          {"step_seconds", delayed->step_s},
+                                          {"sync_step_seconds", waiting->step_s},
+                                          {"samples", delayed->samples},
+                                          {"sync_samples", waiting->samples},
+                                          {"identical", identical}};
+        fmt::print("{}\n", json.dump());
+    }
+    return held ? 0 : exit_check_failed;
+}
+
+}  // namespace dedloc::lab

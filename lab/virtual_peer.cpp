@@ -1,0 +1,191 @@
+#include "lab/virtual_peer.h"
+
+#include <utility>
+
+#include "dedloc/collab/model_state.h"
+
+namespace dedloc::lab {
+namespace {
+
+constexpr Duration join_patience = 600s;
+constexpr Duration leave_patience = 30s;
+constexpr Duration glance = 20ms;
+
+}  // namespace
+
+VirtualPeer::VirtualPeer(sim::World& world,
+                         sim::SimNode& node,
+                         const VirtualRunOptions& options,
+                         const VirtualMachine& machine,
+                         VirtualListener& listener)
+    : world_(world),
+      node_(node),
+      options_(options),
+      machine_(machine),
+      listener_(listener),
+      changed_(world.executor()),
+      scope_(world.executor()) {}
+
+Ok VirtualPeer::make(std::vector<std::string> bootstrap, double granted) {
+    static const security::ToyVerifier verifier;  // has no state
+    collab::Options options;
+    options.run = options_.run;
+    options.secret = Bytes(16, 7);
+    options.name = node_.name();
+    options.bootstrap = std::move(bootstrap);
+    options.kept_bytes_max = 64u << 20;
+    options.kept_steps = 8;
+    options.join_patience = join_patience;
+    options.discover = false;
+    options.upload_max = options.download_max = granted;
+    if (machine_.aggregates) {
+        options.role = collab::Role::aggregator;
+    } else {
+        DEDLOC_TRY(learner_, options_.make_learner(node_.id()));
+        layout_ = options.layout = learner_->layout();
+        const std::uint64_t first = std::uint64_t{node_.incarnation()} << 24;
+        samples_ = {first, first};
+    }
+    if (options.bootstrap.empty()) {
+        std::vector<float> parameters(layout_.parameters_count);
+        std::vector<float> buffers(layout_.buffers_count);
+        learner_->initial(parameters, buffers);
+        DEDLOC_TRY(
+            options.initial,
+            collab::initial_state(options.run, layout_, std::move(parameters), std::move(buffers)));
+    }
+    DEDLOC_TRY(
+        collaboration_,
+        collab::Collaboration::make(
+            node_.runtime(), node_.host(), node_.signer(), verifier, std::move(options), this));
+    return {};
+}
+
+void VirtualPeer::begin() {
+    if (machine_.aggregates)
+        scope_.spawn("assist", assist());
+    else
+        scope_.spawn("train", train());
+}
+
+void VirtualPeer::go() {
+    going_ = true;
+    changed_.pulse();
+}
+
+Task<void> VirtualPeer::end() {
+    co_await scope_.stop();
+    if (collaboration_) co_await collaboration_->stop();
+}
+
+Task<void> VirtualPeer::leave_task() {
+    co_await collaboration_->leave(leave_patience);
+    left_ = true;
+}
+
+Task<void> VirtualPeer::assist() {
+    const Result<void> started = co_await collaboration_->start();
+    if (!started) failure_ = started.error().message();
+    ready_ = true;
+}
+
+void VirtualPeer::start_from(const state::Snapshot& state) {
+    samples_ = {samples_.end, samples_.end};
+    loss_sum_ = 0;
+    learner_->load(collab::parameters_of(state), collab::buffers_of(state));
+}
+
+Task<void> VirtualPeer::compute() {
+    const std::uint64_t micro = options_.run.batch.micro;
+    const double seconds = static_cast<double>(micro) / machine_.samples_per_s;
+    co_await node_.clock().sleep_for(from_seconds(seconds));
+    const collab::CounterRange range{samples_.end, samples_.end + micro};
+    const auto report = learner_->accumulate(range);
+    if (!report || !report->finite) {
+        failure_ = report ? "a gradient is not finite" : report.error().message();
+        co_return;
+    }
+    samples_.end = range.end;
+    loss_sum_ += report->loss_sum;
+    computing_s_ += seconds;
+    samples_computed_ += micro;
+    collaboration_->report(micro, report->loss_sum, seconds);
+}
+
+collab::Contribution VirtualPeer::take_sums() {
+    collab::Contribution contribution;
+    contribution.samples = samples_;
+    contribution.loss_sum = loss_sum_;
+    contribution.sum.resize(layout_.vector_count());
+    const std::span<float> all(contribution.sum);
+    learner_->take(all.first(layout_.parameters_count),
+                   all.subspan(layout_.parameters_count),
+                   samples_.size());
+    samples_ = {samples_.end, samples_.end};
+    loss_sum_ = 0;
+    return contribution;
+}
+
+Task<void> VirtualPeer::step_beside(collab::Contribution contribution) {
+    auto outcome = co_await collaboration_->step(std::move(contribution));
+    outcome_.emplace(std::move(outcome));
+    changed_.pulse();
+}
+
+Task<void> VirtualPeer::hand_in() {
+    handed_in_at_ = world_.now();
+    collab::Contribution contribution = take_sums();
+    in_flight_ = true;
+    if (options_.run.averaging.delayed && !collaboration_->stopped()) {
+        collaboration_->compute_ahead();
+        scope_.spawn("step", step_beside(std::move(contribution)));
+        co_return;
+    }
+    co_await step_beside(std::move(contribution));
+    take_outcome();
+}
+
+void VirtualPeer::take_outcome() {
+    in_flight_ = false;
+    const Result<collab::StepOutcome> outcome = *std::exchange(outcome_, std::nullopt);
+    if (!outcome) {
+        failure_ = outcome.error().message();
+        return;
+    }
+    const auto& state = outcome->state;
+    listener_.on_round(state->step(), to_seconds(world_.now() - handed_in_at_));
+    if (outcome->kind == collab::StepKind::stepped && samples_.size() > 0) {
+        learner_->move_to(collab::parameters_of(*state), collab::buffers_of(*state));
+        return;
+    }
+    if (outcome->kind != collab::StepKind::stepped) collaboration_->forget_ahead(samples_.size());
+    start_from(*state);
+}
+
+Task<void> VirtualPeer::train() {
+    const Result<void> started = co_await collaboration_->start();
+    if (!started) {
+        failure_ = started.error().message();
+        co_return;
+    }
+    ready_ = true;
+    while (!going_) co_await changed_.wait();
+    const auto begun = collaboration_->state();
+    start_from(*begun);
+    while (failure_.empty()) {
+        if (outcome_) take_outcome();
+        if (!in_flight_ && collaboration_->stopped()) break;
+        const bool may_compute =
+            in_flight_ ? collaboration_->may_compute_ahead() : !collaboration_->step_due();
+        if (may_compute) {
+            co_await compute();
+        } else if (in_flight_) {
+            const TimePoint next = node_.clock().now() + glance;
+            (void)co_await changed_.wait_until(node_.clock(), next);
+        }
+        if (!in_flight_ && failure_.empty() && collaboration_->step_due()) co_await hand_in();
+    }
+    if (failure_.empty() && samples_.size() > 0) co_await hand_in();
+}
+
+}  // namespace dedloc::lab

@@ -1,0 +1,73 @@
+// VirtualRun: a collaboration of the real engine in virtual time, whose trainers compute real
+// gradients (of whatever Learner they are given) that take as long as they are told, over lines
+// with the rates they are told: an experiment with machines and networks that nobody has.
+//
+// Every trainer has the same data order as a real peer would (its PeerId decides). Deterministic
+// from the seed, as far as the learner is.
+//
+// Thread: one. Cost: the learner's own time, and some milliseconds a peer, step and million
+// parameters. Errors: bad_input (nobody trains), local_fault (a peer failed), timeout (the steps
+// were not made in the virtual time).
+
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "dedloc/base/result.h"
+#include "dedloc/collab/learner.h"
+#include "dedloc/collab/run_file.h"
+#include "dedloc/state/snapshot.h"
+
+namespace dedloc::lab {
+
+struct VirtualMachine {
+    double bytes_per_s = 12.5e6;  // of its line, each way
+    double samples_per_s = 16;
+    bool aggregates = false;  // instead of training
+    // Part-time: there for `stays`, away for `away`, and again; the first time from `joins_at`.
+    // stays 0: for good.
+    Duration joins_at{0};
+    Duration stays{0};
+    Duration away{0};
+};
+
+struct VirtualRunOptions {
+    collab::RunFile run;
+    std::vector<VirtualMachine> machines;  // the first one hosts and is there from the start
+    std::function<Result<std::unique_ptr<collab::Learner>>(const PeerId&)> make_learner;
+    // Everybody grants plans the same, so that all parts are equal; else as much as its line has.
+    bool equal_parts = false;
+    std::uint64_t steps = 10;
+    Duration latency{10'000'000};  // one way
+    Duration time_max{3600'000'000'000};
+    std::uint64_t seed = 1;
+};
+
+struct VirtualStep {
+    std::uint64_t step = 0;
+    double at_s = 0;          // virtual
+    double samples = 0;       // in it
+    double loss = 0;          // mean of what the members handed in
+    std::size_t members = 0;  // that train
+    double round_s = 0;       // from a trainer's hand-in to its new state: mean over the trainers
+};
+
+struct VirtualResult {
+    std::vector<VirtualStep> steps;
+    // Of the time between the first and the last step, over the trainers that stayed: spent in
+    // gradients.
+    double compute_share = 0;
+    std::uint64_t samples_computed = 0;
+    std::uint64_t samples_dropped = 0;
+    double samples_expired = 0;
+    std::uint64_t rounds_of_aggregators = 0;       // in which they reduced something, of all
+    bool identical = true;                         // no two peers had different states at one step
+    std::shared_ptr<const state::Snapshot> state;  // the last
+};
+
+Result<VirtualResult> run_virtually(const VirtualRunOptions& options);
+
+}  // namespace dedloc::lab

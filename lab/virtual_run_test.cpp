@@ -1,0 +1,126 @@
+// The delayed update, trainers that come and go, and aggregators, in virtual time.
+
+#include "lab/virtual_run.h"
+
+#include <algorithm>
+#include <gtest/gtest.h>
+
+#include "lab/bowl.h"
+
+namespace dedloc::lab {
+namespace {
+
+constexpr std::size_t elements = 200'000;
+
+// Computing one batch takes four trainers 4 s; one round on these lines nearly as long.
+VirtualRunOptions small_run(bool delayed) {
+    VirtualRunOptions options;
+    options.run.name = "virtual";
+    options.run.batch.target = 256;
+    options.run.batch.micro = 4;
+    options.run.optimizer.schedule.peak = 0.02;
+    options.run.averaging.part_elements_max = 16384;
+    options.run.averaging.round_deadline_min = 30s;
+    options.run.averaging.delayed = delayed;
+    VirtualMachine machine;
+    machine.samples_per_s = 16;
+    machine.bytes_per_s = elements * 2 * 1.5 / 2.8;
+    options.machines.assign(4, machine);
+    options.make_learner = [](const PeerId& peer) { return make_bowl(elements, peer); };
+    options.steps = 12;
+    options.seed = 5;
+    return options;
+}
+
+double samples_in(const VirtualResult& result) {
+    double samples = 0;
+    for (const VirtualStep& step : result.steps) samples += step.samples;
+    return samples;
+}
+
+TEST(VirtualRun, a_delayed_update_hides_the_round_behind_the_next_batch) {
+    const auto waiting = run_virtually(small_run(false));
+    const auto delayed = run_virtually(small_run(true));
+    ASSERT_TRUE(waiting) << waiting.error().message();
+    ASSERT_TRUE(delayed) << delayed.error().message();
+    EXPECT_TRUE(waiting->identical);
+    EXPECT_TRUE(delayed->identical);
+    EXPECT_LT(waiting->compute_share, 0.65);
+    EXPECT_GT(delayed->compute_share, 0.93);
+    // The same samples a step, and as good a model from them.
+    EXPECT_NEAR(samples_in(*delayed) / samples_in(*waiting), 1.0, 0.1);
+    EXPECT_EQ(delayed->samples_dropped, 0u);
+    EXPECT_EQ(delayed->samples_expired, 0);
+    ASSERT_GE(delayed->steps.size(), 12u);
+    EXPECT_LT(delayed->steps[11].loss, delayed->steps[1].loss * 0.7);
+    EXPECT_NEAR(delayed->steps[11].loss, waiting->steps[11].loss, 0.15 * waiting->steps[1].loss);
+}
+
+// A round that takes three batches: nobody computes further ahead than one.
+TEST(VirtualRun, nothing_gets_older_than_one_step_when_rounds_are_slow) {
+    VirtualRunOptions options = small_run(true);
+    for (VirtualMachine& machine : options.machines) machine.bytes_per_s /= 3;
+    const auto result = run_virtually(options);
+    ASSERT_TRUE(result) << result.error().message();
+    EXPECT_TRUE(result->identical);
+    EXPECT_LT(result->compute_share, 0.6);
+    for (const VirtualStep& step : result->steps) EXPECT_LE(step.samples, 256 * 1.2) << step.step;
+}
+
+TEST(VirtualRun, a_delayed_update_lives_with_trainers_that_come_and_go) {
+    VirtualRunOptions options = small_run(true);
+    for (int i = 0; i < 2; ++i) {
+        VirtualMachine guest = options.machines.front();
+        guest.bytes_per_s *= 4;
+        guest.joins_at = 5s + 4s * i;
+        guest.stays = 25s;
+        guest.away = 8s;
+        options.machines.push_back(guest);
+    }
+    options.steps = 25;
+    const auto result = run_virtually(options);
+    ASSERT_TRUE(result) << result.error().message();
+    EXPECT_TRUE(result->identical);
+    std::size_t most = 0;
+    for (const VirtualStep& step : result->steps) most = std::max(most, step.members);
+    EXPECT_GT(most, 4u);
+}
+
+double round_s(const VirtualResult& result) {
+    double sum = 0;
+    for (std::size_t i = 2; i < result.steps.size(); ++i) sum += result.steps[i].round_s;
+    return sum / static_cast<double>(result.steps.size() - 2);
+}
+
+// One line is four times as slow as the others. Balanced, it has hardly time for its own
+// contribution and average, 80 kB: 3.4 s; with equal parts it must move 1.5 times that.
+TEST(VirtualRun, parts_by_rates_are_faster_than_equal_ones_and_an_aggregator_helps) {
+    VirtualRunOptions options = small_run(false);
+    options.steps = 8;
+    for (VirtualMachine& machine : options.machines) machine.bytes_per_s *= 4;
+    options.machines.back().bytes_per_s /= 4;
+    const auto balanced = run_virtually(options);
+    options.equal_parts = true;
+    const auto equal = run_virtually(options);
+    ASSERT_TRUE(balanced) << balanced.error().message();
+    ASSERT_TRUE(equal) << equal.error().message();
+    EXPECT_LT(round_s(*balanced), round_s(*equal) * 0.85);
+
+    options = small_run(false);
+    options.steps = 8;
+    const auto alone = run_virtually(options);
+    VirtualMachine aggregator;
+    aggregator.aggregates = true;
+    options.machines.push_back(aggregator);
+    const auto helped = run_virtually(options);
+    ASSERT_TRUE(alone) << alone.error().message();
+    ASSERT_TRUE(helped) << helped.error().message();
+    EXPECT_TRUE(helped->identical);
+    EXPECT_EQ(alone->rounds_of_aggregators, 0u);
+    EXPECT_GE(helped->rounds_of_aggregators, 6u);
+    EXPECT_LT(round_s(*helped), round_s(*alone) * 0.85);
+    for (const VirtualStep& step : helped->steps) EXPECT_LE(step.members, 4u);
+}
+
+}  // namespace
+}  // namespace dedloc::lab
