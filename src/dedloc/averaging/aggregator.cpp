@@ -136,7 +136,6 @@ Task<Result<Bytes>> Aggregator::on_plan(PeerId from, Bytes request) {
     DEDLOC_CO_TRY(Plan plan, wire::decode<Plan>(message.payload));
     DEDLOC_CO_TRY_VOID(check(from, message, plan));
     const Digest digest = decision_digest(message.payload);
-    context_.newest_round = std::chrono::milliseconds(plan.round_ms);
     if (!exchanges_.find(digest)) (void)exchanges_.begin(std::move(plan), digest, nullptr);
     co_return Bytes{};
 }

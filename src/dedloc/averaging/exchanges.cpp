@@ -34,6 +34,7 @@ Exchanges::~Exchanges() = default;
 std::shared_ptr<Exchange> Exchanges::begin(Plan plan,
                                            Digest digest,
                                            std::shared_ptr<const RoundInput> input) {
+    context_.newest_round = std::chrono::milliseconds(plan.round_ms);
     auto exchange = std::make_shared<Exchange>(context_, std::move(plan), digest, std::move(input));
     exchanges_[digest] = exchange;
     order_.push_back(digest);

@@ -126,7 +126,6 @@ Task<Result<Bytes>> RoundEngine::on_announce(PeerId from, Bytes request) {
 }
 
 std::shared_ptr<Exchange> RoundEngine::begin_exchange(Plan plan, Digest digest) {
-    context_.newest_round = std::chrono::milliseconds(plan.round_ms);
     auto exchange = exchanges_.begin(std::move(plan), digest, input_);
     changed_.pulse();
     return exchange;

@@ -340,7 +340,6 @@ std::shared_ptr<Exchange> RoundEngine::send_plan(Plan plan) {
     message.signature = context_.signer.sign(plan_domain, message.payload);
     const Bytes bytes = wire::encode(message);
     plan_sent_ = context_.now();
-    context_.newest_round = std::chrono::milliseconds(plan.round_ms);
     for (const PlanMember& member : plan.members)
         if (member.peer != context_.me())
             scope_.spawn("send plan", send(member.peer, plan_method, bytes));

@@ -103,14 +103,14 @@ void CollaborationImpl::refresh_progress() {
     for (const KnownPeer* peer : membership_->live()) {
         const Status& status = peer->status;
         if (status.role != Role::trainer) continue;
+        // A claim beyond the whole batch says nothing more; a speed beyond it a second neither.
+        const double speed = std::clamp(status.samples_per_s, 0.0, target);
         // Who is a step before or behind for a moment shares the next batch all the same.
         if (status.phase == Phase::computing || status.phase == Phase::averaging)
-            others_speed += std::clamp(status.samples_per_s, 0.0, target);
+            others_speed += speed;
         if (!stands_on(status, base)) continue;
         const double age = to_seconds(node_.clock.now() - peer->status_at);
-        // A claim beyond the whole batch says nothing more; a speed beyond it a second neither.
-        const double rate =
-            status.phase == Phase::computing ? std::clamp(status.samples_per_s, 0.0, target) : 0.0;
+        const double rate = status.phase == Phase::computing ? speed : 0.0;
         others +=
             std::min(static_cast<double>(status.samples) + rate * std::min(age, age_max), target);
         if (age < age_max) others_rate += rate;
