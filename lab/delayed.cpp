@@ -55,10 +55,11 @@ struct Outcome {
 };
 
 Result<Outcome> train(const DelayedCommand& command,
+                      const collab::RunFile& run,
                       const tasks::TrainingTask& task,
                       bool delayed) {
     VirtualRunOptions options;
-    DEDLOC_TRY(options.run, collab::parse_run_file(run_text, "delayed.toml"));
+    options.run = run;
     options.run.averaging.delayed = delayed;
     options.run.optimizer.schedule.total_steps = command.steps;
     options.run.optimizer.schedule.peak = command.rate;
@@ -112,8 +113,8 @@ int run_delayed(const DelayedCommand& command) {
         fmt::print(stderr, "dedloc: {}\n", task.error().message());
         return exit_data_missing;
     }
-    const auto waiting = train(command, **task, false);
-    const auto delayed = waiting ? train(command, **task, true) : waiting;
+    const auto waiting = train(command, *run, **task, false);
+    const auto delayed = waiting ? train(command, *run, **task, true) : waiting;
     if (!delayed) {
         fmt::print(stderr, "dedloc: {}\n", delayed.error().message());
         return exit_check_failed;
