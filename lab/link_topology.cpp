@@ -1,7 +1,6 @@
 #include "lab/link_topology.h"
 
 #include <algorithm>
-#include <atomic>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -40,21 +39,10 @@ std::string LinkTopology::why_not(bool with_delay) {
     return {};
 }
 
-LinkTopology::LinkTopology(LinkOptions options) : options_(std::move(options)) {
-    static std::atomic<int> made = 0;
-    stem_ = fmt::format("dl{}-{}-", ::getpid(), ++made);
-}
-
-LinkTopology::~LinkTopology() {
-    wan_.reset();
-    std::string script;
-    for (const std::string& netns : made_)
-        script += fmt::format("ip netns del {} || true\n", netns);
-    (void)run_script(script);
-}
+LinkTopology::LinkTopology(LinkOptions options) : options_(std::move(options)) {}
 
 std::string LinkTopology::machine(std::size_t number) const {
-    return fmt::format("{}m{}", stem_, number);
+    return namespaces_.name(fmt::format("m{}", number));
 }
 
 std::string LinkTopology::ip(std::size_t number) {
@@ -69,7 +57,7 @@ Result<std::unique_ptr<LinkTopology>> LinkTopology::make(LinkOptions options) {
 
 std::string LinkTopology::line_script(std::size_t number) const {
     const LinkLine& line = options_.lines[number];
-    const std::string hub = stem_ + "hub";
+    const std::string hub = namespaces_.name("hub");
     std::string script = fmt::format(
         "ip link add p{0} netns {1} type veth peer name eth0 netns {2}\n"
         "ip -n {1} link set p{0} master br0 up\n"
@@ -94,12 +82,8 @@ Ok LinkTopology::build() {
     std::vector<std::string> wanted;
     for (std::size_t i = 0; i < options_.lines.size(); ++i) wanted.push_back(machine(i));
     const bool delayed = options_.delay.count() > 0;
-    if (!delayed) wanted.push_back(stem_ + "hub");
-    for (const std::string& netns : wanted) {
-        DEDLOC_TRY_VOID(
-            run_script(fmt::format("ip netns add {0}; ip -n {0} link set lo up", netns)));
-        made_.push_back(netns);
-    }
+    if (!delayed) wanted.push_back(namespaces_.name("hub"));
+    DEDLOC_TRY_VOID(namespaces_.add(wanted));
     std::string script;
     if (delayed) {
         std::vector<WanPort> ports;
@@ -114,7 +98,7 @@ Ok LinkTopology::build() {
         return run_script(script);
     }
     script = fmt::format("ip -n {0} link add br0 type bridge; ip -n {0} link set br0 up\n",
-                         stem_ + "hub");
+                         namespaces_.name("hub"));
     for (std::size_t i = 0; i < options_.lines.size(); ++i) script += line_script(i);
     return run_script(script);
 }

@@ -3,8 +3,7 @@
 // is the wide-area network in user space (nat_wan.h), for small data: netem is missing on many
 // kernels.
 //
-// Nothing touches the root namespace, nothing can leave. Namespaces have names of this process; the
-// destructor removes exactly those it made.
+// Nothing touches the root namespace, nothing can leave.
 // Needs root. Thread: one. Errors: local_fault.
 
 #pragma once
@@ -14,6 +13,7 @@
 
 #include "dedloc/base/result.h"
 
+#include "lab/namespaces.h"
 #include "lab/nat_wan.h"
 
 namespace dedloc::lab {
@@ -34,7 +34,6 @@ class LinkTopology {
     // Why there can be none here, for people; empty: there can.
     static std::string why_not(bool with_delay);
     static Result<std::unique_ptr<LinkTopology>> make(LinkOptions options);
-    ~LinkTopology();
     LinkTopology(const LinkTopology&) = delete;
     LinkTopology& operator=(const LinkTopology&) = delete;
 
@@ -47,9 +46,8 @@ class LinkTopology {
     std::string line_script(std::size_t number) const;
 
     LinkOptions options_;
-    std::string stem_;
-    std::vector<std::string> made_;
-    std::unique_ptr<NatWan> wan_;
+    Namespaces namespaces_{"dl"};
+    std::unique_ptr<NatWan> wan_;  // ends before its namespaces
 };
 
 }  // namespace dedloc::lab

@@ -14,7 +14,7 @@
 #include "lab/exit_codes.h"
 #include "lab/link_topology.h"
 #include "lab/median.h"
-#include "lab/nat_topology.h"
+#include "lab/namespaces.h"
 #include "lab/notes.h"
 #include "lab/process_folder.h"
 
@@ -162,7 +162,7 @@ class Members {
                  std::size_t rank,
                  double granted) {
         runtime::ChildOptions options;
-        options.command = NatTopology::prefix(topology_->machine(rank));
+        options.command = Namespaces::prefix(topology_->machine(rank));
         const std::vector<std::string> words = {
             command.program,
             "lab",

@@ -352,7 +352,7 @@ Result<std::unique_ptr<NatPeer>> NatPeer::start(const std::string& netns,
     const std::string program(own, size > 0 ? static_cast<std::size_t>(size) : 0);
     const std::string path = folder + "/" + name + ".socket";
     runtime::ChildOptions options;
-    options.command = NatTopology::prefix(netns);
+    options.command = Namespaces::prefix(netns);
     options.command.push_back(program);
     if (!program.ends_with("/dedloc-lab")) options.command.push_back("lab");
     for (const std::string& word : {std::string("nat-peer"), std::string("--socket"), path})

@@ -1,20 +1,12 @@
 #include "lab/nat_topology.h"
 
-#include <atomic>
-#include <cstdlib>
 #include <fmt/format.h>
-#include <fstream>
-#include <iterator>
 #include <unistd.h>
-
-#include "dedloc/runtime/child_process.h"
 
 namespace dedloc::lab {
 namespace {
 
-constexpr const char* ip_program = "/usr/sbin/ip";
 constexpr const char* nft_program = "/usr/sbin/nft";
-constexpr double script_seconds_max = 30;
 
 char other(char which) { return which == 'a' ? 'b' : 'a'; }
 
@@ -36,29 +28,6 @@ std::string_view to_string(NatKind kind) {
     return "?";
 }
 
-Ok run_script(const std::string& script) {
-    std::string file = "/tmp/dedloc-nat-XXXXXX";
-    const int fd = ::mkstemp(file.data());
-    if (fd < 0) return make_error(ErrorKind::local_fault, "cannot make a temporary file");
-    ::close(fd);
-    runtime::ChildOptions options;
-    options.command = {"/bin/sh", "-euc", script};
-    options.output_file = "/dev/null";
-    options.error_file = file;
-    auto child = runtime::ChildProcess::start(options);
-    bool fine = false;
-    if (child) {
-        const bool ended = child->wait_for(script_seconds_max);
-        fine = ended && child->end() && child->end()->exit_code == 0 && child->end()->signal == 0;
-    }
-    std::ifstream said(file);
-    const std::string error{std::istreambuf_iterator<char>(said), {}};
-    ::unlink(file.c_str());
-    if (fine) return {};
-    if (!child) return std::move(child).error();
-    return make_error(ErrorKind::local_fault, "a command of the test bed failed: {}", error);
-}
-
 std::string NatTopology::why_not() {
     if (::geteuid() != 0) return "network namespaces need root";
     if (::access(ip_program, X_OK) != 0) return "the program ip is missing (package iproute2)";
@@ -74,27 +43,12 @@ std::string NatTopology::why_not() {
     return {};
 }
 
-NatTopology::NatTopology(TopologyOptions options) : options_(options) {
-    static std::atomic<int> made = 0;
-    stem_ = fmt::format("dn{}-{}-", ::getpid(), ++made);
-}
+NatTopology::NatTopology(TopologyOptions options) : options_(options) {}
 
-NatTopology::~NatTopology() {
-    wan_.reset();
-    std::string script;
-    for (const std::string& netns : made_)
-        script += fmt::format("ip netns del {} || true\n", netns);
-    (void)run_script(script);
-}
-
-std::string NatTopology::name(const std::string& role) const { return stem_ + role; }
+std::string NatTopology::name(const std::string& role) const { return namespaces_.name(role); }
 std::string NatTopology::host(char which) const { return name(std::string("host") + which); }
 std::string NatTopology::machine(int number) const { return name(fmt::format("r{}", number)); }
 std::string NatTopology::machine_ip(int number) { return fmt::format("203.0.113.{}", 9 + number); }
-
-std::vector<std::string> NatTopology::prefix(const std::string& netns) {
-    return {ip_program, "netns", "exec", netns};
-}
 
 bool NatTopology::share_a_nat() const {
     return options_.a == NatKind::same || options_.b == NatKind::same;
@@ -120,18 +74,13 @@ Ok NatTopology::make_namespaces() {
         if (kind_of(which) != NatKind::none && (which == 'a' || !share_a_nat()))
             wanted.push_back(name(std::string("nat") + which));
     for (int i = 1; i <= options_.public_machines; ++i) wanted.push_back(machine(i));
-    for (const std::string& netns : wanted) {
-        DEDLOC_TRY_VOID(
-            run_script(fmt::format("ip netns add {0}; ip -n {0} link set lo up", netns)));
-        made_.push_back(netns);
-    }
-    return {};
+    return namespaces_.add(wanted);
 }
 
 Ok NatTopology::build() {
     DEDLOC_TRY_VOID(make_namespaces());
     std::vector<WanPort> ports;
-    for (const std::string& netns : made_) {
+    for (const std::string& netns : namespaces_.made()) {
         const bool behind = (netns == host('a') && kind_of('a') != NatKind::none) ||
                             (netns == host('b') && kind_of('b') != NatKind::none);
         if (!behind)

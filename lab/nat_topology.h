@@ -6,7 +6,6 @@
 //          those addresses; both in 192.168.1.0/24 if they share a NAT
 //   r1…    public machines: 203.0.113.10, .11, …
 //
-// Namespaces have names of this process; the destructor removes exactly those it made.
 // Needs root. Thread: one. Errors: local_fault, denied (no namespaces here; not root).
 
 #pragma once
@@ -16,6 +15,7 @@
 
 #include "dedloc/base/result.h"
 
+#include "lab/namespaces.h"
 #include "lab/nat_wan.h"
 
 namespace dedloc::lab {
@@ -39,15 +39,12 @@ class NatTopology {
     // Why there can be none here, for people; empty: there can.
     static std::string why_not();
     static Result<std::unique_ptr<NatTopology>> make(const TopologyOptions& options);
-    ~NatTopology();
     NatTopology(const NatTopology&) = delete;
     NatTopology& operator=(const NatTopology&) = delete;
 
     std::string host(char which) const;     // 'a', 'b': the namespace's name
     std::string machine(int number) const;  // from 1
     static std::string machine_ip(int number);
-    // What begins a command that shall run in that namespace.
-    static std::vector<std::string> prefix(const std::string& netns);
 
   private:
     explicit NatTopology(TopologyOptions options);
@@ -60,12 +57,8 @@ class NatTopology {
     bool share_a_nat() const;
 
     TopologyOptions options_;
-    std::string stem_;
-    std::vector<std::string> made_;  // namespaces
-    std::unique_ptr<NatWan> wan_;
+    Namespaces namespaces_{"dn"};
+    std::unique_ptr<NatWan> wan_;  // ends before its namespaces
 };
-
-// Runs a shell script to its end. Errors: local_fault with what it said.
-Ok run_script(const std::string& script);
 
 }  // namespace dedloc::lab
