@@ -121,21 +121,21 @@ void RoundEngine::set_wanted(bool wanted) {
 }
 
 Task<void> RoundEngine::participate(std::shared_ptr<const RoundInput> input) {
-    const Base& base = context_.ledger.base();
-    const Instance open = base.instance;
+    const Instance open = context_.ledger.base().instance;
+    const auto is_open = [this, open] {
+        const Instance& now = context_.ledger.base().instance;
+        return now.step == open.step && now.branch == open.branch;
+    };
     input_ = std::move(input);
-    set_wanted(true);
-    changed_.pulse();
     // Who brings nothing waits for those who bring something; when they do not come, it had better
     // compute. (If all waited for each other with empty hands, nobody ever would.)
     const TimePoint give_up =
         input_->input.is_empty() ? context_.now() + usual_deadline() * 3 : TimePoint::never();
-    while (context_.ledger.base().instance.step == open.step &&
-           context_.ledger.base().instance.branch == open.branch) {
-        (void)co_await changed_.wait_until(context_.node.clock, give_up);
-        if (context_.now() >= give_up) break;
-        // An aborted attempt clears the wish, the contribution is still there.
+    changed_.pulse();
+    while (is_open() && context_.now() < give_up) {
+        // Again after an aborted attempt, which clears the wish; not for the step that follows.
         if (input_) set_wanted(true);
+        (void)co_await changed_.wait_until(context_.node.clock, give_up);
     }
     input_.reset();
 }
