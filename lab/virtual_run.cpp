@@ -51,7 +51,7 @@ void StepBook::on_event(const collab::Event& event) {
         if (name == "state_hash") hash = std::get<std::string>(value);
     }
     steps_.emplace(step.step, step);
-    losses_[step.step].push_back(loss);
+    if (loss > 0) losses_[step.step].push_back(loss);  // 0: it has computed nothing yet
     if (hashes_.emplace(step.step, hash).first->second != hash) identical_ = false;
 }
 
@@ -96,6 +96,7 @@ class VirtualRun {
     static sim::WorldOptions world_options(const VirtualRunOptions& options) {
         sim::WorldOptions world;
         world.link.latency = options.latency;
+        world.stream_window_bytes = options.stream_window_bytes;
         return world;
     }
     void add_machines();

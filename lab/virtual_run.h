@@ -42,6 +42,8 @@ struct VirtualRunOptions {
     bool equal_parts = false;
     std::uint64_t steps = 10;
     Duration latency{10'000'000};  // one way
+    // That a stream may have under way: what is sent later waits behind it at a slow line.
+    std::size_t stream_window_bytes = 4u << 20;
     Duration time_max{3600'000'000'000};
     std::uint64_t seed = 1;
 };

@@ -3,79 +3,14 @@
 #include "lab/virtual_run.h"
 
 #include <algorithm>
-#include <cmath>
 #include <gtest/gtest.h>
-#include <limits>
 
-#include "dedloc/base/random.h"
+#include "lab/bowl.h"
 
 namespace dedloc::lab {
 namespace {
 
 constexpr std::size_t elements = 200'000;
-
-// A learner that costs next to nothing: a bowl, whose gradient is the way to its lowest point with
-// noise that is a function of peer and sample number.
-constexpr float lowest = 0.5f;
-constexpr float noise_size = 1.0f;
-
-class Bowl final : public collab::Learner {
-  public:
-    Bowl(std::size_t count, const PeerId& peer) : parameters_(count), sum_(count) {
-        for (const std::uint8_t byte : peer.bytes()) seed_ = base::mix64(seed_ ^ byte);
-    }
-
-    collab::Layout layout() const override {
-        collab::Layout layout;
-        layout.parameters_count = parameters_.size();
-        layout.parameters.push_back({.name = "bowl",
-                                     .offset = 0,
-                                     .count = parameters_.size(),
-                                     .decay = true,
-                                     .trust = true});
-        return layout;
-    }
-    void initial(std::span<float> parameters, std::span<float>) override {
-        std::fill(parameters.begin(), parameters.end(), 1.0f);
-    }
-    void load(std::span<const float> parameters, std::span<const float> buffers) override {
-        move_to(parameters, buffers);
-        std::fill(sum_.begin(), sum_.end(), 0.0f);
-    }
-    void move_to(std::span<const float> parameters, std::span<const float>) override {
-        parameters_.assign(parameters.begin(), parameters.end());
-    }
-    Result<collab::GradientReport> accumulate(collab::CounterRange samples) override {
-        const auto weight = static_cast<float>(samples.size());
-        const float noise_scale = noise_size * std::sqrt(weight) / 32768.0f;
-        std::uint64_t noise = base::mix64(seed_ ^ samples.begin);
-        for (std::size_t k = 0; k < sum_.size(); ++k) {
-            noise = noise * 6364136223846793005u + 1442695040888963407u;
-            const auto drawn = static_cast<std::int16_t>(noise >> 48);
-            sum_[k] += weight * (parameters_[k] - lowest) + noise_scale * static_cast<float>(drawn);
-        }
-        return collab::GradientReport{.loss_sum = loss() * static_cast<double>(samples.size())};
-    }
-    void take(std::span<float> gradient_sum, std::span<float>, std::uint64_t) override {
-        std::copy(sum_.begin(), sum_.end(), gradient_sum.begin());
-        std::fill(sum_.begin(), sum_.end(), 0.0f);
-    }
-    Result<collab::Evaluation> evaluate() override {
-        return collab::Evaluation{
-            .loss = loss(), .accuracy = std::numeric_limits<double>::quiet_NaN(), .samples = 1};
-    }
-
-  private:
-    // Of the first parameter: they all go the same way.
-    double loss() const {
-        const double away = static_cast<double>(parameters_.front()) - static_cast<double>(lowest);
-        return 0.5 * away * away;
-    }
-
-    std::uint64_t seed_ = 1;
-    std::vector<float> parameters_;
-    std::vector<float> sum_;
-};
 
 // Computing one batch takes four trainers 4 s; one round on these lines nearly as long.
 VirtualRunOptions small_run(bool delayed) {
@@ -91,9 +26,7 @@ VirtualRunOptions small_run(bool delayed) {
     machine.samples_per_s = 16;
     machine.bytes_per_s = elements * 2 * 1.5 / 2.8;
     options.machines.assign(4, machine);
-    options.make_learner = [](const PeerId& peer) -> Result<std::unique_ptr<collab::Learner>> {
-        return std::unique_ptr<collab::Learner>(std::make_unique<Bowl>(elements, peer));
-    };
+    options.make_learner = [](const PeerId& peer) { return make_bowl(elements, peer); };
     options.steps = 12;
     options.seed = 5;
     return options;
@@ -151,6 +84,28 @@ TEST(VirtualRun, a_delayed_update_lives_with_trainers_that_come_and_go) {
     std::size_t most = 0;
     for (const VirtualStep& step : result->steps) most = std::max(most, step.members);
     EXPECT_GT(most, 4u);
+}
+
+// Neither the wish for the round before, nor a leaver's, nor a status from before the step makes a
+// round begin with what little is there.
+TEST(VirtualRun, every_step_has_a_whole_batch_whoever_comes_and_goes) {
+    VirtualRunOptions options = small_run(false);
+    VirtualMachine guest = options.machines.front();
+    guest.bytes_per_s *= 4;
+    guest.stays = 25s;
+    guest.away = 8s;
+    for (int i = 0; i < 3; ++i) {
+        guest.joins_at = 5s + 4s * i;
+        options.machines.push_back(guest);
+    }
+    VirtualMachine aggregator;
+    aggregator.aggregates = true;
+    options.machines.push_back(aggregator);
+    options.steps = 20;
+    const auto result = run_virtually(options);
+    ASSERT_TRUE(result) << result.error().message();
+    EXPECT_TRUE(result->identical);
+    for (const VirtualStep& step : result->steps) EXPECT_GE(step.samples, 256 * 0.6) << step.step;
 }
 
 double round_s(const VirtualResult& result) {

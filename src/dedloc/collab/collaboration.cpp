@@ -517,7 +517,9 @@ Status CollaborationImpl::status() const {
         status.branch_samples = base.branch_samples;
         status.state_hash = state_hash_;
     }
-    status.samples = samples_;
+    // Who has the new state already, and has not begun to compute at it, has nothing for the new
+    // step.
+    status.samples = trainer_is_current() ? samples_.load() : 0;
     status.samples_per_s = samples_per_s_;
     status.micro_batch_s = micro_batch_s_;
     if (engine_) {
