@@ -176,24 +176,27 @@ void Ledger::append(Decision decision, Bytes certificate, const Digest& digest) 
         base_.state.reset();
     else if (!base_.state || decision.kind == DecisionKind::genesis)
         base_.state = decision.state_before;
-    note_committed(decision);
-    chain_.push_back({digest, std::move(decision), std::move(certificate)});
+    std::vector<PeerId> contributors = note_committed(decision);
+    chain_.push_back(
+        {digest, std::move(decision), std::move(certificate), std::move(contributors)});
     while (chain_.size() > kept_max_) chain_.pop_front();
 }
 
-void Ledger::note_committed(const Decision& decision) {
+std::vector<PeerId> Ledger::note_committed(const Decision& decision) {
     std::erase_if(committed_, [&](const auto& entry) {
         return entry.second.number + kept_max_ < decision.number;
     });
-    if (decision.kind != DecisionKind::commit) return;
+    std::vector<PeerId> contributors;
+    if (decision.kind != DecisionKind::commit) return contributors;
     const auto plan = wire::decode<Plan>(decision.plan);
-    if (!plan) return;
+    if (!plan) return contributors;
     for (std::size_t i = 0; i < plan->members.size(); ++i) {
         const PlanMember& member = plan->members[i];
         std::vector<ElementRange> included;
         for (std::size_t p = 0; p < plan->parts.size() && p < decision.parts.size(); ++p)
             if (decision.parts[p].includes(i)) included.push_back(plan->parts[p].range());
         if (member.input.is_empty() || included.empty()) continue;
+        contributors.push_back(member.peer);
         Committed& committed = committed_[member.peer];
         // What only carried samples brought closes their range, too: they are not carried again.
         const CounterRange& newest =
@@ -205,6 +208,7 @@ void Ledger::note_committed(const Decision& decision) {
         committed.ranges = joined(std::move(included));
         committed.number = decision.number;
     }
+    return contributors;
 }
 
 Ok Ledger::check_not_committed(const PeerId& peer, const MemberInput& input) const {
@@ -255,16 +259,10 @@ std::vector<Bytes> Ledger::tail(std::size_t count_max) const {
 }
 
 std::uint32_t Ledger::contributions(const PeerId& peer) const {
-    std::uint32_t count = 0;
-    for (const Link& link : chain_) {
-        if (link.decision.kind != DecisionKind::commit) continue;
-        const auto plan = wire::decode<Plan>(link.decision.plan);
-        if (!plan) continue;
-        const std::vector<bool> included = included_members(link.decision, *plan);
-        for (std::size_t i = 0; i < plan->members.size(); ++i)
-            if (plan->members[i].peer == peer && included[i]) ++count;
-    }
-    return count;
+    const auto has_it = [&peer](const Link& link) {
+        return std::ranges::find(link.contributors, peer) != link.contributors.end();
+    };
+    return static_cast<std::uint32_t>(std::ranges::count_if(chain_, has_it));
 }
 
 Bytes make_genesis(const Digest& run,

@@ -97,6 +97,7 @@ class Ledger {
         Digest digest;
         Decision decision;
         Bytes certificate;
+        std::vector<PeerId> contributors;  // those with something in it, if it is a commit
     };
     // What of one peer is in the model already.
     struct Committed {
@@ -105,7 +106,7 @@ class Ledger {
         std::vector<ElementRange> ranges;  // … are in it on these
         std::uint64_t number = 0;          // of that decision
     };
-    void note_committed(const Decision& decision);
+    std::vector<PeerId> note_committed(const Decision& decision);  // returns its contributors
     Ok check_votes(const Certificate& certificate,
                    const std::vector<Voter>& voters,
                    bool all) const;
