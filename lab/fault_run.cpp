@@ -28,6 +28,7 @@ constexpr std::uint64_t steps_after_kill = 6;  // that a kill could still delay
 constexpr double tolerance = 1.1;              // of the deadline
 constexpr double deadline_min_ms = 1000;       // of the run below
 constexpr double batch = 32;                   // samples, of the run below
+constexpr double stolen_share_max = 0.2;       // of the machine, while a step was late
 constexpr auto glance = std::chrono::milliseconds(2);
 
 // A megabyte is averaged, so that a round takes long enough to be hit.
@@ -68,6 +69,7 @@ void FaultRun::take(PeerProcess& peer, const collab::Event& event) {
 }
 
 void FaultRun::look() {
+    stolen_.look(wall_now());
     for (const auto& peer : peers_) {
         const std::size_t before = peer->steps().size();
         for (const collab::Event& event : peer->look()) take(*peer, event);
@@ -144,18 +146,20 @@ double FaultRun::normal_step_ms(const Peers& peers) const {
 }
 
 // The worst, over steps of `peers` that ended after `from` and began before `until`.
-double FaultRun::lateness_ms(const Peers& peers,
-                             double from,
-                             double until,
-                             double normal_ms) const {
-    double worst = 0;
+void FaultRun::judge_lateness(FaultSeen& fault,
+                              const Peers& peers,
+                              double from,
+                              double until) const {
     for (const PeerProcess* peer : peers) {
         const std::vector<StepSeen>& steps = peer->steps();
-        for (std::size_t i = 1; i < steps.size(); ++i)
-            if (steps[i].time > from && steps[i - 1].time < until)
-                worst = std::max(worst, (steps[i].time - steps[i - 1].time) * 1000 - normal_ms);
+        for (std::size_t i = 1; i < steps.size(); ++i) {
+            if (steps[i].time <= from || steps[i - 1].time >= until) continue;
+            const double late_ms = (steps[i].time - steps[i - 1].time) * 1000 - fault.normal_ms;
+            if (late_ms <= fault.late_ms) continue;
+            fault.late_ms = late_ms;
+            fault.stolen_share = stolen_.share(steps[i - 1].time, steps[i].time);
+        }
     }
-    return worst;
 }
 
 // ---- the life of a collaboration ----------------------------------------------------------------
@@ -233,7 +237,7 @@ void FaultRun::stop_one(double seconds) {
     const double repaired_at = wall_now();
     fault.recovery_ms = (repaired_at - woken_at) * 1000;
     fault.last_step = newest_step(rest);
-    fault.late_ms = lateness_ms(rest, stopped_at, repaired_at, fault.normal_ms);
+    judge_lateness(fault, rest, stopped_at, repaired_at);
     faults_.push_back(fault);
 }
 
@@ -269,7 +273,7 @@ void FaultRun::kill_one() {
             return peer->step() >= fault.last_step;
         });
     });
-    fault.late_ms = lateness_ms(rest, killed_at, wall_now(), fault.normal_ms);
+    judge_lateness(fault, rest, killed_at, wall_now());
     if (good()) {
         victim.process().wait_for(5);
         const double restarted_at = wall_now();
@@ -361,15 +365,18 @@ void FaultRun::check_certificates() {
                 fault.deadline_ms = std::max(fault.deadline_ms, deadline->second);
         }
         const char* what = fault.kind == FaultKind::kill ? "SIGKILL" : "SIGSTOP";
-        if (fault.late_ms > fault.deadline_ms * tolerance)
-            fail(
-                fmt::format("{} of {} at step {}: a step of the others was {:.0f} ms late, the "
-                            "deadline was {:.0f} ms",
-                            what,
-                            fault.victim,
-                            fault.first_step,
-                            fault.late_ms,
-                            fault.deadline_ms));
+        if (fault.late_ms > fault.deadline_ms * tolerance) {
+            fault.disturbed = fault.stolen_share > stolen_share_max;
+            if (!fault.disturbed)
+                fail(
+                    fmt::format("{} of {} at step {}: a step of the others was {:.0f} ms late, "
+                                "the deadline was {:.0f} ms",
+                                what,
+                                fault.victim,
+                                fault.first_step,
+                                fault.late_ms,
+                                fault.deadline_ms));
+        }
         if (fault.deadline_ms > allowed)
             fail(
                 fmt::format("the deadline of step {} was {:.0f} ms, the longest round had taken "

@@ -14,6 +14,7 @@
 #include "dedloc/base/random.h"
 
 #include "lab/peer_process.h"
+#include "lab/stolen_time.h"
 
 namespace dedloc::lab {
 
@@ -29,6 +30,8 @@ struct FaultSeen {
     double late_ms = 0;      // the latest step's lateness
     double recovery_ms = 0;  // stop: from SIGCONT until it takes part again; kill: from its restart
     double deadline_ms = 0;  // of the rounds of those steps, from their certificates
+    double stolen_share = 0;  // of the machine's processors, during the latest step
+    bool disturbed = false;   // later than the deadline, but it was the machine that stood still
 };
 
 class FaultRun {
@@ -60,7 +63,7 @@ class FaultRun {
     bool all_take_part(const Peers& peers, double since) const;
     void wait_for_a_steady_pace();
     double normal_step_ms(const Peers& peers) const;
-    double lateness_ms(const Peers& peers, double from, double until, double normal_ms) const;
+    void judge_lateness(FaultSeen& fault, const Peers& peers, double from, double until) const;
     std::uint64_t newest_step(const Peers& peers) const;
     void check_certificates();
 
@@ -73,6 +76,7 @@ class FaultRun {
     std::set<const PeerProcess*> down_;  // killed, and not started again yet
     std::map<std::uint64_t, std::string> hashes_;
     std::map<const PeerProcess*, double> plan_at_;  // leaders whose plan is not a step yet
+    StolenTime stolen_;
     double newest_plan_ = 0;
     std::uint64_t newest_plan_step_ = 0;
     std::vector<double> rounds_ms_;
