@@ -370,24 +370,29 @@ std::vector<float> libtorchs(const Data& data, const Apply& apply) {
     return values;
 }
 
-TEST(TorchLearner, with_our_sgd_ends_where_torch_optim_sgd_ends) {
+void compare_sgd(bool nesterov) {
     const Data data = made_data();
     optim::OptimizerConfig config;
     config.schedule.peak = 0.1;
+    config.nesterov = nesterov;
     std::unique_ptr<torch::optim::SGD> reference;
     const std::vector<float> theirs =
         libtorchs(data, [&](std::vector<torch::Tensor>& parameters, std::uint64_t) {
             if (!reference) {
                 reference = std::make_unique<torch::optim::SGD>(
-                    parameters, torch::optim::SGDOptions(0.1).momentum(0.9));
+                    parameters, torch::optim::SGDOptions(0.1).momentum(0.9).nesterov(nesterov));
             }
             reference->step();
         });
     const double difference = relative_difference(ours(data, config), theirs);
-    RecordProperty("relative", fmt::format("{:.1e}", difference));
+    testing::Test::RecordProperty("relative", fmt::format("{:.1e}", difference));
     EXPECT_LT(difference, 3e-6);
     EXPECT_GT(relative_difference(theirs, libtorchs(data, [](auto&, auto) {})), 0.01);
 }
+
+TEST(TorchLearner, with_our_sgd_ends_where_torch_optim_sgd_ends) { compare_sgd(false); }
+
+TEST(TorchLearner, with_our_nesterov_ends_where_torch_optim_sgd_ends) { compare_sgd(true); }
 
 TEST(TorchLearner, with_our_adamw_ends_where_torch_optim_adamw_ends) {
     const Data data = made_data();
