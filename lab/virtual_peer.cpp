@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "dedloc/collab/local_learner.h"
 #include "dedloc/collab/model_state.h"
 
 namespace dedloc::lab {
@@ -41,7 +42,8 @@ Ok VirtualPeer::make(std::vector<std::string> bootstrap, double granted) {
     if (machine_.aggregates) {
         options.role = collab::Role::aggregator;
     } else {
-        DEDLOC_TRY(learner_, options_.make_learner(node_.id()));
+        DEDLOC_TRY(auto learner, options_.make_learner(node_.id()));
+        learner_ = collab::trainers_learner(options_.run, std::move(learner));
         layout_ = options.layout = learner_->layout();
         const std::uint64_t first = std::uint64_t{node_.incarnation()} << 24;
         samples_ = {first, first};
@@ -92,6 +94,7 @@ Task<void> VirtualPeer::assist() {
 void VirtualPeer::start_from(const state::Snapshot& state) {
     samples_ = {samples_.end, samples_.end};
     loss_sum_ = 0;
+    learner_->at_step(state.step());
     learner_->load(collab::parameters_of(state), collab::buffers_of(state));
 }
 
@@ -155,6 +158,7 @@ void VirtualPeer::take_outcome() {
     const auto& state = outcome->state;
     listener_.on_round(state->step(), to_seconds(world_.now() - handed_in_at_));
     if (outcome->kind == collab::StepKind::stepped && samples_.size() > 0) {
+        learner_->at_step(state->step());
         learner_->move_to(collab::parameters_of(*state), collab::buffers_of(*state));
         return;
     }

@@ -9,6 +9,7 @@
 #include "dedloc/cli/checkpoint_hook.h"
 #include "dedloc/cli/interrupts.h"
 #include "dedloc/cli/peer_directory.h"
+#include "dedloc/collab/local_learner.h"
 #include "dedloc/collab/model_state.h"
 #include "dedloc/monitor/event_log.h"
 #include "dedloc/monitor/run_view.h"
@@ -158,7 +159,7 @@ std::optional<Failure> PeerRun::make_task() {
     task_ = *std::move(made);
     auto learner = task_->learner(session_.id());
     if (!learner) return failure(learner.error());
-    learner_ = *std::move(learner);
+    learner_ = collab::trainers_learner(run_file(), *std::move(learner));
     return std::nullopt;
 }
 

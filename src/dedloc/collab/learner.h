@@ -2,7 +2,8 @@
 // it with libtorch; the lab and the simulator with a quadratic bowl.
 //
 // A batch is a pure function of (run, peer, counter): sample number `counter` of a peer is the same
-// whenever and wherever it is computed, so that anyone can recompute anyone's gradient.
+// whenever and wherever it is computed, so that anyone can recompute anyone's gradient (but for
+// local updates, local_learner.h).
 //
 // Thread: one thread at a time (the trainer's). evaluate() may run on a second thread with a
 // Learner of its own.
@@ -51,6 +52,9 @@ class Learner {
     virtual Layout layout() const = 0;
     // The run's starting point (only the host asks; others download it).
     virtual void initial(std::span<float> parameters, std::span<float> buffers) = 0;
+    // The global step of what is loaded from now on. Only who computes differently from step to
+    // step wants to know.
+    virtual void at_step(std::uint64_t /*global_step*/) {}
     // From now on gradients are computed at this point. buffers start a global step from here.
     virtual void load(std::span<const float> parameters, std::span<const float> buffers) = 0;
     // The same in the middle of an accumulation: what was accumulated stays.

@@ -78,26 +78,34 @@ void visit_versions(Visitor& visit, const Versions& versions) {
     visit("optimizer_numerics", versions.optimizer_numerics);
 }
 
+// `above`: where the sections [optimizer] and [schedule] are, "local." for [local.optimizer].
 template <typename Visitor, typename Optimizer>
-void visit_optimizer(Visitor& visit, Optimizer& optimizer) {
-    visit("optimizer.kind", optimizer.kind, Enumeration{});
-    visit("optimizer.weight_decay", optimizer.weight_decay, Numbers{0, 10});
-    visit("optimizer.gradient_norm_max", optimizer.gradient_norm_max, Numbers{0, 1e9});
-    visit("optimizer.momentum", optimizer.momentum, Numbers{0, 0.9999});
-    visit("optimizer.nesterov", optimizer.nesterov);
-    visit("optimizer.larc", optimizer.larc);
-    visit("optimizer.larc_trust", optimizer.larc_trust, Numbers{1e-9, 10});
-    visit("optimizer.larc_epsilon", optimizer.larc_epsilon, Numbers{0, 1});
-    visit("optimizer.beta1", optimizer.beta1, Numbers{0, 0.99999});
-    visit("optimizer.beta2", optimizer.beta2, Numbers{0, 0.9999999});
-    visit("optimizer.epsilon", optimizer.epsilon, Numbers{1e-16, 1});
-    visit("optimizer.debias", optimizer.debias);
-    visit("optimizer.norm_clamp", optimizer.norm_clamp, Numbers{1e-9, 1e9});
-    visit("schedule.kind", optimizer.schedule.kind, Enumeration{});
-    visit("schedule.peak", optimizer.schedule.peak, Numbers{0, 1000});  // learning rate
-    visit("schedule.warmup_steps", optimizer.schedule.warmup_steps, Integers{0, steps_max});
-    visit("schedule.total_steps", optimizer.schedule.total_steps, Integers{0, steps_max});
-    visit("schedule.final_fraction", optimizer.schedule.final_fraction, Numbers{0, 1});
+void visit_optimizer(Visitor& visit, Optimizer& optimizer, std::string_view above = "") {
+    const auto key = [&](std::string_view name) { return fmt::format("{}{}", above, name); };
+    visit(key("optimizer.kind"), optimizer.kind, Enumeration{});
+    visit(key("optimizer.weight_decay"), optimizer.weight_decay, Numbers{0, 10});
+    visit(key("optimizer.gradient_norm_max"), optimizer.gradient_norm_max, Numbers{0, 1e9});
+    visit(key("optimizer.momentum"), optimizer.momentum, Numbers{0, 0.9999});
+    visit(key("optimizer.nesterov"), optimizer.nesterov);
+    visit(key("optimizer.larc"), optimizer.larc);
+    visit(key("optimizer.larc_trust"), optimizer.larc_trust, Numbers{1e-9, 10});
+    visit(key("optimizer.larc_epsilon"), optimizer.larc_epsilon, Numbers{0, 1});
+    visit(key("optimizer.beta1"), optimizer.beta1, Numbers{0, 0.99999});
+    visit(key("optimizer.beta2"), optimizer.beta2, Numbers{0, 0.9999999});
+    visit(key("optimizer.epsilon"), optimizer.epsilon, Numbers{1e-16, 1});
+    visit(key("optimizer.debias"), optimizer.debias);
+    visit(key("optimizer.norm_clamp"), optimizer.norm_clamp, Numbers{1e-9, 1e9});
+    visit(key("schedule.kind"), optimizer.schedule.kind, Enumeration{});
+    visit(key("schedule.peak"), optimizer.schedule.peak, Numbers{0, 1000});  // learning rate
+    visit(key("schedule.warmup_steps"), optimizer.schedule.warmup_steps, Integers{0, steps_max});
+    visit(key("schedule.total_steps"), optimizer.schedule.total_steps, Integers{0, steps_max});
+    visit(key("schedule.final_fraction"), optimizer.schedule.final_fraction, Numbers{0, 1});
+}
+
+template <typename Visitor, typename Local>
+void visit_local(Visitor& visit, Local& local) {
+    visit("local.batch", local.batch, Integers{1, samples_per_step_max});
+    visit_optimizer(visit, local.optimizer, "local.");
 }
 
 template <typename Visitor, typename Averaging>
@@ -145,7 +153,8 @@ void visit_text(Visitor& visit, TextSection& text) {
     visit("text.window_samples", text.window_samples, Integers{1, 1u << 20});
 }
 
-// Which fields there are depends on task.kind, which therefore is read before them.
+// Which fields there are depends on task.kind and on whether there is a section [local]; both are
+// therefore looked at before them.
 template <typename Visitor, typename Run>
 void visit_fields(Visitor& visit, Run& run) {
     visit("name", run.name, Text{.bytes_max = 64, .required = true});
@@ -161,6 +170,7 @@ void visit_fields(Visitor& visit, Run& run) {
     visit("batch.target", run.batch.target, Integers{1, samples_per_step_max});
     visit("batch.micro", run.batch.micro, Integers{1, samples_per_step_max});
     visit_optimizer(visit, run.optimizer);
+    if (run.local) visit_local(visit, *run.local);
     visit_averaging(visit, run.averaging);
     visit("stop.steps", run.stop.steps, Integers{0, steps_max});
     visit("stop.samples", run.stop.samples, Integers{});
@@ -230,7 +240,7 @@ std::string join_words(const std::vector<std::string_view>& words) {
 // --- writing and comparing: every field as (key, TOML word) ---
 
 struct Word {
-    std::string_view key;
+    std::string key;
     std::string text;
 };
 
@@ -238,27 +248,27 @@ struct WordCollector {
     std::vector<Word> words;
 
     void operator()(std::string_view key, std::uint64_t value, const Integers&) {
-        words.push_back({key, fmt::format("{}", value)});
+        words.push_back({std::string(key), fmt::format("{}", value)});
     }
     void operator()(std::string_view key, double value, const Numbers&) {
-        words.push_back({key, to_word(value)});
+        words.push_back({std::string(key), to_word(value)});
     }
     void operator()(std::string_view key, Duration value, const Durations&) {
-        words.push_back({key, to_word(value)});
+        words.push_back({std::string(key), to_word(value)});
     }
     template <typename Rule>
     void operator()(std::string_view key, const std::string& value, const Rule&) {
-        words.push_back({key, quoted(value)});
+        words.push_back({std::string(key), quoted(value)});
     }
     template <typename Kind>
     void operator()(std::string_view key, Kind value, const Enumeration&) {
-        words.push_back({key, quoted(word_of(value))});
+        words.push_back({std::string(key), quoted(word_of(value))});
     }
     void operator()(std::string_view key, const bool& value) {
-        words.push_back({key, value ? "true" : "false"});
+        words.push_back({std::string(key), value ? "true" : "false"});
     }
     void operator()(std::string_view key, const std::uint64_t& version) {
-        words.push_back({key, fmt::format("{}", version)});
+        words.push_back({std::string(key), fmt::format("{}", version)});
     }
 };
 
@@ -288,6 +298,11 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 
 std::string_view last_part(std::string_view key) {
     return key.substr(key.rfind('.') + 1);  // npos + 1 == 0
+}
+
+std::string_view section_of(std::string_view key) {
+    const auto dot = key.rfind('.');
+    return dot == std::string_view::npos ? std::string_view() : key.substr(0, dot);
 }
 
 // "; did you mean 'batch.target'?" or nothing.
@@ -440,11 +455,15 @@ class Reader {
     }
 
     const toml::node* find(std::string_view key) const {
-        const auto dot = key.find('.');
-        if (dot == std::string_view::npos) return root_.get(key);
-        const toml::node* section = root_.get(key.substr(0, dot));
-        const toml::table* table = section ? section->as_table() : nullptr;
-        return table ? table->get(key.substr(dot + 1)) : nullptr;
+        const toml::table* table = &root_;
+        for (;;) {
+            const auto dot = key.find('.');
+            const toml::node* node = table->get(key.substr(0, dot));
+            if (!node || dot == std::string_view::npos) return node;
+            table = node->as_table();
+            if (!table) return nullptr;
+            key.remove_prefix(dot + 1);
+        }
     }
 
   private:
@@ -464,53 +483,90 @@ class Reader {
     std::string_view file_;
 };
 
-// The first key of the file that nobody asked for.
-std::optional<Error> unknown_key(const toml::table& root,
-                                 std::string_view file,
-                                 const std::vector<Word>& known) {
-    const auto is_known = [&](std::string_view key) {
+// Looks for the first key of the file that nobody asked for.
+class UnknownKey {
+  public:
+    UnknownKey(std::string_view file, const std::vector<Word>& known)
+        : file_(file), known_(known) {}
+
+    // Of a table whose own path is `above`, empty or with a dot at its end.
+    std::optional<Error> look(const toml::table& table, const std::string& above = {}) const {
+        for (const auto& [key, node] : table) {
+            const std::string path = above + std::string(key.str());
+            // "batch.target" in quotes is one key and no section with one.
+            if (key.str().find('.') != std::string_view::npos) return complain(key, "key", path);
+            if (is_known(path)) continue;
+            const toml::table* inner = node.as_table();
+            if (is_section(path)) {
+                if (!inner) return complain(key, "key", path);
+                if (auto unknown = look(*inner, path + ".")) return unknown;
+                continue;
+            }
+            // A misspelt section: name the first key in it, whose neighbour is easier to guess.
+            if (inner && !inner->empty())
+                return complain(inner->begin()->first,
+                                "key",
+                                path + "." + std::string(inner->begin()->first.str()));
+            return complain(key, inner ? "section" : "key", path);
+        }
+        return std::nullopt;
+    }
+
+  private:
+    bool is_known(std::string_view key) const {
         return std::any_of(
-            known.begin(), known.end(), [&](const Word& word) { return word.key == key; });
-    };
-    const auto is_section = [&](std::string_view key) {
+            known_.begin(), known_.end(), [&](const Word& word) { return word.key == key; });
+    }
+    bool is_section(std::string_view key) const {
         const std::string start = std::string(key) + ".";
-        return std::any_of(known.begin(), known.end(), [&](const Word& word) {
+        return std::any_of(known_.begin(), known_.end(), [&](const Word& word) {
             return word.key.starts_with(start);
         });
-    };
-    const auto complain = [&](const toml::key& key, std::string_view what, std::string path) {
+    }
+    Error complain(const toml::key& key, std::string_view what, std::string path) const {
         const auto& at = key.source().begin;
         for (char& c : path)
             if (static_cast<unsigned char>(c) < 32) c = '?';
         return make_error(ErrorKind::bad_input,
                           "{}:{}:{}: unknown {} '{}'{}",
-                          file,
+                          file_,
                           at.line,
                           at.column,
                           what,
                           path.substr(0, 80),
-                          suggestion(path, known));
-    };
-    for (const auto& [key, node] : root) {
-        const std::string name(key.str());
-        if (is_known(name)) continue;
-        const toml::table* table = node.as_table();
-        if (!is_section(name)) {
-            // A misspelt section: name the first key in it, whose neighbour is easier to guess.
-            if (table && !table->empty())
-                return complain(table->begin()->first,
-                                "key",
-                                name + "." + std::string(table->begin()->first.str()));
-            return complain(key, table ? "section" : "key", name);
-        }
-        if (!table) return complain(key, "key", name);
-        for (const auto& [inner, value] : *table) {
-            (void)value;
-            const std::string path = name + "." + std::string(inner.str());
-            if (!is_known(path)) return complain(inner, "key", path);
-        }
+                          suggestion(path, known_));
     }
-    return std::nullopt;
+
+    std::string_view file_;
+    const std::vector<Word>& known_;
+};
+
+void check_local(const RunFile& run, Reader& reader) {
+    const LocalConfig& local = *run.local;
+    if (local.batch == 0)
+        reader.fail_key("local",
+                        "[local] needs 'batch', the samples of one inner step of one peer; write: "
+                        "batch = 64");
+    if (local.batch % run.batch.micro != 0)
+        reader.fail_key("local.batch",
+                        fmt::format("'local.batch' ({}) must be a multiple of 'batch.micro' ({})",
+                                    local.batch,
+                                    run.batch.micro));
+    if (local.batch > run.batch.target)
+        reader.fail_key("local.batch",
+                        fmt::format("'local.batch' ({}) must not exceed 'batch.target' ({}), which "
+                                    "is what all peers together compute between two averages",
+                                    local.batch,
+                                    run.batch.target));
+    if (const Ok schedule = optim::check(local.optimizer.schedule); !schedule)
+        reader.fail_key("local.schedule.total_steps", schedule.error().message());
+    if (const Ok optimizer = optim::check(local.optimizer); !optimizer)
+        reader.fail_key("local.optimizer.kind", optimizer.error().message());
+    if (run.averaging.delayed)
+        reader.fail_key("averaging.delayed",
+                        "'averaging.delayed' and [local] exclude each other: a peer that makes "
+                        "steps of its own cannot do so while the last ones are averaged; with "
+                        "[local] a larger 'batch.target' makes averages rarer");
 }
 
 void check_together(const RunFile& run, Reader& reader) {
@@ -529,7 +585,10 @@ void check_together(const RunFile& run, Reader& reader) {
                                     "'averaging.round_deadline_max' ({})",
                                     to_word(run.averaging.round_deadline_min),
                                     to_word(run.averaging.round_deadline_max)));
+    if (run.local) check_local(run, reader);
 }
+
+std::string_view has_local(const RunFile& run) { return run.local ? "a section" : "none"; }
 
 }  // namespace
 
@@ -554,7 +613,9 @@ Result<RunFile> parse_run_file(std::string_view text, std::string_view file_name
     const toml::table& root = parsed.table();
     RunFile run;
     run.task.kind = root["task"]["kind"].value_or(run.task.kind);
-    if (auto unknown = unknown_key(root, file_name, words_of(run))) return *std::move(unknown);
+    if (root.contains("local")) run.local.emplace();
+    const std::vector<Word> known = words_of(run);
+    if (auto unknown = UnknownKey(file_name, known).look(root)) return *std::move(unknown);
     Reader reader(root, file_name);
     visit_versions(reader, Versions{});
     visit_fields(reader, run);
@@ -564,12 +625,11 @@ Result<RunFile> parse_run_file(std::string_view text, std::string_view file_name
 }
 
 std::string to_toml(const RunFile& run) {
+    const std::vector<Word> words = words_of(run);
     std::string text;
     std::string_view section;
-    for (const Word& word : words_of(run)) {
-        const auto dot = word.key.find('.');
-        const auto here =
-            dot == std::string_view::npos ? std::string_view() : word.key.substr(0, dot);
+    for (const Word& word : words) {
+        const std::string_view here = section_of(word.key);
         if (here != section) {
             text += fmt::format("\n[{}]\n", here);
             section = here;
@@ -585,10 +645,13 @@ std::vector<std::string> differences(const RunFile& here, const RunFile& there) 
     const std::vector<Word> ours = words_of(here);
     const std::vector<Word> theirs = words_of(there);
     std::vector<std::string> sentences;
+    if (here.local.has_value() != there.local.has_value())
+        sentences.push_back(
+            fmt::format("local: {} here, {} there", has_local(here), has_local(there)));
     for (const Word& our : ours) {
         const auto their = std::find_if(
             theirs.begin(), theirs.end(), [&](const Word& word) { return word.key == our.key; });
-        // Fields that only one of two kinds of task has follow from task.kind.
+        // Fields that only one of them has follow from task.kind, or from [local].
         if (their != theirs.end() && their->text != our.text)
             sentences.push_back(
                 fmt::format("{}: {} here, {} there", our.key, our.text, their->text));

@@ -67,6 +67,12 @@ struct BatchConfig {
     std::uint64_t micro = 64;     // samples of one gradient computation of one trainer
 };
 
+// Local updates: trainers make steps of their own between two averages (local_learner.h).
+struct LocalConfig {
+    std::uint64_t batch = 0;           // samples of one inner step of one peer
+    optim::OptimizerConfig optimizer;  // the inner one; its schedule counts global steps
+};
+
 struct AveragingConfig {
     codec::CodecId codec = codec::CodecId::fp16;
     std::uint64_t part_elements_max = 262144;  // largest part, elements
@@ -92,7 +98,8 @@ struct RunFile {
     std::string protocol = "native";
     TaskConfig task;
     BatchConfig batch;
-    optim::OptimizerConfig optimizer;
+    optim::OptimizerConfig optimizer;  // with local updates: the outer one
+    std::optional<LocalConfig> local;
     AveragingConfig averaging;
     StopConfig stop;
     std::uint64_t checkpoint_every = 50;  // steps

@@ -139,6 +139,95 @@ held_out_samples = 128
 window_samples = 512
 )";
 
+constexpr std::string_view local = R"(name = "l"
+[batch]
+target = 512
+micro = 8
+[optimizer]
+nesterov = true
+[schedule]
+peak = 0.7
+[local]
+batch = 32
+[local.optimizer]
+kind = "adamw"
+beta2 = 0.95
+[local.schedule]
+peak = 0.001
+warmup_steps = 5
+)";
+
+TEST(RunFile, local_updates_have_an_optimizer_of_their_own) {
+    const RunFile run = parsed(local);
+    ASSERT_TRUE(run.local);
+    EXPECT_EQ(run.local->batch, 32u);
+    EXPECT_EQ(run.local->optimizer.kind, optim::OptimizerKind::adamw);
+    EXPECT_EQ(run.local->optimizer.beta2, 0.95);
+    EXPECT_EQ(run.local->optimizer.schedule.peak, 0.001);
+    EXPECT_EQ(run.local->optimizer.schedule.warmup_steps, 5u);
+    EXPECT_EQ(run.optimizer.kind, optim::OptimizerKind::sgd);
+    EXPECT_EQ(run.optimizer.schedule.peak, 0.7);
+    EXPECT_EQ(run.optimizer.schedule.warmup_steps, 0u);
+    const std::string canonical = to_toml(run);
+    EXPECT_NE(canonical.find("\n[local.optimizer]\nkind = \"adamw\"\n"), std::string::npos);
+    EXPECT_EQ(to_toml(parsed(canonical)), canonical);
+    // The hash of a run without them is not touched.
+    EXPECT_FALSE(parsed("name = \"l\"").local);
+    EXPECT_EQ(to_toml(parsed("name = \"l\"")).find("local"), std::string::npos);
+}
+
+TEST(RunFile, two_runs_of_which_one_makes_local_updates_differ_in_one_sentence) {
+    RunFile without = parsed(local);
+    without.local.reset();
+    EXPECT_EQ(differences(parsed(local), without),
+              std::vector<std::string>({"local: a section here, none there"}));
+    EXPECT_TRUE(differences(without, without).empty());
+    RunFile other = parsed(local);
+    other.local->optimizer.beta2 = 0.99;
+    EXPECT_EQ(differences(parsed(local), other),
+              std::vector<std::string>({"local.optimizer.beta2: 0.95 here, 0.99 there"}));
+}
+
+TEST(RunFile, says_what_is_wrong_with_local_updates_and_where) {
+    const std::string start = "name = \"l\"\n[batch]\ntarget = 512\nmicro = 8\n";
+    EXPECT_EQ(failure(start + "[local.optimizer]\nkind = \"adamw\"\n"),
+              "run.toml:5:1: [local] needs 'batch', the samples of one inner step of one peer; "
+              "write: batch = 64");
+    EXPECT_EQ(failure(start + "[local]\nbatch = 12\n"),
+              "run.toml:6:9: 'local.batch' (12) must be a multiple of 'batch.micro' (8)");
+    EXPECT_EQ(failure(start + "[local]\nbatch = 0\n"),
+              "run.toml:6:9: 'local.batch' must be from 1 to 4294967296, not 0");
+    EXPECT_EQ(failure(start + "[local]\nbatch = \"many\"\n"),
+              "run.toml:6:9: 'local.batch' must be a whole number");
+    EXPECT_EQ(failure(start + "[local]\nbatch = 1024\n"),
+              "run.toml:6:9: 'local.batch' (1024) must not exceed 'batch.target' (512), which is "
+              "what all peers together compute between two averages");
+    EXPECT_EQ(failure(start + "[local]\nbatch = 8\nsteps = 4\n"),
+              "run.toml:7:1: unknown key 'local.steps'; did you mean 'stop.steps'?");
+    EXPECT_EQ(failure(start + "[local]\nbatch = 8\n[local.optimiser]\nkind = \"sgd\"\n"),
+              "run.toml:8:1: unknown key 'local.optimiser.kind'; did you mean "
+              "'local.optimizer.kind'?");
+    EXPECT_EQ(failure(start + "[local]\nbatch = 8\n[local.optimizer]\nkin = \"sgd\"\n"),
+              "run.toml:8:1: unknown key 'local.optimizer.kin'; did you mean "
+              "'local.optimizer.kind'?");
+    EXPECT_EQ(failure(start + "[local]\nbatch = 8\noptimizer = \"sgd\"\n"),
+              "run.toml:7:1: unknown key 'local.optimizer'; did you mean 'local.optimizer.kind'?");
+    EXPECT_EQ(failure(start + "local = 8\n").substr(0, 31), "run.toml:5:1: unknown key 'batc");
+    EXPECT_EQ(failure("local = 8\n" + start), "run.toml:1:1: unknown key 'local'");
+    EXPECT_EQ(failure("\"batch.target\" = 8\n" + start).substr(0, 39),
+              "run.toml:1:1: unknown key 'batch.target");
+    EXPECT_EQ(failure(start + "[local]\nbatch = 8\n[local.schedule]\nkind = \"cosine\"\n"
+                              "total_steps = 0\n"),
+              "run.toml:9:15: the cosine schedule ends at step 0, before its warm-up of 0 steps");
+    EXPECT_EQ(failure(start + "[local]\nbatch = 8\n[local.optimizer]\nmomentum = 1\n"),
+              "run.toml:8:12: 'local.optimizer.momentum' must be from 0 to 0.9999, not 1");
+    EXPECT_EQ(
+        failure(start + "[local]\nbatch = 8\n[averaging]\ndelayed = true\n"),
+        "run.toml:8:11: 'averaging.delayed' and [local] exclude each other: a peer that makes "
+        "steps of its own cannot do so while the last ones are averaged; with [local] a "
+        "larger 'batch.target' makes averages rarer");
+}
+
 TEST(RunFile, text_models_have_sections_of_their_own) {
     const RunFile run = parsed(albert);
     EXPECT_EQ(run.task.albert.feed_forward, 512u);

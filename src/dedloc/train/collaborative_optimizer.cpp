@@ -160,6 +160,11 @@ Session join(std::shared_ptr<torch::nn::Module> model, JoinOptions options) {
         run.secret = std::move(invitation.secret);
         run.bootstrap = std::move(invitation.bootstrap);
     }
+    if (run.run.local) {
+        throw std::runtime_error(
+            "dedloc: this run makes local updates ([local] in its run file); only `dedloc host` "
+            "and `dedloc join` can, a training loop of your own cannot take part");
+    }
     run.layout = flat.layout();
     run.name = options.name;
     run.join_patience = options.patience;

@@ -18,8 +18,9 @@
 // model, which from then on are the same bits on every peer.
 //
 // Errors: std::runtime_error with a sentence for people (no such file, nobody reachable, another
-// run, a disk that is full). Thread: one at a time. Cost: one pass over the parameters a call, two
-// copies to the CPU and back a global step.
+// run, one with local updates, which are made by dedloc's own trainer only, a disk that is full).
+// Thread: one at a time. Cost: one pass over the parameters a call, two copies to the CPU and back
+// a global step.
 
 #pragma once
 #include <cstdint>

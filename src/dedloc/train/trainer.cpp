@@ -240,6 +240,7 @@ void Trainer::evaluate_the_end() {
 // What was computed ahead stays: it goes into the step that begins here.
 void Trainer::go_on_from(const state::Snapshot& state) {
     ahead_ = false;
+    learner_->at_step(state.step());
     if (samples_.size() > 0)
         learner_->move_to(collab::parameters_of(state), collab::buffers_of(state));
     else
@@ -253,6 +254,7 @@ bool Trainer::start_from(const std::shared_ptr<const state::Snapshot>& state) {
     loss_sum_ = 0;
     correct_sum_ = 0;
     if (!state) return false;
+    learner_->at_step(state->step());
     learner_->load(collab::parameters_of(*state), collab::buffers_of(*state));
     return true;
 }

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <set>
 
+#include "dedloc/collab/local_learner.h"
 #include "dedloc/collab/model_state.h"
 #include "dedloc/runtime/event.h"
 
@@ -34,6 +35,7 @@ class CountingLearner final : public collab::Learner {
         std::uint64_t not_finite_from = ~std::uint64_t{0};
         std::uint64_t not_finite_until = ~std::uint64_t{0};
         std::vector<std::uint64_t> evaluated_values;
+        std::vector<std::uint64_t> global_steps;  // that it was told of
     };
     explicit CountingLearner(std::shared_ptr<Seen> seen) : seen_(std::move(seen)) {}
 
@@ -45,6 +47,10 @@ class CountingLearner final : public collab::Learner {
         return layout;
     }
     void initial(std::span<float>, std::span<float>) override {}
+    void at_step(std::uint64_t global_step) override {
+        const std::lock_guard lock(seen_->mutex);
+        seen_->global_steps.push_back(global_step);
+    }
     void load(std::span<const float> parameters, std::span<const float>) override {
         loaded_ = parameters[0];
         sum_ = 0;
@@ -125,7 +131,8 @@ class LoneCollaboration final : public collab::Collaboration {
             if (next_counter) *next_counter += contribution.samples.size();
             co_return make_error(ErrorKind::timeout, "the round took too long");
         }
-        EXPECT_EQ(contribution.sum[0], static_cast<float>(contribution.samples.size()));
+        EXPECT_EQ(contribution.sum[0],
+                  per_sample * static_cast<float>(contribution.samples.size()));
         EXPECT_EQ(contribution.samples.begin, next_counter.value_or(contribution.samples.begin));
         next_counter = contribution.samples.end;
         handed_in += contribution.samples.size();
@@ -171,6 +178,7 @@ class LoneCollaboration final : public collab::Collaboration {
     }
 
     std::size_t self_index = 1;  // the first trainer
+    float per_sample = 1;        // in the sums that are handed in
     int failures_left = 0;
     bool hangs = false;
     std::atomic<bool> holds = false;  // steps that are made beside the trainer
@@ -227,15 +235,17 @@ class TrainerTest : public testing::Test {
         stopped.set_value();
     }
     std::unique_ptr<Trainer> trainer(collab::Collaboration& collaboration) {
+        if (!learner_) learner_ = std::make_unique<CountingLearner>(seen_);
         return std::make_unique<Trainer>(runtime::spawner(loop_, *scope_),
                                          *clock_,
                                          *disk_,
                                          collaboration,
-                                         std::make_unique<CountingLearner>(seen_),
+                                         std::move(learner_),
                                          options_);
     }
 
     std::shared_ptr<CountingLearner::Seen> seen_ = std::make_shared<CountingLearner::Seen>();
+    std::unique_ptr<collab::Learner> learner_;  // of the next trainer, if it is not usual
     runtime::Loop loop_;
     std::unique_ptr<runtime::Scope> scope_;
     std::filesystem::path directory_;
@@ -258,6 +268,29 @@ TEST_F(TrainerTest, hands_in_every_sample_once_until_the_run_is_over) {
     EXPECT_EQ(trainer_->samples_computed(), 7u * 24);
     EXPECT_FALSE(seen_->twice);
     EXPECT_FALSE(collaboration.somebody_computes());  // or leave() would wait for it
+}
+
+// The mean gradient is 1, so that each of three inner steps at rate 1/2 goes half a unit.
+TEST_F(TrainerTest, hands_in_the_way_it_went_by_itself_with_local_updates) {
+    LoneCollaboration collaboration(loop_.executor(), 20, 5);
+    collaboration.per_sample = 1.5f;
+    collab::RunFile run;
+    run.local.emplace();
+    run.local->batch = 8;
+    run.local->optimizer.momentum = 0;
+    run.local->optimizer.schedule.peak = 0.5;
+    learner_ = collab::trainers_learner(run, std::make_unique<CountingLearner>(seen_));
+    seen_->not_finite_from = 40;  // of 32 to 56: one inner step less, and one more micro-batch
+    seen_->not_finite_until = 48;
+    const auto trainer_ = trainer(collaboration);
+    trainer_->start();
+    ASSERT_TRUE(trainer_->join());
+    EXPECT_EQ(collaboration.state()->step(), 5u);
+    EXPECT_EQ(collaboration.handed_in, 5u * 24);
+    EXPECT_EQ(collaboration.not_finite, 8u);
+    EXPECT_FALSE(seen_->twice);
+    // The outcome of the last step is a state, too.
+    EXPECT_EQ(seen_->global_steps, std::vector<std::uint64_t>({0, 1, 2, 3, 4, 5}));
 }
 
 // Sums and numbers fit each other in every contribution, as step() checks.
