@@ -26,6 +26,35 @@ std::string stop_text(const collab::StopConfig& stop) {
     return text.empty() ? "never (until its peers leave)" : "after " + text;
 }
 
+std::string inner_text(const collab::LocalConfig& local) {
+    const bool momentum =
+        local.optimizer.kind == optim::OptimizerKind::sgd && local.optimizer.momentum > 0;
+    return fmt::format("{}{}, rate {:.3g}",
+                       optim::to_string(local.optimizer.kind),
+                       momentum ? " with momentum" : "",
+                       local.optimizer.schedule.peak);
+}
+
+// Of each of so many equal peers between two averages.
+double inner_steps(const collab::RunFile& run, int peers) {
+    return static_cast<double>(run.batch.target) /
+           (static_cast<double>(run.local->batch) * static_cast<double>(peers));
+}
+
+void print_local(const collab::RunFile& run, const CheckOptions& options) {
+    fmt::print(
+        "  inner  each peer makes a step of its own after {} of its samples ({}): {:.3g} each of "
+        "{} equal peers\n"
+        "  outer  then the mean of the ways they have gone is the gradient of a step of all ({}, "
+        "rate {:.3g})\n",
+        run.local->batch,
+        inner_text(*run.local),
+        inner_steps(run, options.peers),
+        options.peers,
+        optim::to_string(run.optimizer.kind),
+        run.optimizer.schedule.peak);
+}
+
 // What can be said about a task without training it.
 struct Forecast {
     std::uint64_t parameters = 0;
@@ -74,6 +103,9 @@ Result<Forecast> forecast_of(const collab::RunFile& run,
     const collab::Layout layout = learner->layout();
     forecast.parameters = layout.parameters_count;
     forecast.memory = task.memory(run.batch.micro);
+    if (run.local && forecast.memory.total() > 0)
+        forecast.memory.model += sizeof(float) * layout.parameters_count *
+                                 (3 + optim::moments_count(run.local->optimizer));
     DEDLOC_TRY_VOID(forecast_round(run, layout.vector_count(), options, forecast));
     DEDLOC_TRY(forecast.texts, task.sample_texts(static_cast<std::uint64_t>(options.samples)));
     std::vector<float> parameters(layout.parameters_count);
@@ -172,6 +204,10 @@ int run_check(const CheckOptions& options) {
     if (options.json) {
         nlohmann::ordered_json json{
             {"ok", true}, {"name", run->name}, {"run_hash", hash}, {"task", description}};
+        if (run->local) {
+            json["inner_batch"] = run->local->batch;
+            json["inner_steps"] = inner_steps(*run, options.peers);
+        }
         if (!elsewhere) json.update(to_json(*forecast, options));
         fmt::print("{}\n", json.dump());
         return 0;
@@ -186,6 +222,7 @@ int run_check(const CheckOptions& options) {
         run->batch.target,
         run->batch.micro,
         stop_text(run->stop));
+    if (run->local) print_local(*run, options);
     if (!elsewhere) print(*forecast, *run, options);
     return 0;
 }

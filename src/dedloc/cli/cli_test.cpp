@@ -83,6 +83,32 @@ TEST(RunTemplates, are_valid_and_the_demo_is_the_example) {
     EXPECT_EQ(paper->optimizer.kind, optim::OptimizerKind::lamb);
 }
 
+// The section that the templates show commented out, as somebody would bring it in.
+std::string with_local_updates(const std::string& text) {
+    std::string out;
+    bool inside = false;
+    for (std::size_t begin = 0; begin < text.size();) {
+        const std::size_t end = std::min(text.find('\n', begin), text.size());
+        std::string line = text.substr(begin, end - begin);
+        inside = (inside && line.starts_with("# ")) || line == "# [local]";
+        out += (inside ? line.substr(2) : line) + "\n";
+        begin = end + 1;
+    }
+    return out;
+}
+
+TEST(RunTemplates, local_updates_need_only_be_uncommented) {
+    for (const std::string_view task : {"vision_classifier", "albert"}) {
+        const auto text = run_template(task);
+        ASSERT_TRUE(text);
+        const auto run = collab::parse_run_file(with_local_updates(*text), "template");
+        ASSERT_TRUE(run) << to_string(run.error());
+        ASSERT_TRUE(run->local) << task;
+        EXPECT_EQ(run->local->optimizer.kind, optim::OptimizerKind::adamw);
+        EXPECT_LT(run->local->optimizer.schedule.peak, 0.01);
+    }
+}
+
 TEST(DemoScript, does_each_act_once_and_in_order) {
     DemoScript script(100);
     EXPECT_FALSE(script.due(24));

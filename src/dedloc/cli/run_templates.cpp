@@ -31,6 +31,17 @@ warmup_steps = 0
 total_steps = 0          # linear and cosine need it
 final_fraction = 0.0
 
+# Local updates (DiLoCo), for slow lines: peers make steps of their own, and only the way they have
+# gone is averaged. [optimizer] and [schedule] are then those of the outer step; try sgd with
+# momentum 0.9, nesterov = true and peak 0.7. For an average every N inner steps of each peer take
+# batch.target = N * local.batch * peers. docs/local-updates.md
+# [local]
+# batch = 64               # samples of one inner step of one peer; a multiple of batch.micro
+# [local.optimizer]        # same keys as [optimizer]
+# kind = "adamw"
+# [local.schedule]         # same keys as [schedule], also in global steps
+# peak = 0.001
+
 [averaging]
 codec = "fp16"           # what travels: "fp16", or "fp32" for twice the bytes and no rounding
 round_deadline_min = "1s"    # nobody is waited for longer than this when rounds are quick …
@@ -134,6 +145,17 @@ peak = 0.00176
 warmup_steps = 5000
 total_steps = 125000
 final_fraction = 0.0
+
+# Local updates (DiLoCo), for slow lines: peers make steps of their own, and only the way they have
+# gone is averaged. [optimizer] and [schedule] are then those of the outer step; try sgd with
+# momentum 0.9, nesterov = true and peak 0.7. For an average every N inner steps of each peer take
+# batch.target = N * local.batch * peers. docs/local-updates.md
+# [local]
+# batch = 32               # samples of one inner step of one peer; a multiple of batch.micro
+# [local.optimizer]        # same keys as [optimizer]
+# kind = "adamw"
+# [local.schedule]         # same keys as [schedule], also in global steps
+# peak = 0.0004
 
 [averaging]
 codec = "fp16"           # what travels: "fp16", or "fp32" for twice the bytes and no rounding
