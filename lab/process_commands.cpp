@@ -8,6 +8,7 @@
 #include "lab/delayed.h"
 #include "lab/equivalence.h"
 #include "lab/faults.h"
+#include "lab/local.h"
 #include "lab/resume.h"
 #include "lab/storm.h"
 
@@ -22,6 +23,7 @@ struct Commands {
     ResumeCommand resume;
     EquivalenceCommand equivalence;
     DelayedCommand delayed;
+    LocalCommand local;
     AlbertMiniCommand albert_mini;
 };
 
@@ -96,6 +98,28 @@ void add_delayed(CLI::App& lab, DelayedCommand& command, int& code) {
     delayed->callback([&command, &code] { code = run_delayed(command); });
 }
 
+void add_local(CLI::App& lab, LocalCommand& command, int& code) {
+    CLI::App* local =
+        lab.add_subcommand("local", "a real model with local updates and without, in virtual time");
+    local->add_option("--rounds", command.rounds, "with local updates")
+        ->check(CLI::Range(2, 100'000));
+    local->add_option("--inner-steps", command.inner_steps, "of each peer between two rounds")
+        ->check(CLI::Range(1, 1000));
+    local
+        ->add_option("--exchange-over-batch",
+                     command.exchange_over_batch,
+                     "how long a round's bytes take, of the time of computing one inner batch")
+        ->check(CLI::Range(0.01, 100.0));
+    local->add_option("--rate", command.rate, "the inner learning rate's peak")
+        ->check(CLI::Range(1e-6, 1.0));
+    local->add_option("--outer-rate", command.outer_rate, "the outer learning rate")
+        ->check(CLI::Range(1e-6, 10.0));
+    local->add_option("--data", command.data_directory, "folder of the data set");
+    local->add_option("--seed", command.seed, "of the network");
+    local->add_flag("--json", command.json, json_help);
+    local->callback([&command, &code] { code = run_local(command); });
+}
+
 void add_albert_mini(CLI::App& lab, AlbertMiniCommand& command, int& code) {
     CLI::App* mini = lab.add_subcommand(
         "albert-mini", "a small ALBERT on the Bible: alone, and with peers that come and go");
@@ -122,6 +146,7 @@ std::shared_ptr<void> add_process_commands(CLI::App& lab, int& code) {
 #if DEDLOC_LAB_EQUIVALENCE
     add_equivalence(lab, commands->equivalence, code);
     add_delayed(lab, commands->delayed, code);
+    add_local(lab, commands->local, code);
     add_albert_mini(lab, commands->albert_mini, code);
 #endif
     return commands;

@@ -115,6 +115,7 @@ class VirtualRun {
     bool going_ = false;
     double first_s_ = 0;  // of the time that counts
     double computing_at_first_ = 0;
+    std::uint64_t bytes_at_first_ = 0;
 };
 
 void VirtualRun::add_machines() {
@@ -220,6 +221,7 @@ Ok VirtualRun::make_steps() {
             begun = true;
             first_s_ = to_seconds(world_.now() - TimePoint{});
             computing_at_first_ = computing_s();
+            bytes_at_first_ = world_.stats().bytes_delivered;
         }
         if (world_.now() > limit)
             return make_error(ErrorKind::timeout,
@@ -235,6 +237,7 @@ VirtualResult VirtualRun::result() const {
     VirtualResult result;
     result.steps = book_.steps();
     result.identical = book_.identical();
+    result.bytes = static_cast<double>(world_.stats().bytes_delivered - bytes_at_first_);
     result.rounds_of_aggregators = book_.rounds_of_aggregators();
     const double wall = to_seconds(world_.now() - TimePoint{}) - first_s_;
     const auto full_time = std::ranges::count_if(seats_, [](const Seat& s) { return s.counts; });

@@ -65,8 +65,9 @@ struct VirtualResult {
     std::uint64_t samples_computed = 0;
     std::uint64_t samples_dropped = 0;
     double samples_expired = 0;
-    std::uint64_t rounds_of_aggregators = 0;       // in which they reduced something, of all
-    bool identical = true;                         // no two peers had different states at one step
+    std::uint64_t rounds_of_aggregators = 0;  // in which they reduced something, of all
+    double bytes = 0;       // delivered to all, between the first step and the last
+    bool identical = true;  // no two peers had different states at one step
     std::shared_ptr<const state::Snapshot> state;  // the last
 };
 

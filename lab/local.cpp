@@ -1,0 +1,178 @@
+#include "lab/local.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "dedloc/codec/codec.h"
+#include "dedloc/collab/model_state.h"
+#include "dedloc/tasks/training_task.h"
+
+#include "lab/exit_codes.h"
+#include "lab/virtual_run.h"
+
+namespace dedloc::lab {
+namespace {
+
+constexpr double loss_ratio_max = 1.15;  // of sync's
+constexpr double bytes_ratio_max = 1.5;  // of sync's over the rounds saved
+constexpr std::size_t trainers = 4;
+constexpr std::uint64_t inner_batch = 32;
+constexpr double samples_per_s = 64;  // of one trainer
+
+constexpr std::string_view run_text = R"(
+name = "local"
+[task]
+kind = "vision_classifier"
+model = "small_cnn"
+data = "fashion-mnist"
+[batch]
+target = 128
+micro = 32
+[averaging]
+part_elements_max = 8192
+round_deadline_min = "60s"
+round_deadline_max = "300s"
+[evaluate]
+every = 0
+)";
+
+optim::OptimizerConfig adamw(const LocalCommand& command, std::uint64_t steps) {
+    optim::OptimizerConfig optimizer;
+    optimizer.kind = optim::OptimizerKind::adamw;
+    optimizer.weight_decay = 0.01;
+    optimizer.schedule = {.kind = optim::ScheduleKind::cosine,
+                          .peak = command.rate,
+                          .warmup_steps = steps / 16,
+                          .total_steps = steps,
+                          .final_fraction = 0.02};
+    return optimizer;
+}
+
+struct Variant {
+    const char* name;
+    collab::RunFile run;
+    std::uint64_t steps;
+};
+
+std::vector<Variant> variants(const LocalCommand& command, const collab::RunFile& run) {
+    const std::uint64_t every = command.inner_steps;
+    Variant sync{"sync", run, command.rounds * every};
+    sync.run.optimizer = adamw(command, sync.steps);
+    Variant rare{"rare", run, command.rounds};
+    rare.run.batch.target *= every;
+    rare.run.optimizer = adamw(command, rare.steps);
+    Variant local{"local", rare.run, command.rounds};
+    local.run.local.emplace();
+    local.run.local->batch = inner_batch;
+    local.run.local->optimizer = adamw(command, local.steps);
+    local.run.optimizer = {};
+    local.run.optimizer.nesterov = true;
+    local.run.optimizer.schedule.peak = command.outer_rate;
+    return {sync, local, rare};
+}
+
+struct Outcome {
+    std::size_t rounds = 0;
+    double samples = 0;
+    double bytes = 0;
+    double seconds = 0;
+    double compute_share = 0;
+    bool identical = true;
+    collab::Evaluation evaluation;
+};
+
+Result<Outcome> train(const LocalCommand& command,
+                      const Variant& variant,
+                      const tasks::TrainingTask& task) {
+    VirtualRunOptions options;
+    options.run = variant.run;
+    options.make_learner = [&task](const PeerId& peer) { return task.learner(peer); };
+    options.steps = variant.steps;
+    options.time_max = 24h;
+    options.seed = command.seed;
+    DEDLOC_TRY(const auto learner, task.learner(PeerId()));
+    // Each member sends and receives 2 (n-1)/n of the vector.
+    const double bytes = static_cast<double>(codec::encoded_size(
+                             options.run.averaging.codec, learner->layout().vector_count())) *
+                         2 * (trainers - 1) / trainers;
+    VirtualMachine machine;
+    machine.samples_per_s = samples_per_s;
+    machine.bytes_per_s =
+        bytes / (static_cast<double>(inner_batch) / samples_per_s * command.exchange_over_batch);
+    options.machines.assign(trainers, machine);
+    DEDLOC_TRY(const VirtualResult result, run_virtually(options));
+    Outcome outcome;
+    outcome.rounds = result.steps.size();
+    for (const VirtualStep& step : result.steps) outcome.samples += step.samples;
+    outcome.bytes = result.bytes;
+    outcome.seconds = result.steps.back().at_s - result.steps.front().at_s;
+    outcome.compute_share = result.compute_share;
+    outcome.identical = result.identical;
+    learner->load(collab::parameters_of(*result.state), collab::buffers_of(*result.state));
+    DEDLOC_TRY(outcome.evaluation, learner->evaluate());
+    fmt::print(stderr,
+               "{}: {} rounds, {:.0f} samples, {:.1f} MB, {:.0f} s, {:.0f} % of it computing; "
+               "loss {:.4f}, accuracy {:.2f} %\n",
+               variant.name,
+               outcome.rounds,
+               outcome.samples,
+               outcome.bytes / 1e6,
+               outcome.seconds,
+               100 * outcome.compute_share,
+               outcome.evaluation.loss,
+               100 * outcome.evaluation.accuracy);
+    return outcome;
+}
+
+bool holds(const Outcome& sync, const Outcome& local, const Outcome& rare) {
+    const double rounds = static_cast<double>(local.rounds) / static_cast<double>(sync.rounds);
+    return sync.identical && local.identical && rare.identical &&
+           local.bytes <= sync.bytes * rounds * bytes_ratio_max &&
+           local.evaluation.loss < rare.evaluation.loss &&
+           local.evaluation.loss <= sync.evaluation.loss * loss_ratio_max;
+}
+
+nlohmann::ordered_json to_json(const Outcome& outcome) {
+    return {{"rounds", outcome.rounds},
+            {"samples", outcome.samples},
+            {"bytes", outcome.bytes},
+            {"seconds", outcome.seconds},
+            {"compute_share", outcome.compute_share},
+            {"loss", outcome.evaluation.loss},
+            {"accuracy", outcome.evaluation.accuracy},
+            {"identical", outcome.identical}};
+}
+
+}  // namespace
+
+int run_local(const LocalCommand& command) {
+    const auto run = collab::parse_run_file(run_text, "local.toml");
+    DEDLOC_CHECK(run, "our own run file");
+    const auto task = tasks::make_task(
+        run->task, {.device = "cpu", .threads_count = 1, .data_directory = command.data_directory});
+    if (!task) {
+        fmt::print(stderr, "dedloc: {}\n", task.error().message());
+        return exit_data_missing;
+    }
+    nlohmann::ordered_json json{{"ok", false}};
+    std::vector<Outcome> outcomes;
+    for (const Variant& variant : variants(command, *run)) {
+        const auto outcome = train(command, variant, **task);
+        if (!outcome) {
+            fmt::print(stderr, "dedloc: {}\n", outcome.error().message());
+            return exit_check_failed;
+        }
+        outcomes.push_back(*outcome);
+        json[variant.name] = to_json(*outcome);
+    }
+    const bool held = holds(outcomes[0], outcomes[1], outcomes[2]);
+    json["ok"] = held;
+    json["loss_ratio"] = outcomes[1].evaluation.loss / outcomes[0].evaluation.loss;
+    json["bytes_ratio"] = outcomes[1].bytes / outcomes[0].bytes;
+    json["seconds_ratio"] = outcomes[1].seconds / outcomes[0].seconds;
+    if (command.json) fmt::print("{}\n", json.dump());
+    return held ? 0 : exit_check_failed;
+}
+
+}  // namespace dedloc::lab
