@@ -16,9 +16,11 @@ namespace {
 constexpr double share_wanted = 0.95;
 constexpr double loss_ratio_max = 1.02;
 constexpr std::size_t trainers = 4;
-constexpr double samples_per_s = 64;  // of one trainer
-constexpr double element_bytes = 2;   // fp16
+constexpr double samples_per_s = 8;  // of one trainer
+constexpr double element_bytes = 2;  // fp16
 constexpr std::size_t tail_steps = 20;
+constexpr Duration step_time_max = 60s;
+constexpr std::uint64_t plain_micro = 32;
 
 constexpr std::string_view run_text = R"(
 name = "delayed"
@@ -27,15 +29,15 @@ kind = "vision_classifier"
 model = "small_cnn"
 data = "fashion-mnist"
 [batch]
-target = 512
-micro = 8
+target = 64
+micro = 2
 [optimizer]
 kind = "adamw"
 weight_decay = 0.01
 [schedule]
 kind = "cosine"
-warmup_steps = 15
-total_steps = 120
+warmup_steps = 1
+total_steps = 2
 final_fraction = 0.02
 [averaging]
 part_elements_max = 8192
@@ -61,11 +63,10 @@ Result<Outcome> train(const DelayedCommand& command,
     VirtualRunOptions options;
     options.run = run;
     options.run.averaging.delayed = delayed;
-    options.run.optimizer.schedule.total_steps = command.steps;
-    options.run.optimizer.schedule.peak = command.rate;
     options.make_learner = [&task](const PeerId& peer) { return task.learner(peer); };
     options.steps = command.steps;
     options.seed = command.seed;
+    options.time_max = step_time_max * static_cast<int>(command.steps);
     DEDLOC_TRY(const auto learner, task.learner(PeerId()));
     const double batch_s =
         static_cast<double>(options.run.batch.target) / (samples_per_s * trainers);
@@ -102,11 +103,58 @@ Result<Outcome> train(const DelayedCommand& command,
     return outcome;
 }
 
+// The same training without any collaboration: one process, one batch a step; `delayed`: each
+// step takes the gradient that was computed at the parameters before the last ones. What a gradient
+// of that age costs by itself. Returns the held-out loss.
+Result<double> plain_loop(const collab::RunFile& run,
+                          const tasks::TrainingTask& task,
+                          bool delayed) {
+    DEDLOC_TRY(const auto learner, task.learner(PeerId()));
+    const collab::Layout layout = learner->layout();
+    std::vector<float> parameters(layout.parameters_count);
+    std::vector<float> buffers(layout.buffers_count);
+    learner->initial(parameters, buffers);
+    std::vector<std::vector<float>> moments(optim::moments_count(run.optimizer), parameters);
+    std::vector<std::span<float>> moment_spans;
+    for (std::vector<float>& moment : moments) {
+        std::ranges::fill(moment, 0.0f);
+        moment_spans.emplace_back(moment);
+    }
+    collab::CounterRange samples;
+    const auto gradient = [&]() -> Result<std::vector<float>> {
+        learner->load(parameters, buffers);
+        for (std::uint64_t done = 0; done < run.batch.target; done += plain_micro) {
+            samples = {samples.end, samples.end + plain_micro};
+            DEDLOC_TRY_VOID(learner->accumulate(samples));
+        }
+        std::vector<float> sum(parameters.size());
+        learner->take(sum, buffers, 1);
+        for (float& value : sum) value /= static_cast<float>(run.batch.target);
+        return sum;
+    };
+    std::vector<float> waiting;
+    if (delayed) {
+        DEDLOC_TRY(waiting, gradient());
+    }
+    for (std::uint64_t step = 0; step < run.optimizer.schedule.total_steps; ++step) {
+        DEDLOC_TRY(std::vector<float> computed, gradient());
+        if (delayed) std::swap(computed, waiting);
+        (void)optim::step(
+            run.optimizer, layout.parameters, step, parameters, computed, moment_spans);
+    }
+    learner->load(parameters, buffers);
+    DEDLOC_TRY(const collab::Evaluation evaluation, learner->evaluate());
+    return evaluation.loss;
+}
+
 }  // namespace
 
 int run_delayed(const DelayedCommand& command) {
-    const auto run = collab::parse_run_file(run_text, "delayed.toml");
+    auto run = collab::parse_run_file(run_text, "delayed.toml");
     DEDLOC_CHECK(run, "our own run file");
+    run->optimizer.schedule.total_steps = command.steps;
+    run->optimizer.schedule.warmup_steps = command.steps / 8;
+    run->optimizer.schedule.peak = command.rate;
     auto task = tasks::make_task(
         run->task, {.device = "cpu", .threads_count = 1, .data_directory = command.data_directory});
     if (!task) {
@@ -119,28 +167,48 @@ int run_delayed(const DelayedCommand& command) {
         fmt::print(stderr, "dedloc: {}\n", delayed.error().message());
         return exit_check_failed;
     }
+    double plain = 0;
+    double plain_old = 0;
+    if (command.plain) {
+        const auto loss = plain_loop(*run, **task, false);
+        const auto loss_old = loss ? plain_loop(*run, **task, true) : loss;
+        if (!loss_old) {
+            fmt::print(stderr, "dedloc: {}\n", loss_old.error().message());
+            return exit_check_failed;
+        }
+        plain = *loss;
+        plain_old = *loss_old;
+        fmt::print(stderr,
+                   "plain loop: loss {:.4f}; with gradients that are one step old {:.4f}\n",
+                   plain,
+                   plain_old);
+    }
     const double loss_ratio = delayed->evaluation.loss / waiting->evaluation.loss;
     const double round_over_batch = (waiting->step_s - waiting->batch_s) / waiting->batch_s;
     const bool identical = waiting->result.identical && delayed->result.identical;
     const bool held =
         identical && delayed->result.compute_share >= share_wanted && loss_ratio <= loss_ratio_max;
     if (command.json) {
-        const nlohmann::ordered_json json{{"ok", held},
-                                          {"compute_share", delayed->result.compute_share},
-                                          {"sync_compute_share", waiting->result.compute_share},
-                                          {"round_over_batch", round_over_batch},
-                                          {"loss", delayed->evaluation.loss},
-                                          {"sync_loss", waiting->evaluation.loss},
-                                          {"loss_ratio", loss_ratio},
-                                          {"training_loss", delayed->training_loss},
-                                          {"sync_training_loss", waiting->training_loss},
-                                          {"accuracy", delayed->evaluation.accuracy},
-                                          {"sync_accuracy", waiting->evaluation.accuracy},
-                                          {"step_seconds", delayed->step_s},
-                                          {"sync_step_seconds", waiting->step_s},
-                                          {"samples", delayed->samples},
-                                          {"sync_samples", waiting->samples},
-                                          {"identical", identical}};
+        nlohmann::ordered_json json{{"ok", held},
+                                    {"compute_share", delayed->result.compute_share},
+                                    {"sync_compute_share", waiting->result.compute_share},
+                                    {"round_over_batch", round_over_batch},
+                                    {"loss", delayed->evaluation.loss},
+                                    {"sync_loss", waiting->evaluation.loss},
+                                    {"loss_ratio", loss_ratio},
+                                    {"training_loss", delayed->training_loss},
+                                    {"sync_training_loss", waiting->training_loss},
+                                    {"accuracy", delayed->evaluation.accuracy},
+                                    {"sync_accuracy", waiting->evaluation.accuracy},
+                                    {"step_seconds", delayed->step_s},
+                                    {"sync_step_seconds", waiting->step_s},
+                                    {"samples", delayed->samples},
+                                    {"sync_samples", waiting->samples},
+                                    {"identical", identical}};
+        if (command.plain) {
+            json["plain_loss"] = plain;
+            json["plain_loss_one_step_old"] = plain_old;
+        }
         fmt::print("{}\n", json.dump());
     }
     return held ? 0 : exit_check_failed;

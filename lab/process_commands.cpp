@@ -9,6 +9,7 @@
 #include "lab/equivalence.h"
 #include "lab/faults.h"
 #include "lab/local.h"
+#include "lab/paper.h"
 #include "lab/resume.h"
 #include "lab/storm.h"
 
@@ -18,6 +19,7 @@ namespace {
 constexpr const char* json_help = "one JSON object as the last line";
 
 struct Commands {
+    PaperCommand paper;
     FaultsCommand faults;
     StormCommand storm;
     ResumeCommand resume;
@@ -68,6 +70,24 @@ void add_resume(CLI::App& lab, ResumeCommand& command, int& code) {
     resume->callback([&command, &code] { code = run_resume(command); });
 }
 
+void add_paper(CLI::App& lab, PaperCommand& command, int& code) {
+    CLI::App* paper = lab.add_subcommand(
+        "paper", "the paper's controlled experiment in virtual time: table and picture");
+    paper->add_option("--steps", command.steps, "global steps of each setup")
+        ->check(CLI::Range(4, 100'000));
+    paper->add_option("--scale", command.scale, "vector and lines are smaller by this")
+        ->check(CLI::Range(1, 1000));
+    paper->add_option("--samples-per-s", command.samples_per_s, "of one trainer")
+        ->check(CLI::Range(0.01, 1e6));
+    paper->add_option("--only", command.only, "names of setups; the others are left out")
+        ->check(CLI::IsMember({"fast", "equal", "balanced", "aux", "part-time"}));
+    paper->add_option("--to", command.directory, "folder for paper.json and paper.svg")
+        ->check(CLI::ExistingDirectory);
+    paper->add_option("--seed", command.seed, "of the network");
+    paper->add_flag("--json", command.json, json_help);
+    paper->callback([&command, &code] { code = run_paper(command); });
+}
+
 #if DEDLOC_LAB_EQUIVALENCE
 void add_equivalence(CLI::App& lab, EquivalenceCommand& command, int& code) {
     CLI::App* equivalence = lab.add_subcommand(
@@ -92,6 +112,7 @@ void add_delayed(CLI::App& lab, DelayedCommand& command, int& code) {
         ->check(CLI::Range(0.01, 10.0));
     delayed->add_option("--rate", command.rate, "the learning rate's peak")
         ->check(CLI::Range(1e-6, 1.0));
+    delayed->add_flag("--plain", command.plain, "also train in a plain loop, to compare");
     delayed->add_option("--data", command.data_directory, "folder of the data set");
     delayed->add_option("--seed", command.seed, "of the network");
     delayed->add_flag("--json", command.json, json_help);
@@ -143,6 +164,7 @@ std::shared_ptr<void> add_process_commands(CLI::App& lab, int& code) {
     add_faults(lab, commands->faults, code);
     add_storm(lab, commands->storm, code);
     add_resume(lab, commands->resume, code);
+    add_paper(lab, commands->paper, code);
 #if DEDLOC_LAB_EQUIVALENCE
     add_equivalence(lab, commands->equivalence, code);
     add_delayed(lab, commands->delayed, code);

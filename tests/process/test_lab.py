@@ -1,0 +1,28 @@
+"""The lab's experiments in virtual time, in small: that they run, and what they leave."""
+
+from __future__ import annotations
+
+import json
+import xml.etree.ElementTree
+
+import harness
+from harness import ProcessTest
+
+
+class Lab(ProcessTest):
+    def test_the_papers_experiment_ends_with_a_table_a_picture_and_one_state(self) -> None:
+        done = self.dedloc("lab", "paper", "--steps", "4", "--only", "balanced", "--to",
+                           str(self.folder), "--json", seconds=150)
+        self.assertEqual(done.returncode, harness.OK, done.stderr)
+        words = json.loads(done.stdout.splitlines()[-1])
+        self.assertTrue(words["identical"])
+        self.assertEqual([setup["name"] for setup in words["setups"]], ["balanced"])
+        for setup in words["setups"]:
+            self.assertGreater(setup["averaging_seconds"], setup["exchange_seconds_predicted"])
+        self.assertEqual(json.loads((self.folder / "paper.json").read_text()), words)
+        picture = xml.etree.ElementTree.parse(self.folder / "paper.svg")
+        self.assertTrue(picture.getroot().tag.endswith("svg"))
+
+
+if __name__ == "__main__":
+    harness.main()
