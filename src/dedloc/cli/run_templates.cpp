@@ -13,6 +13,8 @@ kind = "vision_classifier"
 model = "small_cnn"      # or "mlp", "cnn_bn"
 data = "fashion-mnist"   # Debian package dataset-fashion-mnist; "fashion-mnist+flip" mirrors half
 seed = 1                 # starting parameters and order of samples
+precision = "fp32"       # or "bf16": mixed precision, faster on GPUs and on CPUs with AMX or
+                         # AVX-512 BF16, slower elsewhere; parameters and averages stay fp32
 
 [batch]
 target = 1024            # samples of all peers together for one global step
@@ -99,6 +101,8 @@ model = "albert"         # sizes: [albert]
 data = "kjv"             # the King James Bible, Debian package bible-kjv. Or, below --data:
                          # "text:books", "jsonl:oscar?weight=0.77, text:wiki?weight=0.23"
 seed = 1                 # starting parameters and order of samples
+precision = "fp32"       # or "bf16": mixed precision, faster on GPUs and on CPUs with AMX or
+                         # AVX-512 BF16, slower elsewhere; parameters and averages stay fp32
 
 [albert]                 # ALBERT-large. Base: hidden 768, layers 12, heads 12, feed_forward 3072
 vocabulary = 30000       # at least the tokenizer's

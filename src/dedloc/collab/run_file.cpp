@@ -163,6 +163,7 @@ void visit_fields(Visitor& visit, Run& run) {
     visit("task.model", run.task.model, Text{});
     visit("task.data", run.task.data, Text{.bytes_max = 1024});
     visit("task.seed", run.task.seed, Integers{});
+    visit("task.precision", run.task.precision, Choice{{"fp32", "bf16"}});
     if (run.task.kind == "albert") {
         visit_albert(visit, run.task.albert);
         visit_text(visit, run.task.text);

@@ -58,6 +58,9 @@ struct TaskConfig {
     std::string model = "small_cnn";
     std::string data = "fashion-mnist";
     std::uint64_t seed = 1;
+    // "bf16": products of a forward and backward pass are computed in it; parameters, sums of
+    // gradients, optimizer and evaluation stay fp32.
+    std::string precision = "fp32";
     AlbertKeys albert{};
     TextKeys text{};
 };

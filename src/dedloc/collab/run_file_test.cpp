@@ -28,6 +28,7 @@ kind = "albert"
 model = "tiny"
 data = "/data/some where"
 seed = 77
+precision = "bf16"
 [batch]
 target = 4096
 micro = 32
@@ -75,6 +76,7 @@ TEST(RunFile, reads_every_field) {
     EXPECT_EQ(run.name, "a \"quoted\" name");
     EXPECT_EQ(run.task.data, "/data/some where");
     EXPECT_EQ(run.task.seed, 77u);
+    EXPECT_EQ(run.task.precision, "bf16");
     EXPECT_EQ(run.batch.target, 4096u);
     EXPECT_EQ(run.optimizer.kind, optim::OptimizerKind::lamb);
     EXPECT_EQ(run.optimizer.gradient_norm_max, 1.0);
@@ -108,7 +110,7 @@ TEST(RunFile, every_field_of_the_full_example_differs_from_the_default) {
     // Guards reading, writing and comparing against a field that one of them forgets: all but
     // the protocol, of which there is one, must show up.
     const auto sentences = differences(parsed("name = \"x\""), parsed(full));
-    EXPECT_EQ(sentences.size(), 38u);
+    EXPECT_EQ(sentences.size(), 39u);
 }
 
 constexpr std::string_view albert = R"(name = "a"
@@ -138,6 +140,13 @@ held_out = 0.05
 held_out_samples = 128
 window_samples = 512
 )";
+
+TEST(RunFile, names_the_precisions_it_knows) {
+    EXPECT_EQ(failure("name = \"x\"\n[task]\nprecision = \"fp16\"\n"),
+              "run.toml:3:13: 'task.precision' must be \"fp32\" or \"bf16\", not \"fp16\"");
+    EXPECT_EQ(failure("name = \"x\"\n[task]\nprecision = 16\n"),
+              "run.toml:3:13: 'task.precision' must be \"fp32\" or \"bf16\"");
+}
 
 constexpr std::string_view local = R"(name = "l"
 [batch]

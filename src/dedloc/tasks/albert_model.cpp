@@ -33,7 +33,9 @@ Tensor AlbertModel::Dense::operator()(const Tensor& inputs) const {
 }
 
 Tensor AlbertModel::Norm::operator()(const Tensor& inputs) const {
-    return torch::layer_norm(inputs, {inputs.size(-1)}, weight, bias, albert_norm_epsilon);
+    // In mixed precision what comes from a product is bf16; norms are made in fp32.
+    return torch::layer_norm(
+        inputs.to(weight.scalar_type()), {inputs.size(-1)}, weight, bias, albert_norm_epsilon);
 }
 
 // Every use takes the next stream of numbers of each sample.
@@ -223,14 +225,17 @@ AlbertBatch to_device(AlbertBatch batch, const torch::Device& device) {
 train::TorchLoss albert_sample_loss(const AlbertOutputs& outputs, const AlbertBatch& batch) {
     const auto each = functional::CrossEntropyFuncOptions().reduction(torch::kNone);
     const auto sum = functional::CrossEntropyFuncOptions().reduction(torch::kSum);
-    const Tensor words = functional::cross_entropy(outputs.word_logits, outputs.word_labels, each);
+    // In mixed precision logits come in bf16.
+    const Tensor word_logits = outputs.word_logits.to(torch::kFloat32);
+    const Tensor order_logits = outputs.order_logits.to(torch::kFloat32);
+    const Tensor words = functional::cross_entropy(word_logits, outputs.word_labels, each);
     // 1 / (masked words of its sample), for each masked word.
     const Tensor counts = torch::bincount(outputs.word_rows, {}, batch.labels.size(0));
     const Tensor share = counts.index_select(0, outputs.word_rows).to(torch::kFloat32).reciprocal();
     train::TorchLoss loss;
-    loss.sum = (words * share).sum() +
-               functional::cross_entropy(outputs.order_logits, batch.sentence_order, sum);
-    const Tensor right = outputs.word_logits.detach().argmax(1) == outputs.word_labels;
+    loss.sum =
+        (words * share).sum() + functional::cross_entropy(order_logits, batch.sentence_order, sum);
+    const Tensor right = word_logits.detach().argmax(1) == outputs.word_labels;
     loss.correct = (right.to(torch::kFloat32) * share).sum();
     return loss;
 }

@@ -142,13 +142,15 @@ class AlbertTask final : public TrainingTask {
     std::string device() const override { return device_; }
     std::string description() const override {
         return fmt::format(
-            "ALBERT with {} parameters (hidden {}, {} layers, {} pieces) on {}, computed on {}",
+            "ALBERT with {} parameters (hidden {}, {} layers, {} pieces) on {}, computed on {} in "
+            "{}",
             parameters_count(sizes_),
             sizes_.hidden,
             sizes_.layers,
             sizes_.vocabulary,
             data_->corpus().description(),
-            device_);
+            device_,
+            config_.precision);
     }
     std::optional<collab::TaskConfig> decided_config() const override {
         collab::TaskConfig decided = config_;
@@ -209,6 +211,7 @@ Result<std::unique_ptr<collab::Learner>> AlbertTask::learner(const PeerId& peer)
         return packed(albert_batch(batch, {}));
     };
     task.device = device_;
+    task.bf16 = config_.precision == "bf16";
     return train::make_torch_learner(std::move(task));
 }
 

@@ -118,6 +118,46 @@ TEST_F(AlbertTaskTest, learns_to_fill_in_words) {
                 0.3);  // means over samples there, over words here
 }
 
+// The same steps in both precisions, by 8 samples, from the same start.
+TEST_F(AlbertTaskTest, learns_in_mixed_precision_as_well) {
+    const auto losses_in = [&](const std::string& precision) {
+        collab::TaskConfig mixed = config();
+        mixed.precision = precision;
+        const auto made = make_task(mixed, options());
+        EXPECT_TRUE(made) << made.error().message();
+        const auto learner = *(*made)->learner(peer(1));
+        const collab::Layout layout = learner->layout();
+        std::vector<float> parameters(layout.parameters_count);
+        learner->initial(parameters, {});
+        std::vector<std::vector<float>> moments(2, std::vector<float>(parameters.size()));
+        const std::span<float> moment_spans[] = {moments[0], moments[1]};
+        optim::OptimizerConfig adam{.kind = optim::OptimizerKind::adamw};
+        adam.schedule = {.peak = 0.01, .warmup_steps = 10};
+        std::vector<float> gradient(parameters.size());
+        std::vector<double> losses;
+        for (std::uint64_t step = 0; step < 40; ++step) {
+            learner->load(parameters, {});
+            const auto report = learner->accumulate({step * 8, (step + 1) * 8});
+            EXPECT_TRUE(report) << report.error().message();
+            if (!report) return losses;
+            if (step == 0) losses.push_back(report->loss_sum / 8);
+            learner->take(gradient, {}, 8);
+            for (float& value : gradient) value /= 8;
+            (void)optim::step(adam, layout.parameters, step, parameters, gradient, moment_spans);
+        }
+        learner->load(parameters, {});
+        losses.push_back(learner->evaluate()->loss);
+        return losses;
+    };
+    const std::vector<double> fp32 = losses_in("fp32");
+    const std::vector<double> bf16 = losses_in("bf16");
+    ASSERT_EQ(bf16.size(), 2u);
+    EXPECT_NE(fp32[0], bf16[0]);  // it does compute differently
+    EXPECT_NEAR(bf16[0] / fp32[0], 1, 0.01);
+    EXPECT_LT(fp32[1], fp32[0] - 0.5);
+    EXPECT_NEAR(bf16[1] / fp32[1], 1, 0.05) << fp32[1];
+}
+
 TEST_F(AlbertTaskTest, a_gradient_is_a_function_of_peer_and_numbers) {
     const auto gradient_of = [&](const PeerId& id, std::vector<collab::CounterRange> ranges) {
         const auto learner = *task().learner(id);

@@ -177,6 +177,10 @@ Result<std::shared_ptr<const TrainingTask>> make_synthetic(const collab::TaskCon
                           noise_milliseconds_max);
     bowl.gradient_time =
         std::chrono::milliseconds(static_cast<std::int64_t>(milliseconds.value_or(0)));
+    if (config.precision != "fp32")
+        return make_error(ErrorKind::bad_input,
+                          "task.precision: the synthetic task computes in fp32 only, not in {}",
+                          config.precision);
     if (options.device != "auto" && options.device != "cpu" && !options.device.empty())
         return make_error(ErrorKind::unsupported,
                           "the synthetic task computes on the CPU only, not on '{}'",

@@ -14,6 +14,8 @@
 //   model  "albert", with its sizes in [albert]
 //   data   texts (text/source.h), with how they are cut and masked in [text]
 //
+// All but "synthetic" compute in either precision: "fp32", or "bf16" (train/autocast.h).
+//
 // Learners share the data and may be used on different threads, one thread each.
 // Errors: bad_input    unknown kind, model or data; names the known ones
 //         not_found    data missing on this machine; names the package that brings it

@@ -47,17 +47,19 @@ class VisionClassifier final : public TrainingTask {
         };
         task.loss = train::classification_loss;
         task.device = device_;
+        task.bf16 = config_.precision == "bf16";
         return train::make_torch_learner(std::move(task));
     }
 
     std::string device() const override { return device_; }
     std::string description() const override {
-        return fmt::format("{} on {} ({} training images, {} test images), computed on {}",
+        return fmt::format("{} on {} ({} training images, {} test images), computed on {} in {}",
                            config_.model,
                            config_.data,
                            data_->train.count,
                            data_->test.count,
-                           device_);
+                           device_,
+                           config_.precision);
     }
 
   private:

@@ -80,6 +80,45 @@ TEST_F(VisionClassifierTest, learns) {
     }
 }
 
+// The same 30 steps in both precisions: nearly the same loss on held-out data.
+TEST_F(VisionClassifierTest, learns_in_mixed_precision_as_well) {
+    const auto loss_in = [](const std::string& precision) {
+        const auto task = make_task({.model = "small_cnn", .precision = precision},
+                                    {.device = "cpu", .threads_count = 1});
+        EXPECT_TRUE(task);
+        EXPECT_TRUE((*task)->description().ends_with(precision)) << (*task)->description();
+        const auto model = *(*task)->learner(made_peer(1));
+        const collab::Layout layout = model->layout();
+        std::vector<float> parameters(layout.parameters_count);
+        std::vector<float> gradient(layout.parameters_count);
+        std::vector<float> momentum(layout.parameters_count);
+        model->initial(parameters, {});
+        optim::OptimizerConfig config;
+        config.schedule.peak = 0.05;
+        const std::span<float> moment(momentum);
+        std::vector<double> losses;
+        for (std::uint64_t step = 0; step < 30; ++step) {
+            model->load(parameters, {});
+            const auto report = model->accumulate({step * 64, (step + 1) * 64});
+            EXPECT_TRUE(report) << report.error().message();
+            if (step == 0) losses.push_back(report->loss_sum / 64);
+            model->take(gradient, {}, 64);
+            for (float& value : gradient) value /= 64;
+            (void)optim::step(
+                config, layout.parameters, step, parameters, gradient, std::span(&moment, 1));
+        }
+        model->load(parameters, {});
+        losses.push_back(model->evaluate()->loss);
+        return losses;
+    };
+    const std::vector<double> fp32 = loss_in("fp32");
+    const std::vector<double> bf16 = loss_in("bf16");
+    EXPECT_NE(fp32[0], bf16[0]);  // it does compute differently
+    EXPECT_NEAR(bf16[0] / fp32[0], 1, 0.01);
+    EXPECT_LT(fp32[1], 1.3);  // ln 10 = 2.3 at the start
+    EXPECT_NEAR(bf16[1] / fp32[1], 1, 0.05) << fp32[1];
+}
+
 TEST_F(VisionClassifierTest, computes_the_same_gradient_for_the_same_numbers) {
     const auto one = learner("cnn_bn");
     const auto two = learner("cnn_bn");

@@ -3,6 +3,8 @@
 #include <cmath>
 #include <vector>
 
+#include "dedloc/train/autocast.h"
+
 namespace dedloc::train {
 
 namespace {
@@ -12,7 +14,7 @@ using torch::Tensor;
 bool ask_onednn(const Tensor& tensor) {
     static const bool there = at::globalContext().hasMKLDNN();
     return there && tensor.is_cpu() && tensor.scalar_type() == torch::kFloat32 &&
-           tensor.numel() > 0;
+           tensor.numel() > 0 && !autocast_is_on(torch::kCPU);
 }
 
 Tensor product(const Tensor& inputs, const Tensor& weight, const Tensor& bias) {

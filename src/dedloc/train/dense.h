@@ -3,7 +3,8 @@
 // There, torch::linear ends in the reference BLAS. oneDNN, which is in the same libtorch, computes
 // the same product 20 to 80 times faster (measured forward and back, one core: 2,048 x 1,024 times
 // 4,096 x 1,024: 46 s and 0.54 s; 2,048 x 128 times 512 x 128: 593 ms and 11 ms), but libtorch asks
-// it only for bf16. For fp32 on the CPU these functions do. Elsewhere they are torch's.
+// it only for bf16. For fp32 on the CPU these functions do. Elsewhere, and under autocast, they are
+// torch's.
 //
 // Errors: libtorch's exceptions. Thread: any.
 

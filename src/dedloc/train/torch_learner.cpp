@@ -2,8 +2,10 @@
 
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <utility>
 
+#include "dedloc/train/autocast.h"
 #include "dedloc/train/device.h"
 
 namespace dedloc::train {
@@ -59,7 +61,7 @@ class TorchLearner final : public collab::Learner {
         try {
             DEDLOC_TRY(TorchBatch batch, task_.train_batch(samples));
             flat_.remember_buffers();
-            const TorchLoss loss = loss_of(std::move(batch));
+            const TorchLoss loss = training_loss(std::move(batch));
             collab::GradientReport report{.loss_sum = loss.sum.item<double>()};
             if (std::isfinite(report.loss_sum)) loss.sum.backward();
             if (!std::isfinite(report.loss_sum) || !flat_.gradients_are_finite()) return left_out();
@@ -97,6 +99,12 @@ class TorchLearner final : public collab::Learner {
         flat_.zero_gradients();
         flat_.restore_buffers();
         return {.loss_sum = 0, .correct_sum = 0, .finite = false};
+    }
+
+    TorchLoss training_loss(TorchBatch batch) {
+        std::optional<Autocast> autocast;
+        if (task_.bf16) autocast.emplace(flat_.device().type());
+        return loss_of(std::move(batch));
     }
 
     TorchLoss loss_of(TorchBatch batch) {
@@ -159,7 +167,7 @@ Result<std::unique_ptr<collab::Learner>> make_torch_learner(TorchTask task) {
 TorchLoss classification_loss(const torch::Tensor& outputs, const torch::Tensor& targets) {
     namespace functional = torch::nn::functional;
     const auto sum = functional::CrossEntropyFuncOptions().reduction(torch::kSum);
-    return {.sum = functional::cross_entropy(outputs, targets, sum),
+    return {.sum = functional::cross_entropy(outputs.to(torch::kFloat32), targets, sum),
             .correct = (outputs.detach().argmax(1) == targets).sum()};
 }
 

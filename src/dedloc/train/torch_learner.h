@@ -5,6 +5,9 @@
 // there. A micro-batch whose loss or gradient is not finite leaves no trace
 // (GradientReport::finite).
 //
+// In mixed precision the model's outputs may be bf16: a loss makes them fp32 before it adds up.
+// Evaluation is fp32 always.
+//
 // Cost: what the model costs, one pass over the gradients a micro-batch to look whether they are
 // finite and one to add them, plus two copies of the parameters a global step.
 // Thread: one at a time. Errors: local_fault for libtorch's exceptions (out of memory, shapes).
@@ -55,6 +58,7 @@ struct TorchTask {
     std::function<TorchLoss(const torch::Tensor& outputs, const torch::Tensor& targets)> loss;
     std::uint64_t held_out_batch_samples_max = held_out_batch_max;
     std::string device = "cpu";  // as choose_device() returns it
+    bool bf16 = false;           // training passes: mixed precision (autocast.h)
 };
 
 Result<std::unique_ptr<collab::Learner>> make_torch_learner(TorchTask task);

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "dedloc/optim/optimizer.h"
+#include "dedloc/train/autocast.h"
 #include "dedloc/train/device.h"
 
 namespace dedloc::train {
@@ -284,6 +285,53 @@ TEST(TorchLearner, a_finite_loss_with_a_gradient_that_is_not_leaves_no_trace) {
     std::vector<float> sum(learner->layout().parameters_count, 1.0f);
     learner->take(sum, {}, 50);
     EXPECT_EQ(sum, std::vector<float>(sum.size()));
+}
+
+// 5 x 3 weights in mixed precision: the product is rounded to bf16, gradients and sums are not.
+TEST(TorchLearner, keeps_gradients_fp32_in_mixed_precision_and_autocast_to_itself) {
+    torch::manual_seed(3);
+    auto layer = nn::Linear(5, 3);
+    torch::Tensor product;
+    torch::ScalarType during = torch::kFloat64;
+    TorchTask task;
+    task.make_model = [&] {
+        return TorchModel{.module = layer.ptr(), .forward = [&](const torch::Tensor& inputs) {
+                              product = layer(inputs);
+                              during = product.scalar_type();
+                              return product;
+                          }};
+    };
+    const torch::Tensor inputs = torch::randn({64, 5});
+    const torch::Tensor targets = torch::randint(3, {64}, torch::kInt64);
+    const auto batch = [&](collab::CounterRange samples) -> Result<TorchBatch> {
+        const auto begin = static_cast<std::int64_t>(samples.begin);
+        const auto end = static_cast<std::int64_t>(samples.end);
+        return TorchBatch{.inputs = inputs.slice(0, begin, end),
+                          .targets = targets.slice(0, begin, end)};
+    };
+    task.train_batch = batch;
+    task.held_out_batch = batch;
+    task.held_out_count = 64;
+    task.loss = classification_loss;
+    const auto gradient_in = [&](bool bf16) {
+        task.bf16 = bf16;
+        const auto learner = *make_torch_learner(task);
+        std::vector<float> gradient(learner->layout().parameters_count);
+        const auto report = learner->accumulate({0, 64});
+        EXPECT_TRUE(report) << report.error().message();
+        EXPECT_EQ(during, bf16 ? torch::kBFloat16 : torch::kFloat32);
+        EXPECT_EQ(layer->weight.scalar_type(), torch::kFloat32);
+        EXPECT_EQ(layer->weight.grad().scalar_type(), torch::kFloat32);
+        EXPECT_FALSE(autocast_is_on(torch::kCPU));
+        learner->take(gradient, {}, 64);
+        EXPECT_TRUE(learner->evaluate());
+        EXPECT_EQ(during, torch::kFloat32);
+        return gradient;
+    };
+    const std::vector<float> exact = gradient_in(false);
+    const std::vector<float> mixed = gradient_in(true);
+    EXPECT_LT(relative_difference(mixed, exact), 0.02);
+    EXPECT_NE(mixed, exact);
 }
 
 TEST(TorchLearner, evaluates_held_out_data_whole) {
