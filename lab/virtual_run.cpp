@@ -259,6 +259,9 @@ VirtualResult VirtualRun::result() const {
 Result<VirtualResult> VirtualRun::run() {
     if (options_.machines.empty() || options_.machines.front().aggregates)
         return make_error(ErrorKind::bad_input, "the first machine of a run trains");
+    if (options_.run.batch.micro == collab::micro_auto)
+        return make_error(ErrorKind::bad_input,
+                          "in virtual time there is nothing to measure: batch.micro must be given");
     add_machines();
     DEDLOC_TRY_VOID(gather());
     DEDLOC_TRY_VOID(make_steps());

@@ -7,12 +7,14 @@
 
 #include "dedloc/cli/commands.h"
 #include "dedloc/cli/exit_codes.h"
+#include "dedloc/cli/memory.h"
 #include "dedloc/cli/peer_directory.h"
 #include "dedloc/codec/codec.h"
 #include "dedloc/collab/run_file.h"
 #include "dedloc/planner/split.h"
 #include "dedloc/security/identity.h"
 #include "dedloc/tasks/training_task.h"
+#include "dedloc/train/micro_batch.h"
 
 namespace dedloc::cli {
 namespace {
@@ -63,6 +65,8 @@ struct Forecast {
     tasks::MemoryEstimate memory;
     std::vector<tasks::Measure> first;  // of the starting model, on some held-out samples
     double samples_per_second = 0;      // of this machine; 0: not measured
+    std::uint64_t micro = 0;            // the run file's, or what this machine finds
+    std::string micro_text;             // how it was found
     std::vector<std::string> texts;
 };
 
@@ -95,6 +99,25 @@ Ok forecast_round(const collab::RunFile& run,
     return {};
 }
 
+// What a trainer here would find at its start, on samples of nobody.
+Ok find_micro_batch(const collab::RunFile& run, collab::Learner& learner, Forecast& forecast) {
+    forecast.micro = run.batch.micro;
+    if (run.batch.micro != collab::micro_auto) return {};
+    const train::MicroBatchOptions options{
+        .samples_max = train::micro_batch_max(run.batch.target, run.local ? run.local->batch : 0),
+        .bytes_max = memory_for_micro_batch()};
+    const auto now = [] { return TimePoint{std::chrono::steady_clock::now().time_since_epoch()}; };
+    DEDLOC_TRY(const train::MicroBatchSearch search,
+               train::search_micro_batch(learner, options, now, memory_in_use));
+    forecast.micro = search.size();
+    forecast.samples_per_second = search.samples_per_s();
+    forecast.micro_text = fmt::format("{} samples at a time on this machine, {:.3g} a second: {}",
+                                      search.size(),
+                                      search.samples_per_s(),
+                                      search.why());
+    return {};
+}
+
 Result<Forecast> forecast_of(const collab::RunFile& run,
                              const tasks::TrainingTask& task,
                              const CheckOptions& options) {
@@ -102,21 +125,24 @@ Result<Forecast> forecast_of(const collab::RunFile& run,
     DEDLOC_TRY(const auto learner, task.learner(security::Identity::generate().id()));
     const collab::Layout layout = learner->layout();
     forecast.parameters = layout.parameters_count;
-    forecast.memory = task.memory(run.batch.micro);
-    if (run.local && forecast.memory.total() > 0)
-        forecast.memory.model += sizeof(float) * layout.parameters_count *
-                                 (3 + optim::moments_count(run.local->optimizer));
     DEDLOC_TRY_VOID(forecast_round(run, layout.vector_count(), options, forecast));
     DEDLOC_TRY(forecast.texts, task.sample_texts(static_cast<std::uint64_t>(options.samples)));
     std::vector<float> parameters(layout.parameters_count);
     std::vector<float> buffers(layout.buffers_count);
     learner->initial(parameters, buffers);
+    learner->load(parameters, buffers);
+    DEDLOC_TRY_VOID(find_micro_batch(run, *learner, forecast));
+    forecast.memory = task.memory(forecast.micro);
+    if (run.local && forecast.memory.total() > 0)
+        forecast.memory.model += sizeof(float) * layout.parameters_count *
+                                 (3 + optim::moments_count(run.local->optimizer));
     DEDLOC_TRY(forecast.first, task.measure(parameters, buffers, 1));  // what is slow but once
     if (forecast.first.empty()) return forecast;
     const auto begun = std::chrono::steady_clock::now();
     DEDLOC_TRY(forecast.first, task.measure(parameters, buffers, first_samples));
     const double seconds =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
+    if (forecast.samples_per_second > 0) return forecast;  // found with the micro-batch
     forecast.samples_per_second =
         value_of(forecast.first, "samples") / (seconds * forward_and_back);
     return forecast;
@@ -138,12 +164,15 @@ nlohmann::ordered_json to_json(const Forecast& forecast, const CheckOptions& opt
         json["ignorance_loss"] = value_of(forecast.first, "ignorance_loss");
         json["samples_per_second"] = forecast.samples_per_second;
     }
+    json["micro_batch"] = forecast.micro;
+    if (!forecast.micro_text.empty()) json["samples_per_second"] = forecast.samples_per_second;
     if (!forecast.texts.empty()) json["samples"] = forecast.texts;
     return json;
 }
 
 void print(const Forecast& forecast, const collab::RunFile& run, const CheckOptions& options) {
     constexpr double mib = 1024.0 * 1024.0;
+    if (!forecast.micro_text.empty()) fmt::print("  micro  {}\n", forecast.micro_text);
     fmt::print("  model  {} parameters\n", forecast.parameters);
     const tasks::MemoryEstimate& memory = forecast.memory;
     if (memory.total() > 0)
@@ -152,7 +181,7 @@ void print(const Forecast& forecast, const collab::RunFile& run, const CheckOpti
             "averaging and states {:.0f}, the program itself {:.0f}\n",
             static_cast<double>(memory.total()) / mib,
             static_cast<double>(memory.model) / mib,
-            run.batch.micro,
+            forecast.micro,
             static_cast<double>(memory.activations) / mib,
             static_cast<double>(memory.collaboration) / mib,
             static_cast<double>(memory.program) / mib);
@@ -220,7 +249,8 @@ int run_check(const CheckOptions& options) {
         hash.substr(0, 8),
         description,
         run->batch.target,
-        run->batch.micro,
+        run->batch.micro == collab::micro_auto ? "as many as each measures to be best"
+                                               : fmt::format("{}", run->batch.micro),
         stop_text(run->stop));
     if (run->local) print_local(*run, options);
     if (!elsewhere) print(*forecast, *run, options);

@@ -2,12 +2,14 @@
 
 #include <chrono>
 #include <cstdio>
+#include <mutex>
 #include <nlohmann/json.hpp>
 #include <thread>
 #include <unistd.h>
 
 #include "dedloc/cli/checkpoint_hook.h"
 #include "dedloc/cli/interrupts.h"
+#include "dedloc/cli/memory.h"
 #include "dedloc/cli/peer_directory.h"
 #include "dedloc/collab/local_learner.h"
 #include "dedloc/collab/model_state.h"
@@ -88,6 +90,8 @@ class PeerRun {
     std::optional<Failure> begin();
     Result<std::shared_ptr<const state::Snapshot> > first_state(collab::Learner& learner) const;
     void start_trainer();
+    void found_micro_batch(const train::MicroBatchSearch& search);
+    void tell_micro_batch();
     void train();
     void look();
     void refresh_join_string();
@@ -110,6 +114,8 @@ class PeerRun {
     std::unique_ptr<collab::Learner> learner_;
     std::unique_ptr<train::Trainer> trainer_;
     std::atomic<bool> trainer_ended_ = false;
+    std::mutex micro_batch_mutex_;
+    std::string micro_batch_text_;  // to be told; the trainer's thread writes it
     bool interrupted_ = false;
 
     std::string join_string_;
@@ -213,12 +219,38 @@ std::optional<Failure> PeerRun::begin() {
     return std::nullopt;
 }
 
+void PeerRun::found_micro_batch(const train::MicroBatchSearch& search) {
+    const std::lock_guard lock(micro_batch_mutex_);
+    micro_batch_text_ = fmt::format("computes {} samples at a time, {:.3g} a second: {}",
+                                    search.size(),
+                                    search.samples_per_s(),
+                                    search.why());
+}
+
+void PeerRun::tell_micro_batch() {
+    std::string text;
+    {
+        const std::lock_guard lock(micro_batch_mutex_);
+        text = std::exchange(micro_batch_text_, {});
+    }
+    if (text.empty()) return;
+    screen_.say(text);
+    tell("micro_batch", std::move(text));
+}
+
 void PeerRun::start_trainer() {
+    const collab::RunFile& run = run_file();
+    const std::uint64_t inner_batch = run.local ? run.local->batch : 0;
     train::TrainerOptions trainer{
         .micro_batch = run_file().batch.micro,
         .evaluate_every = run_file().evaluate_every,
         .delayed = run_file().averaging.delayed,
         .counter_path = "samples",
+        .micro_search = {.samples_max = train::micro_batch_max(run.batch.target, inner_batch),
+                         .bytes_max = memory_for_micro_batch()},
+        .memory = memory_in_use,
+        .on_micro_batch =
+            [this](const train::MicroBatchSearch& search) { found_micro_batch(search); },
         .make_evaluator = [task = task_, id = session_.id()] { return task->learner(id); },
         .on_end = [this](const Result<void>&) { trainer_ended_ = true; }};
     trainer_ = std::make_unique<train::Trainer>(session_.spawn(),
@@ -302,6 +334,7 @@ void PeerRun::train() {
         refresh_join_string();
         save_if_due();
         hook_.look();
+        tell_micro_batch();
         if (interrupts() > 0) {
             interrupted_ = true;
             break;

@@ -18,7 +18,8 @@ precision = "fp32"       # or "bf16": mixed precision, faster on GPUs and on CPU
 
 [batch]
 target = 1024            # samples of all peers together for one global step
-micro = 64               # samples of one gradient computation of one peer
+micro = 64               # samples of one gradient computation of one peer; "auto": each finds its
+                         # own by measuring when it starts
 
 [optimizer]
 kind = "sgd"             # or "adamw", "lamb"
@@ -132,7 +133,8 @@ window_samples = 4096    # within which samples of all sources are shuffled
 
 [batch]
 target = 4096            # samples of all peers together for one global step
-micro = 4                # samples of one gradient computation of one peer
+micro = 4                # samples of one gradient computation of one peer; "auto": each finds its
+                         # own by measuring when it starts
 
 [optimizer]
 kind = "lamb"

@@ -23,7 +23,9 @@ averaging::RoundOptions round_options(const Options& options) {
     // A share below one whole part is not worth its messages, however small the run's parts are.
     round.part_elements_min = std::min(round.part_elements_min, round.part_elements_max);
     // Nobody needs more than the whole batch; chunks of samples may be large beside it.
-    round.samples_max = options.run.batch.target * 4 + options.run.batch.micro * 16;
+    const BatchConfig& batch = options.run.batch;
+    const std::uint64_t micro = batch.micro == micro_auto ? batch.target : batch.micro;
+    round.samples_max = batch.target * 4 + micro * 16;
     round.norm_max = options.run.averaging.norm_max;
     round.group_max = static_cast<std::size_t>(options.run.averaging.group_max);
     round.deadline_min = options.run.averaging.round_deadline_min;

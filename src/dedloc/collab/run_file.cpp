@@ -30,6 +30,10 @@ struct Integers {
     std::uint64_t min = 0;
     std::uint64_t max = integer_max;
 };
+struct IntegersOrAuto {  // "auto" is 0
+    std::uint64_t min = 1;
+    std::uint64_t max = integer_max;
+};
 struct Numbers {
     double min = 0;
     double max = 0;
@@ -169,7 +173,7 @@ void visit_fields(Visitor& visit, Run& run) {
         visit_text(visit, run.task.text);
     }
     visit("batch.target", run.batch.target, Integers{1, samples_per_step_max});
-    visit("batch.micro", run.batch.micro, Integers{1, samples_per_step_max});
+    visit("batch.micro", run.batch.micro, IntegersOrAuto{1, samples_per_step_max});
     visit_optimizer(visit, run.optimizer);
     if (run.local) visit_local(visit, *run.local);
     visit_averaging(visit, run.averaging);
@@ -250,6 +254,9 @@ struct WordCollector {
 
     void operator()(std::string_view key, std::uint64_t value, const Integers&) {
         words.push_back({std::string(key), fmt::format("{}", value)});
+    }
+    void operator()(std::string_view key, std::uint64_t value, const IntegersOrAuto&) {
+        words.push_back({std::string(key), value == 0 ? quoted("auto") : fmt::format("{}", value)});
     }
     void operator()(std::string_view key, double value, const Numbers&) {
         words.push_back({std::string(key), to_word(value)});
@@ -343,6 +350,18 @@ class Reader {
                 *node,
                 fmt::format("'{}' must be from {} to {}, not {}", key, rule.min, rule.max, number));
         value = static_cast<Integer>(number);  // rule.max fits it
+    }
+
+    void operator()(std::string_view key, std::uint64_t& value, const IntegersOrAuto& rule) {
+        const toml::node* node = find(key);
+        if (!node) return;
+        const auto* text = node->as_string();
+        if (text && text->get() == "auto") {
+            value = 0;
+            return;
+        }
+        if (!node->is_integer()) return wrong_type(key, *node, "a whole number, or \"auto\"");
+        (*this)(key, value, Integers{rule.min, rule.max});
     }
 
     void operator()(std::string_view key, double& value, const Numbers& rule) {
@@ -548,7 +567,7 @@ void check_local(const RunFile& run, Reader& reader) {
         reader.fail_key("local",
                         "[local] needs 'batch', the samples of one inner step of one peer; write: "
                         "batch = 64");
-    if (local.batch % run.batch.micro != 0)
+    if (run.batch.micro != micro_auto && local.batch % run.batch.micro != 0)
         reader.fail_key("local.batch",
                         fmt::format("'local.batch' ({}) must be a multiple of 'batch.micro' ({})",
                                     local.batch,

@@ -65,9 +65,12 @@ struct TaskConfig {
     TextKeys text{};
 };
 
+inline constexpr std::uint64_t micro_auto = 0;  // in the file: "auto"
+
 struct BatchConfig {
     std::uint64_t target = 1024;  // samples of the whole collaboration per global step
-    std::uint64_t micro = 64;     // samples of one gradient computation of one trainer
+    // Samples of one gradient computation of one trainer; micro_auto: each finds its own.
+    std::uint64_t micro = 64;
 };
 
 // Local updates: trainers make steps of their own between two averages (local_learner.h).

@@ -141,6 +141,19 @@ held_out_samples = 128
 window_samples = 512
 )";
 
+TEST(RunFile, a_micro_batch_may_be_left_to_each_peer) {
+    const RunFile run = parsed("name = \"x\"\n[batch]\nmicro = \"auto\"\n[local]\nbatch = 24\n");
+    EXPECT_EQ(run.batch.micro, micro_auto);
+    EXPECT_NE(to_toml(run).find("micro = \"auto\"\n"), std::string::npos);
+    EXPECT_EQ(parsed(to_toml(run)).batch.micro, micro_auto);
+    EXPECT_EQ(differences(run, parsed("name = \"x\"\n[local]\nbatch = 64\n")).front(),
+              "batch.micro: \"auto\" here, 64 there");
+    EXPECT_EQ(failure("name = \"x\"\n[batch]\nmicro = 0\n"),
+              "run.toml:3:9: 'batch.micro' must be from 1 to 4294967296, not 0");
+    EXPECT_EQ(failure("name = \"x\"\n[batch]\nmicro = \"many\"\n"),
+              "run.toml:3:9: 'batch.micro' must be a whole number, or \"auto\"");
+}
+
 TEST(RunFile, names_the_precisions_it_knows) {
     EXPECT_EQ(failure("name = \"x\"\n[task]\nprecision = \"fp16\"\n"),
               "run.toml:3:13: 'task.precision' must be \"fp32\" or \"bf16\", not \"fp16\"");

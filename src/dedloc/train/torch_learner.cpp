@@ -70,6 +70,7 @@ class TorchLearner final : public collab::Learner {
             if (loss.correct.defined()) report.correct_sum = loss.correct.item<double>();
             return report;
         } catch (const std::exception& failure) {
+            flat_.zero_gradients();  // of a backward pass that ran out of memory half-way
             return from_torch("computing a gradient", failure);
         }
     }

@@ -56,9 +56,8 @@ Trainer::Trainer(runtime::Spawn spawn,
       collaboration_(collaboration),
       learner_(std::move(learner)),
       options_(std::move(options)),
-      layout_(learner_->layout()) {
-    DEDLOC_CHECK(options_.micro_batch > 0);
-}
+      layout_(learner_->layout()),
+      micro_batch_(options_.micro_batch) {}
 
 Trainer::~Trainer() {
     stop(Duration(0));
@@ -93,6 +92,8 @@ Result<void> Trainer::run() {
     if (options_.make_evaluator && options_.evaluate_every > 0) {
         evaluator_ = std::make_unique<Evaluator>(spawn_, collaboration_, options_.make_evaluator);
     }
+    if (options_.micro_batch == collab::micro_auto)
+        search_.emplace(options_.micro_search, memory());
     collaboration_.trainer_runs(true);
     const Result<void> trained = train(counter);
     collaboration_.trainer_runs(false);
@@ -130,17 +131,46 @@ Result<void> Trainer::train(SampleCounter& counter) {
 }
 
 Result<void> Trainer::compute(SampleCounter& counter) {
-    DEDLOC_TRY(const collab::CounterRange range, counter.take(options_.micro_batch));
+    DEDLOC_TRY(const collab::CounterRange range,
+               counter.take(search_ ? search_->size() : micro_batch_));
+    return compute(range);
+}
+
+Result<void> Trainer::compute(collab::CounterRange range) {
     const TimePoint begun = clock_.now();
-    DEDLOC_TRY(const collab::GradientReport report, learner_->accumulate(range));
+    const Result<collab::GradientReport> report = learner_->accumulate(range);
+    if (!report) {
+        const bool may_fit = search_ && range.size() > 1 && says_out_of_memory(report.error());
+        if (may_fit) return compute_in_halves(range);
+        return report.error();
+    }
+    const double seconds = to_seconds(clock_.now() - begun);
     samples_.end = range.end;
-    if (!report.finite) return leave_out(range);
+    if (!report->finite) return leave_out(range);
     not_finite_in_a_row_ = 0;
-    loss_sum_ += report.loss_sum;
-    correct_sum_ += report.correct_sum;
+    loss_sum_ += report->loss_sum;
+    correct_sum_ += report->correct_sum;
     samples_computed_ += range.size();
-    collaboration_.report(range.size(), report.loss_sum, to_seconds(clock_.now() - begun));
+    collaboration_.report(range.size(), report->loss_sum, seconds);
+    if (search_) search_->measured(seconds, memory());
+    end_search_if_done();
     return {};
+}
+
+// What the search tried was too much for this machine; the samples are computed all the same.
+Result<void> Trainer::compute_in_halves(collab::CounterRange range) {
+    search_->out_of_memory();
+    end_search_if_done();
+    const std::uint64_t middle = range.begin + range.size() / 2;
+    DEDLOC_TRY_VOID(compute(collab::CounterRange{range.begin, middle}));
+    return compute(collab::CounterRange{middle, range.end});
+}
+
+void Trainer::end_search_if_done() {
+    if (!search_ || !search_->done()) return;
+    micro_batch_ = search_->size();
+    if (options_.on_micro_batch) options_.on_micro_batch(*search_);
+    search_.reset();
 }
 
 // One bad micro-batch is an accident; when every one is bad, this machine cannot help.

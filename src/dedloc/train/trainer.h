@@ -28,6 +28,7 @@
 
 #include "dedloc/collab/collaboration.h"
 #include "dedloc/runtime/future.h"
+#include "dedloc/train/micro_batch.h"
 #include "dedloc/train/sample_counter.h"
 
 namespace dedloc::train {
@@ -35,10 +36,15 @@ namespace dedloc::train {
 class Evaluator;
 
 struct TrainerOptions {
-    std::uint64_t micro_batch = 64;     // run.batch.micro
+    std::uint64_t micro_batch = 64;     // run.batch.micro; micro_auto: found by measuring
     std::uint64_t evaluate_every = 10;  // run.evaluate_every; 0: never
     bool delayed = false;               // run.averaging.delayed: compute while a step is made
     std::string counter_path = "samples";
+    MicroBatchOptions micro_search{};  // how far to look for it
+    // Bytes in use by this process; empty: not known.
+    std::function<std::uint64_t()> memory;
+    // Called on the trainer's thread when the search is over.
+    std::function<void(const MicroBatchSearch&)> on_micro_batch;
     // For the evaluating thread; empty: this peer never evaluates.
     std::function<Result<std::unique_ptr<collab::Learner>>()> make_evaluator;
     // Called on the trainer's thread when the run is over or failed, not after stop().
@@ -78,6 +84,10 @@ class Trainer {
     Result<void> run();
     Result<void> train(SampleCounter& counter);
     Result<void> compute(SampleCounter& counter);
+    Result<void> compute(collab::CounterRange range);
+    Result<void> compute_in_halves(collab::CounterRange range);
+    void end_search_if_done();
+    std::uint64_t memory() const { return options_.memory ? options_.memory() : 0; }
     Result<void> leave_out(collab::CounterRange range);
     // True while the run goes on. `ahead`: returns when the step has begun.
     Result<bool> hand_in(bool ahead);
@@ -99,6 +109,9 @@ class Trainer {
     std::unique_ptr<collab::Learner> learner_;
     TrainerOptions options_;
     collab::Layout layout_;
+
+    std::optional<MicroBatchSearch> search_;  // while there is something to find
+    std::uint64_t micro_batch_;
 
     // The running sums, of samples [samples_.begin, samples_.end).
     collab::CounterRange samples_;

@@ -3,6 +3,7 @@
 
 #include "dedloc/train/trainer.h"
 
+#include <bit>
 #include <cstdlib>
 #include <filesystem>
 #include <gtest/gtest.h>
@@ -32,6 +33,8 @@ class CountingLearner final : public collab::Learner {
         std::set<std::uint64_t> counters;
         bool twice = false;
         std::uint64_t fail_at = ~std::uint64_t{0};
+        std::uint64_t fits = ~std::uint64_t{0};  // more samples at a time run out of memory
+        std::set<std::uint64_t> sizes;
         std::uint64_t not_finite_from = ~std::uint64_t{0};
         std::uint64_t not_finite_until = ~std::uint64_t{0};
         std::vector<std::uint64_t> evaluated_values;
@@ -60,6 +63,9 @@ class CountingLearner final : public collab::Learner {
     }
     Result<collab::GradientReport> accumulate(CounterRange samples) override {
         const std::lock_guard lock(seen_->mutex);
+        if (samples.size() > seen_->fits)
+            return make_error(ErrorKind::local_fault, "libtorch says: CUDA out of memory.");
+        seen_->sizes.insert(samples.size());
         for (std::uint64_t i = samples.begin; i < samples.end; ++i) {
             if (i >= seen_->not_finite_from && i < seen_->not_finite_until)
                 return collab::GradientReport{.finite = false};
@@ -268,6 +274,52 @@ TEST_F(TrainerTest, hands_in_every_sample_once_until_the_run_is_over) {
     EXPECT_EQ(trainer_->samples_computed(), 7u * 24);
     EXPECT_FALSE(seen_->twice);
     EXPECT_FALSE(collaboration.somebody_computes());  // or leave() would wait for it
+}
+
+// The largest that makes sense is found, and every sample computed meanwhile is handed in once.
+TEST_F(TrainerTest, finds_its_micro_batch_on_samples_that_count) {
+    LoneCollaboration collaboration(loop_.executor(), 64, 40);
+    options_.micro_batch = collab::micro_auto;
+    options_.micro_search.samples_max = 64;
+    std::vector<std::uint64_t> found;
+    options_.on_micro_batch = [&](const MicroBatchSearch& search) {
+        EXPECT_TRUE(search.done());
+        found.push_back(search.size());
+    };
+    const auto trainer_ = trainer(collaboration);
+    trainer_->start();
+    ASSERT_TRUE(trainer_->join());
+    EXPECT_EQ(collaboration.state()->step(), 40u);
+    EXPECT_EQ(collaboration.handed_in, trainer_->samples_computed());
+    EXPECT_FALSE(seen_->twice);
+    ASSERT_EQ(found.size(), 1u);
+    EXPECT_TRUE(std::has_single_bit(found[0])) << found[0];
+    EXPECT_LE(*seen_->sizes.rbegin(), 64u);
+}
+
+TEST_F(TrainerTest, computes_in_halves_what_did_not_fit_and_no_sample_is_lost_or_twice) {
+    LoneCollaboration collaboration(loop_.executor(), 64, 10);
+    options_.micro_batch = collab::micro_auto;
+    seen_->fits = 1;
+    std::uint64_t found = 0;
+    options_.on_micro_batch = [&](const MicroBatchSearch& search) { found = search.size(); };
+    const auto trainer_ = trainer(collaboration);
+    trainer_->start();
+    ASSERT_TRUE(trainer_->join());
+    EXPECT_EQ(found, 1u);
+    EXPECT_EQ(collaboration.handed_in, 10u * 64);
+    EXPECT_EQ(seen_->counters.size(), 10u * 64);
+    EXPECT_FALSE(seen_->twice);
+}
+
+TEST_F(TrainerTest, does_not_shrink_a_micro_batch_that_the_run_gives) {
+    LoneCollaboration collaboration(loop_.executor(), 64, 10);
+    seen_->fits = 4;
+    const auto trainer_ = trainer(collaboration);
+    trainer_->start();
+    const Result<void> how = trainer_->join();
+    ASSERT_FALSE(how);
+    EXPECT_NE(how.error().message().find("out of memory"), std::string::npos);
 }
 
 // The mean gradient is 1, so that each of three inner steps at rate 1/2 goes half a unit.

@@ -1,0 +1,16 @@
+// How much memory this process has and may have, as Linux tells it.
+//
+// Limits of a container below the machine's are not seen. Thread: any. Cost: reading two lines.
+
+#pragma once
+#include <cstdint>
+
+namespace dedloc::cli {
+
+std::uint64_t memory_in_use();     // resident bytes of this process; 0: not known
+std::uint64_t memory_available();  // bytes that the machine could still give; 0: not known
+
+// What the search for a micro-batch may use: what is in use, and half of what is available; 0: any.
+std::uint64_t memory_for_micro_batch();
+
+}  // namespace dedloc::cli
