@@ -189,4 +189,24 @@ inline constexpr std::size_t autonat_dials_per_peer_per_minute_max = 3;
 // Observed addresses that are remembered, one an observer.
 inline constexpr std::size_t observers_max = 32;
 
+// --- port mapping (port_mappings.h) ---
+// Asked of the router, and renewed at half of it. Short, because a killed process leaves it behind.
+inline constexpr Duration mapping_lease_wish = std::chrono::minutes(20);
+// What the router says of it counts between these.
+inline constexpr Duration mapping_lease_min = std::chrono::minutes(1);
+inline constexpr Duration mapping_lease_max = std::chrono::hours(24);
+// A question to the router; UPnP takes its time.
+inline constexpr Duration mapping_answer_max = 10s;
+// When the host stops: for an answer that is on its way, and for closing the port again.
+inline constexpr Duration mapping_close_wait_max = 500ms;
+inline constexpr Duration mapping_removal_max = 2s;
+// Between questions that failed, doubling: a router that starts is found soon, one that speaks
+// neither protocol costs a small process now and then.
+inline constexpr Duration mapping_retry_min = 10s;
+inline constexpr Duration mapping_retry_max = std::chrono::minutes(15);
+// How soon another network is noticed.
+inline constexpr Duration mapping_look_pause_max = 30s;
+// Whoever finds the port closed makes us ask again no sooner.
+inline constexpr Duration mapping_doubt_pause_min = std::chrono::minutes(1);
+
 }  // namespace dedloc::p2p

@@ -227,7 +227,8 @@ NatService::Surroundings Libp2pHost::nat_surroundings() {
                                     .scope = scope_,
                                     .interfaces = [this] { return interfaces(); },
                                     .on_change = [this] { push_identify_soon(); },
-                                    .announced = {}};
+                                    .announced = {},
+                                    .port_mapper = options_.port_mapper};
     for (const std::string& text : options_.announce)
         if (auto address = wire::Multiaddr::from_text(text))
             around.announced.push_back(address->without_peer());
@@ -618,6 +619,7 @@ Task<void> Libp2pHost::push_to(ConnectionPtr connection) {
 Task<void> Libp2pHost::stop() {
     stopping_ = true;
     co_await swarm_.close_all();
+    co_await nat_.close();
     co_await scope_.stop();
 }
 

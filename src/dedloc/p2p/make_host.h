@@ -28,6 +28,7 @@
 #include "dedloc/p2p/nat.h"
 #include "dedloc/p2p/upgrade.h"
 #include "dedloc/runtime/network.h"
+#include "dedloc/runtime/port_mapper.h"
 #include "dedloc/security/identity.h"
 
 namespace dedloc::p2p {
@@ -51,6 +52,8 @@ struct HostOptions {
 
     // Relays, reachability, hole punching.
     NatOptions nat{};
+    // Opens a port of the router; must outlive the host. Null: none is asked for.
+    runtime::PortMapper* port_mapper = nullptr;
 
     Duration keep_alive_interval = p2p::keep_alive_interval;
     Duration keep_alive_answer_max = p2p::keep_alive_answer_max;

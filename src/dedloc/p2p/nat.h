@@ -3,10 +3,11 @@
 //   HostOptions options{…, .nat = {.relay = RelayServing::automatic}};
 //   const NatReport report = nat_of(*host)->nat_report();   // for status, `check --network`
 //
-// A host learns what others see of it from identify (observed addresses), asks them to dial it back
-// (AutoNAT, autonat.h), keeps reservations at relays while nobody can dial it
-// (relay_reservations.h), turns relayed connections into direct ones (dcutr.h), and serves as a
-// relay itself once it knows that it can be dialled (relay_service.h).
+// A host learns what others see of it from identify (observed addresses), asks the router for a
+// port (port_mappings.h), asks others to dial it back (AutoNAT, autonat.h), keeps reservations at
+// relays while nobody can dial it (relay_reservations.h), turns relayed connections into direct
+// ones (dcutr.h), and serves as a relay itself once it knows that it can be dialled
+// (relay_service.h).
 //
 // Thread: the network thread.
 
@@ -48,6 +49,7 @@ struct NatOptions {
     bool use_relays = true;
     bool punch_holes = true;
     bool ask_reachability = true;  // AutoNAT, both sides
+    bool map_ports = true;         // where the host was given a runtime::PortMapper
     std::function<bool(std::string_view ip)> is_public = is_public_address;
 };
 
@@ -78,6 +80,9 @@ struct NatReport {
     std::vector<std::string> public_now;  // multiaddrs by which others reached us
     std::vector<std::string> observed;    // what others see of us: multiaddrs, newest first
     bool mapping_varies = false;          // a new port for every destination (symmetric NAT)
+    std::string router;                   // one sentence: what it said to our wish for a port
+    bool router_is_asked = false;         // and has not answered yet, for the first time
+    std::string mapped;                   // the address it passes on to us, a multiaddr, or empty
     std::vector<RelayUse> relays;         // where we have reservations
     bool serves_as_relay = false;
     RelayCounters relay;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "dedloc/base/log.h"
+#include "dedloc/runtime/together.h"
 
 namespace dedloc::p2p {
 
@@ -51,6 +52,13 @@ NatService::NatService(NatOptions options, Surroundings surroundings)
                [this](wire::Multiaddr address, PeerId peer, TimePoint deadline) {
                    return around_.swarm.dial_back(std::move(address), std::move(peer), deadline);
                }),
+      mappings_({.executor = around_.executor,
+                 .clock = around_.clock,
+                 .mapper = around_.port_mapper,
+                 .interfaces = around_.interfaces,
+                 .is_public = options_.is_public,
+                 .on_change = [this] { mapping_changed(); }}),
+      mapping_news_(around_.executor),
       ask_news_(around_.executor) {}
 
 NatService::~NatService() = default;
@@ -59,6 +67,14 @@ void NatService::start() {
     if (listen_ports().empty()) return;  // client mode: nobody is meant to reach us
     if (options_.use_relays) around_.scope.spawn("p2p relays", reservations_.run());
     if (options_.ask_reachability) around_.scope.spawn("p2p autonat", ask_loop());
+    if (maps_ports()) around_.scope.spawn("p2p port mapping", mappings_.run());
+}
+
+Task<void> NatService::close() { return mappings_.close(); }
+
+// Who has said what others shall dial has seen to it that they can.
+bool NatService::maps_ports() const {
+    return around_.port_mapper != nullptr && options_.map_ports && around_.announced.empty();
 }
 
 // ------------------------------------------------------------------------------------ protocols
@@ -116,9 +132,12 @@ bool NatService::dials_from_listen_port(const std::string& host) const {
 std::vector<wire::Multiaddr> NatService::addresses() const {
     std::vector<wire::Multiaddr> own =
         around_.announced.empty() ? around_.interfaces() : around_.announced;
-    if (around_.announced.empty())
-        for (const auto& address : confirmed_)
+    if (around_.announced.empty()) {
+        std::vector<wire::Multiaddr> more = confirmed_;
+        if (mapped_ && !mapping_failed_) more.push_back(*mapped_);
+        for (const auto& address : more)
             if (std::ranges::find(own, address) == own.end()) own.push_back(address);
+    }
     const auto private_ones = std::stable_partition(
         own.begin(), own.end(), [this](const auto& address) { return is_public_host(address); });
     // A few private ones are enough for neighbours; the relayed ones must not be cut off.
@@ -164,6 +183,13 @@ NatReport NatService::report() const {
             report.public_now.push_back(address.text());
     for (const auto& address : observed_.all()) report.observed.push_back(address.text());
     report.mapping_varies = observed_.mapping_varies();
+    if (maps_ports()) {
+        report.router = mappings_.sentence();
+        report.router_is_asked = !listen_ports().empty() && !mappings_.is_settled();
+        if (mapped_) report.mapped = mapped_->text();
+    } else if (around_.port_mapper != nullptr) {
+        report.router = "the router was not asked for a port: that is switched off";
+    }
     report.relays = reservations_.uses();
     report.serves_as_relay = serves_as_relay();
     report.relay = relay_.counters();
@@ -226,6 +252,7 @@ std::vector<wire::Multiaddr> NatService::to_ask() const {
         if (std::ranges::find(asked, address) == asked.end()) asked.push_back(address);
     };
     for (const auto& address : only_public(around_.interfaces())) add(address);
+    if (mapped_) add(*mapped_);
     // A router may forward our port, or all ports, to us.
     for (const auto& seen : observed_.all())
         for (const std::uint16_t port : listen_ports())
@@ -248,13 +275,34 @@ Task<void> NatService::ask_loop() {
         const TimePoint now = around_.clock.now();
         if (now >= ask_again_ && !to_ask().empty()) {
             if (const auto server = next_server()) {
-                co_await ask(*server);
+                // An answer about what the router did before would be of no use any more.
+                auto question = ask(*server);
+                auto news = mapping_news();
+                co_await runtime::first_of(std::move(question), std::move(news));
                 continue;
             }
         }
         TimePoint next = std::max(ask_again_, now + server_rest);
         (void)co_await ask_news_.wait_until(around_.clock, next);
     }
+}
+
+Task<void> NatService::mapping_news() { co_await mapping_news_.wait(); }
+
+// What others found out before the router opened or closed the port is out of date: they are asked
+// again at once.
+void NatService::mapping_changed() {
+    if (mapped_) std::erase(confirmed_, *mapped_);
+    mapped_ = mappings_.address();
+    mapping_failed_ = false;
+    for (auto& [peer, asked] : servers_) asked.not_before = around_.clock.now();
+    ask_again_ = around_.clock.now();
+    mapping_news_.pulse();
+    ask_news_.set();
+    const bool was_all = !mapped_ && confirmed_.empty() && !has_public_interface();
+    if (was_all && reachability_ == Reachability::publicly)
+        conclude(Reachability::unknown, "the router does not pass our port on any more");
+    around_.on_change();
 }
 
 Task<void> NatService::ask(PeerId server) {
@@ -292,11 +340,14 @@ void NatService::take_answer(const PeerId& server, const DialledBack& answer) {
     }
     if (answer.status != wire::AutonatStatus::dial_error) return;  // it did not try
     ++failures_;
+    if (mapped_) mappings_.doubt();
     ask_again_ = now + (reachability_ == Reachability::publicly ? server_rest : private_rest);
     if (reachability_ == Reachability::publicly && failures_ < failures_to_doubt_max) return;
     confirmed_.clear();
+    const bool withdrawn = mapped_ && !std::exchange(mapping_failed_, true);
     conclude(Reachability::privately,
              fmt::format("peer {} could not dial us back", server.short_text()));
+    if (withdrawn) around_.on_change();
 }
 
 // ----------------------------------------------------------------------------- direct connections

@@ -3,7 +3,8 @@
 //
 // Who can be dialled is concluded from: strangers from public addresses who came to a public
 // address of ours; AutoNAT's answers. The first is enough for "public", one failed dial back makes
-// "private" of "unknown", two of "public".
+// "private" of "unknown", two of "public". A port that the router opened is told to others at once,
+// and asked about anew; "public" it makes nobody before somebody came through.
 //
 // Thread: the network thread. Cost: idle, one AutoNAT question a few minutes.
 
@@ -19,6 +20,7 @@
 #include "dedloc/p2p/dcutr.h"
 #include "dedloc/p2p/nat.h"
 #include "dedloc/p2p/nat_observed.h"
+#include "dedloc/p2p/port_mappings.h"
 #include "dedloc/p2p/relay_reservations.h"
 #include "dedloc/p2p/relay_service.h"
 #include "dedloc/p2p/swarm.h"
@@ -39,12 +41,14 @@ class NatService {
         std::function<std::vector<wire::Multiaddr>()> interfaces;
         std::function<void()> on_change;         // addresses() or protocols() are others now
         std::vector<wire::Multiaddr> announced;  // by the user, instead
+        runtime::PortMapper* port_mapper;        // null: no router is asked
     };
 
     NatService(NatOptions options, Surroundings surroundings);
     ~NatService();
 
-    void start();  // when the host listens
+    void start();        // when the host listens
+    Task<void> close();  // gives back what the router lent
     std::vector<std::string_view> protocols() const;
     bool offers(std::string_view protocol) const;
     Task<void> serve(std::string protocol,
@@ -70,6 +74,8 @@ class NatService {
     bool has_public_interface() const;
     bool needs_relays() const;
     bool serves_as_relay() const;
+    bool maps_ports() const;
+    void mapping_changed();
     std::vector<std::uint16_t> listen_ports() const;
     void conclude(Reachability reachability, std::string reason);
 
@@ -77,6 +83,7 @@ class NatService {
     std::optional<PeerId> next_server() const;
     Task<void> ask_loop();
     Task<void> ask(PeerId server);
+    Task<void> mapping_news();
     void take_answer(const PeerId& server, const DialledBack& answer);
 
     Task<void> make_direct(ConnectionPtr relayed, std::vector<wire::Multiaddr> public_addresses);
@@ -93,6 +100,10 @@ class NatService {
     RelayService relay_;
     RelayReservations reservations_;
     AutonatServer autonat_;
+    PortMappings mappings_;
+    std::optional<wire::Multiaddr> mapped_;  // what the router passes on to us, it says
+    bool mapping_failed_ = false;            // nobody got through since it says so
+    runtime::Event mapping_news_;
     Reachability reachability_ = Reachability::unknown;
     std::string reason_ = "nobody was asked yet";
     std::vector<wire::Multiaddr> confirmed_;  // beyond the interfaces' own
