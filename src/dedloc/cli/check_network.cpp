@@ -59,6 +59,10 @@ bool at_own_interface(const p2p::NatReport& nat) {
     });
 }
 
+bool is_mapped(const p2p::NatReport& nat) {
+    return std::ranges::find(nat.public_now, nat.mapped) != nat.public_now.end();
+}
+
 Verdict verdict_of(const p2p::NatReport& nat, bool reached_anybody, bool still_there) {
     if (!reached_anybody)
         return {"unreached",
@@ -68,6 +72,11 @@ Verdict verdict_of(const p2p::NatReport& nat, bool reached_anybody, bool still_t
                 "fresh join string may help (`dedloc invite` on a peer)."};
     if (nat.reachability == p2p::Reachability::publicly && at_own_interface(nat))
         return {"public", "Others can dial this machine directly.", ""};
+    if (nat.reachability == p2p::Reachability::publicly && is_mapped(nat))
+        return {"port_mapped",
+                "Others can dial this machine directly: " + nat.router +
+                    ", as it does whenever dedloc runs.",
+                ""};
     if (nat.reachability == p2p::Reachability::publicly)
         return {"port_mapped",
                 "Others can dial this machine directly: the router passes the port on.",
@@ -115,6 +124,7 @@ void print_text(const Verdict& verdict, const p2p::NatReport& nat, const Reached
     for (const std::string& failed : reached.failures) fmt::print("  {}\n", failed);
     for (const std::string& address : nat.interfaces) fmt::print("  listening on {}\n", address);
     for (const std::string& address : nat.observed) fmt::print("  others see us at {}\n", address);
+    if (!nat.router.empty()) fmt::print("  {}\n", nat.router);
     fmt::print("  dialled back: {}\n", nat.reason);
     for (const auto& use : nat.relays)
         fmt::print("  peer {} is our relay\n", use.relay.short_text());
@@ -127,7 +137,8 @@ p2p::NatReport watch_until_known(const collab::Session& session, double seconds_
         const p2p::NatReport nat =
             session.there([&] { return p2p::nat_of(session.host())->nat_report(); });
         const bool known = nat.reachability != p2p::Reachability::unknown;
-        if (known || interrupts() > 0 || steady_seconds() > until) return nat;
+        if ((known && !nat.router_is_asked) || interrupts() > 0 || steady_seconds() > until)
+            return nat;
         std::this_thread::sleep_for(look_time);
     }
 }
@@ -151,6 +162,7 @@ int run_check_network(const CheckNetworkOptions& options) {
     const Removed removed{folder};
     OpeningOptions opening{.directory = folder, .listen = options.listen, .announce = {}};
     opening.nat.relay = p2p::RelayServing::never;
+    opening.nat.map_ports = !options.no_port_mapping;
     auto opened = open_session(join->run, opening);
     if (!opened) return report(opened.failure());
     collab::Session& session = *opened->session;
@@ -169,6 +181,8 @@ int run_check_network(const CheckNetworkOptions& options) {
                                           {"reached", reached->peers.size()},
                                           {"public", nat.public_now},
                                           {"observed", nat.observed},
+                                          {"router", nat.router},
+                                          {"mapped", nat.mapped},
                                           {"relays", nat.relays.size()}};
         fmt::print("{}\n", json.dump());
     } else {

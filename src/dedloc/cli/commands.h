@@ -55,6 +55,7 @@ int run_tokenizer_show(const TokenizerShowOptions& options);
 struct CheckNetworkOptions {
     std::string join_string;          // whose peers to ask
     std::vector<std::string> listen;  // as for host and join
+    bool no_port_mapping = false;
     double seconds_max = 40;
     bool json = false;
 };
@@ -64,6 +65,7 @@ struct RelayOptions {
     std::string join_string;  // the run to help; empty: whoever knows the address
     std::vector<std::string> listen;
     std::vector<std::string> announce;
+    bool no_port_mapping = false;
     std::string directory;
     double seconds = 0;  // 0: until Ctrl-C
     bool json = false;
@@ -103,6 +105,7 @@ struct PeerOptions {
     std::vector<std::string> listen;    // multiaddrs or HOST:PORT; empty: a port of the system's
     std::vector<std::string> announce;  // what others are told instead
     std::vector<std::string> relays;    // to stay connected to
+    bool no_port_mapping = false;       // the router is not asked to pass the port on
     std::string directory;
     std::string name;
     std::string device = "auto";
@@ -138,6 +141,7 @@ struct AssistOptions {
     std::vector<std::string> listen;
     std::vector<std::string> announce;
     std::vector<std::string> relays;
+    bool no_port_mapping = false;
     std::string directory;
     std::string name;
     double max_up = 0;  // Mb/s, as for host and join

@@ -61,10 +61,11 @@ int run_host(const HostOptions& options) {
     input.invitation.run = *std::move(given);
     if (!options.open) input.invitation.secret = security::secure_random(collab::run_secret_bytes);
 
-    const OpeningOptions opening{.directory = options.peer.directory,
-                                 .listen = options.peer.listen,
-                                 .announce = options.peer.announce,
-                                 .relays = options.peer.relays};
+    OpeningOptions opening{.directory = options.peer.directory,
+                           .listen = options.peer.listen,
+                           .announce = options.peer.announce,
+                           .relays = options.peer.relays};
+    opening.nat.map_ports = !options.peer.no_port_mapping;
     auto opened = open_session(collab::run_hash(input.invitation.run), opening);
     if (!opened) return report(opened.failure());
     input.opened = std::move(*opened);

@@ -18,10 +18,11 @@ int run_join(const JoinOptions& options) {
     input.started = steady_seconds();
     const auto join = collab::parse_join_string(options.join_string);
     if (!join) return report(failure(join.error()));
-    const OpeningOptions opening{.directory = options.peer.directory,
-                                 .listen = options.peer.listen,
-                                 .announce = options.peer.announce,
-                                 .relays = options.peer.relays};
+    OpeningOptions opening{.directory = options.peer.directory,
+                           .listen = options.peer.listen,
+                           .announce = options.peer.announce,
+                           .relays = options.peer.relays};
+    opening.nat.map_ports = !options.peer.no_port_mapping;
     auto opened = open_session(join->run, opening);
     if (!opened) return report(opened.failure());
     input.opened = std::move(*opened);

@@ -19,6 +19,8 @@ namespace dedloc::cli {
 namespace {
 
 constexpr const char* json_help = "print one JSON object as the last line of standard output";
+constexpr const char* port_mapping_help =
+    "do not ask the router to pass the port on (UPnP, NAT-PMP)";
 
 struct AllOptions {
     InitOptions init;
@@ -56,6 +58,7 @@ void add_line_options(CLI::App& command, Options& peer) {
                        peer.relays,
                        "a relay to stay connected to (what `dedloc relay` printed); relays among "
                        "the run's peers are found without it");
+    command.add_flag("--no-port-mapping", peer.no_port_mapping, port_mapping_help);
     command.add_option("--dir", peer.directory, "folder of this peer (default: a numbered one)");
     command.add_option("--name", peer.name, "name shown to others (default: host name)");
     command
@@ -113,6 +116,8 @@ void add_file_commands(CLI::App& app, AllOptions& all) {
                                              "ask the peers of a join string how we are "
                                              "reachable");
     check->add_option("--listen", all.check_network.listen, "where to listen meanwhile")
+        ->needs(network);
+    check->add_flag("--no-port-mapping", all.check_network.no_port_mapping, port_mapping_help)
         ->needs(network);
     check->add_option("--data", all.check.data_directory, "folder of the task's data");
     check->add_option("--device", all.check.device, "auto, cpu, cuda, cuda:1");
@@ -233,6 +238,7 @@ void add_run_commands(CLI::App& app, AllOptions& all) {
     relay->add_option("string", all.relay.join_string, "a join string: help that run's peers");
     relay->add_option("--listen", all.relay.listen, "as for host (default: port 4001)");
     relay->add_option("--announce", all.relay.announce, "as for host");
+    relay->add_flag("--no-port-mapping", all.relay.no_port_mapping, port_mapping_help);
     relay->add_option("--dir", all.relay.directory, "folder of its identity");
     relay->add_option("--seconds", all.relay.seconds, "end after this time")
         ->check(CLI::Range(0.0, 1e9));

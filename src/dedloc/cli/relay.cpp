@@ -21,6 +21,7 @@ namespace {
 constexpr Duration reach_patience = 30s;
 constexpr Duration goodbye_max = 2s;
 constexpr double report_every_s = 60;
+constexpr double router_patience_s = 5;
 constexpr auto look_time = std::chrono::milliseconds(200);
 constexpr const char* default_listen = "/ip4/0.0.0.0/tcp/4001";
 
@@ -55,6 +56,13 @@ std::optional<Failure> help_run(collab::Session& session, const std::string& joi
     return std::nullopt;
 }
 
+// What people are told to pass on should have the address that the router opens.
+void wait_for_router(const collab::Session& session) {
+    const double until = steady_seconds() + router_patience_s;
+    while (interrupts() == 0 && steady_seconds() < until && nat_report(session).router_is_asked)
+        std::this_thread::sleep_for(look_time);
+}
+
 void say_addresses(const collab::Session& session, bool json) {
     const auto addresses = session.there([&] { return session.host().addresses(); });
     std::FILE* out = json ? stderr : stdout;
@@ -76,6 +84,7 @@ int run_relay(const RelayOptions& options) {
         .directory = options.directory, .listen = options.listen, .announce = options.announce};
     if (opening.listen.empty()) opening.listen.emplace_back(default_listen);
     opening.nat.relay = p2p::RelayServing::always;
+    opening.nat.map_ports = !options.no_port_mapping;
     Digest run;
     if (!options.join_string.empty()) {
         const auto join = collab::parse_join_string(options.join_string);
@@ -85,6 +94,7 @@ int run_relay(const RelayOptions& options) {
     auto opened = open_session(run, opening);
     if (!opened) return report(opened.failure());
     collab::Session& session = *opened->session;
+    wait_for_router(session);
     say_addresses(session, options.json);
     if (!options.join_string.empty())
         if (const auto failed = help_run(session, options.join_string)) return report(*failed);

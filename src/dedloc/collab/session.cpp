@@ -6,6 +6,7 @@
 #include "dedloc/collab/membership.h"
 #include "dedloc/p2p/make_host.h"
 #include "dedloc/p2p/relay_keeper.h"
+#include "dedloc/runtime/router_port_mapper.h"
 #include "dedloc/security/hash.h"
 #include "dedloc/security/remembering_verifier.h"
 #include "dedloc/wire/message.h"
@@ -96,6 +97,7 @@ struct Session::State {
     runtime::Loop loop;
     std::unique_ptr<runtime::Clock> clock;
     std::unique_ptr<runtime::Network> network;
+    std::unique_ptr<runtime::PortMapper> port_mapper;
     std::unique_ptr<runtime::Disk> disk;
     std::unique_ptr<runtime::Workers> workers;
     std::unique_ptr<runtime::Scope> scope;
@@ -113,6 +115,7 @@ Result<std::unique_ptr<Session>> Session::open(SessionOptions options) {
     state->disk = std::move(disk);
     state->clock = runtime::real_clock(executor);
     state->network = runtime::real_network(executor);
+    state->port_mapper = runtime::router_port_mapper(executor, *state->clock);
     state->workers = runtime::real_workers(executor, state->options.workers_count);
     state->scope = std::make_unique<runtime::Scope>(executor);
     state->spawn = runtime::spawner(state->loop, *state->scope);
@@ -130,7 +133,8 @@ Result<std::unique_ptr<Session>> Session::open(SessionOptions options) {
                               .identity = s.locked.identity(),
                               .listen = s.options.listen,
                               .announce = s.options.announce,
-                              .nat = s.options.nat};
+                              .nat = s.options.nat,
+                              .port_mapper = s.port_mapper.get()};
         DEDLOC_TRY(s.host, p2p::make_host(std::move(host)));
         for (const std::string& relay : s.options.relays)
             s.scope->spawn("stay connected to a relay", p2p::keep_connected(*s.host, relay));
