@@ -15,26 +15,50 @@ import itertools
 import os
 import shutil
 import subprocess
+from pathlib import Path
 
 _numbers = itertools.count(1)
 
 # A router drops what it did not ask for; a symmetric one takes a new port for every destination.
+# The three empty chains are miniupnpd's, where there is one.
 _RULES = """
-table ip nat {{
-  chain post {{ type nat hook postrouting priority srcnat; policy accept;
+table inet filter {{
+  chain miniupnpd {{ }}
+  chain prerouting_miniupnpd {{ }}
+  chain postrouting_miniupnpd {{ }}
+  chain prerouting {{ type nat hook prerouting priority dstnat; policy accept;
+    jump prerouting_miniupnpd
+  }}
+  chain postrouting {{ type nat hook postrouting priority srcnat; policy accept;
+    jump postrouting_miniupnpd
     oifname "wan0" masquerade {masquerade}
   }}
-}}
-table ip filter {{
   chain input {{ type filter hook input priority filter; policy accept;
     iifname "wan0" ct state established,related accept
     iifname "wan0" drop
   }}
   chain forward {{ type filter hook forward priority filter; policy accept;
     ct state established,related accept
+    jump miniupnpd
     iifname "wan0" drop
   }}
 }}
+"""
+
+# The daemon of many home routers. It opens ports only for the machine that asks.
+_MINIUPNPD = "/usr/sbin/miniupnpd"
+_DAEMON = """ext_ifname=wan0
+listening_ip=lan0
+http_port=0
+enable_natpmp={nat_pmp}
+enable_upnp={upnp}
+secure_mode=yes
+ipv6_disable=yes
+system_uptime=no
+uuid=00000000-0000-0000-0000-000000000001
+lease_file={folder}/leases
+allow 1024-65535 192.168.0.0/16 1024-65535
+deny 0-65535 0.0.0.0/0 0-65535
 """
 
 
@@ -50,6 +74,13 @@ def why_not() -> str:
             net.home("try", "203.0.113.2", "symmetric")
     except subprocess.CalledProcessError as error:
         return f"network namespaces are not permitted here: {error.stderr.strip()}"
+    return ""
+
+
+def why_no_daemon() -> str:
+    """Why no router here can open ports; empty: one can."""
+    if not os.access(_MINIUPNPD, os.X_OK):
+        return "the program miniupnpd is missing (packages miniupnpd, miniupnpd-nftables)"
     return ""
 
 
@@ -104,6 +135,23 @@ class Network:
         self._in(box, ["sysctl", "-qw", "net.ipv4.ip_forward=1"])
         masquerade = {"port-restricted": "", "symmetric": "fully-random"}[kind]
         self._in(box, ["nft", "-f", "-"], _RULES.format(masquerade=masquerade))
+
+    def opens_ports(self, name: str, folder: Path, nat_pmp: bool, upnp: bool) -> subprocess.Popen:
+        """Makes the router of `name` one that opens ports when asked; returns its daemon."""
+        config = folder / f"{name}-miniupnpd.conf"
+        config.write_text(_DAEMON.format(nat_pmp="yes" if nat_pmp else "no",
+                                         upnp="yes" if upnp else "no", folder=folder))
+        command = [_MINIUPNPD, "-d", "-f", str(config), "-P", str(folder / f"{name}-miniupnpd.pid")]
+        with open(folder / f"{name}-miniupnpd.log", "wb") as log:
+            daemon = subprocess.Popen(self.command(name + "-nat", command), stdout=log, stderr=log,
+                                      stdin=subprocess.DEVNULL, start_new_session=True)
+        return daemon
+
+    def rules(self, name: str) -> str:
+        """What the router of `name` passes on to it, among other things."""
+        done = subprocess.run(self.command(name + "-nat", ["/usr/sbin/nft", "list", "ruleset"]),
+                              check=True, capture_output=True, text=True, timeout=30)
+        return done.stdout
 
     def command(self, name: str, words: list[str]) -> list[str]:
         return ["/usr/sbin/ip", "netns", "exec", self._full(name), *words]

@@ -1,0 +1,144 @@
+"""What the tests of this folder share: `dedloc` processes on the machines of a Network."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+import network
+
+DEDLOC = os.environ.get("DEDLOC", "dedloc")
+SKIPPED = 77
+STEPS = 12
+# Micro-batches take a while, so that no peer is done before the others have joined; a step needs
+# more samples than two peers make while the third computes one.
+RUN = """name = "nat-test"
+[task]
+kind = "synthetic"
+model = "bowl"
+data = "noise-40ms"
+[batch]
+target = 32
+micro = 2
+[schedule]
+peak = 0.01
+[averaging]
+quorum_timeout = "10s"
+[stop]
+steps = {steps}
+[checkpoint]
+every = 0
+[evaluate]
+every = 0
+"""
+
+
+class Process:
+    def __init__(self, test: "NatTest", machine: str, words: list[str]) -> None:
+        self.machine = machine
+        self.directory = test.folder / machine
+        self.out = test.folder / f"{machine}.out"
+        self.err = test.folder / f"{machine}.err"
+        command = test.net.command(machine, [DEDLOC, "--log", "info", *words, "--dir",
+                                             str(self.directory), "--json"])
+        with open(self.out, "wb") as out, open(self.err, "wb") as err:
+            self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out,
+                                            stderr=err, start_new_session=True)
+        test.processes.append(self)
+
+    def stop(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait(30)
+
+    def said(self) -> str:
+        return self.err.read_text(errors="replace")[-4000:]
+
+    def last_words(self) -> dict:
+        lines = self.out.read_text(errors="replace").strip().splitlines()
+        return json.loads(lines[-1]) if lines else {}
+
+    def events(self, kind: str) -> list[dict]:
+        path = self.directory / "events.jsonl"
+        if not path.exists():
+            return []
+        text = path.read_text(errors="replace")
+        lines = text[:text.rfind("\n") + 1].splitlines()
+        return [event for event in map(json.loads, lines) if event["kind"] == kind]
+
+    def join_string(self) -> str:
+        path = self.directory / "join.txt"
+        return path.read_text().strip() if path.exists() else ""
+
+
+class NatTest(unittest.TestCase):
+    def setUp(self) -> None:
+        why = network.why_not()
+        if why:
+            self.skipTest(why)
+        self.folder = Path(tempfile.mkdtemp(prefix="dedloc-netns-"))
+        self.processes: list[Process] = []
+        self.net = network.Network().__enter__()
+        self.addCleanup(self._clean_up)
+
+    def _clean_up(self) -> None:
+        for process in self.processes:
+            process.stop()
+        self.net.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def until(self, what: str, condition, seconds: float = 60):
+        deadline = time.monotonic() + seconds
+        while True:
+            value = condition()
+            if value:
+                return value
+            for process in self.processes:
+                code = process.process.poll()
+                if code not in (None, 0):
+                    self.fail(f"{process.machine} ended with {code}: {process.said()}")
+            if time.monotonic() > deadline:
+                said = "\n".join(f"--- {p.machine}:\n{p.said()}" for p in self.processes)
+                self.fail(f"not within {seconds} s: {what}\n{said}")
+            time.sleep(0.1)
+
+    def run_file(self, steps: int) -> str:
+        path = self.folder / "run.toml"
+        path.write_text(RUN.format(steps=steps))
+        return str(path)
+
+    def host(self, machine: str, *more: str, steps: int = STEPS) -> Process:
+        words = ["host", self.run_file(steps), "--listen", "0.0.0.0:4001", "--quiet", *more]
+        return Process(self, machine, words)
+
+    def join(self, machine: str, join_string: str) -> Process:
+        return Process(self, machine, ["join", join_string, "--listen", "0.0.0.0:4001", "--quiet"])
+
+    def train_to_the_end(self, peers: list[Process]) -> None:
+        """All end at the last step with one state; some step was made of everybody's samples."""
+        for peer in peers:
+            self.until(f"{peer.machine} ends", lambda p=peer: p.process.poll() is not None, 100)
+        words = [peer.last_words() for peer in peers]
+        self.assertEqual([w["step"] for w in words], [STEPS] * len(peers), words)
+        self.assertEqual(len({w["state_hash"] for w in words}), 1, words)
+        members = [event["fields"]["members"] for event in peers[0].events("step")]
+        self.assertEqual(max(members, default=0), len(peers),
+                         f"members of each step: {members}")
+
+
+def main() -> None:
+    """Exit status: 0 passed, 77 everything was skipped, 1 else."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    result = unittest.main(exit=False, verbosity=2).result
+    if not result.wasSuccessful():
+        sys.exit(1)
+    skipped = len(result.skipped) > 0 and len(result.skipped) == result.testsRun
+    sys.exit(SKIPPED if skipped else 0)
