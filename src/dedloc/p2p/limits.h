@@ -72,6 +72,7 @@ inline constexpr std::size_t read_buffer_bytes_max = 256u << 10;
 inline constexpr Duration write_stall_max = 60s;
 // A connection costs some 25 KB when idle (./bench.sh stream): 4,096 of them 100 MB.
 inline constexpr std::size_t connections_max = 4096;
+// Beyond it, a silent one goes (inbound_handshakes.h).
 inline constexpr std::size_t handshakes_inbound_max = 64;
 inline constexpr std::size_t dials_max = 128;
 // Two connections between one pair may exist while one of them drains.

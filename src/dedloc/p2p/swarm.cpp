@@ -66,14 +66,24 @@ Task<void> Swarm::accept_loop(std::shared_ptr<runtime::Listener> listener) {
             continue;
         }
         // Strangers beyond the limits are hung up on: no answer costs us least.
-        if (handshakes_inbound_ >= handshakes_inbound_max || connections_count_ >= connections_max)
-            continue;
-        scope_.spawn("p2p inbound", take_inbound(*std::move(accepted)));
+        if (connections_count_ >= connections_max || !make_room_for_handshake()) continue;
+        auto seat = strangers_.sit((*accepted)->remote().host);
+        const std::uint64_t number = seat->number();
+        auto handshake = take_inbound(*std::move(accepted), std::move(seat));
+        strangers_.belongs_to(number, scope_.spawn("p2p inbound", std::move(handshake)));
     }
 }
 
-Task<void> Swarm::take_inbound(std::unique_ptr<runtime::Connection> raw) {
-    const Counted counted(handshakes_inbound_);
+// False: nobody can be asked to go.
+bool Swarm::make_room_for_handshake() {
+    if (strangers_.size() + handshakes_inbound_ < handshakes_inbound_max) return true;
+    const auto task = strangers_.unseat_one();
+    if (task) scope_.cancel_task(*task);
+    return task.has_value();
+}
+
+Task<void> Swarm::take_inbound(std::unique_ptr<runtime::Connection> raw,
+                               std::unique_ptr<InboundHandshakes::Seat> seat) {
     const std::string from = raw->remote().text();
     auto secured = co_await upgrade_accepted(std::move(raw), options_.upgrades, options_.clock);
     if (!secured) {
@@ -81,6 +91,9 @@ Task<void> Swarm::take_inbound(std::unique_ptr<runtime::Connection> raw) {
         co_return;
     }
     if (secured->lane) {
+        // It waits for its siblings, who would wait in vain if it had to go.
+        seat.reset();
+        const Counted counted(handshakes_inbound_);
         co_await take_lane(*std::move(secured));
         co_return;
     }

@@ -27,6 +27,7 @@
 #include "dedloc/base/random.h"
 #include "dedloc/p2p/address_book.h"
 #include "dedloc/p2p/connection.h"
+#include "dedloc/p2p/inbound_handshakes.h"
 #include "dedloc/p2p/lane_bundle.h"
 #include "dedloc/runtime/network.h"
 #include "dedloc/runtime/scope.h"
@@ -122,7 +123,9 @@ class Swarm {
     };
 
     Task<void> accept_loop(std::shared_ptr<runtime::Listener> listener);
-    Task<void> take_inbound(std::unique_ptr<runtime::Connection> raw);
+    bool make_room_for_handshake();
+    Task<void> take_inbound(std::unique_ptr<runtime::Connection> raw,
+                            std::unique_ptr<InboundHandshakes::Seat> seat);
     Result<DialPtr> start_dial(const PeerId& peer);
     Task<void> attempt(DialPtr dial, std::size_t index);
     void attempt_failed(const DialPtr& dial, std::size_t index, const Error& error);
@@ -174,7 +177,8 @@ class Swarm {
     std::vector<std::shared_ptr<runtime::Listener>> listeners_;
     std::map<PeerId, std::vector<ConnectionPtr>> peers_;
     std::size_t connections_count_ = 0;
-    std::size_t handshakes_inbound_ = 0;
+    InboundHandshakes strangers_;
+    std::size_t handshakes_inbound_ = 0;  // others: lanes, over a relay, through a hole
     std::map<PeerId, DialPtr> dials_;
     std::map<PeerId, Backoff> backoffs_;
     std::vector<PunchPtr> punches_;

@@ -77,7 +77,7 @@ Task<Result<Swarm::Reached>> Swarm::reach_relayed(wire::Multiaddr address,
 Task<Result<void>> Swarm::take_circuit(std::shared_ptr<Stream> stream,
                                        PeerId caller,
                                        PeerId relay) {
-    if (handshakes_inbound_ >= handshakes_inbound_max || connections_count_ >= connections_max)
+    if (connections_count_ >= connections_max || !make_room_for_handshake())
         co_return Error(ErrorKind::overloaded, "this host has too many connections");
     const Counted counted(handshakes_inbound_);
     auto raw = make_relayed_bytes(std::move(stream), caller, relay);
@@ -156,7 +156,7 @@ Task<void> Swarm::punch_at(PunchPtr punch, runtime::SocketAddress target) {
 }
 
 Task<void> Swarm::punch_accepted(PunchPtr punch, std::unique_ptr<runtime::Connection> raw) {
-    if (handshakes_inbound_ >= handshakes_inbound_max) co_return;
+    if (!make_room_for_handshake()) co_return;
     const Counted counted(handshakes_inbound_);
     (void)co_await finish_punch(std::move(punch), std::move(raw));
 }

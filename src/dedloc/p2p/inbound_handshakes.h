@@ -1,0 +1,57 @@
+// InboundHandshakes: the strangers who have connected and not yet shown who they are, and which of
+// them goes when another one comes and there is no room.
+//
+// Whoever says nothing keeps a seat for negotiation_max. A thousand who say nothing, from one
+// machine or one network, must not keep others out: the oldest of the network that holds most seats
+// makes room. Who is really a peer is done in a few round trips, long before it is the oldest.
+//
+// A network is an IPv4 /24 or an IPv6 /48. Thread: one. Cost: O(seats) to choose, when all are
+// taken.
+
+#pragma once
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "dedloc/runtime/scope.h"
+
+namespace dedloc::p2p {
+
+class InboundHandshakes {
+  public:
+    // Held by the task that does the handshake; gone with it.
+    class Seat {
+      public:
+        Seat(InboundHandshakes& all, std::uint64_t number) : all_(all), number_(number) {}
+        ~Seat() { all_.seats_.erase(number_); }
+        Seat(const Seat&) = delete;
+        Seat& operator=(const Seat&) = delete;
+        std::uint64_t number() const { return number_; }
+
+      private:
+        InboundHandshakes& all_;
+        std::uint64_t number_;
+    };
+
+    std::unique_ptr<Seat> sit(const std::string& ip);
+    // Nothing, if the seat is empty again.
+    void belongs_to(std::uint64_t seat, runtime::TaskId task);
+    // Who shall go, which empties the seat at once; nullopt: there is nobody.
+    std::optional<runtime::TaskId> unseat_one();
+    std::size_t size() const { return seats_.size(); }
+
+  private:
+    struct Taken {
+        std::string network;
+        runtime::TaskId task = 0;
+    };
+    std::map<std::uint64_t, Taken> seats_;  // oldest first
+    std::uint64_t next_ = 0;
+};
+
+// "203.0.113." of "203.0.113.7" in bytes; what is no IP literal is a network of its own.
+std::string network_of(const std::string& ip);
+
+}  // namespace dedloc::p2p

@@ -1,0 +1,97 @@
+// Who has to go when strangers take all seats; and a peer that gets in although they do.
+#include "dedloc/p2p/inbound_handshakes.h"
+
+#include <gtest/gtest.h>
+
+#include "dedloc/p2p/limits.h"
+#include "dedloc/p2p/make_host.h"
+#include "dedloc/sim/world.h"
+
+namespace dedloc::p2p {
+namespace {
+
+TEST(InboundHandshakes, the_oldest_of_the_network_with_most_seats_goes) {
+    InboundHandshakes seats;
+    std::vector<std::unique_ptr<InboundHandshakes::Seat>> held;
+    runtime::TaskId task = 0;
+    for (const char* ip : {"203.0.113.9", "198.51.100.1", "198.51.100.2", "2a00::1"}) {
+        held.push_back(seats.sit(ip));
+        seats.belongs_to(held.back()->number(), ++task);
+    }
+    EXPECT_EQ(seats.unseat_one(), 2u) << "the older of the two in 198.51.100.0/24";
+    EXPECT_EQ(seats.size(), 3u);
+    EXPECT_EQ(seats.unseat_one(), 1u) << "all networks have one now: the oldest of all";
+    held.erase(held.begin() + 1);  // its task has ended
+    held.pop_back();
+    EXPECT_EQ(seats.size(), 1u);
+    EXPECT_EQ(seats.unseat_one(), 3u);
+    EXPECT_FALSE(seats.unseat_one());
+}
+
+TEST(InboundHandshakes, a_network_is_what_one_stranger_may_own) {
+    EXPECT_EQ(network_of("203.0.113.7"), network_of("203.0.113.200"));
+    EXPECT_NE(network_of("203.0.113.7"), network_of("203.0.114.7"));
+    EXPECT_EQ(network_of("2a00:1:2:3::1"), network_of("2a00:1:2:4::9"));
+    EXPECT_NE(network_of("2a00:1:2::1"), network_of("2a00:1:3::1"));
+    EXPECT_EQ(network_of(""), "");
+}
+
+class SilentStrangersTest : public ::testing::Test {
+  protected:
+    std::unique_ptr<Host> host(sim::SimNode& node, std::uint8_t seed) {
+        HostOptions options{.executor = world_.executor(),
+                            .clock = node.clock(),
+                            .network = node.network(),
+                            .random = Random(seed),
+                            .identity = security::Identity::from_seed(Bytes(32, seed)).value(),
+                            .listen = {"/ip4/0.0.0.0/tcp/4001"},
+                            .announce = {}};
+        return make_host(std::move(options)).value();
+    }
+    // Connects again and again, says nothing, and keeps what it has.
+    Task<void> keep_silent(int connections) {
+        const runtime::SocketAddress target{.host = victim_node_.ip(), .port = 4001};
+        for (int i = 0; i < connections; ++i) {
+            const TimePoint deadline = stranger_.clock().now() + 5s;
+            auto connected = co_await stranger_.network().connect(target, deadline);
+            if (connected) silent_.push_back(*std::move(connected));
+        }
+        all_connected_ = true;
+    }
+    static Task<void> dial(Host* from, std::string address, Result<PeerId>* out) {
+        const TimePoint deadline = from->clock().now() + 3s;
+        auto peer = co_await from->dial(std::move(address), deadline);
+        *out = std::move(peer);
+    }
+
+    sim::World world_{9};
+    sim::SimNode& victim_node_ = world_.add_node({});
+    sim::SimNode& stranger_ = world_.add_node({});
+    sim::SimNode& peer_node_ = world_.add_node({});
+    std::vector<std::unique_ptr<runtime::Connection>> silent_;
+    bool all_connected_ = false;
+};
+
+TEST_F(SilentStrangersTest, a_thousand_of_them_do_not_keep_a_peer_out) {
+    const auto victim = host(victim_node_, 1);
+    const auto peer = host(peer_node_, 2);
+    runtime::Scope scope(world_.executor());
+    scope.spawn("silent strangers", keep_silent(1000));
+    ASSERT_TRUE(world_.run_until([&] { return silent_.size() >= 2 * handshakes_inbound_max; }, 1h));
+    ASSERT_FALSE(all_connected_) << "they still come while the peer dials";
+
+    Result<PeerId> dialled = Error(ErrorKind::cancelled, "did not run");
+    world_.run_task(dial(peer.get(), victim->addresses().at(0), &dialled));
+    EXPECT_TRUE(dialled) << dialled.error().message();
+    // Its last words are still on their way.
+    EXPECT_TRUE(world_.run_until([&] { return victim->is_connected(peer->id()); }, 1s));
+    EXPECT_FALSE(all_connected_);
+
+    world_.run_task(scope.stop());
+    silent_.clear();
+    world_.run_task(peer->stop());
+    world_.run_task(victim->stop());
+}
+
+}  // namespace
+}  // namespace dedloc::p2p
