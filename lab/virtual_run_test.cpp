@@ -64,7 +64,7 @@ TEST(VirtualRun, nothing_gets_older_than_one_step_when_rounds_are_slow) {
     ASSERT_TRUE(result) << result.error().message();
     EXPECT_TRUE(result->identical);
     EXPECT_LT(result->compute_share, 0.6);
-    for (const VirtualStep& step : result->steps) EXPECT_LE(step.samples, 256 * 1.2) << step.step;
+    for (const VirtualStep& step : result->steps) EXPECT_LE(step.samples, 256 * 1.4) << step.step;
 }
 
 TEST(VirtualRun, a_delayed_update_lives_with_trainers_that_come_and_go) {

@@ -520,8 +520,11 @@ Status CollaborationImpl::status() const {
         status.state_hash = state_hash_;
     }
     // Who has the new state already, and has not begun to compute at it, has nothing for the new
-    // step.
-    status.samples = trainer_is_current() ? samples_.load() : 0;
+    // step but what it computed ahead.
+    if (trainer_is_current())
+        status.samples = samples_;
+    else if (ahead_ == Ahead::yes)
+        status.samples = samples_ahead_;
     status.samples_per_s = samples_per_s_;
     status.micro_batch_s = micro_batch_s_;
     if (engine_) {

@@ -383,7 +383,7 @@ TEST(Collaboration, an_aggregator_keeps_up_with_short_steps) {
                to_seconds(alone),
                to_seconds(helped),
                helper.collaboration->assistance().rounds - rounds);
-    EXPECT_GE(helper.collaboration->assistance().rounds - rounds, 30u);
+    EXPECT_GE(helper.collaboration->assistance().rounds - rounds, 20u);
     // Steps are as long as before: computing takes most of their time, and nobody cuts it short.
     EXPECT_NEAR(to_seconds(helped), to_seconds(alone), 0.1 * to_seconds(alone));
     for (int i = 0; i < 40; ++i) {
