@@ -4,20 +4,15 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
-#include "dedloc/collab/model_state.h"
-#include "dedloc/tasks/training_task.h"
-
 #include "lab/exit_codes.h"
-#include "lab/virtual_run.h"
+#include "lab/image_training.h"
 
 namespace dedloc::lab {
 namespace {
 
 constexpr double share_wanted = 0.95;
 constexpr double loss_ratio_max = 1.02;
-constexpr std::size_t trainers = 4;
 constexpr double samples_per_s = 8;  // of one trainer
-constexpr double element_bytes = 2;  // fp16
 constexpr std::size_t tail_steps = 20;
 constexpr Duration step_time_max = 60s;
 constexpr std::uint64_t plain_micro = 32;
@@ -60,25 +55,18 @@ Result<Outcome> train(const DelayedCommand& command,
                       const collab::RunFile& run,
                       const tasks::TrainingTask& task,
                       bool delayed) {
-    VirtualRunOptions options;
-    options.run = run;
-    options.run.averaging.delayed = delayed;
-    options.make_learner = [&task](const PeerId& peer) { return task.learner(peer); };
-    options.steps = command.steps;
-    options.seed = command.seed;
-    options.time_max = step_time_max * static_cast<int>(command.steps);
-    DEDLOC_TRY(const auto learner, task.learner(PeerId()));
-    const double batch_s =
-        static_cast<double>(options.run.batch.target) / (samples_per_s * trainers);
-    // Each member sends and receives 2 (n-1)/n of the vector.
-    const double bytes = static_cast<double>(learner->layout().vector_count()) * element_bytes * 2 *
-                         (trainers - 1) / trainers;
-    VirtualMachine machine;
-    machine.samples_per_s = samples_per_s;
-    machine.bytes_per_s = bytes / (batch_s * command.exchange_over_batch);
-    options.machines.assign(trainers, machine);
+    const double batch_s = static_cast<double>(run.batch.target) / (samples_per_s * image_trainers);
+    ImageTraining training{.run = run,
+                           .steps = command.steps,
+                           .samples_per_s = samples_per_s,
+                           .exchange_s = batch_s * command.exchange_over_batch,
+                           .time_max = step_time_max * static_cast<int>(command.steps),
+                           .seed = command.seed};
+    training.run.averaging.delayed = delayed;
     Outcome outcome;
-    DEDLOC_TRY(outcome.result, run_virtually(options));
+    DEDLOC_TRY(ImageTrained trained, train_images(training, task));
+    outcome.result = std::move(trained.result);
+    outcome.evaluation = trained.evaluation;
     const std::vector<VirtualStep>& steps = outcome.result.steps;
     const std::size_t tail = std::min(steps.size(), tail_steps);
     for (std::size_t i = steps.size() - tail; i < steps.size(); ++i)
@@ -87,9 +75,6 @@ Result<Outcome> train(const DelayedCommand& command,
     outcome.batch_s = batch_s;
     outcome.step_s =
         (steps.back().at_s - steps.front().at_s) / static_cast<double>(steps.size() - 1);
-    learner->load(collab::parameters_of(*outcome.result.state),
-                  collab::buffers_of(*outcome.result.state));
-    DEDLOC_TRY(outcome.evaluation, learner->evaluate());
     fmt::print(stderr,
                "{}: {} steps of {:.2f} s, {:.1f} % of it computing; loss {:.4f} ({:.4f} in "
                "training), accuracy {:.2f} %\n",
@@ -114,12 +99,9 @@ Result<double> plain_loop(const collab::RunFile& run,
     std::vector<float> parameters(layout.parameters_count);
     std::vector<float> buffers(layout.buffers_count);
     learner->initial(parameters, buffers);
-    std::vector<std::vector<float>> moments(optim::moments_count(run.optimizer), parameters);
-    std::vector<std::span<float>> moment_spans;
-    for (std::vector<float>& moment : moments) {
-        std::ranges::fill(moment, 0.0f);
-        moment_spans.emplace_back(moment);
-    }
+    std::vector<std::vector<float>> moments(optim::moments_count(run.optimizer),
+                                            std::vector<float>(layout.parameters_count));
+    const std::vector<std::span<float>> moment_spans(moments.begin(), moments.end());
     collab::CounterRange samples;
     const auto gradient = [&]() -> Result<std::vector<float>> {
         learner->load(parameters, buffers);

@@ -4,19 +4,14 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
-#include "dedloc/codec/codec.h"
-#include "dedloc/collab/model_state.h"
-#include "dedloc/tasks/training_task.h"
-
 #include "lab/exit_codes.h"
-#include "lab/virtual_run.h"
+#include "lab/image_training.h"
 
 namespace dedloc::lab {
 namespace {
 
 constexpr double loss_ratio_max = 1.15;  // of sync's
 constexpr double bytes_ratio_max = 1.5;  // of sync's over the rounds saved
-constexpr std::size_t trainers = 4;
 constexpr std::uint64_t inner_batch = 32;
 constexpr double samples_per_s = 64;  // of one trainer
 
@@ -85,23 +80,15 @@ struct Outcome {
 Result<Outcome> train(const LocalCommand& command,
                       const Variant& variant,
                       const tasks::TrainingTask& task) {
-    VirtualRunOptions options;
-    options.run = variant.run;
-    options.make_learner = [&task](const PeerId& peer) { return task.learner(peer); };
-    options.steps = variant.steps;
-    options.time_max = 24h;
-    options.seed = command.seed;
-    DEDLOC_TRY(const auto learner, task.learner(PeerId()));
-    // Each member sends and receives 2 (n-1)/n of the vector.
-    const double bytes = static_cast<double>(codec::encoded_size(
-                             options.run.averaging.codec, learner->layout().vector_count())) *
-                         2 * (trainers - 1) / trainers;
-    VirtualMachine machine;
-    machine.samples_per_s = samples_per_s;
-    machine.bytes_per_s =
-        bytes / (static_cast<double>(inner_batch) / samples_per_s * command.exchange_over_batch);
-    options.machines.assign(trainers, machine);
-    DEDLOC_TRY(const VirtualResult result, run_virtually(options));
+    const ImageTraining training{.run = variant.run,
+                                 .steps = variant.steps,
+                                 .samples_per_s = samples_per_s,
+                                 .exchange_s = static_cast<double>(inner_batch) / samples_per_s *
+                                               command.exchange_over_batch,
+                                 .time_max = 24h,
+                                 .seed = command.seed};
+    DEDLOC_TRY(const ImageTrained trained, train_images(training, task));
+    const VirtualResult& result = trained.result;
     Outcome outcome;
     outcome.rounds = result.steps.size();
     for (const VirtualStep& step : result.steps) outcome.samples += step.samples;
@@ -109,8 +96,7 @@ Result<Outcome> train(const LocalCommand& command,
     outcome.seconds = result.steps.back().at_s - result.steps.front().at_s;
     outcome.compute_share = result.compute_share;
     outcome.identical = result.identical;
-    learner->load(collab::parameters_of(*result.state), collab::buffers_of(*result.state));
-    DEDLOC_TRY(outcome.evaluation, learner->evaluate());
+    outcome.evaluation = trained.evaluation;
     fmt::print(stderr,
                "{}: {} rounds, {:.0f} samples, {:.1f} MB, {:.0f} s, {:.0f} % of it computing; "
                "loss {:.4f}, accuracy {:.2f} %\n",
