@@ -190,12 +190,7 @@ int run_assist(const AssistOptions& options) {
     catch_interrupts();
     const auto join = collab::parse_join_string(options.join_string);
     if (!join) return report(failure(join.error()));
-    OpeningOptions opening{.directory = options.directory,
-                           .listen = options.listen,
-                           .announce = options.announce,
-                           .relays = options.relays};
-    opening.nat.map_ports = !options.no_port_mapping;
-    auto opened = open_session(join->run, opening);
+    auto opened = open_session(join->run, opening_options(options));
     if (!opened) return report(opened.failure());
     auto invitation = opened->session->invitation(options.join_string, reach_patience);
     if (!invitation) return report(failure(invitation.error()));

@@ -103,12 +103,9 @@ Ok forecast_round(const collab::RunFile& run,
 Ok find_micro_batch(const collab::RunFile& run, collab::Learner& learner, Forecast& forecast) {
     forecast.micro = run.batch.micro;
     if (run.batch.micro != collab::micro_auto) return {};
-    const train::MicroBatchOptions options{
-        .samples_max = train::micro_batch_max(run.batch.target, run.local ? run.local->batch : 0),
-        .bytes_max = memory_for_micro_batch()};
     const auto now = [] { return TimePoint{std::chrono::steady_clock::now().time_since_epoch()}; };
     DEDLOC_TRY(const train::MicroBatchSearch search,
-               train::search_micro_batch(learner, options, now, memory_in_use));
+               train::search_micro_batch(learner, micro_batch_options(run), now, memory_in_use));
     forecast.micro = search.size();
     forecast.samples_per_second = search.samples_per_s();
     forecast.micro_text = fmt::format("{} samples at a time on this machine, {:.3g} a second: {}",

@@ -61,12 +61,8 @@ int run_host(const HostOptions& options) {
     input.invitation.run = *std::move(given);
     if (!options.open) input.invitation.secret = security::secure_random(collab::run_secret_bytes);
 
-    OpeningOptions opening{.directory = options.peer.directory,
-                           .listen = options.peer.listen,
-                           .announce = options.peer.announce,
-                           .relays = options.peer.relays};
-    opening.nat.map_ports = !options.peer.no_port_mapping;
-    auto opened = open_session(collab::run_hash(input.invitation.run), opening);
+    auto opened =
+        open_session(collab::run_hash(input.invitation.run), opening_options(options.peer));
     if (!opened) return report(opened.failure());
     input.opened = std::move(*opened);
     return run_peer(std::move(input), options.peer);

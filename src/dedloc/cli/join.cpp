@@ -18,12 +18,7 @@ int run_join(const JoinOptions& options) {
     input.started = steady_seconds();
     const auto join = collab::parse_join_string(options.join_string);
     if (!join) return report(failure(join.error()));
-    OpeningOptions opening{.directory = options.peer.directory,
-                           .listen = options.peer.listen,
-                           .announce = options.peer.announce,
-                           .relays = options.peer.relays};
-    opening.nat.map_ports = !options.peer.no_port_mapping;
-    auto opened = open_session(join->run, opening);
+    auto opened = open_session(join->run, opening_options(options.peer));
     if (!opened) return report(opened.failure());
     input.opened = std::move(*opened);
     auto invitation = input.opened.session->invitation(options.join_string, reach_patience);

@@ -240,14 +240,12 @@ void PeerRun::tell_micro_batch() {
 
 void PeerRun::start_trainer() {
     const collab::RunFile& run = run_file();
-    const std::uint64_t inner_batch = run.local ? run.local->batch : 0;
     train::TrainerOptions trainer{
-        .micro_batch = run_file().batch.micro,
-        .evaluate_every = run_file().evaluate_every,
-        .delayed = run_file().averaging.delayed,
+        .micro_batch = run.batch.micro,
+        .evaluate_every = run.evaluate_every,
+        .delayed = run.averaging.delayed,
         .counter_path = "samples",
-        .micro_search = {.samples_max = train::micro_batch_max(run.batch.target, inner_batch),
-                         .bytes_max = memory_for_micro_batch()},
+        .micro_search = micro_batch_options(run),
         .memory = memory_in_use,
         .on_micro_batch =
             [this](const train::MicroBatchSearch& search) { found_micro_batch(search); },

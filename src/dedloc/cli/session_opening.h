@@ -27,6 +27,17 @@ struct OpeningOptions {
     std::vector<std::string> relays{};  // multiaddrs with /p2p/<id> to stay connected to
     p2p::NatOptions nat{};
 };
+// Of a command that has --dir, --listen, --announce, --relay and --no-port-mapping.
+template <typename Options>
+OpeningOptions opening_options(const Options& given) {
+    OpeningOptions opening{.directory = given.directory,
+                           .listen = given.listen,
+                           .announce = given.announce,
+                           .relays = given.relays};
+    opening.nat.map_ports = !given.no_port_mapping;
+    return opening;
+}
+
 Outcome<OpenedSession> open_session(const Digest& run, const OpeningOptions& options);
 
 }  // namespace dedloc::cli
