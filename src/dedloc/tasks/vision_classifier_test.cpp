@@ -49,29 +49,38 @@ TEST_F(VisionClassifierTest, starts_every_host_with_the_seeds_model) {
     EXPECT_EQ(first, second);
 }
 
+// 30 steps of SGD on batches of `batch`; the mean loss of each. The model is left at the last one.
+std::vector<double> train(collab::Learner& model, std::uint64_t batch) {
+    const collab::Layout layout = model.layout();
+    std::vector<float> parameters(layout.parameters_count);
+    std::vector<float> gradient(layout.parameters_count);
+    std::vector<float> momentum(layout.parameters_count);
+    model.initial(parameters, {});
+    optim::OptimizerConfig config;
+    config.schedule.peak = 0.05;
+    const std::span<float> moment(momentum);
+    std::vector<double> losses;
+    for (std::uint64_t step = 0; step < 30; ++step) {
+        model.load(parameters, {});
+        const auto report = model.accumulate({step * batch, (step + 1) * batch});
+        EXPECT_TRUE(report) << report.error().message();
+        if (!report) break;
+        losses.push_back(report->loss_sum / static_cast<double>(batch));
+        model.take(gradient, {}, batch);
+        for (float& value : gradient) value /= static_cast<float>(batch);
+        (void)optim::step(
+            config, layout.parameters, step, parameters, gradient, std::span(&moment, 1));
+    }
+    model.load(parameters, {});
+    return losses;
+}
+
 TEST_F(VisionClassifierTest, learns) {
     for (const std::string data : {"fashion-mnist", "fashion-mnist+flip"}) {
         const auto model = learner("small_cnn", data);
-        const collab::Layout layout = model->layout();
-        std::vector<float> parameters(layout.parameters_count);
-        std::vector<float> gradient(layout.parameters_count);
-        std::vector<float> momentum(layout.parameters_count);
-        model->initial(parameters, {});
-        optim::OptimizerConfig config;
-        config.schedule.peak = 0.05;
-        const std::span<float> moment(momentum);
-        double last_loss = 0;
-        for (std::uint64_t step = 0; step < 30; ++step) {
-            model->load(parameters, {});
-            const auto report = model->accumulate({step * 128, (step + 1) * 128});
-            ASSERT_TRUE(report);
-            last_loss = report->loss_sum / 128;
-            model->take(gradient, {}, 128);
-            for (float& value : gradient) value /= 128;
-            (void)optim::step(
-                config, layout.parameters, step, parameters, gradient, std::span(&moment, 1));
-        }
-        model->load(parameters, {});
+        const std::vector<double> losses = train(*model, 128);
+        ASSERT_EQ(losses.size(), 30u);
+        const double last_loss = losses.back();
         const auto evaluation = model->evaluate();
         ASSERT_TRUE(evaluation);
         EXPECT_EQ(evaluation->samples, 10'000u);
@@ -88,28 +97,8 @@ TEST_F(VisionClassifierTest, learns_in_mixed_precision_as_well) {
         EXPECT_TRUE(task);
         EXPECT_TRUE((*task)->description().ends_with(precision)) << (*task)->description();
         const auto model = *(*task)->learner(made_peer(1));
-        const collab::Layout layout = model->layout();
-        std::vector<float> parameters(layout.parameters_count);
-        std::vector<float> gradient(layout.parameters_count);
-        std::vector<float> momentum(layout.parameters_count);
-        model->initial(parameters, {});
-        optim::OptimizerConfig config;
-        config.schedule.peak = 0.05;
-        const std::span<float> moment(momentum);
-        std::vector<double> losses;
-        for (std::uint64_t step = 0; step < 30; ++step) {
-            model->load(parameters, {});
-            const auto report = model->accumulate({step * 64, (step + 1) * 64});
-            EXPECT_TRUE(report) << report.error().message();
-            if (step == 0) losses.push_back(report->loss_sum / 64);
-            model->take(gradient, {}, 64);
-            for (float& value : gradient) value /= 64;
-            (void)optim::step(
-                config, layout.parameters, step, parameters, gradient, std::span(&moment, 1));
-        }
-        model->load(parameters, {});
-        losses.push_back(model->evaluate()->loss);
-        return losses;
+        const std::vector<double> losses = train(*model, 64);
+        return std::vector<double>{losses.at(0), model->evaluate()->loss};
     };
     const std::vector<double> fp32 = loss_in("fp32");
     const std::vector<double> bf16 = loss_in("bf16");
