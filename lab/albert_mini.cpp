@@ -22,6 +22,7 @@
 #include "dedloc/train/trainer.h"
 
 #include "lab/exit_codes.h"
+#include "lab/temporary_folder.h"
 
 namespace dedloc::lab {
 namespace {
@@ -30,10 +31,10 @@ namespace fs = std::filesystem;
 
 constexpr double samples_ratio_bound = 1.1;
 constexpr std::uint64_t measure_every = 10;  // global steps
-constexpr auto patience = std::chrono::seconds(60);
+constexpr auto albert_patience = std::chrono::seconds(60);
 constexpr auto leave_patience = std::chrono::seconds(20);
 
-constexpr std::string_view run_text = R"(
+constexpr std::string_view albert_mini_run = R"(
 name = "albert-mini"
 [task]
 kind = "albert"
@@ -248,7 +249,8 @@ Ok MiniPeer::start(const collab::RunFile& run, const std::string& join) {
         DEDLOC_TRY(options.initial,
                    collab::initial_state(run, options.layout, std::move(parameters), {}));
     } else {
-        DEDLOC_TRY(const collab::Invitation invitation, session_->invitation(join, patience));
+        DEDLOC_TRY(const collab::Invitation invitation,
+                   session_->invitation(join, albert_patience));
         options.bootstrap = invitation.bootstrap;
         options.secret = invitation.secret;
     }
@@ -400,7 +402,7 @@ std::optional<std::uint64_t> Collaboration::common_step() const {
 }
 
 Ok Collaboration::compare() {
-    const auto deadline = std::chrono::steady_clock::now() + patience;
+    const auto deadline = std::chrono::steady_clock::now() + albert_patience;
     std::optional<std::uint64_t> common = common_step();
     while (!common && std::chrono::steady_clock::now() < deadline) {
         std::this_thread::sleep_for(std::chrono::milliseconds(20));
@@ -426,54 +428,31 @@ Ok Collaboration::compare() {
 
 // ---- the command --------------------------------------------------------------------------------
 
-int fail(const Error& error) {
-    fmt::print(stderr, "dedloc: {}\n", error.message());
-    if (error.kind() == ErrorKind::not_found) return exit_data_missing;
-    return error.kind() == ErrorKind::local_fault ? exit_disk : exit_check_failed;
-}
-
-class TemporaryFolder {
-  public:
-    TemporaryFolder() {
-        std::error_code error;
-        std::string pattern = (fs::temp_directory_path(error) / "dedloc-lab-XXXXXX").string();
-        if (mkdtemp(pattern.data())) path_ = pattern;
-    }
-    ~TemporaryFolder() {
-        std::error_code error;
-        if (!path_.empty()) fs::remove_all(path_, error);
-    }
-    TemporaryFolder(const TemporaryFolder&) = delete;
-    TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-    const std::string& path() const { return path_; }
-
-  private:
-    std::string path_;
-};
-
 }  // namespace
 
 int run_albert_mini(const AlbertMiniCommand& command) {
-    auto run = collab::parse_run_file(run_text, "albert-mini");
-    if (!run) return fail(run.error());
+    auto run = collab::parse_run_file(albert_mini_run, "albert-mini");
+    if (!run) return exit_after(run.error());
     run->batch.target = command.target;
     run->batch.micro = command.micro;
     const tasks::TaskOptions options{.device = "cpu", .threads_count = 1};
     const auto task = tasks::make_task(run->task, options);
-    if (!task) return fail(task.error());
+    if (!task) return exit_after(task.error());
     run->task = (*task)->decided_config().value_or(run->task);
 
     Curve alone(command, **task, "alone");
     double processor = processor_seconds();
-    if (const Ok trained = train_alone(*run, **task, alone); !trained) return fail(trained.error());
+    if (const Ok trained = train_alone(*run, **task, alone); !trained)
+        return exit_after(trained.error());
     const double processor_alone = processor_seconds() - processor;
     const double seconds_alone = alone.seconds();
 
-    const TemporaryFolder folder;
+    const auto folder = TemporaryFolder::make();
+    if (!folder) return exit_after(folder.error());
     Curve curve(command, **task, "together");
     processor = processor_seconds();
-    Collaboration together(*run, **task, folder.path());
-    if (const Ok trained = together.train(curve); !trained) return fail(trained.error());
+    Collaboration together(*run, **task, folder->path());
+    if (const Ok trained = together.train(curve); !trained) return exit_after(trained.error());
     const std::set<std::string> finals(together.final_hashes.begin(), together.final_hashes.end());
     const bool identical = finals.size() == 1 && together.different == 0;
     const bool held = alone.reached() && curve.reached() && identical &&

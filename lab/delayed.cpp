@@ -17,7 +17,7 @@ constexpr std::size_t tail_steps = 20;
 constexpr Duration step_time_max = 60s;
 constexpr std::uint64_t plain_micro = 32;
 
-constexpr std::string_view run_text = R"(
+constexpr std::string_view delayed_run = R"(
 name = "delayed"
 [task]
 kind = "vision_classifier"
@@ -42,7 +42,7 @@ round_deadline_max = "300s"
 every = 0
 )";
 
-struct Outcome {
+struct DelayedOutcome {
     VirtualResult result;
     collab::Evaluation evaluation;
     double training_loss = 0;  // mean of the last steps
@@ -51,10 +51,10 @@ struct Outcome {
     double samples = 0;
 };
 
-Result<Outcome> train(const DelayedCommand& command,
-                      const collab::RunFile& run,
-                      const tasks::TrainingTask& task,
-                      bool delayed) {
+Result<DelayedOutcome> train(const DelayedCommand& command,
+                             const collab::RunFile& run,
+                             const tasks::TrainingTask& task,
+                             bool delayed) {
     const double batch_s = static_cast<double>(run.batch.target) / (samples_per_s * image_trainers);
     ImageTraining training{.run = run,
                            .steps = command.steps,
@@ -63,7 +63,7 @@ Result<Outcome> train(const DelayedCommand& command,
                            .time_max = step_time_max * static_cast<int>(command.steps),
                            .seed = command.seed};
     training.run.averaging.delayed = delayed;
-    Outcome outcome;
+    DelayedOutcome outcome;
     DEDLOC_TRY(ImageTrained trained, train_images(training, task));
     outcome.result = std::move(trained.result);
     outcome.evaluation = trained.evaluation;
@@ -132,7 +132,7 @@ Result<double> plain_loop(const collab::RunFile& run,
 }  // namespace
 
 int run_delayed(const DelayedCommand& command) {
-    auto run = collab::parse_run_file(run_text, "delayed.toml");
+    auto run = collab::parse_run_file(delayed_run, "delayed.toml");
     DEDLOC_CHECK(run, "our own run file");
     run->optimizer.schedule.total_steps = command.steps;
     run->optimizer.schedule.warmup_steps = command.steps / 8;

@@ -21,7 +21,7 @@ constexpr Duration fault_length = 8s;  // of freezes, slow lines and cuts; a dea
 constexpr Duration settle = 12s;       // after the fault
 constexpr double slow_seconds = 1.0;   // more, one way
 
-struct Message {
+struct SentMessage {
     TimePoint at;
     std::size_t from = 0;
     std::size_t to = 0;
@@ -31,7 +31,7 @@ struct Message {
 enum class Whom { sender, receiver };
 
 struct Run {
-    Message message;
+    SentMessage message;
     sim::FaultKind kind = sim::FaultKind::kill;
     Whom whom = Whom::sender;
 
@@ -64,8 +64,8 @@ SimulationOptions calm(const EnumerateCommand& command) {
 }
 
 // The messages between two commits of a run in which nothing goes wrong.
-std::vector<Message> messages_of_step(const EnumerateCommand& command) {
-    std::vector<Message> all;
+std::vector<SentMessage> messages_of_step(const EnumerateCommand& command) {
+    std::vector<SentMessage> all;
     SimulationOptions options = calm(command);
     options.messages =
         [&all](TimePoint at, std::size_t from, std::size_t to, const std::string& method) {
@@ -75,16 +75,16 @@ std::vector<Message> messages_of_step(const EnumerateCommand& command) {
     if (result.failed() || result.commit_times_s.size() <= command.step) return {};
     const double begin = result.commit_times_s[command.step - 1];
     const double end = result.commit_times_s[command.step];
-    std::erase_if(all, [&](const Message& message) {
+    std::erase_if(all, [&](const SentMessage& message) {
         const double at = to_seconds(message.at.since_start);
         return at < begin || at > end || message.method.find(command.method) == std::string::npos;
     });
     return all;
 }
 
-std::vector<Run> runs_for(const std::vector<Message>& messages) {
+std::vector<Run> runs_for(const std::vector<SentMessage>& messages) {
     std::vector<Run> runs;
-    for (const Message& message : messages)
+    for (const SentMessage& message : messages)
         for (const sim::FaultKind kind : {sim::FaultKind::kill,
                                           sim::FaultKind::freeze,
                                           sim::FaultKind::latency,
@@ -126,11 +126,11 @@ int run_traced(const EnumerateCommand& command, const std::vector<Run>& runs) {
     return failed ? exit_check_failed : 0;
 }
 
-Json summary(const std::vector<Message>& messages,
+Json summary(const std::vector<SentMessage>& messages,
              const std::vector<Run>& runs,
              const std::map<std::uint64_t, SeedResult>& results) {
     std::map<std::string, std::uint64_t> by_method;
-    for (const Message& message : messages) ++by_method[message.method];
+    for (const SentMessage& message : messages) ++by_method[message.method];
     std::map<std::string, double> gap;
     std::uint64_t violations = 0;
     std::uint64_t commits = 0;
@@ -163,7 +163,7 @@ void print(const Json& json) {
 
 int run_enumerate(const EnumerateCommand& command) {
     if (!command.trace) base::set_log_level(LogLevel::error);
-    const std::vector<Message> messages = messages_of_step(command);
+    const std::vector<SentMessage> messages = messages_of_step(command);
     if (messages.empty()) {
         std::fprintf(stderr,
                      "dedloc: without faults there is no step %llu with such messages\n",

@@ -26,6 +26,7 @@
 #include "dedloc/wire/message.h"
 
 #include "lab/exit_codes.h"
+#include "lab/temporary_folder.h"
 
 namespace dedloc::lab {
 namespace {
@@ -38,11 +39,11 @@ constexpr double sgd_fp32_bound = 3e-6;
 constexpr double sgd_fp16_bound = 1e-3;
 constexpr std::uint64_t micro_batches_per_step = 4;  // of each peer
 constexpr std::uint64_t micro_batch = 64;
-constexpr auto patience = std::chrono::seconds(60);
+constexpr auto peers_patience = std::chrono::seconds(60);
 
 // The demo's network and warm-up; deadlines so long that nobody is left out, however busy the
 // machine is. (Who is left out is carried: right, but another batch.)
-constexpr std::string_view run_text = R"(
+constexpr std::string_view equivalence_run = R"(
 name = "equivalence"
 [task]
 kind = "vision_classifier"
@@ -70,7 +71,7 @@ struct Case {
 };
 
 Result<collab::RunFile> run_of(const Case& wanted, int peers) {
-    DEDLOC_TRY(collab::RunFile run, collab::parse_run_file(run_text, "equivalence"));
+    DEDLOC_TRY(collab::RunFile run, collab::parse_run_file(equivalence_run, "equivalence"));
     run.batch.micro = micro_batch;
     run.batch.target = micro_batch * micro_batches_per_step * static_cast<std::uint64_t>(peers);
     run.optimizer.kind = wanted.optimizer;
@@ -195,7 +196,8 @@ Ok Collaborators::add_peer() {
     } else {
         collab::Session& host = *peers_.front()->session;
         const std::string join = host.there([&] { return host.collaboration().join_string(); });
-        DEDLOC_TRY(const collab::Invitation invitation, peer->session->invitation(join, patience));
+        DEDLOC_TRY(const collab::Invitation invitation,
+                   peer->session->invitation(join, peers_patience));
         options.bootstrap = invitation.bootstrap;
         options.secret = invitation.secret;
     }
@@ -206,7 +208,7 @@ Ok Collaborators::add_peer() {
 
 // Every peer knows every other one at this step: then a round's leader waits for all of them.
 Ok Collaborators::wait_until_all_stand_at(std::uint64_t step) const {
-    const auto deadline = std::chrono::steady_clock::now() + patience;
+    const auto deadline = std::chrono::steady_clock::now() + peers_patience;
     for (const auto& peer : peers_) {
         for (;;) {
             collab::Session& session = *peer->session;
@@ -222,7 +224,7 @@ Ok Collaborators::wait_until_all_stand_at(std::uint64_t step) const {
                                   here,
                                   peers_.size(),
                                   step,
-                                  patience.count());
+                                  peers_patience.count());
             std::this_thread::sleep_for(std::chrono::milliseconds(5));
         }
     }
@@ -574,7 +576,7 @@ void PlainLoop::apply(std::uint64_t step) {
 
 // ---- the command --------------------------------------------------------------------------------
 
-struct Outcome {
+struct CaseOutcome {
     std::string name;
     bool bit_identical = false;
     Difference difference;
@@ -585,34 +587,12 @@ struct Outcome {
     double seconds = 0;
 };
 
-class TemporaryFolder {
-  public:
-    static Result<TemporaryFolder> make() {
-        std::error_code error;
-        std::string pattern = (fs::temp_directory_path(error) / "dedloc-lab-XXXXXX").string();
-        if (!mkdtemp(pattern.data()))
-            return make_error(ErrorKind::local_fault, "cannot make a temporary folder {}", pattern);
-        return TemporaryFolder(std::move(pattern));
-    }
-    ~TemporaryFolder() {
-        std::error_code error;
-        if (!path_.empty()) fs::remove_all(path_, error);
-    }
-    TemporaryFolder(TemporaryFolder&& other) noexcept : path_(std::exchange(other.path_, {})) {}
-    TemporaryFolder& operator=(TemporaryFolder&&) = delete;
-    const std::string& path() const { return path_; }
-
-  private:
-    explicit TemporaryFolder(std::string path) : path_(std::move(path)) {}
-    std::string path_;
-};
-
-Result<Outcome> run_case(const Case& wanted,
-                         const EquivalenceCommand& command,
-                         const tasks::TrainingTask& task,
-                         const tasks::FashionMnist& data) {
+Result<CaseOutcome> run_case(const Case& wanted,
+                             const EquivalenceCommand& command,
+                             const tasks::TrainingTask& task,
+                             const tasks::FashionMnist& data) {
     const auto begun = std::chrono::steady_clock::now();
-    Outcome outcome;
+    CaseOutcome outcome;
     outcome.name = wanted.name;
     DEDLOC_TRY(const collab::RunFile run, run_of(wanted, command.peers));
     DEDLOC_TRY(const TemporaryFolder folder, TemporaryFolder::make());
@@ -639,7 +619,7 @@ Result<Outcome> run_case(const Case& wanted,
     return outcome;
 }
 
-void print_outcome(const Outcome& outcome, bool json) {
+void print_outcome(const CaseOutcome& outcome, bool json) {
     std::FILE* out = json ? stderr : stdout;
     fmt::print(out,
                "{:<10} {}  relative {:.2g} (torch in micro-batches: {:.2g}; parameters moved by "
@@ -663,12 +643,6 @@ void print_outcome(const Outcome& outcome, bool json) {
     std::fflush(out);
 }
 
-int fail(const Error& error) {
-    fmt::print(stderr, "dedloc: {}\n", error.message());
-    if (error.kind() == ErrorKind::not_found) return exit_data_missing;
-    return error.kind() == ErrorKind::local_fault ? exit_disk : exit_check_failed;
-}
-
 }  // namespace
 
 int run_equivalence(const EquivalenceCommand& command) {
@@ -683,18 +657,18 @@ int run_equivalence(const EquivalenceCommand& command) {
                                       ? std::string(tasks::fashion_mnist_directory)
                                       : command.data_directory;
     const auto data = tasks::load_fashion_mnist(directory);
-    if (!data) return fail(data.error());
+    if (!data) return exit_after(data.error());
     const collab::TaskConfig config;
     const tasks::TaskOptions options{
         .device = "cpu", .threads_count = 1, .data_directory = directory};
     const auto task = tasks::make_task(config, options);
-    if (!task) return fail(task.error());
+    if (!task) return exit_after(task.error());
 
-    std::map<std::string, Outcome> outcomes;
+    std::map<std::string, CaseOutcome> outcomes;
     bool identical = true;
     for (const Case& wanted : cases) {
         auto outcome = run_case(wanted, command, **task, *data);
-        if (!outcome) return fail(outcome.error().with_context(wanted.name));
+        if (!outcome) return exit_after(outcome.error().with_context(wanted.name));
         print_outcome(*outcome, command.json);
         identical = identical && outcome->bit_identical;
         outcomes[wanted.name] = *std::move(outcome);

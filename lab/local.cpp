@@ -15,7 +15,7 @@ constexpr double bytes_ratio_max = 1.5;  // of sync's over the rounds saved
 constexpr std::uint64_t inner_batch = 32;
 constexpr double samples_per_s = 64;  // of one trainer
 
-constexpr std::string_view run_text = R"(
+constexpr std::string_view local_run = R"(
 name = "local"
 [task]
 kind = "vision_classifier"
@@ -67,7 +67,7 @@ std::vector<Variant> variants(const LocalCommand& command, const collab::RunFile
     return {sync, local, rare};
 }
 
-struct Outcome {
+struct LocalOutcome {
     std::size_t rounds = 0;
     double samples = 0;
     double bytes = 0;
@@ -77,9 +77,9 @@ struct Outcome {
     collab::Evaluation evaluation;
 };
 
-Result<Outcome> train(const LocalCommand& command,
-                      const Variant& variant,
-                      const tasks::TrainingTask& task) {
+Result<LocalOutcome> train_locally(const LocalCommand& command,
+                                   const Variant& variant,
+                                   const tasks::TrainingTask& task) {
     const ImageTraining training{.run = variant.run,
                                  .steps = variant.steps,
                                  .samples_per_s = samples_per_s,
@@ -89,7 +89,7 @@ Result<Outcome> train(const LocalCommand& command,
                                  .seed = command.seed};
     DEDLOC_TRY(const ImageTrained trained, train_images(training, task));
     const VirtualResult& result = trained.result;
-    Outcome outcome;
+    LocalOutcome outcome;
     outcome.rounds = result.steps.size();
     for (const VirtualStep& step : result.steps) outcome.samples += step.samples;
     outcome.bytes = result.bytes;
@@ -111,7 +111,7 @@ Result<Outcome> train(const LocalCommand& command,
     return outcome;
 }
 
-bool holds(const Outcome& sync, const Outcome& local, const Outcome& rare) {
+bool holds(const LocalOutcome& sync, const LocalOutcome& local, const LocalOutcome& rare) {
     const double rounds = static_cast<double>(local.rounds) / static_cast<double>(sync.rounds);
     return sync.identical && local.identical && rare.identical &&
            local.bytes <= sync.bytes * rounds * bytes_ratio_max &&
@@ -119,7 +119,7 @@ bool holds(const Outcome& sync, const Outcome& local, const Outcome& rare) {
            local.evaluation.loss <= sync.evaluation.loss * loss_ratio_max;
 }
 
-nlohmann::ordered_json to_json(const Outcome& outcome) {
+nlohmann::ordered_json to_json(const LocalOutcome& outcome) {
     return {{"rounds", outcome.rounds},
             {"samples", outcome.samples},
             {"bytes", outcome.bytes},
@@ -133,7 +133,7 @@ nlohmann::ordered_json to_json(const Outcome& outcome) {
 }  // namespace
 
 int run_local(const LocalCommand& command) {
-    const auto run = collab::parse_run_file(run_text, "local.toml");
+    const auto run = collab::parse_run_file(local_run, "local.toml");
     DEDLOC_CHECK(run, "our own run file");
     const auto task = tasks::make_task(
         run->task, {.device = "cpu", .threads_count = 1, .data_directory = command.data_directory});
@@ -142,9 +142,9 @@ int run_local(const LocalCommand& command) {
         return exit_data_missing;
     }
     nlohmann::ordered_json json{{"ok", false}};
-    std::vector<Outcome> outcomes;
+    std::vector<LocalOutcome> outcomes;
     for (const Variant& variant : variants(command, *run)) {
-        const auto outcome = train(command, variant, **task);
+        const auto outcome = train_locally(command, variant, **task);
         if (!outcome) {
             fmt::print(stderr, "dedloc: {}\n", outcome.error().message());
             return exit_check_failed;

@@ -9,6 +9,7 @@
 #include "lab/exit_codes.h"
 #include "lab/nat_peer.h"
 #include "lab/nat_topology.h"
+#include "lab/temporary_folder.h"
 
 namespace dedloc::lab {
 namespace {
@@ -65,11 +66,12 @@ int run_longfat(const LongfatCommand& command) {
         fmt::print(stderr, "dedloc lab longfat: skipped: {}\n", why);
         return exit_skipped;
     }
-    std::string folder = "/tmp/dedloc-longfat-XXXXXX";
-    if (::mkdtemp(folder.data()) == nullptr) return 1;
-    const auto seen = measure(command, folder);
-    std::error_code ignored;
-    std::filesystem::remove_all(folder, ignored);
+    const auto folder = TemporaryFolder::make();
+    if (!folder) {
+        fmt::print(stderr, "dedloc lab longfat: {}\n", folder.error().message());
+        return 1;
+    }
+    const auto seen = measure(command, folder->path());
     if (!seen) {
         fmt::print(stderr, "dedloc lab longfat: {}\n", seen.error().message());
         return 1;

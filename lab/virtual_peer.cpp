@@ -10,7 +10,7 @@ namespace {
 
 constexpr Duration join_patience = 600s;
 constexpr Duration leave_patience = 30s;
-constexpr Duration glance = 20ms;
+constexpr Duration look_every = 20ms;
 
 }  // namespace
 
@@ -184,7 +184,7 @@ Task<void> VirtualPeer::train() {
         if (may_compute) {
             co_await compute();
         } else if (in_flight_) {
-            const TimePoint next = node_.clock().now() + glance;
+            const TimePoint next = node_.clock().now() + look_every;
             (void)co_await changed_.wait_until(node_.clock(), next);
         }
         if (!in_flight_ && failure_.empty() && collaboration_->step_due()) co_await hand_in();

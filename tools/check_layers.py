@@ -110,7 +110,8 @@ def is_standard(header: str) -> bool:
 
 
 def is_test(path: Path) -> bool:
-    return path.stem.endswith(("_test", "_bench", "_fuzz")) or path.stem.startswith("test_")
+    endings = ("_test", "_testing", "_bench", "_fuzz")
+    return path.stem.endswith(endings) or path.stem.startswith("test_")
 
 
 class Checker:
@@ -158,6 +159,8 @@ class Checker:
 
     def check_include(self, path, number, room, quote, header, allowed) -> None:
         if quote == '"':
+            if header.endswith("_testing.h") and not is_test(path):
+                self.report(path, number, f'"{header}" is for tests only')
             parts = header.split("/")
             is_root = room is None or len(self.table.rooms[room].rooms) == len(self.table.rooms) - 1
             if parts[0] == "dedloc" and len(parts) >= 3:

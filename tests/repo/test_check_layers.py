@@ -98,6 +98,12 @@ class CheckLayers(unittest.TestCase):
         text = '#include <gtest/gtest.h>\n#include "dedloc/sim/world.h"\n'
         self.assertEqual(self.source_problems(text, "src/dedloc/dht/node_test.cpp"), [])
 
+    def test_what_is_for_tests_only_is_included_by_tests_only(self):
+        line = '#include "dedloc/dht/host_testing.h"\n'
+        self.assertEqual(self.source_problems(line, "src/dedloc/dht/node_test.cpp"), [])
+        self.assertEqual(self.source_problems(line, "src/dedloc/dht/other_testing.h"), [])
+        self.assertIn("for tests only", self.source_problems(line)[0])
+
     def test_a_library_may_belong_to_one_file(self):
         text = "#include <toml++/toml.h>\n"
         self.assertEqual(self.source_problems(text, "src/dedloc/dht/run_file.cpp"), [])

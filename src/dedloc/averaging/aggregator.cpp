@@ -9,7 +9,7 @@ namespace dedloc::averaging {
 namespace {
 
 // This plan's, and the one's before for who is slower; members hold the averages as well.
-constexpr std::size_t exchanges_max = 2;
+constexpr std::size_t aggregator_exchanges_max = 2;
 constexpr Duration look_again = 50ms;
 constexpr int redirections_max = 3;
 // Peers that are to be asked for what they know more; the others come up again by themselves.
@@ -19,7 +19,7 @@ constexpr std::size_t informants_max = 64;
 
 Aggregator::Aggregator(RoundContext context)
     : context_(std::move(context)),
-      exchanges_(context_, exchanges_max),
+      exchanges_(context_, aggregator_exchanges_max),
       changed_(context_.node.executor),
       handlers_(context_.host),
       scope_(context_.node.executor) {}

@@ -7,7 +7,7 @@ namespace dedloc::averaging {
 namespace {
 
 // Exchanges of older plans that are kept so that slower members can still read from us.
-constexpr std::size_t exchanges_max = 6;
+constexpr std::size_t engine_exchanges_max = 6;
 
 }  // namespace
 
@@ -27,7 +27,7 @@ Result<std::unique_ptr<RoundEngine>> RoundEngine::make(runtime::Node node,
 
 RoundEngine::RoundEngine(RoundContext context)
     : context_(std::move(context)),
-      exchanges_(context_, exchanges_max),
+      exchanges_(context_, engine_exchanges_max),
       changed_(context_.node.executor),
       turn_over_(context_.node.executor),
       handlers_(context_.host),

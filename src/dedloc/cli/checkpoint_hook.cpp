@@ -13,7 +13,7 @@ namespace {
 constexpr std::size_t last_words_bytes_max = 300;
 
 // $1 folder, $2 step, $3 hash; $4 the folder to publish in, or nothing; $5 the command, or nothing.
-constexpr const char* script = R"(
+constexpr const char* hook_script = R"(
 set -e
 if [ -n "$4" ]; then
     mkdir -p -- "$4"
@@ -66,7 +66,7 @@ void CheckpointHook::saved(const std::string& folder,
 void CheckpointHook::start(Work work) {
     runtime::ChildOptions child{.command = {"/bin/sh",
                                             "-c",
-                                            script,
+                                            hook_script,
                                             "dedloc-hook",
                                             work.folder,
                                             fmt::format("{}", work.step),

@@ -12,7 +12,7 @@
 namespace dedloc::codec {
 namespace {
 
-std::vector<float> random_vector(std::size_t size, std::uint64_t seed) {
+std::vector<float> vector_of_many_sizes(std::size_t size, std::uint64_t seed) {
     Random random(seed);
     std::vector<float> values(size);
     for (float& value : values) {
@@ -35,7 +35,7 @@ TEST(Codec, words_and_numbers_name_the_same_codec) {
 }
 
 TEST(Codec, fp32_returns_every_bit) {
-    std::vector<float> values = random_vector(1001, 1);
+    std::vector<float> values = vector_of_many_sizes(1001, 1);
     values[3] = -0.0f;
     values[4] = std::numeric_limits<float>::denorm_min();
     const Bytes bytes = encode(CodecId::fp32, values);
@@ -51,7 +51,7 @@ TEST(Codec, bytes_on_the_wire_are_little_endian) {
 }
 
 TEST(Codec, fp16_stays_within_its_stated_error) {
-    const std::vector<float> values = random_vector(100000, 2);
+    const std::vector<float> values = vector_of_many_sizes(100000, 2);
     std::vector<float> back(values.size());
     ASSERT_TRUE(decode(CodecId::fp16, encode(CodecId::fp16, values), back));
     for (std::size_t i = 0; i < values.size(); ++i) {
@@ -74,7 +74,7 @@ TEST(Codec, fp16_saturates_finite_values_and_shows_non_finite_ones) {
 }
 
 TEST(Codec, bf16_stays_within_its_stated_error_and_finite) {
-    std::vector<float> values = random_vector(100000, 3);
+    std::vector<float> values = vector_of_many_sizes(100000, 3);
     std::vector<float> back(values.size());
     ASSERT_TRUE(decode(CodecId::bf16, encode(CodecId::bf16, values), back));
     for (std::size_t i = 0; i < values.size(); ++i) {
@@ -92,7 +92,7 @@ TEST(Codec, bf16_stays_within_its_stated_error_and_finite) {
 
 TEST(Codec, a_factor_scales_before_encoding) {
     for (const CodecId id : all_codecs()) {
-        const std::vector<float> values = random_vector(3001, 5);
+        const std::vector<float> values = vector_of_many_sizes(3001, 5);
         std::vector<float> scaled = values;
         tensor::scale(scaled, 0x1p-9f);
         Bytes out(encoded_size(id, values.size()));
@@ -104,7 +104,7 @@ TEST(Codec, a_factor_scales_before_encoding) {
 TEST(Codec, windows_of_a_part_are_encodings_by_themselves) {
     for (const CodecId id : all_codecs()) {
         const std::size_t step = block_elements(id) * (block_elements(id) == 1 ? 1000 : 2);
-        const std::vector<float> values = random_vector(3 * step + 17, 6);
+        const std::vector<float> values = vector_of_many_sizes(3 * step + 17, 6);
         const Bytes bytes = encode(id, values);
         Bytes joined;
         std::vector<float> whole(values.size(), 1.0f);
@@ -127,7 +127,7 @@ TEST(Codec, what_is_not_finite_or_too_large_is_refused_and_nothing_is_added) {
     for (const CodecId id : all_codecs()) {
         for (const float bad : {INFINITY, -INFINITY, NAN}) {
             for (const std::size_t place : {std::size_t{0}, std::size_t{1023}, std::size_t{2999}}) {
-                std::vector<float> values = random_vector(3000, 7);
+                std::vector<float> values = vector_of_many_sizes(3000, 7);
                 values[place] = bad;
                 const Bytes bytes = encode(id, values);
                 std::vector<float> sum(values.size(), 5.0f);
@@ -151,7 +151,7 @@ TEST(Codec, what_is_not_finite_or_too_large_is_refused_and_nothing_is_added) {
 TEST(Codec, the_bound_of_magnitudes_is_close) {
     for (const CodecId id : all_codecs()) {
         for (const std::size_t size : {1u, 7u, 1024u, 5000u}) {
-            const Bytes bytes = encode(id, random_vector(size, 30 + size));
+            const Bytes bytes = encode(id, vector_of_many_sizes(size, 30 + size));
             std::vector<float> decoded(size);
             ASSERT_TRUE(decode(id, bytes, decoded));
             float largest = 0;
@@ -207,7 +207,7 @@ TEST(Codec, decoding_twice_changes_nothing) {
     // Blocks choose their scale anew, so there a second encoding may move a value by half a step.
     for (const CodecId id : all_codecs()) {
         if (block_elements(id) > 1) continue;
-        const std::vector<float> values = random_vector(777, 4);
+        const std::vector<float> values = vector_of_many_sizes(777, 4);
         const Bytes bytes = encode(id, values);
         std::vector<float> back(values.size());
         ASSERT_TRUE(decode(id, bytes, back));
@@ -233,8 +233,8 @@ TEST(Codec, a_wrong_length_is_an_error_and_touches_nothing) {
 TEST(Codec, the_fused_sum_has_the_bits_of_the_plain_one) {
     for (const CodecId id : all_codecs()) {
         for (const std::size_t size : {1u, 15u, 16u, 17u, 1000u, 4099u}) {
-            const std::vector<float> values = random_vector(size, 10 + size);
-            const std::vector<float> start = random_vector(size, 20 + size);
+            const std::vector<float> values = vector_of_many_sizes(size, 10 + size);
+            const std::vector<float> start = vector_of_many_sizes(size, 20 + size);
             const Bytes bytes = encode(id, values);
             std::vector<float> fused = start;
             ASSERT_TRUE(decode_accumulate(id, bytes, 0.37f, fused));

@@ -8,7 +8,7 @@
 namespace dedloc::codec {
 namespace {
 
-constexpr std::size_t size = 6000;
+constexpr std::size_t elements_count = 6000;
 
 std::vector<StatelessCodec> lossy_codecs() {
     return {stateless_codec(CodecId::fp16),
@@ -18,9 +18,9 @@ std::vector<StatelessCodec> lossy_codecs() {
             stateless_codec(TopK{1})};
 }
 
-std::vector<float> random_vector(std::uint64_t seed) {
+std::vector<float> random_input(std::uint64_t seed) {
     Random random(seed);
-    std::vector<float> values(size);
+    std::vector<float> values(elements_count);
     for (float& value : values) value = static_cast<float>(random.normal());
     return values;
 }
@@ -30,18 +30,18 @@ double ulp(double magnitude) { return std::max(magnitude, 1e-30) * 0x1p-23; }
 
 TEST(ErrorFeedback, sent_and_residual_together_are_the_input) {
     for (const StatelessCodec& codec : lossy_codecs()) {
-        ErrorFeedback feedback(codec, size);
-        std::vector<double> given(size, 0.0);
-        std::vector<double> sent(size, 0.0);
-        std::vector<double> bound(size, 0.0);
+        ErrorFeedback feedback(codec, elements_count);
+        std::vector<double> given(elements_count, 0.0);
+        std::vector<double> sent(elements_count, 0.0);
+        std::vector<double> bound(elements_count, 0.0);
         for (std::uint64_t step = 0; step < 40; ++step) {
-            const std::vector<float> input = random_vector(step);
+            const std::vector<float> input = random_input(step);
             const std::vector<float> before(feedback.residual().begin(), feedback.residual().end());
             const Bytes bytes = *feedback.encode(input);
-            std::vector<float> decoded(size);
+            std::vector<float> decoded(elements_count);
             ASSERT_TRUE(codec.decode(bytes, decoded));
             feedback.settle(true);
-            for (std::size_t i = 0; i < size; ++i) {
+            for (std::size_t i = 0; i < elements_count; ++i) {
                 given[i] += static_cast<double>(input[i]);
                 sent[i] += static_cast<double>(decoded[i]);
                 const double pending = static_cast<double>(before[i]) + input[i];
@@ -59,19 +59,19 @@ TEST(ErrorFeedback, sent_and_residual_together_are_the_input) {
 
 TEST(ErrorFeedback, whole_numbers_are_conserved_exactly) {
     // Residuals of whole numbers by powers of two are exact in fp32.
-    ErrorFeedback feedback(stateless_codec(TopK{}), size);
+    ErrorFeedback feedback(stateless_codec(TopK{}), elements_count);
     Random random(5);
-    std::vector<float> balance(size, 0.0f);
+    std::vector<float> balance(elements_count, 0.0f);
     for (int step = 0; step < 30; ++step) {
-        std::vector<float> input(size);
+        std::vector<float> input(elements_count);
         for (float& value : input) value = random.chance(0.5) ? 8.0f : -8.0f;
         const Bytes bytes = *feedback.encode(input);
         feedback.settle(true);
-        for (std::size_t i = 0; i < size; ++i) balance[i] += input[i];
+        for (std::size_t i = 0; i < elements_count; ++i) balance[i] += input[i];
         ASSERT_TRUE(TopK{}.decode_accumulate(bytes, -1.0f, balance));
         // Magnitudes are means of multiples of 8 over at most 64 numbers.
         double difference = 0;
-        for (std::size_t i = 0; i < size; ++i)
+        for (std::size_t i = 0; i < elements_count; ++i)
             difference =
                 std::max<double>(difference, std::abs(balance[i] - feedback.residual()[i]));
         ASSERT_LE(difference, 1e-4) << step;
@@ -83,10 +83,10 @@ TEST(ErrorFeedback, whole_numbers_are_conserved_exactly) {
 
 TEST(ErrorFeedback, a_constant_gradient_arrives_in_the_end) {
     // Top-1 of 4,096 sends two numbers a step; what waits grows until it is its turn.
-    const std::vector<float> input = random_vector(9);
+    const std::vector<float> input = random_input(9);
     for (const StatelessCodec& codec : lossy_codecs()) {
-        ErrorFeedback feedback(codec, size);
-        std::vector<float> sum(size, 0.0f);
+        ErrorFeedback feedback(codec, elements_count);
+        std::vector<float> sum(elements_count, 0.0f);
         const int steps = 400;
         for (int step = 0; step < steps; ++step) {
             ASSERT_TRUE(codec.decode_accumulate(*feedback.encode(input), 1.0f, sum));
@@ -94,7 +94,7 @@ TEST(ErrorFeedback, a_constant_gradient_arrives_in_the_end) {
         }
         double error = 0;
         double whole = 0;
-        for (std::size_t i = 0; i < size; ++i) {
+        for (std::size_t i = 0; i < elements_count; ++i) {
             error += std::pow(sum[i] / steps - input[i], 2);
             whole += std::pow(static_cast<double>(input[i]), 2);
         }
@@ -105,12 +105,12 @@ TEST(ErrorFeedback, a_constant_gradient_arrives_in_the_end) {
 }
 
 TEST(ErrorFeedback, a_round_that_did_not_take_the_vector_loses_nothing) {
-    ErrorFeedback feedback(stateless_codec(TopK{}), size);
-    const std::vector<float> input = random_vector(11);
+    ErrorFeedback feedback(stateless_codec(TopK{}), elements_count);
+    const std::vector<float> input = random_input(11);
     (void)*feedback.encode(input);
     feedback.settle(false);
     EXPECT_EQ(std::vector<float>(feedback.residual().begin(), feedback.residual().end()), input);
-    (void)*feedback.encode(std::vector<float>(size, 0.0f));
+    (void)*feedback.encode(std::vector<float>(elements_count, 0.0f));
     feedback.settle(true);
     EXPECT_NE(std::vector<float>(feedback.residual().begin(), feedback.residual().end()), input);
     feedback.forget();
@@ -118,8 +118,8 @@ TEST(ErrorFeedback, a_round_that_did_not_take_the_vector_loses_nothing) {
 }
 
 TEST(ErrorFeedback, decay_shrinks_what_waits) {
-    ErrorFeedback feedback(stateless_codec(TopK{1}), size, 0.5f);
-    std::vector<float> input(size, 1.0f);
+    ErrorFeedback feedback(stateless_codec(TopK{1}), elements_count, 0.5f);
+    std::vector<float> input(elements_count, 1.0f);
     input[0] = 4.0f;
     input[5000] = 4.0f;
     (void)*feedback.encode(input);
@@ -133,11 +133,11 @@ TEST(ErrorFeedback, decay_shrinks_what_waits) {
 
 TEST(ErrorFeedback, numbers_that_are_not_finite_change_nothing) {
     for (const StatelessCodec& codec : lossy_codecs()) {
-        ErrorFeedback feedback(codec, size);
-        (void)*feedback.encode(random_vector(13));
+        ErrorFeedback feedback(codec, elements_count);
+        (void)*feedback.encode(random_input(13));
         feedback.settle(true);
         const std::vector<float> before(feedback.residual().begin(), feedback.residual().end());
-        std::vector<float> bad(size, 1.0f);
+        std::vector<float> bad(elements_count, 1.0f);
         bad[77] = NAN;
         EXPECT_FALSE(feedback.encode(bad)) << codec.name;
         bad[77] = 3e38f;

@@ -46,7 +46,7 @@ HivemindCompression by_name(const std::string& name) {
     return HivemindCompression::none;
 }
 
-std::vector<float> random_vector(std::size_t size, std::uint64_t seed) {
+std::vector<float> gradient_like(std::size_t size, std::uint64_t seed) {
     Random random(seed);
     std::vector<float> values(size);
     for (float& value : values) value = static_cast<float>(random.normal() * 0.01 + 0.002);
@@ -109,7 +109,7 @@ TEST(Hivemind, edge_cases_survive) {
     for (const HivemindCompression compression : all_hivemind_compressions()) {
         for (const std::size_t size : {0u, 1u, 2u, 4096u, 4097u, 250001u}) {
             for (const float scale : {0.0f, 1.0f, 1e-30f}) {
-                std::vector<float> values = random_vector(size, size);
+                std::vector<float> values = gradient_like(size, size);
                 for (float& value : values) value *= scale;
                 const auto bytes = encode_hivemind(compression, values, size);
                 ASSERT_TRUE(bytes);
@@ -125,7 +125,7 @@ TEST(Hivemind, edge_cases_survive) {
 }
 
 TEST(Hivemind, statistics_refuse_what_is_not_finite) {
-    std::vector<float> values = random_vector(100, 5);
+    std::vector<float> values = gradient_like(100, 5);
     values[17] = NAN;
     for (const HivemindCompression compression : all_hivemind_compressions()) {
         const bool plain =
@@ -141,7 +141,7 @@ TEST(Hivemind, statistics_refuse_what_is_not_finite) {
 }
 
 TEST(Hivemind, wrong_lengths_counts_and_codes_are_refused) {
-    const std::vector<float> values = random_vector(120, 6);
+    const std::vector<float> values = gradient_like(120, 6);
     for (const HivemindCompression compression : all_hivemind_compressions()) {
         const Bytes bytes = *encode_hivemind(compression, values, 12);
         std::vector<float> out(120);

@@ -12,7 +12,7 @@
 namespace dedloc::collab {
 namespace {
 
-constexpr std::size_t elements = 20'000;
+constexpr std::size_t delayed_elements = 20'000;
 constexpr double bytes_per_s = 4e4;  // fp32: 80 kB go out and come in, one and a half times
 constexpr std::uint64_t target = 64;
 constexpr std::uint64_t micro = 4;
@@ -33,21 +33,24 @@ RunFile delayed_run(std::uint64_t steps) {
     return run;
 }
 
-class Peer final : public EventSink {
+class DelayedPeer final : public EventSink {
   public:
-    Peer(sim::World& world, sim::SimNode& node, std::vector<std::string> bootstrap, RunFile run)
+    DelayedPeer(sim::World& world,
+                sim::SimNode& node,
+                std::vector<std::string> bootstrap,
+                RunFile run)
         : node_(node), scope_(world.executor()) {
         Options options;
         options.run = std::move(run);
         options.secret = Bytes(16, 7);
-        options.layout.parameters_count = elements;
-        options.layout.parameters.push_back({"all", 0, elements, true, true});
+        options.layout.parameters_count = delayed_elements;
+        options.layout.parameters.push_back({"all", 0, delayed_elements, true, true});
         options.name = node.name();
         options.upload_max = options.download_max = bytes_per_s;
         options.bootstrap = std::move(bootstrap);
         if (options.bootstrap.empty())
-            options.initial =
-                *initial_state(options.run, options.layout, std::vector<float>(elements, 1.0f), {});
+            options.initial = *initial_state(
+                options.run, options.layout, std::vector<float>(delayed_elements, 1.0f), {});
         collaboration = *Collaboration::make(
             node.runtime(), node.host(), node.signer(), verifier_, std::move(options), this);
         scope_.spawn("train", train());
@@ -145,7 +148,7 @@ class Peer final : public EventSink {
     }
     void reset() {
         samples_ = {samples_.end, samples_.end};
-        sum_.assign(elements, 0.0f);
+        sum_.assign(delayed_elements, 0.0f);
     }
     Task<void> leave_task() {
         co_await collaboration->leave(60s);
@@ -175,7 +178,8 @@ class Delayed : public testing::Test {
             std::vector<std::string> bootstrap;
             for (std::size_t k = 0; k < i; ++k)
                 bootstrap.push_back(world.node(k).address() + "/p2p/" + world.node(k).id().text());
-            peers.push_back(std::make_unique<Peer>(world, node, bootstrap, delayed_run(steps)));
+            peers.push_back(
+                std::make_unique<DelayedPeer>(world, node, bootstrap, delayed_run(steps)));
         }
         // Joining is another matter: lines are slow once everybody has the state.
         const auto joined = [](const auto& peer) {
@@ -222,7 +226,7 @@ class Delayed : public testing::Test {
     }
 
     sim::World world{11};
-    std::vector<std::unique_ptr<Peer>> peers;
+    std::vector<std::unique_ptr<DelayedPeer>> peers;
 };
 
 TEST_F(Delayed, trainers_compute_their_share_of_the_next_batch_while_a_step_is_made) {
@@ -264,7 +268,7 @@ TEST_F(Delayed, what_was_computed_ahead_on_a_losing_branch_is_dropped_and_counte
 TEST_F(Delayed, who_leaves_while_a_step_is_made_hands_in_what_it_computed_ahead) {
     start();
     ASSERT_TRUE(until_step(3));
-    Peer& leaver = *peers[2];
+    DelayedPeer& leaver = *peers[2];
     ASSERT_TRUE(world.run_until([&] { return leaver.computes_ahead(); }, 60s));
     leaver.leave();
     ASSERT_TRUE(world.run_until([&] { return leaver.left && leaver.ended; }, 60s));

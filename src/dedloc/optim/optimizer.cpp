@@ -11,7 +11,7 @@
 namespace dedloc::optim {
 namespace {
 
-constexpr std::array<std::string_view, 3> names = {"sgd", "adamw", "lamb"};
+constexpr std::array<std::string_view, 3> optimizer_names = {"sgd", "adamw", "lamb"};
 
 // A piece of one group: the unit of parallel work and of sums.
 struct Chunk {
@@ -231,13 +231,13 @@ Ok check_range(std::string_view field, double value, double low, double high) {
 
 std::string_view to_string(OptimizerKind kind) {
     const auto index = static_cast<std::size_t>(kind);
-    DEDLOC_CHECK(index < names.size());
-    return names[index];
+    DEDLOC_CHECK(index < optimizer_names.size());
+    return optimizer_names[index];
 }
 
 Result<OptimizerKind> optimizer_from_string(std::string_view text) {
-    for (std::size_t i = 0; i < names.size(); ++i) {
-        if (names[i] == text) return static_cast<OptimizerKind>(i);
+    for (std::size_t i = 0; i < optimizer_names.size(); ++i) {
+        if (optimizer_names[i] == text) return static_cast<OptimizerKind>(i);
     }
     return make_error(ErrorKind::bad_input,
                       "'{}' is not an optimizer; use one of sgd, adamw, lamb",

@@ -10,7 +10,7 @@ namespace {
 
 constexpr double pi = 3.141592653589793238;
 
-constexpr std::array<std::string_view, 3> names = {"constant", "linear", "cosine"};
+constexpr std::array<std::string_view, 3> schedule_names = {"constant", "linear", "cosine"};
 
 // Taylor's series in y^2, Horner's way; |y| <= pi/4, where the first term left out is below 2^-58.
 double cosine_near_zero(double y) {
@@ -42,13 +42,13 @@ double sine_near_zero(double y) {
 
 std::string_view to_string(ScheduleKind kind) {
     const auto index = static_cast<std::size_t>(kind);
-    DEDLOC_CHECK(index < names.size());
-    return names[index];
+    DEDLOC_CHECK(index < schedule_names.size());
+    return schedule_names[index];
 }
 
 Result<ScheduleKind> schedule_from_string(std::string_view text) {
-    for (std::size_t i = 0; i < names.size(); ++i) {
-        if (names[i] == text) return static_cast<ScheduleKind>(i);
+    for (std::size_t i = 0; i < schedule_names.size(); ++i) {
+        if (schedule_names[i] == text) return static_cast<ScheduleKind>(i);
     }
     return make_error(ErrorKind::bad_input,
                       "'{}' is not a schedule; use one of constant, linear, cosine",

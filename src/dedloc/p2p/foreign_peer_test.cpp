@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "dedloc/p2p/connection.h"
+#include "dedloc/p2p/host_testing.h"
 #include "dedloc/p2p/make_host.h"
 #include "dedloc/p2p/protocols.h"
 #include "dedloc/p2p/rpc.h"
@@ -14,21 +15,13 @@
 namespace dedloc::p2p {
 namespace {
 
-Task<Result<Bytes>> echo(PeerId, Bytes request) { co_return request; }
-
 // Our host on one machine, and a bare connection to it from another.
 class ForeignPeer : public ::testing::Test {
   protected:
     void SetUp() override {
         sim::SimNode& machine = world_.add_node({});
         stranger_ = &world_.add_node({});
-        HostOptions options{.executor = world_.executor(),
-                            .clock = machine.clock(),
-                            .network = machine.network(),
-                            .random = Random(1),
-                            .identity = security::Identity::from_seed(Bytes(32, 1)).value(),
-                            .listen = {"/ip4/0.0.0.0/tcp/4001"},
-                            .announce = {}};
+        HostOptions options = simulated_host(world_, machine, 1);
         host_ = make_host(std::move(options)).value();
         host_->handle_call("echo", echo);
         world_.run_task(connect());

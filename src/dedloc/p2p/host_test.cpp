@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <numeric>
 
+#include "dedloc/p2p/host_testing.h"
 #include "dedloc/p2p/make_host.h"
 #include "dedloc/runtime/deadline.h"
 #include "dedloc/runtime/real.h"
@@ -114,8 +115,6 @@ class TestWorld {
 };
 
 void introduce(Host& from, Host& to) { from.add_addresses(to.id(), to.addresses()); }
-
-Task<Result<Bytes>> echo(PeerId, Bytes request) { co_return request; }
 
 class HostTest : public ::testing::TestWithParam<Kind> {
   protected:

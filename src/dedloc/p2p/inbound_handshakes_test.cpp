@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "dedloc/p2p/host_testing.h"
 #include "dedloc/p2p/limits.h"
 #include "dedloc/p2p/make_host.h"
 #include "dedloc/sim/world.h"
@@ -39,13 +40,7 @@ TEST(InboundHandshakes, a_network_is_what_one_stranger_may_own) {
 class SilentStrangersTest : public ::testing::Test {
   protected:
     std::unique_ptr<Host> host(sim::SimNode& node, std::uint8_t seed) {
-        HostOptions options{.executor = world_.executor(),
-                            .clock = node.clock(),
-                            .network = node.network(),
-                            .random = Random(seed),
-                            .identity = security::Identity::from_seed(Bytes(32, seed)).value(),
-                            .listen = {"/ip4/0.0.0.0/tcp/4001"},
-                            .announce = {}};
+        HostOptions options = simulated_host(world_, node, seed);
         return make_host(std::move(options)).value();
     }
     // Connects again and again, says nothing, and keeps what it has.

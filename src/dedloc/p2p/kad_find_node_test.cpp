@@ -4,13 +4,12 @@
 #include <gtest/gtest.h>
 
 #include "dedloc/p2p/diagnostics.h"
+#include "dedloc/p2p/host_testing.h"
 #include "dedloc/p2p/make_host.h"
 #include "dedloc/sim/world.h"
 
 namespace dedloc::p2p {
 namespace {
-
-Task<Result<Bytes>> echo(PeerId, Bytes request) { co_return request; }
 
 class FindNode : public ::testing::Test {
   protected:
@@ -23,14 +22,8 @@ class FindNode : public ::testing::Test {
         sim::SimNode& node = world_.add_node({});
         nodes_.push_back(&node);
         const auto seed = static_cast<std::uint8_t>(nodes_.size());
-        HostOptions options{.executor = world_.executor(),
-                            .clock = node.clock(),
-                            .network = node.network(),
-                            .random = Random(seed),
-                            .identity = security::Identity::from_seed(Bytes(32, seed)).value(),
-                            .listen = {},
-                            .announce = {}};
-        if (listens) options.listen = {"/ip4/0.0.0.0/tcp/4001"};
+        HostOptions options = simulated_host(world_, node, seed);
+        if (!listens) options.listen.clear();
         hosts_.push_back(make_host(std::move(options)).value());
         hosts_.back()->handle_call("echo", echo);
         return *hosts_.back();

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "dedloc/p2p/diagnostics.h"
+#include "dedloc/p2p/host_testing.h"
 #include "dedloc/p2p/limits.h"
 #include "dedloc/p2p/make_host.h"
 #include "dedloc/runtime/together.h"
@@ -217,8 +218,6 @@ Task<void> swallow(std::unique_ptr<MessageStream> stream, std::size_t* bytes) {
     (void)finished;
 }
 
-Task<Result<Bytes>> echo(PeerId, Bytes request) { co_return request; }
-
 // Two hosts far apart, with a link that one connection of ours would fill in the simulator; what is
 // tested is that lanes are opened, used by bulk and by bulk alone, and go with the peer.
 class FarHosts : public ::testing::Test {
@@ -230,13 +229,7 @@ class FarHosts : public ::testing::Test {
         world_.set_default_link(link);
         for (std::uint8_t i = 0; i < 2; ++i) {
             sim::SimNode& node = world_.add_node({});
-            HostOptions options{.executor = world_.executor(),
-                                .clock = node.clock(),
-                                .network = node.network(),
-                                .random = Random(i),
-                                .identity = security::Identity::from_seed(Bytes(32, i)).value(),
-                                .listen = {"/ip4/0.0.0.0/tcp/4001"},
-                                .announce = {}};
+            HostOptions options = simulated_host(world_, node, i);
             hosts_[i] = make_host(std::move(options)).value();
             hosts_[i]->handle_call("echo", echo);
             hosts_[i]->handle_stream("bulk", [this, i](auto stream) {

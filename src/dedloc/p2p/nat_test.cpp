@@ -4,6 +4,7 @@
 
 #include "dedloc/p2p/autonat.h"
 #include "dedloc/p2p/dcutr.h"
+#include "dedloc/p2p/host_testing.h"
 #include "dedloc/p2p/make_host.h"
 #include "dedloc/p2p/nat_observed.h"
 #include "dedloc/runtime/real.h"
@@ -34,10 +35,6 @@ TEST(PublicAddress, is_what_means_the_same_everywhere) {
                            ""})
         EXPECT_FALSE(is_public_address(ip)) << ip;
     EXPECT_TRUE(is_public_address("::ffff:1.1.1.1"));
-}
-
-wire::Multiaddr tcp(const std::string& host, std::uint16_t port) {
-    return wire::Multiaddr::tcp(host, port).value();
 }
 
 PeerId peer(std::uint8_t number) {
@@ -123,13 +120,7 @@ class ReachabilityTest : public ::testing::Test {
         machine.dialable = dialable;
         sim::SimNode& node = world_.add_node(machine);
         const auto seed = static_cast<std::uint8_t>(world_.nodes_count());
-        HostOptions options{.executor = world_.executor(),
-                            .clock = node.clock(),
-                            .network = node.network(),
-                            .random = Random(seed),
-                            .identity = security::Identity::from_seed(Bytes(32, seed)).value(),
-                            .listen = {"/ip4/0.0.0.0/tcp/4001"},
-                            .announce = {}};
+        HostOptions options = simulated_host(world_, node, seed);
         options.nat.is_public = [](std::string_view) { return true; };
         hosts_.push_back({make_host(std::move(options)).value()});
         return hosts_.back();

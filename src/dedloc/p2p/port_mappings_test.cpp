@@ -6,16 +6,13 @@
 #include <gtest/gtest.h>
 #include <list>
 
+#include "dedloc/p2p/host_testing.h"
 #include "dedloc/p2p/make_host.h"
 #include "dedloc/runtime/scope.h"
 #include "dedloc/sim/world.h"
 
 namespace dedloc::p2p {
 namespace {
-
-wire::Multiaddr tcp(const std::string& host, std::uint16_t port) {
-    return wire::Multiaddr::tcp(host, port).value();
-}
 
 const std::function<bool(std::string_view)> really_public = is_public_address;
 

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <map>
 
+#include "dedloc/p2p/host_testing.h"
 #include "dedloc/p2p/make_host.h"
 #include "dedloc/p2p/relay_client.h"
 #include "dedloc/p2p/relay_stream.h"
@@ -11,8 +12,6 @@
 
 namespace dedloc::p2p {
 namespace {
-
-Task<Result<Bytes>> echo(PeerId, Bytes request) { co_return request; }
 
 class RelayTest : public ::testing::Test {
   protected:
@@ -33,13 +32,7 @@ class RelayTest : public ::testing::Test {
         sim::SimNode& node = world_.add_node(machine);
         if (kind.is_relay) public_.insert(node.ip());
         const auto seed = static_cast<std::uint8_t>(world_.nodes_count());
-        HostOptions options{.executor = world_.executor(),
-                            .clock = node.clock(),
-                            .network = node.network(),
-                            .random = Random(seed),
-                            .identity = security::Identity::from_seed(Bytes(32, seed)).value(),
-                            .listen = {"/ip4/0.0.0.0/tcp/4001"},
-                            .announce = {}};
+        HostOptions options = simulated_host(world_, node, seed);
         options.nat.relay = kind.is_relay ? RelayServing::always : RelayServing::never;
         options.nat.is_public = [this](std::string_view ip) {
             return public_.contains(std::string(ip));

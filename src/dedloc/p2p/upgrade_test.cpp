@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "dedloc/p2p/host_testing.h"
 #include "dedloc/p2p/make_host.h"
 #include "dedloc/runtime/together.h"
 #include "dedloc/sim/world.h"
@@ -160,8 +161,6 @@ TEST_F(Upgrade, settings_that_name_no_protocol_or_a_strange_one_are_bad_input) {
     }
 }
 
-Task<Result<Bytes>> echo(PeerId, Bytes request) { co_return request; }
-
 Task<void> call_echo(Host* host, PeerId peer, Result<Bytes>* answer) {
     const TimePoint deadline = host->clock().now() + 10s;
     Bytes request = Bytes(300000, 7);
@@ -180,13 +179,7 @@ TEST_F(Upgrade, hosts_of_every_taste_reach_each_other) {
         std::vector<std::unique_ptr<Host>> hosts;
         for (const auto& settings : {SecuritySettings(), theirs}) {
             sim::SimNode& node = world_.add_node({});
-            HostOptions options{.executor = world_.executor(),
-                                .clock = node.clock(),
-                                .network = node.network(),
-                                .random = Random(seed),
-                                .identity = security::Identity::from_seed(Bytes(32, seed)).value(),
-                                .listen = {"/ip4/0.0.0.0/tcp/4001"},
-                                .announce = {}};
+            HostOptions options = simulated_host(world_, node, seed);
             options.security = settings;
             ++seed;
             hosts.push_back(make_host(std::move(options)).value());

@@ -5,20 +5,15 @@
 #include <gtest/gtest.h>
 
 #include "dedloc/base/random.h"
+#include "dedloc/planner/planner_testing.h"
 
 namespace dedloc::planner {
 namespace {
 
-constexpr double resnet_elements = 25'557'032;
-
-PeerRates megabits(double upload, double download) {
-    return {.upload_per_s = upload * 1e6 / 16, .download_per_s = download * 1e6 / 16};
-}
-
 ComputeQuestion question(const std::vector<PeerRates>& peers,
                          const std::vector<double>& samples_per_s,
                          double batch_samples,
-                         double elements_count = resnet_elements) {
+                         double elements_count = static_cast<double>(resnet_elements)) {
     return {.peers = peers,
             .samples_per_s = samples_per_s,
             .batch_samples = batch_samples,
@@ -201,7 +196,7 @@ TEST(ChooseComputing, many_candidates_with_limits_of_links_do_well) {
 
 TEST(AggregatorAdvice, helps_slow_uploaders_and_says_how_fast_it_must_be) {
     const std::vector<PeerRates> workers(8, megabits(20, 100));
-    const auto advice = advise_on_aggregator(workers, {}, resnet_elements);
+    const auto advice = advise_on_aggregator(workers, {}, static_cast<double>(resnet_elements));
     ASSERT_TRUE(advice);
     EXPECT_NEAR(advice->seconds_now, 35.8, 0.05);
     EXPECT_NEAR(advice->seconds_best, 20.45, 0.01);
@@ -212,7 +207,7 @@ TEST(AggregatorAdvice, helps_slow_uploaders_and_says_how_fast_it_must_be) {
                         .download_per_s = rate,
                         .contributes = false,
                         .receives = false});
-        return split_elements(more, static_cast<std::uint64_t>(resnet_elements))->seconds;
+        return split_elements(more, resnet_elements)->seconds;
     };
     EXPECT_LE(seconds_with(advice->rate_per_s), advice->seconds_best * 1.011);
     EXPECT_GT(seconds_with(advice->rate_per_s * 0.95), advice->seconds_best * 1.011);
@@ -223,7 +218,7 @@ TEST(AggregatorAdvice, does_not_help_where_the_slowest_must_send_everything_anyw
     std::vector<PeerRates> peers(4, megabits(200, 200));
     peers.insert(peers.end(), 8, megabits(100, 100));
     peers.insert(peers.end(), 4, megabits(50, 50));
-    const auto advice = advise_on_aggregator(peers, {}, resnet_elements);
+    const auto advice = advise_on_aggregator(peers, {}, static_cast<double>(resnet_elements));
     ASSERT_TRUE(advice);
     EXPECT_EQ(advice->rate_per_s, 0);
     EXPECT_NEAR(advice->seconds_best, 8.18, 0.01);
@@ -232,7 +227,7 @@ TEST(AggregatorAdvice, does_not_help_where_the_slowest_must_send_everything_anyw
 TEST(AggregatorAdvice, reaches_those_who_cannot_reach_each_other) {
     const std::vector<PeerRates> peers(3, megabits(100, 100));
     const std::vector<LinkLimit> links = {{0, 1, 1e4}, {1, 0, 1e4}};
-    const auto advice = advise_on_aggregator(peers, links, resnet_elements);
+    const auto advice = advise_on_aggregator(peers, links, static_cast<double>(resnet_elements));
     ASSERT_TRUE(advice);
     EXPECT_GT(advice->rate_per_s, 0);
     EXPECT_LT(advice->seconds_best, advice->seconds_now);

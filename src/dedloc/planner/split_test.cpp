@@ -7,16 +7,10 @@
 #include <numeric>
 
 #include "dedloc/base/random.h"
+#include "dedloc/planner/planner_testing.h"
 
 namespace dedloc::planner {
 namespace {
-
-// ResNet-50 in fp16, full duplex: the paper's table "ResNet-50 averaging performance".
-constexpr std::uint64_t resnet_elements = 25'557'032;
-
-PeerRates megabits(double upload, double download) {
-    return {.upload_per_s = upload * 1e6 / 16, .download_per_s = download * 1e6 / 16};
-}
 
 std::vector<PeerRates> repeat(std::size_t times, const PeerRates& peer) {
     return std::vector<PeerRates>(times, peer);

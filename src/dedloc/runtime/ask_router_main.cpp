@@ -12,6 +12,7 @@
 #include <arpa/inet.h>
 #include <charconv>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>

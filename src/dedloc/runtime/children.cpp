@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "dedloc/runtime/deadline.h"
+#include "dedloc/runtime/child.h"
 #include "dedloc/runtime/scope.h"
 
 namespace dedloc::runtime {

@@ -9,6 +9,7 @@
 #include <openssl/x509.h>
 
 #include "dedloc/base/random.h"
+#include "dedloc/security/identity_testing.h"
 #include "dedloc/security/toy_signature.h"
 #include "dedloc/wire/varint.h"
 
@@ -18,31 +19,6 @@ namespace {
 nlohmann::json vectors(const std::string& name) {
     std::ifstream file(DEDLOC_TEST_DATA "/vectors/" + name);
     return nlohmann::json::parse(file);
-}
-
-Bytes hex(const nlohmann::json& text) { return base::from_hex(text.get<std::string>()).value(); }
-
-Bytes sign_with(EVP_PKEY* key, ByteView message) {
-    EVP_MD_CTX* context = EVP_MD_CTX_new();
-    Bytes signature(1024);
-    std::size_t size = signature.size();
-    EXPECT_EQ(EVP_DigestSignInit(context, nullptr, EVP_sha256(), nullptr, key), 1);
-    EXPECT_EQ(EVP_DigestSign(context, signature.data(), &size, message.data(), message.size()), 1);
-    EVP_MD_CTX_free(context);
-    signature.resize(size);
-    return signature;
-}
-
-// A PublicKey message around a key's SubjectPublicKeyInfo.
-Bytes spki_message(EVP_PKEY* key, std::uint8_t type) {
-    unsigned char* der = nullptr;
-    const int size = i2d_PUBKEY(key, &der);
-    EXPECT_GT(size, 0);
-    Bytes message = {0x08, type, 0x12};
-    wire::put_varint(message, static_cast<std::uint64_t>(size));
-    base::append(message, {der, static_cast<std::size_t>(size)});
-    OPENSSL_free(der);
-    return message;
 }
 
 void expect_verifies(const PublicKey& key, Bytes message, Bytes signature) {

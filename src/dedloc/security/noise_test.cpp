@@ -10,16 +10,12 @@
 
 #include "dedloc/base/random.h"
 #include "dedloc/security/channel_testing.h"
+#include "dedloc/security/identity_testing.h"
 #include "dedloc/wire/noise_payload.h"
 #include "dedloc/wire/varint.h"
 
 namespace dedloc::security {
 namespace {
-
-const Identity alice = Identity::from_seed(Bytes(32, 1)).value();
-const Identity bob = Identity::from_seed(Bytes(32, 2)).value();
-
-Bytes hex(const nlohmann::json& text) { return base::from_hex(text.get<std::string>()).value(); }
 
 // Sends message number `index` of a vector from one side to the other, who must find the payload.
 void expect_handshake_message(NoiseHandshake& from,
@@ -324,28 +320,6 @@ TEST(Noise, whoever_shows_another_peers_key_or_none_is_refused) {
     ASSERT_TRUE(good) << good.error().message();
     EXPECT_EQ(responder.remote_peer(), alice.id());
     EXPECT_EQ(responder.protocol(), multistream_follows);  // it named no muxers
-}
-
-// A PublicKey message around a key's SubjectPublicKeyInfo, and the key's signature.
-Bytes spki_message(EVP_PKEY* key, std::uint8_t type) {
-    unsigned char* der = nullptr;
-    const int size = i2d_PUBKEY(key, &der);
-    Bytes message = {0x08, type, 0x12};
-    wire::put_varint(message, static_cast<std::uint64_t>(size));
-    base::append(message, {der, static_cast<std::size_t>(size)});
-    OPENSSL_free(der);
-    return message;
-}
-
-Bytes sign_with(EVP_PKEY* key, ByteView message) {
-    EVP_MD_CTX* context = EVP_MD_CTX_new();
-    Bytes signature(1024);
-    std::size_t size = signature.size();
-    EXPECT_EQ(EVP_DigestSignInit(context, nullptr, EVP_sha256(), nullptr, key), 1);
-    EXPECT_EQ(EVP_DigestSign(context, signature.data(), &size, message.data(), message.size()), 1);
-    EVP_MD_CTX_free(context);
-    signature.resize(size);
-    return signature;
 }
 
 TEST(Noise, peers_with_rsa_and_ecdsa_identities_are_known_by_the_hash_of_their_key) {

@@ -28,7 +28,7 @@ const ASN1_OBJECT* extension_object() {
     return object;
 }
 
-Error broken(std::string_view rule) {
+Error bad_certificate(std::string_view rule) {
     ERR_clear_error();
     return make_error(
         ErrorKind::peer_broke_protocol, "the peer's TLS certificate is refused: {}", rule);
@@ -41,13 +41,14 @@ Result<ByteView> take_der(base::ByteReader& reader, std::uint8_t expected_tag) {
     std::size_t size = first;
     if (first >= 0x80) {
         size = 0;
-        if (first == 0x80 || first > 0x82) return broken("its extension has no sensible length");
+        if (first == 0x80 || first > 0x82)
+            return bad_certificate("its extension has no sensible length");
         for (int i = 0; i < (first & 0x7f); ++i) {
             DEDLOC_TRY(const std::uint8_t byte, reader.u8());
             size = size << 8 | byte;
         }
     }
-    if (tag != expected_tag) return broken("its extension is not a SignedKey");
+    if (tag != expected_tag) return bad_certificate("its extension is not a SignedKey");
     return reader.take(size);
 }
 
@@ -73,7 +74,7 @@ Result<SignedKey> parse_signed_key(ByteView der) {
     SignedKey signed_key;
     DEDLOC_TRY(signed_key.public_key, take_der(inner, der_octet_string));
     DEDLOC_TRY(signed_key.signature, take_der(inner, der_octet_string));
-    if (!outer.done() || !inner.done()) return broken("bytes follow its SignedKey");
+    if (!outer.done() || !inner.done()) return bad_certificate("bytes follow its SignedKey");
     return signed_key;
 }
 
@@ -94,44 +95,45 @@ Result<X509_EXTENSION*> find_extension(X509* certificate) {
     for (int i = 0; i < X509_get_ext_count(certificate); ++i) {
         X509_EXTENSION* extension = X509_get_ext(certificate, i);
         if (OBJ_cmp(X509_EXTENSION_get_object(extension), extension_object()) == 0) {
-            if (found != nullptr) return broken("it has two libp2p extensions");
+            if (found != nullptr) return bad_certificate("it has two libp2p extensions");
             found = extension;
         } else if (X509_EXTENSION_get_critical(extension) != 0 &&
                    X509_supported_extension(extension) != 1) {
-            return broken("it has a critical extension that is not understood");
+            return bad_certificate("it has a critical extension that is not understood");
         }
     }
-    if (found == nullptr) return broken("it has no libp2p extension");
+    if (found == nullptr) return bad_certificate("it has no libp2p extension");
     return found;
 }
 
 Ok check_key_and_signature(X509* certificate) {
     EVP_PKEY* key = X509_get0_pubkey(certificate);
-    if (key == nullptr) return broken("its key cannot be read");
+    if (key == nullptr) return bad_certificate("its key cannot be read");
     if (EVP_PKEY_get_base_id(key) == EVP_PKEY_EC) {
         // Explicit curve parameters allow forgeries ("Whose curve is it anyway").
         char encoding[32] = "";
         if (EVP_PKEY_get_utf8_string_param(
                 key, OSSL_PKEY_PARAM_EC_ENCODING, encoding, sizeof encoding, nullptr) != 1 ||
             std::string_view(encoding) != OSSL_PKEY_EC_ENCODING_GROUP)
-            return broken("its curve is not a named one");
+            return bad_certificate("its curve is not a named one");
     }
     int security_bits = 0;
     if (X509_get_signature_info(certificate, nullptr, nullptr, &security_bits, nullptr) != 1 ||
         security_bits < signature_security_bits_min)
-        return broken("it is signed with a weak hash");
-    if (X509_verify(certificate, key) != 1) return broken("it is not signed by its own key");
+        return bad_certificate("it is signed with a weak hash");
+    if (X509_verify(certificate, key) != 1)
+        return bad_certificate("it is not signed by its own key");
     return {};
 }
 
 Ok check_dates(X509* certificate, WallSeconds now) {
-    if (!(std::abs(now) < 1e15)) return broken("our own clock is impossible");
+    if (!(std::abs(now) < 1e15)) return bad_certificate("our own clock is impossible");
     std::time_t time = static_cast<std::time_t>(now);
     // 0 is an error; -1: not after `time`.
     if (X509_cmp_time(X509_get0_notBefore(certificate), &time) != -1)
-        return broken("it is not valid yet; is one of the two clocks wrong?");
+        return bad_certificate("it is not valid yet; is one of the two clocks wrong?");
     if (X509_cmp_time(X509_get0_notAfter(certificate), &time) != 1)
-        return broken("it has expired; is one of the two clocks wrong?");
+        return bad_certificate("it has expired; is one of the two clocks wrong?");
     return {};
 }
 
@@ -187,12 +189,12 @@ Result<PublicKey> check_tls_certificate(x509_st* certificate, WallSeconds now) {
     const ASN1_OCTET_STRING* value = X509_EXTENSION_get_data(extension);
     const auto signed_key = parse_signed_key(
         {ASN1_STRING_get0_data(value), static_cast<std::size_t>(ASN1_STRING_length(value))});
-    if (!signed_key) return broken(signed_key.error().message());
+    if (!signed_key) return bad_certificate(signed_key.error().message());
     auto key = PublicKey::from_protobuf(signed_key->public_key);
-    if (!key) return broken(key.error().message());
+    if (!key) return bad_certificate(key.error().message());
     DEDLOC_TRY_VOID(check_key_and_signature(certificate));
     if (!key->verify(bytes_to_sign(certificate), signed_key->signature))
-        return broken("the identity's signature in it is false");
+        return bad_certificate("the identity's signature in it is false");
     return key;
 }
 
@@ -201,7 +203,7 @@ Result<PublicKey> check_tls_certificate(ByteView der, WallSeconds now) {
     const std::unique_ptr<X509, decltype(&X509_free)> certificate(
         d2i_X509(nullptr, &position, static_cast<long>(der.size())), &X509_free);
     if (!certificate || position != der.data() + der.size())
-        return broken("it is not an X.509 certificate");
+        return bad_certificate("it is not an X.509 certificate");
     return check_tls_certificate(certificate.get(), now);
 }
 

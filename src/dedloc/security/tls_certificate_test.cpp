@@ -9,13 +9,10 @@
 #include <openssl/x509.h>
 #include <openssl/x509v3.h>
 
+#include "dedloc/security/identity_testing.h"
+
 namespace dedloc::security {
 namespace {
-
-constexpr WallSeconds now = 1750000000;
-
-const Identity alice = Identity::from_seed(Bytes(32, 1)).value();
-const Identity bob = Identity::from_seed(Bytes(32, 2)).value();
 
 void sign_again(const TlsCertificate& certificate, const EVP_MD* hash = EVP_sha256()) {
     ASSERT_GT(X509_sign(certificate.certificate.get(), certificate.key.get(), hash), 0);

@@ -5,12 +5,11 @@
 #include <gtest/gtest.h>
 #include <openssl/ssl.h>
 
+#include "dedloc/security/identity_testing.h"
 #include "dedloc/security/tls.h"
 
 namespace dedloc::security {
 namespace {
-
-constexpr WallSeconds now = 1750000000;
 
 // A whole OpenSSL peer with memory for a socket.
 class ForeignPeer {

@@ -8,14 +8,10 @@
 #include "dedloc/base/random.h"
 #include "dedloc/security/channel_testing.h"
 #include "dedloc/security/envelope.h"
+#include "dedloc/security/identity_testing.h"
 
 namespace dedloc::security {
 namespace {
-
-constexpr WallSeconds now = 1750000000;
-
-const Identity alice = Identity::from_seed(Bytes(32, 1)).value();
-const Identity bob = Identity::from_seed(Bytes(32, 2)).value();
 
 struct Pair {
     TlsChannel client;

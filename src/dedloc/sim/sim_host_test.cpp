@@ -12,8 +12,8 @@ p2p::CallHandler echo_handler() {
     return [](PeerId, Bytes request) -> Task<Result<Bytes>> { co_return std::move(request); };
 }
 
-struct Two {
-    explicit Two(std::uint64_t seed = 1, WorldOptions options = {}) : world(seed, options) {
+struct TwoHosts {
+    explicit TwoHosts(std::uint64_t seed = 1, WorldOptions options = {}) : world(seed, options) {
         NodeOptions first;
         first.name = "a";
         NodeOptions second;
@@ -47,11 +47,11 @@ Result<Bytes> call(World& world, SimNode& from, SimNode& to, std::string text, D
 }
 
 TEST(SimHost, a_call_is_answered_and_takes_its_round_trips) {
-    Two t;
+    TwoHosts t;
     auto first = call(t.world, *t.a, *t.b, "hello", 10s);
     ASSERT_TRUE(first) << to_string(first.error());
     EXPECT_EQ(as_text(*first), "hello");
-    // Two round trips for the connection, one for the call, of 40 ms each.
+    // TwoHosts round trips for the connection, one for the call, of 40 ms each.
     EXPECT_NEAR(to_seconds(t.world.now().since_start), 0.120, 0.001);
     auto second = call(t.world, *t.a, *t.b, "again", 10s);
     ASSERT_TRUE(second);
@@ -61,7 +61,7 @@ TEST(SimHost, a_call_is_answered_and_takes_its_round_trips) {
 }
 
 TEST(SimHost, unknown_methods_errors_of_handlers_and_deadlines_reach_the_caller) {
-    Two t;
+    TwoHosts t;
     t.b->host().handle_call("refuse", [](PeerId, Bytes) -> Task<Result<Bytes>> {
         co_return Error(ErrorKind::conflict, "not my run");
     });
@@ -93,7 +93,7 @@ struct Unwound {
 };
 
 TEST(SimHost, a_handler_is_cancelled_when_the_caller_gives_up) {
-    Two t;
+    TwoHosts t;
     bool unwound = false;
     runtime::Clock& clock = t.b->clock();
     t.b->host().handle_call("slow", [&clock, &unwound](PeerId, Bytes) {
@@ -113,7 +113,7 @@ TEST(SimHost, a_handler_is_cancelled_when_the_caller_gives_up) {
 
 TEST(SimHost, both_dialling_at_once_end_with_one_connection) {
     for (std::uint64_t seed = 1; seed <= 4; ++seed) {
-        Two t(seed);
+        TwoHosts t(seed);
         t.a->host().handle_call("echo", echo_handler());
         auto events = std::make_shared<int>(0);  // a listener lives as long as its host
         t.a->host().on_connection([events](const PeerId&, bool up) { *events += up ? 1 : 100; });
@@ -168,7 +168,7 @@ Task<void> push_bytes(SimNode& from,
 
 TEST(SimHost, a_stream_moves_bytes_at_the_rate_of_the_slowest_line) {
     for (const double rate : {12.5e6, 2e6}) {
-        Two t;
+        TwoHosts t;
         t.b->options().download_bytes_per_s = rate;
         t.b->host().handle_stream("sum", serve_stream);
         std::string answer;
@@ -200,7 +200,7 @@ TEST(SimHost, senders_share_the_receivers_line) {
 }
 
 TEST(SimHost, a_small_call_does_not_wait_for_bulk) {
-    Two t;
+    TwoHosts t;
     t.b->host().handle_stream("sum", serve_stream);
     std::string answer;
     TimePoint done;
@@ -215,7 +215,7 @@ TEST(SimHost, a_small_call_does_not_wait_for_bulk) {
 }
 
 TEST(SimHost, a_reader_that_does_not_read_blocks_the_writer) {
-    Two t;
+    TwoHosts t;
     std::unique_ptr<p2p::MessageStream> kept;
     t.b->host().handle_stream("keep", [&kept](std::unique_ptr<p2p::MessageStream> stream) {
         kept = std::move(stream);
@@ -252,7 +252,7 @@ TEST(SimHost, a_reader_that_does_not_read_blocks_the_writer) {
 }
 
 TEST(SimHost, streams_tell_failures_and_unknown_methods) {
-    Two t;
+    TwoHosts t;
     t.b->host().handle_stream("fail", [](std::unique_ptr<p2p::MessageStream> stream) {
         auto body = [](std::unique_ptr<p2p::MessageStream> s) -> Task<void> {
             auto first = co_await s->write(Bytes(1));
@@ -276,7 +276,7 @@ TEST(SimHost, streams_tell_failures_and_unknown_methods) {
 }
 
 TEST(SimHost, a_killed_process_is_noticed_at_once_and_starts_again) {
-    Two t;
+    TwoHosts t;
     ASSERT_TRUE(call(t.world, *t.a, *t.b, "x", 5s));
     auto events = std::make_shared<std::vector<bool>>();
     t.a->host().on_connection([events](const PeerId&, bool up) { events->push_back(up); });
@@ -310,7 +310,7 @@ TEST(SimHost, a_killed_process_is_noticed_at_once_and_starts_again) {
 }
 
 TEST(SimHost, a_lost_machine_is_noticed_only_by_deadline_and_keepalive) {
-    Two t;
+    TwoHosts t;
     ASSERT_TRUE(call(t.world, *t.a, *t.b, "x", 5s));
     t.b->lose_machine();
     const TimePoint before = t.world.now();
@@ -322,7 +322,7 @@ TEST(SimHost, a_lost_machine_is_noticed_only_by_deadline_and_keepalive) {
 }
 
 TEST(SimHost, a_short_partition_delays_a_long_one_disconnects) {
-    Two t;
+    TwoHosts t;
     ASSERT_TRUE(call(t.world, *t.a, *t.b, "x", 5s));
     t.world.partition({{"a"}, {"b"}});
     t.world.after(3s, [&t] { t.world.heal(); });
@@ -340,7 +340,7 @@ TEST(SimHost, a_short_partition_delays_a_long_one_disconnects) {
 }
 
 TEST(SimHost, a_block_in_one_direction_stops_answers_only) {
-    Two t;
+    TwoHosts t;
     int served = 0;
     t.b->host().handle_call("count", [&served](PeerId, Bytes) {
         ++served;
@@ -358,7 +358,7 @@ TEST(SimHost, a_block_in_one_direction_stops_answers_only) {
 }
 
 TEST(SimHost, a_frozen_process_answers_late) {
-    Two t;
+    TwoHosts t;
     ASSERT_TRUE(call(t.world, *t.a, *t.b, "x", 5s));
     t.b->freeze_for(4s);
     EXPECT_TRUE(t.b->frozen());
@@ -375,7 +375,7 @@ TEST(SimHost, a_frozen_process_answers_late) {
 }
 
 TEST(SimHost, dialling_a_frozen_process_that_then_dies_is_refused) {
-    Two t;
+    TwoHosts t;
     t.b->freeze();
     t.world.after(2s, [&t] { t.b->kill(); });
     EXPECT_EQ(call(t.world, *t.a, *t.b, "x", 60s).error().kind(), ErrorKind::peer_gone);
@@ -394,7 +394,7 @@ TEST(SimHost, dialling_a_frozen_process_that_then_dies_is_refused) {
 }
 
 TEST(SimHost, timers_of_a_frozen_process_fire_when_it_wakes) {
-    Two t;
+    TwoHosts t;
     TimePoint woke;
     auto sleeper = [](runtime::Clock& clock, TimePoint& at) -> Task<void> {
         co_await clock.sleep_for(1s);
@@ -410,7 +410,7 @@ TEST(SimHost, timers_of_a_frozen_process_fire_when_it_wakes) {
 TEST(SimHost, without_addresses_and_in_client_mode_a_peer_cannot_be_dialled) {
     WorldOptions options;
     options.everyone_knows_everyone = false;
-    Two t(1, options);
+    TwoHosts t(1, options);
     EXPECT_EQ(call(t.world, *t.a, *t.b, "x", 5s).error().kind(), ErrorKind::peer_gone);
     t.a->host().add_addresses(t.b->id(), t.b->host().addresses());
     EXPECT_TRUE(call(t.world, *t.a, *t.b, "x", 5s));
@@ -433,7 +433,7 @@ TEST(SimHost, without_addresses_and_in_client_mode_a_peer_cannot_be_dialled) {
 }
 
 TEST(SimHost, losses_delay_and_do_not_lose) {
-    Two t(9);
+    TwoHosts t(9);
     LinkOptions link;
     link.loss = 0.2;
     link.jitter = 5ms;
@@ -446,7 +446,7 @@ TEST(SimHost, losses_delay_and_do_not_lose) {
 }
 
 TEST(SimHost, stopping_ends_handlers_and_tells_the_peers) {
-    Two t;
+    TwoHosts t;
     ASSERT_TRUE(call(t.world, *t.a, *t.b, "x", 5s));
     t.world.run_task(t.b->host().stop());
     t.world.run_for(21ms);

@@ -3,14 +3,10 @@
 #include <algorithm>
 #include <gtest/gtest.h>
 
+#include "dedloc/tasks/tasks_testing.h"
+
 namespace dedloc::tasks {
 namespace {
-
-PeerId made_peer(std::uint8_t number) {
-    Bytes multihash{0x00, 36, 0x08, 0x01, 0x12, 32};
-    multihash.resize(38, number);
-    return *PeerId::from_bytes(multihash);
-}
 
 TEST(SampleOrder, shows_every_sample_once_an_epoch) {
     SampleOrder order(5, made_peer(1), 1000);

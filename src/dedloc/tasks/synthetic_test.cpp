@@ -4,15 +4,10 @@
 #include <gtest/gtest.h>
 
 #include "dedloc/collab/model_state.h"
+#include "dedloc/tasks/tasks_testing.h"
 
 namespace dedloc::tasks {
 namespace {
-
-PeerId made_peer(std::uint8_t number) {
-    Bytes multihash{0x00, 36, 0x08, 0x01, 0x12, 32};
-    multihash.resize(38, number);
-    return *PeerId::from_bytes(multihash);
-}
 
 collab::TaskConfig config(std::string model, std::string data) {
     return {.kind = "synthetic", .model = std::move(model), .data = std::move(data), .seed = 5};

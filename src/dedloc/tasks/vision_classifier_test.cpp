@@ -4,16 +4,11 @@
 
 #include "dedloc/optim/optimizer.h"
 #include "dedloc/tasks/fashion_mnist.h"
+#include "dedloc/tasks/tasks_testing.h"
 #include "dedloc/tasks/training_task.h"
 
 namespace dedloc::tasks {
 namespace {
-
-PeerId made_peer(std::uint8_t number) {
-    Bytes multihash{0x00, 36, 0x08, 0x01, 0x12, 32};
-    multihash.resize(38, number);
-    return *PeerId::from_bytes(multihash);
-}
 
 class VisionClassifierTest : public testing::Test {
   protected:

@@ -8,27 +8,14 @@
 #include <vector>
 
 #include "dedloc/base/random.h"
-#include "dedloc/tensor/each_target.h"
 #include "dedloc/tensor/kernels.h"
+#include "dedloc/tensor/kernels_testing.h"
 #if defined(__x86_64__)
 #include <xmmintrin.h>
 #endif
 
 namespace dedloc::tensor {
 namespace {
-
-template <typename Body>
-void on_every_target(Body body) {
-    const int targets_count = for_each_target([&](const char* name) {
-        SCOPED_TRACE(name);
-        body();
-    });
-    EXPECT_GE(targets_count, 1);
-}
-
-bool same_bits(std::span<const float> a, std::span<const float> b) {
-    return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * 4) == 0;
-}
 
 Bytes encoded(std::span<const float> x, float factor = 1.0f) {
     Bytes blocks(blocks8_size(x.size()));

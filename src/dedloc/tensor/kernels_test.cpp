@@ -9,8 +9,8 @@
 
 #include "dedloc/base/float_environment.h"
 #include "dedloc/base/random.h"
-#include "dedloc/tensor/each_target.h"
 #include "dedloc/tensor/half.h"
+#include "dedloc/tensor/kernels_testing.h"
 #if defined(__x86_64__)
 #include <xmmintrin.h>
 #endif
@@ -18,20 +18,7 @@
 namespace dedloc::tensor {
 namespace {
 
-template <typename Body>
-void on_every_target(Body body) {
-    const int targets_count = for_each_target([&](const char* name) {
-        SCOPED_TRACE(name);
-        body();
-    });
-    EXPECT_GE(targets_count, 1);
-}
-
 float from_bits(std::uint32_t bits) { return std::bit_cast<float>(bits); }
-
-bool same_bits(std::span<const float> a, std::span<const float> b) {
-    return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * 4) == 0;
-}
 
 // Every sign and exponent with fractions at and around every rounding boundary, and random ones.
 std::vector<float> many_floats(std::uint64_t seed) {

@@ -9,28 +9,11 @@
 #include "dedloc/base/random.h"
 #include "dedloc/text/block_cutter.h"
 #include "dedloc/text/king_james.h"
+#include "dedloc/text/text_testing.h"
 #include "dedloc/text/utf8.h"
 
 namespace dedloc::text {
 namespace {
-
-class Folder {
-  public:
-    Folder() {
-        std::string pattern = "/tmp/dedloc-text-XXXXXX";
-        path_ = mkdtemp(pattern.data());
-    }
-    ~Folder() { std::filesystem::remove_all(path_); }
-    void write(const std::string& name, const std::string& content) const {
-        std::filesystem::create_directories(
-            std::filesystem::path(path_ + "/" + name).parent_path());
-        std::ofstream(path_ + "/" + name, std::ios::binary) << content;
-    }
-    const std::string& path() const { return path_; }
-
-  private:
-    std::string path_;
-};
 
 Result<std::shared_ptr<const Corpus>> open(const Folder& folder,
                                            const std::string& sources,

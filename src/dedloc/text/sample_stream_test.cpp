@@ -11,25 +11,10 @@
 
 #include "dedloc/text/prefetch.h"
 #include "dedloc/text/text_data.h"
+#include "dedloc/text/text_testing.h"
 
 namespace dedloc::text {
 namespace {
-
-class Folder {
-  public:
-    Folder() {
-        std::string pattern = "/tmp/dedloc-text-XXXXXX";
-        path_ = mkdtemp(pattern.data());
-    }
-    ~Folder() { std::filesystem::remove_all(path_); }
-    void write(const std::string& name, std::string_view content) const {
-        std::ofstream(path_ + "/" + name, std::ios::binary) << content;
-    }
-    const std::string& path() const { return path_; }
-
-  private:
-    std::string path_;
-};
 
 PeerId peer(std::uint8_t number) {
     Bytes multihash{0x12, 0x20};

@@ -10,27 +10,11 @@
 #include "dedloc/base/random.h"
 #include "dedloc/text/corpus.h"
 #include "dedloc/text/king_james.h"
+#include "dedloc/text/text_testing.h"
 #include "dedloc/text/tokenizer_training.h"
 
 namespace dedloc::text {
 namespace {
-
-class Folder {
-  public:
-    Folder() {
-        std::string pattern = "/tmp/dedloc-text-XXXXXX";
-        path_ = mkdtemp(pattern.data());
-    }
-    ~Folder() { std::filesystem::remove_all(path_); }
-    std::string write(const std::string& name, std::string_view content) const {
-        std::ofstream(path_ + "/" + name, std::ios::binary) << content;
-        return path_ + "/" + name;
-    }
-    const std::string& path() const { return path_; }
-
-  private:
-    std::string path_;
-};
 
 constexpr std::string_view words[] = {
     "the",  "Lord",  "said",  "unto",  "Moses", "people", "And",   "it",   "came",  "to",  "pass",

@@ -375,7 +375,7 @@ TEST(Device, names_what_it_knows) {
 // -----
 
 constexpr std::uint64_t steps = 20;
-constexpr std::uint64_t target = 200;
+constexpr std::uint64_t batch_target = 200;
 
 std::vector<float> ours(const Data& data, const optim::OptimizerConfig& config) {
     const auto learner = made_learner(data);
@@ -388,11 +388,12 @@ std::vector<float> ours(const Data& data, const optim::OptimizerConfig& config) 
     const std::vector<std::span<float>> views(moments.begin(), moments.end());
     for (std::uint64_t step = 0; step < steps; ++step) {
         learner->load(parameters, {});
-        for (std::uint64_t begin = 0; begin < target; begin += 50) {
-            EXPECT_TRUE(learner->accumulate({step * target + begin, step * target + begin + 50}));
+        for (std::uint64_t begin = 0; begin < batch_target; begin += 50) {
+            EXPECT_TRUE(learner->accumulate(
+                {step * batch_target + begin, step * batch_target + begin + 50}));
         }
-        learner->take(gradient, {}, target);
-        for (float& value : gradient) value /= static_cast<float>(target);
+        learner->take(gradient, {}, batch_target);
+        for (float& value : gradient) value /= static_cast<float>(batch_target);
         (void)optim::step(config, layout.parameters, step, parameters, gradient, views);
     }
     return parameters;
@@ -404,8 +405,8 @@ std::vector<float> libtorchs(const Data& data, const Apply& apply) {
     const TorchModel model = made_model(false);
     std::vector<torch::Tensor> parameters = model.module->parameters();
     for (std::uint64_t step = 0; step < steps; ++step) {
-        const auto begin = static_cast<std::int64_t>(step * target);
-        const auto end = static_cast<std::int64_t>((step + 1) * target);
+        const auto begin = static_cast<std::int64_t>(step * batch_target);
+        const auto end = static_cast<std::int64_t>((step + 1) * batch_target);
         model.module->zero_grad();
         nn::functional::cross_entropy(model.forward(data.inputs.slice(0, begin, end)),
                                       data.targets.slice(0, begin, end))
