@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 
 import harness
@@ -15,11 +14,6 @@ def delayed_run(**keys) -> str:
 
 
 class Delayed(ProcessTest):
-    def audit(self) -> dict:
-        done = self.dedloc("lab", "audit", str(self.folder), "--json")
-        self.assertEqual(done.returncode, harness.OK, done.stderr)
-        return json.loads(done.stdout.splitlines()[-1])
-
     def test_peers_that_compute_ahead_stay_identical_and_lose_nothing(self) -> None:
         host = self.running_host(self.write("run.toml", delayed_run(steps=40)))
         join = host.join_string()
@@ -30,8 +24,7 @@ class Delayed(ProcessTest):
         self.assertEqual({word["step"] for word in words}, {40})
         self.assertEqual(len({word["state_hash"] for word in words}), 1)
         self.assertLessEqual(words[0]["samples"], sum(word["samples_computed"] for word in words))
-        audit = self.audit()
-        self.assertEqual((audit["samples_twice"], audit["samples_lost"]), (0, 0))
+        self.audit_finds_nothing_lost(words)
 
     def test_a_peer_that_computes_ahead_leaves_in_order(self) -> None:
         host = self.running_host(self.write("run.toml", delayed_run()))
@@ -45,8 +38,7 @@ class Delayed(ProcessTest):
         self.until_step(host.step() + 5, host)
         host.signal(signal.SIGINT)
         host.end()
-        audit = self.audit()
-        self.assertEqual((audit["samples_twice"], audit["samples_lost"]), (0, 0))
+        self.audit_finds_nothing_lost([host.last_words(), guest.last_words()])
 
 
 if __name__ == "__main__":

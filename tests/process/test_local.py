@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import harness
 from harness import ProcessTest, run_text
 
@@ -56,10 +54,7 @@ class Local(ProcessTest):
         words = self.train_three(run + LOCAL.format(batch=4, kind="sgd", peak=0.01))
         self.assertEqual({word["step"] for word in words}, {15})
         self.assertEqual(len({word["state_hash"] for word in words}), 1)
-        done = self.dedloc("lab", "audit", str(self.folder), "--json")
-        self.assertEqual(done.returncode, harness.OK, done.stderr)
-        audit = json.loads(done.stdout.splitlines()[-1])
-        self.assertEqual((audit["samples_twice"], audit["samples_lost"]), (0, 0))
+        self.audit_finds_nothing_lost(words)
 
     def test_an_eighth_of_the_rounds_tells_clothes_apart(self) -> None:
         if not self.has_libtorch():

@@ -22,10 +22,7 @@ class MicroBatch(ProcessTest):
         found = host.events("micro_batch")
         self.assertEqual(len(found), 1)
         self.assertIn("computes 64 samples at a time", found[0]["text"])
-        done = self.dedloc("lab", "audit", str(self.folder), "--json")
-        self.assertEqual(done.returncode, harness.OK, done.stderr)
-        audit = json.loads(done.stdout.splitlines()[-1])
-        self.assertEqual((audit["samples_twice"], audit["samples_lost"]), (0, 0))
+        self.audit_finds_nothing_lost(words)
 
     def test_check_says_what_this_machine_would_find(self) -> None:
         run = run_text(gradient_ms=10, target=16, steps=30).replace("micro = 2", 'micro = "auto"')

@@ -383,6 +383,10 @@ void PeerRun::print_json(const std::optional<Failure>& failed) {
         json["accuracy_step"] = measured.step;
         json["state_hash"] = state::make_manifest(*snapshot).root.hex();
         json["samples_computed"] = trainer_->samples_computed();
+        const auto accounts =
+            session_.there([this] { return session_.collaboration().accounts(); });
+        json["samples_expired"] = accounts.samples_expired;
+        json["samples_dropped"] = accounts.samples_dropped;
         json["left"] = interrupted_;
         json["checkpoint"] = checkpoint_;
         json["join_string"] = join_string_;
