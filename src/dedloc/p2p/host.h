@@ -29,6 +29,7 @@
 #include "dedloc/base/time.h"
 #include "dedloc/runtime/clock.h"
 #include "dedloc/runtime/task.h"
+#include "dedloc/runtime/traffic.h"
 
 namespace dedloc::p2p {
 
@@ -96,6 +97,8 @@ class Host {
 
     // Round trip time, smoothed over what was measured so far; nullopt before the first.
     virtual std::optional<Duration> round_trip(const PeerId& peer) const = 0;
+    // Over the machine's line, with everybody together, relayed and forwarded bytes included.
+    virtual runtime::Traffic traffic() const = 0;
 
     // Closes everything and joins all tasks; handlers are cancelled.
     virtual Task<void> stop() = 0;

@@ -94,6 +94,7 @@ class Libp2pHost final : public Host, public NatView, public PeerView {
         if (!connection) return std::nullopt;
         return connection->session().round_trip();
     }
+    runtime::Traffic traffic() const override { return options_.network.traffic(); }
     Task<void> stop() override;
 
     NatReport nat_report() const override { return nat_.report(); }

@@ -12,6 +12,7 @@
 #include "dedloc/base/result.h"
 #include "dedloc/base/time.h"
 #include "dedloc/runtime/task.h"
+#include "dedloc/runtime/traffic.h"
 
 namespace dedloc::runtime {
 
@@ -65,6 +66,9 @@ class Network {
     // The addresses of this machine's own interfaces that others might reach (no loopback unless
     // there is nothing else); used when listening on 0.0.0.0.
     virtual std::vector<std::string> interface_addresses() const = 0;
+    // Of all connections so far, open or closed. Nothing for networks that do not count. Cost: a
+    // system call for each connection that has bytes on their way.
+    virtual Traffic traffic() const { return {}; }
 };
 
 }  // namespace dedloc::runtime

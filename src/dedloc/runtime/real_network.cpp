@@ -14,8 +14,10 @@
 #include <chrono>
 #include <ifaddrs.h>
 #include <linux/sockios.h>
+#include <memory>
 #include <net/if.h>
 #include <netinet/tcp.h>
+#include <set>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <utility>
@@ -76,13 +78,50 @@ void allow_unsent(tcp::socket& socket, int bytes) {
         socket.native_handle(), IPPROTO_TCP, TCP_NOTSENT_LOWAT, &bytes, sizeof bytes);
 }
 
+bool on_this_machine(const tcp::endpoint& local, const tcp::endpoint& remote) {
+    return remote.address().is_loopback() || remote.address() == local.address();
+}
+
+struct SocketState;
+
+// The machine's line, which all connections of a network share.
+struct Line {
+    Traffic by_closed;  // connections
+    std::set<SocketState*> open;
+
+    Traffic traffic() const;
+};
+
 struct SocketState {
-    explicit SocketState(tcp::socket given) : socket(std::move(given)) {
+    SocketState(tcp::socket given, std::shared_ptr<Line> its_line) : socket(std::move(given)) {
         std::error_code error;
-        local = to_address(socket.local_endpoint(error));
-        remote = to_address(socket.remote_endpoint(error));
+        const tcp::endpoint here = socket.local_endpoint(error);
+        const tcp::endpoint there = socket.remote_endpoint(error);
+        local = to_address(here);
+        remote = to_address(there);
         prepare(socket);
         allow_unsent(socket, notsent_max);
+        if (on_this_machine(here, there)) return;
+        line = std::move(its_line);
+        line->open.insert(this);
+    }
+    ~SocketState() { leave_line(); }
+    SocketState(const SocketState&) = delete;
+    SocketState& operator=(const SocketState&) = delete;
+
+    // What the other machine has acknowledged, of what the kernel took.
+    std::uint64_t left() {
+        int kept = 0;
+        if (left_before == traffic.sent_bytes) return left_before;
+        if (::ioctl(socket.native_handle(), SIOCOUTQ, &kept) != 0) return left_before;
+        const auto unacknowledged = std::min<std::uint64_t>(traffic.sent_bytes, std::max(kept, 0));
+        left_before = std::max(left_before, traffic.sent_bytes - unacknowledged);
+        return left_before;
+    }
+    void leave_line() {
+        if (!line || line->open.erase(this) == 0) return;
+        line->by_closed.sent_bytes += left();
+        line->by_closed.received_bytes += traffic.received_bytes;
     }
 
     void line_was_free() {
@@ -110,8 +149,20 @@ struct SocketState {
     SocketAddress remote;
     int notsent_max = notsent_bytes_max;
     RealTime::time_point looked_at = RealTime::now();
-    std::size_t taken = 0;  // by the kernel since then
+    std::size_t taken = 0;       // by the kernel since then
+    std::shared_ptr<Line> line;  // null: on this machine
+    Traffic traffic;             // sent: what the kernel took
+    std::uint64_t left_before = 0;
 };
+
+Traffic Line::traffic() const {
+    Traffic all = by_closed;
+    for (SocketState* socket : open) {
+        all.sent_bytes += socket->left();
+        all.received_bytes += socket->traffic.received_bytes;
+    }
+    return all;
+}
 
 Task<Result<std::size_t>> read_from(std::shared_ptr<SocketState> state,
                                     std::span<std::uint8_t> into) {
@@ -122,6 +173,7 @@ Task<Result<std::size_t>> read_from(std::shared_ptr<SocketState> state,
     if (error == asio::error::eof) co_return std::size_t{0};
     if (error == asio::error::operation_aborted) co_await throw_if_cancelled();
     if (error) co_return explain(error, "reading from", state->remote.text());
+    state->traffic.received_bytes += count;
     co_return count;
 }
 
@@ -150,14 +202,15 @@ Task<Result<void>> write_to(std::shared_ptr<SocketState> state, ByteView bytes) 
         if (error) co_return explain(error, "writing to", state->remote.text());
         bytes = bytes.subspan(count);
         state->taken += count;
+        state->traffic.sent_bytes += count;
     }
     co_return Ok();
 }
 
 class TcpConnection final : public Connection {
   public:
-    explicit TcpConnection(tcp::socket socket)
-        : state_(std::make_shared<SocketState>(std::move(socket))) {}
+    TcpConnection(tcp::socket socket, std::shared_ptr<Line> line)
+        : state_(std::make_shared<SocketState>(std::move(socket), std::move(line))) {}
     ~TcpConnection() override { close(); }
 
     Task<Result<std::size_t>> read_some(std::span<std::uint8_t> into) override {
@@ -165,6 +218,7 @@ class TcpConnection final : public Connection {
     }
     Task<Result<void>> write(ByteView bytes) override { return write_to(state_, bytes); }
     void close() override {
+        state_->leave_line();
         std::error_code ignored;  // there is nothing to do about a socket that is gone already
         state_->socket.shutdown(tcp::socket::shutdown_both, ignored);
         state_->socket.close(ignored);
@@ -177,8 +231,10 @@ class TcpConnection final : public Connection {
 };
 
 struct AcceptorState {
-    explicit AcceptorState(Executor executor) : acceptor(std::move(executor)) {}
+    AcceptorState(Executor executor, std::shared_ptr<Line> its_line)
+        : acceptor(std::move(executor)), line(std::move(its_line)) {}
     tcp::acceptor acceptor;
+    std::shared_ptr<Line> line;
     SocketAddress local;
 };
 
@@ -188,7 +244,8 @@ Task<Result<std::unique_ptr<Connection>>> accept_from(std::shared_ptr<AcceptorSt
         auto token = asio::redirect_error(asio::use_awaitable, error);
         tcp::socket socket = co_await state->acceptor.async_accept(token);
         if (!error) {
-            std::unique_ptr<Connection> made = std::make_unique<TcpConnection>(std::move(socket));
+            std::unique_ptr<Connection> made =
+                std::make_unique<TcpConnection>(std::move(socket), state->line);
             co_return made;
         }
         if (error == asio::error::operation_aborted) {
@@ -278,6 +335,7 @@ void bind_to_shared_port(tcp::socket& socket,
 
 // `local_port` 0: any.
 Task<Result<std::unique_ptr<Connection>>> connect_one(Executor executor,
+                                                      std::shared_ptr<Line> line,
                                                       tcp::endpoint endpoint,
                                                       std::uint16_t local_port) {
     tcp::socket socket(std::move(executor));
@@ -290,7 +348,8 @@ Task<Result<std::unique_ptr<Connection>>> connect_one(Executor executor,
     co_await socket.async_connect(endpoint, token);
     if (error == asio::error::operation_aborted) co_await throw_if_cancelled();
     if (error) co_return explain(error, "connecting to", to_address(endpoint).text());
-    std::unique_ptr<Connection> made = std::make_unique<TcpConnection>(std::move(socket));
+    std::unique_ptr<Connection> made =
+        std::make_unique<TcpConnection>(std::move(socket), std::move(line));
     co_return made;
 }
 
@@ -331,7 +390,7 @@ class TcpNetwork final : public Network {
             const TimePoint now = clock_->now();
             if (i + 1 < endpoints.size() && deadline != TimePoint::never())
                 until = now + (deadline - now) / static_cast<std::int64_t>(endpoints.size() - i);
-            auto attempt = connect_one(executor_, endpoints[i], 0);
+            auto attempt = connect_one(executor_, line_, endpoints[i], 0);
             auto outcome = co_await with_deadline(*clock_, until, what, std::move(attempt));
             if (outcome) co_return outcome;
             last = std::move(outcome).error();
@@ -347,7 +406,7 @@ class TcpNetwork final : public Network {
         if (error)
             co_return make_error(ErrorKind::bad_input, "\"{}\" is no IP address", address.host);
         const std::string what = fmt::format("connecting to {}", address.text());
-        auto attempt = connect_one(executor_, tcp::endpoint(host, address.port), local_port);
+        auto attempt = connect_one(executor_, line_, tcp::endpoint(host, address.port), local_port);
         auto outcome = co_await with_deadline(*clock_, deadline, what, std::move(attempt));
         co_return outcome;
     }
@@ -358,7 +417,7 @@ class TcpNetwork final : public Network {
         if (error)
             return make_error(
                 ErrorKind::bad_input, "\"{}\" is not an IP address to listen on", address.host);
-        auto state = std::make_shared<AcceptorState>(executor_);
+        auto state = std::make_shared<AcceptorState>(executor_, line_);
         tcp::acceptor& acceptor = state->acceptor;
         const tcp::endpoint endpoint(host, address.port);
         acceptor.open(endpoint.protocol(), error);
@@ -372,6 +431,8 @@ class TcpNetwork final : public Network {
         std::unique_ptr<Listener> listener = std::make_unique<TcpListener>(std::move(state));
         return listener;
     }
+
+    Traffic traffic() const override { return line_->traffic(); }
 
     std::vector<std::string> interface_addresses() const override {
         std::vector<std::string> addresses;
@@ -410,6 +471,7 @@ class TcpNetwork final : public Network {
 
     Executor executor_;
     std::unique_ptr<Clock> clock_;
+    std::shared_ptr<Line> line_ = std::make_shared<Line>();
 };
 
 }  // namespace

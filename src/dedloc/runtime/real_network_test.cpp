@@ -79,6 +79,16 @@ TEST(RealNetwork, bytes_come_back_from_an_echo_over_ipv4) {
     f.loop.run_task(talk_to_echo(f, "127.0.0.1"));
 }
 
+// Neither 127.0.0.1 nor any other address of this machine leads over its line. (What does is
+// counted in `dedloc lab links`, which needs several machines.)
+TEST(RealNetwork, what_stays_on_the_machine_is_on_no_line) {
+    Fixture f;
+    f.loop.run_task(talk_to_echo(f, "127.0.0.1"));
+    f.loop.run_task(talk_to_echo(f, f.network->interface_addresses().front()));
+    EXPECT_EQ(f.network->traffic().sent_bytes, 0u);
+    EXPECT_EQ(f.network->traffic().received_bytes, 0u);
+}
+
 TEST(RealNetwork, bytes_come_back_from_an_echo_over_ipv6) {
     Fixture f;
     SocketAddress any{"::1", 0};

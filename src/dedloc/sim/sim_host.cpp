@@ -112,6 +112,8 @@ std::optional<Duration> SimHost::round_trip(const PeerId& peer) const {
     return wire->round_trip();
 }
 
+runtime::Traffic SimHost::traffic() const { return process_.node.traffic(); }
+
 bool SimHost::is_stopped() const { return stopping_ && scope_.running() == 0; }
 
 // --- dialling ---

@@ -55,6 +55,7 @@ class SimHost final : public p2p::Host {
     void handle_stream(const std::string& method, p2p::StreamHandler handler) override;
     void remove_handler(const std::string& method) override;
     std::optional<Duration> round_trip(const PeerId& peer) const override;
+    runtime::Traffic traffic() const override;
     Task<void> stop() override;
 
     bool is_stopped() const;

@@ -214,6 +214,25 @@ TEST(SimHost, a_small_call_does_not_wait_for_bulk) {
     EXPECT_FALSE(answer.empty());
 }
 
+// 2.5 MB take 0.2 s on both lines; they are given to the line at once, after 80 ms of dialling.
+TEST(SimHost, a_line_counts_what_has_had_the_time_to_leave) {
+    Two t;
+    std::optional<Result<Bytes>> out;
+    const auto go = [&t, &out] {
+        return call_once(*t.a, t.b->id(), "nothing", Bytes(2'500'000), 5s, out);
+    };
+    t.world.scope().spawn("call", go());
+    t.world.run_for(180ms);
+    EXPECT_NEAR(static_cast<double>(t.a->host().traffic().sent_bytes), 1.25e6, 2e4);
+    EXPECT_NEAR(static_cast<double>(t.b->host().traffic().received_bytes), 1e6, 2e4);
+    EXPECT_LT(t.a->host().traffic().received_bytes, 1000u);
+    t.a->options().upload_bytes_per_s *= 4;  // what was given before takes its time all the same
+    EXPECT_NEAR(static_cast<double>(t.a->host().traffic().sent_bytes), 1.25e6, 2e4);
+    t.world.run_for(1s);
+    EXPECT_NEAR(static_cast<double>(t.a->host().traffic().sent_bytes), 2.5e6, 2e4);
+    EXPECT_NEAR(static_cast<double>(t.b->network().traffic().received_bytes), 2.5e6, 2e4);
+}
+
 TEST(SimHost, a_reader_that_does_not_read_blocks_the_writer) {
     TwoHosts t;
     std::unique_ptr<p2p::MessageStream> kept;

@@ -242,6 +242,8 @@ SimNetwork::~SimNetwork() = default;
 
 std::vector<std::string> SimNetwork::interface_addresses() const { return {process_.node.ip()}; }
 
+runtime::Traffic SimNetwork::traffic() const { return process_.node.traffic(); }
+
 void SimNetwork::forget_listeners() { ports_.clear(); }
 
 Result<std::unique_ptr<runtime::Listener>> SimNetwork::listen(const SocketAddress& address) {

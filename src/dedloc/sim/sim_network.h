@@ -25,6 +25,7 @@ class SimNetwork final : public runtime::Network {
     Result<std::unique_ptr<runtime::Listener>> listen(
         const runtime::SocketAddress& address) override;
     std::vector<std::string> interface_addresses() const override;
+    runtime::Traffic traffic() const override;
 
     void forget_listeners();  // the process has died
 

@@ -121,6 +121,7 @@ void Wire::transmit(int side, PacketPtr packet) {
     const TimePoint start = std::max(now, from.up_.small_free);
     from.up_.small_free = start + up;
     from.up_.bulk_free = std::max(from.up_.bulk_free, now) + up;
+    from.up_.bytes += bytes;
     link.free = std::max(link.free, now) + time_for(bytes, link.link.bytes_per_s);
     Direction& direction = direction_[side];
     // In order; what is lost at the same time is sent again at the same time.
@@ -142,6 +143,7 @@ void Wire::transmit_bulk(int side, PacketPtr packet, Duration delay) {
     const TimePoint start = std::max(world_.now(), from.up_.bulk_free);
     const TimePoint up_end = start + time_for(bytes, from.options_.upload_bytes_per_s);
     from.up_.bulk_free = up_end;
+    from.up_.bytes += bytes;
     const TimePoint link_start = std::max(start, link.free);
     const Duration on_link = time_for(bytes, link.link.bytes_per_s);
     link.free = link_start + on_link;
@@ -161,6 +163,7 @@ void Wire::transmit_bulk(int side, PacketPtr packet, Duration delay) {
             const TimePoint begin = std::max(self->world_.now(), to.down_.bulk_free);
             const TimePoint end = begin + time_for(bytes, to.options_.download_bytes_per_s);
             to.down_.bulk_free = end;
+            to.down_.bytes += bytes;
             Process* receiver = self->process_[1 - side];
             self->world_.schedule(
                 std::max(sent, end), receiver, [self, side, kept = std::move(carried)]() mutable {
@@ -190,9 +193,10 @@ void Wire::arrive(int side, PacketPtr packet) {
     if (packet->payload.size() + overhead_bytes <= small_bytes_max) {
         // Small messages take their share of the line, though they do not wait for it.
         SimNode& node = process_[side]->node;
-        node.down_.bulk_free =
-            std::max(node.down_.bulk_free, world_.now()) +
-            time_for(packet->payload.size() + overhead_bytes, node.options_.download_bytes_per_s);
+        const std::size_t bytes = packet->payload.size() + overhead_bytes;
+        node.down_.bulk_free = std::max(node.down_.bulk_free, world_.now()) +
+                               time_for(bytes, node.options_.download_bytes_per_s);
+        node.down_.bytes += bytes;
     }
     world_.trace_message(from, to, packet->method, packet->payload);
     on_packet(side, *packet);

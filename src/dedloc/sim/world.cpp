@@ -154,6 +154,19 @@ void SimNode::set_weather(double loss, Duration latency) {
     weather_latency_ = latency;
 }
 
+// What is still before the line goes at the rate it has now; it may have had another one.
+std::uint64_t SimNode::carried(Line& line, double bytes_per_s) const {
+    const double seconds = std::max(0.0, to_seconds(line.bulk_free - world_.now()));
+    const auto waiting = static_cast<std::uint64_t>(seconds * bytes_per_s);
+    line.carried = std::max(line.carried, line.bytes - std::min(line.bytes, waiting));
+    return line.carried;
+}
+
+runtime::Traffic SimNode::traffic() {
+    return {carried(up_, options_.upload_bytes_per_s),
+            carried(down_, options_.download_bytes_per_s)};
+}
+
 // ---------------------------------------------------------------------------------------------
 // World
 

@@ -137,6 +137,8 @@ class SimNode {
     void step_wall_clock(Duration by) { options_.wall_skew += by; }
     // Added to what the links of this machine do anyway.
     void set_weather(double loss, Duration latency);
+    // What the line has carried by now, of what was given to it.
+    runtime::Traffic traffic();
 
   private:
     friend class World;
@@ -149,10 +151,13 @@ class SimNode {
     struct Line {  // one direction of the machine's line; times until which it is taken
         TimePoint small_free;
         TimePoint bulk_free;
+        std::uint64_t bytes = 0;    // that it was given
+        std::uint64_t carried = 0;  // of them, at the last look
     };
 
     SimNode(World& world, std::size_t index, NodeOptions options, std::uint64_t identity_seed);
     void die(bool machine);
+    std::uint64_t carried(Line& line, double bytes_per_s) const;
     TimePoint local_time(TimePoint world_time) const;
     TimePoint world_time(TimePoint local) const;
 
