@@ -6,7 +6,9 @@
 namespace dedloc::averaging {
 namespace {
 
-constexpr Duration header_patience = 5s;  // and for the plan that the header names
+// For a stream's header, and for the plan that it names; on a line that many share, where a packet
+// may be lost several times over, half of a round. Without the stream all would wait for as long.
+constexpr Duration header_patience_min = 5s;
 
 Task<void> end_exchange(std::shared_ptr<Exchange> exchange) { co_await exchange->stop(); }
 
@@ -80,7 +82,8 @@ Result<Bytes> Exchanges::take_repair(const PeerId& from, ByteView request) {
 Task<void> Exchanges::serve(std::unique_ptr<p2p::MessageStream> owned) {
     std::shared_ptr<p2p::MessageStream> stream = std::move(owned);
     const Counted counted(serving_);
-    const TimePoint deadline = context_.now() + header_patience;
+    const TimePoint deadline =
+        context_.now() + std::max<Duration>(header_patience_min, context_.newest_round / 2);
     Task<Result<std::optional<SharedBytes>>> reading = stream->read();
     auto first = co_await runtime::with_deadline(
         context_.node.clock, deadline, "a parts stream's header", std::move(reading));
