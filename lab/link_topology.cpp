@@ -12,10 +12,12 @@ namespace {
 constexpr const char* tc_program = "/usr/sbin/tc";
 constexpr double burst_seconds = 0.002;
 constexpr double burst_bytes_min = 8192;
+// What routers at home hold however slow the line: some packets for each of many connections.
+constexpr double queue_bytes_min = 256 * 1024;
 
 std::string bucket(double bytes_per_s, Duration queue) {
     const double burst = std::max(burst_bytes_min, bytes_per_s * burst_seconds);
-    const double limit = std::max(bytes_per_s * to_seconds(queue), 2 * burst_bytes_min);
+    const double limit = std::max(bytes_per_s * to_seconds(queue), queue_bytes_min);
     return fmt::format(
         "root tbf rate {:.0f}bit burst {:.0f} limit {:.0f}", bytes_per_s * 8, burst, limit + burst);
 }

@@ -25,7 +25,7 @@ struct LinkLine {
 
 struct LinkOptions {
     std::vector<LinkLine> lines;
-    Duration queue{50'000'000};  // of a full line; more is dropped
+    Duration queue{50'000'000};  // of a full line, or 256 KiB; more is dropped
     Duration delay{0};           // one way between any two; then lines have no limit
 };
 

@@ -48,6 +48,10 @@ struct RoundSeen {
     std::size_t owners = 0;
     std::size_t parts = 0;
     double rmse = 0;
+    // What trainers believe of their uplinks afterwards, over what these carry: of the two that are
+    // most wrong.
+    double believed_least = 0;
+    double believed_most = 0;
 };
 
 Result<Json> ask_planner(const LinksCommand& command, const std::string& folder) {
@@ -109,7 +113,7 @@ class Members {
                                                   const Network& network,
                                                   const std::string& folder,
                                                   double granted) {
-        auto members = std::unique_ptr<Members>(new Members(folder));
+        auto members = std::unique_ptr<Members>(new Members(folder, network));
         fs::create_directories(folder);
         LinkOptions lines;
         lines.lines = network.lines;
@@ -142,6 +146,7 @@ class Members {
             seen.parts = done.value("parts", std::size_t{0});
             if (done.value("owned", 0.0) > 0) ++seen.owners;
             if (i == 0) seen.rmse = done.value("rmse", 0.0);
+            look_at_rate(i, done.value("upload", 0.0), seen);
         }
         if (decisions.size() != 1)
             return make_error(ErrorKind::conflict, "the members have different averages");
@@ -155,7 +160,16 @@ class Members {
     }
 
   private:
-    explicit Members(std::string folder) : folder_(std::move(folder)) {}
+    Members(std::string folder, const Network& network)
+        : folder_(std::move(folder)), network_(network) {}
+
+    void look_at_rate(std::size_t rank, double upload, RoundSeen& seen) const {
+        const double line = network_.lines[rank].up_bytes_per_s;
+        if (line <= 0 || rank + network_.aggregators >= network_.lines.size()) return;
+        const double believed = upload / line;
+        seen.believed_least = rank == 0 ? believed : std::min(seen.believed_least, believed);
+        seen.believed_most = std::max(seen.believed_most, believed);
+    }
 
     Ok start_one(const LinksCommand& command,
                  const Network& network,
@@ -221,6 +235,7 @@ class Members {
     }
 
     std::string folder_;
+    Network network_;
     std::unique_ptr<LinkTopology> topology_;
     std::vector<runtime::ChildProcess> processes_;
     int rounds_ = 0;
@@ -242,14 +257,17 @@ Result<Measured> measure(const LinksCommand& command,
         DEDLOC_TRY(measured.last, members->do_round());
         const bool counts = round >= command.warm_up;
         fmt::print(stderr,
-                   "{}{} round {}: {:.3f} s, {} owners, {} parts, {:.1f} % included\n",
+                   "{}{} round {}: {:.3f} s, {} owners, {} parts, {:.1f} % included, uplinks "
+                   "believed to be {:.2f} to {:.2f} of what they are\n",
                    what,
                    counts ? "" : " (warm-up)",
                    round + 1,
                    measured.last.seconds,
                    measured.last.owners,
                    measured.last.parts,
-                   measured.last.included * 100);
+                   measured.last.included * 100,
+                   measured.last.believed_least,
+                   measured.last.believed_most);
         if (counts) measured.seconds.push_back(measured.last.seconds);
     }
     members->end();
@@ -318,6 +336,7 @@ Result<Json> measure_all(const LinksCommand& command, const std::string& folder)
     json["slower"] = command.slower;
     json["seconds_planned"] = network.seconds;
     json["ratio_to_plan"] = seconds / network.seconds;
+    json["uplinks_believed"] = {planned.last.believed_least, planned.last.believed_most};
     if (command.no_equal) return json;
     DEDLOC_TRY_VOID(compare(command, network, folder, seconds, json));
     return json;
