@@ -166,8 +166,9 @@ void Aggregator::ledger_moved(const Decision& decision) {
 void Aggregator::count_work(const Decision& decision) {
     const auto exchange = exchanges_.find(decision_digest(decision.plan));
     if (!exchange) return;
-    upload_.observe(exchange->measured_upload());
-    download_.observe(exchange->measured_download());
+    const LineRates rates = exchange->end_measuring();
+    upload_.observe(rates.upload);
+    download_.observe(rates.download);
     const auto parts = static_cast<std::uint64_t>(
         std::ranges::count_if(decision.parts, [&](const FinishedPart& part) {
             return part.owner < exchange->plan().members.size() &&

@@ -14,6 +14,7 @@ namespace {
 // Silence of one who keeps all others waiting at a full memory; a live peer needs less.
 constexpr Duration sleeper_patience_min = 500ms;
 constexpr Duration room_look = 50ms;
+constexpr Duration line_look = 50ms;
 
 int included_count(const FinishedPart& part) {
     int count = 0;
@@ -87,6 +88,7 @@ void Exchange::start() {
         by_owner[plan_.parts[part].owner].push_back(part);
     for (auto& [owner, parts] : by_owner) assign(owner, std::move(parts), /*repair=*/0);
     scope_.spawn("reduce deadline", close_at(reduce_deadline(), /*repair=*/0));
+    scope_.spawn("watch the line", watch_line());
 }
 
 void Exchange::add_repair(const Repair& repair) {
@@ -273,16 +275,28 @@ std::vector<std::uint32_t> Exchange::lacking_parts() const {
     return lacking;
 }
 
-double Exchange::measured_upload() const {
-    std::vector<Flow> flows;
-    for (const auto& [owner, flow] : outflows_) flows.push_back(flow);
-    return line_rate(std::move(flows));
+LineRates Exchange::end_measuring() {
+    measures_ = false;
+    std::vector<Flow> out;
+    for (const auto& [owner, flow] : outflows_) out.push_back(flow);
+    std::vector<Flow> in;
+    for (const auto& [member, flow] : inflows_) in.push_back(*flow);
+    const double up = line_up_.bytes_per_s();
+    const double down = line_down_.bytes_per_s();
+    return {
+        .upload = up > 0 ? up : line_rate(std::move(out)),
+        .download = down > 0 ? down : std::max(line_rate(std::move(in)), received_.bytes_per_s())};
 }
 
-double Exchange::measured_download() const {
-    std::vector<Flow> flows;
-    for (const auto& [member, flow] : inflows_) flows.push_back(*flow);
-    return std::max(line_rate(std::move(flows)), received_.bytes_per_s());
+Task<void> Exchange::watch_line() {
+    runtime::Traffic before = context_.host.traffic();
+    while (measures_ && context_.now() < round_deadline()) {
+        const runtime::Traffic traffic = context_.host.traffic();
+        line_up_.add(traffic.sent_bytes - before.sent_bytes, context_.now());
+        line_down_.add(traffic.received_bytes - before.received_bytes, context_.now());
+        before = traffic;
+        co_await context_.node.clock.sleep_for(line_look);
+    }
 }
 
 std::vector<std::uint32_t> Exchange::failed_parts() const {

@@ -83,9 +83,8 @@ class Exchange {
     runtime::Event& changed() { return changed_; }
     // Of an aggregator's plan: parts that this member owns.
     std::size_t owned_parts() const { return reductions_.size(); }
-    // What this member's line gave in this exchange, bytes per second; 0: too little to tell.
-    double measured_upload() const;
-    double measured_download() const;
+    // What this member's line gave until now; no more is measured.
+    LineRates end_measuring();
 
   private:
     struct Reduction {
@@ -144,6 +143,7 @@ class Exchange {
                               std::uint32_t repair,
                               std::shared_ptr<Inflow> inflow);
     Task<SharedBytes> encode_own(std::uint32_t part);
+    Task<void> watch_line();
     std::optional<std::uint32_t> index_of(const PeerId& peer) const;
     void keep(FinishedPart header, SharedBytes encoded);
     std::vector<std::uint32_t> my_parts(std::uint32_t repair) const;
@@ -164,6 +164,10 @@ class Exchange {
     std::map<std::uint32_t, std::shared_ptr<Inflow>> inflows_;  // from members
     std::map<std::uint32_t, TimePoint> arrived_;                // the newest from each member
     Throughput received_;
+    // With all that went over the line beside this exchange.
+    Throughput line_up_{line_busiest_share};
+    Throughput line_down_{line_busiest_share};
+    bool measures_ = true;
     runtime::Event changed_;
     runtime::Event room_;  // something that was held is gone
     runtime::Scope scope_;

@@ -54,7 +54,7 @@ double Throughput::bytes_per_s() const {
         marks_.back().seconds < throughput_seconds_min)
         return 0;
     const double all = marks_.back().seconds;
-    const double stretch = std::max(all / 2, flow_seconds_min);
+    const double stretch = std::max(all * share_, flow_seconds_min);
     double best = 0;
     std::size_t end = 0;
     for (std::size_t begin = 0; begin < marks_.size(); ++begin) {

@@ -1,9 +1,15 @@
 // How fast a peer's own line is, from the transfers of rounds (DESIGN promise 6).
 //
-// A contributor streams to all owners at once, and each owner tells it, with its last average, how
-// many bytes had come from it in how much time. Whoever sends to several may be slowed by one of
-// them; what arrived anywhere until some moment, over the time until then, is what the line gave at
-// least, and the best such moment counts (line_rate).
+// A peer looks every 50 ms at how much has gone over its line in all (Host::traffic); the busiest
+// quarter of the round counts (Throughput), as a fast line in a plan that does not know it yet is
+// idle for most of it. Only that sees both what a peer contributes and what it tells as an owner.
+//
+// Peers on one machine have no line between them, and short rounds no quarter to speak of. There
+// others' word has to do: a contributor streams to all owners at once, and each owner tells it,
+// with its last average, how many bytes had come from it in how much time. Whoever sends to several
+// may be slowed by one of them; what arrived anywhere until some moment, over the time until then,
+// is what the line gave, and the best such moment counts (line_rate). That is too little for who
+// also owns parts, and too much where a crowded line lets streams begin one after the other.
 //
 // Cost: a sort of a group's size once a round. Thread: the network thread.
 
@@ -30,12 +36,13 @@ inline constexpr double flow_seconds_min = 0.02;
 // Bytes per second of a line that carried these flows at the same time; 0: too little to tell.
 double line_rate(std::vector<Flow> flows);
 
-// What comes over a peer's own line, all streams together: contributions and averages.
+// Of a line, or of several streams together. Bytes that were given, and when.
 class Throughput {
   public:
+    // `share`: of the time between the first and the last byte.
+    explicit Throughput(double share = 0.5) : share_(share) {}
     void add(std::uint64_t bytes, TimePoint now);
-    // The best rate over any half of the time between the first and the last byte; 0: too little to
-    // tell.
+    // The best rate over any such share of the time; 0: too little to tell.
     double bytes_per_s() const;
 
   private:
@@ -43,6 +50,7 @@ class Throughput {
         double seconds = 0;
         std::uint64_t bytes = 0;  // until then
     };
+    double share_;
     std::vector<Mark> marks_;
     TimePoint begun_;
     std::uint64_t bytes_ = 0;
@@ -50,6 +58,13 @@ class Throughput {
 };
 inline constexpr std::size_t throughput_marks_max = 2048;
 inline constexpr double throughput_seconds_min = 0.5;  // less is noise of the processors
+inline constexpr double line_busiest_share = 0.25;
+
+// Bytes per second; 0: too little to tell.
+struct LineRates {
+    double upload = 0;
+    double download = 0;
+};
 
 // The mean of what was observed, the last observation counting half: three quarters of a change are
 // seen after two rounds.

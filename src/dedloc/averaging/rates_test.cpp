@@ -77,6 +77,12 @@ TEST(Throughput, is_that_of_the_busier_half) {
     EXPECT_NEAR(line.bytes_per_s(), 2e6, 2e5);
 }
 
+TEST(Throughput, of_a_line_that_is_idle_for_most_of_a_round_is_that_of_its_busiest_quarter) {
+    Throughput line(0.25);
+    for (int i = 0; i <= 100; ++i) line.add(i > 40 && i <= 65 ? 200'000 : 0, at(0.1 * i));
+    EXPECT_NEAR(line.bytes_per_s(), 2e6, 2e5);
+}
+
 TEST(Throughput, of_a_moment_or_of_little_is_unknown) {
     Throughput line;
     line.add(10'000'000, at(0));

@@ -95,8 +95,9 @@ void RoundEngine::learn_rates() {
     const auto exchange = exchanges_.newest();
     if (!exchange || rates_learnt_ == exchange->digest()) return;
     rates_learnt_ = exchange->digest();
-    upload_.observe(exchange->measured_upload());
-    download_.observe(exchange->measured_download());
+    const LineRates rates = exchange->end_measuring();
+    upload_.observe(rates.upload);
+    download_.observe(rates.download);
 }
 
 double RoundEngine::upload_bytes_per_s() const {

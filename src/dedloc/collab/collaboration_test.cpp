@@ -334,6 +334,20 @@ TEST(Collaboration, a_slow_line_is_measured_and_reduces_little_and_a_mended_one_
     EXPECT_LT(swarm.share_of(3), 0.35);
 }
 
+// Half of what a trainer sends when all own parts are averages, which nobody tells it about.
+TEST(Collaboration,
+     a_trainer_that_owns_parts_sees_its_whole_line_and_two_rounds_later_a_slower_one) {
+    Swarm swarm(9);
+    for (int i = 0; i < 4; ++i) swarm.add(64, elements_many, 4e5);
+    ASSERT_TRUE(swarm.world.run_until([&] { return swarm.all_at(5); }, 240s));
+    for (const auto& peer : swarm.peers)
+        EXPECT_NEAR(peer->collaboration->status().upload_bytes_per_s, 4e5, 4e4);
+    swarm.world.node(2).options().upload_bytes_per_s = 1e5;
+    const std::uint64_t slowed = swarm.peers[2]->step();
+    ASSERT_TRUE(swarm.world.run_until([&] { return swarm.all_at(slowed + 3); }, 240s));
+    EXPECT_LT(swarm.peers[2]->collaboration->status().upload_bytes_per_s, 2e5);
+}
+
 TEST(Collaboration, an_aggregator_takes_parts_from_slow_lines_and_neither_votes_nor_holds_state) {
     Swarm swarm(8);
     for (int i = 0; i < 4; ++i) swarm.add(64, elements_many, 4e5);
