@@ -1,7 +1,9 @@
 #include "dedloc/averaging/reduce.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <optional>
 #include <vector>
 
 #include "dedloc/security/hash.h"
@@ -10,35 +12,48 @@
 namespace dedloc::averaging {
 namespace {
 
+// Elements of a part that are summed, checked, divided, encoded and hashed before the next ones are
+// touched: they stay in the first-level cache. A multiple of every codec's block.
+constexpr std::size_t piece_elements = 4096;
+using Piece = std::array<float, piece_elements>;
+
+// `work(first, count)` for each piece of `count` elements, in order.
+template <typename Work>
+void for_each_piece(std::size_t count, const Work& work) {
+    for (std::size_t first = 0; first < count; first += piece_elements)
+        work(first, std::min(piece_elements, count - first));
+}
+
 // 2^k as an exact float; k within what scale_exponent returns.
 float power_of_two(int exponent) { return std::ldexp(1.0f, exponent); }
 
-void divide_by_weights(std::span<float> values, const std::vector<WeightSegment>& segments) {
-    std::size_t position = 0;
-    for (const WeightSegment& segment : segments) {
-        const auto count = static_cast<std::size_t>(segment.count);
-        const std::span<float> stretch = values.subspan(position, count);
-        const auto weight = static_cast<float>(segment.weight);
-        if (segment.weight == 0)
-            std::fill(stretch.begin(), stretch.end(), 0.0f);
-        else
-            for (float& value : stretch) value /= weight;
-        position += count;
+// Divides a part's sums by their weights, piece after piece.
+class WeightDivider {
+  public:
+    explicit WeightDivider(std::vector<WeightSegment> segments) : segments_(std::move(segments)) {}
+
+    void divide_next(std::span<float> values) {
+        while (!values.empty()) {
+            const WeightSegment& segment = segments_.at(at_);
+            const auto left = static_cast<std::size_t>(segment.count) - used_;
+            const std::span<float> stretch = values.first(std::min(left, values.size()));
+            if (segment.weight == 0)
+                std::fill(stretch.begin(), stretch.end(), 0.0f);
+            else
+                tensor::divide(stretch, static_cast<float>(segment.weight));
+            values = values.subspan(stretch.size());
+            used_ += stretch.size();
+            if (used_ < segment.count) continue;
+            ++at_;
+            used_ = 0;
+        }
     }
-}
 
-// Numbers of one part, while it is worked on: at most part_elements_max, kept by each worker.
-std::span<float> scratch(std::size_t count) {
-    thread_local std::vector<float> memory;
-    if (memory.size() < count) memory.resize(count);
-    return std::span(memory).first(count);
-}
-
-SharedBytes encode_once(codec::CodecId codec, std::span<const float> values, float factor) {
-    auto [shared, out] = SharedBytes::for_overwrite(codec::encoded_size(codec, values.size()));
-    codec::encode_into(codec, values, out, factor);
-    return shared;
-}
+  private:
+    std::vector<WeightSegment> segments_;
+    std::size_t at_ = 0;
+    std::size_t used_ = 0;  // of segments_[at_]
+};
 
 float factor_of(const Plan& plan, const PartInput& input) {
     return power_of_two(scale_exponent(plan.members[input.member].input));
@@ -48,75 +63,125 @@ double samples_of(const Plan& plan, const PartInput& input) {
     return static_cast<double>(plan.members[input.member].input.weight_max());
 }
 
-// Sums in member order.
-void add_all(const Plan& plan, const std::vector<PartInput>& inputs, std::span<float> sum) {
+// Sums in member order: of the part's elements from `first` on, as many as `sum` holds.
+void add_all(const Plan& plan,
+             const std::vector<PartInput>& inputs,
+             std::size_t first,
+             std::span<float> sum) {
     const auto codec = static_cast<codec::CodecId>(plan.codec);
     std::fill(sum.begin(), sum.end(), 0.0f);
-    for (const PartInput& input : inputs)
-        codec::accumulate_verified(codec, *input.encoded, factor_of(plan, input), sum);
+    for (const PartInput& input : inputs) {
+        const ByteView encoded = codec::window(codec, *input.encoded, first, sum.size());
+        codec::accumulate_verified(codec, encoded, factor_of(plan, input), sum);
+    }
 }
 
 // Infinities and NaN do not leave a sum again, and what is too long makes the sum long, unless the
 // others make it short again.
-bool shows_nothing_wrong(const Plan& plan,
-                         const std::vector<PartInput>& inputs,
-                         std::span<const float> sum,
-                         double norm_max) {
-    if (norm_max <= 0 || inputs.empty()) return tensor::all_finite(sum);
-    double samples = samples_of(plan, inputs.front());
-    for (const PartInput& input : inputs) samples = std::min(samples, samples_of(plan, input));
-    const double length = norm_max * samples / 2;
-    return tensor::sum_of_squares(sum) <= length * length;  // false if one is not finite
-}
+class SumCheck {
+  public:
+    SumCheck(const Plan& plan, const std::vector<PartInput>& inputs, double norm_max) {
+        if (norm_max <= 0 || inputs.empty()) return;
+        double samples = samples_of(plan, inputs.front());
+        for (const PartInput& input : inputs) samples = std::min(samples, samples_of(plan, input));
+        const double length = norm_max * samples / 2;
+        squares_max_ = length * length;
+    }
 
-// Why this one is refused; nullptr: it is not. `alone` is overwritten.
-const char* refusal(const Plan& plan,
-                    const PartInput& input,
-                    std::span<float> alone,
-                    double norm_max) {
+    void look_at(std::span<const float> sum) {
+        if (squares_max_)
+            squares_ += tensor::sum_of_squares(sum);
+        else
+            finite_ = finite_ && tensor::all_finite(sum);
+    }
+    bool shows_nothing_wrong() const {
+        return squares_max_ ? squares_ <= *squares_max_ : finite_;  // false if one is not finite
+    }
+
+  private:
+    std::optional<double> squares_max_;
+    double squares_ = 0;
+    bool finite_ = true;
+};
+
+// Why this one is refused; nullptr: it is not.
+const char* refusal(const Plan& plan, const PartInput& input, std::size_t count, double norm_max) {
     const auto codec = static_cast<codec::CodecId>(plan.codec);
-    if (!codec::verify(codec, *input.encoded, alone.size(), factor_of(plan, input)))
+    if (!codec::verify(codec, *input.encoded, count, factor_of(plan, input)))
         return "its contribution has numbers that are not finite";
     if (norm_max <= 0) return nullptr;
-    add_all(plan, {input}, alone);
+    double squares = 0;
+    for_each_piece(count, [&](std::size_t first, std::size_t piece_count) {
+        Piece memory;
+        const std::span<float> alone = std::span(memory).first(piece_count);
+        add_all(plan, {input}, first, alone);
+        squares += tensor::sum_of_squares(alone);
+    });
     const double length = norm_max * samples_of(plan, input);
-    return tensor::sum_of_squares(alone) > length * length
+    return squares > length * length
                ? "the norm of its contribution is beyond the run's averaging.norm_max"
                : nullptr;
+}
+
+// The average of these inputs; `check` sees the sums on the way.
+void average(const Plan& plan,
+             std::uint32_t part,
+             const std::vector<PartInput>& inputs,
+             SumCheck& check,
+             ReducedPart& result) {
+    const auto codec = static_cast<codec::CodecId>(plan.codec);
+    const auto count = static_cast<std::size_t>(plan.parts[part].count);
+    std::vector<const MemberInput*> weights;
+    result.included.assign((plan.members.size() + 7) / 8, 0);
+    for (const PartInput& input : inputs) {
+        weights.push_back(&plan.members[input.member].input);
+        result.included[input.member / 8] |= static_cast<std::uint8_t>(1u << (input.member % 8));
+    }
+    WeightDivider divider(total_weights(weights, plan.parts[part].range()));
+    auto [shared, out] = SharedBytes::for_overwrite(codec::encoded_size(codec, count));
+    std::span<std::uint8_t> rest = out;
+    security::Sha256 hash;
+    for_each_piece(count, [&](std::size_t first, std::size_t piece_count) {
+        Piece memory;
+        const std::span<float> sum = std::span(memory).first(piece_count);
+        add_all(plan, inputs, first, sum);
+        check.look_at(sum);
+        divider.divide_next(sum);
+        const auto encoded = rest.first(codec::encoded_size(codec, piece_count));
+        codec::encode_into(codec, sum, encoded);
+        hash.update(ByteView(encoded));
+        rest = rest.subspan(encoded.size());
+    });
+    result.encoded = std::move(shared);
+    result.digest = hash.finish();
 }
 
 }  // namespace
 
 SharedBytes encode_contribution(codec::CodecId codec, std::span<const float> sum, int exponent) {
-    return encode_once(codec, sum, power_of_two(-exponent));
+    auto [shared, out] = SharedBytes::for_overwrite(codec::encoded_size(codec, sum.size()));
+    codec::encode_into(codec, sum, out, power_of_two(-exponent));
+    return shared;
 }
 
 ReducedPart reduce_part(const Plan& plan,
                         std::uint32_t part,
                         const std::vector<PartInput>& inputs,
                         double norm_max) {
-    const auto codec = static_cast<codec::CodecId>(plan.codec);
-    const std::span<float> sum = scratch(static_cast<std::size_t>(plan.parts[part].count));
     ReducedPart result;
-    std::vector<PartInput> included = inputs;
-    add_all(plan, included, sum);
-    if (!shows_nothing_wrong(plan, included, sum, norm_max)) {
-        std::erase_if(included, [&](const PartInput& input) {
-            const char* why = refusal(plan, input, sum, norm_max);
-            if (why != nullptr) result.refused.push_back({input.member, why});
-            return why != nullptr;
-        });
-        add_all(plan, included, sum);
+    SumCheck check(plan, inputs, norm_max);
+    average(plan, part, inputs, check, result);
+    if (check.shows_nothing_wrong()) return result;
+    std::vector<PartInput> sound;
+    for (const PartInput& input : inputs) {
+        const auto count = static_cast<std::size_t>(plan.parts[part].count);
+        if (const char* why = refusal(plan, input, count, norm_max))
+            result.refused.push_back({input.member, why});
+        else
+            sound.push_back(input);
     }
-    result.included.assign((plan.members.size() + 7) / 8, 0);
-    std::vector<const MemberInput*> weights;
-    for (const PartInput& input : included) {
-        weights.push_back(&plan.members[input.member].input);
-        result.included[input.member / 8] |= static_cast<std::uint8_t>(1u << (input.member % 8));
-    }
-    divide_by_weights(sum, total_weights(weights, plan.parts[part].range()));
-    result.encoded = encode_once(codec, sum, 1.0f);
-    result.digest = security::sha256(*result.encoded);
+    // Else the sum was long because they agree.
+    if (!result.refused.empty()) average(plan, part, sound, check, result);
     return result;
 }
 
