@@ -1,5 +1,6 @@
 #include "dedloc/security/identity.h"
 
+#include <map>
 #include <openssl/core_names.h>
 #include <openssl/crypto.h>
 #include <openssl/ec.h>
@@ -275,13 +276,30 @@ Bytes Identity::sign(ByteView message) const {
     return signature;
 }
 
+namespace {
+
+// Of the peers that were checked last, in each thread. OpenSSL makes a key ready when it is first
+// used, which costs a quarter of what a check costs.
+constexpr std::size_t keys_ready_max = 256;
+
+const PublicKey* ready_key(const PeerId& peer) {  // nullptr: it holds no Ed25519 key
+    thread_local std::map<PeerId, PublicKey> keys;
+    const auto found = keys.find(peer);
+    if (found != keys.end()) return &found->second;
+    auto key = PublicKey::from_peer_id(peer);
+    if (!key || key->type() != KeyType::ed25519) return nullptr;
+    if (keys.size() >= keys_ready_max) keys.clear();
+    return &keys.emplace(peer, *std::move(key)).first->second;
+}
+
+}  // namespace
+
 bool IdentityVerifier::verify(const PeerId& signer,
                               std::string_view domain,
                               ByteView message,
                               ByteView signature) const {
-    const auto key = PublicKey::from_peer_id(signer);
-    return key && key->type() == KeyType::ed25519 &&
-           key->verify(signed_bytes(domain, message), signature);
+    const PublicKey* key = ready_key(signer);
+    return key != nullptr && key->verify(signed_bytes(domain, message), signature);
 }
 
 }  // namespace dedloc::security
