@@ -92,6 +92,9 @@ Task<void> measure(RoundMember& member, const Arguments& arguments, Measured& me
         co_await member.do_round(input);
         const double seconds = to_seconds(member.clock().now() - before);
         const double cpu = cpu_seconds() - cpu_before;
+        // Who is done checks when all are, and does not hold up those who share its processor.
+        std::string done = "done-" + std::to_string(round);
+        co_await all_reach(member, arguments, done);
         const double rmse = member.error();
         if (round < warm_up_rounds) continue;
         measured.seconds.push_back(seconds);
