@@ -8,9 +8,12 @@
 # makes a build a tenth shorter, and nothing slower that could be measured.
 
 # Asio's functions that are no templates are compiled here, once, and not in every file that uses them.
+# Whether it allocates with aligned_alloc is said here, as Asio's own answer depends on which headers
+# came before its own: two files could allocate and free in different ways.
 add_library(dedloc_asio STATIC ${CMAKE_SOURCE_DIR}/src/dedloc/runtime/asio_code.cpp)
 target_compile_definitions(
-    dedloc_asio PUBLIC ASIO_STANDALONE ASIO_NO_DEPRECATED ASIO_SEPARATE_COMPILATION)
+    dedloc_asio PUBLIC ASIO_STANDALONE ASIO_NO_DEPRECATED ASIO_SEPARATE_COMPILATION
+                       ASIO_HAS_STD_ALIGNED_ALLOC=1)
 target_link_libraries(dedloc_asio PUBLIC dedloc_settings)
 
 function(dedloc_precompiled_header NAME)
