@@ -216,7 +216,7 @@ TEST(SimHost, a_small_call_does_not_wait_for_bulk) {
 
 // 2.5 MB take 0.2 s on both lines; they are given to the line at once, after 80 ms of dialling.
 TEST(SimHost, a_line_counts_what_has_had_the_time_to_leave) {
-    Two t;
+    TwoHosts t;
     std::optional<Result<Bytes>> out;
     const auto go = [&t, &out] {
         return call_once(*t.a, t.b->id(), "nothing", Bytes(2'500'000), 5s, out);
