@@ -68,8 +68,8 @@ endif()
 # dedloc_batches(TARGET): compiles the target's sources four at a time, as one file each time. What a
 # header brings (templates of Asio, libtorch, nlohmann-json) is then made once for four sources, and a
 # change of one of them still costs seconds. Sources of one room therefore share their unnamed
-# namespaces: their names must differ within a room. Presets for other compilers and sanitizers, with
-# DEDLOC_BATCHES=OFF, see each source alone, with the includes that it has.
+# namespaces: their names must differ within a room. With DEDLOC_BATCHES=OFF, as in the presets dev and
+# clang, each source is seen alone, with the includes that it has.
 option(DEDLOC_BATCHES "Compile four sources at a time" ON)
 function(dedloc_batches TARGET)
     if(NOT DEDLOC_BATCHES)

@@ -426,9 +426,9 @@ Ok Collaboration::compare() {
     return {};
 }
 
-// ---- the command --------------------------------------------------------------------------------
-
 }  // namespace
+
+// ---- the command --------------------------------------------------------------------------------
 
 int run_albert_mini(const AlbertMiniCommand& command) {
     auto run = collab::parse_run_file(albert_mini_run, "albert-mini");

@@ -1,8 +1,6 @@
 #include "lab/longfat.h"
 
 #include <algorithm>
-#include <cstdlib>
-#include <filesystem>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 

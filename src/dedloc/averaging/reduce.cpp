@@ -172,9 +172,9 @@ ReducedPart reduce_part(const Plan& plan,
     SumCheck check(plan, inputs, norm_max);
     average(plan, part, inputs, check, result);
     if (check.shows_nothing_wrong()) return result;
+    const auto count = static_cast<std::size_t>(plan.parts[part].count);
     std::vector<PartInput> sound;
     for (const PartInput& input : inputs) {
-        const auto count = static_cast<std::size_t>(plan.parts[part].count);
         if (const char* why = refusal(plan, input, count, norm_max))
             result.refused.push_back({input.member, why});
         else

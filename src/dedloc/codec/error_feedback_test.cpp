@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "dedloc/base/random.h"
+#include "dedloc/codec/codec_testing.h"
 
 namespace dedloc::codec {
 namespace {
@@ -18,13 +19,6 @@ std::vector<StatelessCodec> lossy_codecs() {
             stateless_codec(TopK{1})};
 }
 
-std::vector<float> random_input(std::uint64_t seed) {
-    Random random(seed);
-    std::vector<float> values(elements_count);
-    for (float& value : values) value = static_cast<float>(random.normal());
-    return values;
-}
-
 // One unit in the last place, as a bound of one rounding of something this large.
 double ulp(double magnitude) { return std::max(magnitude, 1e-30) * 0x1p-23; }
 
@@ -35,7 +29,7 @@ TEST(ErrorFeedback, sent_and_residual_together_are_the_input) {
         std::vector<double> sent(elements_count, 0.0);
         std::vector<double> bound(elements_count, 0.0);
         for (std::uint64_t step = 0; step < 40; ++step) {
-            const std::vector<float> input = random_input(step);
+            const std::vector<float> input = normal_vector(elements_count, step);
             const std::vector<float> before(feedback.residual().begin(), feedback.residual().end());
             const Bytes bytes = *feedback.encode(input);
             std::vector<float> decoded(elements_count);
@@ -83,7 +77,7 @@ TEST(ErrorFeedback, whole_numbers_are_conserved_exactly) {
 
 TEST(ErrorFeedback, a_constant_gradient_arrives_in_the_end) {
     // Top-1 of 4,096 sends two numbers a step; what waits grows until it is its turn.
-    const std::vector<float> input = random_input(9);
+    const std::vector<float> input = normal_vector(elements_count, 9);
     for (const StatelessCodec& codec : lossy_codecs()) {
         ErrorFeedback feedback(codec, elements_count);
         std::vector<float> sum(elements_count, 0.0f);
@@ -106,7 +100,7 @@ TEST(ErrorFeedback, a_constant_gradient_arrives_in_the_end) {
 
 TEST(ErrorFeedback, a_round_that_did_not_take_the_vector_loses_nothing) {
     ErrorFeedback feedback(stateless_codec(TopK{}), elements_count);
-    const std::vector<float> input = random_input(11);
+    const std::vector<float> input = normal_vector(elements_count, 11);
     (void)*feedback.encode(input);
     feedback.settle(false);
     EXPECT_EQ(std::vector<float>(feedback.residual().begin(), feedback.residual().end()), input);
@@ -134,7 +128,7 @@ TEST(ErrorFeedback, decay_shrinks_what_waits) {
 TEST(ErrorFeedback, numbers_that_are_not_finite_change_nothing) {
     for (const StatelessCodec& codec : lossy_codecs()) {
         ErrorFeedback feedback(codec, elements_count);
-        (void)*feedback.encode(random_input(13));
+        (void)*feedback.encode(normal_vector(elements_count, 13));
         feedback.settle(true);
         const std::vector<float> before(feedback.residual().begin(), feedback.residual().end());
         std::vector<float> bad(elements_count, 1.0f);

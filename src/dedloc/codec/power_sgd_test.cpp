@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "dedloc/base/random.h"
+#include "dedloc/codec/codec_testing.h"
 #include "dedloc/tensor/kernels.h"
 
 namespace dedloc::codec {
@@ -14,13 +14,6 @@ namespace {
 nlohmann::json vectors() {
     std::ifstream file(DEDLOC_TEST_DATA "/vectors/hivemind_vectors.json");
     return nlohmann::json::parse(file);
-}
-
-std::vector<float> normal_matrix(std::size_t size, std::uint64_t seed) {
-    Random random(seed);
-    std::vector<float> values(size);
-    for (float& value : values) value = static_cast<float>(random.normal());
-    return values;
 }
 
 std::vector<float> mean(const std::vector<std::vector<float>>& all) {
@@ -99,7 +92,7 @@ TEST(PowerSgd, sent_and_residual_together_are_the_gradients) {
         for (std::uint64_t step = 0; step < 20; ++step) {
             std::vector<std::vector<float>> gradients;
             for (std::uint64_t i = 0; i < 3; ++i)
-                gradients.push_back(normal_matrix(size, 100 * step + i));
+                gradients.push_back(normal_vector(size, 100 * step + i));
             const std::vector<float> average = round_of(peers, gradients, left_out);
             for (std::size_t i = 0; i < size; ++i) {
                 for (const auto& gradient : gradients) given[i] += static_cast<double>(gradient[i]);
@@ -115,8 +108,8 @@ TEST(PowerSgd, sent_and_residual_together_are_the_gradients) {
 
 TEST(PowerSgd, a_matrix_of_that_rank_is_sent_whole) {
     const MatrixShape shape{64, 50};
-    const std::vector<float> a = normal_matrix(2 * shape.rows, 1);
-    const std::vector<float> b = normal_matrix(2 * shape.columns, 2);
+    const std::vector<float> a = normal_vector(2 * shape.rows, 1);
+    const std::vector<float> b = normal_vector(2 * shape.columns, 2);
     std::vector<float> gradient(shape.rows * shape.columns, 0.0f);
     for (std::size_t i = 0; i < shape.rows; ++i)
         for (std::size_t k = 0; k < 2; ++k)
@@ -133,7 +126,7 @@ TEST(PowerSgd, a_matrix_of_that_rank_is_sent_whole) {
 
 TEST(PowerSgd, a_constant_gradient_arrives_in_the_end) {
     const MatrixShape shape{60, 60};
-    const std::vector<float> gradient = normal_matrix(3600, 5);
+    const std::vector<float> gradient = normal_vector(3600, 5);
     std::vector<PowerSgd> peers(1, PowerSgd(shape, 4, 3));
     std::vector<float> sum(3600, 0.0f);
     const int steps = 300;
@@ -146,7 +139,7 @@ TEST(PowerSgd, a_constant_gradient_arrives_in_the_end) {
 
 TEST(PowerSgd, hostile_factors_are_refused_and_an_abandoned_round_loses_nothing) {
     PowerSgd peer({10, 20}, 2, 3);
-    const std::vector<float> gradient = normal_matrix(200, 6);
+    const std::vector<float> gradient = normal_vector(200, 6);
     std::vector<float> p = *peer.first_factor(gradient);
     p[3] = INFINITY;
     EXPECT_EQ(peer.second_factor(p).error().kind(), ErrorKind::bad_input);

@@ -5,18 +5,11 @@
 #include <gtest/gtest.h>
 #include <numeric>
 
-#include "dedloc/base/random.h"
 #include "dedloc/codec/codec.h"
+#include "dedloc/codec/codec_testing.h"
 
 namespace dedloc::codec {
 namespace {
-
-std::vector<float> random_vector(std::size_t size, std::uint64_t seed) {
-    Random random(seed);
-    std::vector<float> values(size);
-    for (float& value : values) value = static_cast<float>(random.normal());
-    return values;
-}
 
 TEST(TopK, the_layout_is_what_the_header_says) {
     // 5 of a chunk of 8 with kept = 2,560 of 4,096.
@@ -43,7 +36,7 @@ TEST(TopK, the_layout_is_what_the_header_says) {
 TEST(TopK, exactly_the_largest_are_kept_and_ties_go_to_the_first) {
     for (const std::size_t size : {1u, 63u, 64u, 65u, 4095u, 4096u, 4097u, 9000u}) {
         for (const bool ties : {false, true}) {
-            std::vector<float> values = random_vector(size, size);
+            std::vector<float> values = normal_vector(size, size);
             for (float& value : values)
                 if (ties) value = std::round(value * 2);
             std::vector<float> back(size);
@@ -83,7 +76,7 @@ TEST(TopK, equal_magnitudes_come_back_exactly) {
 }
 
 TEST(TopK, sums_get_what_decoding_gives) {
-    const std::vector<float> values = random_vector(10000, 3);
+    const std::vector<float> values = normal_vector(10000, 3);
     const Bytes bytes = *TopK{}.encode(values);
     std::vector<float> back(values.size());
     ASSERT_TRUE(TopK{}.decode(bytes, back));
@@ -96,7 +89,7 @@ TEST(TopK, sums_get_what_decoding_gives) {
 }
 
 TEST(TopK, bytes_that_encode_cannot_write_are_refused_and_add_nothing) {
-    const std::vector<float> values = random_vector(5000, 4);
+    const std::vector<float> values = normal_vector(5000, 4);
     const Bytes bytes = *TopK{}.encode(values);
     const auto refused = [&](const Bytes& wrong, float weight = 1.0f) {
         std::vector<float> sum(values.size(), 1.0f);

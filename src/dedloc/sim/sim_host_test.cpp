@@ -51,7 +51,7 @@ TEST(SimHost, a_call_is_answered_and_takes_its_round_trips) {
     auto first = call(t.world, *t.a, *t.b, "hello", 10s);
     ASSERT_TRUE(first) << to_string(first.error());
     EXPECT_EQ(as_text(*first), "hello");
-    // TwoHosts round trips for the connection, one for the call, of 40 ms each.
+    // Two round trips for the connection, one for the call, of 40 ms each.
     EXPECT_NEAR(to_seconds(t.world.now().since_start), 0.120, 0.001);
     auto second = call(t.world, *t.a, *t.b, "again", 10s);
     ASSERT_TRUE(second);

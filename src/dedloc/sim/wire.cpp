@@ -23,6 +23,20 @@ Duration time_for(std::size_t bytes, double bytes_per_s) {
     return Duration(static_cast<std::int64_t>(static_cast<double>(bytes) * 1e9 / bytes_per_s));
 }
 
+struct OnLine {
+    TimePoint begin;
+    TimePoint end;
+};
+
+// When these bytes go over a machine's line: after all that it was given before, and counted.
+template <typename Line>
+OnLine put_on(Line& line, TimePoint now, std::size_t bytes, double bytes_per_s) {
+    const TimePoint begin = std::max(now, line.bulk_free);
+    line.bulk_free = begin + time_for(bytes, bytes_per_s);
+    line.bytes += bytes;
+    return {begin, line.bulk_free};
+}
+
 }  // namespace
 
 Wire::Wire(World& world, Process& dialler, Process& acceptor)
@@ -120,8 +134,7 @@ void Wire::transmit(int side, PacketPtr packet) {
                                        time_for(bytes, to.options_.download_bytes_per_s)});
     const TimePoint start = std::max(now, from.up_.small_free);
     from.up_.small_free = start + up;
-    from.up_.bulk_free = std::max(from.up_.bulk_free, now) + up;
-    from.up_.bytes += bytes;
+    put_on(from.up_, now, bytes, from.options_.upload_bytes_per_s);
     link.free = std::max(link.free, now) + time_for(bytes, link.link.bytes_per_s);
     Direction& direction = direction_[side];
     // In order; what is lost at the same time is sent again at the same time.
@@ -140,14 +153,11 @@ void Wire::transmit_bulk(int side, PacketPtr packet, Duration delay) {
     const std::size_t bytes = packet->payload.size() + overhead_bytes;
     SimNode& from = process_[side]->node;
     World::Pair& link = pair_from(side);
-    const TimePoint start = std::max(world_.now(), from.up_.bulk_free);
-    const TimePoint up_end = start + time_for(bytes, from.options_.upload_bytes_per_s);
-    from.up_.bulk_free = up_end;
-    from.up_.bytes += bytes;
-    const TimePoint link_start = std::max(start, link.free);
+    const OnLine up = put_on(from.up_, world_.now(), bytes, from.options_.upload_bytes_per_s);
+    const TimePoint link_start = std::max(up.begin, link.free);
     const Duration on_link = time_for(bytes, link.link.bytes_per_s);
     link.free = link_start + on_link;
-    const TimePoint link_end = std::max(up_end, link_start + on_link);
+    const TimePoint link_end = std::max(up.end, link_start + on_link);
     Direction& direction = direction_[side];
     TimePoint head = link_start + latency_from(side);
     if (head + delay < direction.not_before) delay = direction.not_before - head;
@@ -160,15 +170,14 @@ void Wire::transmit_bulk(int side, PacketPtr packet, Duration delay) {
         nullptr,
         [self = shared_from_this(), side, sent, bytes, carried = std::move(packet)]() mutable {
             SimNode& to = self->process_[1 - side]->node;
-            const TimePoint begin = std::max(self->world_.now(), to.down_.bulk_free);
-            const TimePoint end = begin + time_for(bytes, to.options_.download_bytes_per_s);
-            to.down_.bulk_free = end;
-            to.down_.bytes += bytes;
+            const OnLine down =
+                put_on(to.down_, self->world_.now(), bytes, to.options_.download_bytes_per_s);
             Process* receiver = self->process_[1 - side];
-            self->world_.schedule(
-                std::max(sent, end), receiver, [self, side, kept = std::move(carried)]() mutable {
-                    self->arrive(1 - side, std::move(kept));
-                });
+            self->world_.schedule(std::max(sent, down.end),
+                                  receiver,
+                                  [self, side, kept = std::move(carried)]() mutable {
+                                      self->arrive(1 - side, std::move(kept));
+                                  });
         });
 }
 
@@ -194,9 +203,7 @@ void Wire::arrive(int side, PacketPtr packet) {
         // Small messages take their share of the line, though they do not wait for it.
         SimNode& node = process_[side]->node;
         const std::size_t bytes = packet->payload.size() + overhead_bytes;
-        node.down_.bulk_free = std::max(node.down_.bulk_free, world_.now()) +
-                               time_for(bytes, node.options_.download_bytes_per_s);
-        node.down_.bytes += bytes;
+        put_on(node.down_, world_.now(), bytes, node.options_.download_bytes_per_s);
     }
     world_.trace_message(from, to, packet->method, packet->payload);
     on_packet(side, *packet);
