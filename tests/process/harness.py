@@ -150,7 +150,8 @@ class ProcessTest(unittest.TestCase):
 
     def audit_finds_nothing_lost(self, last_words: list[dict]) -> None:
         """No sample is in twice, and none is missing but those that peers themselves gave up,
-        because two rounds in a row had left them out: so it is where others take the processors.
+        because two rounds in a row had left them out: so it is where others take the processors,
+        and rarely even there.
         """
         done = self.dedloc("lab", "audit", str(self.folder), "--json")
         self.assertEqual(done.returncode, OK, done.stderr)
@@ -158,6 +159,7 @@ class ProcessTest(unittest.TestCase):
         given_up = sum(words["samples_expired"] for words in last_words)
         self.assertEqual(audit["samples_twice"], 0)
         self.assertLessEqual(audit["samples_lost"], given_up)
+        self.assertLessEqual(given_up, 0.05 * audit["samples_committed"])
 
     def dedloc(self, *words: str, seconds: float = 50) -> subprocess.CompletedProcess:
         return subprocess.run([DEDLOC, *words], stdin=subprocess.DEVNULL, capture_output=True,
