@@ -4,34 +4,39 @@ namespace dedloc::averaging {
 
 void PartStore::put(FinishedPart header, SharedBytes encoded) {
     const Digest digest = header.digest;
-    by_part_.emplace(std::make_pair(header.plan, header.part), digest);
-    if (by_digest_.contains(digest)) return;
-    bytes_ += encoded->size();
-    by_digest_.emplace(digest, Entry{std::move(header), std::move(encoded)});
-    order_.push_back(digest);
+    Key key{header.plan, header.part, digest};
+    if (!headers_.try_emplace(key, std::move(header)).second) return;
+    order_.push_back(std::move(key));
+    bytes_ += part_header_bytes;
+    Held& held = by_digest_[digest];
+    if (held.headers++ == 0) {
+        bytes_ += encoded->size();
+        held.encoded = std::move(encoded);
+    }
     while (bytes_ > bytes_max_ && order_.size() > 1) forget_oldest();
 }
 
 void PartStore::forget_oldest() {
-    const auto entry = by_digest_.find(order_.front());
+    headers_.erase(order_.front());
+    bytes_ -= part_header_bytes;
+    const auto held = by_digest_.find(std::get<2>(order_.front()));
+    if (--held->second.headers == 0) {
+        bytes_ -= held->second.encoded->size();
+        by_digest_.erase(held);
+    }
     order_.pop_front();
-    if (entry == by_digest_.end()) return;
-    bytes_ -= entry->second.encoded->size();
-    by_part_.erase({entry->second.header.plan, entry->second.header.part});
-    by_digest_.erase(entry);
 }
 
 SharedBytes PartStore::find(const Digest& digest) const {
-    const auto entry = by_digest_.find(digest);
-    return entry == by_digest_.end() ? SharedBytes() : entry->second.encoded;
+    const auto held = by_digest_.find(digest);
+    return held == by_digest_.end() ? SharedBytes() : held->second.encoded;
 }
 
 std::optional<FinishedPart> PartStore::header(const Digest& plan, std::uint32_t part) const {
-    const auto digest = by_part_.find({plan, part});
-    if (digest == by_part_.end()) return std::nullopt;
-    const auto entry = by_digest_.find(digest->second);
-    if (entry == by_digest_.end()) return std::nullopt;
-    return entry->second.header;
+    const auto found = headers_.lower_bound({plan, part, Digest{}});
+    if (found == headers_.end() || found->second.plan != plan || found->second.part != part)
+        return std::nullopt;
+    return found->second;
 }
 
 }  // namespace dedloc::averaging

@@ -1,6 +1,9 @@
 // PartStore: finished parts by the digest of their bytes, for those who missed them and for peers
 // that replay the last steps. Bounded: the oldest go first.
 //
+// Several finished parts may have the same bytes: what layers that do not learn contribute, and
+// every part of a step that is tried once more. The bytes are held once, as long as one of them is.
+//
 // Thread: the network thread. Cost: logarithmic.
 
 #pragma once
@@ -8,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <tuple>
 
 #include "dedloc/averaging/messages.h"
 #include "dedloc/base/shared_bytes.h"
@@ -20,22 +24,25 @@ class PartStore {
 
     void put(FinishedPart header, SharedBytes encoded);
     SharedBytes find(const Digest& digest) const;  // empty-handed: not here
-    // The first finished part known of (plan, part).
+    // A finished part of (plan, part).
     std::optional<FinishedPart> header(const Digest& plan, std::uint32_t part) const;
     std::size_t bytes() const { return bytes_; }
 
   private:
-    struct Entry {
-        FinishedPart header;
+    struct Held {
         SharedBytes encoded;
+        std::size_t headers = 0;
     };
+    using Key = std::tuple<Digest, std::uint32_t, Digest>;  // plan, part, digest of the bytes
     void forget_oldest();
 
     std::size_t bytes_max_;
     std::size_t bytes_ = 0;
-    std::map<Digest, Entry> by_digest_;
-    std::map<std::pair<Digest, std::uint32_t>, Digest> by_part_;
-    std::deque<Digest> order_;
+    std::map<Digest, Held> by_digest_;
+    std::map<Key, FinishedPart> headers_;
+    std::deque<Key> order_;
 };
+// What a header costs beside the bytes, about.
+inline constexpr std::size_t part_header_bytes = 512;
 
 }  // namespace dedloc::averaging
