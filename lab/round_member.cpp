@@ -113,6 +113,11 @@ Task<void> RoundMember::stop() {
     co_await host_->stop();
 }
 
+Task<void> RoundMember::probe_line(TimePoint deadline) {
+    while (engine_ && !engine_->line_settled() && clock_->now() < deadline)
+        co_await clock_->sleep_for(look_interval);
+}
+
 double RoundMember::upload_bytes_per_s() const {
     return engine_ ? engine_->upload_bytes_per_s() : aggregator_->upload_bytes_per_s();
 }

@@ -44,6 +44,9 @@ class RoundMember {
     Task<void> start();  // ends when connected to all
     Task<void> stop();
 
+    // Ends when the line has been probed, or time is up.
+    Task<void> probe_line(TimePoint deadline);
+
     // A contribution of one sample: about normal numbers of variance 1, each rank's its own.
     std::vector<float> contribution() const;
     // Ends when a round is committed and every averaged number is here. For an aggregator: when it

@@ -21,8 +21,9 @@ namespace dedloc::averaging {
 
 // How long a leader that failed is passed over. Shorter than a usual step, so that nobody is lost.
 inline constexpr Duration suspicion_of_leaders = 3s;
-// For the answer of a peer whose line is full.
-inline constexpr Duration patience_max = 5s;
+// For the answer of a peer whose line is full: its queue is before the answer, both ways, and what
+// is lost in it is sent again.
+inline constexpr Duration patience_max = 30s;
 
 struct RoundOptions {
     codec::CodecId codec = codec::CodecId::fp16;
@@ -40,6 +41,7 @@ struct RoundOptions {
     double rate_unknown = 12.5e6;        // bytes per second, while nobody has measured anything
     double upload_max = 0;               // what the user grants, bytes per second; 0: everything
     double download_max = 0;
+    bool granted_is_true = false;  // plans count on what is granted, whatever was measured
     // Contributions that wait for others may take so much memory, then who is ahead is not read
     // from for a while; 0: no bound beside what the members send at all.
     std::size_t reduce_bytes_max = 0;

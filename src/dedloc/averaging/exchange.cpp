@@ -16,6 +16,10 @@ constexpr Duration sleeper_patience_min = 500ms;
 constexpr Duration room_look = 50ms;
 constexpr Duration line_look = 50ms;
 
+Duration patience_with_one(const Plan& plan) {
+    return std::max<Duration>(std::chrono::milliseconds(plan.reduce_ms) / 8, sleeper_patience_min);
+}
+
 int included_count(const FinishedPart& part) {
     int count = 0;
     for (const std::uint8_t byte : part.included) count += std::popcount(byte);
@@ -66,8 +70,10 @@ Exchange::Exchange(RoundContext& context,
       me_(index_of(context.me())),
       started_(context.now()),
       arrived_last_(context.now()),
+      even_(patience_with_one(plan_), std::chrono::milliseconds(plan_.reduce_ms) * 3 / 4),
       changed_(context.node.executor),
       room_(context.node.executor),
+      sent_(context.node.executor),
       scope_(context.node.executor) {}
 
 Exchange::~Exchange() {
@@ -253,11 +259,21 @@ TimePoint Exchange::awaited_until(std::uint32_t part) const {
     return arrived_last_ + std::max<Duration>(arrival_gap_ * 2, context_.patience());
 }
 
-std::vector<std::uint32_t> Exchange::missing_parts() const {
-    std::vector<std::uint32_t> missing;
-    for (std::uint32_t part = 0; part < plan_.parts.size(); ++part)
-        if (!finished_.contains(part)) missing.push_back(part);
-    return missing;
+// What a slow line still carries comes sooner than it could be reduced again, over lines that are
+// full; but a quarter of the round is left for those who stop after all.
+std::vector<std::uint32_t> Exchange::silent_parts() const {
+    const TimePoint last_call = started_ + std::chrono::milliseconds(plan_.round_ms) * 3 / 4;
+    std::vector<std::uint32_t> silent;
+    for (const auto& [part, owner] : owners_) {
+        if (finished_.contains(part)) continue;
+        const auto rhythm = averages_.find(owner.owner);
+        const bool sends = !owner.failed && owner.repair == 0 && rhythm != averages_.end() &&
+                           context_.now() < last_call &&
+                           context_.now() - rhythm->second.newest <=
+                               std::max<Duration>(rhythm->second.gap * 2, context_.patience() / 2);
+        if (!sends) silent.push_back(part);
+    }
+    return silent;
 }
 
 std::vector<std::uint32_t> Exchange::lacking_parts() const {
@@ -343,24 +359,40 @@ Task<Result<void>> Exchange::exchange_with(std::uint32_t owner,
     auto sent = std::make_shared<Result<void>>();
     auto received = std::make_shared<Result<void>>();
     std::vector<Task<void>> both;
-    both.push_back(send_parts(stream, parts, sent));
+    both.push_back(send_parts(stream, owner, parts, repair, sent));
     both.push_back(receive_parts(stream, owner, parts.size(), received));
     co_await runtime::all_of(std::move(both));
     // What counts is that the averages came; a send that failed alone shows in their bitmaps.
     co_return *received;
 }
 
+Task<void> Exchange::wait_for_turn(std::uint32_t owner) {
+    while (!even_.may_send(owner, context_.now()) && context_.now() < reduce_deadline()) {
+        const TimePoint next = context_.now() + room_look;
+        (void)co_await sent_.wait_until(context_.node.clock, next);
+    }
+}
+
 Task<void> Exchange::send_parts(std::shared_ptr<p2p::MessageStream> stream,
+                                std::uint32_t owner,
                                 std::vector<std::uint32_t> parts,
+                                std::uint32_t repair,
                                 std::shared_ptr<Result<void>> outcome) {
     const bool contributes = input_ && !plan_.members[*me_].input.is_empty();
+    const bool evenly = contributes && repair == 0;
+    if (evenly) even_.begin(owner, parts.size(), context_.now());
     for (std::size_t i = 0; contributes && i < parts.size(); ++i) {
+        if (evenly) co_await wait_for_turn(owner);
         SharedBytes encoded = co_await encode_own(parts[i]);
         PartData data;
         data.part = parts[i];
         Bytes head = wire::encode_before_body(data, body_field, encoded->size());
         *outcome = co_await stream->write_with_body(std::move(head), std::move(encoded));
-        if (!*outcome) co_return;
+        if (evenly) even_.sent(owner, context_.now());
+        sent_.pulse();
+        if (*outcome) continue;
+        if (evenly) even_.end(owner);
+        co_return;
     }
     *outcome = co_await stream->finish();
 }
@@ -380,6 +412,9 @@ Task<void> Exchange::receive_parts(std::shared_ptr<p2p::MessageStream> stream,
             break;
         }
         received_.add((**message)->size(), context_.now());
+        auto [rhythm, is_first] = averages_.try_emplace(owner, Rhythm{context_.now()});
+        rhythm->second.gap = std::max(rhythm->second.gap, context_.now() - rhythm->second.newest);
+        rhythm->second.newest = context_.now();
         *outcome = co_await take_finished(**std::move(message), owner);
         if (!*outcome) break;
     }
@@ -540,8 +575,7 @@ Exchange::Reduction* Exchange::oldest_open(std::uint32_t repair) {
 // is missing in the oldest open part is behind, and is read from whatever the memory holds.
 Task<void> Exchange::wait_for_room(std::uint32_t member, std::uint32_t repair) {
     const std::size_t most = context_.options.reduce_bytes_max;
-    const Duration patience =
-        std::max<Duration>(std::chrono::milliseconds(plan_.reduce_ms) / 8, sleeper_patience_min);
+    const Duration patience = patience_with_one(plan_);
     while (most > 0 && context_.memory.now >= most && context_.now() < round_deadline()) {
         Reduction* oldest = oldest_open(repair);
         if (oldest == nullptr || oldest->waiting.contains(member)) co_return;

@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "dedloc/averaging/context.h"
+#include "dedloc/averaging/even_sends.h"
 #include "dedloc/averaging/rates.h"
 #include "dedloc/averaging/reduce.h"
 #include "dedloc/runtime/event.h"
@@ -66,7 +67,8 @@ class Exchange {
     bool complete() const { return finished_.size() == plan_.parts.size(); }
     // Parts not finished here whose owner's stream has failed.
     std::vector<std::uint32_t> failed_parts() const;
-    std::vector<std::uint32_t> missing_parts() const;
+    // Parts not finished here whose owner has failed, or has stopped sending averages.
+    std::vector<std::uint32_t> silent_parts() const;
     // Finished parts without somebody whose contribution other parts include: their owner, or the
     // way to it, was slow. Worth another owner while there is time.
     std::vector<std::uint32_t> lacking_parts() const;
@@ -104,6 +106,10 @@ class Exchange {
         std::uint32_t repair = 0;
         bool failed = false;
     };
+    struct Rhythm {
+        TimePoint newest;
+        Duration gap{0};  // the longest between two
+    };
     struct Inflow : Flow {
         TimePoint begun;
     };
@@ -125,7 +131,9 @@ class Exchange {
                                      std::vector<std::uint32_t> parts,
                                      std::uint32_t repair);
     Task<void> send_parts(std::shared_ptr<p2p::MessageStream> stream,
+                          std::uint32_t owner,
                           std::vector<std::uint32_t> parts,
+                          std::uint32_t repair,
                           std::shared_ptr<Result<void>> outcome);
     Task<void> receive_parts(std::shared_ptr<p2p::MessageStream> stream,
                              std::uint32_t owner,
@@ -142,6 +150,7 @@ class Exchange {
                               std::vector<std::uint32_t> parts,
                               std::uint32_t repair,
                               std::shared_ptr<Inflow> inflow);
+    Task<void> wait_for_turn(std::uint32_t owner);
     Task<SharedBytes> encode_own(std::uint32_t part);
     Task<void> watch_line();
     std::optional<std::uint32_t> index_of(const PeerId& peer) const;
@@ -163,6 +172,8 @@ class Exchange {
     std::map<std::uint32_t, Flow> outflows_;  // to owners, as they say; of an aggregator: to all
     std::map<std::uint32_t, std::shared_ptr<Inflow>> inflows_;  // from members
     std::map<std::uint32_t, TimePoint> arrived_;                // the newest from each member
+    std::map<std::uint32_t, Rhythm> averages_;                  // from each owner
+    EvenSends even_;  // the streams to the plan's owners; repairs do not wait
     Throughput received_;
     // With all that went over the line beside this exchange.
     Throughput line_up_{line_busiest_share};
@@ -170,6 +181,7 @@ class Exchange {
     bool measures_ = true;
     runtime::Event changed_;
     runtime::Event room_;  // something that was held is gone
+    runtime::Event sent_;  // another part, or a stream has ended
     runtime::Scope scope_;
 };
 

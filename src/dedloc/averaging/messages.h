@@ -27,6 +27,7 @@ inline constexpr const char* announce_method = "/dedloc/round/1/announce";
 inline constexpr const char* plan_method = "/dedloc/round/1/plan";
 inline constexpr const char* repair_method = "/dedloc/round/1/repair";
 inline constexpr const char* parts_method = "/dedloc/round/1/parts";  // stream
+inline constexpr const char* probe_method = "/dedloc/round/1/probe";  // stream
 inline constexpr const char* fetch_method = "/dedloc/round/1/fetch";
 inline constexpr const char* prepare_method = "/dedloc/round/1/prepare";
 inline constexpr const char* propose_method = "/dedloc/round/1/propose";
@@ -289,6 +290,16 @@ struct FinishedPartData {
         visit(3, self.received_bytes);
         visit(4, self.received_us);
         visit(body_field, self.encoded);
+    }
+};
+
+// Begins a probe of the asking peer's line (line_probe.h).
+struct ProbeRequest {
+    bool prober_sends = false;
+
+    template <typename Visitor, typename Self>
+    static void fields(Visitor& visit, Self& self) {
+        visit(1, self.prober_sends);
     }
 };
 

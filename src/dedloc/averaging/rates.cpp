@@ -3,6 +3,12 @@
 #include <algorithm>
 
 namespace dedloc::averaging {
+namespace {
+
+constexpr double much_less = 0.7;  // than noise
+constexpr int first_probes = 2;
+
+}  // namespace
 
 double line_rate(std::vector<Flow> flows) {
     std::sort(flows.begin(), flows.end(), [](const Flow& a, const Flow& b) {
@@ -17,6 +23,33 @@ double line_rate(std::vector<Flow> flows) {
                             static_cast<double>(bytes) / std::max(flow.seconds, flow_seconds_min));
     }
     return best;
+}
+
+void LineEstimate::round_gave(double bytes_per_s) {
+    constexpr double probe_decay = 0.85;  // a round
+    if (bytes_per_s <= 0) return;
+    const bool fell = bytes_per_s < rounds_ * much_less;
+    rounds_ = rounds_ <= 0 ? bytes_per_s : (rounds_ + bytes_per_s) / 2;
+    if (trusted_for_ > 0) --trusted_for_;
+    if (fell) trusted_for_ = 0;
+    if (trusted_for_ == 0) probed_ *= probe_decay;
+}
+
+void LineEstimate::probe_gave(double bytes_per_s) {
+    constexpr int trust_min = 4;
+    constexpr int trust_max = 64;
+    if (bytes_per_s <= 0) return;
+    if (++probes_ == first_probes) bytes_per_s = std::max(bytes_per_s, probed_);
+    const bool confirmed = bytes_per_s > probed_ * much_less && bytes_per_s < probed_ / much_less;
+    trust_ = confirmed ? std::min(trust_ * 2, trust_max) : trust_min;
+    trusted_for_ = trust_;
+    probed_ = bytes_per_s;
+}
+
+double LineEstimate::bytes_per_s() const { return std::max(rounds_, probed_); }
+
+bool LineEstimate::wants_probe() const {
+    return probes_ < first_probes || (trusted_for_ == 0 && rounds_ < probed_ * much_less);
 }
 
 void GrowingRate::observe(double bytes_per_s) {

@@ -66,18 +66,26 @@ struct LineRates {
     double download = 0;
 };
 
-// The mean of what was observed, the last observation counting half: three quarters of a change are
-// seen after two rounds.
-class RateEstimate {
+// What one way of a line carries: the mean of what rounds showed, the last one counting half (three
+// quarters of a change are seen after two rounds), or more if a probe has shown more, as rounds
+// need not fill a line. A probe's word counts for some rounds, for longer each time it is
+// confirmed, and no longer once rounds show much less than they did; then another probe is wanted,
+// and until it has been made the word loses weight.
+// The first two probes are made soon one after the other, as others may probe at the same time, and
+// the better one counts.
+class LineEstimate {
   public:
-    void observe(double bytes_per_s) {
-        if (bytes_per_s <= 0) return;
-        bytes_per_s_ = bytes_per_s_ <= 0 ? bytes_per_s : (bytes_per_s_ + bytes_per_s) / 2;
-    }
-    double bytes_per_s() const { return bytes_per_s_; }  // 0: not measured yet
+    void round_gave(double bytes_per_s);  // 0: too little to tell
+    void probe_gave(double bytes_per_s);
+    double bytes_per_s() const;  // 0: not measured yet
+    bool wants_probe() const;
 
   private:
-    double bytes_per_s_ = 0;
+    double rounds_ = 0;
+    double probed_ = 0;
+    int trusted_for_ = 0;  // rounds
+    int trust_ = 0;        // how long the last probe's word counts
+    int probes_ = 0;
 };
 
 // What plans may count on: what was measured, but not more than the user grants (0: all).

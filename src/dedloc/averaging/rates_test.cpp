@@ -29,14 +29,61 @@ TEST(LineRate, of_a_flow_too_short_to_time_is_what_it_is_at_least) {
     EXPECT_DOUBLE_EQ(line_rate({{1'000'000, 0.003}}), 50'000'000);
 }
 
-TEST(RateEstimate, has_seen_three_quarters_of_a_change_after_two_rounds) {
-    RateEstimate estimate;
-    estimate.observe(0);
+TEST(LineEstimate, has_seen_three_quarters_of_a_change_after_two_rounds) {
+    LineEstimate estimate;
+    estimate.round_gave(0);
     EXPECT_EQ(estimate.bytes_per_s(), 0);
-    estimate.observe(100);
+    EXPECT_TRUE(estimate.wants_probe());
+    estimate.round_gave(100);
     EXPECT_EQ(estimate.bytes_per_s(), 100);
-    estimate.observe(20);
-    estimate.observe(20);
+    estimate.round_gave(20);
+    estimate.round_gave(20);
+    EXPECT_EQ(estimate.bytes_per_s(), 40);
+}
+
+TEST(LineEstimate, believes_a_probe_while_rounds_do_not_fill_the_line) {
+    LineEstimate estimate;
+    estimate.probe_gave(100);
+    EXPECT_TRUE(estimate.wants_probe());
+    estimate.probe_gave(80);
+    EXPECT_FALSE(estimate.wants_probe());
+    for (int i = 0; i < 7; ++i) estimate.round_gave(40);
+    EXPECT_EQ(estimate.bytes_per_s(), 100);
+    EXPECT_FALSE(estimate.wants_probe());
+    estimate.round_gave(40);
+    EXPECT_TRUE(estimate.wants_probe());
+}
+
+TEST(LineEstimate, asks_for_probes_less_and_less_often_while_they_are_confirmed) {
+    LineEstimate estimate;
+    int probes = 0;
+    for (int round = 0; round < 1000; ++round) {
+        if (estimate.wants_probe()) {
+            estimate.probe_gave(100);
+            ++probes;
+        }
+        estimate.round_gave(40);
+        EXPECT_GE(estimate.bytes_per_s(), 80);
+    }
+    EXPECT_LE(probes, 20);
+}
+
+TEST(LineEstimate, knows_of_a_line_that_became_slower_after_two_rounds) {
+    LineEstimate estimate;
+    estimate.probe_gave(100);
+    estimate.probe_gave(100);
+    for (int i = 0; i < 3; ++i) estimate.round_gave(90);
+    estimate.round_gave(20);
+    EXPECT_TRUE(estimate.wants_probe());
+    estimate.probe_gave(20);
+    estimate.round_gave(20);
+    EXPECT_LE(estimate.bytes_per_s(), 40);
+}
+
+TEST(LineEstimate, without_probes_goes_back_to_what_rounds_show) {
+    LineEstimate estimate;
+    estimate.probe_gave(100);
+    for (int i = 0; i < 30; ++i) estimate.round_gave(40);
     EXPECT_EQ(estimate.bytes_per_s(), 40);
 }
 

@@ -28,6 +28,7 @@ Result<std::unique_ptr<RoundEngine>> RoundEngine::make(runtime::Node node,
 RoundEngine::RoundEngine(RoundContext context)
     : context_(std::move(context)),
       exchanges_(context_, engine_exchanges_max),
+      line_(context_, [this] { return !in_round(); }),
       changed_(context_.node.executor),
       turn_over_(context_.node.executor),
       handlers_(context_.host),
@@ -48,6 +49,7 @@ void RoundEngine::start() {
     });
     context_.ledger.on_decision([this](const Decision&, const Bytes&) { ledger_moved(); });
     scope_.spawn("drive rounds", drive());
+    scope_.spawn("probe the line", line_.run());
 }
 
 Task<void> RoundEngine::stop() {
@@ -95,20 +97,28 @@ void RoundEngine::learn_rates() {
     const auto exchange = exchanges_.newest();
     if (!exchange || rates_learnt_ == exchange->digest()) return;
     rates_learnt_ = exchange->digest();
-    const LineRates rates = exchange->end_measuring();
-    upload_.observe(rates.upload);
-    download_.observe(rates.download);
+    line_.round_gave(exchange->end_measuring());
+}
+
+bool RoundEngine::in_round() const {
+    const auto exchange = exchanges_.newest();
+    const bool open = exchange && rates_learnt_ != exchange->digest();
+    return wanted_ || (open && context_.now() < exchange->round_deadline());
 }
 
 double RoundEngine::upload_bytes_per_s() const {
-    return capped(upload_.bytes_per_s(), context_.options.upload_max);
+    const RoundOptions& options = context_.options;
+    if (options.granted_is_true) return options.upload_max;
+    return capped(line_.upload_bytes_per_s(), options.upload_max);
 }
 
 // What came in is what others could send at least: a line takes as much as it gives, unless more
 // was seen.
 double RoundEngine::download_bytes_per_s() const {
-    return capped(std::max(download_.bytes_per_s(), upload_.bytes_per_s()),
-                  context_.options.download_max);
+    const RoundOptions& options = context_.options;
+    if (options.granted_is_true) return options.download_max;
+    return capped(std::max(line_.download_bytes_per_s(), line_.upload_bytes_per_s()),
+                  options.download_max);
 }
 
 void RoundEngine::set_wanted(bool wanted) {

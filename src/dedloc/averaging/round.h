@@ -21,6 +21,7 @@
 
 #include "dedloc/averaging/context.h"
 #include "dedloc/averaging/exchanges.h"
+#include "dedloc/averaging/line_probe.h"
 #include "dedloc/averaging/rates.h"
 #include "dedloc/averaging/voter.h"
 #include "dedloc/p2p/handlers.h"
@@ -58,6 +59,8 @@ class RoundEngine {
     // 0 before the first measurement.
     double upload_bytes_per_s() const;
     double download_bytes_per_s() const;
+    // A probe of the line is not wanted (any more).
+    bool line_settled() const { return line_.settled(); }
     // From the newest plan of ours to its certificate, smoothed; zero before the first.
     Duration measured_round() const { return measured_round_; }
 
@@ -79,6 +82,7 @@ class RoundEngine {
     Task<void> follow(Base base, PeerId leader);
     Announce own_announcement(const Base& base);
     void learn_rates();
+    bool in_round() const;
     void wait_again_for_members();
     void suspect(const PeerId& peer, std::string why);
     void refuse_message(const PeerId& from, const Error& why);
@@ -100,6 +104,7 @@ class RoundEngine {
     Task<Result<Bytes>> on_certificates(PeerId from, Bytes request);
     Task<Result<Bytes>> on_fetch(PeerId from, Bytes request);
     Task<void> arrival(FinishedPart part, TimePoint deadline);
+    Task<void> on_probe(std::unique_ptr<p2p::MessageStream> stream);
     Task<void> on_parts(std::unique_ptr<p2p::MessageStream> stream);
     Ok check_announcement(const PeerId& from, const Base& base, const Announce& announce) const;
     void keep_announcement(const PeerId& from, Announce announce);
@@ -125,9 +130,6 @@ class RoundEngine {
     void send_repair(const std::shared_ptr<Exchange>& exchange,
                      const std::vector<std::uint32_t>& parts,
                      std::uint32_t number);
-    Task<void> ask_for_parts(std::shared_ptr<Exchange> exchange,
-                             PeerId peer,
-                             std::vector<std::uint32_t> parts);
     Decision make_decision(const Base& base, const Exchange* exchange) const;
     std::vector<Voter> next_voters(const Base& base,
                                    const Decision& decision,
@@ -171,8 +173,7 @@ class RoundEngine {
     std::uint32_t outbid_ = 0;            // highest ballot heard of in the open instance
     std::pair<Digest, PeerId> followed_;  // after which decision we follow whom …
     TimePoint followed_since_;            // … and since when
-    RateEstimate upload_;
-    RateEstimate download_;
+    LineProbe line_;
     std::optional<Digest> rates_learnt_;  // from which plan
     Duration measured_round_{0};
     TimePoint plan_sent_;

@@ -42,6 +42,9 @@ void RoundEngine::register_handlers() {
     handlers_.on_stream(parts_method, [this](std::unique_ptr<p2p::MessageStream> stream) {
         return on_parts(std::move(stream));
     });
+    handlers_.on_stream(probe_method, [this](std::unique_ptr<p2p::MessageStream> stream) {
+        return on_probe(std::move(stream));
+    });
 }
 
 // Aggregators stand on no state; whoever says so may bring nothing.
@@ -258,6 +261,11 @@ Task<void> RoundEngine::arrival(FinishedPart part, TimePoint deadline) {
         if (context_.now() >= until) co_return;
         (void)co_await exchange->changed().wait_until(context_.node.clock, until);
     }
+}
+
+Task<void> RoundEngine::on_probe(std::unique_ptr<p2p::MessageStream> stream) {
+    if (!context_.directory.allowed(stream->remote())) co_return;
+    co_await line_.serve(std::move(stream));
 }
 
 Task<void> RoundEngine::on_parts(std::unique_ptr<p2p::MessageStream> owned) {

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "dedloc/averaging/held_parts.h"
 #include "dedloc/averaging/round.h"
 #include "dedloc/planner/split.h"
 #include "dedloc/runtime/together.h"
@@ -85,6 +86,7 @@ std::string describe(const Plan& plan) {
 
 // Owners' streams that fail are seen at once; a silent owner at the reduce deadline plus this.
 constexpr Duration return_grace = 50ms;
+constexpr Duration silence_look = 50ms;  // whether owners who were slow still send averages
 
 }  // namespace
 
@@ -355,7 +357,7 @@ Task<void> RoundEngine::reduce(std::shared_ptr<Exchange> exchange) {
     while (!exchange->complete() && context_.now() < exchange->round_deadline()) {
         const bool late = context_.now() >= silent_deadline;
         std::vector<std::uint32_t> parts =
-            late ? exchange->missing_parts() : exchange->failed_parts();
+            late ? exchange->silent_parts() : exchange->failed_parts();
         if (!parts.empty() && repairs < repairs_max) {
             ++repairs;
             co_await repair(exchange, parts, repairs);
@@ -363,8 +365,8 @@ Task<void> RoundEngine::reduce(std::shared_ptr<Exchange> exchange) {
             silent_deadline = context_.now() + std::max<Duration>(left / 2, 150ms) + return_grace;
             continue;
         }
-        const TimePoint next = late ? exchange->round_deadline()
-                                    : std::min(silent_deadline, exchange->round_deadline());
+        const TimePoint look = late ? context_.now() + silence_look : silent_deadline;
+        const TimePoint next = std::min(look, exchange->round_deadline());
         (void)co_await exchange->changed().wait_until(context_.node.clock, next);
     }
     co_await include_more(exchange, repairs + 1);
@@ -385,44 +387,17 @@ Task<void> RoundEngine::include_more(std::shared_ptr<Exchange> exchange, std::ui
         (void)co_await exchange->changed().wait_until(context_.node.clock, until);
 }
 
-Task<void> RoundEngine::ask_for_parts(std::shared_ptr<Exchange> exchange,
-                                      PeerId peer,
-                                      std::vector<std::uint32_t> parts) {
-    for (const std::uint32_t part : parts) {
-        if (exchange->finished().contains(part)) continue;
-        Fetch request;
-        request.plan = exchange->digest();
-        request.part = part;
-        Bytes bytes = wire::encode(request);
-        const TimePoint deadline = context_.now() + context_.patience() / 2;
-        auto reply = co_await context_.host.call(peer, fetch_method, std::move(bytes), deadline);
-        if (!reply) {
-            if (reply.error().kind() == ErrorKind::not_found) continue;
-            co_return;
-        }
-        const SharedBytes whole(*std::move(reply));
-        auto data = decode_with_body<FinishedPartData>(whole);
-        if (data && data->header.part == part &&
-            exchange->adopt(data->header, whole.part(data->encoded)))
-            continue;
-        context_.refuse(RoundNote::Kind::refused_message,
-                        peer,
-                        "an average that was fetched: not what its owner signed");
-        co_return;
-    }
-}
-
 // Somebody may hold a part that we miss; only what nobody has is reduced again, by another owner.
 Task<void> RoundEngine::repair(std::shared_ptr<Exchange> exchange,
                                std::vector<std::uint32_t> parts,
                                std::uint32_t number) {
     const std::set<std::uint32_t> failed = owners_of(*exchange, parts);
     const Plan& plan = exchange->plan();
-    std::vector<Task<void>> asking;
+    std::vector<PeerId> members;
     for (std::uint32_t i = 0; i < plan.members.size(); ++i)
         if (!failed.contains(i) && plan.members[i].peer != context_.me())
-            asking.push_back(ask_for_parts(exchange, plan.members[i].peer, parts));
-    co_await runtime::all_of(std::move(asking));
+            members.push_back(plan.members[i].peer);
+    co_await collect_held_parts(context_, exchange, members, parts);
     std::erase_if(parts, [&](std::uint32_t part) { return exchange->finished().contains(part); });
     if (!parts.empty()) send_repair(exchange, parts, number);
 }

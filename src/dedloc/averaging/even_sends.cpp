@@ -1,0 +1,50 @@
+#include "dedloc/averaging/even_sends.h"
+
+#include <algorithm>
+
+namespace dedloc::averaging {
+namespace {
+
+double share(std::size_t sent, std::size_t parts) {
+    return static_cast<double>(sent) / static_cast<double>(std::max<std::size_t>(parts, 1));
+}
+
+}  // namespace
+
+void EvenSends::begin(std::uint32_t stream, std::size_t parts, TimePoint now) {
+    streams_[stream] = {.parts = parts, .sent = 0, .begun = now, .moved = now};
+}
+
+void EvenSends::sent(std::uint32_t stream, TimePoint now) {
+    const auto found = streams_.find(stream);
+    if (found == streams_.end()) return;
+    found->second.moved = now;
+    if (++found->second.sent >= found->second.parts) streams_.erase(found);
+}
+
+void EvenSends::end(std::uint32_t stream) { streams_.erase(stream); }
+
+bool EvenSends::moves(const Stream& stream, TimePoint now) const {
+    const double due = to_seconds(whole_) * share(stream.sent + 1, stream.parts);
+    return now - stream.moved <= patience_ && now - stream.begun <= patience_ + from_seconds(due);
+}
+
+bool EvenSends::may_send(std::uint32_t stream, TimePoint now) {
+    const auto mine = streams_.find(stream);
+    if (mine == streams_.end()) return true;
+    const Stream me = mine->second;
+    for (auto other = streams_.begin(); other != streams_.end();) {
+        const double ahead =
+            static_cast<double>(me.sent) -
+            share(other->second.sent, other->second.parts) * static_cast<double>(me.parts);
+        if (other->first == stream || ahead < lead_max)
+            ++other;
+        else if (moves(other->second, now))
+            return false;
+        else
+            other = streams_.erase(other);
+    }
+    return true;
+}
+
+}  // namespace dedloc::averaging

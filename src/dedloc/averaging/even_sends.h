@@ -1,0 +1,50 @@
+// EvenSends: keeps a member's streams to the owners level, part by part.
+//
+// A part is averaged when it has come from everybody. A line that is full gives its streams uneven
+// shares; where one stream of each member runs ahead and another stays behind, owners wait for
+// somebody in every part, averages come back only after everything was sent, and the way back lies
+// idle meanwhile. So nobody sends to one owner what is more than `lead_max` parts ahead of its
+// slowest stream.
+//
+// Only a stream that moves is waited for: one that sent nothing for `patience`, or that is too late
+// for the reduce deadline anyway, is not, and not again (promise 3). All streams wait for others no
+// longer than that.
+//
+// Pure: times are arguments. Cost: a look at all streams for each part.
+
+#pragma once
+#include <cstdint>
+#include <map>
+
+#include "dedloc/base/time.h"
+
+namespace dedloc::averaging {
+
+class EvenSends {
+  public:
+    // `patience` with a stream; `whole`: until when all should have been sent, from `now` on.
+    EvenSends(Duration patience, Duration whole) : patience_(patience), whole_(whole) {}
+
+    // A stream that is open and will send `parts`.
+    void begin(std::uint32_t stream, std::size_t parts, TimePoint now);
+    void sent(std::uint32_t stream, TimePoint now);  // one more part
+    void end(std::uint32_t stream);                  // whatever it has not sent
+    // Is the stream's next part due? Gives up streams that nobody should wait for.
+    bool may_send(std::uint32_t stream, TimePoint now);
+
+  private:
+    struct Stream {
+        std::size_t parts = 0;
+        std::size_t sent = 0;
+        TimePoint begun;
+        TimePoint moved;
+    };
+    bool moves(const Stream& stream, TimePoint now) const;
+
+    Duration patience_;
+    Duration whole_;
+    std::map<std::uint32_t, Stream> streams_;  // that others wait for
+};
+inline constexpr double lead_max = 2;  // parts
+
+}  // namespace dedloc::averaging

@@ -1,0 +1,95 @@
+#include "dedloc/averaging/held_parts.h"
+
+#include "dedloc/runtime/together.h"
+#include "dedloc/wire/message.h"
+
+namespace dedloc::averaging {
+namespace {
+
+constexpr Duration look_again = 50ms;  // whether a part that another was asked for has come
+
+struct Search {
+    Search(RoundContext& where, std::shared_ptr<Exchange> whose, std::vector<std::uint32_t> which)
+        : context(where),
+          exchange(std::move(whose)),
+          parts(std::move(which)),
+          answered(where.node.executor) {}
+
+    RoundContext& context;
+    std::shared_ptr<Exchange> exchange;
+    std::vector<std::uint32_t> parts;
+    std::set<std::uint32_t> asked_for;  // of somebody, now
+    runtime::Event answered;
+};
+
+// The next part to ask a member for; `wait`: all that is left is asked of others just now.
+std::optional<std::uint32_t> next_part(const Search& search,
+                                       const std::set<std::uint32_t>& asked,
+                                       std::size_t first,
+                                       bool& wait) {
+    wait = false;
+    for (std::size_t i = 0; i < search.parts.size(); ++i) {
+        const std::uint32_t part = search.parts[(first + i) % search.parts.size()];
+        if (search.exchange->finished().contains(part) || asked.contains(part)) continue;
+        if (!search.asked_for.contains(part)) return part;
+        wait = true;
+    }
+    return std::nullopt;
+}
+
+// True: this member may be asked again.
+Task<bool> ask_for(std::shared_ptr<Search> search, PeerId member, std::uint32_t part) {
+    RoundContext& context = search->context;
+    Fetch request;
+    request.plan = search->exchange->digest();
+    request.part = part;
+    Bytes bytes = wire::encode(request);
+    const TimePoint deadline = context.now() + context.patience() / 2;
+    auto reply = co_await context.host.call(member, fetch_method, std::move(bytes), deadline);
+    if (!reply) co_return reply.error().kind() == ErrorKind::not_found;
+    const SharedBytes whole(*std::move(reply));
+    auto data = decode_with_body<FinishedPartData>(whole);
+    if (data && data->header.part == part &&
+        search->exchange->adopt(data->header, whole.part(data->encoded)))
+        co_return true;
+    context.refuse(RoundNote::Kind::refused_message,
+                   member,
+                   "an average that was fetched: not what its owner signed");
+    co_return false;
+}
+
+// Members begin at different parts: `first`.
+Task<void> ask_member(std::shared_ptr<Search> search, PeerId member, std::size_t first) {
+    std::set<std::uint32_t> asked;
+    for (;;) {
+        bool wait = false;
+        const auto part = next_part(*search, asked, first, wait);
+        if (!part && !wait) co_return;
+        if (!part) {
+            const TimePoint until = search->context.now() + look_again;
+            (void)co_await search->answered.wait_until(search->context.node.clock, until);
+            continue;
+        }
+        asked.insert(*part);
+        search->asked_for.insert(*part);
+        const bool go_on = co_await ask_for(search, member, *part);
+        search->asked_for.erase(*part);
+        search->answered.pulse();
+        if (!go_on) co_return;
+    }
+}
+
+}  // namespace
+
+Task<void> collect_held_parts(RoundContext& context,
+                              std::shared_ptr<Exchange> exchange,
+                              std::vector<PeerId> members,
+                              std::vector<std::uint32_t> parts) {
+    auto search = std::make_shared<Search>(context, std::move(exchange), std::move(parts));
+    std::vector<Task<void>> asking;
+    for (std::size_t i = 0; i < members.size(); ++i)
+        asking.push_back(ask_member(search, members[i], i));
+    co_await runtime::all_of(std::move(asking));
+}
+
+}  // namespace dedloc::averaging

@@ -1,0 +1,70 @@
+// LineProbe: how much this machine's line carries, found by filling it for a moment with what
+// several other peers take, and give, at once (DESIGN promise 6).
+//
+// Rounds alone do not tell: a plan that believes a line to be slow asks little of it, and among
+// slow peers a fast line is never full, whatever is asked of it. So a peer fills its line when it
+// has come, and again when rounds have shown much less for a while (LineEstimate), while nobody of
+// those who take part is in a round. What counts is all that goes over the line meanwhile, for the
+// probes of others as well.
+//
+//   /dedloc/round/1/probe (stream): ProbeRequest; from the partner one byte: ready; one byte:
+//   begin; then blocks, from whoever sends, until one has had enough. Who is busy fails the stream.
+//
+// Cost: at most 1.5 s of the line each way, 8 MiB with each of eight others. Vectors that take a
+// line no time are not worth a probe, and peers on the same machine have no line between them.
+// Where the user grants less than everything, that is not exceeded: nothing is measured. Thread:
+// the network thread.
+
+#pragma once
+#include <functional>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "dedloc/averaging/context.h"
+#include "dedloc/averaging/rates.h"
+
+namespace dedloc::averaging {
+
+class LineProbe {
+  public:
+    // `idle`: is this peer in no round? `trainers`: whom to ask.
+    LineProbe(RoundContext& context, std::function<bool()> idle);
+
+    // Measures when there is need, until it is cancelled; ends at once where it never pays.
+    Task<void> run();
+    // Somebody else's probe.
+    Task<void> serve(std::unique_ptr<p2p::MessageStream> stream);
+    // What the last round showed.
+    void round_gave(const LineRates& rates);
+
+    // Is there nothing to wait for: is the line measured, or not to be?
+    bool settled() const { return same_machine_ || !pays() || !wanted(); }
+    double upload_bytes_per_s() const { return upload_.bytes_per_s(); }  // 0: not measured yet
+    double download_bytes_per_s() const { return download_.bytes_per_s(); }
+
+  private:
+    enum class Way { up, down };
+    struct Filling;
+
+    bool pays() const;
+    bool wanted() const;
+    std::vector<PeerId> candidates() const;
+    Task<bool> probe();
+    Task<double> fill(Way way);
+    Task<void> ask(std::shared_ptr<Filling> filling, PeerId partner);
+    Task<void> send(std::shared_ptr<Filling> filling, std::shared_ptr<p2p::MessageStream> stream);
+    Task<void> watch(std::shared_ptr<Filling> filling);
+    Task<Result<void>> answer(std::shared_ptr<p2p::MessageStream> stream);
+
+    RoundContext& context_;
+    std::function<bool()> idle_;
+    Random random_;
+    LineEstimate upload_;
+    LineEstimate download_;
+    int serving_ = 0;            // probes of others
+    bool same_machine_ = false;  // nothing went over a line at all
+    std::map<PeerId, TimePoint> served_;
+};
+
+}  // namespace dedloc::averaging
