@@ -97,7 +97,7 @@ void add_links_commands(CLI::App& app, NetworkCommands& commands, int& code) {
     command->add_option("--peers", links.peers, "without a setup")->check(CLI::Range(2, 64));
     command->add_option("--rtt-ms", links.round_trip_ms, "without a setup: between any two")
         ->check(CLI::Range(0.0, 2000.0));
-    command->add_option("--elements", links.elements, "of the vector (default: a quarter)")
+    command->add_option("--elements", links.elements, "of the vector (default: an eighth)")
         ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 28));
     command->add_option("--slower", links.slower, "than the setup's rates")
         ->check(CLI::Range(1.0, 10'000.0));
@@ -107,6 +107,9 @@ void add_links_commands(CLI::App& app, NetworkCommands& commands, int& code) {
     command->add_option("--warm-up", links.warm_up, "rounds before, in which rates are measured")
         ->check(CLI::Range(1, 100));
     command->add_flag("--no-equal", links.no_equal, "do not compare with equal parts");
+    command->add_flag("--rates-told",
+                      links.rates_told,
+                      "tell the members what their lines carry; nothing is left to measure");
     command->add_option("--ratio-max", links.ratio_max, "of the planned time; else exit code 9");
     command->add_option("--speedup-min", links.speedup_min, "over equal parts; else exit code 9");
     command->add_option("--program", links.program, "the dedloc to start (default: this one)");
@@ -125,7 +128,9 @@ void add_links_commands(CLI::App& app, NetworkCommands& commands, int& code) {
     one->add_option("--ip", member.ip)->required();
     one->add_option("--folder", member.folder)->required();
     one->add_option("--rate-unknown", member.rate_unknown);
-    one->add_option("--granted", member.granted);
+    one->add_option("--granted-up", member.granted_up);
+    one->add_option("--granted-down", member.granted_down);
+    one->add_flag("--granted-is-true", member.granted_is_true);
     one->callback([&member, &code] { code = run_link_member(member); });
 }
 

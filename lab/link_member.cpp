@@ -14,6 +14,9 @@ namespace {
 using averaging::RoundInput;
 using Json = nlohmann::ordered_json;
 
+constexpr Duration pause_max = 15s;   // between rounds
+constexpr Duration probes_max = 90s;  // of all members, who share each other's lines
+
 RoundMemberOptions options_of(const LinkMemberCommand& command) {
     RoundMemberOptions options;
     options.run = "links";
@@ -27,8 +30,9 @@ RoundMemberOptions options_of(const LinkMemberCommand& command) {
     options.round.vector_count = command.elements;
     options.round.deadline_max = options.patience;
     options.round.rate_unknown = command.rate_unknown;
-    options.round.upload_max = command.granted;
-    options.round.download_max = command.granted;
+    options.round.upload_max = command.granted_up;
+    options.round.download_max = command.granted_down;
+    options.round.granted_is_true = command.granted_is_true;
     return options;
 }
 
@@ -62,6 +66,7 @@ Json report(const RoundMember& member,
 
 Task<void> take_part(RoundMember& member, const LinkMemberCommand& command) {
     co_await member.start();
+    co_await member.probe_line(member.clock().now() + probes_max);
     const std::vector<float> sum = member.contribution();
     member.leave_note(fmt::format("ready-{}", command.rank), "");
     for (std::uint64_t round = 0;; ++round) {
@@ -74,6 +79,8 @@ Task<void> take_part(RoundMember& member, const LinkMemberCommand& command) {
         const TimePoint before = member.clock().now();
         co_await member.do_round(input);
         const Json done = report(member, command, before, member.clock().now());
+        // Between rounds lines are idle, as in training.
+        co_await member.probe_line(member.clock().now() + pause_max);
         member.leave_note(fmt::format("done-{}-{}", round, command.rank), done.dump());
     }
     co_await member.stop();

@@ -23,7 +23,10 @@ struct LinkMemberCommand {
     std::string ip;
     std::string folder;
     double rate_unknown = 12.5e6;  // bytes per second
-    double granted = 0;            // to plans, each way; 0: what is measured
+    // To plans, bytes per second; 0: what is measured.
+    double granted_up = 0;
+    double granted_down = 0;
+    bool granted_is_true = false;
 };
 
 int run_link_member(const LinkMemberCommand& command);

@@ -15,7 +15,13 @@ constexpr double burst_bytes_min = 8192;
 // What routers at home hold however slow the line: some packets for each of many connections.
 constexpr double queue_bytes_min = 256 * 1024;
 
-std::string bucket(double bytes_per_s, Duration queue) {
+// What transfers get is what the plan counts on; a line carries headers (Ethernet, IP and TCP with
+// time stamps: 66 of 1,514 bytes) and acknowledgements of what comes the other way (one of 66 bytes
+// for two packets) as well.
+constexpr double carried_per_byte = 1514.0 / 1448 + 66.0 / 2 / 1448;
+
+std::string bucket(double payload_bytes_per_s, Duration queue) {
+    const double bytes_per_s = payload_bytes_per_s * carried_per_byte;
     const double burst = std::max(burst_bytes_min, bytes_per_s * burst_seconds);
     const double limit = std::max(bytes_per_s * to_seconds(queue), queue_bytes_min);
     return fmt::format(
@@ -57,17 +63,23 @@ Result<std::unique_ptr<LinkTopology>> LinkTopology::make(LinkOptions options) {
     return topology;
 }
 
+// Packets of their own size: a full queue would drop 64 KiB at once, as no router does.
 std::string LinkTopology::line_script(std::size_t number) const {
     const LinkLine& line = options_.lines[number];
     const std::string hub = namespaces_.name("hub");
     std::string script = fmt::format(
         "ip link add p{0} netns {1} type veth peer name eth0 netns {2}\n"
-        "ip -n {1} link set p{0} master br0 up\n"
+        "ip -n {1} link set p{0} gso_max_segs 1 master br0 up\n"
+        "ip -n {2} link set eth0 gso_max_segs 1\n"
         "ip -n {2} addr add {3}/16 dev eth0; ip -n {2} link set eth0 up\n",
         number,
         hub,
         machine(number),
         ip(number));
+    // What most machines at home use; where the kernel lacks it, its own default stays.
+    script +=
+        fmt::format("ip netns exec {} sysctl -q net.ipv4.tcp_congestion_control=cubic || true\n",
+                    machine(number));
     if (line.up_bytes_per_s > 0)
         script += fmt::format("tc -n {} qdisc add dev eth0 {}\n",
                               machine(number),

@@ -19,7 +19,7 @@
 namespace dedloc::lab {
 
 struct LinkLine {
-    double up_bytes_per_s = 0;  // packet headers included; 0: no limit
+    double up_bytes_per_s = 0;  // of payload; 0: no limit
     double down_bytes_per_s = 0;
 };
 

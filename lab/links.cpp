@@ -28,7 +28,7 @@ constexpr double plan_seconds_max = 60;
 constexpr double meet_seconds_max = 120;
 constexpr double round_seconds_max = 600;
 constexpr std::uint64_t elements_far_apart = 256;  // 1 KiB of fp32
-constexpr std::uint64_t vector_divisor = 4;
+constexpr std::uint64_t vector_divisor = 8;
 constexpr auto look_interval = std::chrono::milliseconds(20);
 
 // The lines, and what the planner says of them.
@@ -106,13 +106,16 @@ Result<Network> plan_network(const LinksCommand& command, const std::string& fol
     return network;
 }
 
+// What members are told that their lines carry: nothing, all the same, or the truth.
+enum class Told { nothing, equal, truth };
+
 // The processes on the lines, and their rounds.
 class Members {
   public:
     static Result<std::unique_ptr<Members>> start(const LinksCommand& command,
                                                   const Network& network,
                                                   const std::string& folder,
-                                                  double granted) {
+                                                  Told told) {
         auto members = std::unique_ptr<Members>(new Members(folder, network));
         fs::create_directories(folder);
         LinkOptions lines;
@@ -120,7 +123,7 @@ class Members {
         lines.delay = from_seconds(command.round_trip_ms / 2e3);
         DEDLOC_TRY(members->topology_, LinkTopology::make(std::move(lines)));
         for (std::size_t i = 0; i < network.lines.size(); ++i)
-            DEDLOC_TRY_VOID(members->start_one(command, network, i, granted));
+            DEDLOC_TRY_VOID(members->start_one(command, network, i, told));
         DEDLOC_TRY_VOID(members->wait_for("ready", meet_seconds_max));
         return members;
     }
@@ -171,10 +174,10 @@ class Members {
         seen.believed_most = std::max(seen.believed_most, believed);
     }
 
-    Ok start_one(const LinksCommand& command,
-                 const Network& network,
-                 std::size_t rank,
-                 double granted) {
+    Ok start_one(const LinksCommand& command, const Network& network, std::size_t rank, Told told) {
+        LinkLine granted;
+        if (told == Told::truth) granted = network.lines[rank];
+        if (told == Told::equal) granted = {network.slowest, network.slowest};
         runtime::ChildOptions options;
         options.command = Namespaces::prefix(topology_->machine(rank));
         const std::vector<std::string> words = {
@@ -197,9 +200,12 @@ class Members {
             folder_,
             "--rate-unknown",
             fmt::format("{:.0f}", network.slowest > 0 ? network.slowest : 12.5e6),
-            "--granted",
-            fmt::format("{:.0f}", granted)};
+            "--granted-up",
+            fmt::format("{:.0f}", granted.up_bytes_per_s),
+            "--granted-down",
+            fmt::format("{:.0f}", granted.down_bytes_per_s)};
         options.command.insert(options.command.end(), words.begin(), words.end());
+        if (told == Told::truth) options.command.push_back("--granted-is-true");
         options.output_file = fmt::format("{}/out-{}", folder_, rank);
         options.error_file = fmt::format("{}/said-{}", folder_, rank);
         DEDLOC_TRY(auto process, runtime::ChildProcess::start(options));
@@ -249,9 +255,9 @@ struct Measured {
 Result<Measured> measure(const LinksCommand& command,
                          const Network& network,
                          const std::string& folder,
-                         double granted,
+                         Told told,
                          const char* what) {
-    DEDLOC_TRY(auto members, Members::start(command, network, folder, granted));
+    DEDLOC_TRY(auto members, Members::start(command, network, folder, told));
     Measured measured;
     for (int round = 0; round < command.warm_up + command.rounds; ++round) {
         DEDLOC_TRY(measured.last, members->do_round());
@@ -284,8 +290,9 @@ Ok compare(const LinksCommand& command,
         Network without = network;
         without.lines.resize(network.lines.size() - network.aggregators);
         without.aggregators = 0;
+        const Told told = command.rates_told ? Told::truth : Told::nothing;
         DEDLOC_TRY(const Measured alone,
-                   measure(command, without, folder + "/without", 0, "without aggregators"));
+                   measure(command, without, folder + "/without", told, "without aggregators"));
         json["seconds_without"] = median(alone.seconds);
         json["seconds_without_planned"] = network.seconds_without;
         json["speedup_of_aggregators"] = median(alone.seconds) / seconds;
@@ -297,7 +304,7 @@ Ok compare(const LinksCommand& command,
     once.warm_up = 1;
     once.rounds = 1;
     DEDLOC_TRY(const Measured equal,
-               measure(once, network, folder + "/equal", network.slowest, "equal"));
+               measure(once, network, folder + "/equal", Told::equal, "equal"));
     json["seconds_equal"] = median(equal.seconds);
     json["seconds_equal_planned"] = network.seconds_equal;
     json["speedup_over_equal"] = median(equal.seconds) / seconds;
@@ -315,8 +322,9 @@ Result<Json> measure_all(const LinksCommand& command, const std::string& folder)
             static_cast<double>(network.elements) / 1e6,
             network.seconds,
             network.seconds_equal);
+    const Told told = command.rates_told ? Told::truth : Told::nothing;
     DEDLOC_TRY(const Measured planned,
-               measure(command, network, folder + "/planned", 0, "planned"));
+               measure(command, network, folder + "/planned", told, "planned"));
     const double seconds = median(planned.seconds);
     Json json = {{"setup", command.setup},
                  {"peers", network.lines.size()},

@@ -5,8 +5,8 @@
 //   dedloc lab links --peers 4 --rtt-ms 50     lines without limit, but far apart
 //
 // Scaled down: all rates by one factor, so that two cores are not the limit, and the vector by
-// another; the planned time follows exactly. Rates on the lines count packet headers (4 to 6 % with
-// Ethernet's 1,500 bytes), planned times do not. A round's time is from the first member's
+// another; the planned time follows exactly. Lines carry so much payload; packet headers and
+// acknowledgements come on top. A round's time is from the first member's
 // beginning to the moment when the last one has every averaged number, certificate included.
 //
 // Exit status: 0; 9 a bound that was given does not hold; 77 no namespaces here; 1 anything else.
@@ -22,14 +22,15 @@ struct LinksCommand {
     std::string setup;
     std::size_t peers = 4;       // without a setup
     double round_trip_ms = 0;    // without a setup
-    std::uint64_t elements = 0;  // 0: a quarter of the setup's vector; 256 without a setup
-    double slower = 16;          // than the setup's rates
+    std::uint64_t elements = 0;  // 0: an eighth of the setup's vector; 256 without a setup
+    double slower = 64;          // than the setup's rates
     std::string codec = "fp16";
     int rounds = 3;
-    int warm_up = 4;  // until rates are measured
+    int warm_up = 2;  // until rates are measured
     bool no_equal = false;
-    double ratio_max = 0;    // of the planned time; 0: any
-    double speedup_min = 0;  // over equal parts
+    bool rates_told = false;  // nothing is left to measure
+    double ratio_max = 0;     // of the planned time; 0: any
+    double speedup_min = 0;   // over equal parts
     std::string program;
     std::string directory;
     bool json = false;
