@@ -16,13 +16,25 @@ constexpr std::uint64_t bytes_before_line_max = 512u << 10;  // until the line i
 constexpr Duration fill_time = 1500ms;
 constexpr Duration answer_max = 2s;
 constexpr Duration serve_max = answer_max + fill_time * 2;
-constexpr double busier_share = 0.5;  // of a probe: without TCP's slow start
+constexpr double busier_share = 0.7;  // of a probe: without TCP's slow start
 constexpr Duration look = 20ms;
 constexpr Duration pause_min = 1s;
 constexpr Duration pause_max = 4s;
 constexpr int served_at_once_max = 3;    // they share the line; who probes has others as well
 constexpr Duration one_peer_pause = 5s;  // between two probes that are served for the same peer
 constexpr double round_seconds_min = 0.25;
+
+// Counts until it is destroyed; the task that has it may be cancelled.
+class Served {
+  public:
+    explicit Served(int& count) : count_(count) { ++count_; }
+    ~Served() { --count_; }
+    Served(const Served&) = delete;
+    Served& operator=(const Served&) = delete;
+
+  private:
+    int& count_;
+};
 
 }  // namespace
 
@@ -68,8 +80,10 @@ Task<void> LineProbe::run() {
     Duration pause = pause_min;
     while (pays() && !same_machine_) {
         co_await context_.node.clock.sleep_for(random_.duration(pause / 4, pause));
-        if (!idle_() || !wanted()) continue;
+        if (serving_ > 0 || !idle_() || !wanted()) continue;
+        probing_ = true;
         const bool measured = co_await probe();
+        probing_ = false;
         pause = measured ? pause_min : std::min(pause * 3 / 2, pause_max);
     }
 }
@@ -187,31 +201,34 @@ Task<void> LineProbe::watch(std::shared_ptr<Filling> filling) {
 
 Task<void> LineProbe::serve(std::unique_ptr<p2p::MessageStream> owned) {
     std::shared_ptr<p2p::MessageStream> stream = std::move(owned);
+    auto answering = answer(stream);
+    (void)co_await runtime::with_deadline(
+        context_.node.clock, context_.now() + serve_max, "somebody's probe", std::move(answering));
+    stream->reset();
+}
+
+bool LineProbe::has_time_for(const PeerId& peer, bool peer_sends) {
     const TimePoint now = context_.now();
     std::erase_if(served_,
                   [now](const auto& entry) { return now - entry.second > one_peer_pause; });
-    if (serving_ >= served_at_once_max || !idle_() || served_.contains(stream->remote())) {
-        Error error = make_error(ErrorKind::overloaded, "no time for a probe");
-        (void)co_await stream->fail(std::move(error));
-        co_return;
-    }
-    ++serving_;
-    auto answering = answer(stream);
-    (void)co_await runtime::with_deadline(
-        context_.node.clock, now + serve_max, "somebody's probe", std::move(answering));
-    --serving_;
-    stream->reset();
+    return !probing_ && serving_ < served_at_once_max && idle_() &&
+           !served_.contains({peer, peer_sends});
 }
 
 Task<Result<void>> LineProbe::answer(std::shared_ptr<p2p::MessageStream> stream) {
     auto first = co_await stream->read();
     if (!first || !first->has_value()) co_return Result<void>();
     DEDLOC_CO_TRY(const ProbeRequest request, wire::decode<ProbeRequest>(***first));
+    if (!has_time_for(stream->remote(), request.prober_sends)) {
+        Error error = make_error(ErrorKind::overloaded, "no time for a probe");
+        co_return co_await stream->fail(std::move(error));
+    }
     Bytes yes(1);
     DEDLOC_CO_TRY_VOID(co_await stream->write(std::move(yes)));
     auto begin = co_await stream->read();
     if (!begin || !begin->has_value()) co_return Result<void>();
-    served_[stream->remote()] = context_.now();
+    served_[{stream->remote(), request.prober_sends}] = context_.now();
+    const Served served(serving_);
     const SharedBytes block{Bytes(block_bytes)};
     for (std::uint64_t bytes = 0; bytes < bytes_with_one_max; bytes += block_bytes) {
         if (!request.prober_sends) {

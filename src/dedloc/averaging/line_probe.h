@@ -4,8 +4,8 @@
 // Rounds alone do not tell: a plan that believes a line to be slow asks little of it, and among
 // slow peers a fast line is never full, whatever is asked of it. So a peer fills its line when it
 // has come, and again when rounds have shown much less for a while (LineEstimate), while nobody of
-// those who take part is in a round. What counts is all that goes over the line meanwhile, for the
-// probes of others as well.
+// those who take part is in a round. Who probes serves nobody meanwhile: acknowledgements that wait
+// behind what comes in arrive in bursts, and a line would seem faster than it is.
 //
 //   /dedloc/round/1/probe (stream): ProbeRequest; from the partner one byte: ready; one byte:
 //   begin; then blocks, from whoever sends, until one has had enough. Who is busy fails the stream.
@@ -55,6 +55,7 @@ class LineProbe {
     Task<void> ask(std::shared_ptr<Filling> filling, PeerId partner);
     Task<void> send(std::shared_ptr<Filling> filling, std::shared_ptr<p2p::MessageStream> stream);
     Task<void> watch(std::shared_ptr<Filling> filling);
+    bool has_time_for(const PeerId& peer, bool peer_sends);
     Task<Result<void>> answer(std::shared_ptr<p2p::MessageStream> stream);
 
     RoundContext& context_;
@@ -62,9 +63,10 @@ class LineProbe {
     Random random_;
     LineEstimate upload_;
     LineEstimate download_;
-    int serving_ = 0;            // probes of others
-    bool same_machine_ = false;  // nothing went over a line at all
-    std::map<PeerId, TimePoint> served_;
+    bool probing_ = false;
+    int serving_ = 0;                                      // probes of others
+    bool same_machine_ = false;                            // nothing went over a line at all
+    std::map<std::pair<PeerId, bool>, TimePoint> served_;  // and whether it sent
 };
 
 }  // namespace dedloc::averaging
