@@ -280,17 +280,18 @@ Result<Measured> measure(const LinksCommand& command,
     return measured;
 }
 
-// The same lines with equal parts; and, where there are any, without the aggregators.
+// The same lines with equal parts; or, where there are any, without the aggregators (`told` as with
+// them).
 Ok compare(const LinksCommand& command,
            const Network& network,
            const std::string& folder,
+           Told told,
            double seconds,
            Json& json) {
     if (network.aggregators > 0) {
         Network without = network;
         without.lines.resize(network.lines.size() - network.aggregators);
         without.aggregators = 0;
-        const Told told = command.rates_told ? Told::truth : Told::nothing;
         DEDLOC_TRY(const Measured alone,
                    measure(command, without, folder + "/without", told, "without aggregators"));
         json["seconds_without"] = median(alone.seconds);
@@ -346,7 +347,7 @@ Result<Json> measure_all(const LinksCommand& command, const std::string& folder)
     json["ratio_to_plan"] = seconds / network.seconds;
     json["uplinks_believed"] = {planned.last.believed_least, planned.last.believed_most};
     if (command.no_equal) return json;
-    DEDLOC_TRY_VOID(compare(command, network, folder, seconds, json));
+    DEDLOC_TRY_VOID(compare(command, network, folder, told, seconds, json));
     return json;
 }
 

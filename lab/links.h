@@ -6,8 +6,8 @@
 //
 // Scaled down: all rates by one factor, so that two cores are not the limit, and the vector by
 // another; the planned time follows exactly. Lines carry so much payload; packet headers and
-// acknowledgements come on top. A round's time is from the first member's
-// beginning to the moment when the last one has every averaged number, certificate included.
+// acknowledgements come on top. A round's time is from the first member's beginning to the moment
+// when the last one has every averaged number, certificate included.
 //
 // Exit status: 0; 9 a bound that was given does not hold; 77 no namespaces here; 1 anything else.
 // Thread: one. Errors: on standard error.

@@ -53,11 +53,7 @@ Task<void> Aggregator::leave(TimePoint deadline) {
     }
 }
 
-bool Aggregator::busy() const {
-    const auto newest = exchanges_.newest();
-    return newest && newest->plan().previous == context_.ledger.base().previous &&
-           context_.now() < newest->round_deadline();
-}
+bool Aggregator::busy() const { return exchanges_.in_round(); }
 
 AggregatorWork Aggregator::work() const {
     AggregatorWork work = work_;

@@ -7,10 +7,15 @@ namespace {
 
 TimePoint second(double seconds) { return TimePoint{} + from_seconds(seconds); }
 
+// Two streams of ten parts.
+EvenSends two_streams(Duration whole) {
+    EvenSends even(1s, whole);
+    for (std::uint32_t stream = 0; stream < 2; ++stream) even.begin(stream, 10, second(0));
+    return even;
+}
+
 TEST(EvenSends, lets_nobody_run_two_parts_ahead_of_a_stream_that_moves) {
-    EvenSends even(1s, 100s);
-    even.begin(0, 10, second(0));
-    even.begin(1, 10, second(0));
+    EvenSends even = two_streams(100s);
     even.sent(0, second(0.1));
     EXPECT_TRUE(even.may_send(0, second(0.1)));
     even.sent(0, second(0.2));
@@ -31,9 +36,7 @@ TEST(EvenSends, counts_in_shares_of_what_each_stream_has_to_send) {
 }
 
 TEST(EvenSends, does_not_wait_for_a_stream_that_stands_still_nor_again_later) {
-    EvenSends even(1s, 100s);
-    even.begin(0, 10, second(0));
-    even.begin(1, 10, second(0));
+    EvenSends even = two_streams(100s);
     for (int i = 0; i < 3; ++i) even.sent(0, second(0.5));
     EXPECT_FALSE(even.may_send(0, second(0.9)));
     EXPECT_TRUE(even.may_send(0, second(1.1)));
@@ -42,9 +45,7 @@ TEST(EvenSends, does_not_wait_for_a_stream_that_stands_still_nor_again_later) {
 }
 
 TEST(EvenSends, does_not_wait_for_a_stream_that_cannot_be_done_in_time) {
-    EvenSends even(1s, 10s);
-    even.begin(0, 10, second(0));
-    even.begin(1, 10, second(0));
+    EvenSends even = two_streams(10s);
     for (int i = 0; i < 9; ++i) even.sent(0, second(1));
     double now = 0;
     for (int i = 0; i < 4; ++i) even.sent(1, second(now += 0.9));

@@ -69,8 +69,9 @@ Exchange::Exchange(RoundContext& context,
       input_(std::move(input)),
       me_(index_of(context.me())),
       started_(context.now()),
-      arrived_last_(context.now()),
+      arrivals_{context.now()},
       even_(patience_with_one(plan_), std::chrono::milliseconds(plan_.reduce_ms) * 3 / 4),
+      line_(context.host, line_busiest_share),
       changed_(context.node.executor),
       room_(context.node.executor),
       sent_(context.node.executor),
@@ -228,8 +229,7 @@ Task<void> Exchange::reduce(std::shared_ptr<Reduction> reduction) {
 void Exchange::keep(FinishedPart header, SharedBytes encoded) {
     const std::uint32_t part = header.part;
     ended_.insert({header.repair, part});
-    arrival_gap_ = std::max<Duration>(arrival_gap_, context_.now() - arrived_last_);
-    arrived_last_ = context_.now();
+    arrivals_.beat(context_.now());
     context_.parts.put(header, std::move(encoded));
     // Of two averages of a part, the one that includes more is proposed.
     const auto known = finished_.find(part);
@@ -256,7 +256,7 @@ TimePoint Exchange::awaited_until(std::uint32_t part) const {
     const auto owner = owners_.find(part);
     if (!me_ || finished_.contains(part) || owner == owners_.end() || owner->second.failed)
         return {};
-    return arrived_last_ + std::max<Duration>(arrival_gap_ * 2, context_.patience());
+    return arrivals_.awaited_until(context_.patience());
 }
 
 // What a slow line still carries comes sooner than it could be reduced again, over lines that are
@@ -269,8 +269,7 @@ std::vector<std::uint32_t> Exchange::silent_parts() const {
         const auto rhythm = averages_.find(owner.owner);
         const bool sends = !owner.failed && owner.repair == 0 && rhythm != averages_.end() &&
                            context_.now() < last_call &&
-                           context_.now() - rhythm->second.newest <=
-                               std::max<Duration>(rhythm->second.gap * 2, context_.patience() / 2);
+                           context_.now() <= rhythm->second.awaited_until(context_.patience() / 2);
         if (!sends) silent.push_back(part);
     }
     return silent;
@@ -297,20 +296,16 @@ LineRates Exchange::end_measuring() {
     for (const auto& [owner, flow] : outflows_) out.push_back(flow);
     std::vector<Flow> in;
     for (const auto& [member, flow] : inflows_) in.push_back(*flow);
-    const double up = line_up_.bytes_per_s();
-    const double down = line_down_.bytes_per_s();
+    const double up = line_.up().bytes_per_s();
+    const double down = line_.down().bytes_per_s();
     return {
         .upload = up > 0 ? up : line_rate(std::move(out)),
         .download = down > 0 ? down : std::max(line_rate(std::move(in)), received_.bytes_per_s())};
 }
 
 Task<void> Exchange::watch_line() {
-    runtime::Traffic before = context_.host.traffic();
     while (measures_ && context_.now() < round_deadline()) {
-        const runtime::Traffic traffic = context_.host.traffic();
-        line_up_.add(traffic.sent_bytes - before.sent_bytes, context_.now());
-        line_down_.add(traffic.received_bytes - before.received_bytes, context_.now());
-        before = traffic;
+        line_.look(context_.now());
         co_await context_.node.clock.sleep_for(line_look);
     }
 }
@@ -390,9 +385,10 @@ Task<void> Exchange::send_parts(std::shared_ptr<p2p::MessageStream> stream,
         *outcome = co_await stream->write_with_body(std::move(head), std::move(encoded));
         if (evenly) even_.sent(owner, context_.now());
         sent_.pulse();
-        if (*outcome) continue;
-        if (evenly) even_.end(owner);
-        co_return;
+        if (!*outcome) {
+            if (evenly) even_.end(owner);
+            co_return;
+        }
     }
     *outcome = co_await stream->finish();
 }
@@ -412,9 +408,7 @@ Task<void> Exchange::receive_parts(std::shared_ptr<p2p::MessageStream> stream,
             break;
         }
         received_.add((**message)->size(), context_.now());
-        auto [rhythm, is_first] = averages_.try_emplace(owner, Rhythm{context_.now()});
-        rhythm->second.gap = std::max(rhythm->second.gap, context_.now() - rhythm->second.newest);
-        rhythm->second.newest = context_.now();
+        averages_.try_emplace(owner, Rhythm{context_.now()}).first->second.beat(context_.now());
         *outcome = co_await take_finished(**std::move(message), owner);
         if (!*outcome) break;
     }

@@ -23,6 +23,7 @@
 
 #include "dedloc/averaging/context.h"
 #include "dedloc/averaging/even_sends.h"
+#include "dedloc/averaging/line_meter.h"
 #include "dedloc/averaging/rates.h"
 #include "dedloc/averaging/reduce.h"
 #include "dedloc/runtime/event.h"
@@ -106,9 +107,19 @@ class Exchange {
         std::uint32_t repair = 0;
         bool failed = false;
     };
+    // Of things that come one after the other.
     struct Rhythm {
         TimePoint newest;
         Duration gap{0};  // the longest between two
+
+        void beat(TimePoint now) {
+            gap = std::max<Duration>(gap, now - newest);
+            newest = now;
+        }
+        // Until when the next one may be waited for.
+        TimePoint awaited_until(Duration least) const {
+            return newest + std::max<Duration>(gap * 2, least);
+        }
     };
     struct Inflow : Flow {
         TimePoint begun;
@@ -167,17 +178,14 @@ class Exchange {
     std::map<ReductionKey, std::shared_ptr<Reduction>> reductions_;
     std::map<std::uint32_t, FinishedPart> finished_;
     std::set<ReductionKey> ended_;
-    TimePoint arrived_last_;
-    Duration arrival_gap_{0};                 // the longest between two averages
+    Rhythm arrivals_;                         // of averages, from everybody
     std::map<std::uint32_t, Flow> outflows_;  // to owners, as they say; of an aggregator: to all
     std::map<std::uint32_t, std::shared_ptr<Inflow>> inflows_;  // from members
     std::map<std::uint32_t, TimePoint> arrived_;                // the newest from each member
     std::map<std::uint32_t, Rhythm> averages_;                  // from each owner
     EvenSends even_;  // the streams to the plan's owners; repairs do not wait
     Throughput received_;
-    // With all that went over the line beside this exchange.
-    Throughput line_up_{line_busiest_share};
-    Throughput line_down_{line_busiest_share};
+    LineMeter line_;  // with all that goes over it beside this exchange
     bool measures_ = true;
     runtime::Event changed_;
     runtime::Event room_;  // something that was held is gone

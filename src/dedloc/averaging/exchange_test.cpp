@@ -4,9 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include "dedloc/averaging/averaging_testing.h"
 #include "dedloc/averaging/exchanges.h"
-#include "dedloc/p2p/handlers.h"
-#include "dedloc/sim/world.h"
 #include "dedloc/wire/message.h"
 
 namespace dedloc::averaging {
@@ -16,34 +15,14 @@ constexpr std::uint64_t elements = 6000;
 constexpr std::uint64_t part_elements = 500;
 
 // One peer: what a RoundEngine or an Aggregator would have around its exchanges.
-class Member final : public RoundDirectory {
+class Member final : public TestPeer {
   public:
     Member(sim::SimNode& node, RoundOptions options)
-        : parts_(64u << 20),
-          ledger_(verifier_, 4),
-          context_{node.runtime(),
-                   node.host(),
-                   node.signer(),
-                   verifier_,
-                   ledger_,
-                   parts_,
-                   *this,
-                   options},
-          exchanges_(context_, 4),
-          handlers_(node.host()) {
+        : TestPeer(node, options), exchanges_(context_, 4) {
         handlers_.on_stream(parts_method, [this](std::unique_ptr<p2p::MessageStream> stream) {
             return exchanges_.serve(std::move(stream));
         });
     }
-
-    std::vector<PeerId> expected(const Base&) const override { return {}; }
-    std::vector<PeerId> live_trainers() const override { return {}; }
-    std::size_t voters_heard_of(const Base&) const override { return 0; }
-    bool allowed(const PeerId&) const override { return true; }
-    double micro_batch_s() const override { return 0; }
-    void round_wanted() override {}
-    void behind(const PeerId&) override {}
-    void note(const RoundNote& note) override { notes.push_back(note.text); }
 
     std::shared_ptr<Exchange> begin(const Plan& plan, std::shared_ptr<const RoundInput> input) {
         exchange = exchanges_.begin(plan, Digest{}, std::move(input));
@@ -64,15 +43,9 @@ class Member final : public RoundDirectory {
     }
 
     std::shared_ptr<Exchange> exchange;
-    std::vector<std::string> notes;
 
   private:
-    security::ToyVerifier verifier_;
-    PartStore parts_;
-    Ledger ledger_;
-    RoundContext context_;
     Exchanges exchanges_;
-    p2p::Handlers handlers_;
 };
 
 std::shared_ptr<RoundInput> contribution(std::uint64_t peer, std::uint64_t samples) {

@@ -1,5 +1,6 @@
 #include "dedloc/averaging/exchanges.h"
 
+#include "dedloc/averaging/counted.h"
 #include "dedloc/runtime/deadline.h"
 #include "dedloc/wire/message.h"
 
@@ -11,17 +12,6 @@ namespace {
 constexpr Duration header_patience_min = 5s;
 
 Task<void> end_exchange(std::shared_ptr<Exchange> exchange) { co_await exchange->stop(); }
-
-class Counted {
-  public:
-    explicit Counted(std::size_t& count) : count_(count) { ++count_; }
-    ~Counted() { --count_; }
-    Counted(const Counted&) = delete;
-    Counted& operator=(const Counted&) = delete;
-
-  private:
-    std::size_t& count_;
-};
 
 }  // namespace
 
@@ -55,6 +45,12 @@ std::shared_ptr<Exchange> Exchanges::begin(Plan plan,
 std::shared_ptr<Exchange> Exchanges::find(const Digest& plan) const {
     const auto found = exchanges_.find(plan);
     return found == exchanges_.end() ? nullptr : found->second;
+}
+
+bool Exchanges::in_round() const {
+    const auto exchange = newest();
+    return exchange && exchange->plan().previous == context_.ledger.base().previous &&
+           context_.now() < exchange->round_deadline();
 }
 
 std::shared_ptr<Exchange> Exchanges::newest() const {

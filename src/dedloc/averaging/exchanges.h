@@ -22,6 +22,8 @@ class Exchanges {
                                     std::shared_ptr<const RoundInput> input);
     std::shared_ptr<Exchange> find(const Digest& plan) const;
     std::shared_ptr<Exchange> newest() const;  // nullptr: none was begun
+    // Is there an exchange for the step that is open, with time left?
+    bool in_round() const;
     // Streams that owners answer now.
     std::size_t serving() const { return serving_; }
 

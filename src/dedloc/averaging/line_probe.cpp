@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "dedloc/averaging/counted.h"
+#include "dedloc/averaging/line_meter.h"
 #include "dedloc/runtime/deadline.h"
 #include "dedloc/runtime/together.h"
 #include "dedloc/wire/message.h"
@@ -20,34 +22,22 @@ constexpr double busier_share = 0.7;  // of a probe: without TCP's slow start
 constexpr Duration look = 20ms;
 constexpr Duration pause_min = 1s;
 constexpr Duration pause_max = 4s;
-constexpr int served_at_once_max = 3;    // they share the line; who probes has others as well
-constexpr Duration one_peer_pause = 5s;  // between two probes that are served for the same peer
-constexpr double round_seconds_min = 0.25;
-
-// Counts until it is destroyed; the task that has it may be cancelled.
-class Served {
-  public:
-    explicit Served(int& count) : count_(count) { ++count_; }
-    ~Served() { --count_; }
-    Served(const Served&) = delete;
-    Served& operator=(const Served&) = delete;
-
-  private:
-    int& count_;
-};
+constexpr std::size_t served_at_once_max = 3;  // they share the line; who probes has others as well
+constexpr Duration one_peer_pause = 5s;     // between two probes that are served for the same peer
+constexpr double round_seconds_min = 0.25;  // that a vector takes; less is not worth a probe
 
 }  // namespace
 
 // One way of a probe, as the peer that measures sees it.
 struct LineProbe::Filling {
-    Way way = Way::up;
+    Filling(Way which, const p2p::Host& host) : way(which), meter(host, busier_share) {}
+    const Throughput& line() const { return way == Way::up ? meter.up() : meter.down(); }
+
+    Way way;
+    LineMeter meter;
     std::vector<std::shared_ptr<p2p::MessageStream>> streams;
-    std::size_t refused = 0;
     TimePoint until;
-    Throughput line{busier_share};
-    std::uint64_t bytes = 0;  // over the line
     std::size_t sending = 0;  // streams that still send, or are read from
-    double seconds = 0;
 };
 
 LineProbe::LineProbe(RoundContext& context, std::function<bool()> idle)
@@ -64,10 +54,10 @@ bool LineProbe::pays() const {
     return bytes > context_.options.rate_unknown * round_seconds_min;
 }
 
-bool LineProbe::wanted() const {
+bool LineProbe::wants(Way way) const {
     const RoundOptions& options = context_.options;
-    return (options.upload_max <= 0 && upload_.wants_probe()) ||
-           (options.download_max <= 0 && download_.wants_probe());
+    return way == Way::up ? options.upload_max <= 0 && upload_.wants_probe()
+                          : options.download_max <= 0 && download_.wants_probe();
 }
 
 std::vector<PeerId> LineProbe::candidates() const {
@@ -91,20 +81,16 @@ Task<void> LineProbe::run() {
 Task<bool> LineProbe::probe() {
     bool measured = false;
     for (const Way way : {Way::up, Way::down}) {
-        LineEstimate& estimate = way == Way::up ? upload_ : download_;
-        const double granted =
-            way == Way::up ? context_.options.upload_max : context_.options.download_max;
-        if (granted > 0 || !estimate.wants_probe() || same_machine_) continue;
+        if (!wants(way) || same_machine_) continue;
         const double rate = co_await fill(way);
-        estimate.probe_gave(rate);
+        (way == Way::up ? upload_ : download_).probe_gave(rate);
         measured = measured || rate > 0;
     }
     co_return measured;
 }
 
 Task<double> LineProbe::fill(Way way) {
-    auto filling = std::make_shared<Filling>();
-    filling->way = way;
+    auto filling = std::make_shared<Filling>(way, context_.host);
     std::vector<PeerId> partners = candidates();
     random_.shuffle(partners);
     const std::size_t wanted = std::min(partners.size(), partners_max);
@@ -123,13 +109,13 @@ Task<double> LineProbe::fill(Way way) {
     filling->sending = filling->streams.size();
     std::vector<Task<void>> all;
     all.push_back(watch(filling));
-    for (auto& stream : filling->streams) all.push_back(send(filling, stream));
+    for (auto& stream : filling->streams) all.push_back(fill_one(filling, stream));
     co_await runtime::all_of(std::move(all));
     for (auto& stream : filling->streams) stream->reset();
-    if (filling->bytes == 0) same_machine_ = true;
-    const double busiest = filling->line.bytes_per_s();
-    if (busiest > 0 || filling->bytes < flow_bytes_min) co_return busiest;
-    co_return static_cast<double>(filling->bytes) / std::max(filling->seconds, flow_seconds_min);
+    const Throughput& line = filling->line();
+    if (line.bytes() == 0) same_machine_ = true;
+    const double busiest = line.bytes_per_s();
+    co_return busiest > 0 ? busiest : line_rate({{line.bytes(), line.seconds()}});
 }
 
 Task<void> LineProbe::ask(std::shared_ptr<Filling> filling, PeerId partner) {
@@ -151,49 +137,51 @@ Task<void> LineProbe::ask(std::shared_ptr<Filling> filling, PeerId partner) {
         stream->reset();
 }
 
-// The prober's side of one stream, either way.
-Task<void> LineProbe::send(std::shared_ptr<Filling> filling,
+// The prober's side of one stream.
+Task<void> LineProbe::fill_one(std::shared_ptr<Filling> filling,
+                               std::shared_ptr<p2p::MessageStream> stream) {
+    Bytes begin(1);
+    const auto written = co_await stream->write(std::move(begin));
+    if (written && filling->way == Way::up) co_await give(filling, stream);
+    if (written && filling->way == Way::down) co_await take(filling, stream);
+    --filling->sending;
+}
+
+Task<void> LineProbe::give(std::shared_ptr<Filling> filling,
                            std::shared_ptr<p2p::MessageStream> stream) {
     const SharedBytes block{Bytes(block_bytes)};
-    Bytes begin(1);
-    auto written = co_await stream->write(std::move(begin));
     std::uint64_t bytes = 0;
-    while (written && context_.now() < filling->until && bytes < bytes_with_one_max) {
-        if (filling->way == Way::down) {
-            auto reading = stream->read();
-            const auto message = co_await runtime::with_deadline(
-                context_.node.clock, filling->until, "a block of a probe", std::move(reading));
-            if (!message || !message->has_value()) break;
-            bytes += (**message)->size();
-            continue;
-        }
-        if (bytes >= bytes_before_line_max && filling->bytes == 0) {
+    while (context_.now() < filling->until && bytes < bytes_with_one_max) {
+        if (bytes >= bytes_before_line_max && filling->line().bytes() == 0) {
             co_await context_.node.clock.sleep_for(look);
             continue;
         }
         Bytes head;
         auto writing = stream->write_with_body(std::move(head), block);
-        written = co_await runtime::with_deadline(
+        const auto written = co_await runtime::with_deadline(
             context_.node.clock, filling->until, "a block of a probe", std::move(writing));
+        if (!written) co_return;
         bytes += block_bytes;
     }
-    --filling->sending;
+}
+
+Task<void> LineProbe::take(std::shared_ptr<Filling> filling,
+                           std::shared_ptr<p2p::MessageStream> stream) {
+    std::uint64_t bytes = 0;
+    while (context_.now() < filling->until && bytes < bytes_with_one_max) {
+        auto reading = stream->read();
+        const auto message = co_await runtime::with_deadline(
+            context_.node.clock, filling->until, "a block of a probe", std::move(reading));
+        if (!message || !message->has_value()) co_return;
+        bytes += (**message)->size();
+    }
 }
 
 Task<void> LineProbe::watch(std::shared_ptr<Filling> filling) {
-    const TimePoint begun = context_.now();
-    const runtime::Traffic start = context_.host.traffic();
-    const auto carried = [&filling](const runtime::Traffic& traffic) {
-        return filling->way == Way::up ? traffic.sent_bytes : traffic.received_bytes;
-    };
-    std::uint64_t before = carried(start);
+    filling->meter.look(context_.now());
     while (context_.now() < filling->until && filling->sending > 0) {
         co_await context_.node.clock.sleep_for(look);
-        const std::uint64_t now = carried(context_.host.traffic());
-        filling->line.add(now - before, context_.now());
-        filling->bytes += now - before;
-        before = now;
-        filling->seconds = to_seconds(context_.now() - begun);
+        filling->meter.look(context_.now());
     }
 }
 
@@ -228,7 +216,7 @@ Task<Result<void>> LineProbe::answer(std::shared_ptr<p2p::MessageStream> stream)
     auto begin = co_await stream->read();
     if (!begin || !begin->has_value()) co_return Result<void>();
     served_[{stream->remote(), request.prober_sends}] = context_.now();
-    const Served served(serving_);
+    const Counted counted(serving_);
     const SharedBytes block{Bytes(block_bytes)};
     for (std::uint64_t bytes = 0; bytes < bytes_with_one_max; bytes += block_bytes) {
         if (!request.prober_sends) {

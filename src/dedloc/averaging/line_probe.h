@@ -12,8 +12,9 @@
 //
 // Cost: at most 1.5 s of the line each way, 8 MiB with each of eight others. Vectors that take a
 // line no time are not worth a probe, and peers on the same machine have no line between them.
-// Where the user grants less than everything, that is not exceeded: nothing is measured. Thread:
-// the network thread.
+// Where the user grants less than everything, that is not exceeded: nothing is measured.
+//
+// Thread: the network thread.
 
 #pragma once
 #include <functional>
@@ -28,7 +29,7 @@ namespace dedloc::averaging {
 
 class LineProbe {
   public:
-    // `idle`: is this peer in no round? `trainers`: whom to ask.
+    // `idle`: is this peer in no round?
     LineProbe(RoundContext& context, std::function<bool()> idle);
 
     // Measures when there is need, until it is cancelled; ends at once where it never pays.
@@ -48,12 +49,16 @@ class LineProbe {
     struct Filling;
 
     bool pays() const;
-    bool wanted() const;
+    bool wants(Way way) const;
+    bool wanted() const { return wants(Way::up) || wants(Way::down); }
     std::vector<PeerId> candidates() const;
     Task<bool> probe();
     Task<double> fill(Way way);
     Task<void> ask(std::shared_ptr<Filling> filling, PeerId partner);
-    Task<void> send(std::shared_ptr<Filling> filling, std::shared_ptr<p2p::MessageStream> stream);
+    Task<void> fill_one(std::shared_ptr<Filling> filling,
+                        std::shared_ptr<p2p::MessageStream> stream);
+    Task<void> give(std::shared_ptr<Filling> filling, std::shared_ptr<p2p::MessageStream> stream);
+    Task<void> take(std::shared_ptr<Filling> filling, std::shared_ptr<p2p::MessageStream> stream);
     Task<void> watch(std::shared_ptr<Filling> filling);
     bool has_time_for(const PeerId& peer, bool peer_sends);
     Task<Result<void>> answer(std::shared_ptr<p2p::MessageStream> stream);
@@ -64,7 +69,7 @@ class LineProbe {
     LineEstimate upload_;
     LineEstimate download_;
     bool probing_ = false;
-    int serving_ = 0;                                      // probes of others
+    std::size_t serving_ = 0;                              // probes of others
     bool same_machine_ = false;                            // nothing went over a line at all
     std::map<std::pair<PeerId, bool>, TimePoint> served_;  // and whether it sent
 };

@@ -4,29 +4,17 @@
 
 #include <gtest/gtest.h>
 
-#include "dedloc/p2p/handlers.h"
+#include "dedloc/averaging/averaging_testing.h"
 #include "dedloc/runtime/scope.h"
-#include "dedloc/sim/world.h"
 
 namespace dedloc::averaging {
 namespace {
 
-// One peer: what a RoundEngine has around its probe.
-class Prober final : public RoundDirectory {
+class Prober final : public TestPeer {
   public:
     Prober(sim::SimNode& node, RoundOptions options)
-        : parts_(1u << 20),
-          ledger_(verifier_, 4),
-          context_{node.runtime(),
-                   node.host(),
-                   node.signer(),
-                   verifier_,
-                   ledger_,
-                   parts_,
-                   *this,
-                   options},
+        : TestPeer(node, options),
           probe(context_, [this] { return idle; }),
-          handlers_(node.host()),
           scope_(node.runtime().executor) {
         handlers_.on_stream(probe_method, [this](std::unique_ptr<p2p::MessageStream> stream) {
             return probe.serve(std::move(stream));
@@ -38,29 +26,10 @@ class Prober final : public RoundDirectory {
         co_await scope_.stop();
     }
 
-    std::vector<PeerId> expected(const Base&) const override { return {}; }
-    std::vector<PeerId> live_trainers() const override { return trainers; }
-    std::size_t voters_heard_of(const Base&) const override { return 0; }
-    bool allowed(const PeerId&) const override { return true; }
-    double micro_batch_s() const override { return 0; }
-    void round_wanted() override {}
-    void behind(const PeerId&) override {}
-    void note(const RoundNote&) override {}
-
-    std::vector<PeerId> trainers;
     bool idle = true;
-
-  private:
-    security::ToyVerifier verifier_;
-    PartStore parts_;
-    Ledger ledger_;
-    RoundContext context_;
-
-  public:
     LineProbe probe;
 
   private:
-    p2p::Handlers handlers_;
     runtime::Scope scope_;
 };
 

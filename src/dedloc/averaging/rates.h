@@ -42,6 +42,8 @@ class Throughput {
     // `share`: of the time between the first and the last byte.
     explicit Throughput(double share = 0.5) : share_(share) {}
     void add(std::uint64_t bytes, TimePoint now);
+    std::uint64_t bytes() const { return bytes_; }
+    double seconds() const { return marks_.empty() ? 0 : marks_.back().seconds; }
     // The best rate over any such share of the time; 0: too little to tell.
     double bytes_per_s() const;
 
@@ -70,9 +72,8 @@ struct LineRates {
 // quarters of a change are seen after two rounds), or more if a probe has shown more, as rounds
 // need not fill a line. A probe's word counts for some rounds, for longer each time it is
 // confirmed, and no longer once rounds show much less than they did; then another probe is wanted,
-// and until it has been made the word loses weight.
-// The first two probes are made soon one after the other, as others may probe at the same time, and
-// the better one counts.
+// and until it has been made the word loses weight. The first two probes are made soon one after
+// the other, as others may probe at the same time, and the better one counts.
 class LineEstimate {
   public:
     void round_gave(double bytes_per_s);  // 0: too little to tell

@@ -28,7 +28,7 @@ Result<std::unique_ptr<RoundEngine>> RoundEngine::make(runtime::Node node,
 RoundEngine::RoundEngine(RoundContext context)
     : context_(std::move(context)),
       exchanges_(context_, engine_exchanges_max),
-      line_(context_, [this] { return !in_round(); }),
+      line_(context_, [this] { return !wanted_ && !exchanges_.in_round(); }),
       changed_(context_.node.executor),
       turn_over_(context_.node.executor),
       handlers_(context_.host),
@@ -98,12 +98,6 @@ void RoundEngine::learn_rates() {
     if (!exchange || rates_learnt_ == exchange->digest()) return;
     rates_learnt_ = exchange->digest();
     line_.round_gave(exchange->end_measuring());
-}
-
-bool RoundEngine::in_round() const {
-    const auto exchange = exchanges_.newest();
-    const bool open = exchange && rates_learnt_ != exchange->digest();
-    return wanted_ || (open && context_.now() < exchange->round_deadline());
 }
 
 double RoundEngine::upload_bytes_per_s() const {

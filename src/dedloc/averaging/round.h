@@ -82,7 +82,6 @@ class RoundEngine {
     Task<void> follow(Base base, PeerId leader);
     Announce own_announcement(const Base& base);
     void learn_rates();
-    bool in_round() const;
     void wait_again_for_members();
     void suspect(const PeerId& peer, std::string why);
     void refuse_message(const PeerId& from, const Error& why);

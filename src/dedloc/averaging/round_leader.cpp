@@ -7,7 +7,6 @@
 #include "dedloc/averaging/held_parts.h"
 #include "dedloc/averaging/round.h"
 #include "dedloc/planner/split.h"
-#include "dedloc/runtime/together.h"
 #include "dedloc/wire/message.h"
 
 namespace dedloc::averaging {
