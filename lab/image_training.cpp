@@ -19,7 +19,7 @@ Result<ImageTrained> train_images(const ImageTraining& training, const tasks::Tr
                          2 * (image_trainers - 1) / image_trainers;
     VirtualMachine machine;
     machine.samples_per_s = training.samples_per_s;
-    machine.bytes_per_s = bytes / training.exchange_s;
+    machine.line = VirtualLine::both_ways(bytes / training.exchange_s);
     options.machines.assign(image_trainers, machine);
     ImageTrained trained;
     DEDLOC_TRY(trained.result, run_virtually(options));

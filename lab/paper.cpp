@@ -17,6 +17,12 @@
 namespace dedloc::lab {
 namespace {
 
+struct Mbit {
+    double up = 0;
+    double down = 0;
+};
+constexpr Mbit both_ways(double rate) { return {rate, rate}; }
+
 constexpr std::uint64_t albert_large = 17'847'474;
 constexpr std::uint64_t target_batch = 4096;
 constexpr std::uint64_t micro_batch = 16;
@@ -26,6 +32,7 @@ constexpr std::uint64_t part_elements_min = 256;
 constexpr std::size_t unsent_bytes = 256 << 10;  // what p2p lets a connection keep
 constexpr double fast_mbit = 25'000;
 constexpr double aggregator_mbit = 500;
+constexpr Mbit home_line{20, 200};
 constexpr std::size_t aggregators = 4;
 constexpr double part_time_mbit = 100;
 constexpr std::size_t part_timers = 8;
@@ -34,25 +41,29 @@ constexpr double noise = 1.02;      // by which a step may be longer and yet be 
 
 struct Setup {
     std::string name;
-    std::vector<double> mbit;  // of each trainer's line, up and down
+    std::vector<Mbit> lines;  // of each trainer
     std::size_t aggregators = 0;
     std::size_t part_time = 0;
     bool equal_parts = false;
 };
 
-std::vector<double> four_eight_four() {
-    std::vector<double> mbit(4, 200);
-    mbit.insert(mbit.end(), 8, 100);
-    mbit.insert(mbit.end(), 4, 50);
-    return mbit;
+std::vector<Mbit> sixteen(Mbit line) { return std::vector<Mbit>(16, line); }
+
+std::vector<Mbit> four_eight_four() {
+    std::vector<Mbit> lines(4, both_ways(200));
+    lines.insert(lines.end(), 8, both_ways(100));
+    lines.insert(lines.end(), 4, both_ways(50));
+    return lines;
 }
 
 std::vector<Setup> setups() {
-    return {{"fast", std::vector<double>(16, fast_mbit)},
+    return {{"fast", sixteen(both_ways(fast_mbit))},
             {"equal", four_eight_four(), 0, 0, true},
             {"balanced", four_eight_four()},
             {"aux", four_eight_four(), aggregators},
-            {"part-time", four_eight_four(), 0, part_timers}};
+            {"part-time", four_eight_four(), 0, part_timers},
+            {"home", sixteen(home_line)},
+            {"home-aux", sixteen(home_line), aggregators}};
 }
 
 struct Row {
@@ -69,14 +80,15 @@ double bytes_per_s(double mbit) { return mbit * 1e6 / 8; }
 
 std::vector<planner::PeerRates> rates_of(const Setup& setup) {
     std::vector<planner::PeerRates> rates;
-    const auto add = [&rates](double mbit, bool trains) {
+    const auto add = [&rates](Mbit line, bool trains) {
         planner::PeerRates peer;
-        peer.upload_per_s = peer.download_per_s = bytes_per_s(mbit) / element_bytes;
+        peer.upload_per_s = bytes_per_s(line.up) / element_bytes;
+        peer.download_per_s = bytes_per_s(line.down) / element_bytes;
         peer.contributes = peer.receives = trains;
         rates.push_back(peer);
     };
-    for (const double mbit : setup.mbit) add(mbit, true);
-    for (std::size_t i = 0; i < setup.aggregators; ++i) add(aggregator_mbit, false);
+    for (const Mbit& line : setup.lines) add(line, true);
+    for (std::size_t i = 0; i < setup.aggregators; ++i) add(both_ways(aggregator_mbit), false);
     return rates;
 }
 
@@ -118,21 +130,22 @@ VirtualRunOptions options_for(const PaperCommand& command, const Setup& setup) {
     options.make_learner = [elements](const PeerId& peer) { return make_bowl(elements, peer); };
     VirtualMachine machine;
     machine.samples_per_s = command.samples_per_s;
-    const auto add = [&](double mbit) {
-        machine.bytes_per_s = bytes_per_s(mbit) / static_cast<double>(command.scale);
+    const auto add = [&](Mbit line) {
+        const auto scale = static_cast<double>(command.scale);
+        machine.line = {bytes_per_s(line.up) / scale, bytes_per_s(line.down) / scale};
         options.machines.push_back(machine);
     };
-    for (const double mbit : setup.mbit) add(mbit);
+    for (const Mbit& line : setup.lines) add(line);
     // One after the other, so that about two thirds are there at a time.
     machine.stays = 240s;
     machine.away = 120s;
     for (std::size_t i = 0; i < setup.part_time; ++i) {
         machine.joins_at = 10s + 10s * static_cast<int>(i);
-        add(part_time_mbit);
+        add(both_ways(part_time_mbit));
     }
     machine = {};
     machine.aggregates = true;
-    for (std::size_t i = 0; i < setup.aggregators; ++i) add(aggregator_mbit);
+    for (std::size_t i = 0; i < setup.aggregators; ++i) add(both_ways(aggregator_mbit));
     return options;
 }
 
@@ -250,17 +263,24 @@ bool compare(const std::vector<Row>& rows, nlohmann::ordered_json& json) {
     const Row& balanced = row(rows, "balanced");
     const Row& aux = row(rows, "aux");
     const Row& part_time = row(rows, "part-time");
+    const Row& home = row(rows, "home");
+    const Row& home_aux = row(rows, "home-aux");
     json["equal_seconds"] = equal.line.step_s;
     json["balanced_seconds"] = balanced.line.step_s;
     json["aux_seconds"] = aux.line.step_s;
     json["part_time_seconds"] = part_time.line.step_s;
     json["fast_seconds"] = row(rows, "fast").line.step_s;
+    json["home_seconds"] = home.line.step_s;
+    json["home_aux_seconds"] = home_aux.line.step_s;
     json["balancing_gain"] = gain(equal, balanced);
     json["balancing_gain_predicted"] = gain_predicted(equal, balanced);
     json["aux_gain"] = gain(balanced, aux);
     json["aux_gain_predicted"] = gain_predicted(balanced, aux);
+    json["home_aux_gain"] = gain(home, home_aux);
+    json["home_aux_gain_predicted"] = gain_predicted(home, home_aux);
     return gain(equal, balanced) >= ratio_held * gain_predicted(equal, balanced) &&
            gain(balanced, aux) >= ratio_held * gain_predicted(balanced, aux) &&
+           gain(home, home_aux) >= ratio_held * gain_predicted(home, home_aux) &&
            balanced.line.step_s < equal.line.step_s &&
            aux.line.step_s < balanced.line.step_s * noise &&
            part_time.line.step_s < balanced.line.step_s;

@@ -10,6 +10,8 @@
 //   balanced    4/8/4, plans know the lines
 //   aux         balanced + 4 aggregators of 500 Mb/s
 //   part-time   balanced + 8 trainers of 100 Mb/s that come and go
+//   home        16 trainers with home lines: 20 Mb/s up, 200 down (not in the paper)
+//   home-aux    home + 4 aggregators of 500 Mb/s
 //
 // Prints a table and writes paper.json, paper.svg (time of a step, split; loss against time).
 //

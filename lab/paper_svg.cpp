@@ -16,8 +16,8 @@ constexpr double bar_height = 22;
 constexpr double bar_step = 34;
 constexpr double chart_height = 260;
 constexpr int ticks = 5;
-constexpr std::array<const char*, 6> colours = {
-    "#4477aa", "#cc6677", "#228833", "#aa8800", "#885599", "#222222"};
+constexpr std::array<const char*, 7> colours = {
+    "#4477aa", "#cc6677", "#228833", "#aa8800", "#885599", "#222222", "#33aabb"};
 
 using Out = std::back_insert_iterator<std::string>;
 

@@ -27,7 +27,7 @@ VirtualPeer::VirtualPeer(sim::World& world,
       changed_(world.executor()),
       scope_(world.executor()) {}
 
-Ok VirtualPeer::make(std::vector<std::string> bootstrap, double granted) {
+Ok VirtualPeer::make(std::vector<std::string> bootstrap, const VirtualLine& granted) {
     static const security::ToyVerifier verifier;  // has no state
     collab::Options options;
     options.run = options_.run;
@@ -38,7 +38,8 @@ Ok VirtualPeer::make(std::vector<std::string> bootstrap, double granted) {
     options.kept_steps = 8;
     options.join_patience = join_patience;
     options.discover = false;
-    options.upload_max = options.download_max = granted;
+    options.upload_max = granted.up_bytes_per_s;
+    options.download_max = granted.down_bytes_per_s;
     if (machine_.aggregates) {
         options.role = collab::Role::aggregator;
     } else {

@@ -33,8 +33,8 @@ class VirtualPeer final : public collab::EventSink {
                 const VirtualMachine& machine,
                 VirtualListener& listener);
 
-    // `granted`: to plans, bytes per second each way.
-    Ok make(std::vector<std::string> bootstrap, double granted);
+    // `granted`: to plans.
+    Ok make(std::vector<std::string> bootstrap, const VirtualLine& granted);
     void begin();
     bool ready() const { return ready_; }  // has a state, or offers to reduce
     void go();                             // trainers wait for this when they are ready

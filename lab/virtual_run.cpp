@@ -100,7 +100,7 @@ class VirtualRun {
         return world;
     }
     void add_machines();
-    double granted(std::size_t index) const;
+    VirtualLine granted(std::size_t index) const;
     Ok start(std::size_t index);
     Ok come_and_go();
     Ok gather();
@@ -132,12 +132,12 @@ void VirtualRun::add_machines() {
 
 // Who grants the same as all others gets the same part as all others, if nothing slower than that
 // is ever measured.
-double VirtualRun::granted(std::size_t index) const {
-    if (!options_.equal_parts) return options_.machines[index].bytes_per_s;
-    double slowest = options_.machines.front().bytes_per_s;
+VirtualLine VirtualRun::granted(std::size_t index) const {
+    if (!options_.equal_parts) return options_.machines[index].line;
+    double slowest = options_.machines.front().line.up_bytes_per_s;
     for (const VirtualMachine& machine : options_.machines)
-        slowest = std::min(slowest, machine.bytes_per_s);
-    return slowest / 4;
+        slowest = std::min({slowest, machine.line.up_bytes_per_s, machine.line.down_bytes_per_s});
+    return VirtualLine::both_ways(slowest / 4);
 }
 
 Ok VirtualRun::start(std::size_t index) {
@@ -205,7 +205,8 @@ Ok VirtualRun::gather() {
     going_ = true;
     for (std::size_t i = 0; i < seats_.size(); ++i) {
         sim::NodeOptions& node = seats_[i].node->options();
-        node.upload_bytes_per_s = node.download_bytes_per_s = options_.machines[i].bytes_per_s;
+        node.upload_bytes_per_s = options_.machines[i].line.up_bytes_per_s;
+        node.download_bytes_per_s = options_.machines[i].line.down_bytes_per_s;
         if (seats_[i].peer) seats_[i].peer->go();
     }
     return {};

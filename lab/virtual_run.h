@@ -23,8 +23,18 @@
 
 namespace dedloc::lab {
 
+struct VirtualLine {
+    double up_bytes_per_s = 12.5e6;
+    double down_bytes_per_s = 12.5e6;
+
+    static VirtualLine both_ways(double bytes_per_s) { return {bytes_per_s, bytes_per_s}; }
+    VirtualLine times(double factor) const {
+        return {up_bytes_per_s * factor, down_bytes_per_s * factor};
+    }
+};
+
 struct VirtualMachine {
-    double bytes_per_s = 12.5e6;  // of its line, each way
+    VirtualLine line;
     double samples_per_s = 16;
     bool aggregates = false;  // instead of training
     // Part-time: there for `stays`, away for `away`, and again; the first time from `joins_at`.

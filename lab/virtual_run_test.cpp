@@ -24,7 +24,7 @@ VirtualRunOptions small_run(bool delayed) {
     options.run.averaging.delayed = delayed;
     VirtualMachine machine;
     machine.samples_per_s = 16;
-    machine.bytes_per_s = elements * 2 * 1.5 / 2.8;
+    machine.line = VirtualLine::both_ways(elements * 2 * 1.5 / 2.8);
     options.machines.assign(4, machine);
     options.make_learner = [](const PeerId& peer) { return make_bowl(elements, peer); };
     options.steps = 12;
@@ -59,7 +59,7 @@ TEST(VirtualRun, a_delayed_update_hides_the_round_behind_the_next_batch) {
 // A round that takes three batches: nobody computes further ahead than one.
 TEST(VirtualRun, nothing_gets_older_than_one_step_when_rounds_are_slow) {
     VirtualRunOptions options = small_run(true);
-    for (VirtualMachine& machine : options.machines) machine.bytes_per_s /= 3;
+    for (VirtualMachine& machine : options.machines) machine.line = machine.line.times(1.0 / 3);
     const auto result = run_virtually(options);
     ASSERT_TRUE(result) << result.error().message();
     EXPECT_TRUE(result->identical);
@@ -71,7 +71,7 @@ TEST(VirtualRun, a_delayed_update_lives_with_trainers_that_come_and_go) {
     VirtualRunOptions options = small_run(true);
     for (int i = 0; i < 2; ++i) {
         VirtualMachine guest = options.machines.front();
-        guest.bytes_per_s *= 4;
+        guest.line = guest.line.times(4);
         guest.joins_at = 5s + 4s * i;
         guest.stays = 25s;
         guest.away = 8s;
@@ -91,7 +91,7 @@ TEST(VirtualRun, a_delayed_update_lives_with_trainers_that_come_and_go) {
 TEST(VirtualRun, every_step_has_a_whole_batch_whoever_comes_and_goes) {
     VirtualRunOptions options = small_run(false);
     VirtualMachine guest = options.machines.front();
-    guest.bytes_per_s *= 4;
+    guest.line = guest.line.times(4);
     guest.stays = 25s;
     guest.away = 8s;
     for (int i = 0; i < 3; ++i) {
@@ -119,8 +119,8 @@ double round_s(const VirtualResult& result) {
 TEST(VirtualRun, parts_by_rates_are_faster_than_equal_ones_and_an_aggregator_helps) {
     VirtualRunOptions options = small_run(false);
     options.steps = 8;
-    for (VirtualMachine& machine : options.machines) machine.bytes_per_s *= 4;
-    options.machines.back().bytes_per_s /= 4;
+    for (VirtualMachine& machine : options.machines) machine.line = machine.line.times(4);
+    options.machines.back().line = options.machines.back().line.times(1.0 / 4);
     const auto balanced = run_virtually(options);
     options.equal_parts = true;
     const auto equal = run_virtually(options);
