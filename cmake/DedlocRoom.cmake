@@ -9,7 +9,7 @@
 # COROUTINES: has coroutines, and uses Asio's precompiled header if PRECOMPILED names no other one of
 #   DedlocPrecompiled.cmake.
 # TEST_ROOMS: rooms that only the tests use (sim).
-# Sources are compiled in batches of four (dedloc_batches): half the time of a clean build.
+# Sources are compiled in batches (dedloc_batches): half the time of a clean build.
 # EXCLUDE: stems of files that this build leaves out (flat_module: flat_module.cpp and its tests).
 function(dedloc_room NAME)
     cmake_parse_arguments(ROOM "COROUTINES" "PRECOMPILED" "ROOMS;LIBRARIES;TEST_ROOMS;TEST_LIBRARIES;EXCLUDE" ${ARGN})

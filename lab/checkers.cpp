@@ -17,7 +17,7 @@ using averaging::Plan;
 
 namespace {
 
-constexpr double rounding = 1e-6;
+constexpr double samples_rounding = 1e-6;
 
 // The sum that a member must have sent for one range, and the weight of each of its elements.
 struct Expected {
@@ -241,7 +241,7 @@ void Checkers::check_lost(const Undisturbed& undisturbed, TimePoint until) {
                 best = std::max(best, accounts.mass(peer, handed_in.samples));
             const auto size = static_cast<double>(handed_in.samples.size());
             samples_judged_ += size;
-            if (best > size - rounding) continue;
+            if (best > size - samples_rounding) continue;
             // Left out twice in a row and expired: the promise allows it when the rounds themselves
             // were disturbed (docs/decisions/0004); when nothing was wrong anywhere it may not be.
             if (!undisturbed(PeerId(), handed_in.at - before, handed_in.at + after)) {

@@ -11,8 +11,8 @@ namespace dedloc::lab {
 namespace {
 
 constexpr double share_wanted = 0.95;
-constexpr double loss_ratio_max = 1.02;
-constexpr double samples_per_s = 8;  // of one trainer
+constexpr double delayed_loss_ratio_max = 1.02;
+constexpr double delayed_samples_per_s = 8;  // of one trainer
 constexpr std::size_t tail_steps = 20;
 constexpr Duration step_time_max = 60s;
 constexpr std::uint64_t plain_micro = 32;
@@ -55,10 +55,11 @@ Result<DelayedOutcome> train(const DelayedCommand& command,
                              const collab::RunFile& run,
                              const tasks::TrainingTask& task,
                              bool delayed) {
-    const double batch_s = static_cast<double>(run.batch.target) / (samples_per_s * image_trainers);
+    const double batch_s =
+        static_cast<double>(run.batch.target) / (delayed_samples_per_s * image_trainers);
     ImageTraining training{.run = run,
                            .steps = command.steps,
-                           .samples_per_s = samples_per_s,
+                           .samples_per_s = delayed_samples_per_s,
                            .exchange_s = batch_s * command.exchange_over_batch,
                            .time_max = step_time_max * static_cast<int>(command.steps),
                            .seed = command.seed};
@@ -168,8 +169,8 @@ int run_delayed(const DelayedCommand& command) {
     const double loss_ratio = delayed->evaluation.loss / waiting->evaluation.loss;
     const double round_over_batch = (waiting->step_s - waiting->batch_s) / waiting->batch_s;
     const bool identical = waiting->result.identical && delayed->result.identical;
-    const bool held =
-        identical && delayed->result.compute_share >= share_wanted && loss_ratio <= loss_ratio_max;
+    const bool held = identical && delayed->result.compute_share >= share_wanted &&
+                      loss_ratio <= delayed_loss_ratio_max;
     if (command.json) {
         nlohmann::ordered_json json{{"ok", held},
                                     {"compute_share", delayed->result.compute_share},

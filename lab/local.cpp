@@ -10,10 +10,10 @@
 namespace dedloc::lab {
 namespace {
 
-constexpr double loss_ratio_max = 1.15;  // of sync's
-constexpr double bytes_ratio_max = 1.5;  // of sync's over the rounds saved
+constexpr double local_loss_ratio_max = 1.15;  // of sync's
+constexpr double bytes_ratio_max = 1.5;        // of sync's over the rounds saved
 constexpr std::uint64_t inner_batch = 32;
-constexpr double samples_per_s = 64;  // of one trainer
+constexpr double local_samples_per_s = 64;  // of one trainer
 
 constexpr std::string_view local_run = R"(
 name = "local"
@@ -82,9 +82,9 @@ Result<LocalOutcome> train_locally(const LocalCommand& command,
                                    const tasks::TrainingTask& task) {
     const ImageTraining training{.run = variant.run,
                                  .steps = variant.steps,
-                                 .samples_per_s = samples_per_s,
-                                 .exchange_s = static_cast<double>(inner_batch) / samples_per_s *
-                                               command.exchange_over_batch,
+                                 .samples_per_s = local_samples_per_s,
+                                 .exchange_s = static_cast<double>(inner_batch) /
+                                               local_samples_per_s * command.exchange_over_batch,
                                  .time_max = 24h,
                                  .seed = command.seed};
     DEDLOC_TRY(const ImageTrained trained, train_images(training, task));
@@ -116,7 +116,7 @@ bool holds(const LocalOutcome& sync, const LocalOutcome& local, const LocalOutco
     return sync.identical && local.identical && rare.identical &&
            local.bytes <= sync.bytes * rounds * bytes_ratio_max &&
            local.evaluation.loss < rare.evaluation.loss &&
-           local.evaluation.loss <= sync.evaluation.loss * loss_ratio_max;
+           local.evaluation.loss <= sync.evaluation.loss * local_loss_ratio_max;
 }
 
 nlohmann::ordered_json to_json(const LocalOutcome& outcome) {

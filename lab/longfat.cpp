@@ -12,7 +12,6 @@
 namespace dedloc::lab {
 namespace {
 
-using json = nlohmann::json;
 constexpr double share_min = 0.90;
 constexpr double ramp_seconds = 4;
 constexpr int warm_up_streams = 3;
@@ -45,14 +44,15 @@ Result<Seen> measure(const LongfatCommand& command, const std::string& folder) {
                        {"megabytes", megabytes},
                        {"ramp_s", ramp_seconds}});
     };
-    DEDLOC_TRY(const json first, stream(command.megabytes / 4));
+    DEDLOC_TRY(const nlohmann::json first, stream(command.megabytes / 4));
     seen.one_stream = first.value("steady_bytes_per_s", 0.0);
     for (int i = 0; i < warm_up_streams; ++i) DEDLOC_TRY_VOID(stream(warm_up_megabytes));
-    DEDLOC_TRY(const json last, stream(command.megabytes));
+    DEDLOC_TRY(const nlohmann::json last, stream(command.megabytes));
     seen.steady = last.value("steady_bytes_per_s", 0.0);
     seen.whole = last.value("bytes_per_s", 0.0);
     seen.lanes = last.value("lanes", 0);
-    DEDLOC_TRY(const json call, a->ask({{"do", "call"}, {"peer", b->id()}, {"bytes", 100}}));
+    DEDLOC_TRY(const nlohmann::json call,
+               a->ask({{"do", "call"}, {"peer", b->id()}, {"bytes", 100}}));
     seen.call_ms = call.value("ms", 0.0);
     return seen;
 }
@@ -82,13 +82,13 @@ int run_longfat(const LongfatCommand& command) {
                seen->steady * 8e-6,
                command.mbit_per_s);
     if (command.json) {
-        const json result = {{"share_of_rate", share},
-                             {"share_with_ramp", seen->whole / rate},
-                             {"share_of_one_connection", seen->one_stream / rate},
-                             {"lanes", seen->lanes},
-                             {"mbit_per_s", command.mbit_per_s},
-                             {"round_trip_ms", command.round_trip_ms},
-                             {"call_ms", seen->call_ms}};
+        const nlohmann::json result = {{"share_of_rate", share},
+                                       {"share_with_ramp", seen->whole / rate},
+                                       {"share_of_one_connection", seen->one_stream / rate},
+                                       {"lanes", seen->lanes},
+                                       {"mbit_per_s", command.mbit_per_s},
+                                       {"round_trip_ms", command.round_trip_ms},
+                                       {"call_ms", seen->call_ms}};
         fmt::print("{}\n", result.dump());
     }
     return share >= share_min ? 0 : exit_check_failed;

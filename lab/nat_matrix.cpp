@@ -19,7 +19,6 @@ namespace dedloc::lab {
 namespace {
 
 namespace fs = std::filesystem;
-using json = nlohmann::json;
 constexpr int exit_interrupted = 130;
 constexpr double first_byte_ms_max = 3000;
 constexpr double ready_seconds_max = 15;
@@ -129,7 +128,7 @@ class Bed {
 
     // What a machine of that kind ends up with, by itself.
     Ok wait_until_ready(NatPeer& host, NatKind kind) const {
-        json last;
+        nlohmann::json last;
         const bool ready = poll(ready_seconds_max, [&] {
             const auto report = host.ask({{"do", "report"}});
             if (!report) return false;
@@ -178,7 +177,7 @@ Ok get_ready(Bed& bed, const Cell& cell) {
         DEDLOC_TRY_VOID(bed.wait_until_ready(*bed.a, a));
         DEDLOC_TRY_VOID(bed.wait_until_ready(*bed.b, b));
     }
-    DEDLOC_TRY(const json report, bed.b->ask({{"do", "report"}}));
+    DEDLOC_TRY(const nlohmann::json report, bed.b->ask({{"do", "report"}}));
     DEDLOC_TRY_VOID(
         bed.a->ask({{"do", "know"}, {"peer", bed.b->id()}, {"addresses", report["addresses"]}}));
     return {};
@@ -205,7 +204,7 @@ Ok try_cell(const NatCommand& command, const std::string& folder, CellResult& re
     const Cell& cell = result.cell;
     DEDLOC_TRY(auto bed, Bed::make(cell, command, folder));
     DEDLOC_TRY_VOID(get_ready(*bed, cell));
-    DEDLOC_TRY(const json first,
+    DEDLOC_TRY(const nlohmann::json first,
                bed->a->ask({{"do", "call"}, {"peer", bed->b->id()}, {"bytes", 1}}));
     result.first_byte_ms = first.value("ms", 0.0);
     const std::string expected = expected_path(cell);
@@ -215,7 +214,7 @@ Ok try_cell(const NatCommand& command, const std::string& folder, CellResult& re
     if (result.path != expected)
         return make_error(
             ErrorKind::conflict, "the path is {}, expected {}", result.path, expected);
-    const json probe = {{"do", "call"}, {"peer", bed->b->id()}, {"bytes", probe_bytes}};
+    const nlohmann::json probe = {{"do", "call"}, {"peer", bed->b->id()}, {"bytes", probe_bytes}};
     if (expected == "relayed") {
         DEDLOC_TRY_VOID(bed->a->ask(probe));
         return {};
@@ -255,7 +254,7 @@ Ok try_kill(const NatCommand& command, const std::string& folder, KillResult& re
     DEDLOC_TRY_VOID(get_ready(*bed, cell));
     DEDLOC_TRY_VOID(bed->a->ask(
         {{"do", "pump"}, {"peer", bed->b->id()}, {"calls", pump_calls}, {"bytes", pump_bytes}}));
-    json state;
+    nlohmann::json state;
     const auto pumped = [&](const std::function<bool()>& enough) {
         return poll(pump_seconds_max, [&] {
             const auto now = bed->a->ask({{"do", "pumped"}});
@@ -269,7 +268,7 @@ Ok try_kill(const NatCommand& command, const std::string& folder, KillResult& re
     if (victim == nullptr) return make_error(ErrorKind::conflict, "no relay carries the transfer");
     victim->kill();
     const bool finished = pumped([&] { return !state.value("running", true); });
-    DEDLOC_TRY(const json received, bed->b->ask({{"do", "received"}}));
+    DEDLOC_TRY(const nlohmann::json received, bed->b->ask({{"do", "received"}}));
     result.longest_gap_s = state.value("longest_gap_s", 0.0);
     result.repeats = state.value("repeats", std::uint64_t{0});
     result.sent = state.value("done", std::uint64_t{0});

@@ -21,7 +21,6 @@
 namespace dedloc::lab {
 namespace {
 
-using json = nlohmann::json;
 constexpr const char* echo_method = "/dedloc/lab/nat/echo/1";
 constexpr const char* number_method = "/dedloc/lab/nat/number/1";
 constexpr const char* swallow_method = "/dedloc/lab/nat/swallow/1";
@@ -54,7 +53,7 @@ bool read_line(int socket, std::string& unread, std::string& line) {
     }
 }
 
-bool write_line(int socket, const json& object) {
+bool write_line(int socket, const nlohmann::json& object) {
     const std::string line = object.dump() + "\n";
     std::size_t sent = 0;
     while (sent < line.size()) {
@@ -116,7 +115,7 @@ class PeerMain {
         thread_.join();
     }
 
-    json answer(const json& question) {
+    nlohmann::json answer(const nlohmann::json& question) {
         const std::string what = question.value("do", "");
         if (what == "report") return there([this] { return report(); });
         if (what == "path") {
@@ -131,39 +130,41 @@ class PeerMain {
         if (what == "stream") return stream(question);
         if (what == "pumped")
             return there([this] {
-                return json{{"ok", true},
-                            {"running", pump_.running},
-                            {"done", pump_.done},
-                            {"repeats", pump_.repeats},
-                            {"longest_gap_s", pump_.longest_gap_s}};
+                return nlohmann::json{{"ok", true},
+                                      {"running", pump_.running},
+                                      {"done", pump_.done},
+                                      {"repeats", pump_.repeats},
+                                      {"longest_gap_s", pump_.longest_gap_s}};
             });
         if (what == "received")
-            return there([this] { return json{{"ok", true}, {"numbers", numbers_.size()}}; });
-        return json{{"ok", false}, {"error", "what is \"" + what + "\"?"}};
+            return there([this] {
+                return nlohmann::json{{"ok", true}, {"numbers", numbers_.size()}};
+            });
+        return nlohmann::json{{"ok", false}, {"error", "what is \"" + what + "\"?"}};
     }
 
   private:
-    static json problem(const Error& error) {
-        return json{{"ok", false}, {"error", to_string(error)}};
+    static nlohmann::json problem(const Error& error) {
+        return nlohmann::json{{"ok", false}, {"error", to_string(error)}};
     }
 
     template <typename Work>
-    json there(Work work) {
-        std::packaged_task<json()> task(std::move(work));
+    nlohmann::json there(Work work) {
+        std::packaged_task<nlohmann::json()> task(std::move(work));
         auto future = task.get_future();
         loop_.post([&task] { task(); });
         return future.get();
     }
-    json run(Task<Result<json>> task) {
+    nlohmann::json run(Task<Result<nlohmann::json>> task) {
         auto future =
             runtime::spawn_future(runtime::spawner(loop_, *scope_), "command", std::move(task));
-        const Result<json> outcome = runtime::wait_for_result(future);
+        const Result<nlohmann::json> outcome = runtime::wait_for_result(future);
         return outcome ? *outcome : problem(outcome.error());
     }
 
-    json report() const {
+    nlohmann::json report() const {
         const p2p::NatReport nat = p2p::nat_of(*host_)->nat_report();
-        json relays = json::array();
+        nlohmann::json relays = nlohmann::json::array();
         for (const auto& use : nat.relays) relays.push_back(use.relay.text());
         return {{"ok", true},
                 {"id", host_->id().text()},
@@ -179,52 +180,52 @@ class PeerMain {
                 {"punches_tried", nat.punches_tried},
                 {"punches_succeeded", nat.punches_succeeded}};
     }
-    json path(const PeerId& peer) const {
+    nlohmann::json path(const PeerId& peer) const {
         const p2p::NatView& nat = *p2p::nat_of(*host_);
         return {{"ok", true},
                 {"path", p2p::to_string(nat.path_to(peer))},
                 {"punching", nat.is_punching(peer)}};
     }
-    json know(const json& question) {
+    nlohmann::json know(const nlohmann::json& question) {
         const auto peer = PeerId::from_text(question.value("peer", ""));
         if (!peer) return problem(peer.error());
         const auto addresses = question.value("addresses", std::vector<std::string>());
         return there([&] {
             host_->add_addresses(*peer, addresses);
-            return json{{"ok", true}};
+            return nlohmann::json{{"ok", true}};
         });
     }
-    Task<Result<json>> dial(std::string address) {
+    Task<Result<nlohmann::json>> dial(std::string address) {
         const TimePoint deadline = clock_->now() + call_patience;
         auto peer = co_await host_->dial(address, deadline);
         if (!peer) co_return std::move(peer).error();
-        json answer = {{"ok", true}};
+        nlohmann::json answer = {{"ok", true}};
         answer["id"] = peer->text();
         co_return answer;
     }
-    json call(const json& question) {
+    nlohmann::json call(const nlohmann::json& question) {
         const auto peer = PeerId::from_text(question.value("peer", ""));
         if (!peer) return problem(peer.error());
         return run(call_once(*peer, question.value("bytes", std::size_t{1})));
     }
-    Task<Result<json>> call_once(PeerId peer, std::size_t bytes) {
+    Task<Result<nlohmann::json>> call_once(PeerId peer, std::size_t bytes) {
         const TimePoint begun = clock_->now();
         Bytes request(bytes, 7);
         auto answer =
             co_await host_->call(peer, echo_method, std::move(request), begun + call_patience);
         if (!answer) co_return std::move(answer).error();
-        json told = path(peer);
+        nlohmann::json told = path(peer);
         told["ms"] = to_seconds(clock_->now() - begun) * 1e3;
         co_return told;
     }
 
-    json stream(const json& question) {
+    nlohmann::json stream(const nlohmann::json& question) {
         const auto peer = PeerId::from_text(question.value("peer", ""));
         if (!peer) return problem(peer.error());
         return run(stream_once(
             *peer, question.value("megabytes", 1), from_seconds(question.value("ramp_s", 0.0))));
     }
-    Task<Result<json>> stream_once(PeerId peer, int megabytes, Duration ramp) {
+    Task<Result<nlohmann::json>> stream_once(PeerId peer, int megabytes, Duration ramp) {
         const TimePoint deadline = clock_->now() + stream_patience;
         DEDLOC_CO_TRY(auto opened, co_await host_->open_stream(peer, swallow_method, deadline));
         const std::unique_ptr<p2p::MessageStream> stream = std::move(opened);
@@ -242,7 +243,7 @@ class PeerMain {
         DEDLOC_CO_TRY(auto end, co_await stream->read());
         const TimePoint now = clock_->now();
         const double bytes = static_cast<double>(message.size());
-        json told = {{"ok", true}};
+        nlohmann::json told = {{"ok", true}};
         told["bytes_per_s"] = bytes * megabytes / to_seconds(now - begun);
         told["steady_bytes_per_s"] =
             bytes * (megabytes - steady_from) / to_seconds(now - steady_since);
@@ -260,7 +261,7 @@ class PeerMain {
         (void)finished;
     }
 
-    json start_pump(const json& question) {
+    nlohmann::json start_pump(const nlohmann::json& question) {
         const auto peer = PeerId::from_text(question.value("peer", ""));
         if (!peer) return problem(peer.error());
         const auto calls = question.value("calls", 100u);
@@ -268,7 +269,7 @@ class PeerMain {
         return there([&, this] {
             pump_ = Pump{.calls = calls, .running = true};
             scope_->spawn("pump", pump_all(*peer, bytes));
-            return json{{"ok", true}};
+            return nlohmann::json{{"ok", true}};
         });
     }
     Task<void> pump_all(PeerId peer, std::size_t bytes) {
@@ -333,8 +334,10 @@ int run_nat_peer(const NatPeerCommand& command) {
     std::string unread;
     std::string line;
     while (socket >= 0 && read_line(socket, unread, line)) {
-        const json question = json::parse(line, nullptr, /*allow_exceptions=*/false);
-        if (!write_line(socket, peer.answer(question.is_object() ? question : json::object())))
+        const nlohmann::json question =
+            nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+        if (!write_line(socket,
+                        peer.answer(question.is_object() ? question : nlohmann::json::object())))
             break;
     }
     peer.end();
@@ -367,7 +370,7 @@ Result<std::unique_ptr<NatPeer>> NatPeer::start(const std::string& netns,
 
 Ok NatPeer::ready() {
     DEDLOC_TRY_VOID(connect());
-    DEDLOC_TRY(const json report, ask({{"do", "report"}}));
+    DEDLOC_TRY(const nlohmann::json report, ask({{"do", "report"}}));
     id_ = report.value("id", "");
     return {};
 }
@@ -391,11 +394,11 @@ Ok NatPeer::connect() {
     return make_error(ErrorKind::timeout, "a process of the test bed did not start");
 }
 
-Result<json> NatPeer::ask(const json& question) {
+Result<nlohmann::json> NatPeer::ask(const nlohmann::json& question) {
     std::string line;
     if (socket_ < 0 || !write_line(socket_, question) || !read_line(socket_, unread_, line))
         return make_error(ErrorKind::peer_gone, "a process of the test bed does not answer");
-    json answer = json::parse(line, nullptr, /*allow_exceptions=*/false);
+    nlohmann::json answer = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
     if (!answer.is_object()) return make_error(ErrorKind::local_fault, "no JSON: {}", line);
     if (!answer.value("ok", false))
         return make_error(ErrorKind::peer_gone, "{}", answer.value("error", "?"));

@@ -28,7 +28,6 @@ constexpr Duration reach_patience = 30s;
 constexpr Duration leave_patience = 5s;  // for members that still read averages from us
 // Without a live trainer: the run is over, or out of reach. Longer than a restart takes.
 constexpr double nobody_patience_s = 60;
-constexpr auto frame_time = std::chrono::milliseconds(250);
 constexpr double megabit_bytes = 1e6 / 8;
 constexpr double mebibyte = 1 << 20;
 
@@ -133,7 +132,7 @@ std::optional<Failure> AssistRun::assist() {
                            fmt::format("no trainer of the run was heard of for {:.0f} s; assist "
                                        "again with a fresh join string when it goes on",
                                        nobody_patience_s)};
-        std::this_thread::sleep_for(frame_time);
+        std::this_thread::sleep_for(monitor::frame_time);
     }
     return std::nullopt;
 }

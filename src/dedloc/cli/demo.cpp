@@ -44,7 +44,6 @@ using runtime::ChildProcess;
 
 constexpr double join_patience_s = 180;  // until the first peer can be joined
 constexpr double leave_patience_s = 30;  // for children to end in order
-constexpr auto frame_time = std::chrono::milliseconds(200);
 
 struct DemoPeer {
     std::string name;
@@ -319,7 +318,7 @@ std::optional<Failure> Demo::watch() {
                                        view.step,
                                        run_.stop.steps,
                                        options_.seconds_max)};
-        std::this_thread::sleep_for(frame_time);
+        std::this_thread::sleep_for(monitor::frame_time);
     }
 }
 

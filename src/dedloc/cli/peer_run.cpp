@@ -34,7 +34,6 @@ std::string host_name() {
 
 namespace {
 
-constexpr auto frame_time = std::chrono::milliseconds(250);
 constexpr double join_refresh_s = 5;
 constexpr Duration leave_patience = 5s;   // after Ctrl-C: for a step that takes our samples
 constexpr Duration file_patience = 120s;  // for a file of the run that peers have
@@ -337,7 +336,7 @@ void PeerRun::train() {
             interrupted_ = true;
             break;
         }
-        std::this_thread::sleep_for(frame_time);
+        std::this_thread::sleep_for(monitor::frame_time);
     }
 }
 

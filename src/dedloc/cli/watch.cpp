@@ -18,7 +18,6 @@ namespace {
 
 constexpr double reach_patience_s = 20;
 constexpr double nobody_patience_s = 15;  // without any live peer: the run is over or out of reach
-constexpr auto frame_time = std::chrono::milliseconds(250);
 
 nlohmann::ordered_json json_of(const monitor::RunView& view) {
     nlohmann::ordered_json peers = nlohmann::ordered_json::array();
@@ -77,7 +76,7 @@ int run_watch(const WatchOptions& options) {
         const bool over = is_over(run.run(), last_alive.step);
         lost = now - alive_at > (over ? 2 : nobody_patience_s);
         if (lost || (options.seconds > 0 && now - started >= options.seconds)) break;
-        std::this_thread::sleep_for(frame_time);
+        std::this_thread::sleep_for(monitor::frame_time);
     }
     screen.release();
     const bool over = is_over(run.run(), last_alive.step);

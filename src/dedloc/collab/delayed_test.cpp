@@ -15,7 +15,7 @@ namespace {
 constexpr std::size_t delayed_elements = 20'000;
 constexpr double bytes_per_s = 4e4;  // fp32: 80 kB go out and come in, one and a half times
 constexpr std::uint64_t target = 64;
-constexpr std::uint64_t micro = 4;
+constexpr std::uint64_t delayed_micro = 4;
 constexpr double samples_per_s = 16;
 constexpr std::size_t group = 4;
 
@@ -23,7 +23,7 @@ RunFile delayed_run(std::uint64_t steps) {
     RunFile run;
     run.name = "test";
     run.batch.target = target;
-    run.batch.micro = micro;
+    run.batch.micro = delayed_micro;
     run.averaging.codec = codec::CodecId::fp32;
     run.averaging.part_elements_max = 2000;
     run.averaging.quorum_timeout = 6s;
@@ -107,13 +107,13 @@ class DelayedPeer final : public EventSink {
         ended = true;
     }
     Task<void> compute() {
-        const double seconds = static_cast<double>(micro) / samples_per_s;
+        const double seconds = static_cast<double>(delayed_micro) / samples_per_s;
         co_await node_.clock().sleep_for(from_seconds(seconds));
-        for (float& value : sum_) value += static_cast<float>(micro) * 0.5f;
-        samples_.end += micro;
-        computed += micro;
+        for (float& value : sum_) value += static_cast<float>(delayed_micro) * 0.5f;
+        samples_.end += delayed_micro;
+        computed += delayed_micro;
         if (in_flight_) ahead_most = std::max(ahead_most, samples_.size());
-        collaboration->report(micro, static_cast<double>(micro), seconds);
+        collaboration->report(delayed_micro, static_cast<double>(delayed_micro), seconds);
         // The collaboration has forgotten what was computed ahead already; we have not.
         const bool resyncs = outcome_ && *outcome_ && (*outcome_)->kind == StepKind::resynced;
         EXPECT_TRUE(!resyncs || collaboration->status().samples == 0);
@@ -241,7 +241,7 @@ TEST_F(Delayed, trainers_compute_their_share_of_the_next_batch_while_a_step_is_m
     ASSERT_TRUE(until_step(8));
     for (const auto& peer : peers) {
         EXPECT_GE(peer->kept, 4 * target / group / 2);
-        EXPECT_LE(peer->ahead_most, target / group + micro);
+        EXPECT_LE(peer->ahead_most, target / group + delayed_micro);
         EXPECT_EQ(peer->forgotten, 0u);
         EXPECT_EQ(peer->collaboration->accounts().samples_dropped, 0u);
     }

@@ -11,7 +11,7 @@
 namespace dedloc::collab {
 namespace {
 
-constexpr std::uint64_t micro = 2;
+constexpr std::uint64_t local_micro = 2;
 
 // The gradient of a sample is the way from its goal; one buffer counts up by the samples seen.
 class Bowl final : public Learner {
@@ -83,18 +83,18 @@ struct Handed {
 };
 
 // One peer: a learner and its own sample numbers.
-struct Peer {
-    Peer(std::vector<float> goal, const LocalConfig& config)
+struct LocalPeer {
+    LocalPeer(std::vector<float> goal, const LocalConfig& config)
         : parameters(goal.size(), 1.0f),
           learner(std::make_unique<Bowl>(std::move(goal), seen), config) {
         learner.load(parameters, buffers);
     }
     std::uint64_t compute(std::uint64_t samples) {
         std::uint64_t counted = 0;
-        for (std::uint64_t done = 0; done < samples; done += micro, next += micro) {
-            const auto report = learner.accumulate({next, next + micro});
+        for (std::uint64_t done = 0; done < samples; done += local_micro, next += local_micro) {
+            const auto report = learner.accumulate({next, next + local_micro});
             EXPECT_TRUE(report);
-            if (report && report->finite) counted += micro;
+            if (report && report->finite) counted += local_micro;
         }
         return counted;
     }
@@ -131,7 +131,7 @@ std::vector<float> stepped(const RunFile& run, const Layout& layout, std::vector
 
 // Rate 1/4, goal 0: every inner step leaves 3/4 of the way.
 TEST(LocalLearner, an_outer_step_at_rate_one_ends_where_the_inner_steps_did) {
-    Peer peer({0, 0}, plain_sgd(0.25));
+    LocalPeer peer({0, 0}, plain_sgd(0.25));
     EXPECT_EQ(peer.compute(16), 16u);
     EXPECT_EQ(peer.learner.inner_steps(), 4u);
     EXPECT_EQ(peer.seen.steps, 4u);
@@ -144,8 +144,8 @@ TEST(LocalLearner, an_outer_step_at_rate_one_ends_where_the_inner_steps_did) {
 }
 
 TEST(LocalLearner, the_mean_over_two_peers_is_the_mean_of_where_they_came_to_by_samples) {
-    Peer one({0}, plain_sgd(0.5));
-    Peer other({3}, plain_sgd(0.5));
+    LocalPeer one({0}, plain_sgd(0.5));
+    LocalPeer other({3}, plain_sgd(0.5));
     one.compute(4);
     other.compute(12);
     EXPECT_EQ(one.seen.at[0], 0.5f);
@@ -156,7 +156,7 @@ TEST(LocalLearner, the_mean_over_two_peers_is_the_mean_of_where_they_came_to_by_
 }
 
 TEST(LocalLearner, the_outer_optimizer_sees_the_mean_way_back_as_its_gradient) {
-    Peer peer({0}, plain_sgd(0.5));
+    LocalPeer peer({0}, plain_sgd(0.5));
     peer.compute(4);
     const float mean = peer.take(4).way[0] / 4;
     EXPECT_EQ(mean, 0.5f);
@@ -170,7 +170,7 @@ TEST(LocalLearner, the_outer_optimizer_sees_the_mean_way_back_as_its_gradient) {
 TEST(LocalLearner, keeps_the_inner_momentum_from_one_global_step_to_the_next) {
     LocalConfig config = plain_sgd(0.25);
     config.optimizer.momentum = 0.5;
-    Peer peer({0}, config);
+    LocalPeer peer({0}, config);
     float p = 1;
     float momentum = 0;
     for (int global_step = 0; global_step < 3; ++global_step) {
@@ -189,7 +189,7 @@ TEST(LocalLearner, keeps_the_inner_momentum_from_one_global_step_to_the_next) {
 }
 
 TEST(LocalLearner, starts_anew_from_what_is_loaded) {
-    Peer peer({0}, plain_sgd(0.5));
+    LocalPeer peer({0}, plain_sgd(0.5));
     peer.compute(6);  // one inner step and a half
     peer.learner.load(std::vector<float>{4}, peer.buffers);
     peer.compute(4);
@@ -199,7 +199,7 @@ TEST(LocalLearner, starts_anew_from_what_is_loaded) {
 
 // With rate 1/2 and goal 0 a whole inner step goes half of the way.
 TEST(LocalLearner, an_inner_batch_that_is_cut_off_goes_as_far_as_its_share) {
-    Peer peer({0}, plain_sgd(0.5));
+    LocalPeer peer({0}, plain_sgd(0.5));
     peer.compute(2);
     EXPECT_EQ(peer.take(2).way[0], 2 * 0.25f);
     EXPECT_EQ(peer.seen.at[0], 0.75f);
@@ -208,7 +208,7 @@ TEST(LocalLearner, an_inner_batch_that_is_cut_off_goes_as_far_as_its_share) {
 TEST(LocalLearner, clips_the_mean_gradient_of_an_inner_step) {
     LocalConfig config = plain_sgd(1);
     config.optimizer.gradient_norm_max = 0.25;
-    Peer peer({0}, config);
+    LocalPeer peer({0}, config);
     peer.compute(4);
     EXPECT_NEAR(peer.seen.at[0], 0.75f, 1e-6);
 }
@@ -216,7 +216,7 @@ TEST(LocalLearner, clips_the_mean_gradient_of_an_inner_step) {
 TEST(LocalLearner, the_inner_rate_follows_the_global_step_and_not_the_own_count) {
     LocalConfig config = plain_sgd(0.5);
     config.optimizer.schedule.warmup_steps = 2;
-    Peer peer({0}, config);
+    LocalPeer peer({0}, config);
     peer.learner.at_step(0);
     peer.compute(8);  // both at half the rate
     EXPECT_EQ(peer.seen.at[0], 0.75f * 0.75f);
@@ -231,14 +231,14 @@ TEST(LocalLearner, the_inner_rate_follows_the_global_step_and_not_the_own_count)
 TEST(LocalLearner, bias_corrections_go_by_own_inner_steps) {
     LocalConfig config = plain_sgd(0.125);
     config.optimizer.kind = optim::OptimizerKind::adamw;
-    Peer peer({0}, config);
+    LocalPeer peer({0}, config);
     peer.learner.at_step(1000);
     peer.compute(4);
     EXPECT_NEAR(peer.seen.at[0], 0.875f, 1e-6);
 }
 
 TEST(LocalLearner, hands_over_the_present_buffers_by_samples) {
-    Peer peer({0}, plain_sgd(0.5));
+    LocalPeer peer({0}, plain_sgd(0.5));
     peer.compute(10);
     EXPECT_EQ(peer.take(10).buffers[0], 10 * 10);
     peer.compute(4);
@@ -246,8 +246,8 @@ TEST(LocalLearner, hands_over_the_present_buffers_by_samples) {
 }
 
 TEST(LocalLearner, a_gradient_that_is_not_finite_leaves_no_trace) {
-    Peer with({0}, plain_sgd(0.25));
-    Peer without({0}, plain_sgd(0.25));
+    LocalPeer with({0}, plain_sgd(0.25));
+    LocalPeer without({0}, plain_sgd(0.25));
     with.compute(6);
     with.seen.next_not_finite = true;
     EXPECT_EQ(with.compute(2), 0u);
@@ -260,7 +260,7 @@ TEST(LocalLearner, a_gradient_that_is_not_finite_leaves_no_trace) {
 TEST(LocalLearner, an_inner_step_that_would_not_be_finite_begins_anew_at_the_start) {
     LocalConfig config = plain_sgd(0.125);
     config.optimizer.kind = optim::OptimizerKind::adamw;
-    Peer peer({0}, config);
+    LocalPeer peer({0}, config);
     peer.compute(8);
     EXPECT_LT(peer.seen.at[0], 0.8f);
     peer.seen.next_gradient = 1e30f;
@@ -273,7 +273,7 @@ TEST(LocalLearner, an_inner_step_that_would_not_be_finite_begins_anew_at_the_sta
 }
 
 TEST(LocalLearner, a_sum_beyond_all_numbers_is_left_out) {
-    Peer peer({0}, plain_sgd(0.25));
+    LocalPeer peer({0}, plain_sgd(0.25));
     peer.seen.next_gradient = 3e38f;
     EXPECT_EQ(peer.compute(4), 2u);
     EXPECT_EQ(peer.seen.at[0], 1);
@@ -283,7 +283,7 @@ TEST(LocalLearner, a_sum_beyond_all_numbers_is_left_out) {
 }
 
 TEST(LocalLearner, keeps_its_way_when_it_is_moved) {
-    Peer peer({0}, plain_sgd(0.5));
+    LocalPeer peer({0}, plain_sgd(0.5));
     peer.compute(4);  // 1 to 0.5
     const std::vector<float> elsewhere{8};
     peer.learner.move_to(elsewhere, peer.buffers);

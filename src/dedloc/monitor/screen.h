@@ -7,12 +7,16 @@
 // Thread: one. Errors: none; a closed pipe makes the screen silent.
 
 #pragma once
+#include <chrono>
 #include <string>
 #include <string_view>
 
 #include "dedloc/monitor/terminal_view.h"
 
 namespace dedloc::monitor {
+
+// How long who shows a view waits before the next picture.
+inline constexpr auto frame_time = std::chrono::milliseconds(250);
 
 struct ScreenOptions {
     bool in_place = false;

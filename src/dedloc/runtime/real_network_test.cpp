@@ -6,22 +6,14 @@
 #include "dedloc/base/random.h"
 #include "dedloc/runtime/deadline.h"
 #include "dedloc/runtime/real.h"
+#include "dedloc/runtime/runtime_testing.h"
 #include "dedloc/runtime/scope.h"
 #include "dedloc/runtime/suspend.h"
 
 namespace dedloc::runtime {
 namespace {
 
-// Always passes through the loop, however late this machine is: what was posted before has run.
-Task<void> a_moment(Clock& clock) {
-    std::shared_ptr<Parked> sleeper;
-    const TimePoint soon = clock.now() + 2ms;
-    clock.call_at(soon, [&sleeper] { sleeper->resume(); });
-    auto start = [&sleeper](std::shared_ptr<Parked> parked) { sleeper = std::move(parked); };
-    co_await park(start);
-}
-
-struct Fixture {
+struct NetworkFixture {
     Loop loop;
     std::unique_ptr<Clock> clock = real_clock(loop.executor());
     std::unique_ptr<Network> network = real_network(loop.executor());
@@ -47,7 +39,7 @@ Task<void> write_then_stop(Connection& connection, const Bytes& bytes) {
     EXPECT_TRUE(written);
 }
 
-Task<void> talk_to_echo(Fixture& f, std::string host) {
+Task<void> talk_to_echo(NetworkFixture& f, std::string host) {
     SocketAddress any{host, 0};
     auto listener = f.network->listen(any);
     EXPECT_TRUE(listener) << to_string(listener.error());
@@ -75,14 +67,14 @@ Task<void> talk_to_echo(Fixture& f, std::string host) {
 }
 
 TEST(RealNetwork, bytes_come_back_from_an_echo_over_ipv4) {
-    Fixture f;
+    NetworkFixture f;
     f.loop.run_task(talk_to_echo(f, "127.0.0.1"));
 }
 
 // Neither 127.0.0.1 nor any other address of this machine leads over its line. (What does is
 // counted in `dedloc lab links`, which needs several machines.)
 TEST(RealNetwork, what_stays_on_the_machine_is_on_no_line) {
-    Fixture f;
+    NetworkFixture f;
     f.loop.run_task(talk_to_echo(f, "127.0.0.1"));
     f.loop.run_task(talk_to_echo(f, f.network->interface_addresses().front()));
     EXPECT_EQ(f.network->traffic().sent_bytes, 0u);
@@ -90,15 +82,15 @@ TEST(RealNetwork, what_stays_on_the_machine_is_on_no_line) {
 }
 
 TEST(RealNetwork, bytes_come_back_from_an_echo_over_ipv6) {
-    Fixture f;
+    NetworkFixture f;
     SocketAddress any{"::1", 0};
     if (!f.network->listen(any)) GTEST_SKIP() << "this machine has no IPv6 loopback";
     f.loop.run_task(talk_to_echo(f, "::1"));
 }
 
 TEST(RealNetwork, a_refused_connection_and_a_used_port_are_told_in_words) {
-    Fixture f;
-    auto body = [](Fixture& fixture) -> Task<void> {
+    NetworkFixture f;
+    auto body = [](NetworkFixture& fixture) -> Task<void> {
         SocketAddress any{"127.0.0.1", 0};
         auto listener = fixture.network->listen(any);
         const SocketAddress there = (*listener)->local();
@@ -121,8 +113,8 @@ TEST(RealNetwork, a_refused_connection_and_a_used_port_are_told_in_words) {
 }
 
 TEST(RealNetwork, names_are_resolved_and_unknown_ones_are_not_found) {
-    Fixture f;
-    auto body = [](Fixture& fixture) -> Task<void> {
+    NetworkFixture f;
+    auto body = [](NetworkFixture& fixture) -> Task<void> {
         SocketAddress any{"127.0.0.1", 0};
         auto listener = fixture.network->listen(any);
         SocketAddress by_name{"localhost", (*listener)->local().port};
@@ -142,8 +134,8 @@ Task<Result<std::size_t>> read_one(Connection& connection, Bytes& buffer) {
 }
 
 TEST(RealNetwork, a_read_ends_by_deadline_by_close_and_by_the_other_sides_end) {
-    Fixture f;
-    auto body = [](Fixture& fixture) -> Task<void> {
+    NetworkFixture f;
+    auto body = [](NetworkFixture& fixture) -> Task<void> {
         SocketAddress any{"127.0.0.1", 0};
         auto listener = fixture.network->listen(any);
         auto connected = co_await fixture.network->connect((*listener)->local(), fixture.late());
@@ -167,7 +159,7 @@ TEST(RealNetwork, a_read_ends_by_deadline_by_close_and_by_the_other_sides_end) {
 }
 
 TEST(RealNetwork, a_connection_may_be_destroyed_while_a_task_reads_from_it) {
-    Fixture f;
+    NetworkFixture f;
     auto reader = [](Connection& connection, bool& ended) -> Task<void> {
         Bytes buffer(10);
         auto got = co_await connection.read_some(buffer);
@@ -175,7 +167,7 @@ TEST(RealNetwork, a_connection_may_be_destroyed_while_a_task_reads_from_it) {
         ended = true;
     };
     bool ended = false;
-    auto body = [](Fixture& fixture, auto read, bool& flag) -> Task<void> {
+    auto body = [](NetworkFixture& fixture, auto read, bool& flag) -> Task<void> {
         SocketAddress any{"127.0.0.1", 0};
         auto listener = fixture.network->listen(any);
         auto connected = co_await fixture.network->connect((*listener)->local(), fixture.late());
@@ -192,7 +184,7 @@ TEST(RealNetwork, a_connection_may_be_destroyed_while_a_task_reads_from_it) {
 }
 
 TEST(RealNetwork, interfaces_are_listed) {
-    Fixture f;
+    NetworkFixture f;
     EXPECT_FALSE(f.network->interface_addresses().empty());
 }
 

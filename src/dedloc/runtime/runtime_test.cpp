@@ -7,20 +7,12 @@
 #include "dedloc/runtime/deadline.h"
 #include "dedloc/runtime/event.h"
 #include "dedloc/runtime/real.h"
+#include "dedloc/runtime/runtime_testing.h"
 #include "dedloc/runtime/scope.h"
 #include "dedloc/runtime/suspend.h"
 
 namespace dedloc::runtime {
 namespace {
-
-// Always passes through the loop, however late this machine is: what was posted before has run.
-Task<void> a_moment(Clock& clock) {
-    std::shared_ptr<Parked> sleeper;
-    const TimePoint soon = clock.now() + 2ms;
-    clock.call_at(soon, [&sleeper] { sleeper->resume(); });
-    auto start = [&sleeper](std::shared_ptr<Parked> parked) { sleeper = std::move(parked); };
-    co_await park(start);
-}
 
 struct Fixture {
     Loop loop;

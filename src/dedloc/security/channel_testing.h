@@ -7,6 +7,18 @@
 
 namespace dedloc::security {
 
+// Two ends of one connection.
+template <typename OneChannel>
+struct ChannelPair {
+    OneChannel initiator;
+    OneChannel responder;
+};
+
+struct PairOutcome {
+    Ok initiator;
+    Ok responder;
+};
+
 // Feeds `bytes` in pieces of at most `piece` bytes.
 inline Ok feed_in_pieces(Channel& to, ByteView bytes, std::size_t piece) {
     while (!bytes.empty()) {
@@ -15,6 +27,20 @@ inline Ok feed_in_pieces(Channel& to, ByteView bytes, std::size_t piece) {
         bytes = bytes.subspan(size);
     }
     return {};
+}
+
+// Carries bytes to and fro until both are silent. An alert still arrives.
+template <typename OneChannel>
+PairOutcome carry(ChannelPair<OneChannel>& pair, std::size_t piece = 1 << 20) {
+    PairOutcome outcome;
+    for (int turns = 0; turns < 20 && (pair.initiator.has_output() || pair.responder.has_output());
+         ++turns) {
+        if (Ok fed = feed_in_pieces(pair.responder, pair.initiator.take_output(), piece); !fed)
+            outcome.responder = std::move(fed);
+        if (Ok fed = feed_in_pieces(pair.initiator, pair.responder.take_output(), piece); !fed)
+            outcome.initiator = std::move(fed);
+    }
+    return outcome;
 }
 
 // Bends `flight` by up to two (position, mask) of `bends`; true if it is another one now.

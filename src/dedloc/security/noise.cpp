@@ -9,17 +9,13 @@
 namespace dedloc::security {
 namespace {
 
-constexpr std::string_view signature_prefix = "noise-libp2p-static-key:";
+constexpr std::string_view noise_signature_prefix = "noise-libp2p-static-key:";
 constexpr std::size_t size_bytes = 2;
 
 Bytes bytes_to_sign(ByteView static_key) {
-    Bytes bytes = to_bytes(signature_prefix);
+    Bytes bytes = to_bytes(noise_signature_prefix);
     base::append(bytes, static_key);
     return bytes;
-}
-
-Error broken(std::string_view what) {
-    return make_error(ErrorKind::peer_broke_protocol, "the Noise handshake is refused: {}", what);
 }
 
 std::size_t message_size(ByteView header) { return header[0] * std::size_t{256} + header[1]; }
@@ -108,11 +104,11 @@ std::string NoiseChannel::choose_muxer(const std::vector<std::string>& theirs) c
 
 Ok NoiseChannel::check_payload(ByteView bytes) {
     const auto payload = wire::decode<wire::NoisePayload>(bytes);
-    if (!payload) return broken(payload.error().message());
+    if (!payload) return noise_refused(payload.error().message());
     auto key = PublicKey::from_protobuf(payload->identity_key);
-    if (!key) return broken(key.error().message());
+    if (!key) return noise_refused(key.error().message());
     if (!key->verify(bytes_to_sign(handshake_.remote_static()), payload->identity_signature))
-        return broken("the identity's signature of the Noise key is false");
+        return noise_refused("the identity's signature of the Noise key is false");
     if (expected_ && key->peer_id() != *expected_)
         return make_error(ErrorKind::conflict,
                           "peer {} was dialled, but {} answered",
@@ -173,7 +169,7 @@ Ok NoiseChannel::take_messages(ByteView bytes, PlainReader& reader) {
         if (begun.size() >= size_bytes) {
             const std::size_t size = message_size(begun);
             if (!ciphers_ && size > noise_handshake_bytes_max)
-                return broken("a message is too long, or this is no Noise");
+                return noise_refused("a message is too long, or this is no Noise");
             wanted += size;
         }
         if (input_.empty() && bytes.size() >= wanted && bytes.size() >= size_bytes) {

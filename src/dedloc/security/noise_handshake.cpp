@@ -23,11 +23,6 @@ const EVP_CIPHER* chacha20_poly1305() {
     return cipher;
 }
 
-Error broken(std::string_view rule) {
-    ERR_clear_error();
-    return make_error(ErrorKind::peer_broke_protocol, "the Noise handshake is refused: {}", rule);
-}
-
 // HKDF with two outputs.
 std::pair<Digest, Digest> derive(const Digest& chaining_key, ByteView input) {
     const Digest secret = hmac_sha256(chaining_key.view(), input);
@@ -40,6 +35,11 @@ std::pair<Digest, Digest> derive(const Digest& chaining_key, ByteView input) {
 int int_size(ByteView bytes) { return static_cast<int>(bytes.size()); }
 
 }  // namespace
+
+Error noise_refused(std::string_view rule) {
+    ERR_clear_error();
+    return make_error(ErrorKind::peer_broke_protocol, "the Noise handshake is refused: {}", rule);
+}
 
 // ----------------------------------------------------------------------------------------- keys
 
@@ -181,7 +181,7 @@ Ok NoiseHandshake::mix_key(Token token) {
     const bool with_their_static = token == (role_ == Role::initiator ? Token::es : Token::se);
     const X25519Key& ours = with_our_static ? static_ : ephemeral_;
     const auto secret = ours.shared_with(with_their_static ? remote_static_ : remote_ephemeral_);
-    if (!secret) return broken("its key is not a key");
+    if (!secret) return noise_refused("its key is not a key");
     std::tie(chaining_key_, key_) = derive(chaining_key_, secret->view());
     nonce_ = 0;
     return {};
@@ -204,7 +204,7 @@ Ok NoiseHandshake::decrypt_and_hash(ByteView ciphertext, Bytes& out) {
         NoiseCipher cipher(NoiseCipher::Direction::decrypt, *key_, nonce_++);
         out.resize(ciphertext.size() - std::min(ciphertext.size(), noise_tag_bytes));
         if (!cipher.decrypt(hash_.view(), ciphertext, out))
-            return broken("a message was changed on its way, or is no Noise");
+            return noise_refused("a message was changed on its way, or is no Noise");
     } else {
         out = to_bytes(ciphertext);
     }
@@ -239,7 +239,7 @@ Result<Bytes> NoiseHandshake::read(ByteView message) {
             const std::size_t size =
                 noise_key_bytes + (token == Token::s && key_ ? noise_tag_bytes : 0);
             const auto bytes = reader.take(size);
-            if (!bytes) return broken("a message is too short");
+            if (!bytes) return noise_refused("a message is too short");
             Bytes& key = token == Token::e ? remote_ephemeral_ : remote_static_;
             if (token == Token::e) {
                 key = to_bytes(*bytes);

@@ -25,6 +25,9 @@ inline constexpr std::size_t noise_key_bytes = 32;
 inline constexpr std::size_t noise_tag_bytes = 16;
 inline constexpr std::size_t noise_message_bytes_max = 65535;
 
+// What every break of a rule becomes.
+Error noise_refused(std::string_view rule);
+
 // A Diffie-Hellman key pair.
 class X25519Key {
   public:

@@ -106,40 +106,20 @@ TEST(NoiseHandshake, a_changed_bit_in_any_message_is_noticed) {
 
 // ------------------------------------------------------------------------------------- channel
 
-struct Pair {
-    NoiseChannel initiator;
-    NoiseChannel responder;
-};
+using NoisePair = ChannelPair<NoiseChannel>;
 
-Pair alice_to_bob(std::optional<PeerId> expected = std::nullopt,
-                  std::vector<std::string> muxers_a = NoiseContext::default_muxers(),
-                  std::vector<std::string> muxers_b = NoiseContext::default_muxers()) {
+NoisePair noise_to_bob(std::optional<PeerId> expected = std::nullopt,
+                       std::vector<std::string> muxers_a = NoiseContext::default_muxers(),
+                       std::vector<std::string> muxers_b = NoiseContext::default_muxers()) {
     return {NoiseChannel::initiator(NoiseContext::make(alice, std::move(muxers_a)),
                                     std::move(expected)),
             NoiseChannel::responder(NoiseContext::make(bob, std::move(muxers_b)))};
 }
 
-struct Outcome {
-    Ok initiator;
-    Ok responder;
-};
-
-Outcome carry(Pair& pair, std::size_t piece = 1 << 20) {
-    Outcome outcome;
-    for (int turns = 0; turns < 20 && (pair.initiator.has_output() || pair.responder.has_output());
-         ++turns) {
-        if (Ok fed = feed_in_pieces(pair.responder, pair.initiator.take_output(), piece); !fed)
-            outcome.responder = std::move(fed);
-        if (Ok fed = feed_in_pieces(pair.initiator, pair.responder.take_output(), piece); !fed)
-            outcome.initiator = std::move(fed);
-    }
-    return outcome;
-}
-
 TEST(Noise, both_sides_learn_who_the_other_is_however_the_bytes_are_cut) {
     for (const std::size_t piece : {1u, 2u, 3u, 5u, 33u, 34u, 64u, 1000u, 1u << 20}) {
-        Pair pair = alice_to_bob(bob.id());
-        const Outcome outcome = carry(pair, piece);
+        NoisePair pair = noise_to_bob(bob.id());
+        const PairOutcome outcome = carry(pair, piece);
         EXPECT_TRUE(outcome.initiator) << piece;
         EXPECT_TRUE(outcome.responder) << piece;
         ASSERT_TRUE(pair.initiator.handshake_done() && pair.responder.handshake_done());
@@ -154,8 +134,8 @@ TEST(Noise, both_sides_learn_who_the_other_is_however_the_bytes_are_cut) {
 }
 
 TEST(Noise, another_peer_than_the_one_dialled_is_refused_and_does_not_learn_who_called) {
-    Pair pair = alice_to_bob(alice.id());
-    const Outcome outcome = carry(pair);
+    NoisePair pair = noise_to_bob(alice.id());
+    const PairOutcome outcome = carry(pair);
     ASSERT_FALSE(outcome.initiator);
     EXPECT_EQ(outcome.initiator.error().kind(), ErrorKind::conflict);
     EXPECT_NE(outcome.initiator.error().message().find(bob.id().text()), std::string::npos);
@@ -168,7 +148,7 @@ TEST(Noise, another_peer_than_the_one_dialled_is_refused_and_does_not_learn_who_
 
 TEST(Noise, the_initiators_first_muxer_that_the_responder_has_is_chosen_else_multistream_follows) {
     const auto chosen = [](std::vector<std::string> a, std::vector<std::string> b) {
-        Pair pair = alice_to_bob(std::nullopt, std::move(a), std::move(b));
+        NoisePair pair = noise_to_bob(std::nullopt, std::move(a), std::move(b));
         carry(pair);
         EXPECT_TRUE(pair.initiator.handshake_done() && pair.responder.handshake_done());
         EXPECT_EQ(pair.initiator.protocol(), pair.responder.protocol());
@@ -182,7 +162,7 @@ TEST(Noise, the_initiators_first_muxer_that_the_responder_has_is_chosen_else_mul
 }
 
 TEST(Noise, megabytes_arrive_as_they_were_sent_both_ways) {
-    Pair pair = alice_to_bob();
+    NoisePair pair = noise_to_bob();
     carry(pair);
     base::Random random(7);
     for (const std::size_t size :
@@ -206,7 +186,7 @@ TEST(Noise, megabytes_arrive_as_they_were_sent_both_ways) {
 }
 
 TEST(Noise, data_in_the_flight_that_ends_the_handshake_is_not_lost) {
-    Pair pair = alice_to_bob();
+    NoisePair pair = noise_to_bob();
     ASSERT_TRUE(pair.responder.feed(pair.initiator.take_output()));
     ASSERT_TRUE(pair.initiator.feed(pair.responder.take_output()));
     ASSERT_TRUE(pair.initiator.handshake_done());
@@ -218,7 +198,7 @@ TEST(Noise, data_in_the_flight_that_ends_the_handshake_is_not_lost) {
 
 TEST(Noise, a_changed_or_repeated_message_ends_the_channel) {
     for (const std::size_t position : {0u, 1u, 2u, 11u, 12u, 27u}) {
-        Pair pair = alice_to_bob();
+        NoisePair pair = noise_to_bob();
         carry(pair);
         ASSERT_TRUE(pair.initiator.encrypt(Bytes(10, 'x')));
         Bytes message = pair.initiator.take_output();
@@ -231,7 +211,7 @@ TEST(Noise, a_changed_or_repeated_message_ends_the_channel) {
         EXPECT_EQ(pair.responder.plain_bytes(), 0u) << position;
         EXPECT_FALSE(pair.responder.encrypt(as_bytes("x")));
     }
-    Pair pair = alice_to_bob();
+    NoisePair pair = noise_to_bob();
     carry(pair);
     ASSERT_TRUE(pair.initiator.encrypt(as_bytes("pay 5")));
     const Bytes message = pair.initiator.take_output();
@@ -252,7 +232,7 @@ TEST(Noise, garbage_is_refused_and_not_waited_for) {
 }
 
 TEST(Noise, nothing_goes_out_after_closing) {
-    Pair pair = alice_to_bob();
+    NoisePair pair = noise_to_bob();
     carry(pair);
     pair.initiator.close();
     EXPECT_FALSE(pair.initiator.encrypt(as_bytes("x")));

@@ -14,7 +14,7 @@ namespace dedloc::security {
 namespace {
 
 constexpr const char* extension_oid = "1.3.6.1.4.1.53594.1.1";
-constexpr std::string_view signature_prefix = "libp2p-tls-handshake:";
+constexpr std::string_view certificate_signature_prefix = "libp2p-tls-handshake:";
 constexpr const char* not_before = "19750101000000Z";
 constexpr const char* not_after = "40960101000000Z";
 constexpr int serial_bits = 63;
@@ -83,7 +83,7 @@ Bytes bytes_to_sign(X509* certificate) {
     unsigned char* der = nullptr;
     const int size = i2d_X509_PUBKEY(X509_get_X509_PUBKEY(certificate), &der);
     DEDLOC_CHECK(size > 0);
-    Bytes bytes = to_bytes(signature_prefix);
+    Bytes bytes = to_bytes(certificate_signature_prefix);
     base::append(bytes, {der, static_cast<std::size_t>(size)});
     OPENSSL_free(der);
     return bytes;

@@ -13,98 +13,77 @@
 namespace dedloc::security {
 namespace {
 
-struct Pair {
-    TlsChannel client;
-    TlsChannel server;
-};
+using TlsPair = ChannelPair<TlsChannel>;
 
-Pair make_pair_of(std::shared_ptr<const TlsContext> client,
-                  std::shared_ptr<const TlsContext> server,
-                  std::optional<PeerId> expected = std::nullopt) {
+TlsPair make_pair_of(std::shared_ptr<const TlsContext> client,
+                     std::shared_ptr<const TlsContext> server,
+                     std::optional<PeerId> expected = std::nullopt) {
     return {TlsChannel::client(std::move(client), std::move(expected), now),
             TlsChannel::server(std::move(server), now)};
 }
 
-Pair alice_to_bob(std::optional<PeerId> expected = std::nullopt) {
+TlsPair tls_to_bob(std::optional<PeerId> expected = std::nullopt) {
     return make_pair_of(TlsContext::make(alice), TlsContext::make(bob), std::move(expected));
 }
 
-struct Outcome {
-    Ok client;
-    Ok server;
-};
-
-// Carries bytes to and fro until both are silent. An alert still arrives.
-Outcome carry(Pair& pair, std::size_t piece = 1 << 20) {
-    Outcome outcome;
-    for (int turns = 0; turns < 20 && (pair.client.has_output() || pair.server.has_output());
-         ++turns) {
-        if (Ok fed = feed_in_pieces(pair.server, pair.client.take_output(), piece); !fed)
-            outcome.server = std::move(fed);
-        if (Ok fed = feed_in_pieces(pair.client, pair.server.take_output(), piece); !fed)
-            outcome.client = std::move(fed);
-    }
-    return outcome;
-}
-
-void expect_established(const Pair& pair) {
-    ASSERT_TRUE(pair.client.handshake_done() && pair.server.handshake_done());
-    EXPECT_EQ(pair.client.remote_peer(), bob.id());
-    EXPECT_EQ(pair.server.remote_peer(), alice.id());
+void expect_established(const TlsPair& pair) {
+    ASSERT_TRUE(pair.initiator.handshake_done() && pair.responder.handshake_done());
+    EXPECT_EQ(pair.initiator.remote_peer(), bob.id());
+    EXPECT_EQ(pair.responder.remote_peer(), alice.id());
 }
 
 TEST(Tls, both_sides_learn_who_the_other_is_however_the_bytes_are_cut) {
     for (const std::size_t piece : {1u, 2u, 3u, 5u, 6u, 64u, 1000u, 1u << 20}) {
-        Pair pair = alice_to_bob(bob.id());
-        const Outcome outcome = carry(pair, piece);
-        EXPECT_TRUE(outcome.client) << piece;
-        EXPECT_TRUE(outcome.server) << piece;
+        TlsPair pair = tls_to_bob(bob.id());
+        const PairOutcome outcome = carry(pair, piece);
+        EXPECT_TRUE(outcome.initiator) << piece;
+        EXPECT_TRUE(outcome.responder) << piece;
         expect_established(pair);
-        EXPECT_EQ(pair.client.protocol(), "/yamux/1.0.0");
-        EXPECT_EQ(pair.server.protocol(), "/yamux/1.0.0");
-        ASSERT_TRUE(pair.client.encrypt(as_bytes("hello")));
+        EXPECT_EQ(pair.initiator.protocol(), "/yamux/1.0.0");
+        EXPECT_EQ(pair.responder.protocol(), "/yamux/1.0.0");
+        ASSERT_TRUE(pair.initiator.encrypt(as_bytes("hello")));
         carry(pair, piece);
-        EXPECT_EQ(pair.server.take_plain(), to_bytes("hello"));
+        EXPECT_EQ(pair.responder.take_plain(), to_bytes("hello"));
     }
 }
 
 TEST(Tls, another_peer_than_the_one_dialled_is_refused) {
-    Pair pair = alice_to_bob(alice.id());
-    const Outcome outcome = carry(pair);
-    ASSERT_FALSE(outcome.client);
-    EXPECT_EQ(outcome.client.error().kind(), ErrorKind::conflict);
-    EXPECT_NE(outcome.client.error().message().find(bob.id().text()), std::string::npos);
-    EXPECT_FALSE(pair.client.handshake_done());
-    EXPECT_FALSE(pair.server.handshake_done());
-    EXPECT_FALSE(outcome.server);                   // it received the alert
-    EXPECT_FALSE(pair.client.feed(as_bytes("x")));  // dead, and says so again
-    EXPECT_FALSE(pair.client.encrypt(as_bytes("x")));
+    TlsPair pair = tls_to_bob(alice.id());
+    const PairOutcome outcome = carry(pair);
+    ASSERT_FALSE(outcome.initiator);
+    EXPECT_EQ(outcome.initiator.error().kind(), ErrorKind::conflict);
+    EXPECT_NE(outcome.initiator.error().message().find(bob.id().text()), std::string::npos);
+    EXPECT_FALSE(pair.initiator.handshake_done());
+    EXPECT_FALSE(pair.responder.handshake_done());
+    EXPECT_FALSE(outcome.responder);                   // it received the alert
+    EXPECT_FALSE(pair.initiator.feed(as_bytes("x")));  // dead, and says so again
+    EXPECT_FALSE(pair.initiator.encrypt(as_bytes("x")));
 }
 
 TEST(Tls, the_clients_preference_decides_and_no_overlap_is_an_error) {
-    Pair pair = make_pair_of(TlsContext::make(alice, {"b", "libp2p", "a"}),
-                             TlsContext::make(bob, {"a", "b", "libp2p"}));
+    TlsPair pair = make_pair_of(TlsContext::make(alice, {"b", "libp2p", "a"}),
+                                TlsContext::make(bob, {"a", "b", "libp2p"}));
     carry(pair);
     expect_established(pair);
-    EXPECT_EQ(pair.client.protocol(), "b");
-    EXPECT_EQ(pair.server.protocol(), "b");
+    EXPECT_EQ(pair.initiator.protocol(), "b");
+    EXPECT_EQ(pair.responder.protocol(), "b");
 
-    Pair apart = make_pair_of(TlsContext::make(alice, {"a"}), TlsContext::make(bob, {"b"}));
-    const Outcome outcome = carry(apart);
-    ASSERT_FALSE(outcome.server);
-    EXPECT_EQ(outcome.server.error().kind(), ErrorKind::unsupported);
-    ASSERT_FALSE(outcome.client);
-    EXPECT_EQ(outcome.client.error().kind(), ErrorKind::unsupported);
+    TlsPair apart = make_pair_of(TlsContext::make(alice, {"a"}), TlsContext::make(bob, {"b"}));
+    const PairOutcome outcome = carry(apart);
+    ASSERT_FALSE(outcome.responder);
+    EXPECT_EQ(outcome.responder.error().kind(), ErrorKind::unsupported);
+    ASSERT_FALSE(outcome.initiator);
+    EXPECT_EQ(outcome.initiator.error().kind(), ErrorKind::unsupported);
 }
 
 TEST(Tls, megabytes_arrive_as_they_were_sent_both_ways) {
-    Pair pair = alice_to_bob();
+    TlsPair pair = tls_to_bob();
     carry(pair);
     base::Random random(7);
     for (const std::size_t size :
          {std::size_t{1}, tls_record_bytes_max, std::size_t{70001}, std::size_t{1} << 20}) {
-        for (auto [from, to] :
-             {std::pair{&pair.client, &pair.server}, std::pair{&pair.server, &pair.client}}) {
+        for (auto [from, to] : {std::pair{&pair.initiator, &pair.responder},
+                                std::pair{&pair.responder, &pair.initiator}}) {
             const Bytes data = random.bytes(size);
             ASSERT_TRUE(from->encrypt(data));
             const Bytes ciphertext = from->take_output();
@@ -122,57 +101,57 @@ TEST(Tls, megabytes_arrive_as_they_were_sent_both_ways) {
 }
 
 TEST(Tls, data_in_the_flight_that_ends_the_handshake_is_not_lost) {
-    Pair pair = alice_to_bob();
-    ASSERT_TRUE(pair.server.feed(pair.client.take_output()));
-    ASSERT_TRUE(pair.client.feed(pair.server.take_output()));
-    ASSERT_TRUE(pair.client.handshake_done());
-    ASSERT_TRUE(pair.client.encrypt(as_bytes("early")));
-    ASSERT_TRUE(pair.server.feed(pair.client.take_output()));
-    EXPECT_TRUE(pair.server.handshake_done());
-    EXPECT_EQ(pair.server.take_plain(), to_bytes("early"));
+    TlsPair pair = tls_to_bob();
+    ASSERT_TRUE(pair.responder.feed(pair.initiator.take_output()));
+    ASSERT_TRUE(pair.initiator.feed(pair.responder.take_output()));
+    ASSERT_TRUE(pair.initiator.handshake_done());
+    ASSERT_TRUE(pair.initiator.encrypt(as_bytes("early")));
+    ASSERT_TRUE(pair.responder.feed(pair.initiator.take_output()));
+    EXPECT_TRUE(pair.responder.handshake_done());
+    EXPECT_EQ(pair.responder.take_plain(), to_bytes("early"));
 }
 
 TEST(Tls, a_flipped_bit_anywhere_in_a_record_ends_the_channel) {
     for (const std::size_t position : {0u, 1u, 4u, 5u, 20u, 31u}) {
-        Pair pair = alice_to_bob();
+        TlsPair pair = tls_to_bob();
         carry(pair);
-        ASSERT_TRUE(pair.client.encrypt(Bytes(10, 'x')));
-        Bytes record = pair.client.take_output();
+        ASSERT_TRUE(pair.initiator.encrypt(Bytes(10, 'x')));
+        Bytes record = pair.initiator.take_output();
         ASSERT_EQ(record.size(), 32u);
         record[position] ^= 1;
         // A longer length only waits for more.
-        Ok fed = pair.server.feed(record);
-        if (fed) fed = pair.server.feed(Bytes(300, 0));
+        Ok fed = pair.responder.feed(record);
+        if (fed) fed = pair.responder.feed(Bytes(300, 0));
         EXPECT_FALSE(fed) << position;
-        EXPECT_EQ(pair.server.plain_bytes(), 0u) << position;
-        EXPECT_FALSE(pair.server.encrypt(as_bytes("x")));
+        EXPECT_EQ(pair.responder.plain_bytes(), 0u) << position;
+        EXPECT_FALSE(pair.responder.encrypt(as_bytes("x")));
     }
 }
 
 TEST(Tls, a_repeated_record_ends_the_channel) {
-    Pair pair = alice_to_bob();
+    TlsPair pair = tls_to_bob();
     carry(pair);
-    ASSERT_TRUE(pair.client.encrypt(as_bytes("pay 5")));
-    const Bytes record = pair.client.take_output();
-    ASSERT_TRUE(pair.server.feed(record));
-    EXPECT_FALSE(pair.server.feed(record));
-    EXPECT_EQ(pair.server.take_plain(), to_bytes("pay 5"));
+    ASSERT_TRUE(pair.initiator.encrypt(as_bytes("pay 5")));
+    const Bytes record = pair.initiator.take_output();
+    ASSERT_TRUE(pair.responder.feed(record));
+    EXPECT_FALSE(pair.responder.feed(record));
+    EXPECT_EQ(pair.responder.take_plain(), to_bytes("pay 5"));
 }
 
 TEST(Tls, closing_is_told_apart_from_a_cut_connection) {
-    Pair pair = alice_to_bob();
+    TlsPair pair = tls_to_bob();
     carry(pair);
-    ASSERT_TRUE(pair.client.encrypt(as_bytes("last words")));
-    pair.client.close();
-    EXPECT_FALSE(pair.client.encrypt(as_bytes("x")));
-    EXPECT_FALSE(pair.server.closed_by_peer());
+    ASSERT_TRUE(pair.initiator.encrypt(as_bytes("last words")));
+    pair.initiator.close();
+    EXPECT_FALSE(pair.initiator.encrypt(as_bytes("x")));
+    EXPECT_FALSE(pair.responder.closed_by_peer());
     carry(pair);
-    EXPECT_TRUE(pair.server.closed_by_peer());
-    EXPECT_EQ(pair.server.take_plain(), to_bytes("last words"));
+    EXPECT_TRUE(pair.responder.closed_by_peer());
+    EXPECT_EQ(pair.responder.take_plain(), to_bytes("last words"));
     // The other direction is still open.
-    ASSERT_TRUE(pair.server.encrypt(as_bytes("bye")));
+    ASSERT_TRUE(pair.responder.encrypt(as_bytes("bye")));
     carry(pair);
-    EXPECT_EQ(pair.client.take_plain(), to_bytes("bye"));
+    EXPECT_EQ(pair.initiator.take_plain(), to_bytes("bye"));
 }
 
 // A certificate of `identity` after `change` was made to it, signed again by its own key.
@@ -197,18 +176,18 @@ TEST(Tls, bad_certificates_are_refused_by_clients_and_servers) {
         ASN1_TIME_set(X509_getm_notAfter(x509), static_cast<time_t>(now) - 1);
     };
     const auto check = [](auto change, std::string_view rule) {
-        Pair as_server = make_pair_of(TlsContext::make(alice), context_with(bob, change));
-        const Outcome refused_server = carry(as_server);
-        ASSERT_FALSE(refused_server.client) << rule;
-        EXPECT_NE(refused_server.client.error().message().find(rule), std::string::npos);
-        EXPECT_FALSE(as_server.client.handshake_done());
+        TlsPair as_server = make_pair_of(TlsContext::make(alice), context_with(bob, change));
+        const PairOutcome refused_server = carry(as_server);
+        ASSERT_FALSE(refused_server.initiator) << rule;
+        EXPECT_NE(refused_server.initiator.error().message().find(rule), std::string::npos);
+        EXPECT_FALSE(as_server.initiator.handshake_done());
 
-        Pair as_client = make_pair_of(context_with(alice, change), TlsContext::make(bob));
-        const Outcome refused_client = carry(as_client);
-        ASSERT_FALSE(refused_client.server) << rule;
-        EXPECT_NE(refused_client.server.error().message().find(rule), std::string::npos);
-        EXPECT_FALSE(as_client.server.handshake_done());
-        EXPECT_FALSE(refused_client.client);  // the alert came after its handshake was done
+        TlsPair as_client = make_pair_of(context_with(alice, change), TlsContext::make(bob));
+        const PairOutcome refused_client = carry(as_client);
+        ASSERT_FALSE(refused_client.responder) << rule;
+        EXPECT_NE(refused_client.responder.error().message().find(rule), std::string::npos);
+        EXPECT_FALSE(as_client.responder.handshake_done());
+        EXPECT_FALSE(refused_client.initiator);  // the alert came after its handshake was done
     };
     check(without_extension, "no libp2p extension");
     check(stolen_extension, "signature in it is false");

@@ -5,7 +5,7 @@
 namespace dedloc::wire {
 namespace {
 
-constexpr std::size_t reserve_bytes_max = 64 * 1024;
+constexpr std::size_t record_reserve_max = 64 * 1024;
 
 // proto2 `required`: written also when empty, hence optional.
 struct CallUnary {
@@ -32,7 +32,7 @@ struct CallUnaryResponse {
     }
 };
 
-struct Envelope {
+struct UnaryEnvelope {
     std::optional<Bytes> id;
     std::optional<CallUnary> request;
     std::optional<CallUnaryResponse> response;
@@ -74,8 +74,8 @@ Error broken(std::string_view what) {
     return make_error(ErrorKind::peer_broke_protocol, "a unary call {}", what);
 }
 
-Result<Envelope> decode_envelope(ByteView bytes, CallId& id) {
-    auto envelope = decode<Envelope>(bytes);
+Result<UnaryEnvelope> decode_envelope(ByteView bytes, CallId& id) {
+    auto envelope = decode<UnaryEnvelope>(bytes);
     if (!envelope) return broken(envelope.error().message());
     if (!envelope->id || envelope->id->size() != id.size())
         return broken("has an id that is not of 16 bytes");
@@ -125,7 +125,7 @@ Bytes encode_unary_error(const CallId& id, std::string_view text) {
 
 Result<UnaryRequest> decode_unary_request(ByteView bytes) {
     UnaryRequest request;
-    DEDLOC_TRY(Envelope envelope, decode_envelope(bytes, request.id));
+    DEDLOC_TRY(UnaryEnvelope envelope, decode_envelope(bytes, request.id));
     if (!envelope.request || !envelope.request->method || !envelope.request->data)
         return broken("carries no request");
     if (envelope.request->method->size() > method_bytes_max)
@@ -137,7 +137,7 @@ Result<UnaryRequest> decode_unary_request(ByteView bytes) {
 
 Result<UnaryResponse> decode_unary_response(ByteView bytes) {
     UnaryResponse response;
-    DEDLOC_TRY(Envelope envelope, decode_envelope(bytes, response.id));
+    DEDLOC_TRY(UnaryEnvelope envelope, decode_envelope(bytes, response.id));
     if (!envelope.response ||
         envelope.response->response.has_value() == envelope.response->error.has_value())
         return broken("was answered with neither a response nor an error, or with both");
@@ -206,7 +206,7 @@ Ok StreamRecordReader::read_header() {
     size_ = static_cast<std::size_t>(size);
     record_.marker = static_cast<StreamMarker>(header_[0]);
     record_.payload.clear();
-    record_.payload.reserve(std::min(size_, reserve_bytes_max));
+    record_.payload.reserve(std::min(size_, record_reserve_max));
     return {};
 }
 
