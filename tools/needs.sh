@@ -7,7 +7,7 @@ needs_build=(g++ cmake ninja-build ccache python3 libasio-dev libssl-dev libfmt-
     libtomlplusplus-dev libcli11-dev nlohmann-json3-dev libhwy-dev zlib1g-dev
     libglpk-dev libtorch-dev libsentencepiece-dev libminiupnpc-dev libnatpmp-dev)
 needs_data=(dataset-fashion-mnist bible-kjv)
-needs_test=(libgtest-dev clang-format-14)
+needs_test=(libgtest-dev clang-format-14 iproute2 nftables)
 needs_bench=(libbenchmark-dev libgloo-dev libhiredis-dev libibverbs-dev sentencepiece iperf3)
 
 install_missing() {
