@@ -1,0 +1,188 @@
+// A leader that lacks averages asks simulated members that hold some of them.
+
+#include "dedloc/averaging/held_parts.h"
+
+#include <gtest/gtest.h>
+
+#include "dedloc/averaging/averaging_testing.h"
+#include "dedloc/averaging/exchanges.h"
+#include "dedloc/averaging/fetch.h"
+#include "dedloc/security/hash.h"
+#include "dedloc/wire/message.h"
+
+namespace dedloc::averaging {
+namespace {
+
+constexpr std::uint64_t held_part_elements = 500;
+constexpr std::uint32_t held_parts = 12;
+
+// Answers what it is asked for from its store, and counts.
+class Holder final : public TestPeer {
+  public:
+    Holder(sim::SimNode& node, RoundOptions options)
+        : TestPeer(node, options), signer_(node.signer()), exchanges_(context_, 4) {
+        handlers_.on_call(fetch_method,
+                          [this](PeerId, Bytes request) { return answer(std::move(request)); });
+    }
+    Task<Result<Bytes>> answer(Bytes request) {
+        const auto fetch = wire::decode<Fetch>(request);
+        EXPECT_TRUE(fetch);
+        if (fetch) asked.push_back(fetch->part);
+        if (silent) co_await context_.node.clock.sleep_for(1h);
+        co_return answer_fetch(parts_, request);
+    }
+    // An average that this member, place `owner` of the plan, reduced.
+    void hold(const Exchange& exchange, std::uint32_t owner, std::uint32_t part) {
+        const SharedBytes encoded(
+            Bytes(codec::encoded_size(codec::CodecId::fp32, held_part_elements),
+                  static_cast<std::uint8_t>(part)));
+        FinishedPart header;
+        header.plan = exchange.digest();
+        header.part = part;
+        header.owner = owner;
+        header.included = Bytes((exchange.plan().members.size() + 7) / 8, 1);
+        header.digest = security::sha256(*encoded);
+        header.signature = signer_.sign(part_domain, header.signed_bytes());
+        parts_.put(header, encoded);
+    }
+    std::shared_ptr<Exchange> begin(const Plan& plan) {
+        return exchanges_.begin(plan, Digest{}, nullptr);
+    }
+    RoundContext& context() { return context_; }
+    Task<void> stop() {
+        co_await handlers_.stop();
+        co_await exchanges_.stop();
+    }
+
+    std::vector<std::uint32_t> asked;
+    bool silent = false;
+
+  private:
+    const security::ToySigner& signer_;
+    Exchanges exchanges_;
+};
+
+// n0 leads and has nothing; n1 owns all parts; n2 and n3 are members as well.
+class HeldPartsTest : public testing::Test {
+  protected:
+    HeldPartsTest() : world_(11) {
+        options_.vector_count = held_parts * held_part_elements;
+        options_.part_elements_max = held_part_elements;
+        for (int i = 0; i < 4; ++i) {
+            nodes_.push_back(&world_.add_node());
+            peers_.push_back(std::make_unique<Holder>(*nodes_.back(), options_));
+            PlanMember member;
+            member.peer = nodes_.back()->id();
+            plan_.members.push_back(member);
+        }
+        plan_.leader = nodes_[0]->id();
+        plan_.codec = static_cast<std::uint32_t>(codec::CodecId::fp32);
+        plan_.reduce_ms = 4000;
+        plan_.round_ms = 8000;
+        std::ranges::sort(plan_.members, {}, &PlanMember::peer);
+        for (std::uint32_t part = 0; part < held_parts; ++part)
+            plan_.parts.push_back({part * held_part_elements, held_part_elements, owner()});
+        exchange_ = peers_[0]->begin(plan_);
+    }
+    ~HeldPartsTest() override {
+        for (auto& peer : peers_) world_.run_task(peer->stop());
+        for (sim::SimNode* node : nodes_) world_.run_task(node->host().stop());
+    }
+    std::uint32_t owner() const {
+        const auto found = std::ranges::find(plan_.members, nodes_[1]->id(), &PlanMember::peer);
+        return static_cast<std::uint32_t>(found - plan_.members.begin());
+    }
+    // What the owner signed, at another member.
+    void hold(std::size_t member, std::uint32_t part) {
+        peers_[1]->hold(*exchange_, owner(), part);
+        if (member == 1) return;
+        const auto header = peers_[1]->context().parts.header(exchange_->digest(), part);
+        ASSERT_TRUE(header);
+        peers_[member]->context().parts.put(*header,
+                                            peers_[1]->context().parts.find(header->digest));
+    }
+    Task<void> collect(std::vector<PeerId> members, std::vector<std::uint32_t> parts) {
+        co_await collect_held_parts(
+            peers_[0]->context(), exchange_, std::move(members), std::move(parts));
+        done_ = true;
+    }
+    // Virtual seconds that it took.
+    double collect_all(const std::vector<std::size_t>& members) {
+        std::vector<PeerId> ids;
+        for (const std::size_t member : members) ids.push_back(nodes_[member]->id());
+        std::vector<std::uint32_t> parts;
+        for (std::uint32_t part = 0; part < held_parts; ++part) parts.push_back(part);
+        const TimePoint begun = world_.now();
+        world_.run_task(collect(std::move(ids), std::move(parts)));
+        EXPECT_TRUE(done_);
+        return to_seconds(world_.now() - begun);
+    }
+    std::size_t questions() const {
+        std::size_t count = 0;
+        for (const auto& peer : peers_) count += peer->asked.size();
+        return count;
+    }
+
+    sim::World world_;
+    RoundOptions options_;
+    std::vector<sim::SimNode*> nodes_;
+    std::vector<std::unique_ptr<Holder>> peers_;
+    Plan plan_;
+    std::shared_ptr<Exchange> exchange_;
+    bool done_ = false;
+};
+
+TEST_F(HeldPartsTest, asks_for_every_part_once_and_spreads_the_questions) {
+    for (std::uint32_t part = 0; part < held_parts; ++part)
+        for (const std::size_t member : {2u, 3u}) hold(member, part);
+    collect_all({1, 2, 3});
+    EXPECT_TRUE(exchange_->complete());
+    EXPECT_EQ(questions(), held_parts);
+    for (const std::size_t member : {1u, 2u, 3u})
+        EXPECT_GE(peers_[member]->asked.size(), held_parts / 6) << member;
+}
+
+TEST_F(HeldPartsTest, asks_the_next_one_for_what_a_member_lacks) {
+    for (std::uint32_t part = 0; part < held_parts; ++part) hold(part % 2 == 0 ? 2 : 3, part);
+    collect_all({2, 3});
+    EXPECT_TRUE(exchange_->complete());
+    for (const std::size_t member : {2u, 3u}) {
+        const auto& asked = peers_[member]->asked;
+        EXPECT_EQ(std::set<std::uint32_t>(asked.begin(), asked.end()).size(), asked.size());
+    }
+}
+
+TEST_F(HeldPartsTest, ends_with_what_there_is_when_nobody_has_the_rest) {
+    hold(2, 5);
+    EXPECT_LT(collect_all({2, 3}), 5.0);
+    EXPECT_FALSE(exchange_->complete());
+    EXPECT_EQ(exchange_->finished().size(), 1u);
+    EXPECT_GE(questions(), 2 * held_parts - 1);  // of the part that came perhaps only one
+    EXPECT_LE(questions(), 2 * held_parts);
+}
+
+TEST_F(HeldPartsTest, a_member_that_does_not_answer_costs_its_patience_and_no_part) {
+    for (std::uint32_t part = 0; part < held_parts; ++part) hold(3, part);
+    peers_[2]->silent = true;
+    const double seconds = collect_all({2, 3});
+    EXPECT_TRUE(exchange_->complete());
+    EXPECT_LT(seconds, to_seconds(peers_[0]->context().patience()));
+    EXPECT_EQ(peers_[2]->asked.size(), 1u);
+}
+
+TEST_F(HeldPartsTest, an_average_that_its_owner_did_not_sign_is_refused_and_asked_of_another) {
+    for (std::uint32_t part = 0; part < held_parts; ++part) {
+        hold(3, part);
+        peers_[2]->hold(*exchange_, owner(), part);  // signed by n2, in n1's name
+    }
+    collect_all({2, 3});
+    EXPECT_TRUE(exchange_->complete());
+    EXPECT_EQ(peers_[2]->asked.size(), 1u);
+    const auto says_so = [](const std::string& note) {
+        return note.find("not what its owner signed") != std::string::npos;
+    };
+    EXPECT_EQ(std::ranges::count_if(peers_[0]->notes, says_so), 1);
+}
+
+}  // namespace
+}  // namespace dedloc::averaging
