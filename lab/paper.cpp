@@ -1,10 +1,13 @@
 #include "lab/paper.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <thread>
 #include <vector>
 
 #include "dedloc/planner/split.h"
@@ -225,26 +228,45 @@ bool write(const std::string& path, const std::string& content) {
     return file.good();
 }
 
-bool measure(const PaperCommand& command, std::vector<Row>& rows) {
-    for (const Setup& setup : setups()) {
-        const bool wanted = command.only.empty() ||
-                            std::ranges::find(command.only, setup.name) != command.only.end();
-        if (!wanted) continue;
-        const auto begun = std::chrono::steady_clock::now();
-        const auto result = run_virtually(options_for(command, setup));
-        if (!result || result->steps.size() < 4) {
-            fmt::print(stderr,
-                       "dedloc: {}: {}\n",
-                       setup.name,
-                       result ? "too few steps were made" : result.error().message());
-            return false;
-        }
-        rows.push_back(row_of(setup, *result));
+std::optional<Row> measure_one(const PaperCommand& command, const Setup& setup) {
+    const auto begun = std::chrono::steady_clock::now();
+    const auto result = run_virtually(options_for(command, setup));
+    if (!result || result->steps.size() < 4) {
         fmt::print(stderr,
-                   "{}: {} steps, {:.0f} s\n",
+                   "dedloc: {}: {}\n",
                    setup.name,
-                   result->steps.size(),
-                   std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count());
+                   result ? "too few steps were made" : result.error().message());
+        return std::nullopt;
+    }
+    fmt::print(stderr,
+               "{}: {} steps, {:.0f} s\n",
+               setup.name,
+               result->steps.size(),
+               std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count());
+    return row_of(setup, *result);
+}
+
+// Setups are measured side by side, as many as there are cores: each has a world of its own.
+bool measure(const PaperCommand& command, std::vector<Row>& rows) {
+    std::vector<Setup> wanted = setups();
+    std::erase_if(wanted, [&command](const Setup& setup) {
+        return !command.only.empty() &&
+               std::ranges::find(command.only, setup.name) == command.only.end();
+    });
+    std::vector<std::optional<Row>> measured(wanted.size());
+    std::atomic<std::size_t> next = 0;
+    {
+        const std::size_t cores = std::max(1u, std::thread::hardware_concurrency());
+        std::vector<std::jthread> workers;
+        for (std::size_t i = 0; i < std::min(cores, wanted.size()); ++i)
+            workers.emplace_back([&] {
+                for (std::size_t k = next++; k < wanted.size(); k = next++)
+                    measured[k] = measure_one(command, wanted[k]);
+            });
+    }
+    for (std::optional<Row>& row : measured) {
+        if (!row) return false;
+        rows.push_back(*std::move(row));
     }
     return true;
 }
@@ -287,6 +309,12 @@ bool compare(const std::vector<Row>& rows, nlohmann::ordered_json& json) {
 }
 
 }  // namespace
+
+std::vector<std::string> paper_setups() {
+    std::vector<std::string> names;
+    for (const Setup& setup : setups()) names.push_back(setup.name);
+    return names;
+}
 
 int run_paper(const PaperCommand& command) {
     std::vector<Row> rows;

@@ -35,6 +35,7 @@ struct PaperCommand {
     bool json = false;
 };
 
+std::vector<std::string> paper_setups();  // their names
 int run_paper(const PaperCommand& command);
 
 }  // namespace dedloc::lab

@@ -80,7 +80,7 @@ void add_paper(CLI::App& lab, PaperCommand& command, int& code) {
     paper->add_option("--samples-per-s", command.samples_per_s, "of one trainer")
         ->check(CLI::Range(0.01, 1e6));
     paper->add_option("--only", command.only, "names of setups; the others are left out")
-        ->check(CLI::IsMember({"fast", "equal", "balanced", "aux", "part-time"}));
+        ->check(CLI::IsMember(paper_setups()));
     paper->add_option("--to", command.directory, "folder for paper.json and paper.svg")
         ->check(CLI::ExistingDirectory);
     paper->add_option("--seed", command.seed, "of the network");

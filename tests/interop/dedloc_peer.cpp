@@ -16,7 +16,6 @@
 #include "dedloc/p2p/make_host.h"
 #include "dedloc/runtime/event.h"
 #include "dedloc/runtime/real.h"
-#include "dedloc/runtime/scope.h"
 #include "dedloc/runtime/together.h"
 #include "dedloc/security/hash.h"
 #include "dedloc/wire/msgpack.h"
@@ -119,7 +118,7 @@ json to_json(const dht::Stored& stored) {
 
 class Peer {
   public:
-    Peer(p2p::Host& host, runtime::Scope& scope) : host_(host), scope_(scope) {
+    explicit Peer(p2p::Host& host) : host_(host) {
         host_.handle_stream(sink_method, serve_sink);
         host_.handle_stream(echo_method, serve_echo);
     }
@@ -149,7 +148,6 @@ class Peer {
     Task<void> read_one(StreamPtr stream, std::size_t* good);
 
     p2p::Host& host_;
-    runtime::Scope& scope_;
     security::IdentityVerifier verifier_;
     std::unique_ptr<dht::DhtNode> node_;
 };
@@ -361,8 +359,7 @@ Task<void> run(runtime::Loop* loop, p2p::HostOptions options, int* status) {
         co_return;
     }
     p2p::Host& host = **made;
-    runtime::Scope scope(host.executor());
-    Peer peer(host, scope);
+    Peer peer(host);
     print({{"id", host.id().text()}, {"addresses", host.addresses()}});
     Requests requests(host.executor());
     std::thread reader([loop, &requests] {
@@ -380,7 +377,6 @@ Task<void> run(runtime::Loop* loop, p2p::HostOptions options, int* status) {
     co_await serve_all(&requests, &peer);
     reader.join();
     co_await peer.stop();
-    co_await scope.stop();
     co_await host.stop();
 }
 

@@ -141,7 +141,6 @@ class Demo {
     std::vector<std::unique_ptr<DemoPeer>> peers_;
     std::unique_ptr<Watcher> watcher_;
     std::unique_ptr<monitor::RunModel> model_;
-    std::size_t state_hashes_seen_ = 0;
 };
 
 std::optional<Failure> Demo::prepare() {

@@ -130,7 +130,6 @@ class Download {
     std::map<PeerId, std::uint32_t> strikes_;
     std::map<PeerId, int> refusals_;
     std::size_t next_donor_ = 0;
-    std::size_t lanes_live_ = 0;
     std::size_t active_ = 0;
     std::size_t allowed_ = lanes_allowed_max;  // halved while our own link is too slow
     std::uint64_t arrivals_ = 0;
