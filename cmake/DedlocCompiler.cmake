@@ -23,8 +23,6 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
         dedloc_settings INTERFACE -Wno-maybe-uninitialized -Wno-restrict -Wno-array-bounds
                                   -Wno-stringop-overflow -Wno-stringop-overread
                                   -Wno-mismatched-new-delete -Wno-dangling-pointer)
-endif()
-if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     # The compiler collects its garbage when it has a gigabyte, not at every turn: a tenth of its time.
     add_compile_options(--param=ggc-min-heapsize=1000000)
 endif()
