@@ -20,12 +20,6 @@
 namespace dedloc::lab {
 namespace {
 
-struct Mbit {
-    double up = 0;
-    double down = 0;
-};
-constexpr Mbit both_ways(double rate) { return {rate, rate}; }
-
 constexpr std::uint64_t albert_large = 17'847'474;
 constexpr std::uint64_t target_batch = 4096;
 constexpr std::uint64_t micro_batch = 16;
@@ -35,7 +29,8 @@ constexpr std::uint64_t part_elements_min = 256;
 constexpr std::size_t unsent_bytes = 256 << 10;  // what p2p lets a connection keep
 constexpr double fast_mbit = 25'000;
 constexpr double aggregator_mbit = 500;
-constexpr Mbit home_line{20, 200};
+constexpr double home_up_mbit = 20;
+constexpr double home_down_mbit = 200;
 constexpr std::size_t aggregators = 4;
 constexpr double part_time_mbit = 100;
 constexpr std::size_t part_timers = 8;
@@ -44,29 +39,32 @@ constexpr double noise = 1.02;      // by which a step may be longer and yet be 
 
 struct Setup {
     std::string name;
-    std::vector<Mbit> lines;  // of each trainer
+    std::vector<VirtualLine> lines;  // of each trainer
     std::size_t aggregators = 0;
     std::size_t part_time = 0;
     bool equal_parts = false;
 };
 
-std::vector<Mbit> sixteen(Mbit line) { return std::vector<Mbit>(16, line); }
+double bytes_per_s(double mbit) { return mbit * 1e6 / 8; }
+VirtualLine both_ways(double mbit) { return VirtualLine::both_ways(bytes_per_s(mbit)); }
+std::vector<VirtualLine> sixteen(VirtualLine line) { return std::vector<VirtualLine>(16, line); }
 
-std::vector<Mbit> four_eight_four() {
-    std::vector<Mbit> lines(4, both_ways(200));
+std::vector<VirtualLine> four_eight_four() {
+    std::vector<VirtualLine> lines(4, both_ways(200));
     lines.insert(lines.end(), 8, both_ways(100));
     lines.insert(lines.end(), 4, both_ways(50));
     return lines;
 }
 
 std::vector<Setup> setups() {
+    const VirtualLine home{bytes_per_s(home_up_mbit), bytes_per_s(home_down_mbit)};
     return {{"fast", sixteen(both_ways(fast_mbit))},
             {"equal", four_eight_four(), 0, 0, true},
             {"balanced", four_eight_four()},
             {"aux", four_eight_four(), aggregators},
             {"part-time", four_eight_four(), 0, part_timers},
-            {"home", sixteen(home_line)},
-            {"home-aux", sixteen(home_line), aggregators}};
+            {"home", sixteen(home)},
+            {"home-aux", sixteen(home), aggregators}};
 }
 
 struct Row {
@@ -79,18 +77,16 @@ struct Row {
     bool identical = true;
 };
 
-double bytes_per_s(double mbit) { return mbit * 1e6 / 8; }
-
 std::vector<planner::PeerRates> rates_of(const Setup& setup) {
     std::vector<planner::PeerRates> rates;
-    const auto add = [&rates](Mbit line, bool trains) {
+    const auto add = [&rates](const VirtualLine& line, bool trains) {
         planner::PeerRates peer;
-        peer.upload_per_s = bytes_per_s(line.up) / element_bytes;
-        peer.download_per_s = bytes_per_s(line.down) / element_bytes;
+        peer.upload_per_s = line.up_bytes_per_s / element_bytes;
+        peer.download_per_s = line.down_bytes_per_s / element_bytes;
         peer.contributes = peer.receives = trains;
         rates.push_back(peer);
     };
-    for (const Mbit& line : setup.lines) add(line, true);
+    for (const VirtualLine& line : setup.lines) add(line, true);
     for (std::size_t i = 0; i < setup.aggregators; ++i) add(both_ways(aggregator_mbit), false);
     return rates;
 }
@@ -133,12 +129,11 @@ VirtualRunOptions options_for(const PaperCommand& command, const Setup& setup) {
     options.make_learner = [elements](const PeerId& peer) { return make_bowl(elements, peer); };
     VirtualMachine machine;
     machine.samples_per_s = command.samples_per_s;
-    const auto add = [&](Mbit line) {
-        const auto scale = static_cast<double>(command.scale);
-        machine.line = {bytes_per_s(line.up) / scale, bytes_per_s(line.down) / scale};
+    const auto add = [&](const VirtualLine& line) {
+        machine.line = line.times(1.0 / static_cast<double>(command.scale));
         options.machines.push_back(machine);
     };
-    for (const Mbit& line : setup.lines) add(line);
+    for (const VirtualLine& line : setup.lines) add(line);
     // One after the other, so that about two thirds are there at a time.
     machine.stays = 240s;
     machine.away = 120s;
