@@ -9,7 +9,7 @@
 #include <openssl/x509.h>
 
 #include "dedloc/base/random.h"
-#include "dedloc/security/channel_testing.h"
+#include "dedloc/security/channel_checks_testing.h"
 #include "dedloc/security/identity_testing.h"
 #include "dedloc/wire/noise_payload.h"
 #include "dedloc/wire/varint.h"
@@ -186,38 +186,13 @@ TEST(Noise, megabytes_arrive_as_they_were_sent_both_ways) {
 }
 
 TEST(Noise, data_in_the_flight_that_ends_the_handshake_is_not_lost) {
-    NoisePair pair = noise_to_bob();
-    ASSERT_TRUE(pair.responder.feed(pair.initiator.take_output()));
-    ASSERT_TRUE(pair.initiator.feed(pair.responder.take_output()));
-    ASSERT_TRUE(pair.initiator.handshake_done());
-    ASSERT_TRUE(pair.initiator.encrypt(as_bytes("early")));
-    ASSERT_TRUE(pair.responder.feed(pair.initiator.take_output()));
-    EXPECT_TRUE(pair.responder.handshake_done());
-    EXPECT_EQ(pair.responder.take_plain(), to_bytes("early"));
+    expect_early_data_is_kept(noise_to_bob());
 }
 
 TEST(Noise, a_changed_or_repeated_message_ends_the_channel) {
-    for (const std::size_t position : {0u, 1u, 2u, 11u, 12u, 27u}) {
-        NoisePair pair = noise_to_bob();
-        carry(pair);
-        ASSERT_TRUE(pair.initiator.encrypt(Bytes(10, 'x')));
-        Bytes message = pair.initiator.take_output();
-        ASSERT_EQ(message.size(), 28u);
-        message[position] ^= 1;
-        // A longer length only waits for more.
-        Ok fed = pair.responder.feed(message);
-        if (fed) fed = pair.responder.feed(Bytes(300, 0));
-        EXPECT_FALSE(fed) << position;
-        EXPECT_EQ(pair.responder.plain_bytes(), 0u) << position;
-        EXPECT_FALSE(pair.responder.encrypt(as_bytes("x")));
-    }
-    NoisePair pair = noise_to_bob();
-    carry(pair);
-    ASSERT_TRUE(pair.initiator.encrypt(as_bytes("pay 5")));
-    const Bytes message = pair.initiator.take_output();
-    ASSERT_TRUE(pair.responder.feed(message));
-    EXPECT_FALSE(pair.responder.feed(message));
-    EXPECT_EQ(pair.responder.take_plain(), to_bytes("pay 5"));
+    for (const std::size_t position : {0u, 1u, 2u, 11u, 12u, 27u})
+        expect_a_flipped_bit_ends_it(noise_to_bob(), 28u, position);
+    expect_a_repeated_message_ends_it(noise_to_bob());
 }
 
 TEST(Noise, garbage_is_refused_and_not_waited_for) {

@@ -6,7 +6,7 @@
 #include <openssl/x509.h>
 
 #include "dedloc/base/random.h"
-#include "dedloc/security/channel_testing.h"
+#include "dedloc/security/channel_checks_testing.h"
 #include "dedloc/security/envelope.h"
 #include "dedloc/security/identity_testing.h"
 
@@ -101,42 +101,15 @@ TEST(Tls, megabytes_arrive_as_they_were_sent_both_ways) {
 }
 
 TEST(Tls, data_in_the_flight_that_ends_the_handshake_is_not_lost) {
-    TlsPair pair = tls_to_bob();
-    ASSERT_TRUE(pair.responder.feed(pair.initiator.take_output()));
-    ASSERT_TRUE(pair.initiator.feed(pair.responder.take_output()));
-    ASSERT_TRUE(pair.initiator.handshake_done());
-    ASSERT_TRUE(pair.initiator.encrypt(as_bytes("early")));
-    ASSERT_TRUE(pair.responder.feed(pair.initiator.take_output()));
-    EXPECT_TRUE(pair.responder.handshake_done());
-    EXPECT_EQ(pair.responder.take_plain(), to_bytes("early"));
+    expect_early_data_is_kept(tls_to_bob());
 }
 
 TEST(Tls, a_flipped_bit_anywhere_in_a_record_ends_the_channel) {
-    for (const std::size_t position : {0u, 1u, 4u, 5u, 20u, 31u}) {
-        TlsPair pair = tls_to_bob();
-        carry(pair);
-        ASSERT_TRUE(pair.initiator.encrypt(Bytes(10, 'x')));
-        Bytes record = pair.initiator.take_output();
-        ASSERT_EQ(record.size(), 32u);
-        record[position] ^= 1;
-        // A longer length only waits for more.
-        Ok fed = pair.responder.feed(record);
-        if (fed) fed = pair.responder.feed(Bytes(300, 0));
-        EXPECT_FALSE(fed) << position;
-        EXPECT_EQ(pair.responder.plain_bytes(), 0u) << position;
-        EXPECT_FALSE(pair.responder.encrypt(as_bytes("x")));
-    }
+    for (const std::size_t position : {0u, 1u, 4u, 5u, 20u, 31u})
+        expect_a_flipped_bit_ends_it(tls_to_bob(), 32u, position);
 }
 
-TEST(Tls, a_repeated_record_ends_the_channel) {
-    TlsPair pair = tls_to_bob();
-    carry(pair);
-    ASSERT_TRUE(pair.initiator.encrypt(as_bytes("pay 5")));
-    const Bytes record = pair.initiator.take_output();
-    ASSERT_TRUE(pair.responder.feed(record));
-    EXPECT_FALSE(pair.responder.feed(record));
-    EXPECT_EQ(pair.responder.take_plain(), to_bytes("pay 5"));
-}
+TEST(Tls, a_repeated_record_ends_the_channel) { expect_a_repeated_message_ends_it(tls_to_bob()); }
 
 TEST(Tls, closing_is_told_apart_from_a_cut_connection) {
     TlsPair pair = tls_to_bob();
