@@ -1,6 +1,6 @@
 #include "dedloc/averaging/exchanges.h"
 
-#include "dedloc/averaging/counted.h"
+#include "dedloc/base/counted.h"
 #include "dedloc/runtime/deadline.h"
 #include "dedloc/wire/message.h"
 
@@ -77,7 +77,7 @@ Result<Bytes> Exchanges::take_repair(const PeerId& from, ByteView request) {
 
 Task<void> Exchanges::serve(std::unique_ptr<p2p::MessageStream> owned) {
     std::shared_ptr<p2p::MessageStream> stream = std::move(owned);
-    const Counted counted(serving_);
+    const base::Counted counted(serving_);
     const TimePoint deadline =
         context_.now() + std::max<Duration>(header_patience_min, context_.newest_round / 2);
     Task<Result<std::optional<SharedBytes>>> reading = stream->read();

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "dedloc/averaging/counted.h"
 #include "dedloc/averaging/line_meter.h"
+#include "dedloc/base/counted.h"
 #include "dedloc/runtime/deadline.h"
 #include "dedloc/runtime/together.h"
 #include "dedloc/wire/message.h"
@@ -216,7 +216,7 @@ Task<Result<void>> LineProbe::answer(std::shared_ptr<p2p::MessageStream> stream)
     auto begin = co_await stream->read();
     if (!begin || !begin->has_value()) co_return Result<void>();
     served_[{stream->remote(), request.prober_sends}] = context_.now();
-    const Counted counted(serving_);
+    const base::Counted counted(serving_);
     const SharedBytes block{Bytes(block_bytes)};
     for (std::uint64_t bytes = 0; bytes < bytes_with_one_max; bytes += block_bytes) {
         if (!request.prober_sends) {

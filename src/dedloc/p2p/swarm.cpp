@@ -4,6 +4,7 @@
 #include <array>
 #include <utility>
 
+#include "dedloc/base/counted.h"
 #include "dedloc/base/log.h"
 #include "dedloc/p2p/swarm_parts.h"
 #include "dedloc/runtime/deadline.h"
@@ -93,7 +94,7 @@ Task<void> Swarm::take_inbound(std::unique_ptr<runtime::Connection> raw,
     if (secured->lane) {
         // It waits for its siblings, who would wait in vain if it had to go.
         seat.reset();
-        const Counted counted(handshakes_inbound_);
+        const base::Counted counted(handshakes_inbound_);
         co_await take_lane(*std::move(secured));
         co_return;
     }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "dedloc/base/counted.h"
 #include "dedloc/base/log.h"
 #include "dedloc/p2p/relay_client.h"
 #include "dedloc/p2p/relay_stream.h"
@@ -79,7 +80,7 @@ Task<Result<void>> Swarm::take_circuit(std::shared_ptr<Stream> stream,
                                        PeerId relay) {
     if (connections_count_ >= connections_max || !make_room_for_handshake())
         co_return Error(ErrorKind::overloaded, "this host has too many connections");
-    const Counted counted(handshakes_inbound_);
+    const base::Counted counted(handshakes_inbound_);
     auto raw = make_relayed_bytes(std::move(stream), caller, relay);
     auto secured = co_await upgrade_accepted(std::move(raw), options_.upgrades, options_.clock);
     if (!secured) co_return std::move(secured).error();
@@ -157,7 +158,7 @@ Task<void> Swarm::punch_at(PunchPtr punch, runtime::SocketAddress target) {
 
 Task<void> Swarm::punch_accepted(PunchPtr punch, std::unique_ptr<runtime::Connection> raw) {
     if (!make_room_for_handshake()) co_return;
-    const Counted counted(handshakes_inbound_);
+    const base::Counted counted(handshakes_inbound_);
     (void)co_await finish_punch(std::move(punch), std::move(raw));
 }
 

@@ -1,4 +1,4 @@
-// What the two source files of Swarm share: a dial under way, a hole being punched, a counter.
+// What the two source files of Swarm share: a dial under way, a hole being punched.
 
 #pragma once
 #include <optional>
@@ -11,18 +11,6 @@
 #include "dedloc/runtime/event.h"
 
 namespace dedloc::p2p {
-
-// Counts something for as long as it lives, whatever ends the task.
-class Counted {
-  public:
-    explicit Counted(std::size_t& counter) : counter_(counter) { ++counter_; }
-    ~Counted() { --counter_; }
-    Counted(const Counted&) = delete;
-    Counted& operator=(const Counted&) = delete;
-
-  private:
-    std::size_t& counter_;
-};
 
 struct Swarm::Dial {
     Dial(PeerId to, std::vector<wire::Multiaddr> by, runtime::Executor executor)

@@ -3,7 +3,7 @@
 #pragma once
 #include <cstddef>
 
-namespace dedloc::averaging {
+namespace dedloc::base {
 
 class Counted {
   public:
@@ -16,4 +16,4 @@ class Counted {
     std::size_t& count_;
 };
 
-}  // namespace dedloc::averaging
+}  // namespace dedloc::base
