@@ -62,24 +62,32 @@ concept VarintLike = std::integral<T> || std::is_enum_v<T>;
 template <typename T>
 concept Number = VarintLike<T> || std::floating_point<T>;
 
-template <typename T>
-std::uint64_t to_varint(T value) {
+template <Number T>
+std::uint64_t to_bits(T value) {
     if constexpr (std::is_enum_v<T>)
-        return to_varint(static_cast<std::underlying_type_t<T>>(value));
+        return to_bits(static_cast<std::underlying_type_t<T>>(value));
     else if constexpr (std::signed_integral<T>)
         return static_cast<std::uint64_t>(static_cast<std::int64_t>(value));  // as protobuf
+    else if constexpr (std::same_as<T, double>)
+        return std::bit_cast<std::uint64_t>(value);
+    else if constexpr (std::same_as<T, float>)
+        return std::bit_cast<std::uint32_t>(value);
     else
         return static_cast<std::uint64_t>(value);
 }
 
-template <typename T>
-T from_varint(std::uint64_t value) {
+template <Number T>
+T from_bits(std::uint64_t bits) {
     if constexpr (std::same_as<T, bool>)
-        return value != 0;
+        return bits != 0;
     else if constexpr (std::is_enum_v<T>)
-        return static_cast<T>(static_cast<std::underlying_type_t<T>>(value));
+        return static_cast<T>(static_cast<std::underlying_type_t<T>>(bits));
+    else if constexpr (std::same_as<T, double>)
+        return std::bit_cast<double>(bits);
+    else if constexpr (std::same_as<T, float>)
+        return std::bit_cast<float>(static_cast<std::uint32_t>(bits));
     else
-        return static_cast<T>(value);
+        return static_cast<T>(bits);
 }
 
 template <typename T>
@@ -90,38 +98,17 @@ constexpr WireType wire_type() {
     return WireType::bytes;
 }
 
-template <Number T>
-void put_number(Bytes& out, T value) {
-    if constexpr (VarintLike<T>)
-        put_varint(out, to_varint(value));
-    else if constexpr (std::same_as<T, double>)
-        base::put_u64_le(out, std::bit_cast<std::uint64_t>(value));
-    else
-        base::put_u32_le(out, std::bit_cast<std::uint32_t>(value));
-}
-
-template <Number T>
-Result<T> read_number(base::ByteReader& reader) {
-    if constexpr (VarintLike<T>) {
-        DEDLOC_TRY(const std::uint64_t value, read_varint(reader));
-        return from_varint<T>(value);
-    } else if constexpr (std::same_as<T, double>) {
-        DEDLOC_TRY(const std::uint64_t value, reader.u64_le());
-        return std::bit_cast<double>(value);
-    } else {
-        DEDLOC_TRY(const std::uint32_t value, reader.u32_le());
-        return std::bit_cast<float>(value);
-    }
-}
-
-Result<ByteView> read_bytes(base::ByteReader& reader);
-Ok skip_field(base::ByteReader& reader, WireType type);
-Error too_many(std::uint32_t number, std::size_t elements_max);
-Error wrong_type(std::uint32_t number);
-
+// What is made once for every type of message and not for each: the compiler's time is ours too.
 class Encoder {
   public:
+    using Fields = void (*)(Encoder&, const void* message);
+
     explicit Encoder(Bytes& out) : out_(out) {}
+
+    template <typename T>
+    static void fields_of(Encoder& encoder, const void* message) {
+        T::fields(encoder, *static_cast<const T*>(message));
+    }
 
     template <typename T>
     void operator()(std::uint32_t number, const std::vector<T>& values, std::size_t = 0) {
@@ -130,7 +117,8 @@ class Encoder {
         } else if constexpr (Number<T>) {
             if (values.empty()) return;
             Bytes packed;
-            for (const T value : values) put_number(packed, value);
+            Encoder elements(packed);
+            for (const T value : values) elements.put_number(wire_type<T>(), to_bits(value));
             put_bytes(number, packed);
         } else {
             for (const T& value : values) put_value(number, value);
@@ -146,96 +134,57 @@ class Encoder {
     void operator()(std::uint32_t number, const T& value, std::size_t = 0) {
         if constexpr (Number<T>) {
             if (to_bits(value) != 0) put_value(number, value);
-        } else if constexpr (std::same_as<T, std::string>) {
-            if (!value.empty()) put_bytes(number, as_bytes(value));
-        } else if constexpr (std::same_as<T, Digest>) {
-            if (!value.is_zero()) put_bytes(number, value.bytes);
-        } else if constexpr (std::same_as<T, PeerId>) {
-            if (!value.is_empty()) put_bytes(number, value.bytes());
-        } else if constexpr (std::same_as<T, ByteView>) {
-            if (!value.empty()) put_bytes(number, value);
+        } else if constexpr (Message<T>) {
+            put_message(number, &value, &fields_of<T>, /*if_empty=*/false);
         } else {
-            Bytes inner;
-            Encoder encoder(inner);
-            T::fields(encoder, value);
-            if (!inner.empty()) put_bytes(number, inner);
+            const ByteView bytes = bytes_of(value);
+            if (!bytes.empty()) put_bytes(number, bytes);
         }
     }
 
   private:
-    template <Number T>
-    static std::uint64_t to_bits(T value) {
-        if constexpr (VarintLike<T>)
-            return to_varint(value);
-        else if constexpr (std::same_as<T, double>)
-            return std::bit_cast<std::uint64_t>(value);
-        else
-            return std::bit_cast<std::uint32_t>(value);
+    static ByteView bytes_of(ByteView value) { return value; }
+    static ByteView bytes_of(const std::string& value) { return as_bytes(value); }
+    static ByteView bytes_of(const PeerId& value) { return value.bytes(); }
+    // All zeros is what was not said.
+    static ByteView bytes_of(const Digest& value) {
+        return value.is_zero() ? ByteView() : ByteView(value.bytes);
     }
 
-    void put_tag(std::uint32_t number, WireType type) {
-        put_varint(out_, (std::uint64_t{number} << 3) | static_cast<std::uint64_t>(type));
-    }
-    void put_bytes(std::uint32_t number, ByteView bytes) {
-        put_tag(number, WireType::bytes);
-        put_varint(out_, bytes.size());
-        base::append(out_, bytes);
-    }
+    void put_tag(std::uint32_t number, WireType type);
+    void put_number(WireType type, std::uint64_t bits);
+    void put_bytes(std::uint32_t number, ByteView bytes);
+    void put_message(std::uint32_t number, const void* message, Fields fields, bool if_empty);
 
     template <typename T>
     void put_value(std::uint32_t number, const T& value) {
         if constexpr (Number<T>) {
             put_tag(number, wire_type<T>());
-            put_number(out_, value);
-        } else if constexpr (std::same_as<T, std::string>) {
-            put_bytes(number, as_bytes(value));
-        } else if constexpr (std::same_as<T, Bytes>) {
-            put_bytes(number, value);
+            put_number(wire_type<T>(), to_bits(value));
+        } else if constexpr (Message<T>) {
+            put_message(number, &value, &fields_of<T>, /*if_empty=*/true);
         } else if constexpr (std::same_as<T, Digest>) {
             put_bytes(number, value.bytes);
-        } else if constexpr (std::same_as<T, PeerId>) {
-            put_bytes(number, value.bytes());
         } else {
-            Bytes inner;
-            Encoder encoder(inner);
-            T::fields(encoder, value);
-            put_bytes(number, inner);
+            put_bytes(number, bytes_of(value));
         }
     }
 
     Bytes& out_;
 };
 
-template <typename T>
-Result<T> decode_message(ByteView bytes);
-
-template <typename T>
-Result<T> read_value(base::ByteReader& reader) {
-    if constexpr (Number<T>) {
-        return read_number<T>(reader);
-    } else {
-        DEDLOC_TRY(const ByteView bytes, read_bytes(reader));
-        if constexpr (std::same_as<T, std::string>) {
-            return std::string(as_text(bytes));
-        } else if constexpr (std::same_as<T, Bytes>) {
-            return to_bytes(bytes);
-        } else if constexpr (std::same_as<T, ByteView>) {
-            return bytes;
-        } else if constexpr (std::same_as<T, Digest>) {
-            return Digest::from(bytes);
-        } else if constexpr (std::same_as<T, PeerId>) {
-            return PeerId::from_bytes(bytes);
-        } else {
-            return decode_message<T>(bytes);
-        }
-    }
-}
-
 // Visits all fields of a message for one field that was read: the one with its number takes it.
 class Decoder {
   public:
+    using Fields = void (*)(Decoder&, void* message);
+
     Decoder(std::uint32_t number, WireType type, base::ByteReader& reader)
         : number_(number), type_(type), reader_(reader) {}
+
+    template <typename T>
+    static void fields_of(Decoder& decoder, void* message) {
+        T::fields(decoder, *static_cast<T*>(message));
+    }
 
     bool taken() const { return taken_; }
     Ok status() && { return std::move(status_); }
@@ -247,21 +196,20 @@ class Decoder {
         if (!takes(number)) return;
         if constexpr (std::same_as<T, std::uint8_t>) {
             assign(values);
-        } else if constexpr (Number<T>) {
-            if (type_ == WireType::bytes)
-                status_ = read_packed(values, elements_max);
-            else
-                status_ = push_back(values, elements_max);
         } else {
-            status_ = push_back(values, elements_max);
+            if constexpr (Number<T>) {
+                if (type_ == WireType::bytes) return read_packed(values, elements_max);
+            }
+            if (!is(wire_type<T>()) || !has_room(values.size(), elements_max)) return;
+            T value{};
+            assign(value);
+            if (status_) values.push_back(std::move(value));
         }
     }
 
     template <typename T>
     void operator()(std::uint32_t number, std::optional<T>& value, std::size_t = 0) {
-        if (!takes(number)) return;
-        value.emplace();
-        assign(*value);
+        if (takes(number)) assign(value.emplace());
     }
 
     template <typename T>
@@ -276,38 +224,42 @@ class Decoder {
         return true;
     }
 
+    // False says why in status_.
+    bool is(WireType type);
+    bool has_room(std::size_t elements, std::size_t elements_max);
+    std::optional<std::uint64_t> read_number(WireType type, base::ByteReader& reader);
+    std::optional<ByteView> read_bytes();
+
+    void assign(std::string& value);
+    void assign(Bytes& value);
+    void assign(ByteView& value);
+    void assign(Digest& value);
+    void assign(PeerId& value);
+    void assign_message(void* message, Fields fields);
+
     template <typename T>
     void assign(T& value) {
-        if (type_ != wire_type<T>()) {
-            status_ = wrong_type(number_);
-            return;
+        if constexpr (Number<T>) {
+            if (!is(wire_type<T>())) return;
+            if (const auto bits = read_number(wire_type<T>(), reader_)) value = from_bits<T>(*bits);
+        } else {
+            // Said twice, the last one holds: nothing of the first stays in it.
+            T read{};
+            assign_message(&read, &fields_of<T>);
+            if (status_) value = std::move(read);
         }
-        auto read = read_value<T>(reader_);
-        if (read)
-            value = *std::move(read);
-        else
-            status_ = std::move(read).error();
     }
 
-    template <typename T>
-    Ok push_back(std::vector<T>& values, std::size_t elements_max) {
-        if (type_ != wire_type<T>()) return wrong_type(number_);
-        if (values.size() >= elements_max) return too_many(number_, elements_max);
-        DEDLOC_TRY(T value, read_value<T>(reader_));
-        values.push_back(std::move(value));
-        return {};
-    }
-
-    template <typename T>
-    Ok read_packed(std::vector<T>& values, std::size_t elements_max) {
-        DEDLOC_TRY(const ByteView bytes, read_bytes(reader_));
-        base::ByteReader packed(bytes);
-        while (!packed.done()) {
-            if (values.size() >= elements_max) return too_many(number_, elements_max);
-            DEDLOC_TRY(const T value, read_number<T>(packed));
-            values.push_back(value);
+    template <Number T>
+    void read_packed(std::vector<T>& values, std::size_t elements_max) {
+        const auto bytes = read_bytes();
+        if (!bytes) return;
+        base::ByteReader packed(*bytes);
+        while (!packed.done() && has_room(values.size(), elements_max)) {
+            const auto bits = read_number(wire_type<T>(), packed);
+            if (!bits) return;
+            values.push_back(from_bits<T>(*bits));
         }
-        return {};
     }
 
     std::uint32_t number_;
@@ -317,24 +269,7 @@ class Decoder {
     Ok status_;
 };
 
-template <typename T>
-Result<T> decode_message(ByteView bytes) {
-    T message{};
-    base::ByteReader reader(bytes);
-    while (!reader.done()) {
-        DEDLOC_TRY(const std::uint64_t tag, read_varint(reader));
-        const auto type = static_cast<WireType>(tag & 7);
-        if (tag >> 3 == 0 || tag >> 3 > 0x1fffffff)
-            return make_error(ErrorKind::bad_input, "field number {} is not allowed", tag >> 3);
-        Decoder decoder(static_cast<std::uint32_t>(tag >> 3), type, reader);
-        T::fields(decoder, message);
-        if (!decoder.taken())
-            DEDLOC_TRY_VOID(skip_field(reader, type));
-        else
-            DEDLOC_TRY_VOID(std::move(decoder).status());
-    }
-    return message;
-}
+Ok decode_fields(ByteView bytes, void* message, Decoder::Fields fields);
 
 }  // namespace detail
 
@@ -359,7 +294,9 @@ Bytes encode_before_body(const T& message, std::uint32_t number, std::size_t siz
 
 template <typename T>
 Result<T> decode(ByteView bytes) {
-    return detail::decode_message<T>(bytes);
+    T message{};
+    DEDLOC_TRY_VOID(detail::decode_fields(bytes, &message, &detail::Decoder::fields_of<T>));
+    return message;
 }
 
 }  // namespace dedloc::wire

@@ -108,6 +108,21 @@ TEST(Message, more_elements_than_declared_are_refused) {
     EXPECT_FALSE(decode<Outer>(encode(outer)));
 }
 
+TEST(Message, of_a_field_said_twice_the_last_one_holds_whole) {
+    // inner {number 7}, then inner {text "x"}.
+    const Bytes bytes = {0x32, 2, 0x08, 7, 0x32, 3, 0x12, 1, 'x'};
+    const auto outer = decode<Outer>(bytes);
+    ASSERT_TRUE(outer) << outer.error().message();
+    EXPECT_EQ(outer->inner, (Inner{0, "x"}));
+}
+
+TEST(Message, an_error_within_an_inner_message_is_the_messages) {
+    EXPECT_FALSE(decode<Outer>(Bytes{0x32, 2, 0x0a, 0}));           // number as bytes
+    EXPECT_FALSE(decode<Outer>(Bytes{0x3a, 2, 0x12, 5}));           // a text that ends early
+    EXPECT_FALSE(decode<Outer>(Bytes{0x42, 2, 0x01, 0x80}));        // a packed number that does
+    EXPECT_FALSE(decode<Outer>(Bytes{0x2a, 3, 0x01, 0x02, 0x03}));  // a digest of three bytes
+}
+
 TEST(Message, every_truncation_is_an_error_or_a_valid_prefix_but_never_a_crash) {
     const Bytes whole = encode(example());
     for (std::size_t size = 0; size < whole.size(); ++size)
