@@ -10,11 +10,11 @@
 #include <chrono>
 #include <cstdio>
 #include <numeric>
-#include <torch/torch.h>
 #include <vector>
 
 #include "dedloc/base/random.h"
 #include "dedloc/tasks/vision_models.h"
+#include "dedloc/train/libtorch.h"
 
 namespace dedloc {
 namespace {

@@ -1,11 +1,14 @@
 # Headers that are compiled once, for many targets:
-#   dedloc_pch        Asio's and what every coroutine file needs (room runtime's pch.h)
-#   dedloc_tool_pch   the same and nlohmann-json's: cli and lab
-#   dedloc_test_pch   Asio's and GoogleTest's; tests are compiled without optimization, as they
-#                     are compiled far more often than they run
-#   dedloc_torch_pch  Asio's and libtorch's (in room train, where libtorch is found)
-# Who uses the last two, or tool_pch, does its work in libraries and other rooms: less optimization
-# makes a build a tenth shorter, and nothing slower that could be measured.
+#   dedloc_base_pch     of the standard library and fmt: rooms without coroutines
+#   dedloc_pch          the same and Asio's: rooms with coroutines
+#   dedloc_control_pch  the same with less optimization: rooms that decide and hardly compute
+#   dedloc_tool_pch     the same and nlohmann-json's: cli and lab
+#   dedloc_test_pch     Asio's, GoogleTest's and nlohmann-json's; tests are compiled without
+#                       optimization, as they are compiled far more often than they run
+#   dedloc_torch_pch    Asio's and libtorch's (in room train, where libtorch is found)
+# Who uses the last four does its work in libraries and other rooms: less optimization makes a build
+# a tenth shorter, and nothing slower that could be measured. (None at all in tool_pch would make
+# `lab simulate` three times slower: the linker then takes its copies of inline functions for all.)
 
 # Asio's functions that are no templates are compiled here, once, and not in every file that uses them.
 # Whether it allocates with aligned_alloc is said here, as Asio's own answer depends on which headers
@@ -16,19 +19,25 @@ target_compile_definitions(
                        ASIO_HAS_STD_ALIGNED_ALLOC=1)
 target_link_libraries(dedloc_asio PUBLIC dedloc_settings)
 
-function(dedloc_precompiled_header NAME)
-    add_library(${NAME} STATIC ${CMAKE_SOURCE_DIR}/src/dedloc/runtime/pch.cpp)
-    target_link_libraries(${NAME} PUBLIC dedloc_asio fmt::fmt)
-    target_precompile_headers(${NAME} PRIVATE ${CMAKE_SOURCE_DIR}/src/dedloc/runtime/pch.h ${ARGN})
+function(dedloc_precompiled_header NAME ROOM)
+    add_library(${NAME} STATIC ${CMAKE_SOURCE_DIR}/src/dedloc/${ROOM}/pch.cpp)
+    target_link_libraries(${NAME} PUBLIC dedloc_settings fmt::fmt)
+    if(ROOM STREQUAL "runtime")
+        target_link_libraries(${NAME} PUBLIC dedloc_asio)
+    endif()
+    target_precompile_headers(${NAME} PRIVATE ${CMAKE_SOURCE_DIR}/src/dedloc/${ROOM}/pch.h ${ARGN})
 endfunction()
-dedloc_precompiled_header(dedloc_pch)
+dedloc_precompiled_header(dedloc_base_pch base)
+dedloc_precompiled_header(dedloc_pch runtime)
+dedloc_precompiled_header(dedloc_control_pch runtime)
+target_compile_options(dedloc_control_pch PUBLIC $<$<CONFIG:Release>:-O1>)
 find_package(nlohmann_json REQUIRED)
-dedloc_precompiled_header(dedloc_tool_pch <nlohmann/json.hpp>)
+dedloc_precompiled_header(dedloc_tool_pch runtime <nlohmann/json.hpp>)
 target_link_libraries(dedloc_tool_pch PUBLIC nlohmann_json::nlohmann_json)
 target_compile_options(dedloc_tool_pch PUBLIC $<$<CONFIG:Release>:-O1>)
 if(DEDLOC_TESTS)
-    dedloc_precompiled_header(dedloc_test_pch <gtest/gtest.h>)
-    target_link_libraries(dedloc_test_pch PUBLIC GTest::gtest)
+    dedloc_precompiled_header(dedloc_test_pch runtime <gtest/gtest.h> <nlohmann/json.hpp>)
+    target_link_libraries(dedloc_test_pch PUBLIC GTest::gtest nlohmann_json::nlohmann_json)
     target_compile_options(dedloc_test_pch PUBLIC -O0)
 endif()
 

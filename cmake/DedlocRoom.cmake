@@ -7,7 +7,7 @@
 #   *_bench.cpp  Google Benchmark, one executable a room (DEDLOC_BENCH)
 #   other *.cpp  the library
 # COROUTINES: has coroutines, and uses Asio's precompiled header if PRECOMPILED names no other one of
-#   DedlocPrecompiled.cmake.
+#   DedlocPrecompiled.cmake; without, base's.
 # TEST_ROOMS: rooms that only the tests use (sim).
 # Sources are compiled in batches (dedloc_batches): half the time of a clean build.
 # EXCLUDE: stems of files that this build leaves out (flat_module: flat_module.cpp and its tests).
@@ -35,6 +35,8 @@ function(dedloc_room NAME)
             dedloc_precompiled(dedloc_${NAME} ${ROOM_PRECOMPILED})
         elseif(ROOM_COROUTINES)
             dedloc_precompiled(dedloc_${NAME} dedloc_pch)
+        else()
+            dedloc_precompiled(dedloc_${NAME} dedloc_base_pch)
         endif()
     else()
         add_library(dedloc_${NAME} INTERFACE)
@@ -90,8 +92,8 @@ function(dedloc_fuzzer ROOM FILE)
             target_link_libraries(dedloc_replay PUBLIC dedloc_settings)
         endif()
         add_executable(${target} ${FILE})
-        target_compile_options(${target} PRIVATE -O0)  # compiled far more often than it runs
         target_link_libraries(${target} PRIVATE dedloc_replay dedloc_${ROOM})
+        dedloc_precompiled(${target} dedloc_test_pch)
         add_test(NAME fuzz.${ROOM}.${stem} COMMAND ${target} ${CMAKE_SOURCE_DIR}/tests/corpus/${stem})
         set_tests_properties(fuzz.${ROOM}.${stem} PROPERTIES LABELS "fuzz;${ROOM}" TIMEOUT 120)
     endif()

@@ -1,6 +1,7 @@
 // A plain libtorch training loop; train_together.cpp beside it is the same loop, shared.
 #include <cstdio>
-#include <torch/torch.h>
+#include <torch/nn.h>
+#include <torch/optim.h>
 
 int main() {
     torch::nn::Sequential model(

@@ -9,7 +9,6 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <thread>
-#include <torch/torch.h>
 
 #include "dedloc/averaging/reduce.h"
 #include "dedloc/collab/model_state.h"
@@ -23,6 +22,7 @@
 #include "dedloc/tasks/vision_models.h"
 #include "dedloc/train/device.h"
 #include "dedloc/train/flat_module.h"
+#include "dedloc/train/libtorch.h"
 #include "dedloc/wire/message.h"
 
 #include "lab/exit_codes.h"

@@ -184,7 +184,7 @@ void visit_fields(Visitor& visit, Run& run) {
     visit("evaluate.every", run.evaluate_every, Integers{0, steps_max});
 }
 
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
     std::string out = "\"";
     for (const char c : text) {
         if (c == '"' || c == '\\') out += '\\';
@@ -237,7 +237,7 @@ std::string join_words(const std::vector<std::string_view>& words) {
     std::string text;
     for (std::size_t i = 0; i < words.size(); ++i) {
         if (i > 0) text += i + 1 == words.size() ? " or " : ", ";
-        text += quoted(words[i]);
+        text += in_quotes(words[i]);
     }
     return text;
 }
@@ -256,7 +256,8 @@ struct WordCollector {
         words.push_back({std::string(key), fmt::format("{}", value)});
     }
     void operator()(std::string_view key, std::uint64_t value, const IntegersOrAuto&) {
-        words.push_back({std::string(key), value == 0 ? quoted("auto") : fmt::format("{}", value)});
+        words.push_back(
+            {std::string(key), value == 0 ? in_quotes("auto") : fmt::format("{}", value)});
     }
     void operator()(std::string_view key, double value, const Numbers&) {
         words.push_back({std::string(key), to_word(value)});
@@ -266,11 +267,11 @@ struct WordCollector {
     }
     template <typename Rule>
     void operator()(std::string_view key, const std::string& value, const Rule&) {
-        words.push_back({std::string(key), quoted(value)});
+        words.push_back({std::string(key), in_quotes(value)});
     }
     template <typename Kind>
     void operator()(std::string_view key, Kind value, const Enumeration&) {
-        words.push_back({std::string(key), quoted(word_of(value))});
+        words.push_back({std::string(key), in_quotes(word_of(value))});
     }
     void operator()(std::string_view key, const bool& value) {
         words.push_back({std::string(key), value ? "true" : "false"});
@@ -495,7 +496,7 @@ class Reader {
                     const std::vector<std::string_view>& words) {
         const auto* text = node.as_string();
         const std::string got =
-            text && text->get().size() < 64 ? fmt::format(", not {}", quoted(text->get())) : "";
+            text && text->get().size() < 64 ? fmt::format(", not {}", in_quotes(text->get())) : "";
         fail(node, fmt::format("'{}' must be {}{}", key, join_words(words), got));
     }
 

@@ -1,6 +1,7 @@
 #include "dedloc/tasks/albert_model.h"
 
 #include <cmath>
+#include <torch/nn/functional/embedding.h>
 #include <utility>
 
 #include "dedloc/base/check.h"

@@ -22,11 +22,11 @@
 
 #pragma once
 #include <cstdint>
-#include <torch/torch.h>
 #include <vector>
 
 #include "dedloc/tasks/albert_config.h"
 #include "dedloc/text/masked_batch.h"
+#include "dedloc/train/libtorch.h"
 #include "dedloc/train/torch_learner.h"
 
 namespace dedloc::tasks {

@@ -1,5 +1,7 @@
 #include "dedloc/tasks/vision_models.h"
 
+#include <torch/nn.h>
+
 namespace dedloc::tasks {
 
 namespace {

@@ -7,8 +7,9 @@
 
 #pragma once
 #include <ATen/autocast_mode.h>
-#include <torch/torch.h>
 #include <torch/version.h>
+
+#include "dedloc/train/libtorch.h"
 
 namespace dedloc::train {
 

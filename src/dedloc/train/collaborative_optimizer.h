@@ -27,10 +27,10 @@
 #include <limits>
 #include <memory>
 #include <string>
-#include <torch/torch.h>
 #include <vector>
 
 #include "dedloc/base/time.h"
+#include "dedloc/train/libtorch.h"
 
 namespace dedloc::train {
 

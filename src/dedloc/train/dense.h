@@ -9,7 +9,7 @@
 // Errors: libtorch's exceptions. Thread: any.
 
 #pragma once
-#include <torch/torch.h>
+#include "dedloc/train/libtorch.h"
 
 namespace dedloc::train {
 

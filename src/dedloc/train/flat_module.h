@@ -13,11 +13,11 @@
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <torch/torch.h>
 #include <vector>
 
 #include "dedloc/base/result.h"
 #include "dedloc/collab/learner.h"
+#include "dedloc/train/libtorch.h"
 
 namespace dedloc::train {
 

@@ -17,11 +17,11 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <torch/torch.h>
 #include <vector>
 
 #include "dedloc/collab/learner.h"
 #include "dedloc/train/flat_module.h"
+#include "dedloc/train/libtorch.h"
 
 namespace dedloc::train {
 

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <limits>
 #include <numeric>
+#include <torch/nn/modules/batchnorm.h>
 
 #include "dedloc/optim/optimizer.h"
 #include "dedloc/train/autocast.h"

@@ -1,0 +1,1 @@
+#include "dedloc/base/pch.h"
