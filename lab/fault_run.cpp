@@ -29,10 +29,10 @@ constexpr double tolerance = 1.1;              // of the deadline
 constexpr double deadline_min_ms = 1000;       // of the run below
 constexpr double batch = 32;                   // samples, of the run below
 constexpr double stolen_share_max = 0.2;       // of the machine, while a step was late
-constexpr auto glance = std::chrono::milliseconds(2);
+constexpr auto fault_glance = std::chrono::milliseconds(2);
 
 // A megabyte is averaged, so that a round takes long enough to be hit.
-const BowlRun bowl = {.name = "faults", .elements = 262144, .milliseconds = 30};
+const BowlRun fault_bowl = {.name = "faults", .elements = 262144, .milliseconds = 30};
 
 double wall_now() {
     return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch())
@@ -98,7 +98,7 @@ bool FaultRun::wait_for(double seconds, const char* what, Done done) {
             fail(fmt::format("{} within {:.0f} s", what, seconds));
             return false;
         }
-        std::this_thread::sleep_for(glance);
+        std::this_thread::sleep_for(fault_glance);
     }
 }
 
@@ -170,7 +170,7 @@ void FaultRun::start() {
     const std::string run_path = folder_ + "/run.toml";
     {
         std::ofstream run(run_path);
-        run << bowl_run_text(bowl);
+        run << bowl_run_text(fault_bowl);
         if (!run.flush()) return fail("cannot write " + run_path);
     }
     std::string join;

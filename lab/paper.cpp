@@ -31,7 +31,7 @@ constexpr double fast_mbit = 25'000;
 constexpr double aggregator_mbit = 500;
 constexpr double home_up_mbit = 20;
 constexpr double home_down_mbit = 200;
-constexpr std::size_t aggregators = 4;
+constexpr std::size_t aggregators_added = 4;
 constexpr double part_time_mbit = 100;
 constexpr std::size_t part_timers = 8;
 constexpr double ratio_held = 0.8;  // of the predicted gain, at least
@@ -61,10 +61,10 @@ std::vector<Setup> setups() {
     return {{"fast", sixteen(both_ways(fast_mbit))},
             {"equal", four_eight_four(), 0, 0, true},
             {"balanced", four_eight_four()},
-            {"aux", four_eight_four(), aggregators},
+            {"aux", four_eight_four(), aggregators_added},
             {"part-time", four_eight_four(), 0, part_timers},
             {"home", sixteen(home)},
-            {"home-aux", sixteen(home), aggregators}};
+            {"home-aux", sixteen(home), aggregators_added}};
 }
 
 struct Row {

@@ -35,11 +35,11 @@ constexpr double save_patience_s = 10;
 constexpr auto glance = std::chrono::milliseconds(5);
 
 // Eight megabytes of state: writing them takes long enough to be hit.
-const BowlRun bowl = {.name = "resume",
-                      .elements = 1000000,
-                      .milliseconds = 20,
-                      .codec = "fp16",
-                      .checkpoint_every = 2};
+const BowlRun resume_bowl = {.name = "resume",
+                             .elements = 1000000,
+                             .milliseconds = 20,
+                             .codec = "fp16",
+                             .checkpoint_every = 2};
 
 double now_s() {
     return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
@@ -182,7 +182,7 @@ bool ResumeRun::start_first() {
     std::error_code error;
     fs::create_directories(folder_, error);
     const std::string run_file = folder_ + "/run.toml";
-    std::ofstream(run_file) << bowl_run_text(bowl);
+    std::ofstream(run_file) << bowl_run_text(resume_bowl);
     return start(0, {"host", run_file}) &&
            wait_for(patience_s, "the run did not start", [&] { return all_beyond(steps_between); });
 }

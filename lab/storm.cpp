@@ -34,13 +34,13 @@ constexpr double slowdown_max = 0.10;
 // 64 handshakes of strangers with their buffers are some 2 MB; all else the kernel holds.
 constexpr double growth_mb_max = 64;
 constexpr double start_patience_s = 180;
-constexpr auto glance = std::chrono::milliseconds(5);
+constexpr auto log_glance = std::chrono::milliseconds(5);
 constexpr auto dial_again = std::chrono::milliseconds(300);
 constexpr auto slow_letter = std::chrono::milliseconds(500);
-constexpr auto tick = std::chrono::milliseconds(20);
+constexpr auto dialler_tick = std::chrono::milliseconds(20);
 constexpr std::size_t garbage_bytes = 4096;
 
-const BowlRun bowl = {.name = "storm", .elements = 65536, .milliseconds = 30};
+const BowlRun storm_bowl = {.name = "storm", .elements = 65536, .milliseconds = 30};
 
 // ---- the strangers ------------------------------------------------------------------------------
 
@@ -113,7 +113,7 @@ class Storm {
         while (!over_) {
             const auto now = Clock::now();
             for (Stranger& one : strangers_) act(one, now);
-            std::this_thread::sleep_for(tick);
+            std::this_thread::sleep_for(dialler_tick);
         }
     }
     void hang_up(Stranger& one, bool reset) {
@@ -222,7 +222,7 @@ struct Peers {
 
     Ok start(const std::string& program, const std::string& folder) {
         const std::string run = folder + "/run.toml";
-        std::ofstream(run) << bowl_run_text(bowl);
+        std::ofstream(run) << bowl_run_text(storm_bowl);
         std::vector<std::string> words = {
             "host", run, "--listen", fmt::format("127.0.0.1:{}", port)};
         for (int i = 1; i <= 3; ++i) {
@@ -251,7 +251,7 @@ struct Peers {
                                       peer->last_error());
             if (Clock::now() > until)
                 return make_error(ErrorKind::timeout, "the peers took too long to start");
-            std::this_thread::sleep_for(glance);
+            std::this_thread::sleep_for(log_glance);
         }
         return {};
     }

@@ -6,7 +6,7 @@
 namespace dedloc::averaging {
 namespace {
 
-constexpr Duration look_again = 50ms;  // whether a part that another was asked for has come
+constexpr Duration look_at_part_again = 50ms;  // whether a part that another was asked for has come
 
 struct Search {
     Search(RoundContext& where, std::shared_ptr<Exchange> whose, std::vector<std::uint32_t> which)
@@ -66,7 +66,7 @@ Task<void> ask_member(std::shared_ptr<Search> search, PeerId member, std::size_t
         const auto part = next_part(*search, asked, first, wait);
         if (!part && !wait) co_return;
         if (!part) {
-            const TimePoint until = search->context.now() + look_again;
+            const TimePoint until = search->context.now() + look_at_part_again;
             (void)co_await search->answered.wait_until(search->context.node.clock, until);
             continue;
         }

@@ -24,7 +24,6 @@
 namespace dedloc::cli {
 namespace {
 
-constexpr Duration reach_patience = 30s;
 constexpr Duration leave_patience = 5s;  // for members that still read averages from us
 // Without a live trainer: the run is over, or out of reach. Longer than a restart takes.
 constexpr double nobody_patience_s = 60;

@@ -7,12 +7,12 @@
 namespace dedloc::cli {
 namespace {
 
-std::atomic<int> count{0};
+std::atomic<int> interrupts_seen{0};
 std::atomic<bool> force_on_second{false};
 static_assert(std::atomic<int>::is_always_lock_free);
 
 void on_signal(int) {
-    if (count.fetch_add(1, std::memory_order_relaxed) == 0) return;
+    if (interrupts_seen.fetch_add(1, std::memory_order_relaxed) == 0) return;
     if (!force_on_second.load(std::memory_order_relaxed)) return;
     // Only async-signal-safe calls: give the cursor back and go. Votes and counters on disk are
     // durable before they are used, so nothing is lost but unfinished work.
@@ -35,6 +35,6 @@ void catch_interrupts(SecondInterrupt second) {
     ::sigaction(SIGHUP, &action, nullptr);
 }
 
-int interrupts() { return count.load(std::memory_order_relaxed); }
+int interrupts() { return interrupts_seen.load(std::memory_order_relaxed); }
 
 }  // namespace dedloc::cli

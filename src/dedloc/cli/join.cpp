@@ -7,11 +7,6 @@
 #include "dedloc/collab/join_string.h"
 
 namespace dedloc::cli {
-namespace {
-
-constexpr Duration reach_patience = 30s;
-
-}  // namespace
 
 int run_join(const JoinOptions& options) {
     PeerRunInput input;

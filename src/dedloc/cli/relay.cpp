@@ -18,8 +18,6 @@
 namespace dedloc::cli {
 namespace {
 
-constexpr Duration reach_patience = 30s;
-constexpr Duration goodbye_max = 2s;
 constexpr double report_every_s = 60;
 constexpr double router_patience_s = 5;
 constexpr auto look_time = std::chrono::milliseconds(200);

@@ -7,10 +7,16 @@
 #include <string>
 #include <vector>
 
+#include "dedloc/base/time.h"
 #include "dedloc/cli/exit_codes.h"
 #include "dedloc/collab/session.h"
 
 namespace dedloc::cli {
+
+// How long the peers of a join string may take to answer.
+constexpr base::Duration reach_patience = std::chrono::seconds(30);
+// How long one who has no part in the work takes to say goodbye.
+constexpr base::Duration goodbye_max = std::chrono::seconds(2);
 
 // What users write: multiaddrs, "HOST:PORT", "[IPv6]:PORT", "none". Nothing: any free port.
 Result<std::vector<std::string>> listen_addresses(const std::vector<std::string>& given);

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <stdlib.h>
 
+#include "dedloc/cli/session_opening.h"
 #include "dedloc/collab/session.h"
 #include "dedloc/monitor/event_log.h"
 
@@ -10,7 +11,6 @@ namespace dedloc::cli {
 namespace {
 
 constexpr Duration status_interval = 250ms;
-constexpr Duration goodbye_max = 2s;
 
 }  // namespace
 

@@ -10,7 +10,7 @@ namespace {
 constexpr std::size_t slot_peers_max = 48;
 constexpr std::size_t slot_peers_min = 12;
 constexpr std::uint32_t slots_max = 1024;
-constexpr Duration patience = 20s;
+constexpr Duration answer_patience = 20s;
 
 dht::DhtOptions dht_options(const DiscoveryOptions& options) {
     dht::DhtOptions dht;
@@ -67,7 +67,7 @@ std::uint32_t Discovery::own_slot() const {
 
 Task<void> Discovery::publish_loop() {
     for (;;) {
-        const TimePoint deadline = node_.clock.now() + patience;
+        const TimePoint deadline = node_.clock.now() + answer_patience;
         if (!published_) {
             std::vector<PeerId> peers = host_.connected_peers();
             (void)co_await dht_.bootstrap(std::move(peers), deadline);
@@ -93,7 +93,7 @@ Task<void> Discovery::read_loop() {
 }
 
 Task<void> Discovery::read_slot(std::uint32_t slot) {
-    const TimePoint deadline = node_.clock.now() + patience;
+    const TimePoint deadline = node_.clock.now() + answer_patience;
     const auto found = co_await dht_.get(key(slot), dht::Freshness::latest, deadline);
     if (!found || !found->has_value()) co_return;
     const std::vector<dht::SignedEntry> entries = dht::signed_entries(**found);

@@ -9,6 +9,7 @@
 #include <tuple>
 
 #include "dedloc/base/check.h"
+#include "dedloc/security/openssl_size.h"
 
 namespace dedloc::security {
 namespace {
@@ -31,8 +32,6 @@ std::pair<Digest, Digest> derive(const Digest& chaining_key, ByteView input) {
     rest.push_back(0x02);
     return {first, hmac_sha256(secret.view(), rest)};
 }
-
-int int_size(ByteView bytes) { return static_cast<int>(bytes.size()); }
 
 }  // namespace
 
@@ -105,9 +104,9 @@ void NoiseCipher::start(ByteView associated) {
     DEDLOC_CHECK(EVP_CipherInit_ex(context_.get(), nullptr, nullptr, nullptr, iv.data(), -1) == 1);
     int size = 0;
     if (!associated.empty())
-        DEDLOC_CHECK(EVP_CipherUpdate(
-                         context_.get(), nullptr, &size, associated.data(), int_size(associated)) ==
-                     1);
+        DEDLOC_CHECK(
+            EVP_CipherUpdate(
+                context_.get(), nullptr, &size, associated.data(), openssl_size(associated)) == 1);
 }
 
 void NoiseCipher::encrypt(ByteView associated, ByteView plain, std::span<std::uint8_t> out) {
@@ -119,7 +118,8 @@ void NoiseCipher::encrypt(ByteView associated, ByteView plain, std::span<std::ui
     int size = 0;
     if (!plain.empty())
         DEDLOC_CHECK(EVP_CipherUpdate(
-                         context_.get(), out.data(), &size, plain.data(), int_size(plain)) == 1);
+                         context_.get(), out.data(), &size, plain.data(), openssl_size(plain)) ==
+                     1);
     DEDLOC_CHECK(EVP_CipherFinal_ex(context_.get(), tag, &size) == 1);
     DEDLOC_CHECK(
         EVP_CIPHER_CTX_ctrl(
@@ -143,7 +143,8 @@ bool NoiseCipher::decrypt(ByteView associated, ByteView ciphertext, std::span<st
             context_.get(), EVP_CTRL_AEAD_SET_TAG, static_cast<int>(noise_tag_bytes), tag.data()) ==
             1 &&
         (body.empty() ||
-         EVP_CipherUpdate(context_.get(), out.data(), &size, body.data(), int_size(body)) == 1) &&
+         EVP_CipherUpdate(context_.get(), out.data(), &size, body.data(), openssl_size(body)) ==
+             1) &&
         EVP_CipherFinal_ex(context_.get(), &nothing, &size) == 1;
     if (!good) {
         ERR_clear_error();

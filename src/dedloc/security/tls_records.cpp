@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "dedloc/base/check.h"
+#include "dedloc/security/openssl_size.h"
 
 namespace dedloc::security {
 namespace {
@@ -28,8 +29,6 @@ Error broken(std::string_view rule) {
     ERR_clear_error();
     return make_error(ErrorKind::peer_broke_protocol, "TLS connection failed: {}", rule);
 }
-
-int int_size(ByteView bytes) { return static_cast<int>(bytes.size()); }
 
 }  // namespace
 
@@ -75,7 +74,7 @@ Bytes TlsRecords::expand(std::string_view label, std::size_t size) const {
     unsigned int block_bytes = 0;
     DEDLOC_CHECK(HMAC(suite_.hash,
                       secret_.data(),
-                      int_size(secret_),
+                      openssl_size(secret_),
                       info.data(),
                       info.size(),
                       block.data(),
@@ -114,7 +113,7 @@ void TlsRecords::start(ByteView header) {
     int size = 0;
     DEDLOC_CHECK(
         EVP_CipherInit_ex(context_.get(), nullptr, nullptr, nullptr, nonce.data(), -1) == 1 &&
-        EVP_CipherUpdate(context_.get(), nullptr, &size, header.data(), int_size(header)) == 1);
+        EVP_CipherUpdate(context_.get(), nullptr, &size, header.data(), openssl_size(header)) == 1);
 }
 
 void TlsRecords::seal(TlsContent type, ByteView plain, OutputBuffer& out) {
@@ -134,7 +133,7 @@ void TlsRecords::seal(TlsContent type, ByteView plain, OutputBuffer& out) {
     int size = 0;
     const bool sealed =
         (plain.empty() ||
-         EVP_CipherUpdate(context, begin, &size, plain.data(), int_size(plain)) == 1) &&
+         EVP_CipherUpdate(context, begin, &size, plain.data(), openssl_size(plain)) == 1) &&
         EVP_CipherUpdate(context, end, &size, &inner_type, 1) == 1 &&
         EVP_CipherFinal_ex(context, end + 1, &size) == 1 &&
         EVP_CIPHER_CTX_ctrl(
@@ -170,7 +169,7 @@ Result<TlsRecords::Opened> TlsRecords::open(ByteView record, std::span<std::uint
         EVP_CIPHER_CTX_ctrl(
             context, EVP_CTRL_AEAD_SET_TAG, static_cast<int>(tag.size()), tag.data()) == 1 &&
         (plain.empty() ||
-         EVP_CipherUpdate(context, place.data(), &size, body.data(), int_size(plain)) == 1) &&
+         EVP_CipherUpdate(context, place.data(), &size, body.data(), openssl_size(plain)) == 1) &&
         EVP_CipherUpdate(context, &type, &size, &body.back(), 1) == 1 &&
         EVP_CipherFinal_ex(context, tag.data(), &size) == 1;
     if (!opened) return broken("a record was changed on its way");
