@@ -13,6 +13,7 @@ using averaging::decision_of;
 using averaging::DecisionKind;
 
 constexpr Duration fetch_patience = 20s;
+constexpr Duration load_patience = 10min;  // without any progress
 
 }  // namespace
 
@@ -60,8 +61,13 @@ Task<void> ChainFollower::work() {
             continue;
         }
         co_await apply_next();
+        extend_join();
         changed_.pulse();
     }
+}
+
+void ChainFollower::extend_join() {
+    join_until_ = std::max(join_until_, context_.now() + load_patience);
 }
 
 Task<void> ChainFollower::apply_next() {
@@ -198,10 +204,9 @@ Task<Result<void>> ChainFollower::catch_up_with(PeerId peer) {
     if (need_state_ && theirs.number + 1 < context_.ledger.base().number &&
         theirs.instance.branch == context_.ledger.base().instance.branch)
         co_return Result<void>();  // it is further behind than we are
-    const TimePoint until = context_.now() + Duration(600s);
     const double ours = context_.ledger.base().branch_samples;
     const bool other_branch = theirs.instance.branch != context_.ledger.base().instance.branch;
-    Result<void> adopted = co_await adopt(peer, *newest, until);
+    Result<void> adopted = co_await adopt(peer, *newest);
     if (adopted)
         callbacks_.on_replaced(
             other_branch ? fmt::format("the branch of peer {} has more committed samples ({:.0f}) "
@@ -223,12 +228,10 @@ std::vector<PeerId> ChainFollower::donors(const PeerId& first) const {
 
 // One at a time: the chunks of a download belong to one state, and joining and following may both
 // want one.
-Task<Result<void>> ChainFollower::adopt(PeerId peer, Bytes certificate, TimePoint deadline) {
+Task<Result<void>> ChainFollower::adopt(PeerId peer, Bytes certificate) {
     while (adopting_) {
         const TimePoint next = context_.now() + Duration(100ms);
         (void)co_await changed_.wait_until(context_.node.clock, next);
-        if (context_.now() >= deadline)
-            co_return make_error(ErrorKind::timeout, "another state was still being loaded");
     }
     struct Flag {
         explicit Flag(bool& flag) : flag_(flag) { flag_ = true; }
@@ -236,13 +239,13 @@ Task<Result<void>> ChainFollower::adopt(PeerId peer, Bytes certificate, TimePoin
         bool& flag_;
     };
     const Flag flag(adopting_);
-    Result<void> adopted = co_await adopt_alone(std::move(peer), std::move(certificate), deadline);
+    Result<void> adopted = co_await adopt_alone(std::move(peer), std::move(certificate));
     co_return adopted;
 }
 
 // Downloads the state that a certificate starts from, then continues from that certificate: a
 // commit is replayed on top, so that the state we end in is one that was certified.
-Task<Result<void>> ChainFollower::adopt_alone(PeerId peer, Bytes certificate, TimePoint deadline) {
+Task<Result<void>> ChainFollower::adopt_alone(PeerId peer, Bytes certificate) {
     DEDLOC_CO_TRY(const Decision decision, decision_of(certificate));
     if (decision.run != context_.ledger.base().run && context_.ledger.started())
         co_return make_error(ErrorKind::conflict, "the certificate belongs to another run");
@@ -253,8 +256,9 @@ Task<Result<void>> ChainFollower::adopt_alone(PeerId peer, Bytes certificate, Ti
         if (!partial_ || partial_->root() != decision.state_before)
             partial_ = std::make_unique<state::PartialState>(decision.state_before);
         state::DownloadOptions options;
-        options.deadline = deadline;
+        options.stall_max = load_patience;
         options.progress = [this](const state::DownloadProgress& progress) {
+            extend_join();
             if (progress.bytes_total > 0)
                 callbacks_.on_progress(static_cast<double>(progress.bytes_have) /
                                        static_cast<double>(progress.bytes_total));
@@ -295,29 +299,32 @@ std::vector<PeerId> ChainFollower::informants() const {
     return peers;
 }
 
-Task<Result<void>> ChainFollower::join_through(PeerId peer, TimePoint deadline) {
-    auto newest = co_await averaging::newest_certificate(context_, peer, deadline);
+Task<Result<void>> ChainFollower::join_through(PeerId peer) {
+    auto newest = co_await averaging::newest_certificate(context_, peer, join_until_);
     if (!newest) co_return std::move(newest).error();
     if (newest->empty())
         co_return make_error(ErrorKind::not_found, "peer {} is new itself", peer.short_text());
+    if (!member_answered_) extend_join();
+    member_answered_ = true;
     Bytes certificate = *std::move(newest);
-    DEDLOC_CO_TRY_VOID(co_await adopt(peer, std::move(certificate), deadline));
+    DEDLOC_CO_TRY_VOID(co_await adopt(peer, std::move(certificate)));
     look_at(peer);
-    while (!up_to_date() && !need_state_ && context_.now() < deadline)
+    while (!up_to_date() && !need_state_ && context_.now() < join_until_)
         (void)co_await changed_.wait_until(context_.node.clock, context_.now() + 100ms);
     if (!up_to_date() || need_state_)
         co_return make_error(ErrorKind::timeout, "the last steps could not be replayed");
     co_return Result<void>();
 }
 
-Task<Result<void>> ChainFollower::join(TimePoint deadline) {
+Task<Result<void>> ChainFollower::join(Duration patience) {
+    join_until_ = context_.now() + patience;
     Error last = make_error(ErrorKind::peer_gone, "no member of the run has its state yet");
-    while (context_.now() < deadline) {
+    while (context_.now() < join_until_) {
         for (const PeerId& peer : informants()) {
-            Result<void> joined = co_await join_through(peer, deadline);
+            Result<void> joined = co_await join_through(peer);
             if (joined) co_return joined;
             last = std::move(joined).error();
-            if (context_.now() >= deadline) break;
+            if (context_.now() >= join_until_) break;
         }
         co_await context_.node.clock.sleep_for(100ms);
     }

@@ -48,8 +48,9 @@ class ChainFollower {
     // Host: begins from a state that lies in the store and its first certificate.
     Ok begin(ByteView certificate, const Digest& root);
     // Newcomer: asks members for the newest certificate, downloads, replays. Tries until it works
-    // or the deadline passes.
-    Task<Result<void>> join(TimePoint deadline);
+    // or no member has answered for `patience`, or one has and nothing came of it for ten minutes:
+    // a state may be large, lines slow, and others be served first.
+    Task<Result<void>> join(Duration patience);
 
     // `peer` knows more than we do, or stands on another branch: look and follow the better one.
     void look_at(const PeerId& peer);
@@ -67,12 +68,13 @@ class ChainFollower {
     Task<Result<void>> apply_commit(averaging::Decision decision);
     Task<void> follow_informants();
     Task<Result<void>> catch_up_with(PeerId peer);
-    Task<Result<void>> adopt(PeerId peer, Bytes certificate, TimePoint deadline);
-    Task<Result<void>> adopt_alone(PeerId peer, Bytes certificate, TimePoint deadline);
+    Task<Result<void>> adopt(PeerId peer, Bytes certificate);
+    Task<Result<void>> adopt_alone(PeerId peer, Bytes certificate);
     bool better(const averaging::Decision& theirs) const;
     std::vector<PeerId> donors(const PeerId& first) const;
     std::vector<PeerId> informants() const;
-    Task<Result<void>> join_through(PeerId peer, TimePoint deadline);
+    Task<Result<void>> join_through(PeerId peer);
+    void extend_join();
     void settle();
 
     averaging::RoundContext& context_;
@@ -85,6 +87,8 @@ class ChainFollower {
     std::set<PeerId> informants_;
     PeerId looked_at_;  // the last of them
     std::unique_ptr<state::PartialState> partial_;
+    TimePoint join_until_{};  // unless something comes until then
+    bool member_answered_ = false;
     bool busy_ = false;        // applying
     bool adopting_ = false;    // a state is being loaded
     bool need_state_ = false;  // replay failed: only a download helps

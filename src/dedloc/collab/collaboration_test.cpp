@@ -188,7 +188,7 @@ class Helper {
 
 class Swarm {
   public:
-    explicit Swarm(std::uint64_t seed) : world(seed) {}
+    explicit Swarm(std::uint64_t seed, sim::WorldOptions options = {}) : world(seed, options) {}
     ~Swarm() {
         if (helper) world.run_task(helper->end());
         for (auto& peer : peers)
@@ -332,6 +332,20 @@ TEST(Collaboration, a_slow_line_is_measured_and_reduces_little_and_a_mended_one_
     ASSERT_TRUE(swarm.world.run_until([&] { return swarm.all_at(mended + 4); }, 120s));
     EXPECT_GT(swarm.share_of(3), 0.15);
     EXPECT_LT(swarm.share_of(3), 0.35);
+}
+
+// Its patience is a minute, for somebody who answers; what then comes may take its time.
+TEST(Collaboration, a_newcomer_joins_though_its_host_needs_more_than_a_minute_to_send_the_state) {
+    sim::WorldOptions options;
+    options.stream_window_bytes = 64 << 10;  // small messages do not wait behind whole chunks
+    Swarm swarm(10, options);
+    const std::size_t count = 4 * elements_many;
+    const double state_bytes = 8.0 * static_cast<double>(count);  // parameters and momentum
+    swarm.add(0.5, count, state_bytes / 80);
+    swarm.add(0.5, count);
+    EXPECT_FALSE(swarm.world.run_until([&] { return swarm.peers[1]->running; }, 70s));
+    EXPECT_TRUE(swarm.world.run_until([&] { return swarm.peers[1]->running; }, 300s))
+        << swarm.peers[1]->start_error;
 }
 
 // Half of what a trainer sends when all own parts are averages, which nobody tells it about.

@@ -27,6 +27,7 @@ constexpr Duration back_off_min = 200ms;
 constexpr Duration back_off_max = 5s;
 constexpr Duration chunk_timeout_max = 240s;
 constexpr Duration chunk_time_guess = 2s;
+constexpr int patience_factor = 4;  // of the usual time of a chunk
 constexpr std::size_t troubles_told_max = 5;
 
 }  // namespace
@@ -102,6 +103,7 @@ class Download {
     Ok take_manifest(const PeerId& donor, const Result<Bytes>& answer);
 
     Task<void> donor_slot();
+    Task<void> until_stalled();
     Task<void> lane(PeerId donor);
     std::optional<std::size_t> claim(const PeerId& donor);
     void release(std::size_t index);
@@ -217,7 +219,8 @@ Task<Result<std::shared_ptr<const PublishedState>>> Download::run() {
         const std::size_t count = std::min(donors_.size(), options_.donors_at_once_max);
         for (std::size_t i = 0; i < count; ++i) slots.push_back(donor_slot());
         Task<void> working = runtime::all_of(std::move(slots));
-        co_await runtime::first_of(std::move(working), done_.wait());
+        Task<void> ending = runtime::first_of(std::move(working), done_.wait());
+        co_await runtime::first_of(std::move(ending), until_stalled());
     }
     if (failure_) co_return *failure_;
     if (!partial_.complete()) co_return no_donor_left();
@@ -296,6 +299,22 @@ Ok Download::take_manifest(const PeerId& donor, const Result<Bytes>& answer) {
     partial_.begin(*std::move(manifest));
     done_.set();
     return {};
+}
+
+Task<void> Download::until_stalled() {
+    std::uint64_t seen = arrivals_;
+    while (true) {
+        co_await clock_.sleep_for(options_.stall_max);
+        if (arrivals_ == seen) break;
+        seen = arrivals_;
+    }
+    if (finished()) co_return;
+    failure_ = make_error(ErrorKind::timeout,
+                          "nothing more of state {} came in {:.0f} s ({} of {} bytes are here)",
+                          partial_.root().short_hex(),
+                          to_seconds(options_.stall_max),
+                          partial_.bytes_have(),
+                          partial_.bytes_total());
 }
 
 // One of the places for donors: when its donor has ended, the next one takes it.
@@ -408,7 +427,10 @@ bool Download::after_failure(const PeerId& donor,
 }
 
 Task<Result<Bytes>> Download::fetch(Stream& stream, PeerId donor, std::size_t index) {
-    const TimePoint until = std::min(options_.deadline, clock_.now() + chunk_timeout_);
+    // Where chunks take long, a little longer is no fault: what is given up must be sent again.
+    const Duration usual = std::min(patience_factor * chunk_time_, chunk_timeout_max);
+    const Duration timeout = std::max(chunk_timeout_, usual);
+    const TimePoint until = std::min(options_.deadline, clock_.now() + timeout);
     std::string what = fmt::format(
         "chunk {} of state {} from {}", index, partial_.root().short_hex(), donor.short_text());
     Task<Result<Bytes>> exchanging = exchange(stream, donor, index, until);

@@ -23,7 +23,7 @@ struct StoreLimits {
     std::size_t steps_max = 4;
     std::size_t pinned_max = 4;
     std::uint64_t bytes_max = std::uint64_t{8} << 30;
-    Duration lease = 30s;
+    Duration lease = 90s;  // longer than a chunk takes where many share a slow line
 };
 
 class SnapshotStore {

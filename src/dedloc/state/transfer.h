@@ -13,7 +13,8 @@
 // A donor never waits: more lanes than ServeLimits allow are refused as overloaded, a reader that
 // stalls loses its lane, and the lease in the store bounds how long an old state is kept.
 //
-// Errors: timeout (options.deadline), peer_gone (no donor left; the sentence says why each failed),
+// Errors: timeout (options.deadline, options.stall_max), peer_gone (no donor left; the sentence
+// says why each failed),
 //         not_found (nobody has that state), local_fault (partial state's disk).
 // Cancel: what arrived is in the PartialState. Thread: the network thread; hashing on workers.
 
@@ -123,12 +124,13 @@ class PartialState {
 
 struct DownloadOptions {
     TimePoint deadline = TimePoint::never();
+    Duration stall_max = 10min;  // without any chunk: timeout. Slow lines may take hours in all.
     std::size_t lanes_per_donor = 2;  // two hide the round trip
     std::size_t donors_at_once_max = 8;
     std::uint64_t bytes_max = state_bytes_max;  // larger states are refused before allocation
     Duration manifest_timeout = 10s;
     // For one chunk; doubled (up to 4 min) while nothing at all arrives, as then our own link is
-    // the slow one.
+    // the slow one; at least four times what chunks usually take.
     Duration chunk_timeout = 30s;
     std::function<void(const DownloadProgress&)> progress;  // after every chunk
 };

@@ -254,7 +254,7 @@ TEST_F(Transfer, a_donor_that_trains_on_keeps_the_state_of_a_running_download) {
     const auto got = fetch(partial, all_donors(), options());
     ASSERT_TRUE(got) << to_string(got.error());
     EXPECT_EQ(only.store.newest()->snapshot->step(), 9u);
-    world.run_for(60s);
+    world.run_for(StoreLimits{}.lease + 1s);
     only.store.put(some_state(20, 1));
     EXPECT_EQ(only.store.find(state->root()), nullptr) << "the lease has ended";
 }
