@@ -3,8 +3,8 @@
 #   install_missing PACKAGE...   quiet when everything is there
 #   build PRESET TARGET... [-- configure options]
 
-needs_build=(g++ cmake ninja-build ccache mold python3 libasio-dev libssl-dev libfmt-dev libspdlog-dev
-    libtomlplusplus-dev libcli11-dev nlohmann-json3-dev libhwy-dev zlib1g-dev
+needs_build=(g++ cmake ninja-build ccache mold python3 libasio-dev libssl-dev libfmt-dev
+    libspdlog-dev libtomlplusplus-dev libcli11-dev nlohmann-json3-dev libhwy-dev zlib1g-dev
     libglpk-dev libtorch-dev libsentencepiece-dev libminiupnpc-dev libnatpmp-dev)
 needs_data=(dataset-fashion-mnist bible-kjv)
 needs_test=(libgtest-dev clang-format-14 iproute2 nftables)

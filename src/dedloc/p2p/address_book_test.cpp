@@ -5,7 +5,7 @@
 namespace dedloc::p2p {
 namespace {
 
-PeerId peer(int number) {
+PeerId numbered_peer(int number) {
     Bytes multihash = {0x12, 0x20};
     multihash.resize(34);
     multihash[33] = static_cast<std::uint8_t>(number);
@@ -29,35 +29,37 @@ using Texts = std::vector<std::string>;
 
 TEST(AddressBook, tries_what_was_told_last_first_and_hearsay_last) {
     AddressBook book;
-    book.add(peer(1), addresses({"/ip4/10.0.0.1/tcp/1"}));
-    book.add_hearsay(peer(1), addresses({"/ip4/10.0.0.2/tcp/1", "/ip4/10.0.0.1/tcp/1"}));
-    book.add(peer(1), addresses({"/ip4/10.0.0.3/tcp/1"}));
-    EXPECT_EQ(texts(book, peer(1)),
+    book.add(numbered_peer(1), addresses({"/ip4/10.0.0.1/tcp/1"}));
+    book.add_hearsay(numbered_peer(1), addresses({"/ip4/10.0.0.2/tcp/1", "/ip4/10.0.0.1/tcp/1"}));
+    book.add(numbered_peer(1), addresses({"/ip4/10.0.0.3/tcp/1"}));
+    EXPECT_EQ(texts(book, numbered_peer(1)),
               (Texts{"/ip4/10.0.0.3/tcp/1", "/ip4/10.0.0.1/tcp/1", "/ip4/10.0.0.2/tcp/1"}));
 }
 
 TEST(AddressBook, keeps_only_what_we_can_dial_for_that_peer) {
     AddressBook book;
-    book.add(peer(1), addresses({"/ip4/10.0.0.1/udp/1/quic-v1", "/ip4/10.0.0.1/tcp/1/ws"}));
+    book.add(numbered_peer(1),
+             addresses({"/ip4/10.0.0.1/udp/1/quic-v1", "/ip4/10.0.0.1/tcp/1/ws"}));
     auto for_another = addresses({"/ip4/10.0.0.1/tcp/1"});
-    for_another[0] = for_another[0].with_peer(peer(2));
-    book.add(peer(1), for_another);
-    EXPECT_TRUE(book.of(peer(1)).empty());
+    for_another[0] = for_another[0].with_peer(numbered_peer(2));
+    book.add(numbered_peer(1), for_another);
+    EXPECT_TRUE(book.of(numbered_peer(1)).empty());
     EXPECT_EQ(book.peers_count(), 0u);
 }
 
 TEST(AddressBook, is_bounded_and_forgets_the_least_used) {
     AddressBook book;
     for (int i = 0; i < static_cast<int>(address_book_peers_max); ++i)
-        book.add(peer(i), addresses({"/ip4/10.0.0.1/tcp/1"}));
-    book.add(peer(0), addresses({"/ip4/10.0.0.2/tcp/1"}));
-    book.add(peer(60000), addresses({"/ip4/10.0.0.1/tcp/1"}));
+        book.add(numbered_peer(i), addresses({"/ip4/10.0.0.1/tcp/1"}));
+    book.add(numbered_peer(0), addresses({"/ip4/10.0.0.2/tcp/1"}));
+    book.add(numbered_peer(60000), addresses({"/ip4/10.0.0.1/tcp/1"}));
     EXPECT_EQ(book.peers_count(), address_book_peers_max);
-    EXPECT_FALSE(book.of(peer(0)).empty());
-    EXPECT_TRUE(book.of(peer(1)).empty());
+    EXPECT_FALSE(book.of(numbered_peer(0)).empty());
+    EXPECT_TRUE(book.of(numbered_peer(1)).empty());
     for (int port = 1; port < 100; ++port)
-        book.add(peer(0), addresses({("/ip4/10.0.0.9/tcp/" + std::to_string(port)).c_str()}));
-    EXPECT_EQ(book.of(peer(0)).size(), addresses_per_peer_max);
+        book.add(numbered_peer(0),
+                 addresses({("/ip4/10.0.0.9/tcp/" + std::to_string(port)).c_str()}));
+    EXPECT_EQ(book.of(numbered_peer(0)).size(), addresses_per_peer_max);
 }
 
 }  // namespace
