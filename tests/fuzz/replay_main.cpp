@@ -1,5 +1,5 @@
 // Feeds every file of a folder, and the empty input, to a fuzz target once: how builds without
-// libFuzzer keep the corpus passing. A folder that does not exist is an empty corpus.
+// libFuzzer keep the corpus passing. Without a file there is nothing to keep: exit status 1.
 
 #include <algorithm>
 #include <cstddef>
@@ -29,5 +29,5 @@ int main(int argc, char** argv) {
         LLVMFuzzerTestOneInput(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size());
     }
     std::printf("%zu files replayed\n", files.size());
-    return 0;
+    return files.empty() ? 1 : 0;
 }
