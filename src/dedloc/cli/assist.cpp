@@ -18,6 +18,7 @@
 #include "dedloc/cli/session_opening.h"
 #include "dedloc/collab/join_string.h"
 #include "dedloc/monitor/event_log.h"
+#include "dedloc/monitor/json_line.h"
 #include "dedloc/monitor/run_view.h"
 #include "dedloc/monitor/screen.h"
 
@@ -163,7 +164,7 @@ void AssistRun::print(const std::optional<Failure>& failed) {
     json["left"] = interrupted_;
     json["directory"] = opened_.directory;
     json["seconds"] = steady_seconds() - started_;
-    fmt::print("{}\n", json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+    fmt::print("{}\n", monitor::json_line(json));
     std::fflush(stdout);
 }
 

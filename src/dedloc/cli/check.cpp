@@ -11,6 +11,7 @@
 #include "dedloc/cli/peer_directory.h"
 #include "dedloc/codec/codec.h"
 #include "dedloc/collab/run_file.h"
+#include "dedloc/monitor/json_line.h"
 #include "dedloc/planner/split.h"
 #include "dedloc/security/identity.h"
 #include "dedloc/tasks/training_task.h"
@@ -235,7 +236,7 @@ int run_check(const CheckOptions& options) {
             json["inner_steps"] = inner_steps(*run, options.peers);
         }
         if (!elsewhere) json.update(to_json(*forecast, options));
-        fmt::print("{}\n", json.dump());
+        fmt::print("{}\n", monitor::json_line(json));
         return 0;
     }
     fmt::print(

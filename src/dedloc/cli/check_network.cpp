@@ -16,6 +16,7 @@
 #include "dedloc/cli/peer_run.h"
 #include "dedloc/cli/session_opening.h"
 #include "dedloc/collab/join_string.h"
+#include "dedloc/monitor/json_line.h"
 
 namespace dedloc::cli {
 namespace {
@@ -184,7 +185,7 @@ int run_check_network(const CheckNetworkOptions& options) {
                                           {"router", nat.router},
                                           {"mapped", nat.mapped},
                                           {"relays", nat.relays.size()}};
-        fmt::print("{}\n", json.dump());
+        fmt::print("{}\n", monitor::json_line(json));
     } else {
         print_text(verdict, nat, *reached);
     }

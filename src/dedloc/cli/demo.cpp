@@ -28,6 +28,7 @@
 #include "dedloc/cli/run_templates.h"
 #include "dedloc/cli/watcher.h"
 #include "dedloc/collab/join_string.h"
+#include "dedloc/monitor/json_line.h"
 #include "dedloc/monitor/run_view.h"
 #include "dedloc/monitor/screen.h"
 #include "dedloc/p2p/identity_file.h"
@@ -456,7 +457,7 @@ void Demo::print_json(const DemoResult& result) const {
     json["checkpoint_saved"] = result.checkpoint_problem.empty();
     json["problems"] = result.problems;
     json["seconds"] = result.seconds;
-    fmt::print("{}\n", json.dump());
+    fmt::print("{}\n", monitor::json_line(json));
     std::fflush(stdout);
 }
 
@@ -478,7 +479,9 @@ int Demo::run() {
         screen_.release();
         if (!folder_.empty()) fmt::print(stderr, "dedloc: the peers' files stay in {}\n", folder_);
         if (options_.json)
-            fmt::print("{}\n", nlohmann::json{{"ok", false}, {"error", failed->message}}.dump());
+            fmt::print(
+                "{}\n",
+                monitor::json_line(nlohmann::json{{"ok", false}, {"error", failed->message}}));
         return report(*failed);
     }
     DemoResult result;

@@ -8,6 +8,7 @@
 #include "dedloc/cli/commands.h"
 #include "dedloc/cli/exit_codes.h"
 #include "dedloc/collab/model_state.h"
+#include "dedloc/monitor/json_line.h"
 #include "dedloc/security/identity.h"
 #include "dedloc/tasks/training_task.h"
 
@@ -61,7 +62,7 @@ int run_eval(const EvalOptions& options) {
                                     {"samples", measured->evaluation.samples}};
         for (const tasks::Measure& measure : measured->measures)
             if (!json.contains(measure.name)) json[measure.name] = measure.value;
-        fmt::print("{}\n", json.dump());
+        fmt::print("{}\n", monitor::json_line(json));
         return 0;
     }
     fmt::print("{}, step {}, state {}: loss {:.4f}, accuracy {:.2f} % on {} samples\n",

@@ -8,6 +8,7 @@
 #include "dedloc/cli/commands.h"
 #include "dedloc/cli/exit_codes.h"
 #include "dedloc/collab/model_state.h"
+#include "dedloc/monitor/json_line.h"
 #include "dedloc/security/identity.h"
 #include "dedloc/tasks/training_task.h"
 
@@ -53,7 +54,7 @@ int run_export(const ExportOptions& options) {
                                           {"state_hash", state.root().hex()},
                                           {"directory", options.directory},
                                           {"files", *names}};
-        fmt::print("{}\n", json.dump());
+        fmt::print("{}\n", monitor::json_line(json));
         return 0;
     }
     fmt::print("{}, step {}, state {}: in {}\n",

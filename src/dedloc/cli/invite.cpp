@@ -7,6 +7,7 @@
 #include "dedloc/cli/commands.h"
 #include "dedloc/cli/exit_codes.h"
 #include "dedloc/cli/peer_directory.h"
+#include "dedloc/monitor/json_line.h"
 
 namespace dedloc::cli {
 
@@ -31,7 +32,7 @@ int run_invite(const InviteOptions& options) {
                                           {"directory", first.path},
                                           {"join_string", first.join_string},
                                           {"age_seconds", first.join_age_s}};
-        fmt::print("{}\n", json.dump());
+        fmt::print("{}\n", monitor::json_line(json));
         return 0;
     }
     for (std::size_t i = 1; i < peers.size(); ++i)

@@ -14,6 +14,7 @@
 #include "dedloc/collab/local_learner.h"
 #include "dedloc/collab/model_state.h"
 #include "dedloc/monitor/event_log.h"
+#include "dedloc/monitor/json_line.h"
 #include "dedloc/monitor/run_view.h"
 #include "dedloc/monitor/screen.h"
 #include "dedloc/security/hash.h"
@@ -392,7 +393,7 @@ void PeerRun::print_json(const std::optional<Failure>& failed) {
     }
     json["directory"] = input_.opened.directory;
     json["seconds"] = steady_seconds() - started_;
-    fmt::print("{}\n", json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+    fmt::print("{}\n", monitor::json_line(json));
     std::fflush(stdout);
 }
 

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "dedloc/cli/plan_classes.h"
+#include "dedloc/monitor/json_line.h"
 
 namespace dedloc::cli {
 namespace {
@@ -79,7 +80,7 @@ std::string plan_json(const PlanFile& file, const planner::Plan& plan) {
     json["explanation"] = plan.split.explanation;
     json["sentences"] = plan.sentences;
     json["peers"] = peers(file, plan);
-    return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+    return monitor::json_line(json);
 }
 
 }  // namespace dedloc::cli

@@ -14,6 +14,7 @@
 #include "dedloc/cli/peer_run.h"
 #include "dedloc/cli/session_opening.h"
 #include "dedloc/collab/join_string.h"
+#include "dedloc/monitor/json_line.h"
 
 namespace dedloc::cli {
 namespace {
@@ -116,7 +117,7 @@ int run_relay(const RelayOptions& options) {
                                           {"connections", counters.circuits_begun},
                                           {"refused", counters.refused},
                                           {"bytes", counters.bytes}};
-        fmt::print("{}\n", json.dump());
+        fmt::print("{}\n", monitor::json_line(json));
     } else {
         say_counters(counters);
     }

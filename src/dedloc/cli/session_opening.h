@@ -13,10 +13,8 @@
 
 namespace dedloc::cli {
 
-// How long the peers of a join string may take to answer.
-constexpr base::Duration reach_patience = std::chrono::seconds(30);
-// How long one who has no part in the work takes to say goodbye.
-constexpr base::Duration goodbye_max = std::chrono::seconds(2);
+constexpr Duration reach_patience = 30s;  // until the peers of a join string have answered
+constexpr Duration goodbye_max = 2s;      // of one who has no part in the work
 
 // What users write: multiaddrs, "HOST:PORT", "[IPv6]:PORT", "none". Nothing: any free port.
 Result<std::vector<std::string>> listen_addresses(const std::vector<std::string>& given);

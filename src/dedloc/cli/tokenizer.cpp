@@ -8,6 +8,7 @@
 
 #include "dedloc/cli/commands.h"
 #include "dedloc/cli/exit_codes.h"
+#include "dedloc/monitor/json_line.h"
 #include "dedloc/text/cache.h"
 #include "dedloc/text/tokenizer_training.h"
 
@@ -74,7 +75,7 @@ Result<int> train(const TokenizerTrainOptions& options) {
                                           {"corpus_hash", corpus->fingerprint().hex()},
                                           {"bytes_per_token", bytes},
                                           {"seconds", seconds}};
-        fmt::print("{}\n", json.dump());
+        fmt::print("{}\n", monitor::json_line(json));
         return 0;
     }
     fmt::print(
@@ -104,7 +105,7 @@ Result<int> show(const TokenizerShowOptions& options) {
                                           {"recipe", recipe_text},
                                           {"ids", ids},
                                           {"tokens", pieces}};
-        fmt::print("{}\n", json.dump());
+        fmt::print("{}\n", monitor::json_line(json));
         return 0;
     }
     fmt::print("{}\n  pieces  {}\n  recipe  {}\n  hash    {}\n",

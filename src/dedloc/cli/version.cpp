@@ -6,6 +6,7 @@
 #include "dedloc/cli/commands.h"
 #include "dedloc/cli/exit_codes.h"
 #include "dedloc/collab/run_file.h"
+#include "dedloc/monitor/json_line.h"
 #include "dedloc/optim/optimizer.h"
 
 namespace dedloc::cli {
@@ -19,7 +20,7 @@ int run_version(const VersionOptions& options) {
                                           {"optimizer_numerics", optim::numerics_version},
                                           {"libtorch", torch},
                                           {"compiler", __VERSION__}};
-        fmt::print("{}\n", json.dump());
+        fmt::print("{}\n", monitor::json_line(json));
         return 0;
     }
     fmt::print("dedloc {} ({} libtorch; run format {}, numerics {}.{}; compiler {})\n",

@@ -10,6 +10,7 @@
 #include "dedloc/cli/exit_codes.h"
 #include "dedloc/cli/interrupts.h"
 #include "dedloc/cli/watcher.h"
+#include "dedloc/monitor/json_line.h"
 #include "dedloc/monitor/run_view.h"
 #include "dedloc/monitor/screen.h"
 
@@ -82,7 +83,7 @@ int run_watch(const WatchOptions& options) {
     const bool over = is_over(run.run(), last_alive.step);
     if (lost) screen.say(over ? "the run is over" : "no peer of the run answers any more");
     watcher->reset();
-    if (options.json) fmt::print("{}\n", json_of(last_alive).dump());
+    if (options.json) fmt::print("{}\n", monitor::json_line(json_of(last_alive)));
     return lost && !over ? static_cast<int>(ExitCode::unreachable) : 0;
 }
 

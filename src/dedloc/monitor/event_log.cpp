@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "dedloc/base/log.h"
+#include "dedloc/monitor/json_line.h"
 
 namespace dedloc::monitor {
 namespace {
@@ -47,7 +48,7 @@ std::string to_json_line(const collab::Event& event) {
         for (const auto& [name, value] : event.fields)
             std::visit([&, &key = name](const auto& held) { fields[key] = held; }, value);
     }
-    return json.dump(-1, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace);
+    return json_line(json);
 }
 
 Result<collab::Event> event_from_json_line(std::string_view line) {
