@@ -17,6 +17,7 @@
 
 #include "dedloc/collab/model_state.h"
 #include "dedloc/collab/session.h"
+#include "dedloc/monitor/json_line.h"
 #include "dedloc/security/identity.h"
 #include "dedloc/tasks/training_task.h"
 #include "dedloc/train/trainer.h"
@@ -474,7 +475,7 @@ int run_albert_mini(const AlbertMiniCommand& command) {
                                       {"processor_seconds", processor_seconds() - processor},
                                       {"processor_seconds_alone", processor_alone}};
     if (command.json) {
-        fmt::print("{}\n", json.dump());
+        fmt::print("{}\n", monitor::json_line(json));
     } else {
         fmt::print(
             "masked words reach {:.2f} after {:.0f} samples alone and {:.0f} together "

@@ -8,6 +8,7 @@
 
 #include "dedloc/averaging/ledger.h"
 #include "dedloc/collab/certificate_log.h"
+#include "dedloc/monitor/json_line.h"
 #include "dedloc/security/identity.h"
 
 #include "lab/chain_book.h"
@@ -174,7 +175,7 @@ std::string to_json(const AuditReport& report) {
                                       {"left_out", account.left_out},
                                       {"skipped", account.skipped},
                                       {"unfinished", account.unfinished}};
-    return json.dump();
+    return monitor::json_line(json);
 }
 
 std::string to_text(const AuditReport& report) {

@@ -16,6 +16,7 @@
 #include "dedloc/codec/error_feedback.h"
 #include "dedloc/codec/hivemind.h"
 #include "dedloc/codec/power_sgd.h"
+#include "dedloc/monitor/json_line.h"
 #include "dedloc/tensor/kernels.h"
 
 #include "lab/exit_codes.h"
@@ -195,7 +196,7 @@ Speed speed_of(const Subject& subject, std::span<const float> values) {
 
 // ---- rows ---------------------------------------------------------------------------------------
 
-struct Row {
+struct CodecRow {
     std::string name;
     double bytes_per_element = 0;
     double once = 0;
@@ -206,8 +207,10 @@ struct Row {
 };
 constexpr std::size_t groups[] = {2, 8, 32};
 
-Row row_of(const Subject& subject, const CodecsCommand& command, std::span<const float> values) {
-    Row row;
+CodecRow row_of(const Subject& subject,
+                const CodecsCommand& command,
+                std::span<const float> values) {
+    CodecRow row;
     row.name = subject.name;
     const std::span<const float> part = values.first(error_elements);
     row.bytes_per_element =
@@ -222,14 +225,14 @@ Row row_of(const Subject& subject, const CodecsCommand& command, std::span<const
 }
 
 // A square matrix; "encode" is both factors, "decode" the way back with its subtraction.
-Row power_sgd_row(std::size_t rank, std::span<const float> values) {
+CodecRow power_sgd_row(std::size_t rank, std::span<const float> values) {
     constexpr std::size_t side = 512;
     static_assert(side * side == error_elements);
     const std::span<const float> matrix = values.first(error_elements);
     codec::PowerSgd power({side, side}, rank, 1);
     std::vector<float> average(error_elements);
     std::vector<float> sum(error_elements, 0.0f);
-    Row row;
+    CodecRow row;
     row.name = "PowerSGD rank " + std::to_string(rank);
     row.bytes_per_element = 4.0 * static_cast<double>(power.p_count() + power.q_count()) /
                             static_cast<double>(error_elements);
@@ -253,12 +256,12 @@ Row power_sgd_row(std::size_t rank, std::span<const float> values) {
     return row;
 }
 
-std::vector<Row> measure_all(const CodecsCommand& command) {
+std::vector<CodecRow> measure_all(const CodecsCommand& command) {
     const std::size_t elements =
         std::max(command.mebibytes * (std::size_t{1} << 18), error_elements);
     const std::vector<float> values = make_data(command.data, elements, command.seed);
     const std::span<const float> part = std::span(values).first(error_elements);
-    std::vector<Row> rows;
+    std::vector<CodecRow> rows;
     const auto add = [&](const Subject& subject) {
         std::fprintf(stderr, "measuring %s …\n", subject.name.c_str());
         rows.push_back(row_of(subject, command, values));
@@ -293,7 +296,7 @@ std::string speed_text(double gb_per_s) {
     return text;
 }
 
-void print_table(const std::vector<Row>& rows, std::FILE* file) {
+void print_table(const std::vector<CodecRow>& rows, std::FILE* file) {
     std::fprintf(file,
                  "%-24s %8s %8s %8s %8s %8s %8s | %6s %6s %6s %6s | %6s %6s %6s %6s\n",
                  "codec",
@@ -311,7 +314,7 @@ void print_table(const std::vector<Row>& rows, std::FILE* file) {
                  "enc",
                  "dec",
                  "dec+=");
-    for (const Row& row : rows) {
+    for (const CodecRow& row : rows) {
         std::fprintf(file,
                      "%-24s %8.4f %8s",
                      row.name.c_str(),
@@ -335,7 +338,7 @@ void print_table(const std::vector<Row>& rows, std::FILE* file) {
                  "of 1 MiB in the cache.\n");
 }
 
-nlohmann::json json_of(const Row& row) {
+nlohmann::json json_of(const CodecRow& row) {
     nlohmann::json object = {
         {"name", row.name}, {"bytes_per_element", row.bytes_per_element}, {"rmse", row.once}};
     for (std::size_t i = 0; i < row.averages.size(); ++i)
@@ -361,10 +364,10 @@ int run_codecs(const CodecsCommand& command) {
                      command.data.c_str());
         return exit_bad_input;
     }
-    const std::vector<Row> rows = measure_all(command);
+    const std::vector<CodecRow> rows = measure_all(command);
     print_table(rows, command.json ? stderr : stdout);
     bool within = true;
-    for (const Row& row : rows)
+    for (const CodecRow& row : rows)
         if (row.name == "blockwise8" && command.data == "normal")
             for (const double error : row.averages) within = within && error <= block8_error_bound;
     if (!within) std::fprintf(stderr, "dedloc: blockwise8 is worse than 1.2 %%\n");
@@ -374,8 +377,8 @@ int run_codecs(const CodecsCommand& command) {
                                  {"mebibytes", command.mebibytes},
                                  {"blockwise8_within_1_2_percent", within},
                                  {"codecs", nlohmann::json::array()}};
-        for (const Row& row : rows) report["codecs"].push_back(json_of(row));
-        std::printf("%s\n", report.dump().c_str());
+        for (const CodecRow& row : rows) report["codecs"].push_back(json_of(row));
+        std::printf("%s\n", monitor::json_line(report).c_str());
     }
     return within ? 0 : exit_check_failed;
 }

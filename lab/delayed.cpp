@@ -4,6 +4,8 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "dedloc/monitor/json_line.h"
+
 #include "lab/exit_codes.h"
 #include "lab/image_training.h"
 
@@ -192,7 +194,7 @@ int run_delayed(const DelayedCommand& command) {
             json["plain_loss"] = plain;
             json["plain_loss_one_step_old"] = plain_old;
         }
-        fmt::print("{}\n", json.dump());
+        fmt::print("{}\n", monitor::json_line(json));
     }
     return held ? 0 : exit_check_failed;
 }

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "dedloc/base/log.h"
+#include "dedloc/monitor/json_line.h"
 
 #include "lab/exit_codes.h"
 #include "lab/seed_pool.h"
@@ -200,7 +201,7 @@ int run_enumerate(const EnumerateCommand& command) {
     pool.run();
     const Json json = summary(messages, runs, pool.results());
     if (command.json)
-        std::printf("%s\n", json.dump().c_str());
+        std::printf("%s\n", monitor::json_line(json).c_str());
     else
         print(json);
     return json["violations"] == 0 ? 0 : exit_check_failed;

@@ -13,6 +13,7 @@
 #include "dedloc/averaging/reduce.h"
 #include "dedloc/collab/model_state.h"
 #include "dedloc/collab/session.h"
+#include "dedloc/monitor/json_line.h"
 #include "dedloc/optim/schedule.h"
 #include "dedloc/security/identity.h"
 #include "dedloc/state/manifest.h"
@@ -690,7 +691,7 @@ int run_equivalence(const EquivalenceCommand& command) {
                                           {"relative_lamb", outcomes["lamb_fp32"].relative},
                                           {"moved", outcomes["sgd_fp32"].moved},
                                           {"seconds", seconds}};
-        fmt::print("{}\n", json.dump());
+        fmt::print("{}\n", monitor::json_line(json));
     }
     return held ? 0 : exit_check_failed;
 }

@@ -8,6 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "dedloc/monitor/json_line.h"
+
 #include "lab/exit_codes.h"
 #include "lab/fault_run.h"
 #include "lab/median.h"
@@ -153,7 +155,7 @@ void print_json(const Total& total, bool held, double seconds) {
                                       {"failures", total.problems.size()},
                                       {"problems", shown},
                                       {"seconds", seconds}};
-    fmt::print("{}\n", json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+    fmt::print("{}\n", monitor::json_line(json));
 }
 
 }  // namespace

@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "dedloc/monitor/json_line.h"
+
 #include "lab/need.h"
 #include "lab/round_member.h"
 
@@ -81,7 +83,7 @@ Task<void> take_part(RoundMember& member, const LinkMemberCommand& command) {
         const Json done = report(member, command, before, member.clock().now());
         // Between rounds lines are idle, as in training.
         co_await member.probe_line(member.clock().now() + pause_max);
-        member.leave_note(fmt::format("done-{}-{}", round, command.rank), done.dump());
+        member.leave_note(fmt::format("done-{}-{}", round, command.rank), monitor::json_line(done));
     }
     co_await member.stop();
 }

@@ -9,6 +9,7 @@
 #include <set>
 #include <thread>
 
+#include "dedloc/monitor/json_line.h"
 #include "dedloc/runtime/child_process.h"
 
 #include "lab/exit_codes.h"
@@ -385,10 +386,10 @@ int run_links(const LinksCommand& given) {
         return json.error().kind() == ErrorKind::bad_input ? exit_bad_input : 1;
     }
     if (command.json)
-        fmt::print("{}\n", json->dump());
+        fmt::print("{}\n", monitor::json_line(*json));
     else
         for (const auto& [name, value] : json->items())
-            fmt::print("{:22} {}\n", name, value.dump());
+            fmt::print("{:22} {}\n", name, monitor::json_line(value));
     return holds(command, *json) ? 0 : exit_check_failed;
 }
 

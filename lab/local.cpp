@@ -4,6 +4,8 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "dedloc/monitor/json_line.h"
+
 #include "lab/exit_codes.h"
 #include "lab/image_training.h"
 
@@ -157,7 +159,7 @@ int run_local(const LocalCommand& command) {
     json["loss_ratio"] = outcomes[1].evaluation.loss / outcomes[0].evaluation.loss;
     json["bytes_ratio"] = outcomes[1].bytes / outcomes[0].bytes;
     json["seconds_ratio"] = outcomes[1].seconds / outcomes[0].seconds;
-    if (command.json) fmt::print("{}\n", json.dump());
+    if (command.json) fmt::print("{}\n", monitor::json_line(json));
     return held ? 0 : exit_check_failed;
 }
 

@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "dedloc/monitor/json_line.h"
+
 #include "lab/exit_codes.h"
 #include "lab/nat_peer.h"
 #include "lab/nat_topology.h"
@@ -89,7 +91,7 @@ int run_longfat(const LongfatCommand& command) {
                                        {"mbit_per_s", command.mbit_per_s},
                                        {"round_trip_ms", command.round_trip_ms},
                                        {"call_ms", seen->call_ms}};
-        fmt::print("{}\n", result.dump());
+        fmt::print("{}\n", monitor::json_line(result));
     }
     return share >= share_min ? 0 : exit_check_failed;
 }

@@ -57,6 +57,7 @@ std::string Namespaces::name(std::string_view role) const {
 
 Ok Namespaces::add(const std::vector<std::string>& names) {
     for (const std::string& netns : names) {
+        DEDLOC_TRY_VOID(janitor_.remove_namespace(netns));
         DEDLOC_TRY_VOID(
             run_script(fmt::format("ip netns add {0}; ip -n {0} link set lo up", netns)));
         made_.push_back(netns);

@@ -10,6 +10,8 @@
 
 #include "dedloc/base/result.h"
 
+#include "lab/janitor.h"
+
 namespace dedloc::lab {
 
 inline constexpr const char* ip_program = "/usr/sbin/ip";
@@ -17,7 +19,8 @@ inline constexpr const char* ip_program = "/usr/sbin/ip";
 // Runs a shell script to its end.
 Ok run_script(const std::string& script);
 
-// Names are this process's own; the destructor removes exactly those it made.
+// Names are this process's own; the destructor removes exactly those it made, and if the process is
+// killed, its janitor does.
 class Namespaces {
   public:
     // `kind`: two letters or so; device names are short.
@@ -35,6 +38,7 @@ class Namespaces {
   private:
     std::string stem_;
     std::vector<std::string> made_;
+    Janitor janitor_;
 };
 
 }  // namespace dedloc::lab

@@ -11,6 +11,8 @@
 #include <optional>
 #include <thread>
 
+#include "dedloc/monitor/json_line.h"
+
 #include "lab/exit_codes.h"
 #include "lab/nat_peer.h"
 #include "lab/nat_topology.h"
@@ -139,7 +141,7 @@ class Bed {
         });
         if (ready) return {};
         return make_error(
-            ErrorKind::timeout, "a machine did not become reachable: {}", last.dump());
+            ErrorKind::timeout, "a machine did not become reachable: {}", monitor::json_line(last));
     }
 
     std::uint64_t relay_bytes() const { return sum("relay_bytes"); }
@@ -263,7 +265,8 @@ Ok try_kill(const NatCommand& command, const std::string& folder, KillResult& re
         });
     };
     if (!pumped([&] { return state.value("done", 0u) > pump_calls / 4; }))
-        return make_error(ErrorKind::timeout, "the transfer did not begin: {}", state.dump());
+        return make_error(
+            ErrorKind::timeout, "the transfer did not begin: {}", monitor::json_line(state));
     NatPeer* victim = relay_in_use(*bed);
     if (victim == nullptr) return make_error(ErrorKind::conflict, "no relay carries the transfer");
     victim->kill();
@@ -274,7 +277,8 @@ Ok try_kill(const NatCommand& command, const std::string& folder, KillResult& re
     result.sent = state.value("done", std::uint64_t{0});
     result.received = received.value("numbers", std::uint64_t{0});
     if (!finished)
-        return make_error(ErrorKind::timeout, "the transfer did not go on: {}", state.dump());
+        return make_error(
+            ErrorKind::timeout, "the transfer did not go on: {}", monitor::json_line(state));
     if (result.repeats == 0)
         return make_error(ErrorKind::conflict, "the transfer did not notice the relay's death");
     if (result.received != pump_calls)
@@ -402,7 +406,7 @@ int run_nat(const NatCommand& command) {
         say(command, "skipped: " + why);
         const nlohmann::ordered_json all{
             {"cells", 0}, {"failures", 0}, {"skipped", cells->size()}, {"why", why}};
-        if (command.json) fmt::print("{}\n", all.dump());
+        if (command.json) fmt::print("{}\n", monitor::json_line(all));
         return 0;
     }
     std::string folder = command.directory;
@@ -415,7 +419,7 @@ int run_nat(const NatCommand& command) {
     std::error_code ignored;
     if (command.directory.empty() && total.failures() == 0) fs::remove_all(folder, ignored);
     if (total.failures() > 0) say(command, "what the processes said is in " + folder);
-    if (command.json) fmt::print("{}\n", to_json(total).dump());
+    if (command.json) fmt::print("{}\n", monitor::json_line(to_json(total)));
     if (interrupted != 0) return exit_interrupted;
     return total.failures() == 0 ? 0 : exit_check_failed;
 }

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "dedloc/base/log.h"
+#include "dedloc/monitor/json_line.h"
 #include "dedloc/p2p/diagnostics.h"
 #include "dedloc/p2p/make_host.h"
 #include "dedloc/runtime/future.h"
@@ -54,7 +55,7 @@ bool read_line(int socket, std::string& unread, std::string& line) {
 }
 
 bool write_line(int socket, const nlohmann::json& object) {
-    const std::string line = object.dump() + "\n";
+    const std::string line = monitor::json_line(object) + "\n";
     std::size_t sent = 0;
     while (sent < line.size()) {
         const ssize_t size = ::send(socket, line.data() + sent, line.size() - sent, MSG_NOSIGNAL);

@@ -10,61 +10,56 @@
 #include <thread>
 #include <vector>
 
-#include "dedloc/planner/split.h"
+#include "dedloc/monitor/json_line.h"
 
 #include "lab/bowl.h"
 #include "lab/exit_codes.h"
+#include "lab/link_topology.h"
+#include "lab/paper_processes.h"
+#include "lab/paper_setups.h"
 #include "lab/paper_svg.h"
+#include "lab/process_folder.h"
 #include "lab/virtual_run.h"
 
 namespace dedloc::lab {
 namespace {
 
-constexpr std::uint64_t albert_large = 17'847'474;
-constexpr std::uint64_t target_batch = 4096;
-constexpr std::uint64_t micro_batch = 16;
-constexpr double element_bytes = 2;  // fp16
-constexpr std::uint64_t part_elements = 65'536;
-constexpr std::uint64_t part_elements_min = 256;
+constexpr std::uint64_t virtual_scale = 8;
+constexpr std::uint64_t namespaces_scale = 16;
+constexpr std::uint64_t namespaces_lines_divisor = 8;
+constexpr std::size_t namespaces_trainers = 8;
+constexpr std::uint64_t virtual_steps = 12;
+constexpr std::uint64_t namespaces_steps = 8;
 constexpr std::size_t unsent_bytes = 256 << 10;  // what p2p lets a connection keep
-constexpr double fast_mbit = 25'000;
-constexpr double aggregator_mbit = 500;
-constexpr double home_up_mbit = 20;
-constexpr double home_down_mbit = 200;
-constexpr std::size_t aggregators_added = 4;
-constexpr double part_time_mbit = 100;
-constexpr std::size_t part_timers = 8;
-constexpr double ratio_held = 0.8;  // of the predicted gain, at least
-constexpr double noise = 1.02;      // by which a step may be longer and yet be as long
+constexpr double ratio_held = 0.8;               // of the predicted gain, at least
+constexpr double noise = 1.02;                   // by which a step may be longer and yet be as long
+constexpr double noise_of_processes = 1.1;
+constexpr std::size_t steps_min = 4;
 
-struct Setup {
-    std::string name;
-    std::vector<VirtualLine> lines;  // of each trainer
-    std::size_t aggregators = 0;
-    std::size_t part_time = 0;
-    bool equal_parts = false;
+// Where, and how much smaller than in the paper.
+struct Bench {
+    bool namespaces = false;
+    std::size_t trainers = paper_trainers;
+    std::uint64_t lines_divisor = virtual_scale;
+    double time_divisor = 1;  // the vector is smaller by both
+
+    double seconds(double of_full) const { return of_full / time_divisor; }
 };
 
-double bytes_per_s(double mbit) { return mbit * 1e6 / 8; }
-VirtualLine both_ways(double mbit) { return VirtualLine::both_ways(bytes_per_s(mbit)); }
-std::vector<VirtualLine> sixteen(VirtualLine line) { return std::vector<VirtualLine>(16, line); }
-
-std::vector<VirtualLine> four_eight_four() {
-    std::vector<VirtualLine> lines(4, both_ways(200));
-    lines.insert(lines.end(), 8, both_ways(100));
-    lines.insert(lines.end(), 4, both_ways(50));
-    return lines;
-}
-
-std::vector<Setup> setups() {
-    const VirtualLine home{bytes_per_s(home_up_mbit), bytes_per_s(home_down_mbit)};
-    return {{"fast", sixteen(both_ways(fast_mbit))},
-            {"equal", four_eight_four(), 0, 0, true},
-            {"balanced", four_eight_four()},
-            {"aux", four_eight_four(), aggregators_added},
-            {"part-time", four_eight_four(), 0, part_timers},
-            {"home", sixteen(home)},
-            {"home-aux", sixteen(home), aggregators_added}};
+Bench bench_of(const PaperCommand& command) {
+    Bench bench;
+    bench.namespaces = command.in_namespaces;
+    bench.trainers = command.trainers;
+    if (bench.trainers == 0)
+        bench.trainers = bench.namespaces ? namespaces_trainers : paper_trainers;
+    if (!bench.namespaces) {
+        bench.lines_divisor = command.scale > 0 ? command.scale : virtual_scale;
+        return bench;
+    }
+    const std::uint64_t scale = command.scale > 0 ? command.scale : namespaces_scale;
+    bench.lines_divisor = std::min(scale, namespaces_lines_divisor);
+    bench.time_divisor = static_cast<double>(scale) / static_cast<double>(bench.lines_divisor);
+    return bench;
 }
 
 struct Row {
@@ -77,95 +72,77 @@ struct Row {
     bool identical = true;
 };
 
-std::vector<planner::PeerRates> rates_of(const Setup& setup) {
-    std::vector<planner::PeerRates> rates;
-    const auto add = [&rates](const VirtualLine& line, bool trains) {
-        planner::PeerRates peer;
-        peer.upload_per_s = line.up_bytes_per_s / element_bytes;
-        peer.download_per_s = line.down_bytes_per_s / element_bytes;
-        peer.contributes = peer.receives = trains;
-        rates.push_back(peer);
-    };
-    for (const VirtualLine& line : setup.lines) add(line, true);
-    for (std::size_t i = 0; i < setup.aggregators; ++i) add(both_ways(aggregator_mbit), false);
-    return rates;
+// Part-timers must have time to come, go and come again.
+std::uint64_t steps_of(const PaperCommand& command, const PaperSetup& setup) {
+    const std::uint64_t usual = command.in_namespaces ? namespaces_steps : virtual_steps;
+    const std::uint64_t steps = command.steps > 0 ? command.steps : usual;
+    return setup.part_time.empty() ? steps : 2 * steps;
 }
 
-// What the planner says that the exchange takes, with the parts it would make or equal ones;
-// without those who come and go.
-double predicted_s(const Setup& setup) {
-    const auto rates = rates_of(setup);
-    if (setup.equal_parts) {
-        const std::vector<double> equal(rates.size(), 1.0);
-        return planner::predicted_seconds(rates, planner::apportion(equal, albert_large));
-    }
-    const auto split = planner::split_elements(rates, albert_large);
-    return split ? split->seconds : 0;
-}
-
-collab::RunFile run_file(std::uint64_t scale) {
-    collab::RunFile run;
-    run.name = "paper";
-    run.batch.target = target_batch;
-    run.batch.micro = micro_batch;
-    run.optimizer.kind = optim::OptimizerKind::lamb;
-    run.optimizer.schedule.peak = 0.05;  // so that few steps show
-    // As many parts as the whole vector would have.
-    run.averaging.part_elements_max = std::max(part_elements / scale, part_elements_min);
-    run.averaging.round_deadline_min = 60s;  // nothing fails here
-    run.averaging.round_deadline_max = 300s;
-    run.averaging.quorum_timeout = 1000s;
-    return run;
-}
-
-VirtualRunOptions options_for(const PaperCommand& command, const Setup& setup) {
+VirtualRunOptions options_for(const PaperCommand& command,
+                              const Bench& bench,
+                              const PaperSetup& setup) {
     VirtualRunOptions options;
-    options.run = run_file(command.scale);
+    options.run = paper_run(bench.trainers, bench.lines_divisor, bench.time_divisor);
     options.equal_parts = setup.equal_parts;
-    options.steps = command.steps;
+    options.steps = steps_of(command, setup);
     options.seed = command.seed;
-    options.stream_window_bytes = unsent_bytes / command.scale;
-    const auto elements = static_cast<std::size_t>(albert_large / command.scale);
+    options.stream_window_bytes = unsent_bytes / bench.lines_divisor;
+    const auto elements = static_cast<std::size_t>(albert_large_elements / bench.lines_divisor);
     options.make_learner = [elements](const PeerId& peer) { return make_bowl(elements, peer); };
     VirtualMachine machine;
     machine.samples_per_s = command.samples_per_s;
     const auto add = [&](const VirtualLine& line) {
-        machine.line = line.times(1.0 / static_cast<double>(command.scale));
+        machine.line = line.times(1.0 / static_cast<double>(bench.lines_divisor));
         options.machines.push_back(machine);
     };
-    for (const VirtualLine& line : setup.lines) add(line);
+    for (const VirtualLine& line : setup.trainers) add(line);
     // One after the other, so that about two thirds are there at a time.
-    machine.stays = 240s;
-    machine.away = 120s;
-    for (std::size_t i = 0; i < setup.part_time; ++i) {
-        machine.joins_at = 10s + 10s * static_cast<int>(i);
-        add(both_ways(part_time_mbit));
+    machine.stays = from_seconds(part_time_stays_s);
+    machine.away = from_seconds(part_time_away_s);
+    for (std::size_t i = 0; i < setup.part_time.size(); ++i) {
+        machine.joins_at = from_seconds(part_time_first_s * static_cast<double>(i + 1));
+        add(setup.part_time[i]);
     }
     machine = {};
     machine.aggregates = true;
-    for (std::size_t i = 0; i < setup.aggregators; ++i) add(both_ways(aggregator_mbit));
+    for (const VirtualLine& line : setup.aggregators) add(line);
     return options;
 }
 
-Row row_of(const Setup& setup, const VirtualResult& result) {
+PaperRun run_of(const VirtualResult& result) {
+    PaperRun run;
+    for (const VirtualStep& step : result.steps)
+        run.steps.push_back({.at_s = step.at_s - result.steps.front().at_s,
+                             .samples = step.samples,
+                             .loss = step.loss,
+                             .members = static_cast<double>(step.members),
+                             .round_s = step.round_s});
+    run.compute_share = result.compute_share;
+    run.rounds_of_aggregators = result.rounds_of_aggregators;
+    run.identical = result.identical;
+    return run;
+}
+
+Row row_of(const PaperSetup& setup, const Bench& bench, const PaperRun& run) {
     Row row;
     row.line.name = setup.name;
-    row.identical = result.identical;
-    row.compute_share = result.compute_share;
-    row.rounds_of_aggregators = result.rounds_of_aggregators;
-    row.predicted_s = predicted_s(setup);
-    // Part-timers change the pace; the last third of the steps is when they are there.
-    const std::vector<VirtualStep>& steps = result.steps;
-    const std::size_t first = setup.part_time > 0 ? steps.size() * 2 / 3 : 0;
+    row.identical = run.identical;
+    row.compute_share = run.compute_share;
+    row.rounds_of_aggregators = run.rounds_of_aggregators;
+    row.predicted_s = bench.seconds(exchange_s_predicted(setup));
+    // Part-timers change the pace; the first third of the steps is when they come.
+    const std::vector<PaperStep>& steps = run.steps;
+    const std::size_t first = setup.part_time.empty() ? 0 : steps.size() / 3;
     const auto counted = static_cast<double>(steps.size() - 1 - first);
     row.line.step_s = (steps.back().at_s - steps[first].at_s) / counted;
     double samples = 0;
     for (std::size_t i = 0; i < steps.size(); ++i) {
-        row.line.points.push_back({steps[i].at_s - steps.front().at_s, steps[i].loss});
+        row.line.points.push_back({steps[i].at_s, steps[i].loss});
         if (i <= first) continue;
         samples += steps[i].samples;
         row.line.averaging_s += steps[i].round_s / counted;
-        row.members += static_cast<double>(steps[i].members) / counted;
+        row.members += steps[i].members / counted;
     }
     row.samples_per_s = samples / (row.line.step_s * counted);
     return row;
@@ -223,28 +200,45 @@ bool write(const std::string& path, const std::string& content) {
     return file.good();
 }
 
-std::optional<Row> measure_one(const PaperCommand& command, const Setup& setup) {
+Result<PaperRun> run_one(const PaperCommand& command, const Bench& bench, const PaperSetup& setup) {
+    if (!bench.namespaces) {
+        DEDLOC_TRY(const VirtualResult result, run_virtually(options_for(command, bench, setup)));
+        return run_of(result);
+    }
+    return run_paper_processes(
+        {.program = command.program.empty() ? own_program() : command.program,
+         .steps = steps_of(command, setup),
+         .lines_divisor = bench.lines_divisor,
+         .time_divisor = bench.time_divisor,
+         .samples_per_s = command.samples_per_s},
+        setup);
+}
+
+std::optional<Row> measure_one(const PaperCommand& command,
+                               const Bench& bench,
+                               const PaperSetup& setup) {
     const auto begun = std::chrono::steady_clock::now();
-    const auto result = run_virtually(options_for(command, setup));
-    if (!result || result->steps.size() < 4) {
+    const auto run = run_one(command, bench, setup);
+    if (!run || run->steps.size() < steps_min) {
         fmt::print(stderr,
                    "dedloc: {}: {}\n",
                    setup.name,
-                   result ? "too few steps were made" : result.error().message());
+                   run ? "too few steps were made" : run.error().message());
         return std::nullopt;
     }
     fmt::print(stderr,
                "{}: {} steps, {:.0f} s\n",
                setup.name,
-               result->steps.size(),
+               run->steps.size(),
                std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count());
-    return row_of(setup, *result);
+    return row_of(setup, bench, *run);
 }
 
-// Setups are measured side by side, as many as there are cores: each has a world of its own.
-bool measure(const PaperCommand& command, std::vector<Row>& rows) {
-    std::vector<Setup> wanted = setups();
-    std::erase_if(wanted, [&command](const Setup& setup) {
+// In virtual time setups are measured side by side, as many as there are cores: each has a world of
+// its own. Processes share the machine: one after the other.
+bool measure(const PaperCommand& command, const Bench& bench, std::vector<Row>& rows) {
+    std::vector<PaperSetup> wanted = paper_setups(bench.trainers);
+    std::erase_if(wanted, [&command](const PaperSetup& setup) {
         return !command.only.empty() &&
                std::ranges::find(command.only, setup.name) == command.only.end();
     });
@@ -252,11 +246,12 @@ bool measure(const PaperCommand& command, std::vector<Row>& rows) {
     std::atomic<std::size_t> next = 0;
     {
         const std::size_t cores = std::max(1u, std::thread::hardware_concurrency());
+        const std::size_t side_by_side = bench.namespaces ? 1 : std::min(cores, wanted.size());
         std::vector<std::jthread> workers;
-        for (std::size_t i = 0; i < std::min(cores, wanted.size()); ++i)
+        for (std::size_t i = 0; i < side_by_side; ++i)
             workers.emplace_back([&] {
                 for (std::size_t k = next++; k < wanted.size(); k = next++)
-                    measured[k] = measure_one(command, wanted[k]);
+                    measured[k] = measure_one(command, bench, wanted[k]);
             });
     }
     for (std::optional<Row>& row : measured) {
@@ -275,7 +270,7 @@ double gain_predicted(const Row& slow, const Row& fast) {
 }
 
 // Is everything as in the paper? Says so in `json`, too.
-bool compare(const std::vector<Row>& rows, nlohmann::ordered_json& json) {
+bool compare(const std::vector<Row>& rows, double slack, nlohmann::ordered_json& json) {
     const Row& equal = row(rows, "equal");
     const Row& balanced = row(rows, "balanced");
     const Row& aux = row(rows, "aux");
@@ -299,29 +294,40 @@ bool compare(const std::vector<Row>& rows, nlohmann::ordered_json& json) {
            gain(balanced, aux) >= ratio_held * gain_predicted(balanced, aux) &&
            gain(home, home_aux) >= ratio_held * gain_predicted(home, home_aux) &&
            balanced.line.step_s < equal.line.step_s &&
-           aux.line.step_s < balanced.line.step_s * noise &&
+           aux.line.step_s < balanced.line.step_s * slack &&
            part_time.line.step_s < balanced.line.step_s;
 }
 
 }  // namespace
 
-std::vector<std::string> paper_setups() {
+std::vector<std::string> paper_setup_names() {
     std::vector<std::string> names;
-    for (const Setup& setup : setups()) names.push_back(setup.name);
+    for (const PaperSetup& setup : paper_setups()) names.push_back(setup.name);
     return names;
 }
 
 int run_paper(const PaperCommand& command) {
+    const Bench bench = bench_of(command);
+    const std::string why = bench.namespaces ? LinkTopology::why_not(false) : "";
+    if (!why.empty()) {
+        fmt::print(stderr, "dedloc lab paper: skipped: {}\n", why);
+        return exit_skipped;
+    }
     std::vector<Row> rows;
-    if (!measure(command, rows)) return exit_check_failed;
+    if (!measure(command, bench, rows)) return exit_check_failed;
     print_table(command.json ? stderr : stdout, rows);
     nlohmann::ordered_json json{{"ok", false}};
     const bool identical =
         std::ranges::all_of(rows, [](const Row& each) { return each.identical; });
-    const bool held = identical && (!command.only.empty() || compare(rows, json));
+    const bool held =
+        identical && (!command.only.empty() ||
+                      compare(rows, bench.namespaces ? noise_of_processes : noise, json));
     json["ok"] = held;
     json["identical"] = identical;
-    json["scale"] = command.scale;
+    json["where"] = bench.namespaces ? "namespaces" : "virtual time";
+    json["trainers"] = bench.trainers;
+    json["scale"] = static_cast<double>(bench.lines_divisor) * bench.time_divisor;
+    json["time_divisor"] = bench.time_divisor;
     json["setups"] = nlohmann::ordered_json::array();
     std::vector<PaperLine> lines;
     for (const Row& each : rows) {
@@ -330,7 +336,7 @@ int run_paper(const PaperCommand& command) {
     }
     const bool written = write(command.directory + "/paper.json", json.dump(2) + "\n") &&
                          write(command.directory + "/paper.svg", paper_svg(lines));
-    if (command.json) fmt::print("{}\n", json.dump());
+    if (command.json) fmt::print("{}\n", monitor::json_line(json));
     if (!written) return exit_disk;
     return held ? 0 : exit_check_failed;
 }

@@ -31,14 +31,21 @@ std::optional<StepSeen> step_in(const collab::Event& event) {
 
 }  // namespace
 
-PeerProcess::PeerProcess(std::string program, const std::string& folder, std::string name)
-    : program_(std::move(program)), name_(std::move(name)), directory_(folder + "/" + name_) {}
+PeerProcess::PeerProcess(std::string program,
+                         const std::string& folder,
+                         std::string name,
+                         PeerPlace place)
+    : program_(std::move(program)),
+      name_(std::move(name)),
+      directory_(folder + "/" + name_),
+      place_(std::move(place)) {}
 
 Result<std::unique_ptr<PeerProcess>> PeerProcess::start(const std::string& program,
                                                         std::vector<std::string> words,
                                                         const std::string& folder,
-                                                        const std::string& name) {
-    std::unique_ptr<PeerProcess> peer(new PeerProcess(program, folder, name));
+                                                        const std::string& name,
+                                                        PeerPlace place) {
+    std::unique_ptr<PeerProcess> peer(new PeerProcess(program, folder, name, std::move(place)));
     DEDLOC_TRY_VOID(peer->begin(std::move(words)));
     return peer;
 }
@@ -51,19 +58,13 @@ Ok PeerProcess::restart(std::vector<std::string> words) {
 }
 
 Ok PeerProcess::begin(std::vector<std::string> words) {
-    std::vector<std::string> command = {program_};
+    std::vector<std::string> command = place_.prefix;
+    command.push_back(program_);
     command.insert(command.end(), words.begin(), words.end());
-    command.insert(command.end(),
-                   {"--dir",
-                    directory_,
-                    "--name",
-                    name_,
-                    "--listen",
-                    "/ip4/127.0.0.1/tcp/0",
-                    "--threads",
-                    "1",
-                    "--quiet",
-                    "--json"});
+    if (words.front() != "assist") command.insert(command.end(), {"--threads", "1"});
+    command.insert(
+        command.end(),
+        {"--dir", directory_, "--name", name_, "--listen", place_.listen, "--quiet", "--json"});
     const runtime::ChildOptions options{.command = std::move(command),
                                         .output_file = directory_ + ".out",
                                         .error_file = directory_ + ".err",

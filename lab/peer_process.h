@@ -27,13 +27,20 @@ struct StepSeen {
     std::string hash;
 };
 
+struct PeerPlace {
+    std::vector<std::string> prefix;  // what stands before the program: ip netns exec …
+    std::string listen = "/ip4/127.0.0.1/tcp/0";
+};
+
 class PeerProcess {
   public:
-    // `words`: what stands after "dedloc": {"host", "run.toml"} or {"join", "dedloc1…"}.
+    // `words`: what stands after "dedloc": {"host", "run.toml"}, {"join", "dedloc1…"} or {"assist",
+    // …}.
     static Result<std::unique_ptr<PeerProcess>> start(const std::string& program,
                                                       std::vector<std::string> words,
                                                       const std::string& folder,
-                                                      const std::string& name);
+                                                      const std::string& name,
+                                                      PeerPlace place = {});
     // After its end: the same peer again, in a new process. Steps seen before are forgotten.
     Ok restart(std::vector<std::string> words);
 
@@ -54,12 +61,13 @@ class PeerProcess {
     std::string last_error() const;  // what it said on standard error
 
   private:
-    PeerProcess(std::string program, const std::string& folder, std::string name);
+    PeerProcess(std::string program, const std::string& folder, std::string name, PeerPlace place);
     Ok begin(std::vector<std::string> words);
 
     std::string program_;
     std::string name_;
     std::string directory_;
+    PeerPlace place_;
     std::optional<runtime::ChildProcess> process_;
     std::uint64_t read_ = 0;  // bytes of the event log
     std::vector<StepSeen> steps_;

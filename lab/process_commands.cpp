@@ -72,15 +72,27 @@ void add_resume(CLI::App& lab, ResumeCommand& command, int& code) {
 
 void add_paper(CLI::App& lab, PaperCommand& command, int& code) {
     CLI::App* paper = lab.add_subcommand(
-        "paper", "the paper's controlled experiment in virtual time: table and picture");
-    paper->add_option("--steps", command.steps, "global steps of each setup")
+        "paper",
+        "the paper's controlled experiment, in virtual time or namespaces: table and picture");
+    paper->add_option("--steps", command.steps, "global steps of each setup (12; in namespaces 8)")
         ->check(CLI::Range(4, 100'000));
-    paper->add_option("--scale", command.scale, "vector and lines are smaller by this")
+    paper->add_flag("--in-namespaces",
+                    command.in_namespaces,
+                    "with real processes on shaped lines; needs root");
+    paper->add_option("--trainers", command.trainers, "a multiple of four (16; in namespaces 8)")
+        ->check(CLI::Range(4, 64))
+        ->check([](const std::string& text) -> std::string {
+            return std::stoul(text) % 4 == 0 ? "" : "must be a multiple of four";
+        });
+    paper
+        ->add_option(
+            "--scale", command.scale, "the vector is smaller by this (8; in namespaces 16)")
         ->check(CLI::Range(1, 1000));
+    paper->add_option("--program", command.program, "the dedloc to start (default: this one)");
     paper->add_option("--samples-per-s", command.samples_per_s, "of one trainer")
         ->check(CLI::Range(0.01, 1e6));
     paper->add_option("--only", command.only, "names of setups; the others are left out")
-        ->check(CLI::IsMember(paper_setups()));
+        ->check(CLI::IsMember(paper_setup_names()));
     paper->add_option("--to", command.directory, "folder for paper.json and paper.svg")
         ->check(CLI::ExistingDirectory);
     paper->add_option("--seed", command.seed, "of the network");

@@ -6,6 +6,8 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "lab/janitor.h"
+
 namespace dedloc::lab {
 
 namespace fs = std::filesystem;
@@ -13,6 +15,12 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr const char* memory_folder = "/dev/shm";
+
+// Memory is what such folders take.
+Janitor& janitor() {
+    static Janitor one;
+    return one;
+}
 
 }  // namespace
 
@@ -40,15 +48,18 @@ Result<std::string> process_folder(const std::string& wanted, const std::string&
     std::string pattern = (parent / ("dedloc-" + name + "-XXXXXX")).string();
     if (!mkdtemp(pattern.data()))
         return make_error(ErrorKind::local_fault, "cannot make a temporary folder {}", pattern);
+    DEDLOC_TRY_VOID(janitor().remove_folder(pattern));
     return pattern;
 }
 
 void end_process_folder(const std::string& folder, bool keep) {
     std::error_code error;
-    if (keep)
+    if (keep) {
+        janitor().keep(folder);
         fmt::print(stderr, "dedloc: the peers' files stay in {}\n", folder);
-    else
+    } else {
         fs::remove_all(folder, error);
+    }
 }
 
 }  // namespace dedloc::lab

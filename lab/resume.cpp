@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "dedloc/base/random.h"
+#include "dedloc/monitor/json_line.h"
 #include "dedloc/runtime/real.h"
 #include "dedloc/state/checkpoint.h"
 
@@ -342,7 +343,7 @@ int run_resume(const ResumeCommand& command) {
                                           {"resume_s_max", largest(totals.resume_s)},
                                           {"problems", totals.problems},
                                           {"seconds", now_s() - begun}};
-        fmt::print("{}\n", json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+        fmt::print("{}\n", monitor::json_line(json));
     }
     end_process_folder(*folder, /*keep=*/!held || !command.directory.empty());
     return held ? 0 : exit_check_failed;

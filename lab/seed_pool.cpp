@@ -10,6 +10,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "dedloc/monitor/json_line.h"
+
 namespace dedloc::lab {
 namespace {
 
@@ -85,7 +87,7 @@ std::string to_line(std::uint64_t number, const SimulationResult& result) {
                        {"judged", result.samples_judged},
                        {"gap", result.step_gap_max_s},
                        {"recovered", result.recovered_in_s}};
-    return line.dump();
+    return monitor::json_line(line);
 }
 
 bool simulate_traced(std::uint64_t number, SimulationOptions options) {

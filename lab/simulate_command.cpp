@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "dedloc/base/log.h"
+#include "dedloc/monitor/json_line.h"
 
 #include "lab/exit_codes.h"
 #include "lab/planted.h"
@@ -151,10 +152,10 @@ int run_simulate(const SimulateCommand& command, const std::string&) {
     const double seconds = std::chrono::duration<double>(RealTime::now() - begun).count();
     const Json json = summary(command, pool.results(), seconds);
     if (command.json) {
-        std::printf("%s\n", json.dump().c_str());
+        std::printf("%s\n", monitor::json_line(json).c_str());
     } else {
         for (const auto& [name, value] : json.items())
-            std::printf("%-18s %s\n", name.c_str(), value.dump().c_str());
+            std::printf("%-18s %s\n", name.c_str(), monitor::json_line(value).c_str());
     }
     const bool violated = json.at("violations") != 0;
     return violated == command.plant.empty() ? exit_check_failed : 0;

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "dedloc/base/random.h"
+#include "dedloc/monitor/json_line.h"
 #include "dedloc/security/tls.h"
 #include "dedloc/wire/multistream.h"
 
@@ -337,7 +338,7 @@ int run_storm(const StormCommand& command) {
                              {"step_ms_during", outcome->during_s * 1e3},
                              {"dialled", outcome->dialled},
                              {"dialers", command.dialers}};
-        fmt::print("{}\n", result.dump());
+        fmt::print("{}\n", monitor::json_line(result));
     }
     return good ? 0 : exit_check_failed;
 }
