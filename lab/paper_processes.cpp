@@ -22,7 +22,7 @@ namespace {
 using SteadyClock = std::chrono::steady_clock;
 
 constexpr double host_patience_s = 60;
-constexpr double gather_patience_s = 240;
+constexpr double gather_patience_s = 600;
 constexpr double step_patience_s = 240;
 constexpr double leave_patience_s = 20;
 constexpr std::size_t settling_steps = 3;  // until plans know the lines
@@ -220,10 +220,13 @@ Ok PaperProcesses::gather() {
         std::this_thread::sleep_for(look_every);
     }
     const std::size_t there = setup_.trainers.size() + setup_.aggregators.size();
-    for (std::size_t i = 1; i < there; ++i) DEDLOC_TRY_VOID(start(i));
+    std::size_t started = 1;
     std::uint64_t together = 0;  // the first step of all
     while (together == 0 || newest() < together + settling_steps) {
         DEDLOC_TRY_VOID(look());
+        // As many newcomers at a time as there are peers to load the state from.
+        while (started < there && started - joined_.size() < joined_.size())
+            DEDLOC_TRY_VOID(start(started++));
         const bool all =
             joined_.size() == there && !steps_.empty() &&
             steps_.rbegin()->second.members >= static_cast<double>(setup_.trainers.size());
