@@ -74,7 +74,7 @@ RoundMember::RoundMember(RoundMemberOptions options, runtime::Loop& loop)
       workers_(runtime::real_workers(loop.executor(), options_.threads)),
       node_{loop.executor(), *clock_, *disk_, *workers_, Random(options_.rank + 1)},
       identity_(security::Identity::generate()),
-      signer_(identity_),
+      identity_signer_(identity_),
       group_(std::make_unique<Group>(*clock_)),
       ledger_(verifier_, 8),
       parts_(rounds_kept * (options_.round.vector_count * sizeof(float) + (1u << 20))),

@@ -85,9 +85,10 @@ class RoundMember {
     std::unique_ptr<runtime::Workers> workers_;
     runtime::Node node_;
     security::Identity identity_;
-    security::IdentitySigner signer_;
+    security::IdentitySigner identity_signer_;
     security::IdentityVerifier identity_verifier_;
     security::RememberingVerifier verifier_{identity_verifier_};
+    security::RememberingSigner signer_{identity_signer_, verifier_};
     std::unique_ptr<Group> group_;
     averaging::Ledger ledger_;
     averaging::PartStore parts_;

@@ -86,13 +86,16 @@ Task<Result<RunFile>> fetch_run_file(p2p::Host& host,
 
 struct Session::State {
     explicit State(SessionOptions given, p2p::LockedIdentity identity)
-        : options(std::move(given)), locked(std::move(identity)), signer(locked.identity()) {}
+        : options(std::move(given)),
+          locked(std::move(identity)),
+          identity_signer(locked.identity()) {}
 
     SessionOptions options;
     p2p::LockedIdentity locked;
-    security::IdentitySigner signer;
+    security::IdentitySigner identity_signer;
     security::IdentityVerifier identity_verifier;
     security::RememberingVerifier verifier{identity_verifier};
+    security::RememberingSigner signer{identity_signer, verifier};
     Random random{random_seed()};
     runtime::Loop loop;
     std::unique_ptr<runtime::Clock> clock;

@@ -33,10 +33,27 @@ bool RememberingVerifier::verify(const PeerId& signer,
         if (newer_.contains(name) || older_.contains(name)) return true;
     }
     if (!verifier_.verify(signer, domain, message, signature)) return false;
+    remember(name);
+    return true;
+}
+
+void RememberingVerifier::remember(const PeerId& signer,
+                                   std::string_view domain,
+                                   ByteView message,
+                                   ByteView signature) {
+    remember(name_of(signer, domain, message, signature));
+}
+
+void RememberingVerifier::remember(const Digest& name) const {
     const std::lock_guard lock(mutex_);
     newer_.insert(name);
     if (newer_.size() >= remembered_max) older_ = std::exchange(newer_, {});
-    return true;
+}
+
+Bytes RememberingSigner::sign(std::string_view domain, ByteView message) const {
+    Bytes signature = signer_.sign(domain, message);
+    verifier_.remember(signer_.id(), domain, message, signature);
+    return signature;
 }
 
 }  // namespace dedloc::security

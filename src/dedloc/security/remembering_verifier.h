@@ -4,6 +4,8 @@
 //
 // Remembers the SHA-256 of everything a check depends on, successes only, the newest
 // `remembered_max` to twice that.
+// RememberingSigner: what this process signed itself is right, too; a round shows it that as well.
+//
 // Thread: any; a mutex guards the memory.
 
 #pragma once
@@ -25,11 +27,33 @@ class RememberingVerifier final : public Verifier {
                 ByteView message,
                 ByteView signature) const override;
 
+    // It is right: who calls this has just made it.
+    void remember(const PeerId& signer,
+                  std::string_view domain,
+                  ByteView message,
+                  ByteView signature);
+
   private:
+    void remember(const Digest& name) const;
+
     const Verifier& verifier_;
     mutable std::mutex mutex_;
     mutable std::set<Digest> newer_;
     mutable std::set<Digest> older_;
+};
+
+class RememberingSigner final : public Signer {
+  public:
+    RememberingSigner(const Signer& signer, RememberingVerifier& verifier)
+        : signer_(signer), verifier_(verifier) {}
+
+    const PeerId& id() const override { return signer_.id(); }
+    Bytes public_key() const override { return signer_.public_key(); }
+    Bytes sign(std::string_view domain, ByteView message) const override;
+
+  private:
+    const Signer& signer_;
+    RememberingVerifier& verifier_;
 };
 
 }  // namespace dedloc::security

@@ -50,5 +50,19 @@ TEST(RememberingVerifier, does_not_confuse_where_one_piece_ends_and_the_next_beg
     EXPECT_FALSE(verifier.verify(signer.id(), "a", as_bytes("bc"), signature));
 }
 
+TEST(RememberingSigner, makes_signatures_that_hold_and_need_no_check_here) {
+    const IdentitySigner real(Identity::generate());
+    const CountingVerifier counting;
+    RememberingVerifier verifier(counting);
+    const RememberingSigner signer(real, verifier);
+    EXPECT_EQ(signer.id(), real.id());
+    EXPECT_EQ(signer.public_key(), real.public_key());
+    const Bytes signature = signer.sign("vote", as_bytes("yes"));
+    EXPECT_TRUE(verifier.verify(signer.id(), "vote", as_bytes("yes"), signature));
+    EXPECT_EQ(counting.checks, 0);
+    EXPECT_FALSE(verifier.verify(signer.id(), "vote", as_bytes("no"), signature));
+    EXPECT_TRUE(counting.verify(signer.id(), "vote", as_bytes("yes"), signature));
+}
+
 }  // namespace
 }  // namespace dedloc::security
