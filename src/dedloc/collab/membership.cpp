@@ -384,8 +384,9 @@ void Membership::push_now() {
     if (!scope_.stopping()) push_to_all();
 }
 
+// Signed when there is somebody to be told: alone, phases change many times a second.
 void Membership::push_to_all() {
-    sign_status();
+    own_status_.clear();
     next_push_ = node_.clock.now() + status_interval_;
     for (const auto& [peer, known] : peers_) {
         if (!known.member) continue;
