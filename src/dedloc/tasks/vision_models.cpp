@@ -1,5 +1,7 @@
 #include "dedloc/tasks/vision_models.h"
 
+#include <algorithm>
+#include <array>
 #include <torch/nn.h>
 
 namespace dedloc::tasks {
@@ -86,6 +88,33 @@ train::TorchModel make_vision_model(const std::string& name, std::uint64_t seed)
     DEDLOC_CHECK(false, "no model '{}'", name);
 }
 
+namespace {
+
+using PixelTable = std::array<float, 256>;
+
+// What a grey level is to the network: mean 0 and variance 1 over the training images.
+constexpr PixelTable normalised_pixels() {
+    constexpr float scale = 1.0f / (255.0f * pixel_deviation);
+    constexpr float shift = -pixel_mean / pixel_deviation;
+    PixelTable table{};
+    for (std::size_t level = 0; level < table.size(); ++level)
+        table[level] = static_cast<float>(level) * scale + shift;
+    return table;
+}
+
+void normalise_image(const std::uint8_t* grey, bool mirrored, float* out) {
+    static constexpr PixelTable table = normalised_pixels();
+    if (!mirrored) {
+        std::transform(grey, grey + image_pixels, out, [](std::uint8_t p) { return table[p]; });
+        return;
+    }
+    for (std::size_t row = 0; row < image_pixels; row += image_side)
+        for (std::size_t column = 0; column < image_side; ++column)
+            out[row + column] = table[grey[row + image_side - 1 - column]];
+}
+
+}  // namespace
+
 train::TorchBatch image_batch(const LabelledImages& images,
                               const std::vector<std::uint32_t>& indices,
                               const std::vector<std::uint8_t>& flip) {
@@ -95,19 +124,12 @@ train::TorchBatch image_batch(const LabelledImages& images,
         .targets = torch::empty({count}, torch::kInt64)};
     float* pixels = batch.inputs.data_ptr<float>();
     std::int64_t* labels = batch.targets.data_ptr<std::int64_t>();
-    constexpr float scale = 1.0f / (255.0f * pixel_deviation);
-    constexpr float shift = -pixel_mean / pixel_deviation;
     for (std::size_t i = 0; i < indices.size(); ++i) {
         const std::size_t index = indices[i];
         DEDLOC_CHECK(index < images.count, "image {}", index);
-        const std::uint8_t* source = images.pixels.data() + index * image_pixels;
-        const bool mirrored = !flip.empty() && flip[i] != 0;
-        for (std::size_t row = 0; row < image_side; ++row) {
-            for (std::size_t column = 0; column < image_side; ++column) {
-                const std::size_t from = mirrored ? image_side - 1 - column : column;
-                *pixels++ = static_cast<float>(source[row * image_side + from]) * scale + shift;
-            }
-        }
+        normalise_image(images.pixels.data() + index * image_pixels,
+                        !flip.empty() && flip[i] != 0,
+                        pixels + i * image_pixels);
         labels[i] = images.labels[index];
     }
     return batch;

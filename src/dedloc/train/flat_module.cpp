@@ -5,6 +5,8 @@
 #include <set>
 #include <string>
 
+#include "dedloc/tensor/kernels.h"
+
 namespace dedloc::train {
 
 namespace {
@@ -21,6 +23,18 @@ Tensor view_of(std::span<float> values) {
 Tensor view_of(std::span<const float> values) {
     // from_blob has no const form; every use below only reads.
     return view_of(std::span<float>(const_cast<float*>(values.data()), values.size()));
+}
+
+// Small models have many small tensors: what libtorch needs to begin one operation, its threads'
+// meeting included, is then more than the work.
+bool is_plain(const Tensor& tensor) {
+    constexpr std::int64_t elements_max = 1 << 18;
+    return tensor.is_cpu() && tensor.is_contiguous() && tensor.numel() <= elements_max &&
+           tensor.scalar_type() == torch::kFloat32;
+}
+
+std::span<float> values_of(const Tensor& tensor) {
+    return {tensor.data_ptr<float>(), static_cast<std::size_t>(tensor.numel())};
 }
 
 std::size_t elements_of(const std::vector<Tensor>& tensors) {
@@ -54,13 +68,24 @@ void copy_in(std::span<const float> values, std::vector<Tensor>& tensors) {
     const Tensor flat = view_of(values).to(tensors.front().device());
     std::int64_t offset = 0;
     for (Tensor& tensor : tensors) {
-        tensor.copy_(flat.narrow(0, offset, tensor.numel()).view(tensor.sizes()));
+        const Tensor from = flat.narrow(0, offset, tensor.numel());
+        if (is_plain(tensor))
+            std::ranges::copy(values_of(from), values_of(tensor).begin());
+        else
+            tensor.copy_(from.view(tensor.sizes()));
         offset += tensor.numel();
     }
 }
 
-void set_zero(std::vector<Tensor>& tensors) {
-    for (Tensor& tensor : tensors) tensor.zero_();
+void set_zero(const Tensor& tensor) {
+    if (is_plain(tensor))
+        std::ranges::fill(values_of(tensor), 0.0f);
+    else
+        tensor.zero_();
+}
+
+void set_zero(const std::vector<Tensor>& tensors) {
+    for (const Tensor& tensor : tensors) set_zero(tensor);
 }
 
 Result<void> expect_fp32(const std::string& name, const Tensor& tensor) {
@@ -139,10 +164,17 @@ void FlatModule::take_gradients(std::span<float> out) {
 // A sum is not finite when one of its terms is not. (Or when finite ones overflow: no better.)
 bool FlatModule::gradients_are_finite() const {
     torch::NoGradGuard no_grad;
-    Tensor total = torch::zeros({}, torch::TensorOptions().device(device_));
-    for (const Tensor& parameter : parameters_)
-        if (parameter.grad().defined()) total.add_(parameter.grad().sum());
-    return std::isfinite(total.item<float>());
+    Tensor total;  // of what is not in this processor's memory, where an answer takes long
+    for (const Tensor& parameter : parameters_) {
+        const Tensor& gradient = parameter.grad();
+        if (!gradient.defined()) continue;
+        if (is_plain(gradient)) {
+            if (!tensor::all_finite(values_of(gradient))) return false;
+        } else {
+            total = total.defined() ? total.add_(gradient.sum()) : gradient.sum();
+        }
+    }
+    return !total.defined() || std::isfinite(total.item<float>());
 }
 
 void FlatModule::remember_buffers() {
@@ -163,8 +195,14 @@ void FlatModule::add_gradients(double scale) {
         for (const Tensor& parameter : parameters_) sums_.push_back(torch::zeros_like(parameter));
     }
     for (std::size_t i = 0; i < parameters_.size(); ++i) {
-        Tensor gradient = parameters_[i].grad();
+        const Tensor& gradient = parameters_[i].grad();
         if (!gradient.defined()) continue;
+        if (is_plain(gradient)) {
+            tensor::add_weighted(
+                values_of(sums_[i]), values_of(gradient), static_cast<float>(scale));
+            std::ranges::fill(values_of(gradient), 0.0f);
+            continue;
+        }
         sums_[i].add_(gradient, scale);
         gradient.zero_();
     }
@@ -183,8 +221,7 @@ void FlatModule::take_sums(std::span<float> out) {
 void FlatModule::zero_gradients() {
     torch::NoGradGuard no_grad;
     for (const Tensor& parameter : parameters_) {
-        Tensor gradient = parameter.grad();
-        if (gradient.defined()) gradient.zero_();
+        if (parameter.grad().defined()) set_zero(parameter.grad());
     }
 }
 
