@@ -16,6 +16,8 @@
 #include <string>
 #include <vector>
 
+#include "dedloc/runtime/heap.h"
+
 #include "bench/cpu_seconds.h"
 #include "lab/median.h"
 #include "lab/need.h"
@@ -143,5 +145,6 @@ int main(int argc, char** argv) {
         ->check(CLI::IsMember({"fp32", "fp16", "bf16", "blockwise8"}));
     app.add_option("--folder", arguments.folder)->required();
     CLI11_PARSE(app, argc, argv);
+    dedloc::runtime::keep_freed_memory();  // as dedloc's own program does
     return dedloc::run(arguments);
 }

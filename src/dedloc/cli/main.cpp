@@ -10,6 +10,7 @@
 #include "dedloc/base/log.h"
 #include "dedloc/cli/commands.h"
 #include "dedloc/cli/exit_codes.h"
+#include "dedloc/runtime/heap.h"
 #include "dedloc/text/recipe.h"
 #if DEDLOC_WITH_LAB
 #include "lab/lab.h"
@@ -308,6 +309,7 @@ int run_program(int argc, char** argv) {
 int main(int argc, char** argv) {
     // A reader of our output that went away is noticed by write(), not by dying.
     ::signal(SIGPIPE, SIG_IGN);
+    dedloc::runtime::keep_freed_memory();
     try {
         return dedloc::cli::run_program(argc, argv);
     } catch (const std::exception& error) {

@@ -19,6 +19,7 @@
 #include "dedloc/monitor/screen.h"
 #include "dedloc/security/hash.h"
 #include "dedloc/tasks/training_task.h"
+#include "dedloc/train/passing_thread.h"
 #include "dedloc/train/trainer.h"
 
 namespace dedloc::cli {
@@ -187,7 +188,7 @@ std::optional<Failure> PeerRun::begin() {
         std::make_unique<monitor::EventFan>(std::vector<collab::EventSink*>{log_.get(), &mailbox_});
     if (!hosts())
         if (auto failed = fetch_missing_file()) return failed;
-    if (auto failed = make_task()) return failed;
+    if (auto failed = train::on_passing_thread([this] { return make_task(); })) return failed;
     const Ok copied = write_private_file(file(run_copy_file), collab::to_toml(run_file()));
     if (!copied) return failure(ExitCode::disk, copied.error());
 
@@ -205,7 +206,7 @@ std::optional<Failure> PeerRun::begin() {
         options.attachments.push_back({.hash = hash, .bytes = std::move(bytes)});
     }
     if (hosts()) {
-        auto first = first_state(*learner_);
+        auto first = train::on_passing_thread([this] { return first_state(*learner_); });
         if (!first) return failure(first.error());
         saved_step_ = (*first)->step();
         options.initial = *std::move(first);

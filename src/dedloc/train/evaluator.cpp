@@ -4,6 +4,7 @@
 
 #include "dedloc/base/log.h"
 #include "dedloc/collab/model_state.h"
+#include "dedloc/train/passing_thread.h"
 
 namespace dedloc::train {
 
@@ -39,8 +40,6 @@ void Evaluator::finish() {
 
 void Evaluator::run() {
     runtime::lower_thread_priority();
-    std::unique_ptr<collab::Learner> learner;
-    bool failed = false;
     std::unique_lock lock(mutex_);
     while (true) {
         changed_.wait(lock, [this] { return pending_ || stopping_; });
@@ -48,19 +47,20 @@ void Evaluator::run() {
         const std::shared_ptr<const state::Snapshot> state = std::exchange(pending_, nullptr);
         busy_ = true;
         lock.unlock();
-        if (!learner && !failed) {
-            Result<std::unique_ptr<collab::Learner>> made = make_learner_();
-            if (made) learner = std::move(*made);
-            failed = !made;
-            if (failed) {
-                log(LogLevel::warning, "train", "no evaluation: {}", to_string(made.error()));
-            }
-        }
-        if (learner) evaluate(*learner, *state);
+        on_passing_thread([&] { evaluate(*state); });
         lock.lock();
         busy_ = false;
         changed_.notify_all();
     }
+}
+
+// Made once; who fails at that does not try again.
+collab::Learner* Evaluator::learner() {
+    if (!learner_) learner_ = make_learner_();
+    if (*learner_) return (*learner_)->get();
+    if (!std::exchange(failure_told_, true))
+        log(LogLevel::warning, "train", "no evaluation: {}", to_string(learner_->error()));
+    return nullptr;
 }
 
 namespace {
@@ -74,9 +74,11 @@ Task<Result<void>> report(collab::Collaboration& collaboration,
 
 }  // namespace
 
-void Evaluator::evaluate(collab::Learner& learner, const state::Snapshot& state) {
-    learner.load(collab::parameters_of(state), collab::buffers_of(state));
-    const Result<collab::Evaluation> evaluation = learner.evaluate();
+void Evaluator::evaluate(const state::Snapshot& state) {
+    collab::Learner* const learner = this->learner();
+    if (!learner) return;
+    learner->load(collab::parameters_of(state), collab::buffers_of(state));
+    const Result<collab::Evaluation> evaluation = learner->evaluate();
     if (!evaluation) {
         log(LogLevel::warning, "train", "evaluation failed: {}", to_string(evaluation.error()));
         return;

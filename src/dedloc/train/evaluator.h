@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 
 #include "dedloc/collab/collaboration.h"
@@ -28,11 +29,14 @@ class Evaluator {
 
   private:
     void run();
-    void evaluate(collab::Learner& learner, const state::Snapshot& state);
+    collab::Learner* learner();
+    void evaluate(const state::Snapshot& state);
 
     runtime::Spawn spawn_;
     collab::Collaboration& collaboration_;
     MakeLearner make_learner_;
+    std::optional<Result<std::unique_ptr<collab::Learner>>> learner_;
+    bool failure_told_ = false;
 
     std::mutex mutex_;
     std::condition_variable changed_;

@@ -1,0 +1,15 @@
+#include "dedloc/runtime/heap.h"
+
+#include <malloc.h>
+
+namespace dedloc::runtime {
+
+void keep_freed_memory() {
+    constexpr int mapped_min = 32 << 20;  // bytes of a block that is worth a mapping of its own
+    constexpr int free_max = 1 << 30;     // bytes at the top of a heap
+    // Both only save time: a library that refuses changes nothing else.
+    (void)mallopt(M_MMAP_THRESHOLD, mapped_min);
+    (void)mallopt(M_TRIM_THRESHOLD, free_max);
+}
+
+}  // namespace dedloc::runtime
