@@ -316,8 +316,8 @@ Task<Result<void>> ChainFollower::join_through(PeerId peer) {
     co_return Result<void>();
 }
 
-Task<Result<void>> ChainFollower::join(Duration patience) {
-    join_until_ = context_.now() + patience;
+Task<Result<void>> ChainFollower::join(TimePoint deadline) {
+    join_until_ = deadline;
     Error last = make_error(ErrorKind::peer_gone, "no member of the run has its state yet");
     while (context_.now() < join_until_) {
         for (const PeerId& peer : informants()) {

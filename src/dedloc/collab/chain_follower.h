@@ -48,9 +48,9 @@ class ChainFollower {
     // Host: begins from a state that lies in the store and its first certificate.
     Ok begin(ByteView certificate, const Digest& root);
     // Newcomer: asks members for the newest certificate, downloads, replays. Tries until it works
-    // or no member has answered for `patience`, or one has and nothing came of it for ten minutes:
-    // a state may be large, lines slow, and others be served first.
-    Task<Result<void>> join(Duration patience);
+    // or no member has answered by `deadline`, or one has and nothing came of it for ten minutes: a
+    // state may be large, lines slow, and others be served first.
+    Task<Result<void>> join(TimePoint deadline);
 
     // `peer` knows more than we do, or stands on another branch: look and follow the better one.
     void look_at(const PeerId& peer);

@@ -225,7 +225,7 @@ Task<Result<void>> CollaborationImpl::start_as_newcomer() {
     scope_.spawn("meet bootstrap peers", meet_bootstrap());
     if (options_.role != Role::trainer) co_return Result<void>();
     set_phase(Phase::downloading);
-    DEDLOC_CO_TRY_VOID(co_await follower_->join(deadline - node_.clock.now()));
+    DEDLOC_CO_TRY_VOID(co_await follower_->join(deadline));
     const auto newest = store_.newest();
     DEDLOC_CHECK(newest != nullptr);
     state_hash_ = newest->root();
