@@ -70,11 +70,11 @@ Result<DelayedOutcome> train(const DelayedCommand& command,
     DEDLOC_TRY(ImageTrained trained, train_images(training, task));
     outcome.result = std::move(trained.result);
     outcome.evaluation = trained.evaluation;
-    const std::vector<VirtualStep>& steps = outcome.result.steps;
+    const std::vector<BookedStep>& steps = outcome.result.steps;
     const std::size_t tail = std::min(steps.size(), tail_steps);
     for (std::size_t i = steps.size() - tail; i < steps.size(); ++i)
         outcome.training_loss += steps[i].loss / static_cast<double>(tail);
-    for (const VirtualStep& step : steps) outcome.samples += step.samples;
+    for (const BookedStep& step : steps) outcome.samples += step.samples;
     outcome.batch_s = batch_s;
     outcome.step_s =
         (steps.back().at_s - steps.front().at_s) / static_cast<double>(steps.size() - 1);

@@ -1,7 +1,5 @@
 #include "lab/janitor.h"
 
-#include <fmt/format.h>
-
 namespace dedloc::lab {
 namespace {
 

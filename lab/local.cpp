@@ -93,7 +93,7 @@ Result<LocalOutcome> train_locally(const LocalCommand& command,
     const VirtualResult& result = trained.result;
     LocalOutcome outcome;
     outcome.rounds = result.steps.size();
-    for (const VirtualStep& step : result.steps) outcome.samples += step.samples;
+    for (const BookedStep& step : result.steps) outcome.samples += step.samples;
     outcome.bytes = result.bytes;
     outcome.seconds = result.steps.back().at_s - result.steps.front().at_s;
     outcome.compute_share = result.compute_share;

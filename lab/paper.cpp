@@ -112,12 +112,8 @@ VirtualRunOptions options_for(const PaperCommand& command,
 
 PaperRun run_of(const VirtualResult& result) {
     PaperRun run;
-    for (const VirtualStep& step : result.steps)
-        run.steps.push_back({.at_s = step.at_s - result.steps.front().at_s,
-                             .samples = step.samples,
-                             .loss = step.loss,
-                             .members = static_cast<double>(step.members),
-                             .round_s = step.round_s});
+    run.steps = result.steps;
+    for (BookedStep& step : run.steps) step.at_s -= result.steps.front().at_s;
     run.compute_share = result.compute_share;
     run.rounds_of_aggregators = result.rounds_of_aggregators;
     run.identical = result.identical;
@@ -132,7 +128,7 @@ Row row_of(const PaperSetup& setup, const Bench& bench, const PaperRun& run) {
     row.rounds_of_aggregators = run.rounds_of_aggregators;
     row.predicted_s = bench.seconds(exchange_s_predicted(setup));
     // Part-timers change the pace; the first third of the steps is when they come.
-    const std::vector<PaperStep>& steps = run.steps;
+    const std::vector<BookedStep>& steps = run.steps;
     const std::size_t first = setup.part_time.empty() ? 0 : steps.size() / 3;
     const auto counted = static_cast<double>(steps.size() - 1 - first);
     row.line.step_s = (steps.back().at_s - steps[first].at_s) / counted;
@@ -142,7 +138,7 @@ Row row_of(const PaperSetup& setup, const Bench& bench, const PaperRun& run) {
         if (i <= first) continue;
         samples += steps[i].samples;
         row.line.averaging_s += steps[i].round_s / counted;
-        row.members += steps[i].members / counted;
+        row.members += static_cast<double>(steps[i].members) / counted;
     }
     row.samples_per_s = samples / (row.line.step_s * counted);
     return row;

@@ -2,11 +2,9 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <filesystem>
 #include <fmt/format.h>
 #include <fstream>
-#include <map>
 #include <memory>
 #include <set>
 #include <signal.h>
@@ -34,16 +32,6 @@ double seconds_since(SteadyClock::time_point then) {
     return std::chrono::duration<double>(SteadyClock::now() - then).count();
 }
 
-// What all peers' logs say of one step.
-struct StepBooked {
-    double first_s = 0;  // on the wall, when the first peer had it
-    double samples = 0;
-    double members = 0;
-    double loss_sum = 0;
-    double losses = 0;
-    std::string hash;
-};
-
 class PaperProcesses {
   public:
     PaperProcesses(const PaperProcessesOptions& options, const PaperSetup& setup)
@@ -70,7 +58,6 @@ class PaperProcesses {
     Ok come_and_go(double now_s);
     Ok look();
     void book(const Seat& seat, const collab::Event& event);
-    std::uint64_t newest() const { return steps_.empty() ? 0 : steps_.rbegin()->first; }
     std::vector<std::string> words(std::size_t index) const;
     PaperRun result() const;
 
@@ -79,14 +66,13 @@ class PaperProcesses {
     std::string folder_;
     std::unique_ptr<LinkTopology> topology_;
     LinkOptions lines_;
+    std::vector<VirtualLine> rates_;  // of the same lines
     std::vector<Seat> seats_;
     std::string join_;
-    std::map<std::uint64_t, StepBooked> steps_;
+    StepBook book_;
     std::set<std::string> joined_;
     std::uint64_t first_step_ = 0;  // that counts
-    std::uint64_t rounds_of_aggregators_ = 0;
-    double samples_of_one_ = 1;  // of the synthetic task
-    bool identical_ = true;
+    double samples_of_one_ = 1;     // of the synthetic task
 };
 
 PaperProcesses::~PaperProcesses() {
@@ -106,6 +92,7 @@ Ok PaperProcesses::lay_lines() {
         for (std::size_t i = 0; i < lines.size(); ++i) {
             const VirtualLine line =
                 lines[i].times(1.0 / static_cast<double>(options_.lines_divisor));
+            rates_.push_back(line);
             const bool limited = line.up_bytes_per_s < unlimited_bytes_per_s;
             lines_.lines.push_back(limited ? LinkLine{line.up_bytes_per_s, line.down_bytes_per_s}
                                            : LinkLine{});
@@ -151,11 +138,8 @@ std::vector<std::string> PaperProcesses::words(std::size_t index) const {
     else
         words = {seats_[index].trains ? "join" : "assist", join_};
     if (!setup_.equal_parts) return words;
-    // Who grants the same as all others gets the same part as all others.
-    double slowest = unlimited_bytes_per_s;
-    for (const LinkLine& line : lines_.lines)
-        slowest = std::min({slowest, line.up_bytes_per_s, line.down_bytes_per_s});
-    const std::string granted = fmt::format("{:.4f}", slowest / 4 / bytes_of_megabit);
+    const std::string granted =
+        fmt::format("{:.4f}", equal_grant(rates_).up_bytes_per_s / bytes_of_megabit);
     words.insert(words.end(), {"--max-up", granted, "--max-down", granted});
     return words;
 }
@@ -173,26 +157,7 @@ Ok PaperProcesses::start(std::size_t index) {
 
 void PaperProcesses::book(const Seat& seat, const collab::Event& event) {
     if (event.kind == "joined" || event.kind == "run_started") joined_.insert(seat.name);
-    if (event.kind == "reduced") ++rounds_of_aggregators_;
-    if (event.kind != "step") return;
-    std::uint64_t number = 0;
-    double loss = 0;
-    StepBooked step;
-    step.first_s = event.time;
-    for (const auto& [name, value] : event.fields) {
-        if (name == "step") number = static_cast<std::uint64_t>(std::get<std::int64_t>(value));
-        if (name == "samples") step.samples = std::get<double>(value) * samples_of_one_;
-        if (name == "members") step.members = static_cast<double>(std::get<std::int64_t>(value));
-        if (name == "loss") loss = std::get<double>(value);
-        if (name == "state_hash") step.hash = std::get<std::string>(value);
-    }
-    StepBooked& booked = steps_.emplace(number, step).first->second;
-    booked.first_s = std::min(booked.first_s, step.first_s);
-    if (booked.hash != step.hash) identical_ = false;
-    if (loss > 0) {  // 0: it has computed nothing yet
-        booked.loss_sum += loss;
-        booked.losses += 1;
-    }
+    book_.take(event, event.time);
 }
 
 Ok PaperProcesses::look() {
@@ -222,15 +187,14 @@ Ok PaperProcesses::gather() {
     const std::size_t there = setup_.trainers.size() + setup_.aggregators.size();
     std::size_t started = 1;
     std::uint64_t together = 0;  // the first step of all
-    while (together == 0 || newest() < together + settling_steps) {
+    while (together == 0 || book_.newest() < together + settling_steps) {
         DEDLOC_TRY_VOID(look());
         // As many newcomers at a time as there are peers to load the state from.
         while (started < there && started - joined_.size() < joined_.size())
             DEDLOC_TRY_VOID(start(started++));
         const bool all =
-            joined_.size() == there && !steps_.empty() &&
-            steps_.rbegin()->second.members >= static_cast<double>(setup_.trainers.size());
-        if (together == 0 && all) together = newest();
+            joined_.size() == there && book_.newest_members() >= setup_.trainers.size();
+        if (together == 0 && all) together = book_.newest();
         if (seconds_since(begun) > gather_patience_s)
             return make_error(ErrorKind::timeout,
                               "{} of {} peers came together in {:.0f} s",
@@ -239,7 +203,7 @@ Ok PaperProcesses::gather() {
                               gather_patience_s);
         std::this_thread::sleep_for(look_every);
     }
-    first_step_ = newest();
+    first_step_ = book_.newest();
     return {};
 }
 
@@ -266,18 +230,18 @@ Ok PaperProcesses::make_steps() {
             part_time_first_s * static_cast<double>(i + 1) / options_.time_divisor;
     auto stepped = begun;
     std::uint64_t seen = first_step_;
-    while (newest() < first_step_ + options_.steps) {
+    while (book_.newest() < first_step_ + options_.steps) {
         DEDLOC_TRY_VOID(look());
         DEDLOC_TRY_VOID(come_and_go(seconds_since(begun)));
-        if (newest() > seen) {
+        if (book_.newest() > seen) {
             fmt::print(stderr,
                        "{}: step {} of {}, {:.1f} s\n",
                        setup_.name,
-                       newest() - first_step_,
+                       book_.newest() - first_step_,
                        options_.steps,
                        seconds_since(stepped));
             stepped = SteadyClock::now();
-            seen = newest();
+            seen = book_.newest();
         }
         if (seconds_since(stepped) > step_patience_s)
             return make_error(
@@ -289,28 +253,24 @@ Ok PaperProcesses::make_steps() {
 
 PaperRun PaperProcesses::result() const {
     PaperRun run;
-    run.identical = identical_;
-    run.rounds_of_aggregators = rounds_of_aggregators_;
-    const double start_s = steps_.at(first_step_).first_s;
-    double last_s = start_s;
+    run.identical = book_.identical();
+    run.rounds_of_aggregators = book_.rounds_of_aggregators();
+    run.steps = book_.steps(first_step_);
+    const double start_s = run.steps.front().at_s;
+    double last_s = 0;
     double computing = 0;
-    for (auto at = steps_.find(first_step_); at != steps_.end(); ++at) {
-        const StepBooked& booked = at->second;
-        PaperStep step;
-        step.at_s = booked.first_s - start_s;
-        step.samples = booked.samples;
-        step.members = booked.members;
-        step.loss = booked.losses > 0 ? booked.loss_sum / booked.losses : 0;
-        const double computed_s =
-            booked.members > 0 ? booked.samples / booked.members / options_.samples_per_s : 0;
-        if (at->first > first_step_) {
-            step.round_s = std::max(0.0, booked.first_s - last_s - computed_s);
+    for (BookedStep& step : run.steps) {
+        step.at_s -= start_s;
+        step.samples *= samples_of_one_;
+        if (step.step > first_step_) {
+            const double members = std::max(1.0, static_cast<double>(step.members));
+            const double computed_s = step.samples / members / options_.samples_per_s;
+            step.round_s = std::max(0.0, step.at_s - last_s - computed_s);
             computing += computed_s;
         }
-        last_s = booked.first_s;
-        run.steps.push_back(step);
+        last_s = step.at_s;
     }
-    if (last_s > start_s) run.compute_share = computing / (last_s - start_s);
+    if (last_s > 0) run.compute_share = computing / last_s;
     return run;
 }
 

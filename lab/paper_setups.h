@@ -40,16 +40,9 @@ double exchange_s_predicted(const PaperSetup& setup);
 collab::RunFile paper_run(std::size_t trainers, std::uint64_t lines_divisor, double time_divisor);
 
 // One setup's run, from the first step that counts.
-struct PaperStep {
-    double at_s = 0;
-    double samples = 0;
-    double loss = 0;
-    double members = 0;  // that train
-    double round_s = 0;  // that trainers waited for it
-};
 struct PaperRun {
-    std::vector<PaperStep> steps;
-    double compute_share = 0;  // of all time, in which trainers computed
+    std::vector<BookedStep> steps;  // at_s: since the first of them
+    double compute_share = 0;       // of all time, in which trainers computed
     std::uint64_t rounds_of_aggregators = 0;
     bool identical = true;  // no two peers had different states at one step
 };

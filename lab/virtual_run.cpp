@@ -1,7 +1,9 @@
 #include "lab/virtual_run.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
+#include <numeric>
 
 #include "lab/virtual_peer.h"
 
@@ -10,65 +12,30 @@ namespace {
 
 constexpr double gathering_bytes_per_s = 1.25e9;
 
-// What the peers say about steps, put together.
-class StepBook final : public VirtualListener {
+class VirtualBook final : public VirtualListener {
   public:
-    explicit StepBook(const sim::World& world) : world_(world) {}
+    explicit VirtualBook(const sim::World& world) : world_(world) {}
 
-    void on_event(const collab::Event& event) override;
+    void on_event(const collab::Event& event) override {
+        book_.take(event, to_seconds(world_.now() - TimePoint{}));
+    }
     void on_round(std::uint64_t step, double seconds) override { rounds_[step].push_back(seconds); }
-    bool identical() const { return identical_; }
-    std::uint64_t rounds_of_aggregators() const { return rounds_of_aggregators_; }
-    std::uint64_t newest() const { return steps_.empty() ? 0 : steps_.rbegin()->first; }
-    std::vector<VirtualStep> steps() const;
+    const StepBook& told() const { return book_; }
+    std::vector<BookedStep> steps() const;
 
   private:
-    using Lists = std::map<std::uint64_t, std::vector<double>>;
-    static double mean(const Lists& lists, std::uint64_t step);
-
     const sim::World& world_;
-    std::map<std::uint64_t, VirtualStep> steps_;
-    Lists losses_;
-    Lists rounds_;
-    std::map<std::uint64_t, std::string> hashes_;
-    std::uint64_t rounds_of_aggregators_ = 0;
-    bool identical_ = true;
+    StepBook book_;
+    std::map<std::uint64_t, std::vector<double>> rounds_;
 };
 
-void StepBook::on_event(const collab::Event& event) {
-    if (event.kind == "reduced") ++rounds_of_aggregators_;
-    if (event.kind != "step") return;
-    std::string hash;
-    double loss = 0;
-    VirtualStep step;
-    step.at_s = to_seconds(world_.now() - TimePoint{});
-    for (const auto& [name, value] : event.fields) {
-        if (name == "step") step.step = static_cast<std::uint64_t>(std::get<std::int64_t>(value));
-        if (name == "samples") step.samples = std::get<double>(value);
-        if (name == "members")
-            step.members = static_cast<std::size_t>(std::get<std::int64_t>(value));
-        if (name == "loss") loss = std::get<double>(value);
-        if (name == "state_hash") hash = std::get<std::string>(value);
-    }
-    steps_.emplace(step.step, step);
-    if (loss > 0) losses_[step.step].push_back(loss);  // 0: it has computed nothing yet
-    if (hashes_.emplace(step.step, hash).first->second != hash) identical_ = false;
-}
-
-double StepBook::mean(const Lists& lists, std::uint64_t step) {
-    const auto list = lists.find(step);
-    if (list == lists.end() || list->second.empty()) return 0;
-    double sum = 0;
-    for (const double value : list->second) sum += value;
-    return sum / static_cast<double>(list->second.size());
-}
-
-std::vector<VirtualStep> StepBook::steps() const {
-    std::vector<VirtualStep> all;
-    for (const auto& [number, step] : steps_) {
-        all.push_back(step);
-        all.back().loss = mean(losses_, number);
-        all.back().round_s = mean(rounds_, number);
+std::vector<BookedStep> VirtualBook::steps() const {
+    std::vector<BookedStep> all = book_.steps();
+    for (BookedStep& step : all) {
+        const auto rounds = rounds_.find(step.step);
+        if (rounds == rounds_.end()) continue;
+        step.round_s = std::accumulate(rounds->second.begin(), rounds->second.end(), 0.0) /
+                       static_cast<double>(rounds->second.size());
     }
     return all;
 }
@@ -110,7 +77,7 @@ class VirtualRun {
 
     const VirtualRunOptions& options_;
     sim::World world_;
-    StepBook book_;
+    VirtualBook book_;
     std::vector<Seat> seats_;
     bool going_ = false;
     double first_s_ = 0;  // of the time that counts
@@ -130,14 +97,11 @@ void VirtualRun::add_machines() {
     }
 }
 
-// Who grants the same as all others gets the same part as all others, if nothing slower than that
-// is ever measured.
 VirtualLine VirtualRun::granted(std::size_t index) const {
     if (!options_.equal_parts) return options_.machines[index].line;
-    double slowest = options_.machines.front().line.up_bytes_per_s;
-    for (const VirtualMachine& machine : options_.machines)
-        slowest = std::min({slowest, machine.line.up_bytes_per_s, machine.line.down_bytes_per_s});
-    return VirtualLine::both_ways(slowest / 4);
+    std::vector<VirtualLine> lines;
+    for (const VirtualMachine& machine : options_.machines) lines.push_back(machine.line);
+    return equal_grant(lines);
 }
 
 Ok VirtualRun::start(std::size_t index) {
@@ -215,10 +179,10 @@ Ok VirtualRun::gather() {
 Ok VirtualRun::make_steps() {
     const TimePoint limit = world_.now() + options_.time_max;
     bool begun = false;
-    while (book_.newest() < options_.steps) {
+    while (book_.told().newest() < options_.steps) {
         DEDLOC_TRY_VOID(come_and_go());
         world_.run_for(100ms);
-        if (!begun && book_.newest() >= 1) {
+        if (!begun && book_.told().newest() >= 1) {
             begun = true;
             first_s_ = to_seconds(world_.now() - TimePoint{});
             computing_at_first_ = computing_s();
@@ -227,7 +191,7 @@ Ok VirtualRun::make_steps() {
         if (world_.now() > limit)
             return make_error(ErrorKind::timeout,
                               "{} of {} steps were made in {:.0f} virtual seconds",
-                              book_.newest(),
+                              book_.told().newest(),
                               options_.steps,
                               to_seconds(options_.time_max));
     }
@@ -237,9 +201,9 @@ Ok VirtualRun::make_steps() {
 VirtualResult VirtualRun::result() const {
     VirtualResult result;
     result.steps = book_.steps();
-    result.identical = book_.identical();
+    result.identical = book_.told().identical();
     result.bytes = static_cast<double>(world_.stats().bytes_delivered - bytes_at_first_);
-    result.rounds_of_aggregators = book_.rounds_of_aggregators();
+    result.rounds_of_aggregators = book_.told().rounds_of_aggregators();
     const double wall = to_seconds(world_.now() - TimePoint{}) - first_s_;
     const auto full_time = std::ranges::count_if(seats_, [](const Seat& s) { return s.counts; });
     if (wall > 0 && full_time > 0)
@@ -270,6 +234,13 @@ Result<VirtualResult> VirtualRun::run() {
 }
 
 }  // namespace
+
+VirtualLine equal_grant(const std::vector<VirtualLine>& lines) {
+    double slowest = std::numeric_limits<double>::infinity();
+    for (const VirtualLine& line : lines)
+        slowest = std::min({slowest, line.up_bytes_per_s, line.down_bytes_per_s});
+    return VirtualLine::both_ways(slowest / 4);
+}
 
 Result<VirtualResult> run_virtually(const VirtualRunOptions& options) {
     VirtualRun run(options);

@@ -21,6 +21,8 @@
 #include "dedloc/collab/run_file.h"
 #include "dedloc/state/snapshot.h"
 
+#include "lab/step_book.h"
+
 namespace dedloc::lab {
 
 struct VirtualLine {
@@ -32,6 +34,10 @@ struct VirtualLine {
         return {up_bytes_per_s * factor, down_bytes_per_s * factor};
     }
 };
+
+// Who grants the same as all others gets the same part as all others, if nothing slower than that
+// is ever measured.
+VirtualLine equal_grant(const std::vector<VirtualLine>& lines);
 
 struct VirtualMachine {
     VirtualLine line;
@@ -58,17 +64,8 @@ struct VirtualRunOptions {
     std::uint64_t seed = 1;
 };
 
-struct VirtualStep {
-    std::uint64_t step = 0;
-    double at_s = 0;          // virtual
-    double samples = 0;       // in it
-    double loss = 0;          // mean of what the members handed in
-    std::size_t members = 0;  // that train
-    double round_s = 0;       // from a trainer's hand-in to its new state: mean over the trainers
-};
-
 struct VirtualResult {
-    std::vector<VirtualStep> steps;
+    std::vector<BookedStep> steps;  // at_s: virtual; round_s: from hand-in to the new state
     // Of the time between the first and the last step, over the trainers that stayed: spent in
     // gradients.
     double compute_share = 0;

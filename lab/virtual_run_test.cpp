@@ -34,7 +34,7 @@ VirtualRunOptions small_run(bool delayed) {
 
 double samples_in(const VirtualResult& result) {
     double samples = 0;
-    for (const VirtualStep& step : result.steps) samples += step.samples;
+    for (const BookedStep& step : result.steps) samples += step.samples;
     return samples;
 }
 
@@ -64,7 +64,7 @@ TEST(VirtualRun, nothing_gets_older_than_one_step_when_rounds_are_slow) {
     ASSERT_TRUE(result) << result.error().message();
     EXPECT_TRUE(result->identical);
     EXPECT_LT(result->compute_share, 0.6);
-    for (const VirtualStep& step : result->steps) EXPECT_LE(step.samples, 256 * 1.4) << step.step;
+    for (const BookedStep& step : result->steps) EXPECT_LE(step.samples, 256 * 1.4) << step.step;
 }
 
 TEST(VirtualRun, a_delayed_update_lives_with_trainers_that_come_and_go) {
@@ -82,7 +82,7 @@ TEST(VirtualRun, a_delayed_update_lives_with_trainers_that_come_and_go) {
     ASSERT_TRUE(result) << result.error().message();
     EXPECT_TRUE(result->identical);
     std::size_t most = 0;
-    for (const VirtualStep& step : result->steps) most = std::max(most, step.members);
+    for (const BookedStep& step : result->steps) most = std::max(most, step.members);
     EXPECT_GT(most, 4u);
 }
 
@@ -105,7 +105,7 @@ TEST(VirtualRun, every_step_has_a_whole_batch_whoever_comes_and_goes) {
     const auto result = run_virtually(options);
     ASSERT_TRUE(result) << result.error().message();
     EXPECT_TRUE(result->identical);
-    for (const VirtualStep& step : result->steps) EXPECT_GE(step.samples, 256 * 0.6) << step.step;
+    for (const BookedStep& step : result->steps) EXPECT_GE(step.samples, 256 * 0.6) << step.step;
 }
 
 double round_s(const VirtualResult& result) {
@@ -141,7 +141,7 @@ TEST(VirtualRun, parts_by_rates_are_faster_than_equal_ones_and_an_aggregator_hel
     EXPECT_EQ(alone->rounds_of_aggregators, 0u);
     EXPECT_GE(helped->rounds_of_aggregators, 6u);
     EXPECT_LT(round_s(*helped), round_s(*alone) * 0.85);
-    for (const VirtualStep& step : helped->steps) EXPECT_LE(step.members, 4u);
+    for (const BookedStep& step : helped->steps) EXPECT_LE(step.members, 4u);
 }
 
 }  // namespace

@@ -1,0 +1,49 @@
+// StepBook: what the peers of one run say of its steps, put together: when the first of them had
+// it, the mean loss, and whether all had the same state.
+//
+// Thread: one. Cost: some hundred bytes a step.
+
+#pragma once
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "dedloc/collab/events.h"
+
+namespace dedloc::lab {
+
+struct BookedStep {
+    std::uint64_t step = 0;
+    double at_s = 0;          // when the first peer had it
+    double samples = 0;       // in it
+    double loss = 0;          // mean of what the members handed in
+    std::size_t members = 0;  // that train
+    double round_s = 0;       // that trainers waited for it, mean; who keeps the book fills it in
+};
+
+class StepBook {
+  public:
+    // `at_s`: when it was said, on whatever clock.
+    void take(const collab::Event& event, double at_s);
+
+    bool is_empty() const { return steps_.empty(); }
+    std::uint64_t newest() const { return steps_.empty() ? 0 : steps_.rbegin()->first; }
+    std::size_t newest_members() const;
+    std::vector<BookedStep> steps(std::uint64_t first = 0) const;
+    bool identical() const { return identical_; }  // no two peers differed at one step
+    std::uint64_t rounds_of_aggregators() const { return rounds_of_aggregators_; }
+
+  private:
+    struct Entry {
+        BookedStep step;
+        std::string hash;
+        double loss_sum = 0;
+        double losses = 0;
+    };
+    std::map<std::uint64_t, Entry> steps_;
+    std::uint64_t rounds_of_aggregators_ = 0;
+    bool identical_ = true;
+};
+
+}  // namespace dedloc::lab
