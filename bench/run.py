@@ -32,10 +32,6 @@ SKIPPED = 77  # exit code where namespaces are not permitted
 PLAN_SECONDS_MAX = {256: 0.001, 100_000: 0.2}  # what a plan may take
 SOLO_STEPS = 80  # of 1,024 samples
 SOLO_TURNS = 7  # one machine's speed changes by a fifth from one run to the next
-# What runtime/heap.h does for dedloc. Without it a plain loop's speed is a matter of luck: 9,400
-# or 13,400 samples/s, whether its output is a pipe or a file. The anchor is the loop at its best.
-KEEP_FREED_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(32 << 20),
-                     "MALLOC_TRIM_THRESHOLD_": str(1 << 30)}
 TOKENS_RATIO_MIN = 5  # preparation by one thread, of what the model eats with all
 COMPUTE_SHARE_MIN = 0.95  # of the time, with the delayed update
 ALBERT_TINY = ["--hidden", "64", "--layers", "2", "--heads", "2", "--feed-forward", "128"]
@@ -88,8 +84,8 @@ def last_json(text: str, program: str) -> dict:
     return json.loads(lines[-1])
 
 
-def run_one(command: list[str], seconds_max: float, threads: int, **variables: str) -> dict:
-    environment = dict(os.environ, OMP_NUM_THREADS=str(threads), **variables)
+def run_one(command: list[str], seconds_max: float, threads: int) -> dict:
+    environment = dict(os.environ, OMP_NUM_THREADS=str(threads))
     try:
         done = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=seconds_max,
                               env=environment, check=False)
@@ -205,7 +201,7 @@ def solo(setup: Setup) -> list[dict]:
     plain = [str(setup.program("plain_loop")), "--steps", str(steps), "--threads", str(threads)]
     values, anchors = [], []
     for _ in range(1 if setup.quick else SOLO_TURNS):
-        anchors.append(run_one(plain, 600, threads, **KEEP_FREED_MEMORY)["samples_per_s"])
+        anchors.append(run_one(plain, 600, threads)["samples_per_s"])
         values.append(hosted_rate(setup, steps, threads))
     return [measure("solo", statistics.median(values), "samples/s", "plain libtorch loop",
                     statistics.median(anchors), threads=threads,

@@ -23,6 +23,7 @@
 #include "dedloc/train/trainer.h"
 
 #include "lab/exit_codes.h"
+#include "lab/step_book.h"
 #include "lab/temporary_folder.h"
 
 namespace dedloc::lab {
@@ -197,15 +198,10 @@ class MiniPeer final : public collab::EventSink {
     bool failed() const { return failed_; }
 
     void record(const collab::Event& event) override {
-        if (event.kind != "step") return;
-        std::uint64_t step = 0;
-        std::string hash;
-        for (const auto& [name, value] : event.fields) {
-            if (name == "step") step = static_cast<std::uint64_t>(std::get<std::int64_t>(value));
-            if (name == "state_hash") hash = std::get<std::string>(value);
-        }
+        const std::optional<StepSeen> seen = step_in(event);
+        if (!seen) return;
         const std::lock_guard lock(mutex_);
-        hashes_[step] = hash;
+        hashes_[seen->step] = seen->hash;
     }
 
   private:

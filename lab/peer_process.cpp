@@ -14,21 +14,6 @@ std::string content_of(const std::string& path) {
     return {std::istreambuf_iterator<char>(file), {}};
 }
 
-std::optional<StepSeen> step_in(const collab::Event& event) {
-    if (event.kind != "step") return std::nullopt;
-    StepSeen seen;
-    seen.time = event.time;
-    for (const auto& [name, value] : event.fields) {
-        if (name == "step" && std::holds_alternative<std::int64_t>(value))
-            seen.step = static_cast<std::uint64_t>(std::get<std::int64_t>(value));
-        if (name == "members" && std::holds_alternative<std::int64_t>(value))
-            seen.members = std::get<std::int64_t>(value);
-        if (name == "state_hash" && std::holds_alternative<std::string>(value))
-            seen.hash = std::get<std::string>(value);
-    }
-    return seen;
-}
-
 }  // namespace
 
 PeerProcess::PeerProcess(std::string program,

@@ -18,14 +18,9 @@
 #include "dedloc/collab/events.h"
 #include "dedloc/runtime/child_process.h"
 
-namespace dedloc::lab {
+#include "lab/step_book.h"
 
-struct StepSeen {
-    std::uint64_t step = 0;
-    double time = 0;
-    std::int64_t members = 0;
-    std::string hash;
-};
+namespace dedloc::lab {
 
 struct PeerPlace {
     std::vector<std::string> prefix;  // what stands before the program: ip netns exec …

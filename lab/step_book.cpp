@@ -5,25 +5,41 @@
 
 namespace dedloc::lab {
 
+std::optional<StepSeen> step_in(const collab::Event& event) {
+    if (event.kind != "step") return std::nullopt;
+    StepSeen seen;
+    seen.time = event.time;
+    for (const auto& [name, value] : event.fields) {
+        if (const auto* count = std::get_if<std::int64_t>(&value)) {
+            if (name == "step") seen.step = static_cast<std::uint64_t>(*count);
+            if (name == "members") seen.members = *count;
+        } else if (const auto* number = std::get_if<double>(&value)) {
+            if (name == "samples") seen.samples = *number;
+            if (name == "loss") seen.loss = *number;
+        } else if (const auto* text = std::get_if<std::string>(&value)) {
+            if (name == "state_hash") seen.hash = *text;
+        }
+    }
+    return seen;
+}
+
 void StepBook::take(const collab::Event& event, double at_s) {
     if (event.kind == "reduced") ++rounds_of_aggregators_;
-    if (event.kind != "step") return;
-    Entry told;
-    BookedStep& step = told.step;
-    step.at_s = at_s;
-    for (const auto& [name, value] : event.fields) {
-        if (name == "step") step.step = static_cast<std::uint64_t>(std::get<std::int64_t>(value));
-        if (name == "samples") step.samples = std::get<double>(value);
-        if (name == "members")
-            step.members = static_cast<std::size_t>(std::get<std::int64_t>(value));
-        if (name == "loss") step.loss = std::get<double>(value);
-        if (name == "state_hash") told.hash = std::get<std::string>(value);
+    const std::optional<StepSeen> seen = step_in(event);
+    if (!seen) return;
+    const auto [place, first] = steps_.try_emplace(seen->step);
+    Entry& booked = place->second;
+    if (first) {
+        booked.step.step = seen->step;
+        booked.step.at_s = at_s;
+        booked.step.samples = seen->samples;
+        booked.step.members = static_cast<std::size_t>(seen->members);
+        booked.hash = seen->hash;
     }
-    Entry& booked = steps_.emplace(step.step, told).first->second;
     booked.step.at_s = std::min(booked.step.at_s, at_s);
-    if (booked.hash != told.hash) identical_ = false;
-    if (step.loss > 0) {  // 0: it has computed nothing yet
-        booked.loss_sum += step.loss;
+    if (booked.hash != seen->hash) identical_ = false;
+    if (seen->loss > 0) {  // 0: it has computed nothing yet
+        booked.loss_sum += seen->loss;
         booked.losses += 1;
     }
 }

@@ -6,12 +6,24 @@
 #pragma once
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "dedloc/collab/events.h"
 
 namespace dedloc::lab {
+
+// One peer's word of one step.
+struct StepSeen {
+    std::uint64_t step = 0;
+    double time = 0;  // the event's
+    std::int64_t members = 0;
+    double samples = 0;
+    double loss = 0;
+    std::string hash;
+};
+std::optional<StepSeen> step_in(const collab::Event& event);  // none: it is about something else
 
 struct BookedStep {
     std::uint64_t step = 0;
@@ -27,7 +39,6 @@ class StepBook {
     // `at_s`: when it was said, on whatever clock.
     void take(const collab::Event& event, double at_s);
 
-    bool is_empty() const { return steps_.empty(); }
     std::uint64_t newest() const { return steps_.empty() ? 0 : steps_.rbegin()->first; }
     std::size_t newest_members() const;
     std::vector<BookedStep> steps(std::uint64_t first = 0) const;

@@ -262,17 +262,14 @@ Task<Result<Bytes>> Membership::on_run_file(PeerId from, Bytes) {
 
 // ---- statuses -----------------------------------------------------------------------------------
 
-void Membership::sign_status() {
+const Bytes& Membership::own_signed_status() {
+    if (!own_status_.empty() && node_.clock.now() - own_status_at_ <= own_status_age_max)
+        return own_status_;
     SignedStatus message;
     message.payload = wire::encode(callbacks_.own_status());
     message.signature = signer_.sign(status_domain, message.payload);
     own_status_ = wire::encode(message);
     own_status_at_ = node_.clock.now();
-}
-
-const Bytes& Membership::own_signed_status() {
-    if (own_status_.empty() || node_.clock.now() - own_status_at_ > own_status_age_max)
-        sign_status();
     return own_status_;
 }
 

@@ -119,7 +119,6 @@ class Membership {
     Task<void> push_to(PeerId peer);
     Task<void> meet_again(PeerId peer);
     void push_to_all();
-    void sign_status();
     void drop_stale();
     void meet_unmet();
     void admit(const PeerId& peer);

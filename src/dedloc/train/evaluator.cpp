@@ -56,11 +56,12 @@ void Evaluator::run() {
 
 // Made once; who fails at that does not try again.
 collab::Learner* Evaluator::learner() {
-    if (!learner_) learner_ = make_learner_();
-    if (*learner_) return (*learner_)->get();
-    if (!std::exchange(failure_told_, true))
-        log(LogLevel::warning, "train", "no evaluation: {}", to_string(learner_->error()));
-    return nullptr;
+    if (!learner_) {
+        learner_ = make_learner_();
+        if (!*learner_)
+            log(LogLevel::warning, "train", "no evaluation: {}", to_string(learner_->error()));
+    }
+    return *learner_ ? (*learner_)->get() : nullptr;
 }
 
 namespace {

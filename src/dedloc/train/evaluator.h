@@ -36,7 +36,6 @@ class Evaluator {
     collab::Collaboration& collaboration_;
     MakeLearner make_learner_;
     std::optional<Result<std::unique_ptr<collab::Learner>>> learner_;
-    bool failure_told_ = false;
 
     std::mutex mutex_;
     std::condition_variable changed_;

@@ -164,7 +164,7 @@ void FlatModule::take_gradients(std::span<float> out) {
 // A sum is not finite when one of its terms is not. (Or when finite ones overflow: no better.)
 bool FlatModule::gradients_are_finite() const {
     torch::NoGradGuard no_grad;
-    Tensor total;  // of what is not in this processor's memory, where an answer takes long
+    Tensor total;  // of the others, so that a device is asked once
     for (const Tensor& parameter : parameters_) {
         const Tensor& gradient = parameter.grad();
         if (!gradient.defined()) continue;
@@ -197,14 +197,13 @@ void FlatModule::add_gradients(double scale) {
     for (std::size_t i = 0; i < parameters_.size(); ++i) {
         const Tensor& gradient = parameters_[i].grad();
         if (!gradient.defined()) continue;
-        if (is_plain(gradient)) {
+        // Both: elements lie in the same order then.
+        if (is_plain(gradient) && is_plain(sums_[i]))
             tensor::add_weighted(
                 values_of(sums_[i]), values_of(gradient), static_cast<float>(scale));
-            std::ranges::fill(values_of(gradient), 0.0f);
-            continue;
-        }
-        sums_[i].add_(gradient, scale);
-        gradient.zero_();
+        else
+            sums_[i].add_(gradient, scale);
+        set_zero(gradient);
     }
 }
 
