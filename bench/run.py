@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import streams
+import turns
 
 GROUP = 4
 ALLREDUCE_ELEMENTS = 1 << 24  # 67.1 MB of fp32
@@ -30,8 +31,10 @@ OVERHEAD_SECONDS_MAX = 0.1  # what a round may cost beside its bytes
 FAR_MS = 50  # round trip of the second line of round_overhead
 SKIPPED = 77  # exit code where namespaces are not permitted
 PLAN_SECONDS_MAX = {256: 0.001, 100_000: 0.2}  # what a plan may take
-SOLO_STEPS = 80  # of 1,024 samples
-SOLO_TURNS = 7  # one machine's speed changes by a fifth from one run to the next
+BATCH = 1024  # samples of a step of solo
+SOLO_STARTS = 8  # which memory a process gets is worth some percent
+SOLO_STEPS = 100
+SOLO_TURN_SECONDS = 1.0
 TOKENS_RATIO_MIN = 5  # preparation by one thread, of what the model eats with all
 COMPUTE_SHARE_MIN = 0.95  # of the time, with the delayed update
 ALBERT_TINY = ["--hidden", "64", "--layers", "2", "--heads", "2", "--feed-forward", "128"]
@@ -175,38 +178,54 @@ def round_overhead(setup: Setup) -> list[dict]:
             *round_overhead_far(setup)]
 
 
-def hosted_rate(setup: Setup, steps: int, threads: int) -> float:
-    """Samples a second of `dedloc host` without guests, after the first quarter of its steps."""
+def hosted_steps(folder: Path) -> list[turns.Step]:
+    events = [json.loads(line) for line in
+              (folder / "events.jsonl").read_text(encoding="utf-8").splitlines()]
+    return [turns.Step(e["time"], e["fields"]["seconds"]) for e in events if e["kind"] == "step"]
+
+
+def plain_steps(text: str) -> list[turns.Step]:
+    printed = last_json(text, "plain_loop")
+    return [turns.Step(*step) for step in zip(printed["ends"], printed["seconds"])]
+
+
+def solo_steps(setup: Setup, threads: int, steps: int) -> tuple[list[float], list[float]]:
+    """Seconds of steps that nobody interrupted: ours, and the plain loop's."""
     text = (Path(__file__).parent / "solo.toml").read_text(encoding="utf-8")
-    with tempfile.TemporaryDirectory(prefix="dedloc-bench-") as folder:
+    with tempfile.TemporaryDirectory(prefix="dedloc-bench-") as folder, \
+            tempfile.TemporaryFile("w+") as printed:
         run_file = Path(folder) / "solo.toml"
         run_file.write_text(text.replace("steps = 40", f"steps = {steps}"), encoding="utf-8")
-        run_one([str(setup.program("dedloc")), "host", str(run_file), "--dir", folder + "/peer",
-                 "--threads", str(threads), "--listen", "127.0.0.1:0", "--quiet", "--json"],
-                600, threads)
-        events = [json.loads(line) for line in
-                  (Path(folder) / "peer" / "events.jsonl").read_text(encoding="utf-8").splitlines()]
-    moments = [(e["time"], e["fields"]["samples_total"]) for e in events if e["kind"] == "step"]
-    if len(moments) < 2:
-        raise BenchError(f"dedloc host made {len(moments)} of {steps} steps")
-    (begin, samples_before), (end, samples_after) = moments[len(moments) // 4], moments[-1]
-    return (samples_after - samples_before) / (end - begin)
+        ours = [str(setup.program("dedloc")), "host", str(run_file), "--dir", folder + "/peer",
+                "--threads", str(threads), "--listen", "127.0.0.1:0", "--quiet", "--json"]
+        plain = [str(setup.program("plain_loop")), "--steps", str(steps), "--threads", str(threads)]
+        try:
+            ran = turns.run_in_turns([ours, plain], [subprocess.DEVNULL, printed.fileno()],
+                                     dict(os.environ, OMP_NUM_THREADS=str(threads)),
+                                     SOLO_TURN_SECONDS, 600)
+        except subprocess.SubprocessError as error:
+            raise BenchError(str(error)) from None
+        printed.seek(0)
+        return (turns.whole_steps(hosted_steps(Path(folder) / "peer"), ran[0]),
+                turns.whole_steps(plain_steps(printed.read()), ran[1]))
 
 
 def solo(setup: Setup) -> list[dict]:
     """One peer alone (`dedloc host`), hashing, votes and snapshots on, against a plain libtorch
-    loop; the demo's CNN, batch 256, target 1,024, equal threads; samples/s."""
+    loop; the demo's CNN, batch 256, target 1,024, equal threads; samples/s by the median step. In
+    turns of a second, each program started several times."""
     threads = os.cpu_count() or 1
-    steps = 8 if setup.quick else SOLO_STEPS
-    plain = [str(setup.program("plain_loop")), "--steps", str(steps), "--threads", str(threads)]
     values, anchors = [], []
-    for _ in range(1 if setup.quick else SOLO_TURNS):
-        anchors.append(run_one(plain, 600, threads)["samples_per_s"])
-        values.append(hosted_rate(setup, steps, threads))
-    return [measure("solo", statistics.median(values), "samples/s", "plain libtorch loop",
-                    statistics.median(anchors), threads=threads,
-                    spread=[round(min(values), 1), round(max(values), 1)],
-                    anchor_spread=[round(min(anchors), 1), round(max(anchors), 1)])]
+    for _ in range(1 if setup.quick else SOLO_STARTS):
+        value, anchor = solo_steps(setup, threads, 60 if setup.quick else SOLO_STEPS)
+        values += value
+        anchors += anchor
+    if not values or not anchors:
+        raise BenchError("no turn had a whole step: this machine is too slow for solo")
+    return [measure("solo", BATCH / statistics.median(values), "samples/s", "plain libtorch loop",
+                    BATCH / statistics.median(anchors), threads=threads,
+                    steps=[len(values), len(anchors)],
+                    ratio_of_means=round(statistics.mean(anchors) / statistics.mean(values), 4))]
 
 
 def plan(setup: Setup) -> list[dict]:
