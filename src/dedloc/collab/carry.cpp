@@ -11,14 +11,17 @@ std::shared_ptr<const averaging::RoundInput> Carry::hand_in(CounterRange samples
                                                             std::vector<float> sum) {
     DEDLOC_CHECK(sum.size() == vector_count_ || samples.size() == 0);
     fresh_samples_ = samples;
-    fresh_ = std::move(sum);
     auto input = std::make_shared<averaging::RoundInput>();
     input->input.fresh = fresh_samples_;
     if (carried_samples_.size() > 0) {
         input->input.carried = carried_samples_;
         input->input.carried_ranges = carried_ranges_;
+        fresh_ = sum;
+    } else {
+        fresh_.clear();
     }
-    input->sum = fresh_;
+    handed_in_ = input;
+    input->sum = std::move(sum);
     if (input->sum.empty()) input->sum.assign(vector_count_, 0.0f);
     for (const ElementRange& range : carried_ranges_)
         for (std::uint64_t i = range.offset; i < range.end(); ++i) input->sum[i] += carried_[i];
@@ -52,16 +55,24 @@ void Carry::committed(const averaging::Plan& plan,
     carried_samples_ = {};
     carried_ranges_.clear();
     if (fresh_samples_.size() > 0 && !excluded.empty())
-        carry(fresh_samples_, std::move(fresh_), excluded);
+        carry(fresh_samples_, take_fresh(), excluded);
+    forget_fresh();
+}
+
+std::vector<float> Carry::take_fresh() {
+    return fresh_.empty() && handed_in_ ? handed_in_->sum : std::move(fresh_);
+}
+
+void Carry::forget_fresh() {
     fresh_samples_ = {};
     fresh_.clear();
+    handed_in_.reset();
 }
 
 void Carry::forget() {
     expire_carried();
     samples_expired_ += static_cast<double>(fresh_samples_.size());
-    fresh_samples_ = {};
-    fresh_.clear();
+    forget_fresh();
 }
 
 void Carry::expire_carried() {

@@ -42,6 +42,8 @@ class Carry {
 
   private:
     void expire_carried();
+    std::vector<float> take_fresh();
+    void forget_fresh();
     void carry(averaging::CounterRange samples,
                std::vector<float> sum,
                std::vector<averaging::ElementRange> ranges);
@@ -49,6 +51,8 @@ class Carry {
     std::uint64_t vector_count_;
     averaging::PlantedBugs bugs_;
     averaging::CounterRange fresh_samples_;
+    // The fresh sums: in what was handed in, unless carried ones were added there.
+    std::shared_ptr<const averaging::RoundInput> handed_in_;
     std::vector<float> fresh_;
     averaging::CounterRange carried_samples_;
     std::vector<averaging::ElementRange> carried_ranges_;

@@ -10,6 +10,8 @@ namespace dedloc::state {
 
 namespace {
 
+constexpr std::uint8_t leaf_prefix = 0x00;
+
 Digest hash_with_prefix(std::uint8_t prefix, ByteView first, ByteView second = {}) {
     security::Sha256 hash;
     return hash.update(ByteView(&prefix, 1)).update(first).update(second).finish();
@@ -19,7 +21,7 @@ std::uint64_t chunks_for(std::uint64_t bytes) { return (bytes + chunk_bytes - 1)
 
 }  // namespace
 
-Digest leaf_hash(ByteView chunk) { return hash_with_prefix(0x00, chunk); }
+Digest leaf_hash(ByteView chunk) { return hash_with_prefix(leaf_prefix, chunk); }
 
 Digest tree_hash(std::span<const Digest> leaves) {
     DEDLOC_CHECK(!leaves.empty());
@@ -77,19 +79,20 @@ Bytes chunk(const Snapshot& snapshot, std::size_t index) {
 
 namespace {
 
-// Hashes chunks first, first + stride, … into `leaves`: one worker's share.
+// Hashes chunks first, first + stride, … into `leaves`, where they lie: one worker's share.
 void hash_share(const Snapshot& snapshot,
                 std::vector<Digest>& leaves,
                 std::size_t first,
                 std::size_t stride) {
-    Bytes buffer(chunk_bytes);
     for (std::size_t i = first; i < leaves.size(); i += stride) {
         const std::uint64_t offset = i * std::uint64_t{chunk_bytes};
         const std::uint64_t left = snapshot.bytes_size() - offset;
-        const std::span<std::uint8_t> piece(buffer.data(),
-                                            std::min<std::uint64_t>(chunk_bytes, left));
-        snapshot.read(offset, piece);
-        leaves[i] = leaf_hash(piece);
+        security::Sha256 hash;
+        hash.update(ByteView(&leaf_prefix, 1));
+        snapshot.visit(offset, std::min<std::uint64_t>(chunk_bytes, left), [&hash](ByteView piece) {
+            hash.update(piece);
+        });
+        leaves[i] = hash.finish();
     }
 }
 

@@ -122,13 +122,14 @@ const Section* Snapshot::find(std::string_view name) const {
     return found == sections_.end() ? nullptr : &*found;
 }
 
-void Snapshot::read(std::uint64_t offset, std::span<std::uint8_t> out) const {
-    DEDLOC_CHECK(offset <= bytes_size_ && out.size() <= bytes_size_ - offset);
-    const std::uint64_t end = offset + out.size();
-    if (offset < prefix_.size()) {
-        const std::size_t count = std::min<std::uint64_t>(prefix_.size(), end) - offset;
-        std::memcpy(out.data(), prefix_.data() + offset, count);
-    }
+void Snapshot::visit(std::uint64_t offset,
+                     std::uint64_t count,
+                     const std::function<void(ByteView)>& piece) const {
+    DEDLOC_CHECK(offset <= bytes_size_ && count <= bytes_size_ - offset);
+    const std::uint64_t end = offset + count;
+    if (offset < prefix_.size())
+        piece(ByteView(prefix_).subspan(offset,
+                                        std::min<std::uint64_t>(prefix_.size(), end) - offset));
     // The first section that begins after `offset`; the one before it holds `offset`.
     auto next = std::upper_bound(offsets_.begin(), offsets_.end(), offset);
     std::size_t index = static_cast<std::size_t>(next - offsets_.begin());
@@ -140,8 +141,13 @@ void Snapshot::read(std::uint64_t offset, std::span<std::uint8_t> out) const {
         const std::uint64_t to = std::min(begin + size, end);
         if (from >= to) continue;
         const auto* bytes = reinterpret_cast<const std::uint8_t*>(sections_[index].values.data());
-        std::memcpy(out.data() + (from - offset), bytes + (from - begin), to - from);
+        piece(ByteView(bytes + (from - begin), to - from));
     }
+}
+
+void Snapshot::read(std::uint64_t offset, std::span<std::uint8_t> out) const {
+    std::uint8_t* to = out.data();
+    visit(offset, out.size(), [&to](ByteView piece) { to = std::ranges::copy(piece, to).out; });
 }
 
 Result<SnapshotBuilder> SnapshotBuilder::begin(ByteView first, std::uint64_t bytes_total) {

@@ -15,6 +15,7 @@
 
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -62,6 +63,10 @@ class Snapshot {
     std::uint64_t bytes_size() const { return bytes_size_; }
     // Copies canonical bytes [offset, offset + out.size()), which must exist.
     void read(std::uint64_t offset, std::span<std::uint8_t> out) const;
+    // The same bytes where they lie, in order, in as many pieces as there are.
+    void visit(std::uint64_t offset,
+               std::uint64_t count,
+               const std::function<void(ByteView)>& piece) const;
 
   private:
     Snapshot() = default;

@@ -57,7 +57,7 @@ struct Session::State {
 void Session::State::load(const std::shared_ptr<const state::Snapshot>& snapshot) {
     if (!snapshot) return;
     flat.load(collab::parameters_of(*snapshot), collab::buffers_of(*snapshot));
-    flat.zero_gradients();
+    flat.forget_gradients();
 }
 
 namespace {
@@ -179,7 +179,7 @@ Session join(std::shared_ptr<torch::nn::Module> model, JoinOptions options) {
     return Session(std::move(state));
 }
 
-void CollaborativeOptimizer::zero_grad() { state_.flat.zero_gradients(); }
+void CollaborativeOptimizer::zero_grad() { state_.flat.forget_gradients(); }
 
 bool CollaborativeOptimizer::step(std::int64_t samples, double mean_loss) {
     if (finished()) return false;
@@ -188,7 +188,7 @@ bool CollaborativeOptimizer::step(std::int64_t samples, double mean_loss) {
     const collab::CounterRange range = or_throw(state_.counter.take(count));
     state_.samples.end = range.end;
     if (!state_.flat.gradients_are_finite()) {
-        state_.flat.zero_gradients();
+        state_.flat.forget_gradients();
         state_.samples.leave_out(range.size());
         state_.collaboration().report_not_finite(count);
         state_.computing_since = state_.session->clock().now();

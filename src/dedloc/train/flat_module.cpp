@@ -57,7 +57,11 @@ void copy_out(const std::vector<Tensor>& tensors, std::span<float> out) {
     std::size_t offset = 0;
     for (const Tensor& tensor : tensors) {
         const auto count = static_cast<std::size_t>(tensor.numel());
-        view_of(out.subspan(offset, count)).copy_(tensor.detach().reshape({-1}));
+        const std::span<float> to = out.subspan(offset, count);
+        if (is_plain(tensor))
+            std::ranges::copy(values_of(tensor), to.begin());
+        else
+            view_of(to).copy_(tensor.detach().reshape({-1}));
         offset += count;
     }
 }
@@ -77,15 +81,12 @@ void copy_in(std::span<const float> values, std::vector<Tensor>& tensors) {
     }
 }
 
-void set_zero(const Tensor& tensor) {
-    if (is_plain(tensor))
-        std::ranges::fill(values_of(tensor), 0.0f);
-    else
-        tensor.zero_();
-}
-
-void set_zero(const std::vector<Tensor>& tensors) {
-    for (const Tensor& tensor : tensors) set_zero(tensor);
+// Like each of `shapes`, zeros for what is not defined.
+std::vector<Tensor> or_zeros(std::vector<Tensor> tensors, const std::vector<Tensor>& shapes) {
+    tensors.resize(shapes.size());
+    for (std::size_t i = 0; i < shapes.size(); ++i)
+        if (!tensors[i].defined()) tensors[i] = torch::zeros_like(shapes[i]);
+    return tensors;
 }
 
 Result<void> expect_fp32(const std::string& name, const Tensor& tensor) {
@@ -153,12 +154,9 @@ void FlatModule::take_gradients(std::span<float> out) {
     torch::NoGradGuard no_grad;
     std::vector<Tensor> gradients;
     gradients.reserve(parameters_.size());
-    for (const Tensor& parameter : parameters_) {
-        const Tensor& gradient = parameter.grad();
-        gradients.push_back(gradient.defined() ? gradient : torch::zeros_like(parameter));
-    }
-    copy_out(gradients, out);
-    set_zero(gradients);
+    for (const Tensor& parameter : parameters_) gradients.push_back(parameter.grad());
+    copy_out(or_zeros(std::move(gradients), parameters_), out);
+    forget_gradients();
 }
 
 // A sum is not finite when one of its terms is not. (Or when finite ones overflow: no better.)
@@ -189,44 +187,35 @@ void FlatModule::restore_buffers() {
     for (std::size_t i = 0; i < buffers_.size(); ++i) buffers_[i].copy_(remembered_buffers_[i]);
 }
 
+// The first gradient becomes the sum, and the next one is not added to zeros: each would be a pass
+// over the model's memory a micro-batch.
 void FlatModule::add_gradients(double scale) {
     torch::NoGradGuard no_grad;
-    if (sums_.empty()) {
-        for (const Tensor& parameter : parameters_) sums_.push_back(torch::zeros_like(parameter));
-    }
+    sums_.resize(parameters_.size());
     for (std::size_t i = 0; i < parameters_.size(); ++i) {
         const Tensor& gradient = parameters_[i].grad();
         if (!gradient.defined()) continue;
+        if (!sums_[i].defined()) sums_[i] = scale == 1 ? gradient : gradient * scale;
         // Both: elements lie in the same order then.
-        if (is_plain(gradient) && is_plain(sums_[i]))
+        else if (is_plain(gradient) && is_plain(sums_[i]))
             tensor::add_weighted(
                 values_of(sums_[i]), values_of(gradient), static_cast<float>(scale));
         else
             sums_[i].add_(gradient, scale);
-        set_zero(gradient);
     }
+    forget_gradients();
 }
 
 void FlatModule::take_sums(std::span<float> out) {
     torch::NoGradGuard no_grad;
-    if (sums_.empty()) {
-        std::fill(out.begin(), out.end(), 0.0f);
-        return;
-    }
-    copy_out(sums_, out);
-    set_zero(sums_);
+    copy_out(or_zeros(std::move(sums_), parameters_), out);
+    forget_sums();
 }
 
-void FlatModule::zero_gradients() {
-    torch::NoGradGuard no_grad;
-    for (const Tensor& parameter : parameters_) {
-        if (parameter.grad().defined()) set_zero(parameter.grad());
-    }
+void FlatModule::forget_gradients() {
+    for (Tensor& parameter : parameters_) parameter.mutable_grad() = Tensor();
 }
 
-void FlatModule::zero_sums() {
-    torch::NoGradGuard no_grad;
-    set_zero(sums_);
-}
+void FlatModule::forget_sums() { sums_.clear(); }
 
 }  // namespace dedloc::train

@@ -35,19 +35,20 @@ class FlatModule {
     // scale × each buffer.
     void store_buffers(std::span<float> out, double scale) const;
 
-    // Copies the parameters' .grad (zeros where there is none) and sets it to zero.
+    // Copies the parameters' .grad (zeros where there is none) and forgets it: it is undefined
+    // then, as after libtorch's zero_grad().
     void take_gradients(std::span<float> out);
     // Are all of the parameters' .grad? One pass on the device, one number to the CPU.
     bool gradients_are_finite() const;
-    // Adds scale × .grad into sums of our own, on the device, and sets .grad to zero.
+    // Adds scale × .grad into sums of our own, on the device, and forgets .grad.
     void add_gradients(double scale);
-    // Copies those sums and sets them to zero.
+    // Copies those sums and begins anew.
     void take_sums(std::span<float> out);
     // Buffers as they are now, and back to them: a forward pass moves BatchNorm's.
     void remember_buffers();
     void restore_buffers();
-    void zero_gradients();
-    void zero_sums();
+    void forget_gradients();
+    void forget_sums();
 
   private:
     FlatModule(std::shared_ptr<torch::nn::Module> module) : module_(std::move(module)) {}
@@ -57,7 +58,7 @@ class FlatModule {
     std::vector<torch::Tensor> parameters_;
     std::vector<torch::Tensor> buffers_;
     std::vector<torch::Tensor> remembered_buffers_;
-    std::vector<torch::Tensor> sums_;  // like parameters_, or empty before the first add
+    std::vector<torch::Tensor> sums_;  // like parameters_; undefined (or empty): zero
     collab::Layout layout_;
 };
 

@@ -37,8 +37,8 @@ class TorchLearner final : public collab::Learner {
 
     void load(std::span<const float> parameters, std::span<const float> buffers) override {
         flat_.load(parameters, buffers);
-        flat_.zero_gradients();
-        flat_.zero_sums();
+        flat_.forget_gradients();
+        flat_.forget_sums();
         here_ = 0;
         elsewhere_ = 0;
     }
@@ -70,7 +70,7 @@ class TorchLearner final : public collab::Learner {
             if (loss.correct.defined()) report.correct_sum = loss.correct.item<double>();
             return report;
         } catch (const std::exception& failure) {
-            flat_.zero_gradients();  // of a backward pass that ran out of memory half-way
+            flat_.forget_gradients();  // of a backward pass that ran out of memory half-way
             return from_torch("computing a gradient", failure);
         }
     }
@@ -97,7 +97,7 @@ class TorchLearner final : public collab::Learner {
   private:
     // What one bad micro-batch must not leave behind: its gradient, and BatchNorm's statistics.
     collab::GradientReport left_out() {
-        flat_.zero_gradients();
+        flat_.forget_gradients();
         flat_.restore_buffers();
         return {.loss_sum = 0, .correct_sum = 0, .finite = false};
     }
