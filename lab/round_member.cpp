@@ -53,6 +53,7 @@ class RoundMember::Group final : public averaging::RoundDirectory {
     double micro_batch_s() const override { return 0.01; }
     void round_wanted() override {}
     void behind(const PeerId&) override {}
+    void voting_for(const averaging::Decision&) override {}
     void note(const averaging::RoundNote& note) override {
         if (note.kind == averaging::RoundNote::Kind::plan_made) return;
         std::fprintf(stderr,

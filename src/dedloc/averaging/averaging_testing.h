@@ -18,6 +18,7 @@ class TestPeer : public RoundDirectory {
     bool allowed(const PeerId&) const override { return true; }
     double micro_batch_s() const override { return 0; }
     void round_wanted() override {}
+    void voting_for(const Decision&) override {}
     void behind(const PeerId&) override {}
     void note(const RoundNote& note) override { notes.push_back(note.text); }
 

@@ -94,6 +94,8 @@ class RoundDirectory {
     virtual void round_wanted() = 0;
     // `peer` knows certificates that we lack.
     virtual void behind(const PeerId& peer) = 0;
+    // We vote for this commit and hold every average of it: most likely it will be certified.
+    virtual void voting_for(const Decision& decision) = 0;
     virtual void note(const RoundNote& note) = 0;
 };
 

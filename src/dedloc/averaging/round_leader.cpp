@@ -338,12 +338,14 @@ Result<Plan> RoundEngine::make_plan(const Base& base, std::uint32_t ballot) {
 std::shared_ptr<Exchange> RoundEngine::send_plan(Plan plan) {
     Signed message;
     message.payload = wire::encode(plan);
-    message.signature = context_.signer.sign(plan_domain, message.payload);
-    const Bytes bytes = wire::encode(message);
     plan_sent_ = context_.now();
-    for (const PlanMember& member : plan.members)
-        if (member.peer != context_.me())
-            scope_.spawn("send plan", send(member.peer, plan_method, bytes));
+    if (plan.members.size() > 1) {
+        message.signature = context_.signer.sign(plan_domain, message.payload);
+        const Bytes bytes = wire::encode(message);
+        for (const PlanMember& member : plan.members)
+            if (member.peer != context_.me())
+                scope_.spawn("send plan", send(member.peer, plan_method, bytes));
+    }
     const Digest digest = decision_digest(message.payload);
     return begin_exchange(std::move(plan), digest);
 }

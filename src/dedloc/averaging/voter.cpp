@@ -2,6 +2,7 @@
 
 #include "dedloc/averaging/exchange.h"
 #include "dedloc/base/log.h"
+#include "dedloc/runtime/suspend.h"
 #include "dedloc/security/hash.h"
 #include "dedloc/wire/message.h"
 
@@ -260,6 +261,11 @@ Task<ConsensusReply> VoterService::on_propose(PeerId from, Propose propose) {
     forget_other_history(decision.previous);
     ConsensusReply reply = acceptor_.accept(decision.instance, propose.ballot, propose.decision);
     if (reply.answer != Answer::yes) co_return reply;
+    if (decision.kind == DecisionKind::commit) {
+        // What that begins comes to the workers before our write: it takes longer.
+        context_.directory.voting_for(decision);
+        co_await runtime::next_turn();
+    }
     const Result<void> written = co_await persist();
     if (!written) co_return refuse(Answer::refused, written.error().message());
     // A higher promise made meanwhile told its proposer of this acceptance, so the vote may be

@@ -92,7 +92,6 @@ Outcome<OpenedSession> open_session(const Digest& run, const OpeningOptions& opt
         collab::SessionOptions session{.directory = directory,
                                        .listen = *listen,
                                        .announce = options.announce,
-                                       .workers_count = 1,
                                        .nat = options.nat,
                                        .relays = options.relays};
         auto opened = collab::Session::open(std::move(session));

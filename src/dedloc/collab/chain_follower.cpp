@@ -28,6 +28,7 @@ ChainFollower::ChainFollower(averaging::RoundContext& context,
       membership_(membership),
       run_(std::move(run)),
       layout_(std::move(layout)),
+      computer_(context.node.executor, context.node.workers, context.parts, run_, layout_),
       callbacks_(std::move(callbacks)),
       wake_(context.node.executor),
       changed_(context.node.executor),
@@ -44,7 +45,10 @@ void ChainFollower::start() {
     scope_.spawn("follow informants", follow_informants());
 }
 
-Task<void> ChainFollower::stop() { return scope_.stop(); }
+Task<void> ChainFollower::stop() {
+    co_await scope_.stop();
+    co_await computer_.stop();
+}
 
 Ok ChainFollower::begin(ByteView certificate, const Digest& root) {
     DEDLOC_TRY_VOID(context_.ledger.start_from(certificate));
@@ -53,6 +57,13 @@ Ok ChainFollower::begin(ByteView certificate, const Digest& root) {
 }
 
 // ---- applying -----------------------------------------------------------------------------------
+
+// Only what follows from the state that is here, with nothing still to apply before it.
+void ChainFollower::expect(const averaging::Decision& decision) {
+    const auto before = store_.newest();
+    if (up_to_date() && before && before->root() == decision.state_before)
+        computer_.expect(decision, before);
+}
 
 Task<void> ChainFollower::work() {
     for (;;) {
@@ -111,43 +122,29 @@ Task<Result<void>> ChainFollower::apply_commit(Decision decision) {
                              before ? before->root().short_hex() : "-",
                              decision.state_before.short_hex(),
                              decision.instance.step);
-    auto decoded = wire::decode<averaging::Plan>(decision.plan);
-    if (!decoded) co_return std::move(decoded).error();
-    auto plan = std::make_shared<const averaging::Plan>(*std::move(decoded));
+    DEDLOC_CO_TRY(const averaging::Plan plan, wire::decode<averaging::Plan>(decision.plan));
     // Who took part and lives knows the average best; who is gone without a word costs its
     // time-out.
     std::vector<PeerId> candidates;
     for (const KnownPeer* peer : membership_.live()) candidates.push_back(peer->status.peer);
     std::stable_partition(candidates.begin(), candidates.end(), [&](const PeerId& peer) {
-        return std::any_of(plan->members.begin(), plan->members.end(), [&](const auto& member) {
+        return std::any_of(plan.members.begin(), plan.members.end(), [&](const auto& member) {
             return member.peer == peer;
         });
     });
-    for (const averaging::PlanMember& member : plan->members)
+    for (const averaging::PlanMember& member : plan.members)
         if (std::find(candidates.begin(), candidates.end(), member.peer) == candidates.end())
             candidates.push_back(member.peer);
     const TimePoint deadline = context_.now() + fetch_patience;
     DEDLOC_CO_TRY_VOID(
         co_await averaging::fetch_parts(context_, decision.parts, std::move(candidates), deadline));
-    std::vector<SharedBytes> parts;
-    for (const averaging::FinishedPart& part : decision.parts)
-        parts.push_back(context_.parts.find(part.digest));
-    auto kept_back = std::make_shared<bool>(false);
-    auto work = [this, plan, parts = std::move(parts), before, decision, kept_back]()
-        -> Result<std::shared_ptr<const state::Snapshot>> {
-        DEDLOC_TRY(const std::vector<float> average, averaged_vector(*plan, parts));
-        return next_state(run_, layout_, *before->snapshot, decision, average, kept_back.get());
-    };
-    Result<std::shared_ptr<const state::Snapshot>> next =
-        co_await context_.node.workers.run(std::move(work));
-    if (!next) co_return std::move(next).error();
-    auto published = co_await state::publish(context_.node.workers, *next);
+    DEDLOC_CO_TRY(StepComputer::Stepped stepped, co_await computer_.step(decision, before));
     // Another state may have been adopted meanwhile.
     if (store_.newest() != before)
         co_return make_error(ErrorKind::conflict,
                              "the state was replaced while a step was applied");
-    store_.put(std::move(published));
-    if (*kept_back)
+    store_.put(std::move(stepped.state));
+    if (stepped.kept_back)
         callbacks_.note(
             "step_not_finite",
             fmt::format("step {} would have left the finite numbers; the state before it "

@@ -18,6 +18,7 @@
 #include "dedloc/collab/carry.h"
 #include "dedloc/collab/membership.h"
 #include "dedloc/collab/model_state.h"
+#include "dedloc/collab/step_computer.h"
 #include "dedloc/state/store.h"
 #include "dedloc/state/transfer.h"
 
@@ -52,6 +53,9 @@ class ChainFollower {
     // state may be large, lines slow, and others be served first.
     Task<Result<void>> join(TimePoint deadline);
 
+    // This peer votes for `decision` and holds its averages: the state after it is computed while
+    // the others vote.
+    void expect(const averaging::Decision& decision);
     // `peer` knows more than we do, or stands on another branch: look and follow the better one.
     void look_at(const PeerId& peer);
     // True when every certificate in the ledger has been applied.
@@ -82,6 +86,7 @@ class ChainFollower {
     Membership& membership_;
     RunFile run_;
     Layout layout_;
+    StepComputer computer_;
     Callbacks callbacks_;
     std::deque<Entry> queue_;
     std::set<PeerId> informants_;

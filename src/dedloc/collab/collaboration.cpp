@@ -650,6 +650,10 @@ void CollaborationImpl::behind(const PeerId& peer) {
     if (aggregator_) aggregator_->look_at(peer);
 }
 
+void CollaborationImpl::voting_for(const averaging::Decision& decision) {
+    follower_->expect(decision);
+}
+
 void CollaborationImpl::note(const averaging::RoundNote& note) {
     using Kind = averaging::RoundNote::Kind;
     const char* kind = "round";

@@ -61,6 +61,7 @@ class CollaborationImpl final : public Collaboration, private averaging::RoundDi
     double micro_batch_s() const override;
     void round_wanted() override;
     void behind(const PeerId& peer) override;
+    void voting_for(const averaging::Decision& decision) override;
     void note(const averaging::RoundNote& note) override;
 
     bool stands_on(const Status& status, const averaging::Base& base) const;

@@ -16,6 +16,12 @@ namespace dedloc::collab {
 namespace {
 
 constexpr Duration one_try_max = 5s;
+constexpr std::size_t workers_max = 8;
+
+std::size_t workers_wanted(std::size_t given) {
+    if (given > 0) return given;
+    return std::clamp<std::size_t>(std::thread::hardware_concurrency(), 1, workers_max);
+}
 
 // The part of a hello that a stranger needs: asked about no run at all, a peer answers with its
 // run file.
@@ -119,7 +125,7 @@ Result<std::unique_ptr<Session>> Session::open(SessionOptions options) {
     state->clock = runtime::real_clock(executor);
     state->network = runtime::real_network(executor);
     state->port_mapper = runtime::router_port_mapper(executor, *state->clock);
-    state->workers = runtime::real_workers(executor, state->options.workers_count);
+    state->workers = runtime::real_workers(executor, workers_wanted(state->options.workers_count));
     state->scope = std::make_unique<runtime::Scope>(executor);
     state->spawn = runtime::spawner(state->loop, *state->scope);
     state->thread = std::thread([loop = &state->loop] {

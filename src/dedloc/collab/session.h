@@ -35,7 +35,7 @@ struct SessionOptions {
     std::string directory;  // identity, votes, counters, checkpoints; made if it is missing
     std::vector<std::string> listen = {"/ip4/0.0.0.0/tcp/0"};  // empty: client mode
     std::vector<std::string> announce{};
-    std::size_t workers_count = 1;
+    std::size_t workers_count = 0;  // 0: as many as there are cores, up to eight
     p2p::NatOptions nat{};
     std::vector<std::string> relays{};  // addresses with /p2p/<id> to stay connected to
 };

@@ -38,7 +38,8 @@ std::unique_ptr<Network> real_network(Executor executor);
 // `directory` is made if it is missing. Errors: local_fault.
 Result<std::unique_ptr<Disk>> real_disk(const std::string& directory);
 // Worker threads run at a lower priority than the network thread where the system allows it, so
-// that the network stays responsive while every core computes.
+// that the network stays responsive while every core computes. `threads_count` of them compute at
+// once (threads_count()); a few more exist, so that work that waits for the disk holds up nobody.
 std::unique_ptr<Workers> real_workers(Executor home, std::size_t threads_count);
 // Gives the calling thread the best scheduling priority it may have without privileges; call it in
 // the network thread. Compute threads call lower_thread_priority().

@@ -27,14 +27,18 @@ constexpr int nice_of_compute = 10;
 // the machine (at 10, with 14 busy strangers on each core, a millisecond's work took a second).
 constexpr int nice_of_workers = 2;
 constexpr int nice_of_network = -10;  // only where privileges allow it
+// Beside the threads that compute, as many as usually wait for the disk at once: a vote and the
+// certificate before it. Nobody's arithmetic waits for a disk.
+constexpr std::size_t threads_for_disk = 2;
 
 // On Linux the nice value belongs to the thread, not to the process.
 id_t thread_id() { return static_cast<id_t>(syscall(SYS_gettid)); }
 
 class RealWorkers final : public Workers {
   public:
-    explicit RealWorkers(std::size_t threads_count) {
-        for (std::size_t i = 0; i < std::max<std::size_t>(threads_count, 1); ++i)
+    explicit RealWorkers(std::size_t threads_count)
+        : threads_count_(std::max<std::size_t>(threads_count, 1)) {
+        for (std::size_t i = 0; i < threads_count_ + threads_for_disk; ++i)
             threads_.emplace_back([this] { serve(); });
     }
 
@@ -54,7 +58,7 @@ class RealWorkers final : public Workers {
             Initiation{this, std::move(job)}, asio::use_awaitable);
     }
 
-    std::size_t threads_count() const override { return threads_.size(); }
+    std::size_t threads_count() const override { return threads_count_; }
 
   private:
     // Leaves the cancellation slot alone: the Task ends only after the work.
@@ -108,6 +112,7 @@ class RealWorkers final : public Workers {
     std::condition_variable wake_;
     std::deque<std::function<void()>> jobs_;
     bool closing_ = false;
+    std::size_t threads_count_;
     std::vector<std::thread> threads_;
 };
 

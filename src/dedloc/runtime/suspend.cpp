@@ -70,4 +70,8 @@ Task<void> park(std::function<void(std::shared_ptr<Parked>)> start) {
         ParkInitiation{std::move(start)}, asio::use_awaitable);
 }
 
+Task<void> next_turn() {
+    return park([](std::shared_ptr<Parked> parked) { parked->resume(); });
+}
+
 }  // namespace dedloc::runtime

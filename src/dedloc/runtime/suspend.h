@@ -31,4 +31,7 @@ class Parked {
 // `start` is called once, when the coroutine has been suspended.
 Task<void> park(std::function<void(std::shared_ptr<Parked>)> start);
 
+// Goes on when everything has run that was posted (spawned, resumed) before.
+Task<void> next_turn();
+
 }  // namespace dedloc::runtime

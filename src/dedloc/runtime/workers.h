@@ -38,6 +38,7 @@ class Workers {
         }
     }
 
+    // Into how many pieces a computation is worth cutting.
     virtual std::size_t threads_count() const = 0;
 };
 

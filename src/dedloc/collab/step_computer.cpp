@@ -1,0 +1,81 @@
+#include "dedloc/collab/step_computer.h"
+
+#include "dedloc/averaging/ledger.h"
+#include "dedloc/wire/message.h"
+
+namespace dedloc::collab {
+namespace {
+
+Digest digest_of(const averaging::Decision& decision) {
+    return averaging::decision_digest(wire::encode(decision));
+}
+
+}  // namespace
+
+struct StepComputer::Expected {
+    Digest decision;
+    StatePointer before;
+    std::optional<Result<Stepped>> outcome{};  // nothing: it is being computed
+};
+
+StepComputer::StepComputer(runtime::Executor executor,
+                           runtime::Workers& workers,
+                           const averaging::PartStore& parts,
+                           const RunFile& run,
+                           const Layout& layout)
+    : workers_(workers),
+      parts_(parts),
+      run_(run),
+      layout_(layout),
+      computed_(executor),
+      scope_(executor) {}
+
+StepComputer::~StepComputer() = default;
+
+void StepComputer::expect(const averaging::Decision& decision, StatePointer before) {
+    if (expected_ && !expected_->outcome) return;
+    Expected expected{.decision = digest_of(decision), .before = std::move(before)};
+    expected_ = std::make_shared<Expected>(std::move(expected));
+    scope_.spawn("compute the next state", compute_ahead(expected_, decision));
+}
+
+Task<void> StepComputer::compute_ahead(std::shared_ptr<Expected> expected,
+                                       averaging::Decision decision) {
+    expected->outcome = co_await compute(std::move(decision), expected->before);
+    computed_.pulse();
+}
+
+Task<Result<StepComputer::Stepped>> StepComputer::step(averaging::Decision decision,
+                                                       StatePointer before) {
+    const std::shared_ptr<Expected> expected = std::move(expected_);
+    expected_ = nullptr;
+    if (expected && expected->before == before && expected->decision == digest_of(decision)) {
+        while (!expected->outcome) co_await computed_.wait();
+        // An average may have been forgotten before it was looked at; now it is there.
+        if (*expected->outcome) co_return *std::move(expected->outcome);
+    }
+    Result<Stepped> stepped = co_await compute(std::move(decision), std::move(before));
+    co_return stepped;
+}
+
+Task<Result<StepComputer::Stepped>> StepComputer::compute(averaging::Decision decision,
+                                                          StatePointer before) {
+    DEDLOC_CO_TRY(const averaging::Plan plan, wire::decode<averaging::Plan>(decision.plan));
+    std::vector<SharedBytes> parts;
+    for (const averaging::FinishedPart& part : decision.parts)
+        parts.push_back(parts_.find(part.digest));
+    auto kept_back = std::make_shared<bool>(false);
+    auto work = [this, plan, parts = std::move(parts), before, decision, kept_back]()
+        -> Result<std::shared_ptr<const state::Snapshot>> {
+        DEDLOC_TRY(const std::vector<float> average, averaged_vector(plan, parts));
+        return next_state(run_, layout_, *before->snapshot, decision, average, kept_back.get());
+    };
+    Result<std::shared_ptr<const state::Snapshot>> next = co_await workers_.run(std::move(work));
+    if (!next) co_return std::move(next).error();
+    Stepped stepped;
+    stepped.kept_back = *kept_back;
+    stepped.state = co_await state::publish(workers_, *next);
+    co_return stepped;
+}
+
+}  // namespace dedloc::collab

@@ -1,0 +1,156 @@
+#include "dedloc/collab/step_computer.h"
+
+#include <cmath>
+#include <gtest/gtest.h>
+
+#include "dedloc/codec/codec.h"
+#include "dedloc/runtime/real.h"
+#include "dedloc/runtime/suspend.h"
+#include "dedloc/security/hash.h"
+#include "dedloc/wire/message.h"
+
+namespace dedloc::collab {
+namespace {
+
+// Works at once, and counts.
+class CountingWorkers final : public runtime::Workers {
+  public:
+    Task<void> run_erased(std::function<void()> work) override {
+        ++count;
+        work();
+        co_return;
+    }
+    std::size_t threads_count() const override { return 1; }
+    int count = 0;
+};
+
+RunFile three_numbers() {
+    RunFile run;
+    run.name = "three";
+    run.optimizer.momentum = 0;
+    run.optimizer.schedule.peak = 0.5;
+    return run;
+}
+
+class StepComputerTest : public ::testing::Test {
+  protected:
+    StepComputerTest() {
+        layout.parameters = {{.name = "w", .offset = 0, .count = 3}};
+        layout.parameters_count = 3;
+        auto snapshot = *initial_state(run, layout, {1, 1, 1}, {});
+        auto published = std::make_shared<state::PublishedState>();
+        published->manifest = state::make_manifest(*snapshot);
+        published->snapshot = std::move(snapshot);
+        before = std::move(published);
+    }
+
+    // A commit of one part that averages to `value` everywhere; the part is not in the store yet.
+    averaging::Decision commit(float value) {
+        averaging::Plan plan;
+        plan.codec = static_cast<std::uint32_t>(codec::CodecId::fp32);
+        plan.parts = {{.offset = 0, .count = 3, .owner = 0}};
+        averaging::FinishedPart part;
+        part.digest = security::sha256(encoded(value));
+        averaging::Decision decision;
+        decision.state_before = before->root();
+        decision.plan = wire::encode(plan);
+        decision.parts = {part};
+        return decision;
+    }
+    static Bytes encoded(float value) {
+        const std::vector<float> average(3, value);
+        return codec::encode(codec::CodecId::fp32, average);
+    }
+    void receive(const averaging::Decision& decision, float value) {
+        parts.put(decision.parts[0], SharedBytes(encoded(value)));
+    }
+
+    // Of the state after `decision`; NaN: an error.
+    static float parameter(const Result<StepComputer::Stepped>& stepped) {
+        return stepped ? parameters_of(*stepped->state->snapshot)[0] : std::nanf("");
+    }
+    void run_body(std::function<Task<void>()> body) {
+        loop.run_task(body());
+        loop.run_task(computer.stop());
+    }
+    static Task<void> some_turns() {
+        for (int i = 0; i < 20; ++i) co_await runtime::next_turn();
+    }
+
+    runtime::Loop loop;
+    CountingWorkers workers;
+    averaging::PartStore parts{1u << 20};
+    RunFile run = three_numbers();
+    Layout layout;
+    StepComputer::StatePointer before;
+    StepComputer computer{loop.executor(), workers, parts, run, layout};
+};
+
+TEST_F(StepComputerTest, what_was_expected_is_there_when_its_certificate_comes) {
+    const averaging::Decision decision = commit(1);
+    receive(decision, 1);
+    run_body([&]() -> Task<void> {
+        computer.expect(decision, before);
+        co_await some_turns();
+        const int jobs = workers.count;
+        EXPECT_GT(jobs, 0);
+        const auto stepped = co_await computer.step(decision, before);
+        EXPECT_EQ(parameter(stepped), 0.5f);
+        EXPECT_EQ(workers.count, jobs);
+    });
+}
+
+TEST_F(StepComputerTest, a_certificate_that_comes_first_waits_for_what_was_begun) {
+    const averaging::Decision decision = commit(1);
+    receive(decision, 1);
+    run_body([&]() -> Task<void> {
+        computer.expect(decision, before);
+        const auto stepped = co_await computer.step(decision, before);
+        EXPECT_EQ(parameter(stepped), 0.5f);
+        const int jobs = workers.count;
+        const auto again = co_await computer.step(decision, before);
+        EXPECT_EQ(parameter(again), 0.5f);
+        EXPECT_EQ(workers.count, 2 * jobs);  // nobody keeps what was taken
+    });
+}
+
+TEST_F(StepComputerTest, another_commit_than_the_expected_one_leads_to_its_own_state) {
+    const averaging::Decision expected = commit(1);
+    const averaging::Decision certified = commit(-1);
+    receive(expected, 1);
+    receive(certified, -1);
+    run_body([&]() -> Task<void> {
+        computer.expect(expected, before);
+        co_await some_turns();
+        const auto stepped = co_await computer.step(certified, before);
+        EXPECT_EQ(parameter(stepped), 1.5f);
+    });
+}
+
+TEST_F(StepComputerTest, the_same_commit_on_another_state_is_computed_anew) {
+    const averaging::Decision decision = commit(1);
+    receive(decision, 1);
+    run_body([&]() -> Task<void> {
+        computer.expect(decision, before);
+        co_await some_turns();
+        const auto first = co_await computer.step(decision, before);
+        if (!first) co_return ADD_FAILURE();
+        computer.expect(decision, before);
+        const auto second = co_await computer.step(decision, first->state);
+        EXPECT_EQ(parameter(second), 0.0f);
+    });
+}
+
+TEST_F(StepComputerTest, an_average_that_was_missing_and_came_is_no_error) {
+    const averaging::Decision decision = commit(1);
+    run_body([&]() -> Task<void> {
+        computer.expect(decision, before);
+        co_await some_turns();
+        receive(decision, 1);
+        const auto stepped = co_await computer.step(decision, before);
+        EXPECT_EQ(parameter(stepped), 0.5f);
+    });
+}
+
+}  // namespace
+}  // namespace dedloc::collab
