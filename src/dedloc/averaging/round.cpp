@@ -70,6 +70,7 @@ void RoundEngine::ledger_moved() {
     suspects_.clear();
     told_.clear();
     ballot_round_ = 0;
+    lonely_turns_ = 0;
     outbid_ = 0;
     wanted_ = false;
     wanted_since_.reset();

@@ -168,7 +168,8 @@ class RoundEngine {
     // They cost a deadline; until they announce again, here or to who led a round.
     std::set<PeerId> not_waited_for_;
     Exchanges exchanges_;
-    std::uint32_t ballot_round_ = 0;      // how often this peer has led the open instance
+    std::uint32_t ballot_round_ = 0;      // of the next ballot of ours in the open instance
+    std::uint32_t lonely_turns_ = 0;      // how often we have led it and nobody came
     std::uint32_t outbid_ = 0;            // highest ballot heard of in the open instance
     std::pair<Digest, PeerId> followed_;  // after which decision we follow whom …
     TimePoint followed_since_;            // … and since when

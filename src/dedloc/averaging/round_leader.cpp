@@ -131,7 +131,8 @@ Task<void> RoundEngine::lead(Base base) {
     // Nobody came and yet others are there: they follow another leader. A step of ours would be a
     // lonely one, and its ballot might win.
     if (fresh_announcements(base).empty() && !context_.directory.expected(base).empty() &&
-        ballot_round_ <= lonely_turns_max) {
+        lonely_turns_ < lonely_turns_max) {
+        ++lonely_turns_;
         co_await pause(context_.options.announce_interval);
         co_return;
     }
