@@ -372,8 +372,10 @@ class Soloist {
         std::vector<SharedBytes> averages;
         for (std::uint32_t part = 0; part < plan.parts.size(); ++part)
             averages.push_back(average(record, part, sums));
-        DEDLOC_TRY(const std::vector<float> average, collab::averaged_vector(plan, averages));
-        return collab::next_state(run_, recording_.layout, before, record.decision, average);
+        const collab::Layout& layout = recording_.layout;
+        DEDLOC_TRY(const collab::AveragedVector average,
+                   collab::averaged_vector(layout, plan, averages));
+        return collab::next_state(run_, layout, before, record.decision, average.view());
     }
 
     SharedBytes average(const StepRecord& record,

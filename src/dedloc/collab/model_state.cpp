@@ -1,6 +1,6 @@
 #include "dedloc/collab/model_state.h"
 
-#include <algorithm>
+#include <atomic>
 #include <cmath>
 
 #include "dedloc/codec/codec.h"
@@ -62,24 +62,93 @@ std::span<const float> buffers_of(const state::Snapshot& snapshot) {
     return section->values;
 }
 
-Result<std::vector<float>> averaged_vector(const averaging::Plan& plan,
-                                           const std::vector<SharedBytes>& encoded_parts) {
+namespace {
+
+Ok decode_part(codec::CodecId codec,
+               std::size_t part,
+               const SharedBytes& encoded,
+               std::span<float> out) {
+    if (!encoded) return make_error(ErrorKind::not_found, "averaged part {} is missing", part);
+    DEDLOC_TRY_VOID(codec::decode(codec, *encoded, out));
+    if (tensor::all_finite(out)) return {};
+    return make_error(
+        ErrorKind::peer_broke_protocol, "averaged part {} has numbers that are not finite", part);
+}
+
+// The sections after the step, whatever numbers that gives.
+std::vector<state::Section> stepped_sections(const RunFile& run,
+                                             const Layout& layout,
+                                             const state::Snapshot& before,
+                                             std::span<const float> average,
+                                             const optim::ParallelFor& parallel_for) {
+    std::vector<state::Section> sections(before.sections().size());
+    const std::size_t parameters_count = layout.parameters_count;
+    parallel_for(sections.size(), [&](std::size_t i) {
+        const state::Section& old = before.sections()[i];
+        const auto buffers = average.subspan(parameters_count);
+        sections[i].name = old.name;
+        if (old.name == buffers_section)
+            sections[i].values.assign(buffers.begin(), buffers.end());
+        else
+            sections[i].values = old.values;
+    });
+    std::span<float> parameters;
+    std::vector<std::span<float>> moments(optim::moments_count(run.optimizer));
+    for (state::Section& section : sections) {
+        if (section.name == parameters_section) parameters = section.values;
+        for (std::size_t i = 0; i < moments.size(); ++i)
+            if (section.name == optim::moment_name(run.optimizer, i)) moments[i] = section.values;
+    }
+    optim::step(run.optimizer,
+                layout.parameters,
+                before.step(),
+                parameters,
+                average.first(parameters_count),
+                moments,
+                parallel_for);
+    return sections;
+}
+
+bool all_finite(const std::vector<state::Section>& sections,
+                const optim::ParallelFor& parallel_for) {
+    std::atomic<bool> finite = true;
+    parallel_for(sections.size(), [&](std::size_t i) {
+        if (!tensor::all_finite(sections[i].values)) finite = false;
+    });
+    return finite;
+}
+
+}  // namespace
+
+Result<AveragedVector> averaged_vector(const Layout& layout,
+                                       const averaging::Plan& plan,
+                                       const std::vector<SharedBytes>& encoded_parts,
+                                       const optim::ParallelFor& parallel_for) {
     DEDLOC_CHECK(encoded_parts.size() == plan.parts.size());
     DEDLOC_TRY(const codec::CodecId codec, codec::codec_from_number(plan.codec));
-    std::vector<float> average(
-        plan.parts.empty() ? 0 : static_cast<std::size_t>(plan.parts.back().range().end()));
-    for (std::size_t i = 0; i < plan.parts.size(); ++i) {
-        const averaging::PlanPart& part = plan.parts[i];
-        const std::span<float> stretch = std::span(average).subspan(
-            static_cast<std::size_t>(part.offset), static_cast<std::size_t>(part.count));
-        if (!encoded_parts[i])
-            return make_error(ErrorKind::not_found, "averaged part {} is missing", i);
-        DEDLOC_TRY_VOID(codec::decode(codec, *encoded_parts[i], stretch));
-        if (!tensor::all_finite(stretch))
-            return make_error(ErrorKind::peer_broke_protocol,
-                              "averaged part {} has numbers that are not finite",
-                              i);
+    std::uint64_t count = 0;
+    for (const averaging::PlanPart& part : plan.parts) {
+        if (part.offset != count || part.count > layout.vector_count() - count)
+            return make_error(ErrorKind::peer_broke_protocol, "averaged parts that do not fit");
+        count += part.count;
     }
+    if (count != layout.vector_count())
+        return make_error(ErrorKind::peer_broke_protocol,
+                          "an average of {} numbers for a model of {}",
+                          count,
+                          layout.vector_count());
+    AveragedVector average;
+    average.count = layout.vector_count();
+    average.values = std::make_unique_for_overwrite<float[]>(average.count);
+    std::vector<Ok> decoded(plan.parts.size());
+    parallel_for(plan.parts.size(), [&](std::size_t i) {
+        const averaging::PlanPart& part = plan.parts[i];
+        const std::span<float> stretch(average.values.get() + part.offset,
+                                       static_cast<std::size_t>(part.count));
+        decoded[i] = decode_part(codec, i, encoded_parts[i], stretch);
+    });
+    for (Ok& one : decoded)
+        if (!one) return std::move(one).error();
     return average;
 }
 
@@ -88,33 +157,12 @@ Result<std::shared_ptr<const state::Snapshot>> next_state(const RunFile& run,
                                                           const state::Snapshot& before,
                                                           const averaging::Decision& decision,
                                                           std::span<const float> average,
-                                                          bool* kept_back) {
-    if (average.size() != layout.vector_count())
-        return make_error(ErrorKind::peer_broke_protocol,
-                          "an average of {} numbers for a model of {}",
-                          average.size(),
-                          layout.vector_count());
-    std::vector<state::Section> sections = before.sections();
-    std::span<float> parameters;
-    std::vector<std::span<float>> moments(optim::moments_count(run.optimizer));
-    for (state::Section& section : sections) {
-        if (section.name == parameters_section) parameters = section.values;
-        for (std::size_t i = 0; i < moments.size(); ++i)
-            if (section.name == optim::moment_name(run.optimizer, i)) moments[i] = section.values;
-        if (section.name == buffers_section) {
-            const auto buffers = average.subspan(layout.parameters_count);
-            section.values.assign(buffers.begin(), buffers.end());
-        }
-    }
-    optim::step(run.optimizer,
-                layout.parameters,
-                before.step(),
-                parameters,
-                average.first(layout.parameters_count),
-                moments);
-    const bool finite = std::all_of(sections.begin(), sections.end(), [](const auto& section) {
-        return tensor::all_finite(section.values);
-    });
+                                                          bool* kept_back,
+                                                          const optim::ParallelFor& parallel_for) {
+    DEDLOC_CHECK(average.size() == layout.vector_count());
+    std::vector<state::Section> sections =
+        stepped_sections(run, layout, before, average, parallel_for);
+    const bool finite = all_finite(sections, parallel_for);
     if (!finite) sections = before.sections();
     if (kept_back != nullptr) *kept_back = !finite;
     state::SnapshotInfo info = before.info();

@@ -32,19 +32,33 @@ Ok check_state(const RunFile& run, const Layout& layout, const state::Snapshot& 
 std::span<const float> parameters_of(const state::Snapshot& snapshot);
 std::span<const float> buffers_of(const state::Snapshot& snapshot);
 
-// The averaged vector of a commit: its parts decoded, one after the other.
-// Errors: not_found (bytes are missing), peer_broke_protocol (not finite).
-Result<std::vector<float>> averaged_vector(const averaging::Plan& plan,
-                                           const std::vector<SharedBytes>& encoded_parts);
+struct AveragedVector {
+    std::unique_ptr<float[]> values;  // not a std::vector: no pass of zeros before the numbers
+    std::size_t count = 0;
+
+    std::span<const float> view() const { return {values.get(), count}; }
+};
+
+// The averaged vector of a commit: its parts decoded, side by side by `parallel_for`.
+// Errors: not_found (bytes are missing), peer_broke_protocol (not finite,
+// or not of this model's size).
+Result<AveragedVector> averaged_vector(
+    const Layout& layout,
+    const averaging::Plan& plan,
+    const std::vector<SharedBytes>& encoded_parts,
+    const optim::ParallelFor& parallel_for = optim::run_in_order);
 
 // One optimizer step on `average` (vector_count elements). Where it would leave the numbers that
 // are finite (a learning rate far too high), parameters, moments and buffers stay as they were, and
 // only the step counts on: the same on all peers, as all compute the same. `kept_back` tells.
-Result<std::shared_ptr<const state::Snapshot>> next_state(const RunFile& run,
-                                                          const Layout& layout,
-                                                          const state::Snapshot& before,
-                                                          const averaging::Decision& decision,
-                                                          std::span<const float> average,
-                                                          bool* kept_back = nullptr);
+// `parallel_for` changes no bit.
+Result<std::shared_ptr<const state::Snapshot>> next_state(
+    const RunFile& run,
+    const Layout& layout,
+    const state::Snapshot& before,
+    const averaging::Decision& decision,
+    std::span<const float> average,
+    bool* kept_back = nullptr,
+    const optim::ParallelFor& parallel_for = optim::run_in_order);
 
 }  // namespace dedloc::collab

@@ -67,8 +67,18 @@ Task<Result<StepComputer::Stepped>> StepComputer::compute(averaging::Decision de
     auto kept_back = std::make_shared<bool>(false);
     auto work = [this, plan, parts = std::move(parts), before, decision, kept_back]()
         -> Result<std::shared_ptr<const state::Snapshot>> {
-        DEDLOC_TRY(const std::vector<float> average, averaged_vector(plan, parts));
-        return next_state(run_, layout_, *before->snapshot, decision, average, kept_back.get());
+        const optim::ParallelFor parallel_for = [this](std::size_t count, const auto& task) {
+            workers_.parallel_for(count, task);
+        };
+        DEDLOC_TRY(const AveragedVector average,
+                   averaged_vector(layout_, plan, parts, parallel_for));
+        return next_state(run_,
+                          layout_,
+                          *before->snapshot,
+                          decision,
+                          average.view(),
+                          kept_back.get(),
+                          parallel_for);
     };
     Result<std::shared_ptr<const state::Snapshot>> next = co_await workers_.run(std::move(work));
     if (!next) co_return std::move(next).error();

@@ -152,5 +152,61 @@ TEST_F(StepComputerTest, an_average_that_was_missing_and_came_is_no_error) {
     });
 }
 
+TEST_F(StepComputerTest, parts_that_do_not_fit_the_model_are_a_failure_of_peers) {
+    for (const std::vector<averaging::PlanPart>& plan_parts :
+         {std::vector<averaging::PlanPart>{{.offset = 1, .count = 3}},
+          std::vector<averaging::PlanPart>{{.offset = 0, .count = 2}},
+          std::vector<averaging::PlanPart>{{.offset = 0, .count = ~std::uint64_t{0}}},
+          std::vector<averaging::PlanPart>{}}) {
+        averaging::Plan plan;
+        plan.codec = static_cast<std::uint32_t>(codec::CodecId::fp32);
+        plan.parts = plan_parts;
+        const std::vector<SharedBytes> averages(plan_parts.size(), SharedBytes(encoded(1)));
+        const auto vector = averaged_vector(layout, plan, averages);
+        ASSERT_FALSE(vector);
+        EXPECT_EQ(vector.error().kind(), ErrorKind::peer_broke_protocol);
+    }
+}
+
+// Promise 1 with any number of threads.
+TEST(ModelState, the_next_state_has_the_same_bits_on_one_thread_and_on_many) {
+    constexpr std::size_t count = 300'000;
+    RunFile run = three_numbers();
+    run.optimizer.kind = optim::OptimizerKind::lamb;
+    Layout layout;
+    layout.parameters = {{.name = "a", .offset = 0, .count = 200'000},
+                         {.name = "b", .offset = 200'000, .count = 100'000}};
+    layout.parameters_count = count;
+    std::vector<float> numbers(count);
+    for (std::size_t i = 0; i < count; ++i) numbers[i] = std::sin(static_cast<float>(i)) + 0.1f;
+    averaging::Plan plan;
+    plan.codec = static_cast<std::uint32_t>(codec::CodecId::fp32);
+    std::vector<SharedBytes> averages;
+    for (std::size_t i = 0; i < 3; ++i) {
+        plan.parts.push_back({.offset = i * (count / 3), .count = count / 3});
+        const auto stretch = std::span<const float>(numbers).subspan(i * (count / 3), count / 3);
+        averages.emplace_back(codec::encode(codec::CodecId::fp32, stretch));
+    }
+    const auto before = *initial_state(run, layout, numbers, {});
+    const auto root_by = [&](const optim::ParallelFor& parallel_for) {
+        const auto average = averaged_vector(layout, plan, averages, parallel_for);
+        const auto next = next_state(
+            run, layout, *before, averaging::Decision{}, average->view(), nullptr, parallel_for);
+        return state::make_manifest(**next).root;
+    };
+    runtime::Loop loop;
+    const auto workers = runtime::real_workers(loop.executor(), 4);
+    const auto body = [](runtime::Workers& pool, std::function<void()> work) -> Task<void> {
+        co_await pool.run(std::move(work));
+    };
+    Digest on_many;
+    const std::function<void()> work = [&] {
+        on_many = root_by(
+            [&](std::size_t tasks, const auto& task) { workers->parallel_for(tasks, task); });
+    };
+    loop.run_task(body(*workers, work));
+    EXPECT_EQ(on_many, root_by(optim::run_in_order));
+}
+
 }  // namespace
 }  // namespace dedloc::collab

@@ -5,6 +5,7 @@
 #include <asio/executor_work_guard.hpp>
 #include <asio/post.hpp>
 #include <asio/use_awaitable.hpp>
+#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <mutex>
@@ -34,6 +35,32 @@ constexpr std::size_t threads_for_disk = 2;
 // On Linux the nice value belongs to the thread, not to the process.
 id_t thread_id() { return static_cast<id_t>(syscall(SYS_gettid)); }
 
+// One parallel_for: its tasks are taken one by one. Outlives the call, for helpers that come late
+// and find nothing to do.
+class SharedTasks {
+  public:
+    SharedTasks(std::size_t count, const std::function<void(std::size_t)>& task)
+        : count_(count), task_(task) {}
+
+    void take_all() {
+        std::size_t done = 0;
+        for (std::size_t i = next_++; i < count_; i = next_++) {
+            task_(i);
+            ++done;
+        }
+        if (done > 0 && (done_ += done) == count_) done_.notify_all();
+    }
+    void wait() const {
+        for (std::size_t done = done_; done < count_; done = done_) done_.wait(done);
+    }
+
+  private:
+    std::size_t count_;
+    const std::function<void(std::size_t)>& task_;  // touched only while tasks are left: it lives
+    std::atomic<std::size_t> next_ = 0;
+    std::atomic<std::size_t> done_ = 0;
+};
+
 class RealWorkers final : public Workers {
   public:
     explicit RealWorkers(std::size_t threads_count)
@@ -56,6 +83,15 @@ class RealWorkers final : public Workers {
         auto job = std::make_shared<std::function<void()>>(std::move(work));
         return asio::async_initiate<const asio::use_awaitable_t<>, void()>(
             Initiation{this, std::move(job)}, asio::use_awaitable);
+    }
+
+    void parallel_for(std::size_t tasks_count,
+                      const std::function<void(std::size_t)>& task) override {
+        auto tasks = std::make_shared<SharedTasks>(tasks_count, task);
+        const std::size_t helpers = std::min(threads_count_, tasks_count);
+        for (std::size_t i = 1; i < helpers; ++i) (void)offer([tasks] { tasks->take_all(); });
+        tasks->take_all();
+        tasks->wait();
     }
 
     std::size_t threads_count() const override { return threads_count_; }
@@ -85,12 +121,19 @@ class RealWorkers final : public Workers {
     };
 
     void enqueue(std::function<void()> job) {
+        const bool taken = offer(std::move(job));
+        DEDLOC_CHECK(taken, "work was given to Workers that are being destroyed");
+    }
+
+    // Whether it was taken: not while we are being destroyed.
+    bool offer(std::function<void()> job) {
         {
             const std::lock_guard lock(mutex_);
-            DEDLOC_CHECK(!closing_, "work was given to Workers that are being destroyed");
+            if (closing_) return false;
             jobs_.push_back(std::move(job));
         }
         wake_.notify_one();
+        return true;
     }
 
     void serve() {

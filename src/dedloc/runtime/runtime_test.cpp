@@ -10,6 +10,7 @@
 #include "dedloc/runtime/runtime_testing.h"
 #include "dedloc/runtime/scope.h"
 #include "dedloc/runtime/suspend.h"
+#include "dedloc/runtime/together.h"
 
 namespace dedloc::runtime {
 namespace {
@@ -373,6 +374,43 @@ TEST(Workers, run_work_elsewhere_and_bring_the_result_home) {
     f.loop.run_task(body(f, std::move(jobs), done));
     EXPECT_EQ(done, 200);
     EXPECT_EQ(workers->threads_count(), 3u);
+}
+
+TEST(Workers, idle_threads_help_with_a_loop_and_each_turn_is_made_once) {
+    Fixture f;
+    auto workers = real_workers(f.loop.executor(), 3);
+    std::vector<std::atomic<int>> made(100);
+    std::atomic<int> within = 0;
+    auto body = [](Workers& pool,
+                   std::vector<std::atomic<int>>& turns,
+                   std::atomic<int>& begun) -> Task<void> {
+        auto work = [&pool, &turns, &begun] {
+            pool.parallel_for(turns.size(), [&](std::size_t i) {
+                // The first two wait for each other: two threads are at it.
+                ++begun;
+                while (i < 2 && begun < 2) std::this_thread::yield();
+                ++turns[i];
+            });
+            for (const auto& count : turns) EXPECT_EQ(count, 1);
+            pool.parallel_for(0, [](std::size_t) { ADD_FAILURE() << "a turn of none"; });
+        };
+        co_await pool.run(work);
+    };
+    f.loop.run_task(body(*workers, made, within));
+}
+
+TEST(Workers, a_loop_within_each_of_many_jobs_ends_though_no_thread_is_idle) {
+    Fixture f;
+    auto workers = real_workers(f.loop.executor(), 2);
+    std::atomic<int> made = 0;
+    auto job = [](Workers& pool, std::atomic<int>& turns) -> Task<void> {
+        auto work = [&pool, &turns] { pool.parallel_for(10, [&turns](std::size_t) { ++turns; }); };
+        co_await pool.run(work);
+    };
+    std::vector<Task<void>> jobs;
+    for (int i = 0; i < 50; ++i) jobs.push_back(job(*workers, made));
+    f.loop.run_task(all_of(std::move(jobs)));
+    EXPECT_EQ(made, 500);
 }
 
 TEST(Workers, a_cancelled_task_ends_only_after_its_work) {

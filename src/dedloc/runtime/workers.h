@@ -38,6 +38,14 @@ class Workers {
         }
     }
 
+    // Within `work` above: runs task(0) … task(tasks_count - 1) on this thread and on whichever
+    // others are idle, in any order, and returns when all are done. Nobody waits for a thread that
+    // is busy elsewhere. The tasks touch nothing in common. Here: in order, on this thread alone.
+    virtual void parallel_for(std::size_t tasks_count,
+                              const std::function<void(std::size_t)>& task) {
+        for (std::size_t i = 0; i < tasks_count; ++i) task(i);
+    }
+
     // Into how many pieces a computation is worth cutting.
     virtual std::size_t threads_count() const = 0;
 };
