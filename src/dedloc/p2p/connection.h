@@ -67,10 +67,11 @@ class PeerConnection : public std::enable_shared_from_this<PeerConnection> {
     bool is_usable() const {
         return !closed_ && !closing_ && !session_.failure() && !session_.is_going_away();
     }
-    // What identify said that the peer offers.
+    // What identify said that the peer offers, and what it has answered to since.
     bool offers(const std::string& protocol) const { return protocols_.contains(protocol); }
     const std::set<std::string>& protocols() const { return protocols_; }
     void set_protocols(std::set<std::string> protocols) { protocols_ = std::move(protocols); }
+    void add_protocol(const std::string& protocol) { protocols_.insert(protocol); }
     // What identify said of the program at the other end; empty before.
     const std::string& agent() const { return agent_; }
     void set_agent(std::string agent) { agent_ = std::move(agent); }

@@ -378,6 +378,36 @@ TEST_P(HostTest, a_stream_handlers_error_ends_the_other_sides_reading) {
     EXPECT_EQ(*error, Error(ErrorKind::denied, "not for you"));
 }
 
+Task<void> open_stream(Host* host, PeerId peer, std::string method, Duration* took) {
+    const TimePoint begun = host->clock().now();
+    auto stream = co_await host->open_stream(peer, std::move(method), begun + 10s);
+    EXPECT_TRUE(stream) << (stream ? "" : stream.error().message());
+    *took = host->clock().now() - begun;
+    if (stream) (*stream)->reset();
+}
+
+// A round's first stream would cost its members a round trip that nothing else of it waits for.
+TEST(Host, a_stream_of_a_method_that_came_after_the_connection_is_opened_without_asking) {
+    TestWorld world(Kind::simulated);
+    Host& a = world.add(1);
+    Host& b = world.add(2);
+    introduce(a, b);
+    b.handle_call("echo", echo);
+    ASSERT_TRUE(call(world, a, b.id(), "echo", to_bytes("hello")));
+    world.world().run_for(1s);
+    Duration took{};
+    // Before it is told of: asked once.
+    b.handle_stream("count", count_and_report);
+    world.run(open_stream(&a, b.id(), "count", &took));
+    EXPECT_GE(took, 2 * sim::LinkOptions{}.latency);
+    world.run(open_stream(&a, b.id(), "count", &took));
+    EXPECT_EQ(took, Duration(0));
+    b.handle_stream("fail", fail_at_once);
+    world.world().run_for(1s);
+    world.run(open_stream(&a, b.id(), "fail", &took));
+    EXPECT_EQ(took, Duration(0));
+}
+
 struct Progress {
     std::size_t written = 0;
     bool done = false;

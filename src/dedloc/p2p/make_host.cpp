@@ -87,7 +87,7 @@ class Libp2pHost final : public Host, public NatView, public PeerView {
                                                              TimePoint deadline) override;
     void handle_call(const std::string& method, CallHandler handler) override;
     void handle_stream(const std::string& method, StreamHandler handler) override;
-    void remove_handler(const std::string& method) override { handlers_.erase(method); }
+    void remove_handler(const std::string& method) override;
 
     std::optional<Duration> round_trip(const PeerId& peer) const override {
         const ConnectionPtr connection = swarm_.best(peer);
@@ -393,6 +393,7 @@ Task<Result<std::unique_ptr<MessageStream>>> Libp2pHost::open_stream(PeerId peer
     if (!connection || !connection->offers(method)) {
         auto confirmed = co_await stream->confirm();
         if (!confirmed) co_return std::move(confirmed).error();
+        if (connection) connection->add_protocol(method);
     }
     stream->set_deadline(TimePoint::never());
     co_return make_message_stream(std::move(stream), facts);
@@ -410,6 +411,11 @@ void Libp2pHost::add_handler(const std::string& method, Handler handler) {
     DEDLOC_CHECK(!handlers_.contains(method), "two handlers for \"{}\"", method);
     DEDLOC_CHECK(handlers_.size() < handlers_max);
     handlers_.emplace(method, std::make_shared<Handler>(std::move(handler)));
+    push_identify_soon();
+}
+
+void Libp2pHost::remove_handler(const std::string& method) {
+    if (handlers_.erase(method) > 0) push_identify_soon();
 }
 
 void Libp2pHost::handle_call(const std::string& method, CallHandler handler) {
@@ -591,7 +597,7 @@ Task<void> Libp2pHost::take_push(ConnectionPtr connection, std::shared_ptr<Strea
 
 // Our addresses or protocols have changed: those who asked before are told, soon and together.
 void Libp2pHost::push_identify_soon() {
-    if (std::exchange(push_pending_, true)) return;
+    if (stopping_ || swarm_.connections().empty() || std::exchange(push_pending_, true)) return;
     scope_.spawn("p2p identify push", push_identify());
 }
 
