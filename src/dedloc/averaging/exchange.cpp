@@ -131,7 +131,7 @@ Exchange::Reduction& Exchange::open_reduction(std::uint32_t part, std::uint32_t 
     slot->repair = repair;
     slot->done = std::make_unique<runtime::Event>(context_.node.executor);
     for (std::uint32_t i = 0; i < plan_.members.size(); ++i)
-        if (!plan_.members[i].input.is_empty()) slot->waiting.insert(i);
+        if (!plan_.members[i].input.is_empty() && !is_gone(i)) slot->waiting.insert(i);
     return *slot;
 }
 
@@ -183,11 +183,17 @@ Task<void> Exchange::close_at(TimePoint deadline, std::uint32_t repair) {
 void Exchange::peer_gone(const PeerId& peer) {
     const auto member = index_of(peer);
     if (!member) return;
+    gone_.insert(*member);
     for (auto& [key, reduction] : reductions_) {
         if (reduction->closed) continue;
         reduction->waiting.erase(*member);
         close_if_ready(*reduction);
     }
+}
+
+// Lost since the exchange began, and not back.
+bool Exchange::is_gone(std::uint32_t member) const {
+    return gone_.contains(member) && !context_.host.is_connected(plan_.members[member].peer);
 }
 
 Task<void> Exchange::reduce(std::shared_ptr<Reduction> reduction) {
@@ -282,8 +288,8 @@ std::vector<std::uint32_t> Exchange::lacking_parts() const {
             if (header.includes(i)) included_somewhere[i] = true;
     std::vector<std::uint32_t> lacking;
     for (const auto& [part, header] : finished_)
-        for (std::size_t i = 0; i < plan_.members.size(); ++i)
-            if (included_somewhere[i] && !header.includes(i)) {
+        for (std::uint32_t i = 0; i < plan_.members.size(); ++i)
+            if (included_somewhere[i] && !header.includes(i) && !is_gone(i)) {
                 lacking.push_back(part);
                 break;
             }

@@ -70,8 +70,8 @@ class Exchange {
     std::vector<std::uint32_t> failed_parts() const;
     // Parts not finished here whose owner has failed, or has stopped sending averages.
     std::vector<std::uint32_t> silent_parts() const;
-    // Finished parts without somebody whose contribution other parts include: their owner, or the
-    // way to it, was slow. Worth another owner while there is time.
+    // Finished parts without somebody who is there and whose contribution other parts include:
+    // their owner, or the way to it, was slow. Worth another owner while there is time.
     std::vector<std::uint32_t> lacking_parts() const;
     // Until when a part may be waited for that has not come: its owner's stream lives, and averages
     // come about as regularly as they did. The past: it does not come by itself.
@@ -131,6 +131,7 @@ class Exchange {
     void close_if_ready(Reduction& reduction);
     Reduction* oldest_open(std::uint32_t repair);
     Task<void> wait_for_room(std::uint32_t member, std::uint32_t repair);
+    bool is_gone(std::uint32_t member) const;
     bool only_reduces() const { return me_ && plan_.members[*me_].aggregator; }
     Task<void> reduce(std::shared_ptr<Reduction> reduction);
     Task<void> contribute_own(std::vector<std::uint32_t> parts, std::uint32_t repair);
@@ -182,6 +183,7 @@ class Exchange {
     std::map<std::uint32_t, Flow> outflows_;  // to owners, as they say; of an aggregator: to all
     std::map<std::uint32_t, std::shared_ptr<Inflow>> inflows_;  // from members
     std::map<std::uint32_t, TimePoint> arrived_;                // the newest from each member
+    std::set<std::uint32_t> gone_;                              // members we lost on the way
     std::map<std::uint32_t, Rhythm> averages_;                  // from each owner
     EvenSends even_;  // the streams to the plan's owners; repairs do not wait
     Throughput received_;

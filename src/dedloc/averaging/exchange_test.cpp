@@ -22,6 +22,9 @@ class Member final : public TestPeer {
         handlers_.on_stream(parts_method, [this](std::unique_ptr<p2p::MessageStream> stream) {
             return exchanges_.serve(std::move(stream));
         });
+        handlers_.on_connection([this](const PeerId& peer, bool connected) {
+            if (!connected) exchanges_.peer_gone(peer);
+        });
     }
 
     std::shared_ptr<Exchange> begin(const Plan& plan, std::shared_ptr<const RoundInput> input) {
@@ -187,6 +190,35 @@ TEST_F(ExchangeTest, an_aggregator_that_dies_costs_a_repair_and_no_contribution)
     ASSERT_TRUE(trainers_have_all());
     expect_everybody_included();
     EXPECT_EQ(members_[0]->average(), members_[2]->average());
+}
+
+// Its contribution does not come a second time.
+TEST_F(ExchangeTest, a_repair_does_not_wait_for_a_member_that_died) {
+    begin(3, codec::CodecId::fp32);
+    give_parts_to({0, 1, 2});
+    nodes_[2]->options().upload_bytes_per_s = 20'000;  // some of its contribution has come
+    start();
+    world_.after(300ms, [this] { nodes_[2]->kill(); });
+    ASSERT_TRUE(
+        world_.run_until([&] { return !members_[0]->exchange->failed_parts().empty(); }, 3s));
+    world_.run_for(100ms);  // all have seen it
+    Repair repair;
+    repair.number = 1;
+    repair.parts = members_[0]->exchange->failed_parts();
+    repair.owners.assign(repair.parts.size(), place(1));
+    for (std::size_t i = 0; i < 2; ++i) members_[i]->exchange->add_repair(repair);
+    const TimePoint begun = world_.now();
+    ASSERT_TRUE(world_.run_until(
+        [&] { return members_[0]->exchange->complete() && members_[1]->exchange->complete(); },
+        10s));
+    EXPECT_LT(world_.now() - begun, 500ms);
+    const auto includes_it = [this](const auto& finished) {
+        return finished.second.includes(place(2));
+    };
+    const auto& finished = members_[0]->exchange->finished();
+    EXPECT_TRUE(std::any_of(finished.begin(), finished.end(), includes_it));
+    EXPECT_FALSE(std::all_of(finished.begin(), finished.end(), includes_it));
+    EXPECT_TRUE(members_[0]->exchange->lacking_parts().empty());
 }
 
 // n2's line is slow: without a bound the parts of n0 and n1 wait for it at the aggregator.
