@@ -9,7 +9,6 @@
 #include <optional>
 #include <utility>
 
-#include "dedloc/p2p/limits.h"
 #include "dedloc/runtime/event.h"
 
 namespace dedloc::p2p {
@@ -25,14 +24,19 @@ constexpr std::size_t queued_bytes_max = 2 * lane_piece_bytes_max;
 std::size_t memory_of(std::size_t piece) { return piece + piece_overhead_bytes; }
 
 struct State {
-    State(std::vector<std::unique_ptr<runtime::Connection>> given, runtime::Executor executor)
+    State(std::vector<std::unique_ptr<runtime::Connection>> given,
+          std::shared_ptr<LaneMemory> shared,
+          runtime::Executor executor)
         : lanes(std::move(given)),
+          memory(std::move(shared)),
           has_output(executor),
           has_room(executor),
           readable(executor),
           advanced(executor) {}
+    ~State() { memory->lent -= borrowed; }
 
     std::vector<std::unique_ptr<runtime::Connection>> lanes;
+    std::shared_ptr<LaneMemory> memory;
     std::optional<Error> failure;
     std::size_t ended = 0;  // lanes that the other side has closed
 
@@ -44,9 +48,10 @@ struct State {
 
     std::map<std::uint64_t, Bytes> arrived;
     std::size_t arrived_bytes = 0;
+    std::size_t borrowed = 0;  // of `memory`
     std::uint64_t next_to_read = 0;
     std::size_t read_of_first = 0;
-    std::size_t ahead_bytes_max = lane_bytes_ahead_before_trust_max;
+    bool trusted = false;
     runtime::Event readable;
     runtime::Event advanced;
 
@@ -56,6 +61,21 @@ struct State {
         for (runtime::Event* event : {&has_output, &has_room, &readable, &advanced}) event->set();
     }
     bool has_ended() const { return ended == lanes.size(); }
+
+    static std::size_t beyond_own(std::size_t bytes) {
+        return bytes - std::min(bytes, lane_bytes_ahead_before_trust_max);
+    }
+    bool has_room_ahead(std::size_t bytes) const {
+        const std::size_t all = arrived_bytes + bytes;
+        if (beyond_own(all) == 0) return true;
+        return trusted && all <= lane_bytes_ahead_max &&
+               memory->lent - borrowed + beyond_own(all) <= memory->lent_max;
+    }
+    void set_arrived_bytes(std::size_t bytes) {
+        arrived_bytes = bytes;
+        memory->lent += beyond_own(bytes) - borrowed;  // unsigned: both ways
+        borrowed = beyond_own(bytes);
+    }
 };
 
 using StatePtr = std::shared_ptr<State>;
@@ -144,12 +164,12 @@ Task<void> read_lane(StatePtr state, std::size_t index) {
         }
         last = number;
         while (number != state->next_to_read && !state->failure &&
-               state->arrived_bytes + memory_of(size) > state->ahead_bytes_max) {
+               !state->has_room_ahead(memory_of(size))) {
             state->advanced.reset();
             co_await state->advanced.wait();
         }
         if (state->failure) co_return;
-        state->arrived_bytes += memory_of(size);
+        state->set_arrived_bytes(state->arrived_bytes + memory_of(size));
         Bytes piece(size);
         const bool whole = co_await fill(state, index, piece);
         if (!whole) co_return;
@@ -170,7 +190,7 @@ Task<Result<std::size_t>> read_in_order(StatePtr state, std::span<std::uint8_t> 
             copied += count;
             state->read_of_first += count;
             if (count < rest.size()) break;
-            state->arrived_bytes -= memory_of(first->second.size());
+            state->set_arrived_bytes(state->arrived_bytes - memory_of(first->second.size()));
             state->arrived.erase(first);
             state->read_of_first = 0;
             ++state->next_to_read;
@@ -205,7 +225,7 @@ class Bundle final : public LaneBundle {
     runtime::SocketAddress remote() const override { return state_->lanes.front()->remote(); }
     std::size_t lanes() const override { return state_->lanes.size(); }
     void trust() override {
-        state_->ahead_bytes_max = lane_bytes_ahead_max;
+        state_->trusted = true;
         state_->advanced.set();
     }
 
@@ -217,10 +237,11 @@ class Bundle final : public LaneBundle {
 
 std::unique_ptr<LaneBundle> make_lane_bundle(
     std::vector<std::unique_ptr<runtime::Connection>> lanes,
+    std::shared_ptr<LaneMemory> memory,
     runtime::Executor executor,
     runtime::Scope& scope) {
-    DEDLOC_CHECK(!lanes.empty());
-    auto state = std::make_shared<State>(std::move(lanes), std::move(executor));
+    DEDLOC_CHECK(!lanes.empty() && memory);
+    auto state = std::make_shared<State>(std::move(lanes), std::move(memory), std::move(executor));
     return std::make_unique<Bundle>(std::move(state), scope);
 }
 

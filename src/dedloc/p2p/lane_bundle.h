@@ -8,15 +8,17 @@
 // handshake and the muxer run over the bundle as over any connection (upgrade.h), which then serves
 // bulk streams beside the peer's ordinary connection (swarm.h).
 //
-// Memory: what waits for a piece that is late (lane_bytes_ahead_max), little until trust() is
-// called, and one piece more for each lane. Cost: two copies a byte more than a bare connection.
-// Thread: the network thread. Errors: peer_gone (a lane that is cut ends all), peer_broke_protocol.
+// Memory: what waits for a piece that is late (lane_bytes_ahead_max, from what all bundles of a
+// host share), little until trust() is called, and one piece more for each lane. Cost: two copies a
+// byte more than a bare connection. Thread: the network thread. Errors: peer_gone (a lane that is
+// cut ends all), peer_broke_protocol.
 
 #pragma once
 #include <memory>
 #include <vector>
 
 #include "dedloc/base/time.h"
+#include "dedloc/p2p/limits.h"
 #include "dedloc/runtime/network.h"
 #include "dedloc/runtime/scope.h"
 
@@ -29,9 +31,16 @@ class LaneBundle : public runtime::Connection {
     virtual void trust() = 0;
 };
 
+// What all bundles of a host hold beyond lane_bytes_ahead_before_trust_max each.
+struct LaneMemory {
+    std::size_t lent = 0;
+    std::size_t lent_max = lane_bytes_ahead_total_max;
+};
+
 // Its tasks run in `scope` until it is closed.
 std::unique_ptr<LaneBundle> make_lane_bundle(
     std::vector<std::unique_ptr<runtime::Connection>> lanes,
+    std::shared_ptr<LaneMemory> memory,
     runtime::Executor executor,
     runtime::Scope& scope);
 

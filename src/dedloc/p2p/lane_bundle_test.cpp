@@ -63,11 +63,13 @@ class Bundles : public ::testing::Test {
         }
     }
     void bundle_right() {
-        right_ = make_lane_bundle(std::move(right_lanes_), world_.executor(), *right_scope_);
+        right_ = make_lane_bundle(
+            std::move(right_lanes_), right_memory_, world_.executor(), *right_scope_);
         right_->trust();
     }
     void bundle_left() {
-        left_ = make_lane_bundle(std::move(left_lanes_), world_.executor(), *left_scope_);
+        left_ =
+            make_lane_bundle(std::move(left_lanes_), left_memory_, world_.executor(), *left_scope_);
         left_->trust();
     }
 
@@ -115,6 +117,8 @@ class Bundles : public ::testing::Test {
     Lanes right_lanes_;
     std::unique_ptr<LaneBundle> left_;
     std::unique_ptr<LaneBundle> right_;
+    std::shared_ptr<LaneMemory> left_memory_ = std::make_shared<LaneMemory>();
+    std::shared_ptr<LaneMemory> right_memory_ = std::make_shared<LaneMemory>();
     Bytes received_;
     std::optional<Error> failure_;
 };
@@ -194,6 +198,41 @@ TEST_F(Bundles, what_is_too_far_ahead_waits_on_its_lane_for_the_missing_piece) {
     run(std::move(tasks));
     EXPECT_FALSE(failure_);
     EXPECT_EQ(received_.size(), size * (ahead + 1));
+}
+
+TEST_F(Bundles, what_waits_ahead_comes_from_what_all_bundles_of_a_host_share) {
+    bundle_right();
+    constexpr std::uint32_t size = lane_piece_bytes_max;
+    constexpr std::uint64_t ahead = 64;
+    Bytes early;
+    for (std::uint64_t i = 1; i <= ahead; ++i) base::append(early, piece(i, size, size));
+    std::vector<Task<void>> tasks;
+    tasks.push_back(send_on(0, early));
+    run(std::move(tasks));
+    world_.run_for(10s);
+    EXPECT_GT(right_memory_->lent, ahead * size - lane_bytes_ahead_before_trust_max);
+    EXPECT_LT(right_memory_->lent, ahead * (size + 1024));
+    right_->close();
+    right_.reset();
+    world_.run_for(10s);
+    EXPECT_EQ(right_memory_->lent, 0u);
+}
+
+TEST_F(Bundles, without_room_in_what_all_share_a_bundle_holds_little_and_goes_on) {
+    right_memory_->lent = right_memory_->lent_max - 1;  // by others
+    bundle_right();
+    constexpr std::uint32_t size = lane_piece_bytes_max;
+    constexpr std::uint64_t ahead = 64;
+    Bytes early;
+    for (std::uint64_t i = 1; i <= ahead; ++i) base::append(early, piece(i, size, size));
+    std::vector<Task<void>> tasks;
+    tasks.push_back(send_on(0, std::move(early)));
+    tasks.push_back(receive(size * (ahead + 1)));
+    tasks.push_back(send_on(1, piece(0, size, size)));
+    run(std::move(tasks));
+    EXPECT_FALSE(failure_);
+    EXPECT_EQ(received_.size(), size * (ahead + 1));
+    EXPECT_EQ(right_memory_->lent, right_memory_->lent_max - 1);
 }
 
 TEST_F(Bundles, a_lost_lane_ends_the_bundle) {

@@ -95,6 +95,9 @@ inline constexpr std::size_t lane_piece_bytes_max = 64u << 10;
 // a loss is late by a round trip, in which the others carry what the link can.
 inline constexpr std::size_t lane_bytes_ahead_max = 32u << 20;
 inline constexpr std::size_t lane_bytes_ahead_before_trust_max = 256u << 10;
+// Of all bundles of a host together, beyond that: an identity costs nothing, so who has shown one
+// may be many. Without room a bundle goes on, with as little ahead as before trust.
+inline constexpr std::size_t lane_bytes_ahead_total_max = 128u << 20;
 // Bundles whose lanes are still arriving.
 inline constexpr std::size_t lane_bundles_pending_max = 32;
 // Lanes are considered each time a connection has moved so much; after a failure not before a

@@ -173,6 +173,7 @@ class Swarm {
     Options options_;
     runtime::Scope& scope_;
     std::shared_ptr<UnreadBudget> budget_ = std::make_shared<UnreadBudget>();
+    std::shared_ptr<LaneMemory> lane_memory_ = std::make_shared<LaneMemory>();
     AddressBook addresses_;
     std::vector<std::shared_ptr<runtime::Listener>> listeners_;
     std::map<PeerId, std::vector<ConnectionPtr>> peers_;

@@ -79,7 +79,8 @@ Task<void> Swarm::open_bundle(ConnectionPtr main, std::size_t count) {
     co_await runtime::all_of(std::move(opening));
     bool made = false;
     if (bundling->missing() == 0) {
-        auto lanes = make_lane_bundle(std::move(bundling->lanes), options_.executor, scope_);
+        auto lanes =
+            make_lane_bundle(std::move(bundling->lanes), lane_memory_, options_.executor, scope_);
         LaneBundle* const bundle = lanes.get();
         auto secured = co_await upgrade_dialled(
             std::move(lanes), options_.upgrades, peer, options_.clock, Opening::ask);
@@ -112,7 +113,8 @@ Task<void> Swarm::take_lane(SecureConnection accepted) {
     }
     bundling->done.set();
     bundlings_.erase(greeting.bundle);
-    auto lanes = make_lane_bundle(std::move(bundling->lanes), options_.executor, scope_);
+    auto lanes =
+        make_lane_bundle(std::move(bundling->lanes), lane_memory_, options_.executor, scope_);
     LaneBundle* const bundle = lanes.get();
     auto secured = co_await upgrade_accepted(std::move(lanes), options_.upgrades, options_.clock);
     if (secured && !secured->lane) (void)add_bundle(*std::move(secured), bundle);
