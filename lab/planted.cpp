@@ -10,7 +10,7 @@ struct Named {
     bool PlantedBugs::*flag;
 };
 
-constexpr Named all[] = {
+constexpr Named planted_bugs[] = {
     {"forget_votes", &PlantedBugs::forget_votes},
     {"ignore_promises", &PlantedBugs::ignore_promises},
     {"skip_prepare", &PlantedBugs::skip_prepare},
@@ -25,12 +25,12 @@ constexpr Named all[] = {
 
 std::vector<std::string> planted_names() {
     std::vector<std::string> names;
-    for (const Named& each : all) names.emplace_back(each.name);
+    for (const Named& each : planted_bugs) names.emplace_back(each.name);
     return names;
 }
 
 std::optional<PlantedBugs> planted_bug(std::string_view name) {
-    for (const Named& each : all) {
+    for (const Named& each : planted_bugs) {
         if (name != each.name) continue;
         PlantedBugs bugs;
         bugs.*each.flag = true;
