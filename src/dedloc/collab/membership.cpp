@@ -12,7 +12,9 @@ constexpr std::size_t nonce_bytes = 16;
 constexpr Duration call_patience = 2s;
 constexpr Duration hello_patience = 5s;
 constexpr Duration meet_again_after = 2s;
-constexpr std::size_t told_at_once = 4;  // statuses of others in a reply
+constexpr std::size_t told_at_once = 2;  // statuses in a reply
+constexpr Duration told_pause = 1s;      // between two of others
+constexpr Duration newcomer_for = 5s;    // told of before others
 constexpr Duration own_status_age_max = 50ms;
 // Statuses of one process may overtake each other, but not by so many.
 constexpr std::uint64_t restart_distance = 1000;
@@ -246,9 +248,11 @@ Task<Result<Bytes>> Membership::on_prove(PeerId from, Bytes request) {
 
 void Membership::admit(const PeerId& peer) {
     if (!peers_.contains(peer) && peers_.size() >= peers_max) return;
+    const bool is_new = !peers_.contains(peer);
     KnownPeer& known = peers_[peer];
     known.status.peer = peer;
     known.received = node_.clock.now();
+    if (is_new) known.first_heard_of = node_.clock.now();
     meeting_.erase(peer);
     if (known.member) return;
     known.member = true;
@@ -309,6 +313,7 @@ Ok Membership::take_status(ByteView signed_status, const PeerId* from) {
     // What others tell of a peer does not make it live; its own word does. A peer that is news
     // starts its time until drop_stale() now: the real clock does not begin at zero.
     if (from != nullptr || is_new) entry.received = node_.clock.now();
+    if (is_new) entry.first_heard_of = node_.clock.now();
     if (entry.member) callbacks_.on_status(before, entry.status);
     return {};
 }
@@ -316,30 +321,42 @@ Ok Membership::take_status(ByteView signed_status, const PeerId* from) {
 Task<Result<Bytes>> Membership::on_status(PeerId from, Bytes request) {
     if (!is_member(from)) co_return denied();
     DEDLOC_CO_TRY_VOID(take_status(request, &from));
+    const TimePoint now = node_.clock.now();
+    KnownPeer& asker = peers_[from];
     HelloMessage reply;
-    reply.statuses.push_back(own_signed_status());
-    add_some_others(reply.statuses, from);
+    if (now >= asker.knows_us_since + 2 * status_interval_) {
+        reply.statuses.push_back(own_signed_status());
+        asker.knows_us_since = now;
+    }
+    if (now >= asker.told_of_another + told_pause) {
+        if (const Bytes* another = status_to_tell(from)) reply.statuses.push_back(*another);
+        asker.told_of_another = now;
+    }
     co_return wire::encode(reply);
 }
 
-// The next few members after the one that was told last.
-void Membership::add_some_others(std::vector<Bytes>& statuses, const PeerId& asker) {
-    auto next = peers_.upper_bound(told_last_);
-    for (std::size_t looked = 0; looked < peers_.size() && statuses.size() <= told_at_once;
-         ++looked) {
-        if (next == peers_.end()) next = peers_.begin();
-        const auto& [peer, known] = *next++;
+// Of a newcomer, if there is one, else of any other member. Drawn, as who asks in turn and is
+// answered in turn might hear of the same few for ever.
+const Bytes* Membership::status_to_tell(const PeerId& asker) {
+    const TimePoint now = node_.clock.now();
+    std::vector<const Bytes*> newcomers;
+    std::vector<const Bytes*> others;
+    for (const auto& [peer, known] : peers_) {
         if (!known.member || peer == asker || known.signed_status.empty()) continue;
-        statuses.push_back(known.signed_status);
-        told_last_ = peer;
+        const bool is_new = now < known.first_heard_of + newcomer_for;
+        (is_new ? newcomers : others).push_back(&known.signed_status);
     }
+    const std::vector<const Bytes*>& from = newcomers.empty() ? others : newcomers;
+    return from.empty() ? nullptr : from[random_.below(from.size())];
 }
 
 void Membership::take_statuses(ByteView reply, const PeerId& from) {
     const auto statuses = wire::decode<HelloMessage>(reply);
     if (!statuses) return;
-    for (std::size_t i = 0; i < statuses->statuses.size() && i <= told_at_once; ++i)
-        (void)take_status(statuses->statuses[i], i == 0 ? &from : nullptr);
+    for (std::size_t i = 0; i < statuses->statuses.size() && i < told_at_once; ++i) {
+        const bool its_own = take_status(statuses->statuses[i], &from).has_value();
+        if (!its_own) (void)take_status(statuses->statuses[i], nullptr);
+    }
 }
 
 bool Membership::fresh(const KnownPeer& peer) const {
@@ -405,6 +422,8 @@ Task<void> Membership::push_to(PeerId peer) {
         auto reply = co_await host_.call(peer, status_method, std::move(status), deadline);
         again = pushing_[peer] && reply.has_value();
         if (reply) {
+            if (const auto known = peers_.find(peer); known != peers_.end())
+                known->second.received = known->second.knows_us_since = node_.clock.now();
             take_statuses(*reply, peer);
         } else if (reply.error().kind() == ErrorKind::denied) {
             // It restarted, or lost the connection that hello was said on.

@@ -1,7 +1,7 @@
 // Status: what a peer says about itself, signed, in the DHT and pushed to those it is connected to.
 //
 // Claims are bounded by who reads them: samples by the peer's plausible speed × time.
-// Wire: /dedloc/status/1 (docs/spec/collab.md).
+// Wire: /dedloc/status/1 (membership.h).
 
 #pragma once
 #include <cstdint>
