@@ -1,5 +1,6 @@
 #include "dedloc/averaging/fetch.h"
 
+#include "dedloc/runtime/event.h"
 #include "dedloc/runtime/together.h"
 #include "dedloc/security/hash.h"
 #include "dedloc/wire/message.h"
@@ -7,10 +8,13 @@
 namespace dedloc::averaging {
 namespace {
 
-// Each costs a round trip: so many at once that a line is full, and no more.
-constexpr std::size_t fetches_at_once_min = 4;
+// Each costs a round trip: so many at once that a line is full, and no more. A slow line is full
+// with the few that are asked for at first, and several may fetch over it.
+constexpr std::size_t fetches_at_once_min = 4;  // and at first
 constexpr std::size_t fetches_at_once_max = 32;
 constexpr std::uint64_t fetched_at_once_bytes = 2u << 20;
+constexpr Duration soon = 500ms;  // a part that came sooner allows one more at once
+constexpr Duration late = 2s;     // one that came later, one less
 
 std::size_t fetches_at_once(const RoundContext& context, std::size_t parts_in_all) {
     const std::uint64_t bytes = context.options.vector_count * sizeof(float);
@@ -59,16 +63,41 @@ Task<Result<SharedBytes>> ask_for_part(RoundContext& context,
     co_return encoded;
 }
 
+struct Fetching {
+    explicit Fetching(runtime::Executor executor) : changed(std::move(executor)) {}
+    std::vector<FinishedPart> parts;
+    std::size_t next = 0;
+    std::shared_ptr<std::vector<PeerId>> candidates;
+    std::size_t at_once = fetches_at_once_min;
+    std::size_t at_once_max = fetches_at_once_max;
+    Result<void> outcome;
+    runtime::Event changed;
+
+    bool ended() const { return !outcome || next >= parts.size(); }
+    void came(Duration took) {
+        if (took < soon && at_once < at_once_max) ++at_once;
+        if (took > late && at_once > fetches_at_once_min) --at_once;
+    }
+};
+
 Task<void> fetch_some(RoundContext& context,
-                      std::shared_ptr<std::vector<FinishedPart>> parts,
-                      std::shared_ptr<std::size_t> next,
-                      std::shared_ptr<std::vector<PeerId>> candidates,
-                      TimePoint deadline,
-                      std::shared_ptr<Result<void>> outcome) {
-    while (*outcome && *next < parts->size()) {
-        const FinishedPart header = (*parts)[(*next)++];
-        auto fetched = co_await fetch_part(context, header, candidates, deadline);
-        if (!fetched) *outcome = std::move(fetched).error();
+                      std::shared_ptr<Fetching> fetching,
+                      std::size_t lane,
+                      TimePoint deadline) {
+    while (!fetching->ended()) {
+        if (lane >= fetching->at_once) {
+            (void)co_await fetching->changed.wait_until(context.node.clock, deadline);
+            if (context.now() >= deadline) co_return;
+            continue;
+        }
+        const FinishedPart header = fetching->parts[fetching->next++];
+        const TimePoint begun = context.now();
+        auto fetched = co_await fetch_part(context, header, fetching->candidates, deadline);
+        if (fetched)
+            fetching->came(context.now() - begun);
+        else
+            fetching->outcome = std::move(fetched).error();
+        fetching->changed.pulse();
     }
 }
 
@@ -83,11 +112,12 @@ Task<Result<SharedBytes>> fetch_part(RoundContext& context,
     if (auto here = context.parts.find(header.digest)) co_return here;
     // First everybody briefly, so that one who sleeps costs little; then with all the patience
     // that slow links need.
+    const TimePoint brief_until = context.now() + (deadline - context.now()) / 4;
     for (const bool patient : {false, true}) {
         const std::vector<PeerId> order = *candidates;  // others may change it meanwhile
         for (const PeerId& candidate : order) {
             if (candidate == context.me()) continue;
-            if (context.now() >= deadline) break;
+            if (context.now() >= (patient ? deadline : brief_until)) break;
             const Duration share = patient
                                        ? std::max<Duration>((deadline - context.now()) / 4, 200ms)
                                        : context.patience();
@@ -104,21 +134,19 @@ Task<Result<void>> fetch_parts(RoundContext& context,
                                std::vector<FinishedPart> parts,
                                std::vector<PeerId> candidates,
                                TimePoint deadline) {
-    const std::size_t lanes_max = fetches_at_once(context, parts.size());
-    auto missing = std::make_shared<std::vector<FinishedPart>>();
+    auto fetching = std::make_shared<Fetching>(context.node.executor);
+    fetching->at_once_max = fetches_at_once(context, parts.size());
     for (FinishedPart& part : parts)
-        if (!context.parts.find(part.digest)) missing->push_back(std::move(part));
-    auto shared = std::make_shared<std::vector<PeerId>>(std::move(candidates));
-    std::stable_partition(shared->begin(), shared->end(), [&](const PeerId& peer) {
-        return context.host.is_connected(peer);
-    });
-    auto next = std::make_shared<std::size_t>(0);
-    auto outcome = std::make_shared<Result<void>>();
+        if (!context.parts.find(part.digest)) fetching->parts.push_back(std::move(part));
+    fetching->candidates = std::make_shared<std::vector<PeerId>>(std::move(candidates));
+    std::stable_partition(fetching->candidates->begin(),
+                          fetching->candidates->end(),
+                          [&](const PeerId& peer) { return context.host.is_connected(peer); });
     std::vector<Task<void>> lanes;
-    for (std::size_t i = 0; i < std::min(lanes_max, missing->size()); ++i)
-        lanes.push_back(fetch_some(context, missing, next, shared, deadline, outcome));
+    for (std::size_t i = 0; i < std::min(fetching->at_once_max, fetching->parts.size()); ++i)
+        lanes.push_back(fetch_some(context, fetching, i, deadline));
     co_await runtime::all_of(std::move(lanes));
-    co_return *outcome;
+    co_return fetching->outcome;
 }
 
 Result<Bytes> answer_fetch(const PartStore& parts, ByteView request_bytes) {

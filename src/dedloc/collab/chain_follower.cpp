@@ -1,5 +1,8 @@
 #include "dedloc/collab/chain_follower.h"
 
+#include <algorithm>
+#include <functional>
+
 #include "dedloc/averaging/catch_up.h"
 #include "dedloc/averaging/fetch.h"
 #include "dedloc/base/log.h"
@@ -12,10 +15,26 @@ using averaging::Decision;
 using averaging::decision_of;
 using averaging::DecisionKind;
 
-constexpr Duration fetch_patience = 20s;
+constexpr Duration fetch_patience_min = 20s;   // without any part of an average
 constexpr Duration load_patience = 10min;  // without any progress
 
 }  // namespace
+
+std::vector<PeerId> fastest_donors(const std::vector<const KnownPeer*>& live, const PeerId& first) {
+    std::vector<std::pair<double, PeerId>> ranked{{0, first}};
+    for (const KnownPeer* peer : live) {
+        const double rate = std::max(peer->status.upload_bytes_per_s, 0.0);
+        if (peer->status.peer == first)
+            ranked.front().first = rate;
+        else if (peer->status.role == Role::trainer)
+            ranked.emplace_back(rate, peer->status.peer);
+    }
+    std::ranges::stable_sort(
+        ranked, std::greater<>(), [](const auto& donor) { return donor.first; });
+    std::vector<PeerId> donors;
+    for (auto& [rate, peer] : ranked) donors.push_back(std::move(peer));
+    return donors;
+}
 
 ChainFollower::ChainFollower(averaging::RoundContext& context,
                              state::SnapshotStore& store,
@@ -114,6 +133,27 @@ void ChainFollower::settle() {
     changed_.pulse();
 }
 
+// As long as parts come. Newcomers of a group with slow lines ask for the same average at once, and
+// whoever gave up here would load a whole state over the same lines, and be behind again.
+Task<Result<void>> ChainFollower::fetch_average(const Decision& decision,
+                                                std::vector<PeerId> candidates,
+                                                Duration patience) {
+    const auto have = [&] {
+        return std::ranges::count_if(decision.parts, [&](const averaging::FinishedPart& part) {
+            return context_.parts.find(part.digest) ? true : false;
+        });
+    };
+    for (;;) {
+        const auto before = have();
+        const TimePoint deadline = context_.now() + patience;
+        Result<void> fetched =
+            co_await averaging::fetch_parts(context_, decision.parts, candidates, deadline);
+        if (fetched || have() <= before) co_return fetched;
+        extend_join();
+        changed_.pulse();
+    }
+}
+
 Task<Result<void>> ChainFollower::apply_commit(Decision decision) {
     const auto before = store_.newest();
     if (!before || before->root() != decision.state_before)
@@ -135,9 +175,10 @@ Task<Result<void>> ChainFollower::apply_commit(Decision decision) {
     for (const averaging::PlanMember& member : plan.members)
         if (std::find(candidates.begin(), candidates.end(), member.peer) == candidates.end())
             candidates.push_back(member.peer);
-    const TimePoint deadline = context_.now() + fetch_patience;
-    DEDLOC_CO_TRY_VOID(
-        co_await averaging::fetch_parts(context_, decision.parts, std::move(candidates), deadline));
+    // A group whose rounds may take minutes has lines on which a part may.
+    const Duration patience =
+        std::max<Duration>(fetch_patience_min, std::chrono::milliseconds(plan.round_ms));
+    DEDLOC_CO_TRY_VOID(co_await fetch_average(decision, std::move(candidates), patience));
     DEDLOC_CO_TRY(StepComputer::Stepped stepped, co_await computer_.step(decision, before));
     // Another state may have been adopted meanwhile.
     if (store_.newest() != before)
@@ -215,14 +256,6 @@ Task<Result<void>> ChainFollower::catch_up_with(PeerId peer) {
     co_return adopted;
 }
 
-std::vector<PeerId> ChainFollower::donors(const PeerId& first) const {
-    std::vector<PeerId> donors{first};
-    for (const KnownPeer* peer : membership_.live())
-        if (peer->status.peer != first && peer->status.role == Role::trainer)
-            donors.push_back(peer->status.peer);
-    return donors;
-}
-
 // One at a time: the chunks of a download belong to one state, and joining and following may both
 // want one.
 Task<Result<void>> ChainFollower::adopt(PeerId peer, Bytes certificate) {
@@ -260,8 +293,11 @@ Task<Result<void>> ChainFollower::adopt_alone(PeerId peer, Bytes certificate) {
                 callbacks_.on_progress(static_cast<double>(progress.bytes_have) /
                                        static_cast<double>(progress.bytes_total));
         };
-        auto downloaded = co_await state::download(
-            context_.host, context_.node.workers, *partial_, donors(peer), options);
+        auto downloaded = co_await state::download(context_.host,
+                                                   context_.node.workers,
+                                                   *partial_,
+                                                   fastest_donors(membership_.live(), peer),
+                                                   options);
         if (!downloaded) co_return std::move(downloaded).error();
         state = *std::move(downloaded);
         DEDLOC_CO_TRY_VOID(check_state(run_, layout_, *state->snapshot));

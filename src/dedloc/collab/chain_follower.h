@@ -24,6 +24,11 @@
 
 namespace dedloc::collab {
 
+// Trainers that may give a state, the fastest uplinks first, as slow ones set the time of rounds
+// that go on meanwhile. `first`, who told of the state, is among them; it goes before those of
+// whose uplink no more is known.
+std::vector<PeerId> fastest_donors(const std::vector<const KnownPeer*>& live, const PeerId& first);
+
 class ChainFollower {
   public:
     struct Callbacks {
@@ -70,12 +75,14 @@ class ChainFollower {
     Task<void> work();
     Task<void> apply_next();
     Task<Result<void>> apply_commit(averaging::Decision decision);
+    Task<Result<void>> fetch_average(const averaging::Decision& decision,
+                                     std::vector<PeerId> candidates,
+                                     Duration patience);
     Task<void> follow_informants();
     Task<Result<void>> catch_up_with(PeerId peer);
     Task<Result<void>> adopt(PeerId peer, Bytes certificate);
     Task<Result<void>> adopt_alone(PeerId peer, Bytes certificate);
     bool better(const averaging::Decision& theirs) const;
-    std::vector<PeerId> donors(const PeerId& first) const;
     std::vector<PeerId> informants() const;
     Task<Result<void>> join_through(PeerId peer);
     void extend_join();

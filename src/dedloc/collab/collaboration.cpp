@@ -515,7 +515,9 @@ Status CollaborationImpl::status() const {
         const auto current = state();
         status.step = current ? current->step() : 0;
         if (aggregator_) status.step = base.instance.step;
-        if (base.state || aggregator_) status.certificate = base.previous;
+        // Certificates after a commit tell its state before we have computed it.
+        const bool stands = base.state && *base.state == state_hash_;
+        if (stands || aggregator_) status.certificate = base.previous;
         status.branch_samples = base.branch_samples;
         status.state_hash = state_hash_;
     }

@@ -348,6 +348,28 @@ TEST(Collaboration, a_newcomer_joins_though_its_host_needs_more_than_a_minute_to
         << swarm.peers[1]->start_error;
 }
 
+// Six come at once to two whose lines take a minute for a round: what they missed while their state
+// came is as much as these lines carry in a minute again.
+TEST(Collaboration, newcomers_of_a_group_with_slow_lines_catch_up) {
+    sim::WorldOptions options;
+    options.stream_window_bytes = 64 << 10;
+    Swarm swarm(11, options);
+    const std::size_t count = 4 * elements_many;
+    const double line = 4.0 * static_cast<double>(count) / 16;
+    for (int i = 0; i < 2; ++i) swarm.add(8, count, line);
+    ASSERT_TRUE(swarm.world.run_until([&] { return swarm.all_at(1); }, 600s));
+    for (int i = 0; i < 6; ++i) swarm.add(8, count, line);
+    const auto all_share = [&] {
+        return std::ranges::all_of(swarm.peers, [](const auto& peer) {
+            return peer->running && peer->collaboration->status().committed_samples > 0;
+        });
+    };
+    const bool done = swarm.world.run_until(all_share, 3000s);
+    if (!done) swarm.print();
+    EXPECT_TRUE(done);
+    for (const auto& peer : swarm.peers) EXPECT_EQ(peer->events.counts["state_differs"], 0);
+}
+
 // Half of what a trainer sends when all own parts are averages, which nobody tells it about.
 TEST(Collaboration,
      a_trainer_that_owns_parts_sees_its_whole_line_and_two_rounds_later_a_slower_one) {
