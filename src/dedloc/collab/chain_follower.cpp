@@ -15,8 +15,8 @@ using averaging::Decision;
 using averaging::decision_of;
 using averaging::DecisionKind;
 
-constexpr Duration fetch_patience_min = 20s;   // without any part of an average
-constexpr Duration load_patience = 10min;  // without any progress
+constexpr Duration fetch_patience_min = 20s;  // without any part of an average
+constexpr Duration load_patience = 10min;     // without any progress
 
 }  // namespace
 
@@ -140,15 +140,17 @@ Task<Result<void>> ChainFollower::fetch_average(const Decision& decision,
                                                 Duration patience) {
     const auto have = [&] {
         return std::ranges::count_if(decision.parts, [&](const averaging::FinishedPart& part) {
-            return context_.parts.find(part.digest) ? true : false;
+            return static_cast<bool>(context_.parts.find(part.digest));
         });
     };
+    const auto stood_on = store_.newest();
     for (;;) {
         const auto before = have();
         const TimePoint deadline = context_.now() + patience;
         Result<void> fetched =
             co_await averaging::fetch_parts(context_, decision.parts, candidates, deadline);
-        if (fetched || have() <= before) co_return fetched;
+        // Nobody needs it any more where another state was adopted meanwhile.
+        if (fetched || have() <= before || store_.newest() != stood_on) co_return fetched;
         extend_join();
         changed_.pulse();
     }
