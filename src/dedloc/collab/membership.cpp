@@ -324,10 +324,7 @@ Task<Result<Bytes>> Membership::on_status(PeerId from, Bytes request) {
     const TimePoint now = node_.clock.now();
     KnownPeer& asker = peers_[from];
     HelloMessage reply;
-    if (now >= asker.knows_us_since + 2 * status_interval_) {
-        reply.statuses.push_back(own_signed_status());
-        asker.knows_us_since = now;
-    }
+    reply.statuses.push_back(own_signed_status());
     if (now >= asker.told_of_another + told_pause) {
         if (const Bytes* another = status_to_tell(from)) reply.statuses.push_back(*another);
         asker.told_of_another = now;
@@ -353,10 +350,8 @@ const Bytes* Membership::status_to_tell(const PeerId& asker) {
 void Membership::take_statuses(ByteView reply, const PeerId& from) {
     const auto statuses = wire::decode<HelloMessage>(reply);
     if (!statuses) return;
-    for (std::size_t i = 0; i < statuses->statuses.size() && i < told_at_once; ++i) {
-        const bool its_own = take_status(statuses->statuses[i], &from).has_value();
-        if (!its_own) (void)take_status(statuses->statuses[i], nullptr);
-    }
+    for (std::size_t i = 0; i < statuses->statuses.size() && i < told_at_once; ++i)
+        (void)take_status(statuses->statuses[i], i == 0 ? &from : nullptr);
 }
 
 bool Membership::fresh(const KnownPeer& peer) const {
@@ -423,7 +418,7 @@ Task<void> Membership::push_to(PeerId peer) {
         again = pushing_[peer] && reply.has_value();
         if (reply) {
             if (const auto known = peers_.find(peer); known != peers_.end())
-                known->second.received = known->second.knows_us_since = node_.clock.now();
+                known->second.received = node_.clock.now();
             take_statuses(*reply, peer);
         } else if (reply.error().kind() == ErrorKind::denied) {
             // It restarted, or lost the connection that hello was said on.

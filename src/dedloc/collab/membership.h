@@ -2,14 +2,15 @@
 //
 // Two peers that meet say hello: each proves that it knows the run secret without sending it, and
 // both compare the run's hash; a peer of another run is told the difference field by field. After
-// that they push their signed statuses to each other. A reply brings the other's back only if it
-// has not been told lately: a status is 0.4 KB, and forty peers at home push eighty a second.
-// Statuses of others travel in the hello reply, so that a newcomer finds everybody through one, and
-// one of them a second in replies to a status, newcomers first, so that two who join at once meet.
+// that they push their signed statuses to each other, and each reply brings the other's back: who
+// has just ended a step learns at once how far the others are. Statuses of others travel in the
+// hello reply, so that a newcomer finds everybody through one, and one of them a second in replies,
+// newcomers first, so that two who join at once meet. (Not more: a status is 0.4 KB, and each of
+// forty peers at home answers eighty a second.)
 //
 //   /dedloc/hello/1        {1 run, 2 nonce} -> {1 run, 2 nonce, 3 proof, 4 run file if another run}
 //   /dedloc/hello/1/prove  {2 callee's nonce, 3 proof, 5 own status} -> {5 signed statuses}
-//   /dedloc/status/1       signed status -> {5 signed statuses: none, its own, another's}
+//   /dedloc/status/1       signed status -> {5 signed statuses: its own, perhaps another's}
 //   /dedloc/run_file/1     -> canonical TOML
 // proof = HMAC-SHA-256(secret, "dedloc-hello" ‖ who proves ‖ to whom ‖ caller's nonce ‖ callee's)
 //
@@ -59,7 +60,6 @@ struct KnownPeer {
     TimePoint status_at;  // when this status came
     TimePoint received;   // when it last said anything itself
     TimePoint first_heard_of;
-    TimePoint knows_us_since;   // when it was last told our status
     TimePoint told_of_another;  // when it was last told the status of another peer
     bool member = false;        // hello succeeded on the connection that is open
 };
