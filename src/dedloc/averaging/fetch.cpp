@@ -10,7 +10,7 @@ namespace {
 
 // Each costs a round trip: so many at once that a line is full, and no more. A slow line is full
 // with the few that are asked for at first, and several may fetch over it.
-constexpr std::size_t fetches_at_once_min = 4;  // and at first
+constexpr std::size_t fetches_at_once_min = 4;
 constexpr std::size_t fetches_at_once_max = 32;
 constexpr std::uint64_t fetched_at_once_bytes = 2u << 20;
 constexpr Duration soon = 500ms;  // a part that came sooner allows one more at once

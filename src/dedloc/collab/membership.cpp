@@ -417,8 +417,6 @@ Task<void> Membership::push_to(PeerId peer) {
         auto reply = co_await host_.call(peer, status_method, std::move(status), deadline);
         again = pushing_[peer] && reply.has_value();
         if (reply) {
-            if (const auto known = peers_.find(peer); known != peers_.end())
-                known->second.received = node_.clock.now();
             take_statuses(*reply, peer);
         } else if (reply.error().kind() == ErrorKind::denied) {
             // It restarted, or lost the connection that hello was said on.

@@ -33,7 +33,7 @@ struct State {
           has_room(executor),
           readable(executor),
           advanced(executor) {}
-    ~State() { memory->lent -= borrowed; }
+    ~State() { memory->lent -= borrowed(); }
 
     std::vector<std::unique_ptr<runtime::Connection>> lanes;
     std::shared_ptr<LaneMemory> memory;
@@ -48,7 +48,6 @@ struct State {
 
     std::map<std::uint64_t, Bytes> arrived;
     std::size_t arrived_bytes = 0;
-    std::size_t borrowed = 0;  // of `memory`
     std::uint64_t next_to_read = 0;
     std::size_t read_of_first = 0;
     bool trusted = false;
@@ -65,16 +64,17 @@ struct State {
     static std::size_t beyond_own(std::size_t bytes) {
         return bytes - std::min(bytes, lane_bytes_ahead_before_trust_max);
     }
+    std::size_t borrowed() const { return beyond_own(arrived_bytes); }  // of `memory`
     bool has_room_ahead(std::size_t bytes) const {
         const std::size_t all = arrived_bytes + bytes;
         if (beyond_own(all) == 0) return true;
         return trusted && all <= lane_bytes_ahead_max &&
-               memory->lent - borrowed + beyond_own(all) <= memory->lent_max;
+               memory->lent - borrowed() + beyond_own(all) <= memory->lent_max;
     }
     void set_arrived_bytes(std::size_t bytes) {
+        memory->lent -= borrowed();
         arrived_bytes = bytes;
-        memory->lent += beyond_own(bytes) - borrowed;  // unsigned: both ways
-        borrowed = beyond_own(bytes);
+        memory->lent += borrowed();
     }
 };
 

@@ -86,6 +86,13 @@ class Bundles : public ::testing::Test {
         out.resize(out.size() + bytes, static_cast<std::uint8_t>(number));
         return out;
     }
+    // The largest pieces, from the second to one more than `count`.
+    static Bytes pieces_ahead(std::uint64_t count) {
+        Bytes early;
+        for (std::uint64_t i = 1; i <= count; ++i)
+            base::append(early, piece(i, lane_piece_bytes_max, lane_piece_bytes_max));
+        return early;
+    }
     Task<void> send(Bytes bytes) {
         auto written = co_await left_->write(bytes);
         EXPECT_TRUE(written);
@@ -190,9 +197,7 @@ TEST_F(Bundles, what_is_too_far_ahead_waits_on_its_lane_for_the_missing_piece) {
     // Twice as much as may wait before the other side is trusted.
     constexpr std::uint32_t size = lane_piece_bytes_max;
     constexpr std::uint64_t ahead = 2 * lane_bytes_ahead_before_trust_max / size;
-    Bytes early;
-    for (std::uint64_t i = 1; i <= ahead; ++i) base::append(early, piece(i, size, size));
-    tasks.push_back(send_on(0, std::move(early)));
+    tasks.push_back(send_on(0, pieces_ahead(ahead)));
     tasks.push_back(send_on(1, piece(0, size, size)));
     tasks.push_back(receive(size * (ahead + 1)));
     run(std::move(tasks));
@@ -204,10 +209,8 @@ TEST_F(Bundles, what_waits_ahead_comes_from_what_all_bundles_of_a_host_share) {
     bundle_right();
     constexpr std::uint32_t size = lane_piece_bytes_max;
     constexpr std::uint64_t ahead = 64;
-    Bytes early;
-    for (std::uint64_t i = 1; i <= ahead; ++i) base::append(early, piece(i, size, size));
     std::vector<Task<void>> tasks;
-    tasks.push_back(send_on(0, early));
+    tasks.push_back(send_on(0, pieces_ahead(ahead)));
     run(std::move(tasks));
     world_.run_for(10s);
     EXPECT_GT(right_memory_->lent, ahead * size - lane_bytes_ahead_before_trust_max);
@@ -223,10 +226,8 @@ TEST_F(Bundles, without_room_in_what_all_share_a_bundle_holds_little_and_goes_on
     bundle_right();
     constexpr std::uint32_t size = lane_piece_bytes_max;
     constexpr std::uint64_t ahead = 64;
-    Bytes early;
-    for (std::uint64_t i = 1; i <= ahead; ++i) base::append(early, piece(i, size, size));
     std::vector<Task<void>> tasks;
-    tasks.push_back(send_on(0, std::move(early)));
+    tasks.push_back(send_on(0, pieces_ahead(ahead)));
     tasks.push_back(receive(size * (ahead + 1)));
     tasks.push_back(send_on(1, piece(0, size, size)));
     run(std::move(tasks));
