@@ -9,16 +9,19 @@
 # What a run finds lies in build/fuzz/findings/TARGET. Once it is mended, the input that showed it
 # goes to tests/corpus, which every build replays as a test. New inputs that reach new code are kept
 # in build/fuzz/corpus, so that campaigns go on where the last one ended.
-# Needs Debian's clang-14 and libclang-rt-14-dev; without them: exit status 77, and it says so.
+# Needs Debian's clang-14 and libclang-rt-14-dev, which it installs; where there is no apt-get
+# and they are missing: exit status 77, and it says so.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-if ! command -v clang++-14 >/dev/null; then
-    echo "no fuzzing here: clang++-14 is not installed (Debian: clang-14 libclang-rt-14-dev)" >&2
-    exit 77
-fi
 if [[ -z ${DEDLOC_FUZZ_BIN:-} ]]; then
     source tools/needs.sh
-    install_missing "${needs_build[@]}"
+    install_missing "${needs_build[@]}" clang-14 libclang-rt-14-dev >&2
+    # Without the file, clang answers with its bare name.
+    runtime=$(clang++-14 -print-file-name=libclang_rt.fuzzer-"$(uname -m)".a 2>/dev/null || true)
+    if [[ ! -e $runtime ]]; then
+        echo "no fuzzing here: clang-14 with libclang-rt-14-dev cannot be had" >&2
+        exit 77
+    fi
     build fuzz all >&2
     export DEDLOC_FUZZ_BIN=$PWD/build/fuzz/bin
 fi
