@@ -159,6 +159,9 @@ std::shared_ptr<NetworkCommands> add_network_commands(CLI::App& app, int& code) 
         ->check(CLI::Range(1.0, 500.0));
     longfat->add_option("--megabytes", commands->longfat.megabytes, "of the stream over lanes")
         ->check(CLI::Range(8, 4096));
+    longfat->add_option("--congestion-control",
+                        commands->longfat.congestion_control,
+                        "of both peers: cubic (default), bbr, …");
     longfat->add_option("--log", commands->longfat.log, "of the peers: warning, debug");
     longfat->add_flag("--json", commands->longfat.json, "one JSON object as the last line");
     longfat->callback([commands, &code] { code = run_longfat(commands->longfat); });
@@ -168,6 +171,7 @@ std::shared_ptr<NetworkCommands> add_network_commands(CLI::App& app, int& code) 
     nat_peer->add_option("--socket", commands->nat_peer.socket)->required();
     nat_peer->add_option("--listen", commands->nat_peer.listen);
     nat_peer->add_option("--relay", commands->nat_peer.relay);
+    nat_peer->add_option("--congestion-control", commands->nat_peer.congestion_control);
     nat_peer->add_option("--log", commands->nat_peer.log);
     nat_peer->callback([commands, &code] { code = run_nat_peer(commands->nat_peer); });
     add_links_commands(app, *commands, code);

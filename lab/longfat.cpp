@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "dedloc/monitor/json_line.h"
+#include "dedloc/runtime/real.h"
 
 #include "lab/exit_codes.h"
 #include "lab/nat_peer.h"
@@ -33,8 +34,12 @@ Result<Seen> measure(const LongfatCommand& command, const std::string& folder) {
     options.delay = from_seconds(command.round_trip_ms / 2e3);
     options.bytes_per_s = command.mbit_per_s * 1e6 / 8;
     DEDLOC_TRY(auto net, NatTopology::make(options));
-    DEDLOC_TRY(auto a, NatPeer::start(net->host('a'), folder, "a", command.log));
-    DEDLOC_TRY(auto b, NatPeer::start(net->host('b'), folder, "b", command.log));
+    const auto start = [&](char name) {
+        return NatPeer::start(
+            net->host(name), folder, std::string(1, name), command.log, command.congestion_control);
+    };
+    DEDLOC_TRY(auto a, start('a'));
+    DEDLOC_TRY(auto b, start('b'));
     DEDLOC_TRY_VOID(a->ready());
     DEDLOC_TRY_VOID(b->ready());
     const std::string address = "/ip4/203.0.113.3/tcp/4001/p2p/" + b->id();
@@ -62,6 +67,10 @@ Result<Seen> measure(const LongfatCommand& command, const std::string& folder) {
 }  // namespace
 
 int run_longfat(const LongfatCommand& command) {
+    if (const Ok may = runtime::may_use_congestion_control(command.congestion_control); !may) {
+        fmt::print(stderr, "dedloc lab longfat: --congestion-control: {}\n", may.error().message());
+        return exit_bad_input;
+    }
     if (const std::string why = NatTopology::why_not(); !why.empty()) {
         fmt::print(stderr, "dedloc lab longfat: skipped: {}\n", why);
         return exit_skipped;
@@ -90,7 +99,8 @@ int run_longfat(const LongfatCommand& command) {
                                        {"lanes", seen->lanes},
                                        {"mbit_per_s", command.mbit_per_s},
                                        {"round_trip_ms", command.round_trip_ms},
-                                       {"call_ms", seen->call_ms}};
+                                       {"call_ms", seen->call_ms},
+                                       {"congestion_control", command.congestion_control}};
         fmt::print("{}\n", monitor::json_line(result));
     }
     return share >= share_min ? 0 : exit_check_failed;

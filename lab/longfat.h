@@ -15,6 +15,7 @@ struct LongfatCommand {
     double round_trip_ms = 300;
     double mbit_per_s = 200;
     int megabytes = 400;
+    std::string congestion_control = "cubic";  // as on most machines at home
     std::string log = "warning";
     bool json = false;
 };

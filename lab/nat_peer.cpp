@@ -77,7 +77,9 @@ struct Pump {
 
 class PeerMain {
   public:
-    PeerMain() : scope_(std::make_unique<runtime::Scope>(loop_.executor())) {}
+    explicit PeerMain(const NatPeerCommand& command)
+        : network_(runtime::real_network(loop_.executor(), command.congestion_control)),
+          scope_(std::make_unique<runtime::Scope>(loop_.executor())) {}
 
     Ok begin(const NatPeerCommand& command) {
         p2p::HostOptions options{.executor = loop_.executor(),
@@ -309,7 +311,7 @@ class PeerMain {
 
     runtime::Loop loop_;
     std::unique_ptr<runtime::Clock> clock_ = runtime::real_clock(loop_.executor());
-    std::unique_ptr<runtime::Network> network_ = runtime::real_network(loop_.executor());
+    std::unique_ptr<runtime::Network> network_;
     std::unique_ptr<runtime::Scope> scope_;
     std::unique_ptr<p2p::Host> host_;
     std::thread thread_;
@@ -321,7 +323,7 @@ class PeerMain {
 
 int run_nat_peer(const NatPeerCommand& command) {
     if (command.log == "debug") base::set_log_level(LogLevel::debug);
-    PeerMain peer;
+    PeerMain peer(command);
     if (const Ok begun = peer.begin(command); !begun) {
         fmt::print(stderr, "dedloc: {}\n", begun.error().message());
         return 1;
@@ -350,7 +352,8 @@ int run_nat_peer(const NatPeerCommand& command) {
 Result<std::unique_ptr<NatPeer>> NatPeer::start(const std::string& netns,
                                                 const std::string& folder,
                                                 const std::string& name,
-                                                const std::string& log) {
+                                                const std::string& log,
+                                                const std::string& congestion_control) {
     char own[PATH_MAX];
     const ssize_t size = ::readlink("/proc/self/exe", own, sizeof own);
     const std::string program(own, size > 0 ? static_cast<std::size_t>(size) : 0);
@@ -361,8 +364,9 @@ Result<std::unique_ptr<NatPeer>> NatPeer::start(const std::string& netns,
     if (!program.ends_with("/dedloc-lab")) options.command.push_back("lab");
     for (const std::string& word : {std::string("nat-peer"), std::string("--socket"), path})
         options.command.push_back(word);
-    options.command.push_back("--log");
-    options.command.push_back(log);
+    options.command.insert(options.command.end(), {"--log", log});
+    if (!congestion_control.empty())
+        options.command.insert(options.command.end(), {"--congestion-control", congestion_control});
     options.output_file = folder + "/" + name + ".out";
     options.error_file = folder + "/" + name + ".err";
     DEDLOC_TRY(runtime::ChildProcess process, runtime::ChildProcess::start(options));

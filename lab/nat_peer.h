@@ -32,6 +32,7 @@ struct NatPeerCommand {
     std::string socket;
     std::string listen = "/ip4/0.0.0.0/tcp/4001";
     std::string relay = "automatic";
+    std::string congestion_control;  // empty: the system's
     std::string log = "warning";
 };
 
@@ -45,7 +46,8 @@ class NatPeer {
     static Result<std::unique_ptr<NatPeer>> start(const std::string& netns,
                                                   const std::string& folder,
                                                   const std::string& name,
-                                                  const std::string& log);
+                                                  const std::string& log,
+                                                  const std::string& congestion_control = {});
     ~NatPeer();
     Ok ready();
 

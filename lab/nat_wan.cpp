@@ -220,6 +220,9 @@ Result<std::unique_ptr<NatWan>> NatWan::start(std::vector<WanPort> ports) {
     // A thread is in the namespace of the port it opened last, and does nothing else there.
     state->thread = std::thread([&opened, ports = std::move(ports), stop = state->stop.get()] {
         Switch network(stop);
+        // A line does not slow down because the machine is busy.
+        const sched_param priority{.sched_priority = 1};
+        (void)::pthread_setschedparam(::pthread_self(), SCHED_RR, &priority);
         Ok ready = network.open(ports);
         const bool go_on = ready.has_value();
         opened.set_value(std::move(ready));

@@ -66,6 +66,7 @@ struct RelayOptions {
     std::vector<std::string> listen;
     std::vector<std::string> announce;
     bool no_port_mapping = false;
+    std::string congestion_control;  // as for host and join
     std::string directory;
     double seconds = 0;  // 0: until Ctrl-C
     bool json = false;
@@ -111,7 +112,8 @@ struct PeerOptions {
     std::string device = "auto";
     std::string data_directory;
     int threads = 0;
-    double max_up = 0;  // Mb/s that plans count on at most; 0: what is measured
+    std::string congestion_control;  // of TCP: cubic, bbr; empty: the system's
+    double max_up = 0;               // Mb/s that plans count on at most; 0: what is measured
     double max_down = 0;
     bool json = false;
     bool plain = false;
@@ -144,7 +146,8 @@ struct AssistOptions {
     bool no_port_mapping = false;
     std::string directory;
     std::string name;
-    double max_up = 0;  // Mb/s, as for host and join
+    std::string congestion_control;  // of TCP: cubic, bbr; empty: the system's
+    double max_up = 0;               // Mb/s, as for host and join
     double max_down = 0;
     int memory_mib = 256;  // of contributions that wait for slower members'
     bool json = false;

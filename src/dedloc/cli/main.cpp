@@ -45,6 +45,9 @@ struct AllOptions {
     bool ran = false;
 };
 
+constexpr char congestion_control_help[] =
+    "of this peer's TCP connections: cubic, bbr, … (default: what the system is set to)";
+
 // What all who take part have.
 template <typename Options>
 void add_line_options(CLI::App& command, Options& peer) {
@@ -60,6 +63,7 @@ void add_line_options(CLI::App& command, Options& peer) {
                        "a relay to stay connected to (what `dedloc relay` printed); relays among "
                        "the run's peers are found without it");
     command.add_flag("--no-port-mapping", peer.no_port_mapping, port_mapping_help);
+    command.add_option("--congestion-control", peer.congestion_control, congestion_control_help);
     command.add_option("--dir", peer.directory, "folder of this peer (default: a numbered one)");
     command.add_option("--name", peer.name, "name shown to others (default: host name)");
     command
@@ -240,6 +244,8 @@ void add_run_commands(CLI::App& app, AllOptions& all) {
     relay->add_option("--listen", all.relay.listen, "as for host (default: port 4001)");
     relay->add_option("--announce", all.relay.announce, "as for host");
     relay->add_flag("--no-port-mapping", all.relay.no_port_mapping, port_mapping_help);
+    relay->add_option(
+        "--congestion-control", all.relay.congestion_control, congestion_control_help);
     relay->add_option("--dir", all.relay.directory, "folder of its identity");
     relay->add_option("--seconds", all.relay.seconds, "end after this time")
         ->check(CLI::Range(0.0, 1e9));

@@ -84,6 +84,7 @@ int run_relay(const RelayOptions& options) {
     if (opening.listen.empty()) opening.listen.emplace_back(default_listen);
     opening.nat.relay = p2p::RelayServing::always;
     opening.nat.map_ports = !options.no_port_mapping;
+    opening.congestion_control = options.congestion_control;
     Digest run;
     if (!options.join_string.empty()) {
         const auto join = collab::parse_join_string(options.join_string);

@@ -93,7 +93,8 @@ Outcome<OpenedSession> open_session(const Digest& run, const OpeningOptions& opt
                                        .listen = *listen,
                                        .announce = options.announce,
                                        .nat = options.nat,
-                                       .relays = options.relays};
+                                       .relays = options.relays,
+                                       .congestion_control = options.congestion_control};
         auto opened = collab::Session::open(std::move(session));
         if (opened) return OpenedSession{.session = *std::move(opened), .directory = directory};
         const Error& error = opened.error();

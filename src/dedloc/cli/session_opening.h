@@ -30,14 +30,17 @@ struct OpeningOptions {
     std::vector<std::string> announce;
     std::vector<std::string> relays{};  // multiaddrs with /p2p/<id> to stay connected to
     p2p::NatOptions nat{};
+    std::string congestion_control{};
 };
-// Of a command that has --dir, --listen, --announce, --relay and --no-port-mapping.
+// Of a command that has --dir, --listen, --announce, --relay, --no-port-mapping and
+// --congestion-control.
 template <typename Options>
 OpeningOptions opening_options(const Options& given) {
     OpeningOptions opening{.directory = given.directory,
                            .listen = given.listen,
                            .announce = given.announce,
-                           .relays = given.relays};
+                           .relays = given.relays,
+                           .congestion_control = given.congestion_control};
     opening.nat.map_ports = !given.no_port_mapping;
     return opening;
 }

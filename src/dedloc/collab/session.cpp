@@ -117,13 +117,15 @@ struct Session::State {
 };
 
 Result<std::unique_ptr<Session>> Session::open(SessionOptions options) {
+    if (!options.congestion_control.empty())
+        DEDLOC_TRY_VOID(runtime::may_use_congestion_control(options.congestion_control));
     DEDLOC_TRY(auto disk, runtime::real_disk(options.directory));
     DEDLOC_TRY(p2p::LockedIdentity identity, p2p::load_or_create_identity(options.directory));
     auto state = std::make_unique<State>(std::move(options), std::move(identity));
     const runtime::Executor executor = state->loop.executor();
     state->disk = std::move(disk);
     state->clock = runtime::real_clock(executor);
-    state->network = runtime::real_network(executor);
+    state->network = runtime::real_network(executor, state->options.congestion_control);
     state->port_mapper = runtime::router_port_mapper(executor, *state->clock);
     state->workers = runtime::real_workers(executor, workers_wanted(state->options.workers_count));
     state->scope = std::make_unique<runtime::Scope>(executor);

@@ -38,6 +38,7 @@ struct SessionOptions {
     std::size_t workers_count = 0;  // 0: as many as there are cores, up to eight
     p2p::NatOptions nat{};
     std::vector<std::string> relays{};  // addresses with /p2p/<id> to stay connected to
+    std::string congestion_control{};   // of TCP (runtime/real.h); empty: the system's
 };
 
 // A run to host, or to join: then with the secret and addresses of its join string.

@@ -30,12 +30,17 @@ class SessionReader final : public security::PlainReader {
 
 YamuxOptions yamux_options(bool is_client, const PeerConnection::Settings& settings) {
     runtime::Clock& clock = settings.clock;
-    return {.is_client = is_client,
-            .now = [&clock] { return clock.now(); },
-            .budget = settings.budget,
-            .windows_start_grown = settings.origin.lanes > 1,
-            .keep_alive_interval = settings.keep_alive_interval,
-            .keep_alive_answer_max = settings.keep_alive_answer_max};
+    YamuxOptions options{.is_client = is_client,
+                         .now = [&clock] { return clock.now(); },
+                         .budget = settings.budget,
+                         .keep_alive_interval = settings.keep_alive_interval,
+                         .keep_alive_answer_max = settings.keep_alive_answer_max};
+    if (settings.origin.lanes > 1) {
+        options.windows_start_grown = true;
+        options.window_max = lane_window_bytes_max;
+        options.growth_max = lane_window_growth_bytes_max;
+    }
+    return options;
 }
 
 }  // namespace

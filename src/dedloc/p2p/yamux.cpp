@@ -408,8 +408,8 @@ void YamuxSession::end_epoch(YamuxStream& stream) {
     const Duration fast = std::max(fast_epoch_min, 4 * round_trip_.value_or(Duration(0)));
     if (round_trip_ && now - stream.epoch_start_ < fast) {
         const std::size_t growth = std::min({std::size_t{stream.window_max_},
-                                             std::size_t{window_bytes_max - stream.window_max_},
-                                             window_growth_bytes_max - growth_used_});
+                                             std::size_t{options_.window_max - stream.window_max_},
+                                             options_.growth_max - growth_used_});
         stream.window_max_ += static_cast<std::uint32_t>(growth);
         growth_used_ += growth;
         window_largest_ = std::max(window_largest_, stream.window_max_);
@@ -422,7 +422,7 @@ void YamuxSession::end_epoch(YamuxStream& stream) {
 void YamuxSession::start_grown(YamuxStream& stream) {
     if (!options_.windows_start_grown) return;
     const std::size_t growth = std::min(std::size_t{window_largest_ - window_bytes_start},
-                                        (window_growth_bytes_max - growth_used_) / 2);
+                                        (options_.growth_max - growth_used_) / 2);
     if (growth == 0) return;
     const auto delta = static_cast<std::uint32_t>(growth);
     growth_used_ += growth;

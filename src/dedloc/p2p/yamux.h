@@ -128,6 +128,8 @@ struct YamuxOptions {
     // For connections whose streams are all bulk: a new stream begins with the window that the
     // largest had to grow to, instead of growing for seconds on a long link.
     bool windows_start_grown = false;
+    std::uint32_t window_max = window_bytes_max;       // of a stream; tuning stops there
+    std::size_t growth_max = window_growth_bytes_max;  // of all streams, beyond their start
     Duration keep_alive_interval = p2p::keep_alive_interval;
     Duration keep_alive_answer_max = p2p::keep_alive_answer_max;
 };

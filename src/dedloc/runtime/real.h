@@ -34,7 +34,11 @@ class Loop {
 };
 
 std::unique_ptr<Clock> real_clock(Executor executor);
-std::unique_ptr<Network> real_network(Executor executor);
+// `congestion_control`: of all its TCP connections, by the kernel's name (cubic, bbr); empty: what
+// the system is set to. What may_use_congestion_control() refuses is ignored.
+std::unique_ptr<Network> real_network(Executor executor, std::string congestion_control = {});
+// Errors: bad_input, with the names that this process may use.
+Ok may_use_congestion_control(const std::string& name);
 // `directory` is made if it is missing. Errors: local_fault.
 Result<std::unique_ptr<Disk>> real_disk(const std::string& directory);
 // Worker threads run at a lower priority than the network thread where the system allows it, so

@@ -12,6 +12,7 @@
 #include <asio/use_awaitable.hpp>
 #include <cerrno>
 #include <chrono>
+#include <fstream>
 #include <ifaddrs.h>
 #include <linux/sockios.h>
 #include <memory>
@@ -68,9 +69,17 @@ Task<void> throw_if_cancelled() {
         throw std::system_error(asio::error::make_error_code(asio::error::operation_aborted));
 }
 
-void prepare(tcp::socket& socket) {
+// Zero, or errno.
+int set_congestion_control(int socket, const std::string& name) {
+    const auto size = static_cast<socklen_t>(name.size());
+    return ::setsockopt(socket, IPPROTO_TCP, TCP_CONGESTION, name.data(), size) == 0 ? 0 : errno;
+}
+
+void prepare(tcp::socket& socket, const std::string& congestion_control) {
     std::error_code ignored;  // tuning only: a connection without it still works
     socket.set_option(tcp::no_delay(true), ignored);
+    if (!congestion_control.empty())
+        (void)set_congestion_control(socket.native_handle(), congestion_control);
 }
 
 void allow_unsent(tcp::socket& socket, int bytes) {
@@ -86,7 +95,8 @@ struct SocketState;
 
 // The machine's line, which all connections of a network share.
 struct Line {
-    Traffic by_closed;  // connections
+    std::string congestion_control;  // empty: the system's
+    Traffic by_closed;               // connections
     std::set<SocketState*> open;
 
     Traffic traffic() const;
@@ -99,7 +109,7 @@ struct SocketState {
         const tcp::endpoint there = socket.remote_endpoint(error);
         local = to_address(here);
         remote = to_address(there);
-        prepare(socket);
+        prepare(socket, its_line->congestion_control);
         allow_unsent(socket, notsent_max);
         if (on_this_machine(here, there)) return;
         line = std::move(its_line);
@@ -374,7 +384,10 @@ Error explain_listen(const std::error_code& error, const SocketAddress& address)
 
 class TcpNetwork final : public Network {
   public:
-    explicit TcpNetwork(Executor executor) : executor_(executor), clock_(real_clock(executor)) {}
+    TcpNetwork(Executor executor, std::string congestion_control)
+        : executor_(executor), clock_(real_clock(executor)) {
+        line_->congestion_control = std::move(congestion_control);
+    }
 
     Task<Result<std::unique_ptr<Connection>>> connect(SocketAddress address,
                                                       TimePoint deadline) override {
@@ -476,8 +489,25 @@ class TcpNetwork final : public Network {
 
 }  // namespace
 
-std::unique_ptr<Network> real_network(Executor executor) {
-    return std::make_unique<TcpNetwork>(std::move(executor));
+std::unique_ptr<Network> real_network(Executor executor, std::string congestion_control) {
+    return std::make_unique<TcpNetwork>(std::move(executor), std::move(congestion_control));
+}
+
+Ok may_use_congestion_control(const std::string& name) {
+    const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const int failed = socket < 0 ? errno : set_congestion_control(socket, name);
+    if (socket >= 0) ::close(socket);
+    if (failed == 0) return {};
+    const bool forbidden = failed == EPERM;
+    std::string names;
+    std::getline(std::ifstream(forbidden ? "/proc/sys/net/ipv4/tcp_allowed_congestion_control"
+                                         : "/proc/sys/net/ipv4/tcp_available_congestion_control"),
+                 names);
+    return make_error(ErrorKind::bad_input,
+                      "{} congestion control \"{}\"; it has: {}",
+                      forbidden ? "only root may use" : "this system has no",
+                      name,
+                      names);
 }
 
 }  // namespace dedloc::runtime

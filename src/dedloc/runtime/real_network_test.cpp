@@ -1,6 +1,8 @@
 // TCP on loopback.
 
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 
 #include "dedloc/base/random.h"
@@ -66,6 +68,37 @@ Task<void> talk_to_echo(NetworkFixture& f, std::string host) {
     co_await scope.stop();
 }
 
+// Of this process's connected socket with that local port: a Connection does not show its own.
+std::string control_of(const SocketAddress& local) {
+    constexpr int files_looked_at = 256;
+    for (int socket = 0; socket < files_looked_at; ++socket) {
+        sockaddr_in here{};
+        sockaddr_in there{};
+        socklen_t size = sizeof here;
+        if (::getpeername(socket, reinterpret_cast<sockaddr*>(&there), &size) != 0) continue;
+        size = sizeof here;
+        (void)::getsockname(socket, reinterpret_cast<sockaddr*>(&here), &size);
+        if (here.sin_family != AF_INET || ntohs(here.sin_port) != local.port) continue;
+        std::string name(16, '\0');
+        size = static_cast<socklen_t>(name.size());
+        (void)::getsockopt(socket, IPPROTO_TCP, TCP_CONGESTION, name.data(), &size);
+        return name.c_str();
+    }
+    return "no such socket";
+}
+
+Task<void> look_at_a_pair(NetworkFixture& f, std::vector<std::string>& controls) {
+    const SocketAddress any{"127.0.0.1", 0};
+    auto listener = f.network->listen(any);
+    EXPECT_TRUE(listener);
+    const SocketAddress there = (*listener)->local();
+    auto dialled = co_await f.network->connect(there, f.late());
+    auto accepted = co_await (*listener)->accept();
+    EXPECT_TRUE(dialled && accepted);
+    if (!dialled || !accepted) co_return;
+    controls = {control_of((*dialled)->local()), control_of((*accepted)->local())};
+}
+
 TEST(RealNetwork, bytes_come_back_from_an_echo_over_ipv4) {
     NetworkFixture f;
     f.loop.run_task(talk_to_echo(f, "127.0.0.1"));
@@ -86,6 +119,23 @@ TEST(RealNetwork, bytes_come_back_from_an_echo_over_ipv6) {
     SocketAddress any{"::1", 0};
     if (!f.network->listen(any)) GTEST_SKIP() << "this machine has no IPv6 loopback";
     f.loop.run_task(talk_to_echo(f, "::1"));
+}
+
+TEST(RealNetwork, connections_of_both_ends_have_the_congestion_control_that_was_asked_for) {
+    ASSERT_TRUE(may_use_congestion_control("reno"));  // every kernel has it
+    NetworkFixture f;
+    f.network = real_network(f.loop.executor(), "reno");
+    std::vector<std::string> controls;
+    f.loop.run_task(look_at_a_pair(f, controls));
+    EXPECT_EQ(controls, (std::vector<std::string>{"reno", "reno"}));
+}
+
+TEST(RealNetwork, a_congestion_control_that_the_system_lacks_is_refused_with_those_it_has) {
+    const auto may = may_use_congestion_control("telepathy");
+    ASSERT_FALSE(may);
+    EXPECT_EQ(may.error().kind(), ErrorKind::bad_input);
+    EXPECT_NE(may.error().message().find("telepathy"), std::string::npos);
+    EXPECT_NE(may.error().message().find("reno"), std::string::npos);
 }
 
 TEST(RealNetwork, a_refused_connection_and_a_used_port_are_told_in_words) {
