@@ -1,5 +1,8 @@
 #include "dedloc/p2p/inbound_handshakes.h"
 
+#include <algorithm>
+
+#include "dedloc/p2p/limits.h"
 #include "dedloc/wire/multiaddr.h"
 
 namespace dedloc::p2p {
@@ -32,13 +35,18 @@ std::unique_ptr<InboundHandshakes::Seat> InboundHandshakes::sit(const std::strin
     return std::make_unique<Seat>(*this, number);
 }
 
-std::optional<runtime::TaskId> InboundHandshakes::unseat_one() {
+std::optional<runtime::TaskId> InboundHandshakes::unseat_one_for(const std::string& ip,
+                                                                 TimePoint now) {
     if (seats_.empty()) return std::nullopt;
     std::map<std::string, std::size_t> held;
     for (const auto& [number, seat] : seats_) ++held[seat.network];
     auto chosen = seats_.begin();
     for (auto seat = seats_.begin(); seat != seats_.end(); ++seat)
         if (held[seat->second.network] > held[chosen->second.network]) chosen = seat;
+    if (chosen->second.network == network_of(ip)) {
+        if (crowding_until_ - now > crowding_burst * crowding_interval) return std::nullopt;
+        crowding_until_ = std::max(crowding_until_, now) + crowding_interval;
+    }
     const runtime::TaskId task = chosen->second.task;
     seats_.erase(chosen);
     return task;

@@ -5,6 +5,10 @@
 // machine or one network, must not keep others out: the oldest of the network that holds most seats
 // makes room. Who is really a peer is done in a few round trips, long before it is the oldest.
 //
+// A network whose own members drive each other out does so at a limited pace; the rest of them find
+// no room. So a flood from one network costs little, and a peer in that network that got a seat has
+// the time that it needs. Newcomers of other networks do not wait for this.
+//
 // A network is an IPv4 /24 or an IPv6 /48. Thread: one. Cost: O(seats) to choose, when all are
 // taken.
 
@@ -15,6 +19,7 @@
 #include <optional>
 #include <string>
 
+#include "dedloc/base/time.h"
 #include "dedloc/runtime/scope.h"
 
 namespace dedloc::p2p {
@@ -38,8 +43,9 @@ class InboundHandshakes {
     std::unique_ptr<Seat> sit(const std::string& ip);
     // Nothing, if the seat is empty again.
     void belongs_to(std::uint64_t seat, runtime::TaskId task);
-    // Who shall go, which empties the seat at once; nullopt: there is nobody.
-    std::optional<runtime::TaskId> unseat_one();
+    // Who shall go for a newcomer from `ip`, which empties the seat at once; nullopt: nobody, and
+    // the newcomer finds no room.
+    std::optional<runtime::TaskId> unseat_one_for(const std::string& ip, TimePoint now);
     std::size_t size() const { return seats_.size(); }
 
   private:
@@ -49,6 +55,8 @@ class InboundHandshakes {
     };
     std::map<std::uint64_t, Taken> seats_;  // oldest first
     std::uint64_t next_ = 0;
+    // When a network may have driven out its own as often as it has (a leaky bucket).
+    TimePoint crowding_until_{0s};
 };
 
 // "203.0.113." of "203.0.113.7" in bytes; what is no IP literal is a network of its own.

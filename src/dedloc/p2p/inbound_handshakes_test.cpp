@@ -19,14 +19,35 @@ TEST(InboundHandshakes, the_oldest_of_the_network_with_most_seats_goes) {
         held.push_back(seats.sit(ip));
         seats.belongs_to(held.back()->number(), ++task);
     }
-    EXPECT_EQ(seats.unseat_one(), 2u) << "the older of the two in 198.51.100.0/24";
+    const std::string other = "192.0.2.1";
+    const TimePoint now{1s};
+    EXPECT_EQ(seats.unseat_one_for(other, now), 2u) << "the older of the two in 198.51.100.0/24";
     EXPECT_EQ(seats.size(), 3u);
-    EXPECT_EQ(seats.unseat_one(), 1u) << "all networks have one now: the oldest of all";
+    EXPECT_EQ(seats.unseat_one_for(other, now), 1u) << "all have one now: the oldest of all";
     held.erase(held.begin() + 1);  // its task has ended
     held.pop_back();
     EXPECT_EQ(seats.size(), 1u);
-    EXPECT_EQ(seats.unseat_one(), 3u);
-    EXPECT_FALSE(seats.unseat_one());
+    EXPECT_EQ(seats.unseat_one_for(other, now), 3u);
+    EXPECT_FALSE(seats.unseat_one_for(other, now));
+}
+
+TEST(InboundHandshakes, a_flood_of_one_network_drives_out_its_own_at_a_limited_pace_only) {
+    constexpr int newcomers = 3000;  // in a second
+    InboundHandshakes seats;
+    std::vector<std::unique_ptr<InboundHandshakes::Seat>> held;
+    TimePoint now{1s};
+    int let_in = 0;
+    for (int i = 0; i < newcomers; ++i, now = now + Duration(1s) / newcomers) {
+        if (seats.size() >= handshakes_inbound_max && !seats.unseat_one_for("203.0.113.9", now))
+            continue;
+        held.push_back(seats.sit("203.0.113.9"));
+        ++let_in;
+    }
+    const int paced = static_cast<int>(Duration(1s) / crowding_interval) + crowding_burst;
+    EXPECT_NEAR(let_in, static_cast<int>(handshakes_inbound_max) + paced, 2);
+    for (int i = 0; i < newcomers; ++i)
+        EXPECT_TRUE(seats.unseat_one_for("198.51.100.1", now) || seats.size() == 0)
+            << "others never wait";
 }
 
 TEST(InboundHandshakes, a_network_is_what_one_stranger_may_own) {

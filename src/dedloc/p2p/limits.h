@@ -79,6 +79,10 @@ inline constexpr Duration write_stall_max = 60s;
 inline constexpr std::size_t connections_max = 4096;
 // Beyond it, a silent one goes (inbound_handshakes.h).
 inline constexpr std::size_t handshakes_inbound_max = 64;
+// Of a full house, the same network's newcomers drive out each other so often, and so many at once:
+// 64 seats are then held for 0.6 s, the time of a handshake over a long, slow line.
+inline constexpr Duration crowding_interval = 10ms;
+inline constexpr int crowding_burst = 16;
 inline constexpr std::size_t dials_max = 128;
 // Two connections between one pair may exist while one of them drains.
 inline constexpr std::size_t connections_per_peer_max = 4;

@@ -67,7 +67,9 @@ Task<void> Swarm::accept_loop(std::shared_ptr<runtime::Listener> listener) {
             continue;
         }
         // Strangers beyond the limits are hung up on: no answer costs us least.
-        if (connections_count_ >= connections_max || !make_room_for_handshake()) continue;
+        if (connections_count_ >= connections_max ||
+            !make_room_for_handshake((*accepted)->remote().host))
+            continue;
         auto seat = strangers_.sit((*accepted)->remote().host);
         const std::uint64_t number = seat->number();
         auto handshake = take_inbound(*std::move(accepted), std::move(seat));
@@ -76,9 +78,9 @@ Task<void> Swarm::accept_loop(std::shared_ptr<runtime::Listener> listener) {
 }
 
 // False: nobody can be asked to go.
-bool Swarm::make_room_for_handshake() {
+bool Swarm::make_room_for_handshake(const std::string& ip) {
     if (strangers_.size() + handshakes_inbound_ < handshakes_inbound_max) return true;
-    const auto task = strangers_.unseat_one();
+    const auto task = strangers_.unseat_one_for(ip, options_.clock.now());
     if (task) scope_.cancel_task(*task);
     return task.has_value();
 }

@@ -123,7 +123,7 @@ class Swarm {
     };
 
     Task<void> accept_loop(std::shared_ptr<runtime::Listener> listener);
-    bool make_room_for_handshake();
+    bool make_room_for_handshake(const std::string& ip);
     Task<void> take_inbound(std::unique_ptr<runtime::Connection> raw,
                             std::unique_ptr<InboundHandshakes::Seat> seat);
     Result<DialPtr> start_dial(const PeerId& peer);

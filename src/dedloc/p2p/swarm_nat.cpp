@@ -78,7 +78,7 @@ Task<Result<Swarm::Reached>> Swarm::reach_relayed(wire::Multiaddr address,
 Task<Result<void>> Swarm::take_circuit(std::shared_ptr<Stream> stream,
                                        PeerId caller,
                                        PeerId relay) {
-    if (connections_count_ >= connections_max || !make_room_for_handshake())
+    if (connections_count_ >= connections_max || !make_room_for_handshake(relay.text()))
         co_return Error(ErrorKind::overloaded, "this host has too many connections");
     const base::Counted counted(handshakes_inbound_);
     auto raw = make_relayed_bytes(std::move(stream), caller, relay);
@@ -157,7 +157,7 @@ Task<void> Swarm::punch_at(PunchPtr punch, runtime::SocketAddress target) {
 }
 
 Task<void> Swarm::punch_accepted(PunchPtr punch, std::unique_ptr<runtime::Connection> raw) {
-    if (!make_room_for_handshake()) co_return;
+    if (!make_room_for_handshake(raw->remote().host)) co_return;
     const base::Counted counted(handshakes_inbound_);
     (void)co_await finish_punch(std::move(punch), std::move(raw));
 }
