@@ -91,6 +91,29 @@ class ForeignPeer : public ::testing::Test {
         EXPECT_TRUE(end && !*end);
     }
 
+    // While it has a stream under way there.
+    Task<void> stay_on_the_older_connection() {
+        auto stream = co_await open();
+        Bytes opening = lines({"/multistream/1.0.0", "/ipfs/ping/1.0.0"});
+        stream->write(opening);
+        co_await expect(stream.get(), opening);
+        const std::shared_ptr<PeerConnection> older = connection_;
+        co_await connect();
+        runtime::Clock& clock = stranger_->clock();
+        for (std::uint8_t round = 0; round < 12; ++round) {
+            Bytes payload(32, round);
+            stream->write(payload);
+            co_await expect(stream.get(), payload);
+            EXPECT_FALSE(older->session().go_away_was_received());
+            co_await clock.sleep_for(drain_idle / 4);
+        }
+        stream->finish();
+        stream.reset();
+        co_await clock.sleep_for(2 * drain_idle);
+        EXPECT_TRUE(older->is_closed());
+        EXPECT_FALSE(connection_->is_closed());
+    }
+
     Task<void> second_proposal() {
         auto stream = co_await open();
         Bytes opening = lines({"/multistream/1.0.0", "/no/such/protocol"});
@@ -191,6 +214,10 @@ class ForeignPeer : public ::testing::Test {
 };
 
 TEST_F(ForeignPeer, pings) { world_.run_task(ping()); }
+
+TEST_F(ForeignPeer, goes_on_with_its_streams_on_the_one_of_two_connections_that_we_give_up) {
+    world_.run_task(stay_on_the_older_connection());
+}
 
 TEST_F(ForeignPeer, may_propose_again_after_a_refusal) { world_.run_task(second_proposal()); }
 

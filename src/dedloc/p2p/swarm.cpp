@@ -417,13 +417,18 @@ Task<void> Swarm::drain(ConnectionPtr loser, ConnectionPtr winner) {
         if (winner->is_closed() || loser->is_closed()) co_return;
         co_await clock.sleep_for(drain_idle / 20);
     }
-    loser->session().go_away();
     TimePoint idle_since = clock.now();
     while (!loser->is_closed()) {
         if (loser->session().streams_count() > 0) idle_since = clock.now();
         if (clock.now() - idle_since >= drain_idle) break;
         co_await clock.sleep_for(drain_idle / 4);
+        if (best(loser->remote()) == loser) co_return;  // the winner is gone
     }
+    // Not before: at a go-away, go-yamux and js-yamux end all streams that are under way.
+    loser->session().go_away();
+    do {
+        co_await clock.sleep_for(drain_idle / 4);
+    } while (!loser->is_closed() && loser->session().streams_count() > 0);
     loser->close(Error(ErrorKind::peer_gone, "another connection to this peer is used instead"));
 }
 
