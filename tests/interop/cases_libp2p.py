@@ -114,11 +114,14 @@ def identities(run, partner_kind):
 
 
 def find_until(peer, target, seconds=15):
-    """Tables fill in their own time."""
+    """Tables fill in their own time; go-libp2p finds whoever is connected at once, but without
+    addresses as long as identify is under way."""
     end = time.monotonic() + seconds
     while True:
         try:
-            return peer.ask("find", peer=target.id)["addresses"]
+            found = peer.ask("find", peer=target.id)["addresses"]
+            expect(found, f"{peer.name} found {target.name} without addresses")
+            return found
         except Failed:
             if time.monotonic() > end:
                 raise

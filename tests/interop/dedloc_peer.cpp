@@ -114,6 +114,46 @@ json to_json(const dht::Stored& stored) {
     return {{"dictionary", std::move(entries)}};
 }
 
+// ------------------------------------------------------------------------------------ behind a NAT
+
+// Nobody gets through to where it listens: who knocks finds the connection closed.
+class ClosedListener final : public runtime::Listener {
+  public:
+    explicit ClosedListener(std::unique_ptr<runtime::Listener> real) : real_(std::move(real)) {}
+    Task<Result<std::unique_ptr<runtime::Connection>>> accept() override {
+        for (;;) {
+            auto knocked = co_await real_->accept();
+            if (!knocked) co_return std::move(knocked).error();
+        }
+    }
+    runtime::SocketAddress local() const override { return real_->local(); }
+    void close() override { real_->close(); }
+
+  private:
+    std::unique_ptr<runtime::Listener> real_;
+};
+
+class BehindNat final : public runtime::Network {
+  public:
+    explicit BehindNat(runtime::Network& real) : real_(real) {}
+    Task<Result<std::unique_ptr<runtime::Connection>>> connect(runtime::SocketAddress address,
+                                                               TimePoint deadline) override {
+        return real_.connect(std::move(address), deadline);
+    }
+    Result<std::unique_ptr<runtime::Listener>> listen(
+        const runtime::SocketAddress& address) override {
+        DEDLOC_TRY(auto real, real_.listen(address));
+        return std::unique_ptr<runtime::Listener>(
+            std::make_unique<ClosedListener>(std::move(real)));
+    }
+    std::vector<std::string> interface_addresses() const override {
+        return real_.interface_addresses();
+    }
+
+  private:
+    runtime::Network& real_;
+};
+
 // ----------------------------------------------------------------------------------------- peer
 
 class Peer {
@@ -141,6 +181,8 @@ class Peer {
     Task<Result<json>> send(json request);
     Task<Result<json>> streams(json request);
     Task<Result<json>> find(json request);
+    Task<Result<json>> reserved(json request);
+    Task<Result<json>> path(json request);
     Task<Result<json>> dht_start(json request);
     Task<Result<json>> dht_store(json request);
     Task<Result<json>> dht_get(json request);
@@ -262,6 +304,30 @@ Task<Result<json>> Peer::find(json request) {
     co_return json{{"addresses", *std::move(found)}};
 }
 
+// The addresses over relays; a reservation may still be on its way.
+Task<Result<json>> Peer::reserved(json) {
+    for (int tries = 0; tries < 1000; ++tries) {
+        json relayed = json::array();
+        for (const std::string& address : host_.addresses())
+            if (address.find("/p2p-circuit") != std::string::npos) relayed.push_back(address);
+        if (!relayed.empty()) co_return json{{"addresses", std::move(relayed)}};
+        co_await host_.clock().sleep_for(10ms);
+    }
+    co_return Error(ErrorKind::timeout, "no relay has taken us");
+}
+
+// How the peer is connected; whoever was dialled may not have finished when the dialler has.
+Task<Result<json>> Peer::path(json request) {
+    const auto peer = peer_of(request);
+    if (!peer) co_return peer.error();
+    for (int tries = 0; tries < 500; ++tries) {
+        const auto path = p2p::nat_of(host_)->path_to(*peer);
+        if (path != p2p::Path::none) co_return json{{"path", to_string(path)}};
+        co_await host_.clock().sleep_for(10ms);
+    }
+    co_return Error(ErrorKind::peer_gone, "not connected");
+}
+
 Task<Result<json>> Peer::dht_start(json request) {
     dht::DhtOptions options;
     node_ = std::make_unique<dht::DhtNode>(host_, verifier_, options);
@@ -309,6 +375,8 @@ Task<json> Peer::serve(json request) {
         {"send", &Peer::send},
         {"streams", &Peer::streams},
         {"find", &Peer::find},
+        {"reserved", &Peer::reserved},
+        {"path", &Peer::path},
         {"dht_start", &Peer::dht_start},
         {"dht_store", &Peer::dht_store},
         {"dht_get", &Peer::dht_get}};
@@ -389,24 +457,33 @@ int main(int argc, char** argv) {
     std::vector<std::string> protocols;
     std::string listen = "/ip4/127.0.0.1/tcp/0";
     bool late_muxer = false;
+    bool is_relay = false;
+    std::uint64_t relay_bytes = p2p::relay_circuit_bytes_max;
+    bool is_hidden = false;
     app.add_option("--security", protocols, "/tls/1.0.0 and /noise, best first");
     app.add_option("--listen", listen, "a multiaddr");
     app.add_flag("--late-muxer", late_muxer, "agree on yamux inside, not in the handshake");
+    app.add_flag("--relay", is_relay, "serve as a relay");
+    app.add_option("--relay-bytes", relay_bytes, "what one circuit may carry each way");
+    app.add_flag("--hidden", is_hidden, "nobody can dial it: it is reached over relays");
     CLI11_PARSE(app, argc, argv);
     runtime::Loop loop;
     const auto clock = runtime::real_clock(loop.executor());
     const auto network = runtime::real_network(loop.executor());
+    interop::BehindNat behind_nat(*network);
     const Bytes seed = security::secure_random(8);
     const base::Random random(*base::ByteReader(seed).u64_be());
     p2p::HostOptions options{.executor = loop.executor(),
                              .clock = *clock,
-                             .network = *network,
+                             .network = is_hidden ? behind_nat : *network,
                              .random = random,
                              .identity = security::Identity::generate(),
                              .listen = {listen},
                              .announce = {}};
     if (!protocols.empty()) options.security.protocols = protocols;
     options.security.early_muxer = !late_muxer;
+    if (is_relay) options.nat.relay = p2p::RelayServing::always;
+    options.nat.relay_limits.circuit_bytes = relay_bytes;
     int status = 0;
     loop.run_task(interop::run(&loop, std::move(options), &status));
     return status;

@@ -83,6 +83,7 @@ class Partner:
 
 class Js(Partner):
     name = "js"
+    relay_limits = ("none", "default")
     sources = ("js/package.json", "js/package-lock.json")
     keys = ("rsa", "secp256k1")  # its peer ids know no ECDSA
 
@@ -101,14 +102,16 @@ class Js(Partner):
         cache = self.home / "cache"
         self.download([*command, "--cache", str(cache)], "npm ci", cwd=self.home)
 
-    def start(self, logs, security="", key="ed25519"):
+    def start(self, logs, security="", key="ed25519", **relaying):
         shutil.copy(HERE / "js/peer.js", self.home)  # beside node_modules, where it finds them
         command = ["node", "peer.js", "--security", security, "--key", key]
+        command += relay_arguments("--", **relaying)
         return Peer("js", command, logs, cwd=self.home)
 
 
 class Go(Partner):
     name = "go"
+    relay_limits = ("none", "default")
     sources = ("go/main.go", "go/go.mod", "go/go.sum")
     keys = ("rsa", "ecdsa", "secp256k1")
 
@@ -142,13 +145,15 @@ class Go(Partner):
         if built.returncode != 0:
             raise Failed(f"go build: {built.stderr[-2000:]}")
 
-    def start(self, logs, security="", key="ed25519"):
+    def start(self, logs, security="", key="ed25519", **relaying):
         command = [str(self.home / "peer"), "-security", security, "-key", key]
+        command += relay_arguments("-", **relaying)
         return Peer("go", command, logs)
 
 
 class Hivemind(Partner):
     name = "hivemind"
+    relay_limits = ("default",)  # the daemon's relay service comes with no others
     sources = ("python/requirements.txt",)
     python = "/usr/bin/python3"
 
@@ -172,18 +177,32 @@ class Hivemind(Partner):
         self.download([*pip, "--no-deps", "hivemind==1.1.12"], "pip install hivemind")
         self.download([*pip, "-r", requirements], "pip install -r requirements.txt")
 
-    def start(self, logs, identity=None):
+    def start(self, logs, identity=None, **relaying):
         command = [str(self.home / "venv/bin/python"), str(HERE / "python/peer.py")]
         command += ["--identity", str(identity)] if identity else []
+        command += relay_arguments("--", **relaying)
         quiet = {**os.environ, "HIVEMIND_LOGLEVEL": "ERROR", "HIVEMIND_COLORS": "False"}
         return Peer("hivemind", command, logs, env=quiet)
 
 
-def start_dedloc(logs, security=(), late_muxer=False):
+def relay_arguments(dashes, relay="", hidden=False, reserve=""):
+    """Of a partner's program. relay: the limits with which it serves as one, "none" or "default";
+    hidden: it listens nowhere; reserve: nor here, but it is reached over the relay at this address.
+    """
+    arguments = [f"{dashes}relay", relay] if relay else []
+    arguments += [f"{dashes}hidden"] if hidden else []
+    return arguments + ([f"{dashes}reserve", reserve] if reserve else [])
+
+
+def start_dedloc(logs, security=(), late_muxer=False, relay_bytes=None, hidden=False):
+    """relay_bytes: it serves as a relay whose circuits carry so many each way (0: no limit);
+    hidden: nobody can dial it."""
     command = [os.environ["DEDLOC_PEER"]]
     for protocol in security:
         command += ["--security", {"tls": "/tls/1.0.0", "noise": "/noise"}[protocol]]
     command += ["--late-muxer"] if late_muxer else []
+    command += [] if relay_bytes is None else ["--relay", "--relay-bytes", str(relay_bytes)]
+    command += ["--hidden"] if hidden else []
     return Peer("dedloc", command, logs)
 
 
@@ -208,7 +227,7 @@ class Peer:
         threading.Thread(target=self.read, daemon=True).start()
         first = self.next(START_SECONDS_MAX, "its first line")
         self.id = first["id"]
-        self.address = f"{first['addresses'][0]}/p2p/{self.id}"
+        self.address = f"{first['addresses'][0]}/p2p/{self.id}" if first["addresses"] else None
 
     def read(self):
         for line in self.process.stdout:

@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/libp2p/go-libp2p"
@@ -22,6 +23,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/host"
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/libp2p/go-libp2p/p2p/protocol/circuitv2/relay"
 	"github.com/libp2p/go-libp2p/p2p/protocol/ping"
 	"github.com/libp2p/go-libp2p/p2p/security/noise"
 	libp2ptls "github.com/libp2p/go-libp2p/p2p/security/tls"
@@ -300,9 +302,32 @@ func (p *program) find(ctx context.Context, id peer.ID) (map[string]any, error) 
 	return map[string]any{"addresses": info.Addrs}, nil
 }
 
+func isRelayed(address multiaddr.Multiaddr) bool {
+	return strings.Contains(address.String(), "/p2p-circuit")
+}
+
+// How the peer is connected; whoever was dialled may not have finished when the dialler has.
+func (p *program) path(id peer.ID) (map[string]any, error) {
+	for tries := 0; tries < 500; tries++ {
+		connections := p.host.Network().ConnsToPeer(id)
+		for _, connection := range connections {
+			if !isRelayed(connection.RemoteMultiaddr()) {
+				return map[string]any{"path": "direct"}, nil
+			}
+		}
+		if len(connections) > 0 {
+			return map[string]any{"path": "relayed"}, nil
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	return nil, errors.New("not connected")
+}
+
 func (p *program) serve(r request) (map[string]any, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), requestMax)
 	defer cancel()
+	// Or go-libp2p would open no stream over a relay that limits its circuits.
+	ctx = network.WithAllowLimitedConn(ctx, "what is tried here")
 	if r.Do == "connect" {
 		return p.connect(ctx, r)
 	}
@@ -323,6 +348,8 @@ func (p *program) serve(r request) (map[string]any, error) {
 		return p.streams(ctx, id, r.Count)
 	case "find":
 		return p.find(ctx, id)
+	case "path":
+		return p.path(id)
 	}
 	return nil, errors.New("unknown request " + r.Do)
 }
@@ -345,21 +372,58 @@ func makeKey(kind string) (crypto.PrivKey, error) {
 	return key, err
 }
 
+// Who is hidden listens nowhere and can use relays; with a relay to reserve at it is reached there.
+func reachedBy(hidden bool, reserve string) ([]libp2p.Option, error) {
+	if reserve == "" && !hidden {
+		return []libp2p.Option{
+			libp2p.ListenAddrStrings("/ip4/127.0.0.1/tcp/0"), libp2p.DisableRelay()}, nil
+	}
+	options := []libp2p.Option{libp2p.NoListenAddrs, libp2p.EnableRelay()}
+	if reserve == "" {
+		return options, nil
+	}
+	at, err := peer.AddrInfoFromString(reserve)
+	if err != nil {
+		return nil, err
+	}
+	return append(options, libp2p.ForceReachabilityPrivate(),
+		libp2p.EnableAutoRelayWithStaticRelays([]peer.AddrInfo{*at})), nil
+}
+
+func serveAsRelay(h host.Host, limits string) error {
+	var options []relay.Option
+	switch limits {
+	case "":
+		return nil
+	case "default":
+	case "none":
+		options = append(options, relay.WithInfiniteLimits())
+	default:
+		return errors.New("unknown limits " + limits)
+	}
+	_, err := relay.New(h, options...)
+	return err
+}
+
 func run() error {
 	security := flag.String("security", "", "tls, noise, or empty for both as go-libp2p has them")
 	kind := flag.String("key", "ed25519", "ed25519, rsa, ecdsa, secp256k1")
+	limits := flag.String("relay", "", "serve as a relay with these limits: none, default")
+	hidden := flag.Bool("hidden", false, "listen nowhere")
+	reserve := flag.String("reserve", "", "listen nowhere but at that relay")
 	flag.Parse()
 	key, err := makeKey(*kind)
 	if err != nil {
 		return err
 	}
-	options := []libp2p.Option{
-		libp2p.Identity(key),
-		libp2p.ListenAddrStrings("/ip4/127.0.0.1/tcp/0"),
-		libp2p.NoTransports, libp2p.Transport(tcp.NewTCPTransport),
-		libp2p.ResourceManager(&network.NullResourceManager{}),
-		libp2p.DisableRelay(),
+	options, err := reachedBy(*hidden, *reserve)
+	if err != nil {
+		return err
 	}
+	options = append(options,
+		libp2p.Identity(key),
+		libp2p.NoTransports, libp2p.Transport(tcp.NewTCPTransport),
+		libp2p.ResourceManager(&network.NullResourceManager{}))
 	switch *security {
 	case "tls":
 		options = append(options, libp2p.Security(libp2ptls.ID, libp2ptls.New))
@@ -371,6 +435,9 @@ func run() error {
 		return err
 	}
 	defer h.Close()
+	if err := serveAsRelay(h, *limits); err != nil {
+		return err
+	}
 	kad, err := dht.New(context.Background(), h, dht.Mode(dht.ModeServer), dht.ProtocolPrefix("/ipfs"))
 	if err != nil {
 		return err

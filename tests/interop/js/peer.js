@@ -16,6 +16,7 @@ const { tls } = await import('@libp2p/tls')
 const { yamux } = await import('@chainsafe/libp2p-yamux')
 const { identify } = await import('@libp2p/identify')
 const { ping } = await import('@libp2p/ping')
+const { circuitRelayServer, circuitRelayTransport } = await import('@libp2p/circuit-relay-v2')
 const { kadDHT, passthroughMapper } = await import('@libp2p/kad-dht')
 const { generateKeyPair } = await import('@libp2p/crypto/keys')
 const { peerIdFromString } = await import('@libp2p/peer-id')
@@ -23,10 +24,14 @@ const { multiaddr } = await import('@multiformats/multiaddr')
 
 const SINK = '/dedloc-interop/sink/1'
 const ECHO = '/dedloc-interop/echo/1'
+const PING = '/ipfs/ping/1.0.0'
 const PIECE = 1 << 20
 const RECORD_MAX = 4 << 20
 const REQUEST_MAX_MS = 120_000
-const STREAMS = { maxInboundStreams: 4096, maxOutboundStreams: 4096 }
+// Limited: through a relay that limits its circuits.
+const STREAMS = {
+  maxInboundStreams: 4096, maxOutboundStreams: 4096, runOnLimitedConnection: true
+}
 
 // ---------------------------------------------------------------------- records on a stream
 
@@ -96,13 +101,58 @@ const guarded = (serve) => async (stream) => {
 
 // ------------------------------------------------------------------------------------ requests
 
+const isRelayed = (address) => address.toString().includes('/p2p-circuit')
+const openConnections = (node, id) =>
+  node.getConnections(id).filter(({ status }) => status === 'open')
+
+// dialProtocol() would rather dial anew than open a stream on a connection over a limiting relay.
+async function openStream (node, peer, protocol) {
+  const id = peerIdFromString(peer)
+  const connection = openConnections(node, id)[0] ?? await node.dial(id)
+  return await connection.newStream(protocol, STREAMS)
+}
+
+// As the ping service does it, which, too, would dial anew.
+async function pingRelayed (node, peer) {
+  const stream = await openStream(node, peer, PING)
+  const begun = performance.now()
+  const sent = randomBytes(32)
+  stream.send(sent)
+  const got = []
+  for await (const chunk of stream) {
+    got.push(chunk.subarray())
+    if (Buffer.concat(got).length >= sent.length) break
+  }
+  if (!Buffer.concat(got).equals(sent)) throw new Error('other bytes came back')
+  await stream.close()
+  return performance.now() - begun
+}
+
+// How the peer is connected; whoever was dialled may not have finished when the dialler has.
+async function path (node, peer) {
+  for (let tries = 0; tries < 500; tries++) {
+    const connections = openConnections(node, peerIdFromString(peer))
+    if (connections.some(({ remoteAddr }) => !isRelayed(remoteAddr))) return 'direct'
+    if (connections.length > 0) return 'relayed'
+    await new Promise((resolve) => setTimeout(resolve, 10))
+  }
+  throw new Error('not connected')
+}
+
 const requests = {
   async connect (node, { address }) {
     const connection = await node.dial(multiaddr(address))
     return { peer: connection.remotePeer.toString() }
   },
   async ping (node, { peer }) {
-    return { ms: await node.services.ping.ping(peerIdFromString(peer)) }
+    const id = peerIdFromString(peer)
+    if (openConnections(node, id).some(({ remoteAddr }) => isRelayed(remoteAddr))) {
+      return { ms: await pingRelayed(node, peer) }
+    }
+    return { ms: await node.services.ping.ping(id) }
+  },
+  async path (node, { peer }) {
+    return { path: await path(node, peer) }
   },
   async identify (node, { peer }) {
     const id = peerIdFromString(peer)
@@ -124,7 +174,7 @@ const requests = {
     throw new Error('identify has not answered')
   },
   async send (node, { peer, bytes }) {
-    const stream = await node.dialProtocol(peerIdFromString(peer), SINK, STREAMS)
+    const stream = await openStream(node, peer, SINK)
     const begun = performance.now()
     const hash = createHash('sha256')
     for (let left = bytes; left > 0;) {
@@ -145,9 +195,8 @@ const requests = {
   },
   // Many at once: none is ended before the last has its echo.
   async streams (node, { peer, count }) {
-    const id = peerIdFromString(peer)
     const streams = await Promise.all(Array.from({ length: count }, async () => {
-      const stream = await node.dialProtocol(id, ECHO, STREAMS)
+      const stream = await openStream(node, peer, ECHO)
       await write(stream, 0, Buffer.alloc(100))
       const { value } = await records(stream)[Symbol.asyncIterator]().next()
       if (value?.length !== 100) throw new Error('no echo, or a short one')
@@ -176,10 +225,19 @@ const keyType = keyTypes[argument('key', 'ed25519')]
 const privateKey = await generateKeyPair(keyType, keyType === 'RSA' ? 2048 : undefined)
 const security = { tls: [tls()], noise: [noise()], '': [noise(), tls()] }[argument('security', '')]
 
+// Who is hidden listens nowhere; with a relay to reserve at it is reached there.
+const reserve = argument('reserve', '')
+const isHidden = process.argv.includes('--hidden') || reserve !== ''
+const listen = isHidden ? [] : ['/ip4/127.0.0.1/tcp/0']
+if (reserve !== '') listen.push(`${reserve}/p2p-circuit`)
+
+const limits = argument('relay', '') // "none", "default"
+const relay = circuitRelayServer({ reservations: { applyDefaultLimit: limits !== 'none' } })
+
 const node = await createLibp2p({
   privateKey,
-  addresses: { listen: ['/ip4/127.0.0.1/tcp/0'] },
-  transports: [tcp()],
+  addresses: { listen },
+  transports: isHidden ? [tcp(), circuitRelayTransport()] : [tcp()],
   connectionEncrypters: security,
   streamMuxers: [yamux(STREAMS)],
   connectionManager: { inboundConnectionThreshold: 1000 },
@@ -192,7 +250,8 @@ const node = await createLibp2p({
       protocol: '/ipfs/kad/1.0.0',
       clientMode: false,
       peerInfoMapper: passthroughMapper
-    })
+    }),
+    ...(limits !== '' && { relay })
   }
 })
 await node.handle(SINK, guarded(serveSink), STREAMS)
