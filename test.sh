@@ -3,7 +3,7 @@
 #   ./test.sh -L unit        only the rooms' unit tests
 #   ./test.sh -R round       only tests whose name has "round"
 #   ./test.sh -L interop     beside js-libp2p, go-libp2p and hivemind, from their registries; only
-#                            when asked for: a registry that is slow today is no fault of a change
+#                            when asked for (.ci/run asks by itself)
 set -euo pipefail
 cd "$(dirname "$0")"
 source tools/needs.sh

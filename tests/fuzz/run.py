@@ -27,7 +27,7 @@ def stem(program):
     return program.name.removeprefix("fuzz_").split("_", 1)[1]
 
 
-def run(program, seconds, folder):
+def run(program, seconds, executions_max, folder):
     grown = folder / "corpus" / program.name
     findings = folder / "findings" / program.name
     log = folder / "logs" / f"{program.name}.log"
@@ -36,8 +36,8 @@ def run(program, seconds, folder):
     before = set(findings.iterdir())
     seeds = ROOT / "tests" / "corpus" / stem(program)
     command = [program, grown, *([seeds] if seeds.is_dir() else []),
-               f"-max_total_time={seconds}", f"-timeout={INPUT_SECONDS_MAX}",
-               f"-rss_limit_mb={MEMORY_MB_MAX}", f"-artifact_prefix={findings}/",
+               f"-max_total_time={seconds}", f"-runs={executions_max or -1}",
+               f"-timeout={INPUT_SECONDS_MAX}", f"-rss_limit_mb={MEMORY_MB_MAX}", f"-artifact_prefix={findings}/",
                "-print_final_stats=1"]
     with open(log, "w", encoding="utf-8") as out:
         status = subprocess.run(command, stdout=out, stderr=out, check=False).returncode
@@ -53,6 +53,8 @@ def run(program, seconds, folder):
 def main():
     parser = argparse.ArgumentParser(description="fuzz every parser and connection")
     parser.add_argument("--minutes", type=float, default=1, help="of each target")
+    parser.add_argument("--executions", type=int, default=0,
+                        help="of each target at most, if that comes first (0: no limit)")
     parser.add_argument("--only", default="", help="targets with this in their name")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--json", action="store_true")
@@ -66,7 +68,7 @@ def main():
     seconds = max(1, round(options.minutes * 60))
     results = []
     with ThreadPoolExecutor(options.jobs) as pool:
-        for result in pool.map(lambda program: run(program, seconds, folder.parent), chosen):
+        for result in pool.map(lambda one: run(one, seconds, options.executions, folder.parent), chosen):
             results.append(result)
             print(f"{result['target']:36} {result['executions']:12,} inputs"
                   f"  {', '.join(result['findings']) or 'clean'}", flush=True)

@@ -8,7 +8,7 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 if [[ -z ${DEDLOC_PEER:-} ]]; then
     source tools/needs.sh
-    install_missing "${needs_build[@]}" "${needs_test[@]}"
+    install_missing "${needs_build[@]}" "${needs_test[@]}" "${needs_interop[@]}"
     build release dedloc_interop_peer -- -DDEDLOC_TESTS=ON
     export DEDLOC_PEER=$PWD/build/release/bin/dedloc_interop_peer
 fi
