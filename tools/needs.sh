@@ -8,7 +8,7 @@ needs_build=(g++ cmake ninja-build ccache mold python3 libasio-dev libssl-dev li
     libglpk-dev libtorch-dev libsentencepiece-dev libminiupnpc-dev libnatpmp-dev)
 needs_data=(dataset-fashion-mnist bible-kjv)
 needs_test=(libgtest-dev clang-format-14 iproute2 nftables)
-needs_interop=(python3-torch python3-venv) # hivemind's; js needs nodejs >= 20 and npm, go go >= 1.26
+needs_interop=(python3-torch python3-venv) # hivemind's (docs/interop.md)
 needs_bench=(libbenchmark-dev libgloo-dev libhiredis-dev libibverbs-dev sentencepiece iperf3)
 
 install_missing() {

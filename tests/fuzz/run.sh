@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # A fuzzing campaign: every target under the address and undefined sanitizers, from its corpus on.
 #   tests/fuzz/run.sh                      a minute each
-#   tests/fuzz/run.sh --minutes 30         so long each (fractions may be given)
+#   tests/fuzz/run.sh --minutes 30         so long each, of processor time (fractions too)
 #   tests/fuzz/run.sh --minutes 30 --executions 10000000      whichever comes first
 #   tests/fuzz/run.sh --only yamux         only targets with that in their name
 #   tests/fuzz/run.sh --jobs 4             so many side by side (default: one a core)

@@ -128,6 +128,7 @@ void Membership::start() {
         const auto known = peers_.find(peer);
         if (known == peers_.end() || !known->second.member) return;
         known->second.member = false;
+        host_.protect(peer, false);
         // Try at once: a broken connection to a live peer is mended before a round misses it.
         meeting_[peer] = node_.clock.now();
         callbacks_.on_lost(known->second.status, known->second.status.phase == Phase::leaving);
@@ -256,6 +257,7 @@ void Membership::admit(const PeerId& peer) {
     meeting_.erase(peer);
     if (known.member) return;
     known.member = true;
+    host_.protect(peer, true);
     callbacks_.on_joined(known.status);
 }
 
@@ -422,6 +424,7 @@ Task<void> Membership::push_to(PeerId peer) {
             // It restarted, or lost the connection that hello was said on.
             const auto known = peers_.find(peer);
             if (known != peers_.end()) known->second.member = false;
+            host_.protect(peer, false);
             meeting_[peer] = node_.clock.now();
         }
     }

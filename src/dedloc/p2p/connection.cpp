@@ -130,7 +130,13 @@ void PeerConnection::wake_next_opener() {
     turn->set();
 }
 
+TimePoint PeerConnection::used_at() {
+    if (session_.streams_count() > 0) used_at_ = settings_.clock.now();
+    return used_at_;
+}
+
 std::unique_ptr<Stream> PeerConnection::adopt(std::shared_ptr<YamuxStream> stream) {
+    used_at_ = settings_.clock.now();
     return std::make_unique<Stream>(
         std::move(stream), remote_, settings_.executor, settings_.clock);
 }

@@ -60,6 +60,9 @@ class PeerConnection : public std::enable_shared_from_this<PeerConnection> {
     const Origin& origin() const { return settings_.origin; }
     bool is_relayed() const { return settings_.origin.path == Path::relayed; }
     TimePoint opened_at() const { return opened_at_; }
+    // When there was last a stream on it, as far as this was asked or one was opened; now, if there
+    // is one.
+    TimePoint used_at();
     bool is_closed() const { return closed_; }
     // The most that was moved within a second, both directions together.
     double bytes_per_s_peak() const { return rate_peak_; }
@@ -108,6 +111,7 @@ class PeerConnection : public std::enable_shared_from_this<PeerConnection> {
     std::string security_;
     Settings settings_;
     TimePoint opened_at_;
+    TimePoint used_at_ = opened_at_;
     YamuxSession session_;
     runtime::Event output_;
     runtime::Event tick_;

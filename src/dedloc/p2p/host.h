@@ -79,6 +79,9 @@ class Host {
     virtual bool is_connected(const PeerId& peer) const = 0;
     virtual std::vector<PeerId> connected_peers() const = 0;  // sorted
     virtual void disconnect(const PeerId& peer) = 0;
+    // A connection that nobody uses is closed after a while, and one makes room when there are too
+    // many; those to a protected peer are not. Whoever protects says when that is over.
+    virtual void protect(const PeerId& peer, bool needed) = 0;
     // `listener(peer, connected)`, after the fact, on the network thread; registered for good.
     virtual void on_connection(std::function<void(const PeerId&, bool)> listener) = 0;
 

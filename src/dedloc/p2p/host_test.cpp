@@ -676,6 +676,31 @@ TEST(HostInTheSimulator, a_call_takes_one_round_trip_once_connected) {
     EXPECT_LE(taken, Duration(45ms));
 }
 
+TEST(HostOnSockets, a_host_of_both_families_is_reached_by_either_and_its_ipv6_peers_by_id) {
+    TestWorld world(Kind::loopback);
+    if (!world.network().listen({.host = "::1", .port = 0}))
+        GTEST_SKIP() << "this machine has no IPv6 loopback";
+    HostOptions only6 = world.options(1);
+    only6.listen = {"/ip6/::1/tcp/0"};
+    HostOptions of_both = world.options(2);
+    of_both.listen = {"/ip6/::1/tcp/0", "/ip4/127.0.0.1/tcp/0"};
+    Host& six = world.add(only6);
+    Host& both = world.add(of_both);
+    Host& four = world.add(3);
+    both.handle_call("echo", echo);
+    for (Host* caller : {&six, &four}) {
+        // Addresses of a family that leads nowhere do no harm.
+        caller->add_addresses(both.id(), {"/ip6/::1/tcp/1", "/ip4/127.0.0.1/tcp/1"});
+        introduce(*caller, both);
+        const auto answer = call(world, *caller, both.id(), "echo", to_bytes("hello"));
+        ASSERT_TRUE(answer) << answer.error().message();
+    }
+    EXPECT_EQ(six.addresses().at(0).rfind("/ip6/::1/tcp/", 0), 0u) << six.addresses().at(0);
+    introduce(four, six);
+    six.handle_call("echo", echo);
+    EXPECT_TRUE(call(world, four, six.id(), "echo", to_bytes("over IPv6")));
+}
+
 TEST(HostOnSockets, a_port_in_use_is_explained) {
     TestWorld world(Kind::loopback);
     Host& a = world.add(1);

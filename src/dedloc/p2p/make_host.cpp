@@ -74,6 +74,7 @@ class Libp2pHost final : public Host, public NatView, public PeerView {
     void disconnect(const PeerId& peer) override {
         swarm_.disconnect(peer, Error(ErrorKind::peer_gone, "we closed the connection"));
     }
+    void protect(const PeerId& peer, bool needed) override { swarm_.protect(peer, needed); }
     void on_connection(std::function<void(const PeerId&, bool)> listener) override {
         listeners_.push_back(std::move(listener));
     }
@@ -130,9 +131,10 @@ class Libp2pHost final : public Host, public NatView, public PeerView {
                 .upgrades = upgrades_,
                 .keep_alive_interval = options_.keep_alive_interval,
                 .keep_alive_answer_max = options_.keep_alive_answer_max,
-                .from_listen_port = [this](const std::string& host) {
-                    return nat_.dials_from_listen_port(host);
-                }};
+                .connections_max = options_.connections_max,
+                .is_needed = [this](const PeerId& peer) { return nat_.needs(peer); },
+                .from_listen_port =
+                    [this](const std::string& host) { return nat_.dials_from_listen_port(host); }};
     }
     NatService::Surroundings nat_surroundings();
     std::vector<wire::Multiaddr> interfaces() const;

@@ -64,6 +64,10 @@ class NatService {
     std::vector<wire::Multiaddr> addresses() const;
     NatReport report() const;
     bool is_punching(const PeerId& peer) const { return punching_.contains(peer); }
+    // A relay that leads to us, or a peer to which we lead: without its connection that ends.
+    bool needs(const PeerId& peer) const {
+        return reservations_.has(peer) || relay_.has_place(peer);
+    }
 
   private:
     struct Asked {

@@ -414,6 +414,9 @@ TEST_F(HostBehindRouterTest, a_router_that_is_gone_leaves_the_host_to_its_relays
     router_.answers = {gives(node_.ip(), 4001), nobody()};
     start(&router_);
     ASSERT_TRUE(becomes(Reachability::publicly, 5s));
+    // As members of a run do.
+    a_->protect(b_->id(), true);
+    b_->protect(a_->id(), true);
     node_.options().dialable = false;
     EXPECT_TRUE(world_.run_until([&] { return !announces(); }, 21min));
     EXPECT_TRUE(world_.run_until([&] { return report().relays.size() == 1; }, 30s));

@@ -10,6 +10,7 @@ Task<void> keep_connected(Host& host, std::string address) {
     const auto parsed = wire::Multiaddr::from_text(address);
     if (!parsed || !parsed->peer()) co_return;
     const PeerId peer = *parsed->peer();
+    host.protect(peer, true);
     for (;;) {
         if (!host.is_connected(peer)) {
             const TimePoint deadline = host.clock().now() + dial_max;

@@ -40,6 +40,7 @@ class RelayService {
     // Serves one stream of the hop protocol, a circuit to its end.
     Task<void> serve(ConnectionPtr connection, std::shared_ptr<Stream> stream);
     void forget(const PeerId& peer);  // it is not connected any more
+    bool has_place(const PeerId& peer) const { return places_.contains(peer); }
     RelayCounters counters() const;
 
   private:

@@ -43,6 +43,7 @@ Ok Swarm::listen(const std::vector<std::string>& multiaddrs) {
         listeners_.push_back(listener);
         scope_.spawn("p2p accept", accept_loop(listener));
     }
+    scope_.spawn("p2p idle", close_idle_loop());
     return {};
 }
 
@@ -67,9 +68,7 @@ Task<void> Swarm::accept_loop(std::shared_ptr<runtime::Listener> listener) {
             continue;
         }
         // Strangers beyond the limits are hung up on: no answer costs us least.
-        if (connections_count_ >= connections_max ||
-            !make_room_for_handshake((*accepted)->remote().host))
-            continue;
+        if (!make_room_for_handshake((*accepted)->remote().host)) continue;
         auto seat = strangers_.sit((*accepted)->remote().host);
         const std::uint64_t number = seat->number();
         auto handshake = take_inbound(*std::move(accepted), std::move(seat));
@@ -338,11 +337,13 @@ Swarm::ConnectionPtr Swarm::make_connection(SecureConnection secured, Origin ori
 
 Result<Swarm::ConnectionPtr> Swarm::add(SecureConnection secured, Origin origin) {
     const PeerId peer = secured.remote;
+    if (closing_) return Error(ErrorKind::peer_gone, "this host is stopping");
+    if (!make_room_for_connection())
+        return Error(ErrorKind::overloaded, "this host has too many connections");
     const auto known = peers_.find(peer);
     const std::size_t twins = known == peers_.end() ? 0 : known->second.size();
-    if (closing_) return Error(ErrorKind::peer_gone, "this host is stopping");
-    if (connections_count_ >= connections_max || twins >= connections_per_peer_max)
-        return Error(ErrorKind::overloaded, "this host has too many connections");
+    if (twins >= connections_per_peer_max)
+        return Error(ErrorKind::overloaded, "this host has too many connections to that peer");
     const ConnectionPtr connection = make_connection(std::move(secured), std::move(origin));
     PeerConnection* const raw = connection.get();
     connection->on_closed = [this, raw](const Error&) { remove(raw); };

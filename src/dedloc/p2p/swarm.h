@@ -21,6 +21,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -44,6 +45,11 @@ class Swarm {
         std::shared_ptr<const UpgradeContext> upgrades;
         Duration keep_alive_interval;
         Duration keep_alive_answer_max;
+        // Connections to all peers together; when they are there, a new one makes the least missed
+        // go.
+        std::size_t connections_max = p2p::connections_max;
+        // Beside those that were protected: relays in use, peers that have their place here.
+        std::function<bool(const PeerId&)> is_needed{};
         // Shall this host be dialled from our listen port, so that it sees that port's NAT mapping?
         std::function<bool(const std::string& host)> from_listen_port{};
     };
@@ -100,6 +106,10 @@ class Swarm {
     // Does that peer answer there? Dialled as a stranger, and hung up on.
     Task<Result<void>> dial_back(wire::Multiaddr address, PeerId peer, TimePoint deadline);
 
+    // --- which connections may go (swarm_room.cpp) ---
+    // Neither closed when idle nor to make room. Whoever protects says when that is over.
+    void protect(const PeerId& peer, bool needed);
+
     std::vector<PeerId> peers() const;
     std::vector<ConnectionPtr> connections() const;
     void disconnect(const PeerId& peer, Error reason);
@@ -124,6 +134,11 @@ class Swarm {
 
     Task<void> accept_loop(std::shared_ptr<runtime::Listener> listener);
     bool make_room_for_handshake(const std::string& ip);
+    bool is_needed(const PeerId& peer) const;
+    ConnectionPtr least_missed() const;
+    // False: all are needed.
+    bool make_room_for_connection();
+    Task<void> close_idle_loop();
     Task<void> take_inbound(std::unique_ptr<runtime::Connection> raw,
                             std::unique_ptr<InboundHandshakes::Seat> seat);
     Result<DialPtr> start_dial(const PeerId& peer);
@@ -178,6 +193,7 @@ class Swarm {
     std::vector<std::shared_ptr<runtime::Listener>> listeners_;
     std::map<PeerId, std::vector<ConnectionPtr>> peers_;
     std::size_t connections_count_ = 0;
+    std::set<PeerId> protected_;
     InboundHandshakes strangers_;
     std::size_t handshakes_inbound_ = 0;  // others: lanes, over a relay, through a hole
     std::map<PeerId, DialPtr> dials_;

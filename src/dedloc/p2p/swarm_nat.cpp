@@ -78,7 +78,7 @@ Task<Result<Swarm::Reached>> Swarm::reach_relayed(wire::Multiaddr address,
 Task<Result<void>> Swarm::take_circuit(std::shared_ptr<Stream> stream,
                                        PeerId caller,
                                        PeerId relay) {
-    if (connections_count_ >= connections_max || !make_room_for_handshake(relay.text()))
+    if (!make_room_for_handshake(relay.text()))
         co_return Error(ErrorKind::overloaded, "this host has too many connections");
     const base::Counted counted(handshakes_inbound_);
     auto raw = make_relayed_bytes(std::move(stream), caller, relay);

@@ -43,6 +43,7 @@ class SimHost final : public p2p::Host {
     bool is_connected(const PeerId& peer) const override;
     std::vector<PeerId> connected_peers() const override;
     void disconnect(const PeerId& peer) override;
+    void protect(const PeerId&, bool) override {}  // its connections cost nothing and stay
     void on_connection(std::function<void(const PeerId&, bool)> listener) override;
     Task<Result<Bytes>> call(PeerId peer,
                              std::string method,
