@@ -43,12 +43,19 @@ class TextGuard {
     }
     Ok outside(char c) {
         comment_ = c == '#';
+        if (c == '[' && !begins_line()) return complaint("lists have no place here");
+        if (c == '{' || c == '}')
+            return complaint("braces have no place here; a section begins with a line [name]");
         if (c == '[' && !name_follows()) return complaint("after '[' comes the name of a section");
         if (c != '"' && c != '\'') return {};
         if (text_.substr(at_, 3) == std::string(3, c))
             return complaint("texts stay on one line, between single quotes");
         quote_ = c;
         return {};
+    }
+    bool begins_line() const {
+        const auto before = text_.substr(line_begin_, at_ - line_begin_);
+        return before.find_first_not_of(" \t") == std::string_view::npos;
     }
     bool name_follows() const {
         const std::size_t next = text_.find_first_not_of(" \t", at_ + 1);

@@ -362,6 +362,9 @@ TEST(RunFile, what_the_parser_would_stumble_over_is_refused_before_it) {
               "run.toml:1:1: after '[' comes the name of a section");
     EXPECT_EQ(failure("name = \"x\"\n[#]\n"),
               "run.toml:2:1: after '[' comes the name of a section");
+    EXPECT_EQ(failure("J=[999,9,}}}}"), "run.toml:1:3: lists have no place here");
+    EXPECT_EQ(failure("J = {a = 1}"),
+              "run.toml:1:5: braces have no place here; a section begins with a line [name]");
     EXPECT_EQ(failure("[[[l@+"), "run.toml:1:1: after '[' comes the name of a section");
     EXPECT_FALSE(failure("J=0e'e\xef\xb9\xbf''''ednd").empty());
     EXPECT_EQ(failure("name = \"\"\"x\"\"\"\n"),
