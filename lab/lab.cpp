@@ -13,6 +13,7 @@
 #include "lab/link_member.h"
 #include "lab/links.h"
 #include "lab/longfat.h"
+#include "lab/moshpit_command.h"
 #include "lab/nat_matrix.h"
 #include "lab/nat_peer.h"
 #include "lab/planted.h"
@@ -77,6 +78,17 @@ std::shared_ptr<EnumerateCommand> add_enumerate_command(CLI::App& app, int& code
     enumerate->add_flag("--json", command->json, "one JSON object as the last line");
     enumerate->add_flag("--trace", command->trace, "print what happens, one run at a time");
     enumerate->callback([command, &code] { code = run_enumerate(*command); });
+    return command;
+}
+
+std::shared_ptr<MoshpitCommand> add_moshpit_command(CLI::App& app, int& code) {
+    auto command = std::make_shared<MoshpitCommand>();
+    CLI::App* moshpit = app.add_subcommand(
+        "moshpit", "rounds until groups of a grid agree, beside the published table");
+    moshpit->add_option("--seeds", command->seeds, "that each figure is the mean of")
+        ->check(CLI::Range(1, 10000));
+    moshpit->add_flag("--json", command->json, "one JSON object as the last line");
+    moshpit->callback([command, &code] { code = run_moshpit(*command); });
     return command;
 }
 
@@ -219,6 +231,7 @@ int run(const std::vector<std::string>& arguments, const std::string& program) {
 
     const auto network_commands = add_network_commands(app, code);
     const auto codecs_command = add_codecs_command(app, code);
+    const auto moshpit_command = add_moshpit_command(app, code);
     const auto enumerate_command = add_enumerate_command(app, code);
     const auto process_commands = add_process_commands(app, code);
     try {

@@ -10,6 +10,8 @@
 # What a run finds lies in build/fuzz/findings/TARGET. Once it is mended, the input that showed it
 # goes to tests/corpus, which every build replays as a test. New inputs that reach new code are kept
 # in build/fuzz/corpus, so that campaigns go on where the last one ended.
+# (Each source is compiled alone here, so that a target holds only what it needs: libFuzzer looks at
+# every place of the program after each input.)
 # Needs Debian's clang-14 and libclang-rt-14-dev, which it installs; where there is no apt-get
 # and they are missing: exit status 77, and it says so.
 set -euo pipefail
