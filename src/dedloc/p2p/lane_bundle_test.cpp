@@ -281,7 +281,8 @@ class FarHosts : public ::testing::Test {
     void TearDown() override {
         for (auto& host : hosts_) world_.run_task(host->stop());
     }
-    Task<void> send(std::size_t from, std::size_t megabytes) {
+    // `pause`: after each megabyte.
+    Task<void> send(std::size_t from, std::size_t megabytes, Duration pause = Duration(0)) {
         Host& host = *hosts_[from];
         const PeerId peer = hosts_[1 - from]->id();
         const TimePoint deadline = host.clock().now() + 60s;
@@ -292,6 +293,7 @@ class FarHosts : public ::testing::Test {
             Bytes message(1u << 20, 7);
             auto written = co_await (*opened)->write(std::move(message));
             EXPECT_TRUE(written);
+            if (pause > Duration(0)) co_await host.clock().sleep_for(pause);
         }
         auto finished = co_await (*opened)->finish();
         EXPECT_TRUE(finished);
@@ -338,6 +340,14 @@ TEST_F(FarHosts, lanes_go_with_the_peer_and_come_back_with_it) {
     world_.run_task(send(0, 40));
     EXPECT_GE(lanes(0), 2u);
     EXPECT_EQ(arrived_[1], 80u << 20);
+}
+
+TEST_F(FarHosts, a_stream_on_lanes_keeps_the_ordinary_connection_that_nothing_uses) {
+    world_.run_task(send(0, 40));
+    ASSERT_GE(lanes(0), 2u);
+    world_.run_task(send(0, 3, connection_idle_max));
+    EXPECT_GE(lanes(0), 2u);
+    EXPECT_EQ(arrived_[1], 43u << 20);
 }
 
 TEST_F(FarHosts, small_traffic_opens_none) {

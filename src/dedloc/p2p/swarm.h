@@ -135,6 +135,7 @@ class Swarm {
     Task<void> accept_loop(std::shared_ptr<runtime::Listener> listener);
     bool make_room_for_handshake(const std::string& ip);
     bool is_needed(const PeerId& peer) const;
+    TimePoint last_use(PeerConnection& connection) const;
     ConnectionPtr least_missed() const;
     // False: all are needed.
     bool make_room_for_connection();

@@ -124,7 +124,7 @@ Task<void> Swarm::take_lane(SecureConnection accepted) {
 bool Swarm::add_bundle(SecureConnection secured, LaneBundle* bundle) {
     const PeerId peer = secured.remote;
     const ConnectionPtr main = direct(peer);
-    if (closing_ || !main || !make_room_for_connection()) return false;
+    if (closing_ || !main || !make_room_for_connection() || main->is_closed()) return false;
     bundle->trust();
     Origin origin;
     origin.lanes = bundle->lanes();

@@ -2,7 +2,7 @@
 // when the house is full, the one that is missed least. Never one to a protected peer, to a relay
 // at which we have a place, or to a peer that has its place here.
 
-#include <utility>
+#include <algorithm>
 
 #include "dedloc/base/log.h"
 #include "dedloc/p2p/swarm_parts.h"
@@ -20,17 +20,27 @@ bool Swarm::is_needed(const PeerId& peer) const {
     return protected_.contains(peer) || (options_.is_needed && options_.is_needed(peer));
 }
 
-// Of those nobody needs: one without streams before one with, the longest unused before others.
+// When there was last a stream to the peer on that connection, or on lanes beside it, which end
+// with it. Whoever asks now and then learns of short ones, too.
+TimePoint Swarm::last_use(PeerConnection& connection) const {
+    TimePoint last = connection.used_at();
+    if (const auto found = bundles_.find(connection.remote()); found != bundles_.end())
+        for (const ConnectionPtr& bundle : found->second.all)
+            last = std::max(last, bundle->used_at());
+    return last;
+}
+
+// Of those nobody needs, the longest unused. (One that is in use was used now.)
 Swarm::ConnectionPtr Swarm::least_missed() const {
     ConnectionPtr chosen;
-    std::pair<bool, TimePoint> chosen_worth;
+    TimePoint chosen_used;
     for (const auto& [peer, twins] : peers_) {
         if (is_needed(peer)) continue;
         for (const ConnectionPtr& one : twins) {
-            const std::pair worth(one->session().streams_count() > 0, one->used_at());
-            if (chosen && worth >= chosen_worth) continue;
+            const TimePoint used = last_use(*one);
+            if (chosen && used >= chosen_used) continue;
             chosen = one;
-            chosen_worth = worth;
+            chosen_used = used;
         }
     }
     return chosen;
@@ -50,8 +60,7 @@ Task<void> Swarm::close_idle_loop() {
         co_await options_.clock.sleep_for(idle_look_interval);
         const TimePoint now = options_.clock.now();
         for (const ConnectionPtr& one : connections()) {
-            // Asked of each, because it notes the use.
-            const bool is_idle = now - one->used_at() >= connection_idle_max;
+            const bool is_idle = now - last_use(*one) >= connection_idle_max;
             if (!is_idle || is_needed(one->remote()) || one->is_closed()) continue;
             one->session().go_away();
             one->close_gently(Error(ErrorKind::peer_gone, "nobody used the connection any more"));
