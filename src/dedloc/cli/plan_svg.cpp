@@ -19,7 +19,6 @@ constexpr double left_x = 250;
 constexpr double middle_x = page_width / 2 - box_width / 2;
 constexpr double right_x = page_width - left_x - box_width;
 constexpr double bar_width = 70;
-constexpr double text_height = 13;
 
 std::string escaped(std::string_view text) {
     std::string out;
