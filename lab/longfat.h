@@ -14,7 +14,7 @@ namespace dedloc::lab {
 struct LongfatCommand {
     double round_trip_ms = 300;
     double mbit_per_s = 200;
-    int megabytes = 400;
+    int megabytes = 800;  // half a minute: what the first losses cost is over after a third
     std::string congestion_control = "cubic";  // as on most machines at home
     std::string log = "warning";
     bool json = false;
