@@ -504,9 +504,10 @@ Ok may_use_congestion_control(const std::string& name) {
                                          : "/proc/sys/net/ipv4/tcp_available_congestion_control"),
                  names);
     return make_error(ErrorKind::bad_input,
-                      "{} congestion control \"{}\"; it has: {}",
+                      "{} congestion control \"{}\"; {}: {}",
                       forbidden ? "only root may use" : "this system has no",
                       name,
+                      forbidden ? "everybody may use" : "it has",
                       names);
 }
 
