@@ -127,8 +127,7 @@ void Membership::start() {
         if (connected) return;
         const auto known = peers_.find(peer);
         if (known == peers_.end() || !known->second.member) return;
-        known->second.member = false;
-        host_.protect(peer, false);
+        set_member(known->second, false);
         // Try at once: a broken connection to a live peer is mended before a round misses it.
         meeting_[peer] = node_.clock.now();
         callbacks_.on_lost(known->second.status, known->second.status.phase == Phase::leaving);
@@ -256,9 +255,13 @@ void Membership::admit(const PeerId& peer) {
     if (is_new) known.first_heard_of = node_.clock.now();
     meeting_.erase(peer);
     if (known.member) return;
-    known.member = true;
-    host_.protect(peer, true);
+    set_member(known, true);
     callbacks_.on_joined(known.status);
+}
+
+void Membership::set_member(KnownPeer& known, bool member) {
+    known.member = member;
+    host_.protect(known.status.peer, member);
 }
 
 Task<Result<Bytes>> Membership::on_run_file(PeerId from, Bytes) {
@@ -423,8 +426,7 @@ Task<void> Membership::push_to(PeerId peer) {
         } else if (reply.error().kind() == ErrorKind::denied) {
             // It restarted, or lost the connection that hello was said on.
             const auto known = peers_.find(peer);
-            if (known != peers_.end()) known->second.member = false;
-            host_.protect(peer, false);
+            if (known != peers_.end()) set_member(known->second, false);
             meeting_[peer] = node_.clock.now();
         }
     }

@@ -126,6 +126,7 @@ class Membership {
     void drop_stale();
     void meet_unmet();
     void admit(const PeerId& peer);
+    void set_member(KnownPeer& known, bool member);
     Ok take_status(ByteView signed_status, const PeerId* from);
     bool is_old(const KnownPeer& known,
                 std::uint64_t incarnation,

@@ -338,12 +338,13 @@ Swarm::ConnectionPtr Swarm::make_connection(SecureConnection secured, Origin ori
 Result<Swarm::ConnectionPtr> Swarm::add(SecureConnection secured, Origin origin) {
     const PeerId peer = secured.remote;
     if (closing_) return Error(ErrorKind::peer_gone, "this host is stopping");
-    if (!make_room_for_connection())
+    const auto twins_now = [&] {
+        const auto known = peers_.find(peer);
+        return known == peers_.end() ? std::size_t{0} : known->second.size();
+    };
+    if (twins_now() >= connections_per_peer_max || !make_room_for_connection())
         return Error(ErrorKind::overloaded, "this host has too many connections");
-    const auto known = peers_.find(peer);
-    const std::size_t twins = known == peers_.end() ? 0 : known->second.size();
-    if (twins >= connections_per_peer_max)
-        return Error(ErrorKind::overloaded, "this host has too many connections to that peer");
+    const std::size_t twins = twins_now();  // one of them may have made room
     const ConnectionPtr connection = make_connection(std::move(secured), std::move(origin));
     PeerConnection* const raw = connection.get();
     connection->on_closed = [this, raw](const Error&) { remove(raw); };
