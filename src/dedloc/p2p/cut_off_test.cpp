@@ -5,6 +5,7 @@
 #include "dedloc/p2p/host_testing.h"
 #include "dedloc/p2p/limits.h"
 #include "dedloc/p2p/make_host.h"
+#include "dedloc/runtime/runtime_testing.h"
 #include "dedloc/sim/world.h"
 
 namespace dedloc::p2p {
@@ -41,29 +42,21 @@ class CutConnection final : public runtime::Connection {
     End end_;
 };
 
-class CuttingNetwork final : public runtime::Network {
+class CuttingNetwork final : public runtime::NetworkLike {
   public:
     CuttingNetwork(runtime::Network& whole, std::size_t bytes, End end)
-        : whole_(whole), bytes_(bytes), end_(end) {}
+        : NetworkLike(whole), bytes_(bytes), end_(end) {}
 
     Task<Result<std::unique_ptr<runtime::Connection>>> connect(runtime::SocketAddress address,
                                                                TimePoint deadline) override {
-        auto connected = co_await whole_.connect(std::move(address), deadline);
+        auto connected = co_await model_.connect(std::move(address), deadline);
         if (!connected) co_return std::move(connected).error();
         std::unique_ptr<runtime::Connection> cut =
             std::make_unique<CutConnection>(*std::move(connected), bytes_, end_);
         co_return cut;
     }
-    Result<std::unique_ptr<runtime::Listener>> listen(
-        const runtime::SocketAddress& address) override {
-        return whole_.listen(address);
-    }
-    std::vector<std::string> interface_addresses() const override {
-        return whole_.interface_addresses();
-    }
 
   private:
-    runtime::Network& whole_;
     std::size_t bytes_;
     End end_;
 };

@@ -8,6 +8,7 @@
 #include "dedloc/p2p/make_host.h"
 #include "dedloc/p2p/nat_observed.h"
 #include "dedloc/runtime/real.h"
+#include "dedloc/runtime/runtime_testing.h"
 #include "dedloc/sim/world.h"
 
 namespace dedloc::p2p {
@@ -182,26 +183,15 @@ TEST_F(ReachabilityTest, who_is_dialled_back_is_public) {
 // ----------------------------------------------------------------------------------- on loopback
 
 // The machine as it would be behind a router: it knows a private address only.
-class BehindRouter final : public runtime::Network {
+class BehindRouter final : public runtime::NetworkLike {
   public:
-    explicit BehindRouter(runtime::Network& real) : real_(real) {}
-    Task<Result<std::unique_ptr<runtime::Connection>>> connect(runtime::SocketAddress address,
-                                                               TimePoint deadline) override {
-        return real_.connect(std::move(address), deadline);
-    }
+    using NetworkLike::NetworkLike;
     Task<Result<std::unique_ptr<runtime::Connection>>> connect_from(std::uint16_t local_port,
                                                                     runtime::SocketAddress address,
                                                                     TimePoint deadline) override {
-        return real_.connect_from(local_port, std::move(address), deadline);
-    }
-    Result<std::unique_ptr<runtime::Listener>> listen(
-        const runtime::SocketAddress& address) override {
-        return real_.listen(address);
+        return model_.connect_from(local_port, std::move(address), deadline);
     }
     std::vector<std::string> interface_addresses() const override { return {"10.255.255.254"}; }
-
-  private:
-    runtime::Network& real_;
 };
 
 class PunchTest : public ::testing::Test {

@@ -8,6 +8,7 @@
 
 #include "dedloc/p2p/host_testing.h"
 #include "dedloc/p2p/make_host.h"
+#include "dedloc/runtime/runtime_testing.h"
 #include "dedloc/runtime/scope.h"
 #include "dedloc/sim/world.h"
 
@@ -255,23 +256,16 @@ class OnAllInterfaces final : public runtime::Listener {
 };
 
 // A machine's network as it is behind a router: it knows a private address only.
-class Behind final : public runtime::Network {
+class Behind final : public runtime::NetworkLike {
   public:
-    explicit Behind(runtime::Network& outside) : outside_(outside) {}
-    Task<Result<std::unique_ptr<runtime::Connection>>> connect(runtime::SocketAddress address,
-                                                               TimePoint deadline) override {
-        return outside_.connect(std::move(address), deadline);
-    }
+    using NetworkLike::NetworkLike;
     Result<std::unique_ptr<runtime::Listener>> listen(
         const runtime::SocketAddress& address) override {
-        DEDLOC_TRY(auto real, outside_.listen(address));
+        DEDLOC_TRY(auto real, model_.listen(address));
         std::unique_ptr<runtime::Listener> all = std::make_unique<OnAllInterfaces>(std::move(real));
         return all;
     }
     std::vector<std::string> interface_addresses() const override { return {"192.168.1.2"}; }
-
-  private:
-    runtime::Network& outside_;
 };
 
 // `a` is public; `b` is behind a router, which lets strangers in while it has a port open.

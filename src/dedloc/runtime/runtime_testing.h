@@ -1,7 +1,9 @@
-// What tests on a real loop wait with. Of the tests only.
+// What tests on a real loop wait with, and a network that is like another but for what a test
+// changes. Of the tests only.
 
 #pragma once
 #include "dedloc/runtime/clock.h"
+#include "dedloc/runtime/network.h"
 #include "dedloc/runtime/suspend.h"
 
 namespace dedloc::runtime {
@@ -14,5 +16,23 @@ inline Task<void> a_moment(Clock& clock) {
     auto start = [&sleeper](std::shared_ptr<Parked> parked) { sleeper = std::move(parked); };
     co_await park(start);
 }
+
+class NetworkLike : public Network {
+  public:
+    explicit NetworkLike(Network& model) : model_(model) {}
+    Task<Result<std::unique_ptr<Connection>>> connect(SocketAddress address,
+                                                      TimePoint deadline) override {
+        return model_.connect(std::move(address), deadline);
+    }
+    Result<std::unique_ptr<Listener>> listen(const SocketAddress& address) override {
+        return model_.listen(address);
+    }
+    std::vector<std::string> interface_addresses() const override {
+        return model_.interface_addresses();
+    }
+
+  protected:
+    Network& model_;
+};
 
 }  // namespace dedloc::runtime
