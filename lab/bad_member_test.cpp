@@ -411,8 +411,7 @@ void remember(Scene& scene, const sim::World::Outgoing& sent) {
 
 class BadMember : public testing::TestWithParam<Lie> {};
 
-TEST_P(BadMember, is_refused_by_name_and_the_others_go_on) {
-    const Lie& lie = GetParam();
+void expect_refused(const Lie& lie, std::size_t group_max) {
     Scene scene;
     int told_lies = 0;
     std::map<std::string, int> told;     // of the bad one, by honest ones
@@ -421,6 +420,7 @@ TEST_P(BadMember, is_refused_by_name_and_the_others_go_on) {
     SimulationOptions options;
     options.peers_min = options.peers_max = 4;
     options.steady = true;
+    options.group_max = group_max;
     options.tortures = 0;
     options.faults_for = 40s;
     options.script = sim::FaultScript{{}, options.faults_for};
@@ -451,7 +451,7 @@ TEST_P(BadMember, is_refused_by_name_and_the_others_go_on) {
         return line.first.find(lie.told) != std::string::npos;
     });
     EXPECT_TRUE(by_name) << "nobody said \"" << lie.told << "\" of it";
-    for (const auto& [text, count] : told) RecordProperty("told", text);
+    for (const auto& [text, count] : told) testing::Test::RecordProperty("told", text);
     for (const std::string& text : slandered) ADD_FAILURE() << "an honest member: " << text;
     EXPECT_GE(result.commits, 10u);
     EXPECT_EQ(result.branches, 0u);
@@ -462,6 +462,11 @@ TEST_P(BadMember, is_refused_by_name_and_the_others_go_on) {
         for (const auto& [text, count] : told)
             std::printf("told %d times: %s\n", count, text.c_str());
 }
+
+TEST_P(BadMember, is_refused_by_name_and_the_others_go_on) { expect_refused(GetParam(), 64); }
+
+// Two groups of two: everybody collects for its group, and owns.
+TEST_P(BadMember, is_refused_by_name_in_a_grid) { expect_refused(GetParam(), 2); }
 
 INSTANTIATE_TEST_SUITE_P(Lies, BadMember, testing::ValuesIn(lies), [](const auto& one) {
     return std::string(one.param.name);

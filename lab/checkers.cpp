@@ -15,16 +15,18 @@ using averaging::ElementRange;
 using averaging::MemberInput;
 using averaging::Plan;
 
-namespace {
-
-constexpr double samples_rounding = 1e-6;
-
 // The sum that a member must have sent for one range, and the weight of each of its elements.
-struct Expected {
+struct Checkers::Expected {
+    explicit Expected(std::uint64_t count) : sum(count, 0.0f), weight(count, 0) {}
     std::vector<float> sum;
     std::vector<std::uint64_t> weight;
 };
 
+namespace {
+
+constexpr double samples_rounding = 1e-6;
+
+template <typename Expected>
 void add_member(Expected& expected,
                 ElementRange part,
                 const MemberInput& input,
@@ -53,6 +55,24 @@ void add_member(Expected& expected,
         const float travelled = value[e] / scale;
         expected.sum[e] += travelled * scale;
     }
+}
+
+// Of a grid that went as planned: the member of the owner's column that sums this one's group.
+std::size_t sender_of(const Plan& plan, std::uint32_t owner, std::size_t member) {
+    if (plan.group_of[member] == plan.group_of[owner]) return member;
+    const auto place = static_cast<std::size_t>(std::ranges::find(plan.collectors, owner) -
+                                                plan.collectors.begin());
+    return plan.collectors.at(place / plan.groups * plan.groups + plan.group_of[member]);
+}
+
+// Who is in a part, by the member that sent it to the owner: the order of the sum.
+std::map<std::size_t, std::vector<std::size_t>> by_sender(const Plan& plan,
+                                                          const averaging::FinishedPart& part) {
+    const bool grid = plan.groups > 0 && part.repair == 0;
+    std::map<std::size_t, std::vector<std::size_t>> senders;
+    for (std::size_t i = 0; i < plan.members.size(); ++i)
+        if (part.includes(i)) senders[grid ? sender_of(plan, part.owner, i) : i].push_back(i);
+    return senders;
 }
 
 }  // namespace
@@ -113,24 +133,15 @@ void Checkers::check_averages(const Link& link) {
             violation(describe(link.decision) + ": a part leaves the vector");
             return;
         }
-        Expected expected;
-        expected.sum.assign(static_cast<std::size_t>(part.count), 0.0f);
-        expected.weight.assign(static_cast<std::size_t>(part.count), 0);
-        for (std::size_t i = 0; i < plan.members.size(); ++i) {
-            if (!link.decision.parts[p].includes(i)) continue;
-            const MemberInput& input = plan.members[i].input;
-            const HandedIn* fresh =
-                input.fresh.size() > 0 ? find(plan.members[i].peer, input.fresh) : nullptr;
-            const HandedIn* carried =
-                input.carried.size() > 0 ? find(plan.members[i].peer, input.carried) : nullptr;
-            if ((fresh == nullptr) != (input.fresh.size() == 0) ||
-                (carried == nullptr) != (input.carried.size() == 0)) {
-                violation(fmt::format("{}: it names samples that {} never handed in",
-                                      describe(link.decision),
-                                      plan.members[i].peer.short_text()));
-                return;
+        Expected expected(part.count);
+        for (const auto& [sender, members] : by_sender(plan, link.decision.parts[p])) {
+            Expected sent(part.count);
+            for (const std::size_t i : members)
+                if (!add_handed_in(link, plan.members[i], part, sent)) return;
+            for (std::size_t e = 0; e < expected.sum.size(); ++e) {
+                expected.sum[e] += sent.sum[e];
+                expected.weight[e] += sent.weight[e];
             }
-            add_member(expected, part, input, fresh, carried);
         }
         for (std::size_t e = 0; e < expected.sum.size(); ++e)
             expected.sum[e] = expected.weight[e] == 0
@@ -146,7 +157,26 @@ void Checkers::check_averages(const Link& link) {
             return;
         }
         ++averages_checked_;
+        if (plan.groups > 0 && link.decision.parts[p].repair == 0) ++averages_of_grids_;
     }
+}
+
+bool Checkers::add_handed_in(const Link& link,
+                             const averaging::PlanMember& member,
+                             ElementRange part,
+                             Expected& expected) {
+    const MemberInput& input = member.input;
+    const HandedIn* fresh = input.fresh.size() > 0 ? find(member.peer, input.fresh) : nullptr;
+    const HandedIn* carried = input.carried.size() > 0 ? find(member.peer, input.carried) : nullptr;
+    if ((fresh == nullptr) == (input.fresh.size() == 0) &&
+        (carried == nullptr) == (input.carried.size() == 0)) {
+        add_member(expected, part, input, fresh, carried);
+        return true;
+    }
+    violation(fmt::format("{}: it names samples that {} never handed in",
+                          describe(link.decision),
+                          member.peer.short_text()));
+    return false;
 }
 
 const Link* Checkers::commit_before(const Link& link) const {

@@ -73,6 +73,7 @@ class Checkers {
     double samples_expired() const { return samples_expired_; }
     double samples_judged() const { return samples_judged_; }
     std::uint64_t averages_checked() const { return averages_checked_; }
+    std::uint64_t averages_of_grids() const { return averages_of_grids_; }  // among them
 
   private:
     struct StateSeen {
@@ -81,7 +82,12 @@ class Checkers {
         TimePoint at;
     };
     const HandedIn* find(const PeerId& peer, averaging::CounterRange samples) const;
+    struct Expected;
     void check_averages(const Link& link);
+    bool add_handed_in(const Link& link,
+                       const averaging::PlanMember& member,
+                       averaging::ElementRange part,
+                       Expected& expected);
     void check_staleness(const Link& link);
     void check_ahead(const Link& link, const HandedIn* handed_in, const Link* before);
     void check_states_of_chain();
@@ -100,6 +106,7 @@ class Checkers {
     double samples_expired_ = 0;
     double samples_judged_ = 0;
     std::uint64_t averages_checked_ = 0;
+    std::uint64_t averages_of_grids_ = 0;
 };
 
 }  // namespace dedloc::lab

@@ -215,6 +215,11 @@ int run(const std::vector<std::string>& arguments, const std::string& program) {
         ->check(CLI::Range(1, 100'000'000));
     simulate->add_option("--first,--first-seed", simulate_command.first, "the first seed");
     simulate->add_option("--peers", simulate_command.peers, "how many peers: 8, or 5-20");
+    simulate
+        ->add_option("--group-max",
+                     simulate_command.group_max,
+                     "more peers than that average in a grid, in all seeds, not in a quarter")
+        ->check(CLI::Range(std::size_t{1}, std::size_t{64}));
     simulate->add_flag("--delayed",
                        simulate_command.delayed,
                        "trainers compute while a step is made, in all seeds, not in a third");

@@ -30,6 +30,7 @@ SeedResult from_line(const Json& line) {
     result.averages = line.at("averages");
     result.aggregators = line.value("aggregators", std::uint64_t{0});
     result.parts_of_aggregators = line.value("parts_of_aggregators", std::uint64_t{0});
+    result.averages_of_grids = line.value("averages_of_grids", std::uint64_t{0});
     result.delayed = line.value("delayed", std::uint64_t{0});
     result.samples_ahead = line.value("samples_ahead", std::uint64_t{0});
     result.messages = line.at("messages");
@@ -77,6 +78,7 @@ std::string to_line(std::uint64_t number, const SimulationResult& result) {
                        {"branches", result.branches},
                        {"faults", result.faults},
                        {"averages", result.averages_checked},
+                       {"averages_of_grids", result.averages_of_grids},
                        {"aggregators", result.aggregators},
                        {"parts_of_aggregators", result.parts_of_aggregators},
                        {"delayed", result.delayed ? 1 : 0},

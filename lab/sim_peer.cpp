@@ -12,8 +12,12 @@ constexpr Duration look_pause = 20ms;  // while a step is made and there is noth
 
 }  // namespace
 
-SimRun make_sim_run(std::uint64_t elements, averaging::PlantedBugs bugs, bool delayed) {
+SimRun make_sim_run(std::uint64_t elements,
+                    averaging::PlantedBugs bugs,
+                    bool delayed,
+                    std::size_t group_max) {
     SimRun sim;
+    sim.run.averaging.group_max = group_max;
     sim.run.averaging.delayed = delayed;
     sim.run.name = "lab";
     sim.run.batch.target = 128;

@@ -27,7 +27,10 @@ struct SimRun {
     Duration status_interval{1'000'000'000};
     averaging::PlantedBugs bugs;
 };
-SimRun make_sim_run(std::uint64_t elements, averaging::PlantedBugs bugs, bool delayed = false);
+SimRun make_sim_run(std::uint64_t elements,
+                    averaging::PlantedBugs bugs,
+                    bool delayed = false,
+                    std::size_t group_max = 64);
 
 // The sum of a micro-batch's gradients: weight × (parameters - goal) plus noise of these samples.
 void add_gradient(std::size_t peer,

@@ -63,6 +63,7 @@ Json summary(const SimulateCommand& command,
         sum.branches += result.branches;
         sum.faults += result.faults;
         sum.averages += result.averages;
+        sum.averages_of_grids += result.averages_of_grids;
         sum.aggregators += result.aggregators;
         sum.parts_of_aggregators += result.parts_of_aggregators;
         sum.delayed += result.delayed;
@@ -81,6 +82,7 @@ Json summary(const SimulateCommand& command,
               {"branches", sum.branches},
               {"faults", sum.faults},
               {"averages_checked", sum.averages},
+              {"averages_of_grids", sum.averages_of_grids},
               {"aggregators", sum.aggregators},
               {"parts_of_aggregators", sum.parts_of_aggregators},
               {"delayed", sum.delayed},
@@ -121,6 +123,7 @@ int run_simulate(const SimulateCommand& command, const std::string&) {
         options.bugs = *bugs;
     }
     if (command.delayed) options.delayed = true;
+    if (command.group_max > 0) options.group_max = command.group_max;
     if (!command.trace) base::set_log_level(LogLevel::error);
     if (command.trace) return run_traced(command, options);
     const auto begun = RealTime::now();
@@ -133,11 +136,13 @@ int run_simulate(const SimulateCommand& command, const std::string&) {
     // A planted bug is found once; more seeds would only say it again.
     pool_options.stop_at_first_failure = !command.plant.empty();
     pool_options.again = [&command](std::uint64_t seed) {
-        return fmt::format("dedloc lab simulate --first {} --seeds 1 --peers {}{}{} --trace",
-                           seed,
-                           command.peers,
-                           command.delayed ? " --delayed" : "",
-                           command.plant.empty() ? "" : " --plant " + command.plant);
+        return fmt::format(
+            "dedloc lab simulate --first {} --seeds 1 --peers {}{}{}{} --trace",
+            seed,
+            command.peers,
+            command.delayed ? " --delayed" : "",
+            command.group_max == 0 ? "" : fmt::format(" --group-max {}", command.group_max),
+            command.plant.empty() ? "" : " --plant " + command.plant);
     };
     SeedPool pool(std::move(pool_options), [&options](std::uint64_t seed) {
         SimulationOptions one = options;

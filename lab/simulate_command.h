@@ -14,8 +14,9 @@ struct SimulateCommand {
     std::uint64_t first = 1;
     std::uint64_t seeds = 100;
     std::string peers = "5-20";
-    bool delayed = false;  // trainers compute while a step is made, in all seeds
-    std::string plant;     // name of a planted bug; then a violation is what is wanted
+    bool delayed = false;       // trainers compute while a step is made, in all seeds
+    std::size_t group_max = 0;  // of all seeds; 0: as the seed has it
+    std::string plant;          // name of a planted bug; then a violation is what is wanted
     int workers = 2;
     std::string resume_file;        // results so far, one JSON object a line
     double seed_seconds_max = 300;  // of real time; then it counts as hanging

@@ -23,12 +23,20 @@ bool is_delayed(const SimulationOptions& options) {
     return options.delayed.value_or(!options.steady && random.below(3) == 0);
 }
 
+std::size_t group_max_of(const SimulationOptions& options) {
+    constexpr std::size_t beyond_all = 64;
+    Random random = base::Random(base::mix64(options.seed)).fork("grid");
+    const bool grid = !options.steady && random.below(4) == 0;
+    return options.group_max.value_or(grid ? 2 + random.below(3) : beyond_all);
+}
+
 class Simulation {
   public:
     explicit Simulation(const SimulationOptions& options)
         : options_(options),
           random_(base::Random(base::mix64(options.seed)).fork("lab")),
-          run_(make_sim_run(options.elements, options.bugs, is_delayed(options))),
+          run_(make_sim_run(
+              options.elements, options.bugs, is_delayed(options), group_max_of(options))),
           world_(options.seed, world_options()),
           checkers_(verifier_, options.elements) {}
 
@@ -582,6 +590,7 @@ SimulationResult Simulation::run() {
     result_.aborts = checkers_.book().aborts();
     result_.branches = checkers_.book().branches();
     result_.averages_checked = checkers_.averages_checked();
+    result_.averages_of_grids = checkers_.averages_of_grids();
     result_.samples_judged = checkers_.samples_judged();
     result_.samples_lost = checkers_.samples_lost();
     result_.samples_expired = checkers_.samples_expired();

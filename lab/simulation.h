@@ -37,6 +37,9 @@ struct SimulationOptions {
     bool steady = false;  // everybody joins at once, no assassins, nobody leaves
     // averaging.delayed: trainers compute while a step is made. Default: in a third of the seeds.
     std::optional<bool> delayed;
+    // averaging.group_max: more peers than that average in a grid. Default: 2 to 4 in a quarter of
+    // the seeds, else more than there are peers.
+    std::optional<std::size_t> group_max;
     // Of seeds with so many machines or more, two thirds have one or two that only aggregate.
     std::size_t aggregators_from = 6;
     std::function<void(const std::string&)> trace;  // one line an event
@@ -62,7 +65,8 @@ struct SimulationResult {
     std::size_t aggregators = 0;             // among the peers
     std::uint64_t parts_of_aggregators = 0;  // certified averages that they reduced
     bool delayed = false;
-    std::uint64_t samples_ahead = 0;  // kept of those computed while a step was made
+    std::uint64_t averages_of_grids = 0;  // certified, and checked
+    std::uint64_t samples_ahead = 0;      // kept of those computed while a step was made
     double samples_committed = 0;
     double samples_judged = 0;  // handed in by undisturbed peers: all must be in
     double samples_lost = 0;

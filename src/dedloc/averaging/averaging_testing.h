@@ -1,10 +1,13 @@
 // For tests of what an engine consists of: a simulated peer with all that is around it. Of the
 // tests only.
 #pragma once
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "dedloc/averaging/context.h"
+#include "dedloc/averaging/exchanges.h"
+#include "dedloc/base/random.h"
 #include "dedloc/p2p/handlers.h"
 #include "dedloc/sim/world.h"
 
@@ -45,5 +48,53 @@ class TestPeer : public RoundDirectory {
     RoundContext context_;
     p2p::Handlers handlers_;
 };
+
+// What a RoundEngine or an Aggregator would have around its exchanges.
+class ExchangePeer final : public TestPeer {
+  public:
+    ExchangePeer(sim::SimNode& node, RoundOptions options)
+        : TestPeer(node, options), exchanges_(context_, 4) {
+        handlers_.on_stream(parts_method, [this](std::unique_ptr<p2p::MessageStream> stream) {
+            return exchanges_.serve(std::move(stream));
+        });
+        handlers_.on_connection([this](const PeerId& peer, bool connected) {
+            if (!connected) exchanges_.peer_gone(peer);
+        });
+    }
+
+    std::shared_ptr<Exchange> begin(const Plan& plan, std::shared_ptr<const RoundInput> input) {
+        exchange = exchanges_.begin(plan, Digest{}, std::move(input));
+        return exchange;
+    }
+    Task<void> stop() {
+        co_await handlers_.stop();
+        co_await exchanges_.stop();
+    }
+    ReduceMemory memory() const { return context_.memory; }
+    // The whole average as this member holds it; empty if anything is missing.
+    Bytes average() const {
+        Bytes all;
+        if (!exchange->complete()) return all;
+        for (const auto& [part, header] : exchange->finished())
+            base::append(all, *parts_.find(header.digest));
+        return all;
+    }
+
+    std::shared_ptr<Exchange> exchange;
+
+  private:
+    Exchanges exchanges_;
+};
+
+inline std::shared_ptr<RoundInput> make_contribution(std::uint64_t peer,
+                                                     std::uint64_t samples,
+                                                     std::uint64_t elements) {
+    auto input = std::make_shared<RoundInput>();
+    input->input.fresh = {peer * 1000, peer * 1000 + samples, 0};
+    Random random(peer + 7);
+    for (std::uint64_t i = 0; i < elements; ++i)
+        input->sum.push_back(static_cast<float>(random.normal()) * static_cast<float>(samples));
+    return input;
+}
 
 }  // namespace dedloc::averaging

@@ -5,12 +5,17 @@
 // come back on the same stream as they are ready. An owner waits for a part's contributions until
 // all are there, their senders are gone, or the reduce deadline; then it adds them in member order,
 // encodes the average once, signs, and sends everybody the same bytes. Aggregators only do that:
-// they send no contribution and ask nobody for averages.
+// they send no contribution and ask nobody for averages (but, in a grid, for those of
+// their group).
 //
 // What waits at an owner for slower members is bounded by reduce_bytes_max (and one part a member):
 // who is ahead is not read from meanwhile. Who keeps all others waiting and sends nothing for an
 // eighth of the reduce deadline is left out of the part that they wait for, so that one sleeper
 // does not keep the others' parts out of memory.
+//
+// In a grid (routes.h) a collector is to its group what an owner is: it takes its group's parts,
+// for two thirds of the reduce deadline, adds them, sends the sum on to the owner, and passes the
+// average back. Who owns for repairs is spoken to directly.
 //
 // Bytes on the wire for a vector of S encoded bytes and P equal owners: 2 S (P-1)/P up and down.
 // Thread: the network thread; arithmetic on workers. Lifetime: stop() before destruction.
@@ -26,6 +31,7 @@
 #include "dedloc/averaging/line_meter.h"
 #include "dedloc/averaging/rates.h"
 #include "dedloc/averaging/reduce.h"
+#include "dedloc/averaging/routes.h"
 #include "dedloc/runtime/event.h"
 #include "dedloc/runtime/scope.h"
 
@@ -80,7 +86,8 @@ class Exchange {
     bool repaired(std::uint32_t part, std::uint32_t repair) const {
         return ended_.contains({repair, part});
     }
-    std::uint32_t owner_of(std::uint32_t part) const { return owners_.at(part).owner; }
+    // On whom the newest reduction of a part hangs: its owner, and from whom it comes to us.
+    std::set<std::uint32_t> way_of(std::uint32_t part) const;
     // Somebody found a finished part elsewhere: checks and keeps it.
     bool adopt(const FinishedPart& header, SharedBytes encoded);
     runtime::Event& changed() { return changed_; }
@@ -93,17 +100,20 @@ class Exchange {
     struct Reduction {
         std::uint32_t part = 0;
         std::uint32_t repair = 0;
-        std::map<std::uint32_t, SharedBytes> inputs;
+        bool collects = false;  // the sum goes to the owner, the average comes from there
+        std::map<std::uint32_t, PartInput> inputs;
         std::vector<std::uint32_t> arrival;
-        std::set<std::uint32_t> waiting;  // members whose contribution may still come
-        std::size_t bytes = 0;            // held by this reduction
-        bool closed = false;              // reducing or done
-        std::unique_ptr<runtime::Event> done;
+        std::set<std::uint32_t> waiting;         // members whose contribution may still come
+        std::size_t bytes = 0;                   // held by this reduction
+        bool closed = false;                     // reducing or done
+        std::unique_ptr<runtime::Event> summed;  // of one that collects: `sum` is there
+        ReducedPart sum;
+        std::unique_ptr<runtime::Event> done;  // with `encoded`, or it failed
         FinishedPart header;
         SharedBytes encoded;
     };
     struct Owner {
-        std::uint32_t owner = 0;
+        std::uint32_t owner = 0;  // of a grid: from whom the average comes to us
         std::uint32_t repair = 0;
         bool failed = false;
     };
@@ -126,16 +136,23 @@ class Exchange {
     };
     using ReductionKey = std::pair<std::uint32_t, std::uint32_t>;  // repair, part
 
+    // exchange_sends.cpp: towards owners; exchange_reduces.cpp: as an owner or collector
     void assign(std::uint32_t owner, std::vector<std::uint32_t> parts, std::uint32_t repair);
     Reduction& open_reduction(std::uint32_t part, std::uint32_t repair);
     void close_if_ready(Reduction& reduction);
     Reduction* oldest_open(std::uint32_t repair);
     Task<void> wait_for_room(std::uint32_t member, std::uint32_t repair);
     bool is_gone(std::uint32_t member) const;
+    Duration patience_with_one() const;
     bool only_reduces() const { return me_ && plan_.members[*me_].aggregator; }
     Task<void> reduce(std::shared_ptr<Reduction> reduction);
+    void finish(Reduction& reduction, ReducedPart reduced);
+    void hold(Reduction& reduction, std::size_t bytes);
+    void pass_on(const FinishedPart& header, const SharedBytes& encoded);
+    void fail_to_pass_on(const std::vector<std::uint32_t>& parts);
     Task<void> contribute_own(std::vector<std::uint32_t> parts, std::uint32_t repair);
     Task<void> close_at(TimePoint deadline, std::uint32_t repair);
+    void close_all(std::uint32_t repair, bool collected_only);
     Task<void> talk_to_owner(std::uint32_t owner,
                              std::vector<std::uint32_t> parts,
                              std::uint32_t repair);
@@ -147,12 +164,22 @@ class Exchange {
                           std::vector<std::uint32_t> parts,
                           std::uint32_t repair,
                           std::shared_ptr<Result<void>> outcome);
+    Task<void> send_sums(std::shared_ptr<p2p::MessageStream> stream,
+                         std::vector<std::uint32_t> parts,
+                         std::shared_ptr<Result<void>> outcome);
     Task<void> receive_parts(std::shared_ptr<p2p::MessageStream> stream,
                              std::uint32_t owner,
+                             std::uint32_t repair,
                              std::size_t count,
                              std::shared_ptr<Result<void>> outcome);
-    Task<Result<void>> take_finished(SharedBytes message, std::uint32_t owner);
+    Task<Result<void>> take_finished(SharedBytes message,
+                                     std::uint32_t owner,
+                                     std::uint32_t repair);
     Result<void> take_contribution(SharedBytes message, std::uint32_t member, std::uint32_t repair);
+    Result<PartInput> check_contribution(const SharedBytes& message,
+                                         const PartData& data,
+                                         std::uint32_t member,
+                                         std::uint32_t repair) const;
     Task<void> read_contributions(std::shared_ptr<p2p::MessageStream> stream,
                                   std::uint32_t member,
                                   std::uint32_t repair,
@@ -167,15 +194,16 @@ class Exchange {
     Task<void> watch_line();
     std::optional<std::uint32_t> index_of(const PeerId& peer) const;
     void keep(FinishedPart header, SharedBytes encoded);
-    std::vector<std::uint32_t> my_parts(std::uint32_t repair) const;
+    std::vector<std::uint32_t> parts_for(std::uint32_t member, std::uint32_t repair) const;
 
     RoundContext& context_;
     Plan plan_;
+    Routes routes_;
     Digest digest_;
     std::shared_ptr<const RoundInput> input_;
     std::optional<std::uint32_t> me_;
     TimePoint started_;
-    std::map<std::uint32_t, Owner> owners_;  // by part: the newest owner
+    std::map<std::uint32_t, Owner> owners_;  // by part: the newest
     std::map<ReductionKey, std::shared_ptr<Reduction>> reductions_;
     std::map<std::uint32_t, FinishedPart> finished_;
     std::set<ReductionKey> ended_;

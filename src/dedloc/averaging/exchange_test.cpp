@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include "dedloc/averaging/averaging_testing.h"
-#include "dedloc/averaging/exchanges.h"
 #include "dedloc/wire/message.h"
 
 namespace dedloc::averaging {
@@ -13,52 +12,6 @@ namespace {
 
 constexpr std::uint64_t elements = 6000;
 constexpr std::uint64_t part_elements = 500;
-
-// One peer: what a RoundEngine or an Aggregator would have around its exchanges.
-class Member final : public TestPeer {
-  public:
-    Member(sim::SimNode& node, RoundOptions options)
-        : TestPeer(node, options), exchanges_(context_, 4) {
-        handlers_.on_stream(parts_method, [this](std::unique_ptr<p2p::MessageStream> stream) {
-            return exchanges_.serve(std::move(stream));
-        });
-        handlers_.on_connection([this](const PeerId& peer, bool connected) {
-            if (!connected) exchanges_.peer_gone(peer);
-        });
-    }
-
-    std::shared_ptr<Exchange> begin(const Plan& plan, std::shared_ptr<const RoundInput> input) {
-        exchange = exchanges_.begin(plan, Digest{}, std::move(input));
-        return exchange;
-    }
-    Task<void> stop() {
-        co_await handlers_.stop();
-        co_await exchanges_.stop();
-    }
-    ReduceMemory memory() const { return context_.memory; }
-    // The whole average as this member holds it; empty if anything is missing.
-    Bytes average() const {
-        Bytes all;
-        if (!exchange->complete()) return all;
-        for (const auto& [part, header] : exchange->finished())
-            base::append(all, *parts_.find(header.digest));
-        return all;
-    }
-
-    std::shared_ptr<Exchange> exchange;
-
-  private:
-    Exchanges exchanges_;
-};
-
-std::shared_ptr<RoundInput> contribution(std::uint64_t peer, std::uint64_t samples) {
-    auto input = std::make_shared<RoundInput>();
-    input->input.fresh = {peer * 1000, peer * 1000 + samples, 0};
-    Random random(peer + 7);
-    for (std::uint64_t i = 0; i < elements; ++i)
-        input->sum.push_back(static_cast<float>(random.normal()) * static_cast<float>(samples));
-    return input;
-}
 
 // Three trainers n0, n1, n2 with contributions, and n3 without.
 class ExchangeTest : public testing::Test {
@@ -86,7 +39,7 @@ class ExchangeTest : public testing::Test {
         plan_.reduce_ms = 4000;
         plan_.round_ms = 8000;
         for (std::size_t i = 0; i < count; ++i) {
-            inputs_.push_back(i < 3 ? contribution(i, 10 + i * 3) : nullptr);
+            inputs_.push_back(i < 3 ? make_contribution(i, 10 + i * 3, elements) : nullptr);
             PlanMember member;
             member.peer = nodes_[i]->id();
             member.aggregator = i == 3;
@@ -110,7 +63,7 @@ class ExchangeTest : public testing::Test {
     }
     void start() {
         for (std::size_t i = 0; i < plan_.members.size(); ++i) {
-            members_.push_back(std::make_unique<Member>(*nodes_[i], options_));
+            members_.push_back(std::make_unique<ExchangePeer>(*nodes_[i], options_));
             members_[i]->begin(plan_, inputs_[i]);
         }
     }
@@ -130,7 +83,7 @@ class ExchangeTest : public testing::Test {
 
     sim::World world_;
     std::vector<sim::SimNode*> nodes_;
-    std::vector<std::unique_ptr<Member>> members_;
+    std::vector<std::unique_ptr<ExchangePeer>> members_;
     std::vector<std::shared_ptr<const RoundInput>> inputs_;
     RoundOptions options_;
     Plan plan_;

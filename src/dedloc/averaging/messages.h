@@ -164,6 +164,10 @@ struct Plan {
     std::vector<std::uint32_t> standby;  // members that take over parts, in this order
     std::uint32_t reduce_ms = 0;         // durations from receipt
     std::uint32_t round_ms = 0;
+    // A grid (routes.h): whom repair 0 goes through. 0 groups: members send to the owners.
+    std::uint32_t groups = 0;
+    std::vector<std::uint32_t> group_of;    // one a member
+    std::vector<std::uint32_t> collectors;  // members: column k's of group g at [k * groups + g]
 
     template <typename Visitor, typename Self>
     static void fields(Visitor& visit, Self& self) {
@@ -179,6 +183,9 @@ struct Plan {
         visit(10, self.standby, members_max);
         visit(11, self.reduce_ms);
         visit(12, self.round_ms);
+        visit(13, self.groups);
+        visit(14, self.group_of, members_max);
+        visit(15, self.collectors, members_max);
     }
 };
 
@@ -212,8 +219,8 @@ struct Repair {
     }
 };
 
-// First message of a parts stream, from a member to an owner; PartData messages follow, and
-// FinishedPart messages come back as they are ready.
+// First message of a parts stream, from a member to an owner or to the collector of its group;
+// PartData messages follow, and FinishedPart messages come back as they are ready.
 struct PartsHeader {
     Digest plan;
     std::uint32_t repair = 0;
@@ -241,11 +248,15 @@ Result<T> decode_with_body(const SharedBytes& whole) {
 
 struct PartData {
     std::uint32_t part = 0;
+    // In a grid, from the collector of another group: bit i: member i's contribution is in this
+    // sum, which is fp32 and not scaled. None: nobody of its group brought one.
+    Bytes included;
     ByteView encoded;
 
     template <typename Visitor, typename Self>
     static void fields(Visitor& visit, Self& self) {
         visit(1, self.part);
+        visit(3, self.included);
         visit(body_field, self.encoded);
     }
 };

@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "dedloc/averaging/routes.h"
 #include "dedloc/security/hash.h"
 #include "dedloc/tensor/kernels.h"
 
@@ -55,12 +56,39 @@ class WeightDivider {
     std::size_t used_ = 0;  // of segments_[at_]
 };
 
+bool is_sum(const PartInput& input) { return !input.members.empty(); }
+
+codec::CodecId codec_of(const Plan& plan, const PartInput& input) {
+    return is_sum(input) ? codec::CodecId::fp32 : static_cast<codec::CodecId>(plan.codec);
+}
+
 float factor_of(const Plan& plan, const PartInput& input) {
+    if (is_sum(input)) return 1.0f;
     return power_of_two(scale_exponent(plan.members[input.member].input));
 }
 
+// Who is in these inputs.
+Bytes members_of(const Plan& plan, const std::vector<PartInput>& inputs) {
+    Bytes members = no_members(plan);
+    for (const PartInput& input : inputs) {
+        if (!is_sum(input)) set_member(members, input.member);
+        for (std::size_t i = 0; i < input.members.size(); ++i) members[i] |= input.members[i];
+    }
+    return members;
+}
+
+std::vector<const MemberInput*> weights_of(const Plan& plan, const Bytes& members) {
+    std::vector<const MemberInput*> weights;
+    for (std::size_t i = 0; i < plan.members.size(); ++i)
+        if (has_member(members, i)) weights.push_back(&plan.members[i].input);
+    return weights;
+}
+
 double samples_of(const Plan& plan, const PartInput& input) {
-    return static_cast<double>(plan.members[input.member].input.weight_max());
+    double samples = 0;
+    for (const MemberInput* each : weights_of(plan, members_of(plan, {input})))
+        samples += static_cast<double>(each->weight_max());
+    return samples;
 }
 
 // Sums in member order: of the part's elements from `first` on, as many as `sum` holds.
@@ -68,9 +96,9 @@ void add_all(const Plan& plan,
              const std::vector<PartInput>& inputs,
              std::size_t first,
              std::span<float> sum) {
-    const auto codec = static_cast<codec::CodecId>(plan.codec);
     std::fill(sum.begin(), sum.end(), 0.0f);
     for (const PartInput& input : inputs) {
+        const codec::CodecId codec = codec_of(plan, input);
         const ByteView encoded = codec::window(codec, *input.encoded, first, sum.size());
         codec::accumulate_verified(codec, encoded, factor_of(plan, input), sum);
     }
@@ -106,8 +134,7 @@ class SumCheck {
 
 // Why this one is refused; nullptr: it is not.
 const char* refusal(const Plan& plan, const PartInput& input, std::size_t count, double norm_max) {
-    const auto codec = static_cast<codec::CodecId>(plan.codec);
-    if (!codec::verify(codec, *input.encoded, count, factor_of(plan, input)))
+    if (!codec::verify(codec_of(plan, input), *input.encoded, count, factor_of(plan, input)))
         return "its contribution has numbers that are not finite";
     if (norm_max <= 0) return nullptr;
     double squares = 0;
@@ -123,21 +150,21 @@ const char* refusal(const Plan& plan, const PartInput& input, std::size_t count,
                : nullptr;
 }
 
-// The average of these inputs; `check` sees the sums on the way.
-void average(const Plan& plan,
-             std::uint32_t part,
-             const std::vector<PartInput>& inputs,
-             SumCheck& check,
-             ReducedPart& result) {
-    const auto codec = static_cast<codec::CodecId>(plan.codec);
+enum class Wanted { average, sum };
+
+// What is wanted of these inputs; `check` sees the sums on the way.
+void add_up(const Plan& plan,
+            std::uint32_t part,
+            const std::vector<PartInput>& inputs,
+            Wanted wanted,
+            SumCheck& check,
+            ReducedPart& result) {
+    const bool averages = wanted == Wanted::average;
+    const auto codec = averages ? static_cast<codec::CodecId>(plan.codec) : codec::CodecId::fp32;
     const auto count = static_cast<std::size_t>(plan.parts[part].count);
-    std::vector<const MemberInput*> weights;
-    result.included.assign((plan.members.size() + 7) / 8, 0);
-    for (const PartInput& input : inputs) {
-        weights.push_back(&plan.members[input.member].input);
-        result.included[input.member / 8] |= static_cast<std::uint8_t>(1u << (input.member % 8));
-    }
-    WeightDivider divider(total_weights(weights, plan.parts[part].range()));
+    result.included = members_of(plan, inputs);
+    WeightDivider divider(
+        total_weights(weights_of(plan, result.included), plan.parts[part].range()));
     auto [shared, out] = SharedBytes::for_overwrite(codec::encoded_size(codec, count));
     std::span<std::uint8_t> rest = out;
     security::Sha256 hash;
@@ -146,14 +173,37 @@ void average(const Plan& plan,
         const std::span<float> sum = std::span(memory).first(piece_count);
         add_all(plan, inputs, first, sum);
         check.look_at(sum);
-        divider.divide_next(sum);
+        if (averages) divider.divide_next(sum);
         const auto encoded = rest.first(codec::encoded_size(codec, piece_count));
         codec::encode_into(codec, sum, encoded);
-        hash.update(ByteView(encoded));
+        if (averages) hash.update(ByteView(encoded));
         rest = rest.subspan(encoded.size());
     });
     result.encoded = std::move(shared);
-    result.digest = hash.finish();
+    if (averages) result.digest = hash.finish();
+}
+
+// Of all inputs, or of those that may be added if the sum shows that something is wrong.
+ReducedPart reduce_sound(const Plan& plan,
+                         std::uint32_t part,
+                         const std::vector<PartInput>& inputs,
+                         Wanted wanted,
+                         double norm_max) {
+    ReducedPart result;
+    SumCheck check(plan, inputs, norm_max);
+    add_up(plan, part, inputs, wanted, check, result);
+    if (check.shows_nothing_wrong()) return result;
+    const auto count = static_cast<std::size_t>(plan.parts[part].count);
+    std::vector<PartInput> sound;
+    for (const PartInput& input : inputs) {
+        if (const char* why = refusal(plan, input, count, norm_max))
+            result.refused.push_back({input.member, why});
+        else
+            sound.push_back(input);
+    }
+    // Else the sum was long because they agree.
+    if (!result.refused.empty()) add_up(plan, part, sound, wanted, check, result);
+    return result;
 }
 
 }  // namespace
@@ -168,21 +218,14 @@ ReducedPart reduce_part(const Plan& plan,
                         std::uint32_t part,
                         const std::vector<PartInput>& inputs,
                         double norm_max) {
-    ReducedPart result;
-    SumCheck check(plan, inputs, norm_max);
-    average(plan, part, inputs, check, result);
-    if (check.shows_nothing_wrong()) return result;
-    const auto count = static_cast<std::size_t>(plan.parts[part].count);
-    std::vector<PartInput> sound;
-    for (const PartInput& input : inputs) {
-        if (const char* why = refusal(plan, input, count, norm_max))
-            result.refused.push_back({input.member, why});
-        else
-            sound.push_back(input);
-    }
-    // Else the sum was long because they agree.
-    if (!result.refused.empty()) average(plan, part, sound, check, result);
-    return result;
+    return reduce_sound(plan, part, inputs, Wanted::average, norm_max);
+}
+
+ReducedPart sum_part(const Plan& plan,
+                     std::uint32_t part,
+                     const std::vector<PartInput>& inputs,
+                     double norm_max) {
+    return reduce_sound(plan, part, inputs, Wanted::sum, norm_max);
 }
 
 bool is_sound_average(codec::CodecId codec,

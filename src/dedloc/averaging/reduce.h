@@ -2,8 +2,9 @@
 // Pure functions; the same input gives the same bits on every CPU (promise 1).
 //
 //   encode   x = sum × 2^-k, k = scale_exponent(input): an exact scaling, then the codec
-//   reduce   acc += decode(x_i) × 2^k_i in member order; acc / total weight, piecewise; encoded
-//   once apply    everybody, the owner too, decodes those bytes
+//   reduce   acc += decode(x_i) × 2^k_i in the order of the members that send; acc / total weight,
+//            piecewise; encoded once
+//   apply    everybody, the owner too, decodes those bytes
 //
 // Cost: see bench/README.md. Thread: any (meant for workers).
 
@@ -21,8 +22,9 @@ namespace dedloc::averaging {
 SharedBytes encode_contribution(codec::CodecId codec, std::span<const float> sum, int exponent);
 
 struct PartInput {
-    std::uint32_t member = 0;
+    std::uint32_t member = 0;  // who sends it
     SharedBytes encoded;
+    Bytes members{};  // of a sum (sum_part): who is in it; empty: a contribution of the member
 };
 
 struct RefusedInput {
@@ -46,6 +48,13 @@ ReducedPart reduce_part(const Plan& plan,
                         std::uint32_t part,
                         const std::vector<PartInput>& inputs,
                         double norm_max = 0);
+
+// The same without division, for who adds further: the sum as fp32, whatever the plan's codec, and
+// no digest.
+ReducedPart sum_part(const Plan& plan,
+                     std::uint32_t part,
+                     const std::vector<PartInput>& inputs,
+                     double norm_max = 0);
 
 // Are these the bytes that `digest` names, and do they decode to `count` finite numbers?
 bool is_sound_average(codec::CodecId codec,

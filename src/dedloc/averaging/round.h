@@ -25,6 +25,7 @@
 #include "dedloc/averaging/rates.h"
 #include "dedloc/averaging/voter.h"
 #include "dedloc/p2p/handlers.h"
+#include "dedloc/planner/grid.h"
 
 namespace dedloc::averaging {
 
@@ -111,15 +112,25 @@ class RoundEngine {
     void take_certificates(const PeerId& from, const std::vector<Bytes>& certificates);
     bool take_certificate(const PeerId& from, const Bytes& certificate);
 
-    // round_leader.cpp: gather, plan, reduce, repair
+    // round_leader.cpp: gather, reduce, repair; round_plan.cpp: plan
     Task<void> lead(Base base);
     Task<bool> gather(Base base);
     Duration usual_deadline() const;
     std::map<PeerId, Announce> announces_for(const Base& base);
+    double element_bytes() const;  // as encoded
+    std::vector<planner::PeerRates> rates_of(const std::map<PeerId, Announce>& announces) const;
     Result<Division> divide(const std::map<PeerId, Announce>& announces) const;
     Result<Division> divide_with_aggregators(std::map<PeerId, Announce> announces) const;
+    Result<Division> divide_into_groups(const std::map<PeerId, Announce>& announces) const;
+    Result<Division> divide_all(std::map<PeerId, Announce> announces) const;
     Result<Plan> make_plan(const Base& base, std::uint32_t ballot);
     void set_parts(Plan& plan, const std::vector<std::uint64_t>& shares, double seconds) const;
+    void set_parts(Plan& plan, const planner::Grid& grid) const;
+    std::uint64_t pieces_of(std::uint64_t share, std::size_t shares_count, double seconds) const;
+    void cut_range(Plan& plan,
+                   std::uint64_t range,
+                   std::uint64_t pieces,
+                   const std::vector<std::uint32_t>& owners) const;
     std::shared_ptr<Exchange> send_plan(Plan plan);
     Task<void> reduce(std::shared_ptr<Exchange> exchange);
     Task<void> repair(std::shared_ptr<Exchange> exchange,

@@ -1,4 +1,5 @@
-// The leader's side of a round: gather, plan, reduce, repair; then round_decide.cpp.
+// The leader's side of a round: gather, plan (round_plan.cpp), reduce, repair; then
+// round_decide.cpp.
 
 #include <algorithm>
 #include <cmath>
@@ -6,81 +7,19 @@
 
 #include "dedloc/averaging/held_parts.h"
 #include "dedloc/averaging/round.h"
-#include "dedloc/planner/split.h"
 #include "dedloc/wire/message.h"
 
 namespace dedloc::averaging {
 namespace {
 
-// How many parts an owner's share has at least, if the round takes long enough.
-constexpr double pieces_wanted_max = 48;
-constexpr double part_seconds_min = 0.05;
-constexpr std::uint64_t piece_elements_min = 8192;
-constexpr double rate_factor = 1000;  // between the usual rate and what is believed
 // How often a leader to whom nobody announces gives way before it goes on alone.
 constexpr std::uint32_t lonely_turns_max = 3;
-constexpr double worth_it = 0.95;  // of the round's time without aggregators; more: without them
 
 std::set<std::uint32_t> owners_of(const Exchange& exchange,
                                   const std::vector<std::uint32_t>& parts) {
     std::set<std::uint32_t> owners;
-    for (const std::uint32_t part : parts) owners.insert(exchange.owner_of(part));
+    for (const std::uint32_t part : parts) owners.merge(exchange.way_of(part));
     return owners;
-}
-
-// Both ends of every pair that has no way to each other: neither can own what the other brings. Who
-// names most of the others is itself the one that is cut off.
-std::set<PeerId> parted_peers(const std::map<PeerId, Announce>& announces) {
-    std::set<PeerId> parted;
-    for (const auto& [peer, announce] : announces) {
-        std::set<PeerId> others;
-        for (const PeerId& other : announce.unreachable)
-            if (announces.contains(other)) others.insert(other);
-        if (others.empty()) continue;
-        parted.insert(peer);
-        if (others.size() * 2 < announces.size()) parted.merge(others);
-    }
-    return parted;
-}
-
-// The median of the uplinks that were measured: what is assumed of the others.
-double usual_rate(const std::map<PeerId, Announce>& announces, double if_none) {
-    std::vector<double> measured;
-    for (const auto& [peer, announce] : announces)
-        if (!announce.aggregator && std::isfinite(announce.upload_bytes_per_s) &&
-            announce.upload_bytes_per_s > 0)
-            measured.push_back(announce.upload_bytes_per_s);
-    if (measured.empty()) return if_none;
-    const auto middle = measured.begin() + static_cast<std::ptrdiff_t>(measured.size() / 2);
-    std::nth_element(measured.begin(), middle, measured.end());
-    return *middle;
-}
-
-// A peer's own claim: nobody's line is beyond all measure of the others'.
-double plausible_rate(double claimed, double usual) {
-    if (!std::isfinite(claimed) || claimed <= 0) return usual;
-    return std::clamp(claimed, usual / rate_factor, usual * rate_factor);
-}
-
-std::string describe(const Plan& plan) {
-    const auto aggregators = std::ranges::count_if(
-        plan.members, [](const PlanMember& member) { return member.aggregator; });
-    std::string text =
-        fmt::format("step {}: {} members{}, {} parts",
-                    plan.instance.step,
-                    plan.members.size() - static_cast<std::size_t>(aggregators),
-                    aggregators == 0 ? "" : fmt::format(" and {} aggregators", aggregators),
-                    plan.parts.size());
-    constexpr std::size_t members_told_max = 8;
-    if (plan.members.size() > members_told_max || plan.parts.empty()) return text;
-    std::vector<double> shares(plan.members.size(), 0.0);
-    for (const PlanPart& part : plan.parts)
-        shares[part.owner] += 100.0 * static_cast<double>(part.count) /
-                              static_cast<double>(plan.parts.back().range().end());
-    text += " (";
-    for (std::size_t i = 0; i < shares.size(); ++i)
-        text += fmt::format("{}{:.0f}", i == 0 ? "" : " + ", shares[i]);
-    return text + " %)";
 }
 
 // Owners' streams that fail are seen at once; a silent owner at the reduce deadline plus this.
@@ -188,152 +127,6 @@ Task<bool> RoundEngine::gather(Base base) {
         const TimePoint next = std::min(limit, context_.now() + 200ms);
         (void)co_await changed_.wait_until(context_.node.clock, next);
     }
-}
-
-// ---- plan ---------------------------------------------------------------------------------------
-
-// An average goes back while later parts still come, and when the last part has come its average is
-// still to go back: the more parts, the shorter that end. Fewer where a part would take no time.
-void RoundEngine::set_parts(Plan& plan,
-                            const std::vector<std::uint64_t>& shares,
-                            double seconds) const {
-    const auto wanted =
-        static_cast<std::uint64_t>(std::clamp(seconds / part_seconds_min, 1.0, pieces_wanted_max));
-    const std::uint64_t elements_min =
-        std::min(piece_elements_min, context_.options.part_elements_max);
-    std::uint64_t position = 0;
-    for (std::size_t i = 0; i < shares.size(); ++i) {
-        // Equal parts within a share, so that none is a crumb.
-        const std::uint64_t fewest = (shares[i] + context_.options.part_elements_max - 1) /
-                                     context_.options.part_elements_max;
-        const std::uint64_t pieces = std::max(fewest, std::min(wanted, shares[i] / elements_min));
-        for (std::uint64_t k = 0; k < pieces; ++k) {
-            const std::uint64_t count = shares[i] * (k + 1) / pieces - shares[i] * k / pieces;
-            plan.parts.push_back({position, count, static_cast<std::uint32_t>(i)});
-            position += count;
-        }
-    }
-}
-
-struct RoundEngine::Division {
-    std::map<PeerId, Announce> announces;
-    std::vector<bool> may_own;
-    planner::Split split;
-    std::string gain{};  // what the aggregators are for, in words
-};
-
-std::map<PeerId, Announce> RoundEngine::announces_for(const Base& base) {
-    std::map<PeerId, Announce> announces;
-    announces[context_.me()] = own_announcement(base);
-    for (const auto& [peer, announced] : fresh_announcements(base)) {
-        if (announces.size() >= context_.options.group_max) break;
-        announces[peer] = announced->announce;
-    }
-    for (const auto& [peer, announced] : fresh_announcements(base, /*of_aggregators=*/true))
-        if (announces.size() < members_max && announced->announce.dialable &&
-            !context_.failed_owners.contains(peer, context_.now()))
-            announces[peer] = announced->announce;
-    return announces;
-}
-
-Result<RoundEngine::Division> RoundEngine::divide(
-    const std::map<PeerId, Announce>& announces) const {
-    const std::set<PeerId> parted = parted_peers(announces);
-    std::vector<planner::PeerRates> rates;
-    const double element_bytes =
-        static_cast<double>(codec::encoded_size(context_.options.codec, 1024)) / 1024;
-    const double usual = usual_rate(announces, context_.options.rate_unknown);
-    for (const auto& [peer, announce] : announces) {
-        const auto per_s = [&](double bytes) {
-            return plausible_rate(bytes, usual) / element_bytes;
-        };
-        planner::PeerRates rate;
-        rate.upload_per_s = per_s(announce.upload_bytes_per_s);
-        rate.download_per_s = per_s(announce.download_bytes_per_s);
-        rate.contributes = !announce.input.is_empty();
-        rate.receives = !announce.aggregator;
-        // Whoever cannot be dialled cannot be sure that every member has a connection to it.
-        rate.owns_allowed = announce.dialable && !announce.leaving && !parted.contains(peer);
-        rates.push_back(rate);
-    }
-    if (std::none_of(rates.begin(), rates.end(), [](const auto& rate) { return rate.contributes; }))
-        return make_error(ErrorKind::not_found, "nobody has anything to average");
-    planner::SplitOptions split_options;
-    split_options.part_elements_min = context_.options.part_elements_min;
-    auto split = planner::split_elements(rates, context_.options.vector_count, split_options);
-    if (!split) {  // nobody may own: the leader does, as everybody who announced reached it
-        std::size_t place = 0;
-        for (const auto& [peer, announce] : announces)
-            rates[place++].owns_allowed = peer == context_.me();
-        split = planner::split_elements(rates, context_.options.vector_count, split_options);
-    }
-    if (!split) return std::move(split).error();
-    Division division{.announces = announces, .may_own = {}, .split = *std::move(split)};
-    for (const planner::PeerRates& rate : rates) division.may_own.push_back(rate.owns_allowed);
-    return division;
-}
-
-// Aggregators take part where the round becomes faster by as much as they are worth: each is one
-// more machine that may fail. Those who would own nothing stay away.
-Result<RoundEngine::Division> RoundEngine::divide_with_aggregators(
-    std::map<PeerId, Announce> announces) const {
-    auto with = divide(announces);
-    std::map<PeerId, Announce> trainers = announces;
-    std::erase_if(trainers, [](const auto& entry) { return entry.second.aggregator; });
-    if (trainers.size() == announces.size()) return with;
-    auto without = divide(trainers);
-    if (!with) return without;
-    double share = 0;
-    std::size_t place = 0;
-    std::size_t helping = 0;
-    for (const auto& [peer, announce] : with->announces) {
-        const std::uint64_t owned = with->split.part_elements[place++];
-        if (!announce.aggregator) continue;
-        if (owned == 0)
-            announces.erase(peer);
-        else
-            ++helping;
-        share += static_cast<double>(owned);
-    }
-    if (without && (helping == 0 || with->split.seconds >= without->split.seconds * worth_it))
-        return without;
-    with = divide(announces);
-    if (with && without)
-        with->gain = fmt::format(
-            "; {} aggregators take {:.0f} %: {:.3g} s predicted instead of "
-            "{:.3g} s",
-            helping,
-            100 * share / static_cast<double>(context_.options.vector_count),
-            with->split.seconds,
-            without->split.seconds);
-    return with;
-}
-
-Result<Plan> RoundEngine::make_plan(const Base& base, std::uint32_t ballot) {
-    Plan plan;
-    plan.run = base.run;
-    plan.instance = base.instance;
-    plan.ballot = ballot;
-    plan.leader = context_.me();
-    plan.previous = base.previous;
-    plan.state = base.state.value_or(Digest{});
-    plan.codec = static_cast<std::uint32_t>(context_.options.codec);
-    DEDLOC_TRY(const Division division, divide_with_aggregators(announces_for(base)));
-    for (const auto& [peer, announce] : division.announces)
-        plan.members.push_back(
-            {peer, announce.incarnation, announce.input, announce.dialable, announce.aggregator});
-    set_parts(plan, division.split.part_elements, division.split.seconds);
-    for (std::uint32_t i = 0; i < plan.members.size(); ++i)
-        if (division.may_own[i]) plan.standby.push_back(i);
-    const Duration whole = std::clamp<Duration>(
-        std::max<Duration>(measured_round_ * 3, from_seconds(division.split.seconds * 3)),
-        context_.options.deadline_min,
-        context_.options.deadline_max);
-    plan.round_ms = static_cast<std::uint32_t>(whole / 1ms);
-    plan.reduce_ms = plan.round_ms / 2;
-    const RoundNote note{RoundNote::Kind::plan_made, context_.me(), describe(plan) + division.gain};
-    context_.directory.note(note);
-    return plan;
 }
 
 std::shared_ptr<Exchange> RoundEngine::send_plan(Plan plan) {

@@ -1,0 +1,302 @@
+// What the leader plans: who takes part, who owns how much, and for more members than a group holds
+// the grid.
+
+#include <algorithm>
+#include <cmath>
+
+#include "dedloc/averaging/round.h"
+#include "dedloc/planner/grid.h"
+#include "dedloc/planner/split.h"
+#include "dedloc/wire/message.h"
+
+namespace dedloc::averaging {
+namespace {
+
+// How many parts an owner's share has at least, if the round takes long enough.
+constexpr double pieces_wanted_max = 48;
+constexpr double part_seconds_min = 0.05;
+constexpr std::uint64_t piece_elements_min = 8192;
+constexpr double rate_factor = 1000;  // between the usual rate and what is believed
+constexpr double worth_it = 0.95;     // of the round's time without aggregators; more: without them
+
+// Both ends of every pair that has no way to each other: neither can own what the other brings. Who
+// names most of the others is itself the one that is cut off.
+std::set<PeerId> parted_peers(const std::map<PeerId, Announce>& announces) {
+    std::set<PeerId> parted;
+    for (const auto& [peer, announce] : announces) {
+        std::set<PeerId> others;
+        for (const PeerId& other : announce.unreachable)
+            if (announces.contains(other)) others.insert(other);
+        if (others.empty()) continue;
+        parted.insert(peer);
+        if (others.size() * 2 < announces.size()) parted.merge(others);
+    }
+    return parted;
+}
+
+// The median of the uplinks that were measured: what is assumed of the others.
+double usual_rate(const std::map<PeerId, Announce>& announces, double if_none) {
+    std::vector<double> measured;
+    for (const auto& [peer, announce] : announces)
+        if (!announce.aggregator && std::isfinite(announce.upload_bytes_per_s) &&
+            announce.upload_bytes_per_s > 0)
+            measured.push_back(announce.upload_bytes_per_s);
+    if (measured.empty()) return if_none;
+    const auto middle = measured.begin() + static_cast<std::ptrdiff_t>(measured.size() / 2);
+    std::nth_element(measured.begin(), middle, measured.end());
+    return *middle;
+}
+
+// A peer's own claim: nobody's line is beyond all measure of the others'.
+double plausible_rate(double claimed, double usual) {
+    if (!std::isfinite(claimed) || claimed <= 0) return usual;
+    return std::clamp(claimed, usual / rate_factor, usual * rate_factor);
+}
+
+std::string describe(const Plan& plan) {
+    const auto aggregators = std::ranges::count_if(
+        plan.members, [](const PlanMember& member) { return member.aggregator; });
+    std::string text =
+        fmt::format("step {}: {} members{}, {} parts",
+                    plan.instance.step,
+                    plan.members.size() - static_cast<std::size_t>(aggregators),
+                    aggregators == 0 ? "" : fmt::format(" and {} aggregators", aggregators),
+                    plan.parts.size());
+    constexpr std::size_t members_told_max = 8;
+    if (plan.members.size() > members_told_max || plan.parts.empty()) return text;
+    std::vector<double> shares(plan.members.size(), 0.0);
+    for (const PlanPart& part : plan.parts)
+        shares[part.owner] += 100.0 * static_cast<double>(part.count) /
+                              static_cast<double>(plan.parts.back().range().end());
+    text += " (";
+    for (std::size_t i = 0; i < shares.size(); ++i)
+        text += fmt::format("{}{:.0f}", i == 0 ? "" : " + ", shares[i]);
+    return text + " %)";
+}
+
+}  // namespace
+
+// An average goes back while later parts still come, and when the last part has come its average is
+// still to go back: the more parts, the shorter that end. Fewer where a part would take no time.
+void RoundEngine::set_parts(Plan& plan,
+                            const std::vector<std::uint64_t>& shares,
+                            double seconds) const {
+    for (std::uint32_t i = 0; i < shares.size(); ++i)
+        cut_range(plan, shares[i], pieces_of(shares[i], shares.size(), seconds), {i});
+}
+
+// The owners of a column take turns, so that sums go to all of them at all times.
+void RoundEngine::set_parts(Plan& plan, const planner::Grid& grid) const {
+    plan.groups = grid.groups;
+    plan.group_of = grid.group_of;
+    plan.collectors = grid.collectors;
+    for (std::size_t first = 0; first < grid.collectors.size(); first += grid.groups) {
+        const std::vector<std::uint32_t> owners(
+            plan.collectors.begin() + static_cast<std::ptrdiff_t>(first),
+            plan.collectors.begin() + static_cast<std::ptrdiff_t>(first + grid.groups));
+        std::uint64_t range = 0;
+        for (const std::uint32_t owner : owners) range += grid.part_elements[owner];
+        const std::uint64_t pieces =
+            pieces_of(range / owners.size() + 1, grid.collectors.size(), grid.seconds);
+        cut_range(plan, range, pieces * owners.size(), owners);
+    }
+}
+
+// Of a share, when so many peers have one.
+std::uint64_t RoundEngine::pieces_of(std::uint64_t share,
+                                     std::size_t shares_count,
+                                     double seconds) const {
+    const auto many = static_cast<double>(parts_max / (2 * shares_count));
+    const auto wanted = static_cast<std::uint64_t>(
+        std::clamp(seconds / part_seconds_min, 1.0, std::min(pieces_wanted_max, many)));
+    const std::uint64_t most = context_.options.part_elements_max;
+    const std::uint64_t fewest = (share + most - 1) / most;
+    return std::max(fewest, std::min(wanted, share / std::min(piece_elements_min, most)));
+}
+
+// The next `range` elements in equal parts, so that none is a crumb.
+void RoundEngine::cut_range(Plan& plan,
+                            std::uint64_t range,
+                            std::uint64_t pieces,
+                            const std::vector<std::uint32_t>& owners) const {
+    std::uint64_t position = plan.parts.empty() ? 0 : plan.parts.back().range().end();
+    for (std::uint64_t k = 0; k < pieces; ++k) {
+        const std::uint64_t count = range * (k + 1) / pieces - range * k / pieces;
+        if (count == 0) continue;
+        plan.parts.push_back({position, count, owners[k % owners.size()]});
+        position += count;
+    }
+}
+
+struct RoundEngine::Division {
+    std::map<PeerId, Announce> announces;
+    std::vector<bool> may_own;
+    planner::Split split;
+    std::string gain{};  // what the aggregators are for, in words
+    std::optional<planner::Grid> grid{};
+};
+
+std::map<PeerId, Announce> RoundEngine::announces_for(const Base& base) {
+    std::map<PeerId, Announce> announces;
+    announces[context_.me()] = own_announcement(base);
+    for (const auto& [peer, announced] : fresh_announcements(base)) {
+        if (announces.size() >= members_max) break;
+        announces[peer] = announced->announce;
+    }
+    for (const auto& [peer, announced] : fresh_announcements(base, /*of_aggregators=*/true))
+        if (announces.size() < members_max && announced->announce.dialable &&
+            !context_.failed_owners.contains(peer, context_.now()))
+            announces[peer] = announced->announce;
+    return announces;
+}
+
+double RoundEngine::element_bytes() const {
+    return static_cast<double>(codec::encoded_size(context_.options.codec, 1024)) / 1024;
+}
+
+std::vector<planner::PeerRates> RoundEngine::rates_of(
+    const std::map<PeerId, Announce>& announces) const {
+    const std::set<PeerId> parted = parted_peers(announces);
+    std::vector<planner::PeerRates> rates;
+    const double usual = usual_rate(announces, context_.options.rate_unknown);
+    for (const auto& [peer, announce] : announces) {
+        const auto per_s = [&](double bytes) {
+            return plausible_rate(bytes, usual) / element_bytes();
+        };
+        planner::PeerRates rate;
+        rate.upload_per_s = per_s(announce.upload_bytes_per_s);
+        rate.download_per_s = per_s(announce.download_bytes_per_s);
+        rate.contributes = !announce.input.is_empty();
+        rate.receives = !announce.aggregator;
+        // Whoever cannot be dialled cannot be sure that every member has a connection to it.
+        rate.owns_allowed = announce.dialable && !announce.leaving && !parted.contains(peer);
+        rates.push_back(rate);
+    }
+    return rates;
+}
+
+// Errors: not_found: nobody brings anything; bad_input: too few may own for a grid.
+Result<RoundEngine::Division> RoundEngine::divide_into_groups(
+    const std::map<PeerId, Announce>& announces) const {
+    const std::vector<planner::PeerRates> rates = rates_of(announces);
+    planner::GridOptions options;
+    options.group_max = context_.options.group_max;
+    options.part_elements_min = context_.options.part_elements_min;
+    options.sums_cost = sizeof(float) / element_bytes();
+    DEDLOC_TRY(planner::Grid grid,
+               planner::make_grid(rates, context_.options.vector_count, options));
+    Division division{.announces = announces, .may_own = {}, .split = {}, .grid = {}};
+    for (const planner::PeerRates& rate : rates) division.may_own.push_back(rate.owns_allowed);
+    division.split.seconds = grid.seconds;
+    division.gain = fmt::format(
+        "; {} groups, {} columns", grid.groups, grid.collectors.size() / std::max(grid.groups, 1u));
+    division.grid = std::move(grid);
+    return division;
+}
+
+// All of them where there is a way; at most a group otherwise: the others' turn comes. A grid takes
+// the aggregators there are.
+Result<RoundEngine::Division> RoundEngine::divide_all(std::map<PeerId, Announce> announces) const {
+    const std::size_t group_max = context_.options.group_max;
+    const auto trainers = static_cast<std::size_t>(std::ranges::count_if(
+        announces, [](const auto& entry) { return !entry.second.aggregator; }));
+    if (trainers <= group_max || group_max < 2)
+        return divide_with_aggregators(std::move(announces));
+    auto grid = divide_into_groups(announces);
+    if (grid) return grid;
+    std::size_t kept = 1;  // us
+    std::erase_if(announces, [&](const auto& entry) {
+        if (entry.first == context_.me()) return false;
+        return entry.second.aggregator || ++kept > group_max;
+    });
+    return divide(announces);
+}
+
+Result<RoundEngine::Division> RoundEngine::divide(
+    const std::map<PeerId, Announce>& announces) const {
+    std::vector<planner::PeerRates> rates = rates_of(announces);
+    if (std::none_of(rates.begin(), rates.end(), [](const auto& rate) { return rate.contributes; }))
+        return make_error(ErrorKind::not_found, "nobody has anything to average");
+    planner::SplitOptions split_options;
+    split_options.part_elements_min = context_.options.part_elements_min;
+    auto split = planner::split_elements(rates, context_.options.vector_count, split_options);
+    if (!split) {  // nobody may own: the leader does, as everybody who announced reached it
+        std::size_t place = 0;
+        for (const auto& [peer, announce] : announces)
+            rates[place++].owns_allowed = peer == context_.me();
+        split = planner::split_elements(rates, context_.options.vector_count, split_options);
+    }
+    if (!split) return std::move(split).error();
+    Division division{.announces = announces, .may_own = {}, .split = *std::move(split)};
+    for (const planner::PeerRates& rate : rates) division.may_own.push_back(rate.owns_allowed);
+    return division;
+}
+
+// Aggregators take part where the round becomes faster by as much as they are worth: each is one
+// more machine that may fail. Those who would own nothing stay away.
+Result<RoundEngine::Division> RoundEngine::divide_with_aggregators(
+    std::map<PeerId, Announce> announces) const {
+    auto with = divide(announces);
+    std::map<PeerId, Announce> trainers = announces;
+    std::erase_if(trainers, [](const auto& entry) { return entry.second.aggregator; });
+    if (trainers.size() == announces.size()) return with;
+    auto without = divide(trainers);
+    if (!with) return without;
+    double share = 0;
+    std::size_t place = 0;
+    std::size_t helping = 0;
+    for (const auto& [peer, announce] : with->announces) {
+        const std::uint64_t owned = with->split.part_elements[place++];
+        if (!announce.aggregator) continue;
+        if (owned == 0)
+            announces.erase(peer);
+        else
+            ++helping;
+        share += static_cast<double>(owned);
+    }
+    if (without && (helping == 0 || with->split.seconds >= without->split.seconds * worth_it))
+        return without;
+    with = divide(announces);
+    if (with && without)
+        with->gain = fmt::format(
+            "; {} aggregators take {:.0f} %: {:.3g} s predicted instead of "
+            "{:.3g} s",
+            helping,
+            100 * share / static_cast<double>(context_.options.vector_count),
+            with->split.seconds,
+            without->split.seconds);
+    return with;
+}
+
+Result<Plan> RoundEngine::make_plan(const Base& base, std::uint32_t ballot) {
+    Plan plan;
+    plan.run = base.run;
+    plan.instance = base.instance;
+    plan.ballot = ballot;
+    plan.leader = context_.me();
+    plan.previous = base.previous;
+    plan.state = base.state.value_or(Digest{});
+    plan.codec = static_cast<std::uint32_t>(context_.options.codec);
+    DEDLOC_TRY(const Division division, divide_all(announces_for(base)));
+    for (const auto& [peer, announce] : division.announces)
+        plan.members.push_back(
+            {peer, announce.incarnation, announce.input, announce.dialable, announce.aggregator});
+    if (division.grid)
+        set_parts(plan, *division.grid);
+    else
+        set_parts(plan, division.split.part_elements, division.split.seconds);
+    for (std::uint32_t i = 0; i < plan.members.size(); ++i)
+        if (division.may_own[i]) plan.standby.push_back(i);
+    const int hops = division.grid ? 2 : 1;  // each way
+    const Duration whole = std::clamp<Duration>(
+        std::max<Duration>(measured_round_ * 3, from_seconds(division.split.seconds * 3)),
+        std::min(context_.options.deadline_min * hops, context_.options.deadline_max),
+        context_.options.deadline_max);
+    plan.round_ms = static_cast<std::uint32_t>(whole / 1ms);
+    plan.reduce_ms = plan.round_ms / 2;
+    const RoundNote note{RoundNote::Kind::plan_made, context_.me(), describe(plan) + division.gain};
+    context_.directory.note(note);
+    return plan;
+}
+
+}  // namespace dedloc::averaging
