@@ -10,6 +10,7 @@
 #include "lab/codecs_command.h"
 #include "lab/enumerate_command.h"
 #include "lab/exit_codes.h"
+#include "lab/grid_command.h"
 #include "lab/link_member.h"
 #include "lab/links.h"
 #include "lab/longfat.h"
@@ -89,6 +90,18 @@ std::shared_ptr<MoshpitCommand> add_moshpit_command(CLI::App& app, int& code) {
         ->check(CLI::Range(1, 10000));
     moshpit->add_flag("--json", command->json, "one JSON object as the last line");
     moshpit->callback([command, &code] { code = run_moshpit(*command); });
+    return command;
+}
+
+std::shared_ptr<GridCommand> add_grid_command(CLI::App& app, int& code) {
+    auto command = std::make_shared<GridCommand>();
+    CLI::App* grid = app.add_subcommand(
+        "grid", "what averaging in a grid costs, against one group of all, in virtual time");
+    grid->add_option("--peers", command->peers, "that train")->check(CLI::Range(2, 256));
+    grid->add_option("--group-max", command->group_max, "sizes to try: 16,8")->delimiter(',');
+    grid->add_option("--steps", command->steps, "of each")->check(CLI::Range(3, 1000));
+    grid->add_flag("--json", command->json, "one JSON object as the last line");
+    grid->callback([command, &code] { code = run_grid(*command); });
     return command;
 }
 
@@ -237,6 +250,7 @@ int run(const std::vector<std::string>& arguments, const std::string& program) {
     const auto network_commands = add_network_commands(app, code);
     const auto codecs_command = add_codecs_command(app, code);
     const auto moshpit_command = add_moshpit_command(app, code);
+    const auto grid_command = add_grid_command(app, code);
     const auto enumerate_command = add_enumerate_command(app, code);
     const auto process_commands = add_process_commands(app, code);
     try {

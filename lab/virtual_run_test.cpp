@@ -144,5 +144,25 @@ TEST(VirtualRun, parts_by_rates_are_faster_than_equal_ones_and_an_aggregator_hel
     for (const BookedStep& step : helped->steps) EXPECT_LE(step.members, 4u);
 }
 
+// Sixteen trainers in one group, and in four groups of four: two hops each way, and fp32 sums of a
+// quarter of the vector, of which a quarter stays.
+TEST(VirtualRun, a_grid_is_as_exact_as_one_group_and_not_much_slower) {
+    VirtualRunOptions options = small_run(false);
+    options.machines.assign(16, options.machines.front());
+    options.run.batch.target = 1024;
+    options.steps = 8;
+    const auto one_group = run_virtually(options);
+    options.run.averaging.group_max = 4;
+    const auto grid = run_virtually(options);
+    ASSERT_TRUE(one_group) << one_group.error().message();
+    ASSERT_TRUE(grid) << grid.error().message();
+    EXPECT_TRUE(grid->identical);
+    EXPECT_EQ(grid->samples_expired, 0);
+    EXPECT_NEAR(samples_in(*grid) / samples_in(*one_group), 1.0, 0.02);
+    EXPECT_LT(grid->steps[7].loss, grid->steps[1].loss * 0.8);
+    EXPECT_NEAR(grid->steps[7].loss, one_group->steps[7].loss, 0.1 * one_group->steps[1].loss);
+    EXPECT_LT(round_s(*grid), round_s(*one_group) * 1.15);
+}
+
 }  // namespace
 }  // namespace dedloc::lab

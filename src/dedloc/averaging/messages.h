@@ -17,7 +17,7 @@
 
 namespace dedloc::averaging {
 
-inline constexpr std::size_t members_max = 256;      // of one group
+inline constexpr std::size_t members_max = 256;      // of one plan
 inline constexpr std::size_t aggregators_max = 16;   // of one plan, among the members
 inline constexpr std::size_t parts_max = 8192;       // of one plan
 inline constexpr std::size_t certificates_max = 64;  // in one reply
