@@ -78,7 +78,8 @@ RoundMember::RoundMember(RoundMemberOptions options, runtime::Loop& loop)
       identity_signer_(identity_),
       group_(std::make_unique<Group>(*clock_)),
       ledger_(verifier_, 8),
-      parts_(rounds_kept * (options_.round.vector_count * sizeof(float) + (1u << 20))),
+      parts_(rounds_kept *
+             (codec::encoded_size(options_.round.codec, options_.round.vector_count) + (1u << 20))),
       average_(options_.round.vector_count) {
     p2p::HostOptions host{.executor = loop.executor(),
                           .clock = *clock_,

@@ -391,7 +391,7 @@ Task<void> VoterService::write_parts(std::uint64_t step, std::vector<KeptPart> k
             pieces.push_back(framed);
             pieces.push_back(*encoded);
         }
-        return disk->write_soon(parts_file(step), pieces);
+        return disk->write_over(parts_file(step), pieces);
     };
     // A full disk costs this safety, not the training.
     const Result<void> written = co_await context_.node.workers.run(std::move(work));

@@ -20,9 +20,11 @@ class Disk {
     virtual Result<Bytes> read(const std::string& path) = 0;
     // Whole or not at all, and durable when it returns (temporary file, fsync, rename).
     virtual Result<void> write_atomically(const std::string& path, ByteView bytes) = 0;
-    // Whole or not at all when the process dies; what the machine's own death leaves is open. For
-    // large things that are worth keeping and not worth waiting for. The pieces are joined.
-    virtual Result<void> write_soon(const std::string& path, const std::vector<ByteView>& pieces) {
+    // Over what was there, so that the memory that held it is used again; the pieces are joined. If
+    // the process dies meanwhile the file begins with the new pieces and may end with the old ones;
+    // what the machine's own death leaves is open. For large things that can be checked, are worth
+    // keeping and not worth waiting for.
+    virtual Result<void> write_over(const std::string& path, const std::vector<ByteView>& pieces) {
         Bytes bytes;
         for (const ByteView piece : pieces) base::append(bytes, piece);
         return write_atomically(path, bytes);

@@ -124,19 +124,19 @@ class RealDisk final : public Disk {
         const std::lock_guard lock(mutex_);
         forget(full);
         DEDLOC_TRY_VOID(make_folders(full));
-        DEDLOC_TRY_VOID(replace(full, {bytes}, /*durable=*/true));
+        DEDLOC_TRY_VOID(replace(full, bytes));
         return sync_folder(parent_of(full));
     }
 
     // Without the mutex: a vote need not wait for a large write of somebody else.
-    Result<void> write_soon(const std::string& path, const std::vector<ByteView>& pieces) override {
+    Result<void> write_over(const std::string& path, const std::vector<ByteView>& pieces) override {
         DEDLOC_TRY(const std::string full, full_path(path));
         {
             const std::lock_guard lock(mutex_);
             forget(full);
             DEDLOC_TRY_VOID(make_folders(full));
         }
-        return replace(full, pieces, /*durable=*/false);
+        return overwrite(full, pieces);
     }
 
     Result<void> append_durably(const std::string& path, ByteView bytes) override {
@@ -211,24 +211,32 @@ class RealDisk final : public Disk {
         return {};
     }
 
-    static Ok write_new(const std::string& path,
-                        const std::vector<ByteView>& pieces,
-                        bool durable) {
+    static Ok write_new(const std::string& path, ByteView bytes) {
         const FileHandle file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
         if (!file.is_open()) return explain(errno, "creating", path);
-        for (const ByteView piece : pieces) DEDLOC_TRY_VOID(write_all(file.get(), piece, path));
-        if (durable && ::fsync(file.get()) != 0) return explain(errno, "syncing", path);
+        DEDLOC_TRY_VOID(write_all(file.get(), bytes, path));
+        if (::fsync(file.get()) != 0) return explain(errno, "syncing", path);
+        return {};
+    }
+
+    static Result<void> overwrite(const std::string& full, const std::vector<ByteView>& pieces) {
+        const FileHandle file(::open(full.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666));
+        if (!file.is_open()) return explain(errno, "opening", full);
+        off_t size = 0;
+        for (const ByteView piece : pieces) {
+            DEDLOC_TRY_VOID(write_all(file.get(), piece, full));
+            size += static_cast<off_t>(piece.size());
+        }
+        if (::ftruncate(file.get(), size) != 0) return explain(errno, "cutting", full);
         return {};
     }
 
     // The file at `full` becomes these pieces, or stays what it was.
-    static Result<void> replace(const std::string& full,
-                                const std::vector<ByteView>& pieces,
-                                bool durable) {
+    static Result<void> replace(const std::string& full, ByteView bytes) {
         const std::string folder = parent_of(full);
         const std::string temporary =
             fmt::format("{}/{}{}", folder, temporary_prefix, full.substr(folder.size() + 1));
-        auto written = write_new(temporary, pieces, durable);
+        auto written = write_new(temporary, bytes);
         if (written && ::rename(temporary.c_str(), full.c_str()) != 0)
             written = explain(errno, "renaming", temporary);
         if (!written) (void)::unlink(temporary.c_str());  // best effort: `full` is untouched

@@ -36,6 +36,18 @@ TEST_F(RealDiskTest, what_was_written_is_read_and_listed) {
     EXPECT_EQ(disk->remove("a").error().kind(), ErrorKind::not_found);
 }
 
+TEST_F(RealDiskTest, what_is_written_over_longer_or_shorter_pieces_is_the_new_pieces) {
+    for (const char* text : {"one", "a longer text", "", "four"}) {
+        const std::string whole = text;
+        const ByteView bytes = as_bytes(whole);
+        const std::vector<ByteView> pieces{bytes.first(bytes.size() / 2),
+                                           bytes.subspan(bytes.size() / 2)};
+        EXPECT_TRUE(disk->write_over("parts/0", pieces));
+        EXPECT_EQ(as_text(*disk->read("parts/0")), whole);
+    }
+    EXPECT_EQ(*disk->list("parts"), (std::vector<std::string>{"0"}));
+}
+
 TEST_F(RealDiskTest, appends_add_up_across_reopening_replacing_and_many_files) {
     for (int i = 0; i < 50; ++i) {
         const std::string path = fmt::format("log/{}", i % 40);
