@@ -15,13 +15,12 @@ constexpr Duration turn_look = 50ms;
 Task<SharedBytes> Exchange::encode_own(std::uint32_t part) {
     const PlanPart range = plan_.parts[part];
     const auto codec = static_cast<codec::CodecId>(plan_.codec);
-    const int exponent = scale_exponent(input_->input);
-    auto work = [input = input_, range, codec, exponent] {
-        const std::span<const float> sum(input->sum);
-        return encode_contribution(codec,
-                                   sum.subspan(static_cast<std::size_t>(range.offset),
-                                               static_cast<std::size_t>(range.count)),
-                                   exponent);
+    const std::span<const float> sum =
+        std::span(input_->sum)
+            .subspan(static_cast<std::size_t>(range.offset), static_cast<std::size_t>(range.count));
+    if (SharedBytes lies = contribution_as_it_lies(codec, sum, input_)) co_return lies;
+    auto work = [input = input_, codec, sum] {
+        return encode_contribution(codec, sum, input->input);
     };
     SharedBytes encoded = co_await context_.node.workers.run(std::move(work));
     co_return encoded;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <optional>
 #include <vector>
@@ -64,7 +65,8 @@ codec::CodecId codec_of(const Plan& plan, const PartInput& input) {
 
 float factor_of(const Plan& plan, const PartInput& input) {
     if (is_sum(input)) return 1.0f;
-    return power_of_two(scale_exponent(plan.members[input.member].input));
+    return power_of_two(
+        scale_exponent(static_cast<codec::CodecId>(plan.codec), plan.members[input.member].input));
 }
 
 // Who is in these inputs.
@@ -208,9 +210,23 @@ ReducedPart reduce_sound(const Plan& plan,
 
 }  // namespace
 
-SharedBytes encode_contribution(codec::CodecId codec, std::span<const float> sum, int exponent) {
+int scale_exponent(codec::CodecId codec, const MemberInput& input) {
+    return codec == codec::CodecId::fp32 ? 0 : scale_exponent(input);
+}
+
+SharedBytes contribution_as_it_lies(codec::CodecId codec,
+                                    std::span<const float> sum,
+                                    std::shared_ptr<const void> owner) {
+    if (codec != codec::CodecId::fp32 || std::endian::native != std::endian::little) return {};
+    return {std::move(owner),
+            ByteView(reinterpret_cast<const std::uint8_t*>(sum.data()), sum.size_bytes())};
+}
+
+SharedBytes encode_contribution(codec::CodecId codec,
+                                std::span<const float> sum,
+                                const MemberInput& input) {
     auto [shared, out] = SharedBytes::for_overwrite(codec::encoded_size(codec, sum.size()));
-    codec::encode_into(codec, sum, out, power_of_two(-exponent));
+    codec::encode_into(codec, sum, out, power_of_two(-scale_exponent(codec, input)));
     return shared;
 }
 

@@ -1,7 +1,8 @@
 // The arithmetic of one part: encode a contribution, reduce contributions to an average, decode it.
 // Pure functions; the same input gives the same bits on every CPU (promise 1).
 //
-//   encode   x = sum × 2^-k, k = scale_exponent(input): an exact scaling, then the codec
+//   encode   x = sum × 2^-k, k = scale_exponent(…): an exact scaling, then the codec; fp32 has room
+//            for sums as they are, so that they travel from where they lie
 //   reduce   acc += decode(x_i) × 2^k_i in the order of the members that send; acc / total weight,
 //            piecewise; encoded once
 //   apply    everybody, the owner too, decodes those bytes
@@ -19,7 +20,16 @@
 
 namespace dedloc::averaging {
 
-SharedBytes encode_contribution(codec::CodecId codec, std::span<const float> sum, int exponent);
+// Of the sums of a contribution with this input; 0 for fp32.
+int scale_exponent(codec::CodecId codec, const MemberInput& input);
+
+SharedBytes encode_contribution(codec::CodecId codec,
+                                std::span<const float> sum,
+                                const MemberInput& input);
+// The same bytes, where the codec's are those of memory; else none. `owner` keeps the sums.
+SharedBytes contribution_as_it_lies(codec::CodecId codec,
+                                    std::span<const float> sum,
+                                    std::shared_ptr<const void> owner);
 
 struct PartInput {
     std::uint32_t member = 0;  // who sends it

@@ -1,5 +1,6 @@
 #include "dedloc/averaging/reduce.h"
 
+#include <algorithm>
 #include <cmath>
 #include <gtest/gtest.h>
 #include <limits>
@@ -37,9 +38,7 @@ std::vector<PartInput> make_inputs(const Plan& plan) {
     const auto codec = static_cast<codec::CodecId>(plan.codec);
     std::vector<PartInput> inputs;
     for (std::uint32_t i = 0; i < plan.members.size(); ++i)
-        inputs.push_back(
-            {i,
-             encode_contribution(codec, random_sum(i + 1), scale_exponent(plan.members[i].input))});
+        inputs.push_back({i, encode_contribution(codec, random_sum(i + 1), plan.members[i].input)});
     return inputs;
 }
 
@@ -50,7 +49,8 @@ Bytes plain_average(const Plan& plan, const std::vector<PartInput>& inputs) {
     for (const PartInput& input : inputs) {
         std::vector<float> decoded(part_count);
         EXPECT_TRUE(codec::decode(codec, *input.encoded, decoded));
-        const float factor = std::ldexp(1.0f, scale_exponent(plan.members[input.member].input));
+        const float factor =
+            std::ldexp(1.0f, scale_exponent(codec, plan.members[input.member].input));
         for (std::size_t i = 0; i < part_count; ++i) {
             const float product = decoded[i] * factor;
             sum[i] = sum[i] + product;
@@ -91,7 +91,7 @@ TEST(ReducePart, leaves_out_who_brings_a_number_that_is_not_finite_wherever_it_l
         auto inputs = make_inputs(plan);
         std::vector<float> bad = random_sum(1);
         bad[part_count - 1] = std::numeric_limits<float>::quiet_NaN();
-        inputs[0].encoded = encode_contribution(codec, bad, scale_exponent(plan.members[0].input));
+        inputs[0].encoded = encode_contribution(codec, bad, plan.members[0].input);
         const ReducedPart reduced = reduce_part(plan, 0, inputs);
         ASSERT_EQ(reduced.refused.size(), 1u) << codec::to_string(codec);
         EXPECT_EQ(reduced.refused[0].member, 0u);
@@ -116,6 +116,17 @@ TEST(ReducePart, without_any_input_is_zero) {
     const ReducedPart reduced = reduce_part(plan, 0, {});
     EXPECT_EQ(to_bytes(*reduced.encoded), Bytes(4 * part_count, 0));
     EXPECT_EQ(reduced.included, Bytes{0});
+}
+
+TEST(ReducePart, takes_fp32_contributions_from_where_they_lie) {
+    const Plan plan = make_plan(codec::CodecId::fp32);
+    const auto sum = std::make_shared<const std::vector<float>>(random_sum(4));
+    const SharedBytes lies = contribution_as_it_lies(codec::CodecId::fp32, *sum, sum);
+    ASSERT_TRUE(lies);
+    EXPECT_EQ(static_cast<const void*>(lies->data()), static_cast<const void*>(sum->data()));
+    EXPECT_TRUE(std::ranges::equal(
+        *lies, *encode_contribution(codec::CodecId::fp32, *sum, plan.members[1].input)));
+    EXPECT_FALSE(contribution_as_it_lies(codec::CodecId::fp16, *sum, sum));
 }
 
 }  // namespace
