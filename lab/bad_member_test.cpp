@@ -119,6 +119,11 @@ bool change_average(Scene& scene, Bytes& bytes, bool sign, Change change) {
 template <typename Change>
 bool change_decision(Bytes& bytes, Change change) {
     auto propose = read<Propose>(bytes);
+    if (propose && !propose->outline.empty()) {  // ask for it whole, and see
+        propose->digest = Digest{};
+        bytes = wire::encode(*propose);
+        return false;
+    }
     auto decision = propose ? read<Decision>(propose->decision) : std::nullopt;
     if (!decision || decision->parts.empty()) return false;
     change(*decision);
@@ -383,11 +388,11 @@ const Lie lies[] = {
          return true;
      }},
     {"a_certificate_with_a_forged_vote",
-     certificate_method,
+     certified_method,
      false,
      "signature does not hold",
      [](Scene&, Bytes& b) {
-         auto certificate = read<Certificate>(b);
+         auto certificate = read<Certified>(b);
          if (!certificate || certificate->votes.empty()) return false;
          certificate->votes[0].signature[0] ^= 1;
          b = wire::encode(*certificate);

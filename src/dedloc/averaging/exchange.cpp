@@ -183,6 +183,13 @@ TimePoint Exchange::awaited_until(std::uint32_t part) const {
     return arrivals_.awaited_until(context_.patience());
 }
 
+TimePoint Exchange::missing_awaited_until() const {
+    TimePoint earliest = TimePoint::never();
+    for (std::uint32_t part = 0; part < plan_.parts.size(); ++part)
+        if (!finished_.contains(part)) earliest = std::min(earliest, awaited_until(part));
+    return earliest;
+}
+
 // What a slow line still carries comes sooner than it could be reduced again, over lines that are
 // full; but a quarter of the round is left for those who stop after all.
 std::vector<std::uint32_t> Exchange::silent_parts() const {

@@ -82,6 +82,8 @@ class Exchange {
     // Until when a part may be waited for that has not come: its owner's stream lives, and averages
     // come about as regularly as they did. The past: it does not come by itself.
     TimePoint awaited_until(std::uint32_t part) const;
+    // The earliest such time of the parts that are missing.
+    TimePoint missing_awaited_until() const;
     // Has this repair of the part ended here, whoever is in it?
     bool repaired(std::uint32_t part, std::uint32_t repair) const {
         return ended_.contains({repair, part});

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "dedloc/averaging/averaging_testing.h"
+#include "dedloc/averaging/outline.h"
 #include "dedloc/wire/message.h"
 
 namespace dedloc::averaging {
@@ -209,6 +210,35 @@ TEST_F(ExchangeTest, a_sleeper_does_not_keep_the_others_out_of_bounded_memory) {
         EXPECT_FALSE(header.includes(place(2)));
     }
     nodes_[2]->thaw();
+}
+
+// What a voter makes of a proposal that leaves out what it holds.
+TEST_F(ExchangeTest, an_outlined_decision_is_whole_again_at_who_holds_the_same_averages) {
+    begin(3, codec::CodecId::fp32);
+    give_parts_to({0, 1, 2});
+    start();
+    ASSERT_TRUE(trainers_have_all());
+    Decision decision;
+    decision.plan = wire::encode(plan_);
+    for (const auto& [part, header] : members_[0]->exchange->finished())
+        decision.parts.push_back(header);
+    decision.branch_samples = 39;
+    const Bytes whole = wire::encode(decision);
+    Propose propose = outlined(/*ballot=*/3, whole);
+    EXPECT_LT(wire::encode(propose).size(), 200u);
+    EXPECT_GT(whole.size(), 1500u);
+    const auto again = whole_decision(propose, *members_[1]->exchange);
+    ASSERT_TRUE(again);
+    EXPECT_EQ(*again, whole);
+    decision.parts[4].included[0] ^= 1;
+    EXPECT_EQ(
+        whole_decision(outlined(3, wire::encode(decision)), *members_[1]->exchange).error().kind(),
+        ErrorKind::not_found);
+    propose.outline.assign(40, 0xff);
+    EXPECT_EQ(whole_decision(propose, *members_[1]->exchange).error().kind(),
+              ErrorKind::peer_broke_protocol);
+    decision.kind = DecisionKind::abort;
+    EXPECT_TRUE(outlined(3, wire::encode(decision)).outline.empty());
 }
 
 TEST_F(ExchangeTest, plans_in_which_an_aggregator_contributes_or_leads_are_refused) {

@@ -32,6 +32,7 @@ inline constexpr const char* fetch_method = "/dedloc/round/1/fetch";
 inline constexpr const char* prepare_method = "/dedloc/round/1/prepare";
 inline constexpr const char* propose_method = "/dedloc/round/1/propose";
 inline constexpr const char* certificate_method = "/dedloc/round/1/certificate";
+inline constexpr const char* certified_method = "/dedloc/round/1/certified";
 inline constexpr const char* certificates_method = "/dedloc/round/1/certificates";
 
 // A trainer that may vote. A process that lost its memory of votes comes back with another
@@ -404,11 +405,32 @@ struct Propose {
     Bytes decision;
     // Why a voter should believe a re-proposal needs no argument: promises are checked by the
     // proposer; a voter only follows its own record.
+    // Instead of the decision, of a commit (outline.h): without its plan and its parts.
+    Bytes outline;
+    Digest plan;    // of the plan
+    Digest digest;  // of the whole decision
 
     template <typename Visitor, typename Self>
     static void fields(Visitor& visit, Self& self) {
         visit(1, self.ballot);
         visit(2, self.decision);
+        visit(3, self.outline);
+        visit(4, self.plan);
+        visit(5, self.digest);
+    }
+};
+
+// A certificate for who was sent the proposal. An error: send it whole (certificate_method).
+struct Certified {
+    Digest decision;
+    std::uint32_t ballot = 0;
+    std::vector<Vote> votes;
+
+    template <typename Visitor, typename Self>
+    static void fields(Visitor& visit, Self& self) {
+        visit(1, self.decision);
+        visit(2, self.ballot);
+        visit(3, self.votes, members_max);
     }
 };
 
@@ -419,6 +441,7 @@ enum class Answer : std::uint32_t {
     i_am_behind = 3,
     may_not_vote = 4,  // lost its memory of votes, or is no voter
     refused = 5,       // the value is wrong or its bytes cannot be had: `reason`
+    send_whole = 6,    // the outline names other averages than the voter has: send the decision
 };
 
 // Reply to prepare and to propose.

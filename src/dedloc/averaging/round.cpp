@@ -8,6 +8,7 @@ namespace {
 
 // Exchanges of older plans that are kept so that slower members can still read from us.
 constexpr std::size_t engine_exchanges_max = 6;
+constexpr Duration sleep_min = 2s;  // without a look at the clock; shorter: busy
 
 }  // namespace
 
@@ -48,6 +49,8 @@ void RoundEngine::start() {
         changed_.pulse();
     });
     context_.ledger.on_decision([this](const Decision&, const Bytes&) { ledger_moved(); });
+    awake_at_ = context_.now();
+    scope_.spawn("watch sleep", watch_sleep());
     scope_.spawn("drive rounds", drive());
     scope_.spawn("probe the line", line_.run());
 }
@@ -214,10 +217,25 @@ void RoundEngine::refuse_plan(const PeerId& leader, const Error& why) {
     changed_.pulse();
 }
 
+bool RoundEngine::slept() const { return context_.now() - awake_at_ > sleep_min; }
+
+// A machine that was asleep, or a stopped process, has not waited for anybody meanwhile: what the
+// others did is about to be heard of.
+Task<void> RoundEngine::watch_sleep() {
+    for (;;) {
+        if (slept() && wanted_since_) {
+            wanted_since_ = context_.now();
+            voter_->round_wanted_since(wanted_since_);
+        }
+        awake_at_ = context_.now();
+        co_await context_.node.clock.sleep_for(sleep_min / 4);
+    }
+}
+
 // Lost means gone: as long as a majority of voters is heard of, a round that does not come about is
 // tried again, for a long time, before anybody parts from the others.
 bool RoundEngine::quorum_is_lost() const {
-    if (!wanted_since_) return false;
+    if (!wanted_since_ || slept()) return false;
     const Duration waited = context_.now() - *wanted_since_;
     const Duration timeout = std::max(context_.options.quorum_timeout, context_.newest_round);
     if (waited <= timeout) return false;

@@ -89,6 +89,8 @@ class RoundEngine {
     void refuse_plan(const PeerId& leader, const Error& why);
     bool suspected(const PeerId& peer) const;
     bool quorum_is_lost() const;
+    bool slept() const;
+    Task<void> watch_sleep();
     Duration patience_with_leader() const;
     Task<void> pause(Duration duration);
 
@@ -101,6 +103,8 @@ class RoundEngine {
     Task<Result<Bytes>> on_prepare(PeerId from, Bytes request);
     Task<Result<Bytes>> on_propose(PeerId from, Bytes request);
     Task<Result<Bytes>> on_certificate(PeerId from, Bytes request);
+    Task<Result<Bytes>> on_certified(PeerId from, Bytes request);
+    Task<Result<Bytes>> whole_proposal(Propose propose);
     Task<Result<Bytes>> on_certificates(PeerId from, Bytes request);
     Task<Result<Bytes>> on_fetch(PeerId from, Bytes request);
     Task<void> arrival(FinishedPart part, TimePoint deadline);
@@ -154,10 +158,9 @@ class RoundEngine {
     Task<std::shared_ptr<Poll>> prepare(Base base, std::uint32_t ballot);
     Task<void> ask_promise(PeerId voter, Prepare request, std::shared_ptr<Poll> poll);
     Task<bool> propose(Base base, std::uint32_t ballot, Bytes decision, Duration patience);
+    struct Question;  // a proposal, outlined and whole
     Task<void> ask_vote(PeerId voter,
-                        Bytes request,
-                        Digest decision,
-                        std::uint32_t ballot,
+                        std::shared_ptr<const Question> question,
                         TimePoint deadline,
                         std::shared_ptr<Poll> poll);
     Task<void> open_branch(Base base);
@@ -165,7 +168,11 @@ class RoundEngine {
                            std::vector<Voter> survivors,
                            std::shared_ptr<std::set<PeerId>> refused);
     void learn_from(const PeerId& voter, const ConsensusReply& reply);
-    void publish(const Base& base, const Bytes& certificate);
+    Task<Result<ConsensusReply>> call_for_vote(PeerId voter,
+                                               std::shared_ptr<const Question> question,
+                                               TimePoint deadline);
+    void publish(const Base& base, const Certificate& certificate);
+    Task<void> send_certificate(PeerId peer, Bytes certified, Bytes certificate);
 
     RoundContext context_;
     std::unique_ptr<VoterService> voter_;
@@ -181,6 +188,8 @@ class RoundEngine {
     Exchanges exchanges_;
     std::uint32_t ballot_round_ = 0;      // of the next ballot of ours in the open instance
     std::uint32_t lonely_turns_ = 0;      // how often we have led it and nobody came
+    TimePoint awake_at_;                  // a moment ago, unless this process was stopped
+    Bytes proposal_;                      // the newest decision that we were asked about
     std::uint32_t outbid_ = 0;            // highest ballot heard of in the open instance
     std::pair<Digest, PeerId> followed_;  // after which decision we follow whom …
     TimePoint followed_since_;            // … and since when

@@ -1,6 +1,7 @@
 // The proposer's side of a decision: promises, votes, certificate; and the new branch when no
 // majority can be had.
 
+#include "dedloc/averaging/outline.h"
 #include "dedloc/averaging/round.h"
 #include "dedloc/base/log.h"
 #include "dedloc/runtime/together.h"
@@ -13,6 +14,20 @@ struct RoundEngine::Poll {
         : tally(base.voters, bugs), enough(executor) {}
     Tally tally;
     runtime::Event enough;
+};
+
+struct RoundEngine::Question {
+    Question(std::uint32_t of_ballot, const Bytes& decision)
+        : digest(decision_digest(decision)),
+          ballot(of_ballot),
+          whole(wire::encode(Propose{of_ballot, decision, {}, {}, {}})) {
+        const Propose brief = outlined(of_ballot, decision);
+        if (!brief.outline.empty()) outline = wire::encode(brief);
+    }
+    Digest digest;  // of the decision
+    std::uint32_t ballot = 0;
+    Bytes whole;    // the proposal
+    Bytes outline;  // the same without what voters hold; empty: there is none
 };
 
 void RoundEngine::learn_from(const PeerId& voter, const ConsensusReply& reply) {
@@ -77,17 +92,16 @@ Task<bool> RoundEngine::propose(Base base,
                                 Bytes decision,
                                 Duration patience) {
     auto poll = std::make_shared<Poll>(base, context_.options.bugs, context_.node.executor);
-    const Digest digest = decision_digest(decision);
-    const Bytes request = wire::encode(Propose{ballot, decision});
+    const auto question = std::make_shared<const Question>(ballot, decision);
     const TimePoint deadline = context_.now() + std::max<Duration>(context_.patience(), patience);
     // Our own vote first: once it is on disk, a restart cannot propose another value in this
     // ballot.
-    co_await ask_vote(context_.me(), request, digest, ballot, deadline, poll);
+    co_await ask_vote(context_.me(), question, deadline, poll);
     if (poll->tally.votes_count() == 0) co_return false;
     std::vector<Task<void>> asks;
     for (const Voter& voter : base.voters)
         if (voter.peer != context_.me())
-            asks.push_back(ask_vote(voter.peer, request, digest, ballot, deadline, poll));
+            asks.push_back(ask_vote(voter.peer, question, deadline, poll));
     Task<void> all = runtime::all_of(std::move(asks));
     co_await runtime::first_of(std::move(all), poll->enough.wait());
     if (!poll->tally.chosen()) co_return false;
@@ -95,37 +109,28 @@ Task<bool> RoundEngine::propose(Base base,
     certificate.decision = std::move(decision);
     certificate.ballot = ballot;
     certificate.votes = poll->tally.votes();
-    const Bytes bytes = wire::encode(certificate);
-    publish(base, bytes);
+    publish(base, certificate);
     co_return true;
 }
 
 Task<void> RoundEngine::ask_vote(PeerId voter,
-                                 Bytes request,
-                                 Digest decision,
-                                 std::uint32_t ballot,
+                                 std::shared_ptr<const Question> question,
                                  TimePoint deadline,
                                  std::shared_ptr<Poll> poll) {
     ConsensusReply reply;
     if (voter == context_.me()) {
-        auto propose = wire::decode<Propose>(request);
+        auto propose = wire::decode<Propose>(question->whole);
         DEDLOC_CHECK(propose.has_value());
         reply = co_await voter_->on_propose(voter, *std::move(propose));
     } else {
-        auto answer =
-            co_await context_.host.call(voter, propose_method, std::move(request), deadline);
+        auto answer = co_await call_for_vote(voter, question, deadline);
         if (!answer) co_return;
-        auto decoded = wire::decode<ConsensusReply>(*answer);
-        if (!decoded) {
-            context_.refuse(RoundNote::Kind::refused_message, voter, "a vote that cannot be read");
-            co_return;
-        }
-        reply = *std::move(decoded);
+        reply = *std::move(answer);
     }
     learn_from(voter, reply);
     if (reply.answer != Answer::yes) co_return;
     if (!context_.verifier.verify(
-            voter, vote_domain, vote_bytes(decision, ballot), reply.signature)) {
+            voter, vote_domain, vote_bytes(question->digest, question->ballot), reply.signature)) {
         context_.refuse(
             RoundNote::Kind::refused_message, voter, "a vote whose signature does not hold");
         co_return;
@@ -134,7 +139,30 @@ Task<void> RoundEngine::ask_vote(PeerId voter,
     if (poll->tally.chosen()) poll->enough.set();
 }
 
-void RoundEngine::publish(const Base& base, const Bytes& certificate) {
+Task<Result<ConsensusReply>> RoundEngine::call_for_vote(PeerId voter,
+                                                        std::shared_ptr<const Question> question,
+                                                        TimePoint deadline) {
+    for (const bool whole : {false, true}) {
+        Bytes request = whole ? question->whole : question->outline;
+        if (request.empty()) continue;
+        auto answer =
+            co_await context_.host.call(voter, propose_method, std::move(request), deadline);
+        if (!answer) co_return std::move(answer).error();
+        auto reply = wire::decode<ConsensusReply>(*answer);
+        if (!reply) {
+            context_.refuse(RoundNote::Kind::refused_message, voter, "a vote that cannot be read");
+            co_return std::move(reply).error();
+        }
+        if (reply->answer != Answer::send_whole) co_return reply;
+    }
+    co_return make_error(ErrorKind::peer_broke_protocol, "it does not take the whole decision");
+}
+
+// Voters hold the decision: they were asked.
+void RoundEngine::publish(const Base& base, const Certificate& certificate) {
+    const Bytes whole = wire::encode(certificate);
+    const Bytes certified = wire::encode(
+        Certified{decision_digest(certificate.decision), certificate.ballot, certificate.votes});
     std::set<PeerId> recipients;
     for (const Voter& voter : base.voters) recipients.insert(voter.peer);
     for (const auto& [peer, announced] : announced_) recipients.insert(peer);
@@ -142,13 +170,24 @@ void RoundEngine::publish(const Base& base, const Bytes& certificate) {
     recipients.erase(context_.me());
     for (const PeerId& peer : recipients)
         if (context_.host.is_connected(peer))
-            scope_.spawn("send certificate", send(peer, certificate_method, certificate));
-    const auto accepted = context_.ledger.accept(certificate);
+            scope_.spawn("send certificate",
+                         send_certificate(peer, base.is_voter(peer) ? certified : Bytes{}, whole));
+    const auto accepted = context_.ledger.accept(whole);
     if (!accepted)
         log(LogLevel::warning,
             "averaging",
             "own certificate refused: {}",
             accepted.error().message());
+}
+
+Task<void> RoundEngine::send_certificate(PeerId peer, Bytes certified, Bytes certificate) {
+    if (!certified.empty()) {
+        const TimePoint deadline = context_.now() + context_.patience();
+        const auto taken =
+            co_await context_.host.call(peer, certified_method, std::move(certified), deadline);
+        if (taken || taken.error().kind() != ErrorKind::not_found) co_return;
+    }
+    co_await send(peer, certificate_method, std::move(certificate));
 }
 
 // ---- a new branch -------------------------------------------------------------------------------
@@ -197,12 +236,11 @@ Task<void> RoundEngine::sign_branch(Base base,
     auto poll = std::make_shared<Poll>(everyone, PlantedBugs{}, context_.node.executor);
     Certificate certificate;
     certificate.decision = wire::encode(decision);
-    const Digest digest = decision_digest(certificate.decision);
-    const Bytes request = wire::encode(Propose{0, certificate.decision});
+    const auto question = std::make_shared<const Question>(0, certificate.decision);
     const TimePoint deadline = context_.now() + context_.patience();
     std::vector<Task<void>> asks;
     for (const Voter& voter : survivors)
-        asks.push_back(ask_vote(voter.peer, request, digest, 0, deadline, poll));
+        asks.push_back(ask_vote(voter.peer, question, deadline, poll));
     co_await runtime::all_of(std::move(asks));
     certificate.votes = poll->tally.votes();
     if (certificate.votes.size() == survivors.size()) {
@@ -213,7 +251,7 @@ Task<void> RoundEngine::sign_branch(Base base,
                         to_seconds(context_.options.quorum_timeout),
                         survivors.size())};
         context_.directory.note(note);
-        publish(base, wire::encode(certificate));
+        publish(base, certificate);
         co_return;
     }
     for (const Voter& voter : survivors) {

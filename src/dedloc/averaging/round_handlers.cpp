@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "dedloc/averaging/outline.h"
 #include "dedloc/averaging/round.h"
 #include "dedloc/wire/message.h"
 
@@ -29,6 +30,9 @@ void RoundEngine::register_handlers() {
     });
     handlers_.on_call(propose_method, [this](PeerId from, Bytes request) {
         return on_propose(from, std::move(request));
+    });
+    handlers_.on_call(certified_method, [this](PeerId from, Bytes request) {
+        return on_certified(from, std::move(request));
     });
     handlers_.on_call(certificate_method, [this](PeerId from, Bytes request) {
         return on_certificate(from, std::move(request));
@@ -201,6 +205,16 @@ Task<Result<Bytes>> RoundEngine::on_propose(PeerId from, Bytes request) {
         refuse_plan(from, unreadable("proposal"));
         co_return std::move(propose).error();
     }
+    if (!propose->outline.empty()) {
+        auto whole = co_await whole_proposal(*propose);
+        if (!whole) {
+            ConsensusReply unknown;
+            unknown.answer = Answer::send_whole;
+            co_return wire::encode(unknown);
+        }
+        propose->decision = *std::move(whole);
+    }
+    proposal_ = propose->decision;
     const std::uint64_t complaints = context_.complaints.count(from);
     const ConsensusReply reply = co_await voter_->on_propose(from, *std::move(propose));
     // Who proposes what cannot be true brings no round about.
@@ -209,6 +223,29 @@ Task<Result<Bytes>> RoundEngine::on_propose(PeerId from, Bytes request) {
         changed_.pulse();
     }
     co_return wire::encode(reply);
+}
+
+// The averages of a proposal may be a little behind it.
+Task<Result<Bytes>> RoundEngine::whole_proposal(Propose propose) {
+    const std::shared_ptr<Exchange> exchange = exchanges_.find(propose.plan);
+    if (!exchange) co_return make_error(ErrorKind::not_found, "no such plan here");
+    while (!exchange->complete()) {
+        const TimePoint until =
+            std::min(exchange->missing_awaited_until(), exchange->round_deadline());
+        if (context_.now() >= until) break;
+        (void)co_await exchange->changed().wait_until(context_.node.clock, until);
+    }
+    co_return whole_decision(propose, *exchange);
+}
+
+Task<Result<Bytes>> RoundEngine::on_certified(PeerId from, Bytes request) {
+    DEDLOC_CO_TRY_VOID(context_.gate(from));
+    DEDLOC_CO_TRY(Certified certified, wire::decode<Certified>(request));
+    if (proposal_.empty() || decision_digest(proposal_) != certified.decision)
+        co_return make_error(ErrorKind::not_found, "we were not asked about that decision");
+    const Certificate certificate{proposal_, certified.ballot, std::move(certified.votes)};
+    (void)take_certificate(from, wire::encode(certificate));
+    co_return Bytes{};
 }
 
 bool RoundEngine::take_certificate(const PeerId& from, const Bytes& certificate) {
