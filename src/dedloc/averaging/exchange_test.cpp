@@ -226,7 +226,7 @@ TEST_F(ExchangeTest, an_outlined_decision_is_whole_again_at_who_holds_the_same_a
     const Bytes whole = wire::encode(decision);
     Propose propose = outlined(/*ballot=*/3, whole);
     EXPECT_LT(wire::encode(propose).size(), 200u);
-    EXPECT_GT(whole.size(), 1500u);
+    EXPECT_GT(whole.size(), 1000u);
     const auto again = whole_decision(propose, *members_[1]->exchange);
     ASSERT_TRUE(again);
     EXPECT_EQ(*again, whole);
