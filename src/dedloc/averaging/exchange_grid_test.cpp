@@ -270,6 +270,12 @@ TEST_F(GridExchange, plans_whose_groups_or_columns_do_not_fit_are_refused) {
     EXPECT_TRUE(refused([](Plan& plan) { plan.collectors[3] = plan.collectors[0]; }));
     EXPECT_TRUE(refused([](Plan& plan) { std::swap(plan.collectors[0], plan.collectors[1]); }));
     EXPECT_TRUE(refused([](Plan& plan) { plan.groups = 0; }));
+    EXPECT_TRUE(refused([](Plan& plan) {
+        plan.groups = 4'000'000'000;
+        plan.collectors.clear();
+        plan.parts.clear();
+    }));
+    EXPECT_TRUE(refused([](Plan& plan) { plan.groups = peers_count + 1; }));
     EXPECT_TRUE(refused([](Plan& plan) { plan.collectors.clear(); }));
     EXPECT_TRUE(refused([this](Plan& plan) { plan.parts[0].owner = place(7); }));
     EXPECT_FALSE(refused([](Plan&) {}));

@@ -200,10 +200,11 @@ Result<RoundEngine::Division> RoundEngine::divide_all(std::map<PeerId, Announce>
     const std::size_t group_max = context_.options.group_max;
     const auto trainers = static_cast<std::size_t>(std::ranges::count_if(
         announces, [](const auto& entry) { return !entry.second.aggregator; }));
-    if (trainers <= group_max || group_max < 2)
-        return divide_with_aggregators(std::move(announces));
-    auto grid = divide_into_groups(announces);
-    if (grid) return grid;
+    if (trainers <= group_max) return divide_with_aggregators(std::move(announces));
+    if (group_max > 1) {
+        auto grid = divide_into_groups(announces);
+        if (grid) return grid;
+    }
     std::size_t kept = 1;  // us
     std::erase_if(announces, [&](const auto& entry) {
         if (entry.first == context_.me()) return false;

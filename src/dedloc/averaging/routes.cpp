@@ -13,7 +13,8 @@ Ok check_grid(const Plan& plan) {
         if (!plan.group_of.empty() || !plan.collectors.empty()) return bad("a grid of no groups");
         return {};
     }
-    if (plan.group_of.size() != count || plan.collectors.size() % plan.groups != 0)
+    if (plan.groups > count || plan.group_of.size() != count ||
+        plan.collectors.size() % plan.groups != 0)
         return bad("its groups");
     std::vector<bool> in_column(count, false);
     for (std::size_t i = 0; i < plan.collectors.size(); ++i) {
