@@ -86,6 +86,12 @@ class ExchangePeer final : public TestPeer {
     Exchanges exchanges_;
 };
 
+inline std::uint32_t place_of(const Plan& plan, const PeerId& peer) {
+    for (std::uint32_t i = 0; i < plan.members.size(); ++i)
+        if (plan.members[i].peer == peer) return i;
+    return 0;
+}
+
 inline std::shared_ptr<RoundInput> make_contribution(std::uint64_t peer,
                                                      std::uint64_t samples,
                                                      std::uint64_t elements) {

@@ -166,7 +166,7 @@ bool Exchange::adopt(const FinishedPart& header, SharedBytes encoded) {
     const bool sound =
         header.plan == digest_ && header.part < plan_.parts.size() &&
         header.owner < plan_.members.size() &&
-        header.included.size() == (plan_.members.size() + 7) / 8 &&
+        header.included.size() == member_bits_bytes(plan_.members.size()) &&
         encoded->size() == codec::encoded_size(static_cast<codec::CodecId>(plan_.codec),
                                                plan_.parts[header.part].count) &&
         security::sha256(*encoded) == header.digest &&

@@ -32,11 +32,7 @@ class GridExchange : public testing::Test {
         for (sim::SimNode* node : nodes_) world_.run_task(node->host().stop());
     }
 
-    std::uint32_t place(std::size_t node) const {
-        for (std::uint32_t i = 0; i < plan_.members.size(); ++i)
-            if (plan_.members[i].peer == nodes_[node]->id()) return i;
-        return 0;
-    }
+    std::uint32_t place(std::size_t node) const { return place_of(plan_, nodes_[node]->id()); }
     void make_plan(codec::CodecId codec) {
         options_.codec = codec;
         plan_ = Plan{};

@@ -9,6 +9,10 @@ namespace {
 
 constexpr Duration room_look = 50ms;
 
+Error bad_contribution(const char* why) {
+    return make_error(ErrorKind::peer_broke_protocol, "a part of its contribution {}", why);
+}
+
 }  // namespace
 
 Exchange::Reduction& Exchange::open_reduction(std::uint32_t part, std::uint32_t repair) {
@@ -176,34 +180,29 @@ Result<PartInput> Exchange::check_contribution(const SharedBytes& message,
                                                const PartData& data,
                                                std::uint32_t member,
                                                std::uint32_t repair) const {
-    const auto bad = [](const char* why) {
-        return make_error(ErrorKind::peer_broke_protocol, "a part of its contribution {}", why);
-    };
     const bool sum = repair == 0 && routes_.sends_sums(member, *me_);
     if (sum && data.encoded.empty()) return PartInput{member, {}};
     const auto codec = sum ? codec::CodecId::fp32 : static_cast<codec::CodecId>(plan_.codec);
     if (data.encoded.size() != codec::encoded_size(codec, plan_.parts[data.part].count))
-        return bad("has the wrong length");
-    if (!sum && plan_.members[member].input.is_empty()) return bad("has no weight in the plan");
+        return bad_contribution("has the wrong length");
+    if (!sum && plan_.members[member].input.is_empty())
+        return bad_contribution("has no weight in the plan");
     if (sum && (data.included == no_members(plan_) || !routes_.may_include(member, data.included)))
-        return bad("has somebody in it who is not of its group");
+        return bad_contribution("has somebody in it who is not of its group");
     return PartInput{member, message.part(data.encoded), sum ? data.included : Bytes{}};
 }
 
 Result<void> Exchange::take_contribution(SharedBytes message,
                                          std::uint32_t member,
                                          std::uint32_t repair) {
-    const auto bad = [](const char* why) {
-        return make_error(ErrorKind::peer_broke_protocol, "a part of its contribution {}", why);
-    };
     const auto data = decode_with_body<PartData>(message);
-    if (!data) return bad("cannot be read");
+    if (!data) return bad_contribution("cannot be read");
     const auto found = reductions_.find({repair, data->part});
     if (found == reductions_.end() || (repair == 0 && routes_.next(member, data->part) != *me_))
-        return bad("is none that is reduced here");
+        return bad_contribution("is none that is reduced here");
     Reduction& reduction = *found->second;
     DEDLOC_TRY(PartInput input, check_contribution(message, *data, member, repair));
-    if (reduction.inputs.contains(member)) return bad("came twice");
+    if (reduction.inputs.contains(member)) return bad_contribution("came twice");
     arrived_[member] = context_.now();
     if (reduction.closed || !reduction.waiting.contains(member)) return {};  // too late
     if (input.encoded) {

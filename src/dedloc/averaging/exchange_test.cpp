@@ -50,11 +50,7 @@ class ExchangeTest : public testing::Test {
         std::ranges::sort(plan_.members, {}, &PlanMember::peer);
         plan_.leader = nodes_[0]->id();
     }
-    std::uint32_t place(std::size_t node) const {
-        for (std::uint32_t i = 0; i < plan_.members.size(); ++i)
-            if (plan_.members[i].peer == nodes_[node]->id()) return i;
-        return 0;
-    }
+    std::uint32_t place(std::size_t node) const { return place_of(plan_, nodes_[node]->id()); }
     // Parts of equal size, owned by these nodes in turn.
     void give_parts_to(const std::vector<std::size_t>& owners) {
         for (std::uint64_t at = 0; at < elements; at += part_elements)

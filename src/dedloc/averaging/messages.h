@@ -262,6 +262,12 @@ struct PartData {
     }
 };
 
+// One bit a member, as many as a plan has.
+inline std::size_t member_bits_bytes(std::size_t members_count) { return (members_count + 7) / 8; }
+inline bool has_member(const Bytes& members, std::size_t member) {
+    return member / 8 < members.size() && ((members[member / 8] >> (member % 8)) & 1) != 0;
+}
+
 // What an owner signs about one reduced range. Domain "dedloc-part", over the fields below.
 struct FinishedPart {
     Digest plan;
@@ -272,9 +278,7 @@ struct FinishedPart {
     Digest digest;            // SHA-256 of the encoded average
     Bytes signature;
 
-    bool includes(std::size_t member) const {
-        return member / 8 < included.size() && ((included[member / 8] >> (member % 8)) & 1) != 0;
-    }
+    bool includes(std::size_t member) const { return has_member(included, member); }
     Bytes signed_bytes() const;
     template <typename Visitor, typename Self>
     static void fields(Visitor& visit, Self& self) {

@@ -30,14 +30,10 @@ Ok check_grid(const Plan& plan) {
     return {};
 }
 
-Bytes no_members(const Plan& plan) { return Bytes((plan.members.size() + 7) / 8, 0); }
+Bytes no_members(const Plan& plan) { return Bytes(member_bits_bytes(plan.members.size()), 0); }
 
 void set_member(Bytes& members, std::size_t member) {
     members[member / 8] |= static_cast<std::uint8_t>(1u << (member % 8));
-}
-
-bool has_member(const Bytes& members, std::size_t member) {
-    return member / 8 < members.size() && ((members[member / 8] >> (member % 8)) & 1) != 0;
 }
 
 Routes::Routes(const Plan& plan) : plan_(plan) {
@@ -83,7 +79,7 @@ std::set<std::uint32_t> Routes::sources(std::uint32_t member, std::uint32_t part
 }
 
 bool Routes::may_include(std::uint32_t collector, const Bytes& members) const {
-    if (members.size() != (plan_.members.size() + 7) / 8) return false;
+    if (members.size() != member_bits_bytes(plan_.members.size())) return false;
     for (std::uint32_t i = 0; i < members.size() * 8; ++i) {
         if (!has_member(members, i)) continue;
         if (i >= plan_.members.size() || !contributes(i) || sends_sums(i, collector)) return false;

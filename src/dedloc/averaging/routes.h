@@ -23,10 +23,9 @@ namespace dedloc::averaging {
 // Errors: peer_broke_protocol.
 Ok check_grid(const Plan& plan);
 
-// One bit a member.
+// Of FinishedPart::included.
 Bytes no_members(const Plan& plan);
 void set_member(Bytes& members, std::size_t member);
-bool has_member(const Bytes& members, std::size_t member);
 
 class Routes {
   public:
