@@ -121,7 +121,7 @@ class PeerConnection : public std::enable_shared_from_this<PeerConnection> {
     std::set<std::string> protocols_;
     std::string agent_;
     Bytes plain_out_;
-    std::size_t batch_bytes_ = write_batch_bytes_max;
+    std::size_t batch_bytes_ = write_batch_bytes_start;
 
     // What was moved, since the second began and since on_busy was told.
     TimePoint second_began_;

@@ -67,7 +67,8 @@ inline constexpr Duration upgrade_max = 20s;
 // Encrypted and written at once; a control frame waits behind no more than this much bulk data.
 inline constexpr std::size_t write_batch_bytes_max = 128u << 10;
 // On a slow line as much as it takes in this time, and no less than a frame.
-inline constexpr Duration write_batch_time = 40ms;
+inline constexpr Duration write_batch_time = 15ms;
+inline constexpr std::size_t write_batch_bytes_start = 32u << 10;
 inline constexpr std::size_t write_batch_bytes_min = frame_bytes_min;
 // Read at once: an idle connection holds the smaller buffer, a busy one grows to the larger.
 inline constexpr std::size_t read_buffer_bytes_min = 8u << 10;

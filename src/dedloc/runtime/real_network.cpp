@@ -35,10 +35,12 @@ namespace {
 using asio::ip::tcp;
 
 // What the kernel may hold unsent: as much as the line takes in a moment, because whatever is
-// written later, small and urgent as it may be, leaves after it.
+// written later, small and urgent as it may be, leaves after it; and because of several connections
+// that share a line one is served badly for a while, and who sends evenly has to see that.
 constexpr int notsent_bytes_max = 256 * 1024;
+constexpr int notsent_bytes_start = 32 * 1024;
 constexpr int notsent_bytes_min = 4 * 1024;
-constexpr std::chrono::milliseconds notsent_time{40};
+constexpr std::chrono::milliseconds notsent_time{15};
 // Shorter looks at the line's rate are chance.
 constexpr std::chrono::milliseconds rate_look_min{20};
 constexpr std::size_t endpoints_max = 8;  // of one name, tried in turn
@@ -110,6 +112,7 @@ struct SocketState {
         local = to_address(here);
         remote = to_address(there);
         prepare(socket, its_line->congestion_control);
+        if (on_this_machine(here, there)) notsent_max = notsent_bytes_max;
         allow_unsent(socket, notsent_max);
         if (on_this_machine(here, there)) return;
         line = std::move(its_line);
@@ -157,7 +160,7 @@ struct SocketState {
     tcp::socket socket;
     SocketAddress local;
     SocketAddress remote;
-    int notsent_max = notsent_bytes_max;
+    int notsent_max = notsent_bytes_start;
     RealTime::time_point looked_at = RealTime::now();
     std::size_t taken = 0;       // by the kernel since then
     std::shared_ptr<Line> line;  // null: on this machine
@@ -187,26 +190,29 @@ Task<Result<std::size_t>> read_from(std::shared_ptr<SocketState> state,
     co_return count;
 }
 
-// The option TCP_NOTSENT_LOWAT only concerns those who wait until they may write: a write that is
-// simply tried is taken as long as the kernel's buffer has room, which may be megabytes.
-bool has_enough_unsent(SocketState& state) {
+// How much the kernel may be given now; 0: it has enough. The option TCP_NOTSENT_LOWAT only
+// concerns those who wait until they may write: a write that is simply tried is taken as long as
+// the kernel's buffer has room, which may be megabytes.
+std::size_t room_for_unsent(SocketState& state) {
     int unsent = 0;
-    if (::ioctl(state.socket.native_handle(), SIOCOUTQNSD, &unsent) != 0) return false;
+    if (::ioctl(state.socket.native_handle(), SIOCOUTQNSD, &unsent) != 0) unsent = 0;
     if (unsent == 0) state.line_was_free();
-    return unsent >= state.notsent_max;
+    return static_cast<std::size_t>(std::max(state.notsent_max - unsent, 0));
 }
 
 Task<Result<void>> write_to(std::shared_ptr<SocketState> state, ByteView bytes) {
     std::error_code error;
     while (!bytes.empty()) {
         auto token = asio::redirect_error(asio::use_awaitable, error);
-        if (has_enough_unsent(*state)) {
+        std::size_t room = room_for_unsent(*state);
+        if (room == 0) {
             co_await state->socket.async_wait(tcp::socket::wait_write, token);
             if (error == asio::error::operation_aborted) co_await throw_if_cancelled();
             if (error) co_return explain(error, "writing to", state->remote.text());
             state->line_was_full();
+            room = std::max<std::size_t>(room_for_unsent(*state), notsent_bytes_min);
         }
-        const auto buffer = asio::buffer(bytes.data(), bytes.size());
+        const auto buffer = asio::buffer(bytes.data(), std::min(bytes.size(), room));
         const std::size_t count = co_await state->socket.async_write_some(buffer, token);
         if (error == asio::error::operation_aborted) co_await throw_if_cancelled();
         if (error) co_return explain(error, "writing to", state->remote.text());
