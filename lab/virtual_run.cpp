@@ -86,6 +86,7 @@ class VirtualRun {
 };
 
 void VirtualRun::add_machines() {
+    if (options_.prepare) options_.prepare(world_);
     for (const VirtualMachine& machine : options_.machines) {
         sim::NodeOptions node;
         node.upload_bytes_per_s = node.download_bytes_per_s = gathering_bytes_per_s;

@@ -19,6 +19,7 @@
 #include "dedloc/base/result.h"
 #include "dedloc/collab/learner.h"
 #include "dedloc/collab/run_file.h"
+#include "dedloc/sim/world.h"
 #include "dedloc/state/snapshot.h"
 
 #include "lab/step_book.h"
@@ -62,6 +63,7 @@ struct VirtualRunOptions {
     std::size_t stream_window_bytes = 4u << 20;
     Duration time_max{3600'000'000'000};
     std::uint64_t seed = 1;
+    std::function<void(sim::World&)> prepare;  // before the first machine is there; may be empty
 };
 
 struct VirtualResult {

@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <gtest/gtest.h>
+#include <map>
+
+#include "dedloc/averaging/messages.h"
 
 #include "lab/bowl.h"
 
@@ -54,6 +57,37 @@ TEST(VirtualRun, a_delayed_update_hides_the_round_behind_the_next_batch) {
     ASSERT_GE(delayed->steps.size(), 12u);
     EXPECT_LT(delayed->steps[11].loss, delayed->steps[1].loss * 0.7);
     EXPECT_NEAR(delayed->steps[11].loss, waiting->steps[11].loss, 0.15 * waiting->steps[1].loss);
+}
+
+// How often each message was sent.
+std::map<std::string, int> messages_of(VirtualRunOptions options) {
+    std::map<std::string, int> sent;
+    options.prepare = [&sent](sim::World& world) {
+        world.on_send([&sent](const sim::World::Outgoing& outgoing) {
+            if (!outgoing.is_answer) ++sent[outgoing.method];
+        });
+    };
+    const auto result = run_virtually(options);
+    EXPECT_TRUE(result) << result.error().message();
+    return sent;
+}
+
+TEST(VirtualRun, who_awaits_averages_asks_seldom_whether_the_leader_lives) {
+    const VirtualRunOptions options = small_run(false);
+    const int announcements = messages_of(options)[averaging::announce_method];
+    const auto members_and_steps = static_cast<int>(3 * options.steps);
+    EXPECT_GE(announcements, members_and_steps);
+    EXPECT_LE(announcements, 6 * members_and_steps);  // rounds of 3 s, looks every 250 ms
+}
+
+// Its averages come when the others have voted already: certificates are brief for it, too.
+TEST(VirtualRun, the_one_with_the_slowest_line_gets_no_decision_twice) {
+    VirtualRunOptions options = small_run(false);
+    options.machines.back().line.down_bytes_per_s /= 2;
+    std::map<std::string, int> sent = messages_of(options);
+    EXPECT_GE(sent[averaging::certified_method], static_cast<int>(2 * options.steps));
+    // While the first ones are no voters yet.
+    EXPECT_LE(sent[averaging::certificate_method], 6);
 }
 
 // A round that takes three batches: nobody computes further ahead than one.

@@ -333,7 +333,22 @@ Task<void> RoundEngine::follow(Base base, PeerId leader) {
             suspect(leader, "it refused our announcement: " + reply->reason);
             break;
     }
-    co_await pause(context_.options.announce_interval);
+    co_await pause_following(base);
+}
+
+// Of forty members who each look four times a second a slow leader's line has little left for the
+// averages, which tell that the round goes on.
+Task<void> RoundEngine::pause_following(Base base) {
+    const TimePoint until = context_.now() + context_.patience() / 2;
+    do {
+        co_await pause(context_.options.announce_interval);
+    } while (context_.now() < until && awaits_averages(base));
+}
+
+bool RoundEngine::awaits_averages(const Base& base) const {
+    const auto exchange = exchanges_.newest();
+    return exchange && exchange->plan().previous == base.previous && !exchange->complete() &&
+           context_.now() < exchange->round_deadline();
 }
 
 }  // namespace dedloc::averaging

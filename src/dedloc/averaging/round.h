@@ -92,6 +92,8 @@ class RoundEngine {
     bool slept() const;
     Task<void> watch_sleep();
     Duration patience_with_leader() const;
+    Task<void> pause_following(Base base);
+    bool awaits_averages(const Base& base) const;
     Task<void> pause(Duration duration);
 
     // round_handlers.cpp
@@ -115,6 +117,7 @@ class RoundEngine {
     std::shared_ptr<Exchange> begin_exchange(Plan plan, Digest digest);
     void take_certificates(const PeerId& from, const std::vector<Bytes>& certificates);
     bool take_certificate(const PeerId& from, const Bytes& certificate);
+    Task<void> take_certified_later(PeerId from, Propose outline, Certified certified);
 
     // round_leader.cpp: gather, reduce, repair; round_plan.cpp: plan
     Task<void> lead(Base base);
@@ -190,6 +193,8 @@ class RoundEngine {
     std::uint32_t lonely_turns_ = 0;      // how often we have led it and nobody came
     TimePoint awake_at_;                  // a moment ago, unless this process was stopped
     Bytes proposal_;                      // the newest decision that we were asked about
+    std::pair<PeerId, Propose> outline_;  // the newest one that came, and from whom
+    std::size_t certified_later_ = 0;     // certificates that wait for averages
     std::uint32_t outbid_ = 0;            // highest ballot heard of in the open instance
     std::pair<Digest, PeerId> followed_;  // after which decision we follow whom …
     TimePoint followed_since_;            // … and since when

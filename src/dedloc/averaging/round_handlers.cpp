@@ -4,6 +4,7 @@
 
 #include "dedloc/averaging/outline.h"
 #include "dedloc/averaging/round.h"
+#include "dedloc/base/counted.h"
 #include "dedloc/wire/message.h"
 
 namespace dedloc::averaging {
@@ -206,6 +207,7 @@ Task<Result<Bytes>> RoundEngine::on_propose(PeerId from, Bytes request) {
         co_return std::move(propose).error();
     }
     if (!propose->outline.empty()) {
+        outline_ = {from, *propose};
         auto whole = co_await whole_proposal(*propose);
         if (!whole) {
             ConsensusReply unknown;
@@ -241,11 +243,30 @@ Task<Result<Bytes>> RoundEngine::whole_proposal(Propose propose) {
 Task<Result<Bytes>> RoundEngine::on_certified(PeerId from, Bytes request) {
     DEDLOC_CO_TRY_VOID(context_.gate(from));
     DEDLOC_CO_TRY(Certified certified, wire::decode<Certified>(request));
-    if (proposal_.empty() || decision_digest(proposal_) != certified.decision)
+    if (!proposal_.empty() && decision_digest(proposal_) == certified.decision) {
+        const Certificate certificate{proposal_, certified.ballot, std::move(certified.votes)};
+        (void)take_certificate(from, wire::encode(certificate));
+    } else if (certified_later_ == 0 && outline_.first == from &&
+               outline_.second.digest == certified.decision) {
+        Propose outline = std::exchange(outline_, {}).second;
+        scope_.spawn("certified before all averages came",
+                     take_certified_later(from, std::move(outline), std::move(certified)));
+    } else {
         co_return make_error(ErrorKind::not_found, "we were not asked about that decision");
-    const Certificate certificate{proposal_, certified.ballot, std::move(certified.votes)};
-    (void)take_certificate(from, wire::encode(certificate));
+    }
     co_return Bytes{};
+}
+
+// A majority voted before the last averages were here.
+Task<void> RoundEngine::take_certified_later(PeerId from, Propose outline, Certified certified) {
+    const base::Counted counted(certified_later_);
+    auto whole = co_await whole_proposal(std::move(outline));
+    if (!whole) {
+        context_.directory.behind(from);
+        co_return;
+    }
+    const Certificate certificate{*std::move(whole), certified.ballot, std::move(certified.votes)};
+    (void)take_certificate(from, wire::encode(certificate));
 }
 
 bool RoundEngine::take_certificate(const PeerId& from, const Bytes& certificate) {
