@@ -4,6 +4,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdio>
+#include <limits>
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <thread>
@@ -160,7 +161,10 @@ void print_json(const Total& total, bool held, double seconds) {
 
 }  // namespace
 
-int run_faults(const FaultsCommand& command) {
+int run_faults(const FaultsCommand& given) {
+    FaultsCommand command = given;
+    if (command.repeat == 0)
+        command.repeat = command.minutes > 0 ? std::numeric_limits<int>::max() : 10;
     const auto folder = process_folder(command.directory, "faults");
     if (!folder) {
         fmt::print(stderr, "dedloc: {}\n", folder.error().message());

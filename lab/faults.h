@@ -27,7 +27,7 @@
 namespace dedloc::lab {
 
 struct FaultsCommand {
-    int repeat = 10;
+    int repeat = 0;            // 0: ten; with `minutes` as many as fit
     int parallel = 2;          // collaborations side by side
     double stop_seconds = 20;  // of one SIGSTOP
     double minutes = 0;        // no repeat begins after this time; 0: no limit

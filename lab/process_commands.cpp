@@ -32,7 +32,11 @@ struct Commands {
 void add_faults(CLI::App& lab, FaultsCommand& command, int& code) {
     CLI::App* faults = lab.add_subcommand(
         "faults", "real processes, killed and stopped: what it costs the others");
-    faults->add_option("--repeat", command.repeat, "how often one is stopped and one is killed")
+    faults
+        ->add_option(
+            "--repeat",
+            command.repeat,
+            "how often one is stopped and one is killed (default: 10, or what --minutes hold)")
         ->check(CLI::Range(1, 100'000));
     faults->add_option("--parallel", command.parallel, "collaborations side by side")
         ->check(CLI::Range(1, 64));
