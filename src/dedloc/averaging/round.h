@@ -117,6 +117,7 @@ class RoundEngine {
     std::shared_ptr<Exchange> begin_exchange(Plan plan, Digest digest);
     void take_certificates(const PeerId& from, const std::vector<Bytes>& certificates);
     bool take_certificate(const PeerId& from, const Bytes& certificate);
+    void take_certified(const PeerId& from, Bytes decision, Certified certified);
     Task<void> take_certified_later(PeerId from, Propose outline, Certified certified);
 
     // round_leader.cpp: gather, reduce, repair; round_plan.cpp: plan

@@ -244,8 +244,7 @@ Task<Result<Bytes>> RoundEngine::on_certified(PeerId from, Bytes request) {
     DEDLOC_CO_TRY_VOID(context_.gate(from));
     DEDLOC_CO_TRY(Certified certified, wire::decode<Certified>(request));
     if (!proposal_.empty() && decision_digest(proposal_) == certified.decision) {
-        const Certificate certificate{proposal_, certified.ballot, std::move(certified.votes)};
-        (void)take_certificate(from, wire::encode(certificate));
+        take_certified(from, proposal_, std::move(certified));
     } else if (certified_later_ == 0 && outline_.first == from &&
                outline_.second.digest == certified.decision) {
         Propose outline = std::exchange(outline_, {}).second;
@@ -261,11 +260,15 @@ Task<Result<Bytes>> RoundEngine::on_certified(PeerId from, Bytes request) {
 Task<void> RoundEngine::take_certified_later(PeerId from, Propose outline, Certified certified) {
     const base::Counted counted(certified_later_);
     auto whole = co_await whole_proposal(std::move(outline));
-    if (!whole) {
+    if (whole)
+        take_certified(from, *std::move(whole), std::move(certified));
+    else
         context_.directory.behind(from);
-        co_return;
-    }
-    const Certificate certificate{*std::move(whole), certified.ballot, std::move(certified.votes)};
+}
+
+void RoundEngine::take_certified(const PeerId& from, Bytes decision, Certified certified) {
+    const Certificate certificate{
+        std::move(decision), certified.ballot, std::move(certified.votes)};
     (void)take_certificate(from, wire::encode(certificate));
 }
 

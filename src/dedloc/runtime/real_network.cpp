@@ -112,9 +112,10 @@ struct SocketState {
         local = to_address(here);
         remote = to_address(there);
         prepare(socket, its_line->congestion_control);
-        if (on_this_machine(here, there)) notsent_max = notsent_bytes_max;
+        const bool local_only = on_this_machine(here, there);
+        if (local_only) notsent_max = notsent_bytes_max;
         allow_unsent(socket, notsent_max);
-        if (on_this_machine(here, there)) return;
+        if (local_only) return;
         line = std::move(its_line);
         line->open.insert(this);
     }
