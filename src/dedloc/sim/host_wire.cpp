@@ -64,7 +64,13 @@ class SimStream final : public p2p::MessageStream {
         if (end->we_finished)
             co_return Error(ErrorKind::bad_input, "writing to a stream after its end was said");
         end->sent_bytes += counted(message);
+        const bool small = message.size() <= small_bytes_max;
         end->wire->send_stream(*end, PacketKind::message, std::move(message), nullptr);
+        if (small) co_return Ok();
+        // A kernel takes no more than what leaves soon.
+        Process& process = end->wire->process(end->side);
+        const Duration ahead = process.node.upload_backlog() - line_backlog_max;
+        if (ahead > Duration::zero()) co_await process.clock.sleep_for(ahead);
         co_return Ok();
     }
 

@@ -162,6 +162,10 @@ std::uint64_t SimNode::carried(Line& line, double bytes_per_s) const {
     return line.carried;
 }
 
+Duration SimNode::upload_backlog() const {
+    return std::max(Duration{0}, up_.bulk_free - world_.now());
+}
+
 runtime::Traffic SimNode::traffic() {
     return {carried(up_, options_.upload_bytes_per_s),
             carried(down_, options_.download_bytes_per_s)};

@@ -60,6 +60,8 @@ class Wire;
 
 // Messages up to this size do not queue behind bulk data.
 inline constexpr std::size_t small_bytes_max = 4096;
+// A stream's write waits while the machine's line has so much before it.
+inline constexpr Duration line_backlog_max{50'000'000};
 // What framing and packet headers add to a message.
 inline constexpr std::size_t overhead_bytes = 64;
 
@@ -139,6 +141,8 @@ class SimNode {
     void set_weather(double loss, Duration latency);
     // What the line has carried by now, of what was given to it.
     runtime::Traffic traffic();
+    // How long the line will yet be busy with what was given to it.
+    Duration upload_backlog() const;
 
   private:
     friend class World;
