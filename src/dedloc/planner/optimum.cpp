@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 namespace dedloc::planner {
 namespace {
@@ -104,6 +105,52 @@ double largest_feasible(std::span<const PeerRates> peers,
     return low;
 }
 
+// The highest m_i when owners may fill only this share of their lines; never below the lowest.
+std::vector<double> highest_within(double share,
+                                   std::span<const PeerRates> peers,
+                                   const Counts& counts,
+                                   const OwnerLimits& limits,
+                                   double total) {
+    std::vector<double> highest;
+    highest.reserve(peers.size());
+    for (std::size_t i = 0; i < peers.size(); ++i) {
+        const Bounds whole = bounds_of(peers[i], counts, limits[i], total);
+        PeerRates line = peers[i];
+        line.upload_per_s *= share;
+        line.download_per_s *= share;
+        const double within = bounds_of(line, counts, limits[i], total).high;
+        highest.push_back(std::max(whole.low, std::min(within, whole.high)));
+    }
+    return highest;
+}
+
+// Of all ways to reach X the one that fills owners' lines the least: all the same share of them,
+// and whose line is fuller with what it contributes owns nothing. Rates are never quite what they
+// are believed to be, and a line that a plan fills is the one that everybody waits for.
+std::vector<double> with_most_room(std::span<const PeerRates> peers,
+                                   const Counts& counts,
+                                   const OwnerLimits& limits,
+                                   double total) {
+    constexpr int halvings = 16;  // what they leave is shared out
+    double less = 0;
+    double enough = 1;
+    std::vector<double> lower = highest_within(less, peers, counts, limits, total);
+    std::vector<double> upper = highest_within(enough, peers, counts, limits, total);
+    for (int i = 0; i < halvings; ++i) {
+        const double middle = (less + enough) / 2;
+        std::vector<double> rates = highest_within(middle, peers, counts, limits, total);
+        const bool reached = std::accumulate(rates.begin(), rates.end(), 0.0) >= total;
+        (reached ? enough : less) = middle;
+        (reached ? upper : lower) = std::move(rates);
+    }
+    const double lowers = std::accumulate(lower.begin(), lower.end(), 0.0);
+    const double uppers = std::accumulate(upper.begin(), upper.end(), 0.0);
+    const double way =
+        uppers > lowers ? std::clamp((total - lowers) / (uppers - lowers), 0.0, 1.0) : 0;
+    for (std::size_t i = 0; i < peers.size(); ++i) lower[i] += way * (upper[i] - lower[i]);
+    return lower;
+}
+
 }  // namespace
 
 Counts count(std::span<const PeerRates> peers) {
@@ -119,17 +166,7 @@ Optimum optimum_without_links(std::span<const PeerRates> peers, const OwnerLimit
     const Counts counts = count(peers);
     Optimum optimum;
     optimum.total_per_s = largest_feasible(peers, counts, limits);
-    // Every owner the same way between its bounds.
-    const Sums sums = sums_at(peers, counts, limits, optimum.total_per_s);
-    const double way =
-        sums.highs > sums.lows
-            ? std::clamp((optimum.total_per_s - sums.lows) / (sums.highs - sums.lows), 0.0, 1.0)
-            : 0;
-    optimum.owner_per_s.reserve(peers.size());
-    for (std::size_t i = 0; i < peers.size(); ++i) {
-        const Bounds bounds = bounds_of(peers[i], counts, limits[i], optimum.total_per_s);
-        optimum.owner_per_s.push_back(bounds.low + way * (bounds.high - bounds.low));
-    }
+    optimum.owner_per_s = with_most_room(peers, counts, limits, optimum.total_per_s);
     return optimum;
 }
 

@@ -57,6 +57,19 @@ TEST(Split, the_papers_four_networks) {
     EXPECT_NEAR(share(*server, 16), 0.87, 0.01) << "nearly a parameter server";
 }
 
+TEST(Split, who_has_hardly_room_beside_its_own_contribution_owns_nothing_while_others_have) {
+    // Set-up C as peers measure it: every rate a few percent off.
+    auto peers = repeat(8, megabits(1000, 1000)) + repeat(16, megabits(200, 195));
+    peers[3].upload_per_s *= 0.9;
+    peers[20].upload_per_s *= 1.1;
+    const auto split = split_elements(peers, resnet_elements);
+    ASSERT_TRUE(split);
+    for (std::size_t peer = 0; peer < 24; ++peer)
+        EXPECT_EQ(split->part_elements[peer] > 0, peer < 8) << peer;
+    EXPECT_NEAR(share(*split, 3) / share(*split, 4), 0.87, 0.01) << "their lines are equally full";
+    EXPECT_NEAR(split->seconds, 2.044 * 200 / 195, 0.0204);
+}
+
 TEST(Split, an_aggregator_takes_everything_from_slow_uploaders) {
     const auto workers = repeat(8, megabits(20, 100));
     EXPECT_NEAR(split_elements(workers, resnet_elements)->seconds, 35.8, 0.36);
