@@ -12,12 +12,17 @@ namespace dedloc::averaging {
 namespace {
 
 constexpr std::size_t partners_max = 8;
-constexpr std::size_t block_bytes = 32u << 10;
+constexpr std::size_t block_bytes_min = 8u << 10;  // a partner sees how a slow line gives them
+constexpr std::size_t block_bytes_max = 32u << 10;
 constexpr std::uint64_t bytes_with_one_max = 8u << 20;
 constexpr std::uint64_t bytes_before_line_max = 512u << 10;  // until the line is seen to move
 constexpr Duration fill_time = 1500ms;
+constexpr Duration fill_time_max = 4s;  // of a slow line: so long TCP mends what its queue lost
+constexpr std::uint64_t bytes_telling = 2u << 20;  // are enough after fill_time
 constexpr Duration answer_max = 2s;
-constexpr Duration serve_max = answer_max + fill_time * 2;
+constexpr Duration report_max = 3s;  // behind all that waits in the partner's line
+constexpr Duration serve_max = answer_max + fill_time_max + report_max;
+constexpr Duration mark_apart = 10ms;
 constexpr double busier_share = 0.7;  // of a probe: without TCP's slow start
 constexpr Duration look = 20ms;
 constexpr Duration pause_min = 1s;
@@ -26,16 +31,66 @@ constexpr std::size_t served_at_once_max = 3;  // they share the line; who probe
 constexpr Duration one_peer_pause = 5s;     // between two probes that are served for the same peer
 constexpr double round_seconds_min = 0.25;  // that a vector takes; less is not worth a probe
 
+// The next block after so many bytes: a fast line is not to cost many messages.
+std::size_t block_after(std::uint64_t bytes) {
+    return std::clamp(static_cast<std::size_t>(bytes / 16), block_bytes_min, block_bytes_max);
+}
+
+// More than was sent is nobody's word; moments that do not rise are nobody's either.
+bool is_possible(const ProbeReport& report, std::uint64_t sent) {
+    return report.milliseconds.size() == report.bytes.size() && !report.bytes.empty() &&
+           report.bytes.back() <= sent && report.milliseconds.back() <= serve_max / 1ms &&
+           std::ranges::is_sorted(report.milliseconds) && std::ranges::is_sorted(report.bytes);
+}
+
+// What a partner writes down. Marks are some time apart: of bytes between two, the first one tells.
+void note_arrival(ProbeReport& report, Duration since, std::uint64_t bytes) {
+    const auto now = static_cast<std::uint32_t>(since / 1ms);
+    const auto total = static_cast<std::uint32_t>(bytes);
+    const bool near =
+        !report.milliseconds.empty() && now < report.milliseconds.back() + mark_apart / 1ms;
+    if (near || report.bytes.size() == probe_marks_max) {
+        report.bytes.back() = total;
+        return;
+    }
+    report.milliseconds.push_back(now);
+    report.bytes.push_back(total);
+}
+
+double rate_of(const Throughput& line) {
+    const double busiest = line.bytes_per_s();
+    return busiest > 0 ? busiest : line_rate({{line.bytes(), line.seconds()}});
+}
+
+// Of a line that carried all this at the same time. Partners began as the first bytes came.
+double rate_of(const std::vector<ProbeReport>& reports) {
+    std::vector<std::pair<std::uint32_t, std::uint32_t>> arrivals;  // milliseconds, bytes
+    for (const ProbeReport& report : reports)
+        for (std::size_t i = 0; i < report.bytes.size(); ++i)
+            arrivals.emplace_back(report.milliseconds[i],
+                                  report.bytes[i] - (i == 0 ? 0 : report.bytes[i - 1]));
+    std::ranges::sort(arrivals);
+    Throughput line(busier_share);
+    for (const auto& [milliseconds, bytes] : arrivals)
+        line.add(bytes, TimePoint{milliseconds * 1ms});
+    return rate_of(line);
+}
+
 }  // namespace
 
 // One way of a probe, as the peer that measures sees it.
 struct LineProbe::Filling {
     Filling(Way which, const p2p::Host& host) : way(which), meter(host, busier_share) {}
     const Throughput& line() const { return way == Way::up ? meter.up() : meter.down(); }
+    bool goes_on(TimePoint now) const {
+        return now < until && (now < enough || line().bytes() < bytes_telling);
+    }
 
     Way way;
     LineMeter meter;
     std::vector<std::shared_ptr<p2p::MessageStream>> streams;
+    std::vector<ProbeReport> reports;  // of partners that took
+    TimePoint enough;                  // if there were bytes_telling
     TimePoint until;
     std::size_t sending = 0;  // streams that still send, or are read from
 };
@@ -105,17 +160,19 @@ Task<double> LineProbe::fill(Way way) {
         for (auto& stream : filling->streams) stream->reset();
         co_return 0;
     }
-    filling->until = context_.now() + fill_time;
+    filling->enough = context_.now() + fill_time;
+    // A partner that takes measures for fill_time.
+    filling->until = way == Way::up ? filling->enough : context_.now() + fill_time_max;
     filling->sending = filling->streams.size();
     std::vector<Task<void>> all;
     all.push_back(watch(filling));
     for (auto& stream : filling->streams) all.push_back(fill_one(filling, stream));
     co_await runtime::all_of(std::move(all));
     for (auto& stream : filling->streams) stream->reset();
-    const Throughput& line = filling->line();
-    if (line.bytes() == 0) same_machine_ = true;
-    const double busiest = line.bytes_per_s();
-    co_return busiest > 0 ? busiest : line_rate({{line.bytes(), line.seconds()}});
+    if (filling->line().bytes() == 0) same_machine_ = true;
+    if (same_machine_ || way == Way::down) co_return rate_of(filling->line());
+    const bool enough = filling->reports.size() * 4 >= filling->streams.size() * 3;
+    co_return enough ? rate_of(filling->reports) : 0;
 }
 
 Task<void> LineProbe::ask(std::shared_ptr<Filling> filling, PeerId partner) {
@@ -149,26 +206,43 @@ Task<void> LineProbe::fill_one(std::shared_ptr<Filling> filling,
 
 Task<void> LineProbe::give(std::shared_ptr<Filling> filling,
                            std::shared_ptr<p2p::MessageStream> stream) {
-    const SharedBytes block{Bytes(block_bytes)};
+    const std::uint64_t given = co_await give_blocks(filling, stream);
+    auto reading = stream->read();
+    const auto message = co_await runtime::with_deadline(context_.node.clock,
+                                                         filling->until + report_max,
+                                                         "what came of a probe",
+                                                         std::move(reading));
+    if (!message || !message->has_value()) co_return;
+    auto report = wire::decode<ProbeReport>(***message);
+    if (report && is_possible(*report, given)) filling->reports.push_back(*std::move(report));
+}
+
+// Until time is up, or there were enough. Bytes, with those of a block that was begun.
+Task<std::uint64_t> LineProbe::give_blocks(std::shared_ptr<Filling> filling,
+                                           std::shared_ptr<p2p::MessageStream> stream) {
+    const SharedBytes blocks{Bytes(block_bytes_max)};
     std::uint64_t bytes = 0;
-    while (context_.now() < filling->until && bytes < bytes_with_one_max) {
+    while (filling->goes_on(context_.now()) && bytes < bytes_with_one_max) {
         if (bytes >= bytes_before_line_max && filling->line().bytes() == 0) {
             co_await context_.node.clock.sleep_for(look);
             continue;
         }
         Bytes head;
-        auto writing = stream->write_with_body(std::move(head), block);
+        SharedBytes block = blocks.part(0, block_after(bytes));
+        bytes += block.size();
+        auto writing = stream->write_with_body(std::move(head), std::move(block));
         const auto written = co_await runtime::with_deadline(
             context_.node.clock, filling->until, "a block of a probe", std::move(writing));
-        if (!written) co_return;
-        bytes += block_bytes;
+        if (!written) co_return bytes;
     }
+    (void)co_await stream->finish();
+    co_return bytes;
 }
 
 Task<void> LineProbe::take(std::shared_ptr<Filling> filling,
                            std::shared_ptr<p2p::MessageStream> stream) {
     std::uint64_t bytes = 0;
-    while (context_.now() < filling->until && bytes < bytes_with_one_max) {
+    while (filling->goes_on(context_.now()) && bytes < bytes_with_one_max) {
         auto reading = stream->read();
         const auto message = co_await runtime::with_deadline(
             context_.node.clock, filling->until, "a block of a probe", std::move(reading));
@@ -179,7 +253,7 @@ Task<void> LineProbe::take(std::shared_ptr<Filling> filling,
 
 Task<void> LineProbe::watch(std::shared_ptr<Filling> filling) {
     filling->meter.look(context_.now());
-    while (context_.now() < filling->until && filling->sending > 0) {
+    while (filling->goes_on(context_.now()) && filling->sending > 0) {
         co_await context_.node.clock.sleep_for(look);
         filling->meter.look(context_.now());
     }
@@ -217,17 +291,41 @@ Task<Result<void>> LineProbe::answer(std::shared_ptr<p2p::MessageStream> stream)
     if (!begin || !begin->has_value()) co_return Result<void>();
     served_[{stream->remote(), request.prober_sends}] = context_.now();
     const base::Counted counted(serving_);
-    const SharedBytes block{Bytes(block_bytes)};
-    for (std::uint64_t bytes = 0; bytes < bytes_with_one_max; bytes += block_bytes) {
-        if (!request.prober_sends) {
-            Bytes head;
-            DEDLOC_CO_TRY_VOID(co_await stream->write_with_body(std::move(head), block));
-            continue;
-        }
-        auto message = co_await stream->read();
-        if (!message || !message->has_value() || (**message)->size() > block_bytes) break;
+    if (request.prober_sends) co_return co_await serve_taking(stream);
+    co_return co_await serve_giving(stream);
+}
+
+Task<Result<void>> LineProbe::serve_giving(std::shared_ptr<p2p::MessageStream> stream) {
+    const SharedBytes blocks{Bytes(block_bytes_max)};
+    for (std::uint64_t bytes = 0; bytes < bytes_with_one_max;) {
+        Bytes head;
+        SharedBytes block = blocks.part(0, block_after(bytes));
+        bytes += block.size();
+        DEDLOC_CO_TRY_VOID(co_await stream->write_with_body(std::move(head), std::move(block)));
     }
     co_return Result<void>();
+}
+
+Task<Result<void>> LineProbe::serve_taking(std::shared_ptr<p2p::MessageStream> stream) {
+    const TimePoint begun = context_.now();
+    const TimePoint until = begun + fill_time;
+    ProbeReport report;
+    std::uint64_t bytes = 0;
+    while (context_.now() < until) {
+        auto reading = stream->read();
+        auto message = co_await runtime::with_deadline(
+            context_.node.clock, until, "a block of a probe", std::move(reading));
+        if (!message && message.error().kind() != ErrorKind::timeout)
+            co_return std::move(message).error();
+        if (!message || !message->has_value()) break;
+        bytes += (**message)->size();
+        if (bytes > bytes_with_one_max + block_bytes_max)
+            co_return make_error(ErrorKind::peer_broke_protocol, "a probe of more than agreed");
+        note_arrival(report, context_.now() - begun, bytes);
+    }
+    Bytes message = wire::encode(report);
+    DEDLOC_CO_TRY_VOID(co_await stream->write(std::move(message)));
+    co_return co_await stream->finish();
 }
 
 }  // namespace dedloc::averaging

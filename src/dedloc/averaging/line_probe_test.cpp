@@ -6,6 +6,7 @@
 
 #include "dedloc/averaging/averaging_testing.h"
 #include "dedloc/runtime/scope.h"
+#include "dedloc/wire/message.h"
 
 namespace dedloc::averaging {
 namespace {
@@ -33,6 +34,33 @@ class Prober final : public TestPeer {
     runtime::Scope scope_;
 };
 
+// Takes what others send in their probes, and tells of a gigabyte.
+class Boaster final : public TestPeer {
+  public:
+    Boaster(sim::SimNode& node, RoundOptions options) : TestPeer(node, options) {
+        handlers_.on_stream(probe_method, [](std::unique_ptr<p2p::MessageStream> stream) {
+            return serve(std::move(stream));
+        });
+    }
+    Task<void> stop() { co_await handlers_.stop(); }
+
+  private:
+    static Task<void> serve(std::unique_ptr<p2p::MessageStream> stream) {
+        (void)co_await stream->read();
+        Bytes ready(1);
+        (void)co_await stream->write(std::move(ready));
+        for (int i = 0; i < 5; ++i) (void)co_await stream->read();
+        ProbeReport report;
+        report.milliseconds = {0, 1000};
+        report.bytes = {0, 1'000'000'000};
+        Bytes message = wire::encode(report);
+        (void)co_await stream->write(std::move(message));
+        (void)co_await stream->finish();
+        while (auto more = co_await stream->read())
+            if (!more->has_value()) break;
+    }
+};
+
 class LineProbeTest : public testing::Test {
   protected:
     LineProbeTest() : world_(5) { options_.vector_count = 20'000'000; }
@@ -42,12 +70,18 @@ class LineProbeTest : public testing::Test {
     }
     // Two fast machines (8 MB/s) among six slow ones (1 MB/s), all connected.
     void begin() {
-        for (int i = 0; i < 8; ++i) {
-            sim::NodeOptions node;
-            node.upload_bytes_per_s = node.download_bytes_per_s = rate_of(i);
-            nodes_.push_back(&world_.add_node(node));
-            probers_.push_back(std::make_unique<Prober>(*nodes_.back(), options_));
-        }
+        for (int i = 0; i < 8; ++i) add(rate_of(i), rate_of(i));
+        connect_all();
+        for (auto& prober : probers_) prober->start();
+    }
+    void add(double up, double down) {
+        sim::NodeOptions node;
+        node.upload_bytes_per_s = up;
+        node.download_bytes_per_s = down;
+        nodes_.push_back(&world_.add_node(node));
+        probers_.push_back(std::make_unique<Prober>(*nodes_.back(), options_));
+    }
+    void connect_all() {
         for (std::size_t i = 0; i < nodes_.size(); ++i)
             for (std::size_t k = 0; k < nodes_.size(); ++k) {
                 if (i == k) continue;
@@ -55,7 +89,6 @@ class LineProbeTest : public testing::Test {
                 if (k > i) continue;
                 world_.run_task(connect(*nodes_[i], nodes_[k]->id()));
             }
-        for (auto& prober : probers_) prober->start();
     }
     Task<void> connect(sim::SimNode& node, PeerId to) {
         const TimePoint deadline = world_.now() + 10s;
@@ -82,6 +115,32 @@ TEST_F(LineProbeTest, finds_every_line_although_all_look_at_the_same_time) {
         EXPECT_NEAR(probe.upload_bytes_per_s(), rate_of(i), rate_of(i) * 0.3) << i;
         EXPECT_NEAR(probe.download_bytes_per_s(), rate_of(i), rate_of(i) * 0.3) << i;
     }
+}
+
+TEST_F(LineProbeTest, believes_what_came_to_the_others_not_what_left) {
+    add(8e6, 8e6);
+    for (int i = 0; i < 6; ++i) add(1e6, 0.5e6);
+    connect_all();
+    probers_[0]->start();
+    const LineProbe& probe = probers_[0]->probe;
+    EXPECT_TRUE(world_.run_until([&] { return probe.settled(); }, 60s));
+    EXPECT_NEAR(probe.upload_bytes_per_s(), 3e6, 0.5e6);
+}
+
+TEST_F(LineProbeTest, counts_nothing_of_partners_that_tell_of_more_than_they_were_sent) {
+    add(1e6, 1e6);
+    std::vector<std::unique_ptr<Boaster>> boasters;
+    for (int i = 0; i < 4; ++i) {
+        nodes_.push_back(&world_.add_node({}));
+        boasters.push_back(std::make_unique<Boaster>(*nodes_.back(), options_));
+        probers_[0]->trainers.push_back(nodes_.back()->id());
+        world_.run_task(connect(*nodes_[0], nodes_.back()->id()));
+    }
+    probers_[0]->start();
+    world_.run_until([] { return false; }, 30s);
+    EXPECT_GT(nodes_[0]->host().traffic().sent_bytes, 1'000'000u) << "it did probe";
+    EXPECT_EQ(probers_[0]->probe.upload_bytes_per_s(), 0);
+    for (auto& boaster : boasters) world_.run_task(boaster->stop());
 }
 
 TEST_F(LineProbeTest, leaves_lines_alone_while_there_are_rounds) {

@@ -319,6 +319,20 @@ struct ProbeRequest {
     }
 };
 
+inline constexpr std::size_t probe_marks_max = 512;
+
+// What a partner got of a probe, and when, since it was told to begin.
+struct ProbeReport {
+    std::vector<std::uint32_t> milliseconds;  // rising
+    std::vector<std::uint32_t> bytes;         // by then, in all; same length
+
+    template <typename Visitor, typename Self>
+    static void fields(Visitor& visit, Self& self) {
+        visit(1, self.milliseconds, probe_marks_max);
+        visit(2, self.bytes, probe_marks_max);
+    }
+};
+
 // By digest, or (plan, part) when only those are known.
 struct Fetch {
     Digest digest;

@@ -6,6 +6,7 @@ namespace dedloc::averaging {
 namespace {
 
 constexpr double much_less = 0.7;  // than noise
+constexpr double nearly = 0.9;     // within what one probe is wrong by
 constexpr int first_probes = 2;
 
 }  // namespace
@@ -46,7 +47,7 @@ void LineEstimate::probe_gave(double bytes_per_s) {
     probed_ = bytes_per_s;
 }
 
-double LineEstimate::bytes_per_s() const { return std::max(rounds_, probed_); }
+double LineEstimate::bytes_per_s() const { return rounds_ >= probed_ * nearly ? rounds_ : probed_; }
 
 bool LineEstimate::wants_probe() const {
     return probes_ < first_probes || (trusted_for_ == 0 && rounds_ < probed_ * much_less);

@@ -69,11 +69,12 @@ struct LineRates {
 };
 
 // What one way of a line carries: the mean of what rounds showed, the last one counting half (three
-// quarters of a change are seen after two rounds), or more if a probe has shown more, as rounds
-// need not fill a line. A probe's word counts for some rounds, for longer each time it is
-// confirmed, and no longer once rounds show much less than they did; then another probe is wanted,
-// and until it has been made the word loses weight. The first two probes are made soon one after
-// the other, as others may probe at the same time, and the better one counts.
+// quarters of a change are seen after two rounds), or more if a probe has shown clearly more, as
+// rounds need not fill a line; where both agree rounds are believed, which look for longer. A
+// probe's word counts for some rounds, for longer each time it is confirmed, and no longer once
+// rounds show much less than they did; then another probe is wanted, and until it has been made the
+// word loses weight. The first two probes are made soon one after the other, as others may probe at
+// the same time, and the better one counts.
 class LineEstimate {
   public:
     void round_gave(double bytes_per_s);  // 0: too little to tell

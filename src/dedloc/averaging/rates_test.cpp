@@ -54,6 +54,14 @@ TEST(LineEstimate, believes_a_probe_while_rounds_do_not_fill_the_line) {
     EXPECT_TRUE(estimate.wants_probe());
 }
 
+TEST(LineEstimate, believes_rounds_that_show_nearly_what_a_probe_has_shown) {
+    LineEstimate estimate;
+    estimate.probe_gave(100);
+    estimate.probe_gave(110);
+    for (int i = 0; i < 3; ++i) estimate.round_gave(100);
+    EXPECT_EQ(estimate.bytes_per_s(), 100);
+}
+
 TEST(LineEstimate, asks_for_probes_less_and_less_often_while_they_are_confirmed) {
     LineEstimate estimate;
     int probes = 0;
