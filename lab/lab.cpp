@@ -122,7 +122,9 @@ void add_links_commands(CLI::App& app, NetworkCommands& commands, int& code) {
     command->add_option("--peers", links.peers, "without a setup")->check(CLI::Range(2, 64));
     command->add_option("--rtt-ms", links.round_trip_ms, "without a setup: between any two")
         ->check(CLI::Range(0.0, 2000.0));
-    command->add_option("--elements", links.elements, "of the vector (default: an eighth)")
+    command
+        ->add_option(
+            "--elements", links.elements, "of the vector (default: for rounds of half a minute)")
         ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 28));
     command->add_option("--slower", links.slower, "than the setup's rates")
         ->check(CLI::Range(1.0, 10'000.0));

@@ -29,7 +29,9 @@ constexpr double plan_seconds_max = 60;
 constexpr double meet_seconds_max = 120;
 constexpr double round_seconds_max = 600;
 constexpr std::uint64_t elements_far_apart = 256;  // 1 KiB of fp32
-constexpr std::uint64_t vector_divisor = 8;
+constexpr double vector_share_min = 1.0 / 8;
+// A round's plan, proposals and certificates are as long as in reality, on lines that are slower.
+constexpr double round_seconds_wanted = 30;
 constexpr auto look_interval = std::chrono::milliseconds(20);
 
 // The lines, and what the planner says of them.
@@ -74,6 +76,14 @@ Result<Json> ask_planner(const LinksCommand& command, const std::string& folder)
     return plan;
 }
 
+// So much of the vector that a round takes half a minute, but an eighth at least.
+std::uint64_t part_of_vector(const Json& plan, double slower) {
+    const auto all = plan["elements"].get<double>();
+    const double seconds = plan["seconds"].get<double>() * slower;
+    const double share = seconds > 0 ? round_seconds_wanted / seconds : 1;
+    return static_cast<std::uint64_t>(all * std::clamp(share, vector_share_min, 1.0));
+}
+
 Result<Network> plan_network(const LinksCommand& command, const std::string& folder) {
     Network network;
     if (command.setup.empty()) {
@@ -83,7 +93,8 @@ Result<Network> plan_network(const LinksCommand& command, const std::string& fol
     }
     DEDLOC_TRY(const Json plan, ask_planner(command, folder));
     const auto all = plan["elements"].get<std::uint64_t>();
-    network.elements = command.elements > 0 ? command.elements : all / vector_divisor;
+    network.elements =
+        command.elements > 0 ? command.elements : part_of_vector(plan, command.slower);
     const double factor =
         command.slower * static_cast<double>(network.elements) / static_cast<double>(all);
     network.seconds = plan["seconds"].get<double>() * factor;

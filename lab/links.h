@@ -22,7 +22,7 @@ struct LinksCommand {
     std::string setup;
     std::size_t peers = 4;       // without a setup
     double round_trip_ms = 0;    // without a setup
-    std::uint64_t elements = 0;  // 0: an eighth of the setup's vector; 256 without a setup
+    std::uint64_t elements = 0;  // 0: for rounds of half a minute; 256 without a setup
     double slower = 64;          // than the setup's rates
     std::string codec = "fp16";
     int rounds = 3;
