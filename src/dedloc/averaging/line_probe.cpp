@@ -62,8 +62,9 @@ double rate_of(const Throughput& line) {
     return busiest > 0 ? busiest : line_rate({{line.bytes(), line.seconds()}});
 }
 
-// Of a line that carried all this at the same time. Partners began as the first bytes came.
-double rate_of(const std::vector<ProbeReport>& reports) {
+// Of a line that carried all this at the same time, and was full for so long. Partners began as the
+// first bytes came; the slowest get theirs when the line is idle again.
+double rate_of(const std::vector<ProbeReport>& reports, double full_s) {
     std::vector<std::pair<std::uint32_t, std::uint32_t>> arrivals;  // milliseconds, bytes
     for (const ProbeReport& report : reports)
         for (std::size_t i = 0; i < report.bytes.size(); ++i)
@@ -72,7 +73,7 @@ double rate_of(const std::vector<ProbeReport>& reports) {
     std::ranges::sort(arrivals);
     Throughput line(busier_share);
     for (const auto& [milliseconds, bytes] : arrivals)
-        line.add(bytes, TimePoint{milliseconds * 1ms});
+        if (milliseconds <= full_s * 1e3) line.add(bytes, TimePoint{milliseconds * 1ms});
     return rate_of(line);
 }
 
@@ -161,8 +162,7 @@ Task<double> LineProbe::fill(Way way) {
         co_return 0;
     }
     filling->enough = context_.now() + fill_time;
-    // A partner that takes measures for fill_time.
-    filling->until = way == Way::up ? filling->enough : context_.now() + fill_time_max;
+    filling->until = context_.now() + fill_time_max;
     filling->sending = filling->streams.size();
     std::vector<Task<void>> all;
     all.push_back(watch(filling));
@@ -172,7 +172,7 @@ Task<double> LineProbe::fill(Way way) {
     if (filling->line().bytes() == 0) same_machine_ = true;
     if (same_machine_ || way == Way::down) co_return rate_of(filling->line());
     const bool enough = filling->reports.size() * 4 >= filling->streams.size() * 3;
-    co_return enough ? rate_of(filling->reports) : 0;
+    co_return enough ? rate_of(filling->reports, filling->line().seconds()) : 0;
 }
 
 Task<void> LineProbe::ask(std::shared_ptr<Filling> filling, PeerId partner) {
@@ -206,7 +206,8 @@ Task<void> LineProbe::fill_one(std::shared_ptr<Filling> filling,
 
 Task<void> LineProbe::give(std::shared_ptr<Filling> filling,
                            std::shared_ptr<p2p::MessageStream> stream) {
-    const std::uint64_t given = co_await give_blocks(filling, stream);
+    const auto given = co_await give_blocks(filling, stream);
+    if (!given) co_return;
     auto reading = stream->read();
     const auto message = co_await runtime::with_deadline(context_.node.clock,
                                                          filling->until + report_max,
@@ -214,12 +215,12 @@ Task<void> LineProbe::give(std::shared_ptr<Filling> filling,
                                                          std::move(reading));
     if (!message || !message->has_value()) co_return;
     auto report = wire::decode<ProbeReport>(***message);
-    if (report && is_possible(*report, given)) filling->reports.push_back(*std::move(report));
+    if (report && is_possible(*report, *given)) filling->reports.push_back(*std::move(report));
 }
 
-// Until time is up, or there were enough. Bytes, with those of a block that was begun.
-Task<std::uint64_t> LineProbe::give_blocks(std::shared_ptr<Filling> filling,
-                                           std::shared_ptr<p2p::MessageStream> stream) {
+// Bytes, when it was enough.
+Task<Result<std::uint64_t>> LineProbe::give_blocks(std::shared_ptr<Filling> filling,
+                                                   std::shared_ptr<p2p::MessageStream> stream) {
     const SharedBytes blocks{Bytes(block_bytes_max)};
     std::uint64_t bytes = 0;
     while (filling->goes_on(context_.now()) && bytes < bytes_with_one_max) {
@@ -231,11 +232,11 @@ Task<std::uint64_t> LineProbe::give_blocks(std::shared_ptr<Filling> filling,
         SharedBytes block = blocks.part(0, block_after(bytes));
         bytes += block.size();
         auto writing = stream->write_with_body(std::move(head), std::move(block));
-        const auto written = co_await runtime::with_deadline(
-            context_.node.clock, filling->until, "a block of a probe", std::move(writing));
-        if (!written) co_return bytes;
+        const TimePoint deadline = filling->until + report_max;
+        DEDLOC_CO_TRY_VOID(co_await runtime::with_deadline(
+            context_.node.clock, deadline, "a block of a probe", std::move(writing)));
     }
-    (void)co_await stream->finish();
+    DEDLOC_CO_TRY_VOID(co_await stream->finish());
     co_return bytes;
 }
 
@@ -308,16 +309,12 @@ Task<Result<void>> LineProbe::serve_giving(std::shared_ptr<p2p::MessageStream> s
 
 Task<Result<void>> LineProbe::serve_taking(std::shared_ptr<p2p::MessageStream> stream) {
     const TimePoint begun = context_.now();
-    const TimePoint until = begun + fill_time;
     ProbeReport report;
     std::uint64_t bytes = 0;
-    while (context_.now() < until) {
-        auto reading = stream->read();
-        auto message = co_await runtime::with_deadline(
-            context_.node.clock, until, "a block of a probe", std::move(reading));
-        if (!message && message.error().kind() != ErrorKind::timeout)
-            co_return std::move(message).error();
-        if (!message || !message->has_value()) break;
+    for (;;) {
+        auto message = co_await stream->read();
+        if (!message) co_return std::move(message).error();
+        if (!message->has_value()) break;
         bytes += (**message)->size();
         if (bytes > bytes_with_one_max + block_bytes_max)
             co_return make_error(ErrorKind::peer_broke_protocol, "a probe of more than agreed");

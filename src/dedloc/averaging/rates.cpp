@@ -6,7 +6,7 @@ namespace dedloc::averaging {
 namespace {
 
 constexpr double much_less = 0.7;  // than noise
-constexpr double nearly = 0.9;     // within what one probe is wrong by
+constexpr double nearly = 0.85;    // within what one probe is wrong by
 constexpr int first_probes = 2;
 
 }  // namespace
@@ -51,6 +51,17 @@ double LineEstimate::bytes_per_s() const { return rounds_ >= probed_ * nearly ? 
 
 bool LineEstimate::wants_probe() const {
     return probes_ < first_probes || (trusted_for_ == 0 && rounds_ < probed_ * much_less);
+}
+
+void take_as_alike(std::span<double* const> rates) {
+    constexpr double noise = 1.1;
+    std::vector<double*> sorted(rates.begin(), rates.end());
+    std::ranges::sort(sorted, {}, [](const double* rate) { return *rate; });
+    double slowest = 0;
+    for (double* rate : sorted) {
+        if (*rate > slowest * noise) slowest = *rate;
+        *rate = slowest;
+    }
 }
 
 void GrowingRate::observe(double bytes_per_s) {

@@ -16,6 +16,7 @@
 #pragma once
 #include <cstdint>
 #include <deque>
+#include <span>
 #include <vector>
 
 #include "dedloc/base/time.h"
@@ -94,6 +95,11 @@ class LineEstimate {
 inline double capped(double measured, double granted) {
     return granted > 0 && (measured <= 0 || measured > granted) ? granted : measured;
 }
+
+// What was measured of several lines, without differences that may be noise: lines within a tenth
+// of one another count as the slowest of them. What a plan gives a line grows twice as fast as its
+// rate, and everybody waits for the line of which too much was believed.
+void take_as_alike(std::span<double* const> rates);
 
 // The claim of one who only takes what it is given: what came is the least that its line carries.
 // As long as more comes than ever lately it claims twice that, else a tenth more, to see a line

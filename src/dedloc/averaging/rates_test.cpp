@@ -62,6 +62,14 @@ TEST(LineEstimate, believes_rounds_that_show_nearly_what_a_probe_has_shown) {
     EXPECT_EQ(estimate.bytes_per_s(), 100);
 }
 
+TEST(TakeAsAlike, lines_within_a_tenth_count_as_the_slowest_of_them_and_others_stay_apart) {
+    std::vector<double> rates = {1040, 97, 108, 100, 0, 1000, 106.6, 200};
+    std::vector<double*> where;
+    for (double& rate : rates) where.push_back(&rate);
+    take_as_alike(where);
+    EXPECT_EQ(rates, (std::vector<double>{1000, 97, 108, 97, 0, 1000, 97, 200}));
+}
+
 TEST(LineEstimate, asks_for_probes_less_and_less_often_while_they_are_confirmed) {
     LineEstimate estimate;
     int probes = 0;

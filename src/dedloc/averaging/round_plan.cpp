@@ -172,6 +172,14 @@ std::vector<planner::PeerRates> RoundEngine::rates_of(
         rate.owns_allowed = announce.dialable && !announce.leaving && !parted.contains(peer);
         rates.push_back(rate);
     }
+    std::vector<double*> up;
+    std::vector<double*> down;
+    for (planner::PeerRates& rate : rates) {
+        up.push_back(&rate.upload_per_s);
+        down.push_back(&rate.download_per_s);
+    }
+    take_as_alike(up);
+    take_as_alike(down);
     return rates;
 }
 
