@@ -57,6 +57,8 @@ void note_arrival(ProbeReport& report, Duration since, std::uint64_t bytes) {
     report.bytes.push_back(total);
 }
 
+Error round_has_begun() { return Error(ErrorKind::overloaded, "a round has begun"); }
+
 double rate_of(const Throughput& line) {
     const double busiest = line.bytes_per_s();
     return busiest > 0 ? busiest : line_rate({{line.bytes(), line.seconds()}});
@@ -83,9 +85,6 @@ double rate_of(const std::vector<ProbeReport>& reports, double full_s) {
 struct LineProbe::Filling {
     Filling(Way which, const p2p::Host& host) : way(which), meter(host, busier_share) {}
     const Throughput& line() const { return way == Way::up ? meter.up() : meter.down(); }
-    bool goes_on(TimePoint now) const {
-        return now < until && (now < enough || line().bytes() < bytes_telling);
-    }
 
     Way way;
     LineMeter meter;
@@ -102,6 +101,12 @@ LineProbe::LineProbe(RoundContext& context, std::function<bool()> idle)
 void LineProbe::round_gave(const LineRates& rates) {
     upload_.round_gave(rates.upload);
     download_.round_gave(rates.download);
+}
+
+bool LineProbe::goes_on(const Filling& filling) const {
+    const TimePoint now = context_.now();
+    return idle_() && now < filling.until &&
+           (now < filling.enough || filling.line().bytes() < bytes_telling);
 }
 
 bool LineProbe::pays() const {
@@ -169,6 +174,7 @@ Task<double> LineProbe::fill(Way way) {
     for (auto& stream : filling->streams) all.push_back(fill_one(filling, stream));
     co_await runtime::all_of(std::move(all));
     for (auto& stream : filling->streams) stream->reset();
+    if (!idle_()) co_return 0;  // a round has begun: the line is its
     if (filling->line().bytes() == 0) same_machine_ = true;
     if (same_machine_ || way == Way::down) co_return rate_of(filling->line());
     const bool enough = filling->reports.size() * 4 >= filling->streams.size() * 3;
@@ -223,7 +229,7 @@ Task<Result<std::uint64_t>> LineProbe::give_blocks(std::shared_ptr<Filling> fill
                                                    std::shared_ptr<p2p::MessageStream> stream) {
     const SharedBytes blocks{Bytes(block_bytes_max)};
     std::uint64_t bytes = 0;
-    while (filling->goes_on(context_.now()) && bytes < bytes_with_one_max) {
+    while (goes_on(*filling) && bytes < bytes_with_one_max) {
         if (bytes >= bytes_before_line_max && filling->line().bytes() == 0) {
             co_await context_.node.clock.sleep_for(look);
             continue;
@@ -236,6 +242,7 @@ Task<Result<std::uint64_t>> LineProbe::give_blocks(std::shared_ptr<Filling> fill
         DEDLOC_CO_TRY_VOID(co_await runtime::with_deadline(
             context_.node.clock, deadline, "a block of a probe", std::move(writing)));
     }
+    if (!idle_()) co_return round_has_begun();
     DEDLOC_CO_TRY_VOID(co_await stream->finish());
     co_return bytes;
 }
@@ -243,7 +250,7 @@ Task<Result<std::uint64_t>> LineProbe::give_blocks(std::shared_ptr<Filling> fill
 Task<void> LineProbe::take(std::shared_ptr<Filling> filling,
                            std::shared_ptr<p2p::MessageStream> stream) {
     std::uint64_t bytes = 0;
-    while (filling->goes_on(context_.now()) && bytes < bytes_with_one_max) {
+    while (goes_on(*filling) && bytes < bytes_with_one_max) {
         auto reading = stream->read();
         const auto message = co_await runtime::with_deadline(
             context_.node.clock, filling->until, "a block of a probe", std::move(reading));
@@ -254,7 +261,7 @@ Task<void> LineProbe::take(std::shared_ptr<Filling> filling,
 
 Task<void> LineProbe::watch(std::shared_ptr<Filling> filling) {
     filling->meter.look(context_.now());
-    while (filling->goes_on(context_.now()) && filling->sending > 0) {
+    while (goes_on(*filling) && filling->sending > 0) {
         co_await context_.node.clock.sleep_for(look);
         filling->meter.look(context_.now());
     }
@@ -299,6 +306,7 @@ Task<Result<void>> LineProbe::answer(std::shared_ptr<p2p::MessageStream> stream)
 Task<Result<void>> LineProbe::serve_giving(std::shared_ptr<p2p::MessageStream> stream) {
     const SharedBytes blocks{Bytes(block_bytes_max)};
     for (std::uint64_t bytes = 0; bytes < bytes_with_one_max;) {
+        if (!idle_()) co_return round_has_begun();
         Bytes head;
         SharedBytes block = blocks.part(0, block_after(bytes));
         bytes += block.size();
@@ -315,6 +323,7 @@ Task<Result<void>> LineProbe::serve_taking(std::shared_ptr<p2p::MessageStream> s
         auto message = co_await stream->read();
         if (!message) co_return std::move(message).error();
         if (!message->has_value()) break;
+        if (!idle_()) co_return round_has_begun();
         bytes += (**message)->size();
         if (bytes > bytes_with_one_max + block_bytes_max)
             co_return make_error(ErrorKind::peer_broke_protocol, "a probe of more than agreed");

@@ -4,9 +4,9 @@
 // Rounds alone do not tell: a plan that believes a line to be slow asks little of it, and among
 // slow peers a fast line is never full, whatever is asked of it. So a peer fills its line when it
 // has come, and again when rounds have shown much less for a while (LineEstimate), while nobody of
-// those who take part is in a round. What counts is what came, where it came: acknowledgements that
-// wait in a partner's full line arrive in bursts, and a slow line seemed 1.4 times as fast. Who
-// probes serves nobody meanwhile.
+// those who take part is in a round; a round that begins ends it. What counts is what came, where
+// it came: acknowledgements that wait in a partner's full line arrive in bursts, and a slow line
+// seemed 1.4 times as fast. Who probes serves nobody meanwhile.
 //
 //   /dedloc/round/1/probe (stream): ProbeRequest; from the partner one byte: ready; one byte:
 //   begin; then blocks, from whoever sends, until one has had enough. A partner that was
@@ -56,6 +56,7 @@ class LineProbe {
     bool wants(Way way) const;
     bool wanted() const { return wants(Way::up) || wants(Way::down); }
     std::vector<PeerId> candidates() const;
+    bool goes_on(const Filling& filling) const;
     Task<bool> probe();
     Task<double> fill(Way way);
     Task<void> ask(std::shared_ptr<Filling> filling, PeerId partner);

@@ -50,7 +50,8 @@ void LineEstimate::probe_gave(double bytes_per_s) {
 double LineEstimate::bytes_per_s() const { return rounds_ >= probed_ * nearly ? rounds_ : probed_; }
 
 bool LineEstimate::wants_probe() const {
-    return probes_ < first_probes || (trusted_for_ == 0 && rounds_ < probed_ * much_less);
+    return probes_ == 0 || (probes_ < first_probes && rounds_ > 0) ||
+           (trusted_for_ == 0 && rounds_ < probed_ * much_less);
 }
 
 void take_as_alike(std::span<double* const> rates) {

@@ -74,8 +74,8 @@ struct LineRates {
 // rounds need not fill a line; where both agree rounds are believed, which look for longer. A
 // probe's word counts for some rounds, for longer each time it is confirmed, and no longer once
 // rounds show much less than they did; then another probe is wanted, and until it has been made the
-// word loses weight. The first two probes are made soon one after the other, as others may probe at
-// the same time, and the better one counts.
+// word loses weight. Of the first two probes, one before the first round and one soon after it, the
+// better one counts: others may probe as well.
 class LineEstimate {
   public:
     void round_gave(double bytes_per_s);  // 0: too little to tell

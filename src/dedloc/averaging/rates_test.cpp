@@ -43,7 +43,10 @@ TEST(LineEstimate, has_seen_three_quarters_of_a_change_after_two_rounds) {
 
 TEST(LineEstimate, believes_a_probe_while_rounds_do_not_fill_the_line) {
     LineEstimate estimate;
+    EXPECT_TRUE(estimate.wants_probe());
     estimate.probe_gave(100);
+    EXPECT_FALSE(estimate.wants_probe()) << "before a round";
+    estimate.round_gave(40);
     EXPECT_TRUE(estimate.wants_probe());
     estimate.probe_gave(80);
     EXPECT_FALSE(estimate.wants_probe());
