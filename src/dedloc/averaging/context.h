@@ -28,7 +28,7 @@ inline constexpr Duration patience_max = 30s;
 struct RoundOptions {
     codec::CodecId codec = codec::CodecId::fp16;
     std::uint64_t vector_count = 0;
-    std::uint64_t part_elements_max = 262144;
+    std::uint64_t part_elements_max = 1u << 20;
     std::uint64_t part_elements_min = 4096;  // a smaller share is not worth its messages
     std::uint64_t samples_max = 1u << 30;    // one peer may claim for one step
     std::size_t group_max = 64;

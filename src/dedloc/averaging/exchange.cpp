@@ -20,6 +20,13 @@ int included_count(const FinishedPart& part) {
 
 }  // namespace
 
+std::uint64_t longest_part(const RoundOptions& options, bool in_grid) {
+    constexpr std::size_t some = 1024;  // elements: encoded numbers may come in blocks
+    const std::size_t bytes =
+        in_grid ? some * sizeof(float) : codec::encoded_size(options.codec, some);
+    return std::min<std::uint64_t>(options.part_elements_max, part_bytes_max / bytes * some);
+}
+
 Ok check_plan(const Plan& plan, const RoundOptions& options) {
     const auto bad = [](const char* why) {
         return make_error(ErrorKind::peer_broke_protocol, "a plan is refused: {}", why);
@@ -34,9 +41,10 @@ Ok check_plan(const Plan& plan, const RoundOptions& options) {
             (!plan.members[i].input.is_empty() || plan.members[i].peer == plan.leader))
             return bad("an aggregator contributes or leads");
     }
+    const std::uint64_t count_max = longest_part(options, plan.groups > 0);
     std::uint64_t position = 0;
     for (const PlanPart& part : plan.parts) {
-        if (part.offset != position || part.count == 0 || part.count > options.part_elements_max ||
+        if (part.offset != position || part.count == 0 || part.count > count_max ||
             part.owner >= plan.members.size())
             return bad("its parts do not cover the vector");
         position += part.count;

@@ -17,9 +17,12 @@
 
 namespace dedloc::averaging {
 
-inline constexpr std::size_t members_max = 256;      // of one plan
-inline constexpr std::size_t aggregators_max = 16;   // of one plan, among the members
-inline constexpr std::size_t parts_max = 8192;       // of one plan
+inline constexpr std::size_t members_max = 256;     // of one plan
+inline constexpr std::size_t aggregators_max = 16;  // of one plan, among the members
+inline constexpr std::size_t parts_max = 8192;      // of one plan
+// Of one part, as it travels. A part costs a signature, and a check of it by everybody, so short
+// ones are dear where lines are fast; 2^20 elements of 8 bit with their scales fit.
+inline constexpr std::size_t part_bytes_max = (1u << 20) + (16u << 10);
 inline constexpr std::size_t certificates_max = 64;  // in one reply
 inline constexpr std::size_t certificate_bytes_max = 2u << 20;
 

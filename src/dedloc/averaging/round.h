@@ -134,11 +134,10 @@ class RoundEngine {
     Result<Plan> make_plan(const Base& base, std::uint32_t ballot);
     void set_parts(Plan& plan, const std::vector<std::uint64_t>& shares, double seconds) const;
     void set_parts(Plan& plan, const planner::Grid& grid) const;
-    std::uint64_t pieces_of(std::uint64_t share, std::size_t shares_count, double seconds) const;
-    void cut_range(Plan& plan,
-                   std::uint64_t range,
-                   std::uint64_t pieces,
-                   const std::vector<std::uint32_t>& owners) const;
+    std::uint64_t pieces_of(std::uint64_t share,
+                            std::size_t shares_count,
+                            double seconds,
+                            bool in_grid) const;
     std::shared_ptr<Exchange> send_plan(Plan plan);
     Task<void> reduce(std::shared_ptr<Exchange> exchange);
     Task<void> repair(std::shared_ptr<Exchange> exchange,

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "dedloc/averaging/part_cuts.h"
 #include "dedloc/averaging/round.h"
 #include "dedloc/planner/grid.h"
 #include "dedloc/planner/split.h"
@@ -81,8 +82,11 @@ std::string describe(const Plan& plan) {
 void RoundEngine::set_parts(Plan& plan,
                             const std::vector<std::uint64_t>& shares,
                             double seconds) const {
-    for (std::uint32_t i = 0; i < shares.size(); ++i)
-        cut_range(plan, shares[i], pieces_of(shares[i], shares.size(), seconds), {i});
+    for (std::uint32_t i = 0; i < shares.size(); ++i) {
+        const std::uint64_t pieces =
+            pieces_of(shares[i], shares.size(), seconds, /*in_grid=*/false);
+        cut_range(plan, shares[i], cuts_for(pieces, seconds), {i});
+    }
 }
 
 // The owners of a column take turns, so that sums go to all of them at all times.
@@ -97,35 +101,22 @@ void RoundEngine::set_parts(Plan& plan, const planner::Grid& grid) const {
         std::uint64_t range = 0;
         for (const std::uint32_t owner : owners) range += grid.part_elements[owner];
         const std::uint64_t pieces =
-            pieces_of(range / owners.size() + 1, grid.collectors.size(), grid.seconds);
-        cut_range(plan, range, pieces * owners.size(), owners);
+            pieces_of(range / owners.size() + 1, grid.collectors.size(), grid.seconds, true);
+        cut_range(plan, range, cuts_for(pieces, grid.seconds), owners);
     }
 }
 
 // Of a share, when so many peers have one.
 std::uint64_t RoundEngine::pieces_of(std::uint64_t share,
                                      std::size_t shares_count,
-                                     double seconds) const {
+                                     double seconds,
+                                     bool in_grid) const {
     const auto many = static_cast<double>(parts_max / (2 * shares_count));
     const auto wanted = static_cast<std::uint64_t>(
         std::clamp(seconds / part_seconds_min, 1.0, std::min(pieces_wanted_max, many)));
-    const std::uint64_t most = context_.options.part_elements_max;
+    const std::uint64_t most = longest_part(context_.options, in_grid);
     const std::uint64_t fewest = (share + most - 1) / most;
     return std::max(fewest, std::min(wanted, share / std::min(piece_elements_min, most)));
-}
-
-// The next `range` elements in equal parts, so that none is a crumb.
-void RoundEngine::cut_range(Plan& plan,
-                            std::uint64_t range,
-                            std::uint64_t pieces,
-                            const std::vector<std::uint32_t>& owners) const {
-    std::uint64_t position = plan.parts.empty() ? 0 : plan.parts.back().range().end();
-    for (std::uint64_t k = 0; k < pieces; ++k) {
-        const std::uint64_t count = range * (k + 1) / pieces - range * k / pieces;
-        if (count == 0) continue;
-        plan.parts.push_back({position, count, owners[k % owners.size()]});
-        position += count;
-    }
 }
 
 struct RoundEngine::Division {

@@ -81,8 +81,8 @@ struct LocalConfig {
 
 struct AveragingConfig {
     codec::CodecId codec = codec::CodecId::fp16;
-    std::uint64_t part_elements_max = 262144;  // largest part, elements
-    std::uint64_t group_max = 64;              // more trainers than that average in a grid
+    std::uint64_t part_elements_max = 1u << 20;  // of the largest part, at most 1 MiB
+    std::uint64_t group_max = 64;                // more trainers than that average in a grid
     Duration round_deadline_min = std::chrono::seconds(1);
     Duration round_deadline_max = std::chrono::seconds(120);
     Duration quorum_timeout = std::chrono::seconds(10);  // without majority: a new branch

@@ -1,0 +1,32 @@
+// Where an owner's share is cut into parts.
+//
+// Parts are equal, so that none is a crumb. But nothing goes back before a first part has come from
+// everybody, and when the last one has come its average is still to go back: where parts take long,
+// the first four and the last four are a quarter, a quarter, a half and a half of a whole one, in
+// place of three whole ones, so that there are five more.
+//
+// Pure. Cost: as many steps as there are parts.
+
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "dedloc/averaging/messages.h"
+
+namespace dedloc::averaging {
+
+inline constexpr std::uint64_t short_ends_pieces_min = 16;
+inline constexpr double short_ends_piece_seconds_min = 0.1;
+
+// The ends of an owner's parts, in quarters of a whole one, of which there would be `pieces`;
+// `seconds`: that the round is predicted to take.
+std::vector<std::uint64_t> cuts_for(std::uint64_t pieces, double seconds);
+
+// Appends parts for the next `range` elements to the plan. Each of the owners gets one at each cut,
+// in turn.
+void cut_range(Plan& plan,
+               std::uint64_t range,
+               const std::vector<std::uint64_t>& cuts,
+               const std::vector<std::uint32_t>& owners);
+
+}  // namespace dedloc::averaging
