@@ -8,10 +8,12 @@
 // they send no contribution and ask nobody for averages (but, in a grid, for those of
 // their group).
 //
-// What waits at an owner for slower members is bounded by reduce_bytes_max (and one part a member):
-// who is ahead is not read from meanwhile. Who keeps all others waiting and sends nothing for an
-// eighth of the reduce deadline is left out of the part that they wait for, so that one sleeper
-// does not keep the others' parts out of memory.
+// A part is averaged when it has come from everybody, so who is far ahead of the slowest one that
+// still sends is not read from: its parts would only take that one's share of the owner's line, and
+// the sender's line from averages. What waits at an owner for slower members is bounded by
+// reduce_bytes_max (and one part a member) as well. Then who keeps all others waiting and sends
+// nothing for an eighth of the reduce deadline is left out of the part that they wait for, so that
+// one sleeper does not keep the others' parts out of memory.
 //
 // In a grid (routes.h) a collector is to its group what an owner is: it takes its group's parts,
 // for two thirds of the reduce deadline, adds them, sends the sum on to the owner, and passes the
@@ -135,6 +137,7 @@ class Exchange {
     };
     struct Inflow : Flow {
         TimePoint begun;
+        std::size_t parts = 0;
     };
     using ReductionKey = std::pair<std::uint32_t, std::uint32_t>;  // repair, part
 
@@ -143,7 +146,11 @@ class Exchange {
     Reduction& open_reduction(std::uint32_t part, std::uint32_t repair);
     void close_if_ready(Reduction& reduction);
     Reduction* oldest_open(std::uint32_t repair);
-    Task<void> wait_for_room(std::uint32_t member, std::uint32_t repair);
+    Task<void> wait_for_room(std::uint32_t member,
+                             std::uint32_t repair,
+                             std::shared_ptr<Inflow> inflow);
+    Duration part_pace() const;
+    bool is_far_ahead(const Inflow& inflow) const;
     bool is_gone(std::uint32_t member) const;
     Duration patience_with_one() const;
     bool only_reduces() const { return me_ && plan_.members[*me_].aggregator; }
@@ -209,6 +216,7 @@ class Exchange {
     std::map<ReductionKey, std::shared_ptr<Reduction>> reductions_;
     std::map<std::uint32_t, FinishedPart> finished_;
     std::set<ReductionKey> ended_;
+    std::size_t closed_ = 0;                  // reductions of the plan's own owners
     Rhythm arrivals_;                         // of averages, from everybody
     std::map<std::uint32_t, Flow> outflows_;  // to owners, as they say; of an aggregator: to all
     std::map<std::uint32_t, std::shared_ptr<Inflow>> inflows_;  // from members

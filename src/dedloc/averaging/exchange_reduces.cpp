@@ -8,6 +8,10 @@ namespace dedloc::averaging {
 namespace {
 
 constexpr Duration room_look = 50ms;
+// Of one member before the slowest one: what the slowest brings in a second, but some parts at
+// least. More only takes its share of the owner's line.
+constexpr Duration read_ahead = 1s;
+constexpr std::size_t read_ahead_min = 4;  // parts
 
 Error bad_contribution(const char* why) {
     return make_error(ErrorKind::peer_broke_protocol, "a part of its contribution {}", why);
@@ -49,6 +53,7 @@ Task<void> Exchange::contribute_own(std::vector<std::uint32_t> parts, std::uint3
 void Exchange::close_if_ready(Reduction& reduction) {
     if (reduction.closed || !reduction.waiting.empty()) return;
     reduction.closed = true;
+    if (reduction.repair == 0) ++closed_;
     scope_.spawn("reduce", reduce(reductions_.at({reduction.repair, reduction.part})));
 }
 
@@ -221,11 +226,12 @@ Task<void> Exchange::read_contributions(std::shared_ptr<p2p::MessageStream> stre
                                         std::uint32_t repair,
                                         std::shared_ptr<Inflow> inflow) {
     for (;;) {
-        co_await wait_for_room(member, repair);
+        co_await wait_for_room(member, repair, inflow);
         auto message = co_await stream->read();
         if (!message || !message->has_value()) break;
         const SharedBytes whole = **std::move(message);
         inflow->bytes += whole->size();
+        ++inflow->parts;
         received_.add(whole->size(), context_.now());
         inflow->seconds = to_seconds(context_.now() - inflow->begun);
         const Result<void> taken = take_contribution(whole, member, repair);
@@ -288,20 +294,41 @@ Exchange::Reduction* Exchange::oldest_open(std::uint32_t repair) {
     return nullptr;
 }
 
-// Waits while memory is full and this member is ahead of somebody. All send in the same order: who
-// is missing in the oldest open part is behind, and is read from whatever the memory holds.
-Task<void> Exchange::wait_for_room(std::uint32_t member, std::uint32_t repair) {
+// How long a part takes until it is closed, on average.
+Duration Exchange::part_pace() const {
+    const Duration pace =
+        (context_.now() - started_) / static_cast<int>(std::max<std::size_t>(closed_, 1));
+    return std::max(pace, Duration(1));
+}
+
+// Has this member sent what is due much later than what the slowest one sends?
+bool Exchange::is_far_ahead(const Inflow& inflow) const {
+    if (inflow.parts < closed_ + read_ahead_min) return false;
+    const auto in_a_second = static_cast<std::size_t>(read_ahead / part_pace());
+    return inflow.parts >= closed_ + in_a_second;
+}
+
+// Waits while this member is ahead of somebody and memory is full, or it is far ahead of one who
+// still sends. All send in the same order: who is missing in the oldest open part is behind, and is
+// read from whatever the memory holds.
+Task<void> Exchange::wait_for_room(std::uint32_t member,
+                                   std::uint32_t repair,
+                                   std::shared_ptr<Inflow> inflow) {
     const std::size_t most = context_.options.reduce_bytes_max;
     const Duration patience = patience_with_one();
-    while (most > 0 && context_.memory.now >= most && context_.now() < round_deadline()) {
+    while (context_.now() < round_deadline()) {
+        const bool full = most > 0 && context_.memory.now >= most;
+        if (!full && (repair > 0 || !is_far_ahead(*inflow))) co_return;
         Reduction* oldest = oldest_open(repair);
         if (oldest == nullptr || oldest->waiting.contains(member)) co_return;
         TimePoint newest = started_;
         for (const std::uint32_t late : oldest->waiting) newest = std::max(newest, arrived_[late]);
-        if (context_.now() - newest > patience) {
+        const Duration silent = context_.now() - newest;
+        if (full && silent > patience) {
             oldest->waiting.clear();
             close_if_ready(*oldest);
         }
+        if (!full && silent > std::min(std::max(part_pace() * 2, read_ahead), patience)) co_return;
         const TimePoint next = context_.now() + room_look;
         (void)co_await room_.wait_until(context_.node.clock, next);
     }
