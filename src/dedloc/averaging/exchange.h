@@ -9,11 +9,11 @@
 // their group).
 //
 // A part is averaged when it has come from everybody, so who is far ahead of the slowest one that
-// still sends is not read from: its parts would only take that one's share of the owner's line, and
-// the sender's line from averages. What waits at an owner for slower members is bounded by
-// reduce_bytes_max (and one part a member) as well. Then who keeps all others waiting and sends
-// nothing for an eighth of the reduce deadline is left out of the part that they wait for, so that
-// one sleeper does not keep the others' parts out of memory.
+// still sends, and will be in time, is not read from: its parts would only take that one's share of
+// the owner's line, and the sender's line from averages. What waits at an owner for slower members
+// is bounded by reduce_bytes_max (and one part a member) as well. Then who keeps all others waiting
+// and sends nothing for an eighth of the reduce deadline is left out of the part that they wait
+// for, so that one sleeper does not keep the others' parts out of memory.
 //
 // In a grid (routes.h) a collector is to its group what an owner is: it takes its group's parts,
 // for two thirds of the reduce deadline, adds them, sends the sum on to the owner, and passes the
@@ -149,7 +149,12 @@ class Exchange {
     Task<void> wait_for_room(std::uint32_t member,
                              std::uint32_t repair,
                              std::shared_ptr<Inflow> inflow);
+    // For members; in a grid the owner still waits for what is collected.
+    Duration time_to_contribute() const {
+        return std::chrono::milliseconds(plan_.reduce_ms) * (routes_.is_grid() ? 2 : 3) / 3;
+    }
     Duration part_pace() const;
+    bool is_on_schedule() const;
     bool is_far_ahead(const Inflow& inflow) const;
     bool is_gone(std::uint32_t member) const;
     Duration patience_with_one() const;
@@ -216,7 +221,8 @@ class Exchange {
     std::map<ReductionKey, std::shared_ptr<Reduction>> reductions_;
     std::map<std::uint32_t, FinishedPart> finished_;
     std::set<ReductionKey> ended_;
-    std::size_t closed_ = 0;                  // reductions of the plan's own owners
+    std::size_t opened_ = 0;                  // reductions, repairs aside
+    std::size_t closed_ = 0;                  // of them
     Rhythm arrivals_;                         // of averages, from everybody
     std::map<std::uint32_t, Flow> outflows_;  // to owners, as they say; of an aggregator: to all
     std::map<std::uint32_t, std::shared_ptr<Inflow>> inflows_;  // from members

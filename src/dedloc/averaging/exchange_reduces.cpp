@@ -23,6 +23,7 @@ Exchange::Reduction& Exchange::open_reduction(std::uint32_t part, std::uint32_t 
     auto& slot = reductions_[{repair, part}];
     if (slot) return *slot;
     slot = std::make_shared<Reduction>();
+    if (repair == 0) ++opened_;
     slot->part = part;
     slot->repair = repair;
     slot->collects = repair == 0 && routes_.collects(*me_, part);
@@ -60,7 +61,7 @@ void Exchange::close_if_ready(Reduction& reduction) {
 Task<void> Exchange::close_at(TimePoint deadline, std::uint32_t repair) {
     // The owner still waits for what is collected.
     if (repair == 0 && routes_.is_grid()) {
-        co_await context_.node.clock.sleep_until(started_ + (deadline - started_) * 2 / 3);
+        co_await context_.node.clock.sleep_until(started_ + time_to_contribute());
         close_all(repair, /*collected_only=*/true);
     }
     co_await context_.node.clock.sleep_until(deadline);
@@ -301,6 +302,13 @@ Duration Exchange::part_pace() const {
     return std::max(pace, Duration(1));
 }
 
+// Will the parts be closed in time, if they go on as they have?
+bool Exchange::is_on_schedule() const {
+    const double share = static_cast<double>(closed_ + 1) / static_cast<double>(opened_);
+    const double due = to_seconds(time_to_contribute()) * 3 / 4 * share;
+    return context_.now() - started_ <= patience_with_one() + from_seconds(due);
+}
+
 // Has this member sent what is due much later than what the slowest one sends?
 bool Exchange::is_far_ahead(const Inflow& inflow) const {
     if (inflow.parts < closed_ + read_ahead_min) return false;
@@ -309,7 +317,8 @@ bool Exchange::is_far_ahead(const Inflow& inflow) const {
 }
 
 // Waits while this member is ahead of somebody and memory is full, or it is far ahead of one who
-// still sends. All send in the same order: who is missing in the oldest open part is behind, and is
+// still sends, and fast enough for the deadline: what the others bring has to be there by then. All
+// send in the same order: who is missing in the oldest open part is behind, and is
 // read from whatever the memory holds.
 Task<void> Exchange::wait_for_room(std::uint32_t member,
                                    std::uint32_t repair,
@@ -318,7 +327,8 @@ Task<void> Exchange::wait_for_room(std::uint32_t member,
     const Duration patience = patience_with_one();
     while (context_.now() < round_deadline()) {
         const bool full = most > 0 && context_.memory.now >= most;
-        if (!full && (repair > 0 || !is_far_ahead(*inflow))) co_return;
+        const bool too_far = repair == 0 && is_far_ahead(*inflow) && is_on_schedule();
+        if (!full && !too_far) co_return;
         Reduction* oldest = oldest_open(repair);
         if (oldest == nullptr || oldest->waiting.contains(member)) co_return;
         TimePoint newest = started_;

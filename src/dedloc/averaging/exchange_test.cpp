@@ -215,6 +215,20 @@ TEST_F(ExchangeTest, who_is_far_ahead_of_a_silent_member_is_read_from) {
     ASSERT_TRUE(trainers_have_all());
 }
 
+// n2 sends all the time, and would for a minute; at the deadline the others' parts are there.
+TEST_F(ExchangeTest, who_is_too_slow_for_the_deadline_does_not_hold_up_the_others) {
+    nodes_[2]->options().upload_bytes_per_s = 2'500;
+    begin(4, codec::CodecId::fp32);
+    plan_.reduce_ms = 5000;
+    for (std::uint64_t at = 0; at < elements; at += part_elements / 2)
+        plan_.parts.push_back({at, part_elements / 2, place(3)});
+    start();
+    ASSERT_TRUE(trainers_have_all());
+    for (const auto& [part, header] : members_[0]->exchange->finished())
+        EXPECT_TRUE(header.includes(place(0)) && header.includes(place(1))) << part;
+    EXPECT_FALSE(members_[0]->exchange->finished().rbegin()->second.includes(place(2)));
+}
+
 // n2 says nothing for good: the others' parts go on without it.
 TEST_F(ExchangeTest, a_sleeper_does_not_keep_the_others_out_of_bounded_memory) {
     begin(4, codec::CodecId::fp32, 6000);
