@@ -191,6 +191,7 @@ class RoundEngine {
     Exchanges exchanges_;
     std::uint32_t ballot_round_ = 0;      // of the next ballot of ours in the open instance
     std::uint32_t lonely_turns_ = 0;      // how often we have led it and nobody came
+    TimePoint lonely_since_;              // the first of them
     TimePoint awake_at_;                  // a moment ago, unless this process was stopped
     Bytes proposal_;                      // the newest decision that we were asked about
     std::pair<PeerId, Propose> outline_;  // the newest one that came, and from whom

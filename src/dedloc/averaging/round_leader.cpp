@@ -12,7 +12,8 @@
 namespace dedloc::averaging {
 namespace {
 
-// How often a leader to whom nobody announces gives way before it goes on alone.
+// How often a leader to whom nobody announces gives way, at least, before it goes on alone; and not
+// before a quorum would be given up.
 constexpr std::uint32_t lonely_turns_max = 3;
 
 std::set<std::uint32_t> owners_of(const Exchange& exchange,
@@ -70,8 +71,9 @@ Task<void> RoundEngine::lead(Base base) {
     // Nobody came and yet others are there: they follow another leader. A step of ours would be a
     // lonely one, and its ballot might win.
     if (fresh_announcements(base).empty() && !context_.directory.expected(base).empty() &&
-        lonely_turns_ < lonely_turns_max) {
-        ++lonely_turns_;
+        (lonely_turns_ < lonely_turns_max ||
+         context_.now() - lonely_since_ < context_.options.quorum_timeout)) {
+        if (lonely_turns_++ == 0) lonely_since_ = context_.now();
         co_await pause(context_.options.announce_interval);
         co_return;
     }
