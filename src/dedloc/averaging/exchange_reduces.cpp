@@ -318,8 +318,8 @@ bool Exchange::is_far_ahead(const Inflow& inflow) const {
 
 // Waits while this member is ahead of somebody and memory is full, or it is far ahead of one who
 // still sends, and fast enough for the deadline: what the others bring has to be there by then. All
-// send in the same order: who is missing in the oldest open part is behind, and is
-// read from whatever the memory holds.
+// send in the same order: who is missing in the oldest open part is behind, and is read from
+// whatever the memory holds.
 Task<void> Exchange::wait_for_room(std::uint32_t member,
                                    std::uint32_t repair,
                                    std::shared_ptr<Inflow> inflow) {

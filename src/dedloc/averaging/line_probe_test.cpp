@@ -110,10 +110,14 @@ class LineProbeTest : public testing::Test {
 TEST_F(LineProbeTest, finds_every_line_although_all_look_at_the_same_time) {
     begin();
     EXPECT_TRUE(world_.run_until([&] { return all_settled(); }, 120s));
+    // A round that fills nobody's line; the second probe comes after it.
+    for (auto& prober : probers_) prober->probe.round_gave({.upload = 3e5, .download = 3e5});
+    EXPECT_FALSE(all_settled());
+    EXPECT_TRUE(world_.run_until([&] { return all_settled(); }, 120s));
     for (int i = 0; i < 8; ++i) {
         const LineProbe& probe = probers_[static_cast<std::size_t>(i)]->probe;
         // Fast machines are seen to be as fast as slow ones take, who take from others as well.
-        EXPECT_GT(probe.upload_bytes_per_s(), std::min(rate_of(i), 6e6) * 0.6) << i;
+        EXPECT_GT(probe.upload_bytes_per_s(), std::min(rate_of(i), 6e6) * 0.7) << i;
         EXPECT_LT(probe.upload_bytes_per_s(), rate_of(i) * 1.2) << i;
         EXPECT_NEAR(probe.download_bytes_per_s(), rate_of(i), rate_of(i) * 0.3) << i;
     }
