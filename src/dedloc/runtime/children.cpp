@@ -1,5 +1,6 @@
 #include "dedloc/runtime/children.h"
 
+#include <utility>
 #include <vector>
 
 #include "dedloc/runtime/child.h"
@@ -14,16 +15,16 @@ Task<bool> Children::run(Task<void> task) {
     const auto self = shared_from_this();
     auto child = std::make_shared<detail::Child>();
     struct Place {
-        Place(Children& all_children, std::shared_ptr<detail::Child> mine)
-            : all(all_children), own(std::move(mine)) {
-            all.running_.insert(own);
+        Place(Children& all_children, std::shared_ptr<detail::Child> child)
+            : all(all_children), number(all.begun_++) {
+            all.running_.emplace(number, std::move(child));
         }
         ~Place() {
-            all.running_.erase(own);
+            all.running_.erase(number);
             all.ended_.pulse();
         }
         Children& all;
-        std::shared_ptr<detail::Child> own;
+        const std::uint64_t number;
     };
     const Place place(*self, child);
     co_await detail::run_child(executor_, child, std::move(task));
@@ -35,8 +36,10 @@ Task<bool> Children::run(Task<void> task) {
 Task<void> Children::stop() {
     const auto self = shared_from_this();
     stopping_ = true;
-    const std::vector<std::shared_ptr<detail::Child>> running(running_.begin(), running_.end());
-    for (const auto& child : running) child->signal.emit(asio::cancellation_type::terminal);
+    // Who is cancelled may end at once and leave the map.
+    const std::vector<std::pair<std::uint64_t, std::shared_ptr<detail::Child>>> running(
+        running_.begin(), running_.end());
+    for (const auto& [number, child] : running) child->signal.emit(asio::cancellation_type::terminal);
     while (!running_.empty()) co_await ended_.wait();
 }
 

@@ -8,8 +8,9 @@
 // Thread: the executor's. Cost: about 1 µs a task.
 
 #pragma once
+#include <cstdint>
+#include <map>
 #include <memory>
-#include <set>
 
 #include "dedloc/runtime/event.h"
 #include "dedloc/runtime/task.h"
@@ -29,7 +30,8 @@ class Children : public std::enable_shared_from_this<Children> {
     // True: the task ended by itself. False: stop() was faster, and it has unwound or never began.
     // What it throws, it throws here. Keeps the object alive.
     Task<bool> run(Task<void> task);
-    // May be called repeatedly. Not from a child: it would wait for itself.
+    // Cancels in the order in which they began: a run in the simulator must not depend on where
+    // the allocator put them. May be called repeatedly. Not from a child: it would wait for itself.
     Task<void> stop();
     bool stopping() const { return stopping_; }
     std::size_t running() const { return running_.size(); }
@@ -37,7 +39,8 @@ class Children : public std::enable_shared_from_this<Children> {
   private:
     Executor executor_;
     Event ended_;
-    std::set<std::shared_ptr<detail::Child>> running_;
+    std::map<std::uint64_t, std::shared_ptr<detail::Child>> running_;  // by when they began
+    std::uint64_t begun_ = 0;
     bool stopping_ = false;
 };
 

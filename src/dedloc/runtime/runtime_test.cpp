@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <thread>
 
+#include "dedloc/runtime/children.h"
 #include "dedloc/runtime/deadline.h"
 #include "dedloc/runtime/event.h"
 #include "dedloc/runtime/real.h"
@@ -226,6 +227,47 @@ TEST(ScopeDeathTest, an_exception_that_is_no_cancellation_is_our_bug) {
         f.loop.run_task(body(f, thrower()));
     };
     EXPECT_DEATH(wrong(), "thrower.*oh dear");
+}
+
+// Notes its number when it is cancelled.
+Task<void> note_the_end(Event& never, int number, std::vector<int>& ends) {
+    struct Note {
+        ~Note() { ends.push_back(number); }
+        std::vector<int>& ends;
+        int number;
+    };
+    const Note note{ends, number};
+    co_await never.wait();
+}
+
+Task<void> run_child(std::shared_ptr<Children> children, Task<void> task) {
+    co_await children->run(std::move(task));
+}
+
+TEST(Children, stop_cancels_in_the_order_of_beginning_wherever_memory_lies) {
+    Fixture f;
+    std::vector<int> ends;
+    auto body = [](Fixture& fixture, std::vector<int>& all_ends) -> Task<void> {
+        const auto children = std::make_shared<Children>(fixture.loop.executor());
+        Event never(fixture.loop.executor());
+        Scope scope(fixture.loop.executor());
+        // Those that go leave holes, so that the later ones lie in another order than they begin.
+        std::vector<TaskId> early;
+        for (int i = 0; i < 8; ++i)
+            early.push_back(
+                scope.spawn("early", run_child(children, note_the_end(never, i, all_ends))));
+        co_await a_moment(*fixture.clock);
+        for (const int i : {1, 6, 3, 4}) scope.cancel_task(early[static_cast<std::size_t>(i)]);
+        co_await a_moment(*fixture.clock);
+        all_ends.clear();
+        for (int i = 8; i < 12; ++i)
+            scope.spawn("late", run_child(children, note_the_end(never, i, all_ends)));
+        co_await a_moment(*fixture.clock);
+        co_await children->stop();
+        co_await scope.stop();
+    };
+    f.loop.run_task(body(f, ends));
+    EXPECT_EQ(ends, (std::vector<int>{0, 2, 5, 7, 8, 9, 10, 11}));
 }
 
 Task<Result<int>> answer_after(Clock& clock, Duration delay, int& alive) {
