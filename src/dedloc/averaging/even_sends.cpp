@@ -11,8 +11,12 @@ double share(std::size_t sent, std::size_t parts) {
 
 }  // namespace
 
-void EvenSends::begin(std::uint32_t stream, std::size_t parts, TimePoint now) {
-    streams_[stream] = {.parts = parts, .sent = 0, .begun = now, .moved = now};
+void EvenSends::begin(std::uint32_t stream, std::size_t parts, double phase, TimePoint now) {
+    streams_[stream] = {.parts = parts, .sent = 0, .phase = phase, .begun = now, .moved = now};
+}
+
+double EvenSends::position(const Stream& stream) {
+    return (static_cast<double>(stream.sent) + stream.phase) / static_cast<double>(stream.parts);
 }
 
 void EvenSends::sent(std::uint32_t stream, TimePoint now) {
@@ -35,8 +39,7 @@ bool EvenSends::may_send(std::uint32_t stream, TimePoint now) {
     const Stream me = mine->second;
     for (auto other = streams_.begin(); other != streams_.end();) {
         const double ahead =
-            static_cast<double>(me.sent) -
-            share(other->second.sent, other->second.parts) * static_cast<double>(me.parts);
+            (position(me) - position(other->second)) * static_cast<double>(other->second.parts);
         if (other->first == stream || ahead < lead_max)
             ++other;
         else if (moves(other->second, now))

@@ -203,6 +203,7 @@ class Exchange {
                               std::vector<std::uint32_t> parts,
                               std::uint32_t repair,
                               std::shared_ptr<Inflow> inflow);
+    double phase_towards(std::uint32_t owner) const;
     Task<void> wait_for_turn(std::uint32_t owner);
     Task<SharedBytes> encode_own(std::uint32_t part);
     Task<void> watch_line();

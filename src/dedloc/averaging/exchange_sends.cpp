@@ -76,6 +76,14 @@ Task<Result<void>> Exchange::exchange_with(std::uint32_t owner,
     co_return *received;
 }
 
+// Another one for each owner, and for each member another owner first: neither a member's way up
+// nor an owner's way down gets everything at once.
+double Exchange::phase_towards(std::uint32_t owner) const {
+    const std::size_t members = plan_.members.size();
+    const std::size_t turn = (owner + members - *me_) % members;
+    return static_cast<double>(turn) / static_cast<double>(members);
+}
+
 Task<void> Exchange::wait_for_turn(std::uint32_t owner) {
     while (!even_.may_send(owner, context_.now()) && context_.now() < reduce_deadline()) {
         const TimePoint next = context_.now() + turn_look;
@@ -90,7 +98,7 @@ Task<void> Exchange::send_parts(std::shared_ptr<p2p::MessageStream> stream,
                                 std::shared_ptr<Result<void>> outcome) {
     const bool contributes = input_ && !plan_.members[*me_].input.is_empty();
     const bool evenly = contributes && repair == 0;
-    if (evenly) even_.begin(owner, parts.size(), context_.now());
+    if (evenly) even_.begin(owner, parts.size(), phase_towards(owner), context_.now());
     for (std::size_t i = 0; contributes && i < parts.size(); ++i) {
         if (evenly) co_await wait_for_turn(owner);
         SharedBytes encoded = co_await encode_own(parts[i]);
