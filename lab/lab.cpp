@@ -130,6 +130,9 @@ void add_links_commands(CLI::App& app, NetworkCommands& commands, int& code) {
         ->check(CLI::Range(1.0, 10'000.0));
     command->add_option("--codec", links.codec)
         ->check(CLI::IsMember({"fp32", "fp16", "bf16", "blockwise8"}));
+    command->add_option("--congestion-control",
+                        links.congestion_control,
+                        "of all peers: cubic (default, as on most machines at home), bbr, …");
     command->add_option("--rounds", links.rounds, "that count")->check(CLI::Range(1, 1000));
     command->add_option("--warm-up", links.warm_up, "rounds before, in which rates are measured")
         ->check(CLI::Range(1, 100));
@@ -152,6 +155,7 @@ void add_links_commands(CLI::App& app, NetworkCommands& commands, int& code) {
     one->add_option("--aggregators", member.aggregators);
     one->add_option("--elements", member.elements)->required();
     one->add_option("--codec", member.codec);
+    one->add_option("--congestion-control", member.congestion_control);
     one->add_option("--ip", member.ip)->required();
     one->add_option("--folder", member.folder)->required();
     one->add_option("--rate-unknown", member.rate_unknown);

@@ -25,6 +25,7 @@ RoundMemberOptions options_of(const LinkMemberCommand& command) {
     options.rank = command.rank;
     options.size = command.size;
     options.aggregators = command.aggregators;
+    options.congestion_control = command.congestion_control;
     options.listen = fmt::format("/ip4/{}/tcp/4001", command.ip);
     options.folder = command.folder;
     options.patience = 600s;

@@ -20,6 +20,7 @@ struct LinkMemberCommand {
     std::uint32_t aggregators = 0;  // the last of them
     std::uint64_t elements = 0;
     std::string codec = "fp16";
+    std::string congestion_control;  // empty: the system's
     std::string ip;
     std::string folder;
     double rate_unknown = 12.5e6;  // bytes per second

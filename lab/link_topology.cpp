@@ -76,10 +76,6 @@ std::string LinkTopology::line_script(std::size_t number) const {
         hub,
         machine(number),
         ip(number));
-    // What most machines at home use; where the kernel lacks it, its own default stays.
-    script +=
-        fmt::format("ip netns exec {} sysctl -q net.ipv4.tcp_congestion_control=cubic || true\n",
-                    machine(number));
     if (line.up_bytes_per_s > 0)
         script += fmt::format("tc -n {} qdisc add dev eth0 {}\n",
                               machine(number),

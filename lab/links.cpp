@@ -11,6 +11,7 @@
 
 #include "dedloc/monitor/json_line.h"
 #include "dedloc/runtime/child_process.h"
+#include "dedloc/runtime/real.h"
 
 #include "lab/exit_codes.h"
 #include "lab/link_topology.h"
@@ -32,6 +33,8 @@ constexpr std::uint64_t elements_far_apart = 256;  // 1 KiB of fp32
 constexpr double vector_share_min = 1.0 / 8;
 // A round's plan, proposals and certificates are as long as in reality, on lines that are slower.
 constexpr double round_seconds_wanted = 30;
+// Of a full line at the setup's own rates: a line that is slower holds the same bytes for longer.
+constexpr double queue_seconds = 0.01;
 constexpr auto look_interval = std::chrono::milliseconds(20);
 
 // The lines, and what the planner says of them.
@@ -133,6 +136,7 @@ class Members {
         LinkOptions lines;
         lines.lines = network.lines;
         lines.delay = from_seconds(command.round_trip_ms / 2e3);
+        lines.queue = std::max(lines.queue, from_seconds(command.slower * queue_seconds));
         DEDLOC_TRY(members->topology_, LinkTopology::make(std::move(lines)));
         for (std::size_t i = 0; i < network.lines.size(); ++i)
             DEDLOC_TRY_VOID(members->start_one(command, network, i, told));
@@ -206,6 +210,8 @@ class Members {
             std::to_string(network.elements),
             "--codec",
             command.codec,
+            "--congestion-control",
+            command.congestion_control,
             "--ip",
             LinkTopology::ip(rank),
             "--folder",
@@ -377,6 +383,10 @@ int run_links(const LinksCommand& given) {
     if (command.program.empty()) command.program = own_program();
     if (command.setup.empty() == (command.round_trip_ms <= 0)) {
         fmt::print(stderr, "dedloc lab links: name a --setup, or --rtt-ms without one\n");
+        return exit_bad_input;
+    }
+    if (const Ok may = runtime::may_use_congestion_control(command.congestion_control); !may) {
+        fmt::print(stderr, "dedloc lab links: --congestion-control: {}\n", may.error().message());
         return exit_bad_input;
     }
     const std::string why = LinkTopology::why_not(command.round_trip_ms > 0);

@@ -25,6 +25,7 @@ struct LinksCommand {
     std::uint64_t elements = 0;  // 0: for rounds of half a minute; 256 without a setup
     double slower = 64;          // than the setup's rates
     std::string codec = "fp16";
+    std::string congestion_control = "cubic";  // as on most machines at home
     int rounds = 3;
     int warm_up = 2;  // until rates are measured
     bool no_equal = false;

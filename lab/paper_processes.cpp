@@ -137,6 +137,7 @@ std::vector<std::string> PaperProcesses::words(std::size_t index) const {
         words = {"host", folder_ + "/run.toml"};
     else
         words = {seats_[index].trains ? "join" : "assist", join_};
+    words.insert(words.end(), {"--congestion-control", "cubic"});  // as on most machines at home
     if (!setup_.equal_parts) return words;
     const std::string granted =
         fmt::format("{:.4f}", equal_grant(rates_).up_bytes_per_s / bytes_of_megabit);

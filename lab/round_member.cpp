@@ -71,7 +71,7 @@ class RoundMember::Group final : public averaging::RoundDirectory {
 RoundMember::RoundMember(RoundMemberOptions options, runtime::Loop& loop)
     : options_(std::move(options)),
       clock_(runtime::real_clock(loop.executor())),
-      network_(runtime::real_network(loop.executor())),
+      network_(runtime::real_network(loop.executor(), options_.congestion_control)),
       disk_(need(runtime::real_disk(fmt::format("{}/disk-{}", options_.folder, options_.rank)))),
       workers_(runtime::real_workers(loop.executor(), options_.threads)),
       node_{loop.executor(), *clock_, *disk_, *workers_, Random(options_.rank + 1)},

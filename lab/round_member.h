@@ -31,6 +31,7 @@ struct RoundMemberOptions {
     std::uint32_t aggregators = 0;  // the last of the ranks; they bring nothing and only reduce
     std::string listen;             // a multiaddr
     std::string folder;
+    std::string congestion_control;  // of TCP; empty: the system's
     std::size_t threads = 1;        // that encode and decode
     Duration patience = 120s;       // with the others
     averaging::RoundOptions round;  // vector_count and codec at least
