@@ -450,7 +450,7 @@ bool Simulation::can_meet(const PeerId& one, const PeerId& other) const {
     return false;
 }
 
-// A new branch while one of its peers could reach a majority of the voters, undisturbed.
+// A new branch while one of its peers could reach a majority of the voters: it and they undisturbed.
 void Simulation::check_branches() {
     for (const auto& [digest, link] : checkers_.book().links()) {
         if (link.decision.kind != averaging::DecisionKind::branch) continue;
@@ -461,6 +461,7 @@ void Simulation::check_branches() {
         const Duration window = run_.run.averaging.quorum_timeout + 15s;
         std::size_t calm = 0;  // the most that any of those who signed could reach
         for (const averaging::Voter& survivor : link.decision.next_voters) {
+            if (!undisturbed(survivor.peer, *at - window, *at)) continue;
             const auto reached = static_cast<std::size_t>(
                 std::count_if(voters.begin(), voters.end(), [&](const averaging::Voter& voter) {
                     return undisturbed(voter.peer, *at - window, *at) &&
