@@ -302,6 +302,7 @@ Task<Result<void>> ChainFollower::adopt_alone(PeerId peer, Bytes certificate) {
                                                    options);
         if (!downloaded) co_return std::move(downloaded).error();
         state = *std::move(downloaded);
+        partial_.reset();  // it is empty now
         DEDLOC_CO_TRY_VOID(check_state(run_, layout_, *state->snapshot));
     }
     // The world may have moved while we downloaded: only ever forward.
@@ -310,7 +311,7 @@ Task<Result<void>> ChainFollower::adopt_alone(PeerId peer, Bytes certificate) {
     const Result<void> started = context_.ledger.start_from(certificate);
     if (!started) co_return started.error();
     store_.put(state);
-    partial_.reset();
+    partial_.reset();  // of another state, maybe
     need_state_ = false;
     if (decision.kind == DecisionKind::commit) {
         queue_.push_back({decision, certificate});

@@ -35,7 +35,10 @@ constexpr std::size_t troubles_told_max = 5;
 // ---- PartialState
 
 void PartialState::begin(Manifest manifest) {
+    // What it counted is of another download, if one was completed: its bytes went with the state.
     have_.assign(manifest.chunks_count(), false);
+    chunks_have_ = 0;
+    bytes_have_ = 0;
     manifest_ = std::move(manifest);
 }
 

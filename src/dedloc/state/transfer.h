@@ -84,7 +84,8 @@ struct DownloadProgress {
 };
 
 // Chunks of one state that have arrived. Lives longer than a download, so that a break costs
-// nothing; with a disk also longer than the process.
+// nothing; with a disk also longer than the process. A completed download takes the chunks with
+// it: another one begins anew.
 class PartialState {
   public:
     explicit PartialState(Digest root) : root_(root) {}

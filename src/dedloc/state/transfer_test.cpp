@@ -182,6 +182,18 @@ TEST_F(Transfer, goes_on_after_a_break_without_asking_twice) {
     EXPECT_LE(only.server.bytes_sent() - before, (31 - have + 1) * chunk_bytes);
 }
 
+TEST_F(Transfer, a_state_can_be_loaded_again_after_it_was_completed) {
+    const auto state = some_state(1, 5);
+    donor(state, 5e6);
+    PartialState partial(state->root());
+    for (int time = 0; time < 2; ++time) {
+        const auto loaded = fetch(partial, all_donors(), options());
+        ASSERT_TRUE(loaded) << to_string(loaded.error());
+        ASSERT_TRUE((*loaded)->snapshot);
+        EXPECT_EQ(make_manifest(*(*loaded)->snapshot), state->manifest);
+    }
+}
+
 TEST_F(Transfer, goes_on_after_a_restart_from_what_is_on_disk) {
     const auto state = some_state(1, 20);
     Donor& only = donor(state, 5e6);
