@@ -32,9 +32,9 @@ struct RoundMemberOptions {
     std::string listen;             // a multiaddr
     std::string folder;
     std::string congestion_control;  // of TCP; empty: the system's
-    std::size_t threads = 1;        // that encode and decode
-    Duration patience = 120s;       // with the others
-    averaging::RoundOptions round;  // vector_count and codec at least
+    std::size_t threads = 1;         // that encode and decode
+    Duration patience = 120s;        // with the others
+    averaging::RoundOptions round;   // vector_count and codec at least
 };
 
 class RoundMember {

@@ -450,7 +450,8 @@ bool Simulation::can_meet(const PeerId& one, const PeerId& other) const {
     return false;
 }
 
-// A new branch while one of its peers could reach a majority of the voters: it and they undisturbed.
+// A new branch while one of its peers could reach a majority of the voters: it and they
+// undisturbed.
 void Simulation::check_branches() {
     for (const auto& [digest, link] : checkers_.book().links()) {
         if (link.decision.kind != averaging::DecisionKind::branch) continue;

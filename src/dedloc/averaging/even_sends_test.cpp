@@ -59,7 +59,8 @@ TEST(EvenSends, phases_spread_what_many_streams_have_to_send) {
     std::vector<int> begun_after(5, -1);
     for (int i = 0; i < 20; ++i) {
         for (std::uint32_t stream = 1; stream <= 4; ++stream)
-            if (begun_after[stream] < 0 && even.may_send(stream, second(0))) begun_after[stream] = i;
+            if (begun_after[stream] < 0 && even.may_send(stream, second(0)))
+                begun_after[stream] = i;
         even.sent(0, second(0));
     }
     EXPECT_EQ(begun_after, (std::vector<int>{-1, 3, 7, 11, 15}));

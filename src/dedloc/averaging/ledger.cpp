@@ -265,6 +265,18 @@ std::uint32_t Ledger::contributions(const PeerId& peer) const {
     return static_cast<std::uint32_t>(std::ranges::count_if(chain_, has_it));
 }
 
+namespace {
+
+Bytes signed_alone(const Decision& decision, const security::Signer& signer) {
+    Certificate certificate;
+    certificate.decision = wire::encode(decision);
+    const Digest digest = decision_digest(certificate.decision);
+    certificate.votes.push_back({signer.id(), signer.sign(vote_domain, vote_bytes(digest, 0))});
+    return wire::encode(certificate);
+}
+
+}  // namespace
+
 Bytes make_genesis(const Digest& run,
                    const Digest& state,
                    Voter host,
@@ -279,11 +291,24 @@ Bytes make_genesis(const Digest& run,
     decision.state_before = state;
     decision.next_voters = {std::move(host)};
     decision.branch_samples = samples;
-    Certificate certificate;
-    certificate.decision = wire::encode(decision);
-    const Digest digest = decision_digest(certificate.decision);
-    certificate.votes.push_back({signer.id(), signer.sign(vote_domain, vote_bytes(digest, 0))});
-    return wire::encode(certificate);
+    return signed_alone(decision, signer);
+}
+
+Bytes make_branch_before(const Decision& lost,
+                         double samples,
+                         Voter survivor,
+                         const security::Signer& signer) {
+    Decision decision;
+    decision.kind = DecisionKind::branch;
+    decision.run = lost.run;
+    decision.previous = lost.previous;
+    decision.state_before = lost.state_before;
+    decision.next_voters = {std::move(survivor)};
+    decision.instance =
+        Instance{branch_id(decision.previous, decision.next_voters), lost.instance.step, 0};
+    decision.branch_samples = samples;
+    decision.number = lost.number;
+    return signed_alone(decision, signer);
 }
 
 std::vector<bool> included_members(const Decision& decision, const Plan& plan) {

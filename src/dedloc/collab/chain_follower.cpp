@@ -17,6 +17,12 @@ using averaging::DecisionKind;
 
 constexpr Duration fetch_patience_min = 20s;  // without any part of an average
 constexpr Duration load_patience = 10min;     // without any progress
+constexpr Duration look_max = 500ms;          // between two looks for help; more: the machine slept
+
+// It has the state that its newest certificate leads to.
+bool stands(const Status& status) {
+    return status.role == Role::trainer && !status.certificate.is_zero();
+}
 
 }  // namespace
 
@@ -58,6 +64,10 @@ ChainFollower::~ChainFollower() = default;
 void ChainFollower::start() {
     context_.ledger.on_decision([this](const Decision& decision, const Bytes& certificate) {
         queue_.push_back({decision, certificate});
+        const std::vector<averaging::Voter>& voters = decision.next_voters;
+        if (decision.kind == DecisionKind::branch && voters.size() == 1 &&
+            voters.front().peer == context_.me())
+            opened_alone_.insert(decision.instance.branch);
         wake_.pulse();
     });
     scope_.spawn("apply commits", work());
@@ -72,6 +82,7 @@ Task<void> ChainFollower::stop() {
 Ok ChainFollower::begin(ByteView certificate, const Digest& root) {
     DEDLOC_TRY_VOID(context_.ledger.start_from(certificate));
     context_.ledger.set_state(root);
+    samples_here_ = context_.ledger.base().branch_samples;
     return {};
 }
 
@@ -112,11 +123,14 @@ Task<void> ChainFollower::apply_next() {
     if (!applied) {
         callbacks_.note("replay_failed", applied.error().message());
         need_state_ = true;
+        stuck_ = true;
         for (const KnownPeer* peer : membership_.live()) informants_.insert(peer->status.peer);
         wake_.pulse();
         co_return;
     }
     queue_.pop_front();
+    stuck_ = false;
+    samples_here_ = entry.decision.branch_samples;
     settle();
     if (entry.decision.kind == DecisionKind::commit) {
         const auto plan = wire::decode<averaging::Plan>(entry.decision.plan);
@@ -244,6 +258,7 @@ Task<Result<void>> ChainFollower::catch_up_with(PeerId peer) {
     if (need_state_ && theirs.number + 1 < context_.ledger.base().number &&
         theirs.instance.branch == context_.ledger.base().instance.branch)
         co_return Result<void>();  // it is further behind than we are
+    if (leads_nowhere(theirs)) co_return Result<void>();
     const double ours = context_.ledger.base().branch_samples;
     const bool other_branch = theirs.instance.branch != context_.ledger.base().instance.branch;
     Result<void> adopted = co_await adopt(peer, *newest);
@@ -310,17 +325,84 @@ Task<Result<void>> ChainFollower::adopt_alone(PeerId peer, Bytes certificate) {
     queue_.clear();
     const Result<void> started = context_.ledger.start_from(certificate);
     if (!started) co_return started.error();
+    const auto before = store_.newest();
     store_.put(state);
     partial_.reset();  // of another state, maybe
     need_state_ = false;
+    if (!before || before->root() != state->root()) {
+        stuck_ = false;
+        samples_here_.reset();
+    }
     if (decision.kind == DecisionKind::commit) {
         queue_.push_back({decision, certificate});
     } else {
+        stuck_ = false;
+        samples_here_ = decision.branch_samples;
         context_.ledger.set_state(state->root());
     }
     wake_.pulse();
     changed_.pulse();
     co_return Result<void>();
+}
+
+// ---- a state that is lost -----------------------------------------------------------------------
+
+// Certificates are no state. Aggregators, and who waits for a lost average, still tell of a branch
+// on which nobody stands: it must not lead us away from one that goes on; nor to the average that
+// has been waited for in vain.
+bool ChainFollower::leads_nowhere(const Decision& theirs) const {
+    if (theirs.kind != DecisionKind::commit) return false;
+    if (is_lost()) return theirs.state_before == store_.newest()->root();
+    const Digest& branch = theirs.instance.branch;
+    if (need_state_ || branch == context_.ledger.base().instance.branch) return false;
+    return std::ranges::none_of(membership_.live(), [&](const KnownPeer* peer) {
+        return stands(peer->status) && peer->status.branch == branch;
+    });
+}
+
+// It stands on a state that would bring us further.
+bool ChainFollower::could_help(const Status& status) const {
+    if (!stands(status)) return false;
+    return status.branch != context_.ledger.base().instance.branch ||
+           status.step > store_.newest()->snapshot->step();
+}
+
+// Where a branch could not say how many samples are in it, to try again is all that can be done.
+bool ChainFollower::is_lost() const {
+    return stuck_ && samples_here_ &&
+           no_help_for_ > std::max(context_.options.quorum_timeout, context_.newest_round);
+}
+
+// A machine that slept has waited for nobody meanwhile.
+void ChainFollower::wait_for_help() {
+    const Duration since = context_.now() - std::exchange(looked_for_help_at_, context_.now());
+    const bool helped = !stuck_ || std::ranges::any_of(membership_.live(), [&](const auto* peer) {
+        return could_help(peer->status);
+    });
+    no_help_for_ = helped ? Duration(0) : no_help_for_ + std::min(since, look_max);
+}
+
+// Voters may decide further steps than we have applied, and all die: what their disks keep begins
+// later than we stand. Certificates that nobody can apply would hold up for ever who has the only
+// state, and all who come to load it. Who still had the newer state, and comes back, has the better
+// branch, and we follow it.
+std::optional<Bytes> ChainFollower::part_from_lost(const averaging::Voter& self) {
+    wait_for_help();
+    if (!is_lost() || !need_state_ || queue_.empty()) return std::nullopt;
+    const auto newest = store_.newest();
+    const Decision& lost = queue_.front().decision;
+    if (!newest || newest->root() != lost.state_before) return std::nullopt;
+    // On a branch that went on from here once, steps may be certified already.
+    if (!opened_alone_.insert(averaging::branch_id(lost.previous, {self})).second)
+        return std::nullopt;
+    Bytes branch = averaging::make_branch_before(lost, *samples_here_, self, context_.signer);
+    const Result<void> started = context_.ledger.start_from(branch);
+    DEDLOC_CHECK(started.has_value());
+    queue_.clear();
+    need_state_ = stuck_ = false;
+    context_.ledger.set_state(newest->root());
+    changed_.pulse();
+    return branch;
 }
 
 // Who could bring us up to date: peers that stand on a certificate, the richest branch first.

@@ -63,6 +63,10 @@ class ChainFollower {
     void expect(const averaging::Decision& decision);
     // `peer` knows more than we do, or stands on another branch: look and follow the better one.
     void look_at(const PeerId& peer);
+    // To be asked now and then. If a certified step can be applied by nobody who lives, as all who
+    // had its average are gone, and that for the quorum timeout, a branch of `self` alone begins
+    // at the state that is here; the others load it. Returns its certificate, once.
+    std::optional<Bytes> part_from_lost(const averaging::Voter& self);
     // True when every certificate in the ledger has been applied.
     bool up_to_date() const { return queue_.empty() && !busy_; }
     runtime::Event& changed() { return changed_; }
@@ -87,6 +91,10 @@ class ChainFollower {
     Task<Result<void>> join_through(PeerId peer);
     void extend_join();
     void settle();
+    bool leads_nowhere(const averaging::Decision& theirs) const;
+    bool could_help(const Status& status) const;
+    bool is_lost() const;
+    void wait_for_help();
 
     averaging::RoundContext& context_;
     state::SnapshotStore& store_;
@@ -101,9 +109,15 @@ class ChainFollower {
     std::unique_ptr<state::PartialState> partial_;
     TimePoint join_until_{};  // unless something comes until then
     bool member_answered_ = false;
-    bool busy_ = false;        // applying
-    bool adopting_ = false;    // a state is being loaded
-    bool need_state_ = false;  // replay failed: only a download helps
+    bool busy_ = false;              // applying
+    bool adopting_ = false;          // a state is being loaded
+    bool need_state_ = false;        // replay failed: only a download helps
+    bool stuck_ = false;             // … and nothing was applied or loaded since, but tried again
+    std::set<Digest> opened_alone_;  // branches of this peer alone
+    Duration no_help_for_{0};        // while stuck
+    TimePoint looked_for_help_at_;
+    // Of the chain up to the state that is here; unknown until a step was applied on a loaded one.
+    std::optional<double> samples_here_;
     runtime::Event wake_;
     runtime::Event changed_;
     runtime::Scope scope_;

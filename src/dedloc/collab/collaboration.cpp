@@ -134,15 +134,7 @@ ChainFollower::Callbacks CollaborationImpl::follower_callbacks() {
     callbacks.on_applied = [this](const averaging::Decision& decision,
                                   const averaging::Plan& plan) { on_applied(decision, plan); };
     callbacks.on_replaced = [this](const std::string& why) {
-        ++accounts_.branches;
-        carry_.forget();
-        handed_in_.reset();
-        replaced_ = true;
-        engine_->ledger_moved();
-        if (const auto newest = store_.newest()) {
-            state_hash_ = newest->root();
-            take_state(newest->snapshot);
-        }
+        begin_anew();
         emit("resynced", {}, "loaded the group's state: " + why);
     };
     callbacks.on_progress = [this](double progress) { download_progress_ = progress; };
@@ -307,6 +299,34 @@ Task<void> CollaborationImpl::stop() {
 }
 
 // ---- what happens -------------------------------------------------------------------------------
+
+// The chain is another one now; what was computed for the old one belongs nowhere.
+void CollaborationImpl::begin_anew() {
+    ++accounts_.branches;
+    carry_.forget();
+    handed_in_.reset();
+    replaced_ = true;
+    engine_->ledger_moved();
+    if (const auto newest = store_.newest()) {
+        state_hash_ = newest->root();
+        take_state(newest->snapshot);
+    }
+}
+
+void CollaborationImpl::part_from_lost_state() {
+    const std::uint64_t step = ledger_.base().instance.step;
+    const averaging::Voter self{host_.id(), engine_->incarnation(), !host_.addresses().empty()};
+    const auto branch = follower_->part_from_lost(self);
+    if (!branch) return;
+    certificate_log_.add(*branch);
+    begin_anew();
+    emit("branch_opened",
+         {},
+         fmt::format("nobody has the state of step {} any more: we go on from step {} as a new "
+                     "branch",
+                     step,
+                     ledger_.base().instance.step));
+}
 
 void CollaborationImpl::emit(std::string kind,
                              PeerId peer,

@@ -535,6 +535,37 @@ TEST(Collaboration, half_of_two_dies_and_the_other_goes_on_as_a_branch) {
     EXPECT_EQ(swarm.peers[1]->events.counts["new_branch"], 1);
 }
 
+// Two make steps without the third, and die for good when it has heard of these steps and before it
+// has got their averages: it knows of steps that nobody can make again.
+TEST(Collaboration, who_has_the_only_state_goes_on_from_it_when_the_newer_ones_are_lost) {
+    Swarm swarm(16);
+    for (int i = 0; i < 3; ++i) swarm.add();
+    swarm.add_helper(elements);  // it tells of the lost steps for as long as it lives
+    Peer& left = *swarm.peers[0];
+    ASSERT_TRUE(swarm.world.run_until([&] { return swarm.all_at(3); }, 60s));
+    swarm.world.partition({{"p0"}, {"p1", "p2", "helper"}});
+    const std::uint64_t step = left.step();
+    const auto ahead = [&] {
+        return swarm.peers[1]->step() > step && swarm.peers[2]->step() > step;
+    };
+    ASSERT_TRUE(swarm.world.run_until(ahead, 10s));
+    const std::uint64_t certificates = left.collaboration->accounts().certificates;
+    swarm.world.node(0).set_weather(0, 400ms);
+    swarm.world.heal();
+    ASSERT_TRUE(swarm.world.run_until(
+        [&] { return left.collaboration->accounts().certificates > certificates; }, 10s));
+    for (const std::size_t i : {1, 2}) swarm.world.node(i).kill();
+    for (const std::size_t i : {1, 2}) swarm.kill(i);
+    swarm.world.node(0).set_weather(0, 0ms);
+    swarm.add();
+    const bool done = swarm.world.run_until([&] { return swarm.all_at(step + 4); }, 60s);
+    if (!done) swarm.print();
+    EXPECT_TRUE(done);
+    EXPECT_GE(left.events.counts["replay_failed"], 1);
+    EXPECT_EQ(left.events.counts["branch_opened"], 1);
+    EXPECT_GE(swarm.peers[3]->steps, 2);
+}
+
 TEST(Collaboration, what_is_not_finite_is_left_out_counted_and_told_once) {
     Swarm swarm(7);
     for (int i = 0; i < 3; ++i) swarm.add();

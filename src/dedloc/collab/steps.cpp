@@ -128,6 +128,7 @@ void CollaborationImpl::refresh_progress() {
 
 Task<void> CollaborationImpl::watch_progress() {
     for (;;) {
+        part_from_lost_state();
         refresh_progress();
         tell_of_not_finite();
         tell_of_forgotten();

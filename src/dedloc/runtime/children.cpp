@@ -39,7 +39,8 @@ Task<void> Children::stop() {
     // Who is cancelled may end at once and leave the map.
     const std::vector<std::pair<std::uint64_t, std::shared_ptr<detail::Child>>> running(
         running_.begin(), running_.end());
-    for (const auto& [number, child] : running) child->signal.emit(asio::cancellation_type::terminal);
+    for (const auto& [number, child] : running)
+        child->signal.emit(asio::cancellation_type::terminal);
     while (!running_.empty()) co_await ended_.wait();
 }
 
