@@ -97,6 +97,7 @@ class CollaborationImpl final : public Collaboration, private averaging::RoundDi
     StepOutcome outcome(StepKind kind);
     StepKind how_it_ended() const;
     void begin_computing(bool keep_ahead = false);
+    bool has_open_state() const;
     Task<bool> wait_to_hand_in_last();
     Task<void> wait_for_state();
     void tell_of_not_finite();

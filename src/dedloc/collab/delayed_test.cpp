@@ -71,6 +71,7 @@ class DelayedPeer final : public EventSink {
         return fmt::format("{} {}", step(), collaboration->status().state_hash.hex());
     }
     bool computes_ahead() const { return in_flight_ && samples_.size() > 0; }
+    bool waits_for_the_batch() const { return !in_flight_ && samples_.size() > 0; }
 
     std::unique_ptr<Collaboration> collaboration;
     std::uint64_t computed = 0;
@@ -109,7 +110,9 @@ class DelayedPeer final : public EventSink {
     Task<void> compute() {
         const double seconds = static_cast<double>(delayed_micro) / samples_per_s;
         co_await node_.clock().sleep_for(from_seconds(seconds));
-        for (float& value : sum_) value += static_cast<float>(delayed_micro) * 0.5f;
+        // No part's average is another's: whoever has none of a step fetches all of it.
+        for (std::size_t k = 0; k < sum_.size(); ++k)
+            sum_[k] += static_cast<float>(delayed_micro + (samples_.begin + k) * k % 97) * 0.5f;
         samples_.end += delayed_micro;
         computed += delayed_micro;
         if (in_flight_) ahead_most = std::max(ahead_most, samples_.size());
@@ -170,7 +173,8 @@ class Delayed : public testing::Test {
         if (HasFailure()) print();
         for (auto& peer : peers) world.run_task(peer->end());
     }
-    void start(std::uint64_t steps = 0) {
+    void start(std::uint64_t steps = 0) { start(delayed_run(steps)); }
+    void start(const RunFile& run) {
         for (std::size_t i = 0; i < group; ++i) {
             sim::NodeOptions options;
             options.name = "p" + std::to_string(i);
@@ -178,18 +182,18 @@ class Delayed : public testing::Test {
             std::vector<std::string> bootstrap;
             for (std::size_t k = 0; k < i; ++k)
                 bootstrap.push_back(world.node(k).address() + "/p2p/" + world.node(k).id().text());
-            peers.push_back(
-                std::make_unique<DelayedPeer>(world, node, bootstrap, delayed_run(steps)));
+            peers.push_back(std::make_unique<DelayedPeer>(world, node, bootstrap, run));
         }
         // Joining is another matter: lines are slow once everybody has the state.
         const auto joined = [](const auto& peer) {
             return peer->collaboration->state() != nullptr;
         };
         EXPECT_TRUE(world.run_until([&] { return std::ranges::all_of(peers, joined); }, 60s));
-        for (std::size_t i = 0; i < group; ++i) {
-            sim::NodeOptions& line = world.node(i).options();
-            line.upload_bytes_per_s = line.download_bytes_per_s = bytes_per_s;
-        }
+        for (std::size_t i = 0; i < group; ++i) set_line(i, bytes_per_s);
+    }
+    void set_line(std::size_t peer, double rate) {
+        sim::NodeOptions& line = world.node(peer).options();
+        line.upload_bytes_per_s = line.download_bytes_per_s = rate;
     }
     bool until_step(std::uint64_t step) {
         return world.run_until(
@@ -277,6 +281,37 @@ TEST_F(Delayed, who_leaves_while_a_step_is_made_hands_in_what_it_computed_ahead)
     EXPECT_EQ(leaver.collaboration->accounts().samples_dropped, 0u);
     EXPECT_EQ(leaver.collaboration->status().committed_samples, leaver.computed);
     ASSERT_TRUE(until_step(peers[0]->step() + 3));
+    EXPECT_TRUE(are_identical());
+}
+
+// It hears of the step that was made without it, and has the old state for as long as the average
+// is on its way; with what the others have for the next step, its batch looks full meanwhile.
+TEST_F(Delayed, a_leaver_that_missed_a_step_hands_nothing_in_before_it_has_that_step) {
+    RunFile run = delayed_run(/*steps=*/0);
+    run.batch.target = 2 * target;
+    run.averaging.round_deadline_min = 1s;  // who does not come is soon not waited for
+    start(run);
+    for (std::size_t i = 0; i < group; ++i) set_line(i, 100 * bytes_per_s);
+    ASSERT_TRUE(until_step(3));
+    DelayedPeer& leaver = *peers[3];
+    ASSERT_TRUE(world.run_until([&] { return leaver.waits_for_the_batch(); }, 60s));
+    const std::uint64_t step = leaver.step();
+    leaver.leave();
+    world.run_for(500ms);
+    set_line(3, 2 * bytes_per_s);
+    world.node(3).freeze_for(2300ms);
+    ASSERT_TRUE(world.run_until([&] { return peers[0]->step() > step; }, 60s));
+    ASSERT_EQ(leaver.step(), step);
+    const auto hands_in_or_goes = [&] {
+        return leaver.collaboration->status().phase == Phase::leaving;
+    };
+    ASSERT_FALSE(hands_in_or_goes());
+    ASSERT_TRUE(world.run_until(hands_in_or_goes, 60s));
+    EXPECT_EQ(leaver.step(), step + 1);
+    // It stands on the newest certificate.
+    EXPECT_FALSE(leaver.collaboration->status().certificate.is_zero());
+    ASSERT_TRUE(world.run_until([&] { return leaver.left && leaver.ended; }, 60s));
+    ASSERT_TRUE(until_step(step + 3));
     EXPECT_TRUE(are_identical());
 }
 

@@ -210,17 +210,22 @@ void CollaborationImpl::drop(std::uint64_t samples, std::string_view why) {
          {{"samples", static_cast<std::int64_t>(samples)}});
 }
 
+// Nothing that was decided is still to be applied: the newest state is the open step's.
+bool CollaborationImpl::has_open_state() const {
+    return ledger_.base().state && follower_->up_to_date();
+}
+
 Task<void> CollaborationImpl::wait_for_state() {
-    while (!stopped_tasks_ && (!ledger_.base().state || !follower_->up_to_date()))
+    while (!stopped_tasks_ && !has_open_state())
         (void)co_await changed_.wait_until(node_.clock, node_.clock.now() + 20ms);
 }
 
-// A leaver does not cut the others' batch short: it waits until the step is due, for a while.
+// A leaver does not cut the others' batch short: it waits until the step is due, for a while. The
+// others may make a step meanwhile; before that is applied nobody can tell that ours is late.
 Task<bool> CollaborationImpl::wait_to_hand_in_last() {
     const TimePoint until = std::min(leave_deadline_, node_.clock.now() + Duration(60s));
     while (!over_ && node_.clock.now() < until) {
-        if (batch_is_full()) co_return true;
-        if (!trainer_is_current()) co_return true;
+        if (has_open_state() && (batch_is_full() || !trainer_is_current())) co_return true;
         if (live_trainers().empty()) co_return false;  // nobody is left to take it
         (void)co_await changed_.wait_until(node_.clock, node_.clock.now() + 50ms);
     }
