@@ -88,6 +88,7 @@ class RoundEngine {
     void refuse_message(const PeerId& from, const Error& why);
     void refuse_plan(const PeerId& leader, const Error& why);
     bool suspected(const PeerId& peer) const;
+    bool keeps_to_round(const PeerId& from, const Prepare& prepare) const;
     bool quorum_is_lost() const;
     bool slept() const;
     Task<void> watch_sleep();

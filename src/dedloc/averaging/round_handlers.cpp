@@ -192,9 +192,26 @@ Task<Result<Bytes>> RoundEngine::on_repair(PeerId from, Bytes request) {
     co_return taken;
 }
 
+// Whom every answer reaches late takes all leaders for dead, and would outbid one round after
+// another. Not to promise is always allowed; it ends with the round, or when we suspect its leader.
+bool RoundEngine::keeps_to_round(const PeerId& from, const Prepare& prepare) const {
+    const std::shared_ptr<Exchange> exchange = exchanges_.newest();
+    if (!exchange || context_.now() >= exchange->round_deadline()) return false;
+    const Plan& plan = exchange->plan();
+    return plan.instance == prepare.instance && plan.previous == prepare.previous &&
+           plan.leader != from && !suspected(plan.leader) &&
+           plan.ballot >= voter_->promised(plan.instance);
+}
+
 Task<Result<Bytes>> RoundEngine::on_prepare(PeerId from, Bytes request) {
     DEDLOC_CO_TRY_VOID(context_.gate(from));
     DEDLOC_CO_TRY(Prepare prepare, wire::decode<Prepare>(request));
+    if (keeps_to_round(from, prepare)) {
+        ConsensusReply later;
+        later.answer = Answer::refused;
+        later.reason = "a round is under way, and its leader lives";
+        co_return wire::encode(later);
+    }
     const ConsensusReply reply = co_await voter_->on_prepare(from, std::move(prepare));
     co_return wire::encode(reply);
 }

@@ -211,6 +211,11 @@ void VoterService::forget_other_history(const Digest& previous) {
     acceptor_ = Acceptor(AcceptorRecord{}, context_.options.bugs);
 }
 
+std::uint32_t VoterService::promised(const Instance& instance) const {
+    const AcceptorRecord& record = acceptor_.record();
+    return record.instance == instance ? record.promised : 0;
+}
+
 Task<ConsensusReply> VoterService::on_prepare(PeerId from, Prepare prepare) {
     if (auto other = compare(from, prepare.previous, prepare.instance)) co_return *std::move(other);
     if (!may_vote()) co_return refuse(Answer::may_not_vote, "this peer may not vote yet");

@@ -524,6 +524,18 @@ TEST(Collaboration, a_far_peer_that_slept_is_in_every_round_again) {
     EXPECT_GE(samples, 8u * 64 / 2) << from;
 }
 
+// Answers reach them too late: they take every leader for dead, and lead themselves. Where voters
+// promised them their votes in the middle of a round, there were 17 steps.
+TEST(Collaboration, peers_that_everything_reaches_late_do_not_outbid_the_rounds_of_the_others) {
+    Swarm swarm(2);
+    for (int i = 0; i < 9; ++i) swarm.add(64, elements_many, 6e5);
+    ASSERT_TRUE(swarm.world.run_until([&] { return swarm.all_at(3); }, 120s));
+    for (const std::size_t late : {6, 7, 8}) swarm.world.node(late).set_weather(0, 1s);
+    const std::uint64_t from = swarm.peers[0]->step();
+    swarm.world.run_for(90s);
+    EXPECT_GE(swarm.peers[0]->step() - from, 20u);
+}
+
 TEST(Collaboration, half_of_two_dies_and_the_other_goes_on_as_a_branch) {
     Swarm swarm(4);
     for (int i = 0; i < 2; ++i) swarm.add();
