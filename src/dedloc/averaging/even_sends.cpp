@@ -5,8 +5,8 @@
 namespace dedloc::averaging {
 namespace {
 
-double share(std::size_t sent, std::size_t parts) {
-    return static_cast<double>(sent) / static_cast<double>(std::max<std::size_t>(parts, 1));
+double share(double sent, std::size_t parts) {
+    return sent / static_cast<double>(std::max<std::size_t>(parts, 1));
 }
 
 }  // namespace
@@ -16,7 +16,7 @@ void EvenSends::begin(std::uint32_t stream, std::size_t parts, double phase, Tim
 }
 
 double EvenSends::position(const Stream& stream) {
-    return (static_cast<double>(stream.sent) + stream.phase) / static_cast<double>(stream.parts);
+    return share(static_cast<double>(stream.sent) + stream.phase, stream.parts);
 }
 
 void EvenSends::sent(std::uint32_t stream, TimePoint now) {
@@ -29,7 +29,8 @@ void EvenSends::sent(std::uint32_t stream, TimePoint now) {
 void EvenSends::end(std::uint32_t stream) { streams_.erase(stream); }
 
 bool EvenSends::moves(const Stream& stream, TimePoint now) const {
-    const double due = to_seconds(whole_) * share(stream.sent + 1, stream.parts);
+    const double due =
+        to_seconds(whole_) * share(static_cast<double>(stream.sent + 1), stream.parts);
     return now - stream.moved <= patience_ && now - stream.begun <= patience_ + from_seconds(due);
 }
 

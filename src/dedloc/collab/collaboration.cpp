@@ -182,7 +182,7 @@ Task<Result<void>> CollaborationImpl::start_as_host() {
     DEDLOC_CO_TRY_VOID(check_state(options_.run, options_.layout, *options_.initial));
     auto published = co_await state::publish(node_.workers, options_.initial);
     store_.put(published);
-    const averaging::Voter self{host_.id(), engine_->incarnation(), !host_.addresses().empty()};
+    const averaging::Voter self = as_voter();
     const auto samples = static_cast<double>(options_.initial->info().samples);
     const Bytes genesis = averaging::make_genesis(
         run_hash_, published->root(), self, signer_, options_.initial->step(), samples);
@@ -313,9 +313,13 @@ void CollaborationImpl::begin_anew() {
     }
 }
 
+averaging::Voter CollaborationImpl::as_voter() const {
+    return {host_.id(), engine_->incarnation(), !host_.addresses().empty()};
+}
+
 void CollaborationImpl::part_from_lost_state() {
     const std::uint64_t step = ledger_.base().instance.step;
-    const averaging::Voter self{host_.id(), engine_->incarnation(), !host_.addresses().empty()};
+    const averaging::Voter self = as_voter();
     const auto branch = follower_->part_from_lost(self);
     if (!branch) return;
     certificate_log_.add(*branch);

@@ -73,6 +73,7 @@ class CollaborationImpl final : public Collaboration, private averaging::RoundDi
     void on_decision_assisted(const averaging::Decision& decision);
     void follow_if_ahead(const Status& status);
     Task<void> watch_progress();
+    averaging::Voter as_voter() const;
     void part_from_lost_state();
     void begin_anew();
     Membership::Callbacks membership_callbacks();
