@@ -57,6 +57,12 @@ class PeerConnection : public std::enable_shared_from_this<PeerConnection> {
     const std::string& security() const { return security_; }  // "/tls/1.0.0" or "/noise"
     runtime::SocketAddress remote_address() const { return raw_->remote(); }
     runtime::SocketAddress local_address() const { return raw_->local(); }
+    // How far away the peer is, without what busy programs at both ends add; where the network
+    // cannot say, what pings took. nullopt: not known yet.
+    std::optional<Duration> distance() const {
+        const auto network = raw_->network_round_trip();
+        return network ? network : session_.round_trip();
+    }
     const Origin& origin() const { return settings_.origin; }
     bool is_relayed() const { return settings_.origin.path == Path::relayed; }
     TimePoint opened_at() const { return opened_at_; }

@@ -43,7 +43,7 @@ void Swarm::consider_lanes(const ConnectionPtr& busy) {
     if (closing_ || !main || !main->is_dialler() || main->origin().path != Path::direct ||
         !main->offers(std::string(lane_protocol)))
         return;
-    const auto round_trip = main->session().round_trip();
+    const auto round_trip = main->distance();
     if (!round_trip) return;
     const ConnectionPtr now = bulk(peer);
     const double rate = std::max(main->bytes_per_s_peak(), now ? now->bytes_per_s_peak() : 0.0);

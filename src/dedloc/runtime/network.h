@@ -5,6 +5,7 @@
 #pragma once
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -37,6 +38,9 @@ class Connection {
     virtual void close() = 0;
     virtual SocketAddress local() const = 0;
     virtual SocketAddress remote() const = 0;
+    // The shortest that the network itself was seen to take there and back, without what programs
+    // at both ends take; nullopt where that is not known. Cost: a system call.
+    virtual std::optional<Duration> network_round_trip() const { return std::nullopt; }
 };
 
 class Listener {

@@ -27,6 +27,7 @@
 #include "dedloc/runtime/deadline.h"
 #include "dedloc/runtime/real.h"
 #include "dedloc/runtime/suspend.h"
+#include "dedloc/runtime/tcp_facts.h"
 
 namespace dedloc::runtime {
 
@@ -242,6 +243,9 @@ class TcpConnection final : public Connection {
     }
     SocketAddress local() const override { return state_->local; }
     SocketAddress remote() const override { return state_->remote; }
+    std::optional<Duration> network_round_trip() const override {
+        return least_round_trip(state_->socket.native_handle());
+    }
 
   private:
     std::shared_ptr<SocketState> state_;

@@ -99,6 +99,27 @@ Task<void> look_at_a_pair(NetworkFixture& f, std::vector<std::string>& controls)
     controls = {control_of((*dialled)->local()), control_of((*accepted)->local())};
 }
 
+Task<void> ask_for_the_distance(NetworkFixture& f) {
+    const SocketAddress any{"127.0.0.1", 0};
+    auto listener = f.network->listen(any);
+    EXPECT_TRUE(listener);
+    const SocketAddress there = (*listener)->local();
+    auto dialled = co_await f.network->connect(there, f.late());
+    EXPECT_TRUE(dialled);
+    if (!dialled) co_return;
+    const auto distance = (*dialled)->network_round_trip();
+    EXPECT_TRUE(distance);
+    EXPECT_GT(distance.value_or(Duration(0)), Duration(0));
+    (*dialled)->close();
+    EXPECT_FALSE((*dialled)->network_round_trip());
+}
+
+// Nobody accepts it, reads from it or answers: it is not the program's time that is measured.
+TEST(RealNetwork, a_connection_knows_how_far_the_network_is_without_the_other_programs_help) {
+    NetworkFixture f;
+    f.loop.run_task(ask_for_the_distance(f));
+}
+
 TEST(RealNetwork, bytes_come_back_from_an_echo_over_ipv4) {
     NetworkFixture f;
     f.loop.run_task(talk_to_echo(f, "127.0.0.1"));
