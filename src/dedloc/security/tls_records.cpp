@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <openssl/crypto.h>
-#include <openssl/err.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
 #include <utility>
@@ -18,40 +17,31 @@ constexpr std::uint8_t version_major = 3;
 constexpr std::uint8_t version_minor = 3;
 
 // Fetched once: looking an algorithm up costs more than a small record.
-template <typename Fetch, typename... Arguments>
-auto fetched(Fetch fetch, Arguments... arguments) {
-    auto found = fetch(nullptr, arguments..., nullptr);
-    DEDLOC_CHECK(found != nullptr, "OpenSSL lacks an algorithm of TLS 1.3");
-    return found;
+const EVP_MD* fetch_hash(const char* name) {
+    const EVP_MD* const hash = EVP_MD_fetch(nullptr, name, nullptr);
+    DEDLOC_CHECK(hash != nullptr, "OpenSSL lacks an algorithm of TLS 1.3");
+    return hash;
 }
 
 Error broken(std::string_view rule) {
-    ERR_clear_error();
     return make_error(ErrorKind::peer_broke_protocol, "TLS connection failed: {}", rule);
 }
 
 }  // namespace
 
 std::optional<TlsSuite> TlsSuite::by_name(std::string_view name) {
-    static const EVP_MD* const sha256 = fetched(EVP_MD_fetch, "SHA2-256");
-    static const EVP_MD* const sha384 = fetched(EVP_MD_fetch, "SHA2-384");
-    static const EVP_CIPHER* const aes_128 = fetched(EVP_CIPHER_fetch, "AES-128-GCM");
-    static const EVP_CIPHER* const aes_256 = fetched(EVP_CIPHER_fetch, "AES-256-GCM");
-    static const EVP_CIPHER* const chacha = fetched(EVP_CIPHER_fetch, "ChaCha20-Poly1305");
-    if (name == "TLS_AES_128_GCM_SHA256") return TlsSuite{aes_128, sha256, 16};
-    if (name == "TLS_AES_256_GCM_SHA384") return TlsSuite{aes_256, sha384, 32};
-    if (name == "TLS_CHACHA20_POLY1305_SHA256") return TlsSuite{chacha, sha256, 32};
+    static const EVP_MD* const sha256 = fetch_hash("SHA2-256");
+    static const EVP_MD* const sha384 = fetch_hash("SHA2-384");
+    if (name == "TLS_AES_128_GCM_SHA256") return TlsSuite{Aead::aes_128_gcm, sha256};
+    if (name == "TLS_AES_256_GCM_SHA384") return TlsSuite{Aead::aes_256_gcm, sha384};
+    if (name == "TLS_CHACHA20_POLY1305_SHA256") return TlsSuite{Aead::chacha20_poly1305, sha256};
     return std::nullopt;
 }
 
 // ----------------------------------------------------------------------------------------- keys
 
 TlsRecords::TlsRecords(const TlsSuite& suite, Bytes secret, Direction direction)
-    : suite_(suite),
-      direction_(direction),
-      secret_(std::move(secret)),
-      context_(EVP_CIPHER_CTX_new(), &EVP_CIPHER_CTX_free) {
-    DEDLOC_CHECK(context_ != nullptr);
+    : suite_(suite), direction_(direction), secret_(std::move(secret)) {
     make_key();
 }
 
@@ -86,13 +76,11 @@ Bytes TlsRecords::expand(std::string_view label, std::size_t size) const {
 }
 
 void TlsRecords::make_key() {
-    Bytes key = expand("key", suite_.key_bytes);
+    Bytes key = expand("key", key_bytes_of(suite_.aead));
     const Bytes iv = expand("iv", iv_.size());
     std::copy(iv.begin(), iv.end(), iv_.begin());
     sequence_ = 0;
-    const int seals = direction_ == Direction::seal ? 1 : 0;
-    DEDLOC_CHECK(EVP_CipherInit_ex(
-                     context_.get(), suite_.cipher, nullptr, key.data(), iv_.data(), seals) == 1);
+    cipher_ = make_record_cipher(suite_.aead, key, direction_);
     OPENSSL_cleanse(key.data(), key.size());
 }
 
@@ -105,15 +93,12 @@ void TlsRecords::update_key() {
 
 // -------------------------------------------------------------------------------------- records
 
-void TlsRecords::start(ByteView header) {
-    std::array<std::uint8_t, 12> nonce = iv_;
+RecordCipher::Nonce TlsRecords::next_nonce() {
+    RecordCipher::Nonce nonce = iv_;
     for (std::size_t i = 0; i < 8; ++i)
         nonce[4 + i] = static_cast<std::uint8_t>(nonce[4 + i] ^ (sequence_ >> (56 - 8 * i)));
     ++sequence_;
-    int size = 0;
-    DEDLOC_CHECK(
-        EVP_CipherInit_ex(context_.get(), nullptr, nullptr, nullptr, nonce.data(), -1) == 1 &&
-        EVP_CipherUpdate(context_.get(), nullptr, &size, header.data(), openssl_size(header)) == 1);
+    return nonce;
 }
 
 void TlsRecords::seal(TlsContent type, ByteView plain, OutputBuffer& out) {
@@ -125,20 +110,11 @@ void TlsRecords::seal(TlsContent type, ByteView plain, OutputBuffer& out) {
     record[2] = version_minor;
     record[3] = static_cast<std::uint8_t>(body >> 8);
     record[4] = static_cast<std::uint8_t>(body);
-    start(record.first(tls_header_bytes));
-    EVP_CIPHER_CTX* const context = context_.get();
-    std::uint8_t* const begin = record.data() + tls_header_bytes;
-    std::uint8_t* const end = begin + plain.size();
-    const auto inner_type = static_cast<std::uint8_t>(type);
-    int size = 0;
-    const bool sealed =
-        (plain.empty() ||
-         EVP_CipherUpdate(context, begin, &size, plain.data(), openssl_size(plain)) == 1) &&
-        EVP_CipherUpdate(context, end, &size, &inner_type, 1) == 1 &&
-        EVP_CipherFinal_ex(context, end + 1, &size) == 1 &&
-        EVP_CIPHER_CTX_ctrl(
-            context, EVP_CTRL_AEAD_GET_TAG, static_cast<int>(tls_tag_bytes), end + 1) == 1;
-    DEDLOC_CHECK(sealed);
+    cipher_->seal(next_nonce(),
+                  record.first(tls_header_bytes),
+                  plain,
+                  static_cast<std::uint8_t>(type),
+                  record.data() + tls_header_bytes);
 }
 
 Result<std::size_t> TlsRecords::record_size(ByteView bytes) {
@@ -155,24 +131,14 @@ Result<std::size_t> TlsRecords::record_size(ByteView bytes) {
 
 Result<TlsRecords::Opened> TlsRecords::open(ByteView record, std::span<std::uint8_t> place) {
     DEDLOC_CHECK(direction_ == Direction::open && place.size() >= room_for(record));
-    start(record.first(tls_header_bytes));
-    EVP_CIPHER_CTX* const context = context_.get();
-    const ByteView body =
-        record.subspan(tls_header_bytes, record.size() - tls_header_bytes - tls_tag_bytes);
-    ByteView plain(place.data(), body.size() - 1);
-    std::array<std::uint8_t, tls_tag_bytes> tag{};
-    std::copy_n(record.end() - static_cast<std::ptrdiff_t>(tag.size()), tag.size(), tag.begin());
-    std::uint8_t type = 0;
-    int size = 0;
+    ByteView plain(place.data(), room_for(record));
     // The last byte, if it is not padding, is the type and no part of the data.
-    const bool opened =
-        EVP_CIPHER_CTX_ctrl(
-            context, EVP_CTRL_AEAD_SET_TAG, static_cast<int>(tag.size()), tag.data()) == 1 &&
-        (plain.empty() ||
-         EVP_CipherUpdate(context, place.data(), &size, body.data(), openssl_size(plain)) == 1) &&
-        EVP_CipherUpdate(context, &type, &size, &body.back(), 1) == 1 &&
-        EVP_CipherFinal_ex(context, tag.data(), &size) == 1;
-    if (!opened) return broken("a record was changed on its way");
+    const auto last = cipher_->open(next_nonce(),
+                                    record.first(tls_header_bytes),
+                                    record.subspan(tls_header_bytes),
+                                    place.data());
+    if (!last) return broken("a record was changed on its way");
+    std::uint8_t type = *last;
     while (type == 0) {
         if (plain.empty()) return broken("a record without a type");
         type = plain.back();

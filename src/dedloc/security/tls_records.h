@@ -19,9 +19,8 @@
 
 #include "dedloc/base/bytes.h"
 #include "dedloc/security/output_buffer.h"
+#include "dedloc/security/record_cipher.h"
 
-struct evp_cipher_ctx_st;
-struct evp_cipher_st;
 struct evp_md_st;
 
 namespace dedloc::security {
@@ -29,7 +28,6 @@ namespace dedloc::security {
 // Plaintext of one record.
 inline constexpr std::size_t tls_record_bytes_max = 16 * 1024;
 inline constexpr std::size_t tls_header_bytes = 5;
-inline constexpr std::size_t tls_tag_bytes = 16;
 // What a peer's record may have beyond its plaintext: type, padding, tag (RFC 8446 §5.2).
 inline constexpr std::size_t tls_record_expansion_max = 256;
 
@@ -41,9 +39,8 @@ enum class TlsContent : std::uint8_t {
 };
 
 struct TlsSuite {
-    const evp_cipher_st* cipher;
+    Aead aead;
     const evp_md_st* hash;
-    std::size_t key_bytes;
 
     // By its standard name ("TLS_AES_128_GCM_SHA256"); nullopt for others than the three.
     static std::optional<TlsSuite> by_name(std::string_view name);
@@ -51,7 +48,7 @@ struct TlsSuite {
 
 class TlsRecords {
   public:
-    enum class Direction { seal, open };
+    using Direction = security::Direction;
 
     // `secret`: the traffic secret of this direction.
     TlsRecords(const TlsSuite& suite, Bytes secret, Direction direction);
@@ -83,13 +80,13 @@ class TlsRecords {
   private:
     Bytes expand(std::string_view label, std::size_t size) const;
     void make_key();
-    void start(ByteView header);
+    RecordCipher::Nonce next_nonce();
 
     TlsSuite suite_;
     Direction direction_;
     Bytes secret_;
-    std::unique_ptr<evp_cipher_ctx_st, void (*)(evp_cipher_ctx_st*)> context_;
-    std::array<std::uint8_t, 12> iv_{};
+    std::unique_ptr<RecordCipher> cipher_;
+    RecordCipher::Nonce iv_{};
     std::uint64_t sequence_ = 0;
 };
 
