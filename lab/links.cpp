@@ -54,10 +54,14 @@ struct RoundSeen {
     std::size_t owners = 0;
     std::size_t parts = 0;
     double rmse = 0;
-    // What trainers believe of their uplinks afterwards, over what these carry: of the two that are
-    // most wrong.
-    double believed_least = 0;
-    double believed_most = 0;
+    // What each trainer believes of its uplink afterwards, over what that carries.
+    std::vector<double> believed;
+    double believed_least() const {
+        return believed.empty() ? 0 : *std::ranges::min_element(believed);
+    }
+    double believed_most() const {
+        return believed.empty() ? 0 : *std::ranges::max_element(believed);
+    }
 };
 
 Result<Json> ask_planner(const LinksCommand& command, const std::string& folder) {
@@ -185,9 +189,7 @@ class Members {
     void look_at_rate(std::size_t rank, double upload, RoundSeen& seen) const {
         const double line = network_.lines[rank].up_bytes_per_s;
         if (line <= 0 || rank + network_.aggregators >= network_.lines.size()) return;
-        const double believed = upload / line;
-        seen.believed_least = rank == 0 ? believed : std::min(seen.believed_least, believed);
-        seen.believed_most = std::max(seen.believed_most, believed);
+        seen.believed.push_back(upload / line);
     }
 
     Ok start_one(const LinksCommand& command, const Network& network, std::size_t rank, Told told) {
@@ -290,8 +292,8 @@ Result<Measured> measure(const LinksCommand& command,
                    measured.last.owners,
                    measured.last.parts,
                    measured.last.included * 100,
-                   measured.last.believed_least,
-                   measured.last.believed_most);
+                   measured.last.believed_least(),
+                   measured.last.believed_most());
         if (counts) measured.seconds.push_back(measured.last.seconds);
     }
     members->end();
@@ -363,7 +365,8 @@ Result<Json> measure_all(const LinksCommand& command, const std::string& folder)
     json["slower"] = command.slower;
     json["seconds_planned"] = network.seconds;
     json["ratio_to_plan"] = seconds / network.seconds;
-    json["uplinks_believed"] = {planned.last.believed_least, planned.last.believed_most};
+    json["uplinks_believed"] = {planned.last.believed_least(), planned.last.believed_most()};
+    json["uplinks_believed_each"] = planned.last.believed;
     if (command.no_equal) return json;
     DEDLOC_TRY_VOID(compare(command, network, folder, told, seconds, json));
     return json;
