@@ -126,7 +126,11 @@ void add_links_commands(CLI::App& app, NetworkCommands& commands, int& code) {
         ->add_option(
             "--elements", links.elements, "of the vector (default: for rounds of half a minute)")
         ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 28));
-    command->add_option("--slower", links.slower, "than the setup's rates")
+    command
+        ->add_option("--slower",
+                     links.slower,
+                     "than the setup's rates (default: by powers of two, until all lines together "
+                     "carry at most 160 Mbit/s)")
         ->check(CLI::Range(1.0, 10'000.0));
     command->add_option("--codec", links.codec)
         ->check(CLI::IsMember({"fp32", "fp16", "bf16", "blockwise8"}));
@@ -134,7 +138,10 @@ void add_links_commands(CLI::App& app, NetworkCommands& commands, int& code) {
                         links.congestion_control,
                         "of all peers: cubic (default, as on most machines at home), bbr, …");
     command->add_option("--rounds", links.rounds, "that count")->check(CLI::Range(1, 1000));
-    command->add_option("--warm-up", links.warm_up, "rounds before, in which rates are measured")
+    command
+        ->add_option("--warm-up",
+                     links.warm_up,
+                     "rounds before, in which rates are measured (default: 2; with aggregators 4)")
         ->check(CLI::Range(1, 100));
     command->add_flag("--no-equal", links.no_equal, "do not compare with equal parts");
     command->add_flag("--rates-told",

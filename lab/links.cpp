@@ -35,6 +35,8 @@ constexpr double vector_share_min = 1.0 / 8;
 constexpr double round_seconds_wanted = 30;
 // Of a full line at the setup's own rates: a line that is slower holds the same bytes for longer.
 constexpr double queue_seconds = 0.01;
+// By all peers together, without the processors being the limit.
+constexpr double sent_bytes_per_s_max = 160e6 / 8;
 constexpr auto look_interval = std::chrono::milliseconds(20);
 
 // The lines, and what the planner says of them.
@@ -46,6 +48,7 @@ struct Network {
     double seconds_without = 0;  // aggregators
     std::uint64_t elements = 0;
     double slowest = 0;  // bytes per second
+    double slower = 1;   // than the setup's rates
 };
 
 struct RoundSeen {
@@ -91,6 +94,16 @@ std::uint64_t part_of_vector(const Json& plan, double slower) {
     return static_cast<std::uint64_t>(all * std::clamp(share, vector_share_min, 1.0));
 }
 
+// By powers of two, until what all peers send in the planned time is little enough for two cores.
+double slow_enough(const Json& plan) {
+    double bytes = 0;
+    for (const Json& peer : plan["peers"]) bytes += peer["sends_bytes"].get<double>();
+    const double rate = bytes / plan["seconds"].get<double>();
+    double slower = 1;
+    while (rate / slower > sent_bytes_per_s_max) slower *= 2;
+    return slower;
+}
+
 Result<Network> plan_network(const LinksCommand& command, const std::string& folder) {
     Network network;
     if (command.setup.empty()) {
@@ -100,10 +113,11 @@ Result<Network> plan_network(const LinksCommand& command, const std::string& fol
     }
     DEDLOC_TRY(const Json plan, ask_planner(command, folder));
     const auto all = plan["elements"].get<std::uint64_t>();
+    network.slower = command.slower > 0 ? command.slower : slow_enough(plan);
     network.elements =
-        command.elements > 0 ? command.elements : part_of_vector(plan, command.slower);
+        command.elements > 0 ? command.elements : part_of_vector(plan, network.slower);
     const double factor =
-        command.slower * static_cast<double>(network.elements) / static_cast<double>(all);
+        network.slower * static_cast<double>(network.elements) / static_cast<double>(all);
     network.seconds = plan["seconds"].get<double>() * factor;
     network.seconds_equal = plan["seconds_equal"].get<double>() * factor;
     network.seconds_without = plan.value("seconds_without", 0.0) * factor;
@@ -114,8 +128,8 @@ Result<Network> plan_network(const LinksCommand& command, const std::string& fol
                               "{}: only trainers and aggregators can be run here",
                               command.setup);
         LinkLine line;
-        line.up_bytes_per_s = peer["up_bits_per_s"].get<double>() / 8 / command.slower;
-        line.down_bytes_per_s = peer["down_bits_per_s"].get<double>() / 8 / command.slower;
+        line.up_bytes_per_s = peer["up_bits_per_s"].get<double>() / 8 / network.slower;
+        line.down_bytes_per_s = peer["down_bits_per_s"].get<double>() / 8 / network.slower;
         const double slower = std::min(line.up_bytes_per_s, line.down_bytes_per_s);
         network.slowest = network.slowest > 0 ? std::min(network.slowest, slower) : slower;
         (peer["role"] == "trainer" ? network.lines : aggregators).push_back(line);
@@ -140,7 +154,7 @@ class Members {
         LinkOptions lines;
         lines.lines = network.lines;
         lines.delay = from_seconds(command.round_trip_ms / 2e3);
-        lines.queue = std::max(lines.queue, from_seconds(command.slower * queue_seconds));
+        lines.queue = std::max(lines.queue, from_seconds(network.slower * queue_seconds));
         DEDLOC_TRY(members->topology_, LinkTopology::make(std::move(lines)));
         for (std::size_t i = 0; i < network.lines.size(); ++i)
             DEDLOC_TRY_VOID(members->start_one(command, network, i, told));
@@ -279,9 +293,10 @@ Result<Measured> measure(const LinksCommand& command,
                          const char* what) {
     DEDLOC_TRY(auto members, Members::start(command, network, folder, told));
     Measured measured;
-    for (int round = 0; round < command.warm_up + command.rounds; ++round) {
+    const int warm_up = command.warm_up > 0 ? command.warm_up : network.aggregators > 0 ? 4 : 2;
+    for (int round = 0; round < warm_up + command.rounds; ++round) {
         DEDLOC_TRY(measured.last, members->do_round());
-        const bool counts = round >= command.warm_up;
+        const bool counts = round >= warm_up;
         fmt::print(stderr,
                    "{}{} round {}: {:.3f} s, {} owners, {} parts, {:.1f} % included, uplinks "
                    "believed to be {:.2f} to {:.2f} of what they are\n",
@@ -362,7 +377,7 @@ Result<Json> measure_all(const LinksCommand& command, const std::string& folder)
         json["round_trip_ms"] = command.round_trip_ms;
         return json;
     }
-    json["slower"] = command.slower;
+    json["slower"] = network.slower;
     json["seconds_planned"] = network.seconds;
     json["ratio_to_plan"] = seconds / network.seconds;
     json["uplinks_believed"] = {planned.last.believed_least(), planned.last.believed_most()};

@@ -23,11 +23,11 @@ struct LinksCommand {
     std::size_t peers = 4;       // without a setup
     double round_trip_ms = 0;    // without a setup
     std::uint64_t elements = 0;  // 0: for rounds of half a minute; 256 without a setup
-    double slower = 64;          // than the setup's rates
+    double slower = 0;           // than the setup's rates; 0: as much as the processors need
     std::string codec = "fp16";
     std::string congestion_control = "cubic";  // as on most machines at home
     int rounds = 3;
-    int warm_up = 2;  // until rates are measured
+    int warm_up = 0;  // until rates are measured; 0: 2, with aggregators 4
     bool no_equal = false;
     bool rates_told = false;  // nothing is left to measure
     double ratio_max = 0;     // of the planned time; 0: any
