@@ -130,8 +130,8 @@ Result<Network> plan_network(const LinksCommand& command, const std::string& fol
         LinkLine line;
         line.up_bytes_per_s = peer["up_bits_per_s"].get<double>() / 8 / network.slower;
         line.down_bytes_per_s = peer["down_bits_per_s"].get<double>() / 8 / network.slower;
-        const double slower = std::min(line.up_bytes_per_s, line.down_bytes_per_s);
-        network.slowest = network.slowest > 0 ? std::min(network.slowest, slower) : slower;
+        const double least = std::min(line.up_bytes_per_s, line.down_bytes_per_s);
+        network.slowest = network.slowest > 0 ? std::min(network.slowest, least) : least;
         (peer["role"] == "trainer" ? network.lines : aggregators).push_back(line);
     }
     network.aggregators = aggregators.size();

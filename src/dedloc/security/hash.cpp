@@ -6,26 +6,20 @@
 #include <openssl/rand.h>
 
 #include "dedloc/base/check.h"
+#include "dedloc/security/openssl_fetch.h"
 
 namespace dedloc::security {
 namespace {
 
 constexpr std::size_t hmac_block_bytes = 64;
 
-// Fetched once: looking an algorithm up costs more than hashing a small message.
-const EVP_MD* fetched(const char* name) {
-    EVP_MD* algorithm = EVP_MD_fetch(nullptr, name, nullptr);
-    DEDLOC_CHECK(algorithm != nullptr, "OpenSSL has no {}", name);
-    return algorithm;
-}
-
 const EVP_MD* sha256_algorithm() {
-    static const EVP_MD* const algorithm = fetched("SHA256");
+    static const EVP_MD* const algorithm = fetch_hash("SHA256");
     return algorithm;
 }
 
 const EVP_MD* sha1_algorithm() {
-    static const EVP_MD* const algorithm = fetched("SHA1");
+    static const EVP_MD* const algorithm = fetch_hash("SHA1");
     return algorithm;
 }
 

@@ -9,6 +9,7 @@
 #include <tuple>
 
 #include "dedloc/base/check.h"
+#include "dedloc/security/openssl_fetch.h"
 #include "dedloc/security/openssl_size.h"
 
 namespace dedloc::security {
@@ -17,10 +18,8 @@ namespace {
 constexpr std::string_view protocol_name = "Noise_XX_25519_ChaChaPoly_SHA256";
 static_assert(protocol_name.size() == 32, "32 bytes: they are the first hash as they are");
 
-// Fetched once: looking an algorithm up costs more than a small message.
 const EVP_CIPHER* chacha20_poly1305() {
-    static const EVP_CIPHER* const cipher = EVP_CIPHER_fetch(nullptr, "ChaCha20-Poly1305", nullptr);
-    DEDLOC_CHECK(cipher != nullptr, "OpenSSL has no ChaCha20-Poly1305");
+    static const EVP_CIPHER* const cipher = fetch_cipher("ChaCha20-Poly1305");
     return cipher;
 }
 

@@ -5,17 +5,11 @@
 #include <openssl/evp.h>
 
 #include "dedloc/base/check.h"
+#include "dedloc/security/openssl_fetch.h"
 #include "dedloc/security/openssl_size.h"
 
 namespace dedloc::security {
 namespace {
-
-// Fetched once: looking an algorithm up costs more than a small record.
-const EVP_CIPHER* fetch_cipher(const char* name) {
-    const EVP_CIPHER* const cipher = EVP_CIPHER_fetch(nullptr, name, nullptr);
-    DEDLOC_CHECK(cipher != nullptr, "OpenSSL lacks an algorithm of TLS 1.3");
-    return cipher;
-}
 
 const EVP_CIPHER* openssl_cipher(Aead aead) {
     static const EVP_CIPHER* const aes_128 = fetch_cipher("AES-128-GCM");

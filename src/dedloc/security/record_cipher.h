@@ -2,7 +2,7 @@
 //
 // Two implementations: OpenSSL's, for all three suites; and Intel's multi-buffer library's AES-GCM
 // for processors with vector AES (VAES and AVX-512: Intel since 2019, AMD since 2022), which
-// OpenSSL 3.0 does not use. The second takes 0.4 times as long (bench: record_cipher).
+// OpenSSL 3.0 does not use. The second takes 0.4 times as long (record_cipher_bench.cpp).
 //
 // Cost: one pass over the bytes; keys of the second are 1 KiB. Thread: any one at a time.
 

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include "dedloc/security/pattern_testing.h"
+
 namespace dedloc::security {
 namespace {
 
@@ -11,12 +13,6 @@ constexpr RecordCipher::Nonce nonce{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
 const Bytes header{23, 3, 3, 64, 17};
 
 using Make = std::unique_ptr<RecordCipher> (*)(Aead, ByteView, Direction);
-
-Bytes counting(std::size_t size) {
-    Bytes bytes(size);
-    for (std::size_t i = 0; i < size; ++i) bytes[i] = static_cast<std::uint8_t>(i * 7 + i / 251);
-    return bytes;
-}
 
 Bytes seal_by(RecordCipher& cipher, ByteView plain, std::uint8_t type) {
     Bytes sealed(plain.size() + 1 + tls_tag_bytes);
@@ -32,7 +28,7 @@ std::optional<std::uint8_t> open_by(RecordCipher& cipher, ByteView sealed, Bytes
 class RecordCiphers : public testing::TestWithParam<Aead> {
   protected:
     std::unique_ptr<RecordCipher> make(Make function, Direction direction) {
-        return function(GetParam(), counting(key_bytes_of(GetParam())), direction);
+        return function(GetParam(), pattern(key_bytes_of(GetParam())), direction);
     }
     bool has_vectors() { return make(make_vector_cipher, Direction::seal) != nullptr; }
 };
@@ -45,7 +41,7 @@ TEST_P(RecordCiphers, what_one_implementation_seals_the_other_opens) {
     if (!has_vectors()) GTEST_SKIP() << "this processor has no vector AES";
     for (const std::size_t size :
          {0u, 1u, 15u, 16u, 17u, 255u, 256u, 257u, 1000u, 16383u, 16384u}) {
-        const Bytes plain = counting(size);
+        const Bytes plain = pattern(size);
         Bytes opened;
         const Bytes by_vectors = seal_by(*make(make_vector_cipher, Direction::seal), plain, 23);
         EXPECT_EQ(by_vectors, seal_by(*make(make_openssl_cipher, Direction::seal), plain, 23))
@@ -61,7 +57,7 @@ TEST_P(RecordCiphers, neither_opens_what_was_changed_anywhere) {
     for (const Make function : {make_openssl_cipher, make_vector_cipher}) {
         const auto cipher = make(function, Direction::open);
         if (!cipher) continue;
-        const Bytes sealed = seal_by(*make(function, Direction::seal), counting(40), 23);
+        const Bytes sealed = seal_by(*make(function, Direction::seal), pattern(40), 23);
         Bytes opened;
         for (std::size_t i = 0; i < sealed.size(); ++i) {
             Bytes changed = sealed;
@@ -70,7 +66,7 @@ TEST_P(RecordCiphers, neither_opens_what_was_changed_anywhere) {
         }
         // The same cipher still opens what is right.
         EXPECT_EQ(open_by(*cipher, sealed, opened), 23);
-        EXPECT_EQ(opened, counting(40));
+        EXPECT_EQ(opened, pattern(40));
         RecordCipher::Nonce other = nonce;
         other[11] ^= 1;
         EXPECT_FALSE(cipher->open(other, header, sealed, opened.data()));

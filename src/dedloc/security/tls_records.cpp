@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "dedloc/base/check.h"
+#include "dedloc/security/openssl_fetch.h"
 #include "dedloc/security/openssl_size.h"
 
 namespace dedloc::security {
@@ -15,13 +16,6 @@ namespace {
 // Records have the version number of TLS 1.2, for old machines on the way.
 constexpr std::uint8_t version_major = 3;
 constexpr std::uint8_t version_minor = 3;
-
-// Fetched once: looking an algorithm up costs more than a small record.
-const EVP_MD* fetch_hash(const char* name) {
-    const EVP_MD* const hash = EVP_MD_fetch(nullptr, name, nullptr);
-    DEDLOC_CHECK(hash != nullptr, "OpenSSL lacks an algorithm of TLS 1.3");
-    return hash;
-}
 
 Error broken(std::string_view rule) {
     return make_error(ErrorKind::peer_broke_protocol, "TLS connection failed: {}", rule);

@@ -6,6 +6,7 @@
 #include <openssl/ssl.h>
 
 #include "dedloc/security/identity_testing.h"
+#include "dedloc/security/pattern_testing.h"
 #include "dedloc/security/tls.h"
 
 namespace dedloc::security {
@@ -97,12 +98,6 @@ struct Meeting {
     ForeignPeer foreign;
     TlsChannel ours;
 };
-
-Bytes pattern(std::size_t size) {
-    Bytes bytes(size);
-    for (std::size_t i = 0; i < size; ++i) bytes[i] = static_cast<std::uint8_t>(i * 7 + i / 251);
-    return bytes;
-}
 
 void talk(Meeting& meeting, std::size_t size) {
     const Bytes data = pattern(size);
