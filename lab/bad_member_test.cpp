@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "dedloc/averaging/ledger.h"
-#include "dedloc/security/hash.h"
+#include "dedloc/security/hash_list.h"
 #include "dedloc/wire/message.h"
 
 #include "lab/simulation.h"
@@ -309,7 +309,7 @@ const Lie lies[] = {
      [](Scene& scene, Bytes& b) {
          return change_average(scene, b, true, [](FinishedPart& header, Bytes& encoded) {
              encoded.assign(encoded.size(), 0xff);
-             header.digest = security::sha256(encoded);
+             header.digest = security::hash_list(encoded);
          });
      }},
     {"an_average_of_the_wrong_length",
@@ -319,7 +319,7 @@ const Lie lies[] = {
      [](Scene& scene, Bytes& b) {
          return change_average(scene, b, true, [](FinishedPart& header, Bytes& encoded) {
              encoded.resize(encoded.size() - 4);
-             header.digest = security::sha256(encoded);
+             header.digest = security::hash_list(encoded);
          });
      }},
     {"an_average_with_a_forged_signature",

@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include "dedloc/codec/codec.h"
-#include "dedloc/security/hash.h"
+#include "dedloc/security/hash_list.h"
 
 namespace dedloc::lab {
 
@@ -148,7 +148,7 @@ void Checkers::check_averages(const Link& link) {
                                   ? 0.0f
                                   : expected.sum[e] / static_cast<float>(expected.weight[e]);
         const Bytes encoded = codec::encode(codec::CodecId::fp32, expected.sum);
-        if (security::sha256(encoded) != link.decision.parts[p].digest) {
+        if (security::hash_list(encoded) != link.decision.parts[p].digest) {
             violation(
                 fmt::format("{}: the average of part {} is not the weighted mean of what the "
                             "certificate says is in it",

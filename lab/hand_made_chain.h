@@ -6,7 +6,7 @@
 
 #include "dedloc/averaging/ledger.h"
 #include "dedloc/codec/codec.h"
-#include "dedloc/security/hash.h"
+#include "dedloc/security/hash_list.h"
 #include "dedloc/security/toy_signature.h"
 #include "dedloc/wire/message.h"
 
@@ -81,7 +81,7 @@ class HandMadeChain {
                     average[e] += sums[i][p * 4 + e];
             }
             for (float& value : average) value = weight > 0 ? value / weight : 0;
-            part.digest = security::sha256(codec::encode(codec::CodecId::fp32, average));
+            part.digest = security::hash_list(codec::encode(codec::CodecId::fp32, average));
             part.signature =
                 signer(plan.members[0].peer).sign(averaging::part_domain, part.signed_bytes());
             decision.parts.push_back(part);

@@ -2,7 +2,7 @@
 
 #include <bit>
 
-#include "dedloc/security/hash.h"
+#include "dedloc/security/hash_list.h"
 
 namespace dedloc::averaging {
 
@@ -177,7 +177,7 @@ bool Exchange::adopt(const FinishedPart& header, SharedBytes encoded) {
         header.included.size() == member_bits_bytes(plan_.members.size()) &&
         encoded->size() == codec::encoded_size(static_cast<codec::CodecId>(plan_.codec),
                                                plan_.parts[header.part].count) &&
-        security::sha256(*encoded) == header.digest &&
+        security::hash_list(*encoded) == header.digest &&
         context_.verifier.verify(
             plan_.members[header.owner].peer, part_domain, header.signed_bytes(), header.signature);
     if (sound) keep(header, std::move(encoded));

@@ -2,7 +2,7 @@
 
 #include "dedloc/runtime/event.h"
 #include "dedloc/runtime/together.h"
-#include "dedloc/security/hash.h"
+#include "dedloc/security/hash_list.h"
 #include "dedloc/wire/message.h"
 
 namespace dedloc::averaging {
@@ -50,7 +50,7 @@ Task<Result<SharedBytes>> ask_for_part(RoundContext& context,
         co_return std::move(data).error();
     }
     SharedBytes encoded = whole.part(data->encoded);
-    auto work = [encoded] { return security::sha256(*encoded); };
+    auto work = [encoded] { return security::hash_list(*encoded); };
     const Digest digest = co_await context.node.workers.run(std::move(work));
     if (digest != header.digest) {
         demote(*candidates, candidate);

@@ -7,7 +7,7 @@
 #include "dedloc/averaging/averaging_testing.h"
 #include "dedloc/averaging/exchanges.h"
 #include "dedloc/averaging/fetch.h"
-#include "dedloc/security/hash.h"
+#include "dedloc/security/hash_list.h"
 #include "dedloc/wire/message.h"
 
 namespace dedloc::averaging {
@@ -41,7 +41,7 @@ class Holder final : public TestPeer {
         header.part = part;
         header.owner = owner;
         header.included = Bytes((exchange.plan().members.size() + 7) / 8, 1);
-        header.digest = security::sha256(*encoded);
+        header.digest = security::hash_list(*encoded);
         header.signature = signer_.sign(part_domain, header.signed_bytes());
         parts_.put(header, encoded);
     }

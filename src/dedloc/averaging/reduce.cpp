@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "dedloc/averaging/routes.h"
-#include "dedloc/security/hash.h"
+#include "dedloc/security/hash_list.h"
 #include "dedloc/tensor/kernels.h"
 
 namespace dedloc::averaging {
@@ -169,7 +169,6 @@ void add_up(const Plan& plan,
         total_weights(weights_of(plan, result.included), plan.parts[part].range()));
     auto [shared, out] = SharedBytes::for_overwrite(codec::encoded_size(codec, count));
     std::span<std::uint8_t> rest = out;
-    security::Sha256 hash;
     for_each_piece(count, [&](std::size_t first, std::size_t piece_count) {
         Piece memory;
         const std::span<float> sum = std::span(memory).first(piece_count);
@@ -178,11 +177,10 @@ void add_up(const Plan& plan,
         if (averages) divider.divide_next(sum);
         const auto encoded = rest.first(codec::encoded_size(codec, piece_count));
         codec::encode_into(codec, sum, encoded);
-        if (averages) hash.update(ByteView(encoded));
         rest = rest.subspan(encoded.size());
     });
     result.encoded = std::move(shared);
-    if (averages) result.digest = hash.finish();
+    if (averages) result.digest = security::hash_list(*result.encoded);
 }
 
 // Of all inputs, or of those that may be added if the sum shows that something is wrong.
@@ -248,7 +246,7 @@ bool is_sound_average(codec::CodecId codec,
                       ByteView encoded,
                       std::size_t count,
                       const Digest& digest) {
-    return security::sha256(encoded) == digest && codec::verify(codec, encoded, count, 1.0f);
+    return security::hash_list(encoded) == digest && codec::verify(codec, encoded, count, 1.0f);
 }
 
 }  // namespace dedloc::averaging

@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "dedloc/base/random.h"
-#include "dedloc/security/hash.h"
+#include "dedloc/security/hash_list.h"
 
 namespace dedloc::averaging {
 namespace {
@@ -78,7 +78,7 @@ TEST(ReducePart, gives_the_bits_of_sum_divide_encode_one_after_the_other) {
             const ReducedPart reduced = reduce_part(plan, 0, inputs, norm_max);
             const Bytes expected = plain_average(plan, inputs);
             EXPECT_EQ(to_bytes(*reduced.encoded), expected) << codec::to_string(codec);
-            EXPECT_EQ(reduced.digest, security::sha256(expected));
+            EXPECT_EQ(reduced.digest, security::hash_list(expected));
             EXPECT_EQ(reduced.included, Bytes{3});
             EXPECT_TRUE(is_sound_average(codec, *reduced.encoded, part_count, reduced.digest));
         }

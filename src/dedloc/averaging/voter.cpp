@@ -3,7 +3,7 @@
 #include "dedloc/averaging/exchange.h"
 #include "dedloc/base/log.h"
 #include "dedloc/runtime/suspend.h"
-#include "dedloc/security/hash.h"
+#include "dedloc/security/hash_list.h"
 #include "dedloc/wire/message.h"
 
 namespace dedloc::averaging {
@@ -80,7 +80,7 @@ void read_parts(RoundContext& context) {
             const auto payload = reader.take(*size);
             if (!payload) break;
             auto data = wire::decode<FinishedPartData>(*payload);
-            if (!data || security::sha256(data->encoded) != data->header.digest) break;
+            if (!data || security::hash_list(data->encoded) != data->header.digest) break;
             context.parts.put(data->header, whole.part(data->encoded));
         }
     }

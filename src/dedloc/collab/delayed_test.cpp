@@ -259,7 +259,8 @@ TEST_F(Delayed, what_was_computed_ahead_on_a_losing_branch_is_dropped_and_counte
     ASSERT_TRUE(until_step(3));
     ASSERT_TRUE(world.run_until([&] { return peers[3]->computes_ahead(); }, 60s));
     world.partition({{"p0", "p1", "p2"}, {"p3"}});
-    world.run_for(60s);
+    const std::uint64_t step = peers[3]->step();
+    ASSERT_TRUE(world.run_until([&] { return peers[3]->step() > step; }, 240s)) << "alone";
     world.heal();
     ASSERT_TRUE(world.run_until([&] { return peers[3]->resynced > 0; }, 60s));
     ASSERT_TRUE(until_step(peers[0]->step() + 3));
@@ -307,7 +308,7 @@ TEST_F(Delayed, a_leaver_that_missed_a_step_hands_nothing_in_before_it_has_that_
     };
     ASSERT_FALSE(hands_in_or_goes());
     ASSERT_TRUE(world.run_until(hands_in_or_goes, 60s));
-    EXPECT_EQ(leaver.step(), step + 1);
+    EXPECT_GT(leaver.step(), step);
     // It stands on the newest certificate.
     EXPECT_FALSE(leaver.collaboration->status().certificate.is_zero());
     ASSERT_TRUE(world.run_until([&] { return leaver.left && leaver.ended; }, 60s));

@@ -2,6 +2,7 @@
 
 #include <benchmark/benchmark.h>
 
+#include "dedloc/security/hash_list.h"
 #include "dedloc/security/identity.h"
 #include "dedloc/security/toy_signature.h"
 
@@ -14,6 +15,24 @@ void sha256_of(benchmark::State& state) {
     state.SetBytesProcessed(state.iterations() * state.range(0));
 }
 BENCHMARK(sha256_of)->Arg(64)->Arg(1 << 20);
+
+// Of how many there are at a time, a part's or a short one's.
+template <bool by_vectors>
+void hash_blocks(benchmark::State& state) {
+    const Bytes data(static_cast<std::size_t>(state.range(0)), 7);
+    std::vector<Digest> digests(data.size() / hash_block_bytes);
+    for (auto step : state) {
+        if constexpr (by_vectors) {
+            if (!hash_blocks_by_vectors(data, digests)) return state.SkipWithError("no vectors");
+        } else {
+            hash_blocks_by_openssl(data, digests);
+        }
+        benchmark::DoNotOptimize(digests.data());
+    }
+    state.SetBytesProcessed(state.iterations() * state.range(0));
+}
+BENCHMARK(hash_blocks<false>)->Name("hash_blocks_by_openssl")->Arg(1 << 15)->Arg(1 << 20);
+BENCHMARK(hash_blocks<true>)->Name("hash_blocks_by_vectors")->Arg(1 << 15)->Arg(1 << 20);
 
 const Bytes message(200, 3);
 

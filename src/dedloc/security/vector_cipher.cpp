@@ -3,13 +3,12 @@
 
 #include "dedloc/security/record_cipher.h"
 
-#ifdef DEDLOC_VECTOR_AES
+#ifdef DEDLOC_IPSEC_MB
 
-#define NO_COMPAT_IMB_API_053  // names that OpenSSL has, too
-#include <intel-ipsec-mb.h>
 #include <openssl/crypto.h>
 
 #include "dedloc/base/check.h"
+#include "dedloc/security/ipsec_mb.h"
 
 namespace dedloc::security {
 namespace {
@@ -28,15 +27,11 @@ struct Functions {
 // choice of functions, and nothing of any connection.
 const IMB_MGR* manager() {
     static const IMB_MGR* const chosen = []() -> const IMB_MGR* {
-        IMB_MGR* const all = alloc_mb_mgr(0);
-        if (all == nullptr) return nullptr;
         IMB_ARCH architecture = IMB_ARCH_NONE;
-        init_mb_mgr_auto(all, &architecture);
-        const bool has_it = imb_get_errno(all) == 0 && architecture == IMB_ARCH_AVX512 &&
+        VectorManager all = make_vector_manager(architecture);
+        const bool has_it = all && architecture == IMB_ARCH_AVX512 &&
                             (all->features & IMB_FEATURE_VAES) != 0;
-        if (has_it) return all;
-        free_mb_mgr(all);
-        return nullptr;
+        return has_it ? all.release() : nullptr;
     }();
     return chosen;
 }
