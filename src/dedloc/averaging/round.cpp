@@ -197,6 +197,11 @@ bool RoundEngine::suspected(const PeerId& peer) const {
     return found != suspects_.end() && found->second > context_.now();
 }
 
+// A process that is killed loses its connections, long before it has failed to answer anything.
+bool RoundEngine::is_here(const PeerId& peer) const {
+    return peer == context_.me() || context_.host.is_connected(peer);
+}
+
 void RoundEngine::suspect(const PeerId& peer, std::string why) {
     suspects_[peer] = context_.now() + suspicion_of_leaders;
     const RoundNote note{RoundNote::Kind::leader_suspected, peer, std::move(why)};
@@ -333,16 +338,16 @@ Task<void> RoundEngine::follow(Base base, PeerId leader) {
             suspect(leader, "it refused our announcement: " + reply->reason);
             break;
     }
-    co_await pause_following(base);
+    co_await pause_following(base, leader);
 }
 
 // Of forty members who each look four times a second a slow leader's line has little left for the
-// averages, which tell that the round goes on.
-Task<void> RoundEngine::pause_following(Base base) {
+// averages, which tell that the round goes on. One whose connection is lost is asked at once.
+Task<void> RoundEngine::pause_following(Base base, PeerId leader) {
     const TimePoint until = context_.now() + context_.patience() / 2;
     do {
         co_await pause(context_.options.announce_interval);
-    } while (context_.now() < until && awaits_averages(base));
+    } while (context_.now() < until && awaits_averages(base) && is_here(leader));
 }
 
 bool RoundEngine::awaits_averages(const Base& base) const {

@@ -88,12 +88,13 @@ class RoundEngine {
     void refuse_message(const PeerId& from, const Error& why);
     void refuse_plan(const PeerId& leader, const Error& why);
     bool suspected(const PeerId& peer) const;
+    bool is_here(const PeerId& peer) const;
     bool keeps_to_round(const PeerId& from, const Prepare& prepare) const;
     bool quorum_is_lost() const;
     bool slept() const;
     Task<void> watch_sleep();
     Duration patience_with_leader() const;
-    Task<void> pause_following(Base base);
+    Task<void> pause_following(Base base, PeerId leader);
     bool awaits_averages(const Base& base) const;
     Task<void> pause(Duration duration);
 

@@ -193,13 +193,14 @@ Task<Result<Bytes>> RoundEngine::on_repair(PeerId from, Bytes request) {
 }
 
 // Whom every answer reaches late takes all leaders for dead, and would outbid one round after
-// another. Not to promise is always allowed; it ends with the round, or when we suspect its leader.
+// another. Not to promise is always allowed; it ends with the round, when we suspect its leader, or
+// when our connection to it is lost.
 bool RoundEngine::keeps_to_round(const PeerId& from, const Prepare& prepare) const {
     const std::shared_ptr<Exchange> exchange = exchanges_.newest();
     if (!exchange || context_.now() >= exchange->round_deadline()) return false;
     const Plan& plan = exchange->plan();
     return plan.instance == prepare.instance && plan.previous == prepare.previous &&
-           plan.leader != from && !suspected(plan.leader) &&
+           plan.leader != from && !suspected(plan.leader) && is_here(plan.leader) &&
            plan.ballot >= voter_->promised(plan.instance);
 }
 

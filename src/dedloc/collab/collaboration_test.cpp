@@ -536,6 +536,29 @@ TEST(Collaboration, peers_that_everything_reaches_late_do_not_outbid_the_rounds_
     EXPECT_GE(swarm.peers[0]->step() - from, 20u);
 }
 
+// Rounds here take seconds, and who awaits averages looks only now and then whether the leader lives.
+TEST(Collaboration, a_leader_that_is_killed_in_a_long_round_is_replaced_at_once) {
+    Swarm swarm(3);
+    for (int i = 0; i < 5; ++i) swarm.add(64, elements_many, 6e5);
+    ASSERT_TRUE(swarm.world.run_until([&] { return swarm.all_at(6); }, 120s));
+    std::optional<std::size_t> leader;
+    swarm.world.on_send([&leader](const sim::World::Outgoing& sent) {
+        if (sent.method == averaging::plan_method && !sent.is_answer) leader = sent.from;
+    });
+    const auto planned = [&leader] { return leader.has_value(); };
+    ASSERT_TRUE(swarm.world.run_until(planned, 60s));
+    swarm.world.run_for(500ms);
+    const std::size_t killed = *std::exchange(leader, std::nullopt);
+    const std::uint64_t step = swarm.peers[(killed + 1) % 5]->step();
+    swarm.world.node(killed).kill();
+    const TimePoint at = swarm.world.now();
+    ASSERT_TRUE(swarm.world.run_until(planned, 60s));
+    const double seconds = to_seconds(swarm.world.now() - at);
+    swarm.kill(killed);
+    EXPECT_EQ(swarm.peers[(killed + 1) % 5]->step(), step) << "the round had ended";
+    EXPECT_LT(seconds, 0.3) << "without a leader";
+}
+
 TEST(Collaboration, half_of_two_dies_and_the_other_goes_on_as_a_branch) {
     Swarm swarm(4);
     for (int i = 0; i < 2; ++i) swarm.add();
