@@ -11,7 +11,10 @@
 namespace dedloc::averaging {
 namespace {
 
-constexpr std::size_t partners_max = 8;
+// When all come they all look, and few have time for many; later more are needed, as eight slow lines
+// do not fill a fast one.
+constexpr std::size_t first_partners_max = 8;
+constexpr std::size_t partners_max = 16;
 constexpr std::size_t block_bytes_min = 8u << 10;  // a partner sees how a slow line gives them
 constexpr std::size_t block_bytes_max = 32u << 10;
 constexpr std::uint64_t bytes_with_one_max = 8u << 20;
@@ -154,7 +157,8 @@ Task<double> LineProbe::fill(Way way) {
     auto filling = std::make_shared<Filling>(way, context_.host);
     std::vector<PeerId> partners = candidates();
     random_.shuffle(partners);
-    const std::size_t wanted = std::min(partners.size(), partners_max);
+    const bool first = !(way == Way::up ? upload_ : download_).was_probed();
+    const std::size_t wanted = std::min(partners.size(), first ? first_partners_max : partners_max);
     for (std::size_t i = 0; i < partners.size() && filling->streams.size() < wanted; i += wanted) {
         std::vector<Task<void>> asking;
         for (std::size_t k = i; k < std::min(i + wanted, partners.size()); ++k)

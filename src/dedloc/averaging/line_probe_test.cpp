@@ -123,6 +123,21 @@ TEST_F(LineProbeTest, finds_every_line_although_all_look_at_the_same_time) {
     }
 }
 
+TEST_F(LineProbeTest, the_second_probe_fills_a_line_that_eight_slow_ones_do_not) {
+    add(16e6, 16e6);
+    for (int i = 0; i < 14; ++i) add(1e6, 1e6);
+    connect_all();
+    probers_[0]->start();
+    LineProbe& probe = probers_[0]->probe;
+    EXPECT_TRUE(world_.run_until([&] { return probe.settled(); }, 60s));
+    EXPECT_LT(probe.upload_bytes_per_s(), 9e6);
+    probe.round_gave({.upload = 4e6, .download = 4e6});
+    EXPECT_FALSE(probe.settled());
+    EXPECT_TRUE(world_.run_until([&] { return probe.settled(); }, 60s));
+    EXPECT_GT(probe.upload_bytes_per_s(), 12e6);
+    EXPECT_GT(probe.download_bytes_per_s(), 12e6);
+}
+
 TEST_F(LineProbeTest, believes_what_came_to_the_others_not_what_left) {
     add(8e6, 8e6);
     for (int i = 0; i < 6; ++i) add(1e6, 0.5e6);

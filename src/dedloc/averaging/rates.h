@@ -82,6 +82,7 @@ class LineEstimate {
     void probe_gave(double bytes_per_s);
     double bytes_per_s() const;  // 0: not measured yet
     bool wants_probe() const;
+    bool was_probed() const { return probes_ > 0; }
 
   private:
     double rounds_ = 0;
