@@ -11,8 +11,8 @@
 namespace dedloc::averaging {
 namespace {
 
-// When all come they all look, and few have time for many; later more are needed, as eight slow lines
-// do not fill a fast one.
+// When all come they all look, and few have time for many; later more are needed, as eight slow
+// lines do not fill a fast one.
 constexpr std::size_t first_partners_max = 8;
 constexpr std::size_t partners_max = 16;
 constexpr std::size_t block_bytes_min = 8u << 10;  // a partner sees how a slow line gives them

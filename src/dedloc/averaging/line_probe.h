@@ -12,12 +12,11 @@
 //   begin; then blocks, from whoever sends, until one has had enough. A partner that was
 //   sent everything answers with a ProbeReport. Who is busy fails the stream.
 //
-// Cost: 1.5 s of the line each way, 4 s of a slow one; at most 8 MiB with each of eight others, the first
-// time, then sixteen.
-// What a partner says can hardly make a line seem faster than it is: no more counts than it
-// was sent. Vectors that take a line no time are not worth a probe, and peers on the same machine
-// have no line between them. Where the user grants less than everything, that is not exceeded:
-// nothing is measured.
+// Cost: 1.5 s of the line each way, 4 s of a slow one; at most 8 MiB with each of eight others, the
+// first time, then sixteen. What a partner says can hardly make a line seem faster than it is: no
+// more counts than it was sent. Vectors that take a line no time are not worth a probe, and peers
+// on the same machine have no line between them. Where the user grants less than everything, that
+// is not exceeded: nothing is measured.
 //
 // Thread: the network thread.
 

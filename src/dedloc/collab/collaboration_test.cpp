@@ -536,7 +536,8 @@ TEST(Collaboration, peers_that_everything_reaches_late_do_not_outbid_the_rounds_
     EXPECT_GE(swarm.peers[0]->step() - from, 20u);
 }
 
-// Rounds here take seconds, and who awaits averages looks only now and then whether the leader lives.
+// Rounds here take seconds, and who awaits averages looks only now and then whether the leader
+// lives.
 TEST(Collaboration, a_leader_that_is_killed_in_a_long_round_is_replaced_at_once) {
     Swarm swarm(3);
     for (int i = 0; i < 5; ++i) swarm.add(64, elements_many, 6e5);

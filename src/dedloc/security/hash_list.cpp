@@ -30,8 +30,8 @@ Digest hash_list(ByteView bytes) {
     const std::span<Digest> first = std::span(digests).first(count);
     if (!hash_blocks_by_vectors(bytes.first(size), first)) count = size = 0;
     hash_blocks_by_openssl(bytes.subspan(size), std::span(digests).subspan(count));
-    return sha256({reinterpret_cast<const std::uint8_t*>(digests.data()),
-                   digests.size() * sizeof(Digest)});
+    return sha256(
+        {reinterpret_cast<const std::uint8_t*>(digests.data()), digests.size() * sizeof(Digest)});
 }
 
 void hash_blocks_by_openssl(ByteView bytes, std::span<Digest> digests) {

@@ -1,5 +1,5 @@
-// The hash list of many bytes: SHA-256 of the SHA-256 digests, in a row, of their blocks of 4 KiB, the
-// last of which may be shorter. As hard to forge as SHA-256 itself; a processor can hash
+// The hash list of many bytes: SHA-256 of the SHA-256 digests, in a row, of their blocks of 4 KiB,
+// the last of which may be shorter. As hard to forge as SHA-256 itself; a processor can hash
 // several blocks at a time, and the digest does not tell how it was made.
 //
 // Source: FIPS 180-4; docs/spec/round.md, 5. Cost: hash_bench.cpp. Thread: any. Errors: none.

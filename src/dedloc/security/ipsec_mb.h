@@ -3,7 +3,6 @@
 #pragma once
 #define NO_COMPAT_IMB_API_053  // names that OpenSSL has, too
 #include <intel-ipsec-mb.h>
-
 #include <memory>
 
 namespace dedloc::security {

@@ -29,8 +29,8 @@ const IMB_MGR* manager() {
     static const IMB_MGR* const chosen = []() -> const IMB_MGR* {
         IMB_ARCH architecture = IMB_ARCH_NONE;
         VectorManager all = make_vector_manager(architecture);
-        const bool has_it = all && architecture == IMB_ARCH_AVX512 &&
-                            (all->features & IMB_FEATURE_VAES) != 0;
+        const bool has_it =
+            all && architecture == IMB_ARCH_AVX512 && (all->features & IMB_FEATURE_VAES) != 0;
         return has_it ? all.release() : nullptr;
     }();
     return chosen;

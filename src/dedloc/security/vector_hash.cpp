@@ -1,6 +1,6 @@
-// SHA-256 of several blocks at a time by Intel's multi-buffer library: each in its own lane of vectors,
-// or two in turns through the processor's instructions for SHA, whichever is the best it has.
-// Elsewhere OpenSSL hashes one after the other.
+// SHA-256 of several blocks at a time by Intel's multi-buffer library: each in its own lane of
+// vectors, or two in turns through the processor's instructions for SHA, whichever is the best it
+// has. Elsewhere OpenSSL hashes one after the other.
 
 #include "dedloc/security/hash_list.h"
 
