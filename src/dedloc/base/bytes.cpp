@@ -123,12 +123,8 @@ Result<Digest> Digest::from(ByteView bytes) {
     return digest;
 }
 
-Result<ByteView> ByteReader::take(std::size_t count) {
-    if (count > remaining())
-        return make_error(ErrorKind::bad_input, "{} bytes wanted, {} left", count, remaining());
-    const ByteView taken = bytes_.subspan(position_, count);
-    position_ += count;
-    return taken;
+Error ByteReader::too_short(std::size_t count) const {
+    return make_error(ErrorKind::bad_input, "{} bytes wanted, {} left", count, remaining());
 }
 
 Result<std::uint8_t> ByteReader::u8() {

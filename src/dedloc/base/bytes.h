@@ -59,7 +59,12 @@ class ByteReader {
     std::size_t remaining() const { return bytes_.size() - position_; }
     std::size_t position() const { return position_; }
     bool done() const { return remaining() == 0; }
-    Result<ByteView> take(std::size_t count);
+    ByteView rest() const { return bytes_.subspan(position_); }
+    Result<ByteView> take(std::size_t count) {
+        if (count > remaining()) return too_short(count);
+        position_ += count;
+        return bytes_.subspan(position_ - count, count);
+    }
     Result<std::uint8_t> u8();
     Result<std::uint16_t> u16_be();
     Result<std::uint32_t> u32_be();
@@ -68,6 +73,8 @@ class ByteReader {
     Result<std::uint64_t> u64_le();
 
   private:
+    Error too_short(std::size_t count) const;
+
     ByteView bytes_;
     std::size_t position_ = 0;
 };

@@ -1,5 +1,7 @@
 #include "dedloc/wire/varint.h"
 
+#include <algorithm>
+
 namespace dedloc::wire {
 
 std::size_t varint_size(std::uint64_t value) {
@@ -9,15 +11,18 @@ std::size_t varint_size(std::uint64_t value) {
 }
 
 Result<std::uint64_t> read_varint(base::ByteReader& reader) {
+    const ByteView rest = reader.rest();
     std::uint64_t value = 0;
-    for (unsigned shift = 0; shift < 64; shift += 7) {
-        DEDLOC_TRY(const std::uint8_t byte, reader.u8());
-        if (shift == 63 && byte > 1)
+    for (std::size_t i = 0; i < std::min(rest.size(), varint_bytes_max); ++i) {
+        const std::uint8_t byte = rest[i];
+        if (i + 1 == varint_bytes_max && byte > 1)
             return make_error(ErrorKind::bad_input, "a varint does not fit 64 bits");
-        value |= static_cast<std::uint64_t>(byte & 0x7f) << shift;
-        if (byte < 0x80) return value;
+        value |= static_cast<std::uint64_t>(byte & 0x7f) << (7 * i);
+        if (byte >= 0x80) continue;
+        DEDLOC_TRY_VOID(reader.take(i + 1));
+        return value;
     }
-    return make_error(ErrorKind::bad_input, "a varint is longer than 10 bytes");
+    return make_error(ErrorKind::bad_input, "a varint does not end within {} bytes", rest.size());
 }
 
 }  // namespace dedloc::wire
