@@ -210,6 +210,7 @@ void Simulation::start_peer(std::size_t index) {
     Seat& seat = seats_[index];
     if (ending_ || seat.gone || !seat.node->alive()) return;
     seat.joined = true;
+    seat.log_bytes_read = 0;  // its disk may have been lost
     SimPeer::Setup setup{run_, checkers_, seat.samples_per_s, seat.micro_batch, {}, {}};
     setup.aggregates = seat.aggregates;
     setup.on_event = [this](SimPeer& peer, const collab::Event& event) { on_event(peer, event); };
@@ -234,7 +235,6 @@ Task<void> Simulation::teardown(sim::SimNode& node) {
     Seat& seat = seats_[node.index()];
     trace(fmt::format("{} dies", node.name()));
     collect(seat);
-    seat.log_bytes_read = 0;
     seat.disturbed.emplace_back(world_.now(), world_.now() + settled_after);
     if (!seat.peer) co_return;
     result_.samples_ahead += seat.peer->samples_ahead();

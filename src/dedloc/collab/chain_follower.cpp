@@ -219,8 +219,16 @@ void ChainFollower::look_at(const PeerId& peer) {
 
 Task<void> ChainFollower::follow_informants() {
     for (;;) {
-        if (informants_.empty() || !context_.ledger.started()) {
+        if (!context_.ledger.started() || (informants_.empty() && !need_state_)) {
             co_await wake_.wait();
+            continue;
+        }
+        // A failed look is repeated when the peer is seen ahead again, and by who needs a state, who
+        // may have known nobody when its replay failed; never in a tight loop.
+        if (informants_.empty()) {
+            co_await context_.node.clock.sleep_for(500ms);
+            for (const KnownPeer* other : membership_.live())
+                informants_.insert(other->status.peer);
             continue;
         }
         // In turn: one that is named again and again and does not answer must not hide the others.
@@ -230,12 +238,6 @@ Task<void> ChainFollower::follow_informants() {
         informants_.erase(next);
         looked_at_ = peer;
         if (membership_.is_member(peer)) (void)co_await catch_up_with(peer);
-        // A failed look is repeated when the peer is seen ahead again; never in a tight loop.
-        if (need_state_ && informants_.empty()) {
-            co_await context_.node.clock.sleep_for(500ms);
-            for (const KnownPeer* other : membership_.live())
-                informants_.insert(other->status.peer);
-        }
     }
 }
 
