@@ -165,7 +165,7 @@ class History {
                        message.ballot,
                        message.life,
                        {},
-                       process.acceptor.prepare(instance_, message.ballot)};
+                       process.acceptor.prepare({}, instance_, message.ballot)};
         if (answer.reply.answer == Answer::yes)
             write_then_send(message.to, std::move(answer));
         else
@@ -175,7 +175,7 @@ class History {
     void on_propose(const Message& message) {
         Process& process = processes_[message.to];
         if (!may_vote(process)) return;
-        const auto reply = process.acceptor.accept(instance_, message.ballot, message.value);
+        const auto reply = process.acceptor.accept({}, instance_, message.ballot, message.value);
         if (reply.answer != Answer::yes) return;
         write_then_send(message.to,
                         {Message::Kind::vote,

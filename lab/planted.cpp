@@ -18,7 +18,6 @@ constexpr Named planted_bugs[] = {
     {"count_twice", &PlantedBugs::count_twice},
     {"sum_by_arrival", &PlantedBugs::sum_by_arrival},
     {"vote_without_memory", &PlantedBugs::vote_without_memory},
-    {"accept_any_parts", &PlantedBugs::accept_any_parts},
 };
 
 }  // namespace

@@ -3,15 +3,35 @@
 #include <algorithm>
 
 namespace dedloc::averaging {
+namespace {
 
-void Acceptor::open(const Instance& instance) {
-    if (record_.instance == instance) return;
-    record_ = AcceptorRecord{};
-    record_.instance = instance;
+ConsensusReply went_on() {
+    ConsensusReply reply;
+    reply.answer = Answer::refused;
+    reply.reason = "this voter went on from that step before";
+    return reply;
 }
 
-ConsensusReply Acceptor::prepare(const Instance& instance, std::uint32_t ballot) {
-    open(instance);
+}  // namespace
+
+bool Acceptor::open(const Digest& previous, const Instance& instance) {
+    if (record_.previous == previous && record_.instance == instance) return true;
+    std::vector<Digest>& passed = record_.passed;
+    if (std::ranges::find(passed, previous) != passed.end()) return false;
+    if (record_.promised > 0 || record_.has_accepted) passed.push_back(record_.previous);
+    if (passed.size() > passed_max) passed.erase(passed.begin());
+    AcceptorRecord opened;
+    opened.instance = instance;
+    opened.previous = previous;
+    opened.passed = std::move(passed);
+    record_ = std::move(opened);
+    return true;
+}
+
+ConsensusReply Acceptor::prepare(const Digest& previous,
+                                 const Instance& instance,
+                                 std::uint32_t ballot) {
+    if (!open(previous, instance)) return went_on();
     ConsensusReply reply;
     if (ballot < record_.promised) {
         reply.answer = Answer::outbid;
@@ -25,10 +45,11 @@ ConsensusReply Acceptor::prepare(const Instance& instance, std::uint32_t ballot)
     return reply;
 }
 
-ConsensusReply Acceptor::accept(const Instance& instance,
+ConsensusReply Acceptor::accept(const Digest& previous,
+                                const Instance& instance,
                                 std::uint32_t ballot,
                                 const Bytes& decision) {
-    open(instance);
+    if (!open(previous, instance)) return went_on();
     ConsensusReply reply;
     if (ballot < record_.promised && !bugs_.ignore_promises) {
         reply.answer = Answer::outbid;

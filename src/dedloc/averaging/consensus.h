@@ -20,6 +20,9 @@
 
 namespace dedloc::averaging {
 
+// Of how many questions a voter knows that it went on from them.
+inline constexpr std::size_t passed_max = 64;
+
 // Bugs planted on purpose, for the tests that show that the checkers find them (--plant NAME).
 struct PlantedBugs {
     bool forget_votes = false;         // votes are not written to disk
@@ -29,15 +32,18 @@ struct PlantedBugs {
     bool count_twice = false;          // what a certificate includes is carried all the same
     bool sum_by_arrival = false;       // owners add contributions as they come
     bool vote_without_memory = false;  // a peer that lost its disk votes at once
-    bool accept_any_parts = false;     // a voter votes without holding the averaged bytes
 };
 
+// A question is open after one decision, `previous`, in one history; a run that was resumed from an
+// older checkpoint has the same instances once more, in another.
 struct AcceptorRecord {
     Instance instance;
+    Digest previous;
     std::uint32_t promised = 0;
     bool has_accepted = false;
     std::uint32_t accepted_ballot = 0;
     Bytes accepted_decision;
+    std::vector<Digest> passed;  // questions answered before this one, their `previous`
 
     friend bool operator==(const AcceptorRecord&, const AcceptorRecord&) = default;
     template <typename Visitor, typename Self>
@@ -47,6 +53,8 @@ struct AcceptorRecord {
         visit(3, self.has_accepted);
         visit(4, self.accepted_ballot);
         visit(5, self.accepted_decision);
+        visit(6, self.previous);
+        visit(7, self.passed);
     }
 };
 
@@ -58,16 +66,25 @@ class Acceptor {
     const AcceptorRecord& record() const { return record_; }
 
     // Answers yes (with what was accepted before) or outbid. On yes the record may have changed:
-    // make it durable, then answer. Another instance than the record's begins a new record; the
-    // caller asks only for the instance that its ledger says is open.
-    ConsensusReply prepare(const Instance& instance, std::uint32_t ballot);
+    // make it durable, then answer. Another question than the record's begins a new record; the
+    // caller asks only for the one that its ledger says is open. Refused: the voter went on from
+    // that question before. A ledger may have been set back (a restarted process that loaded the
+    // state of a peer that slept), and what was accepted is not remembered any more.
+    ConsensusReply prepare(const Digest& previous, const Instance& instance, std::uint32_t ballot);
 
     // Answers yes (the caller signs the vote after the record is durable), outbid, or refused: a
     // second value in the same ballot is a proposer that forgot its first.
-    ConsensusReply accept(const Instance& instance, std::uint32_t ballot, const Bytes& decision);
+    ConsensusReply accept(const Digest& previous,
+                          const Instance& instance,
+                          std::uint32_t ballot,
+                          const Bytes& decision);
+
+    // A run begins after `previous`, by the word of the only voter there is: not a question that
+    // others may have answered, even if it began with the same certificate before.
+    void begin_after(const Digest& previous) { std::erase(record_.passed, previous); }
 
   private:
-    void open(const Instance& instance);
+    bool open(const Digest& previous, const Instance& instance);
 
     AcceptorRecord record_;
     PlantedBugs bugs_;

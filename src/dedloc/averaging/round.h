@@ -54,6 +54,8 @@ class RoundEngine {
     Task<void> participate(std::shared_ptr<const RoundInput> input);
     // Takes no part in votes after the next commit: this peer is about to leave.
     void set_leaving(bool leaving) { leaving_ = leaving; }
+    // This peer hosts, and its ledger has just begun.
+    void begin_run() { voter_->begin_run(); }
     // The ledger has moved for a reason outside (state downloaded, certificate from elsewhere).
     void ledger_moved();
     // This peer's line as measured in rounds, at most what the user grants; bytes per second,

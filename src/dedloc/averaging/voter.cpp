@@ -200,17 +200,6 @@ std::optional<ConsensusReply> VoterService::compare(const PeerId& from,
     return refuse(Answer::i_am_behind, "the voter does not know your latest certificate");
 }
 
-// A run that was resumed from an older checkpoint decides the same instances once more, after other
-// certificates. What was accepted before is of that other history: it can never be decided after
-// `previous`, and would block every vote.
-void VoterService::forget_other_history(const Digest& previous) {
-    const AcceptorRecord& record = acceptor_.record();
-    if (!record.has_accepted) return;
-    const auto accepted = wire::decode<Decision>(record.accepted_decision);
-    if (accepted && accepted->previous == previous) return;
-    acceptor_ = Acceptor(AcceptorRecord{}, context_.options.bugs);
-}
-
 std::uint32_t VoterService::promised(const Instance& instance) const {
     const AcceptorRecord& record = acceptor_.record();
     return record.instance == instance ? record.promised : 0;
@@ -223,8 +212,7 @@ Task<ConsensusReply> VoterService::on_prepare(PeerId from, Prepare prepare) {
         co_return refuse(Answer::refused, "that ballot belongs to another leader");
     if (context_.complaints.is_barred(from, context_.now()))
         co_return refuse(Answer::refused, "you broke the protocol a moment ago");
-    forget_other_history(prepare.previous);
-    ConsensusReply reply = acceptor_.prepare(prepare.instance, prepare.ballot);
+    ConsensusReply reply = acceptor_.prepare(prepare.previous, prepare.instance, prepare.ballot);
     if (reply.answer != Answer::yes) co_return reply;
     const Result<void> written = co_await persist();
     if (!written) co_return refuse(Answer::refused, written.error().message());
@@ -263,8 +251,8 @@ Task<ConsensusReply> VoterService::on_propose(PeerId from, Propose propose) {
     // Time has passed: the question must still be open.
     if (auto other = compare(from, decision.previous, decision.instance))
         co_return *std::move(other);
-    forget_other_history(decision.previous);
-    ConsensusReply reply = acceptor_.accept(decision.instance, propose.ballot, propose.decision);
+    ConsensusReply reply =
+        acceptor_.accept(decision.previous, decision.instance, propose.ballot, propose.decision);
     if (reply.answer != Answer::yes) co_return reply;
     if (decision.kind == DecisionKind::commit) {
         // What that begins comes to the workers before our write: it takes longer.
@@ -349,7 +337,6 @@ Task<std::optional<ConsensusReply>> VoterService::check_commit(PeerId from, Deci
                            committed_samples(*plan, decision.parts, vector_count(*plan));
     if (decision.branch_samples != samples)
         co_return accuse(from, "a proposal is refused: its count of samples is wrong");
-    if (context_.options.bugs.accept_any_parts) co_return std::nullopt;
     std::vector<PeerId> candidates{from};
     for (const PlanMember& member : plan->members)
         if (member.peer != from) candidates.push_back(member.peer);

@@ -37,6 +37,8 @@ class VoterService {
     Task<ConsensusReply> on_propose(PeerId from, Propose propose);
     // Since when our own clock says that a round is wanted and none was committed; for branches.
     void round_wanted_since(std::optional<TimePoint> since) { wanted_since_ = since; }
+    // This peer alone begins the run, after the newest certificate.
+    void begin_run() { acceptor_.begin_after(context_.ledger.base().previous); }
     // Certificates a reply carries for one who lags.
     std::vector<Bytes> certificates_after(const Digest& previous) const;
 
@@ -61,7 +63,6 @@ class VoterService {
                                           const Digest& previous,
                                           const Instance& instance) const;
     Task<void> wait_for_state();
-    void forget_other_history(const Digest& previous);
 
     RoundContext& context_;
     std::uint64_t incarnation_;

@@ -187,6 +187,7 @@ Task<Result<void>> CollaborationImpl::start_as_host() {
     const Bytes genesis = averaging::make_genesis(
         run_hash_, published->root(), self, signer_, options_.initial->step(), samples);
     DEDLOC_CO_TRY_VOID(follower_->begin(genesis, published->root()));
+    engine_->begin_run();
     certificate_log_.add(genesis);
     state_hash_ = published->root();
     take_state(published->snapshot);

@@ -1,0 +1,62 @@
+// What a voter remembers of questions; whole elections are tortured in lab/consensus_torture.
+
+#include "dedloc/averaging/consensus.h"
+
+#include <gtest/gtest.h>
+
+namespace dedloc::averaging {
+namespace {
+
+Digest after(std::uint8_t first) {
+    Digest digest;
+    digest.bytes[0] = first;
+    return digest;
+}
+
+Instance question(std::uint64_t number) { return {after(99), number, 0}; }
+
+const Bytes one_value(1, 1);
+const Bytes another_value(1, 2);
+
+TEST(Acceptor, does_not_answer_a_question_again_from_which_it_went_on) {
+    Acceptor acceptor;
+    EXPECT_EQ(acceptor.accept(after(1), question(1), 0, one_value).answer, Answer::yes);
+    EXPECT_EQ(acceptor.accept(after(2), question(2), 0, one_value).answer, Answer::yes);
+    EXPECT_EQ(acceptor.accept(after(1), question(1), 3, another_value).answer, Answer::refused);
+    EXPECT_EQ(acceptor.prepare(after(1), question(1), 4).answer, Answer::refused);
+    // It knows what it accepted last all the same, after a restart as well.
+    Acceptor restarted(acceptor.record(), {});
+    EXPECT_EQ(restarted.prepare(after(1), question(1), 4).answer, Answer::refused);
+    const ConsensusReply promise = restarted.prepare(after(2), question(2), 4);
+    EXPECT_EQ(promise.answer, Answer::yes);
+    EXPECT_EQ(promise.accepted_decision, one_value);
+}
+
+TEST(Acceptor, answers_for_the_same_step_of_a_run_that_was_resumed) {
+    Acceptor acceptor;
+    EXPECT_EQ(acceptor.accept(after(1), question(1), 0, one_value).answer, Answer::yes);
+    EXPECT_EQ(acceptor.accept(after(2), question(2), 0, one_value).answer, Answer::yes);
+    EXPECT_EQ(acceptor.accept(after(3), question(1), 0, another_value).answer, Answer::yes);
+    const ConsensusReply promise = acceptor.prepare(after(4), question(2), 1);
+    EXPECT_EQ(promise.answer, Answer::yes);
+    EXPECT_FALSE(promise.has_accepted);
+}
+
+TEST(Acceptor, begins_a_run_twice_with_the_same_certificate) {
+    Acceptor acceptor;
+    EXPECT_EQ(acceptor.accept(after(1), question(1), 0, one_value).answer, Answer::yes);
+    EXPECT_EQ(acceptor.accept(after(2), question(2), 0, one_value).answer, Answer::yes);
+    acceptor.begin_after(after(1));
+    EXPECT_EQ(acceptor.accept(after(1), question(1), 0, another_value).answer, Answer::yes);
+}
+
+TEST(Acceptor, remembers_a_bounded_number_of_questions) {
+    Acceptor acceptor;
+    for (std::size_t i = 0; i < passed_max + 20; ++i)
+        (void)acceptor.accept(after(static_cast<std::uint8_t>(i)), question(i), 0, one_value);
+    EXPECT_EQ(acceptor.record().passed.size(), passed_max);
+    EXPECT_EQ(acceptor.prepare(after(30), question(30), 1).answer, Answer::refused);
+}
+
+}  // namespace
+}  // namespace dedloc::averaging
