@@ -223,8 +223,8 @@ Task<void> ChainFollower::follow_informants() {
             co_await wake_.wait();
             continue;
         }
-        // A failed look is repeated when the peer is seen ahead again, and by who needs a state, who
-        // may have known nobody when its replay failed; never in a tight loop.
+        // A failed look is repeated when the peer is seen ahead again, and by who needs a state,
+        // who may have known nobody when its replay failed; never in a tight loop.
         if (informants_.empty()) {
             co_await context_.node.clock.sleep_for(500ms);
             for (const KnownPeer* other : membership_.live())
