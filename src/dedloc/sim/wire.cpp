@@ -120,6 +120,7 @@ void Wire::transmit(int side, PacketPtr packet) {
         }
         delay = std::max(delay, *drawn);
     }
+    if (delay > world_.options().keepalive) give_up_later();
     if (!small) {
         transmit_bulk(side, std::move(packet), delay);
         return;
@@ -264,6 +265,15 @@ void Wire::reset_from_network(const std::string& why) {
     ++world_.mutable_stats().connections_broken;
     for (int side = 0; side < 2; ++side)
         if (open_[side]) tell_closed(side, why, latency_from(1 - side));
+}
+
+// TCP waits twice as long after each loss, for minutes where the way is long; hosts do not.
+void Wire::give_up_later() {
+    world_.schedule(
+        world_.now() + world_.options().keepalive, nullptr, [self = shared_from_this()] {
+            if (self->open_[0] || self->open_[1])
+                self->reset_from_network("no sign of life for too long");
+        });
 }
 
 void Wire::reassess() {

@@ -51,6 +51,7 @@ class Wire : public std::enable_shared_from_this<Wire> {
     // The process of this side died. Its machine resets the connection, unless that is lost too.
     void cut(int side, bool machine_lost);
     void reset_from_network(const std::string& why);  // both sides, soon
+    void give_up_later();
     // Looks again at whether the two can hear each other.
     void reassess();
     Duration round_trip() const;
