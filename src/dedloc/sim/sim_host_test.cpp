@@ -464,6 +464,22 @@ TEST(SimHost, losses_delay_and_do_not_lose) {
     EXPECT_GT(t.world.stats().messages_lost, 40u);
 }
 
+// Twice as long after each loss, from 16 s on.
+TEST(SimHost, a_connection_that_losses_hold_up_for_long_is_lost) {
+    TwoHosts t(9);
+    LinkOptions link;
+    link.latency = 2s;
+    link.loss = 0.4;
+    t.world.set_link(*t.a, *t.b, link);
+    Duration longest{0};
+    for (int i = 0; i < 100; ++i) {
+        const TimePoint before = t.world.now();
+        (void)call(t.world, *t.a, *t.b, "x", 600s);
+        longest = std::max(longest, t.world.now() - before);
+    }
+    EXPECT_LT(longest, 60s);
+}
+
 TEST(SimHost, stopping_ends_handlers_and_tells_the_peers) {
     TwoHosts t;
     ASSERT_TRUE(call(t.world, *t.a, *t.b, "x", 5s));
