@@ -17,7 +17,7 @@ from cpp_source import repository_root, source_files  # noqa: E402
 
 _CONSTANT = re.compile(
     r"^(?:inline |static )*constexpr\s+(?P<type>[\w:<>]+)\s+(?P<name>\w+_(?:max|min))"
-    r"\s*(?:=\s*(?P<value>[^;]+)|\{(?P<braced>[^}]*)\});(?P<trail>\s*//.*)?", re.MULTILINE)
+    r"\s*(?:=\s*(?P<value>[^;]+)|\{(?P<braced>[^}]*)\});(?P<trail>[ \t]*//.*)?", re.MULTILINE)
 HEAD = """# Limits
 
 Whatever a peer, a file or a user can make grow has a bound with a name. This page is written by

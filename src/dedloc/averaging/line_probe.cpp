@@ -147,7 +147,7 @@ Task<bool> LineProbe::probe() {
     for (const Way way : {Way::up, Way::down}) {
         if (!wants(way) || same_machine_) continue;
         const double rate = co_await fill(way);
-        (way == Way::up ? upload_ : download_).probe_gave(rate);
+        estimate(way).probe_gave(rate);
         measured = measured || rate > 0;
     }
     co_return measured;
@@ -157,7 +157,7 @@ Task<double> LineProbe::fill(Way way) {
     auto filling = std::make_shared<Filling>(way, context_.host);
     std::vector<PeerId> partners = candidates();
     random_.shuffle(partners);
-    const bool first = !(way == Way::up ? upload_ : download_).was_probed();
+    const bool first = !estimate(way).was_probed();
     const std::size_t wanted = std::min(partners.size(), first ? first_partners_max : partners_max);
     for (std::size_t i = 0; i < partners.size() && filling->streams.size() < wanted; i += wanted) {
         std::vector<Task<void>> asking;

@@ -53,6 +53,7 @@ class LineProbe {
     struct Filling;
 
     bool pays() const;
+    LineEstimate& estimate(Way way) { return way == Way::up ? upload_ : download_; }
     bool wants(Way way) const;
     bool wanted() const { return wants(Way::up) || wants(Way::down); }
     std::vector<PeerId> candidates() const;

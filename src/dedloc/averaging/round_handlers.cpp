@@ -201,7 +201,7 @@ bool RoundEngine::keeps_to_round(const PeerId& from, const Prepare& prepare) con
     const Plan& plan = exchange->plan();
     return plan.instance == prepare.instance && plan.previous == prepare.previous &&
            plan.leader != from && !suspected(plan.leader) && is_here(plan.leader) &&
-           plan.ballot >= voter_->promised(plan.instance);
+           plan.ballot >= voter_->promised(plan.previous);
 }
 
 Task<Result<Bytes>> RoundEngine::on_prepare(PeerId from, Bytes request) {

@@ -200,9 +200,9 @@ std::optional<ConsensusReply> VoterService::compare(const PeerId& from,
     return refuse(Answer::i_am_behind, "the voter does not know your latest certificate");
 }
 
-std::uint32_t VoterService::promised(const Instance& instance) const {
+std::uint32_t VoterService::promised(const Digest& previous) const {
     const AcceptorRecord& record = acceptor_.record();
-    return record.instance == instance ? record.promised : 0;
+    return record.previous == previous ? record.promised : 0;
 }
 
 Task<ConsensusReply> VoterService::on_prepare(PeerId from, Prepare prepare) {
@@ -217,7 +217,7 @@ Task<ConsensusReply> VoterService::on_prepare(PeerId from, Prepare prepare) {
     const Result<void> written = co_await persist();
     if (!written) co_return refuse(Answer::refused, written.error().message());
     // What was true before the disk answered may not be any more.
-    if (acceptor_.record().instance != prepare.instance ||
+    if (acceptor_.record().previous != prepare.previous ||
         acceptor_.record().promised != prepare.ballot) {
         co_return refuse(Answer::outbid, "outbid while the promise was written");
     }

@@ -30,8 +30,8 @@ class VoterService {
 
     Task<void> stop() { return scope_.stop(); }
     std::uint64_t incarnation() const { return incarnation_; }
-    bool may_vote() const;                                   // for the ledger's open instance
-    std::uint32_t promised(const Instance& instance) const;  // the highest ballot; 0: none
+    bool may_vote() const;                                 // for the ledger's open instance
+    std::uint32_t promised(const Digest& previous) const;  // the highest ballot; 0: none
 
     Task<ConsensusReply> on_prepare(PeerId from, Prepare prepare);
     Task<ConsensusReply> on_propose(PeerId from, Propose propose);

@@ -2,7 +2,7 @@
 // the last of which may be shorter. As hard to forge as SHA-256 itself; a processor can hash
 // several blocks at a time, and the digest does not tell how it was made.
 //
-// Source: FIPS 180-4; docs/spec/round.md, 5. Cost: hash_bench.cpp. Thread: any. Errors: none.
+// Source: FIPS 180-4; docs/spec/round.md, 3. Cost: hash_bench.cpp. Thread: any. Errors: none.
 
 #pragma once
 #include <span>
