@@ -90,6 +90,7 @@ void VirtualRun::add_machines() {
     for (const VirtualMachine& machine : options_.machines) {
         sim::NodeOptions node;
         node.upload_bytes_per_s = node.download_bytes_per_s = gathering_bytes_per_s;
+        node.dialable = machine.dialable;
         Seat seat;
         seat.node = &world_.add_node(node);
         seat.next = world_.now() + machine.joins_at;

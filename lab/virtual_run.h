@@ -44,6 +44,7 @@ struct VirtualMachine {
     VirtualLine line;
     double samples_per_s = 16;
     bool aggregates = false;  // instead of training
+    bool dialable = true;     // false: it must open every connection itself
     // Part-time: there for `stays`, away for `away`, and again; the first time from `joins_at`.
     // stays 0: for good.
     Duration joins_at{0};

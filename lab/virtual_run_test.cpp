@@ -198,5 +198,22 @@ TEST(VirtualRun, a_grid_is_as_exact_as_one_group_and_not_much_slower) {
     EXPECT_LT(round_s(*grid), round_s(*one_group) * 1.15);
 }
 
+// A host and seven trainers behind routers: three groups would need three that may own parts.
+TEST(VirtualRun, more_than_a_group_holds_average_in_one_where_too_few_can_be_dialled_for_a_grid) {
+    VirtualRunOptions options = small_run(false);
+    VirtualMachine behind_router = options.machines.front();
+    behind_router.dialable = false;
+    options.machines.assign(8, behind_router);
+    options.machines.front().dialable = true;
+    options.machines.front().line = options.machines.front().line.times(7);
+    options.run.averaging.group_max = 3;
+    options.steps = 4;
+    const auto result = run_virtually(options);
+    ASSERT_TRUE(result) << result.error().message();
+    EXPECT_TRUE(result->identical);
+    for (std::size_t i = 1; i < result->steps.size(); ++i)
+        EXPECT_EQ(result->steps[i].members, 8u) << "step " << i;
+}
+
 }  // namespace
 }  // namespace dedloc::lab

@@ -193,23 +193,17 @@ Result<RoundEngine::Division> RoundEngine::divide_into_groups(
     return division;
 }
 
-// All of them where there is a way; at most a group otherwise: the others' turn comes. A grid takes
-// the aggregators there are.
+// A grid where they are more than a group holds; it takes the aggregators there are. With fewer who
+// may own than there would be groups, one group after all: the few owners have everybody's share to
+// move in either, and nobody is left out.
 Result<RoundEngine::Division> RoundEngine::divide_all(std::map<PeerId, Announce> announces) const {
-    const std::size_t group_max = context_.options.group_max;
     const auto trainers = static_cast<std::size_t>(std::ranges::count_if(
         announces, [](const auto& entry) { return !entry.second.aggregator; }));
-    if (trainers <= group_max) return divide_with_aggregators(std::move(announces));
-    if (group_max > 1) {
+    if (trainers > context_.options.group_max) {
         auto grid = divide_into_groups(announces);
         if (grid) return grid;
     }
-    std::size_t kept = 1;  // us
-    std::erase_if(announces, [&](const auto& entry) {
-        if (entry.first == context_.me()) return false;
-        return entry.second.aggregator || ++kept > group_max;
-    });
-    return divide(announces);
+    return divide_with_aggregators(std::move(announces));
 }
 
 Result<RoundEngine::Division> RoundEngine::divide(

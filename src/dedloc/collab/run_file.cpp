@@ -116,7 +116,7 @@ template <typename Visitor, typename Averaging>
 void visit_averaging(Visitor& visit, Averaging& averaging) {
     visit("averaging.codec", averaging.codec, Enumeration{});
     visit("averaging.part_elements_max", averaging.part_elements_max, Integers{256, 1u << 20});
-    visit("averaging.group_max", averaging.group_max, Integers{1, 256});
+    visit("averaging.group_max", averaging.group_max, Integers{2, 256});
     visit("averaging.round_deadline_min", averaging.round_deadline_min, Durations{100ms, 1h});
     visit("averaging.round_deadline_max", averaging.round_deadline_max, Durations{100ms, 1h});
     visit("averaging.quorum_timeout", averaging.quorum_timeout, Durations{1s, 24h});
