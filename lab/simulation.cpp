@@ -77,6 +77,7 @@ class Simulation {
     std::uint64_t highest_step() const;
     void check_liveness();
     void check_pace();
+    bool was_there(const Seat& seat, TimePoint at) const;
     void check_nobody_is_alone();
     void check_branches();
     void count_samples(const std::vector<const Link*>& chain);
@@ -416,7 +417,22 @@ void Simulation::check_pace() {
     }
 }
 
-// A step on one peer's gradient alone, while another one was there all the time.
+// Two peers that nobody can dial never meet: there are no relays in this world.
+bool Simulation::can_meet(const PeerId& one, const PeerId& other) const {
+    if (one == other) return true;
+    for (const Seat& seat : seats_)
+        if ((seat.node->id() == one || seat.node->id() == other) && seat.node->options().dialable)
+            return true;
+    return false;
+}
+
+bool Simulation::was_there(const Seat& seat, TimePoint at) const {
+    return !seat.aggregates && seat.peer && seat.peer->running() &&
+           seat.peer->running_since() + 10s < at && undisturbed(seat.node->id(), at - 30s, at);
+}
+
+// A step on one peer's gradient alone, while another one was there all the time that it could meet,
+// or that a third one could have led together with it.
 void Simulation::check_nobody_is_alone() {
     for (const auto& [digest, link] : checkers_.book().links()) {
         if (!link.plan) continue;
@@ -430,24 +446,17 @@ void Simulation::check_nobody_is_alone() {
         const auto at =
             checkers_.reached(link.decision.instance.branch, link.decision.instance.step + 1);
         if (contributors != 1 || !at || !undisturbed(who, *at - 30s, *at)) continue;
+        const bool led = std::ranges::any_of(seats_, [&](const Seat& seat) {
+            return seat.node->options().dialable && was_there(seat, *at);
+        });
         for (const Seat& seat : seats_)
-            if (seat.node->id() != who && !seat.aggregates && seat.peer && seat.peer->running() &&
-                seat.peer->running_since() + 10s < *at &&
-                undisturbed(seat.node->id(), *at - 30s, *at))
+            if (seat.node->id() != who && was_there(seat, *at) &&
+                (led || can_meet(who, seat.node->id())))
                 checkers_.violation(fmt::format("{}: {} stepped alone, and {} was there",
                                                 describe(link.decision),
                                                 who.short_text(),
                                                 seat.node->name()));
     }
-}
-
-// Two peers that nobody can dial never meet: there are no relays in this world.
-bool Simulation::can_meet(const PeerId& one, const PeerId& other) const {
-    if (one == other) return true;
-    for (const Seat& seat : seats_)
-        if ((seat.node->id() == one || seat.node->id() == other) && seat.node->options().dialable)
-            return true;
-    return false;
 }
 
 // A new branch while one of its peers could reach a majority of the voters: it and they

@@ -1,6 +1,7 @@
 #include "dedloc/averaging/ledger.h"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 #include <tuple>
 
@@ -30,6 +31,12 @@ bool voters_are_sound(const std::vector<Voter>& voters) {
            std::adjacent_find(voters.begin(), voters.end(), [](const Voter& a, const Voter& b) {
                return a.peer >= b.peer;
            }) == voters.end();
+}
+
+// Whoever begins a branch before a lost step takes that step's samples away again, which rounds.
+bool counts_the_same(double one, double other) {
+    constexpr double rounding = 1e-9;
+    return std::abs(one - other) <= rounding * (other + 1);
 }
 
 }  // namespace
@@ -129,7 +136,7 @@ Result<Decision> Ledger::check(const Base& base, ByteView certificate_bytes) con
         const Instance expected{
             branch_id(base.previous, decision.next_voters), base.instance.step, 0};
         if (decision.instance != expected) return broken("the new branch's id is not its hash");
-        if (decision.branch_samples != base.branch_samples)
+        if (!counts_the_same(decision.branch_samples, base.branch_samples))
             return broken("a new branch cannot add samples");
     } else {
         if (decision.kind == DecisionKind::genesis) return broken("a second beginning");
@@ -267,6 +274,14 @@ std::uint32_t Ledger::contributions(const PeerId& peer) const {
 
 namespace {
 
+// Of the chain before a decision; to what double precision gives back.
+double samples_before(const Decision& decision) {
+    const auto plan = wire::decode<Plan>(decision.plan);
+    if (decision.kind != DecisionKind::commit || !plan) return decision.branch_samples;
+    const double committed = committed_samples(*plan, decision.parts, vector_count(*plan));
+    return std::max(decision.branch_samples - committed, 0.0);
+}
+
 Bytes signed_alone(const Decision& decision, const security::Signer& signer) {
     Certificate certificate;
     certificate.decision = wire::encode(decision);
@@ -294,10 +309,7 @@ Bytes make_genesis(const Digest& run,
     return signed_alone(decision, signer);
 }
 
-Bytes make_branch_before(const Decision& lost,
-                         double samples,
-                         Voter survivor,
-                         const security::Signer& signer) {
+Bytes make_branch_before(const Decision& lost, Voter survivor, const security::Signer& signer) {
     Decision decision;
     decision.kind = DecisionKind::branch;
     decision.run = lost.run;
@@ -306,7 +318,7 @@ Bytes make_branch_before(const Decision& lost,
     decision.next_voters = {std::move(survivor)};
     decision.instance =
         Instance{branch_id(decision.previous, decision.next_voters), lost.instance.step, 0};
-    decision.branch_samples = samples;
+    decision.branch_samples = samples_before(lost);
     decision.number = lost.number;
     return signed_alone(decision, signer);
 }

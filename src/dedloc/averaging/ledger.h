@@ -129,11 +129,8 @@ Bytes make_genesis(const Digest& run,
                    std::uint64_t step,
                    double samples);
 // A certificate of a branch that begins where `lost` does, a decision that nobody can apply any
-// more; `survivor` signs alone. `samples`: of the chain before `lost`.
-Bytes make_branch_before(const Decision& lost,
-                         double samples,
-                         Voter survivor,
-                         const security::Signer& signer);
+// more; `survivor` signs alone.
+Bytes make_branch_before(const Decision& lost, Voter survivor, const security::Signer& signer);
 
 // Who of a commit's plan is in the average at all (at least one part).
 std::vector<bool> included_members(const Decision& decision, const Plan& plan);

@@ -82,7 +82,6 @@ Task<void> ChainFollower::stop() {
 Ok ChainFollower::begin(ByteView certificate, const Digest& root) {
     DEDLOC_TRY_VOID(context_.ledger.start_from(certificate));
     context_.ledger.set_state(root);
-    samples_here_ = context_.ledger.base().branch_samples;
     return {};
 }
 
@@ -130,7 +129,6 @@ Task<void> ChainFollower::apply_next() {
     }
     queue_.pop_front();
     stuck_ = false;
-    samples_here_ = entry.decision.branch_samples;
     settle();
     if (entry.decision.kind == DecisionKind::commit) {
         const auto plan = wire::decode<averaging::Plan>(entry.decision.plan);
@@ -331,15 +329,12 @@ Task<Result<void>> ChainFollower::adopt_alone(PeerId peer, Bytes certificate) {
     store_.put(state);
     partial_.reset();  // of another state, maybe
     need_state_ = false;
-    if (!before || before->root() != state->root()) {
-        stuck_ = false;
-        samples_here_.reset();
-    }
+    // The same state once more is no step forward.
+    if (!before || before->root() != state->root()) stuck_ = false;
     if (decision.kind == DecisionKind::commit) {
         queue_.push_back({decision, certificate});
     } else {
         stuck_ = false;
-        samples_here_ = decision.branch_samples;
         context_.ledger.set_state(state->root());
     }
     wake_.pulse();
@@ -369,9 +364,8 @@ bool ChainFollower::could_help(const Status& status) const {
            status.step > store_.newest()->snapshot->step();
 }
 
-// Where a branch could not say how many samples are in it, to try again is all that can be done.
 bool ChainFollower::is_lost() const {
-    return stuck_ && samples_here_ &&
+    return stuck_ &&
            no_help_for_ > std::max(context_.options.quorum_timeout, context_.newest_round);
 }
 
@@ -397,7 +391,7 @@ std::optional<Bytes> ChainFollower::part_from_lost(const averaging::Voter& self)
     // On a branch that went on from here once, steps may be certified already.
     if (!opened_alone_.insert(averaging::branch_id(lost.previous, {self})).second)
         return std::nullopt;
-    Bytes branch = averaging::make_branch_before(lost, *samples_here_, self, context_.signer);
+    Bytes branch = averaging::make_branch_before(lost, self, context_.signer);
     const Result<void> started = context_.ledger.start_from(branch);
     DEDLOC_CHECK(started.has_value());
     queue_.clear();

@@ -112,12 +112,10 @@ class ChainFollower {
     bool busy_ = false;              // applying
     bool adopting_ = false;          // a state is being loaded
     bool need_state_ = false;        // replay failed: only a download helps
-    bool stuck_ = false;             // … and nothing was applied or loaded since, but tried again
+    bool stuck_ = false;             // … and no step applied nor another state loaded since
     std::set<Digest> opened_alone_;  // branches of this peer alone
     Duration no_help_for_{0};        // while stuck
     TimePoint looked_for_help_at_;
-    // Of the chain up to the state that is here; unknown until a step was applied on a loaded one.
-    std::optional<double> samples_here_;
     runtime::Event wake_;
     runtime::Event changed_;
     runtime::Scope scope_;
