@@ -362,6 +362,7 @@ Task<Result<Bytes>> Libp2pHost::call(PeerId peer,
                                      std::string method,
                                      Bytes request,
                                      TimePoint deadline) {
+    const TimePoint begun = options_.clock.now();
     const wire::CallId id = new_call_id();
     auto encoded = encode_call(id, method, request);
     if (!encoded) co_return std::move(encoded).error();
@@ -373,10 +374,11 @@ Task<Result<Bytes>> Libp2pHost::call(PeerId peer,
     stream->set_deadline(deadline);
     stream->propose(method);
     auto answer = co_await finish_call(std::move(stream), id, *std::move(encoded));
-    if (!answer && answer.error().kind() == ErrorKind::timeout && options_.clock.now() >= deadline)
-        co_return make_error(
-            ErrorKind::timeout, "peer {} did not answer \"{}\" in time", peer.short_text(), method);
-    co_return answer;
+    if (answer || answer.error().kind() != ErrorKind::timeout || options_.clock.now() < deadline)
+        co_return answer;
+    swarm_.doubt(peer, begun);
+    co_return make_error(
+        ErrorKind::timeout, "peer {} did not answer \"{}\" in time", peer.short_text(), method);
 }
 
 Task<Result<std::unique_ptr<MessageStream>>> Libp2pHost::open_stream(PeerId peer,
