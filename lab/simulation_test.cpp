@@ -49,6 +49,14 @@ TEST(Simulation, seeds_of_small_collaborations_that_found_faults_find_none) {
     }
 }
 
+// Its announcements lie in the machine that slept, unread, when the time to wait for them is over.
+TEST(Simulation, a_leader_that_slept_reads_who_came_before_it_plans) {
+    SimulationOptions options;
+    options.seed = 10052727;
+    const SimulationResult result = simulate(options);
+    EXPECT_FALSE(result.failed()) << words(result);
+}
+
 // The promises hold as well when trainers compute ahead of a step that is being made.
 TEST(Simulation, a_delayed_update_keeps_all_promises_under_faults) {
     std::uint64_t ahead = 0;

@@ -128,6 +128,9 @@ Task<bool> RoundEngine::gather(Base base) {
         }
         const TimePoint next = std::min(limit, context_.now() + 200ms);
         (void)co_await changed_.wait_until(context_.node.clock, next);
+        // A machine that slept has waited for nobody meanwhile: what they sent is still to be read.
+        if (limit != TimePoint::never())
+            limit = limit + std::max(context_.now() - next, Duration(0));
     }
 }
 
