@@ -78,10 +78,10 @@ void RoundEngine::ledger_moved() {
     wanted_ = false;
     wanted_since_.reset();
     voter_->round_wanted_since(std::nullopt);
-    if (plan_sent_.since_start.count() > 0) {
-        const Duration took = context_.now() - plan_sent_;
+    if (round_begun_.since_start.count() > 0) {
+        const Duration took = context_.now() - round_begun_;
         measured_round_ = measured_round_.count() == 0 ? took : (measured_round_ * 3 + took) / 4;
-        plan_sent_ = {};
+        round_begun_ = {};
     }
     changed_.pulse();
     turn_over_.pulse();

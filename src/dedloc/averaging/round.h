@@ -206,7 +206,7 @@ class RoundEngine {
     LineProbe line_;
     std::optional<Digest> rates_learnt_;  // from which plan
     Duration measured_round_{0};
-    TimePoint plan_sent_;
+    TimePoint round_begun_;  // by a plan of ours or another's
     runtime::Event changed_;
     runtime::Event turn_over_;
     p2p::Handlers handlers_;

@@ -135,6 +135,7 @@ Task<Result<Bytes>> RoundEngine::on_announce(PeerId from, Bytes request) {
 
 std::shared_ptr<Exchange> RoundEngine::begin_exchange(Plan plan, Digest digest) {
     auto exchange = exchanges_.begin(std::move(plan), digest, input_);
+    round_begun_ = context_.now();
     changed_.pulse();
     return exchange;
 }

@@ -137,7 +137,6 @@ Task<bool> RoundEngine::gather(Base base) {
 std::shared_ptr<Exchange> RoundEngine::send_plan(Plan plan) {
     Signed message;
     message.payload = wire::encode(plan);
-    plan_sent_ = context_.now();
     if (plan.members.size() > 1) {
         message.signature = context_.signer.sign(plan_domain, message.payload);
         const Bytes bytes = wire::encode(message);
