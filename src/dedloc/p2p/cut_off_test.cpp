@@ -16,7 +16,7 @@ enum class End { reset, silence };
 // Carries so many bytes of its owner's, and then no more.
 class CutConnection final : public runtime::Connection {
   public:
-    CutConnection(std::unique_ptr<runtime::Connection> whole, std::size_t left, End end)
+    CutConnection(std::unique_ptr<runtime::Connection> whole, std::size_t& left, End end)
         : whole_(std::move(whole)), left_(left), end_(end) {}
 
     Task<Result<std::size_t>> read_some(std::span<std::uint8_t> into) override {
@@ -38,14 +38,16 @@ class CutConnection final : public runtime::Connection {
 
   private:
     std::unique_ptr<runtime::Connection> whole_;
-    std::size_t left_;
+    std::size_t& left_;
     End end_;
 };
 
 class CuttingNetwork final : public runtime::NetworkLike {
   public:
+    // Of one connection.
     CuttingNetwork(runtime::Network& whole, std::size_t bytes, End end)
         : NetworkLike(whole), bytes_(bytes), end_(end) {}
+    void cut_now() { bytes_ = 0; }
 
     Task<Result<std::unique_ptr<runtime::Connection>>> connect(runtime::SocketAddress address,
                                                                TimePoint deadline) override {
@@ -83,17 +85,19 @@ class CutOffTest : public ::testing::TestWithParam<End> {
         auto answer = co_await from->call(callee, std::move(method), std::move(words), deadline);
         *good = answer.has_value();
     }
+    HostOptions stranger_over(runtime::Network& network) {
+        return {.executor = world_.executor(),
+                .clock = stranger_node_.clock(),
+                .network = network,
+                .random = Random(2),
+                .identity = security::Identity::from_seed(Bytes(32, 2)).value(),
+                .listen = {},
+                .announce = {}};
+    }
     // A call of "wait" over a connection that carries so many bytes; whether it was answered.
     bool call_cut_off(std::size_t bytes) {
         CuttingNetwork network(stranger_node_.network(), bytes, GetParam());
-        const HostOptions cut{.executor = world_.executor(),
-                              .clock = stranger_node_.clock(),
-                              .network = network,
-                              .random = Random(2),
-                              .identity = security::Identity::from_seed(Bytes(32, 2)).value(),
-                              .listen = {},
-                              .announce = {}};
-        const auto stranger = make_host(cut).value();
+        const auto stranger = make_host(stranger_over(network)).value();
         bool good = false;
         world_.run_task(call(stranger.get(), host_->addresses().at(0), "wait", &good));
         // While the stranger's end is still there and says nothing more.
@@ -135,6 +139,21 @@ TEST_P(CutOffTest, in_any_state_a_stranger_leaves_nothing_behind) {
     EXPECT_GT(answered_after, 1500u) << "handshake, identify and a call of 700 bytes";
     EXPECT_TRUE(serves_others());
     EXPECT_TRUE(world_.run_until([&] { return host_->connected_peers().empty(); }, 2min));
+}
+
+// Long before the next ping would be due.
+TEST_P(CutOffTest, a_way_that_goes_dead_is_given_up_soon_after_a_call_that_is_not_answered) {
+    CuttingNetwork network(stranger_node_.network(), 1u << 20, GetParam());
+    const auto stranger = make_host(stranger_over(network)).value();
+    bool good = false;
+    world_.run_task(call(stranger.get(), host_->addresses().at(0), "echo", &good));
+    ASSERT_TRUE(good);
+    network.cut_now();
+    const TimePoint before = stranger->clock().now();
+    world_.run_task(call(stranger.get(), host_->addresses().at(0), "echo", &good));
+    EXPECT_TRUE(world_.run_until([&] { return stranger->connected_peers().empty(); }, 2min));
+    EXPECT_LE(stranger->clock().now() - before, 3s + keep_alive_answer_max + 100ms);
+    world_.run_task(stranger->stop());
 }
 
 }  // namespace

@@ -662,31 +662,19 @@ TEST(HostInTheSimulator, a_peer_that_falls_silent_is_given_up) {
     machine.thaw();
 }
 
-TEST(HostInTheSimulator, who_leaves_a_call_unanswered_and_says_nothing_is_given_up_sooner) {
+TEST(HostInTheSimulator, a_peer_that_is_slow_to_answer_a_call_is_not_given_up) {
     TestWorld world(Kind::simulated);
     Host& a = world.add(1);
     Host& b = world.add(2);
-    sim::SimNode& machine = world.last_node();
     Flag flag;
     runtime::Clock* clock = &b.clock();
-    b.handle_call("echo", echo);
     b.handle_call("slow", [clock, &flag](PeerId, Bytes) { return sleep_long(clock, &flag); });
     introduce(a, b);
-    ASSERT_TRUE(call(world, a, b.id(), "echo", {}));
-    // Slow, but there.
     std::optional<Error> error;
     world.run(short_call(&a, b.id(), &error));
     ASSERT_TRUE(error);
     world.world().run_for(keep_alive_answer_max * 2);
     EXPECT_TRUE(a.is_connected(b.id()));
-
-    machine.freeze();
-    const TimePoint before = a.clock().now();
-    world.run(short_call(&a, b.id(), &error));
-    const Duration taken = a.clock().now() - before;
-    world.run_until([&] { return !a.is_connected(b.id()); }, 120s);
-    EXPECT_LE(a.clock().now() - before, taken + keep_alive_answer_max + 100ms);
-    machine.thaw();
 }
 
 TEST(HostInTheSimulator, a_call_takes_one_round_trip_once_connected) {
