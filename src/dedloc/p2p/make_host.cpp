@@ -362,7 +362,6 @@ Task<Result<Bytes>> Libp2pHost::call(PeerId peer,
                                      std::string method,
                                      Bytes request,
                                      TimePoint deadline) {
-    const TimePoint begun = options_.clock.now();
     const wire::CallId id = new_call_id();
     auto encoded = encode_call(id, method, request);
     if (!encoded) co_return std::move(encoded).error();
@@ -376,7 +375,7 @@ Task<Result<Bytes>> Libp2pHost::call(PeerId peer,
     auto answer = co_await finish_call(std::move(stream), id, *std::move(encoded));
     if (answer || answer.error().kind() != ErrorKind::timeout || options_.clock.now() < deadline)
         co_return answer;
-    swarm_.doubt(peer, begun);
+    swarm_.doubt(peer);
     co_return make_error(
         ErrorKind::timeout, "peer {} did not answer \"{}\" in time", peer.short_text(), method);
 }

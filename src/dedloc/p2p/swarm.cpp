@@ -412,12 +412,11 @@ void Swarm::settle_duplicates(const PeerId& peer) {
         if (one != winner && one->is_usable()) scope_.spawn("p2p drain", drain(one, winner));
 }
 
-void Swarm::doubt(const PeerId& peer, TimePoint since) {
+void Swarm::doubt(const PeerId& peer) {
     const auto found = peers_.find(peer);
     if (found == peers_.end()) return;
     for (const auto& one : found->second)
-        if (one->is_usable() && one->session().last_received() <= since)
-            one->probe(options_.keep_alive_answer_max);
+        if (one->is_usable()) one->probe(options_.keep_alive_answer_max);
 }
 
 Task<void> Swarm::drain(ConnectionPtr loser, ConnectionPtr winner) {

@@ -113,9 +113,8 @@ class Swarm {
     std::vector<PeerId> peers() const;
     std::vector<ConnectionPtr> connections() const;
     void disconnect(const PeerId& peer, Error reason);
-    // A call was not answered in time. Connections on which nothing has come since then must show
-    // soon that they are alive.
-    void doubt(const PeerId& peer, TimePoint since);
+    // A call was not answered in time: its connections must show soon that they are alive.
+    void doubt(const PeerId& peer);
     // Refuses what is new, closes the listeners, says good-bye, closes everything.
     Task<void> close_all();
 
