@@ -26,9 +26,14 @@ std::string words(const SimulationResult& result) {
     return text;
 }
 
+SimulationResult expect_no_violation(const SimulationOptions& options) {
+    SimulationResult result = simulate(options);
+    EXPECT_FALSE(result.failed()) << "seed " << options.seed << ": " << words(result);
+    return result;
+}
+
 TEST(Simulation, without_faults_steps_come_at_their_pace_and_nothing_is_lost) {
-    const SimulationResult result = simulate(steady(6));
-    EXPECT_FALSE(result.failed()) << words(result);
+    const SimulationResult result = expect_no_violation(steady(6));
     EXPECT_GE(result.commits, 6u);
     EXPECT_EQ(result.branches, 0u);
     EXPECT_EQ(result.samples_lost, 0);
@@ -44,8 +49,7 @@ TEST(Simulation, seeds_of_small_collaborations_that_found_faults_find_none) {
         options.seed = seed;
         options.peers_min = 2;
         options.peers_max = 4;
-        const SimulationResult result = simulate(options);
-        EXPECT_FALSE(result.failed()) << "seed " << seed << ": " << words(result);
+        expect_no_violation(options);
     }
 }
 
@@ -55,8 +59,7 @@ TEST(Simulation, seeds_of_large_collaborations_that_found_faults_find_none) {
     for (const std::uint64_t seed : {10052727u, 10051943u}) {
         SimulationOptions options;
         options.seed = seed;
-        const SimulationResult result = simulate(options);
-        EXPECT_FALSE(result.failed()) << "seed " << seed << ": " << words(result);
+        expect_no_violation(options);
     }
 }
 
@@ -69,9 +72,7 @@ TEST(Simulation, a_delayed_update_keeps_all_promises_under_faults) {
         options.peers_max = 8;
         options.tortures = 0;
         options.delayed = true;
-        const SimulationResult result = simulate(options);
-        EXPECT_FALSE(result.failed()) << "seed " << seed << ": " << words(result);
-        ahead += result.samples_ahead;
+        ahead += expect_no_violation(options).samples_ahead;
     }
     EXPECT_GT(ahead, 1000u);
 }
