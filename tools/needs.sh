@@ -5,7 +5,8 @@
 
 needs_build=(g++ cmake ninja-build ccache mold python3 libasio-dev libssl-dev libfmt-dev
     libspdlog-dev libtomlplusplus-dev libcli11-dev nlohmann-json3-dev libhwy-dev zlib1g-dev
-    libglpk-dev libtorch-dev libsentencepiece-dev libminiupnpc-dev libnatpmp-dev)
+    libglpk-dev libtorch-dev libsentencepiece-dev libsodium-dev libminiupnpc-dev
+    libnatpmp-dev)
 # Vector AES (docs/decisions/0009), which Debian has for this architecture only.
 [[ $(dpkg --print-architecture 2>/dev/null) != amd64 ]] || needs_build+=(libipsec-mb-dev)
 needs_data=(dataset-fashion-mnist bible-kjv)

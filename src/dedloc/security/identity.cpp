@@ -1,6 +1,5 @@
 #include "dedloc/security/identity.h"
 
-#include <map>
 #include <openssl/core_names.h>
 #include <openssl/crypto.h>
 #include <openssl/ec.h>
@@ -54,14 +53,6 @@ Error malformed(std::string_view what) {
     return make_error(ErrorKind::bad_input, "this is not a public key of type {}", what);
 }
 
-Result<Key> parse_ed25519(ByteView data) {
-    if (data.size() != ed25519_key_bytes) return malformed("Ed25519");
-    Key key =
-        owned(EVP_PKEY_new_raw_public_key(EVP_PKEY_ED25519, nullptr, data.data(), data.size()));
-    if (!key) return malformed("Ed25519");
-    return key;
-}
-
 // SubjectPublicKeyInfo, with nothing after it.
 Result<Key> parse_spki(ByteView data, std::string_view what) {
     const unsigned char* position = data.data();
@@ -111,12 +102,11 @@ Result<Key> parse_secp256k1(ByteView data) {
     return owned(key);
 }
 
-bool verify_with(EVP_PKEY* key, KeyType type, ByteView message, ByteView signature) {
+bool verify_over_sha256(EVP_PKEY* key, ByteView message, ByteView signature) {
     const std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> context(EVP_MD_CTX_new(),
                                                                           &EVP_MD_CTX_free);
-    const EVP_MD* digest = type == KeyType::ed25519 ? nullptr : EVP_sha256();
     const bool good =
-        EVP_DigestVerifyInit(context.get(), nullptr, digest, nullptr, key) == 1 &&
+        EVP_DigestVerifyInit(context.get(), nullptr, EVP_sha256(), nullptr, key) == 1 &&
         EVP_DigestVerify(
             context.get(), signature.data(), signature.size(), message.data(), message.size()) == 1;
     ERR_clear_error();
@@ -155,8 +145,8 @@ PublicKey::PublicKey(KeyType type, ByteView data, std::shared_ptr<evp_pkey_st> k
 Result<PublicKey> PublicKey::from_parts(KeyType type, ByteView data) {
     switch (type) {
         case KeyType::ed25519: {
-            DEDLOC_TRY(Key key, parse_ed25519(data));
-            return PublicKey(type, data, std::move(key));
+            if (data.size() != ed25519_key_bytes) return malformed("Ed25519");
+            return PublicKey(type, data, nullptr);
         }
         case KeyType::rsa: {
             DEDLOC_TRY(Key key, parse_rsa(data));
@@ -196,20 +186,19 @@ Result<PublicKey> PublicKey::from_peer_id(const PeerId& id) {
 }
 
 bool PublicKey::verify(ByteView message, ByteView signature) const {
-    return verify_with(key_.get(), type_, message, signature);
+    if (type_ == KeyType::ed25519) return ed25519_verify(ed25519_key(), message, signature);
+    return verify_over_sha256(key_.get(), message, signature);
+}
+
+ByteView PublicKey::ed25519_key() const {
+    return ByteView(protobuf_).subspan(ed25519_protobuf_prefix.size());
 }
 
 struct Identity::Key {
-    Key(ByteView seed_view, EVP_PKEY* both_halves, PublicKey public_half)
-        : pair(owned(both_halves)), public_key(std::move(public_half)) {
-        std::copy(seed_view.begin(), seed_view.end(), seed.begin());
-    }
-    ~Key() { OPENSSL_cleanse(seed.data(), seed.size()); }
-    Key(const Key&) = delete;
-    Key& operator=(const Key&) = delete;
+    explicit Key(ByteView seed)
+        : pair(seed), public_key(PublicKey::ed25519(pair.public_key()).value()) {}
 
-    std::array<std::uint8_t, ed25519_seed_bytes> seed{};
-    std::shared_ptr<evp_pkey_st> pair;
+    Ed25519Pair pair;
     PublicKey public_key;
 };
 
@@ -225,13 +214,7 @@ Result<Identity> Identity::from_seed(ByteView seed) {
     if (seed.size() != ed25519_seed_bytes)
         return make_error(
             ErrorKind::bad_input, "an Ed25519 seed has 32 bytes, these are {}", seed.size());
-    EVP_PKEY* pair =
-        EVP_PKEY_new_raw_private_key(EVP_PKEY_ED25519, nullptr, seed.data(), seed.size());
-    DEDLOC_CHECK(pair != nullptr);
-    std::array<std::uint8_t, ed25519_key_bytes> raw{};
-    std::size_t size = raw.size();
-    DEDLOC_CHECK(EVP_PKEY_get_raw_public_key(pair, raw.data(), &size) == 1);
-    return Identity(std::make_shared<const Key>(seed, pair, PublicKey::ed25519(raw).value()));
+    return Identity(std::make_shared<const Key>(seed));
 }
 
 Result<Identity> Identity::from_private_key(ByteView protobuf) {
@@ -256,50 +239,22 @@ Result<Identity> Identity::from_private_key(ByteView protobuf) {
 
 Bytes Identity::private_key() const {
     // PrivateKey has the same two fields as PublicKey.
-    Bytes data(key_->seed.begin(), key_->seed.end());
-    base::append(data,
-                 ByteView(key_->public_key.protobuf()).subspan(ed25519_protobuf_prefix.size()));
+    Bytes data = to_bytes(key_->pair.seed());
+    base::append(data, key_->pair.public_key());
     return encode_key(KeyType::ed25519, data);
 }
 
 const PublicKey& Identity::public_key() const { return key_->public_key; }
 
-Bytes Identity::sign(ByteView message) const {
-    const std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> context(EVP_MD_CTX_new(),
-                                                                          &EVP_MD_CTX_free);
-    Bytes signature(ed25519_signature_bytes);
-    std::size_t size = signature.size();
-    DEDLOC_CHECK(EVP_DigestSignInit(context.get(), nullptr, nullptr, nullptr, key_->pair.get()) ==
-                 1);
-    DEDLOC_CHECK(EVP_DigestSign(
-                     context.get(), signature.data(), &size, message.data(), message.size()) == 1);
-    return signature;
-}
-
-namespace {
-
-// Of the peers that were checked last, in each thread. OpenSSL makes a key ready when it is first
-// used, which costs a quarter of what a check costs.
-constexpr std::size_t keys_ready_max = 256;
-
-const PublicKey* ready_key(const PeerId& peer) {  // nullptr: it holds no Ed25519 key
-    thread_local std::map<PeerId, PublicKey> keys;
-    const auto found = keys.find(peer);
-    if (found != keys.end()) return &found->second;
-    auto key = PublicKey::from_peer_id(peer);
-    if (!key || key->type() != KeyType::ed25519) return nullptr;
-    if (keys.size() >= keys_ready_max) keys.clear();
-    return &keys.emplace(peer, *std::move(key)).first->second;
-}
-
-}  // namespace
+Bytes Identity::sign(ByteView message) const { return key_->pair.sign(message); }
 
 bool IdentityVerifier::verify(const PeerId& signer,
                               std::string_view domain,
                               ByteView message,
                               ByteView signature) const {
-    const PublicKey* key = ready_key(signer);
-    return key != nullptr && key->verify(signed_bytes(domain, message), signature);
+    const auto key = PublicKey::from_peer_id(signer);
+    return key && key->type() == KeyType::ed25519 &&
+           key->verify(signed_bytes(domain, message), signature);
 }
 
 }  // namespace dedloc::security
