@@ -145,6 +145,25 @@ TEST(TerminalView, an_empty_run_is_drawn_too) {
               std::string::npos);
 }
 
+TEST(TerminalView, the_accuracy_stays_when_the_last_who_measured_it_has_gone) {
+    RunModel model(run(), id(1), 0);
+    std::vector<Status> statuses = {status(1, "host", 9, Phase::computing),
+                                    status(2, "peer-2", 9, Phase::computing)};
+    statuses[1].accuracy = 0.7;
+    statuses[1].accuracy_step = 8;
+    model.update(statuses, 1);
+    statuses.pop_back();
+    model.update(statuses, 2);
+    EXPECT_NE(as_text(render(model.view(), 80, 24, {})).find("accuracy 70.0 % at step 8"),
+              std::string::npos);
+    // Whoever claims a far step is not believed for longer than it is here.
+    statuses[0].accuracy = 0.6;
+    statuses[0].accuracy_step = 4;
+    model.update(statuses, 3);
+    EXPECT_NE(as_text(render(model.view(), 80, 24, {})).find("accuracy 60.0 % at step 4"),
+              std::string::npos);
+}
+
 TEST(TerminalView, colours_only_when_asked) {
     const Line line{{"good", Ink::green}, {" plain", Ink::plain}};
     EXPECT_EQ(to_text(line, true), "\x1b[32mgood\x1b[0m plain");

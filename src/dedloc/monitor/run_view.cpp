@@ -207,6 +207,18 @@ void RunModel::note_loss() {
     while (losses_.size() > view_losses_max) losses_.erase(losses_.begin());
 }
 
+// The newest of those who are here. When the last of them goes, what it said stays.
+void RunModel::note_accuracy() {
+    const Status* newest = nullptr;
+    for (const Status& status : statuses_)
+        if (status.accuracy_step > (newest ? newest->accuracy_step : 0) &&
+            std::isfinite(status.accuracy))
+            newest = &status;
+    if (newest == nullptr) return;
+    accuracy_ = newest->accuracy;
+    accuracy_step_ = newest->accuracy_step;
+}
+
 void RunModel::update(std::vector<Status> statuses, WallSeconds now) {
     now_ = now;
     remember_gone(statuses, now);
@@ -215,6 +227,7 @@ void RunModel::update(std::vector<Status> statuses, WallSeconds now) {
         if (!status.name.empty() && names_.size() < view_names_max)
             names_[status.peer] = printable(status.name, 32);
     note_loss();
+    note_accuracy();
 }
 
 // The engine writes ids where it does not know a name yet.
@@ -236,6 +249,8 @@ RunView RunModel::view() const {
     view.step = step_;
     view.steps = stop_.steps;
     view.accuracy_goal = stop_.accuracy;
+    view.accuracy = accuracy_;
+    view.accuracy_step = accuracy_step_;
     view.target = target_;
     for (const auto& [step, loss] : losses_) view.losses.push_back(loss);
     view.loss = view.losses.empty() ? running_loss_ : view.losses.back();
@@ -248,10 +263,6 @@ RunView RunModel::view() const {
     for (const Status& status : statuses_) {
         if (status.step == step_ && status.samples <= 1000 * target_)
             view.samples += status.samples;
-        if (status.accuracy_step > view.accuracy_step && std::isfinite(status.accuracy)) {
-            view.accuracy = status.accuracy;
-            view.accuracy_step = status.accuracy_step;
-        }
         PeerView peer{.id = status.peer,
                       .name = printable(status.name, 32),
                       .is_us = !us_.is_empty() && status.peer == us_,

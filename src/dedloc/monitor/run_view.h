@@ -103,6 +103,7 @@ class RunModel {
     std::string with_name(const EventView& event) const;
     void remember_gone(const std::vector<collab::Status>& statuses, WallSeconds now);
     void note_loss();
+    void note_accuracy();
 
     std::string name_;
     Digest run_;
@@ -113,6 +114,8 @@ class RunModel {
     WallSeconds now_;
     std::uint64_t step_ = 0;
     double running_loss_ = 0;
+    double accuracy_ = 0;
+    std::uint64_t accuracy_step_ = 0;
     std::vector<collab::Status> statuses_;
     std::map<PeerId, Gone> gone_;
     std::map<std::uint64_t, double> losses_;  // step → mean loss
