@@ -31,8 +31,7 @@ Ed25519Pair::~Ed25519Pair() { sodium_memzero(secret_.data(), secret_.size()); }
 
 Bytes Ed25519Pair::sign(ByteView message) const {
     Bytes signature(ed25519_signature_bytes);
-    crypto_sign_detached(
-        signature.data(), nullptr, message.data(), message.size(), secret_.data());
+    crypto_sign_detached(signature.data(), nullptr, message.data(), message.size(), secret_.data());
     return signature;
 }
 

@@ -83,7 +83,8 @@ TEST(Ed25519, a_changed_byte_anywhere_and_another_length_are_refused) {
 TEST(Ed25519, a_signature_has_no_second_form) {
     const Ed25519Pair pair(Bytes(ed25519_seed_bytes, 6));
     Bytes signature = pair.sign(as_bytes("vote"));
-    const Bytes order = bytes_of("edd3f55c1a631258d69cf7a2def9de1400000000000000000000000000000010");
+    const Bytes order =
+        bytes_of("edd3f55c1a631258d69cf7a2def9de1400000000000000000000000000000010");
     unsigned carry = 0;
     for (std::size_t i = 0; i < order.size(); ++i) {
         carry += signature[32 + i] + order[i];

@@ -24,8 +24,8 @@ struct Functions {
     decltype(IMB_MGR::gcm128_dec_finalize) end_decryption;
 };
 
-// Null: OpenSSL is as fast on this processor. The manager lives as long as the process: it holds the
-// choice of functions, and nothing of any connection.
+// Null: OpenSSL is as fast on this processor. The manager lives as long as the process: it holds
+// the choice of functions, and nothing of any connection.
 const IMB_MGR* manager() {
     static const IMB_MGR* const chosen = []() -> const IMB_MGR* {
         IMB_ARCH architecture = IMB_ARCH_NONE;
