@@ -196,6 +196,23 @@ TEST(Signer, the_toy_behaves_alike) {
     EXPECT_EQ(PeerId::from_text(toy_peer_id(7).text()).value(), toy_peer_id(7));
 }
 
+TEST(Signer, a_crowd_of_signers_is_told_apart) {
+    const IdentityVerifier verifier;
+    std::optional<PeerId> before;
+    for (int i = 0; i < 600; ++i) {
+        Bytes seed(32, 3);
+        seed[0] = static_cast<std::uint8_t>(i);
+        seed[1] = static_cast<std::uint8_t>(i / 256);
+        const IdentitySigner signer(Identity::from_seed(seed).value());
+        const Bytes signature = signer.sign("vote", as_bytes("yes"));
+        EXPECT_TRUE(verifier.verify(signer.id(), "vote", as_bytes("yes"), signature)) << i;
+        if (before) {
+            EXPECT_FALSE(verifier.verify(*before, "vote", as_bytes("yes"), signature)) << i;
+        }
+        before = signer.id();
+    }
+}
+
 TEST(Signer, ids_without_a_key_inside_do_not_verify) {
     const auto ids = vectors("libp2p_vectors.json")["peer_ids"];
     for (const char* name : {"rsa_public", "secp256k1_public", "ecdsa_public"}) {
