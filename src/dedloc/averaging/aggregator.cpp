@@ -20,6 +20,8 @@ constexpr std::size_t informants_max = 64;
 Aggregator::Aggregator(RoundContext context)
     : context_(std::move(context)),
       exchanges_(context_, aggregator_exchanges_max),
+      line_(
+          context_, [this] { return !busy(); }, LineProbe::Whose::aggregator),
       changed_(context_.node.executor),
       handlers_(context_.host),
       scope_(context_.node.executor) {}
@@ -35,6 +37,7 @@ void Aggregator::start() {
         [this](const Decision& decision, const Bytes&) { ledger_moved(decision); });
     scope_.spawn("announce", announce_loop());
     scope_.spawn("catch up", catch_up_loop());
+    scope_.spawn("probe the line", line_.run());
 }
 
 Task<void> Aggregator::stop() {
@@ -63,12 +66,24 @@ AggregatorWork Aggregator::work() const {
     return work;
 }
 
+// A probe has told, and rounds what came since; until then a guess that doubles has to do.
 double Aggregator::upload_bytes_per_s() const {
-    return capped(upload_.bytes_per_s(), context_.options.upload_max);
+    const double measured = line_.was_probed()
+                                ? std::max(line_.upload_bytes_per_s(), upload_.least())
+                                : upload_.bytes_per_s();
+    return capped(measured, context_.options.upload_max);
 }
 
 double Aggregator::download_bytes_per_s() const {
-    return capped(download_.bytes_per_s(), context_.options.download_max);
+    const double measured = line_.was_probed()
+                                ? std::max(line_.download_bytes_per_s(), download_.least())
+                                : download_.bytes_per_s();
+    return capped(measured, context_.options.download_max);
+}
+
+void Aggregator::set_caps(double upload_max, double download_max) {
+    context_.options.upload_max = upload_max;
+    context_.options.download_max = download_max;
 }
 
 // ---- what others ask ----------------------------------------------------------------------------
@@ -163,8 +178,9 @@ void Aggregator::count_work(const Decision& decision) {
     const auto exchange = exchanges_.find(decision_digest(decision.plan));
     if (!exchange) return;
     const LineRates rates = exchange->end_measuring();
-    upload_.observe(rates.upload);
-    download_.observe(rates.download);
+    upload_.observe(rates.upload, rates.upload_bytes);
+    download_.observe(rates.download, rates.download_bytes);
+    line_.round_gave(rates);
     const auto parts = static_cast<std::uint64_t>(
         std::ranges::count_if(decision.parts, [&](const FinishedPart& part) {
             return part.owner < exchange->plan().members.size() &&

@@ -19,6 +19,7 @@
 
 #include "dedloc/averaging/aggregator_work.h"
 #include "dedloc/averaging/exchanges.h"
+#include "dedloc/averaging/line_probe.h"
 #include "dedloc/averaging/rates.h"
 #include "dedloc/p2p/handlers.h"
 
@@ -42,6 +43,8 @@ class Aggregator {
     AggregatorWork work() const;
     double upload_bytes_per_s() const;
     double download_bytes_per_s() const;
+    // What the user grants from now on, bytes per second; 0: everything.
+    void set_caps(double upload_max, double download_max);
     RoundContext& context() { return context_; }
 
   private:
@@ -69,6 +72,7 @@ class Aggregator {
     Exchanges exchanges_;
     GrowingRate upload_;
     GrowingRate download_;
+    LineProbe line_;
     AggregatorWork work_;
     std::map<PeerId, TimePoint> suspects_;
     std::optional<PeerId> sent_to_;  // a leader that the one we asked named

@@ -239,7 +239,9 @@ LineRates Exchange::end_measuring() {
     const double down = line_.down().bytes_per_s();
     return {
         .upload = up > 0 ? up : line_rate(std::move(out)),
-        .download = down > 0 ? down : std::max(line_rate(std::move(in)), received_.bytes_per_s())};
+        .download = down > 0 ? down : std::max(line_rate(std::move(in)), received_.bytes_per_s()),
+        .upload_bytes = line_.up().bytes(),
+        .download_bytes = std::max(line_.down().bytes(), received_.bytes())};
 }
 
 Task<void> Exchange::watch_line() {

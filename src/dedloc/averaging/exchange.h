@@ -186,6 +186,15 @@ class Exchange {
                              std::uint32_t repair,
                              std::size_t count,
                              std::shared_ptr<Result<void>> outcome);
+    Task<void> read_average(std::shared_ptr<p2p::MessageStream> stream,
+                            std::uint32_t owner,
+                            std::shared_ptr<SharedBytes> into,
+                            std::shared_ptr<Result<void>> outcome);
+    Task<void> check_average(std::shared_ptr<p2p::MessageStream> stream,
+                             SharedBytes message,
+                             std::uint32_t owner,
+                             std::uint32_t repair,
+                             std::shared_ptr<Result<void>> outcome);
     Task<Result<void>> take_finished(SharedBytes message,
                                      std::uint32_t owner,
                                      std::uint32_t repair);

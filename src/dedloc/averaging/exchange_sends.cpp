@@ -136,27 +136,57 @@ Task<void> Exchange::send_sums(std::shared_ptr<p2p::MessageStream> stream,
     *outcome = co_await stream->finish();
 }
 
+// The next one is read while the last is hashed and checked: bytes that nobody waits for are copied
+// once more, and the owner's window closes.
 Task<void> Exchange::receive_parts(std::shared_ptr<p2p::MessageStream> stream,
                                    std::uint32_t owner,
                                    std::uint32_t repair,
                                    std::size_t count,
                                    std::shared_ptr<Result<void>> outcome) {
-    for (std::size_t i = 0; i < count; ++i) {
-        auto message = co_await stream->read();
-        if (!message) {
-            *outcome = std::move(message).error();
-            break;
-        }
-        if (!message->has_value()) {
-            *outcome = make_error(ErrorKind::peer_gone, "the owner ended before its last average");
-            break;
-        }
-        received_.add((**message)->size(), context_.now());
-        averages_.try_emplace(owner, Rhythm{context_.now()}).first->second.beat(context_.now());
-        *outcome = co_await take_finished(**std::move(message), owner, repair);
-        if (!*outcome) break;
+    const auto next = std::make_shared<SharedBytes>();
+    if (count > 0) co_await read_average(stream, owner, next, outcome);
+    for (std::size_t i = 1; *outcome && i < count; ++i) {
+        SharedBytes message = std::move(*next);
+        std::vector<Task<void>> both;
+        both.push_back(check_average(stream, std::move(message), owner, repair, outcome));
+        both.push_back(read_average(stream, owner, next, outcome));
+        co_await runtime::all_of(std::move(both));
+    }
+    if (*outcome && count > 0) {
+        SharedBytes last = std::move(*next);
+        co_await check_average(stream, std::move(last), owner, repair, outcome);
     }
     if (!*outcome) stream->reset();
+}
+
+Task<void> Exchange::read_average(std::shared_ptr<p2p::MessageStream> stream,
+                                  std::uint32_t owner,
+                                  std::shared_ptr<SharedBytes> into,
+                                  std::shared_ptr<Result<void>> outcome) {
+    auto message = co_await stream->read();
+    if (!*outcome) co_return;  // the one before was wrong, and ended the stream
+    if (!message) {
+        *outcome = std::move(message).error();
+        co_return;
+    }
+    if (!message->has_value()) {
+        *outcome = make_error(ErrorKind::peer_gone, "the owner ended before its last average");
+        co_return;
+    }
+    received_.add((**message)->size(), context_.now());
+    averages_.try_emplace(owner, Rhythm{context_.now()}).first->second.beat(context_.now());
+    *into = **std::move(message);
+}
+
+Task<void> Exchange::check_average(std::shared_ptr<p2p::MessageStream> stream,
+                                   SharedBytes message,
+                                   std::uint32_t owner,
+                                   std::uint32_t repair,
+                                   std::shared_ptr<Result<void>> outcome) {
+    auto taken = co_await take_finished(std::move(message), owner, repair);
+    if (taken) co_return;
+    *outcome = std::move(taken);
+    stream->reset();  // for who reads meanwhile
 }
 
 Task<Result<void>> Exchange::take_finished(SharedBytes message,

@@ -98,8 +98,11 @@ struct LineProbe::Filling {
     std::size_t sending = 0;  // streams that still send, or are read from
 };
 
-LineProbe::LineProbe(RoundContext& context, std::function<bool()> idle)
-    : context_(context), idle_(std::move(idle)), random_(context.node.random.fork("line probe")) {}
+LineProbe::LineProbe(RoundContext& context, std::function<bool()> idle, Whose whose)
+    : context_(context),
+      idle_(std::move(idle)),
+      whose_(whose),
+      random_(context_.node.random.fork("line probe")) {}
 
 void LineProbe::round_gave(const LineRates& rates) {
     upload_.round_gave(rates.upload);
@@ -112,16 +115,20 @@ bool LineProbe::goes_on(const Filling& filling) const {
            (now < filling.enough || filling.line().bytes() < bytes_telling);
 }
 
+// A vector that takes a usual line no time may take a slow one long, as rounds then show.
 bool LineProbe::pays() const {
+    if (whose_ == Whose::aggregator) return true;
     const auto bytes = static_cast<double>(
         codec::encoded_size(context_.options.codec, context_.options.vector_count));
-    return bytes > context_.options.rate_unknown * round_seconds_min;
+    double rate = context_.options.rate_unknown;
+    for (const double measured : {upload_.bytes_per_s(), download_.bytes_per_s()})
+        if (measured > 0) rate = std::min(rate, measured);
+    return bytes > rate * round_seconds_min;
 }
 
 bool LineProbe::wants(Way way) const {
-    const RoundOptions& options = context_.options;
-    return way == Way::up ? options.upload_max <= 0 && upload_.wants_probe()
-                          : options.download_max <= 0 && download_.wants_probe();
+    if (context_.options.granted_is_true) return false;
+    return way == Way::up ? upload_.wants_probe() : download_.wants_probe();
 }
 
 std::vector<PeerId> LineProbe::candidates() const {
@@ -132,9 +139,9 @@ std::vector<PeerId> LineProbe::candidates() const {
 
 Task<void> LineProbe::run() {
     Duration pause = pause_min;
-    while (pays() && !same_machine_) {
+    while (!same_machine_) {
         co_await context_.node.clock.sleep_for(random_.duration(pause / 4, pause));
-        if (serving_ > 0 || !idle_() || !wanted()) continue;
+        if (serving_ > 0 || !idle_() || !pays() || !wanted()) continue;
         probing_ = true;
         const bool measured = co_await probe();
         probing_ = false;
@@ -179,7 +186,8 @@ Task<double> LineProbe::fill(Way way) {
     co_await runtime::all_of(std::move(all));
     for (auto& stream : filling->streams) stream->reset();
     if (!idle_()) co_return 0;  // a round has begun: the line is its
-    if (filling->line().bytes() == 0) same_machine_ = true;
+    line_seen_ = line_seen_ || filling->line().bytes() > 0;
+    if (!line_seen_) same_machine_ = true;
     if (same_machine_ || way == Way::down) co_return rate_of(filling->line());
     const bool enough = filling->reports.size() * 4 >= filling->streams.size() * 3;
     co_return enough ? rate_of(filling->reports, filling->line().seconds()) : 0;

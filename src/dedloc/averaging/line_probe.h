@@ -15,8 +15,8 @@
 // Cost: 1.5 s of the line each way, 4 s of a slow one; at most 8 MiB with each of eight others, the
 // first time, then sixteen. What a partner says can hardly make a line seem faster than it is: no
 // more counts than it was sent. Vectors that take a line no time are not worth a probe, and peers
-// on the same machine have no line between them. Where the user grants less than everything, that
-// is not exceeded: nothing is measured.
+// on the same machine have no line between them. Where the user grants less than everything, the
+// line below keeps to it (p2p), and what is measured is what it leaves.
 //
 // Thread: the network thread.
 
@@ -33,10 +33,12 @@ namespace dedloc::averaging {
 
 class LineProbe {
   public:
-    // `idle`: is this peer in no round?
-    LineProbe(RoundContext& context, std::function<bool()> idle);
+    // `idle`: is this peer in no round? `whose`: an aggregator brings nothing but its line,
+    // whatever the vector.
+    enum class Whose { trainer, aggregator };
+    LineProbe(RoundContext& context, std::function<bool()> idle, Whose whose = Whose::trainer);
 
-    // Measures when there is need, until it is cancelled; ends at once where it never pays.
+    // Measures when there is need, until it is cancelled.
     Task<void> run();
     // Somebody else's probe.
     Task<void> serve(std::unique_ptr<p2p::MessageStream> stream);
@@ -47,6 +49,7 @@ class LineProbe {
     bool settled() const { return same_machine_ || !pays() || !wanted(); }
     double upload_bytes_per_s() const { return upload_.bytes_per_s(); }  // 0: not measured yet
     double download_bytes_per_s() const { return download_.bytes_per_s(); }
+    bool was_probed() const { return upload_.was_probed() && download_.was_probed(); }
 
   private:
     enum class Way { up, down };
@@ -75,12 +78,14 @@ class LineProbe {
 
     RoundContext& context_;
     std::function<bool()> idle_;
+    Whose whose_;
     Random random_;
     LineEstimate upload_;
     LineEstimate download_;
     bool probing_ = false;
     std::size_t serving_ = 0;                              // probes of others
-    bool same_machine_ = false;                            // nothing went over a line at all
+    bool line_seen_ = false;                               // something went over a line, once
+    bool same_machine_ = false;                            // nothing ever did
     std::map<std::pair<PeerId, bool>, TimePoint> served_;  // and whether it sent
 };
 

@@ -9,6 +9,12 @@ constexpr double much_less = 0.7;  // than noise
 constexpr double nearly = 0.85;    // within what one probe is wrong by
 constexpr int first_probes = 2;
 
+template <typename Seen>
+Seen best_of(const std::deque<Seen>& recent) {
+    const auto best = std::ranges::max_element(recent, {}, &Seen::bytes_per_s);
+    return best == recent.end() ? Seen{} : *best;
+}
+
 }  // namespace
 
 double line_rate(std::vector<Flow> flows) {
@@ -28,29 +34,41 @@ double line_rate(std::vector<Flow> flows) {
 
 void LineEstimate::round_gave(double bytes_per_s) {
     constexpr double probe_decay = 0.85;  // a round
+    constexpr int rounds_telling = 2;
     if (bytes_per_s <= 0) return;
     const bool fell = bytes_per_s < rounds_ * much_less;
-    rounds_ = rounds_ <= 0 ? bytes_per_s : (rounds_ + bytes_per_s) / 2;
+    const bool rose = bytes_per_s * much_less > this->bytes_per_s();
+    slower_rounds_ = fell ? slower_rounds_ + 1 : 0;
+    const bool slower = slower_rounds_ >= rounds_telling;
+    changed_ = changed_ || fell || (rose && rounds_ > 0);
+    rounds_ = rounds_ <= 0 || rose || slower ? bytes_per_s : (rounds_ + bytes_per_s) / 2;
     if (trusted_for_ > 0) --trusted_for_;
     if (fell) trusted_for_ = 0;
     if (trusted_for_ == 0) probed_ *= probe_decay;
+    if (slower) probed_ = 0;
 }
 
 void LineEstimate::probe_gave(double bytes_per_s) {
     constexpr int trust_min = 4;
     constexpr int trust_max = 64;
     if (bytes_per_s <= 0) return;
-    if (++probes_ == first_probes) bytes_per_s = std::max(bytes_per_s, probed_);
+    ++probes_;
+    if (slower_rounds_ > 0)
+        rounds_ = std::min(rounds_, bytes_per_s);
+    else if (probes_ == first_probes)
+        bytes_per_s = std::max(bytes_per_s, probed_);
     const bool confirmed = bytes_per_s > probed_ * much_less && bytes_per_s < probed_ / much_less;
     trust_ = confirmed ? std::min(trust_ * 2, trust_max) : trust_min;
     trusted_for_ = trust_;
     probed_ = bytes_per_s;
+    slower_rounds_ = 0;
+    changed_ = false;
 }
 
 double LineEstimate::bytes_per_s() const { return rounds_ >= probed_ * nearly ? rounds_ : probed_; }
 
 bool LineEstimate::wants_probe() const {
-    return probes_ == 0 || (probes_ < first_probes && rounds_ > 0) ||
+    return probes_ == 0 || changed_ || (probes_ < first_probes && rounds_ > 0) ||
            (trusted_for_ == 0 && rounds_ < probed_ * much_less);
 }
 
@@ -65,16 +83,29 @@ void take_as_alike(std::span<double* const> rates) {
     }
 }
 
-void GrowingRate::observe(double bytes_per_s) {
+void GrowingRate::observe(double bytes_per_s, std::uint64_t bytes) {
     constexpr std::size_t rounds_remembered = 8;
     constexpr double more = 1.08;  // than noise
     if (bytes_per_s <= 0) return;
-    const double before = recent_.empty() ? 0 : *std::max_element(recent_.begin(), recent_.end());
-    recent_.push_back(bytes_per_s);
+    const double before = best_of(recent_).bytes_per_s;
+    recent_.push_back({bytes_per_s, bytes});
     if (recent_.size() > rounds_remembered) recent_.pop_front();
-    const double best = *std::max_element(recent_.begin(), recent_.end());
-    claim_ = best * (bytes_per_s > before * more ? 2.0 : 1.1);
+    while (slower_twice()) recent_.pop_front();
+    claim_ = bytes_per_s > before * more ? 2 * best_of(recent_).bytes_per_s : least();
 }
+
+bool GrowingRate::slower_twice() const {
+    if (recent_.size() <= 2) return false;
+    const Seen best = best_of(recent_);
+    return std::all_of(recent_.end() - 2, recent_.end(), [&](const Seen& seen) {
+        return seen.bytes_per_s<best.bytes_per_s *
+                                much_less&& static_cast<double>(
+                                    seen.bytes)> static_cast<double>(best.bytes) *
+               much_less;
+    });
+}
+
+double GrowingRate::least() const { return 1.1 * best_of(recent_).bytes_per_s; }
 
 void Throughput::add(std::uint64_t bytes, TimePoint now) {
     if (marks_.empty()) {

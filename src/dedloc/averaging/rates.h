@@ -67,15 +67,21 @@ inline constexpr double line_busiest_share = 0.25;
 struct LineRates {
     double upload = 0;
     double download = 0;
+    // That went in all while it was measured.
+    std::uint64_t upload_bytes = 0;
+    std::uint64_t download_bytes = 0;
 };
 
-// What one way of a line carries: the mean of what rounds showed, the last one counting half (three
-// quarters of a change are seen after two rounds), or more if a probe has shown clearly more, as
-// rounds need not fill a line; where both agree rounds are believed, which look for longer. A
-// probe's word counts for some rounds, for longer each time it is confirmed, and no longer once
-// rounds show much less than they did; then another probe is wanted, and until it has been made the
-// word loses weight. Of the first two probes, one before the first round and one soon after it, the
+// What one way of a line carries: the mean of what rounds showed, the last one counting half, or
+// more if a probe has shown clearly more, as rounds need not fill a line; where both agree rounds
+// are believed, which look for longer. A probe's word counts for some rounds, for longer each time
+// it is confirmed. Of the first two probes, one before the first round and one soon after it, the
 // better one counts: others may probe as well.
+//
+// A line that changed is known after two rounds. What a round shows, a line carries: much more than
+// was believed is believed at once. Much less than before may be another's fault, on whom all
+// waited: a probe is wanted, whose word counts, and where there is no time for one (who averages
+// while it computes is hardly ever idle) a second such round.
 class LineEstimate {
   public:
     void round_gave(double bytes_per_s);  // 0: too little to tell
@@ -87,8 +93,10 @@ class LineEstimate {
   private:
     double rounds_ = 0;
     double probed_ = 0;
-    int trusted_for_ = 0;  // rounds
-    int trust_ = 0;        // how long the last probe's word counts
+    int trusted_for_ = 0;    // rounds
+    int trust_ = 0;          // how long the last probe's word counts
+    int slower_rounds_ = 0;  // in a row, and no probe between them
+    bool changed_ = false;   // since the last probe
     int probes_ = 0;
 };
 
@@ -104,14 +112,22 @@ void take_as_alike(std::span<double* const> rates);
 
 // The claim of one who only takes what it is given: what came is the least that its line carries.
 // As long as more comes than ever lately it claims twice that, else a tenth more, to see a line
-// that became faster; a line that became slower shows after eight rounds.
+// that became faster. Two rounds in which about as much came as in the best one, but much more
+// slowly, show a line that became slower; rounds in which little came say nothing for eight rounds.
 class GrowingRate {
   public:
-    void observe(double bytes_per_s);
+    void observe(double bytes_per_s, std::uint64_t bytes);
     double bytes_per_s() const { return claim_; }  // 0: not measured yet
+    double least() const;                          // a tenth more than was seen
 
   private:
-    std::deque<double> recent_;
+    struct Seen {
+        double bytes_per_s = 0;
+        std::uint64_t bytes = 0;
+    };
+    bool slower_twice() const;
+
+    std::deque<Seen> recent_;
     double claim_ = 0;
 };
 

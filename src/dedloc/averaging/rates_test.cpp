@@ -29,16 +29,59 @@ TEST(LineRate, of_a_flow_too_short_to_time_is_what_it_is_at_least) {
     EXPECT_DOUBLE_EQ(line_rate({{1'000'000, 0.003}}), 50'000'000);
 }
 
-TEST(LineEstimate, has_seen_three_quarters_of_a_change_after_two_rounds) {
+TEST(LineEstimate, is_the_mean_of_what_rounds_show_while_it_differs_little) {
     LineEstimate estimate;
     estimate.round_gave(0);
     EXPECT_EQ(estimate.bytes_per_s(), 0);
     EXPECT_TRUE(estimate.wants_probe());
     estimate.round_gave(100);
     EXPECT_EQ(estimate.bytes_per_s(), 100);
+    estimate.round_gave(80);
+    EXPECT_EQ(estimate.bytes_per_s(), 90);
+}
+
+// Without a moment for a probe, and with one.
+TEST(LineEstimate, knows_a_line_that_became_five_times_slower_after_two_rounds) {
+    LineEstimate never_idle;
+    never_idle.probe_gave(100);
+    for (int i = 0; i < 5; ++i) never_idle.round_gave(95);
+    never_idle.round_gave(20);
+    EXPECT_TRUE(never_idle.wants_probe());
+    never_idle.round_gave(20);
+    EXPECT_EQ(never_idle.bytes_per_s(), 20);
+    EXPECT_TRUE(never_idle.wants_probe()) << "it may have been another's fault";
+
+    LineEstimate idle;
+    idle.probe_gave(100);
+    idle.probe_gave(100);
+    for (int i = 0; i < 5; ++i) idle.round_gave(95);
+    idle.round_gave(20);
+    EXPECT_TRUE(idle.wants_probe());
+    idle.probe_gave(21);
+    EXPECT_EQ(idle.bytes_per_s(), 21);
+    EXPECT_FALSE(idle.wants_probe());
+}
+
+TEST(LineEstimate, knows_a_line_that_became_five_times_faster_after_two_rounds) {
+    LineEstimate estimate;
+    estimate.probe_gave(20);
+    for (int i = 0; i < 5; ++i) estimate.round_gave(19);
+    estimate.round_gave(60);  // what a plan made for 20 gives it to do
+    EXPECT_EQ(estimate.bytes_per_s(), 60);
+    EXPECT_TRUE(estimate.wants_probe());
+    estimate.round_gave(100);
+    EXPECT_EQ(estimate.bytes_per_s(), 100);
+}
+
+TEST(LineEstimate, believes_a_probe_rather_than_a_round_in_which_all_waited_for_another) {
+    LineEstimate estimate;
+    estimate.probe_gave(100);
+    estimate.probe_gave(100);
+    for (int i = 0; i < 3; ++i) estimate.round_gave(95);
     estimate.round_gave(20);
-    estimate.round_gave(20);
-    EXPECT_EQ(estimate.bytes_per_s(), 40);
+    estimate.probe_gave(100);
+    EXPECT_EQ(estimate.bytes_per_s(), 100);
+    EXPECT_FALSE(estimate.wants_probe());
 }
 
 TEST(LineEstimate, believes_a_probe_while_rounds_do_not_fill_the_line) {
@@ -87,18 +130,6 @@ TEST(LineEstimate, asks_for_probes_less_and_less_often_while_they_are_confirmed)
     EXPECT_LE(probes, 20);
 }
 
-TEST(LineEstimate, knows_of_a_line_that_became_slower_after_two_rounds) {
-    LineEstimate estimate;
-    estimate.probe_gave(100);
-    estimate.probe_gave(100);
-    for (int i = 0; i < 3; ++i) estimate.round_gave(90);
-    estimate.round_gave(20);
-    EXPECT_TRUE(estimate.wants_probe());
-    estimate.probe_gave(20);
-    estimate.round_gave(20);
-    EXPECT_LE(estimate.bytes_per_s(), 40);
-}
-
 TEST(LineEstimate, without_probes_goes_back_to_what_rounds_show) {
     LineEstimate estimate;
     estimate.probe_gave(100);
@@ -106,11 +137,13 @@ TEST(LineEstimate, without_probes_goes_back_to_what_rounds_show) {
     EXPECT_EQ(estimate.bytes_per_s(), 40);
 }
 
-// What comes to one who takes what it is given: as much as was claimed, up to what the line
-// carries.
+// What comes to one who takes what it is given: as much as was claimed, as fast as the line
+// carries it.
 double claim_after(GrowingRate& rate, double line, int rounds) {
-    for (int i = 0; i < rounds; ++i)
-        rate.observe(std::min(rate.bytes_per_s() > 0 ? rate.bytes_per_s() : 1e6, line));
+    for (int i = 0; i < rounds; ++i) {
+        const double given = rate.bytes_per_s() > 0 ? rate.bytes_per_s() : 1e6;
+        rate.observe(std::min(given, line), static_cast<std::uint64_t>(given));
+    }
     return rate.bytes_per_s();
 }
 
@@ -124,14 +157,23 @@ TEST(GrowingRate, claims_a_tenth_more_than_came_once_the_line_is_full) {
     GrowingRate rate;
     (void)claim_after(rate, 1e8, 20);
     for (int i = 0; i < 20; ++i) EXPECT_LE(claim_after(rate, 1e8, 1), 1.1e8 + 1);
+    EXPECT_NEAR(rate.least(), 1.1e8, 1);
 }
 
-TEST(GrowingRate, believes_a_slower_line_after_eight_rounds_and_little_that_came_at_once) {
+TEST(GrowingRate, believes_a_slower_line_after_two_rounds) {
     GrowingRate rate;
     (void)claim_after(rate, 1e8, 20);
-    rate.observe(1e6);  // the plan gave it little
+    EXPECT_NEAR(claim_after(rate, 1e7, 1), 1.1e8, 1);
+    EXPECT_NEAR(claim_after(rate, 1e7, 1), 1.1e7, 1);
+}
+
+TEST(GrowingRate, believes_plans_that_give_it_little_only_after_eight_rounds) {
+    GrowingRate rate;
+    (void)claim_after(rate, 1e8, 20);
+    for (int i = 0; i < 7; ++i) rate.observe(1e6, 1'000'000);
     EXPECT_NEAR(rate.bytes_per_s(), 1.1e8, 1);
-    EXPECT_NEAR(claim_after(rate, 1e7, 8), 1.1e7, 1);
+    rate.observe(1e6, 1'000'000);
+    EXPECT_NEAR(rate.bytes_per_s(), 1.1e6, 1);
 }
 
 TimePoint at(double seconds) { return TimePoint{} + from_seconds(seconds); }

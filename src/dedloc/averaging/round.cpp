@@ -119,6 +119,11 @@ double RoundEngine::download_bytes_per_s() const {
                   options.download_max);
 }
 
+void RoundEngine::set_caps(double upload_max, double download_max) {
+    context_.options.upload_max = upload_max;
+    context_.options.download_max = download_max;
+}
+
 void RoundEngine::set_wanted(bool wanted) {
     if (wanted && !wanted_since_) {
         wanted_since_ = context_.now();

@@ -62,6 +62,8 @@ class RoundEngine {
     // 0 before the first measurement.
     double upload_bytes_per_s() const;
     double download_bytes_per_s() const;
+    // What the user grants from now on, bytes per second; 0: everything.
+    void set_caps(double upload_max, double download_max);
     // A probe of the line is not wanted (any more).
     bool line_settled() const { return line_.settled(); }
     // From the newest plan of ours to its certificate, smoothed; zero before the first.

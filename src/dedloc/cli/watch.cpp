@@ -32,6 +32,7 @@ nlohmann::ordered_json json_of(const monitor::RunView& view) {
                              {"samples_per_s", peer.samples_per_s},
                              {"upload_bytes_per_s", peer.upload_bytes_per_s},
                              {"download_bytes_per_s", peer.download_bytes_per_s},
+                             {"round_trip_s", peer.round_trip_s},
                              {"state_hash", peer.state_hash.hex()}});
     return {{"run", view.name},
             {"run_hash", view.run.hex()},

@@ -13,6 +13,17 @@ namespace {
 constexpr std::size_t join_addresses_max = 8;
 constexpr std::size_t chain_tail = 16;
 
+// Of the peers that have answered a ping; 0: none has.
+double middle_round_trip_s(const p2p::Host& host) {
+    std::vector<Duration> round_trips;
+    for (const PeerId& peer : host.connected_peers())
+        if (const auto measured = host.round_trip(peer)) round_trips.push_back(*measured);
+    if (round_trips.empty()) return 0;
+    const auto middle = round_trips.begin() + static_cast<std::ptrdiff_t>(round_trips.size() / 2);
+    std::ranges::nth_element(round_trips, middle);
+    return to_seconds(*middle);
+}
+
 std::string number(double value) { return fmt::format("{:.6g}", value); }
 
 averaging::RoundOptions round_options(const Options& options) {
@@ -562,6 +573,7 @@ Status CollaborationImpl::status() const {
         status.download_bytes_per_s = aggregator_->download_bytes_per_s();
         if (phase_ == Phase::waiting && aggregator_->busy()) status.phase = Phase::averaging;
     }
+    status.round_trip_s = middle_round_trip_s(host_);
     status.loss = samples_ > 0 ? loss_sum_ / static_cast<double>(samples_) : handed_in_loss_;
     status.accuracy = evaluation_step_ > 0 ? evaluation_.accuracy : 0;
     status.accuracy_step = evaluation_step_;
@@ -603,6 +615,11 @@ Collaboration::Accounts CollaborationImpl::accounts() const {
     accounts.samples_expired = carry_.samples_expired();
     accounts.samples_not_finite = samples_not_finite_;
     return accounts;
+}
+
+void CollaborationImpl::set_caps(double upload_max, double download_max) {
+    if (engine_) engine_->set_caps(upload_max, download_max);
+    if (aggregator_) aggregator_->set_caps(upload_max, download_max);
 }
 
 averaging::AggregatorWork CollaborationImpl::assistance() const {

@@ -141,6 +141,8 @@ class Collaboration {
         std::uint64_t samples_not_finite = 0;  // left out: their loss or gradient is not finite
     };
     virtual Accounts accounts() const = 0;
+    // What plans may count on from now on, as Options::upload_max and download_max.
+    virtual void set_caps(double upload_max, double download_max) = 0;
     // What an aggregator did; of others nothing.
     virtual averaging::AggregatorWork assistance() const { return {}; }
     // Everything a checkpoint needs besides the snapshot: run file text and certificate chain tail.

@@ -47,6 +47,7 @@ class CollaborationImpl final : public Collaboration, private averaging::RoundDi
     Digest branch() const override;
     std::string join_string() const override;
     Accounts accounts() const override;
+    void set_caps(double upload_max, double download_max) override;
     averaging::AggregatorWork assistance() const override;
     Bytes chain() const override;
 

@@ -49,6 +49,7 @@ struct Status {
     double progress = 0;            // of a download, 0..1
     double upload_bytes_per_s = 0;  // measured, 0 = unknown
     double download_bytes_per_s = 0;
+    double round_trip_s = 0;  // to those it is connected to, the middle one; 0 = unknown
     std::uint64_t committed_samples = 0;  // of this peer, in certificates it has seen
     bool dialable = false;
     std::vector<std::string> addresses;
@@ -81,6 +82,7 @@ struct Status {
         visit(22, self.addresses, status_addresses_max);
         visit(23, self.name);
         visit(24, self.version);
+        visit(25, self.round_trip_s);
     }
 };
 

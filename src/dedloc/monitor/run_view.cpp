@@ -272,6 +272,7 @@ RunView RunModel::view() const {
                       .samples_per_s = finite_or_zero(status.samples_per_s),
                       .upload_bytes_per_s = finite_or_zero(status.upload_bytes_per_s),
                       .download_bytes_per_s = finite_or_zero(status.download_bytes_per_s),
+                      .round_trip_s = finite_or_zero(status.round_trip_s),
                       .step = status.step,
                       .state_hash = status.state_hash,
                       .mark = HashMark::none};
@@ -293,6 +294,7 @@ RunView RunModel::view() const {
             .samples_per_s = 0,
             .upload_bytes_per_s = 0,
             .download_bytes_per_s = 0,
+            .round_trip_s = 0,
             .step = gone.last.step,
             .state_hash = {},
             .mark = HashMark::none};

@@ -45,6 +45,7 @@ struct PeerView {
     double samples_per_s = 0;
     double upload_bytes_per_s = 0;  // measured in rounds; 0: not yet
     double download_bytes_per_s = 0;
+    double round_trip_s = 0;  // to its neighbours, the middle one; 0: not known
     std::uint64_t step = 0;
     Digest state_hash;
     HashMark mark = HashMark::none;
