@@ -108,7 +108,9 @@ void Aggregator::register_handlers() {
 
 Task<Result<Bytes>> Aggregator::on_repair(PeerId from, Bytes request) {
     DEDLOC_CO_TRY_VOID(context_.gate(from));
-    co_return exchanges_.take_repair(from, request);
+    Result<Bytes> taken = exchanges_.take_repair(from, request);
+    if (!taken) context_.refuse_message(from, taken.error());
+    co_return taken;
 }
 
 Task<Result<Bytes>> Aggregator::on_fetch(PeerId from, Bytes request) {
@@ -143,12 +145,23 @@ Ok Aggregator::check(const PeerId& from, const Signed& message, const Plan& plan
 
 Task<Result<Bytes>> Aggregator::on_plan(PeerId from, Bytes request) {
     DEDLOC_CO_TRY_VOID(context_.gate(from));
-    DEDLOC_CO_TRY(const Signed message, wire::decode<Signed>(request));
-    DEDLOC_CO_TRY(Plan plan, wire::decode<Plan>(message.payload));
-    DEDLOC_CO_TRY_VOID(check(from, message, plan));
-    const Digest digest = decision_digest(message.payload);
-    if (!exchanges_.find(digest)) (void)exchanges_.begin(std::move(plan), digest, nullptr);
+    Result<void> taken = take_plan(from, request);
+    if (!taken) {
+        context_.refuse_message(from, taken.error());
+        co_return std::move(taken).error();
+    }
     co_return Bytes{};
+}
+
+Result<void> Aggregator::take_plan(const PeerId& from, ByteView request) {
+    const auto message = wire::decode<Signed>(request);
+    if (!message) return unreadable("plan");
+    auto plan = wire::decode<Plan>(message->payload);
+    if (!plan) return unreadable("plan");
+    DEDLOC_TRY_VOID(check(from, *message, *plan));
+    const Digest digest = decision_digest(message->payload);
+    if (!exchanges_.find(digest)) (void)exchanges_.begin(*std::move(plan), digest, nullptr);
+    return {};
 }
 
 Task<Result<Bytes>> Aggregator::on_certificate(PeerId from, Bytes certificate) {
@@ -160,6 +173,7 @@ Task<Result<Bytes>> Aggregator::on_certificate(PeerId from, Bytes certificate) {
 void Aggregator::take_certificate(const PeerId& from, const Bytes& certificate) {
     if (!context_.ledger.started()) return;
     const auto accepted = context_.ledger.accept(certificate);
+    if (!accepted) context_.refuse_message(from, accepted.error());
     if (!accepted && (accepted.error().kind() == ErrorKind::not_found ||
                       accepted.error().kind() == ErrorKind::conflict))
         look_at(from);

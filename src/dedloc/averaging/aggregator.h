@@ -53,6 +53,7 @@ class Aggregator {
     Task<Result<Bytes>> on_certificate(PeerId from, Bytes certificate);
     Task<Result<Bytes>> on_fetch(PeerId from, Bytes request);
     Task<void> on_parts(std::unique_ptr<p2p::MessageStream> stream);
+    Result<void> take_plan(const PeerId& from, ByteView request);
     Ok check(const PeerId& from, const Signed& message, const Plan& plan) const;
     void register_handlers();
     void ledger_moved(const Decision& decision);

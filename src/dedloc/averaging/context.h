@@ -59,6 +59,11 @@ struct ReduceMemory {
     void give_back(std::size_t bytes) { now -= bytes; }
 };
 
+// A message of this kind.
+inline Error unreadable(const char* what) {
+    return make_error(ErrorKind::peer_broke_protocol, "a {} that cannot be read", what);
+}
+
 // What happened in rounds, for events and measurements.
 struct RoundNote {
     enum class Kind {
@@ -120,6 +125,12 @@ struct RoundContext {
     void refuse(RoundNote::Kind kind, const PeerId& peer, std::string why) {
         if (complaints.add(peer, node.clock.now()))
             directory.note(RoundNote{kind, peer, std::move(why)});
+    }
+
+    // Tells of what a member may not send; that it is late or stands elsewhere is no offence.
+    void refuse_message(const PeerId& peer, const Error& why) {
+        if (why.kind() == ErrorKind::peer_broke_protocol)
+            refuse(RoundNote::Kind::refused_message, peer, why.message());
     }
 
     // For the answer of a live peer to something small. Bulk data of a round may be before it on

@@ -213,15 +213,9 @@ void RoundEngine::suspect(const PeerId& peer, std::string why) {
     context_.directory.note(note);
 }
 
-// Tells of what a member may not send; that it is late or stands elsewhere is no offence.
-void RoundEngine::refuse_message(const PeerId& from, const Error& why) {
-    if (why.kind() == ErrorKind::peer_broke_protocol)
-        context_.refuse(RoundNote::Kind::refused_message, from, why.message());
-}
-
 // A leader that sends such a plan brings no round about: the next one is asked at once.
 void RoundEngine::refuse_plan(const PeerId& leader, const Error& why) {
-    refuse_message(leader, why);
+    context_.refuse_message(leader, why);
     if (why.kind() != ErrorKind::peer_broke_protocol) return;
     suspect(leader, why.message());
     changed_.pulse();

@@ -89,7 +89,6 @@ class RoundEngine {
     void learn_rates();
     void wait_again_for_members();
     void suspect(const PeerId& peer, std::string why);
-    void refuse_message(const PeerId& from, const Error& why);
     void refuse_plan(const PeerId& leader, const Error& why);
     bool suspected(const PeerId& peer) const;
     bool is_here(const PeerId& peer) const;

@@ -8,13 +8,6 @@
 #include "dedloc/wire/message.h"
 
 namespace dedloc::averaging {
-namespace {
-
-Error unreadable(const char* what) {
-    return make_error(ErrorKind::peer_broke_protocol, "a {} that cannot be read", what);
-}
-
-}  // namespace
 
 void RoundEngine::register_handlers() {
     handlers_.on_call(announce_method, [this](PeerId from, Bytes request) {
@@ -85,7 +78,7 @@ Task<Result<Bytes>> RoundEngine::on_announce(PeerId from, Bytes request) {
     DEDLOC_CO_TRY_VOID(context_.gate(from));
     auto decoded = wire::decode<Announce>(request);
     if (!decoded) {
-        refuse_message(from, unreadable("announcement"));
+        context_.refuse_message(from, unreadable("announcement"));
         co_return std::move(decoded).error();
     }
     Announce announce = *std::move(decoded);
@@ -189,7 +182,7 @@ Ok RoundEngine::check_own_line(const Plan& plan, const Base& base) {
 Task<Result<Bytes>> RoundEngine::on_repair(PeerId from, Bytes request) {
     DEDLOC_CO_TRY_VOID(context_.gate(from));
     Result<Bytes> taken = exchanges_.take_repair(from, request);
-    if (!taken) refuse_message(from, taken.error());
+    if (!taken) context_.refuse_message(from, taken.error());
     co_return taken;
 }
 
@@ -207,7 +200,12 @@ bool RoundEngine::keeps_to_round(const PeerId& from, const Prepare& prepare) con
 
 Task<Result<Bytes>> RoundEngine::on_prepare(PeerId from, Bytes request) {
     DEDLOC_CO_TRY_VOID(context_.gate(from));
-    DEDLOC_CO_TRY(Prepare prepare, wire::decode<Prepare>(request));
+    auto decoded = wire::decode<Prepare>(request);
+    if (!decoded) {
+        context_.refuse_message(from, unreadable("prepare"));
+        co_return std::move(decoded).error();
+    }
+    Prepare prepare = *std::move(decoded);
     if (keeps_to_round(from, prepare)) {
         ConsensusReply later;
         later.answer = Answer::refused;
@@ -261,7 +259,12 @@ Task<Result<Bytes>> RoundEngine::whole_proposal(Propose propose) {
 
 Task<Result<Bytes>> RoundEngine::on_certified(PeerId from, Bytes request) {
     DEDLOC_CO_TRY_VOID(context_.gate(from));
-    DEDLOC_CO_TRY(Certified certified, wire::decode<Certified>(request));
+    auto decoded = wire::decode<Certified>(request);
+    if (!decoded) {
+        context_.refuse_message(from, unreadable("certified"));
+        co_return std::move(decoded).error();
+    }
+    Certified certified = *std::move(decoded);
     if (!proposal_.empty() && decision_digest(proposal_) == certified.decision) {
         take_certified(from, proposal_, std::move(certified));
     } else if (certified_later_ == 0 && outline_.first == from &&
@@ -293,7 +296,7 @@ void RoundEngine::take_certified(const PeerId& from, Bytes decision, Certified c
 
 bool RoundEngine::take_certificate(const PeerId& from, const Bytes& certificate) {
     const auto accepted = context_.ledger.accept(certificate);
-    if (!accepted) refuse_message(from, accepted.error());
+    if (!accepted) context_.refuse_message(from, accepted.error());
     if (!accepted && (accepted.error().kind() == ErrorKind::not_found ||
                       accepted.error().kind() == ErrorKind::conflict))
         context_.directory.behind(from);

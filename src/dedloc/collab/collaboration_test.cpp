@@ -500,6 +500,25 @@ TEST(Collaboration, an_aggregator_leaves_in_order_between_rounds) {
     EXPECT_EQ(swarm.share_of(swarm.helper_node->id()), 0);
 }
 
+Task<void> call_with_nonsense(p2p::Host& host, PeerId to, std::string method, TimePoint deadline) {
+    Bytes nonsense{0xff, 0xff, 0xff};
+    const auto answer = co_await host.call(to, method, std::move(nonsense), deadline);
+    EXPECT_FALSE(answer) << method;
+}
+
+TEST(Collaboration, an_aggregator_names_the_peer_whose_messages_cannot_be_read) {
+    Swarm swarm(12);
+    for (int i = 0; i < 3; ++i) swarm.add();
+    Helper& helper = swarm.add_helper(elements);
+    ASSERT_TRUE(swarm.world.run_until([&] { return swarm.all_at(3); }, 60s));
+    EXPECT_EQ(helper.events.counts["refused_message"], 0);
+    const TimePoint deadline = swarm.world.now() + 5s;
+    p2p::Host& host = swarm.world.node(1).host();
+    for (const char* method : {averaging::plan_method, averaging::repair_method})
+        swarm.world.run_task(call_with_nonsense(host, swarm.helper_node->id(), method, deadline));
+    EXPECT_EQ(helper.events.counts["refused_message"], 2);
+}
+
 TEST(Collaboration, a_killed_peer_costs_the_others_little) {
     Swarm swarm(3);
     for (int i = 0; i < 4; ++i) swarm.add();
