@@ -21,7 +21,7 @@ Aggregator::Aggregator(RoundContext context)
     : context_(std::move(context)),
       exchanges_(context_, aggregator_exchanges_max),
       line_(
-          context_, [this] { return !busy(); }, LineProbe::Whose::aggregator),
+          context_, [this] { return !busy(); }, LineProbe::of_aggregators),
       changed_(context_.node.executor),
       handlers_(context_.host),
       scope_(context_.node.executor) {}
@@ -82,8 +82,7 @@ double Aggregator::download_bytes_per_s() const {
 }
 
 void Aggregator::set_caps(double upload_max, double download_max) {
-    context_.options.upload_max = upload_max;
-    context_.options.download_max = download_max;
+    if (context_.set_caps(upload_max, download_max)) line_.granted_more();
 }
 
 // ---- what others ask ----------------------------------------------------------------------------
@@ -160,6 +159,7 @@ Result<void> Aggregator::take_plan(const PeerId& from, ByteView request) {
     if (!plan) return unreadable("plan");
     DEDLOC_TRY_VOID(check(from, *message, *plan));
     const Digest digest = decision_digest(message->payload);
+    line_.vector_is(vector_count(*plan));
     if (!exchanges_.find(digest)) (void)exchanges_.begin(*std::move(plan), digest, nullptr);
     return {};
 }

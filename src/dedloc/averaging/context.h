@@ -121,6 +121,18 @@ struct RoundContext {
     // Waits for a finished part as long as its owner goes on sending; null: nothing is on its way.
     std::function<Task<void>(FinishedPart, TimePoint deadline)> arrival{};
 
+    // What the user grants from now on; true: more than before.
+    bool set_caps(double upload_max, double download_max) {
+        const auto grew = [](double before, double now) {
+            return before > 0 && (now <= 0 || now > before);
+        };
+        const bool more =
+            grew(options.upload_max, upload_max) || grew(options.download_max, download_max);
+        options.upload_max = upload_max;
+        options.download_max = download_max;
+        return more;
+    }
+
     // A member broke the protocol: told with its name and the reason.
     void refuse(RoundNote::Kind kind, const PeerId& peer, std::string why) {
         if (complaints.add(peer, node.clock.now()))

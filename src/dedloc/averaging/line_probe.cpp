@@ -28,8 +28,6 @@ constexpr Duration serve_max = answer_max + fill_time_max + report_max;
 constexpr Duration mark_apart = 10ms;
 constexpr double busier_share = 0.7;  // of a probe: without TCP's slow start
 constexpr Duration look = 20ms;
-constexpr Duration pause_min = 1s;
-constexpr Duration pause_max = 4s;
 constexpr std::size_t served_at_once_max = 3;  // they share the line; who probes has others as well
 constexpr Duration one_peer_pause = 5s;     // between two probes that are served for the same peer
 constexpr double round_seconds_min = 0.25;  // that a vector takes; less is not worth a probe
@@ -98,10 +96,11 @@ struct LineProbe::Filling {
     std::size_t sending = 0;  // streams that still send, or are read from
 };
 
-LineProbe::LineProbe(RoundContext& context, std::function<bool()> idle, Whose whose)
+LineProbe::LineProbe(RoundContext& context, std::function<bool()> idle, Pauses pauses)
     : context_(context),
       idle_(std::move(idle)),
-      whose_(whose),
+      pauses_(pauses),
+      vector_count_(context_.options.vector_count),
       random_(context_.node.random.fork("line probe")) {}
 
 void LineProbe::round_gave(const LineRates& rates) {
@@ -115,15 +114,12 @@ bool LineProbe::goes_on(const Filling& filling) const {
            (now < filling.enough || filling.line().bytes() < bytes_telling);
 }
 
-// A vector that takes a usual line no time may take a slow one long, as rounds then show.
+// A small vector takes a slow line long as well, but then rounds are long enough to tell, and a
+// probe would fill that line for as long as many of them.
 bool LineProbe::pays() const {
-    if (whose_ == Whose::aggregator) return true;
-    const auto bytes = static_cast<double>(
-        codec::encoded_size(context_.options.codec, context_.options.vector_count));
-    double rate = context_.options.rate_unknown;
-    for (const double measured : {upload_.bytes_per_s(), download_.bytes_per_s()})
-        if (measured > 0) rate = std::min(rate, measured);
-    return bytes > rate * round_seconds_min;
+    const auto bytes =
+        static_cast<double>(codec::encoded_size(context_.options.codec, vector_count_));
+    return bytes > context_.options.rate_unknown * round_seconds_min;
 }
 
 bool LineProbe::wants(Way way) const {
@@ -138,14 +134,14 @@ std::vector<PeerId> LineProbe::candidates() const {
 }
 
 Task<void> LineProbe::run() {
-    Duration pause = pause_min;
+    Duration pause = pauses_.min;
     while (!same_machine_) {
         co_await context_.node.clock.sleep_for(random_.duration(pause / 4, pause));
         if (serving_ > 0 || !idle_() || !pays() || !wanted()) continue;
         probing_ = true;
         const bool measured = co_await probe();
         probing_ = false;
-        pause = measured ? pause_min : std::min(pause * 3 / 2, pause_max);
+        pause = measured ? pauses_.min : std::min(pause * 3 / 2, pauses_.max);
     }
 }
 

@@ -33,15 +33,29 @@ namespace dedloc::averaging {
 
 class LineProbe {
   public:
-    // `idle`: is this peer in no round? `whose`: an aggregator brings nothing but its line,
-    // whatever the vector.
-    enum class Whose { trainer, aggregator };
-    LineProbe(RoundContext& context, std::function<bool()> idle, Whose whose = Whose::trainer);
+    // `idle`: is this peer in no round? `pauses`: between two tries, the longer the oftener they
+    // fail. An aggregator that no plan names is idle all the time, while others are in rounds; if
+    // it filled its line meanwhile, its announcements would come too late for the next plan as
+    // well.
+    struct Pauses {
+        Duration min;
+        Duration max;
+    };
+    static constexpr Pauses of_trainers{1s, 4s};
+    static constexpr Pauses of_aggregators{4s, 64s};
+    LineProbe(RoundContext& context, std::function<bool()> idle, Pauses pauses = of_trainers);
 
     // Measures when there is need, until it is cancelled.
     Task<void> run();
     // Somebody else's probe.
     Task<void> serve(std::unique_ptr<p2p::MessageStream> stream);
+    // For who knows it from plans alone; until then nothing is worth a probe.
+    void vector_is(std::uint64_t elements) { vector_count_ = elements; }
+    // The user grants more than before.
+    void granted_more() {
+        upload_.ask_again();
+        download_.ask_again();
+    }
     // What the last round showed.
     void round_gave(const LineRates& rates);
 
@@ -78,7 +92,8 @@ class LineProbe {
 
     RoundContext& context_;
     std::function<bool()> idle_;
-    Whose whose_;
+    Pauses pauses_;
+    std::uint64_t vector_count_;
     Random random_;
     LineEstimate upload_;
     LineEstimate download_;

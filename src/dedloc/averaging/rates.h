@@ -88,6 +88,7 @@ class LineEstimate {
     void probe_gave(double bytes_per_s);
     double bytes_per_s() const;  // 0: not measured yet
     bool wants_probe() const;
+    void ask_again() { changed_ = true; }  // what held it down is gone
     bool was_probed() const { return probes_ > 0; }
 
   private:

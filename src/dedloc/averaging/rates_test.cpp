@@ -73,6 +73,19 @@ TEST(LineEstimate, knows_a_line_that_became_five_times_faster_after_two_rounds) 
     EXPECT_EQ(estimate.bytes_per_s(), 100);
 }
 
+TEST(LineEstimate, looks_again_when_the_user_grants_more) {
+    LineEstimate estimate;
+    estimate.probe_gave(20);
+    estimate.round_gave(19);
+    estimate.probe_gave(20);
+    EXPECT_FALSE(estimate.wants_probe());
+    estimate.ask_again();
+    EXPECT_TRUE(estimate.wants_probe());
+    estimate.probe_gave(100);
+    EXPECT_EQ(estimate.bytes_per_s(), 100);
+    EXPECT_FALSE(estimate.wants_probe());
+}
+
 TEST(LineEstimate, believes_a_probe_rather_than_a_round_in_which_all_waited_for_another) {
     LineEstimate estimate;
     estimate.probe_gave(100);

@@ -120,8 +120,7 @@ double RoundEngine::download_bytes_per_s() const {
 }
 
 void RoundEngine::set_caps(double upload_max, double download_max) {
-    context_.options.upload_max = upload_max;
-    context_.options.download_max = download_max;
+    if (context_.set_caps(upload_max, download_max)) line_.granted_more();
 }
 
 void RoundEngine::set_wanted(bool wanted) {

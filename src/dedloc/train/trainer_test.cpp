@@ -128,6 +128,7 @@ class LoneCollaboration final : public collab::Collaboration {
         if (next_counter) *next_counter += samples;
     }
     bool step_due() const override { return samples_ >= target_; }
+    void set_caps(double, double) override {}
     Task<Result<collab::StepOutcome>> step(collab::Contribution contribution) override {
         if (hangs) co_await never_.wait();
         while (ahead_ && (may_compute_ahead() || holds)) co_await clock_->sleep_for(1ms);
