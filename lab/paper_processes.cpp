@@ -141,7 +141,7 @@ std::vector<std::string> PaperProcesses::words(std::size_t index) const {
     if (!setup_.equal_parts) return words;
     const std::string granted =
         fmt::format("{:.4f}", equal_grant(rates_).up_bytes_per_s / bytes_of_megabit);
-    words.insert(words.end(), {"--max-up", granted, "--max-down", granted});
+    words.insert(words.end(), {"--plan-up", granted, "--plan-down", granted});
     return words;
 }
 

@@ -9,9 +9,10 @@ import signal
 import harness
 from harness import Peer, ProcessTest, run_text
 
-# So slow that what a busy machine measures of the other's line is still far more.
-SLOW = ("--max-up", "1", "--max-down", "20")
-FAST = ("--max-up", "1000", "--max-down", "1000")
+# What plans count on at most; nothing is slowed down. So slow that what a busy machine measures of
+# the other's line is still far more.
+SLOW = ("--plan-up", "1", "--plan-down", "20")
+FAST = ("--plan-up", "1000", "--plan-down", "1000")
 
 
 class Assist(ProcessTest):

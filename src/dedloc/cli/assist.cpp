@@ -10,6 +10,7 @@
 #include <thread>
 #include <unistd.h>
 
+#include "dedloc/cli/cap_schedule.h"
 #include "dedloc/cli/commands.h"
 #include "dedloc/cli/exit_codes.h"
 #include "dedloc/cli/interrupts.h"
@@ -57,6 +58,7 @@ class AssistRun {
 
     std::optional<Failure> begin();
     void look();
+    void tell_caps(const runtime::LineCaps& caps);
     std::optional<Failure> assist();
     void print(const std::optional<Failure>& failed);
 
@@ -75,6 +77,7 @@ class AssistRun {
     bool interrupted_ = false;
     collab::Status status_;
     averaging::AggregatorWork work_;
+    runtime::LineCaps caps_told_{};
 };
 
 std::optional<Failure> AssistRun::begin() {
@@ -90,8 +93,8 @@ std::optional<Failure> AssistRun::begin() {
     options.role = collab::Role::aggregator;
     options.name = options_.name.empty() ? host_name() : options_.name;
     options.join_patience = reach_patience;
-    options.upload_max = options_.max_up * megabit_bytes;
-    options.download_max = options_.max_down * megabit_bytes;
+    options.upload_max = options_.plan_up * megabit_bytes;
+    options.download_max = options_.plan_down * megabit_bytes;
     options.reduce_bytes_max = static_cast<std::size_t>(options_.memory_mib) << 20;
     // Averages of ours, for members that missed them; the members have them as well.
     options.kept_bytes_max = options.reduce_bytes_max;
@@ -105,14 +108,24 @@ std::optional<Failure> AssistRun::begin() {
     return std::nullopt;
 }
 
+void AssistRun::tell_caps(const runtime::LineCaps& caps) {
+    caps_told_ = caps;
+    const collab::Event event = caps_event(caps, session_.clock().wall_now());
+    screen_.say(event.text);
+    fan_->record(event);
+}
+
 void AssistRun::look() {
     std::vector<collab::Status> statuses;
+    runtime::LineCaps caps;
     session_.there([&] {
         const collab::Collaboration& collaboration = session_.collaboration();
         statuses = collaboration.peers();
         status_ = collaboration.status();
         work_ = collaboration.assistance();
+        caps = session_.caps();
     });
+    if (caps != caps_told_) tell_caps(caps);
     for (const collab::Status& status : statuses)
         if (status.role == collab::Role::trainer) trainer_seen_ = steady_seconds();
     for (const collab::Event& event : mailbox_.take()) model_.add(event);

@@ -61,12 +61,19 @@ struct CheckNetworkOptions {
 };
 int run_check_network(const CheckNetworkOptions& options);
 
+// What a peer may take of its line.
+struct CapOptions {
+    std::string max_up;  // Mb/s, also by the time of day (cap_schedule.h); empty: no cap
+    std::string max_down;
+};
+
 struct RelayOptions {
     std::string join_string;  // the run to help; empty: whoever knows the address
     std::vector<std::string> listen;
     std::vector<std::string> announce;
     bool no_port_mapping = false;
     std::string congestion_control;  // as for host and join
+    CapOptions caps;
     std::string directory;
     double seconds = 0;  // 0: until Ctrl-C
     bool json = false;
@@ -113,8 +120,10 @@ struct PeerOptions {
     std::string data_directory;
     int threads = 0;
     std::string congestion_control;  // of TCP: cubic, bbr; empty: the system's
-    double max_up = 0;               // Mb/s that plans count on at most; 0: what is measured
-    double max_down = 0;
+    CapOptions caps;
+    // Mb/s that plans count on at most, without slowing anything down; 0: what is measured.
+    double plan_up = 0;
+    double plan_down = 0;
     bool json = false;
     bool plain = false;
     bool quiet = false;                       // no view at all
@@ -147,8 +156,9 @@ struct AssistOptions {
     std::string directory;
     std::string name;
     std::string congestion_control;  // of TCP: cubic, bbr; empty: the system's
-    double max_up = 0;               // Mb/s, as for host and join
-    double max_down = 0;
+    CapOptions caps;
+    double plan_up = 0;  // as for host and join
+    double plan_down = 0;
     int memory_mib = 256;  // of contributions that wait for slower members'
     bool json = false;
     bool plain = false;

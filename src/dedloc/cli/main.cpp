@@ -48,6 +48,23 @@ struct AllOptions {
 constexpr char congestion_control_help[] =
     "of this peer's TCP connections: cubic, bbr, … (default: what the system is set to)";
 
+constexpr char max_up_help[] =
+    "Mb/s that this process sends at most, and that plans count on; also by the local time of day: "
+    "'5,23:00-07:00=50' is 50 from 23:00 to 07:00 and 5 else; off: no limit (default: off)";
+
+void add_cap_options(CLI::App& command, CapOptions& caps) {
+    command.add_option("--max-up", caps.max_up, max_up_help)->type_name("MBIT[,RANGE=MBIT...]");
+    command.add_option("--max-down", caps.max_down, "the same for what it receives")
+        ->type_name("MBIT[,RANGE=MBIT...]");
+}
+
+// For measurements of plans: not in the help.
+template <typename Options>
+void add_plan_options(CLI::App& command, Options& peer) {
+    command.add_option("--plan-up", peer.plan_up)->check(CLI::PositiveNumber)->group("");
+    command.add_option("--plan-down", peer.plan_down)->check(CLI::PositiveNumber)->group("");
+}
+
 // What all who take part have.
 template <typename Options>
 void add_line_options(CLI::App& command, Options& peer) {
@@ -66,13 +83,8 @@ void add_line_options(CLI::App& command, Options& peer) {
     command.add_option("--congestion-control", peer.congestion_control, congestion_control_help);
     command.add_option("--dir", peer.directory, "folder of this peer (default: a numbered one)");
     command.add_option("--name", peer.name, "name shown to others (default: host name)");
-    command
-        .add_option("--max-up",
-                    peer.max_up,
-                    "Mb/s of upload that plans may count on (default: what rounds measure)")
-        ->check(CLI::PositiveNumber);
-    command.add_option("--max-down", peer.max_down, "the same for download")
-        ->check(CLI::PositiveNumber);
+    add_cap_options(command, peer.caps);
+    add_plan_options(command, peer);
     command.add_flag("--json", peer.json, json_help);
     command.add_flag("--plain", peer.plain, "plain lines instead of the live view");
     command.add_flag("--quiet", peer.quiet, "no view at all");
@@ -246,6 +258,7 @@ void add_run_commands(CLI::App& app, AllOptions& all) {
     relay->add_flag("--no-port-mapping", all.relay.no_port_mapping, port_mapping_help);
     relay->add_option(
         "--congestion-control", all.relay.congestion_control, congestion_control_help);
+    add_cap_options(*relay, all.relay.caps);
     relay->add_option("--dir", all.relay.directory, "folder of its identity");
     relay->add_option("--seconds", all.relay.seconds, "end after this time")
         ->check(CLI::Range(0.0, 1e9));

@@ -7,6 +7,7 @@
 #include <thread>
 #include <unistd.h>
 
+#include "dedloc/cli/cap_schedule.h"
 #include "dedloc/cli/checkpoint_hook.h"
 #include "dedloc/cli/interrupts.h"
 #include "dedloc/cli/memory.h"
@@ -93,6 +94,7 @@ class PeerRun {
     void start_trainer();
     void found_micro_batch(const train::MicroBatchSearch& search);
     void tell_micro_batch();
+    void tell_caps(const runtime::LineCaps& caps);
     void train();
     void look();
     void refresh_join_string();
@@ -127,6 +129,7 @@ class PeerRun {
     std::string save_problem_;
     CheckpointHook hook_;
     std::vector<collab::Status> last_statuses_;
+    runtime::LineCaps caps_told_{};
 };
 
 tasks::TaskOptions PeerRun::task_options() const {
@@ -199,8 +202,8 @@ std::optional<Failure> PeerRun::begin() {
     options.name = options_.name.empty() ? host_name() : options_.name;
     options.bootstrap = input_.invitation.bootstrap;
     constexpr double bytes_per_megabit = 1e6 / 8;
-    options.upload_max = options_.max_up * bytes_per_megabit;
-    options.download_max = options_.max_down * bytes_per_megabit;
+    options.upload_max = options_.plan_up * bytes_per_megabit;
+    options.download_max = options_.plan_down * bytes_per_megabit;
     for (SharedBytes& bytes : task_->files()) {
         const Digest hash = security::sha256(*bytes);
         options.attachments.push_back({.hash = hash, .bytes = std::move(bytes)});
@@ -271,8 +274,20 @@ void PeerRun::tell(std::string kind, std::string text) {
     fan_->record(event);
 }
 
+void PeerRun::tell_caps(const runtime::LineCaps& caps) {
+    caps_told_ = caps;
+    const collab::Event event = caps_event(caps, session_.clock().wall_now());
+    screen_.say(event.text);
+    fan_->record(event);
+}
+
 void PeerRun::look() {
-    last_statuses_ = session_.there([this] { return session_.collaboration().peers(); });
+    runtime::LineCaps caps;
+    session_.there([&] {
+        last_statuses_ = session_.collaboration().peers();
+        caps = session_.caps();
+    });
+    if (caps != caps_told_) tell_caps(caps);
     for (const collab::Event& event : mailbox_.take()) model_.add(event);
     model_.update(last_statuses_, session_.clock().wall_now());
     screen_.show(model_.view());

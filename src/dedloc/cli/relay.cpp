@@ -85,6 +85,7 @@ int run_relay(const RelayOptions& options) {
     opening.nat.relay = p2p::RelayServing::always;
     opening.nat.map_ports = !options.no_port_mapping;
     opening.congestion_control = options.congestion_control;
+    opening.caps = options.caps;
     Digest run;
     if (!options.join_string.empty()) {
         const auto join = collab::parse_join_string(options.join_string);

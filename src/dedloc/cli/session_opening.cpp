@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <unistd.h>
 
+#include "dedloc/cli/cap_schedule.h"
 #include "dedloc/cli/peer_directory.h"
 #include "dedloc/collab/join_string.h"
 
@@ -76,6 +77,8 @@ Outcome<OpenedSession> open_session(const Digest& run, const OpeningOptions& opt
     for (const std::string& relay : options.relays)
         if (const auto parts = collab::split_peer_address(relay); !parts)
             return failure(parts.error());
+    const auto caps = caps_of_day(options.caps.max_up, options.caps.max_down);
+    if (!caps) return failure(caps.error());
     const bool numbered = options.directory.empty();
     std::string root;
     if (numbered) {
@@ -94,7 +97,8 @@ Outcome<OpenedSession> open_session(const Digest& run, const OpeningOptions& opt
                                        .announce = options.announce,
                                        .nat = options.nat,
                                        .relays = options.relays,
-                                       .congestion_control = options.congestion_control};
+                                       .congestion_control = options.congestion_control,
+                                       .caps = *caps};
         auto opened = collab::Session::open(std::move(session));
         if (opened) return OpenedSession{.session = *std::move(opened), .directory = directory};
         const Error& error = opened.error();

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "dedloc/base/time.h"
+#include "dedloc/cli/commands.h"
 #include "dedloc/cli/exit_codes.h"
 #include "dedloc/collab/session.h"
 
@@ -31,16 +32,18 @@ struct OpeningOptions {
     std::vector<std::string> relays{};  // multiaddrs with /p2p/<id> to stay connected to
     p2p::NatOptions nat{};
     std::string congestion_control{};
+    CapOptions caps{};
 };
-// Of a command that has --dir, --listen, --announce, --relay, --no-port-mapping and
-// --congestion-control.
+// Of a command that has --dir, --listen, --announce, --relay, --no-port-mapping,
+// --congestion-control, --max-up and --max-down.
 template <typename Options>
 OpeningOptions opening_options(const Options& given) {
     OpeningOptions opening{.directory = given.directory,
                            .listen = given.listen,
                            .announce = given.announce,
                            .relays = given.relays,
-                           .congestion_control = given.congestion_control};
+                           .congestion_control = given.congestion_control,
+                           .caps = given.caps};
     opening.nat.map_ports = !given.no_port_mapping;
     return opening;
 }

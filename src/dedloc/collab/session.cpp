@@ -96,6 +96,15 @@ struct Session::State {
           locked(std::move(identity)),
           identity_signer(locked.identity()) {}
 
+    // A network whose caps are looked at, or without caps the line itself.
+    runtime::Network& network() {
+        if (limited) return *limited;
+        return *line;
+    }
+    void look_at_caps();
+    void set_planned_caps();
+    Task<void> keep_to_caps();
+
     SessionOptions options;
     p2p::LockedIdentity locked;
     security::IdentitySigner identity_signer;
@@ -105,7 +114,8 @@ struct Session::State {
     Random random{random_seed()};
     runtime::Loop loop;
     std::unique_ptr<runtime::Clock> clock;
-    std::unique_ptr<runtime::Network> network;
+    std::unique_ptr<runtime::Network> line;
+    std::unique_ptr<runtime::LimitedNetwork> limited;  // null: without caps
     std::unique_ptr<runtime::PortMapper> port_mapper;
     std::unique_ptr<runtime::Disk> disk;
     std::unique_ptr<runtime::Workers> workers;
@@ -116,6 +126,26 @@ struct Session::State {
     std::thread thread;
 };
 
+void Session::State::look_at_caps() {
+    const runtime::LineCaps caps = options.caps(clock->wall_now());
+    if (caps == limited->caps()) return;
+    limited->set_caps(caps);
+    if (collaboration) set_planned_caps();
+}
+
+void Session::State::set_planned_caps() {
+    const runtime::LineCaps& caps = limited->caps();
+    collaboration->set_caps(caps.up * planned_share_of_cap, caps.down * planned_share_of_cap);
+}
+
+// A wait for the next change would miss that somebody sets the clock, or that summer ends.
+Task<void> Session::State::keep_to_caps() {
+    for (;;) {
+        co_await clock->sleep_for(caps_look_interval);
+        look_at_caps();
+    }
+}
+
 Result<std::unique_ptr<Session>> Session::open(SessionOptions options) {
     if (!options.congestion_control.empty())
         DEDLOC_TRY_VOID(runtime::may_use_congestion_control(options.congestion_control));
@@ -125,7 +155,11 @@ Result<std::unique_ptr<Session>> Session::open(SessionOptions options) {
     const runtime::Executor executor = state->loop.executor();
     state->disk = std::move(disk);
     state->clock = runtime::real_clock(executor);
-    state->network = runtime::real_network(executor, state->options.congestion_control);
+    state->line = runtime::real_network(executor, state->options.congestion_control);
+    if (state->options.caps) {
+        state->limited = std::make_unique<runtime::LimitedNetwork>(*state->line, *state->clock);
+        state->look_at_caps();
+    }
     state->port_mapper = runtime::router_port_mapper(executor, *state->clock);
     state->workers = runtime::real_workers(executor, workers_wanted(state->options.workers_count));
     state->scope = std::make_unique<runtime::Scope>(executor);
@@ -139,7 +173,7 @@ Result<std::unique_ptr<Session>> Session::open(SessionOptions options) {
     DEDLOC_TRY_VOID(session->there([&s]() -> Result<void> {
         p2p::HostOptions host{.executor = s.loop.executor(),
                               .clock = *s.clock,
-                              .network = *s.network,
+                              .network = s.network(),
                               .random = s.random.fork("host"),
                               .identity = s.locked.identity(),
                               .listen = s.options.listen,
@@ -147,6 +181,7 @@ Result<std::unique_ptr<Session>> Session::open(SessionOptions options) {
                               .nat = s.options.nat,
                               .port_mapper = s.port_mapper.get()};
         DEDLOC_TRY(s.host, p2p::make_host(std::move(host)));
+        if (s.limited) s.scope->spawn("keep to the caps", s.keep_to_caps());
         for (const std::string& relay : s.options.relays)
             s.scope->spawn("stay connected to a relay", p2p::keep_connected(*s.host, relay));
         return {};
@@ -196,6 +231,9 @@ const PeerId& Session::id() const { return state_->signer.id(); }
 runtime::Clock& Session::clock() const { return *state_->clock; }
 runtime::Disk& Session::disk() const { return *state_->disk; }
 p2p::Host& Session::host() const { return *state_->host; }
+runtime::LineCaps Session::caps() const {
+    return state_->limited ? state_->limited->caps() : runtime::LineCaps{};
+}
 const runtime::Spawn& Session::spawn() const { return state_->spawn; }
 
 runtime::Node Session::node() const {
@@ -248,6 +286,7 @@ Result<void> Session::begin(Options options, EventSink* events) {
         DEDLOC_TRY(
             s.collaboration,
             Collaboration::make(node(), *s.host, s.signer, s.verifier, std::move(options), events));
+        if (s.limited) s.set_planned_caps();
         return {};
     }));
     return call("start", start(*s.collaboration));

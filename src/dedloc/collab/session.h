@@ -16,6 +16,7 @@
 // peer_gone or timeout (nobody of the run can be reached), denied (wrong secret).
 
 #pragma once
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -27,9 +28,16 @@
 #include "dedloc/p2p/host.h"
 #include "dedloc/p2p/nat.h"
 #include "dedloc/runtime/future.h"
+#include "dedloc/runtime/limited_network.h"
 #include "dedloc/runtime/node.h"
 
 namespace dedloc::collab {
+
+// What plans count on of a cap, which bounds what goes through sockets: the rest is for the framing
+// of TLS and yamux, and for small messages beside the parts.
+inline constexpr double planned_share_of_cap = 0.97;
+// How soon caps change when the time of day does.
+inline constexpr Duration caps_look_interval = 1s;
 
 struct SessionOptions {
     std::string directory;  // identity, votes, counters, checkpoints; made if it is missing
@@ -39,6 +47,10 @@ struct SessionOptions {
     p2p::NatOptions nat{};
     std::vector<std::string> relays{};  // addresses with /p2p/<id> to stay connected to
     std::string congestion_control{};   // of TCP (runtime/real.h); empty: the system's
+    // How fast this process may send and receive at that time; looked at again and again, on the
+    // network thread. Empty: no caps, now and later. Caps take the place of Options::upload_max and
+    // download_max.
+    std::function<runtime::LineCaps(WallSeconds)> caps{};
 };
 
 // A run to host, or to join: then with the secret and addresses of its join string.
@@ -66,7 +78,8 @@ class Session {
     runtime::Node node() const;
     runtime::Clock& clock() const;
     runtime::Disk& disk() const;
-    p2p::Host& host() const;  // network thread only
+    p2p::Host& host() const;         // network thread only
+    runtime::LineCaps caps() const;  // in force now; network thread only
     const runtime::Spawn& spawn() const;
 
     // Parses the string and fetches the run file.

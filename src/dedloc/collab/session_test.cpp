@@ -2,6 +2,7 @@
 
 #include "dedloc/collab/session.h"
 
+#include <atomic>
 #include <cstdlib>
 #include <filesystem>
 #include <gtest/gtest.h>
@@ -19,8 +20,7 @@ class SessionTest : public testing::Test {
     }
     ~SessionTest() override { std::filesystem::remove_all(directory_); }
 
-    Result<std::unique_ptr<Session>> open(const std::string& name) {
-        SessionOptions options;
+    Result<std::unique_ptr<Session>> open(const std::string& name, SessionOptions options = {}) {
         options.directory = directory_ / name;
         options.listen = {"/ip4/127.0.0.1/tcp/0"};
         return Session::open(options);
@@ -34,8 +34,8 @@ class SessionTest : public testing::Test {
     }
 
     // A host of a run of 16 numbers.
-    std::unique_ptr<Session> hosting(const std::string& run_name) {
-        auto session = open("host of " + run_name);
+    std::unique_ptr<Session> hosting(const std::string& run_name, SessionOptions how = {}) {
+        auto session = open("host of " + run_name, std::move(how));
         EXPECT_TRUE(session);
         Options options;
         options.run.name = run_name;
@@ -72,6 +72,36 @@ TEST_F(SessionTest, a_newcomer_gets_run_file_and_state_with_the_join_string_alon
     EXPECT_EQ(parameters_of(*state)[15], 1.0f);
     guest->leave(1s);
     EXPECT_TRUE(guest->collaboration().stopped());
+}
+
+Task<Result<void>> until_cap(Session& session, double up) {
+    const TimePoint deadline = session.clock().now() + 20s;
+    while (session.caps().up != up && session.clock().now() < deadline)
+        co_await session.clock().sleep_for(20ms);
+    EXPECT_EQ(session.caps().up, up);
+    co_return Result<void>();
+}
+
+TEST_F(SessionTest, caps_follow_the_clock_and_plans_count_on_a_little_less) {
+    std::atomic<double> up = 1e6;
+    SessionOptions how;
+    how.caps = [&up](WallSeconds) { return runtime::LineCaps{.up = up, .down = 0}; };
+    const auto host = hosting("one", std::move(how));
+    const auto planned = [&host] {
+        return host->there([&host] { return host->collaboration().status().upload_bytes_per_s; });
+    };
+    EXPECT_EQ(planned(), 1e6 * planned_share_of_cap);
+    up = 2e6;
+    EXPECT_TRUE(host->call("wait", until_cap(*host, 2e6)));
+    EXPECT_EQ(planned(), 2e6 * planned_share_of_cap);
+    up = 0;
+    EXPECT_TRUE(host->call("wait", until_cap(*host, 0)));
+    EXPECT_EQ(planned(), 0) << "nothing was measured";
+}
+
+TEST_F(SessionTest, without_caps_there_is_no_limit) {
+    const auto host = hosting("one");
+    EXPECT_EQ(host->there([&host] { return host->caps(); }), runtime::LineCaps{});
 }
 
 TEST_F(SessionTest, a_wrong_secret_is_denied) {
