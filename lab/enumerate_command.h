@@ -1,12 +1,18 @@
 // `dedloc lab enumerate`: one calm step of a small collaboration is looked at message by message;
 // then it is repeated once for every message and every fault at that moment: its sender or its
 // receiver is killed, frozen, slowed down or cut off from the others. Everything that `lab
-// simulate` checks is checked, and how late the next step was.
+// simulate` checks is checked, and how late the next step was: a step that comes too late is a
+// failure as well.
+//
+// With `after_fault` every such history is looked at message by message, too: for some messages
+// that only a fault brings about (the next leader's questions, repairs, who fetches what it
+// missed) it is repeated with a second fault there. Kinds of messages that the calm step did not
+// have come first, each once before any comes twice; which fault it is goes round.
 //
 // What random faults hit by luck is hit here on purpose: owner, contributor, leader and voter at
 // every message of the protocol (DESIGN §2, promises 1 to 4).
 //
-// Errors: exit code 9 when a run failed; 2 for wrong arguments.
+// Errors: exit code 9 when a run failed; 2 for wrong arguments; 1 when not all could be run.
 
 #pragma once
 #include <cstdint>
@@ -21,6 +27,9 @@ struct EnumerateCommand {
     std::uint64_t first = 0;  // run
     std::uint64_t runs = 0;   // 0: all
     std::string method;       // only messages whose method contains this
+    double gap_max_s = 5;     // between two steps, while those who are well are a majority
+    bool after_fault = false;
+    std::size_t second_max = 4;  // second faults of one run
     int workers = 2;
     bool json = false;
     bool trace = false;  // print the events; one run at a time

@@ -1,4 +1,5 @@
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include "lab/enumerate_command.h"
 
@@ -11,6 +12,53 @@ TEST(Enumerate, a_killed_frozen_slow_or_cut_off_end_of_a_proposal_breaks_no_prom
     command.method = "propose";
     command.json = true;
     EXPECT_EQ(run_enumerate(command), 0);
+}
+
+struct Told {
+    int exit_code = 0;
+    nlohmann::json json;
+};
+
+Told run(EnumerateCommand command) {
+    command.json = true;
+    testing::internal::CaptureStdout();
+    Told told;
+    told.exit_code = run_enumerate(command);
+    told.json = nlohmann::json::parse(testing::internal::GetCapturedStdout());
+    return told;
+}
+
+TEST(Enumerate, a_second_fault_meets_what_only_the_first_brought_about) {
+    EnumerateCommand command;
+    command.method = "plan";
+    command.runs = 24;  // three messages, with every fault
+    command.after_fault = true;
+    command.second_max = 6;
+    const Told told = run(command);
+    EXPECT_EQ(told.exit_code, 0);
+    EXPECT_EQ(told.json["runs"], 24);
+    EXPECT_GT(told.json["histories"], 24 * 4);
+    // The next leader's questions, and who fetches what it missed.
+    for (const char* method : {"prepare", "certificates", "fetch"}) {
+        const std::string name = std::string("/dedloc/round/1/") + method;
+        EXPECT_TRUE(told.json["second_methods"].contains(name)) << told.json.dump();
+        EXPECT_FALSE(told.json["methods"].contains(name));
+    }
+}
+
+// A calm step takes two seconds here, and with one of four dead, longer.
+TEST(Enumerate, a_step_that_comes_too_late_is_a_failure_and_is_named) {
+    EnumerateCommand command;
+    command.method = "plan";
+    command.runs = 8;
+    command.gap_max_s = 2.1;
+    const Told told = run(command);
+    EXPECT_EQ(told.exit_code, 9);
+    EXPECT_GT(told.json["too_slow"], 0);
+    ASSERT_FALSE(told.json["slow"].empty());
+    const std::string slow = told.json["slow"][0];
+    EXPECT_NE(slow.find("a step came"), std::string::npos) << slow;
+    EXPECT_NE(slow.find("/dedloc/round/1/plan from n"), std::string::npos) << slow;
 }
 
 TEST(Enumerate, a_message_that_no_step_has_is_bad_input) {

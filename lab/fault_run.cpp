@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cmath>
 #include <filesystem>
+#include <limits>
 #include <signal.h>
 #include <thread>
 
@@ -18,7 +19,9 @@
 namespace dedloc::lab {
 namespace {
 
-constexpr int peers_count = 4;
+constexpr int peers_count = 4;              // at first, and at least
+constexpr std::size_t living_max = 6;       // at the same time
+constexpr std::size_t identities_max = 64;  // of one collaboration, from its start
 constexpr double start_patience_s = 180;
 constexpr double pace_patience_s = 60;
 constexpr double repair_patience_s = 60;
@@ -26,9 +29,11 @@ constexpr double end_patience_s = 30;
 constexpr std::size_t steady_steps = 8;        // undisturbed steps before a fault
 constexpr std::uint64_t steps_after_kill = 6;  // that a kill could still delay
 constexpr double tolerance = 1.1;              // of the deadline
-constexpr double deadline_min_ms = 1000;       // of the run below
-constexpr double batch = 32;                   // samples, of the run below
-constexpr double stolen_share_max = 0.2;       // of the machine, while a step was late
+// A lost connection is looked after at once: a kill does not cost the others a whole deadline.
+constexpr double late_ms_kill_max = 500;
+constexpr double deadline_min_ms = 1000;  // of the run below
+constexpr double batch = 32;              // samples, of the run below
+constexpr double stolen_share_max = 0.2;  // of the machine, while a step was late
 constexpr auto fault_glance = std::chrono::milliseconds(2);
 
 // A megabyte is averaged, so that a round takes long enough to be hit.
@@ -39,7 +44,30 @@ double wall_now() {
         .count();
 }
 
+void sleep_for(double seconds) {
+    std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+}
+
 }  // namespace
+
+std::string_view to_string(FaultKind kind) {
+    switch (kind) {
+        case FaultKind::kill:
+            return "SIGKILL";
+        case FaultKind::stop:
+            return "SIGSTOP";
+        case FaultKind::join:
+            return "joining";
+        case FaultKind::leave:
+            return "leaving";
+    }
+    return "";
+}
+
+double FaultSeen::late_ms_max() const {
+    const double whole_round = deadline_ms * tolerance;
+    return kind == FaultKind::kill ? std::min(late_ms_kill_max, whole_round) : whole_round;
+}
 
 FaultRun::FaultRun(std::string program, std::string folder, std::uint64_t seed)
     : program_(std::move(program)), folder_(std::move(folder)), random_(seed) {}
@@ -60,12 +88,19 @@ void FaultRun::take(PeerProcess& peer, const collab::Event& event) {
     } else if (event.kind == "step") {
         const auto planned = plan_at_.find(&peer);
         if (planned != plan_at_.end()) {
-            rounds_ms_.push_back((event.time - planned->second) * 1000);
+            // An outage of who leads is no round: deadlines are judged by the longest of those.
+            if (!was_away(peer, planned->second, event.time))
+                rounds_ms_.push_back((event.time - planned->second) * 1000);
             plan_at_.erase(planned);
         }
     } else if (event.kind == "new_branch") {
         fail(fmt::format("{} went on as a new branch, although a majority lived", peer.name()));
     }
+}
+
+bool FaultRun::was_away(const PeerProcess& peer, double from, double until) const {
+    const auto outage = outages_.find(&peer);
+    return outage != outages_.end() && from < outage->second.until && outage->second.from < until;
 }
 
 void FaultRun::look() {
@@ -102,11 +137,22 @@ bool FaultRun::wait_for(double seconds, const char* what, Done done) {
     }
 }
 
-FaultRun::Peers FaultRun::others(const PeerProcess& victim) const {
-    Peers others;
+FaultRun::Peers FaultRun::living() const {
+    Peers living;
     for (const auto& peer : peers_)
-        if (peer.get() != &victim) others.push_back(peer.get());
+        if (!down_.contains(peer.get())) living.push_back(peer.get());
+    return living;
+}
+
+FaultRun::Peers FaultRun::others(const PeerProcess& victim) const {
+    Peers others = living();
+    std::erase(others, &victim);
     return others;
+}
+
+PeerProcess& FaultRun::anybody() {
+    const Peers all = living();
+    return *all[random_.below(all.size())];
 }
 
 std::uint64_t FaultRun::newest_step(const Peers& peers) const {
@@ -115,21 +161,25 @@ std::uint64_t FaultRun::newest_step(const Peers& peers) const {
     return newest;
 }
 
-// Each of them has made a step of all four after `since`.
-bool FaultRun::all_take_part(const Peers& peers, double since) const {
-    return std::all_of(peers.begin(), peers.end(), [&](const PeerProcess* peer) {
+// Each of the living has made a step of all of them after `since`.
+bool FaultRun::all_take_part(double since) const {
+    const Peers all = living();
+    const auto count = static_cast<std::int64_t>(all.size());
+    return std::all_of(all.begin(), all.end(), [&](const PeerProcess* peer) {
         return !peer->steps().empty() && peer->steps().back().time > since &&
-               peer->steps().back().members == peers_count;
+               peer->steps().back().members == count;
     });
 }
 
 void FaultRun::wait_for_a_steady_pace() {
+    const Peers all = living();
+    const auto count = static_cast<std::int64_t>(all.size());
     wait_for(pace_patience_s, "no steady pace was found", [&] {
-        return std::all_of(peers_.begin(), peers_.end(), [&](const auto& peer) {
+        return std::all_of(all.begin(), all.end(), [&](const PeerProcess* peer) {
             const std::vector<StepSeen>& steps = peer->steps();
             if (steps.size() <= steady_steps) return false;
-            return std::all_of(steps.end() - steady_steps - 1, steps.end(), [](const auto& step) {
-                return step.members == peers_count;
+            return std::all_of(steps.end() - steady_steps - 1, steps.end(), [&](const auto& step) {
+                return step.members == count;
             });
         });
     });
@@ -157,6 +207,7 @@ void FaultRun::judge_lateness(FaultSeen& fault,
             const double late_ms = (steps[i].time - steps[i - 1].time) * 1000 - fault.normal_ms;
             if (late_ms <= fault.late_ms) continue;
             fault.late_ms = late_ms;
+            fault.latest = fmt::format("step {} of {}", steps[i].step, peer->name());
             fault.stolen_share = stolen_.share(steps[i - 1].time, steps[i].time);
         }
     }
@@ -187,26 +238,69 @@ void FaultRun::start() {
         });
         if (!hosted) return;
     }
-    const Peers everybody = others(*peers_.front());
-    wait_for(
-        start_patience_s, "not all four took part", [&] { return all_take_part(everybody, 0); });
+    wait_for(start_patience_s, "not all four took part", [&] { return all_take_part(0); });
+}
+
+std::vector<FaultKind> FaultRun::draw(bool anybody_comes_and_goes) {
+    if (anybody_comes_and_goes) {
+        const FaultKind first = draw_one();
+        return {first, draw_one()};
+    }
+    if (random_.chance(0.5)) return {FaultKind::stop, FaultKind::kill};
+    return {FaultKind::kill, FaultKind::stop};
+}
+
+// A third is coming and going, as long as there is room and somebody to spare.
+FaultKind FaultRun::draw_one() {
+    const std::size_t count = living().size();
+    const std::uint64_t drawn = random_.below(6);
+    if (drawn == 0 && count < living_max && peers_.size() < identities_max) return FaultKind::join;
+    if (drawn == 1 && count > peers_count) return FaultKind::leave;
+    return drawn % 2 == 0 ? FaultKind::stop : FaultKind::kill;
+}
+
+// ---- what happens to it -------------------------------------------------------------------------
+
+void FaultRun::let_happen(FaultKind kind, double stop_seconds) {
+    wait_for_a_steady_pace();
+    if (!good()) return;
+    if (kind == FaultKind::stop) stop_one(stop_seconds);
+    if (kind == FaultKind::kill) kill_one();
+    if (kind == FaultKind::join) join_one();
+    if (kind == FaultKind::leave) leave_one();
+}
+
+FaultSeen FaultRun::begun(FaultKind kind, const PeerProcess& victim, const Peers& rest) const {
+    FaultSeen fault;
+    fault.kind = kind;
+    fault.victim = victim.name();
+    fault.normal_ms = normal_step_ms(rest);
+    return fault;
+}
+
+// Any moment of a step.
+void FaultRun::wait_into_a_step(const FaultSeen& fault) {
+    sleep_for(random_.uniform(0, fault.normal_ms / 1000));
+    look();
+}
+
+// All take part again.
+void FaultRun::over(FaultSeen fault, const Peers& rest, double begun_at, double recovering_since) {
+    const double now = wall_now();
+    fault.recovery_ms = (now - recovering_since) * 1000;
+    fault.last_step = newest_step(rest);
+    judge_lateness(fault, rest, begun_at, now);
+    faults_.push_back(std::move(fault));
 }
 
 void FaultRun::stop_one(double seconds) {
-    wait_for_a_steady_pace();
-    if (!good()) return;
-    PeerProcess& victim = *peers_[random_.below(peers_.size())];
+    PeerProcess& victim = anybody();
     const Peers rest = others(victim);
-    FaultSeen fault;
-    fault.kind = FaultKind::stop;
-    fault.victim = victim.name();
-    fault.normal_ms = normal_step_ms(rest);
-    // Any moment of a step.
-    const double wait_s = random_.uniform(0, fault.normal_ms / 1000);
-    std::this_thread::sleep_for(std::chrono::duration<double>(wait_s));
-    look();
+    FaultSeen fault = begun(FaultKind::stop, victim, rest);
+    wait_into_a_step(fault);
     fault.first_step = newest_step(rest) + 1;
     const double stopped_at = wall_now();
+    outages_[&victim] = {stopped_at, std::numeric_limits<double>::infinity()};
     victim.process().send(SIGSTOP);
     ++stops_[&victim];
     const auto wakes_at = std::chrono::steady_clock::now() +
@@ -217,6 +311,7 @@ void FaultRun::stop_one(double seconds) {
         std::this_thread::sleep_for(std::chrono::milliseconds(20));
     }
     const double woken_at = wall_now();
+    outages_[&victim].until = woken_at;
     victim.process().send(SIGCONT);
     look();
     fault.mid_round = newest_plan_ > 0 && newest_plan_ < stopped_at;
@@ -226,38 +321,25 @@ void FaultRun::stop_one(double seconds) {
                          missed + 1 - fault.first_step,
                          victim.name(),
                          seconds));
-    const Peers everybody = [&] {
-        Peers all = rest;
-        all.push_back(&victim);
-        return all;
-    }();
     wait_for(repair_patience_s, "the sleeper did not take part again", [&] {
-        return victim.step() > missed && all_take_part(everybody, woken_at);
+        return victim.step() > missed && all_take_part(woken_at);
     });
-    const double repaired_at = wall_now();
-    fault.recovery_ms = (repaired_at - woken_at) * 1000;
-    fault.last_step = newest_step(rest);
-    judge_lateness(fault, rest, stopped_at, repaired_at);
-    faults_.push_back(fault);
+    over(std::move(fault), rest, stopped_at, woken_at);
 }
 
 void FaultRun::kill_one() {
-    wait_for_a_steady_pace();
-    if (!good()) return;
-    PeerProcess& victim = *peers_[random_.below(peers_.size())];
+    PeerProcess& victim = anybody();
     const Peers rest = others(victim);
-    FaultSeen fault;
-    fault.victim = victim.name();
-    fault.normal_ms = normal_step_ms(rest);
+    FaultSeen fault = begun(FaultKind::kill, victim, rest);
     // A plan was made now; the kill falls anywhere into its round.
     const double seen_plan = newest_plan_;
     wait_for(pace_patience_s, "no round began", [&] { return newest_plan_ > seen_plan; });
     if (!good()) return;
-    const double wait_s = random_.uniform(0, round_ms_median() / 1000 * 0.4);
-    std::this_thread::sleep_for(std::chrono::duration<double>(wait_s));
+    sleep_for(random_.uniform(0, round_ms_median() / 1000));
     const double killed_at = wall_now();
     down_.insert(&victim);
     killed_.insert(victim.directory());
+    outages_[&victim] = {killed_at, std::numeric_limits<double>::infinity()};
     victim.process().send(SIGKILL);
     look();
     const std::uint64_t round_step = newest_plan_step_ + 1;  // that the round would make
@@ -281,33 +363,71 @@ void FaultRun::kill_one() {
             victim.restart({"join", rest[random_.below(rest.size())]->join_string()});
         if (!restarted) return fail(restarted.error().message());
         down_.erase(&victim);
-        Peers everybody = rest;
-        everybody.push_back(&victim);
+        outages_[&victim].until = restarted_at;
         wait_for(repair_patience_s, "the killed peer did not come back", [&] {
-            return all_take_part(everybody, restarted_at);
+            return all_take_part(restarted_at);
         });
         fault.recovery_ms = (wall_now() - restarted_at) * 1000;
     }
     faults_.push_back(fault);
 }
 
+// A newcomer: a peer that nobody knows, in a new folder.
+void FaultRun::join_one() {
+    const Peers rest = living();
+    const std::string join = anybody().join_string();
+    const std::string name = fmt::format("peer-{}", peers_.size() + 1);
+    const double started_at = wall_now();
+    auto newcomer = PeerProcess::start(program_, {"join", join}, folder_, name);
+    if (!newcomer) return fail(newcomer.error().message());
+    peers_.push_back(*std::move(newcomer));
+    FaultSeen fault = begun(FaultKind::join, *peers_.back(), rest);
+    fault.first_step = newest_step(rest) + 1;
+    wait_for(repair_patience_s, "the newcomer did not take part", [&] {
+        return all_take_part(started_at);
+    });
+    over(std::move(fault), rest, started_at, started_at);
+}
+
+// In order, and for good.
+void FaultRun::leave_one() {
+    PeerProcess& leaver = anybody();
+    const Peers rest = others(leaver);
+    FaultSeen fault = begun(FaultKind::leave, leaver, rest);
+    wait_into_a_step(fault);
+    fault.first_step = newest_step(rest) + 1;
+    const double asked_at = wall_now();
+    down_.insert(&leaver);
+    leaver.process().send(SIGINT);
+    wait_for(end_patience_s, "the leaver did not end", [&] { return !leaver.process().running(); });
+    if (!good() || !left_well(leaver)) return;
+    const double gone_at = wall_now();
+    wait_for(repair_patience_s, "the others did not go on without who left", [&] {
+        return all_take_part(gone_at);
+    });
+    over(std::move(fault), rest, asked_at, gone_at);
+}
+
+bool FaultRun::left_well(PeerProcess& peer) {
+    const runtime::ChildEnd end = peer.process().end().value_or(runtime::ChildEnd{});
+    if (end.exit_code == 0 && end.signal == 0) return true;
+    fail(fmt::format("{} left with exit code {}, signal {}: {}",
+                     peer.name(),
+                     end.exit_code,
+                     end.signal,
+                     peer.last_error()));
+    return false;
+}
+
 void FaultRun::end() {
-    for (const auto& peer : peers_)
-        if (!down_.contains(peer.get())) peer->process().send(SIGINT);
-    for (const auto& peer : peers_) {
-        if (down_.contains(peer.get())) continue;
-        down_.insert(peer.get());
-        if (!peer->process().wait_for(end_patience_s)) {
+    const Peers all = living();
+    for (PeerProcess* peer : all) peer->process().send(SIGINT);
+    for (PeerProcess* peer : all) {
+        down_.insert(peer);
+        if (peer->process().wait_for(end_patience_s))
+            left_well(*peer);
+        else
             fail(peer->name() + " did not leave within 30 s of Ctrl-C");
-            continue;
-        }
-        const runtime::ChildEnd end = *peer->process().end();
-        if (end.exit_code != 0 || end.signal != 0)
-            fail(fmt::format("{} left with exit code {}, signal {}: {}",
-                             peer->name(),
-                             end.exit_code,
-                             end.signal,
-                             peer->last_error()));
     }
     look();
     if (!peers_.empty()) check_certificates();
@@ -318,10 +438,27 @@ void FaultRun::end() {
 
 void FaultRun::check_certificates() {
     std::vector<std::string> folders;
+    for (const auto& peer : peers_) folders.push_back(peer->directory());
+    check_samples(folders);
+    const auto logs = read_logs(folders);
+    if (!logs) return fail(logs.error().message());
+    std::map<std::uint64_t, double> deadlines_ms;  // by the step that was made
+    for (const PeerLog& log : *logs)
+        for (const Bytes& bytes : log.certificates) {
+            const auto certificate = wire::decode<averaging::Certificate>(bytes);
+            if (!certificate) continue;
+            const auto decision = wire::decode<averaging::Decision>(certificate->decision);
+            if (!decision || decision->kind != averaging::DecisionKind::commit) continue;
+            const auto plan = wire::decode<averaging::Plan>(decision->plan);
+            if (plan) deadlines_ms[plan->instance.step + 1] = plan->round_ms;
+        }
+    for (FaultSeen& fault : faults_) judge(fault, deadlines_ms);
+}
+
+void FaultRun::check_samples(const std::vector<std::string>& folders) {
     std::map<PeerId, const PeerProcess*> by_id;
     AuditOptions options;
     for (const auto& peer : peers_) {
-        folders.push_back(peer->directory());
         const auto identity = p2p::load_or_create_identity(peer->directory());
         if (!identity) return fail(identity.error().message());
         by_id[identity->identity().id()] = peer.get();
@@ -342,49 +479,35 @@ void FaultRun::check_certificates() {
                              account.left_out + account.skipped));
     }
     for (const std::string& problem : report->problems) fail("the audit: " + problem);
+}
 
-    const auto logs = read_logs(folders);
-    if (!logs) return fail(logs.error().message());
-    std::map<std::uint64_t, double> deadlines_ms;  // by the step that was made
-    for (const PeerLog& log : *logs)
-        for (const Bytes& bytes : log.certificates) {
-            const auto certificate = wire::decode<averaging::Certificate>(bytes);
-            if (!certificate) continue;
-            const auto decision = wire::decode<averaging::Decision>(certificate->decision);
-            if (!decision || decision->kind != averaging::DecisionKind::commit) continue;
-            const auto plan = wire::decode<averaging::Plan>(decision->plan);
-            if (plan) deadlines_ms[plan->instance.step + 1] = plan->round_ms;
-        }
+void FaultRun::judge(FaultSeen& fault, const std::map<std::uint64_t, double>& deadlines_ms) {
+    const auto first = deadlines_ms.lower_bound(fault.first_step);
+    for (auto at = first; at != deadlines_ms.end() && at->first <= fault.last_step; ++at)
+        fault.deadline_ms = std::max(fault.deadline_ms, at->second);
+    if (fault.late_ms > fault.late_ms_max()) {
+        fault.disturbed = fault.stolen_share > stolen_share_max;
+        if (!fault.disturbed)
+            fail(
+                fmt::format("{} of {} at step {}: {} was {:.0f} ms late, {:.0f} ms are allowed "
+                            "(the deadline was {:.0f} ms)",
+                            to_string(fault.kind),
+                            fault.victim,
+                            fault.first_step,
+                            fault.latest,
+                            fault.late_ms,
+                            fault.late_ms_max(),
+                            fault.deadline_ms));
+    }
     const double longest =
         rounds_ms_.empty() ? 0 : *std::max_element(rounds_ms_.begin(), rounds_ms_.end());
-    const double allowed = std::max(deadline_min_ms, 3 * longest);
-    for (FaultSeen& fault : faults_) {
-        for (std::uint64_t step = fault.first_step; step <= fault.last_step; ++step) {
-            const auto deadline = deadlines_ms.find(step);
-            if (deadline != deadlines_ms.end())
-                fault.deadline_ms = std::max(fault.deadline_ms, deadline->second);
-        }
-        const char* what = fault.kind == FaultKind::kill ? "SIGKILL" : "SIGSTOP";
-        if (fault.late_ms > fault.deadline_ms * tolerance) {
-            fault.disturbed = fault.stolen_share > stolen_share_max;
-            if (!fault.disturbed)
-                fail(
-                    fmt::format("{} of {} at step {}: a step of the others was {:.0f} ms late, "
-                                "the deadline was {:.0f} ms",
-                                what,
-                                fault.victim,
-                                fault.first_step,
-                                fault.late_ms,
-                                fault.deadline_ms));
-        }
-        if (fault.deadline_ms > allowed)
-            fail(
-                fmt::format("the deadline of step {} was {:.0f} ms, the longest round had taken "
-                            "{:.0f} ms",
-                            fault.first_step,
-                            fault.deadline_ms,
-                            longest));
-    }
+    if (fault.deadline_ms > std::max(deadline_min_ms, 3 * longest))
+        fail(
+            fmt::format("the deadline of step {} was {:.0f} ms, the longest round had taken "
+                        "{:.0f} ms",
+                        fault.first_step,
+                        fault.deadline_ms,
+                        longest));
 }
 
 }  // namespace dedloc::lab

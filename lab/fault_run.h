@@ -1,4 +1,4 @@
-// FaultRun: one collaboration of four real processes, and the faults it is given (faults.h).
+// FaultRun: one collaboration of real processes, four at first, and what happens to it (faults.h).
 //
 // Thread: one; it waits by sleeping. Errors: a sentence in problems(); after the first one the
 // collaboration is no good for another repeat.
@@ -9,6 +9,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "dedloc/base/random.h"
@@ -18,7 +19,8 @@
 
 namespace dedloc::lab {
 
-enum class FaultKind { kill, stop };
+enum class FaultKind { kill, stop, join, leave };  // the last two: newcomers, and for good
+std::string_view to_string(FaultKind kind);
 
 struct FaultSeen {
     FaultKind kind = FaultKind::kill;
@@ -26,12 +28,15 @@ struct FaultSeen {
     std::uint64_t first_step = 0;  // the one that was being made
     std::uint64_t last_step = 0;   // that the fault could still delay
     bool mid_round = false;
-    double normal_ms = 0;    // a step's time before
-    double late_ms = 0;      // the latest step's lateness
-    double recovery_ms = 0;  // stop: from SIGCONT until it takes part again; kill: from its restart
-    double deadline_ms = 0;  // of the rounds of those steps, from their certificates
+    double normal_ms = 0;     // a step's time before
+    double late_ms = 0;       // the latest step's lateness
+    std::string latest;       // that step, and whose
+    double recovery_ms = 0;   // from SIGCONT, its restart, its start or its end until all take part
+    double deadline_ms = 0;   // of the rounds of those steps, from their certificates
     double stolen_share = 0;  // of the machine's processors, during the latest step
-    bool disturbed = false;   // later than the deadline, but it was the machine that stood still
+    bool disturbed = false;   // later than allowed, but it was the machine that stood still
+
+    double late_ms_max() const;  // that it may cost the others
 };
 
 class FaultRun {
@@ -39,8 +44,10 @@ class FaultRun {
     FaultRun(std::string program, std::string folder, std::uint64_t seed);
 
     void start();
-    void stop_one(double seconds);
-    void kill_one();
+    // What happens next: a stop and a kill, in any order; or, `anybody_comes_and_goes`, two of all
+    // kinds.
+    std::vector<FaultKind> draw(bool anybody_comes_and_goes);
+    void let_happen(FaultKind kind, double stop_seconds);
     // Ends all processes in order, and judges the faults by the certificates.
     void end();
 
@@ -52,6 +59,10 @@ class FaultRun {
 
   private:
     using Peers = std::vector<PeerProcess*>;
+    struct Outage {
+        double from = 0;
+        double until = 0;
+    };
 
     void fail(std::string sentence);
     void look();
@@ -59,13 +70,27 @@ class FaultRun {
     // Looks again and again until `done`, the time is over, or something failed; true: done.
     template <typename Done>
     bool wait_for(double seconds, const char* what, Done done);
+    FaultKind draw_one();
+    void stop_one(double seconds);
+    void kill_one();
+    void join_one();
+    void leave_one();
+    Peers living() const;
+    PeerProcess& anybody();
     Peers others(const PeerProcess& victim) const;
-    bool all_take_part(const Peers& peers, double since) const;
+    FaultSeen begun(FaultKind kind, const PeerProcess& victim, const Peers& rest) const;
+    void wait_into_a_step(const FaultSeen& fault);
+    void over(FaultSeen fault, const Peers& rest, double begun_at, double recovering_since);
+    bool was_away(const PeerProcess& peer, double from, double until) const;
+    bool left_well(PeerProcess& peer);
+    bool all_take_part(double since) const;
     void wait_for_a_steady_pace();
     double normal_step_ms(const Peers& peers) const;
     void judge_lateness(FaultSeen& fault, const Peers& peers, double from, double until) const;
     std::uint64_t newest_step(const Peers& peers) const;
     void check_certificates();
+    void check_samples(const std::vector<std::string>& folders);
+    void judge(FaultSeen& fault, const std::map<std::uint64_t, double>& deadlines_ms);
 
     std::string program_;
     std::string folder_;
@@ -73,7 +98,8 @@ class FaultRun {
     std::vector<std::unique_ptr<PeerProcess>> peers_;
     std::set<std::string> killed_;  // folders of those who were, ever
     std::map<const PeerProcess*, int> stops_;
-    std::set<const PeerProcess*> down_;  // killed, and not started again yet
+    std::set<const PeerProcess*> down_;             // killed and not started again yet, or left
+    std::map<const PeerProcess*, Outage> outages_;  // the newest of each: stopped, or dead
     std::map<std::uint64_t, std::string> hashes_;
     std::map<const PeerProcess*, double> plan_at_;  // leaders whose plan is not a step yet
     StolenTime stolen_;

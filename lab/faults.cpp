@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdio>
 #include <limits>
+#include <map>
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <thread>
@@ -23,18 +24,22 @@ constexpr std::size_t problems_shown_max = 20;
 
 struct Total {
     int repeats = 0;
-    int kills = 0;
+    std::map<FaultKind, int> count;
     int kills_mid_round = 0;
-    int stops = 0;
     int disturbed = 0;
     std::uint64_t steps = 0;
-    double late_ms_kill_max = 0;
-    double late_ms_stop_max = 0;
+    std::map<FaultKind, double> late_ms_max;
     double recovery_ms_max = 0;
     double deadline_ms = 0;
     std::vector<double> normal_ms;
     std::vector<double> round_ms;
     std::vector<std::string> problems;
+
+    int faults() const {
+        int sum = 0;
+        for (const auto& [kind, number] : count) sum += number;
+        return sum;
+    }
 };
 
 class Faults {
@@ -69,9 +74,11 @@ class Faults {
                          command_.seed * 1000 + static_cast<std::uint64_t>(number));
             run.start();
             for (; more && run.good(); more = may_begin()) {
-                run.stop_one(command_.stop_seconds);
-                if (run.good()) run.kill_one();
-                tell(run, number);
+                const std::size_t before = run.faults().size();
+                for (const FaultKind kind :
+                     run.draw(/*anybody_comes_and_goes=*/command_.minutes > 0))
+                    if (run.good()) run.let_happen(kind, command_.stop_seconds);
+                tell(run, number, before);
             }
             run.end();
             add(run);
@@ -80,20 +87,18 @@ class Faults {
         }
     }
 
-    void tell(const FaultRun& run, int number) {
+    void tell(const FaultRun& run, int number, std::size_t first) {
         const std::lock_guard lock(mutex_);
         ++total_.repeats;
         std::FILE* out = command_.json ? stderr : stdout;
-        for (std::size_t i = run.faults().size() >= 2 ? run.faults().size() - 2 : 0;
-             i < run.faults().size();
-             ++i) {
+        for (std::size_t i = first; i < run.faults().size(); ++i) {
             const FaultSeen& fault = run.faults()[i];
             fmt::print(out,
-                       "{:4.0f} s  run {}: {} {}: late {:.0f} ms (a step: {:.0f} ms), back after "
-                       "{:.0f} ms{}\n",
+                       "{:4.0f} s  run {}: {} {}: late {:.0f} ms (a step: {:.0f} ms), all take "
+                       "part after {:.0f} ms{}\n",
                        seconds(),
                        number,
-                       fault.kind == FaultKind::kill ? "SIGKILL" : "SIGSTOP",
+                       to_string(fault.kind),
                        fault.victim,
                        fault.late_ms,
                        fault.normal_ms,
@@ -108,9 +113,8 @@ class Faults {
         total_.steps += run.steps();
         total_.round_ms.push_back(run.round_ms_median());
         for (const FaultSeen& fault : run.faults()) {
-            const bool kill = fault.kind == FaultKind::kill;
-            (kill ? total_.kills : total_.stops) += 1;
-            if (kill && fault.mid_round) ++total_.kills_mid_round;
+            ++total_.count[fault.kind];
+            if (fault.kind == FaultKind::kill && fault.mid_round) ++total_.kills_mid_round;
             total_.deadline_ms = std::max(total_.deadline_ms, fault.deadline_ms);
             total_.recovery_ms_max = std::max(total_.recovery_ms_max, fault.recovery_ms);
             total_.normal_ms.push_back(fault.normal_ms);
@@ -118,7 +122,7 @@ class Faults {
                 ++total_.disturbed;
                 continue;
             }
-            double& late = kill ? total_.late_ms_kill_max : total_.late_ms_stop_max;
+            double& late = total_.late_ms_max[fault.kind];
             late = std::max(late, fault.late_ms);
         }
         for (const std::string& problem : run.problems()) {
@@ -137,18 +141,22 @@ class Faults {
     Total total_;
 };
 
-void print_json(const Total& total, bool held, double seconds) {
+void print_json(Total total, bool held, double seconds) {
     std::vector<std::string> shown = total.problems;
     if (shown.size() > problems_shown_max) shown.resize(problems_shown_max);
     const nlohmann::ordered_json json{{"ok", held},
                                       {"repeats", total.repeats},
-                                      {"kills", total.kills},
+                                      {"kills", total.count[FaultKind::kill]},
                                       {"kills_mid_round", total.kills_mid_round},
-                                      {"stops", total.stops},
+                                      {"stops", total.count[FaultKind::stop]},
+                                      {"joins", total.count[FaultKind::join]},
+                                      {"leaves", total.count[FaultKind::leave]},
                                       {"disturbed", total.disturbed},
                                       {"steps", total.steps},
-                                      {"late_ms_kill_max", total.late_ms_kill_max},
-                                      {"late_ms_stop_max", total.late_ms_stop_max},
+                                      {"late_ms_kill_max", total.late_ms_max[FaultKind::kill]},
+                                      {"late_ms_stop_max", total.late_ms_max[FaultKind::stop]},
+                                      {"late_ms_join_max", total.late_ms_max[FaultKind::join]},
+                                      {"late_ms_leave_max", total.late_ms_max[FaultKind::leave]},
                                       {"deadline_ms", total.deadline_ms},
                                       {"step_ms", median(total.normal_ms)},
                                       {"round_ms", median(total.round_ms)},
@@ -157,6 +165,30 @@ void print_json(const Total& total, bool held, double seconds) {
                                       {"problems", shown},
                                       {"seconds", seconds}};
     fmt::print("{}\n", monitor::json_line(json));
+}
+
+void print_words(std::FILE* out, const Total& total) {
+    fmt::print(
+        out, "{} repeats, {} steps; the others were late by at most", total.repeats, total.steps);
+    for (const auto& [kind, number] : total.count) {
+        const auto late = total.late_ms_max.find(kind);
+        fmt::print(out,
+                   " {:.0f} ms ({} × {}),",
+                   late == total.late_ms_max.end() ? 0 : late->second,
+                   number,
+                   to_string(kind));
+    }
+    fmt::print(out,
+               " {} kills in mid-round; the deadline was {:.0f} ms; {} failures\n",
+               total.kills_mid_round,
+               total.deadline_ms,
+               total.problems.size());
+    if (total.disturbed > 0)
+        fmt::print(out,
+                   "{} of {} faults could not be judged: other virtual machines had more than a "
+                   "fifth of the processors while the step was late\n",
+                   total.disturbed,
+                   total.faults());
 }
 
 }  // namespace
@@ -172,26 +204,9 @@ int run_faults(const FaultsCommand& given) {
     }
     Faults faults(command, command.program.empty() ? own_program() : command.program, *folder);
     const Total total = faults.run();
-    const int judged = total.kills + total.stops - total.disturbed;
+    const int judged = total.faults() - total.disturbed;
     const bool held = total.problems.empty() && judged > total.disturbed;
-    std::FILE* out = command.json ? stderr : stdout;
-    fmt::print(out,
-               "{} repeats, {} steps: the others were late by at most {:.0f} ms (SIGKILL, {} of {} "
-               "in mid-round), {:.0f} ms (SIGSTOP); the deadline was {:.0f} ms; {} failures\n",
-               total.repeats,
-               total.steps,
-               total.late_ms_kill_max,
-               total.kills_mid_round,
-               total.kills,
-               total.late_ms_stop_max,
-               total.deadline_ms,
-               total.problems.size());
-    if (total.disturbed > 0)
-        fmt::print(out,
-                   "{} of {} faults could not be judged: other virtual machines had more than a "
-                   "fifth of the processors while the step was late\n",
-                   total.disturbed,
-                   total.kills + total.stops);
+    print_words(command.json ? stderr : stdout, total);
     if (command.json) print_json(total, held, faults.seconds());
     end_process_folder(*folder, /*keep=*/!held || !command.directory.empty());
     return held ? 0 : exit_check_failed;

@@ -72,6 +72,16 @@ std::shared_ptr<EnumerateCommand> add_enumerate_command(CLI::App& app, int& code
     enumerate->add_option("--seed", command->seed, "of the collaboration");
     enumerate->add_option("--step", command->step, "whose messages")->check(CLI::Range(1, 8));
     enumerate->add_option("--method", command->method, "only messages whose method contains this");
+    enumerate
+        ->add_option("--gap-max",
+                     command->gap_max_s,
+                     "seconds between two steps, with a majority that is well; else the run fails")
+        ->check(CLI::Range(0.1, 1000.0));
+    enumerate->add_flag("--after-fault",
+                        command->after_fault,
+                        "second faults, at messages that only a fault brings about");
+    enumerate->add_option("--second-max", command->second_max, "second faults of one run")
+        ->check(CLI::Range(1, 1000));
     enumerate->add_option("--first", command->first, "the first run");
     enumerate->add_option("--runs", command->runs, "how many (default: all)");
     enumerate->add_option("--threads,--workers", command->workers, "worker processes")

@@ -179,7 +179,7 @@ class Members {
                 i == 0 ? done["begin"].get<double>() : std::min(first, done.value("begin", 0.0));
             last = std::max(last, done.value("end", 0.0));
             decisions.insert(done.value("decision", ""));
-            seen.included = done.value("included", 0.0);
+            seen.included = std::min(seen.included, done.value("included", 0.0));
             seen.parts = done.value("parts", std::size_t{0});
             if (done.value("owned", 0.0) > 0) ++seen.owners;
             if (i == 0) seen.rmse = done.value("rmse", 0.0);
@@ -283,6 +283,7 @@ class Members {
 
 struct Measured {
     std::vector<double> seconds;
+    double included = 1;  // in the worst round that counts
     RoundSeen last;
 };
 
@@ -309,7 +310,9 @@ Result<Measured> measure(const LinksCommand& command,
                    measured.last.included * 100,
                    measured.last.believed_least(),
                    measured.last.believed_most());
-        if (counts) measured.seconds.push_back(measured.last.seconds);
+        if (!counts) continue;
+        measured.seconds.push_back(measured.last.seconds);
+        measured.included = std::min(measured.included, measured.last.included);
     }
     members->end();
     return measured;
@@ -369,7 +372,7 @@ Result<Json> measure_all(const LinksCommand& command, const std::string& folder)
                  {"seconds", seconds},
                  {"seconds_min", *std::min_element(planned.seconds.begin(), planned.seconds.end())},
                  {"rounds", planned.seconds.size()},
-                 {"included", planned.last.included},
+                 {"included", planned.included},
                  {"owners", planned.last.owners},
                  {"parts", planned.last.parts},
                  {"rmse", planned.last.rmse}};
@@ -410,6 +413,7 @@ int run_links(const LinksCommand& given) {
     const std::string why = LinkTopology::why_not(command.round_trip_ms > 0);
     if (!why.empty()) {
         fmt::print(stderr, "dedloc lab links: skipped: {}\n", why);
+        if (command.json) fmt::print("{}\n", monitor::json_line(Json{{"skipped", why}}));
         return exit_skipped;
     }
     const auto folder = process_folder(command.directory, "links");

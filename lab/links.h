@@ -9,7 +9,8 @@
 // acknowledgements come on top. A round's time is from the first member's beginning to the moment
 // when the last one has every averaged number, certificate included.
 //
-// Exit status: 0; 9 a bound that was given does not hold; 77 no namespaces here; 1 anything else.
+// Exit status: 0; 9 a bound that was given does not hold, or a contribution was left out of a round
+// that counts; 77 no namespaces here ("skipped" in the JSON says why); 1 anything else.
 // Thread: one. Errors: on standard error.
 
 #pragma once

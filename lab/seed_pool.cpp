@@ -1,7 +1,9 @@
 #include "lab/seed_pool.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -39,6 +41,11 @@ SeedResult from_line(const Json& line) {
     result.judged = line.at("judged");
     result.gap = line.at("gap");
     result.recovered = line.at("recovered");
+    result.histories = line.value("histories", std::uint64_t{1});
+    result.too_slow = line.value("too_slow", std::uint64_t{0});
+    result.gap_second = line.value("gap_second", 0.0);
+    result.methods = line.value("methods", result.methods);
+    result.crashed = line.value("crashed", false);
     return result;
 }
 
@@ -69,36 +76,66 @@ struct SeedPool::Worker {
     std::string unread;
 };
 
-std::string to_line(std::uint64_t number, const SimulationResult& result) {
-    const Json line = {{"seed", number},
-                       {"violations", result.violations},
-                       {"peers", result.peers},
-                       {"commits", result.commits},
-                       {"aborts", result.aborts},
-                       {"branches", result.branches},
-                       {"faults", result.faults},
-                       {"averages", result.averages_checked},
-                       {"averages_of_grids", result.averages_of_grids},
-                       {"aggregators", result.aggregators},
-                       {"parts_of_aggregators", result.parts_of_aggregators},
-                       {"delayed", result.delayed ? 1 : 0},
-                       {"samples_ahead", result.samples_ahead},
-                       {"messages", result.messages},
-                       {"trace", result.trace},
-                       {"extinct", result.extinct ? 1 : 0},
-                       {"judged", result.samples_judged},
-                       {"gap", result.step_gap_max_s},
-                       {"recovered", result.recovered_in_s}};
+SeedResult seed_result(const SimulationResult& result) {
+    SeedResult seed;
+    seed.violations = result.violations;
+    seed.peers = result.peers;
+    seed.commits = result.commits;
+    seed.aborts = result.aborts;
+    seed.branches = result.branches;
+    seed.faults = result.faults;
+    seed.averages = result.averages_checked;
+    seed.averages_of_grids = result.averages_of_grids;
+    seed.aggregators = result.aggregators;
+    seed.parts_of_aggregators = result.parts_of_aggregators;
+    seed.delayed = result.delayed ? 1 : 0;
+    seed.samples_ahead = result.samples_ahead;
+    seed.messages = result.messages;
+    seed.trace = result.trace;
+    seed.extinct = result.extinct ? 1 : 0;
+    seed.judged = result.samples_judged;
+    seed.gap = result.step_gap_max_s;
+    seed.recovered = result.recovered_in_s;
+    return seed;
+}
+
+std::string to_line(std::uint64_t number, const SeedResult& result) {
+    Json line = {{"seed", number},
+                 {"violations", result.violations},
+                 {"peers", result.peers},
+                 {"commits", result.commits},
+                 {"aborts", result.aborts},
+                 {"branches", result.branches},
+                 {"faults", result.faults},
+                 {"averages", result.averages},
+                 {"averages_of_grids", result.averages_of_grids},
+                 {"aggregators", result.aggregators},
+                 {"parts_of_aggregators", result.parts_of_aggregators},
+                 {"delayed", result.delayed},
+                 {"samples_ahead", result.samples_ahead},
+                 {"messages", result.messages},
+                 {"trace", result.trace},
+                 {"extinct", result.extinct},
+                 {"judged", result.judged},
+                 {"gap", result.gap},
+                 {"recovered", result.recovered}};
+    if (result.too_slow > 0) line["too_slow"] = result.too_slow;
+    if (result.histories > 1) {
+        line["histories"] = result.histories;
+        line["gap_second"] = result.gap_second;
+        line["methods"] = result.methods;
+    }
+    if (result.crashed) line["crashed"] = true;
     return monitor::json_line(line);
 }
 
-bool simulate_traced(std::uint64_t number, SimulationOptions options) {
+SimulationResult simulate_traced(std::uint64_t number, SimulationOptions options) {
     options.trace = [](const std::string& line) { std::printf("%s\n", line.c_str()); };
     const SimulationResult result = simulate(options);
     for (const std::string& violation : result.violations)
         std::printf("VIOLATION %s\n", violation.c_str());
-    std::printf("%s\n", to_line(number, result).c_str());
-    return !result.failed();
+    std::printf("%s\n", to_line(number, seed_result(result)).c_str());
+    return result;
 }
 
 SeedPool::SeedPool(SeedPoolOptions options, SeedJob job)
@@ -106,26 +143,74 @@ SeedPool::SeedPool(SeedPoolOptions options, SeedJob job)
 
 SeedPool::~SeedPool() = default;
 
-bool SeedPool::load_resumed() {
-    if (options_.resume_file.empty()) return true;
+std::string SeedPool::header() const {
+    Json options = Json::object();
+    for (const auto& [name, value] : options_.decides) options[name] = value;
+    return monitor::json_line(Json{{"options", std::move(options)}});
+}
+
+Ok SeedPool::check_header(const std::string& line) const {
+    const Json parsed = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+    const Json options = parsed.is_object() ? parsed.value("options", Json()) : Json();
+    if (!options.is_object()) {
+        std::fprintf(
+            stderr,
+            "dedloc: %s does not say with which options its results were made; it is taken "
+            "for granted that they were these\n",
+            options_.resume_file.c_str());
+        return {};
+    }
+    std::string differences;
+    for (const auto& [name, value] : options_.decides) {
+        const Json told = options.value(name, Json("not told"));
+        const std::string there = told.is_string() ? told.get<std::string>() : told.dump();
+        if (there != value)
+            differences += fmt::format("; --{}: {} there, {} here", name, there, value);
+    }
+    if (differences.empty()) return {};
+    return make_error(ErrorKind::bad_input,
+                      "{} has results of other options{}",
+                      options_.resume_file,
+                      differences);
+}
+
+Ok SeedPool::load_resumed() {
+    if (options_.resume_file.empty()) return {};
     std::ifstream file(options_.resume_file);
     std::string line;
-    while (std::getline(file, line)) {
+    bool is_first = true;
+    for (; std::getline(file, line); is_first = false) {
+        if (is_first) DEDLOC_TRY_VOID(check_header(line));
         const Json parsed = Json::parse(line, nullptr, /*allow_exceptions=*/false);
         if (parsed.is_discarded() || !parsed.contains("seed")) continue;  // a torn last line
         results_[parsed.at("seed")] = from_line(parsed);
     }
     resume_.open(options_.resume_file, std::ios::app);
-    return static_cast<bool>(resume_);
+    if (is_first) resume_ << header() << std::endl;
+    if (!resume_)
+        return make_error(ErrorKind::bad_input, "{} cannot be written", options_.resume_file);
+    return {};
+}
+
+bool SeedPool::open_pipes(int (&down)[2], int (&up)[2]) {
+    if (::pipe2(down, O_CLOEXEC) != 0) return false;
+    if (::pipe2(up, O_CLOEXEC) == 0) return true;
+    const int error = errno;
+    ::close(down[0]);
+    ::close(down[1]);
+    errno = error;
+    return false;
 }
 
 bool SeedPool::start(Worker& worker) {
     int down[2];
     int up[2];
-    if (::pipe2(down, O_CLOEXEC) != 0 || ::pipe2(up, O_CLOEXEC) != 0) return false;
+    if (!open_pipes(down, up)) {
+        not_started_ = std::strerror(errno);
+        return false;
+    }
     std::fflush(nullptr);
     worker.process = ::fork();
-    if (worker.process < 0) return false;
     if (worker.process == 0) {
         ::close(down[1]);
         ::close(up[0]);
@@ -137,12 +222,16 @@ bool SeedPool::start(Worker& worker) {
             }
         work(down[0], up[1], job_);
     }
+    if (worker.process < 0) not_started_ = std::strerror(errno);
     ::close(down[0]);
     ::close(up[1]);
     worker.to = down[1];
     worker.from = up[0];
     worker.unread.clear();
-    return true;
+    if (worker.process > 0) return true;
+    ::close(worker.to);
+    ::close(worker.from);
+    return false;
 }
 
 void SeedPool::stop(Worker& worker) {
@@ -172,9 +261,11 @@ void SeedPool::take(const std::string& line) {
     const std::uint64_t seed = parsed.at("seed");
     results_[seed] = from_line(parsed);
     if (resume_.is_open()) resume_ << line << std::endl;
-    if (results_[seed].violations.empty()) return;
+    if (!results_[seed].failed()) return;
     ++failures_;
-    if (options_.stop_at_first_failure && failures_ > 1) return;
+    if (found_) return;
+    // A planted bug is found once; more seeds would only say it again.
+    found_ = options_.stop_when_found && results_[seed].broke_a_promise();
     std::fprintf(
         stderr, "\n%s %llu:\n", options_.what.c_str(), static_cast<unsigned long long>(seed));
     for (const std::string& violation : results_[seed].violations)
@@ -185,8 +276,9 @@ void SeedPool::take(const std::string& line) {
 void SeedPool::failed(Worker& worker, const std::string& why) {
     const std::uint64_t seed = worker.seed;
     stop(worker);
-    SimulationResult result;
+    SeedResult result;
     result.violations.push_back(why);
+    result.crashed = true;
     take(to_line(seed, result));
 }
 
@@ -220,22 +312,26 @@ void SeedPool::progress(bool last) {
     if (last) std::fputs("\n", stderr);
 }
 
-void SeedPool::run() {
+std::uint64_t SeedPool::results_wanted() const {
+    const auto begin = results_.lower_bound(options_.first);
+    const auto end = results_.lower_bound(options_.first + options_.count);
+    return static_cast<std::uint64_t>(std::distance(begin, end));
+}
+
+Ok SeedPool::run() {
     ::signal(SIGPIPE, SIG_IGN);
     next_ = options_.first;
     workers_.resize(static_cast<std::size_t>(std::clamp(options_.workers, 1, workers_max)));
     for (;;) {
-        // A planted bug is found once; more seeds would only say it again.
-        const bool found = options_.stop_at_first_failure && failures_ > 0;
         std::vector<pollfd> wait;
         std::vector<Worker*> busy;
         for (Worker& worker : workers_) {
-            if (!worker.busy && !found) feed(worker);
+            if (!worker.busy && !found_) feed(worker);
             if (!worker.busy) continue;
             wait.push_back({worker.from, POLLIN, 0});
             busy.push_back(&worker);
         }
-        if (busy.empty() || found) break;
+        if (busy.empty() || found_) break;
         ::poll(wait.data(), wait.size(), 500);
         for (std::size_t i = 0; i < busy.size(); ++i) {
             const std::chrono::duration<double> at_work = RealTime::now() - busy[i]->since;
@@ -249,6 +345,13 @@ void SeedPool::run() {
     }
     for (Worker& worker : workers_) stop(worker);
     progress(true);
+    if (found_ || results_wanted() == options_.count) return {};
+    return make_error(ErrorKind::local_fault,
+                      "only {} of {} {}s were run: no worker process could be started ({})",
+                      results_wanted(),
+                      options_.count,
+                      options_.what,
+                      not_started_);
 }
 
 }  // namespace dedloc::lab

@@ -2,6 +2,7 @@
 // hangs is a failed one like any other, and no state is shared.
 //
 // Thread: the caller's, which waits. Results come in any order and are kept by number.
+// Errors: bad_input for a file of other results; local_fault where workers cannot be started.
 
 #pragma once
 #include <chrono>
@@ -10,13 +11,16 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
+
+#include "dedloc/base/result.h"
 
 #include "lab/simulation.h"
 
 namespace dedloc::lab {
 
-// What a worker tells of one simulation.
+// What a worker tells of one number: of one simulation, or of several that belong together.
 struct SeedResult {
     std::vector<std::string> violations;
     std::uint64_t peers = 0, commits = 0, aborts = 0, branches = 0, faults = 0, averages = 0;
@@ -24,12 +28,19 @@ struct SeedResult {
     std::uint64_t aggregators = 0, parts_of_aggregators = 0, delayed = 0, samples_ahead = 0;
     std::uint64_t averages_of_grids = 0;
     double judged = 0, gap = 0, recovered = 0;
+    std::uint64_t histories = 1, too_slow = 0;     // `lab enumerate`: with those of second faults
+    double gap_second = 0;                         // of those
+    std::map<std::string, std::uint64_t> methods;  // of the messages at which they met
+    bool crashed = false;                          // or hung: nothing is known of the promises
+    bool failed() const { return !violations.empty(); }
+    bool broke_a_promise() const { return failed() && !crashed; }
 };
 
-std::string to_line(std::uint64_t number, const SimulationResult& result);  // JSON
+SeedResult seed_result(const SimulationResult& result);
+std::string to_line(std::uint64_t number, const SeedResult& result);  // JSON
 
-// One simulation, with every event on standard output; whether it held.
-bool simulate_traced(std::uint64_t number, SimulationOptions options);
+// One simulation, with every event on standard output.
+SimulationResult simulate_traced(std::uint64_t number, SimulationOptions options);
 
 struct SeedPoolOptions {
     std::uint64_t first = 1;
@@ -37,22 +48,25 @@ struct SeedPoolOptions {
     int workers = 2;
     std::string resume_file;        // results so far, one JSON object a line; empty: none
     double seed_seconds_max = 300;  // of real time; then it counts as hanging
-    bool stop_at_first_failure = false;
-    std::string what = "seed";                        // that is numbered
+    bool stop_when_found = false;   // a broken promise; a crash is none
+    std::string what = "seed";      // that is numbered
+    // Whatever else decides what a number's history is, by the option's name. A file of results
+    // begins with it: results of other histories do not belong there.
+    std::vector<std::pair<std::string, std::string>> decides;
     std::function<std::string(std::uint64_t)> again;  // the command that repeats one
 };
 
-using SeedJob = std::function<SimulationResult(std::uint64_t number)>;
+using SeedJob = std::function<SeedResult(std::uint64_t number)>;
 
 class SeedPool {
   public:
     SeedPool(SeedPoolOptions options, SeedJob job);
     ~SeedPool();
 
-    // False: the file of results cannot be written.
-    bool load_resumed();
-    // Progress and failures go to standard error.
-    void run();
+    // An error: the file of results cannot be written, or its results are of other options.
+    Ok load_resumed();
+    // Progress and failures go to standard error. An error: not all of them could be run.
+    Ok run();
     const std::map<std::uint64_t, SeedResult>& results() const { return results_; }
 
   private:
@@ -60,12 +74,16 @@ class SeedPool {
     struct Worker;
 
     bool start(Worker& worker);
+    bool open_pipes(int (&down)[2], int (&up)[2]);
     void stop(Worker& worker);
     void feed(Worker& worker);
     void read_from(Worker& worker);
     void failed(Worker& worker, const std::string& why);
     void take(const std::string& line);
     void progress(bool last);
+    Ok check_header(const std::string& line) const;
+    std::string header() const;
+    std::uint64_t results_wanted() const;
 
     SeedPoolOptions options_;
     SeedJob job_;
@@ -74,6 +92,8 @@ class SeedPool {
     std::uint64_t next_ = 0;
     std::ofstream resume_;
     std::uint64_t failures_ = 0;
+    bool found_ = false;
+    std::string not_started_;  // why the last worker that could not be started was not
     RealTime::time_point begun_ = RealTime::now();
     RealTime::time_point shown_ = begun_;
 };

@@ -43,7 +43,7 @@ int run_traced(const SimulateCommand& command, SimulationOptions options) {
             };
     for (std::uint64_t i = 0; i < command.seeds; ++i) {
         options.seed = command.first + i;
-        if (!simulate_traced(options.seed, options)) failed = true;
+        if (simulate_traced(options.seed, options).failed()) failed = true;
     }
     return failed == command.plant.empty() ? exit_check_failed : 0;
 }
@@ -52,12 +52,14 @@ Json summary(const SimulateCommand& command,
              const std::map<std::uint64_t, SeedResult>& results,
              double seconds) {
     SeedResult sum;
-    std::uint64_t violations = 0;
+    std::uint64_t violations = 0;  // seeds, crashed ones too
+    std::uint64_t crashed = 0;
     std::uint64_t first_violation = 0;
     for (const auto& [seed, result] : results) {
         if (seed < command.first || seed >= command.first + command.seeds) continue;
         sum.peers += 1;  // counts seeds
-        if (!result.violations.empty() && ++violations == 1) first_violation = seed;
+        if (result.failed() && ++violations == 1) first_violation = seed;
+        if (result.crashed) ++crashed;
         sum.commits += result.commits;
         sum.aborts += result.aborts;
         sum.branches += result.branches;
@@ -77,6 +79,7 @@ Json summary(const SimulateCommand& command,
     }
     Json json{{"seeds", sum.peers},
               {"violations", violations},
+              {"crashed", crashed},
               {"commits", sum.commits},
               {"aborts", sum.aborts},
               {"branches", sum.branches},
@@ -97,9 +100,48 @@ Json summary(const SimulateCommand& command,
     if (violations > 0) json["first_violation"] = first_violation;
     if (!command.plant.empty()) {
         json["plant"] = command.plant;
-        json["found"] = violations > 0;
+        json["found"] = violations > crashed;
     }
     return json;
+}
+
+void print(const SimulateCommand& command, const Json& json) {
+    if (command.json) {
+        std::printf("%s\n", monitor::json_line(json).c_str());
+        return;
+    }
+    for (const auto& [name, value] : json.items())
+        std::printf("%-18s %s\n", name.c_str(), monitor::json_line(value).c_str());
+}
+
+// A worker that crashed or hung found no planted bug: it is one that nobody planted.
+bool as_wanted(const SimulateCommand& command, const Json& json) {
+    if (command.plant.empty()) return json.at("violations") == 0;
+    return json.at("found") == true && json.at("crashed") == 0;
+}
+
+SeedPoolOptions pool_options(const SimulateCommand& command) {
+    SeedPoolOptions options;
+    options.first = command.first;
+    options.count = command.seeds;
+    options.workers = command.workers;
+    options.resume_file = command.resume_file;
+    options.seed_seconds_max = command.seed_seconds_max;
+    options.stop_when_found = !command.plant.empty();
+    options.decides = {{"peers", command.peers},
+                       {"delayed", command.delayed ? "yes" : "no"},
+                       {"group-max", std::to_string(command.group_max)},
+                       {"plant", command.plant.empty() ? "nothing" : command.plant}};
+    options.again = [&command](std::uint64_t seed) {
+        return fmt::format(
+            "dedloc lab simulate --first {} --seeds 1 --peers {}{}{}{} --trace",
+            seed,
+            command.peers,
+            command.delayed ? " --delayed" : "",
+            command.group_max == 0 ? "" : fmt::format(" --group-max {}", command.group_max),
+            command.plant.empty() ? "" : " --plant " + command.plant);
+    };
+    return options;
 }
 
 }  // namespace
@@ -127,43 +169,24 @@ int run_simulate(const SimulateCommand& command, const std::string&) {
     if (!command.trace) base::set_log_level(LogLevel::error);
     if (command.trace) return run_traced(command, options);
     const auto begun = RealTime::now();
-    SeedPoolOptions pool_options;
-    pool_options.first = command.first;
-    pool_options.count = command.seeds;
-    pool_options.workers = command.workers;
-    pool_options.resume_file = command.resume_file;
-    pool_options.seed_seconds_max = command.seed_seconds_max;
-    // A planted bug is found once; more seeds would only say it again.
-    pool_options.stop_at_first_failure = !command.plant.empty();
-    pool_options.again = [&command](std::uint64_t seed) {
-        return fmt::format(
-            "dedloc lab simulate --first {} --seeds 1 --peers {}{}{}{} --trace",
-            seed,
-            command.peers,
-            command.delayed ? " --delayed" : "",
-            command.group_max == 0 ? "" : fmt::format(" --group-max {}", command.group_max),
-            command.plant.empty() ? "" : " --plant " + command.plant);
-    };
-    SeedPool pool(std::move(pool_options), [&options](std::uint64_t seed) {
+    SeedPool pool(pool_options(command), [&options](std::uint64_t seed) {
         SimulationOptions one = options;
         one.seed = seed;
-        return simulate(one);
+        return seed_result(simulate(one));
     });
-    if (!pool.load_resumed()) {
-        std::fprintf(stderr, "dedloc: %s cannot be written\n", command.resume_file.c_str());
+    if (const Ok loaded = pool.load_resumed(); !loaded) {
+        std::fprintf(stderr, "dedloc: %s\n", loaded.error().message().c_str());
         return exit_bad_input;
     }
-    pool.run();
+    const Ok ran = pool.run();
     const double seconds = std::chrono::duration<double>(RealTime::now() - begun).count();
     const Json json = summary(command, pool.results(), seconds);
-    if (command.json) {
-        std::printf("%s\n", monitor::json_line(json).c_str());
-    } else {
-        for (const auto& [name, value] : json.items())
-            std::printf("%-18s %s\n", name.c_str(), monitor::json_line(value).c_str());
+    print(command, json);
+    if (!ran) {
+        std::fprintf(stderr, "dedloc: %s\n", ran.error().message().c_str());
+        return 1;
     }
-    const bool violated = json.at("violations") != 0;
-    return violated == command.plant.empty() ? exit_check_failed : 0;
+    return as_wanted(command, json) ? 0 : exit_check_failed;
 }
 
 }  // namespace dedloc::lab

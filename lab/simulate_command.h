@@ -1,6 +1,7 @@
 // `dedloc lab simulate`: many seeds on all cores (seed_pool.h).
 //
-// Errors: exit code 9 when a seed failed; 2 for wrong arguments.
+// Errors: exit code 9 when a seed failed; 2 for wrong arguments, also a --resume file of other
+// options; 1 when worker processes could not be started, so that seeds were not run.
 
 #pragma once
 #include <cstdint>
@@ -16,9 +17,9 @@ struct SimulateCommand {
     std::string peers = "5-20";
     bool delayed = false;       // trainers compute while a step is made, in all seeds
     std::size_t group_max = 0;  // of all seeds; 0: as the seed has it
-    std::string plant;          // name of a planted bug; then a violation is what is wanted
+    std::string plant;          // name of a planted bug; then a broken promise is what is wanted
     int workers = 2;
-    std::string resume_file;        // results so far, one JSON object a line
+    std::string resume_file;        // results so far, one JSON object a line, after the options
     double seed_seconds_max = 300;  // of real time; then it counts as hanging
     bool json = false;
     bool trace = false;     // print the events; one seed at a time
