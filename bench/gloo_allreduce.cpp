@@ -2,8 +2,9 @@
 //
 //   gloo_allreduce --rank R --size P --elements E --rounds N --algorithm ring|bcube --folder DIR
 //
-// DIR is empty at the start and shared by the group. Rank 0 prints one JSON object. Every round's
-// sum is checked. Two rounds before the first measured one warm up connections and buffers.
+// DIR is empty at the start and shared by the group. Each rank prints one JSON object; `cpu_s` is
+// its processor time until everybody has the sum. Every round's sum is checked. Two rounds before
+// the first measured one warm up connections and buffers.
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -16,6 +17,7 @@
 #include <gloo/rendezvous/context.h>
 #include <gloo/rendezvous/file_store.h>
 #include <gloo/transport/tcp/device.h>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -44,6 +46,12 @@ bool is_right(const std::vector<float>& sums, int size) {
     return true;
 }
 
+void wait_for_all(const std::shared_ptr<gloo::Context>& context) {
+    gloo::BarrierOptions barrier(context);
+    barrier.setTag(9);
+    gloo::barrier(barrier);
+}
+
 int run(const Arguments& arguments) {
     gloo::transport::tcp::attr attributes;
     attributes.hostname = "127.0.0.1";
@@ -58,9 +66,7 @@ int run(const Arguments& arguments) {
     std::vector<double> cpu;
     for (int round = -2; round < arguments.rounds; ++round) {
         std::fill(values.begin(), values.end(), static_cast<float>(arguments.rank) + 1.0f);
-        gloo::BarrierOptions barrier(context);
-        barrier.setTag(9);
-        gloo::barrier(barrier);
+        wait_for_all(context);
 
         const double cpu_before = dedloc::bench::cpu_seconds();
         const auto before = std::chrono::steady_clock::now();
@@ -75,6 +81,7 @@ int run(const Arguments& arguments) {
         options.setTag(7);
         gloo::allreduce(options);
         const std::chrono::duration<double> took = std::chrono::steady_clock::now() - before;
+        wait_for_all(context);
         if (round >= 0) {
             seconds.push_back(took.count());
             cpu.push_back(dedloc::bench::cpu_seconds() - cpu_before);
@@ -84,11 +91,10 @@ int run(const Arguments& arguments) {
             return 1;
         }
     }
-    if (arguments.rank == 0)
-        std::printf("{\"seconds\": %.6f, \"seconds_min\": %.6f, \"cpu_s\": %.6f}\n",
-                    median(seconds),
-                    *std::min_element(seconds.begin(), seconds.end()),
-                    median(cpu));
+    std::printf("{\"seconds\": %.6f, \"seconds_min\": %.6f, \"cpu_s\": %.6f}\n",
+                median(seconds),
+                *std::min_element(seconds.begin(), seconds.end()),
+                median(cpu));
     return 0;
 }
 

@@ -3,18 +3,25 @@
 //
 //   round_bench --rank R --size P --elements E --rounds N --codec NAME --folder DIR
 //
-// DIR is empty at the start and shared by the group. Rank 0 prints one JSON object: the time from
-// the moment when everybody is ready until rank 0 has every averaged number. Every average is
-// checked, and its relative root mean square error reported. Rounds before the first measured one
-// warm up connections, make everybody a voter, and fill what keeps old rounds: memory that is used
-// for the first time costs a page fault for every 4 KiB.
+// DIR is empty at the start and shared by the group. Each rank prints one JSON object: the time
+// from the moment when everybody is ready until it has every averaged number, and its processor
+// time until everybody has. Every average is checked, and its relative root mean square error
+// reported. A round whose average lacks somebody's contribution is not measured but repeated, once
+// (`rounds_repeated`): leaving out who is slow would be fast.
+//
+// Rounds before the first measured one warm up connections, make everybody a voter, and fill what
+// keeps old rounds: memory that is used for the first time costs a page fault for every 4 KiB.
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <memory>
+#include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "dedloc/runtime/heap.h"
@@ -22,6 +29,7 @@
 #include "bench/cpu_seconds.h"
 #include "lab/median.h"
 #include "lab/need.h"
+#include "lab/notes.h"
 #include "lab/round_member.h"
 
 namespace dedloc {
@@ -39,12 +47,14 @@ struct Arguments {
     int rounds = 5;
     std::string codec = "fp32";
     std::string folder;
+    int late_rounds = 0;
 };
 
 struct Measured {
     std::vector<double> seconds;
     std::vector<double> cpu;
     std::vector<double> rmse;
+    int rounds_repeated = 0;
 };
 
 constexpr int warm_up_rounds = 8;          // until what old rounds hold is there
@@ -81,25 +91,51 @@ std::vector<std::shared_ptr<RoundInput>> make_inputs(const RoundMember& member) 
     return inputs;
 }
 
+// Holds up this process, its answers to others included, until they have done the round without it.
+void come_late(const Arguments& arguments, int round) {
+    const std::string done = fmt::format("done-{}-{}", round, arguments.rank == 0 ? 1 : 0);
+    while (!lab::read_note(arguments.folder, done)) std::this_thread::sleep_for(10ms);
+}
+
+// May the newest round be measured? Everybody sees the same decision, so all repeat it or none.
+bool is_whole(const RoundMember& member, bool repeated) {
+    const std::vector<std::uint32_t> left_out = member.left_out();
+    if (!left_out.empty() && repeated)
+        throw std::runtime_error(
+            fmt::format("a round and its repetition left out the contribution of rank {}",
+                        fmt::join(left_out, ", ")));
+    return left_out.empty();
+}
+
 Task<void> measure(RoundMember& member, const Arguments& arguments, Measured& measured) {
     co_await member.start();
     const auto inputs = make_inputs(member);
-    for (int round = 0; round < warm_up_rounds + arguments.rounds; ++round) {
+    bool repeated = false;
+    const auto wanted = static_cast<std::size_t>(arguments.rounds);
+    for (int round = 0; measured.seconds.size() < wanted; ++round) {
         std::string place = "round-" + std::to_string(round);
         co_await all_reach(member, arguments, place);
         const auto number = static_cast<std::uint64_t>(round);
         auto input = inputs[number % inputs.size()];
         input->input.fresh = {number, number + 1};
+        if (round >= warm_up_rounds && round < warm_up_rounds + arguments.late_rounds)
+            come_late(arguments, round);
         const TimePoint before = member.clock().now();
         const double cpu_before = cpu_seconds();
         co_await member.do_round(input);
         const double seconds = to_seconds(member.clock().now() - before);
-        const double cpu = cpu_seconds() - cpu_before;
         // Who is done checks when all are, and does not hold up those who share its processor.
         std::string done = "done-" + std::to_string(round);
         co_await all_reach(member, arguments, done);
+        const double cpu = cpu_seconds() - cpu_before;
         const double rmse = member.error();
         if (round < warm_up_rounds) continue;
+        const bool whole = is_whole(member, repeated);
+        repeated = !whole;
+        if (repeated) {
+            ++measured.rounds_repeated;
+            continue;
+        }
         measured.seconds.push_back(seconds);
         measured.cpu.push_back(cpu);
         measured.rmse.push_back(rmse);
@@ -110,11 +146,14 @@ Task<void> measure(RoundMember& member, const Arguments& arguments, Measured& me
 }
 
 void print(const Measured& measured) {
-    std::printf("{\"seconds\": %.6f, \"seconds_min\": %.6f, \"cpu_s\": %.6f, \"rmse\": %.8f}\n",
-                median(measured.seconds),
-                *std::min_element(measured.seconds.begin(), measured.seconds.end()),
-                median(measured.cpu),
-                median(measured.rmse));
+    std::printf(
+        "{\"seconds\": %.6f, \"seconds_min\": %.6f, \"cpu_s\": %.6f, \"rmse\": %.3e, "
+        "\"rounds_repeated\": %d}\n",
+        median(measured.seconds),
+        *std::min_element(measured.seconds.begin(), measured.seconds.end()),
+        median(measured.cpu),
+        median(measured.rmse),
+        measured.rounds_repeated);
 }
 
 int run(const Arguments& arguments) {
@@ -128,7 +167,7 @@ int run(const Arguments& arguments) {
         std::fprintf(stderr, "round_bench, rank %u: %s\n", arguments.rank, error.what());
         std::_Exit(1);  // tasks still run; there is nothing to save
     }
-    if (arguments.rank == 0) print(measured);
+    print(measured);
     return 0;
 }
 
@@ -145,6 +184,8 @@ int main(int argc, char** argv) {
     app.add_option("--codec", arguments.codec)
         ->check(CLI::IsMember({"fp32", "fp16", "bf16", "blockwise8"}));
     app.add_option("--folder", arguments.folder)->required();
+    app.add_option("--late-rounds", arguments.late_rounds, "come too late to so many (for tests)")
+        ->check(CLI::Range(0, 2));
     CLI11_PARSE(app, argc, argv);
     dedloc::runtime::keep_freed_memory();  // as dedloc's own program does
     return dedloc::run(arguments);

@@ -3,10 +3,11 @@
     bench/run.py --bin build/bench/bin [--json] [--list] [NAME...]
 
 With --json each measure is one JSON object: bench, value, unit, anchor, anchor_value, ratio, and
-what belongs to it. ratio is value / anchor_value. What each means, and what physics would allow,
-is in bench/README.md. Measures take turns with their anchors, so that both see the same machine.
+what belongs to it; or bench and skipped, the reason. ratio is value / anchor_value. What each
+means, and what physics would allow, is in bench/README.md. Measures take turns with their anchors,
+so that both see the same machine.
 
-Exit status: 0 all ran, 1 one could not, 2 wrong arguments.
+Exit status: 0 all ran or were skipped, 1 one could not, 2 wrong arguments.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,6 +32,7 @@ OVERHEAD_ELEMENTS = 256  # 1 KiB
 OVERHEAD_SECONDS_MAX = 0.1  # what a round may cost beside its bytes
 FAR_MS = 50  # round trip of the second line of round_overhead
 SKIPPED = 77  # exit code where namespaces are not permitted
+WRONG_OPTION = 2  # or one that only root may use
 PLAN_SECONDS_MAX = {256: 0.001, 100_000: 0.2}  # what a plan may take
 BATCH = 1024  # samples of a step of solo
 SOLO_STARTS = 16  # which memory a process gets is worth some percent
@@ -57,17 +60,18 @@ class Setup:
 
 
 def run_group(command: list[str], seconds_max: float, size: int = GROUP) -> dict:
-    """Starts `size` processes with --rank and --folder; rank 0's last line is the result."""
+    """Starts `size` processes with --rank and --folder; rank 0's last line is the result, and
+    `cpu_s_all` the processor time of all."""
     with tempfile.TemporaryDirectory(prefix="dedloc-bench-") as folder:
         processes = []
         for rank in reversed(range(size)):
-            output = subprocess.PIPE if rank == 0 else subprocess.DEVNULL
             processes.append(subprocess.Popen(
                 [*command, "--rank", str(rank), "--size", str(size), "--folder", folder],
-                stdout=output, text=True))
+                stdout=subprocess.PIPE, text=True))
+        processes.reverse()
         try:
-            text, _ = processes[-1].communicate(timeout=seconds_max)
-            statuses = [p.wait(timeout=30) for p in processes]
+            texts = [processes[0].communicate(timeout=seconds_max)[0],
+                     *(p.communicate(timeout=30)[0] for p in processes[1:])]
         except subprocess.TimeoutExpired:
             raise BenchError(f"{Path(command[0]).name} took longer than {seconds_max} s") from None
         finally:
@@ -75,9 +79,11 @@ def run_group(command: list[str], seconds_max: float, size: int = GROUP) -> dict
                 if process.poll() is None:
                     process.kill()
                     process.wait()
+        statuses = [abs(process.returncode) for process in processes]
         if any(statuses):
-            raise BenchError(f"{Path(command[0]).name} ended with status {max(map(abs, statuses))}")
-        return last_json(text, command[0])
+            raise BenchError(f"{Path(command[0]).name} ended with status {max(statuses)}")
+        results = [last_json(text, command[0]) for text in texts]
+        return {**results[0], "cpu_s_all": sum(result["cpu_s"] for result in results)}
 
 
 def last_json(text: str, program: str) -> dict:
@@ -102,6 +108,21 @@ def run_one(command: list[str], seconds_max: float, threads: int) -> dict:
 def measure(bench: str, value: float, unit: str, anchor: str, anchor_value: float, **more) -> dict:
     return {"bench": bench, "value": round(value, 6), "unit": unit, "anchor": anchor,
             "anchor_value": round(anchor_value, 6), "ratio": round(value / anchor_value, 4), **more}
+
+
+def skipped(bench: str, why: str) -> dict:
+    return {"bench": bench, "skipped": why}
+
+
+def line_of(result: dict) -> str:
+    if "skipped" in result:
+        return "{bench:16} skipped: {skipped}".format(**result)
+    return ("{bench:16} {value:12.3f} {unit:10} {ratio:7.3f} x {anchor} "
+            "({anchor_value:.3f})".format(**result))
+
+
+def medians(runs: list[dict], *fields: str) -> dict[str, float]:
+    return {field: round(statistics.median(run[field] for run in runs), 9) for field in fields}
 
 
 def processor_costs(setup: Setup) -> tuple[tuple[float, float], tuple[float, float]]:
@@ -135,13 +156,13 @@ def allreduce(setup: Setup) -> list[dict]:
             for codec, runs in ours.items():
                 runs.append(run_group([round_bench, "--codec", codec, *sizes], 300, peers))
         best = min(theirs, key=lambda a: statistics.median(r["seconds"] for r in theirs[a]))
-        anchor = {f: statistics.median(r[f] for r in theirs[best]) for f in ("seconds", "cpu_s")}
+        anchor = medians(theirs[best], "seconds", "cpu_s", "cpu_s_all")
         moved = 2 * elements * 4 * (peers - 1)  # bytes, by all together; each at two ends
         bound, own_bound = (anchor["seconds"] + (
             2 * moved * aes_s + peers * elements * 4 * sha_s) / (os.cpu_count() or 1)
             for aes_s, sha_s in costs)
         for codec, runs in ours.items():
-            value = {f: statistics.median(r[f] for r in runs) for f in ("seconds", "cpu_s", "rmse")}
+            value = medians(runs, "seconds", "cpu_s", "cpu_s_all", "rmse")
             name = "8bit" if codec == "blockwise8" else codec
             more = {"bound_ratio": round(value["seconds"] / bound, 4),
                     "bound_seconds": round(bound, 6),
@@ -150,7 +171,9 @@ def allreduce(setup: Setup) -> list[dict]:
             results.append(measure(
                 f"allreduce_{name}" + ("" if peers == GROUP else f"_{peers}"), value["seconds"],
                 "s", f"gloo {best} of fp32, unencrypted", anchor["seconds"], peers=peers,
-                cpu_s=value["cpu_s"], anchor_cpu_s=anchor["cpu_s"], rmse=value["rmse"], **more))
+                cpu_s=value["cpu_s"], anchor_cpu_s=anchor["cpu_s"], cpu_s_all=value["cpu_s_all"],
+                anchor_cpu_s_all=anchor["cpu_s_all"], rmse=value["rmse"],
+                rounds_repeated=sum(r["rounds_repeated"] for r in runs), **more))
     return results
 
 
@@ -161,9 +184,9 @@ def round_overhead_far(setup: Setup) -> list[dict]:
          str(FAR_MS), "--elements", str(OVERHEAD_ELEMENTS), "--codec", "fp32", "--rounds",
          "3" if setup.quick else "30", "--json"],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=600, check=False)
-    if done.returncode == SKIPPED:
-        print(done.stderr.strip(), file=sys.stderr)
-        return []
+    # Users who are not root may lack namespaces, or the congestion control of the lines.
+    if done.returncode == SKIPPED or (done.returncode == WRONG_OPTION and os.geteuid() != 0):
+        return [skipped(f"round_overhead_{FAR_MS}ms", " ".join(done.stderr.split()))]
     if done.returncode != 0:
         raise BenchError(f"dedloc lab links ended with status {done.returncode}: {done.stderr}")
     result = last_json(done.stdout, "dedloc lab links")
@@ -173,15 +196,16 @@ def round_overhead_far(setup: Setup) -> list[dict]:
                     round_trips=round(result["seconds"] * 1e3 / FAR_MS, 2))]
 
 
-def round_overhead(setup: Setup) -> list[dict]:
+def round_overhead(setup: Setup) -> Iterator[dict]:
     """A whole round of 1 KiB among 4 processes on loopback, announce to certificate; and among
     machines 50 ms apart."""
     result = run_group(
         [str(setup.program("round_bench")), "--codec", "fp32", "--elements",
          str(OVERHEAD_ELEMENTS), "--rounds", "3" if setup.quick else "50"], 300)
-    return [measure("round_overhead", result["seconds"] * 1e3, "ms", "the promise",
-                    OVERHEAD_SECONDS_MAX * 1e3, best=result["seconds_min"] * 1e3),
-            *round_overhead_far(setup)]
+    yield measure("round_overhead", result["seconds"] * 1e3, "ms", "the promise",
+                  OVERHEAD_SECONDS_MAX * 1e3, best=result["seconds_min"] * 1e3,
+                  rounds_repeated=result["rounds_repeated"])
+    yield from round_overhead_far(setup)
 
 
 def hosted_steps(folder: Path) -> list[turns.Step]:
@@ -334,9 +358,7 @@ def main(arguments: list[str]) -> int:
     for name in options.names or BENCHES:
         try:
             for result in BENCHES[name](Setup(options.bin, options.quick)):
-                print(json.dumps(result) if options.json else (
-                    "{bench:16} {value:12.3f} {unit:10} {ratio:7.3f} x {anchor} "
-                    "({anchor_value:.3f})".format(**result)), flush=True)
+                print(json.dumps(result) if options.json else line_of(result), flush=True)
         except (BenchError, OSError, subprocess.SubprocessError) as error:
             print(f"{name}: {error}", file=sys.stderr)
             status = 1

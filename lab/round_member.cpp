@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdio>
 #include <fmt/format.h>
+#include <set>
 #include <stdexcept>
 #include <utility>
 
@@ -24,8 +25,7 @@ using averaging::Plan;
 
 constexpr Duration look_interval = 2ms;
 constexpr std::uint64_t checked_every = 97;  // element
-// Wrong sums are far beyond it; blockwise8, the coarsest codec, makes 0.0104.
-constexpr double relative_rmse_max = 0.02;
+constexpr std::uint64_t checked_least = 4096;
 // Encoded parts are at most this long together; old exchanges hold on to a few rounds' worth.
 constexpr std::uint64_t rounds_kept = 4;
 
@@ -35,6 +35,28 @@ float contributed(std::uint32_t rank, std::uint64_t i) {
     int sum = 0;
     for (int k = 0; k < 4; ++k, bits >>= 16) sum += static_cast<int>(bits & 0xffff);
     return (static_cast<float>(sum) / 65536.0f - 2.0f) * 1.7320508f;
+}
+
+// Of averages, each contribution encoded and the average again: √2 times what one encoding makes.
+// Rounding to a step that is at most 2^-n of the value makes at most 2^-n / √12.
+double encoded_rmse_max(codec::CodecId codec) {
+    switch (codec) {
+        case codec::CodecId::fp32:
+            return 0;
+        case codec::CodecId::fp16:
+            return 0x1p-10 / std::sqrt(6.0);
+        case codec::CodecId::bf16:
+            return 0x1p-7 / std::sqrt(6.0);
+        case codec::CodecId::blockwise8:
+            return 0.012;  // what is promised of it; normal numbers make 0.0104
+    }
+    return 0;
+}
+
+// And of the sum: one rounding of fp32 a member, each of at most 2^-24 of a sum that grows with
+// √members as the last one does, and two when it is divided.
+double rmse_max(codec::CodecId codec, std::size_t members) {
+    return encoded_rmse_max(codec) + (std::sqrt(static_cast<double>(members)) + 2) * 0x1p-24;
 }
 
 }  // namespace
@@ -198,13 +220,25 @@ Task<void> RoundMember::decode(const Decision& decision) {
     }
 }
 
+std::vector<std::uint32_t> RoundMember::left_out() const {
+    std::set<std::uint32_t> missing;
+    for (const averaging::FinishedPart& part : decision().parts) {
+        const std::vector<std::uint32_t> there = included(part);
+        for (std::uint32_t rank = 0; rank + options_.aggregators < options_.size; ++rank)
+            if (std::find(there.begin(), there.end(), rank) == there.end()) missing.insert(rank);
+    }
+    return {missing.begin(), missing.end()};
+}
+
 double RoundMember::error() const {
+    const std::uint64_t step =
+        std::clamp<std::uint64_t>(average_.size() / checked_least, 1, checked_every);
     double wrong = 0;
     double all = 0;
     for (const averaging::FinishedPart& part : decision().parts) {
         const std::vector<std::uint32_t> ranks = included(part);
         const averaging::ElementRange range = plan_.parts.at(part.part).range();
-        for (std::uint64_t i = range.offset; i < range.end(); i += checked_every) {
+        for (std::uint64_t i = range.offset; i < range.end(); i += step) {
             double right = 0;
             for (const std::uint32_t rank : ranks) right += contributed(rank, i);
             right /= static_cast<double>(std::max<std::size_t>(1, ranks.size()));
@@ -213,8 +247,13 @@ double RoundMember::error() const {
         }
     }
     const double error = std::sqrt(wrong / std::max(all, 1e-30));
-    if (error > relative_rmse_max)
-        throw std::runtime_error(fmt::format("the averages have a relative error of {}", error));
+    const double most = rmse_max(options_.round.codec, options_.size);
+    if (error > most)
+        throw std::runtime_error(
+            fmt::format("the averages have a relative error of {:.3g}; {} makes at most {:.3g}",
+                        error,
+                        codec::to_string(options_.round.codec),
+                        most));
     return error;
 }
 

@@ -58,8 +58,11 @@ class RoundMember {
     const averaging::Decision& decision() const { return *ledger_.newest_commit(); }
     const averaging::Plan& plan() const { return plan_; }
     const Digest& decision_digest() const { return ledger_.base().previous; }
-    // The relative root mean square error of every 97th average, given who is included. Throws if
-    // it is more than a codec makes.
+    // Ranks whose contribution is not in every one of the averages, sorted. All members see the
+    // same.
+    std::vector<std::uint32_t> left_out() const;
+    // The relative root mean square error of every 97th average (of all, if they are few), given
+    // who is included. Throws if it is more than the codec makes.
     double error() const;
 
     void leave_note(const std::string& name, std::string_view text) const;

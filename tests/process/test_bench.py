@@ -1,0 +1,123 @@
+"""The benchmarks with tiny input: that they run, say what is skipped, and refuse to measure a round
+that left somebody out; and two tables of the lab, whole. Nothing here has to do with speed.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import harness
+from harness import ProcessTest
+
+ROOT = Path(__file__).resolve().parents[2]
+BIN = Path(harness.DEDLOC).resolve().parent
+BENCH_BIN = ROOT / "build/bench/bin"
+GROUP = 4
+SOURCES = {"round_bench": ("bench/round_bench.cpp", "lab/round_member.h", "lab/round_member.cpp"),
+           "gloo_allreduce": ("bench/gloo_allreduce.cpp",), "dedloc_security_bench": ()}
+
+
+class Bench(ProcessTest):
+    def program(self, name: str) -> Path:
+        if not (BIN / name).is_file():
+            self.skipTest(f"{name} is not beside dedloc: configure with -DDEDLOC_TESTS=ON")
+        return BIN / name
+
+    def bench_build_or_skip(self) -> None:
+        for name, sources in SOURCES.items():
+            program = BENCH_BIN / name
+            if not program.is_file():
+                self.skipTest(f"no {name} in build/bench/bin (./bench.sh builds it)")
+            built = program.stat().st_mtime
+            if any((ROOT / source).stat().st_mtime > built for source in sources):
+                self.skipTest(f"{name} in build/bench/bin is older than its source (./bench.sh)")
+
+    def bench(self, folder: Path, *names: str) -> dict[str, dict]:
+        """The lines of bench/run.py --quick, by name."""
+        done = subprocess.run(
+            [sys.executable, str(ROOT / "bench/run.py"), "--bin", str(folder), "--quick", "--json",
+             *names], capture_output=True, text=True, timeout=50, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        lines = [json.loads(line) for line in done.stdout.splitlines()]
+        for line in lines:
+            self.assertTrue(line.get("skipped") or line["value"] > 0, line)
+        return {line["bench"]: line for line in lines}
+
+    def rounds_with_a_late_member(self, late_rounds: int) -> list[tuple[int, str, str]]:
+        """Exit status, standard output and error of each member of a group of round_bench."""
+        command = [str(self.program("round_bench")), "--size", str(GROUP), "--elements", "4096",
+                   "--rounds", "1", "--folder", str(self.folder), "--rank"]
+        members = []
+        for rank in range(GROUP):
+            late = ["--late-rounds", str(late_rounds)] if rank == GROUP - 1 else []
+            members.append(subprocess.Popen([*command, str(rank), *late], text=True,
+                                            stdout=subprocess.PIPE, stderr=subprocess.PIPE))
+        try:
+            said = [member.communicate(timeout=45) for member in members]
+        finally:
+            for member in members:
+                member.kill()
+                member.wait()
+        return [(member.returncode, *texts) for member, texts in zip(members, said)]
+
+    def test_quick_benchmarks_of_rounds_and_plans_run(self) -> None:
+        self.program("round_bench")
+        lines = self.bench(BIN, "round_overhead", "plan")
+        self.assertEqual(set(lines), {"round_overhead", "round_overhead_50ms", "plan_256",
+                                      "plan_100000"})
+        self.assertIn("rounds_repeated", lines["round_overhead"])
+
+    def test_the_quick_all_reduce_beside_gloo_runs(self) -> None:
+        self.bench_build_or_skip()
+        lines = self.bench(BENCH_BIN, "allreduce")
+        for codec, rmse_max in (("fp32", 1e-6), ("fp16", 1e-3), ("8bit", 0.012)):
+            line = lines[f"allreduce_{codec}"]
+            self.assertLessEqual(line["rmse"], rmse_max, line)
+            for whose in ("", "anchor_"):
+                self.assertGreater(line[whose + "cpu_s_all"], line[whose + "cpu_s"], line)
+
+    def test_a_round_that_left_a_member_out_is_repeated_and_not_measured(self) -> None:
+        for status, out, err in self.rounds_with_a_late_member(late_rounds=1):
+            self.assertEqual(status, 0, err)
+            self.assertEqual(json.loads(out)["rounds_repeated"], 1)
+
+    def test_two_rounds_that_left_a_member_out_are_an_error(self) -> None:
+        for status, out, err in self.rounds_with_a_late_member(late_rounds=2):
+            self.assertEqual((status, out), (1, ""))
+            self.assertIn(f"left out the contribution of rank {GROUP - 1}", err)
+
+
+class LabTables(ProcessTest):
+    def table(self, *words: str) -> dict:
+        done = self.dedloc("lab", *words, "--json")
+        self.assertEqual(done.returncode, harness.OK, done.stdout + done.stderr)
+        return json.loads(done.stdout.splitlines()[-1])
+
+    def test_the_table_of_codecs_is_whole_and_eight_bits_keep_their_promise(self) -> None:
+        rows = {row["name"]: row for row in self.table("codecs", "--mebibytes", "1")["codecs"]}
+        for name in ("fp32", "fp16", "bf16", "blockwise8"):
+            self.assertIn(name, rows)
+        for name, row in rows.items():
+            fields = ["bytes_per_element", "rmse", "encode_part_gb_per_s", "decode_part_gb_per_s"]
+            if name in ("fp32", "fp16", "bf16", "blockwise8"):
+                fields += ["encode_gb_per_s", "decode_gb_per_s", "decode_accumulate_gb_per_s"]
+            for field in fields:
+                self.assertGreaterEqual(row[field], 0 if field == "rmse" else 1e-3, (name, field))
+        for field in ("rmse", "rmse_average_2", "rmse_average_8", "rmse_average_32"):
+            self.assertLessEqual(rows["blockwise8"][field], 0.012)
+
+    def test_the_table_of_groups_agrees_with_all_five_published_columns(self) -> None:
+        result = self.table("moshpit")
+        self.assertTrue(result["agrees"])
+        for row in result["table"]:
+            cells = {name: cell for name, cell in row.items() if name not in ("peers", "absence")}
+            self.assertEqual(len(cells), 5)
+            if row["peers"] < 1024:  # a full grid is not in the published table, but exact
+                self.assertTrue(all(cell["agrees"] for cell in cells.values()), row)
+
+
+if __name__ == "__main__":
+    harness.main()
