@@ -1,6 +1,7 @@
 // What a node answers, and how records from others are checked.
 
 #include <algorithm>
+#include <set>
 
 #include "dedloc/base/log.h"
 #include "dedloc/dht/core.h"
@@ -173,9 +174,12 @@ Result<Bytes> DhtNode::Core::on_find(const PeerId& from, ByteView request) {
     wire::FindResponse response;
     response.peer = own_info();
     std::size_t room = answer_bytes_max;
+    std::set<DhtId> answered;
     for (const Bytes& bytes : asked.keys) {
         DEDLOC_TRY(const DhtId key, DhtId::from(bytes));
         wire::FindResult& result = response.results.emplace_back();
+        // A key that is repeated would make a small question's answer as large as answers may be.
+        if (!answered.insert(key).second) continue;
         for (const Contact& contact : table.nearest(key, options.routing.bucket_size, exclude)) {
             wire::PeerAddresses addresses{.addresses = host.addresses_of(contact.peer)};
             if (addresses.addresses.size() > wire::dht_addresses_max)

@@ -326,6 +326,30 @@ TEST(DhtNode, answers_the_golden_requests_of_hivemind) {
     swarm.world.run_task(core.scope.stop());
 }
 
+TEST(DhtNode, a_key_that_is_asked_for_twice_is_answered_once) {
+    Swarm swarm(14);
+    swarm.add();
+    DhtNode::Core core(swarm.machines[0]->host(), swarm.verifier, {});
+    const PeerId stranger = security::toy_peer_id(1234);
+    const DhtId key = DhtId::of_text("large");
+    const DhtId other = DhtId::of_text("other");
+    const WallSeconds later = swarm.wall() + 60;
+    ASSERT_TRUE(
+        core.take_record(core.storage, key, nil_subkey(), Bytes(200'000, 7), later, stranger));
+    wire::FindRequest request;
+    for (int i = 0; i < 10; ++i) request.keys.push_back(to_bytes(key.view()));
+    request.keys.push_back(to_bytes(other.view()));
+    const auto answer = core.on_find(stranger, wire::encode(request));
+    ASSERT_TRUE(answer) << to_string(answer.error());
+    EXPECT_LT(answer->size(), 210'000u);
+    const auto results = wire::decode<wire::FindResponse>(*answer)->results;
+    ASSERT_EQ(results.size(), request.keys.size());
+    EXPECT_EQ(results.front().type, wire::FindType::regular);
+    EXPECT_EQ(results.front().value.size(), 200'000u);
+    EXPECT_EQ(results.at(1).value.size(), 0u);
+    swarm.world.run_task(core.scope.stop());
+}
+
 TEST(DhtNode, garbage_is_an_error_and_nothing_else) {
     Swarm swarm(13);
     swarm.add();

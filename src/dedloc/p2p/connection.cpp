@@ -32,7 +32,8 @@ YamuxOptions yamux_options(bool is_client, const PeerConnection::Settings& setti
     runtime::Clock& clock = settings.clock;
     YamuxOptions options{.is_client = is_client,
                          .now = [&clock] { return clock.now(); },
-                         .budget = settings.budget,
+                         .memory = settings.memory,
+                         .is_needed = settings.is_needed,
                          .keep_alive_interval = settings.keep_alive_interval,
                          .keep_alive_answer_max = settings.keep_alive_answer_max};
     if (settings.origin.lanes > 1) {

@@ -35,10 +35,11 @@ class PeerConnection : public std::enable_shared_from_this<PeerConnection> {
     struct Settings {
         runtime::Executor executor;
         runtime::Clock& clock;
-        std::shared_ptr<UnreadBudget> budget;
+        std::shared_ptr<StreamMemory> memory;
         Duration keep_alive_interval;
         Duration keep_alive_answer_max;
         Origin origin{};
+        std::function<bool()> is_needed{};  // null: the peer is a stranger
     };
 
     PeerConnection(SecureConnection secured, Settings settings);

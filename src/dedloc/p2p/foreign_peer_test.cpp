@@ -44,7 +44,7 @@ class ForeignPeer : public ::testing::Test {
             *std::move(raw), std::move(context), host_->id(), stranger_->clock());
         PeerConnection::Settings settings{.executor = world_.executor(),
                                           .clock = stranger_->clock(),
-                                          .budget = nullptr,
+                                          .memory = nullptr,
                                           .keep_alive_interval = keep_alive_interval,
                                           .keep_alive_answer_max = keep_alive_answer_max};
         connection_ = std::make_shared<PeerConnection>(*std::move(secured), std::move(settings));

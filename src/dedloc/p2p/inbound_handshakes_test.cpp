@@ -6,6 +6,8 @@
 #include "dedloc/p2p/host_testing.h"
 #include "dedloc/p2p/limits.h"
 #include "dedloc/p2p/make_host.h"
+#include "dedloc/p2p/upgrade.h"
+#include "dedloc/runtime/together.h"
 #include "dedloc/sim/world.h"
 
 namespace dedloc::p2p {
@@ -74,6 +76,23 @@ class SilentStrangersTest : public ::testing::Test {
         }
         all_connected_ = true;
     }
+    // A lane of a bundle of which the last one never comes.
+    Task<void> send_lane(std::size_t number) {
+        const runtime::SocketAddress target{.host = victim_node_.ip(), .port = 4001};
+        auto connected = co_await stranger_.network().connect(target, TimePoint::never());
+        if (!connected) co_return;
+        LaneGreeting greeting;
+        greeting.count = lanes_per_peer_max;
+        greeting.bundle[0] = static_cast<std::uint8_t>(number / (lanes_per_peer_max - 1));
+        greeting.index = static_cast<std::uint8_t>(number % (lanes_per_peer_max - 1));
+        auto lane = co_await greet_lane(*std::move(connected), greeting, stranger_.clock());
+        if (lane) silent_.push_back(*std::move(lane));
+    }
+    Task<void> see_it_end(std::size_t number) {
+        Bytes buffer(1);
+        (void)co_await silent_[number]->read_some(buffer);
+        ++ended_;
+    }
     static Task<void> dial(Host* from, std::string address, Result<PeerId>* out) {
         const TimePoint deadline = from->clock().now() + 3s;
         auto peer = co_await from->dial(std::move(address), deadline);
@@ -86,7 +105,32 @@ class SilentStrangersTest : public ::testing::Test {
     sim::SimNode& peer_node_ = world_.add_node({});
     std::vector<std::unique_ptr<runtime::Connection>> silent_;
     bool all_connected_ = false;
+    std::size_t ended_ = 0;
 };
+
+TEST_F(SilentStrangersTest, half_made_bundles_of_lanes_do_not_keep_a_peer_out) {
+    const auto victim = host(victim_node_, 1);
+    const auto peer = host(peer_node_, 2);
+    std::vector<Task<void>> lanes;
+    for (std::size_t i = 0; i < handshakes_inbound_max; ++i) lanes.push_back(send_lane(i));
+    world_.run_task(runtime::all_of(std::move(lanes)));
+    ASSERT_EQ(silent_.size(), handshakes_inbound_max);
+    runtime::Scope scope(world_.executor());
+    for (std::size_t i = 0; i < silent_.size(); ++i) scope.spawn("watch", see_it_end(i));
+
+    Result<PeerId> dialled = Error(ErrorKind::cancelled, "did not run");
+    world_.run_task(dial(peer.get(), victim->addresses().at(0), &dialled));
+    EXPECT_TRUE(dialled) << dialled.error().message();
+    EXPECT_TRUE(world_.run_until([&] { return ended_ == lanes_per_peer_max - 1; }, 2s))
+        << "a bundle that has lost a lane is given up: " << ended_;
+    // The others had their time.
+    EXPECT_TRUE(world_.run_until([&] { return ended_ == silent_.size(); }, negotiation_max));
+
+    world_.run_task(scope.stop());
+    silent_.clear();
+    world_.run_task(peer->stop());
+    world_.run_task(victim->stop());
+}
 
 TEST_F(SilentStrangersTest, a_thousand_of_them_do_not_keep_a_peer_out) {
     const auto victim = host(victim_node_, 1);

@@ -121,9 +121,10 @@ Task<Result<void>> write_pieces(StatePtr state, ByteView bytes) {
 
 // ------------------------------------------------------------------------------------- reading
 
-// False: the lane has ended, or failed, which the state then says.
-Task<bool> fill(StatePtr state, std::size_t index, std::span<std::uint8_t> into) {
-    const bool between_pieces = into.size() == header_bytes;
+enum class Filled { header, body };
+
+// False: the lane has ended, or failed, which the state then says. It may end before a header.
+Task<bool> fill(StatePtr state, std::size_t index, std::span<std::uint8_t> into, Filled what) {
     std::size_t filled = 0;
     while (filled < into.size()) {
         auto count = co_await state->lanes[index]->read_some(into.subspan(filled));
@@ -133,7 +134,7 @@ Task<bool> fill(StatePtr state, std::size_t index, std::span<std::uint8_t> into)
             co_return false;
         }
         if (*count == 0) {
-            if (!between_pieces || filled > 0)
+            if (what == Filled::body || filled > 0)
                 state->fail(Error(ErrorKind::peer_gone, "a lane ended inside a piece"));
             ++state->ended;
             state->readable.set();
@@ -148,7 +149,7 @@ Task<void> read_lane(StatePtr state, std::size_t index) {
     std::array<std::uint8_t, header_bytes> header{};
     std::optional<std::uint64_t> last;
     for (;;) {
-        const bool more = co_await fill(state, index, header);
+        const bool more = co_await fill(state, index, header, Filled::header);
         if (!more) co_return;
         base::ByteReader reader(header);
         const std::uint64_t number = *reader.u64_be();
@@ -171,7 +172,7 @@ Task<void> read_lane(StatePtr state, std::size_t index) {
         if (state->failure) co_return;
         state->set_arrived_bytes(state->arrived_bytes + memory_of(size));
         Bytes piece(size);
-        const bool whole = co_await fill(state, index, piece);
+        const bool whole = co_await fill(state, index, piece, Filled::body);
         if (!whole) co_return;
         state->arrived.emplace(number, std::move(piece));
         if (number == state->next_to_read) state->readable.set();

@@ -236,6 +236,32 @@ TEST_F(Bundles, without_room_in_what_all_share_a_bundle_holds_little_and_goes_on
     EXPECT_EQ(right_memory_->lent, right_memory_->lent_max - 1);
 }
 
+TEST_F(Bundles, a_lane_that_ends_before_the_body_of_its_piece_has_broken_off) {
+    bundle_right();
+    std::vector<Task<void>> tasks;
+    tasks.push_back(send_on(0, piece(0, 12, 0)));  // as long as a header
+    run(std::move(tasks));
+    left_lanes_.clear();
+    std::vector<Task<void>> reading;
+    reading.push_back(receive(12));
+    run(std::move(reading));
+    ASSERT_TRUE(failure_);
+    EXPECT_EQ(failure_->kind(), ErrorKind::peer_gone);
+}
+
+TEST_F(Bundles, lanes_that_end_between_pieces_end_the_bundle_well) {
+    bundle_right();
+    std::vector<Task<void>> tasks;
+    tasks.push_back(send_on(0, piece(0, 12, 12)));
+    run(std::move(tasks));
+    left_lanes_.clear();
+    std::vector<Task<void>> reading;
+    reading.push_back(receive(13));
+    run(std::move(reading));
+    EXPECT_FALSE(failure_);
+    EXPECT_EQ(received_, Bytes(12, 0));
+}
+
 TEST_F(Bundles, a_lost_lane_ends_the_bundle) {
     bundle_left();
     bundle_right();

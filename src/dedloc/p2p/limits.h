@@ -25,11 +25,22 @@ inline constexpr std::size_t lane_window_growth_bytes_max = 56u << 20;
 // Received, not yet read by the streams' owners: beyond it, the stream that received last is reset.
 // A fast stream that is being read needs at most its window.
 inline constexpr std::size_t connection_unread_bytes_max = 64u << 20;
-// The same for all connections of a host together.
-inline constexpr std::size_t host_unread_bytes_max = 512u << 20;
+// The same together with what has come of messages that are not complete. One peer is asked for
+// some 32 MiB at once, and sends parts of a round meanwhile.
+inline constexpr std::size_t connection_received_bytes_max = 128u << 20;
+// Of all connections of a host together: 64 peers with a message of 4 MiB each under way take half.
+// A connection may hold as much of it as it leaves free, so that none takes it all; one to a peer
+// that is not protected counts with half, so that strangers never take the place of members.
+inline constexpr std::size_t host_received_bytes_max = 512u << 20;
 // Answers and messages that we have queued on streams the peer opened, because it does not read:
 // beyond it, the stream that would queue more is reset.
 inline constexpr std::size_t connection_queued_bytes_max = 128u << 20;
+// Of all connections of a host together, shared as host_received_bytes_max is. Averages count once
+// for each peer they are sent to, and are in memory once.
+inline constexpr std::size_t host_queued_bytes_max = 1024u << 20;
+// However full the host is, a connection may hold so much received and so much queued: one window;
+// 1 GiB if all connections that there may be do.
+inline constexpr std::size_t connection_share_bytes_min = window_bytes_start;
 // Header included: what every implementation accepts; rust-yamux refuses more than 1 MiB.
 inline constexpr std::uint32_t frame_bytes_max = 64u << 10;
 inline constexpr std::uint32_t frame_payload_bytes_max = frame_bytes_max - 12;
@@ -45,6 +56,8 @@ inline constexpr std::size_t streams_outbound_max = 4096;
 inline constexpr std::size_t streams_unacknowledged_max = 256;
 // Handler tasks of one connection, ended streams whose task is still unwinding included.
 inline constexpr std::size_t stream_tasks_max = 2048;
+// Streams that are over and still wait for their turn to be sent, beside as many as live ones.
+inline constexpr std::size_t streams_over_queued_max = 64;
 // Control frames waiting for a peer that does not read. 12 bytes each.
 inline constexpr std::size_t control_frames_max = 4096;
 // Small streams overtake bulk ones, but bulk gets one frame in nine.
@@ -132,12 +145,16 @@ inline constexpr Duration dial_backoff_max = 5s;
 // --- protocols ---
 inline constexpr std::size_t identify_message_bytes_max = 8u << 10;
 inline constexpr std::size_t identify_messages_max = 10;
+inline constexpr std::size_t identify_pushes_per_peer_max = 2;  // being read at the same time
 // Between our answer and the end of its stream, unless the other side ends first: js-libp2p 3 loses
 // an answer that comes together with the negotiation's echo and the end.
 inline constexpr Duration identify_end_pause = 50ms;
 // rust-libp2p refuses more than 4 KiB: we leave out addresses and protocols beyond it.
 inline constexpr std::size_t identify_sent_bytes_max = 4096;
+// What is remembered of the protocols that a peer says it speaks. Whatever is left out is asked for
+// when it is needed.
 inline constexpr std::size_t protocols_per_peer_max = 256;
+inline constexpr std::size_t protocols_bytes_per_peer_max = 16u << 10;
 inline constexpr Duration identify_push_pause = 100ms;  // changes within it are told together
 inline constexpr std::size_t agent_bytes_max = 128;     // kept of what a peer says it is
 inline constexpr std::size_t ping_streams_per_peer_max = 2;

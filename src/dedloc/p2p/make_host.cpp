@@ -119,6 +119,7 @@ class Libp2pHost final : public Host, public NatView, public PeerView {
         std::size_t handlers = 0;
         std::size_t pings = 0;
         std::size_t kads = 0;
+        std::size_t pushes = 0;
     };
     class LoadGuard;
     using HandlerPtr = std::shared_ptr<Handler>;
@@ -191,6 +192,7 @@ class Libp2pHost::LoadGuard {
         mine.handlers -= is_handler_ ? 1 : 0;
         mine.pings -= is_ping_ ? 1 : 0;
         mine.kads -= is_kad_ ? 1 : 0;
+        mine.pushes -= is_push_ ? 1 : 0;
         if (--mine.tasks == 0) loads_.erase(peer_);
     }
     LoadGuard(const LoadGuard&) = delete;
@@ -209,6 +211,10 @@ class Libp2pHost::LoadGuard {
         is_kad_ = true;
         return ++load().kads <= kad_streams_per_peer_max;
     }
+    bool becomes_push() {
+        is_push_ = true;
+        return ++load().pushes <= identify_pushes_per_peer_max;
+    }
 
   private:
     Load& load() { return loads_[peer_]; }
@@ -218,6 +224,7 @@ class Libp2pHost::LoadGuard {
     bool is_handler_ = false;
     bool is_ping_ = false;
     bool is_kad_ = false;
+    bool is_push_ = false;
 };
 
 // ----------------------------------------------------------------------------------- addresses
@@ -479,7 +486,7 @@ Task<void> Libp2pHost::serve(ConnectionPtr connection,
         co_return;
     }
     if (*protocol == wire::identify_push_protocol) {
-        co_await take_push(connection, stream);
+        if (guard->becomes_push()) co_await take_push(connection, stream);
         co_return;
     }
     if (nat_.offers(*protocol)) {
@@ -580,7 +587,7 @@ Task<void> Libp2pHost::identify(ConnectionPtr connection) {
 void Libp2pHost::learn(const ConnectionPtr& connection, const wire::Identify& answer) {
     const auto addresses = wire::known_multiaddrs(answer.listen_addresses);
     swarm_.addresses().add_hearsay(connection->remote(), addresses);
-    connection->set_protocols({answer.protocols.begin(), answer.protocols.end()});
+    connection->set_protocols(remembered_protocols(answer.protocols));
     connection->set_agent(answer.agent_version.substr(0, agent_bytes_max));
     nat_.identified(connection, answer);
 }

@@ -443,7 +443,7 @@ Task<void> NatService::serve_stop(ConnectionPtr connection, std::shared_ptr<Stre
     auto caller = co_await accept_circuit(stream, is_welcome);
     if (!caller) co_return;
     const PeerId peer = *caller;
-    auto taken = co_await around_.swarm.take_circuit(stream, peer, relay);
+    const auto taken = around_.swarm.take_circuit(stream, peer, relay);
     if (!taken)
         log(LogLevel::debug,
             "p2p",

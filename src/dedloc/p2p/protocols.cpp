@@ -46,6 +46,17 @@ Task<Result<wire::Identify>> ask_identify(std::shared_ptr<PeerConnection> connec
     co_return wire::decode<wire::Identify>(whole);
 }
 
+std::set<std::string> remembered_protocols(const std::vector<std::string>& told) {
+    std::set<std::string> kept;
+    std::size_t bytes = 0;
+    for (const std::string& protocol : told) {
+        bytes += protocol.size();
+        if (kept.size() == protocols_per_peer_max || bytes > protocols_bytes_per_peer_max) break;
+        kept.insert(protocol);
+    }
+    return kept;
+}
+
 Task<Result<Duration>> ask_ping(std::shared_ptr<PeerConnection> connection,
                                 Bytes payload,
                                 runtime::Clock* clock,

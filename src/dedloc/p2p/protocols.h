@@ -3,6 +3,7 @@
 // Source: libp2p specs/identify, specs/ping. Limits: limits.h. Thread: the network thread.
 
 #pragma once
+#include <set>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,10 @@ Task<void> serve_identify(std::shared_ptr<Stream> stream, Bytes answer, runtime:
 // The initiator's side: opens a stream on that connection and reads the answer.
 Task<Result<wire::Identify>> ask_identify(std::shared_ptr<PeerConnection> connection,
                                           TimePoint deadline);
+
+// Those of the protocols a peer told us that are remembered: the first ones, within
+// protocols_per_peer_max and protocols_bytes_per_peer_max.
+std::set<std::string> remembered_protocols(const std::vector<std::string>& told);
 
 // The initiator's side of one ping: how long `payload` (32 bytes) took to come back.
 Task<Result<Duration>> ask_ping(std::shared_ptr<PeerConnection> connection,

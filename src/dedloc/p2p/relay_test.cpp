@@ -2,10 +2,12 @@
 #include <gtest/gtest.h>
 #include <map>
 
+#include "dedloc/p2p/diagnostics.h"
 #include "dedloc/p2p/host_testing.h"
 #include "dedloc/p2p/make_host.h"
 #include "dedloc/p2p/relay_client.h"
 #include "dedloc/p2p/relay_stream.h"
+#include "dedloc/runtime/together.h"
 #include "dedloc/security/envelope.h"
 #include "dedloc/sim/world.h"
 #include "dedloc/wire/identify.h"
@@ -341,7 +343,7 @@ class BareRelayTest : public RelayTest {
             *std::move(raw), std::move(context), host->id(), machine_->clock());
         PeerConnection::Settings settings{.executor = world_.executor(),
                                           .clock = machine_->clock(),
-                                          .budget = nullptr,
+                                          .memory = nullptr,
                                           .keep_alive_interval = keep_alive_interval,
                                           .keep_alive_answer_max = keep_alive_answer_max};
         connection_ = std::make_shared<PeerConnection>(*std::move(secured), std::move(settings));
@@ -352,6 +354,18 @@ class BareRelayTest : public RelayTest {
         Bytes answer;
         world_.run_task(ask_task(std::string(protocol), std::move(message), &answer));
         return answer;
+    }
+    // `message` and no more.
+    Task<void> tell(std::string protocol, Bytes message) {
+        const TimePoint deadline = machine_->clock().now() + 60s;
+        auto opened = co_await connection_->open_stream(deadline);
+        const std::unique_ptr<Stream> stream = *std::move(opened);
+        stream->set_deadline(deadline);
+        stream->propose(protocol);
+        stream->write(std::move(message));
+        stream->finish();
+        auto ended = co_await read_relay_message(*stream);
+        EXPECT_FALSE(ended);
     }
     Task<void> ask_task(std::string protocol, Bytes message, Bytes* answer) {
         const TimePoint deadline = machine_->clock().now() + 60s;
@@ -377,7 +391,26 @@ class BareRelayTest : public RelayTest {
         return request;
     }
 
+    // The first bytes of what identify would tell, kept where they are welcome.
+    Task<void> begin_push(std::vector<std::shared_ptr<Stream>>* streams) {
+        const TimePoint deadline = machine_->clock().now() + 60s;
+        auto opened = co_await connection_->open_stream(deadline);
+        std::shared_ptr<Stream> stream = *std::move(opened);
+        stream->set_deadline(deadline);
+        stream->propose(std::string(wire::identify_push_protocol));
+        stream->write(Bytes(1, 100));
+        const auto confirmed = co_await stream->confirm();
+        if (confirmed) streams->push_back(std::move(stream));
+    }
+    // Opens a circuit and says nothing on it.
+    Task<void> hold_circuit(PeerId to) {
+        const TimePoint deadline = machine_->clock().now() + 60s;
+        auto circuit = co_await open_circuit(connection_, std::move(to), deadline);
+        if (circuit) circuits_.push_back(*std::move(circuit));
+    }
+
     sim::SimNode* machine_ = nullptr;
+    std::vector<std::shared_ptr<Stream>> circuits_;
     security::Identity identity_ = security::Identity::from_seed(Bytes(32, 99)).value();
     std::shared_ptr<PeerConnection> connection_;
     runtime::Scope scope_{world_.executor()};
@@ -428,6 +461,49 @@ TEST_F(BareRelayTest, who_is_no_relay_of_ours_brings_no_circuits) {
     punch.type = wire::HolePunchType::connect;
     const Bytes asked = wire::encode(punch);
     EXPECT_TRUE(ask(wire::hole_punch_protocol, wire::with_length_prefix(asked)).empty());
+}
+
+TEST_F(BareRelayTest, silent_circuits_do_not_keep_a_peer_out) {
+    Host& middle = relay();
+    Host& b = add(options({.is_relay = false, .dialable = true}));
+    reserve_at(b, middle);
+    connect_to(middle);
+    std::vector<Task<void>> opening;
+    for (std::size_t i = 0; i < handshakes_inbound_max; ++i)
+        opening.push_back(hold_circuit(b.id()));
+    world_.run_task(runtime::all_of(std::move(opening)));
+    ASSERT_EQ(circuits_.size(), handshakes_inbound_max);
+
+    Host& a = hidden();
+    const auto peer = dial(a, b.addresses().at(0));
+    EXPECT_TRUE(peer) << peer.error().message();
+    // Nor one that comes over the same relay.
+    Host& c = hidden();
+    const auto over_relay = dial(c, b.addresses().at(1) + "/p2p/" + b.id().text());
+    EXPECT_TRUE(over_relay) << over_relay.error().message();
+    circuits_.clear();
+}
+
+TEST_F(BareRelayTest, of_the_protocols_that_a_peer_tells_a_bounded_number_is_remembered) {
+    Host& b = add(options({.is_relay = false, .dialable = true}));
+    connect_to(b);
+    wire::Identify identify;
+    for (std::size_t i = 0; i < 2 * protocols_per_peer_max; ++i)
+        identify.protocols.push_back("/p/" + std::to_string(i));
+    const Bytes told = wire::encode(identify);
+    const std::string push(wire::identify_push_protocol);
+    world_.run_task(tell(push, wire::with_length_prefix(told)));
+    const auto facts = view_of(b)->facts_of(identity_.id());
+    ASSERT_TRUE(facts);
+    EXPECT_EQ(facts->protocols.size(), protocols_per_peer_max);
+}
+
+TEST_F(BareRelayTest, news_of_a_peer_that_never_end_are_few_at_a_time) {
+    Host& b = add(options({.is_relay = false, .dialable = true}));
+    connect_to(b);
+    std::vector<std::shared_ptr<Stream>> streams;
+    for (std::size_t i = 0; i < 10; ++i) world_.run_task(begin_push(&streams));
+    EXPECT_EQ(streams.size(), identify_pushes_per_peer_max);
 }
 
 TEST_F(BareRelayTest, autonat_refuses_who_is_not_seen_at_a_public_address) {

@@ -20,6 +20,20 @@ class SinkGuard {
     std::shared_ptr<YamuxStream> stream_;
 };
 
+// What has come of a message counts until it is complete, or nobody waits for the rest any more.
+class KeepGuard {
+  public:
+    explicit KeepGuard(std::shared_ptr<YamuxStream> stream) : stream_(std::move(stream)) {}
+    ~KeepGuard() { stream_->keep(0); }
+    KeepGuard(const KeepGuard&) = delete;
+    KeepGuard& operator=(const KeepGuard&) = delete;
+    void add(std::size_t bytes) { stream_->keep(bytes_ += bytes); }
+
+  private:
+    std::shared_ptr<YamuxStream> stream_;
+    std::size_t bytes_ = 0;
+};
+
 }  // namespace
 
 Stream::Stream(std::shared_ptr<YamuxStream> yamux,
@@ -77,10 +91,10 @@ Task<Result<bool>> Stream::read_exactly(std::span<std::uint8_t> into) {
         if (!confirmed) co_return std::move(confirmed).error();
     }
     const std::size_t size = into.size();
-    into = into.subspan(yamux_->read_some(into));
-    if (into.empty()) co_return true;
+    const std::size_t filled = yamux_->read_some(into);
+    if (filled == size) co_return true;
     const SinkGuard guard(yamux_);
-    yamux_->read_into(into);
+    yamux_->read_into(into, filled);
     while (yamux_->read_into_left() > 0) {
         if (yamux_->failure()) co_return *yamux_->failure();
         if (yamux_->remote_finished()) {
@@ -96,6 +110,7 @@ Task<Result<bool>> Stream::read_exactly(std::span<std::uint8_t> into) {
 
 Task<Result<std::optional<Bytes>>> Stream::read_prefixed(std::size_t bytes_max) {
     wire::LengthPrefixReader reader(bytes_max);
+    KeepGuard kept(yamux_);
     Bytes piece;
     for (;;) {
         // The reader's memory grows with what came, so that a claimed length costs nothing.
@@ -109,6 +124,7 @@ Task<Result<std::optional<Bytes>>> Stream::read_prefixed(std::size_t bytes_max) 
         auto fed = reader.feed(piece);
         if (!fed) co_return std::move(fed).error();
         if (auto message = reader.take()) co_return message;
+        kept.add(piece.size());
     }
 }
 

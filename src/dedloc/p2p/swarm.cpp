@@ -4,7 +4,6 @@
 #include <array>
 #include <utility>
 
-#include "dedloc/base/counted.h"
 #include "dedloc/base/log.h"
 #include "dedloc/p2p/swarm_parts.h"
 #include "dedloc/runtime/deadline.h"
@@ -63,29 +62,32 @@ Task<void> Swarm::accept_loop(std::shared_ptr<runtime::Listener> listener) {
             co_await options_.clock.sleep_for(accept_pause);
             continue;
         }
-        if (const PunchPtr punch = punch_that_expects((*accepted)->remote())) {
-            scope_.spawn("p2p punch", punch_accepted(punch, *std::move(accepted)));
-            continue;
-        }
         // Strangers beyond the limits are hung up on: no answer costs us least.
-        if (!make_room_for_handshake((*accepted)->remote().host)) continue;
-        auto seat = strangers_.sit((*accepted)->remote().host);
+        SeatPtr seat = seat_for((*accepted)->remote().host);
+        if (!seat) continue;
         const std::uint64_t number = seat->number();
-        auto handshake = take_inbound(*std::move(accepted), std::move(seat));
-        strangers_.belongs_to(number, scope_.spawn("p2p inbound", std::move(handshake)));
+        const PunchPtr punch = punch_that_expects((*accepted)->remote());
+        auto handshake = punch ? punch_accepted(punch, *std::move(accepted), std::move(seat))
+                               : take_inbound(*std::move(accepted), std::move(seat));
+        start_handshake(punch ? "p2p punch" : "p2p inbound", number, std::move(handshake));
     }
 }
 
-// False: nobody can be asked to go.
-bool Swarm::make_room_for_handshake(const std::string& ip) {
-    if (strangers_.size() + handshakes_inbound_ < handshakes_inbound_max) return true;
-    const auto task = strangers_.unseat_one_for(ip, options_.clock.now());
-    if (task) scope_.cancel_task(*task);
-    return task.has_value();
+// Null: there is no room, and nobody can be asked to go.
+Swarm::SeatPtr Swarm::seat_for(const std::string& ip) {
+    if (strangers_.size() >= handshakes_inbound_max) {
+        const auto task = strangers_.unseat_one_for(ip, options_.clock.now());
+        if (!task) return nullptr;
+        scope_.cancel_task(*task);
+    }
+    return strangers_.sit(ip);
 }
 
-Task<void> Swarm::take_inbound(std::unique_ptr<runtime::Connection> raw,
-                               std::unique_ptr<InboundHandshakes::Seat> seat) {
+void Swarm::start_handshake(std::string name, std::uint64_t seat, Task<void> handshake) {
+    strangers_.belongs_to(seat, scope_.spawn(std::move(name), std::move(handshake)));
+}
+
+Task<void> Swarm::take_inbound(std::unique_ptr<runtime::Connection> raw, SeatPtr seat) {
     const std::string from = raw->remote().text();
     auto secured = co_await upgrade_accepted(std::move(raw), options_.upgrades, options_.clock);
     if (!secured) {
@@ -93,12 +95,11 @@ Task<void> Swarm::take_inbound(std::unique_ptr<runtime::Connection> raw,
         co_return;
     }
     if (secured->lane) {
-        // It waits for its siblings, who would wait in vain if it had to go.
-        seat.reset();
-        const base::Counted counted(handshakes_inbound_);
+        // It keeps its seat while it waits for its siblings: nobody has shown who it is.
         co_await take_lane(*std::move(secured));
         co_return;
     }
+    seat.reset();
     Origin origin;
     (void)add(*std::move(secured), std::move(origin));
 }
@@ -314,12 +315,14 @@ Task<Result<std::unique_ptr<Stream>>> Swarm::open_stream(PeerId peer,
 // ---------------------------------------------------------------------------------- connections
 
 Swarm::ConnectionPtr Swarm::make_connection(SecureConnection secured, Origin origin) {
-    PeerConnection::Settings settings{.executor = options_.executor,
-                                      .clock = options_.clock,
-                                      .budget = budget_,
-                                      .keep_alive_interval = options_.keep_alive_interval,
-                                      .keep_alive_answer_max = options_.keep_alive_answer_max,
-                                      .origin = std::move(origin)};
+    PeerConnection::Settings settings{
+        .executor = options_.executor,
+        .clock = options_.clock,
+        .memory = stream_memory_,
+        .keep_alive_interval = options_.keep_alive_interval,
+        .keep_alive_answer_max = options_.keep_alive_answer_max,
+        .origin = std::move(origin),
+        .is_needed = [this, peer = secured.remote] { return is_needed(peer); }};
     auto connection = std::make_shared<PeerConnection>(std::move(secured), std::move(settings));
     const std::weak_ptr<PeerConnection> weak = connection;
     connection->on_inbound = [this, weak](std::shared_ptr<YamuxStream> stream) {

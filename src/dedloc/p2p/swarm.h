@@ -91,8 +91,9 @@ class Swarm {
     std::size_t lanes_to(const PeerId& peer) const;
 
     // --- relays and NATs (swarm_nat.cpp) ---
-    // Upgrades a circuit that `caller` opened to us; the relay's word for who it is must be true.
-    Task<Result<void>> take_circuit(std::shared_ptr<Stream> stream, PeerId caller, PeerId relay);
+    // Begins to upgrade a circuit that `caller` opened to us; the relay's word for who it is must
+    // be true. overloaded: there is no room.
+    Ok take_circuit(std::shared_ptr<Stream> stream, PeerId caller, PeerId relay);
     // All at once, though there is a relayed connection; the first that is the peer counts.
     Task<Result<void>> dial_direct(PeerId peer,
                                    std::vector<wire::Multiaddr> addresses,
@@ -135,15 +136,24 @@ class Swarm {
     };
 
     Task<void> accept_loop(std::shared_ptr<runtime::Listener> listener);
-    bool make_room_for_handshake(const std::string& ip);
+    using SeatPtr = std::unique_ptr<InboundHandshakes::Seat>;
+    SeatPtr seat_for(const std::string& ip);
+    // `handshake` holds the seat of that number.
+    void start_handshake(std::string name, std::uint64_t seat, Task<void> handshake);
     bool is_needed(const PeerId& peer) const;
     TimePoint last_use(PeerConnection& connection) const;
     ConnectionPtr least_missed() const;
     // False: all are needed.
     bool make_room_for_connection();
     Task<void> close_idle_loop();
-    Task<void> take_inbound(std::unique_ptr<runtime::Connection> raw,
-                            std::unique_ptr<InboundHandshakes::Seat> seat);
+    Task<void> take_inbound(std::unique_ptr<runtime::Connection> raw, SeatPtr seat);
+    Task<void> upgrade_circuit(std::shared_ptr<Stream> stream,
+                               PeerId caller,
+                               PeerId relay,
+                               SeatPtr seat);
+    Result<ConnectionPtr> add_circuit(Result<SecureConnection> secured,
+                                      const PeerId& caller,
+                                      const PeerId& relay);
     Result<DialPtr> start_dial(const PeerId& peer);
     Task<void> attempt(DialPtr dial, std::size_t index);
     void attempt_failed(const DialPtr& dial, std::size_t index, const Error& error);
@@ -159,7 +169,9 @@ class Swarm {
     Task<void> dial_one(std::shared_ptr<Dial> dial, wire::Multiaddr address, TimePoint deadline);
     PunchPtr punch_that_expects(const runtime::SocketAddress& remote) const;
     Task<void> punch_at(PunchPtr punch, runtime::SocketAddress target);
-    Task<void> punch_accepted(PunchPtr punch, std::unique_ptr<runtime::Connection> raw);
+    Task<void> punch_accepted(PunchPtr punch,
+                              std::unique_ptr<runtime::Connection> raw,
+                              SeatPtr seat);
     Task<Result<void>> finish_punch(PunchPtr punch, std::unique_ptr<runtime::Connection> raw);
     Task<Result<PeerId>> dial_unknown(wire::Multiaddr address, TimePoint deadline);
     Result<ConnectionPtr> add(SecureConnection secured, Origin origin);
@@ -173,6 +185,7 @@ class Swarm {
         TimePoint not_before;
     };
     struct Bundling;
+    class BundlingWait;
     void consider_lanes(const ConnectionPtr& busy);
     Task<void> open_lane(runtime::SocketAddress address,
                          LaneGreeting greeting,
@@ -190,7 +203,7 @@ class Swarm {
 
     Options options_;
     runtime::Scope& scope_;
-    std::shared_ptr<UnreadBudget> budget_ = std::make_shared<UnreadBudget>();
+    std::shared_ptr<StreamMemory> stream_memory_ = std::make_shared<StreamMemory>();
     std::shared_ptr<LaneMemory> lane_memory_ = std::make_shared<LaneMemory>();
     AddressBook addresses_;
     std::vector<std::shared_ptr<runtime::Listener>> listeners_;
@@ -198,7 +211,6 @@ class Swarm {
     std::size_t connections_count_ = 0;
     std::set<PeerId> protected_;
     InboundHandshakes strangers_;
-    std::size_t handshakes_inbound_ = 0;  // others: lanes, over a relay, through a hole
     std::map<PeerId, DialPtr> dials_;
     std::map<PeerId, Backoff> backoffs_;
     std::vector<PunchPtr> punches_;

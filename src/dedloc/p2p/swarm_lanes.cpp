@@ -26,6 +26,25 @@ struct Swarm::Bundling {
     runtime::Event done;
 };
 
+// An accepted lane that waits for its siblings. When it has to go, they need not wait any longer.
+class Swarm::BundlingWait {
+  public:
+    BundlingWait(Swarm& swarm, const LaneGreeting& greeting, std::shared_ptr<Bundling> bundling)
+        : swarm_(swarm), bundle_(greeting.bundle), bundling_(std::move(bundling)) {}
+    ~BundlingWait() {
+        if (bundling_->done.is_set()) return;
+        swarm_.bundlings_.erase(bundle_);
+        bundling_->done.set();
+    }
+    BundlingWait(const BundlingWait&) = delete;
+    BundlingWait& operator=(const BundlingWait&) = delete;
+
+  private:
+    Swarm& swarm_;
+    std::array<std::uint8_t, 16> bundle_;
+    std::shared_ptr<Bundling> bundling_;
+};
+
 Swarm::ConnectionPtr Swarm::bulk(const PeerId& peer) const {
     const auto found = bundles_.find(peer);
     if (found == bundles_.end() || !found->second.current) return nullptr;
@@ -105,10 +124,9 @@ Task<void> Swarm::take_lane(SecureConnection accepted) {
     if (!fits) co_return;
     bundling->lanes[greeting.index] = std::move(accepted.raw);
     if (bundling->missing() > 0) {
-        // Whoever began it gives it up when nobody completes it.
-        const bool complete = co_await bundling->done.wait_until(
-            options_.clock, options_.clock.now() + negotiation_max);
-        if (!complete) bundlings_.erase(greeting.bundle);
+        const BundlingWait wait(*this, greeting, bundling);
+        const TimePoint until = options_.clock.now() + negotiation_max;
+        (void)co_await bundling->done.wait_until(options_.clock, until);
         co_return;
     }
     bundling->done.set();

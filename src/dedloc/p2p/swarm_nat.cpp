@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "dedloc/base/counted.h"
 #include "dedloc/base/log.h"
 #include "dedloc/p2p/relay_client.h"
 #include "dedloc/p2p/relay_stream.h"
@@ -75,25 +74,46 @@ Task<Result<Swarm::Reached>> Swarm::reach_relayed(wire::Multiaddr address,
     }
 }
 
-Task<Result<void>> Swarm::take_circuit(std::shared_ptr<Stream> stream,
-                                       PeerId caller,
-                                       PeerId relay) {
-    if (!make_room_for_handshake(relay.text()))
-        co_return Error(ErrorKind::overloaded, "this host has too many connections");
-    const base::Counted counted(handshakes_inbound_);
+// Whoever comes over one relay comes from one network, to us: ids cost nothing, and are not shown
+// yet.
+Ok Swarm::take_circuit(std::shared_ptr<Stream> stream, PeerId caller, PeerId relay) {
+    SeatPtr seat = seat_for(relay.text());
+    if (!seat) return Error(ErrorKind::overloaded, "too many strangers are at the door");
+    const std::uint64_t number = seat->number();
+    auto handshake =
+        upgrade_circuit(std::move(stream), std::move(caller), std::move(relay), std::move(seat));
+    start_handshake("p2p circuit", number, std::move(handshake));
+    return {};
+}
+
+Task<void> Swarm::upgrade_circuit(std::shared_ptr<Stream> stream,
+                                  PeerId caller,
+                                  PeerId relay,
+                                  SeatPtr seat) {
     auto raw = make_relayed_bytes(std::move(stream), caller, relay);
     auto secured = co_await upgrade_accepted(std::move(raw), options_.upgrades, options_.clock);
-    if (!secured) co_return std::move(secured).error();
+    seat.reset();
+    const auto added = add_circuit(std::move(secured), caller, relay);
+    if (!added)
+        log(LogLevel::debug,
+            "p2p",
+            "circuit from {}: {}",
+            caller.short_text(),
+            added.error().message());
+}
+
+Result<Swarm::ConnectionPtr> Swarm::add_circuit(Result<SecureConnection> secured,
+                                                const PeerId& caller,
+                                                const PeerId& relay) {
+    if (!secured) return std::move(secured).error();
     if (secured->remote != caller)
-        co_return make_error(ErrorKind::peer_broke_protocol,
-                             "relay {} named another caller than came",
-                             relay.short_text());
+        return make_error(ErrorKind::peer_broke_protocol,
+                          "relay {} named another caller than came",
+                          relay.short_text());
     Origin origin;
     origin.relay = relay;
     origin.path = Path::relayed;
-    auto added = add(*std::move(secured), std::move(origin));
-    if (!added) co_return std::move(added).error();
-    co_return Ok();
+    return add(*std::move(secured), std::move(origin));
 }
 
 // ---------------------------------------------------------------------------------- hole punching
@@ -156,10 +176,11 @@ Task<void> Swarm::punch_at(PunchPtr punch, runtime::SocketAddress target) {
     }
 }
 
-Task<void> Swarm::punch_accepted(PunchPtr punch, std::unique_ptr<runtime::Connection> raw) {
-    if (!make_room_for_handshake(raw->remote().host)) co_return;
-    const base::Counted counted(handshakes_inbound_);
+Task<void> Swarm::punch_accepted(PunchPtr punch,
+                                 std::unique_ptr<runtime::Connection> raw,
+                                 SeatPtr seat) {
     (void)co_await finish_punch(std::move(punch), std::move(raw));
+    seat.reset();
 }
 
 Task<Result<void>> Swarm::finish_punch(PunchPtr punch, std::unique_ptr<runtime::Connection> raw) {

@@ -30,6 +30,10 @@ constexpr Duration fast_epoch_min = 4ms;
 // The sender hears of so much new window at least, however large the window is.
 constexpr std::uint32_t window_update_bytes = 512u << 10;
 
+Error too_many_received() {
+    return Error(ErrorKind::overloaded, "too many bytes wait to be read, or for their message");
+}
+
 }  // namespace
 
 // ---------------------------------------------------------------------------------- YamuxStream
@@ -59,27 +63,43 @@ std::size_t YamuxStream::read_some(std::span<std::uint8_t> into) {
     unread_bytes_ -= copied;
     if (session_ != nullptr && copied > 0) {
         session_->unread_bytes_ -= copied;
-        session_->options_.budget->bytes -= copied;
+        session_->uncount_received(copied);
         session_->consumed(*this);
     }
     return copied;
 }
 
-void YamuxStream::read_into(std::span<std::uint8_t> into) {
+void YamuxStream::read_into(std::span<std::uint8_t> into, std::size_t filled) {
     DEDLOC_CHECK(into.empty() || unread_bytes_ == 0);
-    sink_ = into;
+    if (session_ != nullptr) {
+        session_->uncount_received(sink_bytes_);
+        session_->count_received(filled);  // it was counted until read_some() gave it away
+    }
+    sink_bytes_ = filled;
+    sink_ = into.subspan(filled);
+}
+
+void YamuxStream::keep(std::size_t bytes) {
+    if (session_ == nullptr) return;
+    if (bytes > kept_bytes_ && !session_->may_receive(bytes - kept_bytes_)) {
+        session_->reset_stream(*this, too_many_received());
+        return;
+    }
+    session_->uncount_received(kept_bytes_);
+    kept_bytes_ = bytes;
+    session_->count_received(kept_bytes_);
 }
 
 void YamuxStream::write(SharedBytes bytes) {
     DEDLOC_CHECK(!finish_wanted_);
     if (failure_ || session_ == nullptr || bytes->empty()) return;
-    if (inbound_ && session_->queued_bytes_ + bytes->size() > connection_queued_bytes_max) {
+    if (inbound_ && !session_->may_queue(bytes->size())) {
         session_->reset_stream(
             *this, Error(ErrorKind::overloaded, "the peer does not read what it asked for"));
         return;
     }
     queued_bytes_ += bytes->size();
-    session_->queued_bytes_ += bytes->size();
+    session_->count_queued(*this, bytes->size());
     queue_.push_back(std::move(bytes));
     session_->make_ready(*this);
 }
@@ -113,15 +133,17 @@ void YamuxStream::release() {
 void YamuxStream::drop_unread() {
     if (session_ != nullptr) {
         session_->unread_bytes_ -= unread_bytes_;
-        session_->options_.budget->bytes -= unread_bytes_;
+        session_->uncount_received(held_bytes());
     }
     unread_.clear();
     unread_offset_ = 0;
     unread_bytes_ = 0;
+    sink_bytes_ = 0;
+    kept_bytes_ = 0;
 }
 
 void YamuxStream::drop_queue() {
-    if (session_ != nullptr) session_->queued_bytes_ -= queued_bytes_;
+    if (session_ != nullptr) session_->uncount_queued(*this, queued_bytes_);
     queue_.clear();
     queue_offset_ = 0;
     queued_bytes_ = 0;
@@ -150,7 +172,7 @@ bool YamuxStream::has_output() const {
 
 YamuxSession::YamuxSession(YamuxOptions options)
     : options_(std::move(options)), next_id_(options_.is_client ? 1 : 2) {
-    if (!options_.budget) options_.budget = std::make_shared<UnreadBudget>();
+    if (!options_.memory) options_.memory = std::make_shared<StreamMemory>();
     last_received_ = options_.now();
     next_ping_ = last_received_;  // the first one measures the round trip
 }
@@ -169,8 +191,8 @@ void YamuxSession::abort(Error error) {
     inbound_count_ = 0;
     unacknowledged_count_ = 0;
     for (const auto& [id, stream] : streams) {
-        options_.budget->bytes -= stream->unread_bytes_;
         unread_bytes_ -= stream->unread_bytes_;
+        uncount_received(stream->held_bytes());
         stream->drop_queue();
         stream->session_ = nullptr;
         if (stream->remote_finished_ && stream->finish_sent_) continue;
@@ -354,6 +376,12 @@ void YamuxSession::deliver(const StreamPtr& stream, ByteView bytes) {
     }
     if (!stream->sink_.empty()) {
         const std::size_t count = std::min(stream->sink_.size(), bytes.size());
+        if (!may_receive(count)) {
+            reset_stream(*stream, too_many_received());
+            return;
+        }
+        count_received(count);
+        stream->sink_bytes_ += count;
         if (stream->sink_.data() != bytes.data())
             std::memcpy(stream->sink_.data(), bytes.data(), count);
         stream->sink_ = stream->sink_.subspan(count);
@@ -366,13 +394,12 @@ void YamuxSession::deliver(const StreamPtr& stream, ByteView bytes) {
             return;
         }
     }
-    if (unread_bytes_ + bytes.size() > connection_unread_bytes_max ||
-        options_.budget->bytes + bytes.size() > options_.budget->bytes_max) {
-        reset_stream(*stream, Error(ErrorKind::overloaded, "too many bytes wait to be read"));
+    if (unread_bytes_ + bytes.size() > connection_unread_bytes_max || !may_receive(bytes.size())) {
+        reset_stream(*stream, too_many_received());
         return;
     }
     unread_bytes_ += bytes.size();
-    options_.budget->bytes += bytes.size();
+    count_received(bytes.size());
     stream->unread_bytes_ += bytes.size();
     auto& blocks = stream->unread_;
     if (!blocks.empty() && blocks.back().capacity() - blocks.back().size() >= bytes.size()) {
@@ -385,6 +412,52 @@ void YamuxSession::deliver(const StreamPtr& stream, ByteView bytes) {
     }
     const auto readable = stream->on_readable;
     if (readable) readable();
+}
+
+// Whether this session may hold so much of what all sessions of the host hold: no more than is left
+// free. So there is a share for one more, however many want all of it, and who holds much is
+// refused before those who hold little. Strangers have half of it; a little everybody may hold.
+bool YamuxSession::has_share(std::size_t held, std::size_t all, std::size_t all_max) const {
+    const auto free_of = [all](std::size_t usable) { return usable - std::min(usable, all); };
+    if (held <= std::max(connection_share_bytes_min, free_of(all_max / 2))) return true;
+    return options_.is_needed && held <= free_of(all_max) && options_.is_needed();
+}
+
+bool YamuxSession::may_receive(std::size_t bytes) const {
+    const std::size_t held = received_bytes_ + bytes;
+    const StreamMemory& memory = *options_.memory;
+    return held <= connection_received_bytes_max &&
+           has_share(held, memory.received, memory.received_max);
+}
+
+void YamuxSession::count_received(std::size_t bytes) {
+    received_bytes_ += bytes;
+    options_.memory->received += bytes;
+}
+
+void YamuxSession::uncount_received(std::size_t bytes) {
+    received_bytes_ -= bytes;
+    options_.memory->received -= bytes;
+}
+
+bool YamuxSession::may_queue(std::size_t bytes) const {
+    const StreamMemory& memory = *options_.memory;
+    return queued_bytes_ + bytes <= connection_queued_bytes_max &&
+           has_share(queued_inbound_bytes_ + bytes, memory.queued, memory.queued_max);
+}
+
+void YamuxSession::count_queued(const YamuxStream& stream, std::size_t bytes) {
+    queued_bytes_ += bytes;
+    if (!stream.inbound_) return;
+    queued_inbound_bytes_ += bytes;
+    options_.memory->queued += bytes;
+}
+
+void YamuxSession::uncount_queued(const YamuxStream& stream, std::size_t bytes) {
+    queued_bytes_ -= bytes;
+    if (!stream.inbound_) return;
+    queued_inbound_bytes_ -= bytes;
+    options_.memory->queued -= bytes;
 }
 
 // Opens the window again once a good piece of it was read (to wait for half of a large one would
@@ -459,12 +532,20 @@ YamuxSession::StreamPtr YamuxSession::pointer_to(const YamuxStream& stream) cons
     return found == streams_.end() ? nullptr : found->second;
 }
 
+// A stream that is over leaves its queue when its turn comes. While the peer takes no bytes no turn
+// comes, and it could open streams and reset them for ever.
+void YamuxSession::enqueue(std::deque<StreamPtr>& queue, StreamPtr stream) {
+    if (queue.size() > 2 * streams_.size() + streams_over_queued_max)
+        std::erase_if(queue, [](const StreamPtr& one) { return one->session_ == nullptr; });
+    queue.push_back(std::move(stream));
+}
+
 void YamuxSession::make_ready(YamuxStream& stream) {
     if (stream.in_ready_ || !stream.has_output()) return;
     StreamPtr pointer = pointer_to(stream);
     if (!pointer) return;
     stream.in_ready_ = true;
-    (stream.is_small() ? ready_small_ : ready_bulk_).push_back(std::move(pointer));
+    enqueue(stream.is_small() ? ready_small_ : ready_bulk_, std::move(pointer));
     wake_writer();
 }
 
@@ -473,7 +554,7 @@ void YamuxSession::queue_update(YamuxStream& stream) {
     StreamPtr pointer = pointer_to(stream);
     if (!pointer) return;
     stream.in_updates_ = true;
-    updates_.push_back(std::move(pointer));
+    enqueue(updates_, std::move(pointer));
     wake_writer();
 }
 
@@ -512,7 +593,7 @@ void YamuxSession::forget(YamuxStream& stream) {
     growth_used_ -= stream.window_max_ - window_bytes_start;
     // What was received may still be read, but no longer counts: the stream is over.
     unread_bytes_ -= stream.unread_bytes_;
-    options_.budget->bytes -= stream.unread_bytes_;
+    uncount_received(stream.held_bytes());
     if (stream.inbound_) --inbound_count_;
     stream.drop_queue();
     stream.session_ = nullptr;
@@ -640,7 +721,7 @@ ByteView YamuxSession::next_payload(YamuxStream& stream) {
 
 void YamuxSession::consume_queue(YamuxStream& stream, std::size_t bytes) {
     stream.queued_bytes_ -= bytes;
-    queued_bytes_ -= bytes;
+    uncount_queued(stream, bytes);
     while (bytes > 0) {
         const std::size_t left = stream.queue_.front()->size() - stream.queue_offset_;
         if (bytes < left) {

@@ -38,10 +38,14 @@ namespace dedloc::p2p {
 
 class YamuxSession;
 
-// Received and unread bytes of all sessions of one host.
-struct UnreadBudget {
-    std::size_t bytes = 0;
-    std::size_t bytes_max = host_unread_bytes_max;
+// What all sessions of one host hold for their streams.
+struct StreamMemory {
+    // Bytes that were received and are not read, or belong to a message that is not complete.
+    std::size_t received = 0;
+    std::size_t received_max = host_received_bytes_max;
+    // Bytes that are queued on streams which the other sides opened.
+    std::size_t queued = 0;
+    std::size_t queued_max = host_queued_bytes_max;
 };
 
 class YamuxStream {
@@ -53,10 +57,14 @@ class YamuxStream {
 
     // Copies what is there, at most `into`; may be 0.
     std::size_t read_some(std::span<std::uint8_t> into);
-    // Bytes that come from now on go straight into `into` (which must be empty of buffered ones:
-    // read_some first), and on_readable is called when it is full. An empty span ends that.
-    void read_into(std::span<std::uint8_t> into);
+    // Bytes that come from now on go straight into `into`, behind those that read_some() has put
+    // there (all that were buffered), and on_readable is called when it is full. An empty span ends
+    // that; until then what is in it counts as if it were unread.
+    void read_into(std::span<std::uint8_t> into, std::size_t filled = 0);
     std::size_t read_into_left() const { return sink_.size(); }
+    // The reader has so many bytes of a message that is not complete: they count as if they were
+    // unread. Beyond the limits the stream fails (overloaded).
+    void keep(std::size_t bytes);
     std::size_t readable_bytes() const { return unread_bytes_; }
     // The other side has finished and everything it sent was read.
     bool at_end() const { return remote_finished_ && unread_bytes_ == 0; }
@@ -66,8 +74,9 @@ class YamuxStream {
     void write(SharedBytes bytes);
     void write(Bytes bytes) { write(SharedBytes(std::move(bytes))); }
     std::size_t queued_bytes() const { return queued_bytes_; }
-    // A peer that opens streams and never reads them cannot make us queue without limit: beyond
-    // connection_queued_bytes_max an inbound stream fails (overloaded) instead.
+    // Peers that open streams and never read them cannot make us queue without limit: beyond
+    // connection_queued_bytes_max, or its share of host_queued_bytes_max, an inbound stream fails
+    // (overloaded) instead.
     void finish();  // half-close after what is queued
     bool finished() const { return finish_wanted_; }
     void reset();
@@ -83,6 +92,7 @@ class YamuxStream {
     friend class YamuxSession;
     YamuxStream(YamuxSession* session, std::uint32_t id, bool inbound, TimePoint now);
     void fail(Error error);
+    std::size_t held_bytes() const { return unread_bytes_ + sink_bytes_ + kept_bytes_; }
     void drop_unread();
     void drop_queue();
     bool has_output() const;
@@ -113,6 +123,8 @@ class YamuxStream {
     std::size_t unread_offset_ = 0;  // read already, of unread_.front()
     std::size_t unread_bytes_ = 0;
     std::span<std::uint8_t> sink_;
+    std::size_t sink_bytes_ = 0;  // in it, and before it
+    std::size_t kept_bytes_ = 0;
 
     // Sending.
     std::uint64_t send_window_ = window_bytes_start;
@@ -124,7 +136,8 @@ class YamuxStream {
 struct YamuxOptions {
     bool is_client = true;  // dialler of the connection: odd stream ids
     std::function<TimePoint()> now;
-    std::shared_ptr<UnreadBudget> budget;  // null: its own
+    std::shared_ptr<StreamMemory> memory;  // null: its own
+    std::function<bool()> is_needed{};     // whether the peer is none of the strangers
     // For connections whose streams are all bulk: a new stream begins with the window that the
     // largest had to grow to, instead of growing for seconds on a long link.
     bool windows_start_grown = false;
@@ -196,9 +209,17 @@ class YamuxSession {
     void finish_data_frame();
     Error protocol_error(std::string message);
 
+    bool has_share(std::size_t held, std::size_t all, std::size_t all_max) const;
+    bool may_receive(std::size_t bytes) const;
+    void count_received(std::size_t bytes);
+    void uncount_received(std::size_t bytes);
+    bool may_queue(std::size_t bytes) const;
+    void count_queued(const YamuxStream& stream, std::size_t bytes);
+    void uncount_queued(const YamuxStream& stream, std::size_t bytes);
     void consumed(YamuxStream& stream);
     void end_epoch(YamuxStream& stream);
     void start_grown(YamuxStream& stream);
+    void enqueue(std::deque<StreamPtr>& queue, StreamPtr stream);
     void make_ready(YamuxStream& stream);
     void queue_update(YamuxStream& stream);
     void queue_control(const wire::YamuxHeader& header);
@@ -245,7 +266,9 @@ class YamuxSession {
     std::size_t growth_used_ = 0;
     std::uint32_t window_largest_ = window_bytes_start;
     std::size_t unread_bytes_ = 0;
+    std::size_t received_bytes_ = 0;  // those, and of messages that are not complete
     std::size_t queued_bytes_ = 0;
+    std::size_t queued_inbound_bytes_ = 0;  // on streams that the other side opened
 
     // Liveness.
     TimePoint last_received_;

@@ -11,10 +11,10 @@ using namespace dedloc::p2p;
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     ByteView input(data, size);
     TimePoint now{1s};
-    auto budget = std::make_shared<UnreadBudget>();
+    auto memory = std::make_shared<StreamMemory>();
     std::vector<std::shared_ptr<YamuxStream>> streams;
     {
-        YamuxOptions options{.is_client = false, .now = [&] { return now; }, .budget = budget};
+        YamuxOptions options{.is_client = false, .now = [&] { return now; }, .memory = memory};
         YamuxSession session(std::move(options));
         session.on_inbound = [&](auto stream) { streams.push_back(std::move(stream)); };
         for (int i = 0; i < 3; ++i)
@@ -40,10 +40,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
                 if (choice == 255) stream->release();
             }
             session.pull(4096, [](ByteView, ByteView) {});
-            DEDLOC_CHECK(budget->bytes <= connection_unread_bytes_max);
+            DEDLOC_CHECK(memory->received <= connection_unread_bytes_max);
             DEDLOC_CHECK(session.streams_count() <= streams_inbound_max + streams_outbound_max);
         }
     }
-    DEDLOC_CHECK(budget->bytes == 0);
+    DEDLOC_CHECK(memory->received == 0 && memory->queued == 0);
     return 0;
 }

@@ -78,7 +78,7 @@ struct World {
             side.is_client = &side == &sides[0];
             YamuxOptions options{.is_client = side.is_client,
                                  .now = [this] { return now; },
-                                 .budget = std::make_shared<UnreadBudget>()};
+                                 .memory = std::make_shared<StreamMemory>()};
             side.session = std::make_unique<YamuxSession>(std::move(options));
             side.session->on_inbound = [&side](auto stream) { side.hold(std::move(stream)); };
         }

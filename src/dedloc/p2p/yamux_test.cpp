@@ -1,5 +1,6 @@
 #include "dedloc/p2p/yamux.h"
 
+#include <algorithm>
 #include <gtest/gtest.h>
 #include <map>
 #include <string>
@@ -359,6 +360,158 @@ TEST(Yamux, unread_bytes_of_all_streams_are_bounded) {
         if (!stream->failure()) unread += stream->readable_bytes();
     EXPECT_LE(unread, connection_unread_bytes_max);
     EXPECT_GT(unread, connection_unread_bytes_max / 2);
+}
+
+// A session's peer that opens a stream and sends so much on it, which nobody reads.
+Ok send_unread(Pair& pair, std::uint32_t stream, std::uint32_t bytes) {
+    const YamuxHeader header{.type = YamuxType::data,
+                             .flags = wire::yamux_syn,
+                             .stream_id = 2 * stream + 1,
+                             .length = bytes};
+    return pair.server.feed(frame(header, Bytes(bytes)));
+}
+
+// Options of sessions on one host, with room for so much of either kind.
+YamuxOptions sharing(std::size_t bytes_max, bool is_needed = false) {
+    YamuxOptions options;
+    options.memory = std::make_shared<StreamMemory>();
+    options.memory->received_max = bytes_max;
+    options.memory->queued_max = bytes_max;
+    if (is_needed) options.is_needed = [] { return true; };
+    return options;
+}
+
+TEST(Yamux, a_host_that_is_full_of_unread_bytes_refuses_those_who_sent_them_and_not_the_others) {
+    YamuxOptions options = sharing(8u << 20);
+    Pair greedy(options);
+    for (std::uint32_t i = 0; i < 64; ++i) ASSERT_TRUE(send_unread(greedy, i, window_bytes_start));
+    EXPECT_TRUE(greedy.accepted.back()->failure());
+    const std::size_t taken = options.memory->received;
+    EXPECT_GE(taken, 1u << 20);
+    EXPECT_LE(taken, 4u << 20) << "half is the members'";
+
+    std::vector<std::unique_ptr<Pair>> others;
+    for (int i = 0; i < 40; ++i) {
+        others.push_back(std::make_unique<Pair>(options));
+        ASSERT_TRUE(send_unread(*others.back(), 0, window_bytes_start));
+        EXPECT_FALSE(others.back()->accepted.back()->failure()) << "a window has always room";
+    }
+    options.is_needed = [] { return true; };
+    options.memory->received_max = 32u << 20;
+    Pair member(options);
+    for (std::uint32_t i = 0; i < 16; ++i) ASSERT_TRUE(send_unread(member, i, window_bytes_start));
+    for (const auto& stream : member.accepted) EXPECT_FALSE(stream->failure());
+}
+
+TEST(Yamux, unread_bytes_are_given_back_with_their_streams_and_sessions) {
+    const YamuxOptions options = sharing(8u << 20);
+    {
+        Pair pair(options);
+        for (std::uint32_t i = 0; i < 4; ++i) ASSERT_TRUE(send_unread(pair, i, 1000));
+        EXPECT_EQ(options.memory->received, 4000u);
+        pair.accepted[0]->reset();
+        pair.accepted[1]->release();
+        EXPECT_EQ(read_all(*pair.accepted[2]).size(), 1000u);
+        EXPECT_EQ(options.memory->received, 1000u);
+    }
+    EXPECT_EQ(options.memory->received, 0u);
+}
+
+TEST(Yamux, what_has_come_of_a_message_counts_until_it_is_complete) {
+    const YamuxOptions options = sharing(2u << 20);
+    Pair pair(options);
+    auto [client, server] = pair.open();
+    Bytes buffer(1u << 20);
+    server->read_into(buffer);
+    client->write(Bytes(300'000));
+    pair.settle();
+    EXPECT_EQ(options.memory->received, 300'000u);
+    server->read_into({});
+    EXPECT_EQ(options.memory->received, 0u);
+
+    server->keep(400'000);
+    server->keep(500'000);
+    EXPECT_EQ(options.memory->received, 500'000u);
+    server->keep(0);
+    EXPECT_EQ(options.memory->received, 0u);
+}
+
+TEST(Yamux, messages_that_are_never_complete_are_bounded_together) {
+    const YamuxOptions options = sharing(8u << 20);
+    Pair pair(options);
+    std::vector<Bytes> buffers;
+    for (std::uint32_t i = 0; i < 64; ++i) {
+        ASSERT_TRUE(send_unread(pair, i, 0));
+        buffers.emplace_back(window_bytes_start);
+        pair.accepted.back()->read_into(buffers.back());
+        const YamuxHeader header{.type = YamuxType::data,
+                                 .flags = 0,
+                                 .stream_id = 2 * i + 1,
+                                 .length = window_bytes_start - 1};
+        ASSERT_TRUE(pair.server.feed(frame(header, Bytes(window_bytes_start - 1))));
+    }
+    ASSERT_TRUE(pair.accepted.back()->failure());
+    EXPECT_EQ(pair.accepted.back()->failure()->kind(), ErrorKind::overloaded);
+    EXPECT_FALSE(pair.accepted.front()->failure());
+    EXPECT_LE(options.memory->received, 4u << 20);
+
+    pair.accepted.front()->keep(16u << 20);
+    EXPECT_TRUE(pair.accepted.front()->failure());
+}
+
+TEST(Yamux, answers_that_nobody_reads_are_bounded_for_all_sessions_of_a_host_together) {
+    YamuxOptions options = sharing(64u << 20);
+    std::vector<std::unique_ptr<Pair>> pairs;
+    const auto ask_for = [&](std::size_t megabytes) {
+        pairs.push_back(std::make_unique<Pair>(options));
+        EXPECT_TRUE(send_unread(*pairs.back(), 0, 1));
+        const auto stream = pairs.back()->accepted.back();
+        for (std::size_t i = 0; i < megabytes; ++i) stream->write(Bytes(1u << 20));
+        return stream;
+    };
+    for (int i = 0; i < 20; ++i) {
+        const auto stream = ask_for(32);
+        ASSERT_TRUE(stream->failure());
+        EXPECT_EQ(stream->failure()->kind(), ErrorKind::overloaded);
+        EXPECT_EQ(stream->queued_bytes(), 0u);
+        (void)ask_for(i < 4 ? 4 : 0);
+        EXPECT_LE(options.memory->queued, 32u << 20);
+    }
+    const std::size_t strangers = options.memory->queued;
+    EXPECT_EQ(strangers, 16u << 20);
+    options.is_needed = [] { return true; };
+    EXPECT_FALSE(ask_for(20)->failure()) << "members have the other half";
+
+    // Our own questions are not theirs to limit.
+    auto question = *pairs.front()->client.open();
+    question->write(Bytes(30u << 20));
+    EXPECT_EQ(options.memory->queued, strangers + (20u << 20));
+    pairs.back()->settle();
+    EXPECT_LT(options.memory->queued, strangers + (20u << 20));
+    pairs.clear();
+    EXPECT_EQ(options.memory->queued, 0u);
+}
+
+TEST(Yamux, streams_that_were_reset_leave_the_queues_although_the_peer_takes_no_bytes) {
+    Pair pair;
+    std::vector<std::weak_ptr<YamuxStream>> opened;
+    pair.server.on_inbound = [&](const std::shared_ptr<YamuxStream>& stream) {
+        opened.push_back(stream);
+        stream->write(to_bytes("an answer"));
+        stream->on_readable = [raw = stream.get()] { read_all(*raw); };
+    };
+    for (std::uint32_t i = 0; i < 600; ++i) {
+        ASSERT_TRUE(send_unread(pair, i, 200'000));  // so that its window is opened again
+        const YamuxHeader reset{.type = YamuxType::window_update,
+                                .flags = wire::yamux_rst,
+                                .stream_id = 2 * i + 1,
+                                .length = 0};
+        ASSERT_TRUE(pair.server.feed(frame(reset)));
+    }
+    const auto alive =
+        std::count_if(opened.begin(), opened.end(), [](const auto& one) { return !one.expired(); });
+    EXPECT_LE(alive, 70);
+    EXPECT_EQ(opened.size(), 600u);
 }
 
 // Many streams, random writes, reads, ends and fragmentation: everything that was sent before a

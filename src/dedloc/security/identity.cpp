@@ -8,6 +8,7 @@
 #include <openssl/params.h>
 #include <openssl/x509.h>
 
+#include "dedloc/security/openssl_rsa.h"
 #include "dedloc/wire/message.h"
 
 namespace dedloc::security {
@@ -71,6 +72,7 @@ Result<Key> parse_rsa(ByteView data) {
                           bits,
                           rsa_bits_min,
                           rsa_bits_max);
+    if (!has_short_exponent(key.get())) return malformed("RSA (with an exponent that is in use)");
     return key;
 }
 

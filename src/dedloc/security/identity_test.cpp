@@ -156,6 +156,19 @@ TEST(Identity, weak_and_foreign_keys_are_refused) {
     EXPECT_FALSE(PublicKey::from_protobuf(off_the_curve));
 }
 
+TEST(Identity, rsa_keys_by_which_checking_is_dear_are_refused) {
+    const auto is_read = [](std::size_t bits, std::size_t exponent_bits) {
+        EVP_PKEY* const key = rsa_key(bits, exponent_bits);
+        const auto read = PublicKey::from_protobuf(spki_message(key, 0));
+        EVP_PKEY_free(key);
+        return read.has_value();
+    };
+    EXPECT_TRUE(is_read(2048, 24));
+    EXPECT_TRUE(is_read(rsa_bits_max, rsa_exponent_bits_max));
+    EXPECT_FALSE(is_read(rsa_bits_max + 8, 24));
+    EXPECT_FALSE(is_read(2048, rsa_exponent_bits_max + 8));
+}
+
 TEST(Identity, ed25519_is_that_of_rfc_8032_and_generation_uses_the_injected_randomness) {
     const Bytes seed =
         *base::from_hex("9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60");

@@ -2,7 +2,9 @@
 #pragma once
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
+#include <openssl/core_names.h>
 #include <openssl/evp.h>
+#include <openssl/params.h>
 #include <openssl/x509.h>
 
 #include "dedloc/base/bytes.h"
@@ -31,6 +33,22 @@ inline Bytes sign_with(EVP_PKEY* key, ByteView message) {
     EVP_MD_CTX_free(context);
     signature.resize(size);
     return signature;
+}
+
+// A public key that nobody has the other half of.
+inline EVP_PKEY* rsa_key(std::size_t bits, std::size_t exponent_bits) {
+    Bytes modulus(bits / 8, 0xff);
+    Bytes exponent(exponent_bits / 8, 0xff);
+    OSSL_PARAM params[] = {
+        OSSL_PARAM_construct_BN(OSSL_PKEY_PARAM_RSA_N, modulus.data(), modulus.size()),
+        OSSL_PARAM_construct_BN(OSSL_PKEY_PARAM_RSA_E, exponent.data(), exponent.size()),
+        OSSL_PARAM_construct_end()};
+    EVP_PKEY_CTX* const context = EVP_PKEY_CTX_new_from_name(nullptr, "RSA", nullptr);
+    EVP_PKEY* key = nullptr;
+    EXPECT_EQ(EVP_PKEY_fromdata_init(context), 1);
+    EXPECT_EQ(EVP_PKEY_fromdata(context, &key, EVP_PKEY_PUBLIC_KEY, params), 1);
+    EVP_PKEY_CTX_free(context);
+    return key;
 }
 
 // A PublicKey message around a key's SubjectPublicKeyInfo.

@@ -30,7 +30,7 @@ namespace dedloc::security {
 inline constexpr std::string_view noise_protocol = "/noise";
 // Plaintext of one message; encrypt() cuts longer inputs.
 inline constexpr std::size_t noise_plain_bytes_max = noise_message_bytes_max - noise_tag_bytes;
-// A handshake message with an RSA identity of 8192 bits and a few muxers has less than 4 KiB.
+// A handshake message with an RSA identity of 4096 bits and a few muxers has less than 4 KiB.
 inline constexpr std::size_t noise_handshake_bytes_max = 16 * 1024;
 
 // What all channels of a process share: its Noise key with the identity's signature, and the

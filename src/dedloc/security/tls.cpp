@@ -14,7 +14,7 @@ namespace {
 // AES-128 first, as Go does on machines with AES instructions; OpenSSL would take AES-256.
 constexpr const char* cipher_suites =
     "TLS_AES_128_GCM_SHA256:TLS_CHACHA20_POLY1305_SHA256:TLS_AES_256_GCM_SHA384";
-// A certificate with an RSA identity of 8192 bits has less than 4 KiB.
+// A certificate with an RSA identity of 4096 bits has less than 4 KiB.
 constexpr long certificate_bytes_max = 16 * 1024;
 // Header, type and tag that each record adds.
 constexpr std::size_t record_overhead_bytes = tls_header_bytes + 1 + tls_tag_bytes;

@@ -10,6 +10,8 @@
 #include <openssl/x509.h>
 #include <openssl/x509v3.h>
 
+#include "dedloc/security/openssl_rsa.h"
+
 namespace dedloc::security {
 namespace {
 
@@ -106,17 +108,41 @@ Result<X509_EXTENSION*> find_extension(X509* certificate) {
     return found;
 }
 
+Ok check_curve(const EVP_PKEY* key) {
+    // Explicit curve parameters allow forgeries ("Whose curve is it anyway").
+    char encoding[32] = "";
+    if (EVP_PKEY_get_utf8_string_param(
+            key, OSSL_PKEY_PARAM_EC_ENCODING, encoding, sizeof encoding, nullptr) != 1 ||
+        std::string_view(encoding) != OSSL_PKEY_EC_ENCODING_GROUP)
+        return bad_certificate("its curve is not a named one");
+    char name[32] = "";
+    if (EVP_PKEY_get_group_name(key, name, sizeof name, nullptr) != 1)
+        return bad_certificate("its curve is not a named one");
+    for (const std::string_view known : {"prime256v1", "secp384r1", "secp521r1"})
+        if (name == known) return {};
+    return bad_certificate("its curve is not one of TLS 1.3");
+}
+
+// Anybody can make us check a signature by a key of his choice: of all that OpenSSL knows some take
+// a hundred times as long as those that libp2p's implementations make.
+Ok check_kind_of_key(const EVP_PKEY* key) {
+    switch (EVP_PKEY_get_base_id(key)) {
+        case EVP_PKEY_ED25519:
+            return {};
+        case EVP_PKEY_EC:
+            return check_curve(key);
+        case EVP_PKEY_RSA:
+            if (EVP_PKEY_get_bits(key) <= rsa_bits_max && has_short_exponent(key)) return {};
+            return bad_certificate("its RSA key is too large");
+        default:
+            return bad_certificate("its key is of a kind that is not accepted");
+    }
+}
+
 Ok check_key_and_signature(X509* certificate) {
     EVP_PKEY* key = X509_get0_pubkey(certificate);
     if (key == nullptr) return bad_certificate("its key cannot be read");
-    if (EVP_PKEY_get_base_id(key) == EVP_PKEY_EC) {
-        // Explicit curve parameters allow forgeries ("Whose curve is it anyway").
-        char encoding[32] = "";
-        if (EVP_PKEY_get_utf8_string_param(
-                key, OSSL_PKEY_PARAM_EC_ENCODING, encoding, sizeof encoding, nullptr) != 1 ||
-            std::string_view(encoding) != OSSL_PKEY_EC_ENCODING_GROUP)
-            return bad_certificate("its curve is not a named one");
-    }
+    DEDLOC_TRY_VOID(check_kind_of_key(key));
     int security_bits = 0;
     if (X509_get_signature_info(certificate, nullptr, nullptr, &security_bits, nullptr) != 1 ||
         security_bits < signature_security_bits_min)

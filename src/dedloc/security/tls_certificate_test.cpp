@@ -129,18 +129,16 @@ TEST(TlsCertificate, weak_hashes_and_unknown_critical_extensions_are_refused) {
     }
 }
 
-TEST(TlsCertificate, explicit_curve_parameters_are_refused) {
+// `key`'s certificate; alice signs the key as it stands there, so only the key may be wrong.
+TlsCertificate certificate_with(EVP_PKEY* key, const EVP_MD* hash = EVP_sha256()) {
     TlsCertificate certificate;
-    certificate.key = {EVP_EC_gen("P-256"), &EVP_PKEY_free};
-    ASSERT_EQ(EVP_PKEY_set_utf8_string_param(certificate.key.get(), "encoding", "explicit"), 1);
-    // The identity signs the key as it stands in the certificate, so only the curve is wrong.
+    certificate.key = {key, &EVP_PKEY_free};
     const TlsCertificate usual = make_tls_certificate(alice);
     certificate.certificate = {X509_dup(usual.certificate.get()), &X509_free};
-    X509* x509 = certificate.certificate.get();
-    ASSERT_EQ(X509_set_pubkey(x509, certificate.key.get()), 1);
+    X509* const x509 = certificate.certificate.get();
+    EXPECT_EQ(X509_set_pubkey(x509, key), 1);
     unsigned char* der = nullptr;
     const int size = i2d_X509_PUBKEY(X509_get_X509_PUBKEY(x509), &der);
-    ASSERT_GT(size, 200);  // a named curve takes 91 bytes
     Bytes covered = to_bytes("libp2p-tls-handshake:");
     base::append(covered, {der, static_cast<std::size_t>(size)});
     OPENSSL_free(der);
@@ -149,15 +147,52 @@ TEST(TlsCertificate, explicit_curve_parameters_are_refused) {
                    ASN1_STRING_get0_data(value) + ASN1_STRING_length(value));
     const Bytes signature = alice.sign(covered);
     std::copy(signature.begin(), signature.end(), contents.end() - 64);
-    ASSERT_EQ(ASN1_OCTET_STRING_set(value, contents.data(), static_cast<int>(contents.size())), 1);
-    sign_again(certificate);
+    EXPECT_EQ(ASN1_OCTET_STRING_set(value, contents.data(), static_cast<int>(contents.size())), 1);
+    sign_again(certificate, hash);
+    return certificate;
+}
+
+// As it arrives.
+Result<PublicKey> check_as_sent(const TlsCertificate& certificate) {
     unsigned char* whole = nullptr;
-    const int whole_size = i2d_X509(x509, &whole);
-    ASSERT_GT(whole_size, 0);
-    const auto key = check_tls_certificate({whole, static_cast<std::size_t>(whole_size)}, now);
+    const int size = i2d_X509(certificate.certificate.get(), &whole);
+    EXPECT_GT(size, 0);
+    auto key = check_tls_certificate({whole, static_cast<std::size_t>(size)}, now);
     OPENSSL_free(whole);
+    return key;
+}
+
+TEST(TlsCertificate, explicit_curve_parameters_are_refused) {
+    EVP_PKEY* const curve = EVP_EC_gen("P-256");
+    ASSERT_EQ(EVP_PKEY_set_utf8_string_param(curve, "encoding", "explicit"), 1);
+    const auto key = check_as_sent(certificate_with(curve));
     ASSERT_FALSE(key);
     EXPECT_NE(key.error().message().find("curve"), std::string::npos) << key.error().message();
+}
+
+TEST(TlsCertificate, the_kinds_of_keys_that_implementations_make_are_accepted) {
+    for (const char* curve : {"P-256", "P-384", "P-521"}) {
+        const auto key = check_as_sent(certificate_with(EVP_EC_gen(curve)));
+        EXPECT_TRUE(key) << curve << ": " << key.error().message();
+    }
+    EVP_PKEY* const edwards = EVP_PKEY_Q_keygen(nullptr, nullptr, "ED25519");
+    EXPECT_TRUE(check_as_sent(certificate_with(edwards, nullptr)));
+    EXPECT_TRUE(check_as_sent(certificate_with(EVP_RSA_gen(2048))));
+}
+
+TEST(TlsCertificate, kinds_by_which_checking_is_dear_are_refused) {
+    for (const char* curve : {"sect571r1", "brainpoolP512t1"}) {
+        const auto key = check_as_sent(certificate_with(EVP_EC_gen(curve)));
+        ASSERT_FALSE(key) << curve;
+        EXPECT_NE(key.error().message().find("curve"), std::string::npos) << key.error().message();
+    }
+    EVP_PKEY* const other_edwards = EVP_PKEY_Q_keygen(nullptr, nullptr, "ED448");
+    EXPECT_FALSE(check_as_sent(certificate_with(other_edwards, nullptr)));
+    const TlsCertificate large = make_tls_certificate(alice);
+    EVP_PKEY* const rsa = rsa_key(8192, 24);
+    ASSERT_EQ(X509_set_pubkey(large.certificate.get(), rsa), 1);
+    EVP_PKEY_free(rsa);
+    expect_refused(large, "too large");
 }
 
 }  // namespace
