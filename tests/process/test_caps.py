@@ -112,6 +112,7 @@ class Caps(ProcessTest):
                     f"-{other.tm_hour:02}:{other.tm_min:02}=4")
         proxy, _, peer = self.behind_proxy("--max-up", schedule)
         self.until_step(2, peer)
+        self.until("the caps are told", lambda: bool(peer.events("caps")))
         self.assertEqual([event["fields"]["up_mbit"] for event in peer.events("caps")], [4])
         self.expect_cap(proxy, "sent", 4)
 
