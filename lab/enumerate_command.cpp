@@ -214,6 +214,12 @@ std::vector<SentMessage> new_messages(const EnumerateCommand& command,
     return chosen;
 }
 
+std::string text_of(const std::vector<Run>& faults) {
+    std::string text;
+    for (const Run& run : faults) text += (text.empty() ? "" : ", then ") + run.text();
+    return text;
+}
+
 // One run, and the runs with a second fault that follow from it.
 class Histories {
   public:
@@ -244,10 +250,11 @@ class Histories {
 
     // Whether it held.
     bool trace(std::size_t number) const {
-        std::vector<Run> faults = {runs_[number]};
+        const std::vector<Run> faults = {runs_[number]};
+        bool held = trace(number, faults);
+        if (!command_.after_fault) return held;
         SimulationResult simulated;
         const auto messages = messages_of(with_faults(command_, faults), simulated);
-        bool held = trace(number, faults);
         for (const Run& second : seconds(number, messages)) {
             const std::vector<Run> both = {runs_[number], second};
             if (!trace(number, both)) held = false;
@@ -274,15 +281,11 @@ class Histories {
         const std::string slow = too_slow(command_, faults, simulated);
         if (slow.empty()) return;
         ++result.too_slow;
-        std::string after;
-        for (const Run& run : faults) after += (after.empty() ? "" : ", then ") + run.text();
-        result.violations.push_back(slow + ": " + after);
+        result.violations.push_back(slow + ": " + text_of(faults));
     }
 
     bool trace(std::size_t number, const std::vector<Run>& faults) const {
-        std::string text;
-        for (const Run& run : faults) text += (text.empty() ? "" : ", then ") + run.text();
-        std::printf("run %zu: %s\n", number, text.c_str());
+        std::printf("run %zu: %s\n", number, text_of(faults).c_str());
         const SimulationResult result = simulate_traced(number, with_faults(command_, faults));
         const std::string slow = too_slow(command_, faults, result);
         if (!slow.empty()) std::printf("TOO SLOW %s\n", slow.c_str());

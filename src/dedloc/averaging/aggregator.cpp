@@ -67,18 +67,16 @@ AggregatorWork Aggregator::work() const {
 }
 
 // A probe has told, and rounds what came since; until then a guess that doubles has to do.
+double Aggregator::measured(double probed, const GrowingRate& seen) const {
+    return line_.was_probed() ? std::max(probed, seen.least()) : seen.bytes_per_s();
+}
+
 double Aggregator::upload_bytes_per_s() const {
-    const double measured = line_.was_probed()
-                                ? std::max(line_.upload_bytes_per_s(), upload_.least())
-                                : upload_.bytes_per_s();
-    return capped(measured, context_.options.upload_max);
+    return capped(measured(line_.upload_bytes_per_s(), upload_), context_.options.upload_max);
 }
 
 double Aggregator::download_bytes_per_s() const {
-    const double measured = line_.was_probed()
-                                ? std::max(line_.download_bytes_per_s(), download_.least())
-                                : download_.bytes_per_s();
-    return capped(measured, context_.options.download_max);
+    return capped(measured(line_.download_bytes_per_s(), download_), context_.options.download_max);
 }
 
 void Aggregator::set_caps(double upload_max, double download_max) {

@@ -55,6 +55,7 @@ class Aggregator {
     Task<void> on_parts(std::unique_ptr<p2p::MessageStream> stream);
     Result<void> take_plan(const PeerId& from, ByteView request);
     Ok check(const PeerId& from, const Signed& message, const Plan& plan) const;
+    double measured(double probed, const GrowingRate& seen) const;
     void register_handlers();
     void ledger_moved(const Decision& decision);
     void count_work(const Decision& decision);

@@ -135,7 +135,7 @@ std::vector<PeerId> LineProbe::candidates() const {
 
 Task<void> LineProbe::run() {
     Duration pause = pauses_.min;
-    while (!same_machine_) {
+    while ((pays() || vector_count_ == 0) && !same_machine_) {
         co_await context_.node.clock.sleep_for(random_.duration(pause / 4, pause));
         if (serving_ > 0 || !idle_() || !pays() || !wanted()) continue;
         probing_ = true;

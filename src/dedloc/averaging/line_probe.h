@@ -45,7 +45,7 @@ class LineProbe {
     static constexpr Pauses of_aggregators{4s, 64s};
     LineProbe(RoundContext& context, std::function<bool()> idle, Pauses pauses = of_trainers);
 
-    // Measures when there is need, until it is cancelled.
+    // Measures when there is need, until it is cancelled; ends where it never pays.
     Task<void> run();
     // Somebody else's probe.
     Task<void> serve(std::unique_ptr<p2p::MessageStream> stream);

@@ -9,12 +9,6 @@ constexpr double much_less = 0.7;  // than noise
 constexpr double nearly = 0.85;    // within what one probe is wrong by
 constexpr int first_probes = 2;
 
-template <typename Seen>
-Seen best_of(const std::deque<Seen>& recent) {
-    const auto best = std::ranges::max_element(recent, {}, &Seen::bytes_per_s);
-    return best == recent.end() ? Seen{} : *best;
-}
-
 }  // namespace
 
 double line_rate(std::vector<Flow> flows) {
@@ -87,25 +81,28 @@ void GrowingRate::observe(double bytes_per_s, std::uint64_t bytes) {
     constexpr std::size_t rounds_remembered = 8;
     constexpr double more = 1.08;  // than noise
     if (bytes_per_s <= 0) return;
-    const double before = best_of(recent_).bytes_per_s;
+    const double before = best().bytes_per_s;
     recent_.push_back({bytes_per_s, bytes});
     if (recent_.size() > rounds_remembered) recent_.pop_front();
     while (slower_twice()) recent_.pop_front();
-    claim_ = bytes_per_s > before * more ? 2 * best_of(recent_).bytes_per_s : least();
+    claim_ = bytes_per_s > before * more ? 2 * best().bytes_per_s : least();
+}
+
+GrowingRate::Seen GrowingRate::best() const {
+    const auto best = std::ranges::max_element(recent_, {}, &Seen::bytes_per_s);
+    return best == recent_.end() ? Seen{} : *best;
 }
 
 bool GrowingRate::slower_twice() const {
     if (recent_.size() <= 2) return false;
-    const Seen best = best_of(recent_);
-    return std::all_of(recent_.end() - 2, recent_.end(), [&](const Seen& seen) {
-        return seen.bytes_per_s<best.bytes_per_s *
-                                much_less&& static_cast<double>(
-                                    seen.bytes)> static_cast<double>(best.bytes) *
-               much_less;
+    const double slow = best().bytes_per_s * much_less;
+    const double many = static_cast<double>(best().bytes) * much_less;
+    return std::all_of(recent_.end() - 2, recent_.end(), [slow, many](const Seen& seen) {
+        return seen.bytes_per_s<slow&& static_cast<double>(seen.bytes)> many;
     });
 }
 
-double GrowingRate::least() const { return 1.1 * best_of(recent_).bytes_per_s; }
+double GrowingRate::least() const { return 1.1 * best().bytes_per_s; }
 
 void Throughput::add(std::uint64_t bytes, TimePoint now) {
     if (marks_.empty()) {

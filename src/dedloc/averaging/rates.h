@@ -126,6 +126,7 @@ class GrowingRate {
         double bytes_per_s = 0;
         std::uint64_t bytes = 0;
     };
+    Seen best() const;
     bool slower_twice() const;
 
     std::deque<Seen> recent_;

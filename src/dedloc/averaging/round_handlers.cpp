@@ -8,6 +8,20 @@
 #include "dedloc/wire/message.h"
 
 namespace dedloc::averaging {
+namespace {
+
+// Of a member that is told of if it cannot be read.
+template <typename Message>
+Result<Message> read_from(RoundContext& context,
+                          const PeerId& from,
+                          ByteView bytes,
+                          const char* what) {
+    auto message = wire::decode<Message>(bytes);
+    if (!message) context.refuse_message(from, unreadable(what));
+    return message;
+}
+
+}  // namespace
 
 void RoundEngine::register_handlers() {
     handlers_.on_call(announce_method, [this](PeerId from, Bytes request) {
@@ -76,12 +90,7 @@ void RoundEngine::keep_announcement(const PeerId& from, Announce announce) {
 
 Task<Result<Bytes>> RoundEngine::on_announce(PeerId from, Bytes request) {
     DEDLOC_CO_TRY_VOID(context_.gate(from));
-    auto decoded = wire::decode<Announce>(request);
-    if (!decoded) {
-        context_.refuse_message(from, unreadable("announcement"));
-        co_return std::move(decoded).error();
-    }
-    Announce announce = *std::move(decoded);
+    DEDLOC_CO_TRY(Announce announce, read_from<Announce>(context_, from, request, "announcement"));
     const Base& base = context_.ledger.base();
     AnnounceReply reply;
     // Another peer had the new state sooner than we: it need not ask twice.
@@ -200,12 +209,7 @@ bool RoundEngine::keeps_to_round(const PeerId& from, const Prepare& prepare) con
 
 Task<Result<Bytes>> RoundEngine::on_prepare(PeerId from, Bytes request) {
     DEDLOC_CO_TRY_VOID(context_.gate(from));
-    auto decoded = wire::decode<Prepare>(request);
-    if (!decoded) {
-        context_.refuse_message(from, unreadable("prepare"));
-        co_return std::move(decoded).error();
-    }
-    Prepare prepare = *std::move(decoded);
+    DEDLOC_CO_TRY(Prepare prepare, read_from<Prepare>(context_, from, request, "prepare"));
     if (keeps_to_round(from, prepare)) {
         ConsensusReply later;
         later.answer = Answer::refused;
@@ -259,12 +263,7 @@ Task<Result<Bytes>> RoundEngine::whole_proposal(Propose propose) {
 
 Task<Result<Bytes>> RoundEngine::on_certified(PeerId from, Bytes request) {
     DEDLOC_CO_TRY_VOID(context_.gate(from));
-    auto decoded = wire::decode<Certified>(request);
-    if (!decoded) {
-        context_.refuse_message(from, unreadable("certified"));
-        co_return std::move(decoded).error();
-    }
-    Certified certified = *std::move(decoded);
+    DEDLOC_CO_TRY(Certified certified, read_from<Certified>(context_, from, request, "certified"));
     if (!proposal_.empty() && decision_digest(proposal_) == certified.decision) {
         take_certified(from, proposal_, std::move(certified));
     } else if (certified_later_ == 0 && outline_.first == from &&

@@ -355,25 +355,24 @@ class BareRelayTest : public RelayTest {
         world_.run_task(ask_task(std::string(protocol), std::move(message), &answer));
         return answer;
     }
-    // `message` and no more.
-    Task<void> tell(std::string protocol, Bytes message) {
+    Task<std::unique_ptr<Stream>> opened_with(std::string protocol, Bytes message) {
         const TimePoint deadline = machine_->clock().now() + 60s;
         auto opened = co_await connection_->open_stream(deadline);
-        const std::unique_ptr<Stream> stream = *std::move(opened);
+        std::unique_ptr<Stream> stream = *std::move(opened);
         stream->set_deadline(deadline);
         stream->propose(protocol);
         stream->write(std::move(message));
+        co_return stream;
+    }
+    // `message` and no more.
+    Task<void> tell(std::string protocol, Bytes message) {
+        const auto stream = co_await opened_with(std::move(protocol), std::move(message));
         stream->finish();
         auto ended = co_await read_relay_message(*stream);
         EXPECT_FALSE(ended);
     }
     Task<void> ask_task(std::string protocol, Bytes message, Bytes* answer) {
-        const TimePoint deadline = machine_->clock().now() + 60s;
-        auto opened = co_await connection_->open_stream(deadline);
-        const std::unique_ptr<Stream> stream = *std::move(opened);
-        stream->set_deadline(deadline);
-        stream->propose(protocol);
-        stream->write(std::move(message));
+        const auto stream = co_await opened_with(std::move(protocol), std::move(message));
         auto got = co_await read_relay_message(*stream);
         if (got) *answer = *std::move(got);
     }
