@@ -172,14 +172,15 @@ Task<void> SimPeer::train() {
     for (;;) {
         if (outcome_) take_outcome();
         if (!in_flight_ && collaboration_->stopped()) break;
-        const bool may_compute =
-            in_flight_ ? collaboration_->may_compute_ahead() : !collaboration_->step_due();
+        const bool may_compute = in_flight_
+                                     ? collaboration_->may_compute_ahead()
+                                     : !collaboration_->step_due() && collaboration_->may_compute();
         if (may_compute) {
             co_await node_.clock().sleep_for(duration);
             compute();
             collaboration_->report(
                 setup_.micro_batch, static_cast<double>(setup_.micro_batch), seconds);
-        } else if (in_flight_) {
+        } else if (in_flight_ || !collaboration_->step_due()) {
             co_await node_.clock().sleep_for(look_pause);
         }
         if (!in_flight_ && collaboration_->step_due()) co_await hand_in();

@@ -180,11 +180,12 @@ Task<void> VirtualPeer::train() {
     while (failure_.empty()) {
         if (outcome_) take_outcome();
         if (!in_flight_ && collaboration_->stopped()) break;
-        const bool may_compute =
-            in_flight_ ? collaboration_->may_compute_ahead() : !collaboration_->step_due();
+        const bool may_compute = in_flight_
+                                     ? collaboration_->may_compute_ahead()
+                                     : !collaboration_->step_due() && collaboration_->may_compute();
         if (may_compute) {
             co_await compute();
-        } else if (in_flight_) {
+        } else if (in_flight_ || !collaboration_->step_due()) {
             const TimePoint next = node_.clock().now() + look_every;
             (void)co_await changed_.wait_until(node_.clock(), next);
         }

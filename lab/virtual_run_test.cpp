@@ -178,6 +178,51 @@ TEST(VirtualRun, parts_by_rates_are_faster_than_equal_ones_and_an_aggregator_hel
     for (const BookedStep& step : helped->steps) EXPECT_LE(step.members, 4u);
 }
 
+// Seconds from one step to the next, over the last `count` steps.
+double step_s(const VirtualResult& result, std::size_t count) {
+    const std::size_t first = result.steps.size() - 1 - count;
+    return (result.steps.back().at_s - result.steps[first].at_s) / static_cast<double>(count);
+}
+
+// A batch takes seven trainers 2.3 s, a round on six of the lines less than 1 s, and the seventh
+// 15 s for its own contribution.
+TEST(VirtualRun, a_line_that_is_too_slow_for_what_it_brings_is_not_waited_for) {
+    VirtualRunOptions options = small_run(false);
+    options.machines.assign(7, options.machines.front());
+    for (VirtualMachine& machine : options.machines) machine.line = machine.line.times(4);
+    options.machines.back().line.up_bytes_per_s /= 40;
+    options.run.averaging.round_deadline_min = 1s;
+    options.steps = 24;
+    const auto without = run_virtually(options);
+    options.run.averaging.leave_out_slow = false;
+    const auto with = run_virtually(options);
+    ASSERT_TRUE(without) << without.error().message();
+    ASSERT_TRUE(with) << with.error().message();
+    EXPECT_TRUE(without->identical);
+    EXPECT_GT(step_s(*with, 12), 12);
+    EXPECT_LT(step_s(*without, 12), 5);
+    // It still gets the averages as they are made, and it computes no more than it must to try.
+    EXPECT_EQ(without->steps.back().members, 7u);
+    const double left_out =
+        without->samples_expired + static_cast<double>(without->samples_dropped);
+    EXPECT_LT(left_out, 0.05 * static_cast<double>(without->samples_computed));
+}
+
+// Nor is one waited for that cannot even take the averages.
+TEST(VirtualRun, who_cannot_keep_up_with_rounds_follows_by_itself) {
+    VirtualRunOptions options = small_run(false);
+    options.machines.assign(7, options.machines.front());
+    for (VirtualMachine& machine : options.machines) machine.line = machine.line.times(4);
+    options.machines.back().line = options.machines.back().line.times(1.0 / 12);
+    options.run.averaging.round_deadline_min = 1s;
+    options.steps = 24;
+    const auto result = run_virtually(options);
+    ASSERT_TRUE(result) << result.error().message();
+    EXPECT_TRUE(result->identical);
+    EXPECT_LT(step_s(*result, 12), 5);
+    EXPECT_EQ(result->steps.back().members, 6u);
+}
+
 // Sixteen trainers in one group, and in four groups of four: two hops each way, and fp32 sums of a
 // quarter of the vector, of which a quarter stays.
 TEST(VirtualRun, a_grid_is_as_exact_as_one_group_and_not_much_slower) {

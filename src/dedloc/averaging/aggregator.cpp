@@ -80,7 +80,7 @@ double Aggregator::download_bytes_per_s() const {
 }
 
 void Aggregator::set_caps(double upload_max, double download_max) {
-    if (context_.set_caps(upload_max, download_max)) line_.granted_more();
+    if (context_.set_caps(upload_max, download_max)) line_.ask_again();
 }
 
 // ---- what others ask ----------------------------------------------------------------------------

@@ -45,7 +45,8 @@ struct RoundOptions {
     // Contributions that wait for others may take so much memory, then who is ahead is not read
     // from for a while; 0: no bound beside what the members send at all.
     std::size_t reduce_bytes_max = 0;
-    double norm_max = 0;  // of the mean gradient in a part of a contribution; 0: any
+    double norm_max = 0;          // of the mean gradient in a part of a contribution; 0: any
+    bool leave_out_slow = false;  // contributions of lines that are too slow for what they bring
     PlantedBugs bugs;
 };
 

@@ -27,6 +27,20 @@ std::uint64_t longest_part(const RoundOptions& options, bool in_grid) {
     return std::min<std::uint64_t>(options.part_elements_max, part_bytes_max / bytes * some);
 }
 
+namespace {
+
+Ok check_left_out(const Plan& plan) {
+    const auto rises = [](const PeerId& a, const PeerId& b) { return a >= b; };
+    const bool sorted = std::ranges::adjacent_find(plan.left_out, rises) == plan.left_out.end();
+    const bool empty = std::ranges::none_of(plan.members, [&](const PlanMember& member) {
+        return plan.leaves_out(member.peer) && (!member.input.is_empty() || member.aggregator);
+    });
+    if (sorted && empty && !plan.leaves_out(plan.leader)) return {};
+    return make_error(ErrorKind::peer_broke_protocol, "a plan is refused: whom it leaves out");
+}
+
+}  // namespace
+
 Ok check_plan(const Plan& plan, const RoundOptions& options) {
     const auto bad = [](const char* why) {
         return make_error(ErrorKind::peer_broke_protocol, "a plan is refused: {}", why);
@@ -41,6 +55,7 @@ Ok check_plan(const Plan& plan, const RoundOptions& options) {
             (!plan.members[i].input.is_empty() || plan.members[i].peer == plan.leader))
             return bad("an aggregator contributes or leads");
     }
+    DEDLOC_TRY_VOID(check_left_out(plan));
     const std::uint64_t count_max = longest_part(options, plan.groups > 0);
     std::uint64_t position = 0;
     for (const PlanPart& part : plan.parts) {

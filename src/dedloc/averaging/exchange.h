@@ -64,6 +64,8 @@ class Exchange {
     Task<void> stop();
 
     const Plan& plan() const { return plan_; }
+    // Does the plan count on what we bring?
+    bool contributes() const { return me_ && input_ && !plan_.members[*me_].input.is_empty(); }
     const Digest& digest() const { return digest_; }
     TimePoint reduce_deadline() const {
         return started_ + std::chrono::milliseconds(plan_.reduce_ms);

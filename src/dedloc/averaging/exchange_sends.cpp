@@ -96,10 +96,9 @@ Task<void> Exchange::send_parts(std::shared_ptr<p2p::MessageStream> stream,
                                 std::vector<std::uint32_t> parts,
                                 std::uint32_t repair,
                                 std::shared_ptr<Result<void>> outcome) {
-    const bool contributes = input_ && !plan_.members[*me_].input.is_empty();
-    const bool evenly = contributes && repair == 0;
+    const bool evenly = contributes() && repair == 0;
     if (evenly) even_.begin(owner, parts.size(), phase_towards(owner), context_.now());
-    for (std::size_t i = 0; contributes && i < parts.size(); ++i) {
+    for (std::size_t i = 0; contributes() && i < parts.size(); ++i) {
         if (evenly) co_await wait_for_turn(owner);
         SharedBytes encoded = co_await encode_own(parts[i]);
         PartData data;

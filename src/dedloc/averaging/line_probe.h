@@ -51,8 +51,8 @@ class LineProbe {
     Task<void> serve(std::unique_ptr<p2p::MessageStream> stream);
     // For who knows it from plans alone; until then nothing is worth a probe.
     void vector_is(std::uint64_t elements) { vector_count_ = elements; }
-    // The user grants more than before.
-    void granted_more() {
+    // The line may be another one than it was.
+    void ask_again() {
         upload_.ask_again();
         download_.ask_again();
     }
@@ -63,6 +63,7 @@ class LineProbe {
     bool settled() const { return same_machine_ || !pays() || !wanted(); }
     double upload_bytes_per_s() const { return upload_.bytes_per_s(); }  // 0: not measured yet
     double download_bytes_per_s() const { return download_.bytes_per_s(); }
+    int probes() const { return upload_.probes() + download_.probes(); }
     bool was_probed() const { return upload_.was_probed() && download_.was_probed(); }
 
   private:

@@ -5,6 +5,7 @@
 // them.
 
 #pragma once
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -172,6 +173,13 @@ struct Plan {
     std::uint32_t groups = 0;
     std::vector<std::uint32_t> group_of;    // one a member
     std::vector<std::uint32_t> collectors;  // members: column k's of group g at [k * groups + g]
+    // Trainers whose contributions this round does without, as their lines are too slow for what
+    // they bring, rising. Those who are members all the same only receive.
+    std::vector<PeerId> left_out;
+
+    bool leaves_out(const PeerId& peer) const {
+        return std::binary_search(left_out.begin(), left_out.end(), peer);
+    }
 
     template <typename Visitor, typename Self>
     static void fields(Visitor& visit, Self& self) {
@@ -190,6 +198,7 @@ struct Plan {
         visit(13, self.groups);
         visit(14, self.group_of, members_max);
         visit(15, self.collectors, members_max);
+        visit(16, self.left_out, members_max);
     }
 };
 

@@ -90,6 +90,7 @@ class LineEstimate {
     bool wants_probe() const;
     void ask_again() { changed_ = true; }  // what held it down is gone
     bool was_probed() const { return probes_ > 0; }
+    int probes() const { return probes_; }
 
   private:
     double rounds_ = 0;

@@ -68,6 +68,9 @@ void RoundEngine::ledger_moved() {
     std::erase_if(announced_, [&previous](const auto& entry) {
         return entry.second.announce.previous != previous;
     });
+    const Instance& open = context_.ledger.base().instance;
+    if (step_open_.first.step != open.step || step_open_.first.branch != open.branch)
+        step_open_ = {open, context_.now()};
     learn_rates();
     wait_again_for_members();
     suspects_.clear();
@@ -102,6 +105,7 @@ void RoundEngine::learn_rates() {
     if (!exchange || rates_learnt_ == exchange->digest()) return;
     rates_learnt_ = exchange->digest();
     line_.round_gave(exchange->end_measuring());
+    line_in_doubt_ = line_in_doubt_ && !exchange->contributes();
 }
 
 double RoundEngine::upload_bytes_per_s() const {
@@ -120,7 +124,16 @@ double RoundEngine::download_bytes_per_s() const {
 }
 
 void RoundEngine::set_caps(double upload_max, double download_max) {
-    if (context_.set_caps(upload_max, download_max)) line_.granted_more();
+    if (context_.set_caps(upload_max, download_max)) line_.ask_again();
+}
+
+void RoundEngine::set_left_out(bool left_out) {
+    if (left_out) {
+        probes_before_ = line_.probes();
+        line_.ask_again();
+    } else {
+        line_in_doubt_ = line_.probes() == probes_before_;
+    }
 }
 
 void RoundEngine::set_wanted(bool wanted) {
@@ -268,8 +281,8 @@ Announce RoundEngine::own_announcement(const Base& base) {
     announce.state = base.state.value_or(Digest{});
     announce.incarnation = voter_->incarnation();
     if (input_) announce.input = input_->input;
-    announce.upload_bytes_per_s = upload_bytes_per_s();
-    announce.download_bytes_per_s = download_bytes_per_s();
+    announce.upload_bytes_per_s = line_in_doubt_ ? 0 : upload_bytes_per_s();
+    announce.download_bytes_per_s = line_in_doubt_ ? 0 : download_bytes_per_s();
     announce.dialable = !context_.host.addresses().empty();
     announce.leaving = leaving_;
     announce.unreachable = context_.unreachable.list(context_.host, context_.now());

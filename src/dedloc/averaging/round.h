@@ -26,6 +26,7 @@
 #include "dedloc/averaging/voter.h"
 #include "dedloc/p2p/handlers.h"
 #include "dedloc/planner/grid.h"
+#include "dedloc/planner/left_out.h"
 
 namespace dedloc::averaging {
 
@@ -64,6 +65,10 @@ class RoundEngine {
     double download_bytes_per_s() const;
     // What the user grants from now on, bytes per second; 0: everything.
     void set_caps(double upload_max, double download_max);
+    // Plans leave us out for our line from now on (true), or we try again. What rounds showed of it
+    // grows old meanwhile: it is probed, and if nobody had time for that, it counts as not measured
+    // until a round shows it anew.
+    void set_left_out(bool left_out);
     // A probe of the line is not wanted (any more).
     bool line_settled() const { return line_.settled(); }
     // From the newest plan of ours to its certificate, smoothed; zero before the first.
@@ -136,6 +141,12 @@ class RoundEngine {
     Result<Division> divide_with_aggregators(std::map<PeerId, Announce> announces) const;
     Result<Division> divide_into_groups(const std::map<PeerId, Announce>& announces) const;
     Result<Division> divide_all(std::map<PeerId, Announce> announces) const;
+    std::string leave_out_slow(const Base& base,
+                               std::map<PeerId, Announce>& announces,
+                               std::vector<PeerId>& left_out) const;
+    Result<planner::LeaveOutAnswer> whom_to_leave_out(
+        const Base& base, const std::map<PeerId, Announce>& announces) const;
+    Duration step_open_for() const;
     Result<Plan> make_plan(const Base& base, std::uint32_t ballot);
     void set_parts(Plan& plan, const std::vector<std::uint64_t>& shares, double seconds) const;
     void set_parts(Plan& plan, const planner::Grid& grid) const;
@@ -205,9 +216,12 @@ class RoundEngine {
     std::pair<Digest, PeerId> followed_;  // after which decision we follow whom …
     TimePoint followed_since_;            // … and since when
     LineProbe line_;
+    int probes_before_ = 0;  // when we were left out
+    bool line_in_doubt_ = false;
     std::optional<Digest> rates_learnt_;  // from which plan
     Duration measured_round_{0};
-    TimePoint round_begun_;  // by a plan of ours or another's
+    TimePoint round_begun_;                     // by a plan of ours or another's
+    std::pair<Instance, TimePoint> step_open_;  // which step, and since when
     runtime::Event changed_;
     runtime::Event turn_over_;
     p2p::Handlers handlers_;

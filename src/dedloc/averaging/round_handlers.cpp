@@ -178,8 +178,8 @@ Ok RoundEngine::check_own_line(const Plan& plan, const Base& base) {
     const Announce mine = own_announcement(base);
     for (const PlanMember& member : plan.members) {
         if (member.peer != context_.me()) continue;
-        if (member.incarnation == mine.incarnation && member.input == mine.input &&
-            !member.aggregator)
+        if (member.incarnation == mine.incarnation && !member.aggregator &&
+            (member.input == mine.input || plan.leaves_out(member.peer)))
             return {};
         if (std::find(told_.begin(), told_.end(), member.input) == told_.end())
             return make_error(ErrorKind::peer_broke_protocol,

@@ -19,6 +19,9 @@ constexpr double part_seconds_min = 0.05;
 constexpr std::uint64_t piece_elements_min = 8192;
 constexpr double rate_factor = 1000;  // between the usual rate and what is believed
 constexpr double worth_it = 0.95;     // of the round's time without aggregators; more: without them
+// Samples are lost where somebody is left out, and rates are measured: not for less than so many
+// times the pace.
+constexpr double leaving_out_worth = 1.5;
 
 // Both ends of every pair that has no way to each other: neither can own what the other brings. Who
 // names most of the others is itself the one that is cut off.
@@ -262,6 +265,68 @@ Result<RoundEngine::Division> RoundEngine::divide_with_aggregators(
     return with;
 }
 
+Duration RoundEngine::step_open_for() const { return context_.now() - step_open_.second; }
+
+// Not the leader, as everybody waits for it anyhow, nor who leaves after this round, nor whose line
+// nobody has measured. Whoever follows by itself has the averages later: never so many voters that
+// the rest would be no majority.
+Result<planner::LeaveOutAnswer> RoundEngine::whom_to_leave_out(
+    const Base& base, const std::map<PeerId, Announce>& announces) const {
+    const std::vector<planner::PeerRates> rates = rates_of(announces);
+    std::vector<double> samples;
+    std::vector<planner::Candidate> candidates;
+    std::vector<bool> votes;
+    for (const auto& [peer, announce] : announces) {
+        const bool may = peer != context_.me() && !announce.aggregator && !announce.leaving &&
+                         announce.upload_bytes_per_s > 0 && announce.download_bytes_per_s > 0;
+        samples.push_back(static_cast<double>(announce.input.weight_max()));
+        candidates.push_back(may ? planner::Candidate::yes : planner::Candidate::no);
+        votes.push_back(base.voter_incarnation(peer) == announce.incarnation);
+    }
+    planner::LeaveOutQuestion question{
+        .peers = rates,
+        .samples = samples,
+        .candidates = candidates,
+        .elements_count = static_cast<double>(context_.options.vector_count),
+        .computing_s = to_seconds(step_open_for()),
+        .worth_it = leaving_out_worth};
+    DEDLOC_TRY(planner::LeaveOutAnswer answer, planner::choose_left_out(question));
+    std::size_t voters = 0;
+    for (std::size_t i = 0; i < votes.size(); ++i)
+        if (votes[i] && answer.parts[i] != planner::Part::none) ++voters;
+    if (voters >= majority(base.voters.size())) return answer;
+    for (std::size_t i = 0; i < votes.size(); ++i)
+        if (votes[i] && candidates[i] == planner::Candidate::yes)
+            candidates[i] = planner::Candidate::if_it_receives;
+    return planner::choose_left_out(question);
+}
+
+// Empties or erases their announcements; what is said of it.
+std::string RoundEngine::leave_out_slow(const Base& base,
+                                        std::map<PeerId, Announce>& announces,
+                                        std::vector<PeerId>& left_out) const {
+    if (!context_.options.leave_out_slow) return {};
+    const auto answer = whom_to_leave_out(base, announces);
+    if (!answer || !answer->leaves_out()) return {};
+    std::size_t place = 0;
+    for (auto entry = announces.begin(); entry != announces.end();) {
+        const planner::Part part = answer->parts[place++];
+        if (part == planner::Part::whole) {
+            ++entry;
+            continue;
+        }
+        left_out.push_back(entry->first);
+        entry->second.input = {};
+        entry = part == planner::Part::none ? announces.erase(entry) : std::next(entry);
+    }
+    return fmt::format(
+        "; {} left out, too slow for what they bring: {:.3g} s predicted instead of "
+        "{:.3g} s",
+        left_out.size(),
+        answer->seconds,
+        answer->seconds_of_all);
+}
+
 Result<Plan> RoundEngine::make_plan(const Base& base, std::uint32_t ballot) {
     Plan plan;
     plan.run = base.run;
@@ -271,7 +336,9 @@ Result<Plan> RoundEngine::make_plan(const Base& base, std::uint32_t ballot) {
     plan.previous = base.previous;
     plan.state = base.state.value_or(Digest{});
     plan.codec = static_cast<std::uint32_t>(context_.options.codec);
-    DEDLOC_TRY(const Division division, divide_all(announces_for(base)));
+    std::map<PeerId, Announce> announces = announces_for(base);
+    const std::string without = leave_out_slow(base, announces, plan.left_out);
+    DEDLOC_TRY(const Division division, divide_all(std::move(announces)));
     for (const auto& [peer, announce] : division.announces)
         plan.members.push_back(
             {peer, announce.incarnation, announce.input, announce.dialable, announce.aggregator});
@@ -280,7 +347,8 @@ Result<Plan> RoundEngine::make_plan(const Base& base, std::uint32_t ballot) {
     else
         set_parts(plan, division.split.part_elements, division.split.seconds);
     for (std::uint32_t i = 0; i < plan.members.size(); ++i)
-        if (division.may_own[i]) plan.standby.push_back(i);
+        if (division.may_own[i] && !plan.leaves_out(plan.members[i].peer))
+            plan.standby.push_back(i);
     const int hops = division.grid ? 2 : 1;  // each way
     const Duration whole = std::clamp<Duration>(
         std::max<Duration>(measured_round_ * 3, from_seconds(division.split.seconds * 3)),
@@ -288,7 +356,8 @@ Result<Plan> RoundEngine::make_plan(const Base& base, std::uint32_t ballot) {
         context_.options.deadline_max);
     plan.round_ms = static_cast<std::uint32_t>(whole / 1ms);
     plan.reduce_ms = plan.round_ms / 2;
-    const RoundNote note{RoundNote::Kind::plan_made, context_.me(), describe(plan) + division.gain};
+    const RoundNote note{
+        RoundNote::Kind::plan_made, context_.me(), describe(plan) + division.gain + without};
     context_.directory.note(note);
     return plan;
 }

@@ -52,6 +52,7 @@ round_deadline_max = "120s"  # … or than this, however slow they are
 quorum_timeout = "10s"   # when most voters are gone for good, the others go on after this time
 delayed = false          # true: computing goes on while a step is averaged and made; what is
                          # computed meanwhile goes into the next step, one step stale
+leave_out_slow = true    # rounds do without lines that are much too slow for what they bring
 
 [stop]                   # the run ends when one of these is reached; 0: no such condition
 steps = 1000
@@ -170,6 +171,7 @@ round_deadline_max = "120s"  # … or than this, however slow they are
 quorum_timeout = "60s"   # when most voters are gone for good, the others go on after this time
 delayed = false          # true: computing goes on while a step is averaged and made; what is
                          # computed meanwhile goes into the next step, one step stale
+leave_out_slow = true    # rounds do without lines that are much too slow for what they bring
 
 [stop]                   # the run ends when one of these is reached; 0: no such condition
 steps = 125000

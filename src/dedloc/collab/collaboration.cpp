@@ -38,6 +38,7 @@ averaging::RoundOptions round_options(const Options& options) {
     const std::uint64_t micro = batch.micro == micro_auto ? batch.target : batch.micro;
     round.samples_max = batch.target * 4 + micro * 16;
     round.norm_max = options.run.averaging.norm_max;
+    round.leave_out_slow = options.run.averaging.leave_out_slow;
     round.group_max = static_cast<std::size_t>(options.run.averaging.group_max);
     round.deadline_min = options.run.averaging.round_deadline_min;
     round.deadline_max = options.run.averaging.round_deadline_max;
@@ -458,8 +459,44 @@ void CollaborationImpl::on_decision(const averaging::Decision& decision, const B
         for (std::size_t p = 0; p < plan->parts.size(); ++p)
             if (decision.parts[p].includes(*mine) && p == 0)
                 committed_samples_ += handed_in_->fresh.size();
+    tell_rest(*plan, mine.has_value());
     carry_.committed(*plan, decision, mine);
     handed_in_.reset();
+}
+
+// The slower way, bytes per second.
+double CollaborationImpl::line() const {
+    return std::min(engine_->upload_bytes_per_s(), engine_->download_bytes_per_s());
+}
+
+void CollaborationImpl::end_rest() {
+    if (!resting_) return;
+    rest_.end();
+    resting_ = false;
+    engine_->set_left_out(false);
+    changed_.pulse();
+}
+
+// Who computes what plans leave out computes for nothing.
+void CollaborationImpl::tell_rest(const averaging::Plan& plan, bool taken) {
+    using Fate = Rest::Fate;
+    const bool left_out = plan.leaves_out(host_.id()) && handed_in_ && !handed_in_->is_empty();
+    const Fate fate = taken ? Fate::taken : left_out ? Fate::left_out : Fate::missing;
+    const bool begins = rest_.step_made(fate, plan.leader);
+    if (resting_ != rest_.resting()) engine_->set_left_out(rest_.resting());
+    resting_ = rest_.resting();
+    if (!begins) return;
+    line_at_rest_ = line();
+    const auto megabit = [](double bytes_per_s) { return bytes_per_s * 8 / 1e6; };
+    emit("left_out",
+         {},
+         fmt::format("rounds do without us: with our line ({:.3g} Mb/s up, {:.3g} Mb/s down) every "
+                     "step would take much longer than our samples are worth. We follow the run "
+                     "and try again in {} steps; a faster line or a higher cap ends this at once",
+                     megabit(engine_->upload_bytes_per_s()),
+                     megabit(engine_->download_bytes_per_s()),
+                     rest_.steps_left()),
+         {{"steps", static_cast<std::int64_t>(rest_.steps_left())}});
 }
 
 void CollaborationImpl::on_applied(const averaging::Decision& decision,
@@ -559,7 +596,9 @@ Status CollaborationImpl::status() const {
     }
     // Who has the new state already, and has not begun to compute at it, has nothing for the new
     // step but what it computed ahead.
-    if (trainer_is_current())
+    if (resting_)
+        status.samples = 0;  // nobody shall count on them
+    else if (trainer_is_current())
         status.samples = samples_;
     else if (ahead_ == Ahead::yes)
         status.samples = samples_ahead_;
@@ -619,6 +658,7 @@ Collaboration::Accounts CollaborationImpl::accounts() const {
 
 void CollaborationImpl::set_caps(double upload_max, double download_max) {
     if (engine_) engine_->set_caps(upload_max, download_max);
+    end_rest();
     if (aggregator_) aggregator_->set_caps(upload_max, download_max);
 }
 

@@ -5,8 +5,10 @@
 // CollaborativeOptimizer with the user's own loop; the simulator in virtual time):
 //
 //   while (!collaboration.stopped()) {
-//       compute a micro-batch at collaboration.state()
-//       collaboration.report(samples, loss_sum);
+//       if (collaboration.may_compute()) {
+//           compute a micro-batch at collaboration.state()
+//           collaboration.report(samples, loss_sum);
+//       } else wait a little
 //       if (collaboration.step_due()) outcome = co_await collaboration.step(contribution);
 //   }
 //
@@ -110,6 +112,9 @@ class Collaboration {
     // Any thread: a loop in another thread computes (true) or has ended (false). Between the two,
     // leave() waits for its last contribution, also while nothing of it has been reported yet.
     virtual void trainer_runs(bool runs) = 0;
+    // Any thread: is there use in computing? Not while rounds do without what this peer brings
+    // (rest.h): it hands in an empty contribution once step_due(), and looks again after that.
+    virtual bool may_compute() const = 0;
     // Trainer's thread, right before step() is begun beside it: what is reported from now on was
     // computed ahead, for the step after. It stays when the outcome is `stepped`.
     virtual void compute_ahead() = 0;

@@ -15,6 +15,7 @@
 #include "dedloc/collab/collaboration.h"
 #include "dedloc/collab/discovery.h"
 #include "dedloc/collab/membership.h"
+#include "dedloc/collab/rest.h"
 
 namespace dedloc::collab {
 
@@ -36,6 +37,7 @@ class CollaborationImpl final : public Collaboration, private averaging::RoundDi
     void report_not_finite(std::uint64_t samples) override { samples_not_finite_ += samples; }
     void trainer_runs(bool runs) override { trainer_runs_ = runs; }
     void compute_ahead() override;
+    bool may_compute() const override { return !resting_; }
     bool may_compute_ahead() const override;
     void forget_ahead(std::uint64_t samples) override;
     bool step_due() const override;
@@ -81,6 +83,9 @@ class CollaborationImpl final : public Collaboration, private averaging::RoundDi
     ChainFollower::Callbacks follower_callbacks();
     void on_status(const Status& before, const Status& now);
     void on_decision(const averaging::Decision& decision, const Bytes& certificate);
+    double line() const;
+    void end_rest();
+    void tell_rest(const averaging::Plan& plan, bool taken);
     void on_applied(const averaging::Decision& decision, const averaging::Plan& plan);
     void take_state(std::shared_ptr<const state::Snapshot> state);
     void check_stop_conditions();
@@ -153,8 +158,11 @@ class CollaborationImpl final : public Collaboration, private averaging::RoundDi
     TimePoint not_finite_told_at_;
     std::atomic<bool> step_due_{false};
     std::atomic<bool> trainer_runs_{false};
+    std::atomic<bool> resting_{false};
     std::atomic<bool> over_{false};
     std::atomic<bool> leaving_{false};
+    Rest rest_;
+    double line_at_rest_ = 0;         // bytes per second, as the rest began
     averaging::Instance trainer_at_;  // the step the trainer computes for
     std::optional<averaging::MemberInput> handed_in_;
     double handed_in_loss_ = 0;

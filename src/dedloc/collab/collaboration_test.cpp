@@ -23,6 +23,13 @@ RunFile small_run(std::size_t count = elements) {
     run.averaging.codec = codec::CodecId::fp32;
     run.averaging.part_elements_max = std::max<std::size_t>(200, count / 50);
     run.averaging.quorum_timeout = 6s;
+    run.averaging.leave_out_slow = false;
+    return run;
+}
+
+RunFile impatient_run(std::size_t count) {
+    RunFile run = small_run(count);
+    run.averaging.leave_out_slow = true;
     return run;
 }
 
@@ -54,13 +61,14 @@ class Peer {
     Peer(sim::SimNode& node,
          std::vector<std::string> bootstrap,
          double samples_per_s,
-         std::size_t count)
+         std::size_t count,
+         RunFile run)
         : node_(node),
           samples_per_s_(samples_per_s),
           count_(count),
           scope_(node.runtime().executor) {
         Options options;
-        options.run = small_run(count);
+        options.run = std::move(run);
         options.secret = Bytes(16, 7);
         options.layout = small_layout(count);
         options.name = node.name();
@@ -93,6 +101,10 @@ class Peer {
         while (!collaboration->stopped()) {
             const auto seconds = static_cast<double>(micro) / samples_per_s_;
             co_await node_.runtime().clock.sleep_for(from_seconds(seconds));
+            if (!collaboration->may_compute() && !collaboration->step_due()) {
+                rested = rested + seconds;
+                continue;
+            }
             if (bad_micro_batches > 0 && contribution.samples.size() > 0) {
                 --bad_micro_batches;
                 counter += micro;
@@ -125,6 +137,7 @@ class Peer {
     bool running = false;
     int steps = 0;
     int bad_micro_batches = 0;  // of the next ones
+    double rested = 0;          // seconds
     std::string start_error;
 
   private:
@@ -204,7 +217,8 @@ class Swarm {
         std::vector<std::string> bootstrap;
         for (std::size_t i = 0; i + 1 < world.nodes_count(); ++i)
             bootstrap.push_back(world.node(i).address() + "/p2p/" + world.node(i).id().text());
-        peers.push_back(std::make_unique<Peer>(node, bootstrap, samples_per_s, count));
+        peers.push_back(
+            std::make_unique<Peer>(node, bootstrap, samples_per_s, count, run_of(count)));
         peers.back()->begin();
         return *peers.back();
     }
@@ -280,6 +294,7 @@ class Swarm {
         }
     }
 
+    RunFile (*run_of)(std::size_t count) = small_run;
     sim::World world;
     std::vector<std::unique_ptr<Peer>> peers;
     std::unique_ptr<Helper> helper;
@@ -335,6 +350,40 @@ void expect_plans_to_follow_a_line_within_two_rounds(double samples_per_s) {
     const std::uint64_t mended = swarm.peers[3]->step();
     ASSERT_TRUE(swarm.world.run_until([&] { return swarm.all_at(mended + 3); }, 120s));
     EXPECT_NEAR(swarm.share_of(3), 0.25, 0.1);
+}
+
+// Computing a batch takes a second, a round on these lines about as long, and 20 s with the fourth
+// one as it is for a while.
+void expect_a_slow_line_to_be_left_out_until_it_is_mended(double samples_per_s) {
+    Swarm swarm(7);
+    swarm.run_of = impatient_run;
+    for (int i = 0; i < 4; ++i) swarm.add(samples_per_s, elements_many, 2e6);
+    ASSERT_TRUE(swarm.world.run_until([&] { return swarm.all_at(5); }, 120s));
+    swarm.world.node(3).options().upload_bytes_per_s = 4e4;
+    const std::uint64_t slowed = swarm.peers[0]->step();
+    ASSERT_TRUE(
+        swarm.world.run_until([&] { return swarm.peers[3]->events.counts["left_out"] > 0; }, 240s));
+    EXPECT_LT(swarm.peers[0]->step(), slowed + 12);
+    EXPECT_LT(swarm.duration_of_steps(6), 6 * 5s);
+    EXPECT_GT(swarm.peers[3]->rested, 0.5);
+    swarm.world.node(3).options().upload_bytes_per_s = 2e6;
+    const auto samples = [&] { return swarm.peers[3]->collaboration->status().committed_samples; };
+    const std::uint64_t before = samples();
+    // The first rest, a trial, perhaps one more rest.
+    const bool back = swarm.world.run_until([&] { return samples() > before + 256; }, 240s);
+    if (!back) swarm.print();
+    EXPECT_TRUE(back);
+    const bool same =
+        swarm.world.run_until([&] { return swarm.hashes_at_same_step().size() == 1; }, 10s);
+    EXPECT_TRUE(same);
+}
+
+TEST(Collaboration, a_slow_line_is_left_out_until_it_is_mended) {
+    expect_a_slow_line_to_be_left_out_until_it_is_mended(64);
+}
+
+TEST(Collaboration, a_slow_line_is_left_out_until_it_is_mended_though_nobody_is_ever_idle) {
+    expect_a_slow_line_to_be_left_out_until_it_is_mended(640);
 }
 
 TEST(Collaboration, plans_follow_a_line_that_became_slower_or_faster_within_two_rounds) {

@@ -125,6 +125,7 @@ void visit_averaging(Visitor& visit, Averaging& averaging) {
           Integers{1, 1000});
     visit("averaging.norm_max", averaging.norm_max, Numbers{0, 1e30});
     visit("averaging.delayed", averaging.delayed);
+    visit("averaging.leave_out_slow", averaging.leave_out_slow);
 }
 
 template <typename Visitor, typename Albert>

@@ -92,6 +92,9 @@ struct AveragingConfig {
     // Trainers go on computing while a step is averaged and made; what they compute meanwhile goes
     // into the next step, one step stale.
     bool delayed = false;
+    // A round does without those whose lines are so slow that it would be much faster without what
+    // they bring (docs/plan.md); false: it waits for everybody, up to its deadline.
+    bool leave_out_slow = true;
 };
 
 struct StopConfig {  // 0 = no such condition

@@ -11,6 +11,7 @@ namespace {
 constexpr double smoothing = 0.1;
 constexpr double stall_factor = 4;
 constexpr Duration not_finite_pause = 5s;
+constexpr double another_line = 1.5;  // times as fast as it was: no reason to rest any more
 // Claims of others are extrapolated this far beyond their last word, in status intervals.
 constexpr double extrapolation_intervals = 1.5;
 
@@ -54,7 +55,7 @@ void CollaborationImpl::compute_ahead() {
 
 // Our share of the next batch, by the speeds of all.
 bool CollaborationImpl::may_compute_ahead() const {
-    if (ahead_ != Ahead::yes || over_ || leaving_) return false;
+    if (ahead_ != Ahead::yes || over_ || leaving_ || resting_) return false;
     const double own = samples_per_s_;
     const double all = own + others_speed_;
     const auto target = static_cast<double>(options_.run.batch.target);
@@ -119,7 +120,7 @@ void CollaborationImpl::refresh_progress() {
     others_speed_ = others_speed;
     others_samples_ = others;
     others_at_ns_ = node_.clock.now().since_start.count();
-    if (batch_is_full() && samples_ > 0 && !step_due_) {
+    if (batch_is_full() && (samples_ > 0 || resting_) && !step_due_) {
         step_due_ = true;
         changed_.pulse();
     }
@@ -129,6 +130,7 @@ void CollaborationImpl::refresh_progress() {
 Task<void> CollaborationImpl::watch_progress() {
     for (;;) {
         part_from_lost_state();
+        if (resting_ && line() > line_at_rest_ * another_line) end_rest();
         refresh_progress();
         tell_of_not_finite();
         tell_of_forgotten();
@@ -176,7 +178,8 @@ void CollaborationImpl::begin_computing(bool keep_ahead) {
     }
     step_due_ = false;
     // A leaver that computed ahead still has something to hand in.
-    if (phase_ != Phase::leaving && (!leaving_ || samples_ > 0)) set_phase(Phase::computing);
+    if (phase_ != Phase::leaving && (!leaving_ || samples_ > 0))
+        set_phase(resting_ ? Phase::waiting : Phase::computing);
     refresh_progress();
 }
 
@@ -257,7 +260,10 @@ Task<Result<StepOutcome>> CollaborationImpl::step(Contribution contribution) {
     const auto input = carry_.hand_in(contribution.samples, std::move(contribution.sum));
     handed_in_ = input->input;
     in_step_ = true;
-    set_phase(leaving_ ? Phase::leaving : Phase::averaging);
+    if (leaving_)
+        set_phase(Phase::leaving);
+    else if (!resting_)
+        set_phase(Phase::averaging);
     co_await engine_->participate(input);
     co_await wait_for_state();
     in_step_ = false;

@@ -83,6 +83,7 @@ class Trainer {
 
     Result<void> run();
     Result<void> train(SampleCounter& counter);
+    Result<void> compute_or_rest(SampleCounter& counter);
     Result<void> compute(SampleCounter& counter);
     Result<void> compute(collab::CounterRange range);
     Result<void> compute_in_halves(collab::CounterRange range);

@@ -120,6 +120,7 @@ class LoneCollaboration final : public collab::Collaboration {
         ahead_ = true;
         ++steps_ahead;
     }
+    bool may_compute() const override { return true; }
     bool may_compute_ahead() const override { return samples_ahead_ < target_; }
     void forget_ahead(std::uint64_t samples) override {
         ahead_ = false;
