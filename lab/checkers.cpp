@@ -252,6 +252,16 @@ void Checkers::check_twice() {
     }
 }
 
+// Plans that did without what the peer brought, around that time.
+bool Checkers::was_left_out(const PeerId& peer, TimePoint from, TimePoint to) const {
+    return std::ranges::any_of(book_.links(), [&](const auto& entry) {
+        const Link& link = entry.second;
+        if (!link.plan || !link.plan->leaves_out(peer)) return false;
+        const auto at = reached(link.decision.instance.branch, link.decision.instance.step + 1);
+        return at && from <= *at && *at <= to;
+    });
+}
+
 void Checkers::check_lost(const Undisturbed& undisturbed, TimePoint until) {
     std::vector<SampleAccounts> chains;
     for (const Digest& tip : book_.tips()) {
@@ -273,8 +283,10 @@ void Checkers::check_lost(const Undisturbed& undisturbed, TimePoint until) {
             samples_judged_ += size;
             if (best > size - samples_rounding) continue;
             // Left out twice in a row and expired: the promise allows it when the rounds themselves
-            // were disturbed (docs/decisions/0004); when nothing was wrong anywhere it may not be.
-            if (!undisturbed(PeerId(), handed_in.at - before, handed_in.at + after)) {
+            // were disturbed (docs/decisions/0004), or the line is too slow for what it brings;
+            // when nothing was wrong anywhere it may not be.
+            if (!undisturbed(PeerId(), handed_in.at - before, handed_in.at + after) ||
+                was_left_out(peer, handed_in.at, handed_in.at + after)) {
                 samples_expired_ += size - best;
                 continue;
             }

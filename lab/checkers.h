@@ -92,6 +92,7 @@ class Checkers {
     void check_ahead(const Link& link, const HandedIn* handed_in, const Link* before);
     void check_states_of_chain();
     void check_twice();
+    bool was_left_out(const PeerId& peer, TimePoint from, TimePoint to) const;
     void check_lost(const Undisturbed& undisturbed, TimePoint until);
     const Link* commit_before(const Link& link) const;
 

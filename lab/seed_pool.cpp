@@ -33,6 +33,7 @@ SeedResult from_line(const Json& line) {
     result.aggregators = line.value("aggregators", std::uint64_t{0});
     result.parts_of_aggregators = line.value("parts_of_aggregators", std::uint64_t{0});
     result.averages_of_grids = line.value("averages_of_grids", std::uint64_t{0});
+    result.left_out = line.value("left_out", std::uint64_t{0});
     result.delayed = line.value("delayed", std::uint64_t{0});
     result.samples_ahead = line.value("samples_ahead", std::uint64_t{0});
     result.messages = line.at("messages");
@@ -88,6 +89,7 @@ SeedResult seed_result(const SimulationResult& result) {
     seed.averages_of_grids = result.averages_of_grids;
     seed.aggregators = result.aggregators;
     seed.parts_of_aggregators = result.parts_of_aggregators;
+    seed.left_out = result.left_out;
     seed.delayed = result.delayed ? 1 : 0;
     seed.samples_ahead = result.samples_ahead;
     seed.messages = result.messages;
@@ -111,6 +113,7 @@ std::string to_line(std::uint64_t number, const SeedResult& result) {
                  {"averages_of_grids", result.averages_of_grids},
                  {"aggregators", result.aggregators},
                  {"parts_of_aggregators", result.parts_of_aggregators},
+                 {"left_out", result.left_out},
                  {"delayed", result.delayed},
                  {"samples_ahead", result.samples_ahead},
                  {"messages", result.messages},

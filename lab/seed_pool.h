@@ -26,7 +26,7 @@ struct SeedResult {
     std::uint64_t peers = 0, commits = 0, aborts = 0, branches = 0, faults = 0, averages = 0;
     std::uint64_t messages = 0, trace = 0, extinct = 0;
     std::uint64_t aggregators = 0, parts_of_aggregators = 0, delayed = 0, samples_ahead = 0;
-    std::uint64_t averages_of_grids = 0;
+    std::uint64_t averages_of_grids = 0, left_out = 0;
     double judged = 0, gap = 0, recovered = 0;
     std::uint64_t histories = 1, too_slow = 0;     // `lab enumerate`: with those of second faults
     double gap_second = 0;                         // of those

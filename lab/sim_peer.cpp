@@ -68,6 +68,8 @@ Ok SimPeer::make() {
     options.kept_bytes_max = 4u << 20;
     options.join_patience = 600s;
     options.bugs = setup_.run.bugs;
+    options.upload_max = setup_.upload_max;
+    options.download_max = setup_.download_max;
     if (setup_.aggregates) {
         options.role = collab::Role::aggregator;
         options.layout = {};

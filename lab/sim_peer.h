@@ -48,6 +48,8 @@ class SimPeer final : public collab::EventSink {
         std::vector<std::string> bootstrap;  // empty: the host
         std::function<void(SimPeer&, const collab::Event&)> on_event;
         bool aggregates = false;  // instead of training
+        double upload_max = 0;    // that plans may count on, bytes per second; 0: what is measured
+        double download_max = 0;
     };
     SimPeer(sim::World& world, sim::SimNode& node, Setup setup);
 

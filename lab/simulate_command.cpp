@@ -68,6 +68,7 @@ Json summary(const SimulateCommand& command,
         sum.averages_of_grids += result.averages_of_grids;
         sum.aggregators += result.aggregators;
         sum.parts_of_aggregators += result.parts_of_aggregators;
+        sum.left_out += result.left_out;
         sum.delayed += result.delayed;
         sum.samples_ahead += result.samples_ahead;
         sum.messages += result.messages;
@@ -88,6 +89,7 @@ Json summary(const SimulateCommand& command,
               {"averages_of_grids", sum.averages_of_grids},
               {"aggregators", sum.aggregators},
               {"parts_of_aggregators", sum.parts_of_aggregators},
+              {"left_out", sum.left_out},
               {"delayed", sum.delayed},
               {"samples_ahead", sum.samples_ahead},
               {"samples_judged", sum.judged},

@@ -15,6 +15,7 @@ namespace {
 
 constexpr Duration tick = 500ms;         // how often logs are read and peers looked after
 constexpr Duration settled_after = 8s;   // after a fault a peer may still be busy with it
+constexpr double fast_line_s = 0.06;     // that the vector takes
 constexpr double assassin_chance = 0.4;  // that a seed has one
 
 // With randomness of its own, so that everything else of a seed stays as it was.
@@ -51,6 +52,8 @@ class Simulation {
         TimePoint join_at;
         TimePoint leave_at = TimePoint::never();
         bool aggregates = false;
+        double upload_max = 0;  // that plans may count on, bytes per second; 0: what is measured
+        double download_max = 0;
         bool joined = false;
         bool gone = false;  // left in order, for good
         std::size_t log_bytes_read = 0;
@@ -61,7 +64,11 @@ class Simulation {
     void add_machines();
     void plan_joins_and_leaves();
     void choose_aggregators();
+    double line_rate(double seconds) const;
+    void choose_slow_lines();
+    void change_a_line();
     void check_aggregators();
+    void check_left_out();
     sim::FaultScript make_script();
     void note_disturbances(const sim::FaultScript& script);
     void start_peer(std::size_t index);
@@ -94,7 +101,9 @@ class Simulation {
     Checkers checkers_;
     std::vector<Seat> seats_;
     SimulationResult result_;
-    double assassin_ = 0;  // chance that an event kills who has it
+    std::set<PeerId> slow_once_;
+    std::optional<Random> lines_;  // of seeds in which some lines are slow
+    double assassin_ = 0;          // chance that an event kills who has it
     TimePoint faults_end_;
     bool ending_ = false;
     std::uint64_t assassinations_ = 0;
@@ -170,6 +179,37 @@ void Simulation::choose_aggregators() {
     }
 }
 
+// Bytes per second of a line that the vector takes so long.
+double Simulation::line_rate(double seconds) const {
+    return static_cast<double>(options_.elements * sizeof(float)) / seconds;
+}
+
+// With randomness of its own, too. In this world vectors are so small that nothing is measured: in
+// a quarter of the seeds everybody says what its line carries, and some have one that takes
+// seconds.
+void Simulation::choose_slow_lines() {
+    Random random = base::Random(base::mix64(options_.seed)).fork("slow lines");
+    if (options_.steady || random.below(4) != 0) return;
+    for (Seat& seat : seats_) {
+        seat.upload_max = seat.download_max = line_rate(fast_line_s);
+        if (!random.chance(0.25)) continue;
+        const double slow = line_rate(random.uniform(3, 60));
+        const std::uint64_t ways = random.below(3);
+        if (ways != 1) seat.upload_max = slow;
+        if (ways != 0) seat.download_max = slow;
+        slow_once_.insert(seat.node->id());
+    }
+    lines_ = random;
+}
+
+// Now and then somebody's line is mended.
+void Simulation::change_a_line() {
+    if (!lines_ || !lines_->chance(0.02)) return;
+    Seat& seat = seats_[lines_->below(seats_.size())];
+    seat.upload_max = seat.download_max = line_rate(fast_line_s);
+    if (seat.peer) seat.peer->collaboration().set_caps(seat.upload_max, seat.download_max);
+}
+
 // One peer at least keeps the state: the first keeper does not die before the middle, the second
 // not after it, nor for long enough before it to have joined again.
 sim::FaultScript Simulation::make_script() {
@@ -214,6 +254,8 @@ void Simulation::start_peer(std::size_t index) {
     seat.log_bytes_read = 0;  // its disk may have been lost
     SimPeer::Setup setup{run_, checkers_, seat.samples_per_s, seat.micro_batch, {}, {}};
     setup.aggregates = seat.aggregates;
+    setup.upload_max = seat.upload_max;
+    setup.download_max = seat.download_max;
     setup.on_event = [this](SimPeer& peer, const collab::Event& event) { on_event(peer, event); };
     const bool host = index == 0 && seat.node->incarnation() == 0;
     if (!host)
@@ -253,6 +295,7 @@ bool Simulation::somebody_has_a_state() const {
 
 // Joins, leaves, processes that could not start.
 void Simulation::look_after() {
+    change_a_line();
     for (std::size_t i = 0; i < seats_.size(); ++i) {
         Seat& seat = seats_[i];
         if (!seat.peer && !seat.gone && seat.node->alive() && world_.now() >= seat.join_at)
@@ -508,6 +551,30 @@ void Simulation::check_aggregators() {
     }
 }
 
+// Only whose line is slow, or was; and those in the plan are enough to certify it.
+void Simulation::check_left_out() {
+    for (const auto& [digest, link] : checkers_.book().links()) {
+        if (!link.plan || link.plan->left_out.empty()) continue;
+        result_.left_out += link.plan->left_out.size();
+        for (const PeerId& peer : link.plan->left_out)
+            if (!slow_once_.contains(peer))
+                checkers_.violation(fmt::format("{} leaves out {}, whose line was never slow",
+                                                describe(link.decision),
+                                                peer.short_text()));
+        const auto previous = checkers_.book().links().find(link.decision.previous);
+        if (previous == checkers_.book().links().end()) continue;
+        const auto& voters = previous->second.decision.next_voters;
+        const auto left = static_cast<std::size_t>(
+            std::ranges::count_if(voters, [&](const averaging::Voter& voter) {
+                return std::ranges::any_of(link.plan->members, [&](const auto& member) {
+                    return member.peer == voter.peer;
+                });
+            }));
+        if (left < averaging::majority(voters.size()))
+            checkers_.violation(describe(link.decision) + " leaves out a majority of voters");
+    }
+}
+
 void Simulation::count_samples(const std::vector<const Link*>& chain) {
     result_.samples_of.assign(seats_.size(), 0.0);
     for (const Link* link : chain) {
@@ -554,6 +621,7 @@ SimulationResult Simulation::run() {
     add_machines();
     plan_joins_and_leaves();
     choose_aggregators();
+    choose_slow_lines();
     const sim::FaultScript script = make_script();
     faults_end_ = world_.now() + options_.faults_for;
     note_disturbances(script);
@@ -593,6 +661,7 @@ SimulationResult Simulation::run() {
     check_nobody_is_alone();
     check_branches();
     check_aggregators();
+    check_left_out();
     result_.faults = played->total() + assassinations_;
     end();
 

@@ -64,6 +64,7 @@ struct SimulationResult {
     std::uint64_t averages_checked = 0;
     std::size_t aggregators = 0;             // among the peers
     std::uint64_t parts_of_aggregators = 0;  // certified averages that they reduced
+    std::uint64_t left_out = 0;              // contributions that certified plans did without
     bool delayed = false;
     std::uint64_t averages_of_grids = 0;  // certified, and checked
     std::uint64_t samples_ahead = 0;      // kept of those computed while a step was made
