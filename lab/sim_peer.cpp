@@ -182,10 +182,11 @@ Task<void> SimPeer::train() {
             compute();
             collaboration_->report(
                 setup_.micro_batch, static_cast<double>(setup_.micro_batch), seconds);
-        } else if (in_flight_ || !collaboration_->step_due()) {
+        } else if (in_flight_) {
             co_await node_.clock().sleep_for(look_pause);
         }
-        if (!in_flight_ && collaboration_->step_due()) co_await hand_in();
+        if (!in_flight_ && (collaboration_->step_due() || !collaboration_->may_compute()))
+            co_await hand_in();
     }
     if (samples_.size() > 0) co_await hand_in();
     running_ = false;

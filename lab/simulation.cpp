@@ -69,6 +69,7 @@ class Simulation {
     void change_a_line();
     void check_aggregators();
     void check_left_out();
+    void check_roles();
     sim::FaultScript make_script();
     void note_disturbances(const sim::FaultScript& script);
     void start_peer(std::size_t index);
@@ -575,6 +576,11 @@ void Simulation::check_left_out() {
     }
 }
 
+void Simulation::check_roles() {
+    check_aggregators();
+    check_left_out();
+}
+
 void Simulation::count_samples(const std::vector<const Link*>& chain) {
     result_.samples_of.assign(seats_.size(), 0.0);
     for (const Link* link : chain) {
@@ -660,8 +666,7 @@ SimulationResult Simulation::run() {
     check_pace();
     check_nobody_is_alone();
     check_branches();
-    check_aggregators();
-    check_left_out();
+    check_roles();
     result_.faults = played->total() + assassinations_;
     end();
 

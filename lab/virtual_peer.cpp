@@ -185,11 +185,13 @@ Task<void> VirtualPeer::train() {
                                      : !collaboration_->step_due() && collaboration_->may_compute();
         if (may_compute) {
             co_await compute();
-        } else if (in_flight_ || !collaboration_->step_due()) {
+        } else if (in_flight_) {
             const TimePoint next = node_.clock().now() + look_every;
             (void)co_await changed_.wait_until(node_.clock(), next);
         }
-        if (!in_flight_ && failure_.empty() && collaboration_->step_due()) co_await hand_in();
+        if (!in_flight_ && failure_.empty() &&
+            (collaboration_->step_due() || !collaboration_->may_compute()))
+            co_await hand_in();
     }
     if (failure_.empty() && samples_.size() > 0) co_await hand_in();
 }

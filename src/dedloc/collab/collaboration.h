@@ -5,11 +5,10 @@
 // CollaborativeOptimizer with the user's own loop; the simulator in virtual time):
 //
 //   while (!collaboration.stopped()) {
-//       if (collaboration.may_compute()) {
+//       if (!collaboration.step_due() && collaboration.may_compute()) {
 //           compute a micro-batch at collaboration.state()
 //           collaboration.report(samples, loss_sum);
-//       } else wait a little
-//       if (collaboration.step_due()) outcome = co_await collaboration.step(contribution);
+//       } else outcome = co_await collaboration.step(contribution);
 //   }
 //
 // With the run file's averaging.delayed the caller need not wait: after compute_ahead() it computes
@@ -113,7 +112,7 @@ class Collaboration {
     // leave() waits for its last contribution, also while nothing of it has been reported yet.
     virtual void trainer_runs(bool runs) = 0;
     // Any thread: is there use in computing? Not while rounds do without what this peer brings
-    // (rest.h): it hands in an empty contribution once step_due(), and looks again after that.
+    // (rest.h): it hands in an empty contribution at once, and looks again after that step.
     virtual bool may_compute() const = 0;
     // Trainer's thread, right before step() is begun beside it: what is reported from now on was
     // computed ahead, for the step after. It stays when the outcome is `stepped`.
@@ -127,7 +126,7 @@ class Collaboration {
     // Any thread: true once the trainer should hand in its contribution.
     virtual bool step_due() const = 0;
     // Completes when the step is decided. Call again with an empty contribution to keep taking part
-    // without computing (weight 0).
+    // without computing (weight 0): while there is no use in computing it waits for the next step.
     virtual Task<Result<StepOutcome>> step(Contribution contribution) = 0;
     // Any thread: run over, or leaving.
     virtual bool stopped() const = 0;

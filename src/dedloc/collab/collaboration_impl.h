@@ -105,6 +105,7 @@ class CollaborationImpl final : public Collaboration, private averaging::RoundDi
     StepKind how_it_ended() const;
     void begin_computing(bool keep_ahead = false);
     bool has_open_state() const;
+    Task<bool> rest_until_due(bool has_samples);
     Task<bool> wait_to_hand_in_last();
     Task<void> wait_for_state();
     void tell_of_not_finite();

@@ -235,7 +235,16 @@ Task<bool> CollaborationImpl::wait_to_hand_in_last() {
     co_return false;
 }
 
+// Whoever has still samples keeps them until then. False: the rest is over before.
+Task<bool> CollaborationImpl::rest_until_due(bool has_samples) {
+    while ((resting_ || has_samples) && !step_due() && !stopped_tasks_)
+        (void)co_await changed_.wait_until(node_.clock, node_.clock.now() + 50ms);
+    co_return step_due() || stopped_tasks_;
+}
+
 Task<Result<StepOutcome>> CollaborationImpl::step(Contribution contribution) {
+    const bool has_samples = contribution.samples.size() > 0;
+    if (resting_ && !co_await rest_until_due(has_samples)) co_return outcome(StepKind::stepped);
     co_await wait_for_state();
     if (over_ || stopped_tasks_) {
         drop(contribution.samples.size(), "the run is over");

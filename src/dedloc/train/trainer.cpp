@@ -116,8 +116,8 @@ Result<void> Trainer::train(SampleCounter& counter) {
             DEDLOC_TRY(more, meanwhile(counter));
             continue;
         }
-        if (!collaboration_.step_due()) DEDLOC_TRY_VOID(compute_or_rest(counter));
-        if (!collaboration_.step_due()) continue;
+        if (is_to_compute()) DEDLOC_TRY_VOID(compute(counter));
+        if (is_to_compute()) continue;
         DEDLOC_TRY(more, hand_in(options_.delayed));
     }
     if (more && in_flight_.valid()) {
@@ -127,12 +127,6 @@ Result<void> Trainer::train(SampleCounter& counter) {
     if (more && samples_.size() > 0 && !patience_is_over()) {
         DEDLOC_TRY(more, hand_in(/*ahead=*/false));
     }
-    return {};
-}
-
-Result<void> Trainer::compute_or_rest(SampleCounter& counter) {
-    if (collaboration_.may_compute()) return compute(counter);
-    std::this_thread::sleep_for(stop_poll);
     return {};
 }
 

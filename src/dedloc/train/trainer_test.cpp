@@ -120,7 +120,7 @@ class LoneCollaboration final : public collab::Collaboration {
         ahead_ = true;
         ++steps_ahead;
     }
-    bool may_compute() const override { return true; }
+    bool may_compute() const override { return rests_left == 0; }
     bool may_compute_ahead() const override { return samples_ahead_ < target_; }
     void forget_ahead(std::uint64_t samples) override {
         ahead_ = false;
@@ -138,6 +138,10 @@ class LoneCollaboration final : public collab::Collaboration {
             samples_ = 0;
             if (next_counter) *next_counter += contribution.samples.size();
             co_return make_error(ErrorKind::timeout, "the round took too long");
+        }
+        if (rests_left > 0 && contribution.samples.size() == 0) {
+            --rests_left;
+            co_return collab::StepOutcome{collab::StepKind::stepped, state()};
         }
         EXPECT_EQ(contribution.sum[0],
                   per_sample * static_cast<float>(contribution.samples.size()));
@@ -188,6 +192,7 @@ class LoneCollaboration final : public collab::Collaboration {
     std::size_t self_index = 1;  // the first trainer
     float per_sample = 1;        // in the sums that are handed in
     int failures_left = 0;
+    std::atomic<int> rests_left = 0;
     bool hangs = false;
     std::atomic<bool> holds = false;  // steps that are made beside the trainer
     std::uint64_t resync_at = 0;
@@ -276,6 +281,17 @@ TEST_F(TrainerTest, hands_in_every_sample_once_until_the_run_is_over) {
     EXPECT_EQ(trainer_->samples_computed(), 7u * 24);
     EXPECT_FALSE(seen_->twice);
     EXPECT_FALSE(collaboration.somebody_computes());  // or leave() would wait for it
+}
+
+TEST_F(TrainerTest, computes_nothing_while_there_is_no_use_in_it) {
+    LoneCollaboration collaboration(loop_.executor(), 20, 3);
+    collaboration.rests_left = 5;
+    const auto trainer_ = trainer(collaboration);
+    trainer_->start();
+    EXPECT_TRUE(trainer_->join());
+    EXPECT_EQ(collaboration.rests_left, 0);
+    EXPECT_EQ(trainer_->samples_computed(), 3u * 24);
+    EXPECT_EQ(collaboration.handed_in, 3u * 24);
 }
 
 // The largest that makes sense is found, and every sample computed meanwhile is handed in once.
