@@ -102,7 +102,8 @@ class Peer {
             const auto seconds = static_cast<double>(micro) / samples_per_s_;
             if (!collaboration->may_compute()) {
                 ++rests;
-                auto outcome = co_await collaboration->step({});
+                Contribution nothing;
+                auto outcome = co_await collaboration->step(std::move(nothing));
                 EXPECT_TRUE(outcome) << outcome.error().message();
                 reset(contribution, counter);
                 continue;
