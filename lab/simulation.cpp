@@ -565,13 +565,15 @@ void Simulation::check_left_out() {
         const auto previous = checkers_.book().links().find(link.decision.previous);
         if (previous == checkers_.book().links().end()) continue;
         const auto& voters = previous->second.decision.next_voters;
-        const auto left = static_cast<std::size_t>(
-            std::ranges::count_if(voters, [&](const averaging::Voter& voter) {
-                return std::ranges::any_of(link.plan->members, [&](const auto& member) {
-                    return member.peer == voter.peer;
-                });
-            }));
-        if (left < averaging::majority(voters.size()))
+        const auto is_member = [&](const averaging::Voter& voter) {
+            return std::ranges::any_of(
+                link.plan->members, [&](const auto& member) { return member.peer == voter.peer; });
+        };
+        const bool without_voters = std::ranges::any_of(voters, [&](const averaging::Voter& voter) {
+            return link.plan->leaves_out(voter.peer) && !is_member(voter);
+        });
+        const auto left = static_cast<std::size_t>(std::ranges::count_if(voters, is_member));
+        if (without_voters && left < averaging::majority(voters.size()))
             checkers_.violation(describe(link.decision) + " leaves out a majority of voters");
     }
 }

@@ -281,8 +281,10 @@ Announce RoundEngine::own_announcement(const Base& base) {
     announce.state = base.state.value_or(Digest{});
     announce.incarnation = voter_->incarnation();
     if (input_) announce.input = input_->input;
-    announce.upload_bytes_per_s = line_in_doubt_ ? 0 : upload_bytes_per_s();
-    announce.download_bytes_per_s = line_in_doubt_ ? 0 : download_bytes_per_s();
+    // Of a line in doubt only the user's word is sure.
+    const RoundOptions& options = context_.options;
+    announce.upload_bytes_per_s = line_in_doubt_ ? options.upload_max : upload_bytes_per_s();
+    announce.download_bytes_per_s = line_in_doubt_ ? options.download_max : download_bytes_per_s();
     announce.dialable = !context_.host.addresses().empty();
     announce.leaving = leaving_;
     announce.unreachable = context_.unreachable.list(context_.host, context_.now());

@@ -295,9 +295,12 @@ Result<planner::LeaveOutAnswer> RoundEngine::whom_to_leave_out(
     for (std::size_t i = 0; i < votes.size(); ++i)
         if (votes[i] && answer.parts[i] != planner::Part::none) ++voters;
     if (voters >= majority(base.voters.size())) return answer;
-    for (std::size_t i = 0; i < votes.size(); ++i)
-        if (votes[i] && candidates[i] == planner::Candidate::yes)
-            candidates[i] = planner::Candidate::if_it_receives;
+    std::size_t place = 0;
+    for (const auto& [peer, announce] : announces) {
+        planner::Candidate& candidate = candidates[place++];
+        if (base.is_voter(peer) && candidate == planner::Candidate::yes)
+            candidate = planner::Candidate::if_it_receives;
+    }
     return planner::choose_left_out(question);
 }
 
