@@ -258,6 +258,22 @@ const Lie lies[] = {
          return change_announcement(
              b, [](MemberInput& input) { return (input.fresh.end += 1'000'000) > 0; });
      }},
+    {"four_batches_of_samples",
+     announce_method,
+     false,
+     "more samples",
+     [](Scene&, Bytes& b) {
+         return change_announcement(
+             b, [](MemberInput& input) { return (input.fresh.end += 4 * 128) > 0; });
+     }},
+    {"more_samples_than_its_speed_makes",
+     announce_method,
+     false,
+     "has computed at most",
+     [](Scene&, Bytes& b) {
+         return change_announcement(
+             b, [](MemberInput& input) { return (input.fresh.end += 160) > 0; });
+     }},
     {"samples_that_run_backwards",
      announce_method,
      false,
@@ -288,6 +304,16 @@ const Lie lies[] = {
          return change_plan(scene, b, [&scene](Plan& plan) {
              for (PlanMember& member : plan.members)
                  if (member.peer == scene.world->node(scene.to).id()) member.input.fresh.end += 7;
+         });
+     }},
+    {"a_plan_with_more_samples_of_its_leader_than_its_speed_makes",
+     plan_method,
+     false,
+     "has computed at most",
+     [](Scene& scene, Bytes& b) {
+         return change_plan(scene, b, [&scene](Plan& plan) {
+             for (PlanMember& member : plan.members)
+                 if (member.peer == scene.world->node(bad).id()) member.input.fresh.end += 160;
          });
      }},
     {"a_plan_that_is_not_signed",

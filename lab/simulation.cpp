@@ -345,6 +345,11 @@ void Simulation::trace(const std::string& line) {
 
 void Simulation::on_event(SimPeer& peer, const collab::Event& event) {
     if (options_.events) options_.events(peer.node().index(), event);
+    if (event.kind == "refused_input" && options_.bad.empty())
+        checkers_.violation(fmt::format("{} refuses the samples of {}, which is honest: {}",
+                                        peer.node().name(),
+                                        event.peer.short_text(),
+                                        event.text));
     if (options_.trace)
         trace(fmt::format("{} [{}] {}: {}{}",
                           peer.node().name(),

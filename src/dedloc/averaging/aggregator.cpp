@@ -325,6 +325,11 @@ Task<void> Aggregator::announce_to(PeerId leader) {
         look_at(leader);
     }
     if (reply->verdict == Verdict::refused) suspect(leader);
+    if (reply->verdict == Verdict::full) {
+        context_.tell_of_full_round(leader, reply->reason);
+        const TimePoint next = context_.now() + full_round_pause;
+        (void)co_await changed_.wait_until(context_.node.clock, next);
+    }
 }
 
 }  // namespace dedloc::averaging

@@ -1,6 +1,7 @@
 // For tests of what an engine consists of: a simulated peer with all that is around it. Of the
 // tests only.
 #pragma once
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -20,12 +21,18 @@ class TestPeer : public RoundDirectory {
     std::size_t voters_heard_of(const Base&) const override { return 0; }
     bool allowed(const PeerId&) const override { return true; }
     double micro_batch_s() const override { return 0; }
+    double upload_bytes_per_s(const PeerId& peer) const override {
+        const auto known = uplinks.find(peer);
+        return known == uplinks.end() ? 0 : known->second;
+    }
+    Ok check_samples(const PeerId&, const MemberInput&) const override { return {}; }
     void round_wanted() override {}
     void voting_for(const Decision&) override {}
     void behind(const PeerId&) override {}
     void note(const RoundNote& note) override { notes.push_back(note.text); }
 
     std::vector<PeerId> trainers;
+    std::map<PeerId, double> uplinks;  // as told
     std::vector<std::string> notes;
 
   protected:

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "dedloc/averaging/complaints.h"
@@ -21,6 +22,8 @@ namespace dedloc::averaging {
 
 // How long a leader that failed is passed over. Shorter than a usual step, so that nobody is lost.
 inline constexpr Duration suspicion_of_leaders = 3s;
+// Whom a leader has no room for asks it again after so long, in case somebody leaves.
+inline constexpr Duration full_round_pause = 2s;
 // For the answer of a peer whose line is full: its queue is before the answer, both ways, and what
 // is lost in it is sent again.
 inline constexpr Duration patience_max = 30s;
@@ -30,9 +33,10 @@ struct RoundOptions {
     std::uint64_t vector_count = 0;
     std::uint64_t part_elements_max = 1u << 20;
     std::uint64_t part_elements_min = 4096;  // a smaller share is not worth its messages
-    std::uint64_t samples_max = 1u << 30;    // one peer may claim for one step
+    std::uint64_t samples_max = 1u << 30;  // one peer may bring to one step, carried ones included
     std::size_t group_max = 64;
-    Duration deadline_min = 1s;  // of a whole round, from its plan
+    std::size_t members_max = averaging::members_max;  // of a plan of ours; fewer in tests
+    Duration deadline_min = 1s;                        // of a whole round, from its plan
     Duration deadline_max = 120s;
     Duration quorum_timeout = 10s;
     std::uint32_t voter_after_contributions = 1;
@@ -76,6 +80,7 @@ struct RoundNote {
         aborted,
         leader_suspected,
         branch_opened,
+        round_full,  // and goes on without us
     };
     Kind kind;
     PeerId peer;       // whom it is about
@@ -96,6 +101,12 @@ class RoundDirectory {
     virtual bool allowed(const PeerId& peer) const = 0;
     // The longest micro-batch somebody expected is computing, seconds.
     virtual double micro_batch_s() const = 0;
+    // What `peer` says of its line; 0: not measured yet, or not known.
+    virtual double upload_bytes_per_s(const PeerId& peer) const = 0;
+    // Can `peer` have computed so many samples since the open step began? Errors:
+    // peer_broke_protocol: no, by the speed that it told of itself; overloaded: not by the newest
+    // that we have heard of it, which is older than what it hands in: ask again.
+    virtual Ok check_samples(const PeerId& peer, const MemberInput& input) const = 0;
     // Others announce a round: hand in soon.
     virtual void round_wanted() = 0;
     // `peer` knows certificates that we lack.
@@ -119,6 +130,7 @@ struct RoundContext {
     ReduceMemory memory{};
     Complaints complaints{};
     Duration newest_round{0};  // deadline of the newest plan
+    bool told_of_full_round = false;
     // Waits for a finished part as long as its owner goes on sending; null: nothing is on its way.
     std::function<Task<void>(FinishedPart, TimePoint deadline)> arrival{};
 
@@ -144,6 +156,14 @@ struct RoundContext {
     void refuse_message(const PeerId& peer, const Error& why) {
         if (why.kind() == ErrorKind::peer_broke_protocol)
             refuse(RoundNote::Kind::refused_message, peer, why.message());
+    }
+
+    // A leader has no room for us: told once, as it says so in every round.
+    void tell_of_full_round(const PeerId& leader, std::string why) {
+        constexpr std::size_t letters_max = 400;  // they are the leader's
+        if (std::exchange(told_of_full_round, true)) return;
+        why.resize(std::min(why.size(), letters_max));
+        directory.note(RoundNote{RoundNote::Kind::round_full, leader, std::move(why)});
     }
 
     // For the answer of a live peer to something small. Bulk data of a round may be before it on

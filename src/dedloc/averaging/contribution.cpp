@@ -23,7 +23,7 @@ Ok check_input(const MemberInput& input, std::uint64_t vector_count, std::uint64
     for (const CounterRange& samples : {input.fresh, input.carried})
         if (samples.left_out > samples.end - samples.begin)
             return bad("it leaves out more samples than it names");
-    if (input.fresh.size() > samples_max || input.carried.size() > samples_max)
+    if (input.fresh.size() > samples_max || input.carried.size() > samples_max - input.fresh.size())
         return bad("it claims more samples than the run allows for one step");
     if (input.carried.size() > 0 && input.carried.end > input.fresh.begin && input.fresh.size() > 0)
         return bad("its carried samples overlap its fresh ones");

@@ -30,6 +30,7 @@ constexpr double busier_share = 0.7;  // of a probe: without TCP's slow start
 constexpr Duration look = 20ms;
 constexpr std::size_t served_at_once_max = 3;  // they share the line; who probes has others as well
 constexpr Duration one_peer_pause = 5s;     // between two probes that are served for the same peer
+constexpr double spare_uplinks = 2;         // as much as came: partners serve others meanwhile
 constexpr double round_seconds_min = 0.25;  // that a vector takes; less is not worth a probe
 
 // The next block after so many bytes: a fast line is not to cost many messages.
@@ -184,9 +185,21 @@ Task<double> LineProbe::fill(Way way) {
     if (!idle_()) co_return 0;  // a round has begun: the line is its
     line_seen_ = line_seen_ || filling->line().bytes() > 0;
     if (!line_seen_) same_machine_ = true;
-    if (same_machine_ || way == Way::down) co_return rate_of(filling->line());
+    if (same_machine_ || way == Way::down) {
+        const double rate = rate_of(filling->line());
+        if (rate > 0) download_filled_ = gave_less_than_they_could(*filling, rate);
+        co_return rate;
+    }
     const bool enough = filling->reports.size() * 4 >= filling->streams.size() * 3;
     co_return enough ? rate_of(filling->reports, filling->line().seconds()) : 0;
+}
+
+// Else what came is their lines' rate, and says of ours how much it carries at least.
+bool LineProbe::gave_less_than_they_could(const Filling& filling, double rate) const {
+    double uplinks = 0;
+    for (const auto& stream : filling.streams)
+        uplinks += context_.directory.upload_bytes_per_s(stream->remote());
+    return uplinks >= rate * spare_uplinks;
 }
 
 Task<void> LineProbe::ask(std::shared_ptr<Filling> filling, PeerId partner) {

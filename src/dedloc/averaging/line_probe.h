@@ -64,6 +64,9 @@ class LineProbe {
     double upload_bytes_per_s() const { return upload_.bytes_per_s(); }  // 0: not measured yet
     double download_bytes_per_s() const { return download_.bytes_per_s(); }
     int probes() const { return upload_.probes() + download_.probes(); }
+    // The last probe filled the line downwards: those who sent could have sent much more, by what
+    // they say of their lines.
+    bool download_was_filled() const { return download_filled_; }
     bool was_probed() const { return upload_.was_probed() && download_.was_probed(); }
 
   private:
@@ -78,6 +81,7 @@ class LineProbe {
     bool goes_on(const Filling& filling) const;
     Task<bool> probe();
     Task<double> fill(Way way);
+    bool gave_less_than_they_could(const Filling& filling, double rate) const;
     Task<void> ask(std::shared_ptr<Filling> filling, PeerId partner);
     Task<void> fill_one(std::shared_ptr<Filling> filling,
                         std::shared_ptr<p2p::MessageStream> stream);
@@ -98,6 +102,7 @@ class LineProbe {
     Random random_;
     LineEstimate upload_;
     LineEstimate download_;
+    bool download_filled_ = false;
     bool probing_ = false;
     std::size_t serving_ = 0;                              // probes of others
     bool line_seen_ = false;                               // something went over a line, once

@@ -148,6 +148,33 @@ TEST_F(LineProbeTest, believes_what_came_to_the_others_not_what_left) {
     EXPECT_NEAR(probe.upload_bytes_per_s(), 3e6, 0.5e6);
 }
 
+TEST_F(LineProbeTest, knows_that_it_filled_a_line_by_what_the_partners_say_of_theirs) {
+    add(8e6, 1e6);
+    for (int i = 0; i < 6; ++i) add(2e6, 8e6);
+    connect_all();
+    for (std::size_t i = 1; i < nodes_.size(); ++i) probers_[0]->uplinks[nodes_[i]->id()] = 2e6;
+    probers_[0]->start();
+    const LineProbe& probe = probers_[0]->probe;
+    EXPECT_TRUE(world_.run_until([&] { return probe.settled(); }, 60s));
+    EXPECT_NEAR(probe.download_bytes_per_s(), 1e6, 0.15e6);
+    EXPECT_TRUE(probe.download_was_filled());
+}
+
+TEST_F(LineProbeTest, does_not_take_the_partners_lines_for_its_own) {
+    add(8e6, 8e6);
+    for (int i = 0; i < 3; ++i) add(1e6, 8e6);
+    connect_all();
+    probers_[0]->start();
+    const LineProbe& probe = probers_[0]->probe;
+    EXPECT_TRUE(world_.run_until([&] { return probe.settled(); }, 60s));
+    EXPECT_FALSE(probe.download_was_filled()) << "nobody has said anything of its line";
+    for (std::size_t i = 1; i < nodes_.size(); ++i) probers_[0]->uplinks[nodes_[i]->id()] = 1e6;
+    probers_[0]->probe.round_gave({.upload = 1e6, .download = 1e6});
+    EXPECT_TRUE(world_.run_until([&] { return probe.settled(); }, 60s));
+    EXPECT_NEAR(probe.download_bytes_per_s(), 3e6, 0.5e6);
+    EXPECT_FALSE(probe.download_was_filled());
+}
+
 TEST_F(LineProbeTest, counts_nothing_of_partners_that_tell_of_more_than_they_were_sent) {
     add(1e6, 1e6);
     std::vector<std::unique_ptr<Boaster>> boasters;

@@ -18,8 +18,10 @@
 
 namespace dedloc::averaging {
 
-inline constexpr std::size_t members_max = 256;     // of one plan
-inline constexpr std::size_t aggregators_max = 16;  // of one plan, among the members
+// Of one plan, aggregators among them. Whoever comes beyond them is told so (Verdict::full), keeps
+// up with the run and computes for nothing until somebody leaves; voters have their places first.
+inline constexpr std::size_t members_max = 256;
+inline constexpr std::size_t aggregators_max = 16;  // of one plan; further ones are told so
 inline constexpr std::size_t parts_max = 8192;      // of one plan
 // Of one part, as it travels. A part costs a signature, and a check of it by everybody, so short
 // ones are dear where lines are fast; 2^20 elements of 8 bit with their scales fit.
@@ -108,6 +110,7 @@ enum class Verdict : std::uint32_t {
     you_are_behind = 2,  // `certificates` follow yours, or none if yours is too old or foreign
     i_am_behind = 3,     // the asked one does not know your latest certificate
     refused = 4,         // `reason` says why
+    full = 5,            // the round has as many members as it may: it goes on without the asker
 };
 
 struct AnnounceReply {

@@ -115,12 +115,13 @@ double RoundEngine::upload_bytes_per_s() const {
 }
 
 // What came in is what others could send at least: a line takes as much as it gives, unless more
-// was seen.
+// was seen, or it was full and took less.
 double RoundEngine::download_bytes_per_s() const {
     const RoundOptions& options = context_.options;
     if (options.granted_is_true) return options.download_max;
-    return capped(std::max(line_.download_bytes_per_s(), line_.upload_bytes_per_s()),
-                  options.download_max);
+    const double measured = line_.download_bytes_per_s();
+    const double assumed = line_.download_was_filled() ? 0 : line_.upload_bytes_per_s();
+    return capped(std::max(measured, assumed), options.download_max);
 }
 
 void RoundEngine::set_caps(double upload_max, double download_max) {
@@ -349,6 +350,10 @@ Task<void> RoundEngine::follow(Base base, PeerId leader) {
         }
         case Verdict::refused:
             suspect(leader, "it refused our announcement: " + reply->reason);
+            break;
+        case Verdict::full:
+            context_.tell_of_full_round(leader, std::move(reply->reason));
+            co_await context_.node.clock.sleep_for(full_round_pause);
             break;
     }
     co_await pause_following(base, leader);

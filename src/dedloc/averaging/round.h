@@ -110,6 +110,7 @@ class RoundEngine {
     Task<Result<Bytes>> on_announce(PeerId from, Bytes request);
     Task<Result<Bytes>> on_plan(PeerId from, Bytes request);
     Result<void> take_plan(const PeerId& from, ByteView request);
+    Ok check_leaders_line(const Plan& plan) const;
     Ok check_own_line(const Plan& plan, const Base& base);
     Task<Result<Bytes>> on_repair(PeerId from, Bytes request);
     Task<Result<Bytes>> on_prepare(PeerId from, Bytes request);
@@ -123,7 +124,8 @@ class RoundEngine {
     Task<void> on_probe(std::unique_ptr<p2p::MessageStream> stream);
     Task<void> on_parts(std::unique_ptr<p2p::MessageStream> stream);
     Ok check_announcement(const PeerId& from, const Base& base, const Announce& announce) const;
-    void keep_announcement(const PeerId& from, Announce announce);
+    bool make_room_for(const PeerId& from, bool aggregator);
+    bool keep_announcement(const PeerId& from, Announce announce);
     std::shared_ptr<Exchange> begin_exchange(Plan plan, Digest digest);
     void take_certificates(const PeerId& from, const std::vector<Bytes>& certificates);
     bool take_certificate(const PeerId& from, const Bytes& certificate);

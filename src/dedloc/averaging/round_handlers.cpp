@@ -21,6 +21,18 @@ Result<Message> read_from(RoundContext& context,
     return message;
 }
 
+std::string full_round(const RoundOptions& options, bool aggregator) {
+    if (aggregator)
+        return fmt::format("this round has {} aggregators, as many as one may have",
+                           aggregators_max);
+    return fmt::format(
+        "this round is full: {} trainers take part, as many as one may have. This "
+        "peer keeps up with the run, but what it computes does not count until one "
+        "of them leaves; it would help more as an aggregator (dedloc assist), or "
+        "with a run of its own",
+        options.members_max);
+}
+
 }  // namespace
 
 void RoundEngine::register_handlers() {
@@ -70,22 +82,45 @@ Ok RoundEngine::check_announcement(const PeerId& from,
         return make_error(ErrorKind::conflict, "you stand on another state; load ours");
     DEDLOC_TRY_VOID(
         check_input(announce.input, context_.options.vector_count, context_.options.samples_max));
+    DEDLOC_TRY_VOID(context_.directory.check_samples(from, announce.input));
     return context_.ledger.check_not_committed(from, announce.input);
 }
 
-// Kept also by one who does not lead: if the leader fails, it knows who is there.
-void RoundEngine::keep_announcement(const PeerId& from, Announce announce) {
+// Of a plan of ours. Who may vote has a place before who may not: it stays among the members, and
+// the same ones are left out of every round.
+bool RoundEngine::make_room_for(const PeerId& from, bool aggregator) {
+    if (announced_.contains(from)) return true;
+    const auto alike =
+        static_cast<std::size_t>(std::ranges::count_if(announced_, [aggregator](const auto& entry) {
+            return entry.second.announce.aggregator == aggregator;
+        }));
+    if (aggregator) return alike < aggregators_max;
+    if (alike + 1 < context_.options.members_max) return true;  // one is our own
+    const Base& base = context_.ledger.base();
+    if (!base.is_voter(from)) return false;
+    const auto other = std::ranges::find_if(announced_, [&base](const auto& entry) {
+        return !entry.second.announce.aggregator && !base.is_voter(entry.first);
+    });
+    if (other == announced_.end()) return false;
+    not_waited_for_.insert(other->first);
+    announced_.erase(other);
+    return true;
+}
+
+// Kept also by one who does not lead: if the leader fails, it knows who is there. False: there is
+// no room.
+bool RoundEngine::keep_announcement(const PeerId& from, Announce announce) {
     if (announce.aggregator && announce.leaving) {
         announced_.erase(from);
-        return;
+        return true;
     }
-    const auto aggregators = static_cast<std::size_t>(std::ranges::count_if(
-        announced_, [](const auto& entry) { return entry.second.announce.aggregator; }));
-    const bool room =
-        announced_.size() < members_max && (!announce.aggregator || aggregators < aggregators_max);
-    if (!room && !announced_.contains(from)) return;
+    if (!make_room_for(from, announce.aggregator)) {
+        not_waited_for_.insert(from);
+        return false;
+    }
     announced_[from] = Announced{std::move(announce), context_.now()};
     not_waited_for_.erase(from);
+    return true;
 }
 
 Task<Result<Bytes>> RoundEngine::on_announce(PeerId from, Bytes request) {
@@ -109,6 +144,7 @@ Task<Result<Bytes>> RoundEngine::on_announce(PeerId from, Bytes request) {
         co_return wire::encode(reply);
     }
     if (const Ok sound = check_announcement(from, base, announce); !sound) {
+        if (sound.error().kind() == ErrorKind::overloaded) co_return wire::encode(reply);
         if (sound.error().kind() == ErrorKind::peer_broke_protocol) {
             announced_.erase(from);
             not_waited_for_.insert(from);  // until it announces what can be taken
@@ -126,7 +162,15 @@ Task<Result<Bytes>> RoundEngine::on_announce(PeerId from, Bytes request) {
         reply.leader = *leader;
     }
     const bool brings_something = !announce.input.is_empty();
-    keep_announcement(from, std::move(announce));
+    const bool aggregates = announce.aggregator;
+    if (!keep_announcement(from, std::move(announce))) {
+        if (reply.verdict == Verdict::accepted) {
+            reply.verdict = Verdict::full;
+            reply.reason = full_round(context_.options, aggregates);
+        }
+        changed_.pulse();
+        co_return wire::encode(reply);
+    }
     if (brings_something) {
         context_.directory.round_wanted();
         set_wanted(true);
@@ -168,8 +212,19 @@ Result<void> RoundEngine::take_plan(const PeerId& from, ByteView request) {
     DEDLOC_TRY_VOID(check_plan(plan, context_.options));
     const Digest digest = decision_digest(message->payload);
     if (exchanges_.find(digest)) return {};
+    DEDLOC_TRY_VOID(check_leaders_line(plan));
     DEDLOC_TRY_VOID(check_own_line(plan, base));
     (void)begin_exchange(std::move(plan), digest);
+    return {};
+}
+
+// Everybody else's samples were its to check.
+Ok RoundEngine::check_leaders_line(const Plan& plan) const {
+    for (const PlanMember& member : plan.members) {
+        if (member.peer != plan.leader) continue;
+        Ok sound = context_.directory.check_samples(member.peer, member.input);
+        if (!sound && sound.error().kind() == ErrorKind::peer_broke_protocol) return sound;
+    }
     return {};
 }
 

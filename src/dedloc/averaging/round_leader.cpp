@@ -119,6 +119,9 @@ Task<bool> RoundEngine::gather(Base base) {
         std::vector<PeerId> missing;
         for (const PeerId& peer : context_.directory.expected(base))
             if (!here.contains(peer) && !not_waited_for_.contains(peer)) missing.push_back(peer);
+        // Who may vote finds room.
+        if (here.size() + 1 >= context_.options.members_max)
+            std::erase_if(missing, [&base](const PeerId& peer) { return !base.is_voter(peer); });
         // Others live, but none has announced and none is known to stand here: they are about to.
         const bool lonely = here.empty() && !context_.directory.live_trainers().empty();
         if (missing.empty() && !lonely && input_ && weight > 0) co_return true;

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "dedloc/averaging/part_cuts.h"
+#include "dedloc/averaging/parted_peers.h"
 #include "dedloc/averaging/round.h"
 #include "dedloc/planner/grid.h"
 #include "dedloc/planner/split.h"
@@ -22,21 +23,6 @@ constexpr double worth_it = 0.95;     // of the round's time without aggregators
 // Samples are lost where somebody is left out, and rates are measured: not for less than so many
 // times the pace.
 constexpr double leaving_out_worth = 1.5;
-
-// Both ends of every pair that has no way to each other: neither can own what the other brings. Who
-// names most of the others is itself the one that is cut off.
-std::set<PeerId> parted_peers(const std::map<PeerId, Announce>& announces) {
-    std::set<PeerId> parted;
-    for (const auto& [peer, announce] : announces) {
-        std::set<PeerId> others;
-        for (const PeerId& other : announce.unreachable)
-            if (announces.contains(other)) others.insert(other);
-        if (others.empty()) continue;
-        parted.insert(peer);
-        if (others.size() * 2 < announces.size()) parted.merge(others);
-    }
-    return parted;
-}
 
 // The median of the uplinks that were measured: what is assumed of the others.
 double usual_rate(const std::map<PeerId, Announce>& announces, double if_none) {
@@ -134,11 +120,11 @@ std::map<PeerId, Announce> RoundEngine::announces_for(const Base& base) {
     std::map<PeerId, Announce> announces;
     announces[context_.me()] = own_announcement(base);
     for (const auto& [peer, announced] : fresh_announcements(base)) {
-        if (announces.size() >= members_max) break;
+        if (announces.size() >= context_.options.members_max) break;
         announces[peer] = announced->announce;
     }
     for (const auto& [peer, announced] : fresh_announcements(base, /*of_aggregators=*/true))
-        if (announces.size() < members_max && announced->announce.dialable &&
+        if (announces.size() < context_.options.members_max && announced->announce.dialable &&
             !context_.failed_owners.contains(peer, context_.now()))
             announces[peer] = announced->announce;
     return announces;

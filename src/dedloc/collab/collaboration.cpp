@@ -33,12 +33,16 @@ averaging::RoundOptions round_options(const Options& options) {
     round.part_elements_max = options.run.averaging.part_elements_max;
     // A share below one whole part is not worth its messages, however small the run's parts are.
     round.part_elements_min = std::min(round.part_elements_min, round.part_elements_max);
-    // Nobody needs more than the whole batch; chunks of samples may be large beside it.
+    // A batch, and one that is carried: nobody computes on when the whole batch is there. Of each,
+    // two micro-batches may have been in the making then (one computed ahead), and a machine's own
+    // may be larger than the run's.
     const BatchConfig& batch = options.run.batch;
-    const std::uint64_t micro = batch.micro == micro_auto ? batch.target : batch.micro;
-    round.samples_max = batch.target * 4 + micro * 16;
+    const std::uint64_t in_the_making =
+        batch.micro == micro_auto ? batch.target * 2 : batch.micro * 8;
+    round.samples_max = batch.target * 2 + in_the_making;
     round.norm_max = options.run.averaging.norm_max;
     round.leave_out_slow = options.run.averaging.leave_out_slow;
+    round.members_max = options.members_max;
     round.group_max = static_cast<std::size_t>(options.run.averaging.group_max);
     round.deadline_min = options.run.averaging.round_deadline_min;
     round.deadline_max = options.run.averaging.round_deadline_max;
@@ -99,6 +103,7 @@ Result<void> CollaborationImpl::prepare() {
                                                options_.run,
                                                options_.secret,
                                                options_.status_interval,
+                                               options_.peers_max,
                                                membership_callbacks());
     if (options_.role == Role::aggregator) {
         averaging::RoundContext context{
@@ -318,6 +323,7 @@ void CollaborationImpl::begin_anew() {
     ++accounts_.branches;
     carry_.forget();
     handed_in_.reset();
+    in_commit_since_ = {};
     replaced_ = true;
     engine_->ledger_moved();
     if (const auto newest = store_.newest()) {
@@ -460,6 +466,9 @@ void CollaborationImpl::on_decision(const averaging::Decision& decision, const B
             if (decision.parts[p].includes(*mine) && p == 0)
                 committed_samples_ += handed_in_->fresh.size();
     tell_rest(*plan, mine.has_value());
+    std::shift_right(in_commit_since_.begin(), in_commit_since_.end(), 1);
+    in_commit_since_[0].reset();
+    if (mine && !handed_in_->is_empty()) in_commit_since_[0] = handed_in_at_;
     carry_.committed(*plan, decision, mine);
     handed_in_.reset();
 }
@@ -725,6 +734,11 @@ double CollaborationImpl::micro_batch_s() const {
     return longest;
 }
 
+double CollaborationImpl::upload_bytes_per_s(const PeerId& peer) const {
+    const KnownPeer* const known = membership_->find(peer);
+    return known == nullptr ? 0 : known->status.upload_bytes_per_s;
+}
+
 void CollaborationImpl::round_wanted() {
     if (!step_due_.exchange(true)) changed_.pulse();
 }
@@ -765,6 +779,9 @@ void CollaborationImpl::note(const averaging::RoundNote& note) {
             break;
         case Kind::branch_opened:
             kind = "branch_opened";
+            break;
+        case Kind::round_full:
+            kind = "round_full";
             break;
     }
     emit(kind, note.peer, note.text);

@@ -82,6 +82,9 @@ struct Options {
     double download_max = 0;
     // Aggregator: contributions that wait for slower members' may take so many bytes.
     std::size_t reduce_bytes_max = 256u << 20;
+    // Of a round, and known to a peer: fewer in tests of what is told to those beyond it.
+    std::size_t members_max = averaging::members_max;
+    std::size_t peers_max = collab::peers_max;
     averaging::PlantedBugs bugs;  // for tests of the checkers only
 };
 

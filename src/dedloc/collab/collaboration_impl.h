@@ -1,9 +1,11 @@
 // The engine behind collaboration.h: glue between membership, rounds, the chain follower and the
-// trainer. One file for its life (collaboration.cpp), one for the trainer's side (steps.cpp).
+// trainer. One file for its life (collaboration.cpp), one for the trainer's side (steps.cpp), one
+// for what is believed of others' samples (claims.cpp).
 //
 // Thread: the network thread; what a trainer's thread touches is atomic or behind state_mutex_.
 
 #pragma once
+#include <array>
 #include <atomic>
 #include <mutex>
 
@@ -62,6 +64,8 @@ class CollaborationImpl final : public Collaboration, private averaging::RoundDi
     std::size_t voters_heard_of(const averaging::Base& base) const override;
     bool allowed(const PeerId& peer) const override;
     double micro_batch_s() const override;
+    double upload_bytes_per_s(const PeerId& peer) const override;
+    Ok check_samples(const PeerId& peer, const averaging::MemberInput& input) const override;
     void round_wanted() override;
     void behind(const PeerId& peer) override;
     void voting_for(const averaging::Decision& decision) override;
@@ -98,6 +102,11 @@ class CollaborationImpl final : public Collaboration, private averaging::RoundDi
               PeerId peer,
               std::string text,
               std::vector<std::pair<std::string, Event::Value>> fields = {});
+
+    // claims.cpp
+    std::optional<TimePoint> computed_since(bool carried) const;
+    double computed_most(const KnownPeer& peer, bool carried) const;
+    bool told_of_all_it_hands_in(const Status& status) const;
 
     // steps.cpp
     bool trainer_is_current() const;
@@ -166,6 +175,11 @@ class CollaborationImpl final : public Collaboration, private averaging::RoundDi
     double line_at_rest_ = 0;         // bytes per second, as the rest began
     averaging::Instance trainer_at_;  // the step the trainer computes for
     std::optional<averaging::MemberInput> handed_in_;
+    TimePoint handed_in_at_;
+    // When we handed in what we have in the newest commits, newest first; nothing: they have
+    // nothing of ours. Nobody can have computed at a commit's state before that, however late we
+    // heard of it.
+    std::array<std::optional<TimePoint>, 3> in_commit_since_;
     double handed_in_loss_ = 0;
     bool in_step_ = false;
     bool replaced_ = false;  // the state was replaced since the last step

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <set>
 
+#include "dedloc/collab/membership.h"
 #include "dedloc/collab/model_state.h"
 #include "dedloc/sim/world.h"
 #include "dedloc/wire/message.h"
@@ -56,13 +57,20 @@ class Events final : public EventSink {
     std::vector<std::string> last;
 };
 
+// Of a round, and known to a peer.
+struct Room {
+    std::size_t members_max = averaging::members_max;
+    std::size_t peers_max = collab::peers_max;
+};
+
 class Peer {
   public:
     Peer(sim::SimNode& node,
          std::vector<std::string> bootstrap,
          double samples_per_s,
          std::size_t count,
-         RunFile run)
+         RunFile run,
+         const Room& room)
         : node_(node),
           samples_per_s_(samples_per_s),
           count_(count),
@@ -73,6 +81,8 @@ class Peer {
         options.layout = small_layout(count);
         options.name = node.name();
         options.bootstrap = std::move(bootstrap);
+        options.members_max = room.members_max;
+        options.peers_max = room.peers_max;
         if (options.bootstrap.empty())
             options.initial =
                 *initial_state(options.run, options.layout, std::vector<float>(count, 1.0f), {});
@@ -221,8 +231,8 @@ class Swarm {
         std::vector<std::string> bootstrap;
         for (std::size_t i = 0; i + 1 < world.nodes_count(); ++i)
             bootstrap.push_back(world.node(i).address() + "/p2p/" + world.node(i).id().text());
-        peers.push_back(
-            std::make_unique<Peer>(node, bootstrap, samples_per_s, count, run_of(count)));
+        peers.push_back(std::make_unique<Peer>(
+            node, bootstrap, samples_per_s, count, run_of(count), room));
         peers.back()->begin();
         return *peers.back();
     }
@@ -300,6 +310,7 @@ class Swarm {
 
     RunFile (*run_of)(std::size_t count) = small_run;
     sim::World world;
+    Room room;  // of those who are added from now on
     std::vector<std::unique_ptr<Peer>> peers;
     std::unique_ptr<Helper> helper;
     sim::SimNode* helper_node = nullptr;
@@ -641,6 +652,101 @@ TEST(Collaboration, a_leader_that_is_killed_in_a_long_round_is_replaced_at_once)
     swarm.kill(killed);
     EXPECT_EQ(swarm.peers[(killed + 1) % 5]->step(), step) << "the round had ended";
     EXPECT_LT(seconds, 0.3) << "without a leader";
+}
+
+// It is told so once, goes on with the others' states, blames nobody, and has its place when one of
+// them is gone.
+TEST(Collaboration, one_more_than_a_round_has_room_for_is_told_so_and_keeps_up) {
+    Swarm swarm(17);
+    swarm.room.members_max = 3;
+    for (int i = 0; i < 3; ++i) swarm.add();
+    ASSERT_TRUE(swarm.world.run_until([&] { return swarm.all_at(3); }, 60s));
+    Peer& left_out = swarm.add();
+    const Duration before = swarm.duration_of_steps(6);
+    const Duration after = swarm.duration_of_steps(6);
+    EXPECT_LT(after, before + 2s) << "nobody waits for it";
+    std::map<std::string, int>& events = left_out.events.counts;
+    EXPECT_EQ(events["round_full"], 1);
+    EXPECT_EQ(events["leader_suspected"], 0);
+    EXPECT_EQ(events["new_branch"], 0);
+    EXPECT_EQ(left_out.collaboration->status().committed_samples, 0u);
+    int announcements = 0;
+    swarm.world.on_send([&](const sim::World::Outgoing& sent) {
+        const bool asks = sent.method == averaging::announce_method && !sent.is_answer;
+        if (asks && sent.from == 3) ++announcements;
+    });
+    const std::uint64_t steps = left_out.step();
+    (void)swarm.duration_of_steps(8);
+    EXPECT_GE(left_out.step(), steps + 7);
+    EXPECT_LE(announcements, 16);
+    for (std::size_t i = 0; i < 3; ++i) {
+        EXPECT_EQ(swarm.peers[i]->events.counts["leader_suspected"], 0);
+        EXPECT_EQ(swarm.peers[i]->events.counts["refused_input"], 0);
+    }
+    EXPECT_FALSE(recent_voters(*swarm.peers[0]->collaboration).contains(swarm.world.node(3).id()));
+    swarm.kill(1);
+    const auto counts = [&] { return left_out.collaboration->status().committed_samples > 0; };
+    EXPECT_TRUE(swarm.world.run_until(counts, 60s));
+    EXPECT_EQ(events["round_full"], 1);
+    EXPECT_TRUE(
+        swarm.world.run_until([&] { return swarm.hashes_at_same_step().size() == 1; }, 10s));
+}
+
+TEST(Collaboration, one_that_comes_when_nobody_can_know_more_peers_is_told_so) {
+    Swarm swarm(18);
+    swarm.room.peers_max = 2;
+    for (int i = 0; i < 3; ++i) swarm.add();
+    ASSERT_TRUE(swarm.world.run_until([&] { return swarm.all_at(2); }, 60s));
+    Peer& late = swarm.add();
+    int hellos = 0;
+    swarm.world.on_send([&](const sim::World::Outgoing& sent) {
+        if (sent.method == hello_method && !sent.is_answer) ++hellos;
+    });
+    ASSERT_TRUE(swarm.world.run_until([&] { return !late.start_error.empty(); }, 120s));
+    EXPECT_NE(late.start_error.find("this run is full: 2 peers"), std::string::npos)
+        << late.start_error;
+    EXPECT_LE(hellos, 3 * 60 * 4) << "three others, a minute, each pause 300 ms";
+    const std::uint64_t step = swarm.peers[0]->step();
+    EXPECT_TRUE(swarm.world.run_until([&] { return swarm.peers[0]->step() >= step + 3; }, 20s));
+}
+
+// Whoever it is may lead next, and judges the others by when it handed in itself, not by when it
+// heard of the step; what it computed meanwhile is its own.
+TEST(Collaboration, nobody_is_refused_its_samples_because_somebody_was_away_for_most_of_a_step) {
+    for (std::size_t away = 0; away < 3; ++away)
+        for (const bool frozen : {false, true}) {
+            Swarm swarm(30 + away);
+            for (int i = 0; i < 3; ++i) swarm.add(4);  // a step takes twenty seconds
+            ASSERT_TRUE(swarm.world.run_until([&] { return swarm.all_at(3); }, 240s));
+            const auto committed = [&](std::size_t i) {
+                return swarm.peers[i]->collaboration->status().committed_samples;
+            };
+            const std::uint64_t before = committed(away);
+            std::vector<std::string> others{"p0", "p1", "p2"};
+            const std::string name = others[away];
+            std::erase(others, name);
+            if (frozen)
+                swarm.world.node(away).freeze_for(15s);
+            else
+                swarm.world.partition({{name}, others});
+            swarm.world.run_for(15s);
+            swarm.world.heal();
+            (void)swarm.duration_of_steps(3);
+            EXPECT_GE(committed(away), before + 2 * 64) << name;
+            for (const auto& peer : swarm.peers) EXPECT_EQ(peer->events.counts["refused_input"], 0);
+        }
+}
+
+TEST(Collaboration, a_line_that_is_slower_down_than_up_is_known_as_that) {
+    Swarm swarm(19);
+    const std::size_t count = 4 * elements_many;  // as much as is worth a probe
+    for (int i = 0; i < 5; ++i) swarm.add(8, count, 4e6);
+    swarm.world.node(4).options().download_bytes_per_s = 1e6;
+    ASSERT_TRUE(swarm.world.run_until([&] { return swarm.all_at(10); }, 240s));
+    const Status slow = swarm.peers[4]->collaboration->status();
+    EXPECT_NEAR(slow.upload_bytes_per_s, 4e6, 1e6);
+    EXPECT_NEAR(slow.download_bytes_per_s, 1e6, 0.3e6);
+    EXPECT_GT(swarm.peers[1]->collaboration->status().download_bytes_per_s, 2.5e6);
 }
 
 TEST(Collaboration, half_of_two_dies_and_the_other_goes_on_as_a_branch) {

@@ -1,5 +1,7 @@
 #include "dedloc/collab/membership.h"
 
+#include <algorithm>
+
 #include "dedloc/base/log.h"
 #include "dedloc/security/hash.h"
 #include "dedloc/wire/message.h"
@@ -12,9 +14,10 @@ constexpr std::size_t nonce_bytes = 16;
 constexpr Duration call_patience = 2s;
 constexpr Duration hello_patience = 5s;
 constexpr Duration meet_again_after = 2s;
-constexpr std::size_t told_at_once = 2;  // statuses in a reply
-constexpr Duration told_pause = 1s;      // between two of others
-constexpr Duration newcomer_for = 5s;    // told of before others
+constexpr Duration overloaded_pause = 5s;  // until one that knows enough peers is asked again
+constexpr std::size_t told_at_once = 2;    // statuses in a reply
+constexpr Duration told_pause = 1s;        // between two of others
+constexpr Duration newcomer_for = 5s;      // told of before others
 constexpr Duration own_status_age_max = 50ms;
 // Statuses of one process may overtake each other, but not by so many.
 constexpr std::uint64_t restart_distance = 1000;
@@ -50,6 +53,13 @@ struct StatusHead {
 
 Error denied() {
     return make_error(ErrorKind::denied, "say hello first: this run does not know you");
+}
+
+Error knows_enough(std::size_t peers) {
+    return make_error(ErrorKind::overloaded,
+                      "this run is full: {} peers are known already, as many as one keeps in touch "
+                      "with; try again when some have left, or start a run of your own",
+                      peers);
 }
 
 }  // namespace
@@ -93,6 +103,7 @@ Membership::Membership(runtime::Node node,
                        const RunFile& run,
                        Bytes secret,
                        Duration status_interval,
+                       std::size_t peers_most,
                        Callbacks callbacks)
     : node_(node),
       host_(host),
@@ -102,6 +113,7 @@ Membership::Membership(runtime::Node node,
       run_hash_(run_hash(run)),
       secret_(std::move(secret)),
       status_interval_(status_interval),
+      peers_most_(peers_most),
       callbacks_(std::move(callbacks)),
       random_(node.random.fork("hello nonces")),
       wake_(node.executor),
@@ -203,6 +215,7 @@ Task<Result<void>> Membership::hello(PeerId peer, TimePoint deadline) {
     DEDLOC_CO_TRY(const HelloMessage others, wire::decode<HelloMessage>(*welcome));
     for (const Bytes& status : others.statuses) (void)take_status(status, nullptr);
     admit(peer);
+    if (!is_member(peer)) co_return knows_enough(peers_most_);
     wake_.pulse();
     co_return Result<void>();
 }
@@ -236,6 +249,7 @@ Task<Result<Bytes>> Membership::on_prove(PeerId from, Bytes request) {
         co_return make_error(ErrorKind::denied,
                              "the run's secret in your join string is not this run's; ask for a "
                              "fresh join string");
+    if (!has_room_for(from)) co_return knows_enough(peers_most_);
     HelloMessage reply;
     reply.statuses.push_back(own_signed_status());
     for (const auto& [peer, known] : peers_)
@@ -246,8 +260,12 @@ Task<Result<Bytes>> Membership::on_prove(PeerId from, Bytes request) {
     co_return wire::encode(reply);
 }
 
+bool Membership::has_room_for(const PeerId& peer) const {
+    return peers_.size() < peers_most_ || peers_.contains(peer);
+}
+
 void Membership::admit(const PeerId& peer) {
-    if (!peers_.contains(peer) && peers_.size() >= peers_max) return;
+    if (!has_room_for(peer)) return;
     const bool is_new = !peers_.contains(peer);
     KnownPeer& known = peers_[peer];
     known.status.peer = peer;
@@ -299,7 +317,7 @@ Ok Membership::take_status(ByteView signed_status, const PeerId* from) {
     if (from != nullptr && head.peer != *from)
         return make_error(ErrorKind::peer_broke_protocol, "a status of somebody else");
     const auto known = peers_.find(head.peer);
-    if (known == peers_.end() && peers_.size() >= peers_max) return {};
+    if (!has_room_for(head.peer)) return {};
     if (known != peers_.end() &&
         is_old(known->second, head.incarnation, head.sequence, from != nullptr)) {
         if (from != nullptr) known->second.received = node_.clock.now();
@@ -313,6 +331,7 @@ Ok Membership::take_status(ByteView signed_status, const PeerId* from) {
     const Status before = entry.status;
     host_.add_addresses(status.peer, status.addresses);
     entry.status = std::move(status);
+    entry.samples_per_s_most = std::max(entry.samples_per_s_most, entry.status.samples_per_s);
     entry.signed_status = to_bytes(signed_status);
     entry.status_at = node_.clock.now();
     // What others tell of a peer does not make it live; its own word does. A peer that is news
@@ -442,7 +461,9 @@ void Membership::learn(ByteView signed_status) {
 Task<void> Membership::meet_again(PeerId peer) {
     const TimePoint deadline = node_.clock.now() + hello_patience;
     const Result<void> greeted = co_await hello(peer, deadline);
-    if (!greeted) meeting_[peer] = node_.clock.now() + meet_again_after;
+    if (greeted) co_return;
+    const bool overloaded = greeted.error().kind() == ErrorKind::overloaded;
+    meeting_[peer] = node_.clock.now() + (overloaded ? overloaded_pause : meet_again_after);
 }
 
 void Membership::meet_unmet() {

@@ -14,7 +14,8 @@
 //   /dedloc/run_file/1     -> canonical TOML
 // proof = HMAC-SHA-256(secret, "dedloc-hello" ‖ who proves ‖ to whom ‖ caller's nonce ‖ callee's)
 //
-// Thread: the network thread. Limits: peers_max, pending_hellos_max.
+// Thread: the network thread. Limits: peers_max (whoever comes beyond it is told so),
+// pending_hellos_max.
 
 #pragma once
 #include <functional>
@@ -36,7 +37,6 @@
 
 namespace dedloc::collab {
 
-inline constexpr std::size_t peers_max = 256;
 inline constexpr std::size_t pending_hellos_max = 256;
 
 inline constexpr const char* hello_method = "/dedloc/hello/1";
@@ -56,9 +56,10 @@ struct SignedStatus {
 
 struct KnownPeer {
     Status status;
-    Bytes signed_status;  // as received, to pass on
-    TimePoint status_at;  // when this status came
-    TimePoint received;   // when it last said anything itself
+    double samples_per_s_most = 0;  // that it ever told
+    Bytes signed_status;            // as received, to pass on
+    TimePoint status_at;            // when this status came
+    TimePoint received;             // when it last said anything itself
     TimePoint first_heard_of;
     TimePoint told_of_another;  // when it was last told the status of another peer
     bool member = false;        // hello succeeded on the connection that is open
@@ -80,6 +81,7 @@ class Membership {
                const RunFile& run,
                Bytes secret,
                Duration status_interval,
+               std::size_t peers_most,
                Callbacks callbacks);
     ~Membership();
 
@@ -87,7 +89,8 @@ class Membership {
     Task<void> stop();
 
     // Dials a multiaddr (with or without /p2p/) and says hello.
-    // Errors: as Host::dial; denied (wrong secret); conflict (another run: the difference).
+    // Errors: as Host::dial; denied (wrong secret); conflict (another run: the difference);
+    // overloaded: it knows as many peers as it may, or we do.
     Task<Result<PeerId>> meet(std::string multiaddr, TimePoint deadline);
     Task<Result<void>> hello(PeerId peer, TimePoint deadline);
 
@@ -125,6 +128,7 @@ class Membership {
     void push_to_all();
     void drop_stale();
     void meet_unmet();
+    bool has_room_for(const PeerId& peer) const;
     void admit(const PeerId& peer);
     void set_member(KnownPeer& known, bool member);
     Ok take_status(ByteView signed_status, const PeerId* from);
@@ -149,6 +153,7 @@ class Membership {
     Digest run_hash_;
     Bytes secret_;
     Duration status_interval_;
+    std::size_t peers_most_;
     Callbacks callbacks_;
     base::Random random_;
     std::map<PeerId, KnownPeer> peers_;

@@ -26,6 +26,9 @@ std::string_view to_string(Role role);
 std::string_view to_string(Phase phase);
 
 inline constexpr std::size_t status_addresses_max = 16;
+// Known to one peer: as many as a round has members, and as many again who help, watch or wait for
+// room in one. Whoever comes beyond them is told so at hello.
+inline constexpr std::size_t peers_max = 512;
 
 struct Status {
     PeerId peer;

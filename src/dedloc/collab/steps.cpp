@@ -112,8 +112,8 @@ void CollaborationImpl::refresh_progress() {
         if (!stands_on(status, base)) continue;
         const double age = to_seconds(node_.clock.now() - peer->status_at);
         const double rate = status.phase == Phase::computing ? speed : 0.0;
-        others +=
-            std::min(static_cast<double>(status.samples) + rate * std::min(age, age_max), target);
+        const double claimed = static_cast<double>(status.samples) + rate * std::min(age, age_max);
+        others += std::min({claimed, target, computed_most(*peer, /*carried=*/false)});
         if (age < age_max) others_rate += rate;
     }
     others_per_s_ = others_rate;
@@ -268,6 +268,7 @@ Task<Result<StepOutcome>> CollaborationImpl::step(Contribution contribution) {
         handed_in_loss_ = contribution.loss_sum / static_cast<double>(contribution.samples.size());
     const auto input = carry_.hand_in(contribution.samples, std::move(contribution.sum));
     handed_in_ = input->input;
+    handed_in_at_ = node_.clock.now();
     in_step_ = true;
     if (leaving_)
         set_phase(Phase::leaving);

@@ -14,8 +14,15 @@ using collab::Status;
 bool is_trainer(const Status& status) { return status.role == Role::trainer; }
 
 Tone tone_of(std::string_view kind) {
-    for (const char* word :
-         {"lost", "failed", "orphan", "dropped", "refused", "error", "differs", "suspected"})
+    for (const char* word : {"lost",
+                             "failed",
+                             "orphan",
+                             "dropped",
+                             "refused",
+                             "error",
+                             "differs",
+                             "suspected",
+                             "full"})
         if (kind.find(word) != std::string_view::npos) return Tone::bad;
     for (const char* word : {"joined", "caught_up", "saved", "run_over"})
         if (kind.find(word) != std::string_view::npos) return Tone::good;
