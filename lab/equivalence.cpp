@@ -387,9 +387,9 @@ class Soloist {
         for (std::uint32_t i = 0; i < plan.members.size(); ++i) {
             const std::span<const float> sum = std::span(sums[i]).subspan(
                 static_cast<std::size_t>(range.offset), static_cast<std::size_t>(range.count));
-            inputs.push_back(
-                {i,
-                 averaging::encode_contribution(run_.averaging.codec, sum, plan.members[i].input)});
+            inputs.push_back({i,
+                              averaging::encode_contribution(
+                                  averaging::codec_of(plan, part), sum, plan.members[i].input)});
         }
         const averaging::ReducedPart reduced = averaging::reduce_part(plan, part, inputs);
         if (reduced.digest != record.decision.parts[part].digest) ++difference_.parts;

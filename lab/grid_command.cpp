@@ -28,7 +28,7 @@ VirtualRunOptions collaboration(const GridCommand& command, std::size_t group_ma
     VirtualMachine machine;
     machine.samples_per_s = samples_per_s;
     machine.line = VirtualLine::both_ways(
-        static_cast<double>(codec::encoded_size(options.run.averaging.codec, vector_elements)));
+        static_cast<double>(codec::encoded_size(*options.run.averaging.codec, vector_elements)));
     options.machines.assign(command.peers, machine);
     options.make_learner = [](const PeerId& peer) { return make_bowl(vector_elements, peer); };
     options.steps = command.steps;

@@ -1,7 +1,7 @@
 #include "lab/image_training.h"
 
-#include "dedloc/codec/codec.h"
 #include "dedloc/collab/model_state.h"
+#include "dedloc/collab/vector_codecs.h"
 
 namespace dedloc::lab {
 
@@ -14,9 +14,10 @@ Result<ImageTrained> train_images(const ImageTraining& training, const tasks::Tr
     options.seed = training.seed;
     DEDLOC_TRY(const auto learner, task.learner(PeerId()));
     // Each member sends and receives 2 (n-1)/n of the vector.
-    const double bytes = static_cast<double>(codec::encoded_size(
-                             training.run.averaging.codec, learner->layout().vector_count())) *
-                         2 * (image_trainers - 1) / image_trainers;
+    const collab::Layout layout = learner->layout();
+    const double bytes =
+        codec::element_bytes(collab::vector_codecs(training.run.averaging, layout)) *
+        static_cast<double>(layout.vector_count()) * 2 * (image_trainers - 1) / image_trainers;
     VirtualMachine machine;
     machine.samples_per_s = training.samples_per_s;
     machine.line = VirtualLine::both_ways(bytes / training.exchange_s);

@@ -212,8 +212,8 @@ Task<void> RoundMember::do_round(std::shared_ptr<const averaging::RoundInput> in
 }
 
 Task<void> RoundMember::decode(const Decision& decision) {
-    const codec::CodecId codec = need(codec::codec_from_number(plan_.codec));
     for (std::size_t i = 0; i < plan_.parts.size(); ++i) {
+        const codec::CodecId codec = need(codec::codec_from_number(plan_.codec_of(plan_.parts[i])));
         auto encoded = parts_.find(decision.parts.at(i).digest);
         const std::span<float> out(average_.data() + plan_.parts[i].offset, plan_.parts[i].count);
         auto work = [encoded, out, codec] { return bool(codec::decode(codec, *encoded, out)); };

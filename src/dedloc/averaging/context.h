@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "dedloc/averaging/ledger.h"
 #include "dedloc/averaging/part_store.h"
 #include "dedloc/averaging/unreachable.h"
+#include "dedloc/codec/chooser.h"
 #include "dedloc/codec/codec.h"
 #include "dedloc/p2p/host.h"
 #include "dedloc/runtime/node.h"
@@ -30,6 +32,10 @@ inline constexpr Duration patience_max = 30s;
 
 struct RoundOptions {
     codec::CodecId codec = codec::CodecId::fp16;
+    // Where codecs are chosen by tensor: the other one that parts may have, of more bytes, and what
+    // has which. The ranges cover the vector; an aggregator knows no tensors and has none.
+    std::optional<codec::CodecId> other_codec{};
+    std::vector<codec::CodecRange> codec_ranges{};
     std::uint64_t vector_count = 0;
     std::uint64_t part_elements_max = 1u << 20;
     std::uint64_t part_elements_min = 4096;  // a smaller share is not worth its messages
@@ -52,6 +58,13 @@ struct RoundOptions {
     double norm_max = 0;          // of the mean gradient in a part of a contribution; 0: any
     bool leave_out_slow = false;  // contributions of lines that are too slow for what they bring
     PlantedBugs bugs;
+
+    // As encoded, on average.
+    double element_bytes() const {
+        constexpr std::size_t many = 1024;  // what a block adds once does not count
+        if (!codec_ranges.empty()) return codec::element_bytes(codec_ranges);
+        return static_cast<double>(codec::encoded_size(codec, many)) / many;
+    }
 };
 
 // What the reductions of this peer hold, in bytes: contributions that wait for others, and averages

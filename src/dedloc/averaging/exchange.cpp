@@ -2,6 +2,7 @@
 
 #include <bit>
 
+#include "dedloc/averaging/part_cuts.h"
 #include "dedloc/security/hash_list.h"
 
 namespace dedloc::averaging {
@@ -18,16 +19,9 @@ int included_count(const FinishedPart& part) {
     return count;
 }
 
-}  // namespace
-
-std::uint64_t longest_part(const RoundOptions& options, bool in_grid) {
-    constexpr std::size_t some = 1024;  // elements: encoded numbers may come in blocks
-    const std::size_t bytes =
-        in_grid ? some * sizeof(float) : codec::encoded_size(options.codec, some);
-    return std::min<std::uint64_t>(options.part_elements_max, part_bytes_max / bytes * some);
+Error bad_plan(const char* why) {
+    return make_error(ErrorKind::peer_broke_protocol, "a plan is refused: {}", why);
 }
-
-namespace {
 
 Ok check_left_out(const Plan& plan) {
     const auto rises = [](const PeerId& a, const PeerId& b) { return a >= b; };
@@ -35,16 +29,38 @@ Ok check_left_out(const Plan& plan) {
     const bool empty = std::ranges::none_of(plan.members, [&](const PlanMember& member) {
         return plan.leaves_out(member.peer) && (!member.input.is_empty() || member.aggregator);
     });
-    if (sorted && empty && !plan.leaves_out(plan.leader)) return {};
-    return make_error(ErrorKind::peer_broke_protocol, "a plan is refused: whom it leaves out");
+    return sorted && empty && !plan.leaves_out(plan.leader) ? Ok() : bad_plan("whom it leaves out");
+}
+
+// They cover the vector, and each of them is all in one codec: in that of its tensors, as far as we
+// know them.
+Ok check_parts(const Plan& plan, const RoundOptions& options) {
+    const auto number = [](codec::CodecId id) { return static_cast<std::uint32_t>(id); };
+    const codec::CodecId other = options.other_codec.value_or(options.codec);
+    DEDLOC_CHECK(options.codec_ranges.empty() ||
+                 options.codec_ranges.back().end() == options.vector_count);
+    std::uint64_t position = 0;
+    auto range = options.codec_ranges.begin();
+    for (const PlanPart& part : plan.parts) {
+        const std::uint32_t said = plan.codec_of(part);
+        if (said != number(options.codec) && said != number(other)) return bad_plan("its codec");
+        const auto codec = static_cast<codec::CodecId>(said);
+        if (part.offset != position || part.count == 0 ||
+            part.count > longest_part(options, codec, plan.groups > 0) ||
+            part.count > options.vector_count - position || part.owner >= plan.members.size())
+            return bad_plan("its parts do not cover the vector");
+        position += part.count;
+        if (options.codec_ranges.empty()) continue;
+        while (range->end() <= part.offset) ++range;
+        if (range->codec != codec || range->end() < position) return bad_plan("a part's codec");
+    }
+    return position == options.vector_count ? Ok() : bad_plan("its parts do not cover the vector");
 }
 
 }  // namespace
 
 Ok check_plan(const Plan& plan, const RoundOptions& options) {
-    const auto bad = [](const char* why) {
-        return make_error(ErrorKind::peer_broke_protocol, "a plan is refused: {}", why);
-    };
+    const auto bad = bad_plan;
     if (plan.members.empty() || plan.members.size() > members_max) return bad("its member count");
     for (std::size_t i = 0; i < plan.members.size(); ++i) {
         if (i > 0 && plan.members[i - 1].peer >= plan.members[i].peer)
@@ -56,19 +72,11 @@ Ok check_plan(const Plan& plan, const RoundOptions& options) {
             return bad("an aggregator contributes or leads");
     }
     DEDLOC_TRY_VOID(check_left_out(plan));
-    const std::uint64_t count_max = longest_part(options, plan.groups > 0);
-    std::uint64_t position = 0;
-    for (const PlanPart& part : plan.parts) {
-        if (part.offset != position || part.count == 0 || part.count > count_max ||
-            part.owner >= plan.members.size())
-            return bad("its parts do not cover the vector");
-        position += part.count;
-    }
-    if (position != options.vector_count) return bad("its parts do not cover the vector");
+    if (plan.codec != static_cast<std::uint32_t>(options.codec)) return bad("its codec");
+    DEDLOC_TRY_VOID(check_parts(plan, options));
     for (const std::uint32_t standby : plan.standby)
         if (standby >= plan.members.size()) return bad("a standby owner is no member");
     DEDLOC_TRY_VOID(check_grid(plan));
-    if (plan.codec != static_cast<std::uint32_t>(options.codec)) return bad("its codec");
     const auto round_max = std::chrono::ceil<std::chrono::milliseconds>(options.deadline_max);
     if (plan.round_ms == 0 || plan.reduce_ms > plan.round_ms || plan.round_ms > round_max.count())
         return bad("its deadlines");
@@ -190,8 +198,8 @@ bool Exchange::adopt(const FinishedPart& header, SharedBytes encoded) {
         header.plan == digest_ && header.part < plan_.parts.size() &&
         header.owner < plan_.members.size() &&
         header.included.size() == member_bits_bytes(plan_.members.size()) &&
-        encoded->size() == codec::encoded_size(static_cast<codec::CodecId>(plan_.codec),
-                                               plan_.parts[header.part].count) &&
+        encoded->size() ==
+            codec::encoded_size(codec_of(plan_, header.part), plan_.parts[header.part].count) &&
         security::hash_list(*encoded) == header.digest &&
         context_.verifier.verify(
             plan_.members[header.owner].peer, part_domain, header.signed_bytes(), header.signature);

@@ -252,11 +252,8 @@ class Exchange {
 };
 
 // True if every field of a plan makes sense for a run with these options: members sorted and
-// unique, parts in order and covering the vector, indices and durations within bounds.
+// unique, parts in order and covering the vector, each in the codec of its elements, indices and
+// durations within bounds.
 Ok check_plan(const Plan& plan, const RoundOptions& options);
-
-// Elements of the longest part that a plan may have: the run file's, and of what travels of it
-// (encoded numbers; in a grid also sums of fp32) not more than part_bytes_max.
-std::uint64_t longest_part(const RoundOptions& options, bool in_grid);
 
 }  // namespace dedloc::averaging

@@ -171,6 +171,24 @@ TEST_F(GridExchange, the_order_of_arrival_changes_no_bit) {
     EXPECT_EQ(averages.size(), 1u);
 }
 
+TEST_F(GridExchange, averages_each_part_in_its_own_codec) {
+    make_plan(codec::CodecId::blockwise8);
+    for (const std::size_t part : {3u, 4u})
+        plan_.parts[part].codec = static_cast<std::uint32_t>(codec::CodecId::fp16);
+    start();
+    ASSERT_TRUE(all_have_all());
+    for (const auto& member : members_) EXPECT_EQ(member->average(), members_.front()->average());
+    const Bytes all = members_.front()->average();
+    const std::size_t eighth = codec::encoded_size(codec::CodecId::blockwise8, grid_part);
+    ASSERT_EQ(all.size(), 10 * eighth + 2 * grid_part * 2);
+    std::vector<float> average(2 * grid_part);
+    ASSERT_TRUE(codec::decode(
+        codec::CodecId::fp16, ByteView(all).subspan(3 * eighth, 2 * grid_part * 2), average));
+    const std::vector<double> expected = expected_average();
+    for (std::size_t k = 0; k < average.size(); ++k)
+        EXPECT_NEAR(average[k], expected[3 * grid_part + k], 1e-3);
+}
+
 TEST_F(GridExchange, a_member_speaks_with_its_group_and_its_column_only) {
     make_plan(codec::CodecId::fp32);
     start();

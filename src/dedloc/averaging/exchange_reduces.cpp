@@ -187,7 +187,7 @@ Result<PartInput> Exchange::check_contribution(const SharedBytes& message,
                                                std::uint32_t repair) const {
     const bool sum = repair == 0 && routes_.sends_sums(member, *me_);
     if (sum && data.encoded.empty()) return PartInput{member, {}};
-    const auto codec = sum ? codec::CodecId::fp32 : static_cast<codec::CodecId>(plan_.codec);
+    const auto codec = sum ? codec::CodecId::fp32 : codec_of(plan_, data.part);
     if (data.encoded.size() != codec::encoded_size(codec, plan_.parts[data.part].count))
         return bad_contribution("has the wrong length");
     if (!sum && plan_.members[member].input.is_empty())

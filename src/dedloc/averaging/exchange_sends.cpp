@@ -13,8 +13,8 @@ constexpr Duration turn_look = 50ms;
 }  // namespace
 
 Task<SharedBytes> Exchange::encode_own(std::uint32_t part) {
-    const PlanPart range = plan_.parts[part];
-    const auto codec = static_cast<codec::CodecId>(plan_.codec);
+    const PlanPart& range = plan_.parts[part];
+    const codec::CodecId codec = codec_of(plan_, part);
     const std::span<const float> sum =
         std::span(input_->sum)
             .subspan(static_cast<std::size_t>(range.offset), static_cast<std::size_t>(range.count));
@@ -191,7 +191,6 @@ Task<void> Exchange::check_average(std::shared_ptr<p2p::MessageStream> stream,
 Task<Result<void>> Exchange::take_finished(SharedBytes message,
                                            std::uint32_t from,
                                            std::uint32_t repair) {
-    const auto codec = static_cast<codec::CodecId>(plan_.codec);
     auto data = decode_with_body<FinishedPartData>(message);
     if (!data) co_return std::move(data).error();
     FinishedPart& header = data->header;
@@ -202,6 +201,7 @@ Task<Result<void>> Exchange::take_finished(SharedBytes message,
     if (header.owner != owner || (repair == 0 && routes_.next(*me_, header.part) != from))
         co_return make_error(ErrorKind::peer_broke_protocol,
                              "an average that was not asked for of it");
+    const codec::CodecId codec = codec_of(plan_, header.part);
     const auto count = static_cast<std::size_t>(plan_.parts[header.part].count);
     if (data->encoded.size() != codec::encoded_size(codec, count))
         co_return make_error(ErrorKind::peer_broke_protocol, "an average of the wrong length");

@@ -274,6 +274,103 @@ TEST_F(ExchangeTest, an_outlined_decision_is_whole_again_at_who_holds_the_same_a
     EXPECT_TRUE(outlined(3, wire::encode(decision)).outline.empty());
 }
 
+// A vector of 6,000 whose elements from 1,000 to 2,000 are a small tensor's.
+class ExchangeOfTensors : public ExchangeTest {
+  protected:
+    static constexpr auto coarse = codec::CodecId::blockwise8;
+    static constexpr auto fine = codec::CodecId::fp16;
+
+    void begin_adaptive(std::size_t count, const std::vector<std::size_t>& owners) {
+        options_.other_codec = fine;
+        options_.codec_ranges = {{0, 1000, coarse}, {1000, 1000, fine}, {2000, 4000, coarse}};
+        begin(count, coarse);
+        for (std::uint64_t at = 0; at < elements; at += part_elements)
+            plan_.parts.push_back(
+                {at, part_elements, place(owners[plan_.parts.size() % owners.size()])});
+        say(2, fine);
+        say(3, fine);
+        EXPECT_TRUE(check_plan(plan_, options_));
+    }
+    void say(std::size_t part, codec::CodecId codec) {
+        plan_.parts[part].codec = static_cast<std::uint32_t>(codec);
+    }
+    RoundOptions options_of_aggregator() const {
+        RoundOptions options = options_;
+        options.codec_ranges.clear();
+        return options;
+    }
+};
+
+TEST_F(ExchangeOfTensors, gives_the_same_bits_whoever_reduces_in_the_codec_of_each_part) {
+    std::set<Bytes> averages;
+    for (const std::vector<std::size_t>& owners : {std::vector<std::size_t>{0, 1, 2},
+                                                   std::vector<std::size_t>{0, 3, 1},
+                                                   std::vector<std::size_t>{3}}) {
+        begin_adaptive(4, owners);
+        start();
+        ASSERT_TRUE(trainers_have_all());
+        expect_everybody_included();
+        for (std::size_t i = 0; i < 3; ++i) averages.insert(members_[i]->average());
+        forget();
+    }
+    EXPECT_EQ(averages.size(), 1u);
+    EXPECT_EQ(averages.begin()->size(),
+              codec::encoded_size(coarse, part_elements) * 10 +
+                  codec::encoded_size(fine, part_elements) * 2);
+}
+
+TEST_F(ExchangeOfTensors, plans_with_another_codec_for_a_tensor_are_refused) {
+    begin_adaptive(3, {0, 1, 2});
+    say(3, coarse);
+    EXPECT_FALSE(check_plan(plan_, options_));
+    say(3, fine);
+    say(0, fine);
+    EXPECT_FALSE(check_plan(plan_, options_));
+    plan_.parts[0].codec.reset();
+    EXPECT_TRUE(check_plan(plan_, options_));
+    plan_.codec = static_cast<std::uint32_t>(fine);
+    EXPECT_FALSE(check_plan(plan_, options_));
+}
+
+TEST_F(ExchangeOfTensors, plans_with_a_part_across_the_border_of_a_tensor_are_refused) {
+    begin_adaptive(3, {0, 1, 2});
+    options_.part_elements_max = part_elements + 100;
+    plan_.parts[1].count += 100;
+    plan_.parts[2].offset += 100;
+    plan_.parts[2].count -= 100;
+    EXPECT_FALSE(check_plan(plan_, options_));
+    EXPECT_TRUE(check_plan(plan_, options_of_aggregator())) << "who does not know the tensors";
+}
+
+TEST_F(ExchangeOfTensors, an_aggregator_takes_the_two_codecs_of_the_run_and_no_other) {
+    begin_adaptive(4, {3});
+    for (std::uint32_t number = 0; number < 1000; ++number) {
+        plan_.parts[7].codec = number;
+        const bool known = number == static_cast<std::uint32_t>(coarse) ||
+                           number == static_cast<std::uint32_t>(fine);
+        EXPECT_EQ(bool(check_plan(plan_, options_of_aggregator())), known) << number;
+        EXPECT_EQ(bool(check_plan(plan_, options_)), number == static_cast<std::uint32_t>(coarse));
+    }
+    plan_.parts[7].codec = 0xffff'ffff;
+    EXPECT_FALSE(check_plan(plan_, options_of_aggregator()));
+}
+
+TEST_F(ExchangeOfTensors, plans_of_a_run_with_one_codec_have_no_part_in_another) {
+    begin(3, codec::CodecId::fp16);
+    give_parts_to({0, 1, 2});
+    say(3, coarse);
+    EXPECT_FALSE(check_plan(plan_, options_));
+}
+
+// A plan of one codec is, byte for byte, what it was before parts could have their own.
+TEST_F(ExchangeOfTensors, a_part_in_the_codec_of_its_plan_says_nothing_of_it) {
+    begin_adaptive(3, {0, 1, 2});
+    const Bytes plain = wire::encode(plan_.parts[0]);
+    plan_.parts[0].codec = 0;  // fp32 is said as well
+    EXPECT_EQ(wire::encode(plan_.parts[0]).size(), plain.size() + 2);
+    EXPECT_EQ(wire::decode<PlanPart>(wire::encode(plan_.parts[0]))->codec, 0u);
+}
+
 TEST_F(ExchangeTest, plans_with_parts_that_no_message_holds_are_refused) {
     begin(3, codec::CodecId::fp32);
     options_.part_elements_max = 1u << 30;

@@ -118,8 +118,7 @@ bool LineProbe::goes_on(const Filling& filling) const {
 // A small vector takes a slow line long as well, but then rounds are long enough to tell, and a
 // probe would fill that line for as long as many of them.
 bool LineProbe::pays() const {
-    const auto bytes =
-        static_cast<double>(codec::encoded_size(context_.options.codec, vector_count_));
+    const double bytes = context_.options.element_bytes() * static_cast<double>(vector_count_);
     return bytes > context_.options.rate_unknown * round_seconds_min;
 }
 

@@ -7,6 +7,7 @@
 #pragma once
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -149,6 +150,8 @@ struct PlanPart {
     std::uint64_t offset = 0;
     std::uint64_t count = 0;
     std::uint32_t owner = 0;  // index into members
+    // Where it is not the plan's, because codecs are chosen by tensor.
+    std::optional<std::uint32_t> codec{};
 
     ElementRange range() const { return {offset, count}; }
     template <typename Visitor, typename Self>
@@ -156,6 +159,7 @@ struct PlanPart {
         visit(1, self.offset);
         visit(2, self.count);
         visit(3, self.owner);
+        visit(4, self.codec);
     }
 };
 
@@ -184,6 +188,7 @@ struct Plan {
         return std::binary_search(left_out.begin(), left_out.end(), peer);
     }
 
+    std::uint32_t codec_of(const PlanPart& part) const { return part.codec.value_or(codec); }
     template <typename Visitor, typename Self>
     static void fields(Visitor& visit, Self& self) {
         visit(1, self.run);

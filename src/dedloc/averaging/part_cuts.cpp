@@ -1,9 +1,72 @@
 #include "dedloc/averaging/part_cuts.h"
 
+#include <algorithm>
 #include <array>
 #include <numeric>
+#include <utility>
 
 namespace dedloc::averaging {
+namespace {
+
+// Whole parts cut where the codec changes, and those in a codec of more bytes where they would be
+// too long in it.
+class CodecCutter {
+  public:
+    CodecCutter(Plan& plan, const RoundOptions& options) : plan_(plan), options_(options) {}
+
+    void cut(const PlanPart& part) {
+        for (std::uint64_t at = part.offset; at < part.range().end();) {
+            while (range().end() <= at) ++range_;
+            const std::uint64_t length = std::min(part.range().end(), range().end()) - at;
+            const std::uint64_t pieces = (length + longest() - 1) / longest();
+            for (std::uint64_t i = 0; i < pieces; ++i) {
+                const std::uint64_t begin = length * i / pieces;
+                append({at + begin, length * (i + 1) / pieces - begin, part.owner});
+            }
+            at += length;
+        }
+    }
+
+  private:
+    const codec::CodecRange& range() const { return options_.codec_ranges[range_]; }
+    std::uint64_t longest() const {
+        return longest_part(options_, range().codec, plan_.groups > 0);
+    }
+
+    // A crumb and its neighbour in the range belong to who has more of them.
+    void append(PlanPart part) {
+        const std::uint64_t crumb = std::min(crumb_elements_max, longest() / 8);
+        if (part.offset > range().offset) {
+            PlanPart& last = plan_.parts.back();
+            if (std::min(last.count, part.count) < crumb && last.count + part.count <= longest()) {
+                if (last.count < part.count) last.owner = part.owner;
+                last.count += part.count;
+                return;
+            }
+        }
+        if (range().codec != options_.codec) part.codec = static_cast<std::uint32_t>(range().codec);
+        plan_.parts.push_back(part);
+    }
+
+    Plan& plan_;
+    const RoundOptions& options_;
+    std::size_t range_ = 0;
+};
+
+}  // namespace
+
+std::uint64_t longest_part(const RoundOptions& options, codec::CodecId codec, bool in_grid) {
+    constexpr std::size_t some = 1024;  // elements: encoded numbers may come in blocks
+    const std::size_t bytes = in_grid ? some * sizeof(float) : codec::encoded_size(codec, some);
+    return std::min<std::uint64_t>(options.part_elements_max, part_bytes_max / bytes * some);
+}
+
+void cut_by_codec(Plan& plan, const RoundOptions& options) {
+    if (options.codec_ranges.empty()) return;
+    const std::vector<PlanPart> whole = std::exchange(plan.parts, {});
+    CodecCutter cutter(plan, options);
+    for (const PlanPart& part : whole) cutter.cut(part);
+}
 
 std::vector<std::uint64_t> cuts_for(std::uint64_t pieces, double seconds) {
     std::vector<std::uint64_t> quarters(pieces, 4);

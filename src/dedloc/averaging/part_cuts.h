@@ -5,16 +5,21 @@
 // the first four and the last four are a quarter, a quarter, a half and a half of a whole one, in
 // place of three whole ones, so that there are five more.
 //
-// Pure. Cost: as many steps as there are parts.
+// Where codecs are chosen by tensor, parts are cut once more where the codec changes, so that each
+// has one. A crumb that this leaves beside a cut goes with its neighbour.
+//
+// Pure. Cost: as many steps as there are parts and ranges of codecs.
 
 #pragma once
 #include <cstdint>
 #include <vector>
 
+#include "dedloc/averaging/context.h"
 #include "dedloc/averaging/messages.h"
 
 namespace dedloc::averaging {
 
+inline constexpr std::uint64_t crumb_elements_max = 1024;  // of usual parts
 inline constexpr std::uint64_t short_ends_pieces_min = 16;
 inline constexpr double short_ends_piece_seconds_min = 0.1;
 
@@ -28,5 +33,13 @@ void cut_range(Plan& plan,
                std::uint64_t range,
                const std::vector<std::uint64_t>& cuts,
                const std::vector<std::uint32_t>& owners);
+
+// Cuts the plan's parts, which cover the vector, at the borders of the options' codec ranges, and
+// says each one's codec. Without such ranges nothing changes.
+void cut_by_codec(Plan& plan, const RoundOptions& options);
+
+// Elements of the longest part in this codec that a plan may have: the run file's, and of what
+// travels of it (encoded numbers; in a grid also sums of fp32) not more than part_bytes_max.
+std::uint64_t longest_part(const RoundOptions& options, codec::CodecId codec, bool in_grid);
 
 }  // namespace dedloc::averaging

@@ -59,14 +59,13 @@ class WeightDivider {
 
 bool is_sum(const PartInput& input) { return !input.members.empty(); }
 
-codec::CodecId codec_of(const Plan& plan, const PartInput& input) {
-    return is_sum(input) ? codec::CodecId::fp32 : static_cast<codec::CodecId>(plan.codec);
+codec::CodecId codec_of(const Plan& plan, std::uint32_t part, const PartInput& input) {
+    return is_sum(input) ? codec::CodecId::fp32 : codec_of(plan, part);
 }
 
-float factor_of(const Plan& plan, const PartInput& input) {
+float factor_of(const Plan& plan, std::uint32_t part, const PartInput& input) {
     if (is_sum(input)) return 1.0f;
-    return power_of_two(
-        scale_exponent(static_cast<codec::CodecId>(plan.codec), plan.members[input.member].input));
+    return power_of_two(scale_exponent(codec_of(plan, part), plan.members[input.member].input));
 }
 
 // Who is in these inputs.
@@ -95,14 +94,15 @@ double samples_of(const Plan& plan, const PartInput& input) {
 
 // Sums in member order: of the part's elements from `first` on, as many as `sum` holds.
 void add_all(const Plan& plan,
+             std::uint32_t part,
              const std::vector<PartInput>& inputs,
              std::size_t first,
              std::span<float> sum) {
     std::fill(sum.begin(), sum.end(), 0.0f);
     for (const PartInput& input : inputs) {
-        const codec::CodecId codec = codec_of(plan, input);
+        const codec::CodecId codec = codec_of(plan, part, input);
         const ByteView encoded = codec::window(codec, *input.encoded, first, sum.size());
-        codec::accumulate_verified(codec, encoded, factor_of(plan, input), sum);
+        codec::accumulate_verified(codec, encoded, factor_of(plan, part, input), sum);
     }
 }
 
@@ -135,15 +135,17 @@ class SumCheck {
 };
 
 // Why this one is refused; nullptr: it is not.
-const char* refusal(const Plan& plan, const PartInput& input, std::size_t count, double norm_max) {
-    if (!codec::verify(codec_of(plan, input), *input.encoded, count, factor_of(plan, input)))
+const char* refusal(const Plan& plan, std::uint32_t part, const PartInput& input, double norm_max) {
+    const auto count = static_cast<std::size_t>(plan.parts[part].count);
+    if (!codec::verify(
+            codec_of(plan, part, input), *input.encoded, count, factor_of(plan, part, input)))
         return "its contribution has numbers that are not finite";
     if (norm_max <= 0) return nullptr;
     double squares = 0;
     for_each_piece(count, [&](std::size_t first, std::size_t piece_count) {
         Piece memory;
         const std::span<float> alone = std::span(memory).first(piece_count);
-        add_all(plan, {input}, first, alone);
+        add_all(plan, part, {input}, first, alone);
         squares += tensor::sum_of_squares(alone);
     });
     const double length = norm_max * samples_of(plan, input);
@@ -162,7 +164,7 @@ void add_up(const Plan& plan,
             SumCheck& check,
             ReducedPart& result) {
     const bool averages = wanted == Wanted::average;
-    const auto codec = averages ? static_cast<codec::CodecId>(plan.codec) : codec::CodecId::fp32;
+    const auto codec = averages ? codec_of(plan, part) : codec::CodecId::fp32;
     const auto count = static_cast<std::size_t>(plan.parts[part].count);
     result.included = members_of(plan, inputs);
     WeightDivider divider(
@@ -172,7 +174,7 @@ void add_up(const Plan& plan,
     for_each_piece(count, [&](std::size_t first, std::size_t piece_count) {
         Piece memory;
         const std::span<float> sum = std::span(memory).first(piece_count);
-        add_all(plan, inputs, first, sum);
+        add_all(plan, part, inputs, first, sum);
         check.look_at(sum);
         if (averages) divider.divide_next(sum);
         const auto encoded = rest.first(codec::encoded_size(codec, piece_count));
@@ -193,10 +195,9 @@ ReducedPart reduce_sound(const Plan& plan,
     SumCheck check(plan, inputs, norm_max);
     add_up(plan, part, inputs, wanted, check, result);
     if (check.shows_nothing_wrong()) return result;
-    const auto count = static_cast<std::size_t>(plan.parts[part].count);
     std::vector<PartInput> sound;
     for (const PartInput& input : inputs) {
-        if (const char* why = refusal(plan, input, count, norm_max))
+        if (const char* why = refusal(plan, part, input, norm_max))
             result.refused.push_back({input.member, why});
         else
             sound.push_back(input);
@@ -207,6 +208,10 @@ ReducedPart reduce_sound(const Plan& plan,
 }
 
 }  // namespace
+
+codec::CodecId codec_of(const Plan& plan, std::uint32_t part) {
+    return static_cast<codec::CodecId>(plan.codec_of(plan.parts[part]));
+}
 
 int scale_exponent(codec::CodecId codec, const MemberInput& input) {
     return codec == codec::CodecId::fp32 ? 0 : scale_exponent(input);

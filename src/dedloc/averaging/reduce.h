@@ -20,6 +20,9 @@
 
 namespace dedloc::averaging {
 
+// Of a part of a plan that check_plan() has passed.
+codec::CodecId codec_of(const Plan& plan, std::uint32_t part);
+
 // Of the sums of a contribution with this input; 0 for fp32.
 int scale_exponent(codec::CodecId codec, const MemberInput& input);
 
@@ -59,7 +62,7 @@ ReducedPart reduce_part(const Plan& plan,
                         const std::vector<PartInput>& inputs,
                         double norm_max = 0);
 
-// The same without division, for who adds further: the sum as fp32, whatever the plan's codec, and
+// The same without division, for who adds further: the sum as fp32, whatever the part's codec, and
 // no digest.
 ReducedPart sum_part(const Plan& plan,
                      std::uint32_t part,

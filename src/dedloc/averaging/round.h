@@ -137,7 +137,6 @@ class RoundEngine {
     Task<bool> gather(Base base);
     Duration usual_deadline() const;
     std::map<PeerId, Announce> announces_for(const Base& base);
-    double element_bytes() const;  // as encoded
     std::vector<planner::PeerRates> rates_of(const std::map<PeerId, Announce>& announces) const;
     Result<Division> divide(const std::map<PeerId, Announce>& announces) const;
     Result<Division> divide_with_aggregators(std::map<PeerId, Announce> announces) const;

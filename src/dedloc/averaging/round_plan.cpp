@@ -103,7 +103,7 @@ std::uint64_t RoundEngine::pieces_of(std::uint64_t share,
     const auto many = static_cast<double>(parts_max / (2 * shares_count));
     const auto wanted = static_cast<std::uint64_t>(
         std::clamp(seconds / part_seconds_min, 1.0, std::min(pieces_wanted_max, many)));
-    const std::uint64_t most = longest_part(context_.options, in_grid);
+    const std::uint64_t most = longest_part(context_.options, context_.options.codec, in_grid);
     const std::uint64_t fewest = (share + most - 1) / most;
     return std::max(fewest, std::min(wanted, share / std::min(piece_elements_min, most)));
 }
@@ -130,18 +130,15 @@ std::map<PeerId, Announce> RoundEngine::announces_for(const Base& base) {
     return announces;
 }
 
-double RoundEngine::element_bytes() const {
-    return static_cast<double>(codec::encoded_size(context_.options.codec, 1024)) / 1024;
-}
-
 std::vector<planner::PeerRates> RoundEngine::rates_of(
     const std::map<PeerId, Announce>& announces) const {
     const std::set<PeerId> parted = parted_peers(announces);
     std::vector<planner::PeerRates> rates;
     const double usual = usual_rate(announces, context_.options.rate_unknown);
+    const double element_bytes = context_.options.element_bytes();
     for (const auto& [peer, announce] : announces) {
         const auto per_s = [&](double bytes) {
-            return plausible_rate(bytes, usual) / element_bytes();
+            return plausible_rate(bytes, usual) / element_bytes;
         };
         planner::PeerRates rate;
         rate.upload_per_s = per_s(announce.upload_bytes_per_s);
@@ -170,7 +167,7 @@ Result<RoundEngine::Division> RoundEngine::divide_into_groups(
     planner::GridOptions options;
     options.group_max = context_.options.group_max;
     options.part_elements_min = context_.options.part_elements_min;
-    options.sums_cost = sizeof(float) / element_bytes();
+    options.sums_cost = sizeof(float) / context_.options.element_bytes();
     DEDLOC_TRY(planner::Grid grid,
                planner::make_grid(rates, context_.options.vector_count, options));
     Division division{.announces = announces, .may_own = {}, .split = {}, .grid = {}};
@@ -335,6 +332,7 @@ Result<Plan> RoundEngine::make_plan(const Base& base, std::uint32_t ballot) {
         set_parts(plan, *division.grid);
     else
         set_parts(plan, division.split.part_elements, division.split.seconds);
+    cut_by_codec(plan, context_.options);
     for (std::uint32_t i = 0; i < plan.members.size(); ++i)
         if (division.may_own[i] && !plan.leaves_out(plan.members[i].peer))
             plan.standby.push_back(i);

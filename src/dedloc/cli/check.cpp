@@ -9,8 +9,8 @@
 #include "dedloc/cli/exit_codes.h"
 #include "dedloc/cli/memory.h"
 #include "dedloc/cli/peer_directory.h"
-#include "dedloc/codec/codec.h"
 #include "dedloc/collab/run_file.h"
+#include "dedloc/collab/vector_codecs.h"
 #include "dedloc/monitor/json_line.h"
 #include "dedloc/planner/split.h"
 #include "dedloc/security/identity.h"
@@ -61,6 +61,8 @@ void print_local(const collab::RunFile& run, const CheckOptions& options) {
 // What can be said about a task without training it.
 struct Forecast {
     std::uint64_t parameters = 0;
+    std::string codecs;        // which elements travel in which
+    double element_bytes = 0;  // as encoded, on average
     double round_bytes = 0;    // that one of equal peers sends, and receives
     double round_seconds = 0;  // on the links that were asked for
     tasks::MemoryEstimate memory;
@@ -82,10 +84,13 @@ double value_of(const std::vector<tasks::Measure>& measures, std::string_view na
 }
 
 Ok forecast_round(const collab::RunFile& run,
-                  std::uint64_t elements,
+                  const collab::Layout& layout,
                   const CheckOptions& options,
                   Forecast& forecast) {
-    const auto bytes = static_cast<double>(codec::encoded_size(run.averaging.codec, elements));
+    const std::uint64_t elements = layout.vector_count();
+    forecast.element_bytes = codec::element_bytes(collab::vector_codecs(run.averaging, layout));
+    forecast.codecs = collab::describe_codecs(run.averaging, layout);
+    const double bytes = forecast.element_bytes * static_cast<double>(elements);
     constexpr double bits = 8;
     constexpr double mega = 1e6;
     const double rate =
@@ -123,7 +128,7 @@ Result<Forecast> forecast_of(const collab::RunFile& run,
     DEDLOC_TRY(const auto learner, task.learner(security::Identity::generate().id()));
     const collab::Layout layout = learner->layout();
     forecast.parameters = layout.parameters_count;
-    DEDLOC_TRY_VOID(forecast_round(run, layout.vector_count(), options, forecast));
+    DEDLOC_TRY_VOID(forecast_round(run, layout, options, forecast));
     DEDLOC_TRY(forecast.texts, task.sample_texts(static_cast<std::uint64_t>(options.samples)));
     std::vector<float> parameters(layout.parameters_count);
     std::vector<float> buffers(layout.buffers_count);
@@ -148,6 +153,7 @@ Result<Forecast> forecast_of(const collab::RunFile& run,
 
 nlohmann::ordered_json to_json(const Forecast& forecast, const CheckOptions& options) {
     nlohmann::ordered_json json{{"parameters", forecast.parameters},
+                                {"element_bytes", forecast.element_bytes},
                                 {"round_bytes", forecast.round_bytes},
                                 {"round_seconds", forecast.round_seconds},
                                 {"round_peers", options.peers},
@@ -183,6 +189,7 @@ void print(const Forecast& forecast, const collab::RunFile& run, const CheckOpti
             static_cast<double>(memory.activations) / mib,
             static_cast<double>(memory.collaboration) / mib,
             static_cast<double>(memory.program) / mib);
+    fmt::print("  codec  {}\n", forecast.codecs);
     fmt::print("  round  {:.1f} MB up and down for each of {} equal peers; at {} Mb/s {:.2g} s\n",
                forecast.round_bytes / 1e6,
                options.peers,

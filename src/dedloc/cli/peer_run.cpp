@@ -14,6 +14,7 @@
 #include "dedloc/cli/peer_directory.h"
 #include "dedloc/collab/local_learner.h"
 #include "dedloc/collab/model_state.h"
+#include "dedloc/collab/vector_codecs.h"
 #include "dedloc/monitor/event_log.h"
 #include "dedloc/monitor/json_line.h"
 #include "dedloc/monitor/run_view.h"
@@ -244,6 +245,8 @@ void PeerRun::tell_micro_batch() {
 
 void PeerRun::start_trainer() {
     const collab::RunFile& run = run_file();
+    if (!run.averaging.codec)
+        screen_.say(collab::describe_codecs(run.averaging, learner_->layout()));
     train::TrainerOptions trainer{
         .micro_batch = run.batch.micro,
         .evaluate_every = run.evaluate_every,

@@ -46,7 +46,8 @@ final_fraction = 0.0
 # peak = 0.001
 
 [averaging]
-codec = "fp16"           # what travels: "fp16", or "fp32" for twice the bytes and no rounding
+codec = "fp16"           # what travels: "fp16"; "fp32": twice the bytes and no rounding;
+                         # "adaptive": large tensors in 8 bit, half the bytes (docs/codecs.md)
 round_deadline_min = "1s"    # nobody is waited for longer than this when rounds are quick …
 round_deadline_max = "120s"  # … or than this, however slow they are
 quorum_timeout = "10s"   # when most voters are gone for good, the others go on after this time
@@ -165,7 +166,8 @@ final_fraction = 0.0
 # peak = 0.0004
 
 [averaging]
-codec = "fp16"           # what travels: "fp16", or "fp32" for twice the bytes and no rounding
+codec = "fp16"           # what travels: "fp16"; "fp32": twice the bytes and no rounding;
+                         # "adaptive": large tensors in 8 bit, half the bytes (docs/codecs.md)
 round_deadline_min = "1s"    # nobody is waited for longer than this when rounds are quick …
 round_deadline_max = "120s"  # … or than this, however slow they are
 quorum_timeout = "60s"   # when most voters are gone for good, the others go on after this time

@@ -51,6 +51,7 @@ struct CodecRange {
     std::uint64_t count = 0;
     CodecId codec = CodecId::fp32;
 
+    std::uint64_t end() const { return offset + count; }
     friend bool operator==(const CodecRange&, const CodecRange&) = default;
 };
 
@@ -58,5 +59,14 @@ struct CodecRange {
 // plan that end at these borders have one codec each.
 std::vector<CodecRange> codec_ranges(const CodecRules& rules,
                                      const std::vector<TensorFacts>& tensors);
+
+// The same vector in ranges of which none is shorter than `shortest`, but the first and the last
+// may be. No element gets a codec of fewer bytes: a short range takes elements of the next one, if
+// that has fewer bytes an element, and all of it where too little would be left.
+std::vector<CodecRange> without_short_ranges(const std::vector<CodecRange>& ranges,
+                                             std::uint64_t shortest);
+
+// Encoded bytes an element, on average; 0 for no elements.
+double element_bytes(const std::vector<CodecRange>& ranges);
 
 }  // namespace dedloc::codec

@@ -4,6 +4,7 @@
 #include "dedloc/base/log.h"
 #include "dedloc/collab/collaboration_impl.h"
 #include "dedloc/collab/join_string.h"
+#include "dedloc/collab/vector_codecs.h"
 #include "dedloc/security/hash.h"
 #include "dedloc/wire/message.h"
 
@@ -26,9 +27,16 @@ double middle_round_trip_s(const p2p::Host& host) {
 
 std::string number(double value) { return fmt::format("{:.6g}", value); }
 
+void set_codecs(averaging::RoundOptions& round, const Options& options) {
+    round.codec = options.run.averaging.codec.value_or(codec_of_large_tensors);
+    if (options.run.averaging.codec) return;
+    round.other_codec = codec_of_small_tensors;
+    round.codec_ranges = vector_codecs(options.run.averaging, options.layout);
+}
+
 averaging::RoundOptions round_options(const Options& options) {
     averaging::RoundOptions round;
-    round.codec = options.run.averaging.codec;
+    set_codecs(round, options);
     round.vector_count = options.layout.vector_count();
     round.part_elements_max = options.run.averaging.part_elements_max;
     // A share below one whole part is not worth its messages, however small the run's parts are.

@@ -7,6 +7,7 @@
 
 #include "dedloc/collab/membership.h"
 #include "dedloc/collab/model_state.h"
+#include "dedloc/collab/vector_codecs.h"
 #include "dedloc/sim/world.h"
 #include "dedloc/wire/message.h"
 
@@ -28,17 +29,35 @@ RunFile small_run(std::size_t count = elements) {
     return run;
 }
 
-RunFile impatient_run(std::size_t count) {
-    RunFile run = small_run(count);
-    run.averaging.leave_out_slow = true;
-    return run;
+struct Model {
+    RunFile run;
+    Layout layout;
+};
+
+Model small_model(std::size_t count) {
+    Model model{small_run(count), {}};
+    model.layout.parameters_count = count;
+    model.layout.parameters.push_back({"all", 0, count, true, true});
+    return model;
 }
 
-Layout small_layout(std::size_t count) {
-    Layout layout;
-    layout.parameters_count = count;
-    layout.parameters.push_back({"all", 0, count, true, true});
-    return layout;
+Model impatient_model(std::size_t count) {
+    Model model = small_model(count);
+    model.run.averaging.leave_out_slow = true;
+    return model;
+}
+
+// Large tensors and small ones, each in its codec.
+Model adaptive_model() {
+    Model model{small_run(elements_many), {}};
+    model.run.averaging.codec.reset();
+    for (const std::size_t count : {70'000u, 500u, 90'000u, 20'000u}) {
+        const auto offset = static_cast<std::size_t>(model.layout.parameters_count);
+        model.layout.parameters.push_back({"t", offset, count, true, true});
+        model.layout.parameters_count += count;
+    }
+    model.layout.buffers_count = 300;
+    return model;
 }
 
 // The gradient of sample `counter` of a peer at a state: any pure function will do.
@@ -68,24 +87,25 @@ class Peer {
     Peer(sim::SimNode& node,
          std::vector<std::string> bootstrap,
          double samples_per_s,
-         std::size_t count,
-         RunFile run,
+         const Model& model,
          const Room& room)
         : node_(node),
           samples_per_s_(samples_per_s),
-          count_(count),
+          layout_(model.layout),
           scope_(node.runtime().executor) {
         Options options;
-        options.run = std::move(run);
+        options.run = model.run;
         options.secret = Bytes(16, 7);
-        options.layout = small_layout(count);
+        options.layout = model.layout;
         options.name = node.name();
         options.bootstrap = std::move(bootstrap);
         options.members_max = room.members_max;
         options.peers_max = room.peers_max;
         if (options.bootstrap.empty())
-            options.initial =
-                *initial_state(options.run, options.layout, std::vector<float>(count, 1.0f), {});
+            options.initial = *initial_state(options.run,
+                                             options.layout,
+                                             std::vector<float>(layout_.parameters_count, 1.0f),
+                                             std::vector<float>(layout_.buffers_count, 1.0f));
         auto made = Collaboration::make(
             node.runtime(), node.host(), node.signer(), verifier_, std::move(options), &events);
         EXPECT_TRUE(made) << made.error().message();
@@ -158,21 +178,23 @@ class Peer {
     void reset(Contribution& contribution, std::uint64_t counter) {
         contribution = Contribution{};
         contribution.samples = {counter, counter};
-        contribution.sum.assign(count_, 0.0f);
+        contribution.sum.assign(layout_.vector_count(), 0.0f);
         state_ = collaboration->state();
     }
     void accumulate(Contribution& contribution, std::uint64_t samples) {
         const auto parameters = parameters_of(*state_);
         for (std::uint64_t i = 0; i < samples; ++i) {
             const std::uint64_t counter = contribution.samples.end++;
-            for (std::size_t k = 0; k < std::min(count_, elements); ++k)
+            // All over the vector, but not all of a long one.
+            const std::size_t stride = std::max<std::size_t>(1, parameters.size() / elements);
+            for (std::size_t k = 0; k < parameters.size(); k += stride)
                 contribution.sum[k] += gradient(counter, k, parameters[k]);
         }
     }
 
     sim::SimNode& node_;
     double samples_per_s_;
-    std::size_t count_;
+    Layout layout_;
     security::ToyVerifier verifier_;
     std::shared_ptr<const state::Snapshot> state_;
     runtime::Scope scope_;
@@ -181,10 +203,10 @@ class Peer {
 // A peer that only reduces: `dedloc assist` in virtual time.
 class Helper {
   public:
-    Helper(sim::SimNode& node, std::vector<std::string> bootstrap, std::size_t count)
+    Helper(sim::SimNode& node, std::vector<std::string> bootstrap, const RunFile& run)
         : scope_(node.runtime().executor) {
         Options options;
-        options.run = small_run(count);
+        options.run = run;
         options.secret = Bytes(16, 7);
         options.name = "helper";
         options.role = Role::aggregator;
@@ -224,6 +246,9 @@ class Swarm {
     Peer& add(double samples_per_s = 64,
               std::size_t count = elements,
               double upload_bytes_per_s = 12.5e6) {
+        return add(samples_per_s, small_model(count), upload_bytes_per_s);
+    }
+    Peer& add(double samples_per_s, const Model& model, double upload_bytes_per_s) {
         sim::NodeOptions options;
         options.upload_bytes_per_s = upload_bytes_per_s;
         options.name = "p" + std::to_string(peers.size());
@@ -231,18 +256,18 @@ class Swarm {
         std::vector<std::string> bootstrap;
         for (std::size_t i = 0; i + 1 < world.nodes_count(); ++i)
             bootstrap.push_back(world.node(i).address() + "/p2p/" + world.node(i).id().text());
-        peers.push_back(std::make_unique<Peer>(
-            node, bootstrap, samples_per_s, count, run_of(count), room));
+        peers.push_back(std::make_unique<Peer>(node, bootstrap, samples_per_s, model, room));
         peers.back()->begin();
         return *peers.back();
     }
-    Helper& add_helper(std::size_t count) {
+    Helper& add_helper(std::size_t count) { return add_helper(small_run(count)); }
+    Helper& add_helper(const RunFile& run) {
         std::vector<std::string> bootstrap{world.node(0).address() + "/p2p/" +
                                            world.node(0).id().text()};
         sim::NodeOptions options;
         options.name = "helper";
         helper_node = &world.add_node(options);
-        helper = std::make_unique<Helper>(*helper_node, bootstrap, count);
+        helper = std::make_unique<Helper>(*helper_node, bootstrap, run);
         return *helper;
     }
     void kill_helper() {
@@ -272,21 +297,24 @@ class Swarm {
     // How much of the vector a peer reduced in the newest step, 0 to 1.
     double share_of(std::size_t i) { return share_of(world.node(i).id()); }
     double share_of(const PeerId& peer) {
+        const averaging::Plan plan = newest_plan();
+        if (plan.parts.empty()) return 0;
+        double owned = 0;
+        for (const averaging::PlanPart& part : plan.parts)
+            if (plan.members[part.owner].peer == peer) owned += static_cast<double>(part.count);
+        return owned / static_cast<double>(plan.parts.back().range().end());
+    }
+    averaging::Plan newest_plan() {
         const auto tail =
             wire::decode<averaging::CertificatesReply>(peers[0]->collaboration->chain());
         for (auto bytes = tail->certificates.rbegin(); bytes != tail->certificates.rend();
              ++bytes) {
             const auto certificate = wire::decode<averaging::Certificate>(*bytes);
             const auto decision = wire::decode<averaging::Decision>(certificate->decision);
-            const auto plan = wire::decode<averaging::Plan>(decision->plan);
-            if (!plan || plan->parts.empty()) continue;
-            double owned = 0;
-            for (const averaging::PlanPart& part : plan->parts)
-                if (plan->members[part.owner].peer == peer)
-                    owned += static_cast<double>(part.count);
-            return owned / static_cast<double>(plan->parts.back().range().end());
+            auto plan = wire::decode<averaging::Plan>(decision->plan);
+            if (plan && !plan->parts.empty()) return *std::move(plan);
         }
-        return 0;
+        return {};
     }
     std::set<std::string> hashes_at_same_step() const {
         std::set<std::string> hashes;
@@ -308,7 +336,6 @@ class Swarm {
         }
     }
 
-    RunFile (*run_of)(std::size_t count) = small_run;
     sim::World world;
     Room room;  // of those who are added from now on
     std::vector<std::unique_ptr<Peer>> peers;
@@ -371,8 +398,7 @@ void expect_plans_to_follow_a_line_within_two_rounds(double samples_per_s) {
 // one as it is for a while.
 void expect_a_slow_line_to_be_left_out_until_it_is_mended(double samples_per_s) {
     Swarm swarm(7);
-    swarm.run_of = impatient_run;
-    for (int i = 0; i < 4; ++i) swarm.add(samples_per_s, elements_many, 2e6);
+    for (int i = 0; i < 4; ++i) swarm.add(samples_per_s, impatient_model(elements_many), 2e6);
     ASSERT_TRUE(swarm.world.run_until([&] { return swarm.all_at(5); }, 120s));
     swarm.world.node(3).options().upload_bytes_per_s = 4e4;
     const std::uint64_t slowed = swarm.peers[0]->step();
@@ -488,6 +514,43 @@ TEST(Collaboration, an_aggregator_takes_parts_from_slow_lines_and_neither_votes_
     EXPECT_EQ(std::ranges::count(seen, Role::aggregator, &Status::role), 1);
     EXPECT_TRUE(
         swarm.world.run_until([&] { return swarm.hashes_at_same_step().size() == 1; }, 20s));
+}
+
+// With one that does not know the tensors: only plans tell it of codecs.
+TEST(Collaboration, peers_with_adaptive_codecs_stay_identical_whoever_reduces) {
+    Swarm swarm(12);
+    const Model model = adaptive_model();
+    for (int i = 0; i < 3; ++i) swarm.add(64, model, 4e5);
+    ASSERT_TRUE(swarm.world.run_until([&] { return swarm.all_at(3); }, 240s));
+    const auto first = swarm.peers[1]->collaboration->state();
+    Helper& helper = swarm.add_helper(model.run);
+    const std::uint64_t joined = swarm.peers[0]->step();
+    ASSERT_TRUE(swarm.world.run_until([&] { return swarm.all_at(joined + 8); }, 240s));
+    EXPECT_GE(helper.collaboration->assistance().rounds, 3u);
+    EXPECT_EQ(helper.events.counts["refused_message"], 0);
+    const averaging::Plan plan = swarm.newest_plan();
+    const std::uint32_t aggregator = static_cast<std::uint32_t>(
+        std::ranges::find(plan.members, true, &averaging::PlanMember::aggregator) -
+        plan.members.begin());
+    std::set<std::uint32_t> codecs_of_aggregator;
+    for (const averaging::PlanPart& part : plan.parts) {
+        const auto ranges = vector_codecs(model.run.averaging, model.layout);
+        const bool fits = std::ranges::any_of(ranges, [&](const codec::CodecRange& range) {
+            return part.offset >= range.offset && part.range().end() <= range.end() &&
+                   plan.codec_of(part) == static_cast<std::uint32_t>(range.codec);
+        });
+        EXPECT_TRUE(fits) << part.offset;
+        if (part.owner == aggregator) codecs_of_aggregator.insert(plan.codec_of(part));
+    }
+    EXPECT_EQ(codecs_of_aggregator.size(), 2u);
+    ASSERT_TRUE(
+        swarm.world.run_until([&] { return swarm.hashes_at_same_step().size() == 1; }, 20s));
+    const auto moved = [&](std::size_t element) {
+        const auto last = swarm.peers[1]->collaboration->state();
+        return parameters_of(*last)[element] != parameters_of(*first)[element];
+    };
+    for (const std::size_t element : {1800u, 70'200u, 100'080u, 178'020u})  // of each tensor
+        EXPECT_TRUE(moved(element)) << element;
 }
 
 // Its offer is for one step: if it waited between hearing of a step and offering for it, steps of
@@ -810,7 +873,7 @@ TEST(Collaboration, what_is_not_finite_is_left_out_counted_and_told_once) {
 TEST(Collaboration, a_step_that_would_leave_the_finite_numbers_keeps_the_state) {
     RunFile run = small_run();
     run.optimizer.momentum = 0;
-    const Layout layout = small_layout(elements);
+    const Layout layout = small_model(elements).layout;
     std::vector<float> start(elements, 1.0f);
     const auto before = *initial_state(run, layout, start, {});
     averaging::Decision decision;

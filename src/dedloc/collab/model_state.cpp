@@ -64,11 +64,12 @@ std::span<const float> buffers_of(const state::Snapshot& snapshot) {
 
 namespace {
 
-Ok decode_part(codec::CodecId codec,
+Ok decode_part(std::uint32_t number,  // of the codec
                std::size_t part,
                const SharedBytes& encoded,
                std::span<float> out) {
     if (!encoded) return make_error(ErrorKind::not_found, "averaged part {} is missing", part);
+    DEDLOC_TRY(const codec::CodecId codec, codec::codec_from_number(number));
     DEDLOC_TRY_VOID(codec::decode(codec, *encoded, out));
     if (tensor::all_finite(out)) return {};
     return make_error(
@@ -125,7 +126,6 @@ Result<AveragedVector> averaged_vector(const Layout& layout,
                                        const std::vector<SharedBytes>& encoded_parts,
                                        const optim::ParallelFor& parallel_for) {
     DEDLOC_CHECK(encoded_parts.size() == plan.parts.size());
-    DEDLOC_TRY(const codec::CodecId codec, codec::codec_from_number(plan.codec));
     std::uint64_t count = 0;
     for (const averaging::PlanPart& part : plan.parts) {
         if (part.offset != count || part.count > layout.vector_count() - count)
@@ -145,7 +145,7 @@ Result<AveragedVector> averaged_vector(const Layout& layout,
         const averaging::PlanPart& part = plan.parts[i];
         const std::span<float> stretch(average.values.get() + part.offset,
                                        static_cast<std::size_t>(part.count));
-        decoded[i] = decode_part(codec, i, encoded_parts[i], stretch);
+        decoded[i] = decode_part(plan.codec_of(part), i, encoded_parts[i], stretch);
     });
     for (Ok& one : decoded)
         if (!one) return std::move(one).error();

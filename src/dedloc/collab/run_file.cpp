@@ -24,6 +24,7 @@ namespace {
 
 constexpr std::uint64_t steps_max = std::uint64_t{1} << 40;
 constexpr std::uint64_t samples_per_step_max = std::uint64_t{1} << 32;
+constexpr std::uint64_t codec_threshold_min = 4096;  // shorter ranges of one codec are not made
 constexpr std::uint64_t integer_max = std::numeric_limits<std::int64_t>::max();  // TOML's
 
 struct Integers {
@@ -51,12 +52,21 @@ struct Choice {
 };
 struct Enumeration {};  // the words are those of to_string and from_string of the type
 
-std::string_view word_of(codec::CodecId id) { return codec::to_string(id); }
+constexpr std::string_view adaptive = "adaptive";  // averaging.codec: chosen by tensor
+
+std::string_view word_of(std::optional<codec::CodecId> id) {
+    return id ? codec::to_string(*id) : adaptive;
+}
 std::string_view word_of(optim::OptimizerKind kind) { return optim::to_string(kind); }
 std::string_view word_of(optim::ScheduleKind kind) { return optim::to_string(kind); }
 
-Ok set_from_word(codec::CodecId& id, std::string_view word) {
-    DEDLOC_TRY(id, codec::codec_from_string(word));
+Ok set_from_word(std::optional<codec::CodecId>& id, std::string_view word) {
+    id.reset();
+    if (word == adaptive) return {};
+    const auto known = codec::codec_from_string(word);
+    if (!known)
+        return make_error(known.error().kind(), "{}, or {}", known.error().message(), adaptive);
+    id = *known;
     return {};
 }
 Ok set_from_word(optim::OptimizerKind& kind, std::string_view word) {
@@ -115,6 +125,10 @@ void visit_local(Visitor& visit, Local& local) {
 template <typename Visitor, typename Averaging>
 void visit_averaging(Visitor& visit, Averaging& averaging) {
     visit("averaging.codec", averaging.codec, Enumeration{});
+    if (!averaging.codec)
+        visit("averaging.codec_threshold",
+              averaging.codec_threshold,
+              Integers{.min = codec_threshold_min});
     visit("averaging.part_elements_max", averaging.part_elements_max, Integers{256, 1u << 20});
     visit("averaging.group_max", averaging.group_max, Integers{2, 256});
     visit("averaging.round_deadline_min", averaging.round_deadline_min, Durations{100ms, 1h});
@@ -158,8 +172,8 @@ void visit_text(Visitor& visit, TextSection& text) {
     visit("text.window_samples", text.window_samples, Integers{1, 1u << 20});
 }
 
-// Which fields there are depends on task.kind and on whether there is a section [local]; both are
-// therefore looked at before them.
+// Which fields there are depends on task.kind, on whether there is a section [local], and on
+// whether codecs are adaptive; these are therefore looked at before them.
 template <typename Visitor, typename Run>
 void visit_fields(Visitor& visit, Run& run) {
     visit("name", run.name, Text{.bytes_max = 64, .required = true});
@@ -636,6 +650,8 @@ Result<RunFile> parse_run_file(std::string_view text, std::string_view file_name
     RunFile run;
     run.task.kind = root["task"]["kind"].value_or(run.task.kind);
     if (root.contains("local")) run.local.emplace();
+    if (root["averaging"]["codec"].value_or(std::string_view()) == adaptive)
+        run.averaging.codec.reset();
     const std::vector<Word> known = words_of(run);
     if (auto unknown = UnknownKey(file_name, known).look(root)) return *std::move(unknown);
     Reader reader(root, file_name);
@@ -673,7 +689,7 @@ std::vector<std::string> differences(const RunFile& here, const RunFile& there) 
     for (const Word& our : ours) {
         const auto their = std::find_if(
             theirs.begin(), theirs.end(), [&](const Word& word) { return word.key == our.key; });
-        // Fields that only one of them has follow from task.kind, or from [local].
+        // Fields that only one of them has follow from task.kind, from [local] or from the codec.
         if (their != theirs.end() && their->text != our.text)
             sentences.push_back(
                 fmt::format("{}: {} here, {} there", our.key, our.text, their->text));

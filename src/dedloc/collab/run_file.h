@@ -81,7 +81,9 @@ struct LocalConfig {
 };
 
 struct AveragingConfig {
-    codec::CodecId codec = codec::CodecId::fp16;
+    std::optional<codec::CodecId> codec = codec::CodecId::fp16;  // none: "adaptive", by tensor
+    // With adaptive codecs: tensors of fewer elements are small (vector_codecs.h).
+    std::uint64_t codec_threshold = 1u << 16;
     std::uint64_t part_elements_max = 1u << 20;  // of the largest part, at most 1 MiB
     std::uint64_t group_max = 64;                // more trainers than that average in a grid
     Duration round_deadline_min = std::chrono::seconds(1);

@@ -302,12 +302,43 @@ TEST(RunFile, wrong_types_say_what_to_write) {
               "run.toml:2:12: 'protocol' must be \"native\", not \"hivemind\"");
 }
 
+TEST(RunFile, adaptive_codecs_have_a_threshold_and_others_none) {
+    const auto run = parse_run_file("name = \"x\"\n[averaging]\ncodec = \"adaptive\"\n", "x");
+    ASSERT_TRUE(run);
+    EXPECT_EQ(run->averaging.codec, std::nullopt);
+    EXPECT_EQ(run->averaging.codec_threshold, 65536u);
+    EXPECT_NE(to_toml(*run).find("codec = \"adaptive\"\ncodec_threshold = 65536\n"),
+              std::string::npos);
+    RunFile other = *run;
+    other.averaging.codec_threshold = 8192;
+    const auto again = parse_run_file(to_toml(other), "x");
+    ASSERT_TRUE(again);
+    EXPECT_EQ(again->averaging.codec_threshold, 8192u);
+    EXPECT_NE(run_hash(*run), run_hash(other));
+    EXPECT_EQ(differences(*run, other),
+              std::vector<std::string>{"averaging.codec_threshold: 65536 here, 8192 there"});
+    RunFile plain;
+    plain.name = "x";
+    EXPECT_EQ(to_toml(plain).find("codec_threshold"), std::string::npos);
+    EXPECT_EQ(differences(*run, plain),
+              std::vector<std::string>{"averaging.codec: \"adaptive\" here, \"fp16\" there"});
+    const std::string text = "name = \"x\"\n[averaging]\ncodec_threshold = 8192\n";
+    EXPECT_NE(failure(text).find("run.toml:3:1: unknown key 'averaging.codec_threshold'"),
+              std::string::npos)
+        << failure(text);
+    EXPECT_NE(failure("name = \"x\"\n[averaging]\ncodec = \"adaptive\"\ncodec_threshold = 100\n")
+                  .find("'averaging.codec_threshold' must be from 4096"),
+              std::string::npos);
+    EXPECT_NE(failure("name = \"x\"\n[averaging]\ncodec = \"fp8\"\n").find("or adaptive"),
+              std::string::npos);
+}
+
 TEST(RunFile, every_codec_of_a_round_has_its_word) {
     for (const std::string_view word : {"fp32", "fp16", "bf16", "blockwise8"}) {
         const std::string text = fmt::format("name = \"x\"\n[averaging]\ncodec = \"{}\"\n", word);
         const auto run = parse_run_file(text, "run.toml");
         ASSERT_TRUE(run) << word;
-        EXPECT_EQ(codec::to_string(run->averaging.codec), word);
+        EXPECT_EQ(codec::to_string(*run->averaging.codec), word);
     }
 }
 

@@ -168,6 +168,24 @@ TEST_F(StepComputerTest, parts_that_do_not_fit_the_model_are_a_failure_of_peers)
     }
 }
 
+TEST_F(StepComputerTest, parts_are_read_in_the_codec_of_each_and_unknown_ones_are_an_error) {
+    averaging::Plan plan;
+    plan.codec = static_cast<std::uint32_t>(codec::CodecId::fp32);
+    plan.parts = {{.offset = 0, .count = 1}, {.offset = 1, .count = 2}};
+    plan.parts[1].codec = static_cast<std::uint32_t>(codec::CodecId::fp16);
+    const std::vector<SharedBytes> averages{
+        SharedBytes(codec::encode(codec::CodecId::fp32, std::vector<float>{1.5f})),
+        SharedBytes(codec::encode(codec::CodecId::fp16, std::vector<float>{-2, 0.25f}))};
+    const auto vector = averaged_vector(layout, plan, averages);
+    ASSERT_TRUE(vector);
+    EXPECT_EQ(std::vector<float>(vector->view().begin(), vector->view().end()),
+              (std::vector<float>{1.5f, -2, 0.25f}));
+    plan.parts[1].codec = 0x101;
+    EXPECT_EQ(averaged_vector(layout, plan, averages).error().kind(), ErrorKind::unsupported);
+    plan.parts[1].codec = static_cast<std::uint32_t>(codec::CodecId::fp32);
+    EXPECT_FALSE(averaged_vector(layout, plan, averages)) << "too few bytes";
+}
+
 // Promise 1 with any number of threads.
 TEST(ModelState, the_next_state_has_the_same_bits_on_one_thread_and_on_many) {
     constexpr std::size_t count = 300'000;

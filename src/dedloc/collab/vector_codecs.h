@@ -1,0 +1,34 @@
+// Which elements of a run's averaged vector travel in which codec (the run file's averaging.codec).
+//
+// One codec for all, or "adaptive", as hivemind's SizeAdaptiveCompression: parameters of at least
+// averaging.codec_threshold elements in 8 bit, smaller ones and the buffers in fp16. Small tensors
+// (biases, norms) suffer most from 8 bits and cost least.
+//
+// A range of fewer than 4,096 elements is not worth a part of its own: a small tensor between large
+// ones takes so many elements of the next one into fp16. Where that leaves more ranges than a plan
+// should have parts for, the threshold is doubled until it does not.
+//
+// A function of the run file and the model: all trainers find the same. Thread: any; pure.
+
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "dedloc/codec/chooser.h"
+#include "dedloc/collab/learner.h"
+#include "dedloc/collab/run_file.h"
+
+namespace dedloc::collab {
+
+inline constexpr codec::CodecId codec_of_large_tensors = codec::CodecId::blockwise8;
+inline constexpr codec::CodecId codec_of_small_tensors = codec::CodecId::fp16;
+
+// They cover the vector in order. One range if there is one codec for all.
+std::vector<codec::CodecRange> vector_codecs(const AveragingConfig& averaging,
+                                             const Layout& layout);
+
+// For people: "adaptive: 23.4 M elements in blockwise8, 0.1 M in fp16, 1.03 bytes an element".
+std::string describe_codecs(const AveragingConfig& averaging, const Layout& layout);
+
+}  // namespace dedloc::collab
