@@ -144,6 +144,7 @@ struct RoundContext {
     Complaints complaints{};
     Duration newest_round{0};  // deadline of the newest plan
     bool told_of_full_round = false;
+    std::size_t fetches_at_once = 0;  // that the last fetch of a commit's parts came to
     // Waits for a finished part as long as its owner goes on sending; null: nothing is on its way.
     std::function<Task<void>(FinishedPart, TimePoint deadline)> arrival{};
 

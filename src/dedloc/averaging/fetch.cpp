@@ -1,5 +1,8 @@
 #include "dedloc/averaging/fetch.h"
 
+#include <algorithm>
+#include <set>
+
 #include "dedloc/runtime/event.h"
 #include "dedloc/runtime/together.h"
 #include "dedloc/security/hash_list.h"
@@ -23,15 +26,41 @@ std::size_t fetches_at_once(const RoundContext& context, std::size_t parts_in_al
         fetched_at_once_bytes / part_bytes, fetches_at_once_min, fetches_at_once_max);
 }
 
-// Whoever did not answer is asked last from now on.
-void demote(std::vector<PeerId>& candidates, const PeerId& peer) {
-    const auto found = std::find(candidates.begin(), candidates.end(), peer);
-    if (found != candidates.end()) std::rotate(found, found + 1, candidates.end());
-}
+struct Fetching {
+    explicit Fetching(runtime::Executor executor) : changed(std::move(executor)) {}
+    std::vector<FinishedPart> parts;
+    std::size_t next = 0;
+    std::vector<PeerId> members;     // of the plan
+    std::vector<PeerId> candidates;  // whom to ask, in this order
+    std::set<PeerId> silent;         // they did not answer
+    std::size_t at_once = fetches_at_once_min;
+    std::size_t at_once_max = fetches_at_once_max;
+    Result<void> outcome;
+    runtime::Event changed;
+
+    bool ended() const { return !outcome || next >= parts.size(); }
+    void came(Duration took) {
+        if (took < soon && at_once < at_once_max) ++at_once;
+        if (took > late && at_once > fetches_at_once_min) --at_once;
+    }
+    // Whoever did not answer is asked last from now on.
+    void demote(const PeerId& peer) {
+        silent.insert(peer);
+        const auto found = std::find(candidates.begin(), candidates.end(), peer);
+        if (found != candidates.end()) std::rotate(found, found + 1, candidates.end());
+    }
+    std::vector<PeerId> order_for(const FinishedPart& part) const {
+        std::vector<PeerId> order = candidates;
+        if (part.owner >= members.size() || silent.contains(members[part.owner])) return order;
+        const auto owner = std::find(order.begin(), order.end(), members[part.owner]);
+        if (owner != order.end()) std::rotate(order.begin(), owner, owner + 1);
+        return order;
+    }
+};
 
 Task<Result<SharedBytes>> ask_for_part(RoundContext& context,
                                        FinishedPart header,
-                                       std::shared_ptr<std::vector<PeerId>> candidates,
+                                       std::shared_ptr<Fetching> fetching,
                                        PeerId candidate,
                                        TimePoint until) {
     Fetch request;
@@ -39,7 +68,7 @@ Task<Result<SharedBytes>> ask_for_part(RoundContext& context,
     Bytes message = wire::encode(request);
     auto reply = co_await context.host.call(candidate, fetch_method, std::move(message), until);
     if (!reply) {
-        if (reply.error().kind() != ErrorKind::not_found) demote(*candidates, candidate);
+        if (reply.error().kind() != ErrorKind::not_found) fetching->demote(candidate);
         co_return std::move(reply).error();
     }
     const SharedBytes whole(*std::move(reply));
@@ -53,7 +82,7 @@ Task<Result<SharedBytes>> ask_for_part(RoundContext& context,
     auto work = [encoded] { return security::hash_list(*encoded); };
     const Digest digest = co_await context.node.workers.run(std::move(work));
     if (digest != header.digest) {
-        demote(*candidates, candidate);
+        fetching->demote(candidate);
         context.refuse(RoundNote::Kind::refused_message,
                        candidate,
                        "an average that was fetched: other bytes than were asked for");
@@ -63,22 +92,33 @@ Task<Result<SharedBytes>> ask_for_part(RoundContext& context,
     co_return encoded;
 }
 
-struct Fetching {
-    explicit Fetching(runtime::Executor executor) : changed(std::move(executor)) {}
-    std::vector<FinishedPart> parts;
-    std::size_t next = 0;
-    std::shared_ptr<std::vector<PeerId>> candidates;
-    std::size_t at_once = fetches_at_once_min;
-    std::size_t at_once_max = fetches_at_once_max;
-    Result<void> outcome;
-    runtime::Event changed;
-
-    bool ended() const { return !outcome || next >= parts.size(); }
-    void came(Duration took) {
-        if (took < soon && at_once < at_once_max) ++at_once;
-        if (took > late && at_once > fetches_at_once_min) --at_once;
+// Asks one candidate after the other until the bytes are there.
+Task<Result<SharedBytes>> fetch_part(RoundContext& context,
+                                     FinishedPart header,
+                                     std::shared_ptr<Fetching> fetching,
+                                     TimePoint deadline) {
+    if (auto here = context.parts.find(header.digest)) co_return here;
+    if (context.arrival) co_await context.arrival(header, deadline);
+    if (auto here = context.parts.find(header.digest)) co_return here;
+    // First everybody briefly, so that one who sleeps costs little; then with all the patience
+    // that slow links need.
+    const TimePoint brief_until = context.now() + (deadline - context.now()) / 4;
+    for (const bool patient : {false, true}) {
+        const std::vector<PeerId> order = fetching->order_for(header);
+        for (const PeerId& candidate : order) {
+            if (candidate == context.me()) continue;
+            if (context.now() >= (patient ? deadline : brief_until)) break;
+            const Duration share = patient
+                                       ? std::max<Duration>((deadline - context.now()) / 4, 200ms)
+                                       : context.patience();
+            const TimePoint until = std::min(deadline, context.now() + share);
+            auto fetched = co_await ask_for_part(context, header, fetching, candidate, until);
+            if (fetched) co_return fetched;
+        }
     }
-};
+    co_return make_error(
+        ErrorKind::not_found, "nobody who was asked has averaged part {}", header.part);
+}
 
 Task<void> fetch_some(RoundContext& context,
                       std::shared_ptr<Fetching> fetching,
@@ -92,7 +132,7 @@ Task<void> fetch_some(RoundContext& context,
         }
         const FinishedPart header = fetching->parts[fetching->next++];
         const TimePoint begun = context.now();
-        auto fetched = co_await fetch_part(context, header, fetching->candidates, deadline);
+        auto fetched = co_await fetch_part(context, header, fetching, deadline);
         if (fetched)
             fetching->came(context.now() - begun);
         else
@@ -101,51 +141,43 @@ Task<void> fetch_some(RoundContext& context,
     }
 }
 
+// Those who fetch the same at the same time are not to ask for the same at the same time.
+void begin_elsewhere(std::vector<FinishedPart>& parts, const PeerId& me) {
+    if (parts.empty()) return;
+    const auto first = static_cast<std::ptrdiff_t>(std::hash<PeerId>{}(me) % parts.size());
+    std::rotate(parts.begin(), parts.begin() + first, parts.end());
+}
+
 }  // namespace
 
-Task<Result<SharedBytes>> fetch_part(RoundContext& context,
-                                     FinishedPart header,
-                                     std::shared_ptr<std::vector<PeerId>> candidates,
-                                     TimePoint deadline) {
-    if (auto here = context.parts.find(header.digest)) co_return here;
-    if (context.arrival) co_await context.arrival(header, deadline);
-    if (auto here = context.parts.find(header.digest)) co_return here;
-    // First everybody briefly, so that one who sleeps costs little; then with all the patience
-    // that slow links need.
-    const TimePoint brief_until = context.now() + (deadline - context.now()) / 4;
-    for (const bool patient : {false, true}) {
-        const std::vector<PeerId> order = *candidates;  // others may change it meanwhile
-        for (const PeerId& candidate : order) {
-            if (candidate == context.me()) continue;
-            if (context.now() >= (patient ? deadline : brief_until)) break;
-            const Duration share = patient
-                                       ? std::max<Duration>((deadline - context.now()) / 4, 200ms)
-                                       : context.patience();
-            const TimePoint until = std::min(deadline, context.now() + share);
-            auto fetched = co_await ask_for_part(context, header, candidates, candidate, until);
-            if (fetched) co_return fetched;
-        }
-    }
-    co_return make_error(
-        ErrorKind::not_found, "nobody who was asked has averaged part {}", header.part);
+std::vector<PeerId> peers_of(const std::vector<PlanMember>& members) {
+    std::vector<PeerId> peers;
+    for (const PlanMember& member : members) peers.push_back(member.peer);
+    return peers;
 }
 
 Task<Result<void>> fetch_parts(RoundContext& context,
                                std::vector<FinishedPart> parts,
+                               std::vector<PeerId> members,
                                std::vector<PeerId> candidates,
                                TimePoint deadline) {
     auto fetching = std::make_shared<Fetching>(context.node.executor);
     fetching->at_once_max = fetches_at_once(context, parts.size());
+    fetching->at_once =
+        std::clamp(context.fetches_at_once, fetches_at_once_min, fetching->at_once_max);
     for (FinishedPart& part : parts)
         if (!context.parts.find(part.digest)) fetching->parts.push_back(std::move(part));
-    fetching->candidates = std::make_shared<std::vector<PeerId>>(std::move(candidates));
-    std::stable_partition(fetching->candidates->begin(),
-                          fetching->candidates->end(),
+    begin_elsewhere(fetching->parts, context.me());
+    fetching->members = std::move(members);
+    fetching->candidates = std::move(candidates);
+    std::stable_partition(fetching->candidates.begin(),
+                          fetching->candidates.end(),
                           [&](const PeerId& peer) { return context.host.is_connected(peer); });
     std::vector<Task<void>> lanes;
     for (std::size_t i = 0; i < std::min(fetching->at_once_max, fetching->parts.size()); ++i)
         lanes.push_back(fetch_some(context, fetching, i, deadline));
     co_await runtime::all_of(std::move(lanes));
+    context.fetches_at_once = fetching->at_once;
     co_return fetching->outcome;
 }
 

@@ -9,19 +9,19 @@
 
 namespace dedloc::averaging {
 
-// Asks one candidate after the other until the bytes are there; keeps them in the part store. Who
-// does not answer goes to the end of `candidates`, which several fetches share.
-// Errors: not_found (nobody has them), timeout.
-Task<Result<SharedBytes>> fetch_part(RoundContext& context,
-                                     FinishedPart header,
-                                     std::shared_ptr<std::vector<PeerId>> candidates,
-                                     TimePoint deadline);
-
-// All parts of a commit, a few at a time. Candidates that are connected are asked first.
+// All parts of a commit, several at a time; what comes is in the part store. Each is asked of who
+// reduced it, so that lines are used as the plan used them, then of one candidate after the other:
+// connected ones first, who does not answer last. Those who fetch the same begin with different
+// parts.
+// `members`: the plan's, in its order.
+// Errors: not_found (nobody who was asked has one of them), timeout.
 Task<Result<void>> fetch_parts(RoundContext& context,
                                std::vector<FinishedPart> parts,
+                               std::vector<PeerId> members,
                                std::vector<PeerId> candidates,
                                TimePoint deadline);
+
+std::vector<PeerId> peers_of(const std::vector<PlanMember>& members);
 
 // Answers fetch calls from the part store.
 Result<Bytes> answer_fetch(const PartStore& parts, ByteView request);

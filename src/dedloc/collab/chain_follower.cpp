@@ -148,6 +148,7 @@ void ChainFollower::settle() {
 // As long as parts come. Newcomers of a group with slow lines ask for the same average at once, and
 // whoever gave up here would load a whole state over the same lines, and be behind again.
 Task<Result<void>> ChainFollower::fetch_average(const Decision& decision,
+                                                std::vector<PeerId> members,
                                                 std::vector<PeerId> candidates,
                                                 Duration patience) {
     const auto have = [&] {
@@ -159,8 +160,8 @@ Task<Result<void>> ChainFollower::fetch_average(const Decision& decision,
     for (;;) {
         const auto before = have();
         const TimePoint deadline = context_.now() + patience;
-        Result<void> fetched =
-            co_await averaging::fetch_parts(context_, decision.parts, candidates, deadline);
+        Result<void> fetched = co_await averaging::fetch_parts(
+            context_, decision.parts, members, candidates, deadline);
         // Nobody needs it any more where another state was adopted meanwhile.
         if (fetched || have() <= before || store_.newest() != stood_on) co_return fetched;
         extend_join();
@@ -192,7 +193,8 @@ Task<Result<void>> ChainFollower::apply_commit(Decision decision) {
     // A group whose rounds may take minutes has lines on which a part may.
     const Duration patience =
         std::max<Duration>(fetch_patience_min, std::chrono::milliseconds(plan.round_ms));
-    DEDLOC_CO_TRY_VOID(co_await fetch_average(decision, std::move(candidates), patience));
+    DEDLOC_CO_TRY_VOID(co_await fetch_average(
+        decision, averaging::peers_of(plan.members), std::move(candidates), patience));
     DEDLOC_CO_TRY(StepComputer::Stepped stepped, co_await computer_.step(decision, before));
     // Another state may have been adopted meanwhile.
     if (store_.newest() != before)

@@ -80,6 +80,7 @@ class ChainFollower {
     Task<void> apply_next();
     Task<Result<void>> apply_commit(averaging::Decision decision);
     Task<Result<void>> fetch_average(const averaging::Decision& decision,
+                                     std::vector<PeerId> members,
                                      std::vector<PeerId> candidates,
                                      Duration patience);
     Task<void> follow_informants();
