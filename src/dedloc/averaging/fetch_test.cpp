@@ -1,0 +1,115 @@
+// Who slept through a commit fetches its averages from simulated members.
+
+#include "dedloc/averaging/fetch.h"
+
+#include <gtest/gtest.h>
+
+#include "dedloc/averaging/averaging_testing.h"
+#include "dedloc/security/hash_list.h"
+
+namespace dedloc::averaging {
+namespace {
+
+constexpr std::uint64_t fetched_part_elements = 500;
+constexpr std::uint32_t fetched_parts = 48;
+
+class Fetcher final : public TestPeer {
+  public:
+    Fetcher(sim::SimNode& node, RoundOptions options) : TestPeer(node, options) {
+        handlers_.on_call(fetch_method,
+                          [this](PeerId, Bytes request) { return answer(std::move(request)); });
+    }
+    Task<Result<Bytes>> answer(Bytes request) {
+        ++asked;
+        co_return answer_fetch(parts_, request);
+    }
+    RoundContext& context() { return context_; }
+    Task<void> stop() { co_await handlers_.stop(); }
+
+    std::size_t asked = 0;
+};
+
+// n0 has nothing; n1, n2 and n3 have everything, and each has reduced a third of it.
+class FetchTest : public testing::Test {
+  protected:
+    FetchTest() : world_(12) {
+        options_.vector_count = fetched_parts * fetched_part_elements;
+        options_.call_timeout = 2s;  // the first calls open connections
+        for (int i = 0; i < 4; ++i) {
+            nodes_.push_back(&world_.add_node());
+            peers_.push_back(std::make_unique<Fetcher>(*nodes_.back(), options_));
+            members_.push_back(nodes_.back()->id());
+        }
+        for (std::size_t i = 1; i < nodes_.size(); ++i)
+            world_.set_link(*nodes_[0], *nodes_[i], sim::LinkOptions{.latency = 100ms});
+        make_step(0);
+    }
+    ~FetchTest() override {
+        for (auto& peer : peers_) world_.run_task(peer->stop());
+        for (sim::SimNode* node : nodes_) world_.run_task(node->host().stop());
+    }
+    void make_step(std::uint32_t step) {
+        wanted_.clear();
+        for (std::uint32_t part = 0; part < fetched_parts; ++part) {
+            Bytes bytes(codec::encoded_size(codec::CodecId::fp32, fetched_part_elements));
+            bytes[0] = static_cast<std::uint8_t>(part);
+            bytes[1] = static_cast<std::uint8_t>(step);
+            const SharedBytes encoded(std::move(bytes));
+            FinishedPart header;
+            header.plan.bytes[0] = static_cast<std::uint8_t>(step);
+            header.part = part;
+            header.owner = 1 + part % 3;
+            header.digest = security::hash_list(*encoded);
+            for (std::size_t i = 1; i < peers_.size(); ++i)
+                peers_[i]->context().parts.put(header, encoded);
+            wanted_.push_back(header);
+        }
+    }
+    Task<void> fetch() {
+        const TimePoint deadline = world_.now() + 20s;
+        const std::vector<PeerId> candidates{members_.begin() + 1, members_.end()};
+        auto fetched =
+            co_await fetch_parts(peers_[0]->context(), wanted_, members_, candidates, deadline);
+        EXPECT_TRUE(fetched) << fetched.error().message();
+    }
+    // Virtual seconds that it took.
+    double fetch_all() {
+        const TimePoint begun = world_.now();
+        world_.run_task(fetch());
+        for (const FinishedPart& part : wanted_)
+            EXPECT_TRUE(peers_[0]->context().parts.find(part.digest)) << part.part;
+        return to_seconds(world_.now() - begun);
+    }
+
+    sim::World world_;
+    RoundOptions options_;
+    std::vector<sim::SimNode*> nodes_;
+    std::vector<std::unique_ptr<Fetcher>> peers_;
+    std::vector<PeerId> members_;
+    std::vector<FinishedPart> wanted_;
+};
+
+TEST_F(FetchTest, asks_who_reduced_it) {
+    fetch_all();
+    for (std::size_t i = 1; i < peers_.size(); ++i)
+        EXPECT_EQ(peers_[i]->asked, fetched_parts / 3) << i;
+}
+
+TEST_F(FetchTest, asks_another_where_who_reduced_it_does_not_answer) {
+    nodes_[1]->kill();
+    fetch_all();
+    EXPECT_EQ(peers_[1]->asked, 0u);
+    EXPECT_EQ(peers_[2]->asked + peers_[3]->asked, fetched_parts);
+}
+
+// Each round trip is 0.2 s: with four parts at a time at first they are four, later two.
+TEST_F(FetchTest, remembers_how_many_at_once_a_line_bears) {
+    const double first = fetch_all();
+    make_step(1);
+    const double second = fetch_all();
+    EXPECT_LT(second, 0.6 * first);
+    EXPECT_LT(second, 0.5);
+}
+
+}  // namespace
+}  // namespace dedloc::averaging
