@@ -70,6 +70,10 @@ class Exchange {
     TimePoint reduce_deadline() const {
         return started_ + std::chrono::milliseconds(plan_.reduce_ms);
     }
+    // A round like those before has ended by then, and a little more.
+    TimePoint usual_end() const {
+        return started_ + std::chrono::milliseconds(plan_.reduce_ms) * 3 / 4;
+    }
     TimePoint round_deadline() const {
         return started_ + std::chrono::milliseconds(plan_.round_ms);
     }
@@ -88,6 +92,10 @@ class Exchange {
     TimePoint awaited_until(std::uint32_t part) const;
     // The earliest such time of the parts that are missing.
     TimePoint missing_awaited_until() const;
+    // The newest sign of life of the plan's leader: the plan, parts and averages from it, and what
+    // leader_spoke() was told of.
+    TimePoint leader_heard_at() const { return leader_heard_at_; }
+    void leader_spoke() { leader_heard_at_ = context_.now(); }
     // Has this repair of the part ended here, whoever is in it?
     bool repaired(std::uint32_t part, std::uint32_t repair) const {
         return ended_.contains({repair, part});
@@ -229,6 +237,7 @@ class Exchange {
     std::shared_ptr<const RoundInput> input_;
     std::optional<std::uint32_t> me_;
     TimePoint started_;
+    TimePoint leader_heard_at_;
     std::map<std::uint32_t, Owner> owners_;  // by part: the newest
     std::map<ReductionKey, std::shared_ptr<Reduction>> reductions_;
     std::map<std::uint32_t, FinishedPart> finished_;

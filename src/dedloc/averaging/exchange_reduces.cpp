@@ -233,6 +233,7 @@ Task<void> Exchange::read_contributions(std::shared_ptr<p2p::MessageStream> stre
         inflow->bytes += whole->size();
         ++inflow->parts;
         received_.add(whole->size(), context_.now());
+        if (stream->remote() == plan_.leader) leader_spoke();
         inflow->seconds = to_seconds(context_.now() - inflow->begun);
         const Result<void> taken = take_contribution(whole, member, repair);
         if (!taken) {

@@ -173,6 +173,7 @@ Task<void> Exchange::read_average(std::shared_ptr<p2p::MessageStream> stream,
         co_return;
     }
     received_.add((**message)->size(), context_.now());
+    if (plan_.members[owner].peer == plan_.leader) leader_spoke();
     averages_.try_emplace(owner, Rhythm{context_.now()}).first->second.beat(context_.now());
     *into = **std::move(message);
 }

@@ -71,6 +71,7 @@ Result<Bytes> Exchanges::take_repair(const PeerId& from, ByteView request) {
         !context_.verifier.verify(from, repair_domain, message->payload, message->signature))
         return bad("it is not signed by the plan's leader");
     if (repair->number == 0 || repair->number > repairs_max) return bad("its number");
+    exchange->leader_spoke();
     exchange->add_repair(*repair);
     return Bytes{};
 }

@@ -75,6 +75,7 @@ void RoundEngine::ledger_moved() {
     wait_again_for_members();
     suspects_.clear();
     told_.clear();
+    asked_.reset();
     ballot_round_ = 0;
     lonely_turns_ = 0;
     outbid_ = 0;
@@ -302,9 +303,14 @@ Task<void> RoundEngine::follow(Base base, PeerId leader) {
     if (std::find(told_.begin(), told_.end(), announce.input) == told_.end())
         told_.push_back(announce.input);
     Bytes request = wire::encode(announce);
-    const TimePoint deadline = context_.now() + context_.patience();
-    auto answer =
-        co_await context_.host.call(leader, announce_method, std::move(request), deadline);
+    const auto told = std::make_shared<Result<Bytes>>(
+        make_error(ErrorKind::timeout, "its averages are due, and it is silent"));
+    Task<void> asking = ask_leader(leader, std::move(request), told);
+    Task<void> overdue = until_overdue(leader);
+    asked_ = {leader, context_.now()};
+    co_await runtime::first_of(std::move(asking), std::move(overdue));
+    asked_.reset();
+    const Result<Bytes>& answer = *told;
     if (!answer) {
         suspect(leader, answer.error().message());
         not_waited_for_.insert(leader);  // should we lead next: it has cost its deadline
@@ -359,12 +365,49 @@ Task<void> RoundEngine::follow(Base base, PeerId leader) {
     co_await pause_following(base, leader);
 }
 
+Task<void> RoundEngine::ask_leader(PeerId leader,
+                                   Bytes request,
+                                   std::shared_ptr<Result<Bytes>> answer) {
+    const TimePoint deadline = context_.now() + context_.patience();
+    const TimePoint asked = context_.now();
+    *answer = co_await context_.host.call(leader, announce_method, std::move(request), deadline);
+    answers_in_ = std::max<Duration>(context_.now() - asked, answers_in_ * 3 / 4);
+}
+
+// When a leader that we asked, and that does not answer, is taken for gone before the call ends:
+// the round should be over by now, and nothing comes from it. One whose line is slow sends
+// something meanwhile.
+TimePoint RoundEngine::overdue_at(const PeerId& leader, Duration silence) const {
+    const auto exchange = exchanges_.newest();
+    if (!asked_ || asked_->first != leader || !exchange || exchange->plan().leader != leader ||
+        exchange->plan().previous != context_.ledger.base().previous)
+        return TimePoint::never();
+    const TimePoint heard = std::max(asked_->second, exchange->leader_heard_at());
+    return std::max(heard + silence, exchange->usual_end());
+}
+
+// Where answers come late, whoever leads, silence means less.
+Duration RoundEngine::silence_of_the_dead() const {
+    const Duration patience = context_.patience();
+    return std::clamp<Duration>(answers_in_ * 3 / 2, patience / 3, patience);
+}
+
+Task<void> RoundEngine::until_overdue(PeerId leader) {
+    for (;;) {
+        const TimePoint at = overdue_at(leader, silence_of_the_dead());
+        if (context_.now() >= at) co_return;
+        (void)co_await changed_.wait_until(context_.node.clock, at);
+    }
+}
+
 // Of forty members who each look four times a second a slow leader's line has little left for the
 // averages, which tell that the round goes on. One whose connection is lost is asked at once.
 Task<void> RoundEngine::pause_following(Base base, PeerId leader) {
     const TimePoint until = context_.now() + context_.patience() / 2;
+    Duration next = context_.options.announce_interval;
     do {
-        co_await pause(context_.options.announce_interval);
+        co_await pause(next);
+        next = std::min(next, until - context_.now());
     } while (context_.now() < until && awaits_averages(base) && is_here(leader));
 }
 

@@ -102,6 +102,10 @@ class RoundEngine {
     bool slept() const;
     Task<void> watch_sleep();
     Duration patience_with_leader() const;
+    Task<void> ask_leader(PeerId leader, Bytes request, std::shared_ptr<Result<Bytes>> answer);
+    Task<void> until_overdue(PeerId leader);
+    TimePoint overdue_at(const PeerId& leader, Duration silence) const;
+    Duration silence_of_the_dead() const;
     Task<void> pause_following(Base base, PeerId leader);
     bool awaits_averages(const Base& base) const;
     Task<void> pause(Duration duration);
@@ -216,6 +220,8 @@ class RoundEngine {
     std::uint32_t outbid_ = 0;            // highest ballot heard of in the open instance
     std::pair<Digest, PeerId> followed_;  // after which decision we follow whom …
     TimePoint followed_since_;            // … and since when
+    std::optional<std::pair<PeerId, TimePoint>> asked_;  // a leader that has not answered yet
+    Duration answers_in_{0};  // the slowest leader's lately, forgotten by and by
     LineProbe line_;
     int probes_before_ = 0;  // when we were left out
     bool line_in_doubt_ = false;

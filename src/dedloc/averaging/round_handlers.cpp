@@ -259,6 +259,7 @@ bool RoundEngine::keeps_to_round(const PeerId& from, const Prepare& prepare) con
     const Plan& plan = exchange->plan();
     return plan.instance == prepare.instance && plan.previous == prepare.previous &&
            plan.leader != from && !suspected(plan.leader) && is_here(plan.leader) &&
+           context_.now() < overdue_at(plan.leader, silence_of_the_dead() / 2) &&
            plan.ballot >= voter_->promised(plan.previous);
 }
 
@@ -282,6 +283,8 @@ Task<Result<Bytes>> RoundEngine::on_propose(PeerId from, Bytes request) {
         refuse_plan(from, unreadable("proposal"));
         co_return std::move(propose).error();
     }
+    if (const auto exchange = exchanges_.newest(); exchange && exchange->plan().leader == from)
+        exchange->leader_spoke();
     if (!propose->outline.empty()) {
         outline_ = {from, *propose};
         auto whole = co_await whole_proposal(*propose);

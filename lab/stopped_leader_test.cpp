@@ -1,0 +1,80 @@
+// The leader stops (SIGSTOP) at any moment from its plan on, and its connections stay. The others
+// have the step within the round's deadline and a tenth of it, counted from the plan.
+
+#include <gtest/gtest.h>
+#include <optional>
+
+#include "dedloc/averaging/messages.h"
+#include "dedloc/wire/message.h"
+
+#include "lab/simulation.h"
+
+namespace dedloc::lab {
+namespace {
+
+constexpr TimePoint steady_from{12s};
+
+// What a stop `after` the first plan from the twelfth second on has cost.
+struct Stop {
+    std::optional<std::size_t> leader;
+    TimePoint planned_at;
+    Duration deadline{0};
+    std::optional<Duration> made_in;  // the step, by the last of the others
+    SimulationResult result;
+};
+
+void stop_its_leader(Stop& stop, sim::World& world, Duration after) {
+    world.on_send([&stop, &world, after](const sim::World::Outgoing& sent) {
+        const bool is_plan = sent.method == averaging::plan_method && !sent.is_answer;
+        if (!is_plan || stop.leader || world.now() < steady_from) return;
+        const auto message = wire::decode<averaging::Signed>(sent.payload);
+        const auto plan = wire::decode<averaging::Plan>(message->payload);
+        stop.leader = sent.from;
+        stop.planned_at = world.now();
+        stop.deadline = std::chrono::milliseconds(plan->round_ms);
+        world.after(after, [&world, from = sent.from] { world.node(from).freeze_for(10s); });
+    });
+}
+
+Stop stop_after(std::uint64_t seed, std::size_t peers, Duration after) {
+    Stop stop;
+    std::set<std::size_t> made;
+    sim::World* its_world = nullptr;
+    SimulationOptions options;
+    options.seed = seed;
+    options.peers_min = options.peers_max = peers;
+    options.steady = true;
+    options.tortures = 0;
+    options.faults_for = 40s;
+    options.script = sim::FaultScript{{}, options.faults_for};
+    options.prepare = [&](sim::World& world) {
+        its_world = &world;
+        stop_its_leader(stop, world, after);
+    };
+    options.events = [&](std::size_t who, const collab::Event& event) {
+        if (event.kind != "step" || !stop.leader || who == *stop.leader || stop.made_in) return;
+        made.insert(who);
+        if (made.size() == peers - 1) stop.made_in = its_world->now() - stop.planned_at;
+    };
+    for (std::size_t i = 0; i < peers; ++i) options.bad.insert(i);  // losses are judged elsewhere
+    stop.result = simulate(options);
+    return stop;
+}
+
+// Links of up to 80 ms: long ones make rounds, and their deadlines, longer.
+class StoppedLeader : public testing::TestWithParam<std::uint64_t> {};
+
+TEST_P(StoppedLeader, costs_the_others_no_more_than_the_deadline_and_a_tenth) {
+    for (const std::size_t peers : {3u, 4u, 6u})
+        for (const Duration after : {0ms, 50ms, 150ms, 250ms, 350ms, 450ms}) {
+            const Stop stop = stop_after(GetParam(), peers, after);
+            ASSERT_TRUE(stop.made_in);
+            EXPECT_LE(to_seconds(*stop.made_in), to_seconds(stop.deadline) * 1.1)
+                << peers << " peers, stopped " << to_seconds(after) << " s after its plan";
+        }
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, StoppedLeader, testing::Values(1, 3, 5, 8));
+
+}  // namespace
+}  // namespace dedloc::lab
