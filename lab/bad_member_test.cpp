@@ -33,6 +33,7 @@ struct Scene {
     std::map<std::size_t, std::vector<Bytes>> contribution_before;  // a stream's messages
     std::map<std::size_t, std::size_t> sent_again;                  // of those
     std::map<std::string, Bytes> newest_call;                       // of anybody, by its method
+    std::uint32_t round_ms_max = 0;                                 // of all plans
 
     const security::ToySigner& signer() const { return world->node(bad).signer(); }
 };
@@ -553,6 +554,51 @@ INSTANTIATE_TEST_SUITE_P(Lies, BadMember, testing::ValuesIn(lies), [](const auto
     return std::string(one.param.name);
 });
 
+// Nothing that it sends can be used, or belongs to the round at all: the others wait for it twice.
+class Useless : public testing::TestWithParam<const char*> {};
+
+std::vector<double> gaps_of(const SimulationResult& result) {
+    std::vector<double> gaps;
+    for (std::size_t i = 1; i < result.commit_times_s.size(); ++i)
+        gaps.push_back(result.commit_times_s[i] - result.commit_times_s[i - 1]);
+    return gaps;
+}
+
+void expect_few_slow_steps(const Lie& lie, std::size_t group_max) {
+    Scene calm;
+    const Outcome usual = play(calm, group_max, [](const sim::World::Outgoing&) {});
+    Scene scene;
+    const Outcome outcome = play(scene, group_max, [&](const sim::World::Outgoing& sent) {
+        if (sent.method == lie.method && sent.is_answer == lie.is_answer)
+            lie.tell(scene, sent.payload);
+    });
+    expect_the_others_go_on(outcome);
+    const double quick = std::ranges::max(gaps_of(usual.result));
+    std::vector<double> gaps = gaps_of(outcome.result);
+    ASSERT_GT(gaps.size(), 10u);
+    // The three others fill more of each batch, and it begins late, without averages.
+    EXPECT_LE(std::ranges::count_if(gaps, [&](double gap) { return gap > quick * 1.2; }), 2)
+        << testing::PrintToString(gaps) << " s, without it " << quick << " s at most";
+}
+
+const Lie& lie_of(std::string_view name) {
+    return *std::ranges::find_if(lies, [&](const Lie& lie) { return lie.name == name; });
+}
+
+TEST_P(Useless, slows_two_steps_at_most) { expect_few_slow_steps(lie_of(GetParam()), 64); }
+
+TEST_P(Useless, slows_two_steps_at_most_in_a_grid) { expect_few_slow_steps(lie_of(GetParam()), 2); }
+
+INSTANTIATE_TEST_SUITE_P(Lies,
+                         Useless,
+                         testing::Values("parts_of_another_group",
+                                         "a_contribution_of_an_earlier_step",
+                                         "nonsense_for_a_part",
+                                         "not_a_number",
+                                         "an_average_of_other_bytes",
+                                         "an_average_of_the_wrong_length"),
+                         [](const auto& one) { return std::string(one.param); });
+
 // What somebody has sent before, sent again by the bad member, to the last byte: to all, whenever
 // it announces itself for another round. It may be refused or not; it changes nothing.
 struct Replay {
@@ -575,11 +621,9 @@ void expect_no_effect(const Replay& replay, std::size_t group_max) {
             ++sent_again;
             send_call(scene, replay.method, before->second);
         }
-        // There is no repair but where an owner fails.
-        if (replay.method == repair_method && sent.method == parts_method && sent.is_answer)
-            change_average(scene, sent.payload, true, [](FinishedPart& header, Bytes&) {
-                header.digest.bytes[0] ^= 1;
-            });
+        // There is no repair but where somebody is left out of a part.
+        if (replay.method == repair_method && sent.method == parts_method && !sent.is_answer)
+            lie_of("one_infinite_number_in_one_part").tell(scene, sent.payload);
     });
     EXPECT_GT(sent_again, 5);
     testing::Test::RecordProperty("replays", sent_again);

@@ -33,8 +33,10 @@ void Aggregator::start() {
     handlers_.on_connection([this](const PeerId& peer, bool connected) {
         if (!connected) exchanges_.peer_gone(peer);
     });
-    context_.ledger.on_decision(
-        [this](const Decision& decision, const Bytes&) { ledger_moved(decision); });
+    context_.ledger.on_decision([this](const Decision& decision, const Bytes&) {
+        (void)context_.standing.learn(decision);
+        ledger_moved(decision);
+    });
     scope_.spawn("announce", announce_loop());
     scope_.spawn("catch up", catch_up_loop());
     scope_.spawn("probe the line", line_.run());

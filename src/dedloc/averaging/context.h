@@ -13,6 +13,7 @@
 #include "dedloc/averaging/complaints.h"
 #include "dedloc/averaging/ledger.h"
 #include "dedloc/averaging/part_store.h"
+#include "dedloc/averaging/standing.h"
 #include "dedloc/averaging/unreachable.h"
 #include "dedloc/codec/chooser.h"
 #include "dedloc/codec/codec.h"
@@ -140,6 +141,7 @@ struct RoundContext {
     RoundOptions options;
     UnreachablePeers unreachable{};
     FailedOwners failed_owners{};
+    Standing standing{};
     ReduceMemory memory{};
     Complaints complaints{};
     Duration newest_round{0};  // deadline of the newest plan

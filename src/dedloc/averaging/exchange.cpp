@@ -101,7 +101,10 @@ Exchange::Exchange(RoundContext& context,
       changed_(context.node.executor),
       room_(context.node.executor),
       sent_(context.node.executor),
-      scope_(context.node.executor) {}
+      scope_(context.node.executor) {
+    for (std::uint32_t i = 0; i < plan_.members.size(); ++i)
+        if (!context.standing.is_waited_for(plan_.members[i].peer)) doubtful_.insert(i);
+}
 
 Duration Exchange::patience_with_one() const {
     return std::max<Duration>(std::chrono::milliseconds(plan_.reduce_ms) / 8, sleeper_patience_min);
@@ -131,6 +134,7 @@ void Exchange::start() {
     if (!collected.empty())
         scope_.spawn("collected contribution", contribute_own(std::move(collected), /*repair=*/0));
     scope_.spawn("reduce deadline", close_at(reduce_deadline(), /*repair=*/0));
+    if (!doubtful_.empty()) scope_.spawn("doubtful members", close_without_doubtful());
     scope_.spawn("watch the line", watch_line());
 }
 

@@ -15,6 +15,9 @@
 // and sends nothing for an eighth of the reduce deadline is left out of the part that they wait
 // for, so that one sleeper does not keep the others' parts out of memory.
 //
+// A member of whom nothing was in the newest commits (standing.h) is waited for like the others
+// only if something has come of it in the first quarter of the reduce deadline (grid: eighth).
+//
 // In a grid (routes.h) a collector is to its group what an owner is: it takes its group's parts,
 // for two thirds of the reduce deadline, adds them, sends the sum on to the owner, and passes the
 // average back. Who owns for repairs is spoken to directly.
@@ -168,6 +171,11 @@ class Exchange {
     bool is_far_ahead(const Inflow& inflow) const;
     bool is_gone(std::uint32_t member) const;
     Duration patience_with_one() const;
+    Duration time_to_begin() const {
+        return std::chrono::milliseconds(plan_.reduce_ms) / (routes_.is_grid() ? 8 : 4);
+    }
+    bool is_waited_for(std::uint32_t member) const;
+    void refuse_input(std::uint32_t member, std::uint32_t repair, std::string why);
     bool only_reduces() const { return me_ && plan_.members[*me_].aggregator; }
     Task<void> reduce(std::shared_ptr<Reduction> reduction);
     void finish(Reduction& reduction, ReducedPart reduced);
@@ -176,6 +184,7 @@ class Exchange {
     void fail_to_pass_on(const std::vector<std::uint32_t>& parts);
     Task<void> contribute_own(std::vector<std::uint32_t> parts, std::uint32_t repair);
     Task<void> close_at(TimePoint deadline, std::uint32_t repair);
+    Task<void> close_without_doubtful();
     void close_all(std::uint32_t repair, bool collected_only);
     Task<void> talk_to_owner(std::uint32_t owner,
                              std::vector<std::uint32_t> parts,
@@ -249,7 +258,8 @@ class Exchange {
     std::map<std::uint32_t, std::shared_ptr<Inflow>> inflows_;  // from members
     std::map<std::uint32_t, TimePoint> arrived_;                // the newest from each member
     std::set<std::uint32_t> gone_;                              // members we lost on the way
-    std::map<std::uint32_t, Rhythm> averages_;                  // from each owner
+    std::set<std::uint32_t> doubtful_;          // members of whom nothing was in the newest commits
+    std::map<std::uint32_t, Rhythm> averages_;  // from each owner
     EvenSends even_;  // the streams to the plan's owners; repairs do not wait
     Throughput received_;
     LineMeter line_;  // with all that goes over it beside this exchange

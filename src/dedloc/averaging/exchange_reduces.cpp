@@ -50,8 +50,14 @@ Task<void> Exchange::contribute_own(std::vector<std::uint32_t> parts, std::uint3
     }
 }
 
+bool Exchange::is_waited_for(std::uint32_t member) const {
+    return member == me_ || !doubtful_.contains(member) || arrived_.contains(member) ||
+           context_.now() < started_ + time_to_begin();
+}
+
 void Exchange::close_if_ready(Reduction& reduction) {
-    if (reduction.closed || !reduction.waiting.empty()) return;
+    const auto is_awaited = [this](std::uint32_t member) { return is_waited_for(member); };
+    if (reduction.closed || std::ranges::any_of(reduction.waiting, is_awaited)) return;
     reduction.closed = true;
     if (reduction.repair == 0) ++closed_;
     scope_.spawn("reduce", reduce(reductions_.at({reduction.repair, reduction.part})));
@@ -65,6 +71,11 @@ Task<void> Exchange::close_at(TimePoint deadline, std::uint32_t repair) {
     }
     co_await context_.node.clock.sleep_until(deadline);
     close_all(repair, /*collected_only=*/false);
+}
+
+Task<void> Exchange::close_without_doubtful() {
+    co_await context_.node.clock.sleep_until(started_ + time_to_begin());
+    for (auto& [key, reduction] : reductions_) close_if_ready(*reduction);
 }
 
 void Exchange::close_all(std::uint32_t repair, bool collected_only) {
@@ -94,8 +105,7 @@ Task<void> Exchange::reduce(std::shared_ptr<Reduction> reduction) {
     };
     ReducedPart reduced = co_await context_.node.workers.run(std::move(work));
     for (const RefusedInput& refused : reduced.refused)
-        context_.refuse(
-            RoundNote::Kind::refused_input, plan_.members[refused.member].peer, refused.why);
+        refuse_input(refused.member, reduction->repair, refused.why);
     reduction->inputs.clear();
     hold(*reduction, reduced.encoded->size());
     if (reduction->collects) {
@@ -104,6 +114,14 @@ Task<void> Exchange::reduce(std::shared_ptr<Reduction> reduction) {
     } else {
         finish(*reduction, std::move(reduced));
     }
+}
+
+// A sum is what a collector owes to all of its group.
+void Exchange::refuse_input(std::uint32_t member, std::uint32_t repair, std::string why) {
+    const PeerId& peer = plan_.members[member].peer;
+    if (repair == 0 && routes_.sends_sums(member, *me_))
+        context_.failed_owners.failed(peer, context_.now(), /*broke_protocol=*/true);
+    context_.refuse(RoundNote::Kind::refused_input, peer, std::move(why));
 }
 
 // Instead of what it held until now.
@@ -237,9 +255,7 @@ Task<void> Exchange::read_contributions(std::shared_ptr<p2p::MessageStream> stre
         inflow->seconds = to_seconds(context_.now() - inflow->begun);
         const Result<void> taken = take_contribution(whole, member, repair);
         if (!taken) {
-            context_.refuse(RoundNote::Kind::refused_input,
-                            plan_.members[member].peer,
-                            taken.error().message());
+            refuse_input(member, repair, taken.error().message());
             break;
         }
     }
@@ -332,7 +348,9 @@ Task<void> Exchange::wait_for_room(std::uint32_t member,
         Reduction* oldest = oldest_open(repair);
         if (oldest == nullptr || oldest->waiting.contains(member)) co_return;
         TimePoint newest = started_;
-        for (const std::uint32_t late : oldest->waiting) newest = std::max(newest, arrived_[late]);
+        for (const std::uint32_t late : oldest->waiting)
+            if (const auto at = arrived_.find(late); at != arrived_.end())
+                newest = std::max(newest, at->second);
         const Duration silent = context_.now() - newest;
         if (full && silent > patience) {
             oldest->waiting.clear();

@@ -44,7 +44,9 @@ Task<void> Exchange::talk_to_owner(std::uint32_t owner,
     const bool passed_on = repair == 0 && routes_.is_grid() && !routes_.sends_sums(*me_, owner) &&
                            outcome.error().kind() == ErrorKind::not_found;
     if (passed_on) co_return;
-    context_.failed_owners.failed(plan_.members[owner].peer, context_.now());
+    context_.failed_owners.failed(plan_.members[owner].peer,
+                                  context_.now(),
+                                  outcome.error().kind() == ErrorKind::peer_broke_protocol);
     const RoundNote note{
         RoundNote::Kind::owner_failed, plan_.members[owner].peer, outcome.error().message()};
     context_.directory.note(note);

@@ -48,7 +48,10 @@ void RoundEngine::start() {
         exchanges_.peer_gone(peer);
         changed_.pulse();
     });
-    context_.ledger.on_decision([this](const Decision&, const Bytes&) { ledger_moved(); });
+    context_.ledger.on_decision([this](const Decision& decision, const Bytes&) {
+        (void)context_.standing.learn(decision);
+        ledger_moved();
+    });
     awake_at_ = context_.now();
     scope_.spawn("watch sleep", watch_sleep());
     scope_.spawn("drive rounds", drive());
@@ -263,10 +266,13 @@ bool RoundEngine::quorum_is_lost() const {
 }
 
 std::optional<PeerId> RoundEngine::pick_leader(const Base& base) const {
+    std::optional<PeerId> left_over;
     for (const PeerId& candidate : leader_order(base.previous, base.voters)) {
-        if (candidate == context_.me() ? voter_->may_vote() : !suspected(candidate))
-            return candidate;
+        if (candidate == context_.me() ? !voter_->may_vote() : suspected(candidate)) continue;
+        if (context_.standing.may_lead(candidate)) return candidate;
+        if (!left_over) left_over = candidate;
     }
+    if (left_over) return left_over;
     if (!quorum_is_lost()) return std::nullopt;
     // No voter answers and has not for long: whoever is left of the trainers may open a branch.
     std::vector<Voter> left{{context_.me(), 0, true}};

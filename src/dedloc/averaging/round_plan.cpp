@@ -146,7 +146,9 @@ std::vector<planner::PeerRates> RoundEngine::rates_of(
         rate.contributes = !announce.input.is_empty();
         rate.receives = !announce.aggregator;
         // Whoever cannot be dialled cannot be sure that every member has a connection to it.
-        rate.owns_allowed = announce.dialable && !announce.leaving && !parted.contains(peer);
+        rate.owns_allowed = announce.dialable && !announce.leaving && !parted.contains(peer) &&
+                            context_.standing.may_own(peer) &&
+                            !context_.failed_owners.broke_protocol(peer, context_.now());
         rates.push_back(rate);
     }
     std::vector<double*> up;

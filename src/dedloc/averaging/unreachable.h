@@ -37,22 +37,35 @@ class UnreachablePeers {
     std::map<PeerId, TimePoint> until_;
 };
 
-// Owners whose averages did not come. An aggregator that is one of them owns nothing for a while:
-// it cost everybody a repair, and the group has no other use for it.
+// Owners, and collectors, whose averages or sums did not come. An aggregator that is one of them
+// owns nothing for a while: it cost everybody a repair, and the group has no other use for it. Nor
+// does anybody who sent what the protocol does not allow; that one did not come may be our own
+// line's fault.
 class FailedOwners {
   public:
-    void failed(const PeerId& peer, TimePoint now) {
-        if (until_.size() < unreachable_max || until_.contains(peer))
-            until_[peer] = now + forgotten_after;
+    void failed(const PeerId& peer, TimePoint now, bool broke_protocol) {
+        std::erase_if(until_, [now](const auto& entry) { return entry.second.any <= now; });
+        if (until_.size() >= unreachable_max && !until_.contains(peer)) return;
+        Until& until = until_[peer];
+        until.any = now + forgotten_after;
+        if (broke_protocol) until.broke_protocol = until.any;
     }
-    bool contains(const PeerId& peer, TimePoint now) {
-        std::erase_if(until_, [now](const auto& entry) { return entry.second <= now; });
-        return until_.contains(peer);
+    bool contains(const PeerId& peer, TimePoint now) const {
+        const auto found = until_.find(peer);
+        return found != until_.end() && now < found->second.any;
+    }
+    bool broke_protocol(const PeerId& peer, TimePoint now) const {
+        const auto found = until_.find(peer);
+        return found != until_.end() && now < found->second.broke_protocol;
     }
 
   private:
     static constexpr Duration forgotten_after = std::chrono::seconds(20);
-    std::map<PeerId, TimePoint> until_;
+    struct Until {
+        TimePoint any;
+        TimePoint broke_protocol;
+    };
+    std::map<PeerId, Until> until_;
 };
 
 }  // namespace dedloc::averaging
