@@ -449,7 +449,12 @@ const Lie lies[] = {
 
 // What the liar needs later: its old averages, votes and samples, and the plan in force.
 void remember(Scene& scene, const sim::World::Outgoing& sent) {
-    if (sent.method == plan_method && !sent.is_answer) scene.plan = sent.payload;
+    if (sent.method == plan_method && !sent.is_answer) {
+        scene.plan = sent.payload;
+        if (const auto message = read<Signed>(sent.payload))
+            if (const auto plan = read<Plan>(message->payload))
+                scene.round_ms_max = std::max(scene.round_ms_max, plan->round_ms);
+    }
     if (!sent.is_answer) scene.newest_call[sent.method] = sent.payload;
     if (sent.from != bad || scene.world->now() >= from_then_on) return;
     if (sent.method == parts_method && !sent.is_answer) {
@@ -579,6 +584,8 @@ void expect_few_slow_steps(const Lie& lie, std::size_t group_max) {
     // The three others fill more of each batch, and it begins late, without averages.
     EXPECT_LE(std::ranges::count_if(gaps, [&](double gap) { return gap > quick * 1.2; }), 2)
         << testing::PrintToString(gaps) << " s, without it " << quick << " s at most";
+    EXPECT_LE(scene.round_ms_max, calm.round_ms_max + calm.round_ms_max / 10)
+        << "deadlines have grown from rounds that waited for it";
 }
 
 const Lie& lie_of(std::string_view name) {

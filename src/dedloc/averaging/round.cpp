@@ -49,7 +49,9 @@ void RoundEngine::start() {
         changed_.pulse();
     });
     context_.ledger.on_decision([this](const Decision& decision, const Bytes&) {
-        (void)context_.standing.learn(decision);
+        const bool in_round = round_begun_.since_start.count() > 0;
+        const Duration took = in_round ? context_.now() - round_begun_ : Duration(0);
+        pace_.learn(took, context_.standing.learn(decision));
         ledger_moved();
     });
     awake_at_ = context_.now();
@@ -85,11 +87,7 @@ void RoundEngine::ledger_moved() {
     wanted_ = false;
     wanted_since_.reset();
     voter_->round_wanted_since(std::nullopt);
-    if (round_begun_.since_start.count() > 0) {
-        const Duration took = context_.now() - round_begun_;
-        measured_round_ = measured_round_.count() == 0 ? took : (measured_round_ * 3 + took) / 4;
-        round_begun_ = {};
-    }
+    round_begun_ = {};
     changed_.pulse();
     turn_over_.pulse();
 }

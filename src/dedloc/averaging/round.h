@@ -23,6 +23,7 @@
 #include "dedloc/averaging/exchanges.h"
 #include "dedloc/averaging/line_probe.h"
 #include "dedloc/averaging/rates.h"
+#include "dedloc/averaging/round_pace.h"
 #include "dedloc/averaging/voter.h"
 #include "dedloc/p2p/handlers.h"
 #include "dedloc/planner/grid.h"
@@ -71,8 +72,8 @@ class RoundEngine {
     void set_left_out(bool left_out);
     // A probe of the line is not wanted (any more).
     bool line_settled() const { return line_.settled(); }
-    // From the newest plan of ours to its certificate, smoothed; zero before the first.
-    Duration measured_round() const { return measured_round_; }
+    // From a plan to its certificate (RoundPace); zero before the first.
+    Duration measured_round() const { return pace_.usual(); }
 
   private:
     struct Announced {
@@ -226,7 +227,7 @@ class RoundEngine {
     int probes_before_ = 0;  // when we were left out
     bool line_in_doubt_ = false;
     std::optional<Digest> rates_learnt_;  // from which plan
-    Duration measured_round_{0};
+    RoundPace pace_;
     TimePoint round_begun_;                     // by a plan of ours or another's
     std::pair<Instance, TimePoint> step_open_;  // which step, and since when
     runtime::Event changed_;

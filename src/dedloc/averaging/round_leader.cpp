@@ -48,7 +48,7 @@ std::vector<std::pair<PeerId, const RoundEngine::Announced*>> RoundEngine::fresh
 }
 
 Duration RoundEngine::usual_deadline() const {
-    return std::clamp<Duration>(std::max(measured_round_ * 3, context_.newest_round),
+    return std::clamp<Duration>(std::max(pace_.usual() * 3, context_.newest_round),
                                 context_.options.deadline_min,
                                 context_.options.deadline_max);
 }

@@ -340,7 +340,7 @@ Result<Plan> RoundEngine::make_plan(const Base& base, std::uint32_t ballot) {
             plan.standby.push_back(i);
     const int hops = division.grid ? 2 : 1;  // each way
     const Duration whole = std::clamp<Duration>(
-        std::max<Duration>(measured_round_ * 3, from_seconds(division.split.seconds * 3)),
+        std::max<Duration>(pace_.usual() * 3, from_seconds(division.split.seconds * 3)),
         std::min(context_.options.deadline_min * hops, context_.options.deadline_max),
         context_.options.deadline_max);
     plan.round_ms = static_cast<std::uint32_t>(whole / 1ms);
