@@ -473,7 +473,7 @@ void CollaborationImpl::on_decision(const averaging::Decision& decision, const B
         for (std::size_t p = 0; p < plan->parts.size(); ++p)
             if (decision.parts[p].includes(*mine) && p == 0)
                 committed_samples_ += handed_in_->fresh.size();
-    tell_rest(*plan, mine.has_value());
+    tell_rest(fate_of(*plan, decision, mine), plan->leader);
     std::shift_right(in_commit_since_.begin(), in_commit_since_.end(), 1);
     in_commit_since_[0].reset();
     if (mine && !handed_in_->is_empty()) in_commit_since_[0] = handed_in_at_;
@@ -494,12 +494,25 @@ void CollaborationImpl::end_rest() {
     changed_.pulse();
 }
 
-// Who computes what plans leave out computes for nothing.
-void CollaborationImpl::tell_rest(const averaging::Plan& plan, bool taken) {
+// What became of our contribution, which is number `mine` of the plan.
+Rest::Fate CollaborationImpl::fate_of(const averaging::Plan& plan,
+                                      const averaging::Decision& decision,
+                                      std::optional<std::size_t> mine) const {
     using Fate = Rest::Fate;
-    const bool left_out = plan.leaves_out(host_.id()) && handed_in_ && !handed_in_->is_empty();
-    const Fate fate = taken ? Fate::taken : left_out ? Fate::left_out : Fate::missing;
-    const bool begins = rest_.step_made(fate, plan.leader);
+    if (!handed_in_ || handed_in_->is_empty()) return Fate::missing;
+    if (!mine) return plan.leaves_out(host_.id()) ? Fate::left_out : Fate::missing;
+    bool others_reduced = false;
+    for (const averaging::FinishedPart& part : decision.parts) {
+        if (plan.members[part.owner].peer == host_.id()) continue;
+        if (part.includes(*mine)) return Fate::taken;
+        others_reduced = true;
+    }
+    return others_reduced ? Fate::late : Fate::taken;
+}
+
+// Who computes what does not enter the model computes for nothing.
+void CollaborationImpl::tell_rest(Rest::Fate fate, const PeerId& leader) {
+    const bool begins = rest_.step_made(fate, leader);
     if (resting_ != rest_.resting()) engine_->set_left_out(rest_.resting());
     resting_ = rest_.resting();
     if (!begins) return;
@@ -507,9 +520,12 @@ void CollaborationImpl::tell_rest(const averaging::Plan& plan, bool taken) {
     const auto megabit = [](double bytes_per_s) { return bytes_per_s * 8 / 1e6; };
     emit("left_out",
          {},
-         fmt::format("rounds do without us: with our line ({:.3g} Mb/s up, {:.3g} Mb/s down) every "
-                     "step would take much longer than our samples are worth. We follow the run "
-                     "and try again in {} steps; a faster line or a higher cap ends this at once",
+         fmt::format("{} ({:.3g} Mb/s up, {:.3g} Mb/s down). We follow the run and try again in {} "
+                     "steps; a faster line or a higher cap ends this at once",
+                     rest_.was_late()
+                         ? "nothing of what we contribute reaches the others in time over our line"
+                         : "rounds do without us: every step would take much longer than our "
+                           "samples are worth with our line",
                      megabit(engine_->upload_bytes_per_s()),
                      megabit(engine_->download_bytes_per_s()),
                      rest_.steps_left()),

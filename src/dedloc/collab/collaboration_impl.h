@@ -89,7 +89,10 @@ class CollaborationImpl final : public Collaboration, private averaging::RoundDi
     void on_decision(const averaging::Decision& decision, const Bytes& certificate);
     double line() const;
     void end_rest();
-    void tell_rest(const averaging::Plan& plan, bool taken);
+    Rest::Fate fate_of(const averaging::Plan& plan,
+                       const averaging::Decision& decision,
+                       std::optional<std::size_t> mine) const;
+    void tell_rest(Rest::Fate fate, const PeerId& leader);
     void on_applied(const averaging::Decision& decision, const averaging::Plan& plan);
     void take_state(std::shared_ptr<const state::Snapshot> state);
     void check_stop_conditions();

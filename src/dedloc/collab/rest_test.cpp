@@ -69,7 +69,17 @@ TEST(Rest, TwoContributionsThatAreTakenMakeEverythingAsAtTheBeginning) {
     EXPECT_FALSE(rest.resting());
 }
 
-TEST(Rest, ALateContributionSaysNothing) {
+TEST(Rest, OneRoundForWhichItIsLateIsNotEnoughSeveralInARowAre) {
+    Rest rest;
+    for (int i = 0; i < 3; ++i) EXPECT_FALSE(rest.step_made(Fate::late, leader('a')));
+    EXPECT_FALSE(rest.step_made(Fate::taken, leader('b')));
+    for (int i = 0; i < 3; ++i) EXPECT_FALSE(rest.step_made(Fate::late, leader('a')));
+    EXPECT_TRUE(rest.step_made(Fate::late, leader('b')));
+    EXPECT_TRUE(rest.was_late());
+    EXPECT_EQ(wait_out(rest), 8u);
+}
+
+TEST(Rest, AContributionThatIsMissingSaysNothing) {
     Rest rest;
     (void)rest.step_made(Fate::left_out, leader('a'));
     EXPECT_FALSE(rest.step_made(Fate::missing, leader('b')));
