@@ -189,6 +189,7 @@ double Simulation::line_rate(double seconds) const {
 // a quarter of the seeds everybody says what its line carries, and some have one that takes
 // seconds.
 void Simulation::choose_slow_lines() {
+    run_.run.averaging.leave_out_slow = options_.leave_out_slow;
     Random random = base::Random(base::mix64(options_.seed)).fork("slow lines");
     if (options_.steady || random.below(4) != 0) return;
     for (Seat& seat : seats_) {

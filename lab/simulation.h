@@ -40,6 +40,7 @@ struct SimulationOptions {
     // averaging.group_max: more peers than that average in a grid. Default: 2 to 4 in a quarter of
     // the seeds, else more than there are peers.
     std::optional<std::size_t> group_max;
+    bool leave_out_slow = true;  // averaging.leave_out_slow
     // Of seeds with so many machines or more, two thirds have one or two that only aggregate.
     std::size_t aggregators_from = 6;
     std::function<void(const std::string&)> trace;  // one line an event

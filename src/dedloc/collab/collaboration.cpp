@@ -512,6 +512,7 @@ Rest::Fate CollaborationImpl::fate_of(const averaging::Plan& plan,
 
 // Who computes what does not enter the model computes for nothing.
 void CollaborationImpl::tell_rest(Rest::Fate fate, const PeerId& leader) {
+    if (!options_.run.averaging.leave_out_slow) return;
     const bool begins = rest_.step_made(fate, leader);
     if (resting_ != rest_.resting()) engine_->set_left_out(rest_.resting());
     resting_ = rest_.resting();

@@ -95,7 +95,8 @@ struct AveragingConfig {
     // into the next step, one step stale.
     bool delayed = false;
     // A round does without those whose lines are so slow that it would be much faster without what
-    // they bring (docs/plan.md); false: it waits for everybody, up to its deadline.
+    // they bring (docs/plan.md); false: it waits for everybody, up to its deadline,
+    // and nobody rests who is late for all of them.
     bool leave_out_slow = true;
 };
 
