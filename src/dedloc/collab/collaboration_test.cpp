@@ -375,6 +375,14 @@ TEST(Collaboration, four_peers_train_together_and_stay_identical) {
     EXPECT_TRUE(same);
 }
 
+// Two steps in each tenth of a second.
+TEST(Collaboration, however_fast_steps_are_nobodys_samples_are_doubted) {
+    Swarm swarm(8);
+    for (int i = 0; i < 2; ++i) swarm.add(3200);
+    ASSERT_TRUE(swarm.world.run_until([&] { return swarm.all_at(100); }, 60s));
+    for (const auto& peer : swarm.peers) EXPECT_EQ(peer->events.counts["refused_input"], 0);
+}
+
 // Two rounds show it; the third one's plan is for the line as it is now.
 void expect_plans_to_follow_a_line_within_two_rounds(double samples_per_s) {
     Swarm swarm(7);
