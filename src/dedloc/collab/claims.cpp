@@ -12,7 +12,7 @@ namespace dedloc::collab {
 namespace {
 
 constexpr double generosity = 2;
-constexpr double batches_per_s_max = 1e4;
+constexpr double batches_per_s_max = 1e4;  // that a speed is worth, whatever was told
 constexpr double micro_batches_in_the_making = 4;
 
 }  // namespace
