@@ -54,6 +54,8 @@ class Simulation {
         bool aggregates = false;
         double upload_max = 0;  // that plans may count on, bytes per second; 0: what is measured
         double download_max = 0;
+        std::vector<std::pair<std::uint64_t, std::uint64_t>>
+            rests;  // steps to which it brings nothing
         bool joined = false;
         bool gone = false;  // left in order, for good
         std::size_t log_bytes_read = 0;
@@ -85,7 +87,8 @@ class Simulation {
     std::uint64_t highest_step() const;
     void check_liveness();
     void check_pace();
-    bool was_there(const Seat& seat, TimePoint at) const;
+    void note_rest(SimPeer& peer, const collab::Event& event);
+    bool was_there(const Seat& seat, const Link& link, TimePoint at) const;
     void check_nobody_is_alone();
     void check_branches();
     void count_samples(const std::vector<const Link*>& chain);
@@ -345,6 +348,7 @@ void Simulation::trace(const std::string& line) {
 }
 
 void Simulation::on_event(SimPeer& peer, const collab::Event& event) {
+    note_rest(peer, event);
     if (options_.events) options_.events(peer.node().index(), event);
     if (event.kind == "refused_input" && options_.bad.empty())
         checkers_.violation(fmt::format("{} refuses the samples of {}, which is honest: {}",
@@ -476,8 +480,20 @@ bool Simulation::can_meet(const PeerId& one, const PeerId& other) const {
     return false;
 }
 
-bool Simulation::was_there(const Seat& seat, TimePoint at) const {
-    return !seat.aggregates && seat.peer && seat.peer->running() &&
+// It says for how many steps it rests, as plans do without it.
+void Simulation::note_rest(SimPeer& peer, const collab::Event& event) {
+    if (event.kind != "left_out") return;
+    for (const auto& [name, value] : event.fields)
+        if (name == "steps")
+            seats_[peer.node().index()].rests.emplace_back(
+                event.step, event.step + static_cast<std::uint64_t>(std::get<std::int64_t>(value)));
+}
+
+bool Simulation::was_there(const Seat& seat, const Link& link, TimePoint at) const {
+    const std::uint64_t step = link.decision.instance.step;
+    const bool rested = std::ranges::any_of(
+        seat.rests, [&](const auto& rest) { return rest.first <= step && step <= rest.second; });
+    return !rested && !seat.aggregates && seat.peer && seat.peer->running() &&
            seat.peer->running_since() + 10s < at && undisturbed(seat.node->id(), at - 30s, at);
 }
 
@@ -497,10 +513,10 @@ void Simulation::check_nobody_is_alone() {
             checkers_.reached(link.decision.instance.branch, link.decision.instance.step + 1);
         if (contributors != 1 || !at || !undisturbed(who, *at - 30s, *at)) continue;
         const bool led = std::ranges::any_of(seats_, [&](const Seat& seat) {
-            return seat.node->options().dialable && was_there(seat, *at);
+            return seat.node->options().dialable && was_there(seat, link, *at);
         });
         for (const Seat& seat : seats_)
-            if (seat.node->id() != who && was_there(seat, *at) &&
+            if (seat.node->id() != who && was_there(seat, link, *at) &&
                 (led || can_meet(who, seat.node->id())))
                 checkers_.violation(fmt::format("{}: {} stepped alone, and {} was there",
                                                 describe(link.decision),

@@ -88,6 +88,7 @@ class CollaborationImpl final : public Collaboration, private averaging::RoundDi
     void on_status(const Status& before, const Status& now);
     void on_decision(const averaging::Decision& decision, const Bytes& certificate);
     double line() const;
+    bool is_needed() const;
     void end_rest();
     Rest::Fate fate_of(const averaging::Plan& plan,
                        const averaging::Decision& decision,

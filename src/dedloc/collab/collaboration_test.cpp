@@ -375,6 +375,19 @@ TEST(Collaboration, four_peers_train_together_and_stay_identical) {
     EXPECT_TRUE(same);
 }
 
+TEST(Collaboration, who_rests_is_back_when_one_would_train_alone) {
+    Swarm swarm(7);
+    for (int i = 0; i < 4; ++i) swarm.add(64, impatient_model(elements_many), i < 2 ? 2e6 : 4e4);
+    const auto all_rest = [&] {
+        return std::ranges::none_of(std::vector{2, 3}, [&](int i) {
+            return swarm.peers[static_cast<std::size_t>(i)]->collaboration->may_compute();
+        });
+    };
+    ASSERT_TRUE(swarm.world.run_until(all_rest, 600s));
+    swarm.kill(1);
+    EXPECT_TRUE(swarm.world.run_until([&] { return !all_rest(); }, 10s));
+}
+
 // Two steps in each tenth of a second.
 TEST(Collaboration, however_fast_steps_are_nobodys_samples_are_doubted) {
     Swarm swarm(8);

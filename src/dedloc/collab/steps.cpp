@@ -11,7 +11,8 @@ namespace {
 constexpr double smoothing = 0.1;
 constexpr double stall_factor = 4;
 constexpr Duration not_finite_pause = 5s;
-constexpr double another_line = 1.5;  // times as fast as it was: no reason to rest any more
+constexpr std::size_t others_least = 2;  // that compute: with fewer, whoever rests is needed
+constexpr double another_line = 1.5;     // times as fast as it was: no reason to rest any more
 // Claims of others are extrapolated this far beyond their last word, in status intervals.
 constexpr double extrapolation_intervals = 1.5;
 
@@ -127,11 +128,23 @@ void CollaborationImpl::refresh_progress() {
     if (step_due_ && base.state && trainer_is_current()) engine_->set_wanted(true);
 }
 
+// A line that has become faster, or nobody to train together with the others any more.
+bool CollaborationImpl::is_needed() const {
+    const std::vector<const KnownPeer*> live = membership_->live();
+    const auto computing = std::ranges::count_if(live, [](const KnownPeer* peer) {
+        const Phase phase = peer->status.phase;
+        return peer->status.role == Role::trainer &&
+               (phase == Phase::computing || phase == Phase::averaging);
+    });
+    return static_cast<std::size_t>(computing) < others_least ||
+           line() > line_at_rest_ * another_line;
+}
+
 Task<void> CollaborationImpl::watch_progress() {
     for (;;) {
         part_from_lost_state();
-        if (resting_ && line() > line_at_rest_ * another_line) end_rest();
         refresh_progress();
+        if (resting_ && is_needed()) end_rest();
         tell_of_not_finite();
         tell_of_forgotten();
         co_await node_.clock.sleep_for(options_.status_interval / 5);
