@@ -174,9 +174,8 @@ Task<void> SimPeer::train() {
     for (;;) {
         if (outcome_) take_outcome();
         if (!in_flight_ && collaboration_->stopped()) break;
-        const bool may_compute = in_flight_
-                                     ? collaboration_->may_compute_ahead()
-                                     : !collaboration_->step_due() && collaboration_->may_compute();
+        const bool may_compute =
+            in_flight_ ? collaboration_->may_compute_ahead() : collaboration_->is_to_compute();
         if (may_compute) {
             co_await node_.clock().sleep_for(duration);
             compute();
@@ -185,8 +184,7 @@ Task<void> SimPeer::train() {
         } else if (in_flight_) {
             co_await node_.clock().sleep_for(look_pause);
         }
-        if (!in_flight_ && (collaboration_->step_due() || !collaboration_->may_compute()))
-            co_await hand_in();
+        if (!in_flight_ && !collaboration_->is_to_compute()) co_await hand_in();
     }
     if (samples_.size() > 0) co_await hand_in();
     running_ = false;

@@ -39,7 +39,9 @@ class Simulation {
           run_(make_sim_run(
               options.elements, options.bugs, is_delayed(options), group_max_of(options))),
           world_(options.seed, world_options()),
-          checkers_(verifier_, options.elements) {}
+          checkers_(verifier_, options.elements) {
+        run_.run.averaging.leave_out_slow = options.leave_out_slow;
+    }
 
     SimulationResult run();
 
@@ -54,8 +56,8 @@ class Simulation {
         bool aggregates = false;
         double upload_max = 0;  // that plans may count on, bytes per second; 0: what is measured
         double download_max = 0;
-        std::vector<std::pair<std::uint64_t, std::uint64_t>>
-            rests;  // steps to which it brings nothing
+        // From and to which step it brings nothing.
+        std::vector<std::pair<std::uint64_t, std::uint64_t>> rests;
         bool joined = false;
         bool gone = false;  // left in order, for good
         std::size_t log_bytes_read = 0;
@@ -192,7 +194,6 @@ double Simulation::line_rate(double seconds) const {
 // a quarter of the seeds everybody says what its line carries, and some have one that takes
 // seconds.
 void Simulation::choose_slow_lines() {
-    run_.run.averaging.leave_out_slow = options_.leave_out_slow;
     Random random = base::Random(base::mix64(options_.seed)).fork("slow lines");
     if (options_.steady || random.below(4) != 0) return;
     for (Seat& seat : seats_) {

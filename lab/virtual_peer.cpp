@@ -180,18 +180,15 @@ Task<void> VirtualPeer::train() {
     while (failure_.empty()) {
         if (outcome_) take_outcome();
         if (!in_flight_ && collaboration_->stopped()) break;
-        const bool may_compute = in_flight_
-                                     ? collaboration_->may_compute_ahead()
-                                     : !collaboration_->step_due() && collaboration_->may_compute();
+        const bool may_compute =
+            in_flight_ ? collaboration_->may_compute_ahead() : collaboration_->is_to_compute();
         if (may_compute) {
             co_await compute();
         } else if (in_flight_) {
             const TimePoint next = node_.clock().now() + look_every;
             (void)co_await changed_.wait_until(node_.clock(), next);
         }
-        if (!in_flight_ && failure_.empty() &&
-            (collaboration_->step_due() || !collaboration_->may_compute()))
-            co_await hand_in();
+        if (!in_flight_ && failure_.empty() && !collaboration_->is_to_compute()) co_await hand_in();
     }
     if (failure_.empty() && samples_.size() > 0) co_await hand_in();
 }

@@ -1,6 +1,7 @@
 // For tests of what an engine consists of: a simulated peer with all that is around it. Of the
 // tests only.
 #pragma once
+#include <gtest/gtest.h>
 #include <map>
 #include <memory>
 #include <string>
@@ -8,9 +9,11 @@
 
 #include "dedloc/averaging/context.h"
 #include "dedloc/averaging/exchanges.h"
+#include "dedloc/averaging/fetch.h"
 #include "dedloc/base/random.h"
 #include "dedloc/p2p/handlers.h"
 #include "dedloc/sim/world.h"
+#include "dedloc/wire/message.h"
 
 namespace dedloc::averaging {
 
@@ -54,6 +57,27 @@ class TestPeer : public RoundDirectory {
     Ledger ledger_;
     RoundContext context_;
     p2p::Handlers handlers_;
+};
+
+// Answers what it is asked for from its part store, and counts.
+class AnsweringPeer : public TestPeer {
+  public:
+    AnsweringPeer(sim::SimNode& node, RoundOptions options) : TestPeer(node, options) {
+        handlers_.on_call(fetch_method,
+                          [this](PeerId, Bytes request) { return answer(std::move(request)); });
+    }
+    Task<Result<Bytes>> answer(Bytes request) {
+        const auto fetch = wire::decode<Fetch>(request);
+        EXPECT_TRUE(fetch);
+        if (fetch) asked.push_back(fetch->part);
+        if (silent) co_await context_.node.clock.sleep_for(1h);
+        co_return answer_fetch(parts_, request);
+    }
+    RoundContext& context() { return context_; }
+    Task<void> stop() { return handlers_.stop(); }
+
+    std::vector<std::uint32_t> asked;
+    bool silent = false;
 };
 
 // What a RoundEngine or an Aggregator would have around its exchanges.

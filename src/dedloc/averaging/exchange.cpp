@@ -60,26 +60,26 @@ Ok check_parts(const Plan& plan, const RoundOptions& options) {
 }  // namespace
 
 Ok check_plan(const Plan& plan, const RoundOptions& options) {
-    const auto bad = bad_plan;
-    if (plan.members.empty() || plan.members.size() > members_max) return bad("its member count");
+    if (plan.members.empty() || plan.members.size() > members_max)
+        return bad_plan("its member count");
     for (std::size_t i = 0; i < plan.members.size(); ++i) {
         if (i > 0 && plan.members[i - 1].peer >= plan.members[i].peer)
-            return bad("its members are not sorted");
+            return bad_plan("its members are not sorted");
         DEDLOC_TRY_VOID(
             check_input(plan.members[i].input, options.vector_count, options.samples_max));
         if (plan.members[i].aggregator &&
             (!plan.members[i].input.is_empty() || plan.members[i].peer == plan.leader))
-            return bad("an aggregator contributes or leads");
+            return bad_plan("an aggregator contributes or leads");
     }
     DEDLOC_TRY_VOID(check_left_out(plan));
-    if (plan.codec != static_cast<std::uint32_t>(options.codec)) return bad("its codec");
+    if (plan.codec != static_cast<std::uint32_t>(options.codec)) return bad_plan("its codec");
     DEDLOC_TRY_VOID(check_parts(plan, options));
     for (const std::uint32_t standby : plan.standby)
-        if (standby >= plan.members.size()) return bad("a standby owner is no member");
+        if (standby >= plan.members.size()) return bad_plan("a standby owner is no member");
     DEDLOC_TRY_VOID(check_grid(plan));
     const auto round_max = std::chrono::ceil<std::chrono::milliseconds>(options.deadline_max);
     if (plan.round_ms == 0 || plan.reduce_ms > plan.round_ms || plan.round_ms > round_max.count())
-        return bad("its deadlines");
+        return bad_plan("its deadlines");
     return {};
 }
 

@@ -13,22 +13,6 @@ namespace {
 constexpr std::uint64_t fetched_part_elements = 500;
 constexpr std::uint32_t fetched_parts = 48;
 
-class Fetcher final : public TestPeer {
-  public:
-    Fetcher(sim::SimNode& node, RoundOptions options) : TestPeer(node, options) {
-        handlers_.on_call(fetch_method,
-                          [this](PeerId, Bytes request) { return answer(std::move(request)); });
-    }
-    Task<Result<Bytes>> answer(Bytes request) {
-        ++asked;
-        co_return answer_fetch(parts_, request);
-    }
-    RoundContext& context() { return context_; }
-    Task<void> stop() { co_await handlers_.stop(); }
-
-    std::size_t asked = 0;
-};
-
 // n0 has nothing; n1, n2 and n3 have everything, and each has reduced a third of it.
 class FetchTest : public testing::Test {
   protected:
@@ -37,7 +21,7 @@ class FetchTest : public testing::Test {
         options_.call_timeout = 2s;  // the first calls open connections
         for (int i = 0; i < 4; ++i) {
             nodes_.push_back(&world_.add_node());
-            peers_.push_back(std::make_unique<Fetcher>(*nodes_.back(), options_));
+            peers_.push_back(std::make_unique<AnsweringPeer>(*nodes_.back(), options_));
             members_.push_back(nodes_.back()->id());
         }
         for (std::size_t i = 1; i < nodes_.size(); ++i)
@@ -84,7 +68,7 @@ class FetchTest : public testing::Test {
     sim::World world_;
     RoundOptions options_;
     std::vector<sim::SimNode*> nodes_;
-    std::vector<std::unique_ptr<Fetcher>> peers_;
+    std::vector<std::unique_ptr<AnsweringPeer>> peers_;
     std::vector<PeerId> members_;
     std::vector<FinishedPart> wanted_;
 };
@@ -92,14 +76,14 @@ class FetchTest : public testing::Test {
 TEST_F(FetchTest, asks_who_reduced_it) {
     fetch_all();
     for (std::size_t i = 1; i < peers_.size(); ++i)
-        EXPECT_EQ(peers_[i]->asked, fetched_parts / 3) << i;
+        EXPECT_EQ(peers_[i]->asked.size(), fetched_parts / 3) << i;
 }
 
 TEST_F(FetchTest, asks_another_where_who_reduced_it_does_not_answer) {
     nodes_[1]->kill();
     fetch_all();
-    EXPECT_EQ(peers_[1]->asked, 0u);
-    EXPECT_EQ(peers_[2]->asked + peers_[3]->asked, fetched_parts);
+    EXPECT_EQ(peers_[1]->asked.size(), 0u);
+    EXPECT_EQ(peers_[2]->asked.size() + peers_[3]->asked.size(), fetched_parts);
 }
 
 // Each round trip is 0.2 s: with four parts at a time at first they are four, later two.

@@ -5,10 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "dedloc/averaging/averaging_testing.h"
-#include "dedloc/averaging/exchanges.h"
-#include "dedloc/averaging/fetch.h"
 #include "dedloc/security/hash_list.h"
-#include "dedloc/wire/message.h"
 
 namespace dedloc::averaging {
 namespace {
@@ -16,21 +13,10 @@ namespace {
 constexpr std::uint64_t held_part_elements = 500;
 constexpr std::uint32_t held_parts = 12;
 
-// Answers what it is asked for from its store, and counts.
-class Holder final : public TestPeer {
+class Holder final : public AnsweringPeer {
   public:
     Holder(sim::SimNode& node, RoundOptions options)
-        : TestPeer(node, options), signer_(node.signer()), exchanges_(context_, 4) {
-        handlers_.on_call(fetch_method,
-                          [this](PeerId, Bytes request) { return answer(std::move(request)); });
-    }
-    Task<Result<Bytes>> answer(Bytes request) {
-        const auto fetch = wire::decode<Fetch>(request);
-        EXPECT_TRUE(fetch);
-        if (fetch) asked.push_back(fetch->part);
-        if (silent) co_await context_.node.clock.sleep_for(1h);
-        co_return answer_fetch(parts_, request);
-    }
+        : AnsweringPeer(node, options), signer_(node.signer()), exchanges_(context_, 4) {}
     // An average that this member, place `owner` of the plan, reduced.
     void hold(const Exchange& exchange, std::uint32_t owner, std::uint32_t part) {
         const SharedBytes encoded(
@@ -48,14 +34,10 @@ class Holder final : public TestPeer {
     std::shared_ptr<Exchange> begin(const Plan& plan) {
         return exchanges_.begin(plan, Digest{}, nullptr);
     }
-    RoundContext& context() { return context_; }
     Task<void> stop() {
         co_await handlers_.stop();
         co_await exchanges_.stop();
     }
-
-    std::vector<std::uint32_t> asked;
-    bool silent = false;
 
   private:
     const security::ToySigner& signer_;

@@ -152,7 +152,6 @@ class RoundEngine {
                                std::vector<PeerId>& left_out) const;
     Result<planner::LeaveOutAnswer> whom_to_leave_out(
         const Base& base, const std::map<PeerId, Announce>& announces) const;
-    Duration step_open_for() const;
     Result<Plan> make_plan(const Base& base, std::uint32_t ballot);
     void set_parts(Plan& plan, const std::vector<std::uint64_t>& shares, double seconds) const;
     void set_parts(Plan& plan, const planner::Grid& grid) const;

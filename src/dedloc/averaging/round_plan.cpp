@@ -250,8 +250,6 @@ Result<RoundEngine::Division> RoundEngine::divide_with_aggregators(
     return with;
 }
 
-Duration RoundEngine::step_open_for() const { return context_.now() - step_open_.second; }
-
 // Not the leader, as everybody waits for it anyhow, nor who leaves after this round, nor whose line
 // nobody has measured. Whoever follows by itself has the averages later: never so many voters that
 // the rest would be no majority.
@@ -273,7 +271,7 @@ Result<planner::LeaveOutAnswer> RoundEngine::whom_to_leave_out(
         .samples = samples,
         .candidates = candidates,
         .elements_count = static_cast<double>(context_.options.vector_count),
-        .computing_s = to_seconds(step_open_for()),
+        .computing_s = to_seconds(context_.now() - step_open_.second),
         .worth_it = leaving_out_worth};
     DEDLOC_TRY(planner::LeaveOutAnswer answer, planner::choose_left_out(question));
     std::size_t voters = 0;

@@ -691,9 +691,9 @@ Collaboration::Accounts CollaborationImpl::accounts() const {
 }
 
 void CollaborationImpl::set_caps(double upload_max, double download_max) {
+    if (aggregator_) aggregator_->set_caps(upload_max, download_max);
     if (engine_) engine_->set_caps(upload_max, download_max);
     end_rest();
-    if (aggregator_) aggregator_->set_caps(upload_max, download_max);
 }
 
 averaging::AggregatorWork CollaborationImpl::assistance() const {

@@ -5,7 +5,7 @@
 // CollaborativeOptimizer with the user's own loop; the simulator in virtual time):
 //
 //   while (!collaboration.stopped()) {
-//       if (!collaboration.step_due() && collaboration.may_compute()) {
+//       if (collaboration.is_to_compute()) {
 //           compute a micro-batch at collaboration.state()
 //           collaboration.report(samples, loss_sum);
 //       } else outcome = co_await collaboration.step(contribution);
@@ -128,6 +128,8 @@ class Collaboration {
     virtual void forget_ahead(std::uint64_t samples) = 0;
     // Any thread: true once the trainer should hand in its contribution.
     virtual bool step_due() const = 0;
+    // Any thread: what a trainer does next, a micro-batch (true) or step().
+    bool is_to_compute() const { return !step_due() && may_compute(); }
     // Completes when the step is decided. Call again with an empty contribution to keep taking part
     // without computing (weight 0): while there is no use in computing it waits for the next step.
     virtual Task<Result<StepOutcome>> step(Contribution contribution) = 0;

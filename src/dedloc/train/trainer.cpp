@@ -116,8 +116,8 @@ Result<void> Trainer::train(SampleCounter& counter) {
             DEDLOC_TRY(more, meanwhile(counter));
             continue;
         }
-        if (is_to_compute()) DEDLOC_TRY_VOID(compute(counter));
-        if (is_to_compute()) continue;
+        if (collaboration_.is_to_compute()) DEDLOC_TRY_VOID(compute(counter));
+        if (collaboration_.is_to_compute()) continue;
         DEDLOC_TRY(more, hand_in(options_.delayed));
     }
     if (more && in_flight_.valid()) {

@@ -83,9 +83,6 @@ class Trainer {
 
     Result<void> run();
     Result<void> train(SampleCounter& counter);
-    bool is_to_compute() const {
-        return !collaboration_.step_due() && collaboration_.may_compute();
-    }
     Result<void> compute(SampleCounter& counter);
     Result<void> compute(collab::CounterRange range);
     Result<void> compute_in_halves(collab::CounterRange range);
