@@ -15,6 +15,16 @@ constexpr std::uint64_t back_off_max = 64;
 
 }  // namespace
 
+std::optional<bool> has_reached_others(const Plan& plan,
+                                       const Decision& decision,
+                                       std::size_t member) {
+    const auto of_another = [member](const auto& part) { return part.owner != member; };
+    if (std::ranges::none_of(plan.parts, of_another)) return std::nullopt;
+    return std::ranges::any_of(decision.parts, [&](const FinishedPart& part) {
+        return of_another(part) && part.includes(member);
+    });
+}
+
 bool Standing::learn(const Decision& decision) {
     if (decision.kind != DecisionKind::commit) return false;
     const auto plan = wire::decode<Plan>(decision.plan);
@@ -28,18 +38,14 @@ bool Standing::learn(const Decision& decision) {
     return well;
 }
 
-// Whoever is in the parts that it reduces itself, by a repair perhaps, may have sent nothing to
-// anybody.
 bool Standing::learn_of_members(const Decision& decision, const Plan& plan) {
     bool all_here = true;
     for (std::size_t i = 0; i < plan.members.size(); ++i) {
         const PlanMember& member = plan.members[i];
-        const auto of_another = [i](const auto& part) { return part.owner != i; };
-        const auto has_got_it = [&](const FinishedPart& part) {
-            return of_another(part) && part.includes(i);
-        };
-        if (member.input.is_empty() || std::ranges::none_of(plan.parts, of_another)) continue;
-        if (std::ranges::none_of(decision.parts, has_got_it)) {
+        if (member.input.is_empty()) continue;
+        const auto reached = has_reached_others(plan, decision, i);
+        if (!reached) continue;
+        if (!*reached) {
             ++entry_of(member.peer).missed;
             all_here = false;
         } else if (const auto found = entries_.find(member.peer); found != entries_.end()) {

@@ -13,10 +13,18 @@
 #pragma once
 #include <cstdint>
 #include <map>
+#include <optional>
 
 #include "dedloc/averaging/messages.h"
 
 namespace dedloc::averaging {
+
+// Is something of what this member contributed in a part that another one reduced? No answer where
+// the plan gives it all parts itself. Whoever is only in the parts that it reduces itself, by a
+// repair perhaps, may have sent nothing to anybody. `decision` is a commit of this plan.
+std::optional<bool> has_reached_others(const Plan& plan,
+                                       const Decision& decision,
+                                       std::size_t member);
 
 class Standing {
   public:

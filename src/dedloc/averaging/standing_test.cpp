@@ -81,6 +81,13 @@ TEST_F(StandingTest, who_is_in_no_part_of_others_owns_nothing_until_it_is) {
     EXPECT_TRUE(standing_.is_waited_for(peer(2)));
 }
 
+TEST_F(StandingTest, what_its_sender_alone_reduces_by_the_plan_is_no_evidence) {
+    EXPECT_EQ(has_reached_others(plan_, commit(), 2), true);
+    EXPECT_EQ(has_reached_others(plan_, without(2), 2), false);
+    for (auto& part : plan_.parts) part.owner = 2;
+    EXPECT_EQ(has_reached_others(plan_, commit(), 2), std::nullopt);
+}
+
 TEST_F(StandingTest, a_repair_that_gives_it_all_parts_is_no_excuse) {
     Decision decision = without(2);
     for (FinishedPart& part : decision.parts) {

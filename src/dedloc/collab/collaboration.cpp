@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "dedloc/averaging/standing.h"
 #include "dedloc/base/log.h"
 #include "dedloc/collab/collaboration_impl.h"
 #include "dedloc/collab/join_string.h"
@@ -501,13 +502,8 @@ Rest::Fate CollaborationImpl::fate_of(const averaging::Plan& plan,
     using Fate = Rest::Fate;
     if (!handed_in_ || handed_in_->is_empty()) return Fate::missing;
     if (!mine) return plan.leaves_out(host_.id()) ? Fate::left_out : Fate::missing;
-    bool others_reduced = false;
-    for (const averaging::FinishedPart& part : decision.parts) {
-        if (plan.members[part.owner].peer == host_.id()) continue;
-        if (part.includes(*mine)) return Fate::taken;
-        others_reduced = true;
-    }
-    return others_reduced ? Fate::late : Fate::taken;
+    return averaging::has_reached_others(plan, decision, *mine).value_or(true) ? Fate::taken
+                                                                               : Fate::late;
 }
 
 // Who computes what does not enter the model computes for nothing.

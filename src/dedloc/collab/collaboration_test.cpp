@@ -431,7 +431,9 @@ void expect_a_slow_line_to_be_left_out_until_it_is_mended(double samples_per_s) 
     swarm.world.node(3).options().upload_bytes_per_s = 2e6;
     const auto samples = [&] { return swarm.peers[3]->collaboration->status().committed_samples; };
     const std::uint64_t before = samples();
-    // The first rest, a trial, perhaps one more rest.
+    // The first rest, a trial, perhaps one more rest; where steps are short many more, as the
+    // simulated line first carries, as slowly as it was, the megabytes that it was given while it
+    // was slow. (A real one is given little ahead: TCP_NOTSENT_LOWAT.)
     const bool back = swarm.world.run_until([&] { return samples() > before + 256; }, 240s);
     if (!back) swarm.print();
     EXPECT_TRUE(back);
