@@ -35,7 +35,8 @@ class Loop {
 
 std::unique_ptr<Clock> real_clock(Executor executor);
 // `congestion_control`: of all its TCP connections, by the kernel's name (cubic, bbr); empty: what
-// the system is set to. What may_use_congestion_control() refuses is ignored.
+// the system is set to, and reno between programs of one machine. What
+// may_use_congestion_control() refuses is ignored.
 std::unique_ptr<Network> real_network(Executor executor, std::string congestion_control = {});
 // Errors: bad_input, with the names that this process may use.
 Ok may_use_congestion_control(const std::string& name);

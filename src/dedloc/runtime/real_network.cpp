@@ -78,11 +78,14 @@ int set_congestion_control(int socket, const std::string& name) {
     return ::setsockopt(socket, IPPROTO_TCP, TCP_CONGESTION, name.data(), size) == 0 ? 0 : errno;
 }
 
-void prepare(tcp::socket& socket, const std::string& congestion_control) {
-    std::error_code ignored;  // tuning only: a connection without it still works
-    socket.set_option(tcp::no_delay(true), ignored);
-    if (!congestion_control.empty())
-        (void)set_congestion_control(socket.native_handle(), congestion_control);
+// Between programs of one machine there is no line to share, and bbr's timers, one or two for each
+// segment, cost a tenth of a round's processor time (docs/speed.md).
+constexpr const char* control_on_one_machine = "reno";  // every kernel has it, and allows it
+
+// A socket that never had bbr never paces, so the sooner the better.
+void control_congestion(int socket, const std::string& asked_for, bool local_only) {
+    if (asked_for.empty() && !local_only) return;
+    (void)set_congestion_control(socket, asked_for.empty() ? control_on_one_machine : asked_for);
 }
 
 void allow_unsent(tcp::socket& socket, int bytes) {
@@ -112,8 +115,9 @@ struct SocketState {
         const tcp::endpoint there = socket.remote_endpoint(error);
         local = to_address(here);
         remote = to_address(there);
-        prepare(socket, its_line->congestion_control);
+        socket.set_option(tcp::no_delay(true), error);  // tuning only: works without it
         const bool local_only = on_this_machine(here, there);
+        control_congestion(socket.native_handle(), its_line->congestion_control, local_only);
         if (local_only) notsent_max = notsent_bytes_max;
         allow_unsent(socket, notsent_max);
         if (local_only) return;
@@ -365,8 +369,12 @@ Task<Result<std::unique_ptr<Connection>>> connect_one(Executor executor,
     if (error)
         co_return make_error(
             ErrorKind::local_fault, "port {} cannot be shared: {}", local_port, error.message());
+    if (!socket.is_open()) socket.open(endpoint.protocol(), error);
+    if (!error)
+        control_congestion(
+            socket.native_handle(), line->congestion_control, endpoint.address().is_loopback());
     auto token = asio::redirect_error(asio::use_awaitable, error);
-    co_await socket.async_connect(endpoint, token);
+    if (!error) co_await socket.async_connect(endpoint, token);
     if (error == asio::error::operation_aborted) co_await throw_if_cancelled();
     if (error) co_return explain(error, "connecting to", to_address(endpoint).text());
     std::unique_ptr<Connection> made =
@@ -448,6 +456,10 @@ class TcpNetwork final : public Network {
         if (!error) acceptor.set_option(tcp::acceptor::reuse_address(true), error);
         if (!error && host.is_v6()) acceptor.set_option(asio::ip::v6_only(true), error);
         if (!error) acceptor.bind(endpoint, error);
+        // What a listener has, its connections begin with.
+        if (!error)
+            control_congestion(
+                acceptor.native_handle(), line_->congestion_control, host.is_loopback());
         if (!error) acceptor.listen(asio::socket_base::max_listen_connections, error);
         if (error) return explain_listen(error, address);
         (void)share_port(acceptor.native_handle());  // without it only hole punching suffers

@@ -151,6 +151,14 @@ TEST(RealNetwork, connections_of_both_ends_have_the_congestion_control_that_was_
     EXPECT_EQ(controls, (std::vector<std::string>{"reno", "reno"}));
 }
 
+// Whatever the system is set to (bbr paces, with timers that cost more than loopback itself).
+TEST(RealNetwork, connections_of_one_machine_are_not_paced) {
+    NetworkFixture f;
+    std::vector<std::string> controls;
+    f.loop.run_task(look_at_a_pair(f, controls));
+    EXPECT_EQ(controls, (std::vector<std::string>{"reno", "reno"}));
+}
+
 TEST(RealNetwork, a_congestion_control_that_the_system_lacks_is_refused_with_those_it_has) {
     const auto may = may_use_congestion_control("telepathy");
     ASSERT_FALSE(may);
