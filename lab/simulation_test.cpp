@@ -53,10 +53,11 @@ TEST(Simulation, seeds_of_small_collaborations_that_found_faults_find_none) {
     }
 }
 
-// Of the 100,000 of one campaign. A leader that slept planned before it had read who came; leaders
-// that had not led before planned for rounds half as long as the last one had been.
+// Of two campaigns. A leader that slept planned before it had read who came; leaders that had not
+// led before planned for rounds half as long as the last one had been; one that was refused by a
+// leader who had just begun again led itself, and only somebody who rested came.
 TEST(Simulation, seeds_of_large_collaborations_that_found_faults_find_none) {
-    for (const std::uint64_t seed : {10052727u, 10051943u}) {
+    for (const std::uint64_t seed : {10052727u, 10051943u, 54013670u}) {
         SimulationOptions options;
         options.seed = seed;
         expect_no_violation(options);

@@ -302,6 +302,15 @@ Duration RoundEngine::patience_with_leader() const {
     return usual_deadline() * 4 + from_seconds(micro_batch * 2) + context_.patience() * 2;
 }
 
+// For longer than that, and nobody else meanwhile.
+bool RoundEngine::has_followed(const Base& base, const PeerId& leader, Duration duration) {
+    if (followed_ != std::make_pair(base.previous, leader)) {
+        followed_ = {base.previous, leader};
+        followed_since_ = context_.now();
+    }
+    return context_.now() - followed_since_ > duration;
+}
+
 Task<void> RoundEngine::follow(Base base, PeerId leader) {
     const Announce announce = own_announcement(base);
     if (std::find(told_.begin(), told_.end(), announce.input) == told_.end())
@@ -316,6 +325,12 @@ Task<void> RoundEngine::follow(Base base, PeerId leader) {
     asked_.reset();
     const Result<Bytes>& answer = *told;
     if (!answer) {
+        // It has begun again, perhaps, and is about to say hello.
+        if (answer.error().kind() == ErrorKind::denied &&
+            !has_followed(base, leader, context_.patience())) {
+            co_await pause(context_.options.announce_interval);
+            co_return;
+        }
         suspect(leader, answer.error().message());
         not_waited_for_.insert(leader);  // should we lead next: it has cost its deadline
         co_return;
@@ -328,10 +343,7 @@ Task<void> RoundEngine::follow(Base base, PeerId leader) {
     switch (reply->verdict) {
         case Verdict::accepted:
             // A leader that answers and yet brings no round about is passed over for a while.
-            if (followed_ != std::make_pair(base.previous, leader)) {
-                followed_ = {base.previous, leader};
-                followed_since_ = context_.now();
-            } else if (context_.now() - followed_since_ > patience_with_leader()) {
+            if (has_followed(base, leader, patience_with_leader())) {
                 suspect(leader, "it answers, but its round does not come about");
                 followed_since_ = context_.now();
             }
@@ -339,14 +351,10 @@ Task<void> RoundEngine::follow(Base base, PeerId leader) {
         case Verdict::redirect:
             // It does not lead: it may not vote, or believes in a leader before it. If that one has
             // just failed us, it will find out as well; otherwise that is the one to ask.
-            if (!suspected(reply->leader)) {
+            if (!suspected(reply->leader))
                 suspects_[leader] = context_.now() + suspicion_of_leaders;
-            } else if (followed_ != std::make_pair(base.previous, leader)) {
-                followed_ = {base.previous, leader};
-                followed_since_ = context_.now();
-            } else if (context_.now() - followed_since_ > context_.patience() * 4) {
+            else if (has_followed(base, leader, context_.patience() * 4))
                 suspect(leader, "it sends us to a leader who is gone");
-            }
             break;
         case Verdict::you_are_behind:
             take_certificates(leader, reply->certificates);

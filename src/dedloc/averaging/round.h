@@ -91,6 +91,7 @@ class RoundEngine {
     Task<void> until_advanced(Digest previous);
     std::optional<PeerId> pick_leader(const Base& base) const;
     Task<void> follow(Base base, PeerId leader);
+    bool has_followed(const Base& base, const PeerId& leader, Duration duration);
     Announce own_announcement(const Base& base);
     void learn_rates();
     void wait_again_for_members();
@@ -140,6 +141,7 @@ class RoundEngine {
     // round_leader.cpp: gather, reduce, repair; round_plan.cpp: plan
     Task<void> lead(Base base);
     Task<bool> gather(Base base);
+    bool others_follow_another(const Base& base) const;
     Duration usual_deadline() const;
     std::map<PeerId, Announce> announces_for(const Base& base);
     std::vector<planner::PeerRates> rates_of(const std::map<PeerId, Announce>& announces) const;

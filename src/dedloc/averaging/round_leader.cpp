@@ -68,9 +68,8 @@ Task<void> RoundEngine::lead(Base base) {
         }
     }
     (void)co_await gather(base);
-    // Nobody came and yet others are there: they follow another leader. A step of ours would be a
-    // lonely one, and its ballot might win.
-    if (fresh_announcements(base).empty() && !context_.directory.expected(base).empty() &&
+    // A step of ours would be a lonely one, and its ballot might win.
+    if (others_follow_another(base) &&
         (lonely_turns_ < lonely_turns_max ||
          context_.now() - lonely_since_ < context_.options.quorum_timeout)) {
         if (lonely_turns_++ == 0) lonely_since_ = context_.now();
@@ -93,6 +92,17 @@ Task<void> RoundEngine::lead(Base base) {
     if (decided) co_return;
     if (quorum_is_lost()) co_await open_branch(base);
     co_await pause(context_.options.announce_interval);
+}
+
+// Nobody came who brings anything, and yet others are there.
+bool RoundEngine::others_follow_another(const Base& base) const {
+    std::set<PeerId> here;
+    for (const auto& [peer, announced] : fresh_announcements(base)) {
+        if (announced->announce.input.weight_max() > 0) return false;
+        here.insert(peer);
+    }
+    return std::ranges::any_of(context_.directory.expected(base),
+                               [&here](const PeerId& peer) { return !here.contains(peer); });
 }
 
 // ---- gather -------------------------------------------------------------------------------------
