@@ -25,20 +25,9 @@ SeedResult from_line(const Json& line) {
     SeedResult result;
     result.violations = line.at("violations").get<std::vector<std::string>>();
     result.peers = line.at("peers");
-    result.commits = line.at("commits");
-    result.aborts = line.at("aborts");
-    result.branches = line.at("branches");
-    result.faults = line.at("faults");
-    result.averages = line.at("averages");
-    result.aggregators = line.value("aggregators", std::uint64_t{0});
-    result.parts_of_aggregators = line.value("parts_of_aggregators", std::uint64_t{0});
-    result.averages_of_grids = line.value("averages_of_grids", std::uint64_t{0});
-    result.left_out = line.value("left_out", std::uint64_t{0});
-    result.delayed = line.value("delayed", std::uint64_t{0});
-    result.samples_ahead = line.value("samples_ahead", std::uint64_t{0});
-    result.messages = line.at("messages");
+    for (const SeedCount& one : seed_counts)
+        result.*one.count = line.value(one.name, std::uint64_t{0});
     result.trace = line.at("trace");
-    result.extinct = line.at("extinct");
     result.judged = line.at("judged");
     result.gap = line.at("gap");
     result.recovered = line.at("recovered");
@@ -102,26 +91,12 @@ SeedResult seed_result(const SimulationResult& result) {
 }
 
 std::string to_line(std::uint64_t number, const SeedResult& result) {
-    Json line = {{"seed", number},
-                 {"violations", result.violations},
-                 {"peers", result.peers},
-                 {"commits", result.commits},
-                 {"aborts", result.aborts},
-                 {"branches", result.branches},
-                 {"faults", result.faults},
-                 {"averages", result.averages},
-                 {"averages_of_grids", result.averages_of_grids},
-                 {"aggregators", result.aggregators},
-                 {"parts_of_aggregators", result.parts_of_aggregators},
-                 {"left_out", result.left_out},
-                 {"delayed", result.delayed},
-                 {"samples_ahead", result.samples_ahead},
-                 {"messages", result.messages},
-                 {"trace", result.trace},
-                 {"extinct", result.extinct},
-                 {"judged", result.judged},
-                 {"gap", result.gap},
-                 {"recovered", result.recovered}};
+    Json line = {{"seed", number}, {"violations", result.violations}, {"peers", result.peers}};
+    for (const SeedCount& one : seed_counts) line[one.name] = result.*one.count;
+    line["trace"] = result.trace;
+    line["judged"] = result.judged;
+    line["gap"] = result.gap;
+    line["recovered"] = result.recovered;
     if (result.too_slow > 0) line["too_slow"] = result.too_slow;
     if (result.histories > 1) {
         line["histories"] = result.histories;

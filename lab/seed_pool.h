@@ -36,6 +36,28 @@ struct SeedResult {
     bool broke_a_promise() const { return failed() && !crashed; }
 };
 
+// Those of its numbers that add up, by their names in a line and in a sum.
+struct SeedCount {
+    const char* name;
+    const char* name_of_sum;
+    std::uint64_t SeedResult::*count;
+};
+inline constexpr SeedCount seed_counts[] = {
+    {"commits", "commits", &SeedResult::commits},
+    {"aborts", "aborts", &SeedResult::aborts},
+    {"branches", "branches", &SeedResult::branches},
+    {"faults", "faults", &SeedResult::faults},
+    {"averages", "averages_checked", &SeedResult::averages},
+    {"averages_of_grids", "averages_of_grids", &SeedResult::averages_of_grids},
+    {"aggregators", "aggregators", &SeedResult::aggregators},
+    {"parts_of_aggregators", "parts_of_aggregators", &SeedResult::parts_of_aggregators},
+    {"left_out", "left_out", &SeedResult::left_out},
+    {"delayed", "delayed", &SeedResult::delayed},
+    {"samples_ahead", "samples_ahead", &SeedResult::samples_ahead},
+    {"messages", "messages", &SeedResult::messages},
+    {"extinct", "extinct", &SeedResult::extinct},
+};
+
 SeedResult seed_result(const SimulationResult& result);
 std::string to_line(std::uint64_t number, const SeedResult& result);  // JSON
 

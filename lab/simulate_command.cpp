@@ -60,45 +60,19 @@ Json summary(const SimulateCommand& command,
         sum.peers += 1;  // counts seeds
         if (result.failed() && ++violations == 1) first_violation = seed;
         if (result.crashed) ++crashed;
-        sum.commits += result.commits;
-        sum.aborts += result.aborts;
-        sum.branches += result.branches;
-        sum.faults += result.faults;
-        sum.averages += result.averages;
-        sum.averages_of_grids += result.averages_of_grids;
-        sum.aggregators += result.aggregators;
-        sum.parts_of_aggregators += result.parts_of_aggregators;
-        sum.left_out += result.left_out;
-        sum.delayed += result.delayed;
-        sum.samples_ahead += result.samples_ahead;
-        sum.messages += result.messages;
-        sum.extinct += result.extinct;
+        for (const SeedCount& one : seed_counts) sum.*one.count += result.*one.count;
         sum.judged += result.judged;
         sum.gap = std::max(sum.gap, result.gap);
         sum.recovered = std::max(sum.recovered, result.recovered);
         sum.trace = base::mix64(base::mix64(sum.trace ^ seed) ^ result.trace);
     }
-    Json json{{"seeds", sum.peers},
-              {"violations", violations},
-              {"crashed", crashed},
-              {"commits", sum.commits},
-              {"aborts", sum.aborts},
-              {"branches", sum.branches},
-              {"faults", sum.faults},
-              {"averages_checked", sum.averages},
-              {"averages_of_grids", sum.averages_of_grids},
-              {"aggregators", sum.aggregators},
-              {"parts_of_aggregators", sum.parts_of_aggregators},
-              {"left_out", sum.left_out},
-              {"delayed", sum.delayed},
-              {"samples_ahead", sum.samples_ahead},
-              {"samples_judged", sum.judged},
-              {"messages", sum.messages},
-              {"extinct", sum.extinct},
-              {"step_gap_max_s", sum.gap},
-              {"recovered_max_s", sum.recovered},
-              {"trace", fmt::format("{:016x}", sum.trace)},
-              {"seconds", seconds}};
+    Json json{{"seeds", sum.peers}, {"violations", violations}, {"crashed", crashed}};
+    for (const SeedCount& one : seed_counts) json[one.name_of_sum] = sum.*one.count;
+    json["samples_judged"] = sum.judged;
+    json["step_gap_max_s"] = sum.gap;
+    json["recovered_max_s"] = sum.recovered;
+    json["trace"] = fmt::format("{:016x}", sum.trace);
+    json["seconds"] = seconds;
     if (violations > 0) json["first_violation"] = first_violation;
     if (!command.plant.empty()) {
         json["plant"] = command.plant;

@@ -30,7 +30,7 @@ std::optional<std::pair<std::string_view, std::string_view>> parted(std::string_
 }
 
 template <typename Number>
-std::optional<Number> whole_number(std::string_view text) {
+std::optional<Number> number_in(std::string_view text) {
     Number number{};
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
     if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
@@ -39,7 +39,7 @@ std::optional<Number> whole_number(std::string_view text) {
 
 Result<double> parse_mbit(std::string_view text) {
     if (text == "off") return 0.0;
-    const auto mbit = whole_number<double>(text);
+    const auto mbit = number_in<double>(text);
     if (!mbit)
         return make_error(ErrorKind::bad_input, "'{}' is no number of Mb/s; {}", text, example);
     if (*mbit == 0) return 0.0;
@@ -54,8 +54,8 @@ Result<double> parse_mbit(std::string_view text) {
 
 Result<int> parse_minute(std::string_view text) {
     const auto parts = parted(text, ':');
-    const auto hours = parts ? whole_number<int>(parts->first) : std::nullopt;
-    const auto minutes = parts ? whole_number<int>(parts->second) : std::nullopt;
+    const auto hours = parts ? number_in<int>(parts->first) : std::nullopt;
+    const auto minutes = parts ? number_in<int>(parts->second) : std::nullopt;
     const bool is_time = hours && minutes && *hours >= 0 && *minutes >= 0 && *minutes < 60 &&
                          parts->second.size() == 2 && *hours <= 24 &&
                          *hours * 60 + *minutes <= minutes_of_day;

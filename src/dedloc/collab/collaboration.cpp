@@ -470,10 +470,8 @@ void CollaborationImpl::on_decision(const averaging::Decision& decision, const B
         if (plan->members[i].peer == host_.id() && handed_in_ &&
             plan->members[i].input == *handed_in_)
             mine = i;
-    if (mine)
-        for (std::size_t p = 0; p < plan->parts.size(); ++p)
-            if (decision.parts[p].includes(*mine) && p == 0)
-                committed_samples_ += handed_in_->fresh.size();
+    if (mine && !decision.parts.empty() && decision.parts[0].includes(*mine))
+        committed_samples_ += handed_in_->fresh.size();
     tell_rest(fate_of(*plan, decision, mine), plan->leader);
     std::shift_right(in_commit_since_.begin(), in_commit_since_.end(), 1);
     in_commit_since_[0].reset();
