@@ -132,8 +132,13 @@ Task<bool> RoundEngine::gather(Base base) {
         // Who may vote finds room.
         if (here.size() + 1 >= context_.options.members_max)
             std::erase_if(missing, [&base](const PeerId& peer) { return !base.is_voter(peer); });
-        // Others live, but none has announced and none is known to stand here: they are about to.
-        const bool lonely = here.empty() && !context_.directory.live_trainers().empty();
+        // Others live, but none who brings anything has announced and none is known to stand here:
+        // they are about to.
+        const bool alone = input_ && weight == input_->input.weight_max();
+        const bool lonely = alone && std::ranges::any_of(context_.directory.live_trainers(),
+                                                         [&here](const PeerId& peer) {
+                                                             return !here.contains(peer);
+                                                         });
         if (missing.empty() && !lonely && input_ && weight > 0) co_return true;
         if (context_.now() >= limit) {
             for (const PeerId& peer : missing) not_waited_for_.insert(peer);
