@@ -16,6 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(harness.DEDLOC).resolve().parent
 BENCH_BIN = ROOT / "build/bench/bin"
 GROUP = 4
+GROUPS_MAX = 4
 SOURCES = {"round_bench": ("bench/round_bench.cpp", "lab/round_member.h", "lab/round_member.cpp"),
            "gloo_allreduce": ("bench/gloo_allreduce.cpp",), "dedloc_security_bench": ()}
 
@@ -80,7 +81,14 @@ class Bench(ProcessTest):
                 self.assertGreater(line[whose + "cpu_s_all"], line[whose + "cpu_s"], line)
 
     def test_a_round_that_left_a_member_out_is_repeated_and_not_measured(self) -> None:
-        for status, out, err in self.rounds_with_a_late_member(late_rounds=1):
+        for _ in range(GROUPS_MAX):
+            members = self.rounds_with_a_late_member(late_rounds=1)
+            if all(status == 0 for status, _, _ in members):
+                break
+            # On a busy machine one may be late in the repetition as well: nothing else is right.
+            self.assertTrue(any("a round and its repetition left out" in err
+                                for _, _, err in members), members)
+        for status, out, err in members:
             self.assertEqual(status, 0, err)
             self.assertEqual(json.loads(out)["rounds_repeated"], 1)
 
