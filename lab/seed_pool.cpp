@@ -26,7 +26,7 @@ SeedResult from_line(const Json& line) {
     result.violations = line.at("violations").get<std::vector<std::string>>();
     result.peers = line.at("peers");
     for (const SeedCount& one : seed_counts)
-        result.*one.count = line.value(one.name, std::uint64_t{0});
+        if (one.in_older_files || line.contains(one.name)) result.*one.count = line.at(one.name);
     result.trace = line.at("trace");
     result.judged = line.at("judged");
     result.gap = line.at("gap");

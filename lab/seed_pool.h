@@ -41,6 +41,7 @@ struct SeedCount {
     const char* name;
     const char* name_of_sum;
     std::uint64_t SeedResult::*count;
+    bool in_older_files = true;
 };
 inline constexpr SeedCount seed_counts[] = {
     {"commits", "commits", &SeedResult::commits},
@@ -48,12 +49,12 @@ inline constexpr SeedCount seed_counts[] = {
     {"branches", "branches", &SeedResult::branches},
     {"faults", "faults", &SeedResult::faults},
     {"averages", "averages_checked", &SeedResult::averages},
-    {"averages_of_grids", "averages_of_grids", &SeedResult::averages_of_grids},
-    {"aggregators", "aggregators", &SeedResult::aggregators},
-    {"parts_of_aggregators", "parts_of_aggregators", &SeedResult::parts_of_aggregators},
-    {"left_out", "left_out", &SeedResult::left_out},
-    {"delayed", "delayed", &SeedResult::delayed},
-    {"samples_ahead", "samples_ahead", &SeedResult::samples_ahead},
+    {"averages_of_grids", "averages_of_grids", &SeedResult::averages_of_grids, false},
+    {"aggregators", "aggregators", &SeedResult::aggregators, false},
+    {"parts_of_aggregators", "parts_of_aggregators", &SeedResult::parts_of_aggregators, false},
+    {"left_out", "left_out", &SeedResult::left_out, false},
+    {"delayed", "delayed", &SeedResult::delayed, false},
+    {"samples_ahead", "samples_ahead", &SeedResult::samples_ahead, false},
     {"messages", "messages", &SeedResult::messages},
     {"extinct", "extinct", &SeedResult::extinct},
 };

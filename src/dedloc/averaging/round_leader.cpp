@@ -118,10 +118,11 @@ Task<bool> RoundEngine::gather(Base base) {
     // the others are not late before that.
     TimePoint limit = TimePoint::never();
     for (;;) {
-        std::uint64_t weight = input_ ? input_->input.weight_max() : 0;
+        std::uint64_t brought = 0;  // by others
         std::set<PeerId> here;
         for (const auto& [peer, announced] : fresh_announcements(base))
-            weight += announced->announce.input.weight_max();
+            brought += announced->announce.input.weight_max();
+        const std::uint64_t weight = brought + (input_ ? input_->input.weight_max() : 0);
         for (const auto& [peer, announced] : announced_)
             if (announced.announce.previous == base.previous && !announced.announce.aggregator)
                 here.insert(peer);
@@ -134,11 +135,10 @@ Task<bool> RoundEngine::gather(Base base) {
             std::erase_if(missing, [&base](const PeerId& peer) { return !base.is_voter(peer); });
         // Others live, but none who brings anything has announced and none is known to stand here:
         // they are about to.
-        const bool alone = input_ && weight == input_->input.weight_max();
-        const bool lonely = alone && std::ranges::any_of(context_.directory.live_trainers(),
-                                                         [&here](const PeerId& peer) {
-                                                             return !here.contains(peer);
-                                                         });
+        const bool lonely = brought == 0 && std::ranges::any_of(context_.directory.live_trainers(),
+                                                                [&here](const PeerId& peer) {
+                                                                    return !here.contains(peer);
+                                                                });
         if (missing.empty() && !lonely && input_ && weight > 0) co_return true;
         if (context_.now() >= limit) {
             for (const PeerId& peer : missing) not_waited_for_.insert(peer);

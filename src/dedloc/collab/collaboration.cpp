@@ -721,8 +721,7 @@ std::vector<PeerId> CollaborationImpl::expected(const averaging::Base& base) con
     std::vector<PeerId> expected;
     for (const KnownPeer* peer : membership_->live()) {
         const Status& status = peer->status;
-        if (status.role == Role::trainer && (stands_on(status, base) || arrives_at(*peer, base)) &&
-            (status.phase == Phase::computing || status.phase == Phase::averaging))
+        if (status.is_training() && (stands_on(status, base) || arrives_at(*peer, base)))
             expected.push_back(status.peer);
     }
     return expected;

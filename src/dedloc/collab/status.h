@@ -59,6 +59,11 @@ struct Status {
     std::string name;  // for people: host name or what the user chose, ≤ 32 bytes
     std::string version;
 
+    // It works towards a step: not one that rests, downloads or leaves.
+    bool is_training() const {
+        return role == Role::trainer && (phase == Phase::computing || phase == Phase::averaging);
+    }
+
     template <typename Visitor, typename Self>
     static void fields(Visitor& visit, Self& self) {
         visit(1, self.peer);

@@ -108,8 +108,7 @@ void CollaborationImpl::refresh_progress() {
         // A claim beyond the whole batch says nothing more; a speed beyond it a second neither.
         const double speed = std::clamp(status.samples_per_s, 0.0, target);
         // Who is a step before or behind for a moment shares the next batch all the same.
-        if (status.phase == Phase::computing || status.phase == Phase::averaging)
-            others_speed += speed;
+        if (status.is_training()) others_speed += speed;
         if (!stands_on(status, base)) continue;
         const double age = to_seconds(node_.clock.now() - peer->status_at);
         const double rate = status.phase == Phase::computing ? speed : 0.0;
@@ -131,12 +130,9 @@ void CollaborationImpl::refresh_progress() {
 // A line that has become faster, or nobody to train together with the others any more.
 bool CollaborationImpl::is_needed() const {
     const std::vector<const KnownPeer*> live = membership_->live();
-    const auto computing = std::ranges::count_if(live, [](const KnownPeer* peer) {
-        const Phase phase = peer->status.phase;
-        return peer->status.role == Role::trainer &&
-               (phase == Phase::computing || phase == Phase::averaging);
-    });
-    return static_cast<std::size_t>(computing) < others_least ||
+    const auto training = std::ranges::count_if(
+        live, [](const KnownPeer* peer) { return peer->status.is_training(); });
+    return static_cast<std::size_t>(training) < others_least ||
            line() > line_at_rest_ * another_line;
 }
 
