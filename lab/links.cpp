@@ -104,6 +104,22 @@ double slow_enough(const Json& plan) {
     return slower;
 }
 
+// Limits of single links make equal parts impossible; a NAT and who should not compute are not made
+// here.
+Ok can_be_run(const Json& plan, const std::string& setup) {
+    const auto is_run = [](const Json& peer) {
+        return peer["role"] == "trainer" || peer["role"] == "aggregator";
+    };
+    if (plan["seconds_equal"].is_number() && setup != "nat" &&
+        std::ranges::all_of(plan["peers"], is_run))
+        return {};
+    return make_error(ErrorKind::bad_input,
+                      "{} cannot be run on lines of this machine, only planned: its links have "
+                      "limits of their own, somebody cannot be dialled, or should not compute. "
+                      "A, B, C, D, 4-8-4 and aux can",
+                      setup);
+}
+
 Result<Network> plan_network(const LinksCommand& command, const std::string& folder) {
     Network network;
     if (command.setup.empty()) {
@@ -112,6 +128,7 @@ Result<Network> plan_network(const LinksCommand& command, const std::string& fol
         return network;
     }
     DEDLOC_TRY(const Json plan, ask_planner(command, folder));
+    DEDLOC_TRY_VOID(can_be_run(plan, command.setup));
     const auto all = plan["elements"].get<std::uint64_t>();
     network.slower = command.slower > 0 ? command.slower : slow_enough(plan);
     network.elements =
@@ -123,10 +140,6 @@ Result<Network> plan_network(const LinksCommand& command, const std::string& fol
     network.seconds_without = plan.value("seconds_without", 0.0) * factor;
     std::vector<LinkLine> aggregators;
     for (const Json& peer : plan["peers"]) {
-        if (peer["role"] != "trainer" && peer["role"] != "aggregator")
-            return make_error(ErrorKind::unsupported,
-                              "{}: only trainers and aggregators can be run here",
-                              command.setup);
         LinkLine line;
         line.up_bytes_per_s = peer["up_bits_per_s"].get<double>() / 8 / network.slower;
         line.down_bytes_per_s = peer["down_bits_per_s"].get<double>() / 8 / network.slower;

@@ -38,6 +38,19 @@ class BadInput(ProcessTest):
         self.assertEqual(done.returncode, harness.BAD_INPUT)
         self.expect_sentence(done.stderr, "nowhere.toml", "No such file")
 
+    def test_wrong_usage(self) -> None:
+        """What is wrong, and which help says more."""
+        cases = {("joni",): ("no command 'joni'", "did you mean 'join'", "`dedloc --help`"),
+                 ("tokenizer", "trian"): ("no command 'trian'", "'train'", "tokenizer --help`"),
+                 (): ("say what to do", "`dedloc --help`"),
+                 ("join",): ("string is missing", "dedloc invite", "`dedloc join --help`"),
+                 ("export", "somewhere"): ("--to is missing", "`dedloc export --help`"),
+                 ("host", "--nonsense"): ("--nonsense", "`dedloc host --help`")}
+        for words, sentences in cases.items():
+            done = self.dedloc(*words)
+            self.assertEqual(done.returncode, harness.BAD_INPUT, done.stderr)
+            self.expect_sentence(done.stderr, *sentences)
+
     def test_resume_with_another_run_file(self) -> None:
         """The difference is told field by field, and the checkpoint is still good afterwards."""
         host = self.host(self.write("run.toml", run_text(steps=4, checkpoint_every=2)))

@@ -31,6 +31,31 @@ class Leaving(ProcessTest):
         audit = self.dedloc("lab", "audit", str(host.directory), str(peer.directory), "--json")
         self.assertEqual(audit.returncode, harness.OK, audit.stderr)
 
+    def test_nohup_outlives_its_terminal(self) -> None:
+        before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup does it
+        try:
+            host = self.running_host(self.write("run.toml", run_text(gradient_ms=20)))
+        finally:
+            signal.signal(signal.SIGHUP, before)
+        step = host.step()
+        host.signal(signal.SIGHUP)
+        self.until_step(step + 5, host)
+        self.alive(host)
+
+    def test_ctrl_c_before_it_has_joined_ends_it(self) -> None:
+        """The host is stopped, so that joining would take its whole patience."""
+        host = self.running_host(self.write("run.toml", run_text()))
+        join_string = host.join_string()
+        host.signal(signal.SIGSTOP)
+        peer = self.join(join_string, "peer")
+        self.until("it has its folder", lambda: (peer.directory / "identity.key").exists())
+        begun = time.monotonic()
+        peer.signal(signal.SIGINT)
+        peer.end()
+        self.assertLess(time.monotonic() - begun, 5)
+        host.signal(signal.SIGCONT)
+        self.alive(host)
+
     def test_second_ctrl_c_ends_at_once(self) -> None:
         """The batch never fills, so that leaving in order would take its whole patience."""
         host = self.running_host(self.write("run.toml", run_text(target=1_000_000)))

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "dedloc/base/bytes.h"
+#include "dedloc/base/edit_distance.h"
 #include "dedloc/base/peer_id.h"
 #include "dedloc/base/random.h"
 #include "dedloc/base/result.h"
@@ -84,6 +85,15 @@ TEST(Random, below_stays_below_and_reaches_every_value) {
     std::array<int, 7> seen{};
     for (int i = 0; i < 1000; ++i) ++seen[random.below(7)];
     for (const int count : seen) EXPECT_GT(count, 80);
+}
+
+TEST(EditDistance, counts_letters_that_are_changed_put_in_or_taken_out) {
+    EXPECT_EQ(edit_distance("join", "join"), 0u);
+    EXPECT_EQ(edit_distance("joni", "join"), 2u);
+    EXPECT_EQ(edit_distance("hots", "host"), 2u);
+    EXPECT_EQ(edit_distance("", "eval"), 4u);
+    EXPECT_EQ(edit_distance("plan", ""), 4u);
+    EXPECT_EQ(edit_distance("target", "tarjet"), 1u);
 }
 
 }  // namespace

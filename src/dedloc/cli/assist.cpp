@@ -183,6 +183,7 @@ void AssistRun::print(const std::optional<Failure>& failed) {
 
 int AssistRun::run() {
     std::optional<Failure> failed = begin();
+    catch_interrupts();  // before there is nothing to hand over
     if (!failed) failed = assist();
     if (begun_) {
         if (interrupted_) screen_.say("leaving … (Ctrl-C again: end at once)");
@@ -199,7 +200,6 @@ int AssistRun::run() {
 }  // namespace
 
 int run_assist(const AssistOptions& options) {
-    catch_interrupts();
     const auto join = collab::parse_join_string(options.join_string);
     if (!join) return report(failure(join.error()));
     auto opened = open_session(join->run, opening_options(options));

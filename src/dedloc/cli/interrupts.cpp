@@ -32,7 +32,10 @@ void catch_interrupts(SecondInterrupt second) {
     action.sa_handler = on_signal;
     ::sigaction(SIGINT, &action, nullptr);
     ::sigaction(SIGTERM, &action, nullptr);
-    ::sigaction(SIGHUP, &action, nullptr);
+    // Whoever started us with nohup wants us to stay when the terminal closes.
+    struct sigaction before {};
+    ::sigaction(SIGHUP, nullptr, &before);
+    if (before.sa_handler != SIG_IGN) ::sigaction(SIGHUP, &action, nullptr);
 }
 
 int interrupts() { return interrupts_seen.load(std::memory_order_relaxed); }

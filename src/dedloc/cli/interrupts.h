@@ -1,5 +1,6 @@
-// Ctrl-C, SIGTERM and SIGHUP: the first is counted and noticed by the command's own loop, which
-// ends in order; the second ends the process at once with code 130, or is counted, too.
+// Ctrl-C, SIGTERM and SIGHUP (unless that is ignored, as with nohup): the first is counted and
+// noticed by the command's own loop, which ends in order; the second ends the process at once with
+// code 130, or is counted, too.
 //
 // Thread: any. The handler makes async-signal-safe calls only.
 

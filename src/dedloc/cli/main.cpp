@@ -7,6 +7,7 @@
 #include <exception>
 #include <signal.h>
 
+#include "dedloc/base/edit_distance.h"
 #include "dedloc/base/log.h"
 #include "dedloc/cli/commands.h"
 #include "dedloc/cli/exit_codes.h"
@@ -19,6 +20,12 @@
 namespace dedloc::cli {
 namespace {
 
+constexpr const char* join_string_help =
+    "a join string: what `dedloc host` and `dedloc invite` print";
+constexpr const char* device_help = "auto, cpu, cuda, cuda:1 (auto: a GPU if there is one)";
+constexpr const char* threads_help =
+    "threads of one gradient computation, to leave others some cores (0: as libtorch chooses, "
+    "mostly all cores)";
 constexpr const char* json_help = "print one JSON object as the last line of standard output";
 constexpr const char* port_mapping_help =
     "do not ask the router to pass the port on (UPnP, NAT-PMP)";
@@ -92,9 +99,8 @@ void add_line_options(CLI::App& command, Options& peer) {
 
 void add_peer_options(CLI::App& command, PeerOptions& peer) {
     add_line_options(command, peer);
-    command.add_option("--threads", peer.threads, "threads of one gradient computation")
-        ->check(CLI::Range(0, 1024));
-    command.add_option("--device", peer.device, "auto, cpu, cuda, cuda:1");
+    command.add_option("--threads", peer.threads, threads_help)->check(CLI::Range(0, 1024));
+    command.add_option("--device", peer.device, device_help);
     command.add_option("--data", peer.data_directory, "folder of the task's data");
     command.add_option("--keep-checkpoints", peer.checkpoints_kept, "the newest so many (3)")
         ->check(CLI::Range(1, 1000));
@@ -137,13 +143,13 @@ void add_file_commands(CLI::App& app, AllOptions& all) {
     check->add_flag("--no-port-mapping", all.check_network.no_port_mapping, port_mapping_help)
         ->needs(network);
     check->add_option("--data", all.check.data_directory, "folder of the task's data");
-    check->add_option("--device", all.check.device, "auto, cpu, cuda, cuda:1");
-    check->add_option("--threads", all.check.threads)->check(CLI::Range(0, 1024));
-    check->add_option("--samples", all.check.samples, "training samples to show")
+    check->add_option("--device", all.check.device, device_help);
+    check->add_option("--threads", all.check.threads, threads_help)->check(CLI::Range(0, 1024));
+    check->add_option("--samples", all.check.samples, "training samples to show (2)")
         ->check(CLI::Range(0, 64));
-    check->add_option("--peers", all.check.peers, "of the predicted round")
+    check->add_option("--peers", all.check.peers, "of the predicted round (16)")
         ->check(CLI::Range(1, 10000));
-    check->add_option("--mbit", all.check.mbit, "link of each of them, up and down, Mb/s")
+    check->add_option("--mbit", all.check.mbit, "link of each of them, up and down, Mb/s (100)")
         ->check(CLI::Range(0.001, 1e6));
     check->add_flag("--json", all.check.json, json_help);
     on_run(check, all, [&all] {
@@ -155,8 +161,8 @@ void add_file_commands(CLI::App& app, AllOptions& all) {
     CLI::App* eval = app.add_subcommand("eval", "measure a checkpoint on the held-out data");
     eval->add_option("checkpoint", all.eval.checkpoint, "a checkpoint, or a folder of them")
         ->required();
-    eval->add_option("--threads", all.eval.threads)->check(CLI::Range(0, 1024));
-    eval->add_option("--device", all.eval.device, "auto, cpu, cuda, cuda:1");
+    eval->add_option("--threads", all.eval.threads, threads_help)->check(CLI::Range(0, 1024));
+    eval->add_option("--device", all.eval.device, device_help);
     eval->add_option("--data", all.eval.data_directory, "folder of the task's data");
     eval->add_flag("--json", all.eval.json, json_help);
     on_run(eval, all, [&all] { return run_eval(all.eval); });
@@ -210,7 +216,7 @@ void add_tokenizer_commands(CLI::App& app, AllOptions& all) {
     on_run(train, all, [&all] { return run_tokenizer_train(all.tokenizer_train); });
 
     CLI::App* show = tokenizer->add_subcommand("show", "hash and recipe of a tokenizer");
-    show->add_option("file", all.tokenizer_show.file)->required();
+    show->add_option("file", all.tokenizer_show.file, "a tokenizer")->required();
     show->add_option("--text", all.tokenizer_show.text, "a text to part into pieces");
     show->add_flag("--json", all.tokenizer_show.json, json_help);
     on_run(show, all, [&all] { return run_tokenizer_show(all.tokenizer_show); });
@@ -222,18 +228,21 @@ void add_run_commands(CLI::App& app, AllOptions& all) {
     host->add_option("--resume",
                      all.host.resume,
                      "go on from a checkpoint: its folder, a folder of them, or a peer's folder");
-    host->add_flag("--open", all.host.open, "no run secret: an address is enough to join");
+    host->add_flag("--open",
+                   all.host.open,
+                   "no run secret: whoever has a join string, old or new, takes part, and whoever "
+                   "knows the run file and an address can make one");
     add_peer_options(*host, all.host.peer);
     on_run(host, all, [&all] { return run_host(all.host); });
 
     CLI::App* join = app.add_subcommand("join", "take part in a run; needs only its join string");
-    join->add_option("string", all.join.join_string, "what host or invite printed")->required();
+    join->add_option("string", all.join.join_string, join_string_help)->required();
     add_peer_options(*join, all.join.peer);
     on_run(join, all, [&all] { return run_join(all.join); });
 
     CLI::App* assist = app.add_subcommand(
         "assist", "lend a run this machine's line: reduce parts, without GPU, model or libtorch");
-    assist->add_option("string", all.assist.join_string, "a join string")->required();
+    assist->add_option("string", all.assist.join_string, join_string_help)->required();
     add_line_options(*assist, all.assist);
     assist
         ->add_option("--memory",
@@ -243,7 +252,7 @@ void add_run_commands(CLI::App& app, AllOptions& all) {
     on_run(assist, all, [&all] { return run_assist(all.assist); });
 
     CLI::App* watch = app.add_subcommand("watch", "show a run live without taking part");
-    watch->add_option("string", all.watch.join_string, "a join string")->required();
+    watch->add_option("string", all.watch.join_string, join_string_help)->required();
     watch->add_option("--seconds", all.watch.seconds, "end after this time")
         ->check(CLI::Range(0.0, 1e9));
     watch->add_flag("--json", all.watch.json, json_help);
@@ -276,8 +285,8 @@ void add_demo_command(CLI::App& app, AllOptions& all, const std::string& program
         "demo", "a whole collaboration on this machine, with a kill, a leave and a join");
     demo->add_option("--run", all.demo.run_file, "another run file");
     demo->add_option("--dir", all.demo.directory, "folder for all peers (default: temporary)");
-    demo->add_option("--peers", all.demo.peers)->check(CLI::Range(3, 16));
-    demo->add_option("--seconds-max", all.demo.seconds_max, "give up after this time")
+    demo->add_option("--peers", all.demo.peers, "at the start (4)")->check(CLI::Range(3, 16));
+    demo->add_option("--seconds-max", all.demo.seconds_max, "give up after this time (600)")
         ->check(CLI::Range(10.0, 86400.0));
     demo->add_flag("--keep", all.demo.keep, "keep the temporary folder");
     demo->add_flag("--json", all.demo.json, json_help);
@@ -292,6 +301,44 @@ void set_level(const std::string& level) {
     if (level == "silent") base::set_log_level(LogLevel::silent);
 }
 
+// The word that stands where a command should, and the command that it looks like.
+std::string no_such_command(const CLI::App& app, const std::string& word) {
+    std::string best;
+    std::size_t best_distance = 3;
+    if (word.size() < 32)
+        for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
+            if (const std::size_t distance = base::edit_distance(word, command->get_name());
+                distance < best_distance) {
+                best_distance = distance;
+                best = command->get_name();
+            }
+    return fmt::format("there is no command '{}'{}",
+                       word,
+                       best.empty() ? "" : fmt::format("; did you mean '{}'?", best));
+}
+
+// One sentence that says what to do, in place of CLI11's "string is required".
+std::string what_was_wrong(const CLI::App* app, const CLI::Error& error) {
+    const CLI::App* command = app;
+    std::string words = app->get_name();
+    while (!command->get_subcommands().empty()) {
+        command = command->get_subcommands().front();
+        words += " " + command->get_name();
+    }
+    std::string what = error.what();
+    if (command->get_require_subcommand_min() > 0) {
+        const std::vector<std::string> unknown = command->remaining();
+        what = unknown.empty() ? "say what to do" : no_such_command(*command, unknown.front());
+    } else if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr) {
+        for (const CLI::Option* option : command->get_options())
+            if (option->get_required() && option->empty())
+                what = fmt::format(
+                    "{} is missing ({})", option->get_name(), option->get_description());
+    }
+    return fmt::format(
+        "dedloc: {}{} `{} --help` says more\n", what, what.ends_with('?') ? "" : ";", words);
+}
+
 int run_program(int argc, char** argv) {
 #if DEDLOC_WITH_LAB
     // The lab has its own options; it gets the rest of the command line as it is.
@@ -303,6 +350,7 @@ int run_program(int argc, char** argv) {
     app.footer("\n" + exit_code_help() + "\n`dedloc COMMAND --help` says more.");
     app.require_subcommand(1);
     app.fallthrough(false);
+    app.failure_message(what_was_wrong);
     app.add_option("--log", all.log_level, "debug, info, warning, error, silent")
         ->check(CLI::IsMember({"debug", "info", "warning", "error", "silent"}))
         ->each([](const std::string& level) { set_level(level); });

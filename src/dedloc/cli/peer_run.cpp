@@ -417,8 +417,9 @@ void PeerRun::print_json(const std::optional<Failure>& failed) {
 }
 
 int PeerRun::run() {
-    catch_interrupts();
+    // Until it has joined there is nothing to hand in: a Ctrl-C ends it as it ends any program.
     std::optional<Failure> failed = begin();
+    catch_interrupts();
     if (!failed) {
         start_trainer();
         train();

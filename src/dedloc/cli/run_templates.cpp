@@ -5,7 +5,8 @@ namespace {
 
 constexpr std::string_view vision_classifier =
     R"(# A dedloc run: what must be equal on all peers.
-# Comments and order do not matter; what is left out has the value that is shown here.
+# Comments and order do not matter; what is left out has the value that is shown here, but for the
+# name, which must be there, and [stop]: without it the run ends when its peers leave.
 name = "my-run"
 
 [task]
@@ -54,6 +55,8 @@ quorum_timeout = "10s"   # when most voters are gone for good, the others go on 
 delayed = false          # true: computing goes on while a step is averaged and made; what is
                          # computed meanwhile goes into the next step, one step stale
 leave_out_slow = true    # rounds do without lines that are much too slow for what they bring
+# norm_max = 1e6         # longer mean gradients of a part are refused (docs/security.md); 0: any
+# group_max = 64         # more trainers than that average in a grid of groups
 
 [stop]                   # the run ends when one of these is reached; 0: no such condition
 steps = 1000
@@ -61,10 +64,10 @@ samples = 0
 accuracy = 0.0           # fraction on the held-out data, e.g. 0.9
 
 [checkpoint]
-every = 50               # global steps; each peer keeps its newest three
+every = 50               # global steps, 0: never; each peer keeps its newest three
 
 [evaluate]
-every = 10               # global steps between measurements of accuracy
+every = 10               # global steps between measurements of accuracy; 0: never
 )";
 
 constexpr std::string_view synthetic =
@@ -174,6 +177,8 @@ quorum_timeout = "60s"   # when most voters are gone for good, the others go on 
 delayed = false          # true: computing goes on while a step is averaged and made; what is
                          # computed meanwhile goes into the next step, one step stale
 leave_out_slow = true    # rounds do without lines that are much too slow for what they bring
+# norm_max = 1e6         # longer mean gradients of a part are refused (docs/security.md); 0: any
+# group_max = 64         # more trainers than that average in a grid of groups
 
 [stop]                   # the run ends when one of these is reached; 0: no such condition
 steps = 125000
@@ -181,7 +186,7 @@ samples = 0
 accuracy = 0.0           # fraction of masked words guessed right, on held-out text
 
 [checkpoint]
-every = 50               # global steps; each peer keeps its newest three
+every = 50               # global steps, 0: never; each peer keeps its newest three
 
 [evaluate]
 every = 20               # global steps between measurements on held-out text

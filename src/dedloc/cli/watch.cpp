@@ -1,5 +1,6 @@
 // dedloc watch: the live view of a run, from anywhere, without taking part.
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <nlohmann/json.hpp>
@@ -46,16 +47,31 @@ nlohmann::ordered_json json_of(const monitor::RunView& view) {
             {"seconds", view.seconds}};
 }
 
-bool is_over(const collab::RunFile& run, std::uint64_t step) {
-    return run.stop.steps > 0 && step >= run.stop.steps;
+// The furthest that any peer has told.
+struct Reached {
+    double samples = 0;
+    double accuracy = 0;
+    void learn(const std::vector<collab::Status>& statuses) {
+        for (const collab::Status& status : statuses) {
+            samples = std::max(samples, status.branch_samples);
+            accuracy = std::max(accuracy, status.accuracy);
+        }
+    }
+};
+
+// By the conditions that its peers end by.
+bool is_over(const collab::StopConfig& stop, std::uint64_t step, const Reached& reached) {
+    return (stop.steps > 0 && step >= stop.steps) ||
+           (stop.samples > 0 && reached.samples >= static_cast<double>(stop.samples)) ||
+           (stop.accuracy > 0 && reached.accuracy >= stop.accuracy);
 }
 
 }  // namespace
 
 int run_watch(const WatchOptions& options) {
-    catch_interrupts();
     auto watcher = Watcher::start(options.join_string, reach_patience_s);
     if (!watcher) return report(watcher.failure());
+    catch_interrupts();
     Watcher& run = **watcher;
 
     const double started = run.wall_now();
@@ -64,24 +80,27 @@ int run_watch(const WatchOptions& options) {
                            monitor::screen_options_for(STDOUT_FILENO, options.plain));
     monitor::RunView last_alive = model.view();
     double alive_at = started;
+    Reached reached;
     bool lost = false;
     while (interrupts() == 0) {
         const double now = run.wall_now();
         for (const collab::Event& event : run.take_events()) model.add(event);
-        model.update(run.statuses(), now);
+        const std::vector<collab::Status> statuses = run.statuses();
+        reached.learn(statuses);
+        model.update(statuses, now);
         const monitor::RunView view = model.view();
         screen.show(view);
         if (view.live_peers() > 0) {
             alive_at = now;
             last_alive = view;
         }
-        const bool over = is_over(run.run(), last_alive.step);
+        const bool over = is_over(run.run().stop, last_alive.step, reached);
         lost = now - alive_at > (over ? 2 : nobody_patience_s);
         if (lost || (options.seconds > 0 && now - started >= options.seconds)) break;
         std::this_thread::sleep_for(monitor::frame_time);
     }
     screen.release();
-    const bool over = is_over(run.run(), last_alive.step);
+    const bool over = is_over(run.run().stop, last_alive.step, reached);
     if (lost) screen.say(over ? "the run is over" : "no peer of the run answers any more");
     watcher->reset();
     if (options.json) fmt::print("{}\n", monitor::json_line(json_of(last_alive)));

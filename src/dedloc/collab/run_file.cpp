@@ -11,6 +11,7 @@
 #include <optional>
 #include <utility>
 
+#include "dedloc/base/edit_distance.h"
 #include "dedloc/collab/ascii_toml.h"
 #include "dedloc/security/hash.h"
 
@@ -305,21 +306,6 @@ std::vector<Word> words_of(const RunFile& run) {
 
 // --- reading ---
 
-std::size_t edit_distance(std::string_view a, std::string_view b) {
-    std::vector<std::size_t> row(b.size() + 1);
-    for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
-    for (std::size_t i = 1; i <= a.size(); ++i) {
-        std::size_t diagonal = row[0];
-        row[0] = i;
-        for (std::size_t j = 1; j <= b.size(); ++j) {
-            const std::size_t above = row[j];
-            row[j] = std::min({above + 1, row[j - 1] + 1, diagonal + (a[i - 1] != b[j - 1])});
-            diagonal = above;
-        }
-    }
-    return row[b.size()];
-}
-
 std::string_view last_part(std::string_view key) {
     return key.substr(key.rfind('.') + 1);  // npos + 1 == 0
 }
@@ -336,7 +322,7 @@ std::string suggestion(std::string_view unknown, const std::vector<Word>& known)
     std::string_view best;
     std::size_t best_distance = unknown.size() / 3 + 1;
     for (const Word& word : known) {
-        std::size_t distance = edit_distance(unknown, word.key);
+        std::size_t distance = base::edit_distance(unknown, word.key);
         if (last_part(unknown) == last_part(word.key))
             distance = std::min<std::size_t>(distance, 2);
         if (distance < best_distance) {
