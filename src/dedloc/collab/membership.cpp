@@ -1,6 +1,7 @@
 #include "dedloc/collab/membership.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "dedloc/base/log.h"
 #include "dedloc/security/hash.h"
@@ -50,6 +51,19 @@ struct StatusHead {
         visit(3, self.sequence);
     }
 };
+
+// What is no number, or none that an honest peer tells, must not reach sums and comparisons.
+void make_sound(Status& status) {
+    for (double* value : {&status.branch_samples,
+                          &status.samples_per_s,
+                          &status.micro_batch_s,
+                          &status.upload_bytes_per_s,
+                          &status.download_bytes_per_s,
+                          &status.round_trip_s,
+                          &status.accuracy})
+        if (!std::isfinite(*value) || *value < 0) *value = 0;
+    status.accuracy = std::min(status.accuracy, 1.0);
+}
 
 Error denied() {
     return make_error(ErrorKind::denied, "say hello first: this run does not know you");
@@ -230,8 +244,10 @@ Task<Result<Bytes>> Membership::on_hello(PeerId from, Bytes request) {
     }
     if (hello.nonce.size() != nonce_bytes)
         co_return make_error(ErrorKind::peer_broke_protocol, "a hello needs a nonce of 16 bytes");
+    // Who means it proves within a round trip: many hellos that come to nothing shut nobody out.
     if (pending_.size() >= pending_hellos_max)
-        co_return make_error(ErrorKind::overloaded, "too many hellos at once; try again");
+        pending_.erase(std::ranges::min_element(
+            pending_, {}, [](const auto& entry) { return entry.second.at; }));
     reply.nonce = random_.bytes(nonce_bytes);
     reply.proof = proof(host_.id(), from, hello.nonce, reply.nonce);
     pending_[reply.nonce] = Pending{from, hello.nonce, node_.clock.now()};
@@ -249,7 +265,7 @@ Task<Result<Bytes>> Membership::on_prove(PeerId from, Bytes request) {
         co_return make_error(ErrorKind::denied,
                              "the run's secret in your join string is not this run's; ask for a "
                              "fresh join string");
-    if (!has_room_for(from)) co_return knows_enough(peers_most_);
+    if (!has_room_for_member(from)) co_return knows_enough(peers_most_);
     HelloMessage reply;
     reply.statuses.push_back(own_signed_status());
     for (const auto& [peer, known] : peers_)
@@ -264,7 +280,25 @@ bool Membership::has_room_for(const PeerId& peer) const {
     return peers_.size() < peers_most_ || peers_.contains(peer);
 }
 
+// One that has proved itself has a place before those that are only heard of.
+bool Membership::has_room_for_member(const PeerId& peer) const {
+    return has_room_for(peer) ||
+           std::ranges::any_of(peers_, [](const auto& entry) { return !entry.second.member; });
+}
+
+void Membership::forget_one_heard_of() {
+    auto stalest = peers_.end();
+    for (auto entry = peers_.begin(); entry != peers_.end(); ++entry)
+        if (!entry->second.member &&
+            (stalest == peers_.end() || entry->second.received < stalest->second.received))
+            stalest = entry;
+    if (stalest == peers_.end()) return;
+    meeting_.erase(stalest->first);
+    peers_.erase(stalest);
+}
+
 void Membership::admit(const PeerId& peer) {
+    if (!has_room_for(peer)) forget_one_heard_of();
     if (!has_room_for(peer)) return;
     const bool is_new = !peers_.contains(peer);
     KnownPeer& known = peers_[peer];
@@ -324,6 +358,7 @@ Ok Membership::take_status(ByteView signed_status, const PeerId* from) {
         return {};
     }
     DEDLOC_TRY(Status status, wire::decode<Status>(message.payload));
+    make_sound(status);
     if (!verifier_.verify(status.peer, status_domain, message.payload, message.signature))
         return make_error(ErrorKind::peer_broke_protocol, "a status with a wrong signature");
     const bool is_new = known == peers_.end();
