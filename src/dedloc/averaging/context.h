@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -109,6 +110,8 @@ class RoundDirectory {
     virtual std::vector<PeerId> expected(const Base& base) const = 0;
     // Live peers that could share a new branch, trainers only (not us).
     virtual std::vector<PeerId> live_trainers() const = 0;
+    // Those of them that have no state yet, or an old one.
+    virtual std::vector<PeerId> newcomers() const { return {}; }
     // Voters of `base` (us included) that are heard of and still have their memory of votes.
     virtual std::size_t voters_heard_of(const Base& base) const = 0;
     // May this peer speak in rounds at all (it proved the run's secret)?
@@ -144,7 +147,8 @@ struct RoundContext {
     Standing standing{};
     ReduceMemory memory{};
     Complaints complaints{};
-    Duration newest_round{0};  // deadline of the newest plan
+    Duration newest_round{0};                   // deadline of the newest plan
+    std::map<PeerId, Duration> ask_patience{};  // for certificates, with peers that were late
     bool told_of_full_round = false;
     std::size_t fetches_at_once = 0;  // that the last fetch of a commit's parts came to
     // Waits for a finished part as long as its owner goes on sending; null: nothing is on its way.

@@ -12,8 +12,9 @@ namespace dedloc::averaging {
 namespace {
 
 // Each costs a round trip: so many at once that a line is full, and no more. A slow line is full
-// with the few that are asked for at first, and several may fetch over it.
-constexpr std::size_t fetches_at_once_min = 4;
+// with the few that are asked for at first, and several may fetch over it: where none comes in time
+// fewer are asked for, or what is sent too late for us would fill it for ever.
+constexpr std::size_t fetches_at_first = 4;
 constexpr std::size_t fetches_at_once_max = 32;
 constexpr std::uint64_t fetched_at_once_bytes = 2u << 20;
 constexpr Duration soon = 500ms;  // a part that came sooner allows one more at once
@@ -23,7 +24,7 @@ std::size_t fetches_at_once(const RoundContext& context, std::size_t parts_in_al
     const std::uint64_t bytes = context.options.vector_count * sizeof(float);
     const std::uint64_t part_bytes = bytes / std::max<std::size_t>(1, parts_in_all) + 1;
     return std::clamp<std::size_t>(
-        fetched_at_once_bytes / part_bytes, fetches_at_once_min, fetches_at_once_max);
+        fetched_at_once_bytes / part_bytes, fetches_at_first, fetches_at_once_max);
 }
 
 struct Fetching {
@@ -33,7 +34,7 @@ struct Fetching {
     std::vector<PeerId> members;     // of the plan
     std::vector<PeerId> candidates;  // whom to ask, in this order
     std::set<PeerId> silent;         // they did not answer
-    std::size_t at_once = fetches_at_once_min;
+    std::size_t at_once = fetches_at_first;
     std::size_t at_once_max = fetches_at_once_max;
     Result<void> outcome;
     runtime::Event changed;
@@ -41,7 +42,11 @@ struct Fetching {
     bool ended() const { return !outcome || next >= parts.size(); }
     void came(Duration took) {
         if (took < soon && at_once < at_once_max) ++at_once;
-        if (took > late && at_once > fetches_at_once_min) --at_once;
+        if (took > late && at_once > 1) --at_once;
+    }
+    void failed(Error error) {
+        if (outcome) at_once = std::max<std::size_t>(at_once / 2, 1);
+        outcome = std::move(error);
     }
     // Whoever did not answer is asked last from now on.
     void demote(const PeerId& peer) {
@@ -101,20 +106,31 @@ Task<Result<SharedBytes>> fetch_part(RoundContext& context,
     if (context.arrival) co_await context.arrival(header, deadline);
     if (auto here = context.parts.find(header.digest)) co_return here;
     // First everybody briefly, so that one who sleeps costs little; then with all the patience
-    // that slow links need.
+    // that slow links need, who has not said that it lacks the part.
     const TimePoint brief_until = context.now() + (deadline - context.now()) / 4;
+    std::vector<PeerId> candidates = fetching->order_for(header);
+    std::erase(candidates, context.me());
     for (const bool patient : {false, true}) {
-        const std::vector<PeerId> order = fetching->order_for(header);
-        for (const PeerId& candidate : order) {
-            if (candidate == context.me()) continue;
-            if (context.now() >= (patient ? deadline : brief_until)) break;
-            const Duration share = patient
-                                       ? std::max<Duration>((deadline - context.now()) / 4, 200ms)
-                                       : context.patience();
+        std::vector<PeerId> may_have_it;
+        for (std::size_t i = 0; i < candidates.size(); ++i) {
+            if (context.now() >= (patient ? deadline : brief_until)) {
+                may_have_it.insert(may_have_it.end(),
+                                   candidates.begin() + static_cast<std::ptrdiff_t>(i),
+                                   candidates.end());
+                break;
+            }
+            const auto left =
+                static_cast<std::int64_t>(std::min<std::size_t>(candidates.size() - i, 4));
+            const Duration share =
+                patient ? std::max<Duration>((deadline - context.now()) / left, 200ms)
+                        : context.patience();
             const TimePoint until = std::min(deadline, context.now() + share);
-            auto fetched = co_await ask_for_part(context, header, fetching, candidate, until);
+            auto fetched = co_await ask_for_part(context, header, fetching, candidates[i], until);
             if (fetched) co_return fetched;
+            if (fetched.error().kind() != ErrorKind::not_found)
+                may_have_it.push_back(candidates[i]);
         }
+        candidates = std::move(may_have_it);
     }
     co_return make_error(
         ErrorKind::not_found, "nobody who was asked has averaged part {}", header.part);
@@ -136,7 +152,7 @@ Task<void> fetch_some(RoundContext& context,
         if (fetched)
             fetching->came(context.now() - begun);
         else
-            fetching->outcome = std::move(fetched).error();
+            fetching->failed(std::move(fetched).error());
         fetching->changed.pulse();
     }
 }
@@ -163,8 +179,8 @@ Task<Result<void>> fetch_parts(RoundContext& context,
                                TimePoint deadline) {
     auto fetching = std::make_shared<Fetching>(context.node.executor);
     fetching->at_once_max = fetches_at_once(context, parts.size());
-    fetching->at_once =
-        std::clamp(context.fetches_at_once, fetches_at_once_min, fetching->at_once_max);
+    const std::size_t before = context.fetches_at_once;
+    fetching->at_once = std::min(before > 0 ? before : fetches_at_first, fetching->at_once_max);
     for (FinishedPart& part : parts)
         if (!context.parts.find(part.digest)) fetching->parts.push_back(std::move(part));
     begin_elsewhere(fetching->parts, context.me());
