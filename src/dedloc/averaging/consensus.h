@@ -20,6 +20,9 @@
 
 namespace dedloc::averaging {
 
+// Higher ones are nobody's: a voter that asked for the last there is would leave the others none.
+inline constexpr std::uint32_t ballot_max = 1u << 24;
+
 // Of how many questions a voter knows that it went on from them.
 inline constexpr std::size_t passed_max = 64;
 

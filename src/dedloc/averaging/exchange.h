@@ -68,7 +68,9 @@ class Exchange {
 
     const Plan& plan() const { return plan_; }
     // Does the plan count on what we bring?
-    bool contributes() const { return me_ && input_ && !plan_.members[*me_].input.is_empty(); }
+    bool contributes() const { return contributes_; }
+    // Nothing more is sent of what we contribute.
+    void forget_input() { input_.reset(); }
     const Digest& digest() const { return digest_; }
     TimePoint reduce_deadline() const {
         return started_ + std::chrono::milliseconds(plan_.reduce_ms);
@@ -245,6 +247,7 @@ class Exchange {
     Digest digest_;
     std::shared_ptr<const RoundInput> input_;
     std::optional<std::uint32_t> me_;
+    bool contributes_ = false;
     TimePoint started_;
     TimePoint leader_heard_at_;
     std::map<std::uint32_t, Owner> owners_;  // by part: the newest

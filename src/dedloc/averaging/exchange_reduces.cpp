@@ -39,9 +39,9 @@ Exchange::Reduction& Exchange::open_reduction(std::uint32_t part, std::uint32_t 
 Task<void> Exchange::contribute_own(std::vector<std::uint32_t> parts, std::uint32_t repair) {
     for (const std::uint32_t part : parts) {
         SharedBytes encoded;
-        if (contributes()) encoded = co_await encode_own(part);
+        if (contributes() && input_) encoded = co_await encode_own(part);
         Reduction& reduction = *reductions_.at({repair, part});
-        if (contributes() && !reduction.closed && reduction.waiting.contains(*me_)) {
+        if (encoded && !reduction.closed && reduction.waiting.contains(*me_)) {
             reduction.inputs[*me_] = {*me_, std::move(encoded)};
             reduction.arrival.push_back(*me_);
         }

@@ -102,6 +102,7 @@ Task<void> Exchange::send_parts(std::shared_ptr<p2p::MessageStream> stream,
     if (evenly) even_.begin(owner, parts.size(), phase_towards(owner), context_.now());
     for (std::size_t i = 0; contributes() && i < parts.size(); ++i) {
         if (evenly) co_await wait_for_turn(owner);
+        if (!input_) break;  // the step is decided
         SharedBytes encoded = co_await encode_own(parts[i]);
         PartData data;
         data.part = parts[i];

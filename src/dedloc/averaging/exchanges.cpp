@@ -2,6 +2,7 @@
 
 #include "dedloc/base/counted.h"
 #include "dedloc/runtime/deadline.h"
+#include "dedloc/runtime/together.h"
 #include "dedloc/wire/message.h"
 
 namespace dedloc::averaging {
@@ -10,6 +11,7 @@ namespace {
 // For a stream's header, and for the plan that it names; on a line that many share, where a packet
 // may be lost several times over, half of a round. Without the stream all would wait for as long.
 constexpr Duration header_patience_min = 5s;
+constexpr Duration late_reader_grace = 5s;  // members give up a second after the round's deadline
 
 Task<void> end_exchange(std::shared_ptr<Exchange> exchange) { co_await exchange->stop(); }
 
@@ -110,7 +112,16 @@ Task<void> Exchanges::serve(std::unique_ptr<p2p::MessageStream> owned) {
         (void)co_await stream->fail(std::move(error));
         co_return;
     }
-    co_await exchange->serve(stream, header->repair, begun);
+    // Who neither sends on nor reads would hold the exchange, with all its parts, for ever.
+    Task<void> serving = exchange->serve(stream, header->repair, begun);
+    Task<void> patience =
+        context_.node.clock.sleep_until(exchange->round_deadline() + late_reader_grace);
+    co_await runtime::first_of(std::move(serving), std::move(patience));
+}
+
+void Exchanges::forget_inputs() {
+    for (auto& [digest, exchange] : exchanges_)
+        if (exchange->plan().previous != context_.ledger.base().previous) exchange->forget_input();
 }
 
 void Exchanges::peer_gone(const PeerId& peer) {

@@ -31,6 +31,9 @@ class Exchanges {
     Result<Bytes> take_repair(const PeerId& from, ByteView request);
     Task<void> serve(std::unique_ptr<p2p::MessageStream> stream);
     void peer_gone(const PeerId& peer);
+    // Of plans for a step that is decided nothing more is sent: our contribution, a vector, is
+    // freed.
+    void forget_inputs();
     Task<void> stop();
 
   private:

@@ -33,6 +33,23 @@ bool voters_are_sound(const std::vector<Voter>& voters) {
            }) == voters.end();
 }
 
+// What is computed with a commit without looking again: a majority may have signed it, or a liar
+// alone.
+Ok check_shape(const Decision& decision) {
+    if (!voters_are_sound(decision.next_voters)) return broken("it names no sound set of voters");
+    if (!std::isfinite(decision.branch_samples) || decision.branch_samples < 0)
+        return broken("its count of samples is no number");
+    if (decision.kind != DecisionKind::commit) return {};
+    const auto plan = wire::decode<Plan>(decision.plan);
+    if (!plan) return broken("its plan cannot be read");
+    if (plan->parts.size() != decision.parts.size())
+        return broken("it has not an average for each part of its plan");
+    const auto strange = [&plan](const auto& part) { return part.owner >= plan->members.size(); };
+    if (std::ranges::any_of(plan->parts, strange) || std::ranges::any_of(decision.parts, strange))
+        return broken("an owner in it is no member");
+    return {};
+}
+
 // Whoever begins a branch before a lost step takes that step's samples away again, which rounds.
 bool counts_the_same(double one, double other) {
     constexpr double rounding = 1e-9;
@@ -85,13 +102,19 @@ Digest branch_id(const Digest& previous, const std::vector<Voter>& survivors) {
 Ok Ledger::start_from(ByteView certificate_bytes) {
     DEDLOC_TRY(Certificate certificate, wire::decode<Certificate>(certificate_bytes));
     DEDLOC_TRY(Decision decision, wire::decode<Decision>(certificate.decision));
-    if (!voters_are_sound(decision.next_voters)) return broken("it names no sound set of voters");
-    // The voters before it are unknown, but whoever signed must have signed this.
+    DEDLOC_TRY_VOID(check_shape(decision));
+    // Who makes a beginning is named in it. Voters before anything else are unknown: whoever signed
+    // is taken for one, and somebody must have.
+    const bool beginning =
+        decision.kind == DecisionKind::genesis || decision.kind == DecisionKind::branch;
+    std::vector<Voter> voters = decision.next_voters;
+    if (!beginning) {
+        voters.clear();
+        for (const Vote& vote : certificate.votes) voters.push_back({vote.voter, 0, false});
+        if (voters.empty()) return broken("nobody signed it");
+    }
+    DEDLOC_TRY_VOID(check_votes(certificate, voters, beginning));
     const Digest digest = decision_digest(certificate.decision);
-    for (const Vote& vote : certificate.votes)
-        if (!verifier_.verify(
-                vote.voter, vote_domain, vote_bytes(digest, certificate.ballot), vote.signature))
-            return broken("a signature does not hold");
     chain_.clear();
     committed_.clear();
     base_ = Base{};
@@ -126,13 +149,19 @@ Result<Decision> Ledger::check(const Base& base, ByteView certificate_bytes) con
     if (certificate_bytes.size() > certificate_bytes_max) return broken("it is too large");
     DEDLOC_TRY(const Certificate certificate, wire::decode<Certificate>(certificate_bytes));
     DEDLOC_TRY(Decision decision, wire::decode<Decision>(certificate.decision));
+    DEDLOC_TRY_VOID(check_decision(base, decision));
+    const bool branch = decision.kind == DecisionKind::branch;
+    DEDLOC_TRY_VOID(check_votes(certificate, branch ? decision.next_voters : base.voters, branch));
+    return decision;
+}
+
+Ok Ledger::check_decision(const Base& base, const Decision& decision) const {
     if (decision.run != base.run) return broken("it belongs to another run");
     if (decision.previous != base.previous)
         return make_error(ErrorKind::not_found, "the certificate does not follow our newest one");
     if (decision.number != base.number + 1) return broken("its number does not follow");
-    if (!voters_are_sound(decision.next_voters)) return broken("it names no sound set of voters");
-    const bool branch = decision.kind == DecisionKind::branch;
-    if (branch) {
+    DEDLOC_TRY_VOID(check_shape(decision));
+    if (decision.kind == DecisionKind::branch) {
         const Instance expected{
             branch_id(base.previous, decision.next_voters), base.instance.step, 0};
         if (decision.instance != expected) return broken("the new branch's id is not its hash");
@@ -143,11 +172,12 @@ Result<Decision> Ledger::check(const Base& base, ByteView certificate_bytes) con
         if (decision.instance != base.instance) return broken("it decides another step");
         if (!(decision.branch_samples >= base.branch_samples))
             return broken("its samples run backwards");
+        if (decision.kind == DecisionKind::abort && decision.branch_samples != base.branch_samples)
+            return broken("an attempt that came to nothing cannot add samples");
     }
     if (base.state && decision.state_before != *base.state)
         return make_error(ErrorKind::conflict, "the group stands on another state than we do");
-    DEDLOC_TRY_VOID(check_votes(certificate, branch ? decision.next_voters : base.voters, branch));
-    return decision;
+    return {};
 }
 
 Result<bool> Ledger::accept(ByteView certificate) {
@@ -165,6 +195,8 @@ Result<bool> Ledger::accept(ByteView certificate) {
         }
         return std::move(decision).error();
     }
+    if (decision->kind == DecisionKind::branch && may_follow_ && !may_follow_(*decision))
+        return make_error(ErrorKind::conflict, "a branch that left while our voters live");
     auto decoded = wire::decode<Certificate>(certificate);
     const Digest digest = decision_digest(decoded->decision);
     append(*std::move(decision), to_bytes(certificate), digest);

@@ -63,11 +63,21 @@ class Ledger {
 
     // Verifies and appends the next certificate. false: it was known already.
     // Errors: not_found (does not follow our newest: fetch what is between, or it is another
-    // branch), peer_broke_protocol (signatures, run, numbers do not hold).
+    // branch), conflict (another state than ours, or a branch that we do not follow yet),
+    // peer_broke_protocol (signatures, run, numbers do not hold).
     Result<bool> accept(ByteView certificate);
 
     // Checks a certificate as a follower of `base`, without appending it.
     Result<Decision> check(const Base& base, ByteView certificate) const;
+    // The same of a decision that nobody has signed yet. Errors: not_found, conflict,
+    // peer_broke_protocol.
+    Ok check_decision(const Base& base, const Decision& decision) const;
+
+    // Asked before a branch is followed that others signed, a majority of our voters or not; none:
+    // every branch is.
+    void follow_branches_if(std::function<bool(const Decision&)> answer) {
+        may_follow_ = std::move(answer);
+    }
 
     void set_state(const Digest& state);
     const Base& base() const { return base_; }
@@ -118,6 +128,7 @@ class Ledger {
     std::deque<Link> chain_;
     std::map<PeerId, Committed> committed_;
     Base base_;
+    std::function<bool(const Decision&)> may_follow_;
     std::vector<std::function<void(const Decision&, const Bytes&)>> listeners_;
 };
 

@@ -1,6 +1,7 @@
 #include "dedloc/averaging/ledger.h"
 
 #include <cmath>
+#include <functional>
 #include <gtest/gtest.h>
 
 #include "dedloc/security/toy_signature.h"
@@ -95,6 +96,76 @@ TEST_F(LedgerTest, a_branch_that_counts_more_samples_than_came_before_it_is_refu
     }
     branch.branch_samples = samples_first;
     EXPECT_TRUE(before_.accept(signed_by_voter(branch)));
+}
+
+// Whoever names no voter before it must have somebody's signature, and a beginning all it names.
+TEST_F(LedgerTest, a_beginning_that_nobody_signed_is_refused) {
+    const auto unsigned_one = [](const Decision& decision) {
+        Certificate certificate;
+        certificate.decision = wire::encode(decision);
+        return wire::encode(certificate);
+    };
+    Ledger fresh(verifier_, 8);
+    EXPECT_FALSE(fresh.start_from(unsigned_one(before_.newest_decision())));
+    EXPECT_FALSE(fresh.start_from(unsigned_one(step())));
+    EXPECT_TRUE(fresh.start_from(signed_by_voter(step())));
+    const security::ToySigner stranger(9);
+    Decision branch;
+    branch.kind = DecisionKind::branch;
+    branch.run = run_;
+    branch.next_voters = {{stranger.id(), 1}};  // the other one signs
+    EXPECT_FALSE(fresh.start_from(signed_by_voter(branch)));
+    branch.branch_samples = HUGE_VAL;
+    branch.next_voters = {voter()};
+    EXPECT_FALSE(fresh.start_from(signed_by_voter(branch)));
+}
+
+TEST_F(LedgerTest, a_commit_that_cannot_be_computed_with_is_refused_whoever_signed_it) {
+    const auto changed = [this](const std::function<void(Decision&, Plan&)>& change) {
+        Decision decision = step();
+        Plan plan = *wire::decode<Plan>(decision.plan);
+        change(decision, plan);
+        decision.plan = wire::encode(plan);
+        return signed_by_voter(decision);
+    };
+    const std::vector<std::function<void(Decision&, Plan&)>> changes = {
+        [](Decision& decision, Plan&) { decision.parts.clear(); },
+        [](Decision& decision, Plan&) { decision.parts.push_back(decision.parts[0]); },
+        [](Decision& decision, Plan&) { decision.parts[0].owner = 9999; },
+        [](Decision&, Plan& plan) { plan.parts[0].owner = 9999; },
+        [](Decision& decision, Plan&) { decision.branch_samples = HUGE_VAL; }};
+    for (const auto& change : changes) {
+        const auto accepted = before_.accept(changed(change));
+        ASSERT_FALSE(accepted);
+        EXPECT_EQ(accepted.error().kind(), ErrorKind::peer_broke_protocol);
+        EXPECT_FALSE(Ledger(verifier_, 8).start_from(changed(change)));
+    }
+    EXPECT_TRUE(before_.accept(changed([](Decision&, Plan&) {})));
+}
+
+TEST_F(LedgerTest, an_attempt_that_came_to_nothing_adds_no_samples) {
+    Decision abort = step();
+    abort.kind = DecisionKind::abort;
+    abort.plan.clear();
+    abort.parts.clear();
+    EXPECT_FALSE(before_.accept(signed_by_voter(abort)));
+    abort.branch_samples = samples_first;
+    EXPECT_TRUE(before_.accept(signed_by_voter(abort)));
+}
+
+TEST_F(LedgerTest, a_branch_of_others_waits_until_it_may_be_followed) {
+    const security::ToySigner survivor(9);
+    const Bytes branch = make_branch_before(after_.newest_decision(), {survivor.id(), 1}, survivor);
+    bool voters_live = true;
+    before_.follow_branches_if([&](const Decision& decision) {
+        EXPECT_EQ(decision.next_voters.front().peer, survivor.id());
+        return !voters_live;
+    });
+    const auto refused = before_.accept(branch);
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().kind(), ErrorKind::conflict);
+    voters_live = false;
+    EXPECT_TRUE(before_.accept(branch));
 }
 
 }  // namespace

@@ -119,6 +119,7 @@ struct AnnounceReply {
     PeerId leader;
     std::vector<Bytes> certificates;
     std::string reason;
+    std::uint32_t round_ms = 0;  // of a round that is under way; who is not in it knows how long
 
     template <typename Visitor, typename Self>
     static void fields(Visitor& visit, Self& self) {
@@ -126,6 +127,7 @@ struct AnnounceReply {
         visit(2, self.leader);
         visit(3, self.certificates, certificates_max);
         visit(4, self.reason);
+        visit(5, self.round_ms);
     }
 };
 

@@ -54,6 +54,8 @@ void RoundEngine::start() {
         pace_.learn(took, context_.standing.learn(decision));
         ledger_moved();
     });
+    context_.ledger.follow_branches_if(
+        [this](const Decision& branch) { return may_follow(branch); });
     awake_at_ = context_.now();
     scope_.spawn("watch sleep", watch_sleep());
     scope_.spawn("drive rounds", drive());
@@ -77,7 +79,8 @@ void RoundEngine::ledger_moved() {
     if (step_open_.first.step != open.step || step_open_.first.branch != open.branch)
         step_open_ = {open, context_.now()};
     learn_rates();
-    wait_again_for_members();
+    learn_from_newest_commit();
+    exchanges_.forget_inputs();
     suspects_.clear();
     told_.clear();
     asked_.reset();
@@ -93,12 +96,28 @@ void RoundEngine::ledger_moved() {
 }
 
 // Whom we did not wait for once may have been in others' rounds since, and never announced to us.
-void RoundEngine::wait_again_for_members() {
+// And how long rounds are also who comes while one is under way, or was in none for long, has to
+// know: to take all who are in it for dead would be rash.
+void RoundEngine::learn_from_newest_commit() {
+    if (!context_.ledger.started()) return;
+    const bool decided = context_.ledger.newest_decision().kind == DecisionKind::commit;
     const Decision* const commit = context_.ledger.newest_commit();
-    if (not_waited_for_.empty() || !commit) return;
+    if (!commit || (!decided && context_.newest_round.count() > 0)) return;
     const auto plan = wire::decode<Plan>(commit->plan);
     if (!plan) return;
     for (const PlanMember& member : plan->members) not_waited_for_.erase(member.peer);
+    context_.newest_round = std::min<Duration>(std::chrono::milliseconds(plan->round_ms),
+                                               context_.options.deadline_max);
+}
+
+// A few who are out of reach of the others, or new, must not lead those away who have a majority.
+bool RoundEngine::may_follow(const Decision& branch) const {
+    const auto is_us = [this](const Voter& voter) { return voter.peer == context_.me(); };
+    if (std::ranges::any_of(branch.next_voters, is_us)) return true;
+    const Base& base = context_.ledger.base();
+    if (context_.directory.voters_heard_of(base) < majority(base.voters.size())) return true;
+    const Duration waited = wanted_since_ ? context_.now() - *wanted_since_ : Duration(0);
+    return waited > std::max(context_.options.quorum_timeout, context_.newest_round);
 }
 
 // The newest exchange has given all it will.
@@ -272,9 +291,12 @@ std::optional<PeerId> RoundEngine::pick_leader(const Base& base) const {
     }
     if (left_over) return left_over;
     if (!quorum_is_lost()) return std::nullopt;
-    // No voter answers and has not for long: whoever is left of the trainers may open a branch.
+    // No voter answers and has not for long: whoever is left of the trainers may open a branch. Not
+    // who has no state to begin it with.
+    const std::vector<PeerId> newcomers = context_.directory.newcomers();
     std::vector<Voter> left{{context_.me(), 0, true}};
-    for (const PeerId& peer : context_.directory.live_trainers()) left.push_back({peer, 0, true});
+    for (const PeerId& peer : context_.directory.live_trainers())
+        if (std::ranges::find(newcomers, peer) == newcomers.end()) left.push_back({peer, 0, true});
     for (const PeerId& candidate : leader_order(base.previous, left))
         if (candidate == context_.me() || !suspected(candidate)) return candidate;
     return std::nullopt;
@@ -340,6 +362,10 @@ Task<void> RoundEngine::follow(Base base, PeerId leader) {
         suspect(leader, "its answer cannot be read");
         co_return;
     }
+    context_.newest_round =
+        std::max<Duration>(context_.newest_round,
+                           std::min<Duration>(std::chrono::milliseconds(reply->round_ms),
+                                              context_.options.deadline_max));
     switch (reply->verdict) {
         case Verdict::accepted:
             // A leader that answers and yet brings no round about is passed over for a while.

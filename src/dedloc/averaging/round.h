@@ -55,7 +55,10 @@ class RoundEngine {
     // The caller then looks at the ledger. May be called once at a time.
     Task<void> participate(std::shared_ptr<const RoundInput> input);
     // Takes no part in votes after the next commit: this peer is about to leave.
-    void set_leaving(bool leaving) { leaving_ = leaving; }
+    void set_leaving(bool leaving) {
+        leaving_ = leaving;
+        voter_->set_leaving(leaving);
+    }
     // This peer hosts, and its ledger has just begun.
     void begin_run() { voter_->begin_run(); }
     // The ledger has moved for a reason outside (state downloaded, certificate from elsewhere).
@@ -94,7 +97,8 @@ class RoundEngine {
     bool has_followed(const Base& base, const PeerId& leader, Duration duration);
     Announce own_announcement(const Base& base);
     void learn_rates();
-    void wait_again_for_members();
+    void learn_from_newest_commit();
+    bool may_follow(const Decision& branch) const;
     void suspect(const PeerId& peer, std::string why);
     void refuse_plan(const PeerId& leader, const Error& why);
     bool suspected(const PeerId& peer) const;
@@ -141,6 +145,7 @@ class RoundEngine {
     // round_leader.cpp: gather, reduce, repair; round_plan.cpp: plan
     Task<void> lead(Base base);
     Task<bool> gather(Base base);
+    Duration time_for_newcomers();
     bool others_follow_another(const Base& base) const;
     Duration usual_deadline() const;
     std::map<PeerId, Announce> announces_for(const Base& base);
@@ -229,6 +234,8 @@ class RoundEngine {
     bool line_in_doubt_ = false;
     std::optional<Digest> rates_learnt_;  // from which plan
     RoundPace pace_;
+    std::uint64_t served_bytes_ = 0;            // sent when we led the last time …
+    TimePoint served_at_;                       // … and when that was
     TimePoint round_begun_;                     // by a plan of ours or another's
     std::pair<Instance, TimePoint> step_open_;  // which step, and since when
     runtime::Event changed_;

@@ -31,7 +31,8 @@ struct RoundEngine::Question {
 };
 
 void RoundEngine::learn_from(const PeerId& voter, const ConsensusReply& reply) {
-    if (reply.answer == Answer::outbid) outbid_ = std::max(outbid_, reply.ballot);
+    if (reply.answer == Answer::outbid)
+        outbid_ = std::max(outbid_, std::min(reply.ballot, ballot_max));
     if (reply.answer == Answer::you_are_behind) take_certificates(voter, reply.certificates);
 }
 
@@ -41,13 +42,9 @@ std::uint32_t RoundEngine::next_ballot(const Base& base) {
     const auto n = static_cast<std::uint32_t>(order.size());
     const auto place = static_cast<std::uint32_t>(
         std::find(order.begin(), order.end(), context_.me()) - order.begin());
-    std::uint32_t ballot = place + ballot_round_ * n;
-    while (ballot < outbid_) {
-        ++ballot_round_;
-        ballot += n;
-    }
-    ++ballot_round_;
-    return ballot;
+    if (const std::uint32_t ballot = place + ballot_round_ * n; ballot < outbid_)
+        ballot_round_ += (outbid_ - ballot + n - 1) / n;
+    return place + n * ballot_round_++;
 }
 
 // Returns the poll when a majority promised and nothing had been accepted; otherwise null. What was

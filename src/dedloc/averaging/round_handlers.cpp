@@ -161,6 +161,7 @@ Task<Result<Bytes>> RoundEngine::on_announce(PeerId from, Bytes request) {
         reply.verdict = Verdict::redirect;
         reply.leader = *leader;
     }
+    if (exchanges_.in_round()) reply.round_ms = exchanges_.newest()->plan().round_ms;
     const bool brings_something = !announce.input.is_empty();
     const bool aggregates = announce.aggregator;
     if (!keep_announcement(from, std::move(announce))) {

@@ -107,6 +107,22 @@ bool RoundEngine::others_follow_another(const Base& base) const {
 
 // ---- gather -------------------------------------------------------------------------------------
 
+// What one who trains alone makes while others load its state they have to fetch as well: it may
+// not make it faster than its line carries it to them, or they would never come. At most a
+// deadline, and as its line was used since the step before: none fetches where next to nothing went
+// over it.
+Duration RoundEngine::time_for_newcomers() {
+    const std::uint64_t sent = context_.host.traffic().sent_bytes;
+    const Duration since = context_.now() - std::exchange(served_at_, context_.now());
+    const auto served = static_cast<double>(sent - std::exchange(served_bytes_, sent));
+    const auto newcomers = static_cast<double>(context_.directory.newcomers().size());
+    const double bytes = newcomers * context_.options.element_bytes() *
+                         static_cast<double>(context_.options.vector_count);
+    if (served <= 0) return Duration(0);
+    const Duration time = from_seconds(std::min(bytes / served, 1e3) * to_seconds(since));
+    return time < context_.options.deadline_max ? time : Duration(0);
+}
+
 Task<bool> RoundEngine::gather(Base base) {
     context_.directory.round_wanted();
     const Duration micro_batch =
@@ -116,7 +132,8 @@ Task<bool> RoundEngine::gather(Base base) {
                            context_.options.deadline_max);
     // A leader that brings nothing may have looked on for long when the first contribution comes:
     // the others are not late before that.
-    TimePoint limit = TimePoint::never();
+    std::optional<TimePoint> since;
+    const Duration of_newcomers = time_for_newcomers();
     for (;;) {
         std::uint64_t brought = 0;  // by others
         std::set<PeerId> here;
@@ -126,7 +143,10 @@ Task<bool> RoundEngine::gather(Base base) {
         for (const auto& [peer, announced] : announced_)
             if (announced.announce.previous == base.previous && !announced.announce.aggregator)
                 here.insert(peer);
-        limit = weight > 0 ? std::min(limit, context_.now() + patience) : TimePoint::never();
+        if (weight == 0)
+            since.reset();
+        else if (!since)
+            since = context_.now();
         std::vector<PeerId> missing;
         for (const PeerId& peer : context_.directory.expected(base))
             if (!here.contains(peer) && !not_waited_for_.contains(peer)) missing.push_back(peer);
@@ -134,12 +154,14 @@ Task<bool> RoundEngine::gather(Base base) {
         if (here.size() + 1 >= context_.options.members_max)
             std::erase_if(missing, [&base](const PeerId& peer) { return !base.is_voter(peer); });
         // Others live, but none who brings anything has announced and none is known to stand here:
-        // they are about to.
+        // they are about to, or will be when they have the state.
         const bool lonely = brought == 0 && std::ranges::any_of(context_.directory.live_trainers(),
                                                                 [&here](const PeerId& peer) {
                                                                     return !here.contains(peer);
                                                                 });
         if (missing.empty() && !lonely && input_ && weight > 0) co_return true;
+        const Duration time = lonely ? std::max(patience, of_newcomers) : patience;
+        const TimePoint limit = since ? *since + time : TimePoint::never();
         if (context_.now() >= limit) {
             for (const PeerId& peer : missing) not_waited_for_.insert(peer);
             co_return false;
@@ -147,8 +169,7 @@ Task<bool> RoundEngine::gather(Base base) {
         const TimePoint next = std::min(limit, context_.now() + 200ms);
         (void)co_await changed_.wait_until(context_.node.clock, next);
         // A machine that slept has waited for nobody meanwhile: what they sent is still to be read.
-        if (limit != TimePoint::never())
-            limit = limit + std::max(context_.now() - next, Duration(0));
+        if (since) since = *since + std::max(context_.now() - next, Duration(0));
     }
 }
 

@@ -19,17 +19,22 @@ constexpr double pieces_wanted_max = 48;
 constexpr double part_seconds_min = 0.05;
 constexpr std::uint64_t piece_elements_min = 8192;
 constexpr double rate_factor = 1000;  // between the usual rate and what is believed
-constexpr double worth_it = 0.95;     // of the round's time without aggregators; more: without them
+// Bytes per second; what is said beyond is no line's.
+constexpr double rate_least = 100;
+constexpr double rate_most = 1e12;
+constexpr double worth_it = 0.95;  // of the round's time without aggregators; more: without them
 // Samples are lost where somebody is left out, and rates are measured: not for less than so many
 // times the pace.
 constexpr double leaving_out_worth = 1.5;
+
+// Measured, and of a line that there may be.
+bool is_rate(double claimed) { return claimed >= rate_least && claimed <= rate_most; }
 
 // The median of the uplinks that were measured: what is assumed of the others.
 double usual_rate(const std::map<PeerId, Announce>& announces, double if_none) {
     std::vector<double> measured;
     for (const auto& [peer, announce] : announces)
-        if (!announce.aggregator && std::isfinite(announce.upload_bytes_per_s) &&
-            announce.upload_bytes_per_s > 0)
+        if (!announce.aggregator && is_rate(announce.upload_bytes_per_s))
             measured.push_back(announce.upload_bytes_per_s);
     if (measured.empty()) return if_none;
     const auto middle = measured.begin() + static_cast<std::ptrdiff_t>(measured.size() / 2);
@@ -39,7 +44,7 @@ double usual_rate(const std::map<PeerId, Announce>& announces, double if_none) {
 
 // A peer's own claim: nobody's line is beyond all measure of the others'.
 double plausible_rate(double claimed, double usual) {
-    if (!std::isfinite(claimed) || claimed <= 0) return usual;
+    if (!is_rate(claimed)) return usual;
     return std::clamp(claimed, usual / rate_factor, usual * rate_factor);
 }
 
@@ -48,7 +53,7 @@ std::string describe(const Plan& plan) {
         plan.members, [](const PlanMember& member) { return member.aggregator; });
     std::string text =
         fmt::format("step {}: {} members{}, {} parts",
-                    plan.instance.step,
+                    plan.instance.step + 1,
                     plan.members.size() - static_cast<std::size_t>(aggregators),
                     aggregators == 0 ? "" : fmt::format(" and {} aggregators", aggregators),
                     plan.parts.size());

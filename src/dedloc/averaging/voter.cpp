@@ -86,6 +86,25 @@ void read_parts(RoundContext& context) {
     }
 }
 
+constexpr const char* strange_voter =
+    "a proposal is refused: it makes somebody a voter who was not there";
+constexpr const char* voter_less =
+    "a proposal is refused: it takes its vote from somebody who is there";
+
+// Those who vote already, and members of the plan, each with its memory of votes.
+bool are_known(const std::vector<Voter>& next,
+               const std::vector<Voter>& voters,
+               const std::vector<PlanMember>& members) {
+    const auto is_it = [](const Voter& one) {
+        return [&one](const auto& other) {
+            return other.peer == one.peer && other.incarnation == one.incarnation;
+        };
+    };
+    return std::ranges::all_of(next, [&](const Voter& one) {
+        return std::ranges::any_of(voters, is_it(one)) || std::ranges::any_of(members, is_it(one));
+    });
+}
+
 ConsensusReply refuse(Answer answer, std::string reason) {
     ConsensusReply reply;
     reply.answer = answer;
@@ -96,7 +115,7 @@ ConsensusReply refuse(Answer answer, std::string reason) {
 }  // namespace
 
 bool owns_ballot(const Base& base, const PeerId& proposer, std::uint32_t ballot) {
-    if (base.voters.empty()) return false;
+    if (base.voters.empty() || ballot > ballot_max) return false;
     const std::vector<PeerId> order = leader_order(base.previous, base.voters);
     return order[ballot % order.size()] == proposer;
 }
@@ -287,6 +306,16 @@ std::optional<ConsensusReply> VoterService::check_branch(const PeerId& from,
     return std::nullopt;
 }
 
+// A leader that took the vote from those who are in its round could go on without anybody's. (Of an
+// attempt that came to nothing it may not have known that we are there.)
+bool VoterService::drops_us(const Plan& plan, const Decision& decision) const {
+    const auto is_us = [this](const auto& one) {
+        return one.peer == context_.me() && one.incarnation == incarnation_;
+    };
+    return !leaving_ && std::ranges::any_of(plan.members, is_us) &&
+           std::ranges::none_of(decision.next_voters, is_us);
+}
+
 ConsensusReply VoterService::accuse(const PeerId& proposer, std::string why) {
     context_.refuse(RoundNote::Kind::refused_message, proposer, why);
     return refuse(Answer::refused, std::move(why));
@@ -296,12 +325,16 @@ Task<std::optional<ConsensusReply>> VoterService::check_value(PeerId from, Decis
     const Base& base = context_.ledger.base();
     if (!base.state)
         co_return refuse(Answer::refused, "the voter is still computing the state before");
-    if (decision.run != base.run || decision.number != base.number + 1 ||
-        decision.next_voters.empty())
-        co_return accuse(from, "a proposal is refused: it does not follow what was decided before");
     if (decision.state_before != *base.state)
         co_return refuse(Answer::refused, "the decision does not follow from the voter's state");
-    if (decision.kind == DecisionKind::abort) co_return std::nullopt;
+    // What no ledger takes must not be certified: it could not be followed, nor anything else.
+    if (const Ok sound = context_.ledger.check_decision(base, decision); !sound)
+        co_return accuse(from, "a proposal is refused: " + sound.error().message());
+    if (decision.kind == DecisionKind::abort) {
+        if (!are_known(decision.next_voters, base.voters, {}))
+            co_return accuse(from, strange_voter);
+        co_return std::nullopt;
+    }
     if (decision.kind != DecisionKind::commit)
         co_return accuse(from, "a proposal is refused: there is no such decision");
     std::optional<ConsensusReply> outcome = co_await check_commit(from, std::move(decision));
@@ -324,6 +357,9 @@ Task<std::optional<ConsensusReply>> VoterService::check_commit(PeerId from, Deci
         if (const Ok fresh = context_.ledger.check_not_committed(member.peer, member.input); !fresh)
             co_return accuse(from, "a proposal is refused: it counts samples twice");
     }
+    if (!are_known(decision.next_voters, context_.ledger.base().voters, plan->members))
+        co_return accuse(from, strange_voter);
+    if (drops_us(*plan, decision)) co_return accuse(from, voter_less);
     const Digest plan_digest = decision_digest(decision.plan);
     for (std::uint32_t i = 0; i < decision.parts.size(); ++i) {
         const FinishedPart& part = decision.parts[i];

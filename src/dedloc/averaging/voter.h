@@ -37,6 +37,8 @@ class VoterService {
     Task<ConsensusReply> on_propose(PeerId from, Propose propose);
     // Since when our own clock says that a round is wanted and none was committed; for branches.
     void round_wanted_since(std::optional<TimePoint> since) { wanted_since_ = since; }
+    // We have said that we leave: that the next decision takes our vote is right.
+    void set_leaving(bool leaving) { leaving_ = leaving; }
     // This peer alone begins the run, after the newest certificate.
     void begin_run() { acceptor_.begin_after(context_.ledger.base().previous); }
     // Certificates a reply carries for one who lags.
@@ -54,6 +56,7 @@ class VoterService {
     Task<void> write_parts(std::uint64_t step, std::vector<KeptPart> kept);
     // Refuses what no honest proposer would say.
     ConsensusReply accuse(const PeerId& proposer, std::string why);
+    bool drops_us(const Plan& plan, const Decision& decision) const;
     // Errors as a reply; nullopt: the value may be voted for.
     Task<std::optional<ConsensusReply>> check_value(PeerId from, Decision decision);
     Task<std::optional<ConsensusReply>> check_commit(PeerId from, Decision decision);
@@ -74,6 +77,7 @@ class VoterService {
     runtime::Event written_;
     std::optional<TimePoint> wanted_since_;
     bool keeping_ = false;
+    bool leaving_ = false;
     runtime::Scope scope_;  // averages on their way to the disk
 };
 
