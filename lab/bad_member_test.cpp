@@ -34,6 +34,10 @@ struct Scene {
     std::map<std::size_t, std::size_t> sent_again;                  // of those
     std::map<std::string, Bytes> newest_call;                       // of anybody, by its method
     std::uint32_t round_ms_max = 0;                                 // of all plans
+    int held = 0;
+    Digest run;  // of the newest decision that was proposed …
+    double branch_samples = 0;
+    std::uint64_t number = 0;
 
     const security::ToySigner& signer() const { return world->node(bad).signer(); }
 };
@@ -418,6 +422,34 @@ const Lie lies[] = {
      [](Scene&, Bytes& b) {
          return change_decision(b, [](Decision& decision) { decision.branch_samples += 1000; });
      }},
+    {"a_proposal_that_takes_everybody_elses_vote",
+     propose_method,
+     false,
+     "takes its vote",
+     [](Scene& scene, Bytes& b) {
+         return change_decision(b, [&scene](Decision& decision) {
+             const PeerId& liar = scene.world->node(bad).id();
+             std::erase_if(decision.next_voters,
+                           [&liar](const Voter& voter) { return voter.peer != liar; });
+         });
+     }},
+    {"a_proposal_with_a_stranger_for_a_voter",
+     propose_method,
+     false,
+     "who was not there",
+     [](Scene&, Bytes& b) {
+         return change_decision(
+             b, [](Decision& decision) { decision.next_voters.back().incarnation ^= 1; });
+     }},
+    {"a_proposal_whose_voters_no_ledger_takes",
+     propose_method,
+     false,
+     "no sound set of voters",
+     [](Scene&, Bytes& b) {
+         return change_decision(b, [](Decision& decision) {
+             std::reverse(decision.next_voters.begin(), decision.next_voters.end());
+         });
+     }},
     {"nonsense_for_a_proposal",
      propose_method,
      false,
@@ -456,6 +488,14 @@ void remember(Scene& scene, const sim::World::Outgoing& sent) {
                 scene.round_ms_max = std::max(scene.round_ms_max, plan->round_ms);
     }
     if (!sent.is_answer) scene.newest_call[sent.method] = sent.payload;
+    if (sent.method == propose_method && !sent.is_answer)
+        if (const auto propose = read<Propose>(sent.payload))
+            if (const auto decision = read<Decision>(propose->outline.empty() ? propose->decision
+                                                                              : propose->outline)) {
+                scene.run = decision->run;
+                scene.branch_samples = decision->branch_samples;
+                scene.number = decision->number;
+            }
     if (sent.from != bad || scene.world->now() >= from_then_on) return;
     if (sent.method == parts_method && !sent.is_answer) {
         std::vector<Bytes>& stream = scene.contribution_before[sent.to];
@@ -645,6 +685,92 @@ TEST_P(Replays, change_nothing_in_a_grid) { expect_no_effect(GetParam(), 2); }
 INSTANTIATE_TEST_SUITE_P(Messages, Replays, testing::ValuesIn(replays), [](const auto& one) {
     return std::string(one.param.name);
 });
+
+// It may or may not be told of: the others go on as if nothing had been sent.
+void expect_no_effect_of(const std::function<bool(Scene&, const sim::World::Outgoing&)>& lie) {
+    Scene scene;
+    int lies_told = 0;
+    const Outcome outcome = play(scene, 64, [&](const sim::World::Outgoing& sent) {
+        if (lie(scene, sent)) ++lies_told;
+    });
+    EXPECT_GT(lies_told, 5);
+    expect_the_others_go_on(outcome);
+}
+
+std::optional<Announce> announcement_in(const sim::World::Outgoing& sent) {
+    if (sent.method != announce_method || sent.is_answer) return std::nullopt;
+    return read<Announce>(sent.payload);
+}
+
+TEST(Meddler, that_opens_a_branch_of_its_own_leads_nobody_away) {
+    expect_no_effect_of([](Scene& scene, const sim::World::Outgoing& sent) {
+        const auto announce = announcement_in(sent);
+        if (!announce) return false;
+        Decision lost;  // the step that is open
+        lost.kind = DecisionKind::abort;
+        lost.run = scene.run;
+        lost.instance = announce->instance;
+        lost.previous = announce->previous;
+        lost.state_before = announce->state;
+        lost.branch_samples = scene.branch_samples;
+        lost.number = scene.number + 1;
+        const Voter self{scene.world->node(bad).id(), announce->incarnation, true};
+        send_call(scene, certificate_method, make_branch_before(lost, self, scene.signer()));
+        return true;
+    });
+}
+
+TEST(Meddler, that_neither_sends_nor_ends_its_stream_does_not_hold_a_round_for_ever) {
+    bool opened = false;
+    bool ended = false;
+    const auto hold = [&](sim::SimNode& node, PeerId to, Bytes header) -> Task<void> {
+        auto stream = co_await node.host().open_stream(to, parts_method, TimePoint::never());
+        if (!stream) co_return;
+        opened = (co_await (*stream)->write(std::move(header))).has_value();
+        for (;;) {
+            const auto message = co_await (*stream)->read();
+            if (!message || !message->has_value()) break;
+        }
+        ended = true;
+    };
+    expect_no_effect_of([&](Scene& scene, const sim::World::Outgoing& sent) {
+        const auto message = read<Signed>(scene.plan);
+        if (!announcement_in(sent) || !message) return false;
+        if (scene.held++ > 0) return true;
+        const PartsHeader header{decision_digest(message->payload), 0};
+        sim::SimNode& node = scene.world->node(bad);
+        scene.world->scope().spawn(
+            "hold", hold(node, scene.world->node(scene.to).id(), wire::encode(header)));
+        return true;
+    });
+    EXPECT_TRUE(opened);
+    EXPECT_TRUE(ended);
+}
+
+TEST(Meddler, that_asks_for_the_highest_ballots_takes_nobodys_turn) {
+    expect_no_effect_of([](Scene& scene, const sim::World::Outgoing& sent) {
+        const auto announce = announcement_in(sent);
+        if (!announce) return false;
+        for (std::uint32_t down = 0; down < 4; ++down) {
+            const Prepare prepare{announce->instance,
+                                  announce->previous,
+                                  std::numeric_limits<std::uint32_t>::max() - down};
+            send_call(scene, prepare_method, wire::encode(prepare));
+        }
+        return true;
+    });
+}
+
+TEST(Meddler, whose_line_is_said_to_be_next_to_nothing_does_not_stop_the_rounds) {
+    expect_no_effect_of([](Scene&, const sim::World::Outgoing& sent) {
+        auto announce = announcement_in(sent);
+        if (!announce) return false;
+        announce->upload_bytes_per_s = announce->download_bytes_per_s =
+            std::numeric_limits<double>::denorm_min();
+        sent.payload = wire::encode(*announce);
+        return true;
+    });
+}
 
 }  // namespace
 }  // namespace dedloc::lab

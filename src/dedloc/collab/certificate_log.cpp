@@ -13,7 +13,12 @@ Ok cut_torn_tail(runtime::Disk& disk) {
         return file.error();
     }
     std::size_t whole = 0;
-    for (const Bytes& certificate : read_certificate_log(*file)) whole += 4 + certificate.size();
+    base::ByteReader reader(*file);
+    for (;;) {
+        const auto size = reader.u32_le();
+        if (!size || !reader.take(*size)) break;
+        whole += 4 + *size;
+    }
     if (whole == file->size()) return {};
     return disk.write_atomically(certificates_file, ByteView(*file).first(whole));
 }

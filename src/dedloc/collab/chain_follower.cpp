@@ -306,6 +306,7 @@ Task<Result<void>> ChainFollower::adopt_alone(PeerId peer, Bytes certificate) {
             partial_ = std::make_unique<state::PartialState>(decision.state_before);
         state::DownloadOptions options;
         options.stall_max = load_patience;
+        options.bytes_max = state_bytes_most(run_, layout_);
         options.progress = [this](const state::DownloadProgress& progress) {
             extend_join();
             if (progress.bytes_total > 0)

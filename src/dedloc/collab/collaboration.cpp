@@ -64,6 +64,16 @@ averaging::RoundOptions round_options(const Options& options) {
     return round;
 }
 
+// Averages of the step that is voted on and of those before must fit, however large the model is: a
+// voter that forgot some of what it votes for could never vote, and whoever replays a step needs
+// all of it. An eighth is for what parts cost beside their bytes.
+std::size_t kept_bytes(const Options& options) {
+    constexpr double commits_least = 4;
+    const averaging::RoundOptions round = round_options(options);
+    const double commit = static_cast<double>(round.vector_count) * round.element_bytes() * 9 / 8;
+    return std::max(options.kept_bytes_max, static_cast<std::size_t>(commit * commits_least));
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Collaboration>> Collaboration::make(runtime::Node node,
@@ -94,7 +104,7 @@ CollaborationImpl::CollaborationImpl(runtime::Node node,
       events_(events),
       run_hash_(run_hash(options_.run)),
       ledger_(verifier, std::max<std::size_t>(options_.kept_steps, 4), options_.bugs),
-      parts_(options_.kept_bytes_max),
+      parts_(kept_bytes(options_)),
       store_(node.clock),
       carry_(options_.layout.vector_count(), options_.bugs),
       certificate_log_(node),
@@ -245,6 +255,7 @@ Task<Result<void>> CollaborationImpl::start_as_newcomer() {
     if (options_.role != Role::trainer) co_return Result<void>();
     set_phase(Phase::downloading);
     DEDLOC_CO_TRY_VOID(co_await follower_->join(deadline));
+    engine_->ledger_moved();
     const auto newest = store_.newest();
     DEDLOC_CHECK(newest != nullptr);
     state_hash_ = newest->root();
@@ -490,6 +501,8 @@ void CollaborationImpl::end_rest() {
     rest_.end();
     resting_ = false;
     engine_->set_left_out(false);
+    // It computes the next step's samples already, if it keeps some of this one.
+    if (phase_ == Phase::waiting && ahead_ == Ahead::yes && !in_step_) set_phase(Phase::computing);
     changed_.pulse();
 }
 
@@ -732,6 +745,18 @@ std::vector<PeerId> CollaborationImpl::live_trainers() const {
     for (const KnownPeer* peer : membership_->live())
         if (peer->status.role == Role::trainer) trainers.push_back(peer->status.peer);
     return trainers;
+}
+
+std::vector<PeerId> CollaborationImpl::newcomers() const {
+    const averaging::Instance& open = ledger_.base().instance;
+    std::vector<PeerId> newcomers;
+    for (const KnownPeer* peer : membership_->live()) {
+        const Status& status = peer->status;
+        const bool lags = status.branch == open.branch && status.step + 1 < open.step;
+        if (status.role == Role::trainer && (status.is_newcomer() || lags))
+            newcomers.push_back(status.peer);
+    }
+    return newcomers;
 }
 
 std::size_t CollaborationImpl::voters_heard_of(const averaging::Base& base) const {

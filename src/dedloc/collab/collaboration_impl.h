@@ -61,6 +61,7 @@ class CollaborationImpl final : public Collaboration, private averaging::RoundDi
     // averaging::RoundDirectory
     std::vector<PeerId> expected(const averaging::Base& base) const override;
     std::vector<PeerId> live_trainers() const override;
+    std::vector<PeerId> newcomers() const override;
     std::size_t voters_heard_of(const averaging::Base& base) const override;
     bool allowed(const PeerId& peer) const override;
     double micro_batch_s() const override;
@@ -119,6 +120,7 @@ class CollaborationImpl final : public Collaboration, private averaging::RoundDi
     void begin_computing(bool keep_ahead = false);
     bool has_open_state() const;
     Task<bool> rest_until_due(bool has_samples);
+    bool is_still_to_be_averaged(const averaging::RoundInput& input) const;
     Task<bool> wait_to_hand_in_last();
     Task<void> wait_for_state();
     void tell_of_not_finite();

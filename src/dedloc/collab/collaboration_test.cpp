@@ -2,7 +2,9 @@
 
 #include "dedloc/collab/collaboration.h"
 
+#include <cmath>
 #include <gtest/gtest.h>
+#include <limits>
 #include <set>
 
 #include "dedloc/collab/membership.h"
@@ -76,10 +78,11 @@ class Events final : public EventSink {
     std::vector<std::string> last;
 };
 
-// Of a round, and known to a peer.
+// Of a round, known to a peer, and for averages.
 struct Room {
     std::size_t members_max = averaging::members_max;
     std::size_t peers_max = collab::peers_max;
+    std::size_t kept_bytes_max = 512u << 20;
 };
 
 class Peer {
@@ -101,6 +104,7 @@ class Peer {
         options.bootstrap = std::move(bootstrap);
         options.members_max = room.members_max;
         options.peers_max = room.peers_max;
+        options.kept_bytes_max = room.kept_bytes_max;
         if (options.bootstrap.empty())
             options.initial = *initial_state(options.run,
                                              options.layout,
@@ -149,6 +153,7 @@ class Peer {
             }
             accumulate(contribution, micro);
             counter += micro;
+            computed += micro;
             collaboration->report(micro, static_cast<double>(micro), seconds);
             if (!collaboration->step_due()) continue;
             auto outcome = co_await collaboration->step(std::move(contribution));
@@ -172,6 +177,7 @@ class Peer {
     int steps = 0;
     int bad_micro_batches = 0;  // of the next ones
     int rests = 0;              // steps without a contribution
+    std::uint64_t computed = 0;
     std::string start_error;
 
   private:
@@ -363,6 +369,16 @@ TEST(Collaboration, one_peer_trains_alone) {
     EXPECT_TRUE(done);
 }
 
+TEST(Collaboration, averages_larger_than_what_is_kept_of_them_make_steps_and_newcomers_catch_up) {
+    Swarm swarm(1);
+    swarm.room.kept_bytes_max = 1;
+    swarm.add();
+    ASSERT_TRUE(swarm.world.run_until([&] { return swarm.all_at(3); }, 60s));
+    for (int i = 0; i < 2; ++i) swarm.add();
+    EXPECT_TRUE(swarm.world.run_until([&] { return swarm.all_at(12); }, 120s));
+    for (const auto& peer : swarm.peers) EXPECT_EQ(peer->events.counts["replay_failed"], 0);
+}
+
 TEST(Collaboration, four_peers_train_together_and_stay_identical) {
     Swarm swarm(2);
     for (int i = 0; i < 4; ++i) swarm.add();
@@ -492,6 +508,28 @@ TEST(Collaboration, newcomers_of_a_group_with_slow_lines_catch_up) {
     if (!done) swarm.print();
     EXPECT_TRUE(done);
     for (const auto& peer : swarm.peers) EXPECT_EQ(peer->events.counts["state_differs"], 0);
+}
+
+// A round takes longer than a quorum is waited for, three times. Who comes while one is under way
+// is in none for as long, and has never seen one: no reason to take the others for lost.
+TEST(Collaboration, newcomers_wait_for_the_end_of_a_long_round) {
+    for (const Duration later : {0s, 15s, 30s, 45s}) {
+        sim::WorldOptions options;
+        options.stream_window_bytes = 64 << 10;
+        Swarm swarm(11, options);
+        const std::size_t count = 4 * elements_many;
+        const double line = 4.0 * static_cast<double>(count) / 20;
+        for (int i = 0; i < 2; ++i) swarm.add(4, count, line);
+        ASSERT_TRUE(swarm.world.run_until([&] { return swarm.all_at(1); }, 900s));
+        swarm.world.run_for(later);
+        const Peer& late = swarm.add(4, count, line);
+        ASSERT_TRUE(swarm.world.run_until([&] { return late.running; }, 900s)) << late.start_error;
+        const std::uint64_t step = swarm.peers[0]->step();
+        EXPECT_TRUE(swarm.world.run_until([&] { return swarm.all_at(step + 3); }, 600s));
+        for (const auto& peer : swarm.peers)
+            EXPECT_EQ(peer->events.counts["new_branch"], 0) << to_seconds(later);
+        EXPECT_GT(late.collaboration->status().committed_samples, 0u);
+    }
 }
 
 // Half of what a trainer sends when all own parts are averages, which nobody tells it about.
@@ -844,6 +882,112 @@ TEST(Collaboration, half_of_two_dies_and_the_other_goes_on_as_a_branch) {
     if (!done) swarm.print();
     EXPECT_TRUE(done);
     EXPECT_EQ(swarm.peers[1]->events.counts["new_branch"], 1);
+}
+
+TEST(Collaboration, what_was_handed_in_when_the_majority_died_is_in_the_branchs_first_step) {
+    Swarm swarm(4);
+    for (int i = 0; i < 2; ++i) swarm.add();
+    ASSERT_TRUE(swarm.world.run_until([&] { return swarm.all_at(4); }, 60s));
+    const Peer& left = *swarm.peers[1];
+    const auto is = [&](Phase phase) { return left.collaboration->status().phase == phase; };
+    swarm.kill(0);
+    ASSERT_TRUE(swarm.world.run_until([&] { return is(Phase::averaging); }, 60s));
+    ASSERT_TRUE(
+        swarm.world.run_until([&] { return swarm.all_at(8) && is(Phase::computing); }, 60s));
+    const Status status = left.collaboration->status();
+    EXPECT_EQ(left.computed, status.committed_samples + status.samples);
+}
+
+TEST(Collaboration, a_status_that_tells_no_numbers_stops_nobody) {
+    Swarm swarm(4);
+    for (int i = 0; i < 3; ++i) swarm.add();
+    ASSERT_TRUE(swarm.world.run_until([&] { return swarm.all_at(2); }, 60s));
+    swarm.world.on_send([&](const sim::World::Outgoing& sent) {
+        if (sent.from != 2 || sent.method != status_method) return;
+        if (sent.is_answer) return sent.payload.clear();  // its honest one
+        auto message = wire::decode<SignedStatus>(sent.payload);
+        auto status = message ? wire::decode<Status>(message->payload) : Result<Status>(Status{});
+        if (!message || !status) return;
+        status->samples_per_s = status->micro_batch_s = std::numeric_limits<double>::quiet_NaN();
+        status->branch_samples = std::numeric_limits<double>::infinity();
+        status->accuracy = 7;
+        message->payload = wire::encode(*status);
+        message->signature = swarm.world.node(2).signer().sign("dedloc-status", message->payload);
+        sent.payload = wire::encode(*message);
+    });
+    EXPECT_TRUE(swarm.world.run_until([&] { return swarm.all_at(8); }, 60s));
+    for (const Status& told : swarm.peers[0]->collaboration->peers()) {
+        EXPECT_TRUE(std::isfinite(told.samples_per_s));
+        EXPECT_LE(told.accuracy, 1.0);
+    }
+}
+
+// What a hello is, and what brings statuses (membership.cpp).
+struct HelloWords {
+    Digest run;
+    Bytes nonce;
+    std::vector<Bytes> statuses;
+    template <typename Visitor, typename Self>
+    static void fields(Visitor& visit, Self& self) {
+        visit(1, self.run);
+        visit(2, self.nonce);
+        visit(5, self.statuses, peers_max);
+    }
+};
+
+TEST(Collaboration, hellos_that_come_to_nothing_shut_nobody_out) {
+    Swarm swarm(4);
+    swarm.add();
+    ASSERT_TRUE(swarm.world.run_until([&] { return swarm.all_at(1); }, 60s));
+    sim::SimNode& host = swarm.world.node(0);
+    sim::NodeOptions options;
+    options.name = "stranger";
+    sim::SimNode& stranger = swarm.world.add_node(options);
+    const auto greet = [&]() -> Task<void> {
+        const TimePoint deadline = stranger.clock().now() + Duration(60s);
+        (void)co_await stranger.host().dial(host.address() + "/p2p/" + host.id().text(), deadline);
+        for (std::size_t i = 0; i < 2 * pending_hellos_max; ++i) {
+            HelloWords hello{run_hash(small_run()), Bytes(16, static_cast<std::uint8_t>(i)), {}};
+            const auto answer = co_await stranger.host().call(
+                host.id(), hello_method, wire::encode(hello), deadline);
+            EXPECT_TRUE(answer) << answer.error().message();
+        }
+    };
+    swarm.world.run_task(greet());
+    const Peer& late = swarm.add();
+    EXPECT_TRUE(swarm.world.run_until([&] { return late.running; }, 10s)) << late.start_error;
+}
+
+// Strangers, each with a name and a signature of its own: one member can invent as many as it
+// likes.
+TEST(Collaboration, who_is_only_heard_of_takes_no_members_place) {
+    Swarm swarm(4);
+    swarm.room.peers_max = 4;
+    for (int i = 0; i < 2; ++i) swarm.add();
+    ASSERT_TRUE(swarm.world.run_until([&] { return swarm.all_at(1); }, 60s));
+    std::uint64_t strangers = 0;
+    swarm.world.on_send([&](const sim::World::Outgoing& sent) {
+        if (sent.from != 1 || sent.method != status_method || !sent.is_answer) return;
+        auto reply = wire::decode<HelloWords>(sent.payload);
+        if (!reply || reply->statuses.empty()) return;
+        const security::ToySigner stranger(1000 + ++strangers);
+        Status status;
+        status.peer = stranger.id();
+        SignedStatus message;
+        message.payload = wire::encode(status);
+        message.signature = stranger.sign("dedloc-status", message.payload);
+        reply->statuses.resize(1);
+        reply->statuses.push_back(wire::encode(message));
+        sent.payload = wire::encode(*reply);
+    });
+    ASSERT_TRUE(swarm.world.run_until([&] { return strangers > 8; }, 60s));
+    swarm.add();
+    const PeerId& late = swarm.world.node(2).id();
+    const auto is_known = [&] {
+        return std::ranges::any_of(swarm.peers[0]->collaboration->peers(),
+                                   [&](const Status& status) { return status.peer == late; });
+    };
+    EXPECT_TRUE(swarm.world.run_until(is_known, 30s));
 }
 
 // Two make steps without the third, and die for good when it has heard of these steps and before it

@@ -26,6 +26,12 @@ Result<std::shared_ptr<const state::Snapshot>> initial_state(const RunFile& run,
     return state::Snapshot::make(std::move(info), std::move(sections));
 }
 
+std::uint64_t state_bytes_most(const RunFile& run, const Layout& layout) {
+    const std::uint64_t vectors = 1 + optim::moments_count(run.optimizer);
+    const std::uint64_t numbers = vectors * layout.parameters_count + layout.buffers_count;
+    return state::prefix_bytes_max + numbers * sizeof(float);
+}
+
 Ok check_state(const RunFile& run, const Layout& layout, const state::Snapshot& snapshot) {
     if (snapshot.info().run != run_hash(run))
         return make_error(ErrorKind::bad_input,
@@ -125,7 +131,11 @@ Result<AveragedVector> averaged_vector(const Layout& layout,
                                        const averaging::Plan& plan,
                                        const std::vector<SharedBytes>& encoded_parts,
                                        const optim::ParallelFor& parallel_for) {
-    DEDLOC_CHECK(encoded_parts.size() == plan.parts.size());
+    if (encoded_parts.size() != plan.parts.size())
+        return make_error(ErrorKind::peer_broke_protocol,
+                          "a step with {} averages for the {} parts of its plan",
+                          encoded_parts.size(),
+                          plan.parts.size());
     std::uint64_t count = 0;
     for (const averaging::PlanPart& part : plan.parts) {
         if (part.offset != count || part.count > layout.vector_count() - count)

@@ -26,6 +26,9 @@ Result<std::shared_ptr<const state::Snapshot>> initial_state(const RunFile& run,
                                                              std::vector<float> parameters,
                                                              std::vector<float> buffers);
 
+// No state of this model is larger.
+std::uint64_t state_bytes_most(const RunFile& run, const Layout& layout);
+
 // Does a snapshot (downloaded, or from a checkpoint) fit this run and model? Errors: bad_input.
 Ok check_state(const RunFile& run, const Layout& layout, const state::Snapshot& snapshot);
 

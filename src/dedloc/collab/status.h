@@ -59,6 +59,8 @@ struct Status {
     std::string name;  // for people: host name or what the user chose, ≤ 32 bytes
     std::string version;
 
+    // It has no state yet.
+    bool is_newcomer() const { return phase == Phase::starting || phase == Phase::downloading; }
     // It works towards a step: not one that rests, downloads or leaves.
     bool is_training() const {
         return role == Role::trainer && (phase == Phase::computing || phase == Phase::averaging);

@@ -161,6 +161,7 @@ TEST_F(StepComputerTest, parts_that_do_not_fit_the_model_are_a_failure_of_peers)
         averaging::Plan plan;
         plan.codec = static_cast<std::uint32_t>(codec::CodecId::fp32);
         plan.parts = plan_parts;
+        EXPECT_FALSE(averaged_vector(layout, plan, {SharedBytes(encoded(1)), {}, {}}));
         const std::vector<SharedBytes> averages(plan_parts.size(), SharedBytes(encoded(1)));
         const auto vector = averaged_vector(layout, plan, averages);
         ASSERT_FALSE(vector);

@@ -244,11 +244,24 @@ Task<bool> CollaborationImpl::wait_to_hand_in_last() {
     co_return false;
 }
 
-// Whoever has still samples keeps them until then. False: the rest is over before.
+// Whoever has still samples keeps them until then; when it rests no more, and has computed its
+// share of the step after this one, nobody else may be left to make this one due. False: the rest
+// is over before.
 Task<bool> CollaborationImpl::rest_until_due(bool has_samples) {
-    while ((resting_ || has_samples) && !step_due() && !stopped_tasks_)
+    const auto has_done_all = [this] {
+        return !resting_ && ahead_ == Ahead::yes && !may_compute_ahead();
+    };
+    while ((resting_ || has_samples) && !step_due() && !has_done_all() && !stopped_tasks_)
         (void)co_await changed_.wait_until(node_.clock, node_.clock.now() + 50ms);
-    co_return step_due() || stopped_tasks_;
+    co_return step_due() || has_samples || stopped_tasks_;
+}
+
+// A new branch begins with the step that was open: what was handed in for it is worth as much
+// there.
+bool CollaborationImpl::is_still_to_be_averaged(const averaging::RoundInput& input) const {
+    const bool patient = !leaving_ || node_.clock.now() < leave_deadline_;
+    return !input.input.is_empty() && handed_in_ && trainer_is_current() && patient && !over_ &&
+           !stopped_tasks_;
 }
 
 Task<Result<StepOutcome>> CollaborationImpl::step(Contribution contribution) {
@@ -283,8 +296,10 @@ Task<Result<StepOutcome>> CollaborationImpl::step(Contribution contribution) {
         set_phase(Phase::leaving);
     else if (!resting_)
         set_phase(Phase::averaging);
-    co_await engine_->participate(input);
-    co_await wait_for_state();
+    do {
+        co_await engine_->participate(input);
+        co_await wait_for_state();
+    } while (is_still_to_be_averaged(*input));
     in_step_ = false;
     changed_.pulse();
     co_return outcome(how_it_ended());
