@@ -13,8 +13,6 @@ namespace {
 constexpr Duration header_patience_min = 5s;
 constexpr Duration late_reader_grace = 5s;  // members give up a second after the round's deadline
 
-Task<void> end_exchange(std::shared_ptr<Exchange> exchange) { co_await exchange->stop(); }
-
 }  // namespace
 
 Exchanges::Exchanges(RoundContext& context, std::size_t kept_max)
@@ -36,12 +34,18 @@ std::shared_ptr<Exchange> Exchanges::begin(Plan plan,
         const auto old = exchanges_.find(order_.front());
         order_.pop_front();
         if (old == exchanges_.end()) continue;
-        scope_.spawn("end an exchange", end_exchange(old->second));
+        ending_.insert(old->second);
+        scope_.spawn("end an exchange", end(old->second));
         exchanges_.erase(old);
     }
     exchange->start();
     begun_.pulse();
     return exchange;
+}
+
+Task<void> Exchanges::end(std::shared_ptr<Exchange> exchange) {
+    co_await exchange->stop();
+    ending_.erase(exchange);
 }
 
 std::shared_ptr<Exchange> Exchanges::find(const Digest& plan) const {
@@ -130,6 +134,8 @@ void Exchanges::peer_gone(const PeerId& peer) {
 
 Task<void> Exchanges::stop() {
     co_await scope_.stop();
+    for (const std::shared_ptr<Exchange>& exchange : ending_) co_await exchange->stop();
+    ending_.clear();
     for (auto& [digest, exchange] : exchanges_) co_await exchange->stop();
     exchanges_.clear();
     order_.clear();

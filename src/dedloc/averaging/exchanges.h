@@ -7,6 +7,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <set>
 
 #include "dedloc/averaging/exchange.h"
 
@@ -37,10 +38,13 @@ class Exchanges {
     Task<void> stop();
 
   private:
+    Task<void> end(std::shared_ptr<Exchange> exchange);
+
     RoundContext& context_;
     std::size_t kept_max_;
     std::map<Digest, std::shared_ptr<Exchange>> exchanges_;
     std::deque<Digest> order_;
+    std::set<std::shared_ptr<Exchange>> ending_;  // not joined yet
     std::size_t serving_ = 0;
     runtime::Event begun_;
     runtime::Scope scope_;
