@@ -16,6 +16,11 @@ namespace {
 // before a quorum would be given up.
 constexpr std::uint32_t lonely_turns_max = 3;
 
+// What statuses and the like cost with each peer, at most; and the part of an average that must
+// have gone over the line beside that, before anybody is taken to fetch one.
+constexpr double talk_bytes_per_s = 4e3;
+constexpr double fetched_least = 1.0 / 32;
+
 std::set<std::uint32_t> owners_of(const Exchange& exchange,
                                   const std::vector<std::uint32_t>& parts) {
     std::set<std::uint32_t> owners;
@@ -113,13 +118,15 @@ bool RoundEngine::others_follow_another(const Base& base) const {
 // over it.
 Duration RoundEngine::time_for_newcomers() {
     const std::uint64_t sent = context_.host.traffic().sent_bytes;
-    const Duration since = context_.now() - std::exchange(served_at_, context_.now());
-    const auto served = static_cast<double>(sent - std::exchange(served_bytes_, sent));
+    const double seconds = to_seconds(context_.now() - std::exchange(served_at_, context_.now()));
+    const auto peers = static_cast<double>(context_.directory.live_trainers().size());
+    const double talk = peers * talk_bytes_per_s * seconds;
+    const double served = static_cast<double>(sent - std::exchange(served_bytes_, sent)) - talk;
+    const double average =
+        context_.options.element_bytes() * static_cast<double>(context_.options.vector_count);
+    if (served < talk || served < average * fetched_least) return Duration(0);
     const auto newcomers = static_cast<double>(context_.directory.newcomers().size());
-    const double bytes = newcomers * context_.options.element_bytes() *
-                         static_cast<double>(context_.options.vector_count);
-    if (served <= 0) return Duration(0);
-    const Duration time = from_seconds(std::min(bytes / served, 1e3) * to_seconds(since));
+    const Duration time = from_seconds(std::min(newcomers * average / served, 1e3) * seconds);
     return time < context_.options.deadline_max ? time : Duration(0);
 }
 
@@ -133,7 +140,8 @@ Task<bool> RoundEngine::gather(Base base) {
     // A leader that brings nothing may have looked on for long when the first contribution comes:
     // the others are not late before that.
     std::optional<TimePoint> since;
-    const Duration of_newcomers = time_for_newcomers();
+    // While another one may lead as well, nobody is held up.
+    const Duration of_newcomers = base.voters.size() == 1 ? time_for_newcomers() : Duration(0);
     for (;;) {
         std::uint64_t brought = 0;  // by others
         std::set<PeerId> here;

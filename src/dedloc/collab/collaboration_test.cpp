@@ -532,6 +532,25 @@ TEST(Collaboration, newcomers_wait_for_the_end_of_a_long_round) {
     }
 }
 
+// An average takes its line 20 s, a step of its own 8 s: what it made alone they would never have.
+TEST(Collaboration, newcomers_catch_up_with_one_who_trains_alone_faster_than_its_line) {
+    sim::WorldOptions options;
+    options.stream_window_bytes = 64 << 10;
+    Swarm swarm(11, options);
+    const std::size_t count = 4 * elements_many;
+    const double line = 4.0 * static_cast<double>(count) / 20;
+    swarm.add(32, count, line);
+    ASSERT_TRUE(swarm.world.run_until([&] { return swarm.all_at(3); }, 100s));
+    for (int i = 0; i < 2; ++i) swarm.add(32, count, line);
+    const auto all_share = [&] {
+        return std::ranges::all_of(swarm.peers, [](const auto& peer) {
+            return peer->running && peer->collaboration->status().committed_samples > 0;
+        });
+    };
+    EXPECT_TRUE(swarm.world.run_until(all_share, 900s));
+    for (const auto& peer : swarm.peers) EXPECT_EQ(peer->events.counts["new_branch"], 0);
+}
+
 // Half of what a trainer sends when all own parts are averages, which nobody tells it about.
 TEST(Collaboration,
      a_trainer_that_owns_parts_sees_its_whole_line_and_two_rounds_later_a_slower_one) {
