@@ -114,6 +114,10 @@ class RoundDirectory {
     virtual std::vector<PeerId> newcomers() const { return {}; }
     // Voters of `base` (us included) that are heard of and still have their memory of votes.
     virtual std::size_t voters_heard_of(const Base& base) const = 0;
+    // Those of them that have not gone on as another branch.
+    virtual std::size_t voters_of_our_branch(const Base& base) const {
+        return voters_heard_of(base);
+    }
     // May this peer speak in rounds at all (it proved the run's secret)?
     virtual bool allowed(const PeerId& peer) const = 0;
     // The longest micro-batch somebody expected is computing, seconds.

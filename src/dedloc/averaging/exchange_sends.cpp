@@ -102,7 +102,10 @@ Task<void> Exchange::send_parts(std::shared_ptr<p2p::MessageStream> stream,
     if (evenly) even_.begin(owner, parts.size(), phase_towards(owner), context_.now());
     for (std::size_t i = 0; contributes() && i < parts.size(); ++i) {
         if (evenly) co_await wait_for_turn(owner);
-        if (!input_) break;  // the step is decided
+        if (!input_) {  // the step is decided
+            if (evenly) even_.end(owner);
+            break;
+        }
         SharedBytes encoded = co_await encode_own(parts[i]);
         PartData data;
         data.part = parts[i];

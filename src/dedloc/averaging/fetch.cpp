@@ -15,6 +15,7 @@ namespace {
 // with the few that are asked for at first, and several may fetch over it: where none comes in time
 // fewer are asked for, or what is sent too late for us would fill it for ever.
 constexpr std::size_t fetches_at_first = 4;
+constexpr std::size_t fetches_at_least = 2;  // at the next fetch
 constexpr std::size_t fetches_at_once_max = 32;
 constexpr std::uint64_t fetched_at_once_bytes = 2u << 20;
 constexpr Duration soon = 500ms;  // a part that came sooner allows one more at once
@@ -103,8 +104,6 @@ Task<Result<SharedBytes>> fetch_part(RoundContext& context,
                                      std::shared_ptr<Fetching> fetching,
                                      TimePoint deadline) {
     if (auto here = context.parts.find(header.digest)) co_return here;
-    if (context.arrival) co_await context.arrival(header, deadline);
-    if (auto here = context.parts.find(header.digest)) co_return here;
     // First everybody briefly, so that one who sleeps costs little; then with all the patience
     // that slow links need, who has not said that it lacks the part.
     const TimePoint brief_until = context.now() + (deadline - context.now()) / 4;
@@ -147,6 +146,9 @@ Task<void> fetch_some(RoundContext& context,
             continue;
         }
         const FinishedPart header = fetching->parts[fetching->next++];
+        // What its owner still sends comes by itself.
+        if (context.arrival && !context.parts.find(header.digest))
+            co_await context.arrival(header, deadline);
         const TimePoint begun = context.now();
         auto fetched = co_await fetch_part(context, header, fetching, deadline);
         if (fetched)
@@ -180,7 +182,8 @@ Task<Result<void>> fetch_parts(RoundContext& context,
     auto fetching = std::make_shared<Fetching>(context.node.executor);
     fetching->at_once_max = fetches_at_once(context, parts.size());
     const std::size_t before = context.fetches_at_once;
-    fetching->at_once = std::min(before > 0 ? before : fetches_at_first, fetching->at_once_max);
+    const std::size_t wanted = before > 0 ? std::max(before, fetches_at_least) : fetches_at_first;
+    fetching->at_once = std::min(wanted, fetching->at_once_max);
     for (FinishedPart& part : parts)
         if (!context.parts.find(part.digest)) fetching->parts.push_back(std::move(part));
     begin_elsewhere(fetching->parts, context.me());

@@ -102,10 +102,12 @@ void RoundEngine::learn_from_newest_commit() {
     if (!context_.ledger.started()) return;
     const bool decided = context_.ledger.newest_decision().kind == DecisionKind::commit;
     const Decision* const commit = context_.ledger.newest_commit();
-    if (!commit || (!decided && context_.newest_round.count() > 0)) return;
+    const bool knows_length = !decided && context_.newest_round.count() > 0;
+    if (!commit || (knows_length && not_waited_for_.empty())) return;
     const auto plan = wire::decode<Plan>(commit->plan);
     if (!plan) return;
     for (const PlanMember& member : plan->members) not_waited_for_.erase(member.peer);
+    if (knows_length) return;
     context_.newest_round = std::min<Duration>(std::chrono::milliseconds(plan->round_ms),
                                                context_.options.deadline_max);
 }
@@ -115,7 +117,7 @@ bool RoundEngine::may_follow(const Decision& branch) const {
     const auto is_us = [this](const Voter& voter) { return voter.peer == context_.me(); };
     if (std::ranges::any_of(branch.next_voters, is_us)) return true;
     const Base& base = context_.ledger.base();
-    if (context_.directory.voters_heard_of(base) < majority(base.voters.size())) return true;
+    if (context_.directory.voters_of_our_branch(base) < majority(base.voters.size())) return true;
     const Duration waited = wanted_since_ ? context_.now() - *wanted_since_ : Duration(0);
     return waited > std::max(context_.options.quorum_timeout, context_.newest_round);
 }

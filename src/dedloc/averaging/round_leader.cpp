@@ -140,6 +140,7 @@ Task<bool> RoundEngine::gather(Base base) {
     // A leader that brings nothing may have looked on for long when the first contribution comes:
     // the others are not late before that.
     std::optional<TimePoint> since;
+    bool was_lonely = false;
     // While another one may lead as well, nobody is held up.
     const Duration of_newcomers = base.voters.size() == 1 ? time_for_newcomers() : Duration(0);
     for (;;) {
@@ -168,6 +169,9 @@ Task<bool> RoundEngine::gather(Base base) {
                                                                     return !here.contains(peer);
                                                                 });
         if (missing.empty() && !lonely && input_ && weight > 0) co_return true;
+        // The first newcomer is there, and the next ones may be about to come.
+        if (was_lonely && !lonely && since) since = context_.now();
+        was_lonely = lonely && of_newcomers > patience;
         const Duration time = lonely ? std::max(patience, of_newcomers) : patience;
         const TimePoint limit = since ? *since + time : TimePoint::never();
         if (context_.now() >= limit) {

@@ -759,13 +759,26 @@ std::vector<PeerId> CollaborationImpl::newcomers() const {
     return newcomers;
 }
 
+std::vector<const KnownPeer*> CollaborationImpl::live_voters(const averaging::Base& base) const {
+    std::vector<const KnownPeer*> voters = membership_->live();
+    std::erase_if(voters, [&base](const KnownPeer* peer) {
+        return peer->status.role != Role::trainer ||
+               base.voter_incarnation(peer->status.peer) != peer->status.incarnation;
+    });
+    return voters;
+}
+
 std::size_t CollaborationImpl::voters_heard_of(const averaging::Base& base) const {
-    std::size_t count = base.voter_incarnation(host_.id()) == engine_->incarnation() ? 1 : 0;
-    for (const KnownPeer* peer : membership_->live())
-        if (peer->status.role == Role::trainer &&
-            base.voter_incarnation(peer->status.peer) == peer->status.incarnation)
-            ++count;
-    return count;
+    const bool votes = base.voter_incarnation(host_.id()) == engine_->incarnation();
+    return live_voters(base).size() + (votes ? 1 : 0);
+}
+
+std::size_t CollaborationImpl::voters_of_our_branch(const averaging::Base& base) const {
+    const bool votes = base.voter_incarnation(host_.id()) == engine_->incarnation();
+    const auto ours = std::ranges::count_if(live_voters(base), [&base](const KnownPeer* peer) {
+        return peer->status.branch == base.instance.branch;
+    });
+    return static_cast<std::size_t>(ours) + (votes ? 1 : 0);
 }
 
 bool CollaborationImpl::allowed(const PeerId& peer) const { return membership_->is_member(peer); }

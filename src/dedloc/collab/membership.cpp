@@ -271,6 +271,7 @@ Task<Result<Bytes>> Membership::on_prove(PeerId from, Bytes request) {
     for (const auto& [peer, known] : peers_)
         if (known.member && peer != from && fresh(known))
             reply.statuses.push_back(known.signed_status);
+    if (!has_room_for(from)) forget_one_heard_of();
     for (const Bytes& status : prove.statuses) (void)take_status(status, &from);
     admit(from);
     co_return wire::encode(reply);
@@ -498,6 +499,7 @@ Task<void> Membership::meet_again(PeerId peer) {
     const Result<void> greeted = co_await hello(peer, deadline);
     if (greeted) co_return;
     const bool overloaded = greeted.error().kind() == ErrorKind::overloaded;
+    if (!peers_.contains(peer)) co_return;  // forgotten meanwhile
     meeting_[peer] = node_.clock.now() + (overloaded ? overloaded_pause : meet_again_after);
 }
 
