@@ -34,7 +34,6 @@ struct Scene {
     std::map<std::size_t, std::size_t> sent_again;                  // of those
     std::map<std::string, Bytes> newest_call;                       // of anybody, by its method
     std::uint32_t round_ms_max = 0;                                 // of all plans
-    int held = 0;
     Digest run;  // of the newest decision that was proposed …
     double branch_samples = 0;
     std::uint64_t number = 0;
@@ -721,6 +720,7 @@ TEST(Meddler, that_opens_a_branch_of_its_own_leads_nobody_away) {
 }
 
 TEST(Meddler, that_neither_sends_nor_ends_its_stream_does_not_hold_a_round_for_ever) {
+    int held = 0;
     bool opened = false;
     bool ended = false;
     const auto hold = [&](sim::SimNode& node, PeerId to, Bytes header) -> Task<void> {
@@ -736,7 +736,7 @@ TEST(Meddler, that_neither_sends_nor_ends_its_stream_does_not_hold_a_round_for_e
     expect_no_effect_of([&](Scene& scene, const sim::World::Outgoing& sent) {
         const auto message = read<Signed>(scene.plan);
         if (!announcement_in(sent) || !message) return false;
-        if (scene.held++ > 0) return true;
+        if (held++ > 0) return true;
         const PartsHeader header{decision_digest(message->payload), 0};
         sim::SimNode& node = scene.world->node(bad);
         scene.world->scope().spawn(

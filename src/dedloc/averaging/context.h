@@ -196,6 +196,12 @@ struct RoundContext {
         const Duration least = options.call_timeout;
         return std::clamp<Duration>(newest_round / 5, least, std::max(least, patience_max));
     }
+    // How long a majority of voters is waited for; a long round may keep them silent for as long.
+    Duration quorum_patience() const { return std::max(options.quorum_timeout, newest_round); }
+    // A deadline that somebody tells, within the run's bounds.
+    Duration told_deadline(std::uint32_t milliseconds) const {
+        return std::min<Duration>(std::chrono::milliseconds(milliseconds), options.deadline_max);
+    }
     // May this peer ask us anything?
     Ok gate(const PeerId& from) const {
         if (directory.allowed(from)) return {};

@@ -113,10 +113,8 @@ Task<Result<SharedBytes>> fetch_part(RoundContext& context,
         std::vector<PeerId> may_have_it;
         for (std::size_t i = 0; i < candidates.size(); ++i) {
             if (context.now() >= (patient ? deadline : brief_until)) {
-                may_have_it.insert(may_have_it.end(),
-                                   candidates.begin() + static_cast<std::ptrdiff_t>(i),
-                                   candidates.end());
-                break;
+                may_have_it.push_back(candidates[i]);
+                continue;
             }
             const auto left =
                 static_cast<std::int64_t>(std::min<std::size_t>(candidates.size() - i, 4));

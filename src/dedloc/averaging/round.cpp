@@ -108,8 +108,7 @@ void RoundEngine::learn_from_newest_commit() {
     if (!plan) return;
     for (const PlanMember& member : plan->members) not_waited_for_.erase(member.peer);
     if (knows_length) return;
-    context_.newest_round = std::min<Duration>(std::chrono::milliseconds(plan->round_ms),
-                                               context_.options.deadline_max);
+    context_.newest_round = context_.told_deadline(plan->round_ms);
 }
 
 // A few who are out of reach of the others, or new, must not lead those away who have a majority.
@@ -119,7 +118,7 @@ bool RoundEngine::may_follow(const Decision& branch) const {
     const Base& base = context_.ledger.base();
     if (context_.directory.voters_of_our_branch(base) < majority(base.voters.size())) return true;
     const Duration waited = wanted_since_ ? context_.now() - *wanted_since_ : Duration(0);
-    return waited > std::max(context_.options.quorum_timeout, context_.newest_round);
+    return waited > context_.quorum_patience();
 }
 
 // The newest exchange has given all it will.
@@ -277,7 +276,7 @@ Task<void> RoundEngine::watch_sleep() {
 bool RoundEngine::quorum_is_lost() const {
     if (!wanted_since_ || slept()) return false;
     const Duration waited = context_.now() - *wanted_since_;
-    const Duration timeout = std::max(context_.options.quorum_timeout, context_.newest_round);
+    const Duration timeout = context_.quorum_patience();
     if (waited <= timeout) return false;
     const Base& base = context_.ledger.base();
     return context_.directory.voters_heard_of(base) < majority(base.voters.size()) ||
@@ -365,9 +364,7 @@ Task<void> RoundEngine::follow(Base base, PeerId leader) {
         co_return;
     }
     context_.newest_round =
-        std::max<Duration>(context_.newest_round,
-                           std::min<Duration>(std::chrono::milliseconds(reply->round_ms),
-                                              context_.options.deadline_max));
+        std::max(context_.newest_round, context_.told_deadline(reply->round_ms));
     switch (reply->verdict) {
         case Verdict::accepted:
             // A leader that answers and yet brings no round about is passed over for a while.

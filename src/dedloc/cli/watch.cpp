@@ -59,13 +59,6 @@ struct Reached {
     }
 };
 
-// By the conditions that its peers end by.
-bool is_over(const collab::StopConfig& stop, std::uint64_t step, const Reached& reached) {
-    return (stop.steps > 0 && step >= stop.steps) ||
-           (stop.samples > 0 && reached.samples >= static_cast<double>(stop.samples)) ||
-           (stop.accuracy > 0 && reached.accuracy >= stop.accuracy);
-}
-
 }  // namespace
 
 int run_watch(const WatchOptions& options) {
@@ -94,13 +87,13 @@ int run_watch(const WatchOptions& options) {
             alive_at = now;
             last_alive = view;
         }
-        const bool over = is_over(run.run().stop, last_alive.step, reached);
+        const bool over = run.run().stop.is_met(last_alive.step, reached.samples, reached.accuracy);
         lost = now - alive_at > (over ? 2 : nobody_patience_s);
         if (lost || (options.seconds > 0 && now - started >= options.seconds)) break;
         std::this_thread::sleep_for(monitor::frame_time);
     }
     screen.release();
-    const bool over = is_over(run.run().stop, last_alive.step, reached);
+    const bool over = run.run().stop.is_met(last_alive.step, reached.samples, reached.accuracy);
     if (lost) screen.say(over ? "the run is over" : "no peer of the run answers any more");
     watcher->reset();
     if (options.json) fmt::print("{}\n", monitor::json_line(json_of(last_alive)));

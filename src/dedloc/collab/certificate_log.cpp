@@ -5,6 +5,21 @@
 namespace dedloc::collab {
 namespace {
 
+// Gives `take` every whole certificate; how many bytes of the file they are.
+template <typename Take>
+std::size_t walk(ByteView file, Take take) {
+    std::size_t whole = 0;
+    base::ByteReader reader(file);
+    for (;;) {
+        const auto size = reader.u32_le();
+        if (!size) return whole;
+        const auto certificate = reader.take(*size);
+        if (!certificate) return whole;
+        take(*certificate);
+        whole += 4 + certificate->size();
+    }
+}
+
 // What a crash left behind an append would make everything after it unreadable.
 Ok cut_torn_tail(runtime::Disk& disk) {
     const auto file = disk.read(certificates_file);
@@ -12,13 +27,7 @@ Ok cut_torn_tail(runtime::Disk& disk) {
         if (file.error().kind() == ErrorKind::not_found) return {};
         return file.error();
     }
-    std::size_t whole = 0;
-    base::ByteReader reader(*file);
-    for (;;) {
-        const auto size = reader.u32_le();
-        if (!size || !reader.take(*size)) break;
-        whole += 4 + *size;
-    }
+    const std::size_t whole = walk(*file, [](ByteView) {});
     if (whole == file->size()) return {};
     return disk.write_atomically(certificates_file, ByteView(*file).first(whole));
 }
@@ -67,14 +76,7 @@ Task<void> CertificateLog::write_queued() {
 
 std::vector<Bytes> read_certificate_log(ByteView file) {
     std::vector<Bytes> certificates;
-    base::ByteReader reader(file);
-    for (;;) {
-        const auto size = reader.u32_le();
-        if (!size) break;
-        const auto certificate = reader.take(*size);
-        if (!certificate) break;
-        certificates.push_back(to_bytes(*certificate));
-    }
+    walk(file, [&certificates](ByteView one) { certificates.push_back(to_bytes(one)); });
     return certificates;
 }
 

@@ -367,10 +367,7 @@ bool ChainFollower::could_help(const Status& status) const {
            status.step > store_.newest()->snapshot->step();
 }
 
-bool ChainFollower::is_lost() const {
-    return stuck_ &&
-           no_help_for_ > std::max(context_.options.quorum_timeout, context_.newest_round);
-}
+bool ChainFollower::is_lost() const { return stuck_ && no_help_for_ > context_.quorum_patience(); }
 
 // A machine that slept has waited for nobody meanwhile.
 void ChainFollower::wait_for_help() {

@@ -585,10 +585,7 @@ void CollaborationImpl::check_stop_conditions() {
     double accuracy = evaluation_step_ > 0 ? evaluation_.accuracy : 0;
     for (const KnownPeer* peer : membership_->live())
         accuracy = std::max(accuracy, peer->status.accuracy);
-    const bool met = (stop.steps > 0 && step >= stop.steps) ||
-                     (stop.samples > 0 && samples >= static_cast<double>(stop.samples)) ||
-                     (stop.accuracy > 0 && accuracy >= stop.accuracy);
-    if (!met) return;
+    if (!stop.is_met(step, samples, accuracy)) return;
     over_ = true;
     emit("run_over", {}, fmt::format("the stop condition is met at step {}", step));
     changed_.pulse();
@@ -759,26 +756,24 @@ std::vector<PeerId> CollaborationImpl::newcomers() const {
     return newcomers;
 }
 
-std::vector<const KnownPeer*> CollaborationImpl::live_voters(const averaging::Base& base) const {
-    std::vector<const KnownPeer*> voters = membership_->live();
-    std::erase_if(voters, [&base](const KnownPeer* peer) {
-        return peer->status.role != Role::trainer ||
-               base.voter_incarnation(peer->status.peer) != peer->status.incarnation;
-    });
-    return voters;
+std::size_t CollaborationImpl::count_voters(
+    const averaging::Base& base, const std::function<bool(const Status&)>& counts) const {
+    std::size_t count = base.voter_incarnation(host_.id()) == engine_->incarnation() ? 1 : 0;
+    for (const KnownPeer* peer : membership_->live())
+        if (peer->status.role == Role::trainer &&
+            base.voter_incarnation(peer->status.peer) == peer->status.incarnation &&
+            counts(peer->status))
+            ++count;
+    return count;
 }
 
 std::size_t CollaborationImpl::voters_heard_of(const averaging::Base& base) const {
-    const bool votes = base.voter_incarnation(host_.id()) == engine_->incarnation();
-    return live_voters(base).size() + (votes ? 1 : 0);
+    return count_voters(base, [](const Status&) { return true; });
 }
 
 std::size_t CollaborationImpl::voters_of_our_branch(const averaging::Base& base) const {
-    const bool votes = base.voter_incarnation(host_.id()) == engine_->incarnation();
-    const auto ours = std::ranges::count_if(live_voters(base), [&base](const KnownPeer* peer) {
-        return peer->status.branch == base.instance.branch;
-    });
-    return static_cast<std::size_t>(ours) + (votes ? 1 : 0);
+    return count_voters(
+        base, [&base](const Status& status) { return status.branch == base.instance.branch; });
 }
 
 bool CollaborationImpl::allowed(const PeerId& peer) const { return membership_->is_member(peer); }

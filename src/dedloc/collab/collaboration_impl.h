@@ -7,6 +7,7 @@
 #pragma once
 #include <array>
 #include <atomic>
+#include <functional>
 #include <mutex>
 
 #include "dedloc/averaging/aggregator.h"
@@ -64,7 +65,6 @@ class CollaborationImpl final : public Collaboration, private averaging::RoundDi
     std::vector<PeerId> newcomers() const override;
     std::size_t voters_heard_of(const averaging::Base& base) const override;
     std::size_t voters_of_our_branch(const averaging::Base& base) const override;
-    std::vector<const KnownPeer*> live_voters(const averaging::Base& base) const;
     bool allowed(const PeerId& peer) const override;
     double micro_batch_s() const override;
     double upload_bytes_per_s(const PeerId& peer) const override;
@@ -122,6 +122,9 @@ class CollaborationImpl final : public Collaboration, private averaging::RoundDi
     void begin_computing(bool keep_ahead = false);
     bool has_open_state() const;
     Task<bool> rest_until_due(bool has_samples);
+    // Live voters of `base` with their memory of votes, we among them, that `counts`.
+    std::size_t count_voters(const averaging::Base& base,
+                             const std::function<bool(const Status&)>& counts) const;
     bool is_still_to_be_averaged(const averaging::RoundInput& input) const;
     Task<bool> wait_to_hand_in_last();
     Task<void> wait_for_state();

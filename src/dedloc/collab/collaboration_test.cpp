@@ -293,6 +293,11 @@ class Swarm {
             if (peer && (!peer->running || peer->step() < step)) return false;
         return true;
     }
+    bool all_share() const {
+        return std::ranges::all_of(peers, [](const auto& peer) {
+            return peer->running && peer->collaboration->status().committed_samples > 0;
+        });
+    }
     // From now on, until everybody has made so many more.
     Duration duration_of_steps(std::uint64_t steps) {
         const TimePoint begun = world.now();
@@ -474,11 +479,16 @@ TEST(Collaboration, plans_follow_a_line_within_two_rounds_though_nobody_is_ever_
     expect_plans_to_follow_a_line_within_two_rounds(640);  // a tenth of a second's computing
 }
 
+// Small messages do not wait behind whole chunks.
+sim::WorldOptions small_windows() {
+    sim::WorldOptions options;
+    options.stream_window_bytes = 64 << 10;
+    return options;
+}
+
 // Its patience is a minute, for somebody who answers; what then comes may take its time.
 TEST(Collaboration, a_newcomer_joins_though_its_host_needs_more_than_a_minute_to_send_the_state) {
-    sim::WorldOptions options;
-    options.stream_window_bytes = 64 << 10;  // small messages do not wait behind whole chunks
-    Swarm swarm(10, options);
+    Swarm swarm(10, small_windows());
     const std::size_t count = 4 * elements_many;
     const double state_bytes = 8.0 * static_cast<double>(count);  // parameters and momentum
     swarm.add(0.5, count, state_bytes / 80);
@@ -491,20 +501,13 @@ TEST(Collaboration, a_newcomer_joins_though_its_host_needs_more_than_a_minute_to
 // Six come at once to two whose lines take a minute for a round: what they missed while their state
 // came is as much as these lines carry in a minute again.
 TEST(Collaboration, newcomers_of_a_group_with_slow_lines_catch_up) {
-    sim::WorldOptions options;
-    options.stream_window_bytes = 64 << 10;
-    Swarm swarm(11, options);
+    Swarm swarm(11, small_windows());
     const std::size_t count = 4 * elements_many;
     const double line = 4.0 * static_cast<double>(count) / 16;
     for (int i = 0; i < 2; ++i) swarm.add(8, count, line);
     ASSERT_TRUE(swarm.world.run_until([&] { return swarm.all_at(1); }, 600s));
     for (int i = 0; i < 6; ++i) swarm.add(8, count, line);
-    const auto all_share = [&] {
-        return std::ranges::all_of(swarm.peers, [](const auto& peer) {
-            return peer->running && peer->collaboration->status().committed_samples > 0;
-        });
-    };
-    const bool done = swarm.world.run_until(all_share, 3000s);
+    const bool done = swarm.world.run_until([&] { return swarm.all_share(); }, 3000s);
     if (!done) swarm.print();
     EXPECT_TRUE(done);
     for (const auto& peer : swarm.peers) EXPECT_EQ(peer->events.counts["state_differs"], 0);
@@ -514,9 +517,7 @@ TEST(Collaboration, newcomers_of_a_group_with_slow_lines_catch_up) {
 // is in none for as long, and has never seen one: no reason to take the others for lost.
 TEST(Collaboration, newcomers_wait_for_the_end_of_a_long_round) {
     for (const Duration later : {0s, 15s, 30s, 45s}) {
-        sim::WorldOptions options;
-        options.stream_window_bytes = 64 << 10;
-        Swarm swarm(11, options);
+        Swarm swarm(11, small_windows());
         const std::size_t count = 4 * elements_many;
         const double line = 4.0 * static_cast<double>(count) / 20;
         for (int i = 0; i < 2; ++i) swarm.add(4, count, line);
@@ -534,20 +535,13 @@ TEST(Collaboration, newcomers_wait_for_the_end_of_a_long_round) {
 
 // An average takes its line 20 s, a step of its own 8 s: what it made alone they would never have.
 TEST(Collaboration, newcomers_catch_up_with_one_who_trains_alone_faster_than_its_line) {
-    sim::WorldOptions options;
-    options.stream_window_bytes = 64 << 10;
-    Swarm swarm(11, options);
+    Swarm swarm(11, small_windows());
     const std::size_t count = 4 * elements_many;
     const double line = 4.0 * static_cast<double>(count) / 20;
     swarm.add(32, count, line);
     ASSERT_TRUE(swarm.world.run_until([&] { return swarm.all_at(3); }, 100s));
     for (int i = 0; i < 2; ++i) swarm.add(32, count, line);
-    const auto all_share = [&] {
-        return std::ranges::all_of(swarm.peers, [](const auto& peer) {
-            return peer->running && peer->collaboration->status().committed_samples > 0;
-        });
-    };
-    EXPECT_TRUE(swarm.world.run_until(all_share, 900s));
+    EXPECT_TRUE(swarm.world.run_until([&] { return swarm.all_share(); }, 900s));
     for (const auto& peer : swarm.peers) EXPECT_EQ(peer->events.counts["new_branch"], 0);
 }
 

@@ -265,13 +265,12 @@ Task<Result<Bytes>> Membership::on_prove(PeerId from, Bytes request) {
         co_return make_error(ErrorKind::denied,
                              "the run's secret in your join string is not this run's; ask for a "
                              "fresh join string");
-    if (!has_room_for_member(from)) co_return knows_enough(peers_most_);
+    if (!make_room_for_member(from)) co_return knows_enough(peers_most_);
     HelloMessage reply;
     reply.statuses.push_back(own_signed_status());
     for (const auto& [peer, known] : peers_)
         if (known.member && peer != from && fresh(known))
             reply.statuses.push_back(known.signed_status);
-    if (!has_room_for(from)) forget_one_heard_of();
     for (const Bytes& status : prove.statuses) (void)take_status(status, &from);
     admit(from);
     co_return wire::encode(reply);
@@ -282,25 +281,21 @@ bool Membership::has_room_for(const PeerId& peer) const {
 }
 
 // One that has proved itself has a place before those that are only heard of.
-bool Membership::has_room_for_member(const PeerId& peer) const {
-    return has_room_for(peer) ||
-           std::ranges::any_of(peers_, [](const auto& entry) { return !entry.second.member; });
-}
-
-void Membership::forget_one_heard_of() {
+bool Membership::make_room_for_member(const PeerId& peer) {
+    if (has_room_for(peer)) return true;
     auto stalest = peers_.end();
     for (auto entry = peers_.begin(); entry != peers_.end(); ++entry)
         if (!entry->second.member &&
             (stalest == peers_.end() || entry->second.received < stalest->second.received))
             stalest = entry;
-    if (stalest == peers_.end()) return;
+    if (stalest == peers_.end()) return false;
     meeting_.erase(stalest->first);
     peers_.erase(stalest);
+    return true;
 }
 
 void Membership::admit(const PeerId& peer) {
-    if (!has_room_for(peer)) forget_one_heard_of();
-    if (!has_room_for(peer)) return;
+    if (!make_room_for_member(peer)) return;
     const bool is_new = !peers_.contains(peer);
     KnownPeer& known = peers_[peer];
     known.status.peer = peer;

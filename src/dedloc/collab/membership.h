@@ -129,8 +129,7 @@ class Membership {
     void drop_stale();
     void meet_unmet();
     bool has_room_for(const PeerId& peer) const;
-    bool has_room_for_member(const PeerId& peer) const;
-    void forget_one_heard_of();
+    bool make_room_for_member(const PeerId& peer);
     void admit(const PeerId& peer);
     void set_member(KnownPeer& known, bool member);
     Ok take_status(ByteView signed_status, const PeerId* from);

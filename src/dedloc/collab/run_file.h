@@ -104,6 +104,12 @@ struct StopConfig {  // 0 = no such condition
     std::uint64_t steps = 0;
     std::uint64_t samples = 0;
     double accuracy = 0;  // fraction, on the task's held-out data
+
+    bool is_met(std::uint64_t steps_made, double samples_in_it, double accuracy_reached) const {
+        return (steps > 0 && steps_made >= steps) ||
+               (samples > 0 && samples_in_it >= static_cast<double>(samples)) ||
+               (accuracy > 0 && accuracy_reached >= accuracy);
+    }
 };
 
 struct RunFile {
