@@ -203,11 +203,9 @@ Task<void> RoundMember::do_round(std::shared_ptr<const averaging::RoundInput> in
     const Decision decided = decision();
     plan_ = need(wire::decode<Plan>(decided.plan));
     if (aggregates()) co_return;
-    Result<void> fetched = co_await averaging::fetch_parts(engine_->context(),
-                                                           decided.parts,
-                                                           averaging::peers_of(plan_.members),
-                                                           group_->trainers,
-                                                           deadline);
+    averaging::PartSources sources{averaging::peers_of(plan_.members), group_->trainers};
+    Result<void> fetched = co_await averaging::fetch_parts(
+        engine_->context(), decided.parts, std::move(sources), deadline);
     if (!fetched) fail(fetched.error());
     co_await decode(decided);
     ledger_.set_state(ledger_.base().previous);

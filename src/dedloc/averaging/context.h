@@ -155,6 +155,7 @@ struct RoundContext {
     std::map<PeerId, Duration> ask_patience{};  // for certificates, with peers that were late
     bool told_of_full_round = false;
     std::size_t fetches_at_once = 0;  // that the last fetch of a commit's parts came to
+    Duration part_fetched_in{0};      // and how long a part took
     // Waits for a finished part as long as its owner goes on sending; null: nothing is on its way.
     std::function<Task<void>(FinishedPart, TimePoint deadline)> arrival{};
 

@@ -78,7 +78,8 @@ Ok check_plan(const Plan& plan, const RoundOptions& options) {
         if (standby >= plan.members.size()) return bad_plan("a standby owner is no member");
     DEDLOC_TRY_VOID(check_grid(plan));
     const auto round_max = std::chrono::ceil<std::chrono::milliseconds>(options.deadline_max);
-    if (plan.round_ms == 0 || plan.reduce_ms > plan.round_ms || plan.round_ms > round_max.count())
+    if (plan.round_ms == 0 || plan.reduce_ms > plan.round_ms || plan.predicted_ms > plan.round_ms ||
+        plan.round_ms > round_max.count())
         return bad_plan("its deadlines");
     return {};
 }

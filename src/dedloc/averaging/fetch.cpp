@@ -20,6 +20,8 @@ constexpr std::size_t fetches_at_once_max = 32;
 constexpr std::uint64_t fetched_at_once_bytes = 2u << 20;
 constexpr Duration soon = 500ms;  // a part that came sooner allows one more at once
 constexpr Duration late = 2s;     // one that came later, one less
+constexpr Duration slow = 500ms;  // from there on a fellow's round trip is worth it
+constexpr std::size_t fellows_asked_max = 2;
 
 std::size_t fetches_at_once(const RoundContext& context, std::size_t parts_in_all) {
     const std::uint64_t bytes = context.options.vector_count * sizeof(float);
@@ -32,15 +34,19 @@ struct Fetching {
     explicit Fetching(runtime::Executor executor) : changed(std::move(executor)) {}
     std::vector<FinishedPart> parts;
     std::size_t next = 0;
-    std::vector<PeerId> members;     // of the plan
-    std::vector<PeerId> candidates;  // whom to ask, in this order
-    std::set<PeerId> silent;         // they did not answer
+    std::size_t parts_in_all = 0;
+    std::vector<PeerId> members;
+    std::vector<PeerId> candidates;
+    std::vector<PeerId> fellows;
+    std::set<PeerId> silent;  // they did not answer
     std::size_t at_once = fetches_at_first;
     std::size_t at_once_max = fetches_at_once_max;
+    Duration usual{0};  // until who has a part has sent it, smoothed
     Result<void> outcome;
     runtime::Event changed;
 
     bool ended() const { return !outcome || next >= parts.size(); }
+    void answered(Duration took) { usual = usual.count() == 0 ? took : (usual * 3 + took) / 4; }
     void came(Duration took) {
         if (took < soon && at_once < at_once_max) ++at_once;
         if (took > late && at_once > 1) --at_once;
@@ -64,6 +70,27 @@ struct Fetching {
     }
 };
 
+// How many parts before this one a peer begins.
+std::size_t begins_before(std::uint32_t part, const PeerId& peer, std::size_t parts_in_all) {
+    const std::size_t first = std::hash<PeerId>{}(peer) % parts_in_all;
+    return (part + parts_in_all - first) % parts_in_all;
+}
+
+// Who had it before we did, if they are as quick: the nearest first.
+std::vector<PeerId> fellows_ahead(const Fetching& fetching, const PeerId& me, std::uint32_t part) {
+    const std::size_t all = fetching.parts_in_all;
+    std::vector<std::pair<std::size_t, PeerId>> ahead;
+    for (const PeerId& fellow : fetching.fellows)
+        if (!fetching.silent.contains(fellow) &&
+            begins_before(part, fellow, all) < begins_before(part, me, all))
+            ahead.emplace_back(begins_before(part, fellow, all), fellow);
+    std::ranges::sort(ahead);
+    std::vector<PeerId> nearest;
+    for (auto& [distance, fellow] : ahead)
+        if (nearest.size() < fellows_asked_max) nearest.push_back(std::move(fellow));
+    return nearest;
+}
+
 Task<Result<SharedBytes>> ask_for_part(RoundContext& context,
                                        FinishedPart header,
                                        std::shared_ptr<Fetching> fetching,
@@ -72,11 +99,13 @@ Task<Result<SharedBytes>> ask_for_part(RoundContext& context,
     Fetch request;
     request.digest = header.digest;
     Bytes message = wire::encode(request);
+    const TimePoint asked = context.now();
     auto reply = co_await context.host.call(candidate, fetch_method, std::move(message), until);
     if (!reply) {
         if (reply.error().kind() != ErrorKind::not_found) fetching->demote(candidate);
         co_return std::move(reply).error();
     }
+    fetching->answered(context.now() - asked);
     const SharedBytes whole(*std::move(reply));
     auto data = decode_with_body<FinishedPartData>(whole);
     if (!data) {
@@ -104,12 +133,26 @@ Task<Result<SharedBytes>> fetch_part(RoundContext& context,
                                      std::shared_ptr<Fetching> fetching,
                                      TimePoint deadline) {
     if (auto here = context.parts.find(header.digest)) co_return here;
+    const bool one_has_it = fetching->members.size() == 1;
+    const Duration brief = one_has_it ? std::max<Duration>(context.patience(), fetching->usual * 2)
+                                      : context.patience();
+    if (fetching->usual > slow && fetching->fellows.size() > fetching->members.size()) {
+        const auto ahead = fellows_ahead(*fetching, context.me(), header.part);
+        for (const PeerId& fellow : ahead) {
+            const TimePoint until = std::min(deadline, context.now() + brief);
+            auto fetched = co_await ask_for_part(context, header, fetching, fellow, until);
+            if (fetched) co_return fetched;
+        }
+    }
     // First everybody briefly, so that one who sleeps costs little; then with all the patience
-    // that slow links need, who has not said that it lacks the part.
+    // that slow links need, who has not said that it lacks the part. What is given up has taken the
+    // line as well: not where the others took as long, nor where nobody else could be asked.
     const TimePoint brief_until = context.now() + (deadline - context.now()) / 4;
     std::vector<PeerId> candidates = fetching->order_for(header);
     std::erase(candidates, context.me());
+    const bool alone = candidates.size() == 1;
     for (const bool patient : {false, true}) {
+        if (alone && !patient) continue;
         std::vector<PeerId> may_have_it;
         for (std::size_t i = 0; i < candidates.size(); ++i) {
             if (context.now() >= (patient ? deadline : brief_until)) {
@@ -119,8 +162,7 @@ Task<Result<SharedBytes>> fetch_part(RoundContext& context,
             const auto left =
                 static_cast<std::int64_t>(std::min<std::size_t>(candidates.size() - i, 4));
             const Duration share =
-                patient ? std::max<Duration>((deadline - context.now()) / left, 200ms)
-                        : context.patience();
+                patient ? std::max<Duration>((deadline - context.now()) / left, 200ms) : brief;
             const TimePoint until = std::min(deadline, context.now() + share);
             auto fetched = co_await ask_for_part(context, header, fetching, candidates[i], until);
             if (fetched) co_return fetched;
@@ -158,10 +200,10 @@ Task<void> fetch_some(RoundContext& context,
 }
 
 // Those who fetch the same at the same time are not to ask for the same at the same time.
-void begin_elsewhere(std::vector<FinishedPart>& parts, const PeerId& me) {
-    if (parts.empty()) return;
-    const auto first = static_cast<std::ptrdiff_t>(std::hash<PeerId>{}(me) % parts.size());
-    std::rotate(parts.begin(), parts.begin() + first, parts.end());
+void begin_elsewhere(std::vector<FinishedPart>& parts, std::size_t all, const PeerId& me) {
+    const auto first = std::ranges::min_element(
+        parts, {}, [&](const FinishedPart& part) { return begins_before(part.part, me, all); });
+    std::rotate(parts.begin(), first, parts.end());
 }
 
 }  // namespace
@@ -174,19 +216,21 @@ std::vector<PeerId> peers_of(const std::vector<PlanMember>& members) {
 
 Task<Result<void>> fetch_parts(RoundContext& context,
                                std::vector<FinishedPart> parts,
-                               std::vector<PeerId> members,
-                               std::vector<PeerId> candidates,
+                               PartSources sources,
                                TimePoint deadline) {
     auto fetching = std::make_shared<Fetching>(context.node.executor);
     fetching->at_once_max = fetches_at_once(context, parts.size());
     const std::size_t before = context.fetches_at_once;
     const std::size_t wanted = before > 0 ? std::max(before, fetches_at_least) : fetches_at_first;
     fetching->at_once = std::min(wanted, fetching->at_once_max);
+    fetching->usual = context.part_fetched_in;
     for (FinishedPart& part : parts)
         if (!context.parts.find(part.digest)) fetching->parts.push_back(std::move(part));
-    begin_elsewhere(fetching->parts, context.me());
-    fetching->members = std::move(members);
-    fetching->candidates = std::move(candidates);
+    begin_elsewhere(fetching->parts, parts.size(), context.me());
+    fetching->parts_in_all = parts.size();
+    fetching->members = std::move(sources.members);
+    fetching->candidates = std::move(sources.candidates);
+    fetching->fellows = std::move(sources.fellows);
     std::stable_partition(fetching->candidates.begin(),
                           fetching->candidates.end(),
                           [&](const PeerId& peer) { return context.host.is_connected(peer); });
@@ -195,6 +239,7 @@ Task<Result<void>> fetch_parts(RoundContext& context,
         lanes.push_back(fetch_some(context, fetching, i, deadline));
     co_await runtime::all_of(std::move(lanes));
     context.fetches_at_once = fetching->at_once;
+    context.part_fetched_in = fetching->usual;
     co_return fetching->outcome;
 }
 

@@ -9,16 +9,20 @@
 
 namespace dedloc::averaging {
 
+struct PartSources {
+    std::vector<PeerId> members;     // the plan's, in its order
+    std::vector<PeerId> candidates;  // whom to ask, in this order
+    std::vector<PeerId> fellows{};   // who may be fetching the same
+};
+
 // All parts of a commit, several at a time; what comes is in the part store. Each is asked of who
 // reduced it, so that lines are used as the plan used them, then of one candidate after the other:
 // connected ones first, who does not answer last. Those who fetch the same begin with different
-// parts.
-// `members`: the plan's, in its order.
+// parts; where parts take long, each asks the fellow who began a little before one for it first.
 // Errors: not_found (nobody who was asked has one of them), timeout.
 Task<Result<void>> fetch_parts(RoundContext& context,
                                std::vector<FinishedPart> parts,
-                               std::vector<PeerId> members,
-                               std::vector<PeerId> candidates,
+                               PartSources sources,
                                TimePoint deadline);
 
 std::vector<PeerId> peers_of(const std::vector<PlanMember>& members);

@@ -51,9 +51,9 @@ class FetchTest : public testing::Test {
     }
     Task<void> fetch() {
         const TimePoint deadline = world_.now() + 20s;
-        const std::vector<PeerId> candidates{members_.begin() + 1, members_.end()};
+        PartSources sources{members_, {members_.begin() + 1, members_.end()}, fellows_};
         auto fetched =
-            co_await fetch_parts(peers_[0]->context(), wanted_, members_, candidates, deadline);
+            co_await fetch_parts(peers_[0]->context(), wanted_, std::move(sources), deadline);
         EXPECT_TRUE(fetched) << fetched.error().message();
     }
     // Virtual seconds that it took.
@@ -70,6 +70,7 @@ class FetchTest : public testing::Test {
     std::vector<sim::SimNode*> nodes_;
     std::vector<std::unique_ptr<AnsweringPeer>> peers_;
     std::vector<PeerId> members_;
+    std::vector<PeerId> fellows_;
     std::vector<FinishedPart> wanted_;
 };
 
@@ -93,6 +94,40 @@ TEST_F(FetchTest, remembers_how_many_at_once_a_line_bears) {
     const double second = fetch_all();
     EXPECT_LT(second, 0.6 * first);
     EXPECT_LT(second, 0.5);
+}
+
+// One made the average alone; two more are fetching it, and have what they began with.
+class FetchFromOneTest : public FetchTest {
+  protected:
+    FetchFromOneTest() {
+        fellows_ = {members_[2], members_[3]};
+        members_ = {members_[1]};
+        for (FinishedPart& part : wanted_) part.owner = 0;
+    }
+    void fetch_from(double owners_upload) {
+        nodes_[1]->options().upload_bytes_per_s = owners_upload;
+        world_.run_task(fetch_with({members_[0]}));
+    }
+    Task<void> fetch_with(std::vector<PeerId> candidates) {
+        PartSources sources{members_, std::move(candidates), fellows_};
+        const TimePoint deadline = world_.now() + 120s;
+        auto fetched =
+            co_await fetch_parts(peers_[0]->context(), wanted_, std::move(sources), deadline);
+        EXPECT_TRUE(fetched) << fetched.error().message();
+    }
+};
+
+TEST_F(FetchFromOneTest, fellows_are_asked_where_a_part_takes_its_owner_long) {
+    fetch_from(2000.0 * sizeof(float) / 4);
+    const std::size_t of_fellows = peers_[2]->asked.size() + peers_[3]->asked.size();
+    EXPECT_GT(of_fellows, 4u);
+    EXPECT_EQ(peers_[1]->asked.size(), fetched_parts - of_fellows);
+}
+
+TEST_F(FetchFromOneTest, fellows_are_not_asked_where_it_takes_no_time) {
+    fetch_from(12.5e6);
+    EXPECT_EQ(peers_[1]->asked.size(), fetched_parts);
+    EXPECT_EQ(peers_[2]->asked.size() + peers_[3]->asked.size(), 0u);
 }
 
 }  // namespace

@@ -104,9 +104,10 @@ LineProbe::LineProbe(RoundContext& context, std::function<bool()> idle, Pauses p
       vector_count_(context_.options.vector_count),
       random_(context_.node.random.fork("line probe")) {}
 
-void LineProbe::round_gave(const LineRates& rates) {
-    upload_.round_gave(rates.upload);
-    download_.round_gave(rates.download);
+void LineProbe::round_gave(const LineRates& rates, bool as_planned) {
+    const auto gave = as_planned ? &LineEstimate::round_as_planned_gave : &LineEstimate::round_gave;
+    (upload_.*gave)(rates.upload);
+    (download_.*gave)(rates.download);
 }
 
 bool LineProbe::goes_on(const Filling& filling) const {

@@ -57,7 +57,7 @@ class LineProbe {
         download_.ask_again();
     }
     // What the last round showed.
-    void round_gave(const LineRates& rates);
+    void round_gave(const LineRates& rates, bool as_planned = false);
 
     // Is there nothing to wait for: is the line measured, or not to be?
     bool settled() const { return same_machine_ || !pays() || !wanted(); }

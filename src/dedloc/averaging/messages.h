@@ -178,6 +178,7 @@ struct Plan {
     std::vector<std::uint32_t> standby;  // members that take over parts, in this order
     std::uint32_t reduce_ms = 0;         // durations from receipt
     std::uint32_t round_ms = 0;
+    std::uint32_t predicted_ms = 0;  // what the lines as they were announced allow
     // A grid (routes.h): whom repair 0 goes through. 0 groups: members send to the owners.
     std::uint32_t groups = 0;
     std::vector<std::uint32_t> group_of;    // one a member
@@ -209,6 +210,7 @@ struct Plan {
         visit(14, self.group_of, members_max);
         visit(15, self.collectors, members_max);
         visit(16, self.left_out, members_max);
+        visit(17, self.predicted_ms);
     }
 };
 

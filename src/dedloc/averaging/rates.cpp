@@ -42,6 +42,13 @@ void LineEstimate::round_gave(double bytes_per_s) {
     if (slower) probed_ = 0;
 }
 
+void LineEstimate::round_as_planned_gave(double bytes_per_s) {
+    if (bytes_per_s > this->bytes_per_s())
+        round_gave(bytes_per_s);
+    else
+        slower_rounds_ = 0;
+}
+
 void LineEstimate::probe_gave(double bytes_per_s) {
     constexpr int trust_min = 4;
     constexpr int trust_max = 64;

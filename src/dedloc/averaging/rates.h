@@ -85,6 +85,9 @@ struct LineRates {
 class LineEstimate {
   public:
     void round_gave(double bytes_per_s);  // 0: too little to tell
+    // It took no longer than it should have, at the rates that were believed: a line that gave less
+    // waited for others.
+    void round_as_planned_gave(double bytes_per_s);
     void probe_gave(double bytes_per_s);
     double bytes_per_s() const;  // 0: not measured yet
     bool wants_probe() const;

@@ -121,6 +121,17 @@ TEST(LineEstimate, believes_rounds_that_show_nearly_what_a_probe_has_shown) {
     EXPECT_EQ(estimate.bytes_per_s(), 100);
 }
 
+TEST(LineEstimate, of_who_waited_for_others_in_a_round_that_took_as_long_as_planned_stays) {
+    LineEstimate line;
+    line.round_gave(2e6);
+    for (int i = 0; i < 10; ++i) line.round_as_planned_gave(1e5);
+    EXPECT_EQ(line.bytes_per_s(), 2e6);
+    line.round_as_planned_gave(4e6);  // that it carries
+    EXPECT_EQ(line.bytes_per_s(), 4e6);
+    for (int i = 0; i < 2; ++i) line.round_gave(1e5);  // it is what all waited for
+    EXPECT_EQ(line.bytes_per_s(), 1e5);
+}
+
 TEST(TakeAsAlike, lines_within_a_tenth_count_as_the_slowest_of_them_and_others_stay_apart) {
     std::vector<double> rates = {1040, 97, 108, 100, 0, 1000, 106.6, 200};
     std::vector<double*> where;

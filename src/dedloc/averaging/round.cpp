@@ -8,6 +8,8 @@ namespace {
 
 // Exchanges of older plans that are kept so that slower members can still read from us.
 constexpr std::size_t engine_exchanges_max = 6;
+// So often in a row a leader that answers too late is given twice the time when it is asked again.
+constexpr int late_answers_max = 4;
 constexpr Duration sleep_min = 2s;  // without a look at the clock; shorter: busy
 
 }  // namespace
@@ -76,8 +78,10 @@ void RoundEngine::ledger_moved() {
         return entry.second.announce.previous != previous;
     });
     const Instance& open = context_.ledger.base().instance;
-    if (step_open_.first.step != open.step || step_open_.first.branch != open.branch)
+    if (step_open_.first.step != open.step || step_open_.first.branch != open.branch) {
         step_open_ = {open, context_.now()};
+        step_averaged_.reset();
+    }
     learn_rates();
     learn_from_newest_commit();
     exchanges_.forget_inputs();
@@ -126,7 +130,10 @@ void RoundEngine::learn_rates() {
     const auto exchange = exchanges_.newest();
     if (!exchange || rates_learnt_ == exchange->digest()) return;
     rates_learnt_ = exchange->digest();
-    line_.round_gave(exchange->end_measuring());
+    const Duration predicted = std::chrono::milliseconds(exchange->plan().predicted_ms);
+    const bool in_time =
+        round_begun_.since_start.count() > 0 && context_.now() - round_begun_ < predicted * 3 / 2;
+    line_.round_gave(exchange->end_measuring(), in_time);
     line_in_doubt_ = line_in_doubt_ && !exchange->contributes();
 }
 
@@ -267,6 +274,7 @@ Task<void> RoundEngine::watch_sleep() {
             voter_->round_wanted_since(wanted_since_);
         }
         awake_at_ = context_.now();
+        look_at_line();
         co_await context_.node.clock.sleep_for(sleep_min / 4);
     }
 }
@@ -405,9 +413,17 @@ Task<void> RoundEngine::follow(Base base, PeerId leader) {
 Task<void> RoundEngine::ask_leader(PeerId leader,
                                    Bytes request,
                                    std::shared_ptr<Result<Bytes>> answer) {
-    const TimePoint deadline = context_.now() + context_.patience();
     const TimePoint asked = context_.now();
-    *answer = co_await context_.host.call(leader, announce_method, std::move(request), deadline);
+    // Where nobody else could lead, a line that is full of what it brings newcomers is waited for.
+    const bool no_other = context_.ledger.base().voters.size() == 1;
+    const int late = no_other ? std::min(late_answers_[leader], late_answers_max) : 0;
+    const Duration patience = std::min(context_.patience() * (1 << late), patience_max);
+    *answer =
+        co_await context_.host.call(leader, announce_method, std::move(request), asked + patience);
+    if (*answer || answer->error().kind() != ErrorKind::timeout)
+        late_answers_.erase(leader);
+    else
+        ++late_answers_[leader];
     answers_in_ = std::max<Duration>(context_.now() - asked, answers_in_ * 3 / 4);
 }
 

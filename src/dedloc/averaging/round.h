@@ -24,6 +24,7 @@
 #include "dedloc/averaging/line_probe.h"
 #include "dedloc/averaging/rates.h"
 #include "dedloc/averaging/round_pace.h"
+#include "dedloc/averaging/served_line.h"
 #include "dedloc/averaging/voter.h"
 #include "dedloc/p2p/handlers.h"
 #include "dedloc/planner/grid.h"
@@ -145,6 +146,7 @@ class RoundEngine {
     // round_leader.cpp: gather, reduce, repair; round_plan.cpp: plan
     Task<void> lead(Base base);
     Task<bool> gather(Base base);
+    void look_at_line();
     Duration time_for_newcomers();
     bool others_follow_another(const Base& base) const;
     Duration usual_deadline() const;
@@ -228,16 +230,18 @@ class RoundEngine {
     std::pair<Digest, PeerId> followed_;  // after which decision we follow whom …
     TimePoint followed_since_;            // … and since when
     std::optional<std::pair<PeerId, TimePoint>> asked_;  // a leader that has not answered yet
+    std::map<PeerId, int> late_answers_;                 // of leaders, in a row
     Duration answers_in_{0};  // the slowest leader's lately, forgotten by and by
     LineProbe line_;
     int probes_before_ = 0;  // when we were left out
     bool line_in_doubt_ = false;
     std::optional<Digest> rates_learnt_;  // from which plan
     RoundPace pace_;
-    std::uint64_t served_bytes_ = 0;            // sent when we led the last time …
-    TimePoint served_at_;                       // … and when that was
-    TimePoint round_begun_;                     // by a plan of ours or another's
+    ServedLine served_;          // since we led the last time
+    Duration average_takes_{0};  // our line, to each who fetched meanwhile; 0: not known
+    TimePoint round_begun_;      // by a plan of ours or another's
     std::pair<Instance, TimePoint> step_open_;  // which step, and since when
+    std::optional<TimePoint> step_averaged_;    // since when; attempts that fail are no computing
     runtime::Event changed_;
     runtime::Event turn_over_;
     p2p::Handlers handlers_;

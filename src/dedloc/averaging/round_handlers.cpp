@@ -21,6 +21,16 @@ Result<Message> read_from(RoundContext& context,
     return message;
 }
 
+// Of certificates in the answer to an announcement: it is waited for briefly, and passes what else
+// goes over a slow line. Who gets none asks for them with more patience.
+constexpr std::size_t reply_bytes_max = 4000;
+
+std::size_t bytes_of(const std::vector<Bytes>& messages) {
+    std::size_t bytes = 0;
+    for (const Bytes& message : messages) bytes += message.size();
+    return bytes;
+}
+
 std::string full_round(const RoundOptions& options, bool aggregator) {
     if (aggregator)
         return fmt::format("this round has {} aggregators, as many as one may have",
@@ -134,9 +144,10 @@ Task<Result<Bytes>> RoundEngine::on_announce(PeerId from, Bytes request) {
            context_.now() < patience)
         co_await context_.node.clock.sleep_for(5ms);
     if (announce.previous != base.previous) {
-        reply.certificates = voter_->certificates_after(announce.previous);
-        const bool foreign = reply.certificates.empty();
+        std::vector<Bytes> certificates = voter_->certificates_after(announce.previous);
+        const bool foreign = certificates.empty();
         reply.verdict = foreign ? Verdict::i_am_behind : Verdict::you_are_behind;
+        if (bytes_of(certificates) <= reply_bytes_max) reply.certificates = std::move(certificates);
         if (foreign) context_.directory.behind(from);
         co_return wire::encode(reply);
     }
@@ -183,6 +194,7 @@ Task<Result<Bytes>> RoundEngine::on_announce(PeerId from, Bytes request) {
 std::shared_ptr<Exchange> RoundEngine::begin_exchange(Plan plan, Digest digest) {
     auto exchange = exchanges_.begin(std::move(plan), digest, input_);
     round_begun_ = context_.now();
+    if (!step_averaged_) step_averaged_ = round_begun_;
     changed_.pulse();
     return exchange;
 }

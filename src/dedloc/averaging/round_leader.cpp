@@ -117,17 +117,22 @@ bool RoundEngine::others_follow_another(const Base& base) const {
 // deadline, and as its line was used since the step before: none fetches where next to nothing went
 // over it.
 Duration RoundEngine::time_for_newcomers() {
-    const std::uint64_t sent = context_.host.traffic().sent_bytes;
-    const double seconds = to_seconds(context_.now() - std::exchange(served_at_, context_.now()));
-    const auto peers = static_cast<double>(context_.directory.live_trainers().size());
-    const double talk = peers * talk_bytes_per_s * seconds;
-    const double served = static_cast<double>(sent - std::exchange(served_bytes_, sent)) - talk;
+    look_at_line();
+    const Served served = served_.take();
     const double average =
         context_.options.element_bytes() * static_cast<double>(context_.options.vector_count);
-    if (served < talk || served < average * fetched_least) return Duration(0);
+    if (served.bytes < served.talk_bytes || served.bytes < average * fetched_least)
+        return Duration(0);
+    const double averages = std::max(served.bytes / average, 1e-3);
+    average_takes_ = from_seconds(served.busy_seconds / averages);
     const auto newcomers = static_cast<double>(context_.directory.newcomers().size());
-    const Duration time = from_seconds(std::min(newcomers * average / served, 1e3) * seconds);
-    return time < context_.options.deadline_max ? time : Duration(0);
+    return std::min<Duration>(from_seconds(newcomers * served.seconds / averages),
+                              context_.options.deadline_max);
+}
+
+void RoundEngine::look_at_line() {
+    const auto peers = static_cast<double>(context_.directory.live_trainers().size());
+    served_.look(context_.host.traffic().sent_bytes, context_.now(), peers * talk_bytes_per_s);
 }
 
 Task<bool> RoundEngine::gather(Base base) {
@@ -142,6 +147,7 @@ Task<bool> RoundEngine::gather(Base base) {
     std::optional<TimePoint> since;
     bool was_lonely = false;
     // While another one may lead as well, nobody is held up.
+    average_takes_ = Duration(0);
     const Duration of_newcomers = base.voters.size() == 1 ? time_for_newcomers() : Duration(0);
     for (;;) {
         std::uint64_t brought = 0;  // by others

@@ -276,7 +276,7 @@ Result<planner::LeaveOutAnswer> RoundEngine::whom_to_leave_out(
         .samples = samples,
         .candidates = candidates,
         .elements_count = static_cast<double>(context_.options.vector_count),
-        .computing_s = to_seconds(context_.now() - step_open_.second),
+        .computing_s = to_seconds(step_averaged_.value_or(context_.now()) - step_open_.second),
         .worth_it = leaving_out_worth};
     DEDLOC_TRY(planner::LeaveOutAnswer answer, planner::choose_left_out(question));
     std::size_t voters = 0;
@@ -342,12 +342,16 @@ Result<Plan> RoundEngine::make_plan(const Base& base, std::uint32_t ballot) {
         if (division.may_own[i] && !plan.leaves_out(plan.members[i].peer))
             plan.standby.push_back(i);
     const int hops = division.grid ? 2 : 1;  // each way
+    // Of lines that are not measured yet we know how long ours took to bring newcomers here.
+    const Duration as_served = plan.members.size() > 1 ? average_takes_ * 4 / 3 : Duration(0);
     const Duration whole = std::clamp<Duration>(
-        std::max<Duration>(pace_.usual() * 3, from_seconds(division.split.seconds * 3)),
+        std::max({pace_.usual(), from_seconds(division.split.seconds), as_served}) * 3,
         std::min(context_.options.deadline_min * hops, context_.options.deadline_max),
         context_.options.deadline_max);
     plan.round_ms = static_cast<std::uint32_t>(whole / 1ms);
     plan.reduce_ms = plan.round_ms / 2;
+    plan.predicted_ms = static_cast<std::uint32_t>(
+        std::min(division.split.seconds * 1e3, static_cast<double>(plan.round_ms)));
     const RoundNote note{
         RoundNote::Kind::plan_made, context_.me(), describe(plan) + division.gain + without};
     context_.directory.note(note);

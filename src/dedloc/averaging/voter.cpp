@@ -377,8 +377,9 @@ Task<std::optional<ConsensusReply>> VoterService::check_commit(PeerId from, Deci
     for (const PlanMember& member : plan->members)
         if (member.peer != from) candidates.push_back(member.peer);
     const TimePoint deadline = context_.now() + std::chrono::milliseconds(plan->round_ms);
-    const Result<void> fetched = co_await fetch_parts(
-        context_, decision.parts, peers_of(plan->members), std::move(candidates), deadline);
+    PartSources sources{peers_of(plan->members), std::move(candidates)};
+    const Result<void> fetched =
+        co_await fetch_parts(context_, decision.parts, std::move(sources), deadline);
     if (!fetched) co_return refuse(Answer::refused, fetched.error().message());
     keep_parts(*plan, decision);
     co_return std::nullopt;

@@ -32,7 +32,7 @@ std::vector<PeerId> fastest_donors(const std::vector<const KnownPeer*>& live, co
         const double rate = std::max(peer->status.upload_bytes_per_s, 0.0);
         if (peer->status.peer == first)
             ranked.front().first = rate;
-        else if (peer->status.role == Role::trainer)
+        else if (peer->status.role == Role::trainer && !peer->status.is_newcomer())
             ranked.emplace_back(rate, peer->status.peer);
     }
     std::ranges::stable_sort(
@@ -40,6 +40,15 @@ std::vector<PeerId> fastest_donors(const std::vector<const KnownPeer*>& live, co
     std::vector<PeerId> donors;
     for (auto& [rate, peer] : ranked) donors.push_back(std::move(peer));
     return donors;
+}
+
+// Who may be loading the same state as we.
+std::vector<PeerId> fellow_newcomers(const std::vector<const KnownPeer*>& live) {
+    std::vector<PeerId> fellows;
+    for (const KnownPeer* peer : live)
+        if (peer->status.role == Role::trainer && peer->status.is_newcomer())
+            fellows.push_back(peer->status.peer);
+    return fellows;
 }
 
 ChainFollower::ChainFollower(averaging::RoundContext& context,
@@ -148,8 +157,7 @@ void ChainFollower::settle() {
 // As long as parts come. Newcomers of a group with slow lines ask for the same average at once, and
 // whoever gave up here would load a whole state over the same lines, and be behind again.
 Task<Result<void>> ChainFollower::fetch_average(const Decision& decision,
-                                                std::vector<PeerId> members,
-                                                std::vector<PeerId> candidates,
+                                                averaging::PartSources sources,
                                                 Duration patience) {
     const auto have = [&] {
         return std::ranges::count_if(decision.parts, [&](const averaging::FinishedPart& part) {
@@ -160,8 +168,8 @@ Task<Result<void>> ChainFollower::fetch_average(const Decision& decision,
     for (;;) {
         const auto before = have();
         const TimePoint deadline = context_.now() + patience;
-        Result<void> fetched = co_await averaging::fetch_parts(
-            context_, decision.parts, members, candidates, deadline);
+        Result<void> fetched =
+            co_await averaging::fetch_parts(context_, decision.parts, sources, deadline);
         // Nobody needs it any more where another state was adopted meanwhile.
         if (fetched || have() <= before || store_.newest() != stood_on) co_return fetched;
         extend_join();
@@ -190,11 +198,15 @@ Task<Result<void>> ChainFollower::apply_commit(Decision decision) {
     for (const averaging::PlanMember& member : plan.members)
         if (std::find(candidates.begin(), candidates.end(), member.peer) == candidates.end())
             candidates.push_back(member.peer);
-    // A group whose rounds may take minutes has lines on which a part may.
-    const Duration patience =
-        std::max<Duration>(fetch_patience_min, std::chrono::milliseconds(plan.round_ms));
-    DEDLOC_CO_TRY_VOID(co_await fetch_average(
-        decision, averaging::peers_of(plan.members), std::move(candidates), patience));
+    // A group whose rounds may take minutes has lines on which a part may. And who gives up loads
+    // the state again.
+    const Duration patience = std::max<Duration>(
+        {fetch_patience_min, std::chrono::milliseconds(plan.round_ms), state_took_});
+    averaging::PartSources sources{averaging::peers_of(plan.members), std::move(candidates)};
+    for (const KnownPeer* peer : membership_.live())
+        if (std::ranges::count(sources.members, peer->status.peer) == 0)
+            sources.fellows.push_back(peer->status.peer);
+    DEDLOC_CO_TRY_VOID(co_await fetch_average(decision, std::move(sources), patience));
     DEDLOC_CO_TRY(StepComputer::Stepped stepped, co_await computer_.step(decision, before));
     // Another state may have been adopted meanwhile.
     if (store_.newest() != before)
@@ -303,8 +315,10 @@ Task<Result<void>> ChainFollower::adopt_alone(PeerId peer, Bytes certificate) {
     auto state = store_.find(decision.state_before);
     if (!state) {
         if (!partial_ || partial_->root() != decision.state_before)
-            partial_ = std::make_unique<state::PartialState>(decision.state_before);
+            partial_ = std::make_shared<state::PartialState>(decision.state_before);
+        store_.set_arriving(partial_);
         state::DownloadOptions options;
+        options.fellows = [this] { return fellow_newcomers(membership_.live()); };
         options.stall_max = load_patience;
         options.bytes_max = state_bytes_most(run_, layout_);
         options.progress = [this](const state::DownloadProgress& progress) {
@@ -313,6 +327,7 @@ Task<Result<void>> ChainFollower::adopt_alone(PeerId peer, Bytes certificate) {
                 callbacks_.on_progress(static_cast<double>(progress.bytes_have) /
                                        static_cast<double>(progress.bytes_total));
         };
+        const TimePoint begun = context_.now();
         auto downloaded = co_await state::download(context_.host,
                                                    context_.node.workers,
                                                    *partial_,
@@ -320,6 +335,7 @@ Task<Result<void>> ChainFollower::adopt_alone(PeerId peer, Bytes certificate) {
                                                    options);
         if (!downloaded) co_return std::move(downloaded).error();
         state = *std::move(downloaded);
+        state_took_ = std::min(context_.now() - begun, load_patience);
         partial_.reset();  // it is empty now
         DEDLOC_CO_TRY_VOID(check_state(run_, layout_, *state->snapshot));
     }

@@ -80,8 +80,7 @@ class ChainFollower {
     Task<void> apply_next();
     Task<Result<void>> apply_commit(averaging::Decision decision);
     Task<Result<void>> fetch_average(const averaging::Decision& decision,
-                                     std::vector<PeerId> members,
-                                     std::vector<PeerId> candidates,
+                                     averaging::PartSources sources,
                                      Duration patience);
     Task<void> follow_informants();
     Task<Result<void>> catch_up_with(PeerId peer);
@@ -107,7 +106,8 @@ class ChainFollower {
     std::deque<Entry> queue_;
     std::set<PeerId> informants_;
     PeerId looked_at_;  // the last of them
-    std::unique_ptr<state::PartialState> partial_;
+    std::shared_ptr<state::PartialState> partial_;
+    Duration state_took_{0};  // to load, the newest time
     TimePoint join_until_{};  // unless something comes until then
     bool member_answered_ = false;
     bool busy_ = false;              // applying

@@ -16,6 +16,7 @@ KnownPeer donor(std::uint8_t number, double upload_bytes_per_s, Role role = Role
     KnownPeer known;
     known.status.peer = donor_id(number);
     known.status.role = role;
+    known.status.phase = Phase::computing;
     known.status.upload_bytes_per_s = upload_bytes_per_s;
     return known;
 }

@@ -533,16 +533,40 @@ TEST(Collaboration, newcomers_wait_for_the_end_of_a_long_round) {
     }
 }
 
-// An average takes its line 20 s, a step of its own 8 s: what it made alone they would never have.
-TEST(Collaboration, newcomers_catch_up_with_one_who_trains_alone_faster_than_its_line) {
+// An average takes its line so many seconds, a step of its own fewer: what it made alone they would
+// never have, if it did not wait for them.
+void expect_newcomers_to_share(std::size_t newcomers,
+                               double samples_per_s,
+                               double average_s,
+                               std::size_t count,
+                               Duration within) {
     Swarm swarm(11, small_windows());
-    const std::size_t count = 4 * elements_many;
-    const double line = 4.0 * static_cast<double>(count) / 20;
-    swarm.add(32, count, line);
+    const double line = 4.0 * static_cast<double>(count) / average_s;
+    swarm.add(samples_per_s, count, line);
     ASSERT_TRUE(swarm.world.run_until([&] { return swarm.all_at(3); }, 100s));
-    for (int i = 0; i < 2; ++i) swarm.add(32, count, line);
-    EXPECT_TRUE(swarm.world.run_until([&] { return swarm.all_share(); }, 900s));
-    for (const auto& peer : swarm.peers) EXPECT_EQ(peer->events.counts["new_branch"], 0);
+    for (std::size_t i = 0; i < newcomers; ++i) swarm.add(samples_per_s, count, line);
+    const TimePoint begun = swarm.world.now();
+    EXPECT_TRUE(swarm.world.run_until([&] { return swarm.all_share(); }, within));
+    fmt::print(
+        "{} newcomers share after {:.0f} s\n", newcomers, to_seconds(swarm.world.now() - begun));
+    swarm.world.run_for(120s);
+    for (const auto& peer : swarm.peers)
+        for (const char* trouble : {"new_branch", "owner_failed"})
+            EXPECT_EQ(peer->events.counts[trouble], 0) << trouble;
+}
+
+TEST(Collaboration, newcomers_catch_up_with_one_who_trains_alone_faster_than_its_line) {
+    expect_newcomers_to_share(2, 32, 20, 4 * elements_many, 300s);
+}
+
+TEST(Collaboration, newcomers_catch_up_with_one_who_trains_alone_much_faster_than_its_line) {
+    expect_newcomers_to_share(2, 64, 20, 4 * elements_many, 300s);
+    expect_newcomers_to_share(2, 64, 20, elements_many, 500s);
+}
+
+// They give each other state and averages: the host's line alone would take seven minutes for that.
+TEST(Collaboration, ten_newcomers_come_nearly_as_soon_as_one) {
+    expect_newcomers_to_share(10, 25.6, 8, 4 * elements_many, 150s);
 }
 
 // Half of what a trainer sends when all own parts are averages, which nobody tells it about.
@@ -760,7 +784,7 @@ TEST(Collaboration, a_far_peer_that_slept_is_in_every_round_again) {
 TEST(Collaboration, peers_that_everything_reaches_late_do_not_outbid_the_rounds_of_the_others) {
     Swarm swarm(2);
     for (int i = 0; i < 9; ++i) swarm.add(64, elements_many, 6e5);
-    ASSERT_TRUE(swarm.world.run_until([&] { return swarm.all_at(3); }, 120s));
+    ASSERT_TRUE(swarm.world.run_until([&] { return swarm.all_at(8); }, 120s));
     for (const std::size_t late : {6, 7, 8}) swarm.world.node(late).set_weather(0, 1s);
     const std::uint64_t from = swarm.peers[0]->step();
     swarm.world.run_for(90s);

@@ -4,31 +4,26 @@
 // an idle lane asks for a chunk that another donor owes for twice the usual time, so that the
 // slowest donor does not decide when the last chunk comes.
 
-#include <algorithm>
-#include <deque>
-#include <utility>
+#include "dedloc/state/download.h"
 
 #include "dedloc/base/log.h"
 #include "dedloc/runtime/deadline.h"
-#include "dedloc/runtime/event.h"
 #include "dedloc/runtime/together.h"
-#include "dedloc/state/state_messages.h"
-#include "dedloc/state/transfer.h"
 
 namespace dedloc::state {
 
 namespace {
 
 constexpr std::size_t manifest_askers = 3;
-constexpr std::size_t lanes_allowed_max = 64;
 constexpr std::uint32_t strikes_max = 8;
-constexpr int refusals_max = 20;  // "overloaded" in a row, about a minute
+constexpr int refusals_max = 20;         // "overloaded" in a row, about a minute
+constexpr Duration lane_idle_max = 10s;  // a donor closes it later, as if we were gone
 constexpr Duration back_off_min = 200ms;
 constexpr Duration back_off_max = 5s;
 constexpr Duration chunk_timeout_max = 240s;
-constexpr Duration chunk_time_guess = 2s;
 constexpr int patience_factor = 4;  // of the usual time of a chunk
 constexpr std::size_t troubles_told_max = 5;
+constexpr Duration fellows_alone_max = 30s;  // without donors and without a chunk
 
 }  // namespace
 
@@ -65,81 +60,16 @@ Ok PartialState::add(std::size_t index, Bytes chunk) {
     return {};
 }
 
+Bytes PartialState::chunk(std::size_t index) const {
+    DEDLOC_CHECK(has(index) && manifest_);
+    const auto early = early_.find(index);
+    if (early != early_.end()) return early->second;
+    Bytes bytes(manifest_->chunk_size(index));
+    builder_->read(manifest_->chunk_offset(index), bytes);
+    return bytes;
+}
+
 // ---- Download
-
-class Download {
-  public:
-    Download(p2p::Host& host,
-             runtime::Workers& workers,
-             PartialState& partial,
-             std::vector<PeerId> donors,
-             DownloadOptions options)
-        : host_(host),
-          clock_(host.clock()),
-          workers_(workers),
-          partial_(partial),
-          donors_(std::move(donors)),
-          options_(std::move(options)),
-          chunk_timeout_(options_.chunk_timeout),
-          changed_(host.executor()),
-          done_(host.executor()) {}
-
-    Task<Result<std::shared_ptr<const PublishedState>>> run();
-
-  private:
-    using Stream = std::unique_ptr<p2p::MessageStream>;
-    struct Claim {
-        std::size_t count = 0;
-        TimePoint since{};
-        PeerId first;
-    };
-
-    DonorReport& report(const PeerId& donor) { return partial_.donors_[donor]; }
-    bool finished() const { return failure_.has_value() || partial_.complete(); }
-    void drop(const PeerId& donor, const Error& error);
-    void strike(const PeerId& donor, std::uint32_t count, const Error& error);
-    void tell_progress();
-    Error no_donor_left() const;
-
-    Task<void> read_disk();
-    Task<void> ask_manifests();
-    Ok take_manifest(const PeerId& donor, const Result<Bytes>& answer);
-
-    Task<void> donor_slot();
-    Task<void> until_stalled();
-    Task<void> lane(PeerId donor);
-    std::optional<std::size_t> claim(const PeerId& donor);
-    void release(std::size_t index);
-    TimePoint next_duplicate(const PeerId& donor) const;
-    Duration patience() const { return 2 * chunk_time_; }
-    Task<Result<Bytes>> fetch(Stream& stream, PeerId donor, std::size_t index);
-    Task<Result<Bytes>> exchange(Stream& stream, PeerId donor, std::size_t index, TimePoint until);
-    Task<void> take_chunk(PeerId donor, std::size_t index, Bytes chunk);
-    // False: this lane ends.
-    bool after_failure(const PeerId& donor, const Error& error, std::uint64_t arrivals_before);
-    Task<Result<std::shared_ptr<const PublishedState>>> finish();
-
-    p2p::Host& host_;
-    runtime::Clock& clock_;
-    runtime::Workers& workers_;
-    PartialState& partial_;
-    std::vector<PeerId> donors_;
-    DownloadOptions options_;
-    Duration chunk_timeout_;
-    Duration chunk_time_ = chunk_time_guess;  // smoothed
-    runtime::Event changed_;                  // pulsed: a chunk came, a claim was given back…
-    runtime::Event done_;                     // set: nothing more to do
-    std::shared_ptr<const Manifest> manifest_;
-    std::deque<std::size_t> missing_;  // not claimed
-    std::map<std::size_t, Claim> claims_;
-    std::map<PeerId, std::uint32_t> strikes_;
-    std::map<PeerId, int> refusals_;
-    std::size_t next_donor_ = 0;
-    std::size_t active_ = 0;
-    std::size_t allowed_ = lanes_allowed_max;  // halved while our own link is too slow
-    std::uint64_t arrivals_ = 0;
-    std::optional<Error> failure_;
-};
 
 void Download::drop(const PeerId& donor, const Error& error) {
     DonorReport& about = report(donor);
@@ -215,13 +145,9 @@ Task<Result<std::shared_ptr<const PublishedState>>> Download::run() {
     done_.reset();
     next_donor_ = 0;
     manifest_ = std::make_shared<const Manifest>(*partial_.manifest_);
-    for (std::size_t i = 0; i < manifest_->chunks_count(); ++i)
-        if (!partial_.has(i)) missing_.push_back(i);
+    queue_missing();
     if (!partial_.complete()) {
-        std::vector<Task<void>> slots;
-        const std::size_t count = std::min(donors_.size(), options_.donors_at_once_max);
-        for (std::size_t i = 0; i < count; ++i) slots.push_back(donor_slot());
-        Task<void> working = runtime::all_of(std::move(slots));
+        Task<void> working = runtime::first_of(from_donors(), from_fellows());
         Task<void> ending = runtime::first_of(std::move(working), done_.wait());
         co_await runtime::first_of(std::move(ending), until_stalled());
     }
@@ -320,6 +246,30 @@ Task<void> Download::until_stalled() {
                           partial_.bytes_total());
 }
 
+// The first chunk says how large the sections are; until it is here the others are kept beside. Of
+// the rest fellows begin with different ones.
+void Download::queue_missing() {
+    for (std::size_t i = 0; i < manifest_->chunks_count(); ++i)
+        if (!partial_.has(i)) missing_.push_back(i);
+    if (missing_.size() < 2 || !options_.fellows) return;
+    const auto rest = missing_.begin() + (missing_.front() == 0 ? 1 : 0);
+    const auto count = static_cast<std::size_t>(missing_.end() - rest);
+    const std::size_t first = std::hash<PeerId>{}(host_.id()) % count;
+    std::rotate(rest, rest + static_cast<std::ptrdiff_t>(first), missing_.end());
+}
+
+Task<void> Download::from_donors() {
+    std::vector<Task<void>> slots;
+    const std::size_t count = std::min(donors_.size(), options_.donors_at_once_max);
+    for (std::size_t i = 0; i < count; ++i) slots.push_back(donor_slot());
+    co_await runtime::all_of(std::move(slots));
+    // Without donors fellows may have the rest among them.
+    for (std::uint64_t seen = arrivals_; !finished() && fellows_left(); seen = arrivals_) {
+        co_await clock_.sleep_for(fellows_alone_max);
+        if (arrivals_ == seen) co_return;
+    }
+}
+
 // One of the places for donors: when its donor has ended, the next one takes it.
 Task<void> Download::donor_slot() {
     while (!finished() && next_donor_ < donors_.size()) {
@@ -331,20 +281,30 @@ Task<void> Download::donor_slot() {
     }
 }
 
-std::optional<std::size_t> Download::claim(const PeerId& donor) {
+// What fewest fellows have. A donor has everything; of a fellow what it has.
+std::optional<std::size_t> Download::claim(const PeerId& donor, const ChunkSet* of_fellow) {
     if (active_ >= allowed_) return std::nullopt;
     const TimePoint now = clock_.now();
-    while (!missing_.empty()) {
-        const std::size_t index = missing_.front();
-        missing_.pop_front();
-        if (partial_.has(index)) continue;
+    std::erase_if(missing_, [this](std::size_t index) { return partial_.has(index); });
+    auto rarest = missing_.end();
+    for (auto it = missing_.begin(); it != missing_.end(); ++it) {
+        if (of_fellow && !of_fellow->contains(*it)) continue;
+        if (rarest == missing_.end() || fellows_with(*it) < fellows_with(*rarest)) rarest = it;
+        if (fellows_.empty() || *rarest == 0) break;  // all are alike; the first one comes first
+    }
+    const bool left =
+        !of_fellow && leaves_to_fellows() && rarest != missing_.end() && fellows_with(*rarest) > 0;
+    if (rarest != missing_.end() && !left) {
+        const std::size_t index = *rarest;
+        missing_.erase(rarest);
         claims_[index] = Claim{.count = 1, .since = now, .first = donor};
+        if (!of_fellow) partial_.coming_.insert(index);
         ++active_;
         return index;
     }
     for (auto& [index, claim] : claims_) {
         if (claim.count != 1 || claim.first == donor || claim.since + patience() > now) continue;
-        if (partial_.has(index)) continue;
+        if (partial_.has(index) || (of_fellow && !of_fellow->contains(index))) continue;
         ++claim.count;
         ++active_;
         return index;
@@ -352,10 +312,11 @@ std::optional<std::size_t> Download::claim(const PeerId& donor) {
     return std::nullopt;
 }
 
-// When this donor may ask for what another one owes; never() if nothing is owed.
-TimePoint Download::next_duplicate(const PeerId& donor) const {
+// When this donor may ask for what another one owes, or is left to fellows; never() for neither.
+TimePoint Download::next_claim(const PeerId& donor) const {
     TimePoint next = TimePoint::never();
     if (active_ >= allowed_) return next;
+    if (!missing_.empty() && leaves_to_fellows()) next = *fellow_gave_at_ + 2 * donor_time_;
     for (const auto& [index, claim] : claims_)
         if (claim.count == 1 && claim.first != donor && !partial_.has(index))
             next = std::min(next, claim.since + patience());
@@ -367,6 +328,7 @@ void Download::release(std::size_t index) {
     const auto claim = claims_.find(index);
     if (--claim->second.count == 0) {
         claims_.erase(claim);
+        partial_.coming_.erase(index);
         if (!partial_.has(index)) missing_.push_front(index);
     }
     changed_.pulse();
@@ -375,19 +337,26 @@ void Download::release(std::size_t index) {
 Task<void> Download::lane(PeerId donor) {
     Stream stream;
     Duration back_off = back_off_min;
+    TimePoint used_at = clock_.now();
+    ++lanes_[donor];
     while (!finished() && !report(donor).dropped) {
-        const std::optional<std::size_t> index = claim(donor);
+        const std::optional<std::size_t> index = claim(donor, nullptr);
         if (!index) {
-            (void)co_await changed_.wait_until(clock_, next_duplicate(donor));
+            (void)co_await changed_.wait_until(clock_, next_claim(donor));
+            if (clock_.now() > used_at + lane_idle_max) stream.reset();
             continue;
         }
-        const std::uint64_t arrivals_before = arrivals_;
+        used_at = clock_.now();
+        const std::uint64_t arrivals_before = donors_arrivals_;
         const TimePoint begun = clock_.now();
         Result<Bytes> chunk = co_await fetch(stream, donor, *index);
         if (chunk) {
             const Duration took = clock_.now() - begun;
             chunk_time_ = (3 * chunk_time_ + took) / 4;
+            donor_time_ = donor_time_.count() == 0 ? took : (3 * donor_time_ + took) / 4;
             back_off = back_off_min;
+            refusals_[donor] = 0;
+            ++donors_arrivals_;
             co_await take_chunk(donor, *index, *std::move(chunk));
             release(*index);
             continue;
@@ -395,24 +364,29 @@ Task<void> Download::lane(PeerId donor) {
         stream.reset();
         const Error error = std::move(chunk).error();
         release(*index);
-        if (!after_failure(donor, error, arrivals_before)) co_return;
+        const bool alone = donors_arrivals_ == arrivals_before;
+        if (!after_failure(donor, error, alone)) co_return;
         co_await clock_.sleep_for(back_off);
         back_off = std::min(back_off * 2, back_off_max);
     }
 }
 
-bool Download::after_failure(const PeerId& donor,
-                             const Error& error,
-                             std::uint64_t arrivals_before) {
+bool Download::after_failure(const PeerId& donor, const Error& error, bool nothing_came) {
     switch (error.kind()) {
         case ErrorKind::overloaded:
             report(donor).trouble = to_string(error);
-            // It gives us fewer lanes than we asked for, but it gives.
-            if (report(donor).chunks > 0) return false;
-            if (++refusals_[donor] > refusals_max) drop(donor, error);
+            // Fewer lanes than we asked for. With the last one we wait for our turn, unless there
+            // are others to ask.
+            if (lanes_[donor] > 1) {
+                --lanes_[donor];
+                return false;
+            }
+            tell_progress();
+            if (++refusals_[donor] > refusals_max && next_donor_ < donors_.size())
+                drop(donor, error);
             return true;
         case ErrorKind::timeout:
-            if (arrivals_ == arrivals_before) {
+            if (nothing_came) {
                 allowed_ = std::max<std::size_t>(1, std::min(allowed_, active_ + 1) / 2);
                 chunk_timeout_ = std::min(chunk_timeout_ * 2, chunk_timeout_max);
                 strike(donor, 1, error);

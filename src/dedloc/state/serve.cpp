@@ -11,13 +11,15 @@ struct StateServer::State {
         : clock(given_host.clock()),
           store(&given_store),
           gate(std::move(given_gate)),
-          limits(given) {}
+          limits(given),
+          lanes_now(std::min(given.lanes_at_first, given.lanes_max)) {}
 
     runtime::Clock& clock;
     SnapshotStore* store;  // nullptr once the server is gone
     Gate gate;
     ServeLimits limits;
     std::map<PeerId, std::size_t> lanes_of;
+    std::size_t lanes_now;  // may be open
     std::size_t lanes = 0;
     std::uint64_t bytes_sent = 0;
     std::uint64_t refused = 0;
@@ -33,22 +35,37 @@ struct StateServer::State {
     Ok may_open_lane(const PeerId& peer) {
         DEDLOC_TRY_VOID(may_ask(peer));
         const auto own = lanes_of.find(peer);
-        if (lanes < limits.lanes_max &&
-            (own == lanes_of.end() || own->second < limits.lanes_per_peer_max))
+        if (lanes < lanes_now && (own == lanes_of.end() || own->second < limits.lanes_per_peer_max))
             return {};
         ++refused;
+        return too_many();
+    }
+
+    Error too_many() const {
         return make_error(ErrorKind::overloaded,
                           "this donor already serves {} lanes; ask another one or later",
                           lanes);
     }
 
+    // A chunk went out in that time, or did not in all the time it had. A small one tells nothing.
+    void learn(std::size_t bytes, Duration took) {
+        if (bytes < chunk_bytes / 2) return;
+        if (took < limits.chunk_soon)
+            lanes_now = std::min(lanes_now + 1, limits.lanes_max);
+        else if (took > limits.chunk_late)
+            lanes_now = std::clamp<std::size_t>(lanes * limits.chunk_late / took, 1, lanes_now);
+    }
+
     Result<std::shared_ptr<const PublishedState>> pinned(const Digest& root) {
         if (!store) return make_error(ErrorKind::peer_gone, "this peer stops serving states");
         auto state = store->pin(root);
-        if (!state)
-            return make_error(
-                ErrorKind::not_found, "state {} is not here (any more)", root.short_hex());
+        if (!state) return not_here(root);
         return state;
+    }
+
+    Error not_here(const Digest& root) const {
+        return make_error(
+            ErrorKind::not_found, "state {} is not here (any more)", root.short_hex());
     }
 
     Result<Bytes> manifest_for(ByteView request) {
@@ -57,8 +74,26 @@ struct StateServer::State {
         return wire::encode(state->manifest);
     }
 
+    Result<Bytes> have_for(ByteView request) {
+        DEDLOC_TRY(const HaveRequest asked, wire::decode<HaveRequest>(request));
+        if (!store) return make_error(ErrorKind::peer_gone, "this peer stops serving states");
+        const auto arriving = store->arriving(asked.root);
+        const auto whole = store->pin(asked.root);
+        if (!whole && !arriving) return not_here(asked.root);
+        const std::size_t count = whole ? whole->manifest.chunks_count() : arriving->chunks_count();
+        HaveReply reply{.bits = Bytes((count + 7) / 8), .coming = Bytes((count + 7) / 8)};
+        for (std::size_t i = 0; i < count; ++i) {
+            const auto bit = static_cast<std::uint8_t>(1u << (i % 8));
+            if (whole || arriving->has(i)) reply.bits[i / 8] |= bit;
+            if (!whole && arriving->is_coming(i)) reply.coming[i / 8] |= bit;
+        }
+        return wire::encode(reply);
+    }
+
     Result<Bytes> chunk_for(ByteView request) {
         DEDLOC_TRY(const ChunkRequest asked, wire::decode<ChunkRequest>(request));
+        const auto arriving = store ? store->arriving(asked.root) : nullptr;
+        if (arriving && arriving->has(asked.index)) return arriving->chunk(asked.index);
         DEDLOC_TRY(const auto state, pinned(asked.root));
         if (asked.index >= state->manifest.chunks_count())
             return make_error(ErrorKind::bad_input,
@@ -101,6 +136,11 @@ Task<Result<Bytes>> answer_manifest(std::shared_ptr<ServerState> state,
     co_return state->manifest_for(request);
 }
 
+Task<Result<Bytes>> answer_have(std::shared_ptr<ServerState> state, PeerId from, Bytes request) {
+    DEDLOC_CO_TRY_VOID(state->may_ask(from));
+    co_return state->have_for(request);
+}
+
 Task<void> end_lane(std::shared_ptr<ServerState> state,
                     std::unique_ptr<p2p::MessageStream> stream,
                     Error error) {
@@ -129,12 +169,18 @@ Task<void> serve_lane(std::shared_ptr<ServerState> state,
             co_return;
         }
         const std::size_t size = answer->size();
-        const TimePoint send_until = state->clock.now() + state->limits.send_wait_max;
+        const TimePoint begun = state->clock.now();
+        const TimePoint send_until = begun + state->limits.send_wait_max;
         Task<Result<void>> writing = stream->write(*std::move(answer));
         auto sent = co_await runtime::with_deadline(
             state->clock, send_until, "sending a chunk", std::move(writing));
+        state->learn(size, state->clock.now() - begun);
         if (!sent) co_return;
         state->bytes_sent += size;
+        if (state->lanes > state->lanes_now) {
+            co_await end_lane(state, std::move(stream), state->too_many());
+            co_return;
+        }
     }
 }
 
@@ -145,6 +191,9 @@ StateServer::StateServer(p2p::Host& host, SnapshotStore& store, Gate gate, Serve
     host_.handle_call(manifest_method, [state = state_](PeerId from, Bytes request) {
         return answer_manifest(state, std::move(from), std::move(request));
     });
+    host_.handle_call(have_method, [state = state_](PeerId from, Bytes request) {
+        return answer_have(state, std::move(from), std::move(request));
+    });
     host_.handle_stream(chunk_method, [state = state_](std::unique_ptr<p2p::MessageStream> stream) {
         return serve_lane(state, std::move(stream));
     });
@@ -152,6 +201,7 @@ StateServer::StateServer(p2p::Host& host, SnapshotStore& store, Gate gate, Serve
 
 StateServer::~StateServer() {
     host_.remove_handler(manifest_method);
+    host_.remove_handler(have_method);
     host_.remove_handler(chunk_method);
     state_->store = nullptr;
 }

@@ -89,6 +89,10 @@ class SnapshotBuilder {
 
     // Copies a piece into place. What reaches beyond the state is our bug.
     void write(std::uint64_t offset, ByteView piece);
+    // As Snapshot::read; what was not written is zeros.
+    void read(std::uint64_t offset, std::span<std::uint8_t> out) const {
+        snapshot_->read(offset, out);
+    }
     std::uint64_t bytes_total() const { return snapshot_->bytes_size_; }
     // After every byte was written once.
     std::shared_ptr<const Snapshot> finish() &&;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "dedloc/state/transfer.h"
+
 namespace dedloc::state {
 
 void SnapshotStore::put(std::shared_ptr<const PublishedState> state) {
@@ -35,6 +37,11 @@ std::shared_ptr<const PublishedState> SnapshotStore::pin(const Digest& root) {
 
 std::shared_ptr<const PublishedState> SnapshotStore::newest() const {
     return entries_.empty() ? nullptr : entries_.back().state;
+}
+
+std::shared_ptr<const PartialState> SnapshotStore::arriving(const Digest& root) const {
+    auto partial = arriving_.lock();
+    return partial && partial->root() == root ? partial : nullptr;
 }
 
 std::vector<Digest> SnapshotStore::roots() const {

@@ -26,6 +26,8 @@ struct StoreLimits {
     Duration lease = 90s;  // longer than a chunk takes where many share a slow line
 };
 
+class PartialState;  // transfer.h
+
 class SnapshotStore {
   public:
     explicit SnapshotStore(runtime::Clock& clock, StoreLimits limits = {})
@@ -42,6 +44,10 @@ class SnapshotStore {
     std::shared_ptr<const PublishedState> pin(const Digest& root);
     std::shared_ptr<const PublishedState> newest() const;  // nullptr: nothing was put yet
 
+    // What arrives here and is given on, as far as it has come; until its owner forgets it.
+    void set_arriving(std::weak_ptr<const PartialState> partial) { arriving_ = std::move(partial); }
+    std::shared_ptr<const PartialState> arriving(const Digest& root) const;  // nullptr: another
+
     std::vector<Digest> roots() const;  // oldest first
     std::uint64_t bytes() const;
     std::size_t size() const { return entries_.size(); }
@@ -56,6 +62,7 @@ class SnapshotStore {
     runtime::Clock& clock_;
     StoreLimits limits_;
     std::deque<Entry> entries_;  // oldest first
+    std::weak_ptr<const PartialState> arriving_;
 };
 
 }  // namespace dedloc::state

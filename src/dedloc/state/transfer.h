@@ -6,7 +6,12 @@
 // donors_at_once_max donors; a donor that lies, stalls or dies is dropped and named in its
 // DonorReport. What has arrived stays in the PartialState: download again with it to go on.
 //
+// Who downloads gives on what has arrived (SnapshotStore::set_arriving): peers that come at the
+// same time, *fellows*, take most of a state from each other, however slow the only donor's line
+// is.
+//
 //   /dedloc/state/1/manifest   call    {1 root} -> Manifest
+//   /dedloc/state/1/have       call    {1 root} -> {1 bits, 2 coming}, a bit for each chunk
 //   /dedloc/state/1/chunk      stream  {1 root, 2 index} -> chunk bytes, repeated
 // (docs/spec/state.md)
 //
@@ -23,6 +28,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -35,13 +41,20 @@
 namespace dedloc::state {
 
 inline constexpr char manifest_method[] = "/dedloc/state/1/manifest";
+inline constexpr char have_method[] = "/dedloc/state/1/have";
 inline constexpr char chunk_method[] = "/dedloc/state/1/chunk";
 
 struct ServeLimits {
-    std::size_t lanes_max = 16;  // each holds one chunk: 16 MiB
+    // Each holds one chunk: 16 MiB. A donor begins with few, has one more after each chunk that
+    // went out soon, and fewer after one that took long: of what gets to nobody in time all is in
+    // vain.
+    std::size_t lanes_max = 16;
+    std::size_t lanes_at_first = 4;
+    Duration chunk_soon = 10s;
+    Duration chunk_late = 20s;
     std::size_t lanes_per_peer_max = 4;
     Duration request_wait_max = 30s;  // a lane without requests is closed
-    Duration send_wait_max = 60s;     // a reader slower than a chunk in that time loses its lane
+    Duration send_wait_max = 120s;    // a reader slower than a chunk in that time loses its lane
 };
 
 // True if this peer may ask for states.
@@ -97,15 +110,18 @@ class PartialState {
     PartialState& operator=(const PartialState&) = delete;
 
     const Digest& root() const { return root_; }
+    std::size_t chunks_count() const { return have_.size(); }  // 0 until the manifest is there
     std::size_t chunks_have() const { return chunks_have_; }
     std::uint64_t bytes_have() const { return bytes_have_; }
     std::uint64_t bytes_total() const { return manifest_ ? manifest_->bytes : 0; }
     const std::map<PeerId, DonorReport>& donors() const { return donors_; }
+    bool has(std::size_t index) const { return index < have_.size() && have_[index]; }
+    bool is_coming(std::size_t index) const { return coming_.contains(index); }  // from a donor
+    Bytes chunk(std::size_t index) const;                                        // one that it has
 
   private:
     friend class Download;
     void begin(Manifest manifest);
-    bool has(std::size_t index) const { return have_[index]; }
     bool complete() const { return manifest_ && chunks_have_ == have_.size(); }
     Ok add(std::size_t index, Bytes chunk);  // verified by the caller
     std::string chunk_path(std::size_t index) const;
@@ -118,6 +134,7 @@ class PartialState {
     std::optional<SnapshotBuilder> builder_;  // from chunk 0 on
     std::map<std::size_t, Bytes> early_;      // chunks that came before chunk 0
     std::vector<bool> have_;
+    std::set<std::size_t> coming_;
     std::size_t chunks_have_ = 0;
     std::uint64_t bytes_have_ = 0;
     std::map<PeerId, DonorReport> donors_;
@@ -128,11 +145,14 @@ struct DownloadOptions {
     Duration stall_max = 10min;  // without any chunk: timeout. Slow lines may take hours in all.
     std::size_t lanes_per_donor = 2;  // two hide the round trip
     std::size_t donors_at_once_max = 8;
+    // Who may be downloading the same at the moment; donors among them are donors.
+    std::function<std::vector<PeerId>()> fellows{};
+    std::size_t fellows_at_once_max = 8;
     std::uint64_t bytes_max = state_bytes_max;  // larger states are refused before allocation
     Duration manifest_timeout = 10s;
     // For one chunk; doubled (up to 4 min) while nothing at all arrives, as then our own link is
     // the slow one; at least four times what chunks usually take.
-    Duration chunk_timeout = 30s;
+    Duration chunk_timeout = 60s;
     std::function<void(const DownloadProgress&)> progress;  // after every chunk
 };
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "dedloc/runtime/together.h"
 #include "dedloc/security/hash.h"
 #include "dedloc/sim/world.h"
 #include "dedloc/state/state_messages.h"
@@ -269,6 +270,148 @@ TEST_F(Transfer, a_donor_that_trains_on_keeps_the_state_of_a_running_download) {
     world.run_for(StoreLimits{}.lease + 1s);
     only.store.put(some_state(20, 1));
     EXPECT_EQ(only.store.find(state->root()), nullptr) << "the lease has ended";
+}
+
+// ---- fellows: who comes at the same time ------------------------------------------------------
+
+// Loads a state and gives on what has come.
+struct Newcomer {
+    Newcomer(sim::World& world, const Digest& root)
+        : machine(world.add_node({})),
+          store(machine.clock()),
+          server(machine.host(), store, {}),
+          partial(std::make_shared<PartialState>(root)) {
+        store.set_arriving(partial);
+    }
+    Task<void> load(std::vector<PeerId> donors, DownloadOptions options) {
+        out = co_await download(machine.host(),
+                                machine.runtime().workers,
+                                *partial,
+                                std::move(donors),
+                                std::move(options));
+        if (out) store.put(*out);
+    }
+    sim::SimNode& machine;
+    SnapshotStore store;
+    StateServer server;
+    std::shared_ptr<PartialState> partial;
+    Downloaded out = make_error(ErrorKind::cancelled, "not run");
+};
+
+class Fellows : public Transfer {
+  protected:
+    void come(std::size_t count, const Digest& root) {
+        for (std::size_t i = 0; i < count; ++i)
+            newcomers.push_back(std::make_unique<Newcomer>(world, root));
+    }
+    std::vector<PeerId> others(const Newcomer& than) const {
+        std::vector<PeerId> ids = more_fellows;
+        for (const auto& each : newcomers)
+            if (each.get() != &than) ids.push_back(each->machine.id());
+        return ids;
+    }
+    // Seconds until all have ended.
+    double all_load(std::vector<PeerId> from, Duration patience = 300s) {
+        const TimePoint begun = world.now();
+        std::vector<Task<void>> loading;
+        for (auto& each : newcomers) {
+            DownloadOptions chosen = options(patience);
+            chosen.fellows = [this, each = each.get()] { return others(*each); };
+            loading.push_back(each->load(from, std::move(chosen)));
+        }
+        world.run_task(runtime::all_of(std::move(loading)));
+        return to_seconds(world.now() - begun);
+    }
+    std::vector<std::unique_ptr<Newcomer>> newcomers;
+    std::vector<PeerId> more_fellows;
+};
+
+TEST_F(Fellows, give_each_other_what_the_only_donor_gives_once) {
+    const auto state = some_state(1, 40);
+    Donor& only = donor(state, 2e6);  // 21 s for one copy
+    come(8, state->root());
+    const double seconds = all_load(all_donors());
+    for (const auto& each : newcomers) {
+        ASSERT_TRUE(each->out) << to_string(each->out.error());
+        EXPECT_EQ((*each->out)->root(), state->root());
+        EXPECT_EQ(make_manifest(*(*each->out)->snapshot).root, state->root());
+    }
+    EXPECT_LT(seconds, 21 * 2);  // instead of eight times
+    EXPECT_LT(only.server.bytes_sent(), 2 * state->manifest.bytes);
+}
+
+TEST_F(Fellows, go_on_when_the_donor_is_gone_if_they_have_all_of_it_among_them) {
+    const auto state = some_state(1, 16);
+    Donor& only = donor(state, 2e6);
+    come(4, state->root());
+    world.after(14s, [&only] { only.machine.kill(); });
+    (void)all_load(all_donors());
+    for (const auto& each : newcomers) EXPECT_TRUE(each->out) << to_string(each->out.error());
+}
+
+TEST_F(Fellows, say_soon_that_no_donor_is_left_if_they_lack_something) {
+    const auto state = some_state(1, 40);
+    Donor& only = donor(state, 2e6);
+    come(3, state->root());
+    world.after(5s, [&only] { only.machine.kill(); });
+    EXPECT_LT(all_load(all_donors()), 120);
+    for (const auto& each : newcomers) {
+        ASSERT_FALSE(each->out);
+        EXPECT_EQ(each->out.error().kind(), ErrorKind::peer_gone);
+    }
+}
+
+// Sixteen chunks at once would take longer than anybody waits for one, and all be sent in vain.
+TEST_F(Fellows, of_a_donor_with_a_very_slow_line_come_a_few_at_a_time) {
+    const auto state = some_state(1, 8);
+    Donor& only = donor(state, 1e5);  // 84 s for one copy
+    come(12, state->root());
+    EXPECT_LT(all_load(all_donors(), 1000s), 84 * 2);
+    for (const auto& each : newcomers) EXPECT_TRUE(each->out) << to_string(each->out.error());
+    EXPECT_GT(only.server.refused(), 0u);
+}
+
+TEST_F(Transfer, a_slow_donor_serves_many_who_load_different_states) {
+    sim::NodeOptions slow;
+    slow.upload_bytes_per_s = 2e5;
+    Donor only(world.add_node(slow));
+    std::vector<std::unique_ptr<Newcomer>> newcomers;
+    std::vector<Task<void>> loading;
+    for (std::uint64_t i = 1; i <= 8; ++i) {
+        const auto state = some_state(i, 2);
+        only.store.put(state);
+        only.store.pin(state->root());
+        newcomers.push_back(std::make_unique<Newcomer>(world, state->root()));
+        loading.push_back(newcomers.back()->load({only.machine.id()}, options(600s)));
+    }
+    world.run_task(runtime::all_of(std::move(loading)));
+    for (const auto& each : newcomers) EXPECT_TRUE(each->out) << to_string(each->out.error());
+    EXPECT_LT(only.server.bytes_sent(), 8 * 3'000'000u) << "nothing is sent twice";
+}
+
+TEST_F(Fellows, that_lie_or_never_answer_are_dropped_and_the_donor_gives_the_rest) {
+    const auto state = some_state(1, 12);
+    donor(state, 4e6);
+    sim::SimNode& liar = world.add_node({.name = "liar"});
+    make_liar(liar, state, false);
+    sim::SimNode& silent = world.add_node({.name = "silent"});
+    for (sim::SimNode* bad : {&liar, &silent}) {
+        more_fellows.push_back(bad->id());
+        bad->host().handle_call(have_method, [](PeerId, Bytes) -> Task<Result<Bytes>> {
+            co_return wire::encode(HaveReply{.bits = Bytes(2, 0xff), .coming = {}});
+        });
+    }
+    silent.host().handle_stream(chunk_method,
+                                [](std::unique_ptr<p2p::MessageStream> stream) -> Task<void> {
+                                    (void)co_await stream->read();
+                                    (void)co_await stream->read();
+                                });
+    come(2, state->root());
+    EXPECT_LT(all_load(all_donors()), 120);
+    for (const auto& each : newcomers) {
+        ASSERT_TRUE(each->out) << to_string(each->out.error());
+        EXPECT_TRUE(each->partial->donors().at(liar.id()).lied);
+    }
 }
 
 }  // namespace

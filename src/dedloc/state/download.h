@@ -1,0 +1,131 @@
+// The downloading half of transfer.h, as a class: download.cpp takes chunks from donors,
+// fellows.cpp from peers that download the same state at the same time. Private to the room.
+
+#pragma once
+#include <algorithm>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "dedloc/runtime/event.h"
+#include "dedloc/state/state_messages.h"
+#include "dedloc/state/transfer.h"
+
+namespace dedloc::state {
+
+inline constexpr std::size_t lanes_allowed_max = 64;
+inline constexpr Duration chunk_time_guess = 2s;
+
+// Of a state: the chunks that somebody has.
+class ChunkSet {
+  public:
+    explicit ChunkSet(Bytes bits) : bits_(std::move(bits)) {}
+    bool contains(std::size_t index) const {
+        return index / 8 < bits_.size() && (bits_[index / 8] >> (index % 8) & 1) != 0;
+    }
+
+  private:
+    Bytes bits_;
+};
+
+class Download {
+  public:
+    Download(p2p::Host& host,
+             runtime::Workers& workers,
+             PartialState& partial,
+             std::vector<PeerId> donors,
+             DownloadOptions options)
+        : host_(host),
+          clock_(host.clock()),
+          workers_(workers),
+          partial_(partial),
+          donors_(std::move(donors)),
+          options_(std::move(options)),
+          chunk_timeout_(options_.chunk_timeout),
+          changed_(host.executor()),
+          done_(host.executor()) {}
+
+    Task<Result<std::shared_ptr<const PublishedState>>> run();
+
+  private:
+    using Stream = std::unique_ptr<p2p::MessageStream>;
+    struct Claim {
+        std::size_t count = 0;
+        TimePoint since{};
+        PeerId first;
+    };
+
+    DonorReport& report(const PeerId& donor) { return partial_.donors_[donor]; }
+    bool finished() const { return failure_.has_value() || partial_.complete(); }
+    void drop(const PeerId& donor, const Error& error);
+    void strike(const PeerId& donor, std::uint32_t count, const Error& error);
+    void tell_progress();
+    Error no_donor_left() const;
+
+    Task<void> read_disk();
+    Task<void> ask_manifests();
+    Ok take_manifest(const PeerId& donor, const Result<Bytes>& answer);
+
+    void queue_missing();
+    Task<void> from_donors();
+    Task<void> donor_slot();
+    Task<void> until_stalled();
+    Task<void> lane(PeerId donor);
+    std::optional<std::size_t> claim(const PeerId& donor, const ChunkSet* of_fellow);
+    bool leaves_to_fellows() const;
+    void release(std::size_t index);
+    TimePoint next_claim(const PeerId& donor) const;
+    Duration patience() const { return 2 * chunk_time_; }
+    Task<Result<Bytes>> fetch(Stream& stream, PeerId donor, std::size_t index);
+    Task<Result<Bytes>> exchange(Stream& stream, PeerId donor, std::size_t index, TimePoint until);
+    Task<void> take_chunk(PeerId donor, std::size_t index, Bytes chunk);
+    // False: this lane ends.
+    bool after_failure(const PeerId& donor, const Error& error, bool nothing_came);
+    Task<Result<std::shared_ptr<const PublishedState>>> finish();
+
+    // fellows.cpp
+    Task<void> from_fellows();
+    Task<void> fellow_slot();
+    std::optional<PeerId> next_fellow();
+    Task<void> take_from(PeerId fellow);
+    Task<bool> learn_chunks_of(PeerId fellow);
+    bool fellows_left() const;
+    std::size_t fellows_with(std::size_t index) const;
+
+    p2p::Host& host_;
+    runtime::Clock& clock_;
+    runtime::Workers& workers_;
+    PartialState& partial_;
+    std::vector<PeerId> donors_;
+    DownloadOptions options_;
+    Duration chunk_timeout_;
+    Duration chunk_time_ = chunk_time_guess;  // smoothed
+    runtime::Event changed_;                  // pulsed: a chunk came, a claim was given back…
+    runtime::Event done_;                     // set: nothing more to do
+    std::shared_ptr<const Manifest> manifest_;
+    std::deque<std::size_t> missing_;  // not claimed
+    std::map<std::size_t, Claim> claims_;
+    std::map<PeerId, std::uint32_t> strikes_;
+    std::map<PeerId, int> refusals_;
+    std::map<PeerId, std::size_t> lanes_;  // to donors, that have not ended
+    std::size_t next_donor_ = 0;
+    std::map<PeerId, TimePoint> fellow_asked_;
+    std::set<PeerId> fellows_busy_;  // we ask, or take from them
+    struct Fellow {
+        ChunkSet has;
+        ChunkSet expects;  // from a donor
+    };
+    std::map<PeerId, Fellow> fellows_;  // as they were when they were asked last
+    Duration donor_time_{0};            // of a chunk, smoothed; 0: none came yet
+    // The newest chunk from a fellow, or when the first one was asked.
+    std::optional<TimePoint> fellow_gave_at_;
+    std::size_t active_ = 0;
+    std::size_t allowed_ = lanes_allowed_max;  // halved while our own link is too slow
+    std::uint64_t arrivals_ = 0;
+    std::uint64_t donors_arrivals_ = 0;  // without fellows'
+    std::optional<Error> failure_;
+};
+
+}  // namespace dedloc::state
