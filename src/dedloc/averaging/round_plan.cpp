@@ -342,8 +342,10 @@ Result<Plan> RoundEngine::make_plan(const Base& base, std::uint32_t ballot) {
         if (division.may_own[i] && !plan.leaves_out(plan.members[i].peer))
             plan.standby.push_back(i);
     const int hops = division.grid ? 2 : 1;  // each way
-    // Of lines that are not measured yet we know how long ours took to bring newcomers here.
-    const Duration as_served = plan.members.size() > 1 ? average_takes_ * 4 / 3 : Duration(0);
+    // Of lines that are not measured yet we know how long ours took to bring newcomers here. Where
+    // that is no longer than the shortest round, short attempts find out who is slow.
+    const bool slow = plan.members.size() > 1 && average_takes_ > context_.options.deadline_min;
+    const Duration as_served = slow ? average_takes_ * 4 / 3 : Duration(0);
     const Duration whole = std::clamp<Duration>(
         std::max({pace_.usual(), from_seconds(division.split.seconds), as_served}) * 3,
         std::min(context_.options.deadline_min * hops, context_.options.deadline_max),

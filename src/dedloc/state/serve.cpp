@@ -20,6 +20,7 @@ struct StateServer::State {
     ServeLimits limits;
     std::map<PeerId, std::size_t> lanes_of;
     std::size_t lanes_now;  // may be open
+    TimePoint soon_at;      // when a chunk went out soon, the last time
     std::size_t lanes = 0;
     std::uint64_t bytes_sent = 0;
     std::uint64_t refused = 0;
@@ -35,8 +36,10 @@ struct StateServer::State {
     Ok may_open_lane(const PeerId& peer) {
         DEDLOC_TRY_VOID(may_ask(peer));
         const auto own = lanes_of.find(peer);
-        if (lanes < lanes_now && (own == lanes_of.end() || own->second < limits.lanes_per_peer_max))
-            return {};
+        // However few there are, no peer has all.
+        const std::size_t each =
+            std::clamp<std::size_t>(lanes_now / 2, 1, limits.lanes_per_peer_max);
+        if (lanes < lanes_now && (own == lanes_of.end() || own->second < each)) return {};
         ++refused;
         return too_many();
     }
@@ -48,12 +51,18 @@ struct StateServer::State {
     }
 
     // A chunk went out in that time, or did not in all the time it had. A small one tells nothing.
-    void learn(std::size_t bytes, Duration took) {
+    // Where others went out soon meanwhile, it was the reader who is slow.
+    void learn(std::size_t bytes, TimePoint begun) {
         if (bytes < chunk_bytes / 2) return;
-        if (took < limits.chunk_soon)
+        const Duration took = clock.now() - begun;
+        if (took < limits.chunk_soon) {
             lanes_now = std::min(lanes_now + 1, limits.lanes_max);
-        else if (took > limits.chunk_late)
-            lanes_now = std::clamp<std::size_t>(lanes * limits.chunk_late / took, 1, lanes_now);
+            soon_at = clock.now();
+        } else if (took > limits.chunk_late && soon_at <= begun) {
+            const std::size_t fewest = std::min(limits.lanes_least, lanes_now);
+            lanes_now =
+                std::clamp<std::size_t>(lanes * limits.chunk_late / took, fewest, lanes_now);
+        }
     }
 
     Result<std::shared_ptr<const PublishedState>> pinned(const Digest& root) {
@@ -174,7 +183,7 @@ Task<void> serve_lane(std::shared_ptr<ServerState> state,
         Task<Result<void>> writing = stream->write(*std::move(answer));
         auto sent = co_await runtime::with_deadline(
             state->clock, send_until, "sending a chunk", std::move(writing));
-        state->learn(size, state->clock.now() - begun);
+        state->learn(size, begun);
         if (!sent) co_return;
         state->bytes_sent += size;
         if (state->lanes > state->lanes_now) {

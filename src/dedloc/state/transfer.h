@@ -50,6 +50,7 @@ struct ServeLimits {
     // vain.
     std::size_t lanes_max = 16;
     std::size_t lanes_at_first = 4;
+    std::size_t lanes_least = 2;
     Duration chunk_soon = 10s;
     Duration chunk_late = 20s;
     std::size_t lanes_per_peer_max = 4;

@@ -389,6 +389,37 @@ TEST_F(Transfer, a_slow_donor_serves_many_who_load_different_states) {
     EXPECT_LT(only.server.bytes_sent(), 8 * 3'000'000u) << "nothing is sent twice";
 }
 
+// It reads nothing of what it asks for.
+Task<void> hold_lanes(sim::SimNode& machine, PeerId from, Digest root) {
+    std::vector<std::unique_ptr<p2p::MessageStream>> lanes;
+    for (int i = 0; i < 4; ++i) {
+        auto stream =
+            co_await machine.host().open_stream(from, chunk_method, machine.clock().now() + 10s);
+        if (!stream) co_return;
+        Bytes request = wire::encode(ChunkRequest{.root = root, .index = 0});
+        (void)co_await (*stream)->write(std::move(request));
+        lanes.push_back(*std::move(stream));
+    }
+    co_await machine.clock().sleep_for(1000s);
+}
+
+TEST_F(Transfer, a_reader_that_reads_nothing_keeps_no_other_from_a_donor) {
+    const auto state = some_state(1, 8);
+    Donor& only = donor(state);
+    sim::SimNode& idler = world.add_node({.name = "idler"});
+    runtime::Scope scope(idler.runtime().executor);
+    scope.spawn("hold lanes", hold_lanes(idler, only.machine.id(), state->root()));
+    for (const Duration later : {1s, 130s, 130s}) {  // also when its lanes have been given up
+        world.run_for(later);
+        PartialState partial(state->root());
+        const TimePoint begun = world.now();
+        const auto got = fetch(partial, all_donors(), options());
+        ASSERT_TRUE(got) << to_string(got.error());
+        EXPECT_LT(to_seconds(world.now() - begun), 10);
+    }
+    world.run_task(scope.stop());
+}
+
 TEST_F(Fellows, that_lie_or_never_answer_are_dropped_and_the_donor_gives_the_rest) {
     const auto state = some_state(1, 12);
     donor(state, 4e6);
