@@ -20,6 +20,7 @@ constexpr std::uint32_t lonely_turns_max = 3;
 // have gone over the line beside that, before anybody is taken to fetch one.
 constexpr double talk_bytes_per_s = 4e3;
 constexpr double fetched_least = 1.0 / 32;
+constexpr double steps_caught_up = 2;  // by newcomers, while the only voter makes one
 
 std::set<std::uint32_t> owners_of(const Exchange& exchange,
                                   const std::vector<std::uint32_t>& parts) {
@@ -126,8 +127,8 @@ Duration RoundEngine::time_for_newcomers() {
     const double averages = std::max(served.bytes / average, 1e-3);
     average_takes_ = from_seconds(served.busy_seconds / averages);
     const auto newcomers = static_cast<double>(context_.directory.newcomers().size());
-    return std::min<Duration>(from_seconds(newcomers * served.seconds / averages),
-                              context_.options.deadline_max);
+    const double seconds = steps_caught_up * newcomers * served.seconds / averages;
+    return std::min<Duration>(from_seconds(seconds), context_.options.deadline_max);
 }
 
 void RoundEngine::look_at_line() {
