@@ -144,6 +144,7 @@ Task<Result<std::shared_ptr<const PublishedState>>> Download::run() {
                              options_.bytes_max);
     done_.reset();
     next_donor_ = 0;
+    partial_.coming_.clear();  // of a download that was cancelled
     manifest_ = std::make_shared<const Manifest>(*partial_.manifest_);
     queue_missing();
     if (!partial_.complete()) {
