@@ -204,7 +204,7 @@ bool Exchange::adopt(const FinishedPart& header, SharedBytes encoded) {
     const bool sound =
         header.plan == digest_ && header.part < plan_.parts.size() &&
         header.owner < plan_.members.size() &&
-        header.included.size() == member_bits_bytes(plan_.members.size()) &&
+        header.included.size() == base::bits_bytes(plan_.members.size()) &&
         encoded->size() ==
             codec::encoded_size(codec_of(plan_, header.part), plan_.parts[header.part].count) &&
         security::hash_list(*encoded) == header.digest &&

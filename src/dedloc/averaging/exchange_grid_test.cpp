@@ -122,7 +122,7 @@ class GridExchange : public testing::Test {
         PartData data;
         data.part = part;
         data.included = no_members(plan_);
-        set_member(data.included, place(member));
+        base::set_bit(data.included, place(member));
         data.encoded = sent_.emplace_back(codec::encode(codec::CodecId::fp32, of));
         return data;
     }

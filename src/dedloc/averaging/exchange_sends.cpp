@@ -202,7 +202,7 @@ Task<Result<void>> Exchange::take_finished(SharedBytes message,
     if (!data) co_return std::move(data).error();
     FinishedPart& header = data->header;
     if (header.plan != digest_ || header.repair != repair || header.part >= plan_.parts.size() ||
-        header.included.size() != member_bits_bytes(plan_.members.size()))
+        header.included.size() != base::bits_bytes(plan_.members.size()))
         co_return make_error(ErrorKind::peer_broke_protocol, "an average that was not asked for");
     const std::uint32_t owner = repair == 0 ? plan_.parts[header.part].owner : from;
     if (header.owner != owner || (repair == 0 && routes_.next(*me_, header.part) != from))

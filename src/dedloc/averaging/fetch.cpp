@@ -46,7 +46,6 @@ struct Fetching {
     runtime::Event changed;
 
     bool ended() const { return !outcome || next >= parts.size(); }
-    void answered(Duration took) { usual = usual.count() == 0 ? took : (usual * 3 + took) / 4; }
     void came(Duration took) {
         if (took < soon && at_once < at_once_max) ++at_once;
         if (took > late && at_once > 1) --at_once;
@@ -105,7 +104,7 @@ Task<Result<SharedBytes>> ask_for_part(RoundContext& context,
         if (reply.error().kind() != ErrorKind::not_found) fetching->demote(candidate);
         co_return std::move(reply).error();
     }
-    fetching->answered(context.now() - asked);
+    fetching->usual = smoothed(fetching->usual, context.now() - asked);
     const SharedBytes whole(*std::move(reply));
     auto data = decode_with_body<FinishedPartData>(whole);
     if (!data) {

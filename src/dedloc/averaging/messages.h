@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "dedloc/averaging/contribution.h"
+#include "dedloc/base/bits.h"
 #include "dedloc/base/bytes.h"
 #include "dedloc/base/peer_id.h"
 #include "dedloc/base/shared_bytes.h"
@@ -286,23 +287,17 @@ struct PartData {
     }
 };
 
-// One bit a member, as many as a plan has.
-inline std::size_t member_bits_bytes(std::size_t members_count) { return (members_count + 7) / 8; }
-inline bool has_member(const Bytes& members, std::size_t member) {
-    return member / 8 < members.size() && ((members[member / 8] >> (member % 8)) & 1) != 0;
-}
-
 // What an owner signs about one reduced range. Domain "dedloc-part", over the fields below.
 struct FinishedPart {
     Digest plan;
     std::uint32_t part = 0;
     std::uint32_t repair = 0;
     std::uint32_t owner = 0;  // index into the plan's members
-    Bytes included;           // bit i: member i's contribution is in it
+    Bytes included;           // bits: whose contributions are in it
     Digest digest;            // SHA-256 of the encoded average
     Bytes signature;
 
-    bool includes(std::size_t member) const { return has_member(included, member); }
+    bool includes(std::size_t member) const { return base::has_bit(included, member); }
     Bytes signed_bytes() const;
     template <typename Visitor, typename Self>
     static void fields(Visitor& visit, Self& self) {

@@ -72,7 +72,7 @@ float factor_of(const Plan& plan, std::uint32_t part, const PartInput& input) {
 Bytes members_of(const Plan& plan, const std::vector<PartInput>& inputs) {
     Bytes members = no_members(plan);
     for (const PartInput& input : inputs) {
-        if (!is_sum(input)) set_member(members, input.member);
+        if (!is_sum(input)) base::set_bit(members, input.member);
         for (std::size_t i = 0; i < input.members.size(); ++i) members[i] |= input.members[i];
     }
     return members;
@@ -81,7 +81,7 @@ Bytes members_of(const Plan& plan, const std::vector<PartInput>& inputs) {
 std::vector<const MemberInput*> weights_of(const Plan& plan, const Bytes& members) {
     std::vector<const MemberInput*> weights;
     for (std::size_t i = 0; i < plan.members.size(); ++i)
-        if (has_member(members, i)) weights.push_back(&plan.members[i].input);
+        if (base::has_bit(members, i)) weights.push_back(&plan.members[i].input);
     return weights;
 }
 

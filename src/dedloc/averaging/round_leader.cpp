@@ -124,7 +124,7 @@ Duration RoundEngine::time_for_newcomers() {
         context_.options.element_bytes() * static_cast<double>(context_.options.vector_count);
     if (served.bytes < served.talk_bytes || served.bytes < average * fetched_least)
         return Duration(0);
-    const double averages = std::max(served.bytes / average, 1e-3);
+    const double averages = served.bytes / average;
     average_takes_ = from_seconds(served.busy_seconds / averages);
     const auto newcomers = static_cast<double>(context_.directory.newcomers().size());
     const double seconds = steps_caught_up * newcomers * served.seconds / averages;

@@ -20,7 +20,7 @@ class RoundPace {
         disturbed_ = undisturbed ? 0 : disturbed_ + 1;
         if (disturbed_ > 0 && disturbed_ <= disturbed_rounds_max) return;
         if (took.count() == 0) return;
-        usual_ = usual_.count() == 0 ? took : (usual_ * 3 + took) / 4;
+        usual_ = smoothed(usual_, took);
     }
     // Zero before the first.
     Duration usual() const { return usual_; }

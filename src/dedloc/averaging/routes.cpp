@@ -30,11 +30,7 @@ Ok check_grid(const Plan& plan) {
     return {};
 }
 
-Bytes no_members(const Plan& plan) { return Bytes(member_bits_bytes(plan.members.size()), 0); }
-
-void set_member(Bytes& members, std::size_t member) {
-    members[member / 8] |= static_cast<std::uint8_t>(1u << (member % 8));
-}
+Bytes no_members(const Plan& plan) { return Bytes(base::bits_bytes(plan.members.size()), 0); }
 
 Routes::Routes(const Plan& plan) : plan_(plan) {
     if (!is_grid()) return;
@@ -79,9 +75,9 @@ std::set<std::uint32_t> Routes::sources(std::uint32_t member, std::uint32_t part
 }
 
 bool Routes::may_include(std::uint32_t collector, const Bytes& members) const {
-    if (members.size() != member_bits_bytes(plan_.members.size())) return false;
+    if (members.size() != base::bits_bytes(plan_.members.size())) return false;
     for (std::uint32_t i = 0; i < members.size() * 8; ++i) {
-        if (!has_member(members, i)) continue;
+        if (!base::has_bit(members, i)) continue;
         if (i >= plan_.members.size() || !contributes(i) || sends_sums(i, collector)) return false;
     }
     return true;

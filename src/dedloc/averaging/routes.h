@@ -25,7 +25,6 @@ Ok check_grid(const Plan& plan);
 
 // Of FinishedPart::included.
 Bytes no_members(const Plan& plan);
-void set_member(Bytes& members, std::size_t member);
 
 class Routes {
   public:

@@ -33,7 +33,7 @@ class StandingTest : public testing::Test {
             part.owner = plan_.parts[i].owner;
             part.included = no_members(plan_);
             for (std::size_t member = 0; member < plan_.members.size(); ++member)
-                set_member(part.included, member);
+                base::set_bit(part.included, member);
             decision.parts.push_back(part);
         }
         return decision;
@@ -92,7 +92,7 @@ TEST_F(StandingTest, a_repair_that_gives_it_all_parts_is_no_excuse) {
     Decision decision = without(2);
     for (FinishedPart& part : decision.parts) {
         part.owner = 2;
-        set_member(part.included, 2);
+        base::set_bit(part.included, 2);
     }
     EXPECT_FALSE(standing_.learn(decision));
     EXPECT_FALSE(standing_.may_own(peer(2)));

@@ -364,7 +364,7 @@ Task<std::optional<ConsensusReply>> VoterService::check_commit(PeerId from, Deci
     for (std::uint32_t i = 0; i < decision.parts.size(); ++i) {
         const FinishedPart& part = decision.parts[i];
         if (part.plan != plan_digest || part.part != i || part.owner >= plan->members.size() ||
-            part.included.size() != member_bits_bytes(plan->members.size()) ||
+            part.included.size() != base::bits_bytes(plan->members.size()) ||
             !context_.verifier.verify(
                 plan->members[part.owner].peer, part_domain, part.signed_bytes(), part.signature))
             co_return accuse(from, "a proposal is refused: a part is not what its owner signed");

@@ -28,6 +28,11 @@ inline Duration from_seconds(double seconds) {
     return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
 }
 
+// The mean of what was measured of something, the newest counting a quarter; 0: nothing before.
+inline Duration smoothed(Duration before, Duration newest) {
+    return before.count() == 0 ? newest : (before * 3 + newest) / 4;
+}
+
 // Seconds since 1970 of the DHT's expirations and of tokens; the only wall time there is.
 using WallSeconds = double;
 
@@ -36,6 +41,7 @@ using WallSeconds = double;
 namespace dedloc {
 using base::Duration;
 using base::from_seconds;
+using base::smoothed;
 using base::TimePoint;
 using base::to_seconds;
 using base::WallSeconds;

@@ -24,6 +24,15 @@ bool stands(const Status& status) {
     return status.role == Role::trainer && !status.certificate.is_zero();
 }
 
+// Who may be loading the same state as we.
+std::vector<PeerId> fellow_newcomers(const std::vector<const KnownPeer*>& live) {
+    std::vector<PeerId> fellows;
+    for (const KnownPeer* peer : live)
+        if (peer->status.role == Role::trainer && peer->status.is_newcomer())
+            fellows.push_back(peer->status.peer);
+    return fellows;
+}
+
 }  // namespace
 
 std::vector<PeerId> fastest_donors(const std::vector<const KnownPeer*>& live, const PeerId& first) {
@@ -40,15 +49,6 @@ std::vector<PeerId> fastest_donors(const std::vector<const KnownPeer*>& live, co
     std::vector<PeerId> donors;
     for (auto& [rate, peer] : ranked) donors.push_back(std::move(peer));
     return donors;
-}
-
-// Who may be loading the same state as we.
-std::vector<PeerId> fellow_newcomers(const std::vector<const KnownPeer*>& live) {
-    std::vector<PeerId> fellows;
-    for (const KnownPeer* peer : live)
-        if (peer->status.role == Role::trainer && peer->status.is_newcomer())
-            fellows.push_back(peer->status.peer);
-    return fellows;
 }
 
 ChainFollower::ChainFollower(averaging::RoundContext& context,
@@ -190,11 +190,14 @@ Task<Result<void>> ChainFollower::apply_commit(Decision decision) {
     // time-out.
     std::vector<PeerId> candidates;
     for (const KnownPeer* peer : membership_.live()) candidates.push_back(peer->status.peer);
-    std::stable_partition(candidates.begin(), candidates.end(), [&](const PeerId& peer) {
+    const auto is_member = [&](const PeerId& peer) {
         return std::any_of(plan.members.begin(), plan.members.end(), [&](const auto& member) {
             return member.peer == peer;
         });
-    });
+    };
+    // Who did not take part lacks the average as well.
+    const auto others = std::stable_partition(candidates.begin(), candidates.end(), is_member);
+    std::vector<PeerId> fellows(others, candidates.end());
     for (const averaging::PlanMember& member : plan.members)
         if (std::find(candidates.begin(), candidates.end(), member.peer) == candidates.end())
             candidates.push_back(member.peer);
@@ -202,10 +205,8 @@ Task<Result<void>> ChainFollower::apply_commit(Decision decision) {
     // the state again.
     const Duration patience = std::max<Duration>(
         {fetch_patience_min, std::chrono::milliseconds(plan.round_ms), state_took_});
-    averaging::PartSources sources{averaging::peers_of(plan.members), std::move(candidates)};
-    for (const KnownPeer* peer : membership_.live())
-        if (std::ranges::count(sources.members, peer->status.peer) == 0)
-            sources.fellows.push_back(peer->status.peer);
+    averaging::PartSources sources{
+        averaging::peers_of(plan.members), std::move(candidates), std::move(fellows)};
     DEDLOC_CO_TRY_VOID(co_await fetch_average(decision, std::move(sources), patience));
     DEDLOC_CO_TRY(StepComputer::Stepped stepped, co_await computer_.step(decision, before));
     // Another state may have been adopted meanwhile.

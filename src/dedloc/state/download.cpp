@@ -6,6 +6,7 @@
 
 #include "dedloc/state/download.h"
 
+#include "dedloc/base/bits.h"
 #include "dedloc/base/log.h"
 #include "dedloc/runtime/deadline.h"
 #include "dedloc/runtime/together.h"
@@ -196,7 +197,7 @@ Task<void> Download::read_disk() {
 }
 
 Task<void> Download::ask_manifests() {
-    const Bytes request = wire::encode(ManifestRequest{.root = partial_.root()});
+    const Bytes request = wire::encode(StateRequest{.root = partial_.root()});
     while (!finished() && !partial_.manifest_ && next_donor_ < donors_.size()) {
         const PeerId donor = donors_[next_donor_++];
         if (report(donor).dropped) continue;
@@ -283,16 +284,26 @@ Task<void> Download::donor_slot() {
 }
 
 // What fewest fellows have. A donor has everything; of a fellow what it has.
-std::optional<std::size_t> Download::claim(const PeerId& donor, const ChunkSet* of_fellow) {
+std::deque<std::size_t>::iterator Download::rarest_missing(const Bytes* of_fellow) {
+    auto rarest = missing_.end();
+    std::size_t fewest = 0;
+    for (auto it = missing_.begin(); it != missing_.end(); ++it) {
+        if (of_fellow && !base::has_bit(*of_fellow, *it)) continue;
+        const std::size_t fellows = fellows_with(*it);
+        if (rarest == missing_.end() || fellows < fewest) {
+            rarest = it;
+            fewest = fellows;
+        }
+        if (fellows_.empty() || *rarest == 0) break;  // all are alike; the first one comes first
+    }
+    return rarest;
+}
+
+std::optional<std::size_t> Download::claim(const PeerId& donor, const Bytes* of_fellow) {
     if (active_ >= allowed_) return std::nullopt;
     const TimePoint now = clock_.now();
     std::erase_if(missing_, [this](std::size_t index) { return partial_.has(index); });
-    auto rarest = missing_.end();
-    for (auto it = missing_.begin(); it != missing_.end(); ++it) {
-        if (of_fellow && !of_fellow->contains(*it)) continue;
-        if (rarest == missing_.end() || fellows_with(*it) < fellows_with(*rarest)) rarest = it;
-        if (fellows_.empty() || *rarest == 0) break;  // all are alike; the first one comes first
-    }
+    const auto rarest = rarest_missing(of_fellow);
     const bool left =
         !of_fellow && leaves_to_fellows() && rarest != missing_.end() && fellows_with(*rarest) > 0;
     if (rarest != missing_.end() && !left) {
@@ -305,7 +316,7 @@ std::optional<std::size_t> Download::claim(const PeerId& donor, const ChunkSet* 
     }
     for (auto& [index, claim] : claims_) {
         if (claim.count != 1 || claim.first == donor || claim.since + patience() > now) continue;
-        if (partial_.has(index) || (of_fellow && !of_fellow->contains(index))) continue;
+        if (partial_.has(index) || (of_fellow && !base::has_bit(*of_fellow, index))) continue;
         ++claim.count;
         ++active_;
         return index;
@@ -353,8 +364,8 @@ Task<void> Download::lane(PeerId donor) {
         Result<Bytes> chunk = co_await fetch(stream, donor, *index);
         if (chunk) {
             const Duration took = clock_.now() - begun;
-            chunk_time_ = (3 * chunk_time_ + took) / 4;
-            donor_time_ = donor_time_.count() == 0 ? took : (3 * donor_time_ + took) / 4;
+            chunk_time_ = smoothed(chunk_time_, took);
+            donor_time_ = smoothed(donor_time_, took);
             back_off = back_off_min;
             refusals_[donor] = 0;
             ++donors_arrivals_;

@@ -6,7 +6,6 @@
 #include <deque>
 #include <memory>
 #include <optional>
-#include <set>
 #include <utility>
 
 #include "dedloc/runtime/event.h"
@@ -17,18 +16,6 @@ namespace dedloc::state {
 
 inline constexpr std::size_t lanes_allowed_max = 64;
 inline constexpr Duration chunk_time_guess = 2s;
-
-// Of a state: the chunks that somebody has.
-class ChunkSet {
-  public:
-    explicit ChunkSet(Bytes bits) : bits_(std::move(bits)) {}
-    bool contains(std::size_t index) const {
-        return index / 8 < bits_.size() && (bits_[index / 8] >> (index % 8) & 1) != 0;
-    }
-
-  private:
-    Bytes bits_;
-};
 
 class Download {
   public:
@@ -73,7 +60,8 @@ class Download {
     Task<void> donor_slot();
     Task<void> until_stalled();
     Task<void> lane(PeerId donor);
-    std::optional<std::size_t> claim(const PeerId& donor, const ChunkSet* of_fellow);
+    std::optional<std::size_t> claim(const PeerId& donor, const Bytes* of_fellow);
+    std::deque<std::size_t>::iterator rarest_missing(const Bytes* of_fellow);
     bool leaves_to_fellows() const;
     void release(std::size_t index);
     TimePoint next_claim(const PeerId& donor) const;
@@ -111,11 +99,10 @@ class Download {
     std::map<PeerId, int> refusals_;
     std::map<PeerId, std::size_t> lanes_;  // to donors, that have not ended
     std::size_t next_donor_ = 0;
-    std::map<PeerId, TimePoint> fellow_asked_;
-    std::set<PeerId> fellows_busy_;  // we ask, or take from them
+    std::map<PeerId, TimePoint> fellow_asked_;  // never(): we ask, or take from it, just now
     struct Fellow {
-        ChunkSet has;
-        ChunkSet expects;  // from a donor
+        Bytes has;
+        Bytes expects;  // from a donor
     };
     std::map<PeerId, Fellow> fellows_;  // as they were when they were asked last
     Duration donor_time_{0};            // of a chunk, smoothed; 0: none came yet

@@ -5,6 +5,7 @@
 // once and the newcomers' own lines do the rest. A fellow with nothing to give is no fault of its
 // own: it is asked again later.
 
+#include "dedloc/base/bits.h"
 #include "dedloc/runtime/together.h"
 #include "dedloc/state/download.h"
 
@@ -29,11 +30,10 @@ Task<void> Download::fellow_slot() {
     while (!finished()) {
         const std::optional<PeerId> fellow = next_fellow();
         if (fellow) {
-            fellows_busy_.insert(*fellow);
+            fellow_asked_[*fellow] = TimePoint::never();
             const bool knows = co_await learn_chunks_of(*fellow);
             if (knows) co_await take_from(*fellow);
             fellow_asked_[*fellow] = clock_.now();
-            fellows_busy_.erase(*fellow);
         } else {
             co_await clock_.sleep_for(look_again);
         }
@@ -49,22 +49,18 @@ std::optional<PeerId> Download::next_fellow() {
     std::optional<PeerId> next;
     TimePoint longest = clock_.now() - look_again;
     for (const PeerId& fellow : fellows) {
-        if (fellows_busy_.contains(fellow) || std::ranges::count(donors_, fellow) > 0) continue;
-        const auto asked = fellow_asked_.find(fellow);
-        if (asked == fellow_asked_.end())
-            report(fellow).dropped = report(fellow).lied;  // once more, as with donors
-        if (report(fellow).dropped) continue;
-        const TimePoint at =
-            asked == fellow_asked_.end() ? TimePoint{Duration::min()} : asked->second;
-        if (at >= longest) continue;
+        if (std::ranges::count(donors_, fellow) > 0) continue;
+        const auto [asked, is_new] = fellow_asked_.try_emplace(fellow, TimePoint{Duration::min()});
+        if (is_new) report(fellow).dropped = report(fellow).lied;  // once more, as with donors
+        if (report(fellow).dropped || asked->second >= longest) continue;
         next = fellow;
-        longest = at;
+        longest = asked->second;
     }
     return next;
 }
 
 Task<bool> Download::learn_chunks_of(PeerId fellow) {
-    Bytes request = wire::encode(HaveRequest{.root = partial_.root()});
+    Bytes request = wire::encode(StateRequest{.root = partial_.root()});
     const TimePoint until = std::min(options_.deadline, clock_.now() + answer_max);
     const auto answer = co_await host_.call(fellow, have_method, std::move(request), until);
     fellows_.erase(fellow);
@@ -73,20 +69,19 @@ Task<bool> Download::learn_chunks_of(PeerId fellow) {
         co_return false;
     }
     auto reply = wire::decode<HaveReply>(*answer);
-    const std::size_t bytes = (manifest_->chunks_count() + 7) / 8;
+    const std::size_t bytes = base::bits_bytes(manifest_->chunks_count());
     if (!reply || reply->bits.size() > bytes || reply->coming.size() > bytes) {
         drop(fellow, make_error(ErrorKind::peer_broke_protocol, "what it has cannot be read"));
         co_return false;
     }
     if (!fellow_gave_at_) fellow_gave_at_ = clock_.now();
-    fellows_.emplace(fellow,
-                     Fellow{ChunkSet(std::move(reply->bits)), ChunkSet(std::move(reply->coming))});
+    fellows_.emplace(fellow, Fellow{std::move(reply->bits), std::move(reply->coming)});
     co_return true;
 }
 
 Task<void> Download::take_from(PeerId fellow) {
     Stream stream;
-    const ChunkSet has = fellows_.at(fellow).has;
+    const Bytes has = fellows_.at(fellow).has;
     while (!finished() && !report(fellow).dropped) {
         const std::optional<std::size_t> index = claim(fellow, &has);
         if (!index) co_return;
@@ -115,7 +110,7 @@ bool Download::fellows_left() const {
 
 std::size_t Download::fellows_with(std::size_t index) const {
     return static_cast<std::size_t>(std::ranges::count_if(fellows_, [index](const auto& entry) {
-        return entry.second.has.contains(index) || entry.second.expects.contains(index);
+        return base::has_bit(entry.second.has, index) || base::has_bit(entry.second.expects, index);
     }));
 }
 

@@ -1,5 +1,6 @@
 #include <utility>
 
+#include "dedloc/base/bits.h"
 #include "dedloc/runtime/deadline.h"
 #include "dedloc/state/state_messages.h"
 #include "dedloc/state/transfer.h"
@@ -78,23 +79,23 @@ struct StateServer::State {
     }
 
     Result<Bytes> manifest_for(ByteView request) {
-        DEDLOC_TRY(const ManifestRequest asked, wire::decode<ManifestRequest>(request));
+        DEDLOC_TRY(const StateRequest asked, wire::decode<StateRequest>(request));
         DEDLOC_TRY(const auto state, pinned(asked.root));
         return wire::encode(state->manifest);
     }
 
+    // Of who may ask, as the manifest.
     Result<Bytes> have_for(ByteView request) {
-        DEDLOC_TRY(const HaveRequest asked, wire::decode<HaveRequest>(request));
-        if (!store) return make_error(ErrorKind::peer_gone, "this peer stops serving states");
+        DEDLOC_TRY(const StateRequest asked, wire::decode<StateRequest>(request));
         const auto arriving = store->arriving(asked.root);
         const auto whole = store->pin(asked.root);
         if (!whole && !arriving) return not_here(asked.root);
         const std::size_t count = whole ? whole->manifest.chunks_count() : arriving->chunks_count();
-        HaveReply reply{.bits = Bytes((count + 7) / 8), .coming = Bytes((count + 7) / 8)};
+        const Bytes none(base::bits_bytes(count));
+        HaveReply reply{.bits = none, .coming = none};
         for (std::size_t i = 0; i < count; ++i) {
-            const auto bit = static_cast<std::uint8_t>(1u << (i % 8));
-            if (whole || arriving->has(i)) reply.bits[i / 8] |= bit;
-            if (!whole && arriving->is_coming(i)) reply.coming[i / 8] |= bit;
+            if (whole || arriving->has(i)) base::set_bit(reply.bits, i);
+            if (!whole && arriving->is_coming(i)) base::set_bit(reply.coming, i);
         }
         return wire::encode(reply);
     }

@@ -5,7 +5,8 @@
 
 namespace dedloc::state {
 
-struct ManifestRequest {
+// For a state's manifest, or for which of its chunks are here.
+struct StateRequest {
     Digest root;
     template <typename Visitor, typename Self>
     static void fields(Visitor& visit, Self& self) {
@@ -23,17 +24,9 @@ struct ChunkRequest {
     }
 };
 
-struct HaveRequest {
-    Digest root;
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit(1, self.root);
-    }
-};
-
-// Chunk i is here: bit i % 8, from the lowest, of byte i / 8.
+// Sets of chunks (base/bits.h).
 struct HaveReply {
-    Bytes bits;
+    Bytes bits;    // they are here
     Bytes coming;  // asked of a donor, and not here yet
     template <typename Visitor, typename Self>
     static void fields(Visitor& visit, Self& self) {
