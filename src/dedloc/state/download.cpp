@@ -24,7 +24,6 @@ constexpr Duration back_off_max = 5s;
 constexpr Duration chunk_timeout_max = 240s;
 constexpr int patience_factor = 4;  // of the usual time of a chunk
 constexpr std::size_t troubles_told_max = 5;
-constexpr Duration fellows_alone_max = 30s;  // without donors and without a chunk
 
 }  // namespace
 
@@ -265,11 +264,7 @@ Task<void> Download::from_donors() {
     const std::size_t count = std::min(donors_.size(), options_.donors_at_once_max);
     for (std::size_t i = 0; i < count; ++i) slots.push_back(donor_slot());
     co_await runtime::all_of(std::move(slots));
-    // Without donors fellows may have the rest among them.
-    for (std::uint64_t seen = arrivals_; !finished() && fellows_left(); seen = arrivals_) {
-        co_await clock_.sleep_for(fellows_alone_max);
-        if (arrivals_ == seen) co_return;
-    }
+    co_await until_fellows_end();
 }
 
 // One of the places for donors: when its donor has ended, the next one takes it.

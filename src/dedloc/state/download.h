@@ -79,6 +79,7 @@ class Download {
     std::optional<PeerId> next_fellow();
     Task<void> take_from(PeerId fellow);
     Task<bool> learn_chunks_of(PeerId fellow);
+    Task<void> until_fellows_end();
     bool fellows_left() const;
     std::size_t fellows_with(std::size_t index) const;
 

@@ -15,6 +15,7 @@ namespace {
 constexpr Duration answer_max = 10s;
 constexpr Duration look_again = 1s;     // at a fellow, or at the next one
 constexpr Duration donor_slow = 500ms;  // a chunk
+constexpr Duration alone_max = 30s;     // without donors and without a chunk
 
 }  // namespace
 
@@ -100,11 +101,27 @@ Task<void> Download::take_from(PeerId fellow) {
     }
 }
 
+// Without donors fellows may have the rest among them.
+Task<void> Download::until_fellows_end() {
+    TimePoint came_at = clock_.now();
+    while (!finished() && fellows_left() && clock_.now() < came_at + alone_max) {
+        const std::uint64_t seen = arrivals_;
+        co_await clock_.sleep_for(look_again);
+        if (arrivals_ != seen) came_at = clock_.now();
+    }
+}
+
+// Who loads this state too, as far as we know: those who said that they have nothing of it have got
+// it, or went on to another one.
 bool Download::fellows_left() const {
     if (!options_.fellows) return false;
     return std::ranges::any_of(options_.fellows(), [this](const PeerId& fellow) {
-        const auto found = partial_.donors_.find(fellow);
-        return found == partial_.donors_.end() || !found->second.dropped;
+        if (std::ranges::count(donors_, fellow) > 0) return false;
+        const auto known = partial_.donors_.find(fellow);
+        if (known != partial_.donors_.end() && known->second.dropped) return false;
+        const auto asked = fellow_asked_.find(fellow);
+        const bool answered = asked != fellow_asked_.end() && asked->second != TimePoint::never();
+        return !answered || fellows_.contains(fellow);
     });
 }
 

@@ -361,6 +361,18 @@ TEST_F(Fellows, say_soon_that_no_donor_is_left_if_they_lack_something) {
     }
 }
 
+TEST_F(Fellows, are_not_waited_for_when_they_went_on_to_another_state) {
+    const auto state = some_state(1, 40);
+    Donor& only = donor(state, 2e6);
+    Donor elsewhere(world.add_node({}));
+    more_fellows.push_back(elsewhere.machine.id());
+    come(1, state->root());
+    world.after(5s, [&only] { only.machine.kill(); });
+    EXPECT_LT(all_load(all_donors()), 25);
+    ASSERT_FALSE(newcomers[0]->out);
+    EXPECT_EQ(newcomers[0]->out.error().kind(), ErrorKind::peer_gone);
+}
+
 // Sixteen chunks at once would take longer than anybody waits for one, and all be sent in vain.
 TEST_F(Fellows, of_a_donor_with_a_very_slow_line_come_a_few_at_a_time) {
     const auto state = some_state(1, 8);
