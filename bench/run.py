@@ -110,6 +110,11 @@ def measure(bench: str, value: float, unit: str, anchor: str, anchor_value: floa
             "anchor_value": round(anchor_value, 6), "ratio": round(value / anchor_value, 4), **more}
 
 
+def cores() -> int:
+    """Those that we may use, not those that the machine has."""
+    return len(os.sched_getaffinity(0))
+
+
 def skipped(bench: str, why: str) -> dict:
     return {"bench": bench, "skipped": why}
 
@@ -159,7 +164,7 @@ def allreduce(setup: Setup) -> list[dict]:
         anchor = medians(theirs[best], "seconds", "cpu_s", "cpu_s_all")
         moved = 2 * elements * 4 * (peers - 1)  # bytes, by all together; each at two ends
         bound, own_bound = (anchor["seconds"] + (
-            2 * moved * aes_s + peers * elements * 4 * sha_s) / (os.cpu_count() or 1)
+            2 * moved * aes_s + peers * elements * 4 * sha_s) / cores()
             for aes_s, sha_s in costs)
         for codec, runs in ours.items():
             value = medians(runs, "seconds", "cpu_s", "cpu_s_all", "rmse")
@@ -244,7 +249,7 @@ def solo(setup: Setup) -> list[dict]:
     """One peer alone (`dedloc host`), hashing, votes and snapshots on, against a plain libtorch
     loop; the demo's CNN, batch 256, target 1,024, equal threads; samples/s by the median step. In
     turns of a second, each program started several times."""
-    threads = os.cpu_count() or 1
+    threads = cores()
     values, anchors = [], []
     for _ in range(1 if setup.quick else SOLO_STARTS):
         value, anchor = solo_steps(setup, threads, 60 if setup.quick else SOLO_STEPS)
@@ -293,11 +298,11 @@ def tokens(setup: Setup) -> list[dict]:
         eaten = run_one(
             [str(setup.program("albert_eats")), "--length", str(length), "--micro",
              str(max(1, 1024 // length)), "--repeats", "1" if setup.quick else "5",
-             *(ALBERT_TINY if setup.quick else [])], 600, os.cpu_count() or 1)["tokens_per_s"]
+             *(ALBERT_TINY if setup.quick else [])], 600, cores())["tokens_per_s"]
         results.append(measure(
             f"tokens_feed_{length}", prepared["items_per_second"], "tokens/s",
             f"what {'a tiny ALBERT' if setup.quick else 'ALBERT-base'} eats, "
-            f"{os.cpu_count()} threads", eaten, wanted_ratio=TOKENS_RATIO_MIN))
+            f"{cores()} threads", eaten, wanted_ratio=TOKENS_RATIO_MIN))
     if "cpu_s" in found.get("train_by_spm_train", {}):
         ours, theirs = found["train"], found["train_by_spm_train"]
         results.append(measure("tokens_training", ours["cpu_s"], "s", "spm_train", theirs["cpu_s"],
