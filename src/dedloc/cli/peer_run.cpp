@@ -193,6 +193,8 @@ std::optional<Failure> PeerRun::begin() {
     if (!hosts())
         if (auto failed = fetch_missing_file()) return failed;
     if (auto failed = train::on_passing_thread([this] { return make_task(); })) return failed;
+    screen_.say(task_->description());
+    tell("task", task_->description());
     const Ok copied = write_private_file(file(run_copy_file), collab::to_toml(run_file()));
     if (!copied) return failure(ExitCode::disk, copied.error());
 
@@ -253,6 +255,7 @@ void PeerRun::start_trainer() {
         .delayed = run.averaging.delayed,
         .counter_path = "samples",
         .micro_search = micro_batch_options(run),
+        .computes_on_cpu = task_->device() == "cpu",
         .memory = memory_in_use,
         .on_micro_batch =
             [this](const train::MicroBatchSearch& search) { found_micro_batch(search); },

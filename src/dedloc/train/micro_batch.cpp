@@ -9,8 +9,6 @@ namespace dedloc::train {
 
 namespace {
 
-// BatchNorm cannot make a variance of one sample.
-constexpr std::uint64_t first_size = 2;
 // Of each size: short ones are measured more often, as they tell less.
 constexpr int measurements_min = 2;
 constexpr int measurements_wanted = 10;
@@ -27,7 +25,7 @@ constexpr double long_enough_to_judge_s = 0.05;
 MicroBatchSearch::MicroBatchSearch(MicroBatchOptions options, std::uint64_t bytes)
     : options_(options),
       bytes_before_(bytes),
-      size_(std::max<std::uint64_t>(std::min(first_size, options.samples_max), 1)) {}
+      size_(std::max<std::uint64_t>(std::min(options.samples_first, options.samples_max), 1)) {}
 
 void MicroBatchSearch::measured(double seconds, std::uint64_t bytes) {
     if (done_) return;
@@ -37,7 +35,9 @@ void MicroBatchSearch::measured(double seconds, std::uint64_t bytes) {
     measured_s_ = measurements_ == 1 ? seconds : measured_s_ + seconds;
     const bool enough = measurements_ >= measurements_wanted ||
                         (measurements_ >= measurements_min && measured_s_ >= measured_enough_s);
-    if (enough || seconds >= long_enough_s) judge();
+    // A GPU's first micro-batches load its kernels: one of them does not tell how long they take.
+    const bool warm = best_size_ > 0;
+    if (enough || (warm && seconds >= long_enough_s)) judge();
 }
 
 void MicroBatchSearch::judge() {
@@ -68,6 +68,7 @@ void MicroBatchSearch::out_of_memory() {
     if (done_) return;
     if (best_size_ == 0) best_size_ = std::max<std::uint64_t>(size_ / 2, 1);
     misses_ = 0;
+    too_many_ = size_;
     end(fmt::format("{} at a time do not fit into memory", size_));
 }
 

@@ -11,8 +11,8 @@
 //   search.size()                                    // from now on
 //
 // Each size is measured from twice to ten times, for a tenth of a second if it can be, and the
-// fastest one counts; the very first micro-batch, which also pays for what is made but once, does
-// not.
+// fastest one counts (once, if that took a second); the very first micro-batch, which also pays for
+// what is made but once, does not.
 //
 // Thread: any; pure. Cost: none, but sizes that turn out too small or too large were used
 // meanwhile.
@@ -29,6 +29,7 @@
 namespace dedloc::train {
 
 struct MicroBatchOptions {
+    std::uint64_t samples_first = 2;   // BatchNorm cannot make a variance of one sample
     std::uint64_t samples_max = 1024;  // the largest that makes sense: the target batch
     std::uint64_t bytes_max = 0;       // of memory in use; 0: any
 };
@@ -44,6 +45,8 @@ class MicroBatchSearch {
     // Of the answer.
     double samples_per_s() const { return best_rate_; }
     double seconds() const { return best_rate_ > 0 ? static_cast<double>(size_) / best_rate_ : 0; }
+    // So many ran out of memory; 0: none did.
+    std::uint64_t too_many() const { return too_many_; }
     // Why not more: "they take 1.3 s".
     const std::string& why() const { return why_; }
 
@@ -64,6 +67,7 @@ class MicroBatchSearch {
     double measured_s_ = 0;
     std::uint64_t best_size_ = 0;
     double best_rate_ = 0;
+    std::uint64_t too_many_ = 0;
     int misses_ = 0;  // sizes since the best one
     bool done_ = false;
     std::string why_;

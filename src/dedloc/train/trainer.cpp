@@ -67,7 +67,7 @@ Trainer::~Trainer() {
 void Trainer::start() {
     DEDLOC_CHECK(!thread_.joinable(), "started twice");
     thread_ = std::thread([this] {
-        runtime::lower_thread_priority();
+        if (options_.computes_on_cpu) runtime::lower_thread_priority();
         outcome_ = run();
         if (options_.on_end && !stopping_) options_.on_end(outcome_);
     });
@@ -92,8 +92,10 @@ Result<void> Trainer::run() {
     if (options_.make_evaluator && options_.evaluate_every > 0) {
         evaluator_ = std::make_unique<Evaluator>(spawn_, collaboration_, options_.make_evaluator);
     }
-    if (options_.micro_batch == collab::micro_auto)
-        search_.emplace(options_.micro_search, memory());
+    if (options_.micro_batch == collab::micro_auto) {
+        memory_before_ = memory();
+        search_.emplace(options_.micro_search, memory_before_);
+    }
     collaboration_.trainer_runs(true);
     const Result<void> trained = train(counter);
     collaboration_.trainer_runs(false);
@@ -131,6 +133,7 @@ Result<void> Trainer::train(SampleCounter& counter) {
 }
 
 Result<void> Trainer::compute(SampleCounter& counter) {
+    search_if_due();
     DEDLOC_TRY(const collab::CounterRange range,
                counter.take(search_ ? search_->size() : micro_batch_));
     return compute(range);
@@ -166,11 +169,21 @@ Result<void> Trainer::compute_in_halves(collab::CounterRange range) {
     return compute(collab::CounterRange{middle, range.end});
 }
 
+void Trainer::search_if_due() {
+    if (search_ || clock_.now() < search_at_) return;
+    MicroBatchOptions options = options_.micro_search;
+    options.samples_first = std::max(options.samples_first, micro_batch_ / 2);
+    search_.emplace(options, memory_before_);
+}
+
 void Trainer::end_search_if_done() {
     if (!search_ || !search_->done()) return;
+    const bool is_news = search_->size() != micro_batch_;
     micro_batch_ = search_->size();
-    if (options_.on_micro_batch) options_.on_micro_batch(*search_);
+    if (search_->too_many() > 0) options_.micro_search.samples_max = micro_batch_;
+    if (is_news && options_.on_micro_batch) options_.on_micro_batch(*search_);
     search_.reset();
+    search_at_ = clock_.now() + options_.micro_search_again;
 }
 
 // One bad micro-batch is an accident; when every one is bad, this machine cannot help.

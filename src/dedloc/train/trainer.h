@@ -41,9 +41,13 @@ struct TrainerOptions {
     bool delayed = false;               // run.averaging.delayed: compute while a step is made
     std::string counter_path = "samples";
     MicroBatchOptions micro_search{};  // how far to look for it
+    // A machine that others used misleads a search: the next one, from half of what was found on.
+    Duration micro_search_again = 10min;
+    // False: another device does. The thread that feeds it needs little of the CPU, but at once.
+    bool computes_on_cpu = true;
     // Bytes in use by this process; empty: not known.
     std::function<std::uint64_t()> memory;
-    // Called on the trainer's thread when the search is over.
+    // Called on the trainer's thread when a search is over that found another size than is used.
     std::function<void(const MicroBatchSearch&)> on_micro_batch;
     // For the evaluating thread; empty: this peer never evaluates.
     std::function<Result<std::unique_ptr<collab::Learner>>()> make_evaluator;
@@ -86,6 +90,7 @@ class Trainer {
     Result<void> compute(SampleCounter& counter);
     Result<void> compute(collab::CounterRange range);
     Result<void> compute_in_halves(collab::CounterRange range);
+    void search_if_due();
     void end_search_if_done();
     std::uint64_t memory() const { return options_.memory ? options_.memory() : 0; }
     Result<void> leave_out(collab::CounterRange range);
@@ -111,6 +116,8 @@ class Trainer {
     collab::Layout layout_;
 
     std::optional<MicroBatchSearch> search_;  // while there is something to find
+    TimePoint search_at_ = TimePoint::never();
+    std::uint64_t memory_before_ = 0;  // anything was computed
     std::uint64_t micro_batch_;
 
     // The running sums, of samples [samples_.begin, samples_.end).

@@ -34,7 +34,9 @@ class CountingLearner final : public collab::Learner {
         bool twice = false;
         std::uint64_t fail_at = ~std::uint64_t{0};
         std::uint64_t fits = ~std::uint64_t{0};  // more samples at a time run out of memory
+        std::uint64_t refused = 0;
         std::set<std::uint64_t> sizes;
+        std::function<void(std::uint64_t samples)> computed;
         std::uint64_t not_finite_from = ~std::uint64_t{0};
         std::uint64_t not_finite_until = ~std::uint64_t{0};
         std::vector<std::uint64_t> evaluated_values;
@@ -63,9 +65,11 @@ class CountingLearner final : public collab::Learner {
     }
     Result<collab::GradientReport> accumulate(CounterRange samples) override {
         const std::lock_guard lock(seen_->mutex);
+        seen_->refused += samples.size() > seen_->fits ? 1 : 0;
         if (samples.size() > seen_->fits)
             return make_error(ErrorKind::local_fault, "libtorch says: CUDA out of memory.");
         seen_->sizes.insert(samples.size());
+        if (seen_->computed) seen_->computed(samples.size());
         for (std::uint64_t i = samples.begin; i < samples.end; ++i) {
             if (i >= seen_->not_finite_from && i < seen_->not_finite_until)
                 return collab::GradientReport{.finite = false};
@@ -247,10 +251,11 @@ class TrainerTest : public testing::Test {
         co_await scope.stop();
         stopped.set_value();
     }
-    std::unique_ptr<Trainer> trainer(collab::Collaboration& collaboration) {
+    std::unique_ptr<Trainer> trainer(collab::Collaboration& collaboration,
+                                     runtime::Clock* clock = nullptr) {
         if (!learner_) learner_ = std::make_unique<CountingLearner>(seen_);
         return std::make_unique<Trainer>(runtime::spawner(loop_, *scope_),
-                                         *clock_,
+                                         clock ? *clock : *clock_,
                                          *disk_,
                                          collaboration,
                                          std::move(learner_),
@@ -313,6 +318,60 @@ TEST_F(TrainerTest, finds_its_micro_batch_on_samples_that_count) {
     ASSERT_EQ(found.size(), 1u);
     EXPECT_TRUE(std::has_single_bit(found[0])) << found[0];
     EXPECT_LE(*seen_->sizes.rbegin(), 64u);
+}
+
+// Time is what computing takes.
+class ComputedClock final : public runtime::Clock {
+  public:
+    TimePoint now() const override { return TimePoint{Duration(elapsed_.load())}; }
+    WallSeconds wall_now() const override { return {}; }
+    runtime::TimerId call_at(TimePoint, std::function<void()>) override { return 0; }
+    void cancel_timer(runtime::TimerId) override {}
+    void pass(double seconds) { elapsed_ += from_seconds(seconds).count(); }
+
+  private:
+    std::atomic<Duration::rep> elapsed_ = 0;
+};
+
+TEST_F(TrainerTest, finds_a_better_micro_batch_when_the_machine_is_its_own_again) {
+    LoneCollaboration collaboration(loop_.executor(), 64, 400);
+    options_.micro_batch = collab::micro_auto;
+    options_.micro_search.samples_max = 64;
+    options_.micro_search_again = 100s;
+    ComputedClock clock;
+    // For a hundred seconds others use it, and what is computed takes the longer the more it is.
+    seen_->computed = [&clock](std::uint64_t samples) {
+        const bool busy = clock.now() < TimePoint{100s};
+        clock.pass(busy ? 0.2 * static_cast<double>(samples * samples) : 0.5);
+    };
+    std::vector<std::uint64_t> found;
+    options_.on_micro_batch = [&](const MicroBatchSearch& search) {
+        found.push_back(search.size());
+    };
+    const auto trainer_ = trainer(collaboration, &clock);
+    trainer_->start();
+    ASSERT_TRUE(trainer_->join());
+    EXPECT_EQ(found, (std::vector<std::uint64_t>{2, 64}));
+    EXPECT_FALSE(seen_->twice);
+}
+
+TEST_F(TrainerTest, does_not_try_again_what_ran_out_of_memory) {
+    LoneCollaboration collaboration(loop_.executor(), 64, 400);
+    options_.micro_batch = collab::micro_auto;
+    options_.micro_search_again = 10s;
+    seen_->fits = 16;
+    ComputedClock clock;
+    std::uint64_t computed = 0;
+    seen_->computed = [&](std::uint64_t samples) {
+        clock.pass(0.1);
+        computed += samples;
+    };
+    const auto trainer_ = trainer(collaboration, &clock);
+    trainer_->start();
+    ASSERT_TRUE(trainer_->join());
+    EXPECT_EQ(collaboration.handed_in, computed);
+    EXPECT_EQ(*seen_->sizes.rbegin(), 16u);
+    EXPECT_EQ(seen_->refused, 1u);
 }
 
 TEST_F(TrainerTest, computes_in_halves_what_did_not_fit_and_no_sample_is_lost_or_twice) {
