@@ -1,6 +1,7 @@
 #include "dedloc/train/dense.h"
 
 #include <cmath>
+#include <torch/version.h>
 #include <vector>
 
 #include "dedloc/train/autocast.h"
@@ -48,6 +49,12 @@ Tensor attention(const Tensor& queries,
                  double scale,
                  const Tensor& keep) {
     const bool onednn = ask_onednn(queries);
+#if TORCH_VERSION_MAJOR >= 2 && (TORCH_VERSION_MAJOR > 2 || TORCH_VERSION_MINOR >= 1)
+    // On a GPU in one kernel, which does not keep the weights: of 512 columns they would be most of
+    // the memory.
+    if (!queries.is_cpu() && !keep.defined())
+        return at::scaled_dot_product_attention(queries, keys, values, mask, 0, false, scale);
+#endif
     const std::int64_t rows = queries.size(0);
     const std::int64_t heads = queries.size(1);
     const std::int64_t columns = queries.size(2);
