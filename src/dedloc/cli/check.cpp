@@ -232,7 +232,10 @@ int run_check(const CheckOptions& options) {
     if (!elsewhere) run->task = (*task)->decided_config().value_or(run->task);
     const std::string hash = collab::run_hash(*run).hex();
     Result<Forecast> forecast = Forecast();
-    if (!elsewhere) forecast = forecast_of(*run, **task, options);
+    if (!elsewhere) {
+        if (!options.json) fmt::print(stderr, "computing some samples to measure …\n");
+        forecast = forecast_of(*run, **task, options);
+    }
     if (!forecast) return report(failure(forecast.error()));
     const std::string description = elsewhere ? task.error().message() : (*task)->description();
     if (options.json) {

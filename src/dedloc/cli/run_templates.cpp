@@ -138,8 +138,8 @@ window_samples = 4096    # within which samples of all sources are shuffled
 
 [batch]
 target = 4096            # samples of all peers together for one global step
-micro = 4                # samples of one gradient computation of one peer; "auto": each finds its
-                         # own by measuring when it starts
+micro = "auto"           # samples of one gradient computation of one peer: each finds its own by
+                         # measuring; or a number for all
 
 [optimizer]
 kind = "lamb"

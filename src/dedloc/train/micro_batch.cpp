@@ -30,14 +30,15 @@ MicroBatchSearch::MicroBatchSearch(MicroBatchOptions options, std::uint64_t byte
 void MicroBatchSearch::measured(double seconds, std::uint64_t bytes) {
     if (done_) return;
     bytes_ = std::max(bytes_, bytes);
+    // A GPU's first micro-batches load its kernels: each takes far less time than the one before.
+    const bool warms_up = best_size_ == 0 && seconds < newest_s_ / 2;
+    newest_s_ = seconds;
     if (++measurements_ == 0) return;
     fastest_s_ = measurements_ == 1 ? seconds : std::min(fastest_s_, seconds);
     measured_s_ = measurements_ == 1 ? seconds : measured_s_ + seconds;
     const bool enough = measurements_ >= measurements_wanted ||
                         (measurements_ >= measurements_min && measured_s_ >= measured_enough_s);
-    // A GPU's first micro-batches load its kernels: one of them does not tell how long they take.
-    const bool warm = best_size_ > 0;
-    if (enough || (warm && seconds >= long_enough_s)) judge();
+    if (enough || (seconds >= long_enough_s && !warms_up)) judge();
 }
 
 void MicroBatchSearch::judge() {

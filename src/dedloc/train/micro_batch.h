@@ -63,6 +63,7 @@ class MicroBatchSearch {
     std::uint64_t bytes_ = 0;
     std::uint64_t size_;
     int measurements_ = -1;  // of this size; the very first does not count
+    double newest_s_ = 0;
     double fastest_s_ = 0;
     double measured_s_ = 0;
     std::uint64_t best_size_ = 0;

@@ -1,12 +1,13 @@
 #include "dedloc/train/micro_batch.h"
 
+#include <cmath>
 #include <gtest/gtest.h>
 #include <set>
 
 namespace dedloc::train {
 namespace {
 
-// A micro-batch of n samples takes fixed_s + n × sample_s, and the first ones start_s more; memory
+// A micro-batch of n samples takes fixed_s + n × sample_s, and the first ones more; memory
 // for the largest one stays in use.
 struct Machine {
     double fixed_s = 0.01;
@@ -43,7 +44,8 @@ class FakeLearner final : public collab::Learner {
             return make_error(ErrorKind::local_fault, "{}", machine_.failure);
         double seconds = machine_.fixed_s + machine_.sample_s * static_cast<double>(count);
         if (count == machine_.slow_at) seconds *= 4;
-        if (machine_.sizes.size() < machine_.starts) seconds += machine_.start_s;
+        const std::size_t before = machine_.sizes.size();
+        if (before < machine_.starts) seconds += machine_.start_s / std::pow(4, before);
         machine_.now = machine_.now + from_seconds(seconds);
         machine_.sizes.insert(count);
         machine_.largest = std::max(machine_.largest, count);
