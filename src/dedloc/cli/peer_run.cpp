@@ -228,9 +228,10 @@ std::optional<Failure> PeerRun::begin() {
 
 void PeerRun::found_micro_batch(const train::MicroBatchSearch& search) {
     const std::lock_guard lock(micro_batch_mutex_);
-    micro_batch_text_ = fmt::format("computes {} samples at a time, {:.3g} a second: {}",
+    const double rate = search.samples_per_s();  // 0: not measured
+    micro_batch_text_ = fmt::format("computes {} samples at a time{}: {}",
                                     search.size(),
-                                    search.samples_per_s(),
+                                    rate > 0 ? fmt::format(", {:.3g} a second", rate) : "",
                                     search.why());
 }
 

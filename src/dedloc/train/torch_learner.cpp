@@ -58,9 +58,11 @@ class TorchLearner final : public collab::Learner {
     }
 
     Result<collab::GradientReport> accumulate(collab::CounterRange samples) override {
+        bool computes = false;
         try {
             DEDLOC_TRY(TorchBatch batch, task_.train_batch(samples));
             flat_.remember_buffers();
+            computes = true;
             const TorchLoss loss = training_loss(std::move(batch));
             collab::GradientReport report{.loss_sum = loss.sum.item<double>()};
             if (std::isfinite(report.loss_sum)) loss.sum.backward();
@@ -70,7 +72,9 @@ class TorchLearner final : public collab::Learner {
             if (loss.correct.defined()) report.correct_sum = loss.correct.item<double>();
             return report;
         } catch (const std::exception& failure) {
-            flat_.forget_gradients();  // of a backward pass that ran out of memory half-way
+            // Of a pass that ran out of memory half-way.
+            flat_.forget_gradients();
+            if (computes) flat_.restore_buffers();
             return from_torch("computing a gradient", failure);
         }
     }

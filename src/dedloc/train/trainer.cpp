@@ -1,6 +1,7 @@
 #include "dedloc/train/trainer.h"
 
 #include <algorithm>
+#include <fmt/format.h>
 #include <utility>
 
 #include "dedloc/base/log.h"
@@ -143,9 +144,12 @@ Result<void> Trainer::compute(collab::CounterRange range) {
     const TimePoint begun = clock_.now();
     const Result<collab::GradientReport> report = learner_->accumulate(range);
     if (!report) {
-        const bool may_fit = search_ && range.size() > 1 && says_out_of_memory(report.error());
-        if (may_fit) return compute_in_halves(range);
-        return report.error();
+        if (range.size() == 1 || !says_out_of_memory(report.error())) return report.error();
+        if (options_.micro_batch == collab::micro_auto) return compute_in_halves(range);
+        return report.error().with_context(fmt::format(
+            "the run's batch.micro, {} samples at a time, does not fit into the memory here (the "
+            "run file could say \"auto\"; --device cpu may have more)",
+            range.size()));
     }
     const double seconds = to_seconds(clock_.now() - begun);
     samples_.end = range.end;
@@ -160,10 +164,17 @@ Result<void> Trainer::compute(collab::CounterRange range) {
     return {};
 }
 
-// What the search tried was too much for this machine; the samples are computed all the same.
+// What the search tried, or what others leave of the memory by now, was too much for this machine;
+// the samples are computed all the same.
 Result<void> Trainer::compute_in_halves(collab::CounterRange range) {
-    search_->out_of_memory();
-    end_search_if_done();
+    const std::uint64_t tried = search_ ? search_->size() : micro_batch_;
+    if (range.size() <= tried) {  // else we know it from the first half
+        MicroBatchOptions options = options_.micro_search;
+        options.samples_first = tried;
+        if (!search_) search_.emplace(options, memory_before_);
+        search_->out_of_memory();
+        end_search_if_done();
+    }
     const std::uint64_t middle = range.begin + range.size() / 2;
     DEDLOC_TRY_VOID(compute(collab::CounterRange{range.begin, middle}));
     return compute(collab::CounterRange{middle, range.end});

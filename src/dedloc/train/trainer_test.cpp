@@ -389,6 +389,27 @@ TEST_F(TrainerTest, computes_in_halves_what_did_not_fit_and_no_sample_is_lost_or
     EXPECT_FALSE(seen_->twice);
 }
 
+TEST_F(TrainerTest, halves_what_fitted_when_others_take_the_memory_later) {
+    LoneCollaboration collaboration(loop_.executor(), 64, 40);
+    options_.micro_batch = collab::micro_auto;
+    options_.micro_search.samples_max = 16;
+    ComputedClock clock;
+    seen_->computed = [&](std::uint64_t) {
+        clock.pass(0.1);
+        if (clock.now() > TimePoint{10s}) seen_->fits = 5;
+    };
+    std::vector<std::uint64_t> found;
+    options_.on_micro_batch = [&](const MicroBatchSearch& search) {
+        found.push_back(search.size());
+    };
+    const auto trainer_ = trainer(collaboration, &clock);
+    trainer_->start();
+    ASSERT_TRUE(trainer_->join());
+    EXPECT_EQ(found, (std::vector<std::uint64_t>{16, 8, 4}));
+    EXPECT_EQ(collaboration.handed_in, seen_->counters.size());
+    EXPECT_FALSE(seen_->twice);
+}
+
 TEST_F(TrainerTest, does_not_shrink_a_micro_batch_that_the_run_gives) {
     LoneCollaboration collaboration(loop_.executor(), 64, 10);
     seen_->fits = 4;
@@ -397,6 +418,7 @@ TEST_F(TrainerTest, does_not_shrink_a_micro_batch_that_the_run_gives) {
     const Result<void> how = trainer_->join();
     ASSERT_FALSE(how);
     EXPECT_NE(how.error().message().find("out of memory"), std::string::npos);
+    EXPECT_NE(how.error().message().find("batch.micro, 8 samples"), std::string::npos);
 }
 
 // The mean gradient is 1, so that each of three inner steps at rate 1/2 goes half a unit.
