@@ -104,6 +104,7 @@ class PeerRun {
     std::optional<Failure> end();
     void print_json(const std::optional<Failure>& failed);
     void tell(std::string kind, std::string text);
+    void announce(std::string kind, std::string text);  // to who looks at the screen as well
 
     PeerRunInput input_;
     PeerOptions options_;
@@ -150,8 +151,7 @@ std::optional<Failure> PeerRun::fetch_missing_file() {
         session_.attachment(input_.invitation, wanted.hash, wanted.bytes_max, file_patience);
     if (!fetched) {
         if (fetched.error().kind() == ErrorKind::denied) return failure(fetched.error());
-        tell("file_missing", fetched.error().message());
-        screen_.say(fetched.error().message());
+        announce("file_missing", fetched.error().message());
         return std::nullopt;
     }
     if (const Ok kept = tasks::keep_file(wanted, *fetched); !kept)
@@ -193,8 +193,7 @@ std::optional<Failure> PeerRun::begin() {
     if (!hosts())
         if (auto failed = fetch_missing_file()) return failed;
     if (auto failed = train::on_passing_thread([this] { return make_task(); })) return failed;
-    screen_.say(task_->description());
-    tell("task", task_->description());
+    announce("task", task_->description());
     const Ok copied = write_private_file(file(run_copy_file), collab::to_toml(run_file()));
     if (!copied) return failure(ExitCode::disk, copied.error());
 
@@ -242,8 +241,7 @@ void PeerRun::tell_micro_batch() {
         text = std::exchange(micro_batch_text_, {});
     }
     if (text.empty()) return;
-    screen_.say(text);
-    tell("micro_batch", std::move(text));
+    announce("micro_batch", std::move(text));
 }
 
 void PeerRun::start_trainer() {
@@ -279,6 +277,11 @@ void PeerRun::tell(std::string kind, std::string text) {
                               .text = std::move(text),
                               .fields = {}};
     fan_->record(event);
+}
+
+void PeerRun::announce(std::string kind, std::string text) {
+    screen_.say(text);
+    tell(std::move(kind), std::move(text));
 }
 
 void PeerRun::tell_caps(const runtime::LineCaps& caps) {

@@ -48,13 +48,13 @@ Tensor attention(const Tensor& queries,
                  const Tensor& mask,
                  double scale,
                  const Tensor& keep) {
-    const bool onednn = ask_onednn(queries);
-#if TORCH_VERSION_MAJOR >= 2 && (TORCH_VERSION_MAJOR > 2 || TORCH_VERSION_MINOR >= 1)
+#if TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 1)
     // On a GPU in one kernel, which does not keep the weights: of 512 columns they would be most of
     // the memory.
     if (!queries.is_cpu() && !keep.defined())
         return at::scaled_dot_product_attention(queries, keys, values, mask, 0, false, scale);
 #endif
+    const bool onednn = ask_onednn(queries);
     const std::int64_t rows = queries.size(0);
     const std::int64_t heads = queries.size(1);
     const std::int64_t columns = queries.size(2);

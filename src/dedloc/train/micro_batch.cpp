@@ -69,7 +69,6 @@ void MicroBatchSearch::out_of_memory() {
     if (done_) return;
     if (best_size_ == 0) best_size_ = std::max<std::uint64_t>(size_ / 2, 1);
     misses_ = 0;
-    too_many_ = size_;
     end(fmt::format("{} at a time do not fit into memory", size_));
 }
 

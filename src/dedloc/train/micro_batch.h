@@ -45,8 +45,6 @@ class MicroBatchSearch {
     // Of the answer.
     double samples_per_s() const { return best_rate_; }
     double seconds() const { return best_rate_ > 0 ? static_cast<double>(size_) / best_rate_ : 0; }
-    // So many ran out of memory; 0: none did.
-    std::uint64_t too_many() const { return too_many_; }
     // Why not more: "they take 1.3 s".
     const std::string& why() const { return why_; }
 
@@ -68,7 +66,6 @@ class MicroBatchSearch {
     double measured_s_ = 0;
     std::uint64_t best_size_ = 0;
     double best_rate_ = 0;
-    std::uint64_t too_many_ = 0;
     int misses_ = 0;  // sizes since the best one
     bool done_ = false;
     std::string why_;

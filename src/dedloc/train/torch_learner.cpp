@@ -72,9 +72,7 @@ class TorchLearner final : public collab::Learner {
             if (loss.correct.defined()) report.correct_sum = loss.correct.item<double>();
             return report;
         } catch (const std::exception& failure) {
-            // Of a pass that ran out of memory half-way.
-            flat_.forget_gradients();
-            if (computes) flat_.restore_buffers();
+            if (computes) leave_no_trace();  // of a pass that ran out of memory half-way
             return from_torch("computing a gradient", failure);
         }
     }
@@ -100,9 +98,13 @@ class TorchLearner final : public collab::Learner {
 
   private:
     // What one bad micro-batch must not leave behind: its gradient, and BatchNorm's statistics.
-    collab::GradientReport left_out() {
+    void leave_no_trace() {
         flat_.forget_gradients();
         flat_.restore_buffers();
+    }
+
+    collab::GradientReport left_out() {
+        leave_no_trace();
         return {.loss_sum = 0, .correct_sum = 0, .finite = false};
     }
 

@@ -95,7 +95,7 @@ Result<void> Trainer::run() {
     }
     if (options_.micro_batch == collab::micro_auto) {
         memory_before_ = memory();
-        search_.emplace(options_.micro_search, memory_before_);
+        begin_search(options_.micro_search.samples_first);
     }
     collaboration_.trainer_runs(true);
     const Result<void> trained = train(counter);
@@ -134,7 +134,7 @@ Result<void> Trainer::train(SampleCounter& counter) {
 }
 
 Result<void> Trainer::compute(SampleCounter& counter) {
-    search_if_due();
+    if (!search_ && clock_.now() >= search_at_) begin_search(micro_batch_ / 2);
     DEDLOC_TRY(const collab::CounterRange range,
                counter.take(search_ ? search_->size() : micro_batch_));
     return compute(range);
@@ -169,21 +169,19 @@ Result<void> Trainer::compute(collab::CounterRange range) {
 Result<void> Trainer::compute_in_halves(collab::CounterRange range) {
     const std::uint64_t tried = search_ ? search_->size() : micro_batch_;
     if (range.size() <= tried) {  // else we know it from the first half
-        MicroBatchOptions options = options_.micro_search;
-        options.samples_first = tried;
-        if (!search_) search_.emplace(options, memory_before_);
+        if (!search_) begin_search(tried);
         search_->out_of_memory();
         end_search_if_done();
+        options_.micro_search.samples_max = micro_batch_;
     }
     const std::uint64_t middle = range.begin + range.size() / 2;
     DEDLOC_TRY_VOID(compute(collab::CounterRange{range.begin, middle}));
     return compute(collab::CounterRange{middle, range.end});
 }
 
-void Trainer::search_if_due() {
-    if (search_ || clock_.now() < search_at_) return;
+void Trainer::begin_search(std::uint64_t samples_first) {
     MicroBatchOptions options = options_.micro_search;
-    options.samples_first = std::max(options.samples_first, micro_batch_ / 2);
+    options.samples_first = std::max(options.samples_first, samples_first);
     search_.emplace(options, memory_before_);
 }
 
@@ -191,7 +189,6 @@ void Trainer::end_search_if_done() {
     if (!search_ || !search_->done()) return;
     const bool is_news = search_->size() != micro_batch_;
     micro_batch_ = search_->size();
-    if (search_->too_many() > 0) options_.micro_search.samples_max = micro_batch_;
     if (is_news && options_.on_micro_batch) options_.on_micro_batch(*search_);
     search_.reset();
     search_at_ = clock_.now() + options_.micro_search_again;

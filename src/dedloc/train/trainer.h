@@ -90,7 +90,7 @@ class Trainer {
     Result<void> compute(SampleCounter& counter);
     Result<void> compute(collab::CounterRange range);
     Result<void> compute_in_halves(collab::CounterRange range);
-    void search_if_due();
+    void begin_search(std::uint64_t samples_first);
     void end_search_if_done();
     std::uint64_t memory() const { return options_.memory ? options_.memory() : 0; }
     Result<void> leave_out(collab::CounterRange range);

@@ -65,9 +65,10 @@ class CountingLearner final : public collab::Learner {
     }
     Result<collab::GradientReport> accumulate(CounterRange samples) override {
         const std::lock_guard lock(seen_->mutex);
-        seen_->refused += samples.size() > seen_->fits ? 1 : 0;
-        if (samples.size() > seen_->fits)
+        if (samples.size() > seen_->fits) {
+            ++seen_->refused;
             return make_error(ErrorKind::local_fault, "libtorch says: CUDA out of memory.");
+        }
         seen_->sizes.insert(samples.size());
         if (seen_->computed) seen_->computed(samples.size());
         for (std::uint64_t i = samples.begin; i < samples.end; ++i) {
@@ -262,6 +263,19 @@ class TrainerTest : public testing::Test {
                                          options_);
     }
 
+    // Of micro-batches, one after the other, until the run is over.
+    std::vector<std::uint64_t> sizes_found(collab::Collaboration& collaboration,
+                                           runtime::Clock& clock) {
+        std::vector<std::uint64_t> found;
+        options_.on_micro_batch = [&found](const MicroBatchSearch& search) {
+            found.push_back(search.size());
+        };
+        const auto trainer_ = trainer(collaboration, &clock);
+        trainer_->start();
+        EXPECT_TRUE(trainer_->join());
+        return found;
+    }
+
     std::shared_ptr<CountingLearner::Seen> seen_ = std::make_shared<CountingLearner::Seen>();
     std::unique_ptr<collab::Learner> learner_;  // of the next trainer, if it is not usual
     runtime::Loop loop_;
@@ -344,14 +358,7 @@ TEST_F(TrainerTest, finds_a_better_micro_batch_when_the_machine_is_its_own_again
         const bool busy = clock.now() < TimePoint{100s};
         clock.pass(busy ? 0.2 * static_cast<double>(samples * samples) : 0.5);
     };
-    std::vector<std::uint64_t> found;
-    options_.on_micro_batch = [&](const MicroBatchSearch& search) {
-        found.push_back(search.size());
-    };
-    const auto trainer_ = trainer(collaboration, &clock);
-    trainer_->start();
-    ASSERT_TRUE(trainer_->join());
-    EXPECT_EQ(found, (std::vector<std::uint64_t>{2, 64}));
+    EXPECT_EQ(sizes_found(collaboration, clock), (std::vector<std::uint64_t>{2, 64}));
     EXPECT_FALSE(seen_->twice);
 }
 
@@ -398,14 +405,7 @@ TEST_F(TrainerTest, halves_what_fitted_when_others_take_the_memory_later) {
         clock.pass(0.1);
         if (clock.now() > TimePoint{10s}) seen_->fits = 5;
     };
-    std::vector<std::uint64_t> found;
-    options_.on_micro_batch = [&](const MicroBatchSearch& search) {
-        found.push_back(search.size());
-    };
-    const auto trainer_ = trainer(collaboration, &clock);
-    trainer_->start();
-    ASSERT_TRUE(trainer_->join());
-    EXPECT_EQ(found, (std::vector<std::uint64_t>{16, 8, 4}));
+    EXPECT_EQ(sizes_found(collaboration, clock), (std::vector<std::uint64_t>{16, 8, 4}));
     EXPECT_EQ(collaboration.handed_in, seen_->counters.size());
     EXPECT_FALSE(seen_->twice);
 }
