@@ -65,11 +65,11 @@ class TorchLearner final : public collab::Learner {
             computes = true;
             const TorchLoss loss = training_loss(std::move(batch));
             collab::GradientReport report{.loss_sum = loss.sum.item<double>()};
+            if (loss.correct.defined()) report.correct_sum = loss.correct.item<double>();
             if (std::isfinite(report.loss_sum)) loss.sum.backward();
             if (!std::isfinite(report.loss_sum) || !flat_.gradients_are_finite()) return left_out();
-            flat_.add_gradients(1);
+            flat_.add_gradients(1);  // the last that can fail: a caller may try the samples again
             here_ += samples.size();
-            if (loss.correct.defined()) report.correct_sum = loss.correct.item<double>();
             return report;
         } catch (const std::exception& failure) {
             if (computes) leave_no_trace();  // of a pass that ran out of memory half-way
