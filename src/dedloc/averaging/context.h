@@ -118,6 +118,8 @@ class RoundDirectory {
     virtual std::size_t voters_of_our_branch(const Base& base) const {
         return voters_heard_of(base);
     }
+    // Somebody tells of certificates that follow those of `base`: its chain goes on without us.
+    virtual bool chain_goes_on(const Base&) const { return false; }
     // May this peer speak in rounds at all (it proved the run's secret)?
     virtual bool allowed(const PeerId& peer) const = 0;
     // The longest micro-batch somebody expected is computing, seconds.

@@ -115,12 +115,15 @@ void RoundEngine::learn_from_newest_commit() {
     context_.newest_round = context_.told_deadline(plan->round_ms);
 }
 
-// A few who are out of reach of the others, or new, must not lead those away who have a majority.
+// A few who are out of reach of the others, or new, must not lead those away who have a majority,
+// or whose chain has gone on.
 bool RoundEngine::may_follow(const Decision& branch) const {
     const auto is_us = [this](const Voter& voter) { return voter.peer == context_.me(); };
     if (std::ranges::any_of(branch.next_voters, is_us)) return true;
     const Base& base = context_.ledger.base();
-    if (context_.directory.voters_of_our_branch(base) < majority(base.voters.size())) return true;
+    if (context_.directory.voters_of_our_branch(base) < majority(base.voters.size()) &&
+        !context_.directory.chain_goes_on(base))
+        return true;
     const Duration waited = wanted_since_ ? context_.now() - *wanted_since_ : Duration(0);
     return waited > context_.quorum_patience();
 }
@@ -279,16 +282,18 @@ Task<void> RoundEngine::watch_sleep() {
     }
 }
 
-// Lost means gone: as long as a majority of voters is heard of, a round that does not come about is
-// tried again, for a long time, before anybody parts from the others.
+// Lost means gone: as long as a majority of voters is heard of, or somebody tells of a step that we
+// have missed, we try again, for a long time, before we part from the others.
 bool RoundEngine::quorum_is_lost() const {
     if (!wanted_since_ || slept()) return false;
     const Duration waited = context_.now() - *wanted_since_;
     const Duration timeout = context_.quorum_patience();
     if (waited <= timeout) return false;
     const Base& base = context_.ledger.base();
-    return context_.directory.voters_heard_of(base) < majority(base.voters.size()) ||
-           waited > timeout * 3;
+    const bool heard_of =
+        context_.directory.voters_heard_of(base) >= majority(base.voters.size()) ||
+        context_.directory.chain_goes_on(base);
+    return !heard_of || waited > timeout * 3;
 }
 
 std::optional<PeerId> RoundEngine::pick_leader(const Base& base) const {

@@ -26,6 +26,13 @@ double middle_round_trip_s(const p2p::Host& host) {
     return to_seconds(*middle);
 }
 
+// It knows certificates of our branch that we lack. Its step is that of the state it has; who could
+// not apply the newest commit counts samples that it has none of.
+bool is_ahead(const Status& status, const averaging::Base& base) {
+    return status.branch == base.instance.branch &&
+           (status.step > base.instance.step || status.branch_samples > base.branch_samples);
+}
+
 std::string number(double value) { return fmt::format("{:.6g}", value); }
 
 void set_codecs(averaging::RoundOptions& round, const Options& options) {
@@ -433,10 +440,9 @@ void CollaborationImpl::on_decision_assisted(const averaging::Decision& decision
 void CollaborationImpl::follow_if_ahead(const Status& status) {
     if (!ledger_.started() || status.role != Role::trainer || status.branch.is_zero()) return;
     const averaging::Base& base = ledger_.base();
-    const bool same_branch = status.branch == base.instance.branch;
-    const bool ahead = same_branch ? status.step > base.instance.step
-                                   : status.branch_samples >= base.branch_samples;
-    if (ahead) aggregator_->look_at(status.peer);
+    const bool elsewhere = status.branch != base.instance.branch;
+    if (is_ahead(status, base) || (elsewhere && status.branch_samples >= base.branch_samples))
+        aggregator_->look_at(status.peer);
 }
 
 void CollaborationImpl::on_status(const Status& before, const Status& now) {
@@ -447,9 +453,8 @@ void CollaborationImpl::on_status(const Status& before, const Status& now) {
     if (options_.role != Role::trainer || !ledger_.started()) return;
     const averaging::Base& base = ledger_.base();
     const bool same = now.certificate == base.previous;
-    const bool ahead = now.branch == base.instance.branch && now.step > base.instance.step;
     const bool elsewhere = now.branch != base.instance.branch && !now.branch.is_zero();
-    if (!same && (ahead || elsewhere) && now.role == Role::trainer &&
+    if (!same && (is_ahead(now, base) || elsewhere) && now.role == Role::trainer &&
         now.phase != Phase::downloading)
         follower_->look_at(now.peer);
     if (same && base.state && now.state_hash != *base.state && !now.state_hash.is_zero())
@@ -769,6 +774,12 @@ std::size_t CollaborationImpl::count_voters(
 
 std::size_t CollaborationImpl::voters_heard_of(const averaging::Base& base) const {
     return count_voters(base, [](const Status&) { return true; });
+}
+
+bool CollaborationImpl::chain_goes_on(const averaging::Base& base) const {
+    return std::ranges::any_of(membership_->live(), [&base](const KnownPeer* peer) {
+        return peer->status.role == Role::trainer && is_ahead(peer->status, base);
+    });
 }
 
 std::size_t CollaborationImpl::voters_of_our_branch(const averaging::Base& base) const {

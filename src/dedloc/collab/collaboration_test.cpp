@@ -1111,6 +1111,32 @@ TEST(Collaboration, a_frozen_peer_catches_up_when_it_wakes) {
         swarm.world.run_until([&] { return swarm.hashes_at_same_step().size() == 1; }, 10s));
 }
 
+// The only voter made a step and died. p1 knows its certificate and has no average; p2 heard
+// nothing.
+TEST(Collaboration, who_missed_a_step_that_nobody_can_make_any_more_parts_from_nobody) {
+    Swarm swarm(17);
+    for (int i = 0; i < 3; ++i) swarm.add();
+    const Peer& half_in = *swarm.peers[1];
+    const Peer& out = *swarm.peers[2];
+    ASSERT_TRUE(swarm.world.run_until([&] { return swarm.all_at(0); }, 10s));
+    swarm.world.run_for(500ms);
+    ASSERT_EQ(swarm.peers[0]->step(), 0u);
+    swarm.world.partition({{"p2"}, {"p0", "p1"}});
+    swarm.world.node(1).set_weather(0, 400ms);
+    const auto knows = [&] { return half_in.collaboration->accounts().certificates > 0; };
+    ASSERT_TRUE(swarm.world.run_until(knows, 20s));
+    swarm.world.node(0).kill();
+    swarm.kill(0);
+    ASSERT_EQ(half_in.step(), 0u);
+    swarm.world.node(1).set_weather(0, 0ms);
+    swarm.world.heal();
+    const bool done = swarm.world.run_until([&] { return swarm.all_at(4); }, 90s);
+    if (!done) swarm.print();
+    EXPECT_TRUE(done);
+    EXPECT_FALSE(out.events.counts.contains("new_branch"));
+    EXPECT_EQ(swarm.hashes_at_same_step().size(), 1u);
+}
+
 TEST(Collaboration, parts_of_a_partition_meet_again_on_one_branch) {
     Swarm swarm(6);
     for (int i = 0; i < 5; ++i) swarm.add();

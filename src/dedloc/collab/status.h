@@ -41,7 +41,7 @@ struct Status {
     Digest branch;
     std::uint64_t step = 0;     // global steps committed and applied
     Digest certificate;         // digest of the latest certificate it applied
-    double branch_samples = 0;  // committed on this branch so far
+    double branch_samples = 0;  // committed on this branch, by the latest certificate it knows
     Digest state_hash;
     std::uint64_t samples = 0;  // accumulated towards the next step
     double samples_per_s = 0;   // measured
