@@ -12,8 +12,6 @@ namespace {
 constexpr std::size_t aggregator_exchanges_max = 2;
 constexpr Duration look_again = 50ms;
 constexpr int redirections_max = 3;
-// Peers that are to be asked for what they know more; the others come up again by themselves.
-constexpr std::size_t informants_max = 64;
 
 }  // namespace
 
@@ -22,6 +20,10 @@ Aggregator::Aggregator(RoundContext context)
       exchanges_(context_, aggregator_exchanges_max),
       line_(
           context_, [this] { return !busy(); }, LineProbe::of_aggregators),
+      informants_(context_.node.executor,
+                  context_.node.clock,
+                  {.ask = [this](const PeerId& peer) { return catch_up_with(peer); },
+                   .patience = [this] { return context_.patience(); }}),
       changed_(context_.node.executor),
       handlers_(context_.host),
       scope_(context_.node.executor) {}
@@ -38,12 +40,14 @@ void Aggregator::start() {
         ledger_moved(decision);
     });
     scope_.spawn("announce", announce_loop());
-    scope_.spawn("catch up", catch_up_loop());
+    scope_.spawn("catch up", catch_up_first());
+    informants_.start();
     scope_.spawn("probe the line", line_.run());
 }
 
 Task<void> Aggregator::stop() {
     co_await handlers_.stop();
+    co_await informants_.stop();
     co_await scope_.stop();
     co_await exchanges_.stop();
 }
@@ -204,23 +208,12 @@ void Aggregator::count_work(const Decision& decision) {
     work_.rounds += parts > 0 ? 1 : 0;
 }
 
-void Aggregator::look_at(const PeerId& peer) {
-    if (informants_.size() >= informants_max || !informants_.insert(peer).second) return;
-    changed_.pulse();
-}
-
-Task<void> Aggregator::catch_up_loop() {
-    for (;;) {
-        if (!context_.ledger.started())
-            for (const PeerId& peer : context_.directory.live_trainers()) look_at(peer);
-        if (informants_.empty()) {
-            const TimePoint next = context_.now() + context_.options.announce_interval;
-            (void)co_await changed_.wait_until(context_.node.clock, next);
-            continue;
-        }
-        const PeerId peer = *informants_.begin();
-        informants_.erase(informants_.begin());
-        co_await catch_up_with(peer);
+// Whoever trains knows some certificate.
+Task<void> Aggregator::catch_up_first() {
+    while (!context_.ledger.started()) {
+        for (const PeerId& peer : context_.directory.live_trainers()) look_at(peer);
+        const TimePoint next = context_.now() + context_.options.announce_interval;
+        (void)co_await changed_.wait_until(context_.node.clock, next);
     }
 }
 

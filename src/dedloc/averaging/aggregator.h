@@ -19,6 +19,7 @@
 
 #include "dedloc/averaging/aggregator_work.h"
 #include "dedloc/averaging/exchanges.h"
+#include "dedloc/averaging/informants.h"
 #include "dedloc/averaging/line_probe.h"
 #include "dedloc/averaging/rates.h"
 #include "dedloc/p2p/handlers.h"
@@ -37,7 +38,7 @@ class Aggregator {
     Task<void> stop();
 
     // `peer` knows more than we do, or stands on another branch.
-    void look_at(const PeerId& peer);
+    void look_at(const PeerId& peer) { informants_.add(peer); }
     // A plan that gives us parts is not decided yet.
     bool busy() const;
     AggregatorWork work() const;
@@ -67,7 +68,7 @@ class Aggregator {
     void suspect(const PeerId& peer);
     std::optional<PeerId> pick_leader();
 
-    Task<void> catch_up_loop();
+    Task<void> catch_up_first();
     Task<void> catch_up_with(PeerId peer);
 
     RoundContext context_;
@@ -78,7 +79,7 @@ class Aggregator {
     AggregatorWork work_;
     std::map<PeerId, TimePoint> suspects_;
     std::optional<PeerId> sent_to_;  // a leader that the one we asked named
-    std::set<PeerId> informants_;
+    Informants informants_;
     bool leaving_ = false;
     bool said_so_ = false;  // that it leaves
     runtime::Event changed_;

@@ -57,7 +57,8 @@ Task<Result<bool>> follow_chain(RoundContext& context, PeerId peer) {
             if (!accepted) break;
             advanced = advanced || *accepted;
         }
-        if (!advanced) co_return reply->known && reply->certificates.empty();
+        if (advanced || context.ledger.base().previous != request.previous) continue;
+        co_return reply->known && reply->certificates.empty();
     }
     co_return false;
 }

@@ -64,6 +64,11 @@ ChainFollower::ChainFollower(averaging::RoundContext& context,
       layout_(std::move(layout)),
       computer_(context.node.executor, context.node.workers, context.parts, run_, layout_),
       callbacks_(std::move(callbacks)),
+      informants_(context.node.executor,
+                  context.node.clock,
+                  {.ask = [this](const PeerId& peer) { return catch_up_with(peer); },
+                   .patience = [this] { return context_.patience(); },
+                   .works = [this] { return adopting_; }}),
       wake_(context.node.executor),
       changed_(context.node.executor),
       scope_(context.node.executor) {}
@@ -80,10 +85,12 @@ void ChainFollower::start() {
         wake_.pulse();
     });
     scope_.spawn("apply commits", work());
-    scope_.spawn("follow informants", follow_informants());
+    scope_.spawn("look for a state", look_for_state());
+    informants_.start();
 }
 
 Task<void> ChainFollower::stop() {
+    co_await informants_.stop();
     co_await scope_.stop();
     co_await computer_.stop();
 }
@@ -132,7 +139,7 @@ Task<void> ChainFollower::apply_next() {
         callbacks_.note("replay_failed", applied.error().message());
         need_state_ = true;
         stuck_ = true;
-        for (const KnownPeer* peer : membership_.live()) informants_.insert(peer->status.peer);
+        look_at_all();
         wake_.pulse();
         co_return;
     }
@@ -226,31 +233,23 @@ Task<Result<void>> ChainFollower::apply_commit(Decision decision) {
 // ---- catching up --------------------------------------------------------------------------------
 
 void ChainFollower::look_at(const PeerId& peer) {
-    if (peer == context_.me() || informants_.size() >= peers_max) return;
-    if (informants_.insert(peer).second) wake_.pulse();
+    if (peer != context_.me()) informants_.add(peer);
 }
 
-Task<void> ChainFollower::follow_informants() {
+void ChainFollower::look_at_all() {
+    for (const KnownPeer* peer : membership_.live()) look_at(peer->status.peer);
+}
+
+// Who needs a state may have known nobody when its replay failed, or asked in vain; never in a
+// tight loop.
+Task<void> ChainFollower::look_for_state() {
     for (;;) {
-        if (!context_.ledger.started() || (informants_.empty() && !need_state_)) {
+        if (!need_state_) {
             co_await wake_.wait();
             continue;
         }
-        // A failed look is repeated when the peer is seen ahead again, and by who needs a state,
-        // who may have known nobody when its replay failed; never in a tight loop.
-        if (informants_.empty()) {
-            co_await context_.node.clock.sleep_for(500ms);
-            for (const KnownPeer* other : membership_.live())
-                informants_.insert(other->status.peer);
-            continue;
-        }
-        // In turn: one that is named again and again and does not answer must not hide the others.
-        auto next = informants_.upper_bound(looked_at_);
-        if (next == informants_.end()) next = informants_.begin();
-        const PeerId peer = *next;
-        informants_.erase(next);
-        looked_at_ = peer;
-        if (membership_.is_member(peer)) (void)co_await catch_up_with(peer);
+        co_await context_.node.clock.sleep_for(500ms);
+        if (need_state_ && informants_.idle()) look_at_all();
     }
 }
 
@@ -258,39 +257,42 @@ bool ChainFollower::better(const Decision& theirs) const {
     return averaging::is_better(context_.ledger.base(), theirs);
 }
 
-Task<Result<void>> ChainFollower::catch_up_with(PeerId peer) {
+Task<void> ChainFollower::catch_up_with(PeerId peer) {
+    if (!context_.ledger.started() || !membership_.is_member(peer)) co_return;
     // First the cheap way: certificates that follow ours, to be replayed.
     if (!need_state_) {
         const auto level = co_await averaging::follow_chain(context_, peer);
-        if (!level) co_return level.error();
-        if (*level) co_return Result<void>();  // nothing newer
+        if (!level || *level) co_return;  // nothing newer
     }
     auto newest = co_await averaging::newest_certificate(context_, peer, TimePoint::never());
-    if (!newest) co_return std::move(newest).error();
-    if (newest->empty()) co_return Result<void>();
-    DEDLOC_CO_TRY(const Decision theirs, decision_of(*newest));
-    if (!need_state_ && !better(theirs)) co_return Result<void>();
-    if (need_state_ && theirs.number + 1 < context_.ledger.base().number &&
-        theirs.instance.branch == context_.ledger.base().instance.branch)
-        co_return Result<void>();  // it is further behind than we are
-    if (leads_nowhere(theirs)) co_return Result<void>();
+    if (!newest || newest->empty()) co_return;
+    const Result<Decision> theirs = decision_of(*newest);
+    if (!theirs || !brings_us_further(*theirs)) co_return;
     const double ours = context_.ledger.base().branch_samples;
-    const bool other_branch = theirs.instance.branch != context_.ledger.base().instance.branch;
-    Result<void> adopted = co_await adopt(peer, *newest);
-    if (adopted)
-        callbacks_.on_replaced(
-            other_branch ? fmt::format("the branch of peer {} has more committed samples ({:.0f}) "
-                                       "than ours ({:.0f})",
-                                       peer.short_text(),
-                                       theirs.branch_samples,
-                                       ours)
-                         : "we were too far behind to replay");
-    co_return adopted;
+    const bool other_branch = theirs->instance.branch != context_.ledger.base().instance.branch;
+    const Result<bool> adopted = co_await adopt(peer, *newest);
+    if (!adopted || !*adopted) co_return;
+    callbacks_.on_replaced(other_branch
+                               ? fmt::format("the branch of peer {} has more committed samples "
+                                             "({:.0f}) than ours ({:.0f})",
+                                             peer.short_text(),
+                                             theirs->branch_samples,
+                                             ours)
+                               : "we were too far behind to replay");
+}
+
+bool ChainFollower::brings_us_further(const Decision& theirs) const {
+    const averaging::Base& base = context_.ledger.base();
+    if (!need_state_ && !better(theirs)) return false;
+    if (need_state_ && theirs.number + 1 < base.number &&
+        theirs.instance.branch == base.instance.branch)
+        return false;  // it is further behind than we are
+    return !leads_nowhere(theirs);
 }
 
 // One at a time: the chunks of a download belong to one state, and joining and following may both
 // want one.
-Task<Result<void>> ChainFollower::adopt(PeerId peer, Bytes certificate) {
+Task<Result<bool>> ChainFollower::adopt(PeerId peer, Bytes certificate) {
     while (adopting_) {
         const TimePoint next = context_.now() + Duration(100ms);
         (void)co_await changed_.wait_until(context_.node.clock, next);
@@ -301,18 +303,19 @@ Task<Result<void>> ChainFollower::adopt(PeerId peer, Bytes certificate) {
         bool& flag_;
     };
     const Flag flag(adopting_);
-    Result<void> adopted = co_await adopt_alone(std::move(peer), std::move(certificate));
+    Result<bool> adopted = co_await adopt_alone(std::move(peer), std::move(certificate));
     co_return adopted;
 }
 
 // Downloads the state that a certificate starts from, then continues from that certificate: a
-// commit is replayed on top, so that the state we end in is one that was certified.
-Task<Result<void>> ChainFollower::adopt_alone(PeerId peer, Bytes certificate) {
+// commit is replayed on top, so that the state we end in is one that was certified. False: another
+// one has brought us as far meanwhile.
+Task<Result<bool>> ChainFollower::adopt_alone(PeerId peer, Bytes certificate) {
     DEDLOC_CO_TRY(const Decision decision, decision_of(certificate));
     if (decision.run != context_.ledger.base().run && context_.ledger.started())
         co_return make_error(ErrorKind::conflict, "the certificate belongs to another run");
     // We may have waited for another one that brought us further.
-    if (context_.ledger.started() && !need_state_ && !better(decision)) co_return Result<void>();
+    if (context_.ledger.started() && !need_state_ && !better(decision)) co_return false;
     auto state = store_.find(decision.state_before);
     if (!state) {
         if (!partial_ || partial_->root() != decision.state_before)
@@ -341,7 +344,7 @@ Task<Result<void>> ChainFollower::adopt_alone(PeerId peer, Bytes certificate) {
         DEDLOC_CO_TRY_VOID(check_state(run_, layout_, *state->snapshot));
     }
     // The world may have moved while we downloaded: only ever forward.
-    if (context_.ledger.started() && !need_state_ && !better(decision)) co_return Result<void>();
+    if (context_.ledger.started() && !need_state_ && !better(decision)) co_return false;
     queue_.clear();
     const Result<void> started = context_.ledger.start_from(certificate);
     if (!started) co_return started.error();
@@ -359,7 +362,7 @@ Task<Result<void>> ChainFollower::adopt_alone(PeerId peer, Bytes certificate) {
     }
     wake_.pulse();
     changed_.pulse();
-    co_return Result<void>();
+    co_return true;
 }
 
 // ---- a state that is lost -----------------------------------------------------------------------

@@ -14,6 +14,7 @@
 #include <memory>
 #include <set>
 
+#include "dedloc/averaging/informants.h"
 #include "dedloc/averaging/round.h"
 #include "dedloc/collab/carry.h"
 #include "dedloc/collab/membership.h"
@@ -82,10 +83,12 @@ class ChainFollower {
     Task<Result<void>> fetch_average(const averaging::Decision& decision,
                                      averaging::PartSources sources,
                                      Duration patience);
-    Task<void> follow_informants();
-    Task<Result<void>> catch_up_with(PeerId peer);
-    Task<Result<void>> adopt(PeerId peer, Bytes certificate);
-    Task<Result<void>> adopt_alone(PeerId peer, Bytes certificate);
+    void look_at_all();
+    Task<void> look_for_state();
+    Task<void> catch_up_with(PeerId peer);
+    bool brings_us_further(const averaging::Decision& theirs) const;
+    Task<Result<bool>> adopt(PeerId peer, Bytes certificate);
+    Task<Result<bool>> adopt_alone(PeerId peer, Bytes certificate);
     bool better(const averaging::Decision& theirs) const;
     std::vector<PeerId> informants() const;
     Task<Result<void>> join_through(PeerId peer);
@@ -104,8 +107,7 @@ class ChainFollower {
     StepComputer computer_;
     Callbacks callbacks_;
     std::deque<Entry> queue_;
-    std::set<PeerId> informants_;
-    PeerId looked_at_;  // the last of them
+    averaging::Informants informants_;
     std::shared_ptr<state::PartialState> partial_;
     Duration state_took_{0};  // to load, the newest time
     TimePoint join_until_{};  // unless something comes until then
