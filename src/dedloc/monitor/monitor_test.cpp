@@ -314,6 +314,7 @@ TEST(Screen, into_a_pipe_come_plain_lines_without_escapes) {
     {
         Screen screen(ends[1], screen_options_for(ends[1], /*plain=*/false));
         screen.say("hello");
+        screen.say("peer-5 joined");
         screen.show(busy_view());
         screen.show(busy_view());
     }
@@ -323,7 +324,8 @@ TEST(Screen, into_a_pipe_come_plain_lines_without_escapes) {
     close(ends[0]);
     const std::string text(buffer, static_cast<std::size_t>(std::max<ssize_t>(size, 0)));
     EXPECT_EQ(text.find('\x1b'), std::string::npos);
-    EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 4);  // hello, two events, one step
+    // hello, two events, one of which was said already, one step
+    EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 4);
 }
 
 TEST(Screen, in_place_goes_back_to_where_its_picture_began) {

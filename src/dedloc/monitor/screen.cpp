@@ -98,6 +98,7 @@ void Screen::show(const RunView& view) {
 
 void Screen::say(std::string_view line) {
     if (options_.silent) return;
+    if (!options_.in_place) progress_.said.emplace(line);
     if (!options_.in_place || picture_.empty()) {
         write(std::string(line) + '\n');
         return;

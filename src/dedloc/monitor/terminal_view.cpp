@@ -305,7 +305,7 @@ std::vector<std::string> plain_lines(const RunView& view, PlainProgress& seen) {
     for (const EventView& event : view.events) {
         if (event.number <= seen.event_number) continue;
         seen.event_number = event.number;
-        if (!event.is_routine())
+        if (!event.is_routine() && seen.said.erase(event.text) == 0)
             lines.push_back(fmt::format("{:>7}  {}", clock_text(event.seconds), event.text));
     }
     if (view.step > seen.step || view.accuracy_step > seen.accuracy_step) {

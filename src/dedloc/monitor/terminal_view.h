@@ -13,6 +13,7 @@
 
 #pragma once
 #include <cstddef>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -46,11 +47,13 @@ std::string to_text(const Line& line, bool colored);
 // Columns of a text that went through printable() or is ours.
 std::size_t columns(std::string_view text);
 
-// For pipes and logs: what is new since `seen` was printed, a line a step and a line an event.
+// For pipes and logs: what is new since `seen` was printed, a line a step and a line an event,
+// unless it was said already.
 struct PlainProgress {
     std::uint64_t step = 0;
     std::uint64_t event_number = 0;
     std::uint64_t accuracy_step = 0;
+    std::set<std::string> said;
 };
 std::vector<std::string> plain_lines(const RunView& view, PlainProgress& seen);
 
