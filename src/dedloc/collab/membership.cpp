@@ -20,6 +20,14 @@ constexpr std::size_t told_at_once = 2;    // statuses in a reply
 constexpr Duration told_pause = 1s;        // between two of others
 constexpr Duration newcomer_for = 5s;      // told of before others
 constexpr Duration own_status_age_max = 50ms;
+// An honest one has less than 3 KiB: its addresses.
+constexpr std::size_t signed_status_bytes_max = 6u << 10;
+constexpr std::size_t told_at_hello_bytes_max = 3u << 20;  // statuses; an answer holds 4 MiB
+constexpr std::size_t name_letters_max = 32;               // of a peer, and of its version
+constexpr Duration heard_of_for = 120s;                    // one that never proved itself is known
+constexpr Duration member_for = 24h;                       // one that did, and is out of reach
+constexpr Duration meet_again_most = 60s;                  // between two tries to reach it
+constexpr Duration alone_most = 10s;                       // the same, where no member is in reach
 // Statuses of one process may overtake each other, but not by so many.
 constexpr std::uint64_t restart_distance = 1000;
 
@@ -63,6 +71,8 @@ void make_sound(Status& status) {
                           &status.accuracy})
         if (!std::isfinite(*value) || *value < 0) *value = 0;
     status.accuracy = std::min(status.accuracy, 1.0);
+    for (std::string* text : {&status.name, &status.version})
+        text->resize(std::min(text->size(), name_letters_max));
 }
 
 Error denied() {
@@ -268,9 +278,13 @@ Task<Result<Bytes>> Membership::on_prove(PeerId from, Bytes request) {
     if (!make_room_for_member(from)) co_return knows_enough(peers_most_);
     HelloMessage reply;
     reply.statuses.push_back(own_signed_status());
-    for (const auto& [peer, known] : peers_)
-        if (known.member && peer != from && fresh(known))
-            reply.statuses.push_back(known.signed_status);
+    std::size_t bytes = 0;
+    for (const auto& [peer, known] : peers_) {
+        if (!known.member || peer == from || !fresh(known)) continue;
+        bytes += known.signed_status.size();
+        if (bytes > told_at_hello_bytes_max) break;  // it hears of the others soon
+        reply.statuses.push_back(known.signed_status);
+    }
     for (const Bytes& status : prove.statuses) (void)take_status(status, &from);
     admit(from);
     co_return wire::encode(reply);
@@ -280,18 +294,29 @@ bool Membership::has_room_for(const PeerId& peer) const {
     return peers_.size() < peers_most_ || peers_.contains(peer);
 }
 
+// In the place of one that is out of reach and silent for so long: who never proved itself first.
+bool Membership::make_room_for(const PeerId& peer, Duration silent_for) {
+    if (has_room_for(peer)) return true;
+    const TimePoint heard_before = node_.clock.now() - silent_for;
+    const auto goes_before = [](const KnownPeer& left, const KnownPeer& right) {
+        if (left.was_member != right.was_member) return right.was_member;
+        return left.received < right.received;
+    };
+    auto goes = peers_.end();
+    for (auto entry = peers_.begin(); entry != peers_.end(); ++entry) {
+        const KnownPeer& known = entry->second;
+        if (known.member || known.received > heard_before) continue;
+        if (goes == peers_.end() || goes_before(known, goes->second)) goes = entry;
+    }
+    if (goes == peers_.end()) return false;
+    meeting_.erase(goes->first);
+    peers_.erase(goes);
+    return true;
+}
+
 // One that has proved itself has a place before those that are only heard of.
 bool Membership::make_room_for_member(const PeerId& peer) {
-    if (has_room_for(peer)) return true;
-    auto stalest = peers_.end();
-    for (auto entry = peers_.begin(); entry != peers_.end(); ++entry)
-        if (!entry->second.member &&
-            (stalest == peers_.end() || entry->second.received < stalest->second.received))
-            stalest = entry;
-    if (stalest == peers_.end()) return false;
-    meeting_.erase(stalest->first);
-    peers_.erase(stalest);
-    return true;
+    return make_room_for(peer, Duration(0));
 }
 
 void Membership::admit(const PeerId& peer) {
@@ -309,6 +334,7 @@ void Membership::admit(const PeerId& peer) {
 
 void Membership::set_member(KnownPeer& known, bool member) {
     known.member = member;
+    if (member) known.was_member = true;
     host_.protect(known.status.peer, member);
 }
 
@@ -341,13 +367,18 @@ bool Membership::is_old(const KnownPeer& known,
 }
 
 Ok Membership::take_status(ByteView signed_status, const PeerId* from) {
+    if (signed_status.size() > signed_status_bytes_max)
+        return make_error(ErrorKind::peer_broke_protocol,
+                          "a status of {} bytes, more than {}",
+                          signed_status.size(),
+                          signed_status_bytes_max);
     DEDLOC_TRY(const SignedStatus message, wire::decode<SignedStatus>(signed_status));
     DEDLOC_TRY(const StatusHead head, wire::decode<StatusHead>(message.payload));
     if (head.peer == host_.id() || head.peer.is_empty()) return {};
     if (from != nullptr && head.peer != *from)
         return make_error(ErrorKind::peer_broke_protocol, "a status of somebody else");
     const auto known = peers_.find(head.peer);
-    if (!has_room_for(head.peer)) return {};
+    if (!make_room_for(head.peer, heard_of_for)) return {};
     if (known != peers_.end() &&
         is_old(known->second, head.incarnation, head.sequence, from != nullptr)) {
         if (from != nullptr) known->second.received = node_.clock.now();
@@ -495,7 +526,15 @@ Task<void> Membership::meet_again(PeerId peer) {
     if (greeted) co_return;
     const bool overloaded = greeted.error().kind() == ErrorKind::overloaded;
     if (!peers_.contains(peer)) co_return;  // forgotten meanwhile
-    meeting_[peer] = node_.clock.now() + (overloaded ? overloaded_pause : meet_again_after);
+    meeting_[peer] =
+        node_.clock.now() + (overloaded ? overloaded_pause : until_met_again(peers_.at(peer)));
+}
+
+// The longer nothing came, the rarer it is tried. Who is alone cannot wait to hear of the others.
+Duration Membership::until_met_again(const KnownPeer& peer) const {
+    const Duration silence = node_.clock.now() - peer.received;
+    const Duration most = live().empty() ? alone_most : meet_again_most;
+    return std::clamp<Duration>(silence / 4, meet_again_after, most);
 }
 
 void Membership::meet_unmet() {
@@ -511,11 +550,16 @@ void Membership::meet_unmet() {
         entry = now - entry->second.at > 30s ? pending_.erase(entry) : std::next(entry);
 }
 
-// Peers nobody has heard of for long are forgotten, so that the table stays small.
+// Peers nobody has heard of for long are forgotten, so that the table stays small. Who was a member
+// much later: networks fail for an hour, laptops sleep for a night, and who forgot each other would
+// go on alone for ever.
 void Membership::drop_stale() {
     const TimePoint now = node_.clock.now();
     for (auto entry = peers_.begin(); entry != peers_.end();) {
-        const bool stale = !entry->second.member && now - entry->second.received > 120s;
+        const KnownPeer& known = entry->second;
+        const bool comes_back = known.was_member && known.status.phase != Phase::leaving;
+        const bool stale =
+            !known.member && now - known.received > (comes_back ? member_for : heard_of_for);
         if (stale) meeting_.erase(entry->first);
         entry = stale ? peers_.erase(entry) : std::next(entry);
     }

@@ -63,6 +63,7 @@ struct KnownPeer {
     TimePoint first_heard_of;
     TimePoint told_of_another;  // when it was last told the status of another peer
     bool member = false;        // hello succeeded on the connection that is open
+    bool was_member = false;    // on this one, or an earlier
 };
 
 class Membership {
@@ -125,10 +126,12 @@ class Membership {
     Task<void> push_loop();
     Task<void> push_to(PeerId peer);
     Task<void> meet_again(PeerId peer);
+    Duration until_met_again(const KnownPeer& peer) const;
     void push_to_all();
     void drop_stale();
     void meet_unmet();
     bool has_room_for(const PeerId& peer) const;
+    bool make_room_for(const PeerId& peer, Duration silent_for);
     bool make_room_for_member(const PeerId& peer);
     void admit(const PeerId& peer);
     void set_member(KnownPeer& known, bool member);
