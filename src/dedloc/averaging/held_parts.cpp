@@ -13,12 +13,22 @@ struct Search {
         : context(where),
           exchange(std::move(whose)),
           parts(std::move(which)),
-          answered(where.node.executor) {}
+          answered(where.node.executor) {
+        go_on();
+    }
+
+    // As long as parts come; else what is left of the round is needed to reduce them again.
+    void go_on() {
+        const TimePoint end = exchange->round_deadline();
+        const Duration left = end - context.now();
+        until = std::min(end, context.now() + std::max(context.patience() / 2, left / 4));
+    }
 
     RoundContext& context;
     std::shared_ptr<Exchange> exchange;
     std::vector<std::uint32_t> parts;
     std::set<std::uint32_t> asked_for;  // of somebody, now
+    TimePoint until;
     runtime::Event answered;
 };
 
@@ -44,14 +54,16 @@ Task<bool> ask_for(std::shared_ptr<Search> search, PeerId member, std::uint32_t 
     request.plan = search->exchange->digest();
     request.part = part;
     Bytes bytes = wire::encode(request);
-    const TimePoint deadline = context.now() + context.patience() / 2;
+    const TimePoint deadline = std::min(search->until, context.now() + context.patience() / 2);
     auto reply = co_await context.host.call(member, fetch_method, std::move(bytes), deadline);
     if (!reply) co_return reply.error().kind() == ErrorKind::not_found;
     const SharedBytes whole(*std::move(reply));
     auto data = decode_with_body<FinishedPartData>(whole);
     if (data && data->header.part == part &&
-        search->exchange->adopt(data->header, whole.part(data->encoded)))
+        search->exchange->adopt(data->header, whole.part(data->encoded))) {
+        search->go_on();
         co_return true;
+    }
     context.refuse(RoundNote::Kind::refused_message,
                    member,
                    "an average that was fetched: not what its owner signed");
@@ -61,7 +73,7 @@ Task<bool> ask_for(std::shared_ptr<Search> search, PeerId member, std::uint32_t 
 // Members begin at different parts: `first`.
 Task<void> ask_member(std::shared_ptr<Search> search, PeerId member, std::size_t first) {
     std::set<std::uint32_t> asked;
-    for (;;) {
+    while (search->context.now() < search->until) {
         bool wait = false;
         const auto part = next_part(*search, asked, first, wait);
         if (!part && !wait) co_return;

@@ -13,7 +13,8 @@
 namespace dedloc::averaging {
 
 // Ends when each of `parts` is in `exchange`, or everybody in `members` has answered that it lacks
-// it, or has not answered in time.
+// it, or has not answered in time; or when none has come for a quarter of what was left of the
+// round, but a small answer's time at least.
 Task<void> collect_held_parts(RoundContext& context,
                               std::shared_ptr<Exchange> exchange,
                               std::vector<PeerId> members,

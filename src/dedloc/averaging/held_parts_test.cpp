@@ -152,6 +152,15 @@ TEST_F(HeldPartsTest, a_member_that_does_not_answer_costs_its_patience_and_no_pa
     EXPECT_EQ(peers_[2]->asked.size(), 1u);
 }
 
+// Twelve questions would take seven seconds of a round of eight.
+TEST_F(HeldPartsTest, leaves_time_to_reduce_what_nobody_has) {
+    peers_[0]->context().options.call_timeout = 4s;
+    nodes_[2]->set_weather(0, 300ms);
+    EXPECT_LT(collect_all({2}), 3.1);
+    EXPECT_GE(peers_[2]->asked.size(), 1u);
+    EXPECT_LT(peers_[2]->asked.size(), held_parts);
+}
+
 TEST_F(HeldPartsTest, an_average_that_its_owner_did_not_sign_is_refused_and_asked_of_another) {
     for (std::uint32_t part = 0; part < held_parts; ++part) {
         hold(3, part);
