@@ -293,15 +293,22 @@ std::optional<ConsensusReply> VoterService::check_branch(const PeerId& from,
     if (decision.previous != base.previous)
         return compare(from, decision.previous, decision.instance)
             .value_or(refuse(Answer::refused, "the branch starts elsewhere"));
-    const bool named = std::any_of(
-        decision.next_voters.begin(), decision.next_voters.end(), [&](const Voter& voter) {
-            return voter.peer == context_.me() && voter.incarnation == incarnation_;
-        });
-    if (!named || decision.run != base.run || !base.state || decision.state_before != *base.state)
+    bool named = false;
+    bool names_itself = false;
+    for (const Voter& voter : decision.next_voters) {
+        named = named || (voter.peer == context_.me() && voter.incarnation == incarnation_);
+        names_itself = names_itself || voter.peer == from;
+    }
+    if (!named || !names_itself || decision.run != base.run || !base.state ||
+        decision.state_before != *base.state)
         return refuse(Answer::refused, "the branch is not from our state");
+    // Clocks differ and the proposer began first; half the time is a quorum truly lost. Who is out
+    // of reach of the others leads nobody away who is not.
     const Duration waited = wanted_since_ ? context_.now() - *wanted_since_ : Duration(0);
-    // Clocks differ and the proposer began first; half the time is a quorum truly lost.
-    if (waited < context_.options.quorum_timeout / 2)
+    const Duration patience = context_.quorum_patience();
+    const bool goes_on = context_.directory.voters_heard_of(base) >= majority(base.voters.size()) ||
+                         context_.directory.chain_goes_on(base);
+    if (waited < (goes_on ? patience * 3 / 2 : patience / 2))
         return refuse(Answer::refused, "the quorum has not been away for long enough");
     return std::nullopt;
 }
