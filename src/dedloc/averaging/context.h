@@ -120,6 +120,8 @@ class RoundDirectory {
     }
     // Somebody tells of certificates that follow those of `base`: its chain goes on without us.
     virtual bool chain_goes_on(const Base&) const { return false; }
+    // The state of another chain, or of a later step, is on its way to us.
+    virtual bool loads_state() const { return false; }
     // May this peer speak in rounds at all (it proved the run's secret)?
     virtual bool allowed(const PeerId& peer) const = 0;
     // The longest micro-batch somebody expected is computing, seconds.

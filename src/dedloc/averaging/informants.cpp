@@ -43,11 +43,9 @@ Task<void> Informants::run() {
         waiting_.erase(found);
         asked_.insert(last_);
         scope_.spawn("ask an informant", ask(last_));
-        TimePoint until = clock_.now() + options_.patience();
-        while (asked_.contains(last_) && (clock_.now() < until || options_.works())) {
-            if (clock_.now() >= until) until = clock_.now() + options_.patience();
+        const TimePoint until = clock_.now() + options_.patience();
+        while (asked_.contains(last_) && clock_.now() < until)
             (void)co_await changed_.wait_until(clock_, until);
-        }
     }
 }
 

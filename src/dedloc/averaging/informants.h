@@ -21,8 +21,6 @@ struct InformantsOptions {
     std::function<Task<void>(PeerId)> ask;
     // So long an answer is waited for before the next is asked as well.
     std::function<Duration()> patience;
-    // Nobody else is asked while what one told is worked at, however long that takes.
-    std::function<bool()> works = [] { return false; };
 };
 
 class Informants {

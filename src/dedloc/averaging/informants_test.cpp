@@ -21,8 +21,7 @@ class InformantsTest : public testing::Test {
             node.runtime().executor,
             *clock_,
             InformantsOptions{.ask = [this](const PeerId& peer) { return ask(peer); },
-                              .patience = [] { return Duration(1s); },
-                              .works = [this] { return works_; }});
+                              .patience = [] { return Duration(1s); }});
         informants_->start();
     }
     ~InformantsTest() override {
@@ -46,7 +45,6 @@ class InformantsTest : public testing::Test {
     std::vector<PeerId> peers_;
     std::vector<std::size_t> asked_;
     std::vector<Duration> answers_after_ = std::vector<Duration>(4, 100ms);
-    bool works_ = false;
     std::unique_ptr<Informants> informants_;
 };
 
@@ -94,16 +92,6 @@ TEST_F(InformantsTest, that_are_named_again_and_again_do_not_hide_the_others) {
     }
     asked_.resize(5);
     EXPECT_EQ(asked_, (Order{0, 1, 2, 3, 0}));
-}
-
-TEST_F(InformantsTest, nobody_is_asked_while_what_one_told_is_worked_at) {
-    answers_after_[0] = 1min;
-    works_ = true;
-    add_all();
-    world_.run_for(59s);
-    EXPECT_EQ(asked_, (Order{0}));
-    world_.run_for(2s);
-    EXPECT_EQ(asked_, (Order{0, 1, 2, 3}));
 }
 
 }  // namespace

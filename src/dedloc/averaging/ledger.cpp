@@ -99,7 +99,7 @@ Digest branch_id(const Digest& previous, const std::vector<Voter>& survivors) {
     return security::sha256(bytes);
 }
 
-Ok Ledger::start_from(ByteView certificate_bytes) {
+Result<Decision> Ledger::check_start(ByteView certificate_bytes) const {
     DEDLOC_TRY(Certificate certificate, wire::decode<Certificate>(certificate_bytes));
     DEDLOC_TRY(Decision decision, wire::decode<Decision>(certificate.decision));
     DEDLOC_TRY_VOID(check_shape(decision));
@@ -114,6 +114,12 @@ Ok Ledger::start_from(ByteView certificate_bytes) {
         if (voters.empty()) return broken("nobody signed it");
     }
     DEDLOC_TRY_VOID(check_votes(certificate, voters, beginning));
+    return decision;
+}
+
+Ok Ledger::start_from(ByteView certificate_bytes) {
+    DEDLOC_TRY(Decision decision, check_start(certificate_bytes));
+    DEDLOC_TRY(const Certificate certificate, wire::decode<Certificate>(certificate_bytes));
     const Digest digest = decision_digest(certificate.decision);
     chain_.clear();
     committed_.clear();

@@ -59,6 +59,8 @@ class Ledger {
 
     // Begins from a certificate that is trusted already (genesis, checkpoint, join string).
     Ok start_from(ByteView certificate);
+    // Whether it could, by its shape and its signatures. Changes nothing.
+    Result<Decision> check_start(ByteView certificate) const;
     bool started() const { return !chain_.empty(); }
 
     // Verifies and appends the next certificate. false: it was known already.

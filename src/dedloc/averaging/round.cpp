@@ -288,7 +288,7 @@ bool RoundEngine::quorum_is_lost() const {
     if (!wanted_since_ || slept()) return false;
     const Duration waited = context_.now() - *wanted_since_;
     const Duration timeout = context_.quorum_patience();
-    if (waited <= timeout) return false;
+    if (waited <= timeout || context_.directory.loads_state()) return false;
     const Base& base = context_.ledger.base();
     const bool heard_of =
         context_.directory.voters_heard_of(base) >= majority(base.voters.size()) ||
@@ -380,11 +380,6 @@ Task<void> RoundEngine::follow(Base base, PeerId leader) {
         std::max(context_.newest_round, context_.told_deadline(reply->round_ms));
     switch (reply->verdict) {
         case Verdict::accepted:
-            // A leader that answers and yet brings no round about is passed over for a while.
-            if (has_followed(base, leader, patience_with_leader())) {
-                suspect(leader, "it answers, but its round does not come about");
-                followed_since_ = context_.now();
-            }
             break;
         case Verdict::redirect:
             // It does not lead: it may not vote, or believes in a leader before it. If that one has
@@ -399,9 +394,11 @@ Task<void> RoundEngine::follow(Base base, PeerId leader) {
             if (reply->certificates.empty()) context_.directory.behind(leader);
             break;
         case Verdict::i_am_behind: {
+            const TimePoint until = context_.now() + context_.patience();
             auto certificates = context_.ledger.tail(4);
             for (Bytes& certificate : certificates)
-                co_await send(leader, certificate_method, std::move(certificate));
+                if (context_.now() < until)
+                    co_await send(leader, certificate_method, std::move(certificate));
             break;
         }
         case Verdict::refused:
@@ -412,7 +409,18 @@ Task<void> RoundEngine::follow(Base base, PeerId leader) {
             co_await context_.node.clock.sleep_for(full_round_pause);
             break;
     }
+    // Where it redirects, has its own patience.
+    if (reply->verdict != Verdict::redirect) pass_over_if_idle(base, leader);
     co_await pause_following(base, leader);
+}
+
+// A leader that answers, whatever it says, and brings no round about is passed over for a while.
+void RoundEngine::pass_over_if_idle(const Base& base, const PeerId& leader) {
+    if (context_.ledger.base().previous != base.previous ||
+        !has_followed(base, leader, patience_with_leader()))
+        return;
+    suspect(leader, "it answers, but its round does not come about");
+    followed_since_ = context_.now();
 }
 
 Task<void> RoundEngine::ask_leader(PeerId leader,

@@ -95,6 +95,7 @@ class RoundEngine {
     Task<void> until_advanced(Digest previous);
     std::optional<PeerId> pick_leader(const Base& base) const;
     Task<void> follow(Base base, PeerId leader);
+    void pass_over_if_idle(const Base& base, const PeerId& leader);
     bool has_followed(const Base& base, const PeerId& leader, Duration duration);
     Announce own_announcement(const Base& base);
     void learn_rates();

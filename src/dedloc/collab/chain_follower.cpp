@@ -6,6 +6,7 @@
 #include "dedloc/averaging/catch_up.h"
 #include "dedloc/averaging/fetch.h"
 #include "dedloc/base/log.h"
+#include "dedloc/runtime/together.h"
 #include "dedloc/wire/message.h"
 
 namespace dedloc::collab {
@@ -34,6 +35,11 @@ std::vector<PeerId> fellow_newcomers(const std::vector<const KnownPeer*>& live) 
 }
 
 }  // namespace
+
+bool is_ahead(const Status& status, const averaging::Base& base) {
+    return status.branch == base.instance.branch &&
+           (status.step > base.instance.step || status.branch_samples > base.branch_samples);
+}
 
 std::vector<PeerId> fastest_donors(const std::vector<const KnownPeer*>& live, const PeerId& first) {
     std::vector<std::pair<double, PeerId>> ranked{{0, first}};
@@ -67,8 +73,7 @@ ChainFollower::ChainFollower(averaging::RoundContext& context,
       informants_(context.node.executor,
                   context.node.clock,
                   {.ask = [this](const PeerId& peer) { return catch_up_with(peer); },
-                   .patience = [this] { return context_.patience(); },
-                   .works = [this] { return adopting_; }}),
+                   .patience = [this] { return context_.patience(); }}),
       wake_(context.node.executor),
       changed_(context.node.executor),
       scope_(context.node.executor) {}
@@ -77,7 +82,8 @@ ChainFollower::~ChainFollower() = default;
 
 void ChainFollower::start() {
     context_.ledger.on_decision([this](const Decision& decision, const Bytes& certificate) {
-        queue_.push_back({decision, certificate});
+        // Who loads a state begins anew from there: only the first of these is of any use.
+        if (!need_state_ || queue_.empty()) queue_.push_back({decision, certificate});
         const std::vector<averaging::Voter>& voters = decision.next_voters;
         if (decision.kind == DecisionKind::branch && voters.size() == 1 &&
             voters.front().peer == context_.me())
@@ -171,17 +177,26 @@ Task<Result<void>> ChainFollower::fetch_average(const Decision& decision,
             return static_cast<bool>(context_.parts.find(part.digest));
         });
     };
-    const auto stood_on = store_.newest();
     for (;;) {
         const auto before = have();
         const TimePoint deadline = context_.now() + patience;
         Result<void> fetched =
             co_await averaging::fetch_parts(context_, decision.parts, sources, deadline);
-        // Nobody needs it any more where another state was adopted meanwhile.
-        if (fetched || have() <= before || store_.newest() != stood_on) co_return fetched;
+        if (fetched || have() <= before) co_return fetched;
         extend_join();
         changed_.pulse();
     }
+}
+
+Task<void> ChainFollower::fetch_average_into(std::shared_ptr<Result<void>> fetched,
+                                             Decision decision,
+                                             averaging::PartSources sources,
+                                             Duration patience) {
+    *fetched = co_await fetch_average(decision, std::move(sources), patience);
+}
+
+Task<void> ChainFollower::until_replaced(std::shared_ptr<const state::PublishedState> stood_on) {
+    while (store_.newest() == stood_on) co_await changed_.wait();
 }
 
 Task<Result<void>> ChainFollower::apply_commit(Decision decision) {
@@ -214,7 +229,13 @@ Task<Result<void>> ChainFollower::apply_commit(Decision decision) {
         {fetch_patience_min, std::chrono::milliseconds(plan.round_ms), state_took_});
     averaging::PartSources sources{
         averaging::peers_of(plan.members), std::move(candidates), std::move(fellows)};
-    DEDLOC_CO_TRY_VOID(co_await fetch_average(decision, std::move(sources), patience));
+    // Nobody needs it any more where another state is adopted meanwhile.
+    const auto fetched = std::make_shared<Result<void>>(
+        make_error(ErrorKind::conflict, "the state was replaced while an average was fetched"));
+    Task<void> fetching = fetch_average_into(fetched, decision, std::move(sources), patience);
+    Task<void> replaced = until_replaced(before);
+    co_await runtime::first_of(std::move(fetching), std::move(replaced));
+    DEDLOC_CO_TRY_VOID(std::move(*fetched));
     DEDLOC_CO_TRY(StepComputer::Stepped stepped, co_await computer_.step(decision, before));
     // Another state may have been adopted meanwhile.
     if (store_.newest() != before)
@@ -261,13 +282,16 @@ Task<void> ChainFollower::catch_up_with(PeerId peer) {
     if (!context_.ledger.started() || !membership_.is_member(peer)) co_return;
     // First the cheap way: certificates that follow ours, to be replayed.
     if (!need_state_) {
+        const Digest previous = context_.ledger.base().previous;
         const auto level = co_await averaging::follow_chain(context_, peer);
+        if (context_.ledger.base().previous == previous) brings_nothing(peer);
         if (!level || *level) co_return;  // nothing newer
     }
+    if (adopting_) co_return;  // what is on its way comes first
     auto newest = co_await averaging::newest_certificate(context_, peer, TimePoint::never());
     if (!newest || newest->empty()) co_return;
     const Result<Decision> theirs = decision_of(*newest);
-    if (!theirs || !brings_us_further(*theirs)) co_return;
+    if (!theirs || !brings_us_further(*theirs) || others_may_know_what_follows(*theirs)) co_return;
     const double ours = context_.ledger.base().branch_samples;
     const bool other_branch = theirs->instance.branch != context_.ledger.base().instance.branch;
     const Result<bool> adopted = co_await adopt(peer, *newest);
@@ -279,6 +303,29 @@ Task<void> ChainFollower::catch_up_with(PeerId peer) {
                                              theirs->branch_samples,
                                              ours)
                                : "we were too far behind to replay");
+}
+
+void ChainFollower::brings_nothing(const PeerId& peer) {
+    const Digest& previous = context_.ledger.base().previous;
+    if (std::exchange(nothing_after_, previous) != previous) bring_nothing_.clear();
+    bring_nothing_.insert(peer);
+}
+
+// One that joined a while ago knows no certificates from before that. As long as another one is
+// ahead that we have not asked for what follows ours, no state is loaded: that takes longer than a
+// replay, and what we have handed in would be lost.
+bool ChainFollower::others_may_know_what_follows(const Decision& theirs) {
+    const averaging::Base& base = context_.ledger.base();
+    if (need_state_ || theirs.instance.branch != base.instance.branch) return false;
+    bool others = false;
+    for (const KnownPeer* peer : membership_.live()) {
+        if (peer->status.role != Role::trainer || !is_ahead(peer->status, base) ||
+            (nothing_after_ == base.previous && bring_nothing_.contains(peer->status.peer)))
+            continue;
+        others = true;
+        look_at(peer->status.peer);
+    }
+    return others;
 }
 
 bool ChainFollower::brings_us_further(const Decision& theirs) const {
@@ -314,6 +361,7 @@ Task<Result<bool>> ChainFollower::adopt_alone(PeerId peer, Bytes certificate) {
     DEDLOC_CO_TRY(const Decision decision, decision_of(certificate));
     if (decision.run != context_.ledger.base().run && context_.ledger.started())
         co_return make_error(ErrorKind::conflict, "the certificate belongs to another run");
+    DEDLOC_CO_TRY_VOID(context_.ledger.check_start(certificate));
     // We may have waited for another one that brought us further.
     if (context_.ledger.started() && !need_state_ && !better(decision)) co_return false;
     auto state = store_.find(decision.state_before);

@@ -25,6 +25,10 @@
 
 namespace dedloc::collab {
 
+// It knows certificates of our branch that we lack. Its step is that of the state it has; who could
+// not apply the newest commit counts samples that it has none of.
+bool is_ahead(const Status& status, const averaging::Base& base);
+
 // Trainers that may give a state, the fastest uplinks first, as slow ones set the time of rounds
 // that go on meanwhile. `first`, who told of the state, is among them; it goes before those of
 // whose uplink no more is known.
@@ -70,6 +74,8 @@ class ChainFollower {
     std::optional<Bytes> part_from_lost(const averaging::Voter& self);
     // True when every certificate in the ledger has been applied.
     bool up_to_date() const { return queue_.empty() && !busy_; }
+    // A state is being downloaded.
+    bool loads_state() const { return adopting_; }
     runtime::Event& changed() { return changed_; }
 
   private:
@@ -83,7 +89,14 @@ class ChainFollower {
     Task<Result<void>> fetch_average(const averaging::Decision& decision,
                                      averaging::PartSources sources,
                                      Duration patience);
+    Task<void> fetch_average_into(std::shared_ptr<Result<void>> fetched,
+                                  averaging::Decision decision,
+                                  averaging::PartSources sources,
+                                  Duration patience);
+    Task<void> until_replaced(std::shared_ptr<const state::PublishedState> stood_on);
     void look_at_all();
+    void brings_nothing(const PeerId& peer);
+    bool others_may_know_what_follows(const averaging::Decision& theirs);
     Task<void> look_for_state();
     Task<void> catch_up_with(PeerId peer);
     bool brings_us_further(const averaging::Decision& theirs) const;
@@ -108,6 +121,8 @@ class ChainFollower {
     Callbacks callbacks_;
     std::deque<Entry> queue_;
     averaging::Informants informants_;
+    Digest nothing_after_;            // our newest certificate, after which …
+    std::set<PeerId> bring_nothing_;  // … these knew none when they were asked
     std::shared_ptr<state::PartialState> partial_;
     Duration state_took_{0};  // to load, the newest time
     TimePoint join_until_{};  // unless something comes until then

@@ -26,13 +26,6 @@ double middle_round_trip_s(const p2p::Host& host) {
     return to_seconds(*middle);
 }
 
-// It knows certificates of our branch that we lack. Its step is that of the state it has; who could
-// not apply the newest commit counts samples that it has none of.
-bool is_ahead(const Status& status, const averaging::Base& base) {
-    return status.branch == base.instance.branch &&
-           (status.step > base.instance.step || status.branch_samples > base.branch_samples);
-}
-
 std::string number(double value) { return fmt::format("{:.6g}", value); }
 
 void set_codecs(averaging::RoundOptions& round, const Options& options) {
@@ -286,7 +279,7 @@ Task<void> CollaborationImpl::meet_bootstrap() {
             (void)co_await membership_->meet(address, until);
         }
         co_await node_.clock.sleep_for(pause);
-        pause = std::min<Duration>(pause * 2, 30s);
+        pause = membership_->live().empty() ? 1s : std::min<Duration>(pause * 2, 30s);
     }
 }
 
@@ -457,7 +450,8 @@ void CollaborationImpl::on_status(const Status& before, const Status& now) {
     if (!same && (is_ahead(now, base) || elsewhere) && now.role == Role::trainer &&
         now.phase != Phase::downloading)
         follower_->look_at(now.peer);
-    if (same && base.state && now.state_hash != *base.state && !now.state_hash.is_zero())
+    const bool told = before.certificate == now.certificate && before.state_hash == now.state_hash;
+    if (same && base.state && now.state_hash != *base.state && !now.state_hash.is_zero() && !told)
         emit("state_differs",
              now.peer,
              fmt::format("{} has another state at step {}", now.name, now.step));

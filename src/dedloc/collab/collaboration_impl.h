@@ -65,6 +65,7 @@ class CollaborationImpl final : public Collaboration, private averaging::RoundDi
     std::vector<PeerId> newcomers() const override;
     std::size_t voters_heard_of(const averaging::Base& base) const override;
     bool chain_goes_on(const averaging::Base& base) const override;
+    bool loads_state() const override { return follower_ && follower_->loads_state(); }
     std::size_t voters_of_our_branch(const averaging::Base& base) const override;
     bool allowed(const PeerId& peer) const override;
     double micro_batch_s() const override;

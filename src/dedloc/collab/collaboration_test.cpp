@@ -260,7 +260,7 @@ class Swarm {
         options.name = "p" + std::to_string(peers.size());
         sim::SimNode& node = world.add_node(options);
         std::vector<std::string> bootstrap;
-        for (std::size_t i = 0; i + 1 < world.nodes_count(); ++i)
+        for (std::size_t i = 0; i + 1 < world.nodes_count() && i < bootstrap_most; ++i)
             bootstrap.push_back(world.node(i).address() + "/p2p/" + world.node(i).id().text());
         peers.push_back(std::make_unique<Peer>(node, bootstrap, samples_per_s, model, room));
         peers.back()->begin();
@@ -349,6 +349,7 @@ class Swarm {
 
     sim::World world;
     Room room;  // of those who are added from now on
+    std::size_t bootstrap_most = 99;
     std::vector<std::unique_ptr<Peer>> peers;
     std::unique_ptr<Helper> helper;
     sim::SimNode* helper_node = nullptr;
@@ -933,6 +934,31 @@ TEST(Collaboration, what_was_handed_in_when_the_majority_died_is_in_the_branchs_
     EXPECT_EQ(left.computed, status.committed_samples + status.samples);
 }
 
+// It answers every announcement, leads whenever it is its turn, and begins no round.
+TEST(Collaboration, a_leader_that_answers_and_brings_no_round_about_is_passed_over) {
+    using averaging::Verdict;
+    for (const Verdict says :
+         {Verdict::accepted, Verdict::full, Verdict::i_am_behind, Verdict::you_are_behind}) {
+        Swarm swarm(21);
+        for (int i = 0; i < 4; ++i) swarm.add();
+        ASSERT_TRUE(swarm.world.run_until([&] { return swarm.all_at(3); }, 60s));
+        swarm.world.on_send([&](const sim::World::Outgoing& sent) {
+            if (sent.from != 2) return;
+            const bool announce = sent.method == averaging::announce_method;
+            if (!announce && sent.method.starts_with("/dedloc/round/")) sent.payload.clear();
+            if (!announce || !sent.is_answer) return;
+            averaging::AnnounceReply reply;
+            reply.verdict = says;
+            sent.payload = wire::encode(reply);
+        });
+        const bool done = swarm.world.run_until(
+            [&] { return swarm.peers[0]->step() >= 8 && swarm.peers[1]->step() >= 8; }, 240s);
+        if (!done) swarm.print();
+        EXPECT_TRUE(done) << static_cast<int>(says);
+        EXPECT_FALSE(swarm.peers[0]->events.counts.contains("new_branch"));
+    }
+}
+
 TEST(Collaboration, a_status_that_tells_no_numbers_stops_nobody) {
     Swarm swarm(4);
     for (int i = 0; i < 3; ++i) swarm.add();
@@ -955,6 +981,55 @@ TEST(Collaboration, a_status_that_tells_no_numbers_stops_nobody) {
         EXPECT_TRUE(std::isfinite(told.samples_per_s));
         EXPECT_LE(told.accuracy, 1.0);
     }
+}
+
+// The host is gone for good, and nobody else's address is in a join string.
+TEST(Collaboration, peers_that_were_out_of_reach_for_minutes_meet_again) {
+    Swarm swarm(5);
+    swarm.bootstrap_most = 1;
+    for (int i = 0; i < 3; ++i) swarm.add();
+    ASSERT_TRUE(swarm.world.run_until([&] { return swarm.all_at(4); }, 60s));
+    swarm.kill(0);
+    swarm.world.partition({{"p1"}, {"p2"}});
+    swarm.world.run_for(10min);
+    swarm.world.heal();
+    const bool done = swarm.world.run_until(
+        [&] {
+            return swarm.peers[1]->collaboration->branch() ==
+                       swarm.peers[2]->collaboration->branch() &&
+                   !swarm.peers[1]->collaboration->peers().empty();
+        },
+        60s);
+    if (!done) swarm.print();
+    EXPECT_TRUE(done);
+}
+
+// Of a megabyte, told by a member that everybody believes.
+TEST(Collaboration, a_long_status_is_not_passed_on_to_newcomers) {
+    Swarm swarm(4);
+    for (int i = 0; i < 3; ++i) swarm.add();
+    ASSERT_TRUE(swarm.world.run_until([&] { return swarm.all_at(2); }, 60s));
+    std::size_t longest = 0;  // of what the others send
+    swarm.world.on_send([&](const sim::World::Outgoing& sent) {
+        if (sent.from != 2 && sent.method == prove_method)
+            longest = std::max(longest, sent.payload.size());
+        if (sent.from != 2 || sent.method != status_method) return;
+        if (sent.is_answer) return sent.payload.clear();  // its honest one
+        auto message = wire::decode<SignedStatus>(sent.payload);
+        auto status = message ? wire::decode<Status>(message->payload) : Result<Status>(Status{});
+        if (!message || !status) return;
+        status->name.assign(1u << 20, 'x');
+        message->payload = wire::encode(*status);
+        message->signature = swarm.world.node(2).signer().sign("dedloc-status", message->payload);
+        sent.payload = wire::encode(*message);
+    });
+    swarm.world.run_for(2s);
+    for (const Status& told : swarm.peers[0]->collaboration->peers())
+        EXPECT_LE(told.name.size(), 32u);
+    swarm.add();
+    ASSERT_TRUE(swarm.world.run_until([&] { return swarm.peers[3]->running; }, 60s));
+    EXPECT_GT(longest, 0u);
+    EXPECT_LT(longest, 100'000u);
 }
 
 // What a hello is, and what brings statuses (membership.cpp).
