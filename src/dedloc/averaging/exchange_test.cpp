@@ -272,6 +272,7 @@ TEST_F(ExchangeTest, an_outlined_decision_is_whole_again_at_who_holds_the_same_a
               ErrorKind::peer_broke_protocol);
     decision.kind = DecisionKind::abort;
     EXPECT_TRUE(outlined(3, wire::encode(decision)).outline.empty());
+    EXPECT_TRUE(outlined(3, Bytes(40, 0xff)).outline.empty());
 }
 
 // A vector of 6,000 whose elements from 1,000 to 2,000 are a small tensor's.

@@ -8,8 +8,7 @@ Propose outlined(std::uint32_t ballot, const Bytes& decision) {
     Propose propose;
     propose.ballot = ballot;
     auto outline = wire::decode<Decision>(decision);
-    DEDLOC_CHECK(outline.has_value());
-    if (outline->kind != DecisionKind::commit) return propose;
+    if (!outline || outline->kind != DecisionKind::commit) return propose;
     propose.plan = decision_digest(outline->plan);
     propose.digest = decision_digest(decision);
     outline->plan.clear();

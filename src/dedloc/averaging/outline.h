@@ -10,7 +10,8 @@
 
 namespace dedloc::averaging {
 
-// A proposal of this decision without what its voters hold; without an outline if it is no commit.
+// A proposal of this decision without what its voters hold; without an outline if it is no commit,
+// or cannot be read.
 Propose outlined(std::uint32_t ballot, const Bytes& decision);
 
 // The decision of an outlined proposal. Errors: not_found: another plan or other parts than are

@@ -8,6 +8,18 @@
 #include "dedloc/wire/message.h"
 
 namespace dedloc::averaging {
+namespace {
+
+// What a voter says that it has accepted is proposed again: it must be an answer to the same
+// question.
+bool fits_question(const Prepare& question, const ConsensusReply& reply) {
+    if (reply.answer != Answer::yes || !reply.has_accepted) return true;
+    const auto decision = wire::decode<Decision>(reply.accepted_decision);
+    return decision && decision->previous == question.previous &&
+           decision->instance == question.instance;
+}
+
+}  // namespace
 
 struct RoundEngine::Poll {
     Poll(const Base& base, PlantedBugs bugs, runtime::Executor executor)
@@ -78,6 +90,12 @@ Task<void> RoundEngine::ask_promise(PeerId voter, Prepare request, std::shared_p
         auto decoded = wire::decode<ConsensusReply>(*answer);
         if (!decoded) co_return;
         reply = *std::move(decoded);
+    }
+    if (!fits_question(request, reply)) {
+        context_.refuse(RoundNote::Kind::refused_message,
+                        voter,
+                        "a promise with a decision that is none of this step");
+        co_return;
     }
     learn_from(voter, reply);
     poll->tally.promise(voter, reply);
