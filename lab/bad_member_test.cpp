@@ -300,6 +300,19 @@ const Lie lies[] = {
              return true;
          });
      }},
+    {"ranges_without_samples_of_one_that_only_aggregates",
+     announce_method,
+     false,
+     "an aggregator brings no contribution",
+     [](Scene&, Bytes& b) {
+         auto announce = read<Announce>(b);
+         if (!announce || announce->leaving) return false;
+         announce->aggregator = true;
+         announce->input = {};
+         announce->input.carried_ranges = {{0, 1}};
+         b = wire::encode(*announce);
+         return true;
+     }},
     {"a_plan_with_a_weight_that_nobody_announced",
      plan_method,
      false,

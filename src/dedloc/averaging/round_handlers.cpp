@@ -81,11 +81,12 @@ void RoundEngine::register_handlers() {
     });
 }
 
-// Aggregators stand on no state; whoever says so may bring nothing.
+// Aggregators stand on no state; whoever says so may bring nothing, not even ranges without
+// samples: a plan with such a line would be refused, and its leader blamed.
 Ok RoundEngine::check_announcement(const PeerId& from,
                                    const Base& base,
                                    const Announce& announce) const {
-    if (announce.aggregator && announce.input.is_empty()) return {};
+    if (announce.aggregator && announce.input == MemberInput{}) return {};
     if (announce.aggregator)
         return make_error(ErrorKind::peer_broke_protocol, "an aggregator brings no contribution");
     if (announce.state != *base.state)

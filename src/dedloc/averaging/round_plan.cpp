@@ -331,8 +331,11 @@ Result<Plan> RoundEngine::make_plan(const Base& base, std::uint32_t ballot) {
     const std::string without = leave_out_slow(base, announces, plan.left_out);
     DEDLOC_TRY(const Division division, divide_all(std::move(announces)));
     for (const auto& [peer, announce] : division.announces)
-        plan.members.push_back(
-            {peer, announce.incarnation, announce.input, announce.dialable, announce.aggregator});
+        plan.members.push_back({peer,
+                                announce.incarnation,
+                                announce.aggregator ? MemberInput{} : announce.input,
+                                announce.dialable,
+                                announce.aggregator});
     if (division.grid)
         set_parts(plan, *division.grid);
     else
