@@ -124,6 +124,9 @@ bool change_average(Scene& scene, Bytes& bytes, bool sign, Change change) {
     return true;
 }
 
+// Nobody has it.
+void include_one_beyond_the_members(FinishedPart& header) { header.included.back() |= 0x80; }
+
 template <typename Change>
 bool change_decision(Bytes& bytes, Change change) {
     auto propose = read<Propose>(bytes);
@@ -138,6 +141,28 @@ bool change_decision(Bytes& bytes, Change change) {
     propose->decision = wire::encode(*decision);
     bytes = wire::encode(*propose);
     return true;
+}
+
+// The first part that is (or is not) its own by the plan, changed, in its own name and signed anew.
+template <typename Change>
+bool change_part_of_decision(Scene& scene, Bytes& bytes, bool own, Change change) {
+    bool changed = false;
+    change_decision(bytes, [&](Decision& decision) {
+        const auto plan = read<Plan>(decision.plan);
+        if (!plan) return;
+        const auto liar = static_cast<std::uint32_t>(
+            std::ranges::find(plan->members, scene.signer().id(), &PlanMember::peer) -
+            plan->members.begin());
+        const auto part = std::ranges::find_if(decision.parts, [&](const FinishedPart& one) {
+            return (plan->parts[one.part].owner == liar) == own;
+        });
+        if (part == decision.parts.end()) return;
+        part->owner = liar;
+        change(*part);
+        part->signature = scene.signer().sign(part_domain, part->signed_bytes());
+        changed = true;
+    });
+    return changed;
 }
 
 void send_call(Scene& scene, const char* method, Bytes request) {
@@ -402,6 +427,15 @@ const Lie lies[] = {
              header.owner = header.owner == 0 ? 1 : 0;
          });
      }},
+    {"an_average_that_includes_one_beyond_the_members",
+     parts_method,
+     true,
+     "not asked for",
+     [](Scene& scene, Bytes& b) {
+         return change_average(scene, b, true, [](FinishedPart& header, Bytes&) {
+             include_one_beyond_the_members(header);
+         });
+     }},
     {"an_average_of_an_earlier_step",
      parts_method,
      true,
@@ -426,6 +460,22 @@ const Lie lies[] = {
      "not what its owner signed",
      [](Scene&, Bytes& b) {
          return change_decision(b, [](Decision& decision) { decision.parts[0].included[0] ^= 1; });
+     }},
+    {"a_proposal_with_three_bytes_for_anothers_average",
+     propose_method,
+     false,
+     "does not fit its plan",
+     [](Scene& scene, Bytes& b) {
+         return change_part_of_decision(scene, b, false, [](FinishedPart& part) {
+             part.digest = security::hash_list(Bytes{1, 2, 3});
+         });
+     }},
+    {"a_proposal_whose_average_includes_one_beyond_the_members",
+     propose_method,
+     false,
+     "does not fit its plan",
+     [](Scene& scene, Bytes& b) {
+         return change_part_of_decision(scene, b, true, include_one_beyond_the_members);
      }},
     {"a_proposal_that_counts_too_many_samples",
      propose_method,

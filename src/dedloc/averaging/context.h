@@ -162,6 +162,8 @@ struct RoundContext {
     Duration part_fetched_in{0};      // and how long a part took
     // Waits for a finished part as long as its owner goes on sending; null: nothing is on its way.
     std::function<Task<void>(FinishedPart, TimePoint deadline)> arrival{};
+    // Has a round of ours taken this average, and looked at its bytes? null: there are no rounds.
+    std::function<bool(const FinishedPart&)> was_checked{};
 
     // What the user grants from now on; true: more than before.
     bool set_caps(double upload_max, double download_max) {

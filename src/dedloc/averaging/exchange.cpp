@@ -3,7 +3,6 @@
 #include <bit>
 
 #include "dedloc/averaging/part_cuts.h"
-#include "dedloc/security/hash_list.h"
 
 namespace dedloc::averaging {
 
@@ -82,6 +81,31 @@ Ok check_plan(const Plan& plan, const RoundOptions& options) {
         plan.round_ms > round_max.count())
         return bad_plan("its deadlines");
     return {};
+}
+
+bool fits_plan(const FinishedPart& header, const Plan& plan, const Digest& plan_digest) {
+    if (header.plan != plan_digest || header.part >= plan.parts.size() ||
+        header.owner >= plan.members.size() ||
+        !base::are_bits_of(header.included, plan.members.size()))
+        return false;
+    if (header.repair == 0) return header.owner == plan.parts[header.part].owner;
+    return header.repair <= repairs_max &&
+           (plan.members[header.owner].peer == plan.leader ||
+            std::ranges::find(plan.standby, header.owner) != plan.standby.end());
+}
+
+Task<bool> is_sound(RoundContext& context,
+                    const Plan& plan,
+                    FinishedPart header,
+                    SharedBytes encoded) {
+    const codec::CodecId codec = codec_of(plan, header.part);
+    const auto count = static_cast<std::size_t>(plan.parts[header.part].count);
+    if (encoded->size() != codec::encoded_size(codec, count)) co_return false;
+    auto work = [encoded = std::move(encoded), digest = header.digest, codec, count] {
+        return is_sound_average(codec, *encoded, count, digest);
+    };
+    const bool sound = co_await context.node.workers.run(std::move(work));
+    co_return sound;
 }
 
 Exchange::Exchange(RoundContext& context,
@@ -200,18 +224,19 @@ std::set<std::uint32_t> Exchange::way_of(std::uint32_t part) const {
     return {newest.owner, plan_.parts[part].owner};
 }
 
-bool Exchange::adopt(const FinishedPart& header, SharedBytes encoded) {
-    const bool sound =
-        header.plan == digest_ && header.part < plan_.parts.size() &&
-        header.owner < plan_.members.size() &&
-        header.included.size() == base::bits_bytes(plan_.members.size()) &&
-        encoded->size() ==
-            codec::encoded_size(codec_of(plan_, header.part), plan_.parts[header.part].count) &&
-        security::hash_list(*encoded) == header.digest &&
-        context_.verifier.verify(
-            plan_.members[header.owner].peer, part_domain, header.signed_bytes(), header.signature);
-    if (sound) keep(header, std::move(encoded));
-    return sound;
+Task<bool> Exchange::adopt(FinishedPart header, SharedBytes encoded) {
+    if (!fits_plan(header, plan_, digest_) ||
+        !context_.verifier.verify(
+            plan_.members[header.owner].peer, part_domain, header.signed_bytes(), header.signature))
+        co_return false;
+    const bool sound = co_await is_sound(context_, plan_, header, encoded);
+    if (sound) keep(std::move(header), std::move(encoded));
+    co_return sound;
+}
+
+bool Exchange::has(const FinishedPart& part) const {
+    const auto known = finished_.find(part.part);
+    return part.plan == digest_ && known != finished_.end() && known->second.digest == part.digest;
 }
 
 TimePoint Exchange::awaited_until(std::uint32_t part) const {

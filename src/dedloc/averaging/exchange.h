@@ -108,7 +108,9 @@ class Exchange {
     // On whom the newest reduction of a part hangs: its owner, and from whom it comes to us.
     std::set<std::uint32_t> way_of(std::uint32_t part) const;
     // Somebody found a finished part elsewhere: checks and keeps it.
-    bool adopt(const FinishedPart& header, SharedBytes encoded);
+    Task<bool> adopt(FinishedPart header, SharedBytes encoded);
+    // Is this one of finished()? Then it was looked at here.
+    bool has(const FinishedPart& part) const;
     runtime::Event& changed() { return changed_; }
     // Of an aggregator's plan: parts that this member owns.
     std::size_t owned_parts() const { return reductions_.size(); }
@@ -277,5 +279,17 @@ class Exchange {
 // unique, parts in order and covering the vector, each in the codec of its elements, indices and
 // durations within bounds.
 Ok check_plan(const Plan& plan, const RoundOptions& options);
+
+// Can an honest owner have signed this, of a plan that check_plan() has passed? The part's owner
+// has, or after a repair one whom an honest leader may name; and in it are members only. Whether
+// the signature holds, and what the bytes are, is not looked at.
+bool fits_plan(const FinishedPart& header, const Plan& plan, const Digest& plan_digest);
+
+// Are these the bytes that the header names, and finite numbers for all of its part? The header
+// fits the plan. On a worker.
+Task<bool> is_sound(RoundContext& context,
+                    const Plan& plan,
+                    FinishedPart header,
+                    SharedBytes encoded);
 
 }  // namespace dedloc::averaging

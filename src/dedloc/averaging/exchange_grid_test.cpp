@@ -50,6 +50,8 @@ class GridExchange : public testing::Test {
         }
         std::ranges::sort(plan_.members, {}, &PlanMember::peer);
         plan_.leader = nodes_[0]->id();
+        for (std::size_t i = 0; i < columns_count * groups_count; ++i)
+            plan_.standby.push_back(place(i));
         plan_.groups = groups_count;
         plan_.group_of.resize(peers_count);
         for (std::size_t i = 0; i < peers_count; ++i)

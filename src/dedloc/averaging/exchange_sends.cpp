@@ -201,8 +201,7 @@ Task<Result<void>> Exchange::take_finished(SharedBytes message,
     auto data = decode_with_body<FinishedPartData>(message);
     if (!data) co_return std::move(data).error();
     FinishedPart& header = data->header;
-    if (header.plan != digest_ || header.repair != repair || header.part >= plan_.parts.size() ||
-        header.included.size() != base::bits_bytes(plan_.members.size()))
+    if (header.repair != repair || !fits_plan(header, plan_, digest_))
         co_return make_error(ErrorKind::peer_broke_protocol, "an average that was not asked for");
     const std::uint32_t owner = repair == 0 ? plan_.parts[header.part].owner : from;
     if (header.owner != owner || (repair == 0 && routes_.next(*me_, header.part) != from))
@@ -215,10 +214,7 @@ Task<Result<void>> Exchange::take_finished(SharedBytes message,
     if (data->received_us > 0)
         outflows_[from] = {data->received_bytes, static_cast<double>(data->received_us) * 1e-6};
     SharedBytes encoded = message.part(data->encoded);
-    auto work = [encoded, digest = header.digest, codec, count] {
-        return is_sound_average(codec, *encoded, count, digest);
-    };
-    const bool sound = co_await context_.node.workers.run(std::move(work));
+    const bool sound = co_await is_sound(context_, plan_, header, encoded);
     if (!sound)
         co_return make_error(ErrorKind::peer_broke_protocol, "an average is damaged or not finite");
     if (!context_.verifier.verify(

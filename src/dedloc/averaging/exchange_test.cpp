@@ -49,6 +49,7 @@ class ExchangeTest : public testing::Test {
         }
         std::ranges::sort(plan_.members, {}, &PlanMember::peer);
         plan_.leader = nodes_[0]->id();
+        for (std::size_t i = 0; i < count; ++i) plan_.standby.push_back(place(i));
     }
     std::uint32_t place(std::size_t node) const { return place_of(plan_, nodes_[node]->id()); }
     // Parts of equal size, owned by these nodes in turn.
@@ -273,6 +274,43 @@ TEST_F(ExchangeTest, an_outlined_decision_is_whole_again_at_who_holds_the_same_a
     decision.kind = DecisionKind::abort;
     EXPECT_TRUE(outlined(3, wire::encode(decision)).outline.empty());
     EXPECT_TRUE(outlined(3, Bytes(40, 0xff)).outline.empty());
+}
+
+// What an owner, a leader and whoever says that it holds a part may claim.
+TEST_F(ExchangeTest, an_average_fits_its_plan_if_one_signed_it_who_may_own_the_part) {
+    begin(4, codec::CodecId::fp32);
+    give_parts_to({1, 2});
+    plan_.standby = {place(1)};
+    const Digest digest = decision_digest(wire::encode(plan_));
+    FinishedPart part;
+    part.plan = digest;
+    part.part = 1;
+    part.owner = place(2);
+    part.included = {0b1111};
+    EXPECT_TRUE(fits_plan(part, plan_, digest));
+    const auto fits = [&](std::size_t owner, std::uint32_t repair) {
+        FinishedPart changed = part;
+        changed.owner = place(owner);
+        changed.repair = repair;
+        return fits_plan(changed, plan_, digest);
+    };
+    EXPECT_FALSE(fits(0, 0));
+    EXPECT_FALSE(fits(1, 0));
+    EXPECT_TRUE(fits(0, 1)) << "the leader";
+    EXPECT_TRUE(fits(1, repairs_max)) << "a standby owner";
+    EXPECT_FALSE(fits(1, repairs_max + 1));
+    EXPECT_FALSE(fits(2, 1));
+    const auto refused = [&](auto change) {
+        FinishedPart changed = part;
+        change(changed);
+        EXPECT_FALSE(fits_plan(changed, plan_, digest));
+    };
+    refused([](FinishedPart& changed) { changed.plan.bytes[0] ^= 1; });
+    refused([](FinishedPart& changed) { changed.part = 12; });
+    refused([](FinishedPart& changed) { changed.owner = 4; });
+    refused([](FinishedPart& changed) { changed.included = {0b11111}; });
+    refused([](FinishedPart& changed) { changed.included = {0b1111, 0}; });
+    refused([](FinishedPart& changed) { changed.included.clear(); });
 }
 
 // A vector of 6,000 whose elements from 1,000 to 2,000 are a small tensor's.

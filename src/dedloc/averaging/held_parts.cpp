@@ -59,10 +59,14 @@ Task<bool> ask_for(std::shared_ptr<Search> search, PeerId member, std::uint32_t 
     if (!reply) co_return reply.error().kind() == ErrorKind::not_found;
     const SharedBytes whole(*std::move(reply));
     auto data = decode_with_body<FinishedPartData>(whole);
-    if (data && data->header.part == part &&
-        search->exchange->adopt(data->header, whole.part(data->encoded))) {
-        search->go_on();
-        co_return true;
+    if (data && data->header.part == part) {
+        SharedBytes encoded = whole.part(data->encoded);
+        const bool adopted =
+            co_await search->exchange->adopt(std::move(data->header), std::move(encoded));
+        if (adopted) {
+            search->go_on();
+            co_return true;
+        }
     }
     context.refuse(RoundNote::Kind::refused_message,
                    member,

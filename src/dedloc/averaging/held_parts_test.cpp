@@ -17,20 +17,31 @@ class Holder final : public AnsweringPeer {
   public:
     Holder(sim::SimNode& node, RoundOptions options)
         : AnsweringPeer(node, options), signer_(node.signer()), exchanges_(context_, 4) {}
-    // An average that this member, place `owner` of the plan, reduced.
-    void hold(const Exchange& exchange, std::uint32_t owner, std::uint32_t part) {
-        const SharedBytes encoded(
-            Bytes(codec::encoded_size(codec::CodecId::fp32, held_part_elements),
-                  static_cast<std::uint8_t>(part)));
+    struct Reduced {
+        FinishedPart header;
+        SharedBytes encoded;
+    };
+    // An average that this member, place `owner` of the plan, reduced: each byte is this one.
+    Reduced reduced(const Exchange& exchange,
+                    std::uint32_t owner,
+                    std::uint32_t part,
+                    std::uint8_t byte,
+                    Bytes included) const {
+        SharedBytes encoded(
+            Bytes(codec::encoded_size(codec::CodecId::fp32, held_part_elements), byte));
         FinishedPart header;
         header.plan = exchange.digest();
         header.part = part;
         header.owner = owner;
-        header.included = Bytes((exchange.plan().members.size() + 7) / 8, 1);
+        header.included = std::move(included);
         header.digest = security::hash_list(*encoded);
         header.signature = signer_.sign(part_domain, header.signed_bytes());
-        parts_.put(header, encoded);
+        return {std::move(header), std::move(encoded)};
     }
+    void hold(const Exchange& exchange, std::uint32_t owner, std::uint32_t part) {
+        put(reduced(exchange, owner, part, static_cast<std::uint8_t>(part), {1}));
+    }
+    void put(Reduced part) { parts_.put(std::move(part.header), std::move(part.encoded)); }
     std::shared_ptr<Exchange> begin(const Plan& plan) {
         return exchanges_.begin(plan, Digest{}, nullptr);
     }
@@ -70,9 +81,19 @@ class HeldPartsTest : public testing::Test {
         for (auto& peer : peers_) world_.run_task(peer->stop());
         for (sim::SimNode* node : nodes_) world_.run_task(node->host().stop());
     }
-    std::uint32_t owner() const {
-        const auto found = std::ranges::find(plan_.members, nodes_[1]->id(), &PlanMember::peer);
-        return static_cast<std::uint32_t>(found - plan_.members.begin());
+    std::uint32_t owner() const { return place_of(plan_, nodes_[1]->id()); }
+    // n2 is asked for one, and the others come from n3.
+    void expect_refused_and_asked_of_another() {
+        for (std::uint32_t part = 0; part < held_parts; ++part) hold(3, part);
+        collect_all({2, 3});
+        EXPECT_TRUE(exchange_->complete());
+        for (const auto& [part, header] : exchange_->finished())
+            EXPECT_EQ(header.owner, owner()) << part;
+        EXPECT_EQ(peers_[2]->asked.size(), 1u);
+        const auto says_so = [](const std::string& note) {
+            return note.find("not what its owner signed") != std::string::npos;
+        };
+        EXPECT_EQ(std::ranges::count_if(peers_[0]->notes, says_so), 1);
     }
     // What the owner signed, at another member.
     void hold(std::size_t member, std::uint32_t part) {
@@ -82,6 +103,10 @@ class HeldPartsTest : public testing::Test {
         ASSERT_TRUE(header);
         peers_[member]->context().parts.put(*header,
                                             peers_[1]->context().parts.find(header->digest));
+    }
+    // What the owner signed, at n2 alone.
+    void hold_at_2(std::uint32_t part, std::uint8_t byte, Bytes included) {
+        peers_[2]->put(peers_[1]->reduced(*exchange_, owner(), part, byte, std::move(included)));
     }
     Task<void> collect(std::vector<PeerId> members, std::vector<std::uint32_t> parts) {
         co_await collect_held_parts(
@@ -162,17 +187,25 @@ TEST_F(HeldPartsTest, leaves_time_to_reduce_what_nobody_has) {
 }
 
 TEST_F(HeldPartsTest, an_average_that_its_owner_did_not_sign_is_refused_and_asked_of_another) {
-    for (std::uint32_t part = 0; part < held_parts; ++part) {
-        hold(3, part);
+    for (std::uint32_t part = 0; part < held_parts; ++part)
         peers_[2]->hold(*exchange_, owner(), part);  // signed by n2, in n1's name
-    }
-    collect_all({2, 3});
-    EXPECT_TRUE(exchange_->complete());
-    EXPECT_EQ(peers_[2]->asked.size(), 1u);
-    const auto says_so = [](const std::string& note) {
-        return note.find("not what its owner signed") != std::string::npos;
-    };
-    EXPECT_EQ(std::ranges::count_if(peers_[0]->notes, says_so), 1);
+    expect_refused_and_asked_of_another();
+}
+
+TEST_F(HeldPartsTest, an_average_of_one_who_does_not_own_the_part_is_refused) {
+    for (std::uint32_t part = 0; part < held_parts; ++part)
+        peers_[2]->hold(*exchange_, place_of(plan_, nodes_[2]->id()), part);
+    expect_refused_and_asked_of_another();
+}
+
+TEST_F(HeldPartsTest, an_average_that_includes_more_than_the_members_is_refused) {
+    for (std::uint32_t part = 0; part < held_parts; ++part) hold_at_2(part, 7, {0xff});
+    expect_refused_and_asked_of_another();
+}
+
+TEST_F(HeldPartsTest, an_average_that_is_not_a_number_is_refused_though_its_owner_signed_it) {
+    for (std::uint32_t part = 0; part < held_parts; ++part) hold_at_2(part, 0xff, {1});
+    expect_refused_and_asked_of_another();
 }
 
 }  // namespace

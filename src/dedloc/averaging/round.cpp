@@ -44,6 +44,10 @@ void RoundEngine::start() {
     context_.arrival = [this](FinishedPart part, TimePoint deadline) {
         return arrival(std::move(part), deadline);
     };
+    context_.was_checked = [this](const FinishedPart& part) {
+        const auto exchange = exchanges_.find(part.plan);
+        return exchange && exchange->has(part);
+    };
     handlers_.on_connection([this](const PeerId& peer, bool connected) {
         if (connected) return;
         announced_.erase(peer);

@@ -370,9 +370,9 @@ Task<std::optional<ConsensusReply>> VoterService::check_commit(PeerId from, Deci
     const Digest plan_digest = decision_digest(decision.plan);
     for (std::uint32_t i = 0; i < decision.parts.size(); ++i) {
         const FinishedPart& part = decision.parts[i];
-        if (part.plan != plan_digest || part.part != i || part.owner >= plan->members.size() ||
-            part.included.size() != base::bits_bytes(plan->members.size()) ||
-            !context_.verifier.verify(
+        if (part.part != i || !fits_plan(part, *plan, plan_digest))
+            co_return accuse(from, "a proposal is refused: a part does not fit its plan");
+        if (!context_.verifier.verify(
                 plan->members[part.owner].peer, part_domain, part.signed_bytes(), part.signature))
             co_return accuse(from, "a proposal is refused: a part is not what its owner signed");
     }
@@ -388,8 +388,30 @@ Task<std::optional<ConsensusReply>> VoterService::check_commit(PeerId from, Deci
     const Result<void> fetched =
         co_await fetch_parts(context_, decision.parts, std::move(sources), deadline);
     if (!fetched) co_return refuse(Answer::refused, fetched.error().message());
+    const Result<void> sound = co_await check_averages(*plan, decision.parts);
+    if (!sound && sound.error().kind() == ErrorKind::peer_broke_protocol)
+        co_return accuse(from, sound.error().message());
+    if (!sound) co_return refuse(Answer::refused, sound.error().message());
     keep_parts(*plan, decision);
     co_return std::nullopt;
+}
+
+// What an owner signed may be nothing that anybody can decode: certified, it would stop everybody.
+// What our exchange took it has looked at; what was fetched, now or for a proposal that we refused,
+// nobody has.
+Task<Result<void>> VoterService::check_averages(const Plan& plan,
+                                                const std::vector<FinishedPart>& parts) {
+    for (const FinishedPart& part : parts) {
+        if (context_.was_checked && context_.was_checked(part)) continue;
+        SharedBytes encoded = context_.parts.find(part.digest);
+        if (!encoded)
+            co_return make_error(ErrorKind::not_found, "the averages have no room here together");
+        const bool sound = co_await is_sound(context_, plan, part, std::move(encoded));
+        if (!sound)
+            co_return make_error(ErrorKind::peer_broke_protocol,
+                                 "a proposal is refused: an average is damaged or not finite");
+    }
+    co_return Result<void>();
 }
 
 // If all who hold a certified average died before anybody applied it, nobody could go on. So each

@@ -60,6 +60,7 @@ class VoterService {
     // Errors as a reply; nullopt: the value may be voted for.
     Task<std::optional<ConsensusReply>> check_value(PeerId from, Decision decision);
     Task<std::optional<ConsensusReply>> check_commit(PeerId from, Decision decision);
+    Task<Result<void>> check_averages(const Plan& plan, const std::vector<FinishedPart>& parts);
     std::optional<ConsensusReply> check_branch(const PeerId& from, const Decision& decision) const;
     // Does the asker stand where we stand?
     std::optional<ConsensusReply> compare(const PeerId& from,

@@ -1,0 +1,180 @@
+// A voter looks at what it is asked to certify: averages that a leader of its two made up.
+
+#include "dedloc/averaging/voter.h"
+
+#include <gtest/gtest.h>
+#include <limits>
+
+#include "dedloc/averaging/averaging_testing.h"
+#include "dedloc/codec/codec.h"
+#include "dedloc/security/hash_list.h"
+
+namespace dedloc::averaging {
+namespace {
+
+constexpr std::uint64_t half = 500;  // elements of a part
+
+// n0 leads, owns both parts but for n1's by the plan, and has the bytes; n1 votes.
+class VoterTest : public testing::Test {
+  protected:
+    VoterTest() : world_(17) {
+        options_.codec = codec::CodecId::fp32;
+        options_.vector_count = 2 * half;
+        for (int i = 0; i < 2; ++i) {
+            nodes_.push_back(&world_.add_node());
+            peers_.push_back(std::make_unique<AnsweringPeer>(*nodes_.back(), options_));
+        }
+        voter_ = std::move(*VoterService::open(peers_[1]->context()));
+        begin_run();
+        make_decision();
+    }
+    ~VoterTest() override {
+        world_.run_task(voter_->stop());
+        for (auto& peer : peers_) world_.run_task(peer->stop());
+        for (sim::SimNode* node : nodes_) world_.run_task(node->host().stop());
+    }
+
+    const PeerId& leader() const { return nodes_[0]->id(); }
+    const Base& base() { return peers_[1]->context().ledger.base(); }
+    // A branch of the two.
+    void begin_run() {
+        Decision beginning;
+        beginning.kind = DecisionKind::branch;
+        beginning.next_voters = {{leader(), 7, true},
+                                 {nodes_[1]->id(), voter_->incarnation(), true}};
+        std::ranges::sort(beginning.next_voters, {}, &Voter::peer);
+        Certificate certificate;
+        certificate.decision = wire::encode(beginning);
+        const Bytes vote = vote_bytes(decision_digest(certificate.decision), 0);
+        for (const sim::SimNode* node : nodes_)
+            certificate.votes.push_back({node->id(), node->signer().sign(vote_domain, vote)});
+        EXPECT_TRUE(peers_[1]->context().ledger.start_from(wire::encode(certificate)));
+    }
+    void make_plan() {
+        plan_.instance = base().instance;
+        plan_.previous = base().previous;
+        plan_.leader = leader();
+        plan_.ballot = owns_ballot(base(), leader(), 0) ? 0 : 1;
+        plan_.codec = static_cast<std::uint32_t>(options_.codec);
+        for (const Voter& voter : base().voters) {
+            PlanMember member;
+            member.peer = voter.peer;
+            member.incarnation = voter.incarnation;
+            member.input.fresh = {0, 10, 0};
+            plan_.members.push_back(member);
+        }
+        plan_.parts = {{0, half, place_of(plan_, leader())},
+                       {half, half, place_of(plan_, nodes_[1]->id())}};
+        plan_.reduce_ms = 500;
+        plan_.round_ms = 1000;
+        EXPECT_TRUE(check_plan(plan_, options_));
+    }
+    void make_decision() {
+        make_plan();
+        decision_.instance = base().instance;
+        decision_.previous = base().previous;
+        decision_.plan = wire::encode(plan_);
+        decision_.next_voters = base().voters;
+        decision_.number = base().number + 1;
+        decision_.parts.resize(2);
+        const std::vector<float> numbers(half, 0.5f);
+        for (std::uint32_t part = 0; part < 2; ++part) {
+            decision_.parts[part].plan = decision_digest(decision_.plan);
+            decision_.parts[part].part = part;
+            decision_.parts[part].owner = plan_.parts[part].owner;
+            decision_.parts[part].included = {0b11};
+            finish(part, codec::encode(options_.codec, numbers));
+        }
+        decision_.branch_samples = 20;
+    }
+    // These bytes are the average, and who owns the part says so.
+    void finish(std::uint32_t part, Bytes bytes) {
+        FinishedPart& header = decision_.parts[part];
+        const SharedBytes encoded(std::move(bytes));
+        header.digest = security::hash_list(*encoded);
+        sign(part);
+        peers_[0]->context().parts.put(header, encoded);
+    }
+    void sign(std::uint32_t part) {
+        FinishedPart& header = decision_.parts[part];
+        for (const sim::SimNode* node : nodes_)
+            if (node->id() == plan_.members[header.owner].peer)
+                header.signature = node->signer().sign(part_domain, header.signed_bytes());
+    }
+    Task<void> ask() {
+        Propose proposal;
+        proposal.ballot = plan_.ballot;
+        proposal.decision = wire::encode(decision_);
+        reply_ = co_await voter_->on_propose(leader(), std::move(proposal));
+    }
+    Answer answer() {
+        reply_ = ConsensusReply{};
+        world_.run_task(ask());
+        return reply_.answer;
+    }
+    void expect_refused(const char* why) {
+        EXPECT_EQ(answer(), Answer::refused);
+        EXPECT_NE(reply_.reason.find(why), std::string::npos) << reply_.reason;
+        EXPECT_GT(peers_[1]->context().complaints.count(leader()), 0u);
+    }
+
+    sim::World world_;
+    RoundOptions options_;
+    std::vector<sim::SimNode*> nodes_;
+    std::vector<std::unique_ptr<AnsweringPeer>> peers_;
+    std::unique_ptr<VoterService> voter_;
+    Plan plan_;
+    Decision decision_;
+    ConsensusReply reply_;
+};
+
+TEST_F(VoterTest, votes_for_averages_that_it_has_fetched) {
+    EXPECT_EQ(answer(), Answer::yes) << reply_.reason;
+    EXPECT_EQ(peers_[0]->asked.size(), 2u);
+}
+
+TEST_F(VoterTest, refuses_an_average_that_is_not_a_number_each_time_it_is_asked) {
+    const std::vector<float> numbers(half, std::numeric_limits<float>::quiet_NaN());
+    finish(0, codec::encode(options_.codec, numbers));
+    expect_refused("not finite");
+    expect_refused("not finite");
+    EXPECT_EQ(peers_[0]->asked.size(), 2u) << "it has the bytes";
+}
+
+TEST_F(VoterTest, refuses_an_average_of_three_bytes) {
+    finish(0, Bytes{1, 2, 3});
+    expect_refused("damaged");
+}
+
+TEST_F(VoterTest, looks_at_no_average_that_its_exchange_has_looked_at) {
+    const std::vector<float> numbers(half, std::numeric_limits<float>::quiet_NaN());
+    finish(0, codec::encode(options_.codec, numbers));
+    peers_[1]->context().was_checked = [](const FinishedPart& part) { return part.part == 0; };
+    EXPECT_EQ(answer(), Answer::yes) << reply_.reason;
+}
+
+TEST_F(VoterTest, refuses_an_average_of_one_who_does_not_own_the_part) {
+    decision_.parts[1].owner = plan_.parts[0].owner;
+    sign(1);
+    expect_refused("does not fit its plan");
+    EXPECT_TRUE(peers_[0]->asked.empty());
+}
+
+TEST_F(VoterTest, takes_a_repaired_average_of_its_leader_and_no_more_repairs_than_there_are) {
+    decision_.parts[1].owner = plan_.parts[0].owner;
+    decision_.parts[1].repair = repairs_max + 1;
+    sign(1);
+    expect_refused("does not fit its plan");
+    decision_.parts[1].repair = repairs_max;
+    sign(1);
+    EXPECT_EQ(answer(), Answer::yes) << reply_.reason;
+}
+
+TEST_F(VoterTest, refuses_an_average_that_includes_somebody_beyond_the_members) {
+    decision_.parts[0].included = {0b111};
+    sign(0);
+    expect_refused("does not fit its plan");
+}
+
+}  // namespace
+}  // namespace dedloc::averaging
