@@ -348,6 +348,14 @@ std::vector<Voter> RoundEngine::next_voters(const Base& base,
             if (here && !leaves(voter.peer)) next[voter.peer] = voter;
         }
     }
+    // Those who are left, and those who leave, were a majority; else the run would be one of a few.
+    const auto stays_or_leaves = [&](const Voter& voter) {
+        return next.contains(voter.peer) || leaves(voter.peer);
+    };
+    const auto kept = static_cast<std::size_t>(std::ranges::count_if(base.voters, stays_or_leaves));
+    if (kept < majority(base.voters.size()))
+        for (const Voter& voter : base.voters)
+            if (!leaves(voter.peer)) next.emplace(voter.peer, voter);
     std::vector<Voter> voters;
     for (auto& [peer, voter] : next) voters.push_back(std::move(voter));
     return voters.empty() ? base.voters : voters;

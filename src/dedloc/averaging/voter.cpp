@@ -88,6 +88,7 @@ void read_parts(RoundContext& context) {
 
 constexpr const char* strange_voter =
     "a proposal is refused: it makes somebody a voter who was not there";
+constexpr const char* few_left = "it takes the vote from most of us";
 constexpr const char* voter_less =
     "a proposal is refused: it takes its vote from somebody who is there";
 
@@ -313,14 +314,21 @@ std::optional<ConsensusReply> VoterService::check_branch(const PeerId& from,
     return std::nullopt;
 }
 
-// A leader that took the vote from those who are in its round could go on without anybody's. (Of an
-// attempt that came to nothing it may not have known that we are there.)
-bool VoterService::drops_us(const Plan& plan, const Decision& decision) const {
-    const auto is_us = [this](const auto& one) {
-        return one.peer == context_.me() && one.incarnation == incarnation_;
+bool VoterService::drops_us(const Decision& decision) const {
+    return !leaving_ && std::ranges::none_of(decision.next_voters, [this](const Voter& voter) {
+        return voter.peer == context_.me() && voter.incarnation == incarnation_;
+    });
+}
+
+// A leader that took the vote from most could go on without anybody's. One that takes it from a few
+// may not have known that they are there.
+bool VoterService::drops_most(const Decision& decision) const {
+    const std::vector<Voter>& voters = context_.ledger.base().voters;
+    const auto stays = [&decision](const Voter& voter) {
+        return std::ranges::find(decision.next_voters, voter.peer, &Voter::peer) !=
+               decision.next_voters.end();
     };
-    return !leaving_ && std::ranges::any_of(plan.members, is_us) &&
-           std::ranges::none_of(decision.next_voters, is_us);
+    return static_cast<std::size_t>(std::ranges::count_if(voters, stays)) < majority(voters.size());
 }
 
 ConsensusReply VoterService::accuse(const PeerId& proposer, std::string why) {
@@ -340,6 +348,7 @@ Task<std::optional<ConsensusReply>> VoterService::check_value(PeerId from, Decis
     if (decision.kind == DecisionKind::abort) {
         if (!are_known(decision.next_voters, base.voters, {}))
             co_return accuse(from, strange_voter);
+        if (drops_us(decision) && drops_most(decision)) co_return refuse(Answer::refused, few_left);
         co_return std::nullopt;
     }
     if (decision.kind != DecisionKind::commit)
@@ -366,7 +375,13 @@ Task<std::optional<ConsensusReply>> VoterService::check_commit(PeerId from, Deci
     }
     if (!are_known(decision.next_voters, context_.ledger.base().voters, plan->members))
         co_return accuse(from, strange_voter);
-    if (drops_us(*plan, decision)) co_return accuse(from, voter_less);
+    if (drops_us(decision)) {
+        const auto is_us = [this](const PlanMember& member) {
+            return member.peer == context_.me() && member.incarnation == incarnation_;
+        };
+        if (std::ranges::any_of(plan->members, is_us)) co_return accuse(from, voter_less);
+        if (drops_most(decision)) co_return refuse(Answer::refused, few_left);
+    }
     const Digest plan_digest = decision_digest(decision.plan);
     for (std::uint32_t i = 0; i < decision.parts.size(); ++i) {
         const FinishedPart& part = decision.parts[i];

@@ -56,7 +56,8 @@ class VoterService {
     Task<void> write_parts(std::uint64_t step, std::vector<KeptPart> kept);
     // Refuses what no honest proposer would say.
     ConsensusReply accuse(const PeerId& proposer, std::string why);
-    bool drops_us(const Plan& plan, const Decision& decision) const;
+    bool drops_us(const Decision& decision) const;
+    bool drops_most(const Decision& decision) const;
     // Errors as a reply; nullopt: the value may be voted for.
     Task<std::optional<ConsensusReply>> check_value(PeerId from, Decision decision);
     Task<std::optional<ConsensusReply>> check_commit(PeerId from, Decision decision);

@@ -118,6 +118,30 @@ class VoterTest : public testing::Test {
         EXPECT_GT(peers_[1]->context().complaints.count(leader()), 0u);
     }
 
+    // The leader alone was in the round.
+    void leave_us_out() {
+        std::erase_if(plan_.members, [&](const PlanMember& one) { return one.peer != leader(); });
+        for (PlanPart& part : plan_.parts) part.owner = 0;
+        decision_.plan = wire::encode(plan_);
+        for (FinishedPart& header : decision_.parts) {
+            header.plan = decision_digest(decision_.plan);
+            header.owner = 0;
+            header.included = {0b1};
+            sign(header.part);
+        }
+        decision_.branch_samples = 10;
+    }
+    void leave_only_the_leader_its_vote() {
+        std::erase_if(decision_.next_voters,
+                      [&](const Voter& voter) { return voter.peer != leader(); });
+    }
+    // Of one whose round it was not in: no lie.
+    void expect_to_keep_the_vote() {
+        EXPECT_EQ(answer(), Answer::refused);
+        EXPECT_EQ(reply_.reason, "it takes the vote from most of us");
+        EXPECT_EQ(peers_[1]->context().complaints.count(leader()), 0u);
+    }
+
     sim::World world_;
     RoundOptions options_;
     std::vector<sim::SimNode*> nodes_;
@@ -174,6 +198,25 @@ TEST_F(VoterTest, refuses_an_average_that_includes_somebody_beyond_the_members) 
     decision_.parts[0].included = {0b111};
     sign(0);
     expect_refused("does not fit its plan");
+}
+
+TEST_F(VoterTest, keeps_its_vote_where_it_was_not_in_the_round_and_less_than_a_majority_were) {
+    leave_us_out();
+    EXPECT_EQ(answer(), Answer::yes) << reply_.reason;
+    leave_only_the_leader_its_vote();
+    expect_to_keep_the_vote();
+}
+
+TEST_F(VoterTest, keeps_its_vote_where_an_attempt_came_to_nothing) {
+    decision_ = Decision{};
+    decision_.kind = DecisionKind::abort;
+    decision_.instance = base().instance;
+    decision_.previous = base().previous;
+    decision_.next_voters = base().voters;
+    decision_.number = base().number + 1;
+    EXPECT_EQ(answer(), Answer::yes) << reply_.reason;
+    leave_only_the_leader_its_vote();
+    expect_to_keep_the_vote();
 }
 
 }  // namespace
