@@ -842,6 +842,37 @@ TEST(Meddler, that_promises_with_a_decision_that_cannot_be_read_stops_no_propose
     expect_no_effect_of(lie, /*lies_least=*/3);  // it leads few rounds
 }
 
+// With all ballots that are its own: as many plans as anybody keeps.
+bool send_leaders_plan_as_its_own(Scene& scene) {
+    constexpr std::uint32_t plans_kept = 6;
+    const auto message = read<Signed>(scene.plan);
+    auto plan = message ? read<Plan>(message->payload) : std::nullopt;
+    const PeerId& liar = scene.world->node(bad).id();
+    if (!plan || plan->leader == liar) return false;
+    std::vector<Voter> voters;
+    for (const PlanMember& member : plan->members)
+        voters.push_back({member.peer, member.incarnation, member.dialable});
+    const std::vector<PeerId> order = leader_order(plan->previous, voters);
+    const auto voters_count = static_cast<std::uint32_t>(order.size());
+    plan->leader = liar;
+    plan->ballot = static_cast<std::uint32_t>(std::ranges::find(order, liar) - order.begin());
+    for (std::uint32_t i = 0; i < plans_kept; ++i, plan->ballot += voters_count) {
+        Signed forged;
+        forged.payload = wire::encode(*plan);
+        forged.signature = scene.signer().sign(plan_domain, forged.payload);
+        for (scene.to = 0; scene.to < scene.world->nodes_count(); ++scene.to)
+            if (scene.to != bad) send_call(scene, plan_method, wire::encode(forged));
+    }
+    return true;
+}
+
+TEST(Meddler, that_makes_the_leaders_plan_its_own_does_not_push_the_round_out) {
+    expect_no_effect_of([](Scene& scene, const sim::World::Outgoing& sent) {
+        const bool in_round = sent.method == parts_method && !sent.is_answer;
+        return in_round && send_leaders_plan_as_its_own(scene);
+    });
+}
+
 TEST(Meddler, whose_line_is_said_to_be_next_to_nothing_does_not_stop_the_rounds) {
     expect_no_effect_of([](Scene&, const sim::World::Outgoing& sent) {
         auto announce = announcement_in(sent);

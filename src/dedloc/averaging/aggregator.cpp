@@ -164,7 +164,9 @@ Result<void> Aggregator::take_plan(const PeerId& from, ByteView request) {
     DEDLOC_TRY_VOID(check(from, *message, *plan));
     const Digest digest = decision_digest(message->payload);
     line_.vector_is(vector_count(*plan));
-    if (!exchanges_.find(digest)) (void)exchanges_.begin(*std::move(plan), digest, nullptr);
+    if (exchanges_.find(digest)) return {};
+    DEDLOC_TRY_VOID(exchanges_.check_turn(*plan, digest));
+    (void)exchanges_.begin(*std::move(plan), digest, nullptr);
     return {};
 }
 

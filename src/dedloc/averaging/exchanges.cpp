@@ -1,5 +1,7 @@
 #include "dedloc/averaging/exchanges.h"
 
+#include <algorithm>
+
 #include "dedloc/base/counted.h"
 #include "dedloc/runtime/deadline.h"
 #include "dedloc/runtime/together.h"
@@ -12,6 +14,7 @@ namespace {
 // may be lost several times over, half of a round. Without the stream all would wait for as long.
 constexpr Duration header_patience_min = 5s;
 constexpr Duration late_reader_grace = 5s;  // members give up a second after the round's deadline
+constexpr std::size_t overtaken_max = 16;   // remembered, so that nobody is blamed for them
 
 }  // namespace
 
@@ -23,24 +26,55 @@ Exchanges::Exchanges(RoundContext& context, std::size_t kept_max)
 
 Exchanges::~Exchanges() = default;
 
+// A voter may make plans as it likes: they push nobody else's out. Who began again may have
+// forgotten its plan, and has the same ballot.
+Ok Exchanges::check_turn(const Plan& plan, const Digest& digest) {
+    const auto before = of_leader(plan);
+    if (!before || before->plan().ballot <= plan.ballot) return {};
+    overtake(digest);
+    begun_.pulse();
+    return make_error(ErrorKind::conflict, "a later plan of its leader is here");
+}
+
 std::shared_ptr<Exchange> Exchanges::begin(Plan plan,
                                            Digest digest,
                                            std::shared_ptr<const RoundInput> input) {
     context_.newest_round = std::chrono::milliseconds(plan.round_ms);
+    if (const auto before = of_leader(plan)) {
+        overtake(before->digest());
+        push_out(before->digest());
+    }
+    while (order_.size() >= kept_max_) push_out(least_needed());
+    std::erase(overtaken_, digest);
     auto exchange = std::make_shared<Exchange>(context_, std::move(plan), digest, std::move(input));
     exchanges_[digest] = exchange;
     order_.push_back(digest);
-    while (order_.size() > kept_max_) {
-        const auto old = exchanges_.find(order_.front());
-        order_.pop_front();
-        if (old == exchanges_.end()) continue;
-        ending_.insert(old->second);
-        scope_.spawn("end an exchange", end(old->second));
-        exchanges_.erase(old);
-    }
     exchange->start();
     begun_.pulse();
     return exchange;
+}
+
+void Exchanges::push_out(Digest plan) {
+    const auto old = exchanges_.find(plan);
+    DEDLOC_CHECK(old != exchanges_.end());
+    ending_.insert(old->second);
+    scope_.spawn("end an exchange", end(old->second));
+    exchanges_.erase(old);
+    std::erase(order_, plan);
+}
+
+void Exchanges::overtake(const Digest& plan) {
+    if (std::ranges::count(overtaken_, plan) > 0) return;
+    overtaken_.push_back(plan);
+    if (overtaken_.size() > overtaken_max) overtaken_.pop_front();
+}
+
+// The oldest of a step that is decided, or else of all.
+Digest Exchanges::least_needed() const {
+    const Digest& open = context_.ledger.base().previous;
+    const auto decided = std::ranges::find_if(
+        order_, [&](const Digest& plan) { return find(plan)->plan().previous != open; });
+    return decided == order_.end() ? order_.front() : *decided;
 }
 
 Task<void> Exchanges::end(std::shared_ptr<Exchange> exchange) {
@@ -51,6 +85,15 @@ Task<void> Exchanges::end(std::shared_ptr<Exchange> exchange) {
 std::shared_ptr<Exchange> Exchanges::find(const Digest& plan) const {
     const auto found = exchanges_.find(plan);
     return found == exchanges_.end() ? nullptr : found->second;
+}
+
+std::shared_ptr<Exchange> Exchanges::of_leader(const Plan& plan) const {
+    for (const Digest& digest : order_) {
+        auto exchange = find(digest);
+        if (exchange->plan().leader == plan.leader && exchange->plan().previous == plan.previous)
+            return exchange;
+    }
+    return nullptr;
 }
 
 bool Exchanges::in_round() const {
@@ -101,14 +144,16 @@ Task<void> Exchanges::serve(std::unique_ptr<p2p::MessageStream> owned) {
     const TimePoint begun = context_.now();
     // The member may have heard of the plan before we did.
     std::shared_ptr<Exchange> exchange = find(header->plan);
-    while (!exchange && context_.now() < deadline) {
+    const auto overtaken = [&] { return std::ranges::count(overtaken_, header->plan) > 0; };
+    while (!exchange && !overtaken() && context_.now() < deadline) {
         (void)co_await begun_.wait_until(context_.node.clock, deadline);
         exchange = find(header->plan);
     }
     if (!exchange) {
         // Without any plan of this step we may have missed it.
         const auto mine = newest();
-        if (mine && mine->plan().instance.step + 1 >= context_.ledger.base().instance.step)
+        if (!overtaken() && mine &&
+            mine->plan().instance.step + 1 >= context_.ledger.base().instance.step)
             context_.refuse(RoundNote::Kind::refused_message,
                             stream->remote(),
                             "its parts are for another group than ours");

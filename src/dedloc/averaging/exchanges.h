@@ -1,6 +1,9 @@
 // Exchanges: the data of the plans that this peer takes part in. Each is kept until newer ones push
 // it out, so that slower members can still read from us; streams and repairs find theirs here.
 //
+// A leader has one exchange a step: its next plan, which a majority has promised to before it is
+// made, takes the place of the one before. Where there is no room, those of decided steps go first.
+//
 // Thread: the network thread. Lifetime: stop() before destruction. Limits: kept_max plans.
 
 #pragma once
@@ -18,6 +21,8 @@ class Exchanges {
     Exchanges(RoundContext& context, std::size_t kept_max);
     ~Exchanges();
 
+    // Of another's plan, before it is begun: conflict if a later one of its leader is here.
+    Ok check_turn(const Plan& plan, const Digest& digest);
     std::shared_ptr<Exchange> begin(Plan plan,
                                     Digest digest,
                                     std::shared_ptr<const RoundInput> input);
@@ -38,12 +43,18 @@ class Exchanges {
     Task<void> stop();
 
   private:
+    // That of the same leader, for the same step.
+    std::shared_ptr<Exchange> of_leader(const Plan& plan) const;
+    Digest least_needed() const;
+    void push_out(Digest plan);
+    void overtake(const Digest& plan);
     Task<void> end(std::shared_ptr<Exchange> exchange);
 
     RoundContext& context_;
     std::size_t kept_max_;
     std::map<Digest, std::shared_ptr<Exchange>> exchanges_;
     std::deque<Digest> order_;
+    std::deque<Digest> overtaken_;                // by a later one of their leader, lately
     std::set<std::shared_ptr<Exchange>> ending_;  // not joined yet
     std::size_t serving_ = 0;
     runtime::Event begun_;

@@ -226,6 +226,7 @@ Result<void> RoundEngine::take_plan(const PeerId& from, ByteView request) {
     DEDLOC_TRY_VOID(check_plan(plan, context_.options));
     const Digest digest = decision_digest(message->payload);
     if (exchanges_.find(digest)) return {};
+    DEDLOC_TRY_VOID(exchanges_.check_turn(plan, digest));
     DEDLOC_TRY_VOID(check_leaders_line(plan));
     DEDLOC_TRY_VOID(check_own_line(plan, base));
     (void)begin_exchange(std::move(plan), digest);
