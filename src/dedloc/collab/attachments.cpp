@@ -5,11 +5,13 @@
 
 #include "dedloc/security/hash.h"
 #include "dedloc/wire/message.h"
+#include "dedloc/wire/multiaddr.h"
 
 namespace dedloc::collab {
 namespace {
 
 constexpr Duration one_piece_max = 20s;
+constexpr Duration one_dial_max = 5s;
 
 struct Question {
     Digest run;
@@ -82,8 +84,10 @@ Ok take_piece(const Answer& reply, const PeerId& from, std::size_t bytes_max, By
                           reply.bytes,
                           bytes_max);
     const bool last = file.size() + reply.piece.size() == reply.bytes;
+    // Who gives a byte at a time would be asked for longer than anybody waits.
     if (reply.piece.size() > attachment_piece_bytes_max ||
-        file.size() + reply.piece.size() > reply.bytes || (reply.piece.empty() && !last))
+        file.size() + reply.piece.size() > reply.bytes ||
+        (reply.piece.size() < attachment_piece_bytes_max && !last))
         return make_error(ErrorKind::peer_broke_protocol,
                           "peer {} sent a piece that does not fit its file",
                           from.short_text());
@@ -91,14 +95,47 @@ Ok take_piece(const Answer& reply, const PeerId& from, std::size_t bytes_max, By
     return {};
 }
 
+// Somebody to ask, with all addresses that are its own.
+struct Informant {
+    std::optional<PeerId> peer;
+    std::vector<std::string> addresses;
+};
+
+// Who is connected already comes first.
+std::vector<Informant> informants(const p2p::Host& host,
+                                  const std::vector<std::string>& addresses) {
+    std::vector<Informant> all;
+    for (const std::string& address : addresses) {
+        const auto parsed = wire::Multiaddr::from_text(address);
+        const std::optional<PeerId> peer = parsed ? parsed->peer() : std::nullopt;
+        const auto known = std::ranges::find(all, peer, &Informant::peer);
+        if (peer && known != all.end())
+            known->addresses.push_back(address);
+        else
+            all.push_back({peer, {address}});
+    }
+    std::ranges::stable_partition(
+        all, [&host](const Informant& one) { return one.peer && host.is_connected(*one.peer); });
+    return all;
+}
+
+Task<Result<PeerId>> reach(p2p::Host& host, Informant informant, TimePoint deadline) {
+    if (informant.peer && host.is_connected(*informant.peer)) co_return *informant.peer;
+    Error last = make_error(ErrorKind::not_found, "it has no address");
+    for (const std::string& address : informant.addresses) {
+        const TimePoint until = std::min(deadline, host.clock().now() + one_dial_max);
+        auto peer = co_await host.dial(address, until);
+        if (peer) co_return *peer;
+        last = std::move(peer).error();
+    }
+    co_return last;
+}
+
 Task<Result<Bytes>> fetch_from(p2p::Host& host,
                                AttachmentWish wish,
-                               std::string address,
+                               Informant informant,
                                TimePoint deadline) {
-    const TimePoint dial_until = std::min(deadline, host.clock().now() + one_piece_max);
-    auto dialled = co_await host.dial(address, dial_until);
-    if (!dialled) co_return std::move(dialled).error();
-    const PeerId peer = *dialled;
+    DEDLOC_CO_TRY(const PeerId peer, co_await reach(host, std::move(informant), deadline));
     Question question;
     question.run = wish.run;
     question.hash = wish.hash;
@@ -148,11 +185,15 @@ AttachmentServer::~AttachmentServer() { host_.remove_handler(attachment_method);
 Task<Result<Bytes>> fetch_attachment(p2p::Host& host, AttachmentWish wish, TimePoint deadline) {
     Error last = make_error(ErrorKind::not_found, "the join string names no address");
     std::string reasons;
-    for (const std::string& address : wish.peers) {
-        auto file = co_await fetch_from(host, wish, address, deadline);
+    const std::vector<Informant> all = informants(host, wish.peers);
+    auto left = static_cast<int>(all.size());
+    for (const Informant& informant : all) {
+        // An equal share of the time for each who is left, so that nobody has the others' as well.
+        const TimePoint now = host.clock().now();
+        auto file = co_await fetch_from(host, wish, informant, now + (deadline - now) / left--);
         if (file) co_return file;
         if (file.error().kind() == ErrorKind::denied) co_return std::move(file).error();
-        reasons += fmt::format("\n  {}: {}", address, file.error().message());
+        reasons += fmt::format("\n  {}: {}", informant.addresses.front(), file.error().message());
         last = std::move(file).error();
     }
     co_return make_error(

@@ -8,8 +8,9 @@
 // the asker knows the run's secret. The proof is bound to the asker's PeerId, which the connection
 // has authenticated: it is of no use to whom it is shown.
 //
-// Limits: attachments_max files a peer; pieces of attachment_piece_bytes_max. What is fetched is
-// kept only when it has the hash, and grows no further than its `bytes_max`.
+// Limits: attachments_max files a peer; pieces of attachment_piece_bytes_max, but for the last one
+// of a file. What is fetched is kept only when it has the hash, and grows no further than its
+// `bytes_max`.
 // Thread: the network thread. Cost: one SHA-256 of the file where it is fetched.
 
 #pragma once
@@ -52,13 +53,15 @@ class AttachmentServer {
 struct AttachmentWish {
     Digest run;
     Bytes secret;
-    std::vector<std::string> peers;  // multiaddrs to ask at, in turn
+    std::vector<std::string> peers;  // multiaddrs to ask at
     Digest hash;
     std::size_t bytes_max = 0;
 };
 
-// From the first peer that has it whole. Errors: denied (wrong secret), not_found (nobody reached
-// has it), peer_gone or timeout (nobody could be reached); the sentence names all who were asked.
+// From the first peer that has it whole. Who is connected is asked first, then the others in turn,
+// each for its share of the time that is left. Errors: denied (wrong secret), not_found (nobody
+// reached has it), peer_gone or timeout (nobody could be reached); the sentence names all who were
+// asked.
 Task<Result<Bytes>> fetch_attachment(p2p::Host& host, AttachmentWish wish, TimePoint deadline);
 
 }  // namespace dedloc::collab
