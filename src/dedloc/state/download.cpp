@@ -22,6 +22,9 @@ constexpr Duration lane_idle_max = 10s;  // a donor closes it later, as if we we
 constexpr Duration back_off_min = 200ms;
 constexpr Duration back_off_max = 5s;
 constexpr Duration chunk_timeout_max = 240s;
+// Of lanes on which nothing came in time one in so many goes on. Half of them would fill a slow
+// line with chunks that are late as well, again and again, until their donors are dropped.
+constexpr std::size_t lanes_cut = 4;
 constexpr int patience_factor = 4;  // of the usual time of a chunk
 constexpr std::size_t troubles_told_max = 5;
 
@@ -76,6 +79,7 @@ void Download::drop(const PeerId& donor, const Error& error) {
     about.dropped = true;
     about.trouble = to_string(error);
     log(LogLevel::debug, "state", "donor {} dropped: {}", donor.short_text(), about.trouble);
+    changed_.pulse();  // who let it go first
 }
 
 void Download::strike(const PeerId& donor, std::uint32_t count, const Error& error) {
@@ -295,7 +299,7 @@ std::deque<std::size_t>::iterator Download::rarest_missing(const Bytes* of_fello
 }
 
 std::optional<std::size_t> Download::claim(const PeerId& donor, const Bytes* of_fellow) {
-    if (active_ >= allowed_) return std::nullopt;
+    if (active_ >= allowed_ || (!of_fellow && lets_others_go_first(donor))) return std::nullopt;
     const TimePoint now = clock_.now();
     std::erase_if(missing_, [this](std::size_t index) { return partial_.has(index); });
     const auto rarest = rarest_missing(of_fellow);
@@ -317,6 +321,19 @@ std::optional<std::size_t> Download::claim(const PeerId& donor, const Bytes* of_
         return index;
     }
     return std::nullopt;
+}
+
+// Where only one chunk is asked for at a time, each donor has its turn: a silent one would have the
+// line for as long as a slow one needs, and again and again.
+bool Download::lets_others_go_first(const PeerId& donor) const {
+    const auto mine = failed_at_.find(donor);
+    if (allowed_ > 1 || mine == failed_at_.end()) return false;
+    return std::ranges::any_of(lanes_, [&](const auto& entry) {
+        const auto& [other, lanes] = entry;
+        if (lanes == 0 || is_dropped(other)) return false;
+        const auto theirs = failed_at_.find(other);
+        return theirs == failed_at_.end() || theirs->second < mine->second;
+    });
 }
 
 // When this donor may ask for what another one owes, or is left to fellows; never() for neither.
@@ -370,6 +387,7 @@ Task<void> Download::lane(PeerId donor) {
         }
         stream.reset();
         const Error error = std::move(chunk).error();
+        failed_at_[donor] = clock_.now();
         release(*index);
         const bool alone = donors_arrivals_ == arrivals_before;
         if (!after_failure(donor, error, alone)) co_return;
@@ -394,8 +412,7 @@ bool Download::after_failure(const PeerId& donor, const Error& error, bool nothi
             return true;
         case ErrorKind::timeout:
             if (nothing_came) {
-                allowed_ = std::max<std::size_t>(1, std::min(allowed_, active_ + 1) / 2);
-                chunk_timeout_ = std::min(chunk_timeout_ * 2, chunk_timeout_max);
+                ask_for_less();
                 strike(donor, 1, error);
             } else {
                 strike(donor, 4, error);
@@ -408,6 +425,15 @@ bool Download::after_failure(const PeerId& donor, const Error& error, bool nothi
             drop(donor, error);
             return false;
     }
+}
+
+// Chunks that were asked for together are given up together: that is one sign, not many.
+void Download::ask_for_less() {
+    const TimePoint now = clock_.now();
+    if (asked_for_less_at_ && now < *asked_for_less_at_ + chunk_timeout_) return;
+    asked_for_less_at_ = now;
+    allowed_ = std::max<std::size_t>(1, std::min(allowed_, active_ + 1) / lanes_cut);
+    chunk_timeout_ = std::min(chunk_timeout_ * 2, chunk_timeout_max);
 }
 
 Task<Result<Bytes>> Download::fetch(Stream& stream, PeerId donor, std::size_t index) {

@@ -45,6 +45,10 @@ class Download {
     };
 
     DonorReport& report(const PeerId& donor) { return partial_.donors_[donor]; }
+    bool is_dropped(const PeerId& peer) const {
+        const auto known = partial_.donors_.find(peer);
+        return known != partial_.donors_.end() && known->second.dropped;
+    }
     bool finished() const { return failure_.has_value() || partial_.complete(); }
     void drop(const PeerId& donor, const Error& error);
     void strike(const PeerId& donor, std::uint32_t count, const Error& error);
@@ -61,6 +65,7 @@ class Download {
     Task<void> until_stalled();
     Task<void> lane(PeerId donor);
     std::optional<std::size_t> claim(const PeerId& donor, const Bytes* of_fellow);
+    bool lets_others_go_first(const PeerId& donor) const;
     std::deque<std::size_t>::iterator rarest_missing(const Bytes* of_fellow);
     bool leaves_to_fellows() const;
     void release(std::size_t index);
@@ -71,6 +76,7 @@ class Download {
     Task<void> take_chunk(PeerId donor, std::size_t index, Bytes chunk);
     // False: this lane ends.
     bool after_failure(const PeerId& donor, const Error& error, bool nothing_came);
+    void ask_for_less();
     Task<Result<std::shared_ptr<const PublishedState>>> finish();
 
     // fellows.cpp
@@ -98,7 +104,9 @@ class Download {
     std::map<std::size_t, Claim> claims_;
     std::map<PeerId, std::uint32_t> strikes_;
     std::map<PeerId, int> refusals_;
-    std::map<PeerId, std::size_t> lanes_;  // to donors, that have not ended
+    std::map<PeerId, std::size_t> lanes_;    // to donors, that have not ended
+    std::map<PeerId, TimePoint> failed_at_;  // donors: the newest chunk that did not come
+    std::optional<TimePoint> asked_for_less_at_;
     std::size_t next_donor_ = 0;
     std::map<PeerId, TimePoint> fellow_asked_;  // never(): we ask, or take from it, just now
     struct Fellow {
@@ -110,7 +118,7 @@ class Download {
     // The newest chunk from a fellow, or when the first one was asked.
     std::optional<TimePoint> fellow_gave_at_;
     std::size_t active_ = 0;
-    std::size_t allowed_ = lanes_allowed_max;  // halved while our own link is too slow
+    std::size_t allowed_ = lanes_allowed_max;  // fewer while our own link is too slow
     std::uint64_t arrivals_ = 0;
     std::uint64_t donors_arrivals_ = 0;  // without fellows'
     std::optional<Error> failure_;

@@ -151,8 +151,8 @@ struct DownloadOptions {
     std::size_t fellows_at_once_max = 8;
     std::uint64_t bytes_max = state_bytes_max;  // larger states are refused before allocation
     Duration manifest_timeout = 10s;
-    // For one chunk; doubled (up to 4 min) while nothing at all arrives, as then our own link is
-    // the slow one; at least four times what chunks usually take.
+    // For one chunk; doubled (up to 4 min), once a while of that length, while nothing at all
+    // arrives, as then our own link is the slow one; at least four times what chunks usually take.
     Duration chunk_timeout = 60s;
     std::function<void(const DownloadProgress&)> progress;  // after every chunk
 };

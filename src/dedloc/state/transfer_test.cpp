@@ -272,6 +272,52 @@ TEST_F(Transfer, a_donor_that_trains_on_keeps_the_state_of_a_running_download) {
     EXPECT_EQ(only.store.find(state->root()), nullptr) << "the lease has ended";
 }
 
+void make_silent(sim::SimNode& machine, std::shared_ptr<const PublishedState> state) {
+    machine.host().handle_call(manifest_method,
+                               [state](PeerId, Bytes) { return true_manifest(state); });
+    machine.host().handle_stream(chunk_method,
+                                 [](std::unique_ptr<p2p::MessageStream> stream) -> Task<void> {
+                                     (void)co_await stream->read();
+                                     (void)co_await stream->read();
+                                 });
+}
+
+// What a donor has written is on its way for long here, and the end of a lane would overtake it.
+constexpr ServeLimits patient{.request_wait_max = 1h};
+
+// Sixteen chunks at once take longer than anybody waits for one; a few at a time do not.
+class SlowLine : public Transfer, public testing::WithParamInterface<double> {};
+
+TEST_P(SlowLine, takes_fewer_chunks_at_a_time) {
+    const auto state = some_state(1, 20);
+    newcomer.options().download_bytes_per_s = GetParam();
+    for (int i = 0; i < 8; ++i) donor(state, 12.5e6, patient);
+    PartialState partial(state->root());
+    const TimePoint begun = world.now();
+    const auto got = fetch(partial, all_donors(), options(1h));
+    ASSERT_TRUE(got) << to_string(got.error());
+    const double line = static_cast<double>(state->manifest.bytes) / GetParam();
+    EXPECT_LT(to_seconds(world.now() - begun), 2 * line + 100);
+}
+
+INSTANTIATE_TEST_SUITE_P(Rates, SlowLine, testing::Values(5e4, 8e4, 2e5));
+
+// All lanes are late at the same moment, and one is left: the silent donor, who comes first, would
+// have it for as long as a chunk may take, time after time.
+TEST_F(Transfer, where_one_chunk_comes_at_a_time_each_donor_has_its_turn) {
+    const auto state = some_state(1, 6);
+    newcomer.options().download_bytes_per_s = 1.2e4;  // 87 s for a chunk
+    sim::SimNode& silent = world.add_node({.name = "silent"});
+    make_silent(silent, state);
+    Donor& good = donor(state, 12.5e6, patient);
+    PartialState partial(state->root());
+    const TimePoint begun = world.now();
+    const auto got = fetch(partial, {silent.id(), good.machine.id()}, options(1h));
+    ASSERT_TRUE(got) << to_string(got.error());
+    EXPECT_LT(to_seconds(world.now() - begun), 1000);
+    EXPECT_EQ(partial.donors().at(silent.id()).chunks, 0u);
+}
+
 // ---- fellows: who comes at the same time ------------------------------------------------------
 
 // Loads a state and gives on what has come.
