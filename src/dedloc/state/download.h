@@ -87,6 +87,7 @@ class Download {
     Task<bool> learn_chunks_of(PeerId fellow);
     Task<void> until_fellows_end();
     bool fellows_left() const;
+    bool may_ask(const PeerId& fellow) const;
     std::size_t fellows_with(std::size_t index) const;
 
     p2p::Host& host_;

@@ -41,6 +41,14 @@ Task<void> Download::fellow_slot() {
     }
 }
 
+// Whom an earlier download has dropped is asked once more, as with donors; but no liar.
+bool Download::may_ask(const PeerId& fellow) const {
+    if (std::ranges::count(donors_, fellow) > 0) return false;
+    const auto known = partial_.donors_.find(fellow);
+    if (known == partial_.donors_.end()) return true;
+    return fellow_asked_.contains(fellow) ? !known->second.dropped : !known->second.lied;
+}
+
 // Who was not asked for longest; those who never were, from another one on than others begin with.
 std::optional<PeerId> Download::next_fellow() {
     std::vector<PeerId> fellows = options_.fellows();
@@ -50,10 +58,10 @@ std::optional<PeerId> Download::next_fellow() {
     std::optional<PeerId> next;
     TimePoint longest = clock_.now() - look_again;
     for (const PeerId& fellow : fellows) {
-        if (std::ranges::count(donors_, fellow) > 0) continue;
+        if (!may_ask(fellow)) continue;
         const auto [asked, is_new] = fellow_asked_.try_emplace(fellow, TimePoint{Duration::min()});
-        if (is_new) report(fellow).dropped = report(fellow).lied;  // once more, as with donors
-        if (report(fellow).dropped || asked->second >= longest) continue;
+        if (is_new) report(fellow).dropped = false;
+        if (asked->second >= longest) continue;
         next = fellow;
         longest = asked->second;
     }
@@ -116,9 +124,7 @@ Task<void> Download::until_fellows_end() {
 bool Download::fellows_left() const {
     if (!options_.fellows) return false;
     return std::ranges::any_of(options_.fellows(), [this](const PeerId& fellow) {
-        if (std::ranges::count(donors_, fellow) > 0) return false;
-        const auto known = partial_.donors_.find(fellow);
-        if (known != partial_.donors_.end() && known->second.dropped) return false;
+        if (!may_ask(fellow)) return false;
         const auto asked = fellow_asked_.find(fellow);
         const bool answered = asked != fellow_asked_.end() && asked->second != TimePoint::never();
         return !answered || fellows_.contains(fellow);

@@ -478,6 +478,26 @@ TEST_F(Transfer, a_reader_that_reads_nothing_keeps_no_other_from_a_donor) {
     world.run_task(scope.stop());
 }
 
+TEST_F(Fellows, who_were_dropped_in_a_download_before_are_asked_once_more) {
+    const auto state = some_state(1, 8);
+    Donor& only = donor(state, 2e6);
+    sim::SimNode& machine = world.add_node({.name = "fellow"});
+    more_fellows.push_back(machine.id());
+    machine.host().handle_call(have_method, [](PeerId, Bytes) -> Task<Result<Bytes>> {
+        co_return Bytes(3, 0xff);  // cannot be read
+    });
+    come(1, state->root());
+    world.after(2s, [&only] { only.machine.kill(); });
+    (void)all_load(all_donors());
+    ASSERT_FALSE(newcomers[0]->out);
+    EXPECT_TRUE(newcomers[0]->partial->donors().at(machine.id()).dropped);
+    machine.host().remove_handler(have_method);
+    Donor fellow(machine);
+    fellow.store.put(state);
+    (void)all_load({});
+    EXPECT_TRUE(newcomers[0]->out) << to_string(newcomers[0]->out.error());
+}
+
 TEST_F(Fellows, that_lie_or_never_answer_are_dropped_and_the_donor_gives_the_rest) {
     const auto state = some_state(1, 12);
     donor(state, 4e6);
