@@ -205,6 +205,11 @@ struct RoundContext {
     }
     // How long a majority of voters is waited for; a long round may keep them silent for as long.
     Duration quorum_patience() const { return std::max(options.quorum_timeout, newest_round); }
+    // A majority of its voters is heard of, or somebody tells of what they decided.
+    bool lives(const Base& base) const {
+        return directory.voters_heard_of(base) >= majority(base.voters.size()) ||
+               directory.chain_goes_on(base);
+    }
     // A deadline that somebody tells, within the run's bounds.
     Duration told_deadline(std::uint32_t milliseconds) const {
         return std::min<Duration>(std::chrono::milliseconds(milliseconds), options.deadline_max);

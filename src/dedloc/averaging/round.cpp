@@ -293,11 +293,7 @@ bool RoundEngine::quorum_is_lost() const {
     const Duration waited = context_.now() - *wanted_since_;
     const Duration timeout = context_.quorum_patience();
     if (waited <= timeout || context_.directory.loads_state()) return false;
-    const Base& base = context_.ledger.base();
-    const bool heard_of =
-        context_.directory.voters_heard_of(base) >= majority(base.voters.size()) ||
-        context_.directory.chain_goes_on(base);
-    return !heard_of || waited > timeout * 3;
+    return !context_.lives(context_.ledger.base()) || waited > timeout * 3;
 }
 
 std::optional<PeerId> RoundEngine::pick_leader(const Base& base) const {

@@ -294,30 +294,22 @@ std::optional<ConsensusReply> VoterService::check_branch(const PeerId& from,
     if (decision.previous != base.previous)
         return compare(from, decision.previous, decision.instance)
             .value_or(refuse(Answer::refused, "the branch starts elsewhere"));
-    bool named = false;
-    bool names_itself = false;
-    for (const Voter& voter : decision.next_voters) {
-        named = named || (voter.peer == context_.me() && voter.incarnation == incarnation_);
-        names_itself = names_itself || voter.peer == from;
-    }
-    if (!named || !names_itself || decision.run != base.run || !base.state ||
+    const auto& named = decision.next_voters;
+    const bool names_itself = std::ranges::find(named, from, &Voter::peer) != named.end();
+    if (!names_us(named) || !names_itself || decision.run != base.run || !base.state ||
         decision.state_before != *base.state)
         return refuse(Answer::refused, "the branch is not from our state");
     // Clocks differ and the proposer began first; half the time is a quorum truly lost. Who is out
     // of reach of the others leads nobody away who is not.
     const Duration waited = wanted_since_ ? context_.now() - *wanted_since_ : Duration(0);
     const Duration patience = context_.quorum_patience();
-    const bool goes_on = context_.directory.voters_heard_of(base) >= majority(base.voters.size()) ||
-                         context_.directory.chain_goes_on(base);
-    if (waited < (goes_on ? patience * 3 / 2 : patience / 2))
+    if (waited < (context_.lives(base) ? patience * 3 / 2 : patience / 2))
         return refuse(Answer::refused, "the quorum has not been away for long enough");
     return std::nullopt;
 }
 
 bool VoterService::drops_us(const Decision& decision) const {
-    return !leaving_ && std::ranges::none_of(decision.next_voters, [this](const Voter& voter) {
-        return voter.peer == context_.me() && voter.incarnation == incarnation_;
-    });
+    return !leaving_ && !names_us(decision.next_voters);
 }
 
 // A leader that took the vote from most could go on without anybody's. One that takes it from a few
@@ -376,10 +368,7 @@ Task<std::optional<ConsensusReply>> VoterService::check_commit(PeerId from, Deci
     if (!are_known(decision.next_voters, context_.ledger.base().voters, plan->members))
         co_return accuse(from, strange_voter);
     if (drops_us(decision)) {
-        const auto is_us = [this](const PlanMember& member) {
-            return member.peer == context_.me() && member.incarnation == incarnation_;
-        };
-        if (std::ranges::any_of(plan->members, is_us)) co_return accuse(from, voter_less);
+        if (names_us(plan->members)) co_return accuse(from, voter_less);
         if (drops_most(decision)) co_return refuse(Answer::refused, few_left);
     }
     const Digest plan_digest = decision_digest(decision.plan);

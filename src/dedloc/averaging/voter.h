@@ -14,6 +14,7 @@
 // Thread: the network thread.
 
 #pragma once
+#include <algorithm>
 #include <memory>
 
 #include "dedloc/averaging/context.h"
@@ -56,6 +57,12 @@ class VoterService {
     Task<void> write_parts(std::uint64_t step, std::vector<KeptPart> kept);
     // Refuses what no honest proposer would say.
     ConsensusReply accuse(const PeerId& proposer, std::string why);
+    // Voters, or members of a plan.
+    bool names_us(const auto& all) const {
+        return std::ranges::any_of(all, [this](const auto& one) {
+            return one.peer == context_.me() && one.incarnation == incarnation_;
+        });
+    }
     bool drops_us(const Decision& decision) const;
     bool drops_most(const Decision& decision) const;
     // Errors as a reply; nullopt: the value may be voted for.

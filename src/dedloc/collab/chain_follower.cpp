@@ -37,7 +37,7 @@ std::vector<PeerId> fellow_newcomers(const std::vector<const KnownPeer*>& live) 
 }  // namespace
 
 bool is_ahead(const Status& status, const averaging::Base& base) {
-    return status.branch == base.instance.branch &&
+    return status.role == Role::trainer && status.branch == base.instance.branch &&
            (status.step > base.instance.step || status.branch_samples > base.branch_samples);
 }
 
@@ -319,7 +319,7 @@ bool ChainFollower::others_may_know_what_follows(const Decision& theirs) {
     if (need_state_ || theirs.instance.branch != base.instance.branch) return false;
     bool others = false;
     for (const KnownPeer* peer : membership_.live()) {
-        if (peer->status.role != Role::trainer || !is_ahead(peer->status, base) ||
+        if (!is_ahead(peer->status, base) ||
             (nothing_after_ == base.previous && bring_nothing_.contains(peer->status.peer)))
             continue;
         others = true;
@@ -358,10 +358,9 @@ Task<Result<bool>> ChainFollower::adopt(PeerId peer, Bytes certificate) {
 // commit is replayed on top, so that the state we end in is one that was certified. False: another
 // one has brought us as far meanwhile.
 Task<Result<bool>> ChainFollower::adopt_alone(PeerId peer, Bytes certificate) {
-    DEDLOC_CO_TRY(const Decision decision, decision_of(certificate));
+    DEDLOC_CO_TRY(const Decision decision, context_.ledger.check_start(certificate));
     if (decision.run != context_.ledger.base().run && context_.ledger.started())
         co_return make_error(ErrorKind::conflict, "the certificate belongs to another run");
-    DEDLOC_CO_TRY_VOID(context_.ledger.check_start(certificate));
     // We may have waited for another one that brought us further.
     if (context_.ledger.started() && !need_state_ && !better(decision)) co_return false;
     auto state = store_.find(decision.state_before);

@@ -25,8 +25,8 @@
 
 namespace dedloc::collab {
 
-// It knows certificates of our branch that we lack. Its step is that of the state it has; who could
-// not apply the newest commit counts samples that it has none of.
+// A trainer that knows certificates of our branch that we lack. Its step is that of the state it
+// has; who could not apply the newest commit counts samples that it has none of.
 bool is_ahead(const Status& status, const averaging::Base& base);
 
 // Trainers that may give a state, the fastest uplinks first, as slow ones set the time of rounds

@@ -772,7 +772,7 @@ std::size_t CollaborationImpl::voters_heard_of(const averaging::Base& base) cons
 
 bool CollaborationImpl::chain_goes_on(const averaging::Base& base) const {
     return std::ranges::any_of(membership_->live(), [&base](const KnownPeer* peer) {
-        return peer->status.role == Role::trainer && is_ahead(peer->status, base);
+        return is_ahead(peer->status, base);
     });
 }
 

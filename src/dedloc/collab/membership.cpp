@@ -290,13 +290,9 @@ Task<Result<Bytes>> Membership::on_prove(PeerId from, Bytes request) {
     co_return wire::encode(reply);
 }
 
-bool Membership::has_room_for(const PeerId& peer) const {
-    return peers_.size() < peers_most_ || peers_.contains(peer);
-}
-
 // In the place of one that is out of reach and silent for so long: who never proved itself first.
 bool Membership::make_room_for(const PeerId& peer, Duration silent_for) {
-    if (has_room_for(peer)) return true;
+    if (peers_.size() < peers_most_ || peers_.contains(peer)) return true;
     const TimePoint heard_before = node_.clock.now() - silent_for;
     const auto goes_before = [](const KnownPeer& left, const KnownPeer& right) {
         if (left.was_member != right.was_member) return right.was_member;

@@ -130,7 +130,6 @@ class Membership {
     void push_to_all();
     void drop_stale();
     void meet_unmet();
-    bool has_room_for(const PeerId& peer) const;
     bool make_room_for(const PeerId& peer, Duration silent_for);
     bool make_room_for_member(const PeerId& peer);
     void admit(const PeerId& peer);
