@@ -1,7 +1,10 @@
 // dedloc-lab: `dedloc lab` as a program of its own, for builds without the command line.
 
+#include "dedloc/runtime/open_files.h"
+
 #include "lab/lab.h"
 
 int main(int argc, char** argv) {
+    dedloc::runtime::raise_open_files();
     return dedloc::lab::run(std::vector<std::string>(argv + 1, argv + argc), argv[0]);
 }

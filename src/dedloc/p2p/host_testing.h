@@ -6,11 +6,14 @@
 
 namespace dedloc::p2p {
 
-// Listens on port 4001 of all its addresses.
-inline HostOptions simulated_host(sim::World& world, sim::SimNode& node, std::uint8_t seed) {
+// Listens on port 4001 of all its addresses. `network`: instead of the machine's own.
+inline HostOptions simulated_host(sim::World& world,
+                                  sim::SimNode& node,
+                                  std::uint8_t seed,
+                                  runtime::Network* network = nullptr) {
     return {.executor = world.executor(),
             .clock = node.clock(),
-            .network = node.network(),
+            .network = network != nullptr ? *network : node.network(),
             .random = Random(seed),
             .identity = security::Identity::from_seed(Bytes(32, seed)).value(),
             .listen = {"/ip4/0.0.0.0/tcp/4001"},

@@ -288,7 +288,8 @@ Task<void> swallow(std::unique_ptr<MessageStream> stream, std::size_t* bytes) {
 // tested is that lanes are opened, used by bulk and by bulk alone, and go with the peer.
 class FarHosts : public ::testing::Test {
   protected:
-    void SetUp() override {
+    void SetUp() override { start(connections_max); }
+    void start(std::size_t connections) {
         sim::LinkOptions link;
         link.latency = 150ms;
         link.bytes_per_s = 10e6;
@@ -296,6 +297,7 @@ class FarHosts : public ::testing::Test {
         for (std::uint8_t i = 0; i < 2; ++i) {
             sim::SimNode& node = world_.add_node({});
             HostOptions options = simulated_host(world_, node, i);
+            options.connections_max = connections;
             hosts_[i] = make_host(std::move(options)).value();
             hosts_[i]->handle_call("echo", echo);
             hosts_[i]->handle_stream("bulk", [this, i](auto stream) {
@@ -374,6 +376,15 @@ TEST_F(FarHosts, a_stream_on_lanes_keeps_the_ordinary_connection_that_nothing_us
     world_.run_task(send(0, 3, connection_idle_max));
     EXPECT_GE(lanes(0), 2u);
     EXPECT_EQ(arrived_[1], 43u << 20);
+}
+
+TEST_F(FarHosts, each_lane_needs_room_as_a_connection_does) {
+    TearDown();
+    start(2);  // the ordinary one, and one more
+    for (std::size_t i : {0, 1}) hosts_[i]->protect(hosts_[1 - i]->id(), true);
+    world_.run_task(send(0, 40));
+    EXPECT_EQ(lanes(0), 1u);
+    EXPECT_EQ(arrived_[1], 40u << 20);
 }
 
 TEST_F(FarHosts, small_traffic_opens_none) {

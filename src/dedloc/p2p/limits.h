@@ -201,7 +201,9 @@ inline constexpr std::size_t relay_buffer_bytes_max = 64u << 10;
 inline constexpr Duration relay_message_wait_max = 15s;
 // What we accept as a reservation's life: shorter would be all renewing.
 inline constexpr Duration relay_reservation_life_min = 2s;
-inline constexpr Duration relay_reservation_life_max = std::chrono::hours(24);
+// No longer than relays give: it is told as a time of the relay's clock, and ours may be days
+// behind. Renewing early costs a message.
+inline constexpr Duration relay_reservation_life_max = std::chrono::hours(1);
 // Relays that we keep reservations at: when one dies, the other still leads to us.
 inline constexpr std::size_t relays_used_max = 2;
 // Addresses that we tell of ourselves for each of them.

@@ -132,7 +132,8 @@ class Libp2pHost final : public Host, public NatView, public PeerView {
                 .upgrades = upgrades_,
                 .keep_alive_interval = options_.keep_alive_interval,
                 .keep_alive_answer_max = options_.keep_alive_answer_max,
-                .connections_max = options_.connections_max,
+                .connections_max =
+                    std::min(options_.connections_max, options_.network.connections_allowed()),
                 .is_needed = [this](const PeerId& peer) { return nat_.needs(peer); },
                 .from_listen_port =
                     [this](const std::string& host) { return nat_.dials_from_listen_port(host); }};

@@ -55,6 +55,7 @@ struct HostOptions {
     // Opens a port of the router; must outlive the host. Null: none is asked for.
     runtime::PortMapper* port_mapper = nullptr;
 
+    // Fewer where the network does not allow so many.
     std::size_t connections_max = p2p::connections_max;
     Duration keep_alive_interval = p2p::keep_alive_interval;
     Duration keep_alive_answer_max = p2p::keep_alive_answer_max;

@@ -68,6 +68,8 @@ void NatService::start() {
     if (options_.use_relays) around_.scope.spawn("p2p relays", reservations_.run());
     if (options_.ask_reachability) around_.scope.spawn("p2p autonat", ask_loop());
     if (maps_ports()) around_.scope.spawn("p2p port mapping", mappings_.run());
+    // Who has said what others shall dial stays where that leads to.
+    if (around_.announced.empty()) around_.scope.spawn("p2p network", watch_network());
 }
 
 Task<void> NatService::close() { return mappings_.close(); }
@@ -130,9 +132,9 @@ bool NatService::dials_from_listen_port(const std::string& host) const {
 }
 
 std::vector<wire::Multiaddr> NatService::addresses() const {
-    std::vector<wire::Multiaddr> own =
-        around_.announced.empty() ? around_.interfaces() : around_.announced;
-    if (around_.announced.empty()) {
+    const bool is_announced = !around_.announced.empty();
+    std::vector<wire::Multiaddr> own = is_announced ? around_.announced : around_.interfaces();
+    if (!is_announced) {
         std::vector<wire::Multiaddr> more = confirmed_;
         if (mapped_ && !mapping_failed_) more.push_back(*mapped_);
         for (const auto& address : more)
@@ -140,8 +142,10 @@ std::vector<wire::Multiaddr> NatService::addresses() const {
     }
     const auto private_ones = std::stable_partition(
         own.begin(), own.end(), [this](const auto& address) { return is_public_host(address); });
-    // A few private ones are enough for neighbours; the relayed ones must not be cut off.
+    // A few private ones are enough for neighbours; the relayed ones must not be cut off. A machine
+    // with many bridges would fill join strings with addresses that lead nobody anywhere.
     const auto few = std::min<std::ptrdiff_t>(private_first_max, own.end() - private_ones);
+    if (!is_announced) own.erase(private_ones + few, own.end());
     const auto relayed = reservations_.addresses();
     own.insert(private_ones + few, relayed.begin(), relayed.end());
     return own;
@@ -215,10 +219,12 @@ void NatService::identified(const ConnectionPtr& connection, const wire::Identif
     const PeerId& peer = connection->remote();
     const auto theirs = wire::known_multiaddrs(identify.listen_addresses);
     if (connection->is_relayed()) {
-        const bool ours_to_act = !connection->is_dialler() && options_.punch_holes;
-        if (ours_to_act && punching_.size() < punches_max && !around_.swarm.direct(peer) &&
-            punching_.insert(peer).second)
-            around_.scope.spawn("p2p make direct", make_direct(connection, only_public(theirs)));
+        // Whoever was called acts; and the caller, once the other side says that it can be dialled.
+        auto to_dial = only_public(theirs);
+        const bool ours_to_act = !connection->is_dialler() || !to_dial.empty();
+        if (ours_to_act && options_.punch_holes && punching_.size() < punches_max &&
+            !around_.swarm.direct(peer) && punching_.insert(peer).second)
+            around_.scope.spawn("p2p make direct", make_direct(connection, std::move(to_dial)));
         return;
     }
     if (auto seen = wire::Multiaddr::from_bytes(identify.observed_address)) {
@@ -262,11 +268,17 @@ std::vector<wire::Multiaddr> NatService::to_ask() const {
     return asked;
 }
 
+// The one that was not asked for longest: two failures are two servers' where there are two, and
+// one that has itself to blame does not judge for ever.
 std::optional<PeerId> NatService::next_server() const {
     const TimePoint now = around_.clock.now();
-    for (const auto& [peer, asked] : servers_)
-        if (asked.not_before <= now && around_.swarm.direct(peer)) return peer;
-    return std::nullopt;
+    auto next = servers_.end();
+    for (auto server = servers_.begin(); server != servers_.end(); ++server) {
+        const auto& [peer, asked] = *server;
+        if (asked.not_before > now || !around_.swarm.direct(peer)) continue;
+        if (next == servers_.end() || asked.last < next->second.last) next = server;
+    }
+    return next == servers_.end() ? std::nullopt : std::optional(next->first);
 }
 
 Task<void> NatService::ask_loop() {
@@ -289,25 +301,60 @@ Task<void> NatService::ask_loop() {
 
 Task<void> NatService::mapping_news() { co_await mapping_news_.wait(); }
 
-// What others found out before the router opened or closed the port is out of date: they are asked
-// again at once.
-void NatService::mapping_changed() {
-    if (mapped_) std::erase(confirmed_, *mapped_);
-    mapped_ = mappings_.address();
+// What others found out before the router opened or closed the port, or before we came into this
+// network, is out of date: they are asked again at once.
+void NatService::ask_anew() {
     mapping_failed_ = false;
     for (auto& [peer, asked] : servers_) asked.not_before = around_.clock.now();
     ask_again_ = around_.clock.now();
     mapping_news_.pulse();
     ask_news_.set();
+}
+
+void NatService::mapping_changed() {
+    if (mapped_) std::erase(confirmed_, *mapped_);
+    mapped_ = mappings_.address();
+    ask_anew();
     const bool was_all = !mapped_ && confirmed_.empty() && !has_public_interface();
     if (was_all && reachability_ == Reachability::publicly)
         conclude(Reachability::unknown, "the router does not pass our port on any more");
     around_.on_change();
 }
 
+// Where we are in the network. Who has a public address is there, whatever bridges to virtual
+// machines come and go beside it.
+std::vector<wire::Multiaddr> NatService::place() const {
+    auto own = around_.interfaces();
+    auto open = only_public(own);
+    return open.empty() ? own : open;
+}
+
+Task<void> NatService::watch_network() {
+    auto before = place();
+    for (;;) {
+        co_await around_.clock.sleep_for(mapping_look_pause_max);
+        auto now = place();
+        if (now == before) continue;
+        before = std::move(now);
+        network_changed();
+    }
+}
+
+// Another Wi-Fi, a cable, a tunnel. The router there is asked by the mappings, which look, too.
+void NatService::network_changed() {
+    log(LogLevel::info, "p2p", "this machine is in another network now");
+    confirmed_.clear();
+    failures_ = 0;
+    ask_anew();
+    conclude(Reachability::unknown, "this machine is in another network now; nobody was asked yet");
+    around_.on_change();
+    // Most lead nowhere any more; whoever waits for an answer shall learn of it soon.
+    for (const PeerId& peer : around_.swarm.peers()) around_.swarm.doubt(peer);
+}
+
 Task<void> NatService::ask(PeerId server) {
     const TimePoint now = around_.clock.now();
-    servers_[server].not_before = now + server_rest;
+    servers_[server] = {.not_before = now + server_rest, .last = now};
     const ConnectionPtr connection = around_.swarm.direct(server);
     if (!connection) co_return;
     const PeerId me = around_.identity.id();
@@ -367,15 +414,18 @@ Task<void> NatService::make_direct(ConnectionPtr relayed,
 Task<void> NatService::try_to_make_direct(ConnectionPtr relayed,
                                           std::vector<wire::Multiaddr> public_addresses) {
     const PeerId peer = relayed->remote();
+    const bool we_called = relayed->is_dialler();
     if (!public_addresses.empty()) {
         const TimePoint deadline = around_.clock.now() + reversal_max;
+        const Path path = we_called ? Path::direct : Path::reversed;
         auto dialled =
-            co_await around_.swarm.dial_direct(peer, std::move(public_addresses), deadline);
+            co_await around_.swarm.dial_direct(peer, std::move(public_addresses), path, deadline);
         if (dialled) {
-            ++reversals_;
+            reversals_ += we_called ? 0 : 1;
             co_return;
         }
     }
+    if (we_called) co_return;  // it is the other side that begins to punch
     ++punches_tried_;
     for (int attempt = 1; attempt <= punch_attempts_max; ++attempt) {
         if (relayed->is_closed()) co_return;

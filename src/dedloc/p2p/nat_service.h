@@ -3,8 +3,9 @@
 //
 // Who can be dialled is concluded from: strangers from public addresses who came to a public
 // address of ours; AutoNAT's answers. The first is enough for "public", one failed dial back makes
-// "private" of "unknown", two of "public". A port that the router opened is told to others at once,
-// and asked about anew; "public" it makes nobody before somebody came through.
+// "private" of "unknown", two of "public"; all who may be asked are asked in turn. A port that the
+// router opened is told to others at once, and asked about anew; "public" it makes nobody before
+// somebody came through. What was found out in one network does not count in the next.
 //
 // Thread: the network thread. Cost: idle, one AutoNAT question a few minutes.
 
@@ -72,6 +73,7 @@ class NatService {
   private:
     struct Asked {
         TimePoint not_before;
+        TimePoint last{};
     };
 
     bool is_public_host(const wire::Multiaddr& address) const;
@@ -80,6 +82,10 @@ class NatService {
     bool serves_as_relay() const;
     bool maps_ports() const;
     void mapping_changed();
+    void ask_anew();
+    std::vector<wire::Multiaddr> place() const;
+    Task<void> watch_network();
+    void network_changed();
     std::vector<std::uint16_t> listen_ports() const;
     void conclude(Reachability reachability, std::string reason);
 

@@ -109,6 +109,16 @@ TEST(Autonat, dials_only_the_address_it_sees_and_each_port_once) {
 
 // ------------------------------------------------------------------------------- in virtual time
 
+// The machine of a server whose firewall lets nothing out.
+class DialsNobody final : public runtime::NetworkLike {
+  public:
+    using NetworkLike::NetworkLike;
+    Task<Result<std::unique_ptr<runtime::Connection>>> connect(runtime::SocketAddress,
+                                                               TimePoint) override {
+        co_return Error(ErrorKind::peer_gone, "nothing leaves here");
+    }
+};
+
 struct SimHost {
     std::unique_ptr<Host> host;
     NatReport report() const { return nat_of(*host)->nat_report(); }
@@ -120,8 +130,10 @@ class ReachabilityTest : public ::testing::Test {
         sim::NodeOptions machine;
         machine.dialable = dialable;
         sim::SimNode& node = world_.add_node(machine);
-        const auto seed = static_cast<std::uint8_t>(world_.nodes_count());
-        HostOptions options = simulated_host(world_, node, seed);
+        return add(node, node.network(), static_cast<std::uint8_t>(world_.nodes_count()));
+    }
+    SimHost& add(sim::SimNode& node, runtime::Network& network, std::uint8_t seed) {
+        HostOptions options = simulated_host(world_, node, seed, &network);
         options.nat.is_public = [](std::string_view) { return true; };
         hosts_.push_back({make_host(std::move(options)).value()});
         return hosts_.back();
@@ -178,6 +190,26 @@ TEST_F(ReachabilityTest, who_is_dialled_back_is_public) {
     world_.run_for(10s);
     EXPECT_EQ(b.host->connected_peers(), std::vector<PeerId>{a.host->id()});
     EXPECT_EQ(a.host->connected_peers(), std::vector<PeerId>{b.host->id()});
+}
+
+TEST_F(ReachabilityTest, a_server_that_can_dial_nobody_does_not_judge_alone) {
+    sim::SimNode& node = world_.add_node({});
+    DialsNobody bad_network(node.network());
+    // The one that would be asked first, by its id.
+    const bool is_first = peer(21) < peer(22);
+    SimHost& bad = add(node, bad_network, is_first ? 21 : 22);
+    sim::SimNode& good_node = world_.add_node({});
+    SimHost& good = add(good_node, good_node.network(), is_first ? 22 : 21);
+    SimHost& b = add(true);
+    for (SimHost* server : {&bad, &good}) {
+        dial(b, *server);
+        b.host->protect(server->host->id(), true);
+        server->host->protect(b.host->id(), true);
+    }
+    const auto is = [&](Reachability wanted) { return b.report().reachability == wanted; };
+    ASSERT_TRUE(world_.run_until([&] { return is(Reachability::privately); }, 1min));
+    ASSERT_TRUE(world_.run_until([&] { return is(Reachability::publicly); }, 10min));
+    EXPECT_FALSE(world_.run_until([&] { return !is(Reachability::publicly); }, 3h));
 }
 
 // ----------------------------------------------------------------------------------- on loopback

@@ -53,11 +53,14 @@ void PortMappings::drop() {
     around_.on_change();
 }
 
-// A machine that is in another network now has another router, too.
+// A machine that is in another network now has another router, too. Any address tells, not only
+// the one to map: that may be of a bridge to virtual machines.
 void PortMappings::look_at_interfaces() {
-    auto inside = listener_to_map(around_.interfaces(), around_.is_public);
-    if (inside == inside_ && !sentence_.empty()) return;
-    inside_ = std::move(inside);
+    auto seen = around_.interfaces();
+    if (seen == seen_ && !sentence_.empty()) return;
+    seen_ = std::move(seen);
+    moved_ = true;
+    inside_ = listener_to_map(seen_, around_.is_public);
     due_ = around_.clock.now();
     retry_ = Duration(0);
     if (inside_) return;
@@ -120,6 +123,7 @@ Task<void> PortMappings::take(runtime::PortMapping mapping) {
         co_await give_back(std::move(mapping));
         co_return;
     }
+    moved_ = false;
     const auto before = address();
     // A mapping without an end is looked after as if it had one.
     Duration lease = mapping.lease == Duration(0) ? mapping_lease_wish : mapping.lease;
@@ -134,8 +138,9 @@ Task<void> PortMappings::take(runtime::PortMapping mapping) {
 }
 
 // What is held stays until its lease ends: a router that is silent for a moment still passes the
-// port on.
+// port on. In another network it is not this router that does.
 void PortMappings::take_failure(const Error& error) {
+    if (std::exchange(moved_, false)) drop();
     retry_ = std::clamp(2 * retry_, mapping_retry_min, mapping_retry_max);
     due_ = around_.clock.now() + retry_;
     say(error.message());

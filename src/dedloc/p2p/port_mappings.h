@@ -70,12 +70,14 @@ class PortMappings {
     void drop();
 
     Surroundings around_;
+    std::vector<wire::Multiaddr> seen_;  // of interfaces()
     std::optional<runtime::SocketAddress> inside_;
     std::optional<Held> held_;
     std::string sentence_;
     TimePoint due_;
     TimePoint asked_at_;
     Duration retry_{0};
+    bool moved_ = false;  // since the router answered: perhaps it is another one now
     bool asking_ = false;
     bool settled_ = false;
     bool doubted_ = false;

@@ -209,6 +209,33 @@ TEST_F(PortMappingsTest, a_machine_that_moves_to_another_network_asks_the_router
     EXPECT_EQ(router_.removed.size(), 2u);
 }
 
+// The bridge to its containers stays, and comes first.
+TEST_F(PortMappingsTest, a_move_is_noticed_by_whichever_address_tells) {
+    interfaces_ = {tcp("172.17.0.1", 4001), tcp("192.168.1.2", 4001)};
+    router_.answers = {gives("203.0.113.2", 4001), gives("203.0.113.77", 4001), nobody()};
+    start();
+    world_.run_for(1s);
+    EXPECT_EQ(address(), "/ip4/203.0.113.2/tcp/4001");
+    interfaces_[1] = tcp("192.168.7.9", 4001);
+    world_.run_for(mapping_look_pause_max + 1s);
+    EXPECT_EQ(address(), "/ip4/203.0.113.77/tcp/4001");
+    interfaces_[1] = tcp("192.168.8.9", 4001);
+    world_.run_for(mapping_look_pause_max + 1s);
+    EXPECT_EQ(address(), "") << "what another router had opened leads nowhere from here";
+}
+
+TEST_F(PortMappingsTest, a_new_bridge_on_this_machine_loses_no_open_port) {
+    router_.answers = {gives("203.0.113.2", 4001)};
+    start();
+    world_.run_for(1s);
+    interfaces_.push_back(tcp("192.168.122.1", 4001));
+    EXPECT_TRUE(asks_before(mapping_look_pause_max + 1s));
+    world_.run_for(1s);
+    EXPECT_EQ(address(), "/ip4/203.0.113.2/tcp/4001");
+    EXPECT_EQ(changes_, 1);
+    EXPECT_TRUE(router_.removed.empty());
+}
+
 TEST_F(PortMappingsTest, doubt_makes_it_ask_again_but_not_again_and_again) {
     router_.answers = {gives("203.0.113.2", 4001)};
     start();
@@ -265,7 +292,9 @@ class Behind final : public runtime::NetworkLike {
         std::unique_ptr<runtime::Listener> all = std::make_unique<OnAllInterfaces>(std::move(real));
         return all;
     }
-    std::vector<std::string> interface_addresses() const override { return {"192.168.1.2"}; }
+    std::vector<std::string> interface_addresses() const override { return addresses; }
+
+    std::vector<std::string> addresses{"192.168.1.2"};
 };
 
 // `a` is public; `b` is behind a router, which lets strangers in while it has a port open.
@@ -415,6 +444,37 @@ TEST_F(HostBehindRouterTest, a_router_that_is_gone_leaves_the_host_to_its_relays
     EXPECT_TRUE(world_.run_until([&] { return !announces(); }, 21min));
     EXPECT_TRUE(world_.run_until([&] { return report().relays.size() == 1; }, 30s));
     EXPECT_EQ(report().router, "no router answered UPnP or NAT-PMP");
+}
+
+TEST_F(HostBehindRouterTest, what_was_found_out_in_one_network_does_not_count_in_the_next) {
+    behind_.addresses = {"192.168.0.1", "192.168.1.2"};  // the first one is a bridge
+    router_.answers = {gives(node_.ip(), 4001), nobody()};
+    start(&router_);
+    ASSERT_TRUE(becomes(Reachability::publicly, 5s));
+    world_.run_for(2min);
+    node_.options().dialable = false;  // the router there opens nothing
+    behind_.addresses[1] = "192.168.7.9";
+    EXPECT_TRUE(becomes(Reachability::privately, mapping_look_pause_max + 20s));
+    EXPECT_FALSE(announces());
+    EXPECT_TRUE(world_.run_until([&] { return report().relays.size() == 1; }, 5s));
+    // And back.
+    node_.options().dialable = true;
+    behind_.addresses[1] = "192.168.1.2";
+    router_.answers = {gives(node_.ip(), 4001)};
+    EXPECT_TRUE(becomes(Reachability::publicly, mapping_look_pause_max + 20s));
+}
+
+TEST_F(HostBehindRouterTest, of_its_own_private_addresses_the_likeliest_few_are_told) {
+    for (int bridge = 17; bridge < 27; ++bridge)
+        behind_.addresses.push_back(fmt::format("192.168.{}.1", bridge));
+    router_.answers = {nobody()};
+    start(&router_);
+    ASSERT_TRUE(world_.run_until([&] { return report().relays.size() == 1; }, 20s));
+    const auto told = b_->addresses();
+    ASSERT_EQ(told.size(), 4u);
+    EXPECT_EQ(told.front(), "/ip4/192.168.1.2/tcp/4001");
+    EXPECT_TRUE(told.back().ends_with("/p2p-circuit"));
+    EXPECT_EQ(report().interfaces.size(), 11u);
 }
 
 TEST_F(HostBehindRouterTest, whoever_says_what_to_announce_asks_no_router) {

@@ -51,15 +51,21 @@ std::vector<wire::Multiaddr> RelayReservations::addresses() const {
     return addresses;
 }
 
-// Whom to ask now: who must be renewed, else a candidate while there are too few.
+// Whom to ask now: who must be renewed, else a candidate while there are too few. One that we have
+// dialled can be dialled for sure; who came to us perhaps only thinks so.
 std::optional<PeerId> RelayReservations::next_due() const {
     const TimePoint now = around_.clock.now();
     for (const auto& [relay, held] : held_)
         if (held.renew_at <= now) return relay;
     if (held_.size() >= relays_used_max) return std::nullopt;
-    for (const auto& [peer, candidate] : candidates_)
-        if (!held_.contains(peer) && candidate.not_before <= now) return peer;
-    return std::nullopt;
+    std::optional<PeerId> due;
+    for (const auto& [peer, candidate] : candidates_) {
+        if (held_.contains(peer) || candidate.not_before > now) continue;
+        const ConnectionPtr connection = around_.direct_connection(peer);
+        if (connection && connection->is_dialler()) return peer;
+        if (!due) due = peer;
+    }
+    return due;
 }
 
 TimePoint RelayReservations::next_time() const {

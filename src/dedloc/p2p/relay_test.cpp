@@ -319,6 +319,45 @@ TEST_F(RelayTest, a_host_that_turns_out_to_be_public_tells_those_who_wait_for_a_
     EXPECT_TRUE(until([&] { return a.addresses_of(b.id()).size() == b.addresses().size(); }, 2s));
 }
 
+TEST_F(RelayTest, a_caller_dials_directly_once_the_callee_has_become_reachable) {
+    Host& middle = relay();
+    Host& a = hidden();
+    HostOptions later = options({});
+    sim::SimNode& machine = world_.node(world_.nodes_count() - 1);
+    Host& b = add(std::move(later));
+    reserve_at(b, middle);
+    a.add_addresses(b.id(), b.addresses());
+    ASSERT_TRUE(call(a, b.id(), Bytes(10, 1)));
+    world_.run_for(20s);
+    ASSERT_EQ(nat_of(a)->path_to(b.id()), Path::relayed);
+    machine.options().dialable = true;
+    public_.insert(machine.ip());
+    b.handle_call("another", echo);  // is told together with the addresses
+    EXPECT_TRUE(until([&] { return nat_of(a)->path_to(b.id()) == Path::direct; }, 5s));
+    EXPECT_TRUE(until([&] { return counters(middle).circuits == 0; }));
+}
+
+// Who came to us may be one that nobody else can dial.
+TEST_F(RelayTest, of_several_relays_those_that_it_dialled_itself_are_used) {
+    std::vector<Host*> relays;
+    for (int i = 0; i < 4; ++i) relays.push_back(&relay());
+    std::ranges::sort(relays, {}, [](const Host* host) { return host->id(); });
+    Host& b = add(options({.is_relay = false, .dialable = true}));
+    Host& other = hidden();
+    const std::string ip = world_.node(world_.nodes_count() - 2).ip();
+    const std::set<std::string> relays_only = std::exchange(public_, {ip});  // no need of relays
+    for (Host* host : {relays[0], relays[1]}) ASSERT_TRUE(dial(*host, address_with_id(b)));
+    for (Host* host : {relays[2], relays[3]}) ASSERT_TRUE(dial(b, address_with_id(*host)));
+    ASSERT_TRUE(dial(other, address_with_id(b)));
+    world_.run_for(2s);
+    ASSERT_TRUE(nat_of(b)->nat_report().relays.empty());
+
+    public_ = relays_only;
+    other.disconnect(b.id());
+    ASSERT_TRUE(until([&] { return nat_of(b)->nat_report().relays.size() == 2; }, 5s));
+    EXPECT_TRUE(uses(b, *relays[2]) && uses(b, *relays[3]));
+}
+
 // -------------------------------------------------------------------------------- bare messages
 
 // A peer that says to a relay, or to one behind it, whatever it likes.
@@ -593,6 +632,9 @@ TEST(Reservation, clocks_that_differ_do_not_make_it_endless_or_nothing) {
     EXPECT_EQ(granted.check()->life, relay_reservation_life_min);
     granted.answer.reservation->expire_unix_s = ~std::uint64_t{0};
     EXPECT_EQ(granted.check()->life, relay_reservation_life_max);
+    // Ours a day behind: it is renewed before the relay, which gives an hour, has forgotten it.
+    granted.answer.reservation->expire_unix_s = 1000 + 25 * 3600;
+    EXPECT_LE(granted.check()->life, RelayLimits().reservation_life);
 }
 
 TEST(Reservation, a_refusal_says_why) {

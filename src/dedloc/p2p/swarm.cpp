@@ -59,6 +59,7 @@ Task<void> Swarm::accept_loop(std::shared_ptr<runtime::Listener> listener) {
         if (!accepted) {
             if (accepted.error().kind() == ErrorKind::cancelled) co_return;
             log(LogLevel::warning, "p2p", "{}", accepted.error().message());
+            (void)let_least_missed_go();  // and gives its descriptor to who is at the door
             co_await options_.clock.sleep_for(accept_pause);
             continue;
         }
@@ -345,7 +346,7 @@ Result<Swarm::ConnectionPtr> Swarm::add(SecureConnection secured, Origin origin)
         const auto known = peers_.find(peer);
         return known == peers_.end() ? std::size_t{0} : known->second.size();
     };
-    if (twins_now() >= connections_per_peer_max || !make_room_for_connection())
+    if (twins_now() >= connections_per_peer_max || !make_room_for(1))
         return Error(ErrorKind::overloaded, "this host has too many connections");
     const std::size_t twins = twins_now();  // one of them may have made room
     const ConnectionPtr connection = make_connection(std::move(secured), std::move(origin));

@@ -45,8 +45,8 @@ class Swarm {
         std::shared_ptr<const UpgradeContext> upgrades;
         Duration keep_alive_interval;
         Duration keep_alive_answer_max;
-        // Connections to all peers together; when they are there, a new one makes the least missed
-        // go.
+        // Connections to all peers together, each lane of a bundle counted; when they are there, a
+        // new one makes the least missed go.
         std::size_t connections_max = p2p::connections_max;
         // Beside those that were protected: relays in use, peers that have their place here.
         std::function<bool(const PeerId&)> is_needed{};
@@ -94,9 +94,11 @@ class Swarm {
     // Begins to upgrade a circuit that `caller` opened to us; the relay's word for who it is must
     // be true. overloaded: there is no room.
     Ok take_circuit(std::shared_ptr<Stream> stream, PeerId caller, PeerId relay);
-    // All at once, though there is a relayed connection; the first that is the peer counts.
+    // All at once, though there is a relayed connection; the first that is the peer counts. `path`:
+    // what that connection is then.
     Task<Result<void>> dial_direct(PeerId peer,
                                    std::vector<wire::Multiaddr> addresses,
+                                   Path path,
                                    TimePoint deadline);
     // Dials from the listen port again and again until both sides' packets meet (TCP simultaneous
     // open), or the listener hears of one of these addresses. Both sides have agreed who is client.
@@ -144,7 +146,8 @@ class Swarm {
     TimePoint last_use(PeerConnection& connection) const;
     ConnectionPtr least_missed() const;
     // False: all are needed.
-    bool make_room_for_connection();
+    bool let_least_missed_go();
+    bool make_room_for(std::size_t connections);
     Task<void> close_idle_loop();
     Task<void> take_inbound(std::unique_ptr<runtime::Connection> raw, SeatPtr seat);
     Task<void> upgrade_circuit(std::shared_ptr<Stream> stream,
@@ -166,7 +169,10 @@ class Swarm {
                                         TimePoint deadline);
     Task<Result<ConnectionPtr>> connect_to_relay(wire::Multiaddr address, TimePoint deadline);
     std::uint16_t listen_port_for(const runtime::SocketAddress& target) const;
-    Task<void> dial_one(std::shared_ptr<Dial> dial, wire::Multiaddr address, TimePoint deadline);
+    Task<void> dial_one(std::shared_ptr<Dial> dial,
+                        wire::Multiaddr address,
+                        Path path,
+                        TimePoint deadline);
     PunchPtr punch_that_expects(const runtime::SocketAddress& remote) const;
     Task<void> punch_at(PunchPtr punch, runtime::SocketAddress target);
     Task<void> punch_accepted(PunchPtr punch,

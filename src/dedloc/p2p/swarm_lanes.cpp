@@ -108,7 +108,7 @@ Task<void> Swarm::open_bundle(ConnectionPtr main, std::size_t count) {
     Bundles& bundles = bundles_[peer];
     bundles.opening = false;
     bundles.not_before = options_.clock.now() + (made ? Duration(0) : lane_retry_pause);
-    if (!bundles.current && !direct(peer)) bundles_.erase(peer);
+    if (!bundles.current && bundles.all.empty() && !direct(peer)) bundles_.erase(peer);
 }
 
 // An accepted lane waits here for its siblings; the last one to come goes on for all.
@@ -142,7 +142,7 @@ Task<void> Swarm::take_lane(SecureConnection accepted) {
 bool Swarm::add_bundle(SecureConnection secured, LaneBundle* bundle) {
     const PeerId peer = secured.remote;
     const ConnectionPtr main = direct(peer);
-    if (closing_ || !main || !make_room_for_connection() || main->is_closed()) return false;
+    if (closing_ || !main || !make_room_for(bundle->lanes()) || main->is_closed()) return false;
     bundle->trust();
     Origin origin;
     origin.lanes = bundle->lanes();
@@ -150,7 +150,7 @@ bool Swarm::add_bundle(SecureConnection secured, LaneBundle* bundle) {
     connection->set_protocols(main->protocols());
     PeerConnection* const raw = connection.get();
     connection->on_closed = [this, raw](const Error&) { remove_bundle(raw); };
-    ++connections_count_;
+    connections_count_ += bundle->lanes();
     Bundles& bundles = bundles_[peer];
     const ConnectionPtr before = std::exchange(bundles.current, connection);
     bundles.all.push_back(connection);
@@ -164,8 +164,9 @@ void Swarm::remove_bundle(const PeerConnection* connection) {
     const auto found = bundles_.find(connection->remote());
     if (found == bundles_.end()) return;
     Bundles& bundles = found->second;
-    connections_count_ -= std::erase_if(
+    const auto gone = std::erase_if(
         bundles.all, [&](const ConnectionPtr& one) { return one.get() == connection; });
+    connections_count_ -= gone * connection->origin().lanes;
     if (bundles.current.get() == connection) bundles.current = nullptr;
     if (bundles.all.empty() && !bundles.opening) bundles_.erase(found);
 }

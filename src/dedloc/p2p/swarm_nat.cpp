@@ -206,23 +206,25 @@ Task<Result<void>> Swarm::finish_punch(PunchPtr punch, std::unique_ptr<runtime::
 
 Task<Result<void>> Swarm::dial_direct(PeerId peer,
                                       std::vector<wire::Multiaddr> addresses,
+                                      Path path,
                                       TimePoint deadline) {
     if (direct(peer)) co_return Ok();
     if (addresses.empty()) co_return Error(ErrorKind::not_found, "no address to dial directly");
     if (addresses.size() > addresses_per_peer_max) addresses.resize(addresses_per_peer_max);
     auto dial = std::make_shared<Dial>(peer, std::move(addresses), options_.executor);
     for (const auto& address : dial->addresses)
-        dial->tasks.push_back(scope_.spawn("p2p dial back", dial_one(dial, address, deadline)));
+        dial->tasks.push_back(
+            scope_.spawn("p2p dial back", dial_one(dial, address, path, deadline)));
     (void)co_await dial->done.wait_until(options_.clock, deadline);
     if (direct(peer)) co_return Ok();
     co_return make_error(
         ErrorKind::peer_gone, "peer {} cannot be dialled directly", peer.short_text());
 }
 
-Task<void> Swarm::dial_one(DialPtr dial, wire::Multiaddr address, TimePoint deadline) {
+Task<void> Swarm::dial_one(DialPtr dial, wire::Multiaddr address, Path path, TimePoint deadline) {
     auto reached = co_await reach_plain(address, dial->peer, deadline);
     if (reached) {
-        reached->origin.path = Path::reversed;
+        reached->origin.path = path;
         (void)add(std::move(reached->secured), std::move(reached->origin));
         dial->done.set();
     } else if (++dial->failed == dial->addresses.size()) {

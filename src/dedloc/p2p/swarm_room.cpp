@@ -46,13 +46,19 @@ Swarm::ConnectionPtr Swarm::least_missed() const {
     return chosen;
 }
 
-bool Swarm::make_room_for_connection() {
-    if (connections_count_ < options_.connections_max) return true;
+bool Swarm::let_least_missed_go() {
     const ConnectionPtr victim = least_missed();
     if (!victim) return false;
     log(LogLevel::debug, "p2p", "{} makes room for another", victim->remote().short_text());
+    const std::size_t before = connections_count_;
     victim->close(Error(ErrorKind::overloaded, "the connection made room for another peer's"));
-    return connections_count_ < options_.connections_max;
+    return connections_count_ < before;
+}
+
+bool Swarm::make_room_for(std::size_t connections) {
+    while (connections_count_ + connections > options_.connections_max)
+        if (!let_least_missed_go()) return false;
+    return true;
 }
 
 Task<void> Swarm::close_idle_loop() {

@@ -4,10 +4,44 @@
 #include "dedloc/p2p/host_testing.h"
 #include "dedloc/p2p/limits.h"
 #include "dedloc/p2p/make_host.h"
+#include "dedloc/runtime/runtime_testing.h"
 #include "dedloc/sim/world.h"
 
 namespace dedloc::p2p {
 namespace {
+
+// Has no descriptor for the next connection that it is told to fail at.
+class FailingListener final : public runtime::Listener {
+  public:
+    FailingListener(std::unique_ptr<runtime::Listener> real, const bool& fails)
+        : real_(std::move(real)), fails_(fails) {}
+    Task<Result<std::unique_ptr<runtime::Connection>>> accept() override {
+        if (fails_) co_return Error(ErrorKind::local_fault, "no descriptors");
+        auto accepted = co_await real_->accept();
+        co_return accepted;
+    }
+    runtime::SocketAddress local() const override { return real_->local(); }
+    void close() override { real_->close(); }
+
+  private:
+    std::unique_ptr<runtime::Listener> real_;
+    const bool& fails_;
+};
+
+class SmallNetwork final : public runtime::NetworkLike {
+  public:
+    using NetworkLike::NetworkLike;
+    Result<std::unique_ptr<runtime::Listener>> listen(
+        const runtime::SocketAddress& address) override {
+        DEDLOC_TRY(auto real, model_.listen(address));
+        return std::unique_ptr<runtime::Listener>(
+            std::make_unique<FailingListener>(std::move(real), fails));
+    }
+    std::size_t connections_allowed() const override { return allowed; }
+
+    bool fails = false;
+    std::size_t allowed = p2p::connections_max;
+};
 
 class RoomTest : public ::testing::Test {
   protected:
@@ -19,7 +53,7 @@ class RoomTest : public ::testing::Test {
     // Anew, with room for so many connections.
     void start(std::size_t connections_max = p2p::connections_max) {
         if (house_) world_.run_task(house_->stop());
-        HostOptions options = simulated_host(world_, house_node_, 1);
+        HostOptions options = simulated_host(world_, house_node_, 1, &network_);
         options.connections_max = connections_max;
         house_ = make_host(std::move(options)).value();
         house_->handle_call("/echo/1", echo);
@@ -56,6 +90,7 @@ class RoomTest : public ::testing::Test {
 
     sim::World world_{5};
     sim::SimNode& house_node_ = world_.add_node({});
+    SmallNetwork network_{house_node_.network()};
     std::unique_ptr<Host> house_;
     std::vector<std::unique_ptr<Host>> guests_;
 };
@@ -97,6 +132,29 @@ TEST_F(RoomTest, in_a_full_house_the_one_that_was_unused_longest_makes_room) {
     EXPECT_TRUE(is_here(fourth));
     EXPECT_FALSE(is_here(second));
     EXPECT_TRUE(is_here(first) && is_here(third));
+}
+
+TEST_F(RoomTest, a_house_is_no_larger_than_the_network_allows) {
+    network_.allowed = 2;
+    start();
+    Host& first = visit();
+    Host& second = visit();
+    Host& third = visit();
+    EXPECT_FALSE(is_here(first));
+    EXPECT_TRUE(is_here(second) && is_here(third));
+}
+
+TEST_F(RoomTest, without_descriptors_for_who_is_at_the_door_unused_connections_go) {
+    Host& unused = visit();
+    Host& needed = visit();
+    house_->protect(needed.id(), true);
+    network_.fails = true;
+    Host& late = visit();
+    EXPECT_FALSE(is_here(unused));
+    EXPECT_TRUE(is_here(needed));
+    network_.fails = false;
+    settle();
+    use(late);
 }
 
 TEST_F(RoomTest, protected_peers_never_make_room_for_strangers) {

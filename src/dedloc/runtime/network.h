@@ -4,6 +4,7 @@
 
 #pragma once
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
@@ -68,8 +69,12 @@ class Network {
     // Errors: local_fault ("port 4001 is in use by another program; choose another with …").
     virtual Result<std::unique_ptr<Listener>> listen(const SocketAddress& address) = 0;
     // The addresses of this machine's own interfaces that others might reach (no loopback unless
-    // there is nothing else); used when listening on 0.0.0.0.
+    // there is nothing else), the likeliest first; used when listening on 0.0.0.0.
     virtual std::vector<std::string> interface_addresses() const = 0;
+    // So many connections may be open at once without anything else of this process being short.
+    virtual std::size_t connections_allowed() const {
+        return std::numeric_limits<std::size_t>::max();
+    }
     // Of all connections so far, open or closed. Nothing for networks that do not count. Cost: a
     // system call for each connection that has bytes on their way.
     virtual Traffic traffic() const { return {}; }

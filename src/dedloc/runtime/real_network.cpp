@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <asio/ip/tcp.hpp>
+#include <asio/ip/udp.hpp>
 #include <asio/ip/v6_only.hpp>
 #include <asio/redirect_error.hpp>
 #include <asio/this_coro.hpp>
@@ -21,10 +22,12 @@
 #include <set>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <unistd.h>
 #include <utility>
 #include <vector>
 
 #include "dedloc/runtime/deadline.h"
+#include "dedloc/runtime/open_files.h"
 #include "dedloc/runtime/real.h"
 #include "dedloc/runtime/suspend.h"
 #include "dedloc/runtime/tcp_facts.h"
@@ -48,6 +51,11 @@ constexpr std::size_t endpoints_max = 8;  // of one name, tried in turn
 
 SocketAddress to_address(const tcp::endpoint& endpoint) {
     return {endpoint.address().to_string(), endpoint.port()};
+}
+
+// Asio's codes know no std::errc for this one.
+bool is_address_not_available(const std::error_code& error) {
+    return error.value() == EADDRNOTAVAIL;
 }
 
 Error explain(const std::error_code& error, std::string_view doing, const std::string& whom) {
@@ -304,7 +312,8 @@ class TcpListener final : public Listener {
 
 using Endpoints = std::vector<tcp::endpoint>;
 
-// Kept by the pending lookup: getaddrinfo cannot be interrupted, so whoever gives up leaves it.
+// Kept by the pending lookup: getaddrinfo cannot be interrupted, so whoever gives up leaves it. One
+// that has not begun is taken back: they go one after another, and the next would wait for it.
 struct Lookup {
     explicit Lookup(Executor executor) : resolver(std::move(executor)) {}
     tcp::resolver resolver;
@@ -331,6 +340,11 @@ Task<Result<Endpoints>> resolve(Executor executor, SocketAddress address) {
                 lookup->waiter->resume();
             });
     };
+    struct TakenBack {
+        Lookup& lookup;
+        ~TakenBack() { lookup.resolver.cancel(); }
+    };
+    const TakenBack taken_back{*lookup};
     co_await park(start);
     if (lookup->error || lookup->endpoints.empty())
         co_return make_error(ErrorKind::not_found,
@@ -376,6 +390,15 @@ Task<Result<std::unique_ptr<Connection>>> connect_one(Executor executor,
     auto token = asio::redirect_error(asio::use_awaitable, error);
     if (!error) co_await socket.async_connect(endpoint, token);
     if (error == asio::error::operation_aborted) co_await throw_if_cancelled();
+    // The port is bound already, so it is not the address of this machine that is missing: the
+    // kernel says so, too, of a pair of addresses that is in use, or was until a moment ago.
+    const bool pair_in_use =
+        is_address_not_available(error) || error == asio::error::address_in_use;
+    if (local_port != 0 && pair_in_use)
+        co_return make_error(ErrorKind::local_fault,
+                             "there is a connection from port {} to {} already",
+                             local_port,
+                             to_address(endpoint).text());
     if (error) co_return explain(error, "connecting to", to_address(endpoint).text());
     std::unique_ptr<Connection> made =
         std::make_unique<TcpConnection>(std::move(socket), std::move(line));
@@ -393,13 +416,40 @@ Error explain_listen(const std::error_code& error, const SocketAddress& address)
                           "port {} needs privileges that this process does not have; choose one "
                           "above 1023",
                           address.port);
-    if (error == std::errc::address_not_available)
+    if (is_address_not_available(error))
         return make_error(ErrorKind::local_fault,
                           "{} is not an address of this machine; use 0.0.0.0 for all of them",
                           address.host);
     return make_error(
         ErrorKind::local_fault, "cannot listen on {}: {}", address.text(), error.message());
 }
+
+// Is it a bridge that joins virtual machines or containers of this machine? (Or one to a real
+// network; then the default route leads over it.)
+bool is_bridge(const char* interface) {
+    return ::access(fmt::format("/sys/class/net/{}/bridge", interface).c_str(), F_OK) == 0;
+}
+
+// By which address of ours packets to the Internet leave; none is sent. Empty: there is no way
+// there. Errors: local_fault (out of descriptors).
+Result<std::string> address_of_default_route() {
+    using asio::ip::udp;
+    const udp::endpoint anywhere(asio::ip::make_address_v4("192.0.2.1"), 9);
+    const int socket = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (socket < 0) return make_error(ErrorKind::local_fault, "no socket");
+    udp::endpoint here;
+    auto size = static_cast<socklen_t>(here.capacity());
+    const auto anywhere_size = static_cast<socklen_t>(anywhere.size());
+    const bool is_known = ::connect(socket, anywhere.data(), anywhere_size) == 0 &&
+                          ::getsockname(socket, here.data(), &size) == 0;
+    ::close(socket);
+    return is_known ? here.address().to_string() : std::string();
+}
+
+// Beside files, pipes and the like, half is for sockets that are no connections yet: dials, and
+// strangers at the door.
+constexpr std::size_t files_of_the_rest = 256;
+constexpr std::size_t connections_allowed_min = 32;
 
 class TcpNetwork final : public Network {
   public:
@@ -470,22 +520,38 @@ class TcpNetwork final : public Network {
 
     Traffic traffic() const override { return line_->traffic(); }
 
+    std::size_t connections_allowed() const override {
+        const std::size_t files = open_files_allowed();
+        const std::size_t left = files - std::min(files, files_of_the_rest);
+        return std::max(left / 2, connections_allowed_min);
+    }
+
+    // What the default route leads over comes first, then other networks, then bridges.
     std::vector<std::string> interface_addresses() const override {
-        std::vector<std::string> addresses;
-        std::vector<std::string> loopback;
         ifaddrs* all = nullptr;
-        if (::getifaddrs(&all) != 0) return {"127.0.0.1"};
+        const auto first = address_of_default_route();
+        // Out of descriptors: that says nothing of the network.
+        if (!first || ::getifaddrs(&all) != 0) return interfaces_before_;
+        enum Rank { by_default_route, other, bridge };
+        std::set<std::pair<Rank, std::string>> addresses;
+        std::set<std::string> loopback;
         for (const ifaddrs* entry = all; entry != nullptr; entry = entry->ifa_next) {
             if (entry->ifa_addr == nullptr || (entry->ifa_flags & IFF_UP) == 0) continue;
             const auto address = from_sockaddr(*entry->ifa_addr);
             if (!address || (address->is_v6() && address->to_v6().is_link_local())) continue;
-            (address->is_loopback() ? loopback : addresses).push_back(address->to_string());
+            const std::string text = address->to_string();
+            if (address->is_loopback())
+                loopback.insert(text);
+            else if (text == *first)
+                addresses.emplace(by_default_route, text);
+            else
+                addresses.emplace(is_bridge(entry->ifa_name) ? bridge : other, text);
         }
         ::freeifaddrs(all);
-        auto& chosen = addresses.empty() ? loopback : addresses;
-        std::sort(chosen.begin(), chosen.end());
-        chosen.erase(std::unique(chosen.begin(), chosen.end()), chosen.end());
-        return chosen;
+        interfaces_before_.clear();
+        for (const auto& [rank, text] : addresses) interfaces_before_.push_back(text);
+        if (addresses.empty()) interfaces_before_.assign(loopback.begin(), loopback.end());
+        return interfaces_before_;
     }
 
   private:
@@ -508,6 +574,7 @@ class TcpNetwork final : public Network {
     Executor executor_;
     std::unique_ptr<Clock> clock_;
     std::shared_ptr<Line> line_ = std::make_shared<Line>();
+    mutable std::vector<std::string> interfaces_before_{"127.0.0.1"};
 };
 
 }  // namespace

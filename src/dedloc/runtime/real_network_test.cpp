@@ -187,6 +187,29 @@ TEST(RealNetwork, a_refused_connection_and_a_used_port_are_told_in_words) {
         SocketAddress nonsense{"not an address", 0};
         auto bad = fixture.network->listen(nonsense);
         EXPECT_EQ(bad.error().kind(), ErrorKind::bad_input);
+        SocketAddress of_others{"203.0.113.77", 0};
+        auto foreign = fixture.network->listen(of_others);
+        EXPECT_NE(foreign.error().message().find("use 0.0.0.0"), std::string::npos);
+    };
+    f.loop.run_task(body(f));
+}
+
+// The dialler takes any port then; as after an outage, when the kernel still holds the old pair.
+TEST(RealNetwork, a_pair_of_addresses_that_is_in_use_is_a_fault_of_this_machine) {
+    NetworkFixture f;
+    auto body = [](NetworkFixture& fixture) -> Task<void> {
+        const SocketAddress any{"127.0.0.1", 0};
+        auto ours = fixture.network->listen(any);
+        auto theirs = fixture.network->listen(any);
+        const std::uint16_t port = (*ours)->local().port;
+        const SocketAddress there = (*theirs)->local();
+        auto first = co_await fixture.network->connect_from(port, there, fixture.late());
+        EXPECT_TRUE(first) << to_string(first.error());
+        auto second = co_await fixture.network->connect_from(port, there, fixture.late());
+        EXPECT_FALSE(second);
+        if (second) co_return;
+        EXPECT_EQ(second.error().kind(), ErrorKind::local_fault) << second.error().message();
+        EXPECT_NE(second.error().message().find("already"), std::string::npos);
     };
     f.loop.run_task(body(f));
 }
