@@ -122,6 +122,7 @@ class Exchange {
         std::uint32_t part = 0;
         std::uint32_t repair = 0;
         bool collects = false;  // the sum goes to the owner, the average comes from there
+        TimePoint opened;
         std::map<std::uint32_t, PartInput> inputs;
         std::vector<std::uint32_t> arrival;
         std::set<std::uint32_t> waiting;         // members whose contribution may still come

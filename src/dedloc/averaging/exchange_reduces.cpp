@@ -26,6 +26,7 @@ Exchange::Reduction& Exchange::open_reduction(std::uint32_t part, std::uint32_t 
     if (repair == 0) ++opened_;
     slot->part = part;
     slot->repair = repair;
+    slot->opened = context_.now();
     slot->collects = repair == 0 && routes_.collects(*me_, part);
     slot->summed = std::make_unique<runtime::Event>(context_.node.executor);
     slot->done = std::make_unique<runtime::Event>(context_.node.executor);
@@ -347,7 +348,7 @@ Task<void> Exchange::wait_for_room(std::uint32_t member,
         if (!full && !too_far) co_return;
         Reduction* oldest = oldest_open(repair);
         if (oldest == nullptr || oldest->waiting.contains(member)) co_return;
-        TimePoint newest = started_;
+        TimePoint newest = oldest->opened;
         for (const std::uint32_t late : oldest->waiting)
             if (const auto at = arrived_.find(late); at != arrived_.end())
                 newest = std::max(newest, at->second);

@@ -246,6 +246,21 @@ TEST_F(ExchangeTest, a_sleeper_does_not_keep_the_others_out_of_bounded_memory) {
     nodes_[2]->thaw();
 }
 
+// Seed 100007707: it was taken for a sleeper, as silent since the round began.
+TEST_F(ExchangeTest, a_repair_at_a_full_memory_waits_for_who_sends_there_for_the_first_time) {
+    begin(4, codec::CodecId::fp32, /*reduce_bytes_max=*/1);
+    give_parts_to({0, 1, 2});
+    world_.set_link(*nodes_[2], *nodes_[3], {.latency = 50ms});
+    start();
+    world_.run_for(2s);
+    ASSERT_TRUE(trainers_have_all());
+    const Repair repair{.plan = {}, .number = 1, .parts = {5}, .owners = {place(3)}};
+    for (auto& member : members_) member->exchange->add_repair(repair);
+    const auto& averages = members_[3]->exchange->finished();
+    ASSERT_TRUE(world_.run_until([&] { return averages.contains(5); }, 3s));
+    for (std::size_t i = 0; i < 3; ++i) EXPECT_TRUE(averages.at(5).includes(place(i))) << i;
+}
+
 // What a voter makes of a proposal that leaves out what it holds.
 TEST_F(ExchangeTest, an_outlined_decision_is_whole_again_at_who_holds_the_same_averages) {
     begin(3, codec::CodecId::fp32);
