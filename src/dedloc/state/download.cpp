@@ -17,6 +17,10 @@ namespace {
 
 constexpr std::size_t manifest_askers = 3;
 constexpr std::uint32_t strikes_max = 8;
+// Who gave chunks and was lost may be back: a connection breaks, a router begins anew. Where nobody
+// is connected it is our own line that is down.
+constexpr Duration gone_patience = 20s;
+constexpr Duration cut_off_patience = 3min;
 constexpr int refusals_max = 20;         // "overloaded" in a row, about a minute
 constexpr Duration lane_idle_max = 10s;  // a donor closes it later, as if we were gone
 constexpr Duration back_off_min = 200ms;
@@ -88,6 +92,13 @@ void Download::strike(const PeerId& donor, std::uint32_t count, const Error& err
     about.trouble = to_string(error);
     strikes_[donor] += count;
     if (strikes_[donor] >= strikes_max) drop(donor, error);
+}
+
+bool Download::may_come_back(const PeerId& donor) {
+    if (report(donor).chunks == 0) return false;
+    const TimePoint since = gone_at_.try_emplace(donor, clock_.now()).first->second;
+    const bool cut_off = host_.connected_peers().empty();
+    return clock_.now() - since < (cut_off ? cut_off_patience : gone_patience);
 }
 
 void Download::tell_progress() {
@@ -380,6 +391,8 @@ Task<void> Download::lane(PeerId donor) {
             donor_time_ = smoothed(donor_time_, took);
             back_off = back_off_min;
             refusals_[donor] = 0;
+            strikes_[donor] = 0;
+            gone_at_.erase(donor);
             ++donors_arrivals_;
             co_await take_chunk(donor, *index, *std::move(chunk));
             release(*index);
@@ -418,8 +431,12 @@ bool Download::after_failure(const PeerId& donor, const Error& error, bool nothi
                 strike(donor, 4, error);
             }
             return true;
+        case ErrorKind::denied:  // a new connection on which hello is still under way
         case ErrorKind::peer_gone:
-            strike(donor, 2, error);
+            if (may_come_back(donor))
+                strike(donor, 0, error);
+            else
+                strike(donor, 2, error);
             return true;
         default:
             drop(donor, error);

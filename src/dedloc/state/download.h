@@ -52,6 +52,7 @@ class Download {
     bool finished() const { return failure_.has_value() || partial_.complete(); }
     void drop(const PeerId& donor, const Error& error);
     void strike(const PeerId& donor, std::uint32_t count, const Error& error);
+    bool may_come_back(const PeerId& donor);
     void tell_progress();
     Error no_donor_left() const;
 
@@ -107,6 +108,7 @@ class Download {
     std::map<PeerId, int> refusals_;
     std::map<PeerId, std::size_t> lanes_;    // to donors, that have not ended
     std::map<PeerId, TimePoint> failed_at_;  // donors: the newest chunk that did not come
+    std::map<PeerId, TimePoint> gone_at_;    // donors: lost after their newest chunk, first
     std::optional<TimePoint> asked_for_less_at_;
     std::size_t next_donor_ = 0;
     std::map<PeerId, TimePoint> fellow_asked_;  // never(): we ask, or take from it, just now

@@ -183,6 +183,42 @@ TEST_F(Transfer, goes_on_after_a_break_without_asking_twice) {
     EXPECT_LE(only.server.bytes_sent() - before, (31 - have + 1) * chunk_bytes);
 }
 
+// Each time hello has to be said again first.
+TEST_F(Transfer, goes_on_when_the_only_donor_was_lost_for_a_while_again_and_again) {
+    bool is_member = true;
+    const Gate gate = [&is_member](const PeerId&) { return is_member; };
+    const auto state = some_state(9, 16);
+    donor(state, 0.5e6, {}, gate);
+    for (const double at : {4.0, 24.0, 44.0}) {
+        world.after(from_seconds(at), [&] {
+            world.partition({{"newcomer"}, {donors.front()->machine.name()}});
+            is_member = false;
+        });
+        world.after(from_seconds(at + 13), [this] { world.end_partition(); });
+        world.after(from_seconds(at + 15), [&is_member] { is_member = true; });
+    }
+    PartialState partial(state->root());
+    const auto loaded = fetch(partial, all_donors(), options());
+    ASSERT_TRUE(loaded) << to_string(loaded.error());
+    EXPECT_GT(newcomer.clock().now().since_start, 44s);
+    const DonorReport& report = partial.donors().at(donors.front()->machine.id());
+    EXPECT_GE(report.failures, 3u);
+    EXPECT_LE(report.chunks, 17u) << "nothing comes twice";
+}
+
+TEST_F(Transfer, a_donor_that_is_gone_for_good_is_given_up_soon) {
+    const auto state = some_state(9, 8);
+    donor(state, 0.5e6);
+    donor(nullptr);  // connected, and without the state
+    world.after(4s, [this] { donors.front()->machine.kill(); });
+    PartialState partial(state->root());
+    const auto loaded = fetch(partial, all_donors(), options());
+    ASSERT_FALSE(loaded);
+    EXPECT_EQ(loaded.error().kind(), ErrorKind::peer_gone) << to_string(loaded.error());
+    EXPECT_LT(newcomer.clock().now().since_start, 60s);
+    EXPECT_GT(partial.chunks_have(), 0u);
+}
+
 TEST_F(Transfer, a_state_can_be_loaded_again_after_it_was_completed) {
     const auto state = some_state(1, 5);
     donor(state, 5e6);
@@ -414,7 +450,7 @@ TEST_F(Fellows, are_not_waited_for_when_they_went_on_to_another_state) {
     more_fellows.push_back(elsewhere.machine.id());
     come(1, state->root());
     world.after(5s, [&only] { only.machine.kill(); });
-    EXPECT_LT(all_load(all_donors()), 25);
+    EXPECT_LT(all_load(all_donors()), 45);  // the donor for 20 s after its connection was lost
     ASSERT_FALSE(newcomers[0]->out);
     EXPECT_EQ(newcomers[0]->out.error().kind(), ErrorKind::peer_gone);
 }
