@@ -58,6 +58,7 @@ class PeerProcess {
   private:
     PeerProcess(std::string program, const std::string& folder, std::string name, PeerPlace place);
     Ok begin(std::vector<std::string> words);
+    std::vector<collab::Event> read_on(const std::string& path);  // from byte read_ on
 
     std::string program_;
     std::string name_;

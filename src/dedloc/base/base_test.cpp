@@ -2,6 +2,8 @@
 
 #include "dedloc/base/bytes.h"
 #include "dedloc/base/edit_distance.h"
+#include "dedloc/base/log.h"
+#include "dedloc/base/log_sink.h"
 #include "dedloc/base/peer_id.h"
 #include "dedloc/base/random.h"
 #include "dedloc/base/result.h"
@@ -46,6 +48,20 @@ TEST(Bytes, bad_text_is_refused) {
     EXPECT_FALSE(from_base64url("a"));
     EXPECT_FALSE(from_base64url("a+"));
     EXPECT_FALSE(from_base58("0OIl"));
+}
+
+TEST(Log, lines_go_to_who_takes_them_and_then_to_standard_error_again) {
+    std::vector<std::string> taken;
+    give_log_lines_to([&](std::string line) { taken.push_back(std::move(line)); });
+    testing::internal::CaptureStderr();
+    log(LogLevel::warning, "room", "{} left", 1);
+    give_log_lines_to({});
+    log(LogLevel::warning, "room", "{} left", 2);
+    const std::string said = testing::internal::GetCapturedStderr();
+    ASSERT_EQ(taken.size(), 1u);
+    EXPECT_TRUE(taken[0].ends_with("W room: 1 left")) << taken[0];
+    EXPECT_EQ(said.find("1 left"), std::string::npos);
+    EXPECT_TRUE(said.ends_with("W room: 2 left\n")) << said;
 }
 
 TEST(ByteReader, a_read_past_the_end_is_an_error_and_moves_nothing) {

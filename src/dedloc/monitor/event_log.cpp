@@ -1,10 +1,13 @@
 #include "dedloc/monitor/event_log.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cmath>
 #include <condition_variable>
+#include <cstdio>
 #include <cstring>
 #include <fcntl.h>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <thread>
 #include <unistd.h>
@@ -17,15 +20,94 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Ok write_all(int file, std::string_view bytes) {
+Error system_error() { return make_error(ErrorKind::local_fault, "{}", std::strerror(errno)); }
+
+// Takes away from `bytes` what it could write.
+Ok write_some(int file, std::string_view& bytes) {
     while (!bytes.empty()) {
         const ssize_t written = ::write(file, bytes.data(), bytes.size());
         if (written < 0 && errno == EINTR) continue;
-        if (written < 0) return make_error(ErrorKind::local_fault, "{}", std::strerror(errno));
+        if (written < 0) return system_error();
         bytes.remove_prefix(static_cast<std::size_t>(written));
     }
     return {};
 }
+
+// How long a file is without what stands behind its last line.
+Result<std::uint64_t> whole_lines_bytes(int file) {
+    char buffer[4096];
+    auto end = static_cast<std::uint64_t>(std::max<off_t>(::lseek(file, 0, SEEK_END), 0));
+    while (end > 0) {
+        const std::size_t size = std::min<std::uint64_t>(end, sizeof buffer);
+        const ssize_t got = ::pread(file, buffer, size, static_cast<off_t>(end - size));
+        if (got != static_cast<ssize_t>(size)) return system_error();
+        const std::size_t newline = std::string_view(buffer, size).rfind('\n');
+        if (newline != std::string_view::npos) return end - size + newline + 1;
+        end -= size;
+    }
+    return 0;
+}
+
+// The newest file of the log: whole lines, whatever fails.
+class LineFile {
+  public:
+    LineFile(std::string path, std::uint64_t bytes_max)
+        : path_(std::move(path)), bytes_max_(bytes_max) {}
+    ~LineFile() { close(); }
+    LineFile(const LineFile&) = delete;
+    LineFile& operator=(const LineFile&) = delete;
+
+    const std::string& path() const { return path_; }
+
+    // Cuts off a torn line, which would make the next one unreadable.
+    Ok open() {
+        file_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+        if (file_ < 0) return system_error();
+        const auto whole = whole_lines_bytes(file_);
+        if (whole && ::ftruncate(file_, static_cast<off_t>(*whole)) == 0) {
+            bytes_ = *whole;
+            return {};
+        }
+        const Error error = whole ? system_error() : whole.error();
+        close();
+        return error;
+    }
+
+    // Takes away from `lines` those that it could write whole.
+    Ok append(std::string_view& lines) {
+        if (bytes_ > 0 && bytes_ + lines.size() > bytes_max_) DEDLOC_TRY_VOID(keep_as_full());
+        if (file_ < 0) DEDLOC_TRY_VOID(open());
+        std::string_view rest = lines;
+        const Ok written = write_some(file_, rest);
+        const std::string_view done = lines.substr(0, lines.size() - rest.size());
+        const std::size_t whole = done.rfind('\n') + 1;  // 0 where there is none
+        bytes_ += whole;
+        lines.remove_prefix(whole);
+        if (!written) {
+            close();
+            (void)open();  // cuts off the torn line; if it cannot, the next one tries again
+        }
+        return written;
+    }
+
+  private:
+    void close() {
+        if (file_ >= 0) ::close(file_);
+        file_ = -1;
+    }
+    Ok keep_as_full() {
+        close();
+        const std::string full = full_event_file(path_);
+        if (::rename(path_.c_str(), full.c_str()) != 0 && errno != ENOENT) return system_error();
+        bytes_ = 0;
+        return {};
+    }
+
+    std::string path_;
+    std::uint64_t bytes_max_;
+    int file_ = -1;
+    std::uint64_t bytes_ = 0;
+};
 
 collab::Event::Value value_of(const Json& value) {
     if (value.is_number_integer()) return value.get<std::int64_t>();
@@ -80,9 +162,18 @@ Result<collab::Event> event_from_json_line(std::string_view line) {
     return event;
 }
 
+std::string full_event_file(const std::string& path) {
+    std::filesystem::path full(path);
+    full.replace_filename(full.stem().string() + ".1" + full.extension().string());
+    return full.string();
+}
+
 struct EventLog::State {
-    std::string path;
-    int file = -1;
+    State(const std::string& path, std::uint64_t file_bytes) : file(path, file_bytes) {}
+
+    LineFile file;              // the writer's
+    bool failing = false;       // the writer's
+    std::uint64_t missing = 0;  // the writer's: events that are not in the file, not told yet
     std::mutex mutex;
     std::condition_variable work;
     std::condition_variable idle;
@@ -92,42 +183,50 @@ struct EventLog::State {
     bool closing = false;
     std::thread thread;
 
-    // The lines of all that is queued; the writer's part that holds the lock.
-    std::string take_lines(std::unique_lock<std::mutex>& lock) {
-        std::deque<collab::Event> events;
-        std::swap(events, queue);
-        const std::uint64_t lost = std::exchange(dropped, 0);
-        lock.unlock();
+    // How many of the lines could not be written.
+    std::uint64_t append(std::string_view lines) {
+        const Ok written = file.append(lines);
+        if (!written && !failing)
+            log(LogLevel::warning,
+                "monitor",
+                "the event log {} cannot be written: {}; until it can, events are missing in it",
+                file.path(),
+                written.error().message());
+        failing = !written;
+        return static_cast<std::uint64_t>(std::count(lines.begin(), lines.end(), '\n'));
+    }
+
+    // Says in the log what is missing there.
+    void tell_missing(const collab::Event& nearest) {
+        if (missing == 0) return;
+        const collab::Event event{.time = nearest.time,
+                                  .kind = "events_dropped",
+                                  .peer = {},
+                                  .step = nearest.step,
+                                  .text = fmt::format("{} events are missing here", missing),
+                                  .fields = {{"count", static_cast<std::int64_t>(missing)}}};
+        if (append(to_json_line(event) + '\n') == 0) missing = 0;
+    }
+
+    void write(const std::deque<collab::Event>& events, std::uint64_t lost) {
+        tell_missing(events.front());
         std::string lines;
         for (const collab::Event& event : events) lines += to_json_line(event) + '\n';
-        if (lost > 0) {
-            collab::Event event{.time = events.back().time,
-                                .kind = "events_dropped",
-                                .peer = {},
-                                .step = events.back().step,
-                                .text = fmt::format("{} events are missing here", lost),
-                                .fields = {{"count", static_cast<std::int64_t>(lost)}}};
-            lines += to_json_line(event) + '\n';
-        }
-        return lines;
+        // As long as that cannot be told, neither can what came after it.
+        missing += lost + (missing > 0 ? events.size() : append(lines));
+        tell_missing(events.back());
     }
 
     void run() {
-        bool broken = false;
         std::unique_lock lock(mutex);
         while (true) {
             work.wait(lock, [this] { return closing || !queue.empty(); });
             if (queue.empty()) return;
             writing = true;
-            const std::string lines = take_lines(lock);
-            if (const Ok written = broken ? Ok() : write_all(file, lines); !written) {
-                broken = true;
-                log(LogLevel::warning,
-                    "monitor",
-                    "the event log {} ends here: {}",
-                    path,
-                    written.error().message());
-            }
+            const std::deque<collab::Event> events = std::exchange(queue, {});
+            const std::uint64_t lost = std::exchange(dropped, 0);
+            lock.unlock();
+            write(events, lost);
             lock.lock();
             writing = false;
             if (queue.empty()) idle.notify_all();
@@ -135,16 +234,11 @@ struct EventLog::State {
     }
 };
 
-Result<std::unique_ptr<EventLog>> EventLog::open(const std::string& path) {
-    const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-    if (file < 0)
-        return make_error(ErrorKind::local_fault,
-                          "cannot write the event log {}: {}",
-                          path,
-                          std::strerror(errno));
-    auto state = std::make_unique<State>();
-    state->path = path;
-    state->file = file;
+Result<std::unique_ptr<EventLog>> EventLog::open(const std::string& path,
+                                                 std::uint64_t file_bytes) {
+    auto state = std::make_unique<State>(path, file_bytes);
+    if (const Ok opened = state->file.open(); !opened)
+        return opened.error().with_context(fmt::format("cannot write the event log {}", path));
     return std::unique_ptr<EventLog>(new EventLog(std::move(state)));
 }
 
@@ -159,7 +253,6 @@ EventLog::~EventLog() {
     }
     state_->work.notify_all();
     state_->thread.join();
-    ::close(state_->file);
 }
 
 void EventLog::record(const collab::Event& event) {

@@ -1,8 +1,15 @@
+#include <csignal>
+#include <fcntl.h>
 #include <filesystem>
 #include <fstream>
 #include <gtest/gtest.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <sys/resource.h>
+#include <termios.h>
 #include <unistd.h>
 
+#include "dedloc/base/log.h"
 #include "dedloc/monitor/event_log.h"
 #include "dedloc/monitor/run_view.h"
 #include "dedloc/monitor/screen.h"
@@ -164,6 +171,15 @@ TEST(TerminalView, the_accuracy_stays_when_the_last_who_measured_it_has_gone) {
               std::string::npos);
 }
 
+TEST(TerminalView, times_of_events_are_whole_after_an_hour_too) {
+    RunModel model(run(), {}, 0);
+    model.add(event(3599, "peer_joined", "peer-2 joined"));
+    model.add(event(5025, "peer_joined", "peer-3 joined"));
+    const std::string text = as_text(render(model.view(), 80, 24, {}));
+    EXPECT_NE(text.find("\n59:59    peer-2 joined\n1:23:45  peer-3 joined\n"), std::string::npos)
+        << text;
+}
+
 TEST(TerminalView, colours_only_when_asked) {
     const Line line{{"good", Ink::green}, {" plain", Ink::plain}};
     EXPECT_EQ(to_text(line, true), "\x1b[32mgood\x1b[0m plain");
@@ -291,6 +307,101 @@ TEST(EventLog, writes_and_appends_whole_lines) {
     EXPECT_EQ(count, 1002u);
 }
 
+std::vector<Event> events_in(const std::string& path) {
+    std::vector<Event> events;
+    std::ifstream file(path);
+    for (std::string line; std::getline(file, line);) {
+        const auto event = event_from_json_line(line);
+        EXPECT_TRUE(event) << path << ": " << line;
+        if (event) events.push_back(*event);
+    }
+    return events;
+}
+
+// No file grows beyond `bytes` while it lives, as on a full disk.
+class FullDisk {
+  public:
+    explicit FullDisk(std::uintmax_t bytes) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {
+        getrlimit(RLIMIT_FSIZE, &before_);
+        rlimit full = before_;
+        full.rlim_cur = bytes;
+        setrlimit(RLIMIT_FSIZE, &full);
+    }
+    ~FullDisk() {
+        setrlimit(RLIMIT_FSIZE, &before_);
+        std::signal(SIGXFSZ, handler_);
+    }
+
+  private:
+    void (*handler_)(int);
+    rlimit before_{};
+};
+
+TEST(EventLog, goes_on_after_a_full_disk_and_says_how_many_events_are_missing) {
+    const Folder folder;
+    const std::string path = folder.file("events.jsonl");
+    auto log = EventLog::open(path);
+    ASSERT_TRUE(log);
+    const auto record = [&](std::uint64_t first, std::uint64_t end) {
+        for (std::uint64_t i = first; i < end; ++i) (*log)->record(event(1, "step", "text", i));
+        (*log)->flush();
+    };
+    record(0, 10);
+    {
+        const FullDisk full(std::filesystem::file_size(path) + 100);
+        record(10, 30);
+        EXPECT_EQ(events_in(path).front().step, 0u);
+    }
+    record(30, 35);
+    const std::vector<Event> events = events_in(path);
+    EXPECT_EQ(events.back().step, 34u);
+    std::int64_t told = 0;
+    std::int64_t missing = 0;
+    for (const Event& each : events) {
+        told += each.kind == "step";
+        if (each.kind == "events_dropped") missing += std::get<std::int64_t>(each.fields[0].second);
+    }
+    EXPECT_GT(missing, 15);
+    EXPECT_EQ(told + missing, 35);
+}
+
+TEST(EventLog, cuts_off_the_torn_line_of_a_process_that_died) {
+    const Folder folder;
+    const std::string path = folder.file("events.jsonl");
+    std::ofstream(path) << to_json_line(event(1, "step", "whole", 1)) << "\n"
+                        << "{\"kind\":\"step\",\"text\":\"" << std::string(10000, 'x');
+    {
+        auto log = EventLog::open(path);
+        ASSERT_TRUE(log);
+        (*log)->record(event(1, "step", "next", 2));
+    }
+    const std::vector<Event> events = events_in(path);
+    ASSERT_EQ(events.size(), 2u);
+    EXPECT_EQ(events[0].text, "whole");
+    EXPECT_EQ(events[1].text, "next");
+}
+
+TEST(EventLog, keeps_one_full_file_and_goes_on_in_a_new_one) {
+    const Folder folder;
+    const std::string path = folder.file("events.jsonl");
+    auto log = EventLog::open(path, 1000);
+    ASSERT_TRUE(log);
+    for (std::uint64_t i = 0; i < 200; ++i) {
+        (*log)->record(event(1, "step", "text", i));
+        (*log)->flush();
+    }
+    EXPECT_EQ(full_event_file(path), folder.file("events.1.jsonl"));
+    std::vector<Event> events = events_in(full_event_file(path));
+    EXPECT_GT(events.size(), 5u);
+    for (Event& each : events_in(path)) events.push_back(std::move(each));
+    for (std::size_t i = 0; i < events.size(); ++i)
+        EXPECT_EQ(events[i].step, 200 - events.size() + i);
+    EXPECT_LE(std::filesystem::file_size(path), 1000u);
+    EXPECT_LE(std::filesystem::file_size(full_event_file(path)), 1000u);
+    const std::filesystem::directory_iterator files(std::filesystem::path(path).parent_path());
+    EXPECT_EQ(std::distance(begin(files), end(files)), 2);
+}
+
 TEST(EventLog, says_why_it_cannot_be_opened) {
     const auto log = EventLog::open("/nonexistent/folder/events.jsonl");
     ASSERT_FALSE(log);
@@ -344,6 +455,141 @@ TEST(Screen, in_place_goes_back_to_where_its_picture_began) {
     close(ends[0]);
     EXPECT_NE(text.find("\x1b[13F"), std::string::npos);
     EXPECT_TRUE(text.ends_with("\x1b[?25h"));
+}
+
+// A terminal of this size; nobody reads what is shown there but the test.
+class Terminal {
+  public:
+    Terminal(std::size_t width, std::size_t height) {
+        reader_ = posix_openpt(O_RDWR | O_NOCTTY | O_NONBLOCK);
+        EXPECT_EQ(grantpt(reader_), 0);
+        EXPECT_EQ(unlockpt(reader_), 0);
+        screen_ = open(ptsname(reader_), O_RDWR | O_NOCTTY);
+        termios modes{};
+        EXPECT_EQ(tcgetattr(screen_, &modes), 0);
+        cfmakeraw(&modes);
+        tcsetattr(screen_, TCSANOW, &modes);
+        resize(width, height);
+    }
+    ~Terminal() {
+        close(screen_);
+        close(reader_);
+    }
+    int descriptor() const { return screen_; }
+    void resize(std::size_t width, std::size_t height) {
+        winsize size{};
+        size.ws_col = static_cast<unsigned short>(width);
+        size.ws_row = static_cast<unsigned short>(height);
+        EXPECT_EQ(ioctl(screen_, TIOCSWINSZ, &size), 0);
+    }
+    // What came since it was read last.
+    std::string read_all() {
+        std::string text;
+        char buffer[4096];
+        for (ssize_t size; (size = read(reader_, buffer, sizeof buffer)) > 0;)
+            text.append(buffer, static_cast<std::size_t>(size));
+        return text;
+    }
+
+  private:
+    int reader_ = -1;
+    int screen_ = -1;
+};
+
+constexpr ScreenOptions in_place{
+    .in_place = true, .colored = false, .look = {}, .silent = false, .takes_log = true};
+constexpr std::string_view end_of_picture = "\x1b[J\x1b[?2026l";
+
+TEST(Screen, a_terminal_that_takes_nothing_stops_nobody_and_is_drawn_again_later) {
+    Terminal terminal(120, 60);
+    Screen screen(terminal.descriptor(), in_place);
+    // Without a reader a terminal holds a few pictures, and the last of them in part.
+    RunView view = busy_view();
+    view.peers.resize(60, view.peers[1]);
+    for (int i = 0; i < 1000; ++i) screen.show(view);
+    for (std::size_t i = 0; i < 2 * waiting_lines_max; ++i) screen.say(fmt::format("line {}.", i));
+    std::string text = terminal.read_all();
+    EXPECT_LT(text.size(), 200'000u);
+    // A turn may only write what is left of the picture that was stopped in its middle.
+    for (int i = 0; i < 3; ++i) {
+        screen.show(view);
+        text += terminal.read_all();
+    }
+    EXPECT_TRUE(text.ends_with(end_of_picture));
+    EXPECT_EQ(text.find("line 0."), std::string::npos);
+    EXPECT_NE(text.find(fmt::format("line {}.", 2 * waiting_lines_max - 1)), std::string::npos);
+}
+
+TEST(Screen, a_pipe_that_nobody_reads_stops_nobody_and_gets_the_newest_step_later) {
+    int ends[2];
+    ASSERT_EQ(pipe(ends), 0);
+    fcntl(ends[0], F_SETFL, O_NONBLOCK);
+    RunModel model(run(), id(1), 0);
+    Screen screen(ends[1], screen_options_for(ends[1], /*plain=*/true));
+    std::string text;
+    const auto read_all = [&] {
+        char buffer[4096];
+        for (ssize_t size; (size = read(ends[0], buffer, sizeof buffer)) > 0;)
+            text.append(buffer, static_cast<std::size_t>(size));
+    };
+    for (std::uint64_t step = 1; step < 5000; ++step) {
+        model.update({status(1, "host", step, Phase::computing)}, 1);
+        screen.show(model.view());
+    }
+    read_all();
+    screen.show(model.view());
+    read_all();
+    EXPECT_TRUE(text.starts_with("   0:01  step 1 of 400 "));
+    const std::size_t last = text.rfind('\n', text.size() - 2) + 1;
+    EXPECT_TRUE(text.substr(last).starts_with("   0:01  step 4999 ")) << text.substr(last);
+    close(ends[0]);
+    close(ends[1]);
+}
+
+TEST(Screen, log_lines_stay_above_the_picture_and_end_with_it) {
+    Terminal terminal(80, 24);
+    testing::internal::CaptureStderr();
+    {
+        Screen screen(terminal.descriptor(), in_place);
+        screen.show(busy_view());
+        (void)terminal.read_all();
+        log(LogLevel::warning, "room", "no space left");
+        screen.show(busy_view());
+        const std::string text = terminal.read_all();
+        const std::size_t line = text.find("W room: no space left\x1b[K\n");
+        ASSERT_NE(line, std::string::npos) << text;
+        EXPECT_LT(text.find("\x1b[13F"), line);
+        EXPECT_GT(text.find("step 142"), line);
+        screen.show(busy_view());
+        EXPECT_EQ(terminal.read_all().find("no space left"), std::string::npos);
+        log(LogLevel::warning, "room", "last words");
+        screen.release();
+        EXPECT_NE(terminal.read_all().find("W room: last words\n"), std::string::npos);
+    }
+    log(LogLevel::warning, "room", "after it");
+    const std::string said = testing::internal::GetCapturedStderr();
+    EXPECT_EQ(said.find("no space left"), std::string::npos);
+    EXPECT_NE(said.find("after it"), std::string::npos);
+}
+
+TEST(Screen, a_terminal_too_small_for_a_picture_gets_plain_lines) {
+    Terminal terminal(40, 24);
+    Screen screen(terminal.descriptor(), in_place);
+    screen.show(busy_view());
+    std::string text = terminal.read_all();
+    EXPECT_EQ(text.find('\x1b'), std::string::npos);
+    EXPECT_NE(text.find("step 142 of 400"), std::string::npos);
+    screen.show(busy_view());
+    EXPECT_EQ(terminal.read_all(), "");
+    terminal.resize(41, 9);
+    screen.show(busy_view());
+    EXPECT_TRUE(terminal.read_all().ends_with(end_of_picture));
+    terminal.resize(41, 8);
+    screen.show(busy_view());
+    text = terminal.read_all();
+    EXPECT_TRUE(text.ends_with("\x1b[?25h")) << text;  // all events and steps were shown before
+    screen.show(busy_view());
+    EXPECT_EQ(terminal.read_all(), "");
 }
 
 }  // namespace

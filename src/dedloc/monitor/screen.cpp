@@ -2,8 +2,13 @@
 
 #include <cerrno>
 #include <cstdlib>
+#include <fcntl.h>
+#include <poll.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
+
+#include "dedloc/base/log_sink.h"
 
 namespace dedloc::monitor {
 namespace {
@@ -31,6 +36,36 @@ bool locale_is_utf8() {
     return false;
 }
 
+// Up to the first line of a picture.
+std::string up_to_picture(const std::vector<Line>& picture) {
+    return picture.empty() ? std::string() : fmt::format("\x1b[{}F", picture.size());
+}
+
+// The same terminal or pipe, opened once more: there a write that would wait is told so, and who
+// else has the descriptor notices nothing. -1: it cannot be.
+int open_without_waiting(int descriptor) {
+    struct stat status {};
+    const bool waits =
+        isatty(descriptor) == 1 || (::fstat(descriptor, &status) == 0 && S_ISFIFO(status.st_mode));
+    if (!waits) return -1;
+    const std::string path = fmt::format("/proc/self/fd/{}", descriptor);
+    return ::open(path.c_str(), O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+}
+
+bool takes_bytes(int descriptor, std::chrono::milliseconds patience) {
+    pollfd ready{.fd = descriptor, .events = POLLOUT, .revents = 0};
+    return ::poll(&ready, 1, static_cast<int>(patience.count())) == 1;
+}
+
+winsize terminal_size(int descriptor) {
+    winsize size{};
+    if (ioctl(descriptor, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 && size.ws_row > 0)
+        return size;
+    size.ws_col = 80;
+    size.ws_row = 24;
+    return size;
+}
+
 }  // namespace
 
 ScreenOptions screen_options_for(int descriptor, bool plain) {
@@ -39,53 +74,69 @@ ScreenOptions screen_options_for(int descriptor, bool plain) {
     options.in_place = !plain && !dumb && isatty(descriptor) == 1;
     options.colored = options.in_place && !is_set("NO_COLOR");
     options.look.unicode = locale_is_utf8();
+    options.takes_log = options.in_place && isatty(STDERR_FILENO) == 1;
     return options;
 }
 
 Screen::Screen(int descriptor, ScreenOptions options)
-    : descriptor_(descriptor), options_(options) {}
+    : descriptor_(descriptor),
+      own_descriptor_(open_without_waiting(descriptor)),
+      options_(options) {}
 
-Screen::~Screen() { release(); }
+Screen::~Screen() {
+    release();
+    if (own_descriptor_ >= 0) ::close(own_descriptor_);
+}
 
-void Screen::write(std::string_view bytes) {
-    while (!bytes.empty() && !broken_) {
-        const ssize_t written = ::write(descriptor_, bytes.data(), bytes.size());
-        if (written < 0 && (errno == EINTR || errno == EAGAIN)) continue;
-        if (written < 0) broken_ = true;
-        if (written > 0) bytes.remove_prefix(static_cast<std::size_t>(written));
+// What was not taken before comes first. True: nothing is left.
+bool Screen::write(std::string_view bytes) {
+    unwritten_ += bytes;
+    const int to = own_descriptor_ >= 0 ? own_descriptor_ : descriptor_;
+    while (!unwritten_.empty() && !broken_) {
+        if (!takes_bytes(to, {})) return false;
+        const ssize_t written = ::write(to, unwritten_.data(), unwritten_.size());
+        if (written > 0) unwritten_.erase(0, static_cast<std::size_t>(written));
+        if (written < 0 && errno == EAGAIN) return false;
+        if (written < 0 && errno != EINTR) broken_ = true;
+    }
+    unwritten_.clear();
+    return true;
+}
+
+// With the lines that wait.
+void Screen::write_last_words() {
+    using Clock = std::chrono::steady_clock;
+    const auto until = Clock::now() + last_words_patience;
+    const int to = own_descriptor_ >= 0 ? own_descriptor_ : descriptor_;
+    while (!write() || !write(kept_lines(""))) {
+        const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now());
+        if (left.count() <= 0) return;
+        (void)takes_bytes(to, left);
     }
 }
 
-// To the first line of the picture; the lines themselves are written over or cleared later.
-std::string Screen::erase_picture() {
-    if (picture_.empty()) return {};
-    return fmt::format("\x1b[{}F", picture_.size());
+void Screen::keep_line(std::string line) {
+    const std::lock_guard lock(lines_mutex_);
+    if (lines_.size() >= waiting_lines_max) lines_.pop_front();
+    lines_.push_back(std::move(line));
 }
 
-void Screen::show(const RunView& view) {
-    if (options_.silent) return;
-    if (!options_.in_place) {
-        std::string text;
-        for (const std::string& line : plain_lines(view, progress_)) text += line + '\n';
-        write(text);
-        return;
-    }
-    std::size_t width = 80;
-    std::size_t height = 24;
-    winsize size{};
-    if (ioctl(descriptor_, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 && size.ws_row > 0) {
-        width = size.ws_col;
-        height = size.ws_row;
-    }
+std::string Screen::kept_lines(std::string_view line_end) {
+    const std::lock_guard lock(lines_mutex_);
+    std::string out;
+    for (const std::string& line : lines_) out.append(line).append(line_end).append(1, '\n');
+    lines_.clear();
+    return out;
+}
+
+// The picture, and above it, where they stay, the lines that wait. `begin` brings the cursor there;
+// what stood there is written over or cleared.
+void Screen::draw(std::string_view begin) {
     std::string out(begin_picture);
     if (!cursor_hidden_) out += hide_cursor;
     cursor_hidden_ = true;
-    const bool resized = !picture_.empty() && (width != width_ || height != height_);
-    out += resized ? std::string(clear_all) : erase_picture();
-    width_ = width;
-    height_ = height;
-    // The last column stays free: a full line would wrap on some terminals. So does the last line.
-    picture_ = render(view, width - 1, height - 1, options_.look);
+    out += begin;
+    out += kept_lines(clear_to_line_end);
     for (const Line& line : picture_) {
         out += to_text(line, options_.colored);
         out += clear_to_line_end;
@@ -96,31 +147,52 @@ void Screen::show(const RunView& view) {
     write(out);
 }
 
-void Screen::say(std::string_view line) {
-    if (options_.silent) return;
-    if (!options_.in_place) progress_.said.emplace(line);
-    if (!options_.in_place || picture_.empty()) {
-        write(std::string(line) + '\n');
+void Screen::show(const RunView& view) {
+    if (options_.silent || !write()) return;
+    std::string plain;
+    for (const std::string& line : plain_lines(view, progress_)) plain += line + '\n';
+    const winsize size = terminal_size(descriptor_);
+    const bool resized = !picture_.empty() && (size.ws_col != width_ || size.ws_row != height_);
+    width_ = size.ws_col;
+    height_ = size.ws_row;
+    // The last column stays free: a full line would wrap on some terminals. So does the last line.
+    const bool is_small = width_ <= view_width_min || height_ <= view_height_min;
+    if (!options_.in_place || is_small) {
+        if (!picture_.empty()) write(clear_all);
+        leave_picture();
+        write(kept_lines("") + plain);
         return;
     }
-    std::string out = std::string(begin_picture) + erase_picture();
-    out += line;
-    out += clear_to_line_end;
-    out += '\n';
-    for (const Line& old : picture_) {
-        out += to_text(old, options_.colored);
-        out += clear_to_line_end;
-        out += '\n';
-    }
-    out += clear_below;
-    out += end_picture;
-    write(out);
+    if (options_.takes_log && !has_log_)
+        base::give_log_lines_to([this](std::string line) { keep_line(std::move(line)); });
+    has_log_ = options_.takes_log;
+    const std::string begin = resized ? std::string(clear_all) : up_to_picture(picture_);
+    picture_ = render(view, width_ - 1, height_ - 1, options_.look);
+    draw(begin);
+}
+
+void Screen::say(std::string_view line) {
+    if (options_.silent) return;
+    progress_.said.emplace(line);
+    keep_line(std::string(line));
+    if (picture_.empty())
+        write_last_words();
+    else if (write())
+        draw(up_to_picture(picture_));
+}
+
+void Screen::leave_picture() {
+    if (has_log_) base::give_log_lines_to({});
+    has_log_ = false;
+    if (cursor_hidden_) unwritten_ += show_cursor;
+    cursor_hidden_ = false;
+    picture_.clear();
 }
 
 void Screen::release() {
-    picture_.clear();
-    if (cursor_hidden_) write(show_cursor);
-    cursor_hidden_ = false;
+    if (options_.silent) return;
+    leave_picture();
+    write_last_words();
 }
 
 }  // namespace dedloc::monitor

@@ -2,12 +2,19 @@
 //
 // In place: the cursor goes up to the first line of the last picture, every line is written over
 // and cleared to its end, in one write, so nothing flickers; what was printed before stays above.
-// A terminal whose size changed is cleared once. Colours unless NO_COLOR is set or TERM is dumb.
+// A terminal whose size changed is cleared once; one that is too small for a picture gets the plain
+// lines. Colours unless NO_COLOR is set or TERM is dumb.
+//
+// A terminal that takes nothing (ssh while the lid is closed, text selected in a console) must not
+// stop who trains: pictures are left out until it takes the rest of the last one, and lines wait.
+// While there is a picture, log lines that would go to the same terminal are said above it.
 //
 // Thread: one. Errors: none; a closed pipe makes the screen silent.
 
 #pragma once
 #include <chrono>
+#include <deque>
+#include <mutex>
 #include <string>
 #include <string_view>
 
@@ -17,12 +24,18 @@ namespace dedloc::monitor {
 
 // How long who shows a view waits before the next picture.
 inline constexpr auto frame_time = std::chrono::milliseconds(250);
+// Lines that wait for a terminal that takes nothing; the oldest give way.
+inline constexpr std::size_t waiting_lines_max = 256;
+// How long a terminal that takes nothing is waited for where no picture comes after: a program's
+// last words.
+inline constexpr auto last_words_patience = std::chrono::seconds(1);
 
 struct ScreenOptions {
     bool in_place = false;
     bool colored = false;
     Look look;
-    bool silent = false;  // --json without a terminal view: say nothing
+    bool silent = false;     // --json without a terminal view: say nothing
+    bool takes_log = false;  // standard error is a terminal, too
 };
 
 // From the terminal behind `descriptor` and the environment (NO_COLOR, TERM, LC_ALL, LC_CTYPE,
@@ -45,17 +58,26 @@ class Screen {
     const ScreenOptions& options() const { return options_; }
 
   private:
-    void write(std::string_view bytes);
-    std::string erase_picture();
+    bool write(std::string_view bytes = {});
+    void write_last_words();
+    void keep_line(std::string line);
+    std::string kept_lines(std::string_view line_end);
+    void draw(std::string_view begin);
+    void leave_picture();
 
     int descriptor_;
+    int own_descriptor_;  // of the same terminal; there a write never waits. -1: none
     ScreenOptions options_;
     PlainProgress progress_;
     std::vector<Line> picture_;
     std::size_t width_ = 0;
     std::size_t height_ = 0;
     bool cursor_hidden_ = false;
+    bool has_log_ = false;
     bool broken_ = false;
+    std::string unwritten_;  // the terminal takes no more now
+    std::mutex lines_mutex_;
+    std::deque<std::string> lines_;  // said or logged, not shown yet
 };
 
 }  // namespace dedloc::monitor

@@ -217,11 +217,11 @@ void put_peers(std::vector<Line>& lines, const RunView& view, std::size_t width,
             {{fmt::format("  and {} more peers", view.peers.size() - shown), Ink::dim}});
 }
 
-Line event_line(const EventView& event) {
+Line event_line(const EventView& event, std::size_t time_columns) {
     const Ink ink = event.tone == Tone::good  ? Ink::green
                     : event.tone == Tone::bad ? Ink::red
                                               : Ink::plain;
-    return {{left(clock_text(event.seconds), 6), Ink::dim}, {event.text, ink}};
+    return {{left(clock_text(event.seconds), time_columns + 2), Ink::dim}, {event.text, ink}};
 }
 
 // Steps have the sparkline; the list is for what is rarer.
@@ -281,8 +281,11 @@ std::vector<Line> render(const RunView& view, std::size_t width, std::size_t hei
     if (lines.size() + 1 < height && !events.empty()) {
         lines.push_back({});
         const std::size_t count = std::min(events.size(), height - lines.size());
+        std::size_t time_columns = 0;  // hours need more than minutes
+        for (const EventView& event : events)
+            time_columns = std::max(time_columns, columns(clock_text(event.seconds)));
         for (std::size_t i = events.size() - count; i < events.size(); ++i)
-            lines.push_back(event_line(events[i]));
+            lines.push_back(event_line(events[i], time_columns));
     }
     for (Line& line : lines) line = cut_line(line, width);
     return lines;
