@@ -105,13 +105,25 @@ Ok forecast_round(const collab::RunFile& run,
     return {};
 }
 
+constexpr double long_s = 1;  // a user should see that something happens
+
 // What a trainer here would find at its start, on samples of nobody.
-Ok find_micro_batch(const collab::RunFile& run, collab::Learner& learner, Forecast& forecast) {
+Ok find_micro_batch(const collab::RunFile& run,
+                    const tasks::TrainingTask& task,
+                    const CheckOptions& options,
+                    collab::Learner& learner,
+                    Forecast& forecast) {
     forecast.micro = run.batch.micro;
     if (run.batch.micro != collab::micro_auto) return {};
     const auto now = [] { return TimePoint{std::chrono::steady_clock::now().time_since_epoch()}; };
+    const auto told = [&](std::uint64_t samples, double seconds) {
+        if (!options.json && seconds >= long_s)
+            fmt::print(stderr, "  {} samples at a time: {:.2g} s\n", samples, seconds);
+    };
+    const bool on_cpu = task.device() == "cpu";  // of a GPU's memory nothing is known
+    const auto bytes = [on_cpu] { return on_cpu ? memory_in_use() : 0; };
     DEDLOC_TRY(const train::MicroBatchSearch search,
-               train::search_micro_batch(learner, micro_batch_options(run), now, memory_in_use));
+               train::search_micro_batch(learner, micro_batch_options(run), now, bytes, told));
     forecast.micro = search.size();
     forecast.samples_per_second = search.samples_per_s();
     forecast.micro_text = fmt::format("{} samples at a time on this machine, {:.3g} a second: {}",
@@ -134,7 +146,7 @@ Result<Forecast> forecast_of(const collab::RunFile& run,
     std::vector<float> buffers(layout.buffers_count);
     learner->initial(parameters, buffers);
     learner->load(parameters, buffers);
-    DEDLOC_TRY_VOID(find_micro_batch(run, *learner, forecast));
+    DEDLOC_TRY_VOID(find_micro_batch(run, task, options, *learner, forecast));
     forecast.memory = task.memory(forecast.micro);
     if (run.local && forecast.memory.total() > 0)
         forecast.memory.model += sizeof(float) * layout.parameters_count *
@@ -142,6 +154,8 @@ Result<Forecast> forecast_of(const collab::RunFile& run,
     DEDLOC_TRY(forecast.first, task.measure(parameters, buffers, 1));  // what is slow but once
     if (forecast.first.empty()) return forecast;
     const auto begun = std::chrono::steady_clock::now();
+    if (!options.json && run.batch.micro == collab::micro_auto)
+        fmt::print(stderr, "  the loss of {} held-out samples …\n", first_samples);
     DEDLOC_TRY(forecast.first, task.measure(parameters, buffers, first_samples));
     const double seconds =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();

@@ -6,7 +6,7 @@
 // local updates, local_learner.h).
 //
 // Thread: one thread at a time (the trainer's). evaluate() may run on a second thread with a
-// Learner of its own.
+// Learner of its own; cancel_evaluation(): any.
 
 #pragma once
 #include <cstdint>
@@ -68,6 +68,8 @@ class Learner {
                       std::span<float> buffers_sum,
                       std::uint64_t samples) = 0;
     virtual Result<Evaluation> evaluate() = 0;
+    // From now on evaluate() ends soon, as cancelled; one that is running, too.
+    virtual void cancel_evaluation() {}
 };
 
 }  // namespace dedloc::collab

@@ -52,6 +52,7 @@ class LocalLearner final : public Learner {
               std::span<float> buffers_sum,
               std::uint64_t samples) override;
     Result<Evaluation> evaluate() override { return inside_->evaluate(); }
+    void cancel_evaluation() override { inside_->cancel_evaluation(); }
 
     // Since the moments were last zero.
     std::uint64_t inner_steps() const { return inner_steps_; }

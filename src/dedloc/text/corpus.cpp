@@ -179,6 +179,8 @@ Result<std::shared_ptr<const Corpus>> Corpus::open(const std::vector<SourceConfi
                 source.files.size() == 1 ? source.root + "/" + source.files[0] : source.root,
                 source.files.size() == 1 ? "one file"
                                          : fmt::format("{} files", source.files.size()));
+        if (config.format == SourceFormat::json_lines)
+            DEDLOC_TRY_VOID(check_records(source, blocks));
         update_number(hash, source.files.size());
         split_blocks(std::move(blocks), options.held_out, source.train, source.held_out);
         corpus->bytes_ += source.bytes;
@@ -193,12 +195,11 @@ const std::vector<Block>& Corpus::blocks(std::size_t source, Split split) const 
     return split == Split::train ? of.train : of.held_out;
 }
 
-std::string Corpus::path_of(const Source& source, const Block& block) const {
+std::string Corpus::path_of(const Source& source, const Block& block) {
     return (fs::path(source.root) / source.files[block.file]).string();
 }
 
-Result<std::vector<Document>> Corpus::read(std::size_t index, const Block& block) const {
-    const Source& source = sources_[index];
+Result<std::string> Corpus::text_of(const Source& source, const Block& block) {
     const std::string path = path_of(source, block);
     std::ifstream file(path, std::ios::binary);
     std::string text(block.bytes, '\0');
@@ -209,6 +210,52 @@ Result<std::vector<Document>> Corpus::read(std::size_t index, const Block& block
                           "{} changed while it was in use; start again, and leave the data of a "
                           "run alone",
                           path);
+    return text;
+}
+
+// A file may begin well and go on otherwise: some blocks, evenly spread, tell before hours are
+// spent on what is left of it.
+Ok Corpus::check_records(const Source& source, const std::vector<Block>& blocks) {
+    std::uint64_t records = 0;
+    std::uint64_t bad = 0;
+    std::string example;
+    const std::size_t count = std::min(blocks.size(), checked_blocks_max);
+    for (std::size_t i = 0; i < count; ++i) {
+        const Block& block = blocks[i * blocks.size() / count];
+        DEDLOC_TRY(const std::string text, text_of(source, block));
+        for (const std::string_view line : lines_of(text)) {
+            ++records;
+            const auto record = text_of_json_line(line, source.config.field);
+            if (record || ++bad > 1) continue;
+            example =
+                fmt::format("{}, byte {}: {}",
+                            path_of(source, block),
+                            block.offset + static_cast<std::uint64_t>(line.data() - text.data()),
+                            record.error().message());
+        }
+    }
+    constexpr std::uint64_t some = 100;  // one of so many is worth a word
+    if (bad * 2 > records)
+        return make_error(ErrorKind::bad_input,
+                          "{} of {} records that were looked at have no text, such as {}",
+                          bad,
+                          records,
+                          example);
+    if (bad * some > records)
+        log(LogLevel::warning,
+            "text",
+            "{:.0f} % of the records are left out: {} of {} that were looked at have no text, such "
+            "as {}",
+            100 * static_cast<double>(bad) / static_cast<double>(records),
+            bad,
+            records,
+            example);
+    return {};
+}
+
+Result<std::vector<Document>> Corpus::read(std::size_t index, const Block& block) const {
+    const Source& source = sources_[index];
+    DEDLOC_TRY(const std::string text, text_of(source, block));
     std::vector<Document> documents;
     if (source.config.format != SourceFormat::json_lines) {
         append_documents(text, source.config, documents);
@@ -225,7 +272,7 @@ Result<std::vector<Document>> Corpus::read(std::size_t index, const Block& block
             log(LogLevel::warning,
                 "text",
                 "{}: the line at byte {} is left out: {}",
-                path,
+                path_of(source, block),
                 block.offset + static_cast<std::uint64_t>(line.data() - text.data()),
                 record.error().message());
     }

@@ -10,7 +10,8 @@
 //
 // Thread: any; immutable once open. Blocks. Cost: opening 0.4 GB/s (SHA-256, UTF-8, cuts).
 // Errors: not_found    a folder, file or Debian package is missing; says which
-//         bad_input    not UTF-8, not text, not JSON, no text at all: which file, where, what to do
+//         bad_input    not UTF-8, not text, not JSON, no text at all or in more than half of the
+//                      records: which file, where, what to do
 //         conflict     a file changed while it was in use
 //         local_fault  the disk
 
@@ -30,6 +31,7 @@ namespace dedloc::text {
 inline constexpr std::size_t files_max = 1'000'000;            // of one source
 inline constexpr std::size_t blocks_max = 16'000'000;          // of one source: 256 GB
 inline constexpr std::size_t json_line_bytes_max = 16u << 20;  // a record, with everything in it
+inline constexpr std::size_t checked_blocks_max = 32;  // whose records are looked at in opening
 inline constexpr std::uint32_t block_bytes_min = 256;
 inline constexpr std::uint32_t block_bytes_max = 1u << 20;
 
@@ -84,7 +86,9 @@ class Corpus {
     };
     Corpus() = default;
     static Result<Source> find_files(const SourceConfig& config, const CorpusOptions& options);
-    std::string path_of(const Source& source, const Block& block) const;
+    static std::string path_of(const Source& source, const Block& block);
+    static Result<std::string> text_of(const Source& source, const Block& block);
+    static Ok check_records(const Source& source, const std::vector<Block>& blocks);
 
     CorpusOptions options_;
     std::vector<Source> sources_;

@@ -201,6 +201,42 @@ TEST(Corpus, reads_json_lines_and_leaves_out_bad_ones) {
     EXPECT_NE(error_of(folder, "jsonl:array.jsonl").find("not a JSON record"), std::string::npos);
 }
 
+TEST(Corpus, refuses_json_lines_that_begin_well_and_go_on_without_text) {
+    const Folder folder;
+    const auto lines = [](int good, int bad) {
+        std::string text;
+        for (int i = 0; i < good; ++i) text += fmt::format("{{\"text\": \"Good {}. Yes.\"}}\n", i);
+        for (int i = 0; i < bad; ++i) text += fmt::format("{{\"body\": \"Bad {}. Yes.\"}}\n", i);
+        return text;
+    };
+    folder.write("few.jsonl", lines(60, 40));
+    EXPECT_EQ(error_of(folder, "jsonl:few.jsonl"), "");
+    folder.write("many.jsonl", lines(40, 60));
+    EXPECT_EQ(error_of(folder, "jsonl:many.jsonl"),
+              fmt::format("60 of 100 records that were looked at have no text, such as "
+                          "{}/many.jsonl, byte {}: no field 'text' with text (fields with text: "
+                          "body); name the right one with ?field=NAME",
+                          folder.path(),
+                          lines(40, 0).size()));
+    // Of a large one not everything is read for that.
+    folder.write("large.jsonl", lines(4000, 16000));
+    EXPECT_NE(error_of(folder, "jsonl:large.jsonl").find("looked at have no text"),
+              std::string::npos);
+}
+
+TEST(Corpus, says_how_many_of_its_json_lines_are_left_out) {
+    const Folder folder;
+    std::string text;
+    for (int i = 0; i < 100; ++i)
+        text += i % 10 == 9 ? "{\"body\": \"Bad.\"}\n" : "{\"text\": \"Good. Yes.\"}\n";
+    folder.write("x.jsonl", text);
+    testing::internal::CaptureStderr();
+    EXPECT_TRUE(open(folder, "jsonl:x.jsonl"));
+    const std::string said = testing::internal::GetCapturedStderr();
+    EXPECT_NE(said.find("10 % of the records are left out: 10 of 100 that"), std::string::npos)
+        << said;
+}
+
 TEST(Corpus, holds_out_evenly_and_never_everything) {
     const Folder folder;
     std::string text;

@@ -1,6 +1,5 @@
 #include "dedloc/train/collaborative_optimizer.h"
 
-#include <cmath>
 #include <fstream>
 #include <sstream>
 #include <stdexcept>
@@ -9,6 +8,7 @@
 #include "dedloc/collab/session.h"
 #include "dedloc/security/hash.h"
 #include "dedloc/train/flat_module.h"
+#include "dedloc/train/not_finite.h"
 #include "dedloc/train/sample_counter.h"
 
 namespace dedloc::train {
@@ -38,10 +38,15 @@ Result<collab::RunFile> read_run_file(const std::string& path) {
 
 struct Session::State {
     State(std::unique_ptr<collab::Session> peer, FlatModule model, SampleCounter samples_counter)
-        : session(std::move(peer)), flat(std::move(model)), counter(std::move(samples_counter)) {}
+        : session(std::move(peer)), flat(std::move(model)), counter(std::move(samples_counter)) {
+        flat.remember_buffers();
+    }
 
     collab::Collaboration& collaboration() const { return session->collaboration(); }
     void load(const std::shared_ptr<const state::Snapshot>& snapshot);
+    void add(std::uint64_t samples_count);
+    void leave_out(std::uint64_t samples_count);
+    bool hand_in_if_due() { return collaboration().step_due() && hand_in(); }
     bool hand_in();
     void leave(Duration patience);
 
@@ -50,6 +55,7 @@ struct Session::State {
     SampleCounter counter;
     collab::CounterRange samples;
     double loss_sum = 0;
+    NotFiniteInARow not_finite;
     TimePoint computing_since;
     bool left = false;
 };
@@ -58,6 +64,32 @@ void Session::State::load(const std::shared_ptr<const state::Snapshot>& snapshot
     if (!snapshot) return;
     flat.load(collab::parameters_of(*snapshot), collab::buffers_of(*snapshot));
     flat.forget_gradients();
+    flat.remember_buffers();
+}
+
+// The gradients to the sums, and their numbers. Without both there are no samples to hand in.
+void Session::State::add(std::uint64_t samples_count) {
+    try {
+        flat.add_gradients(static_cast<double>(samples_count));
+        samples.end = or_throw(counter.take(samples_count)).end;
+    } catch (...) {
+        flat.forget_sums();
+        samples = {counter.next(), counter.next()};
+        loss_sum = 0;
+        throw;
+    }
+    flat.remember_buffers();
+    not_finite.end_row();
+}
+
+void Session::State::leave_out(std::uint64_t samples_count) {
+    flat.forget_gradients();
+    flat.restore_buffers();
+    samples.end = or_throw(counter.take(samples_count)).end;
+    samples.leave_out(samples_count);
+    collaboration().report_not_finite(samples_count);
+    computing_since = session->clock().now();
+    or_throw(not_finite.one_more());
 }
 
 namespace {
@@ -185,22 +217,17 @@ bool CollaborativeOptimizer::step(std::int64_t samples, double mean_loss) {
     if (finished()) return false;
     if (samples <= 0) throw std::runtime_error("dedloc: step() needs the number of samples");
     const auto count = static_cast<std::uint64_t>(samples);
-    const collab::CounterRange range = or_throw(state_.counter.take(count));
-    state_.samples.end = range.end;
     if (!state_.flat.gradients_are_finite()) {
-        state_.flat.forget_gradients();
-        state_.samples.leave_out(range.size());
-        state_.collaboration().report_not_finite(count);
-        state_.computing_since = state_.session->clock().now();
-        return false;
+        state_.leave_out(count);
+        return state_.hand_in_if_due();
     }
-    state_.flat.add_gradients(static_cast<double>(samples));
-    const double loss = std::isnan(mean_loss) ? 0 : mean_loss * static_cast<double>(samples);
+    state_.add(count);
+    const double loss = mean_loss * static_cast<double>(samples);  // no number where there is none
     state_.loss_sum += loss;
     const TimePoint now = state_.session->clock().now();
     state_.collaboration().report(count, loss, to_seconds(now - state_.computing_since));
     state_.computing_since = now;
-    return state_.collaboration().step_due() && state_.hand_in();
+    return state_.hand_in_if_due();
 }
 
 bool CollaborativeOptimizer::finished() const { return state_.collaboration().stopped(); }

@@ -17,8 +17,12 @@
 // takes part in the averaging (it blocks for that long) and loads the new parameters into the
 // model, which from then on are the same bits on every peer.
 //
+// A batch whose gradient is not finite leaves no trace in what is handed in, BatchNorm's statistics
+// included.
+//
 // Errors: std::runtime_error with a sentence for people (no such file, nobody reachable, another
-// run, one with local updates, which are made by dedloc's own trainer only, a disk that is full).
+// run, one with local updates, which are made by dedloc's own trainer only, a disk that is full,
+// one gradient after the other that is not finite), or what libtorch throws.
 // Thread: one at a time. Cost: one pass over the parameters a call, two copies to the CPU and back
 // a global step.
 
@@ -82,8 +86,8 @@ class CollaborativeOptimizer {
     explicit CollaborativeOptimizer(Session& session) : state_(*session.state_) {}
 
     void zero_grad();
-    // After backward() of the MEAN loss over `samples` samples. True if the model has new
-    // parameters now. Does nothing once the run is over.
+    // After backward() of the MEAN loss over `samples` samples (without it, others see no loss of
+    // this peer). True if the model has new parameters now. Does nothing once the run is over.
     bool step(std::int64_t samples, double mean_loss = std::numeric_limits<double>::quiet_NaN());
     bool finished() const;
 

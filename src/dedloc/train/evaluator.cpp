@@ -4,6 +4,7 @@
 
 #include "dedloc/base/log.h"
 #include "dedloc/collab/model_state.h"
+#include "dedloc/train/first_line.h"
 #include "dedloc/train/passing_thread.h"
 
 namespace dedloc::train {
@@ -20,6 +21,7 @@ Evaluator::~Evaluator() {
     {
         const std::lock_guard lock(mutex_);
         stopping_ = true;
+        if (learner_) learner_->cancel_evaluation();
     }
     changed_.notify_all();
     thread_.join();
@@ -33,9 +35,9 @@ void Evaluator::request(std::shared_ptr<const state::Snapshot> state) {
     changed_.notify_all();
 }
 
-void Evaluator::finish() {
+bool Evaluator::finish_within(Duration patience) {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return !pending_ && !busy_; });
+    return changed_.wait_for(lock, patience, [this] { return !pending_ && !busy_; });
 }
 
 void Evaluator::run() {
@@ -47,21 +49,28 @@ void Evaluator::run() {
         const std::shared_ptr<const state::Snapshot> state = std::exchange(pending_, nullptr);
         busy_ = true;
         lock.unlock();
-        on_passing_thread([&] { evaluate(*state); });
+        try {
+            on_passing_thread([&] { evaluate(*state); });
+        } catch (const std::exception& failure) {  // libtorch's, of loading the state
+            log(LogLevel::warning, "train", "evaluation failed: {}", first_line(failure));
+        }
         lock.lock();
         busy_ = false;
         changed_.notify_all();
     }
 }
 
-// Made once; who fails at that does not try again.
 collab::Learner* Evaluator::learner() {
-    if (!learner_) {
-        learner_ = make_learner_();
-        if (!*learner_)
-            log(LogLevel::warning, "train", "no evaluation: {}", to_string(learner_->error()));
+    if (learner_) return learner_.get();
+    auto made = make_learner_();
+    if (!made) {
+        log(LogLevel::warning, "train", "no evaluation: {}", to_string(made.error()));
+        return nullptr;
     }
-    return *learner_ ? (*learner_)->get() : nullptr;
+    const std::lock_guard lock(mutex_);
+    learner_ = *std::move(made);
+    if (stopping_) learner_->cancel_evaluation();
+    return learner_.get();
 }
 
 namespace {
@@ -81,6 +90,7 @@ void Evaluator::evaluate(const state::Snapshot& state) {
     learner->load(collab::parameters_of(state), collab::buffers_of(state));
     const Result<collab::Evaluation> evaluation = learner->evaluate();
     if (!evaluation) {
+        if (evaluation.error().kind() == ErrorKind::cancelled) return;
         log(LogLevel::warning, "train", "evaluation failed: {}", to_string(evaluation.error()));
         return;
     }

@@ -1,15 +1,17 @@
 // Evaluator: measures states on held-out data in a thread of its own; the newest state that was
 // asked for wins if several wait. Results go to the collaboration.
 //
-// Lifetime: what is passed outlives it; the destructor waits for the evaluation that
-// is running (a few seconds). Thread: one caller.
+// A model that cannot be made, or an evaluation that fails, is logged, and tried again with the
+// next state.
+//
+// Lifetime: what is passed outlives it; the destructor cancels the evaluation that is running and
+// waits for that (one held-out batch). Thread: one caller.
 
 #pragma once
 #include <condition_variable>
 #include <functional>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <thread>
 
 #include "dedloc/collab/collaboration.h"
@@ -25,7 +27,8 @@ class Evaluator {
     ~Evaluator();
 
     void request(std::shared_ptr<const state::Snapshot> state);
-    void finish();  // waits until what was requested is measured and reported
+    // Waits so long until what was requested is measured and reported; is it?
+    bool finish_within(Duration patience);
 
   private:
     void run();
@@ -35,10 +38,10 @@ class Evaluator {
     runtime::Spawn spawn_;
     collab::Collaboration& collaboration_;
     MakeLearner make_learner_;
-    std::optional<Result<std::unique_ptr<collab::Learner>>> learner_;
 
     std::mutex mutex_;
     std::condition_variable changed_;
+    std::unique_ptr<collab::Learner> learner_;        // made under mutex_, once
     std::shared_ptr<const state::Snapshot> pending_;  // under mutex_, as the next two
     bool busy_ = false;
     bool stopping_ = false;

@@ -58,7 +58,8 @@ void MicroBatchSearch::judge() {
         end(fmt::format("they take {:.2g} s", fastest_s_));
     else if (size_ * 2 > options_.samples_max)
         end("twice as many are more than the batch allows");
-    else if (options_.bytes_max > 0 && bytes_before_ > 0 && bytes_ + grown > options_.bytes_max)
+    else if (size_ * 2 > options_.samples_known && options_.bytes_max > 0 && bytes_before_ > 0 &&
+             bytes_ + grown > options_.bytes_max)
         end("twice as many might not fit into memory");
     if (done_) return;
     size_ *= 2;
@@ -89,13 +90,16 @@ bool says_out_of_memory(const Error& error) {
     const std::string text = error.message();
     return text.find("out of memory") != std::string::npos ||
            text.find("can't allocate memory") != std::string::npos ||
+           text.find("ALLOC_FAILED") != std::string::npos ||  // of cuBLAS and cuDNN
            text.find("bad_alloc") != std::string::npos;
 }
 
-Result<MicroBatchSearch> search_micro_batch(collab::Learner& learner,
-                                            const MicroBatchOptions& options,
-                                            const std::function<TimePoint()>& now,
-                                            const std::function<std::uint64_t()>& bytes) {
+Result<MicroBatchSearch> search_micro_batch(
+    collab::Learner& learner,
+    const MicroBatchOptions& options,
+    const std::function<TimePoint()>& now,
+    const std::function<std::uint64_t()>& bytes,
+    const std::function<void(std::uint64_t samples, double seconds)>& told) {
     MicroBatchSearch search(options, bytes());
     for (std::uint64_t next = 0; !search.done();) {
         const collab::CounterRange samples{next, next + search.size()};
@@ -103,7 +107,9 @@ Result<MicroBatchSearch> search_micro_batch(collab::Learner& learner,
         const TimePoint begun = now();
         const auto report = learner.accumulate(samples);
         if (report) {
-            search.measured(to_seconds(now() - begun), bytes());
+            const double seconds = to_seconds(now() - begun);
+            search.measured(seconds, bytes());
+            if (told) told(samples.size(), seconds);
         } else {
             if (!says_out_of_memory(report.error()) || samples.size() == 1) return report.error();
             search.out_of_memory();

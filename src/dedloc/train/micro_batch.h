@@ -32,6 +32,9 @@ struct MicroBatchOptions {
     std::uint64_t samples_first = 2;   // BatchNorm cannot make a variance of one sample
     std::uint64_t samples_max = 1024;  // the largest that makes sense: the target batch
     std::uint64_t bytes_max = 0;       // of memory in use; 0: any
+    // So many fitted already: memory that others of this process took since is no reason against
+    // them.
+    std::uint64_t samples_known = 0;
 };
 
 class MicroBatchSearch {
@@ -79,10 +82,13 @@ std::uint64_t micro_batch_max(std::uint64_t target, std::uint64_t inner_batch);
 bool says_out_of_memory(const Error& error);
 
 // The whole search on samples that count nowhere (dedloc check). `now` and `bytes` (in use by this
-// process; 0: not known) are the machine's. Errors: the learner's.
-Result<MicroBatchSearch> search_micro_batch(collab::Learner& learner,
-                                            const MicroBatchOptions& options,
-                                            const std::function<TimePoint()>& now,
-                                            const std::function<std::uint64_t()>& bytes);
+// process; 0: not known) are the machine's; `told` hears of each micro-batch what it took. Errors:
+// the learner's.
+Result<MicroBatchSearch> search_micro_batch(
+    collab::Learner& learner,
+    const MicroBatchOptions& options,
+    const std::function<TimePoint()>& now,
+    const std::function<std::uint64_t()>& bytes,
+    const std::function<void(std::uint64_t samples, double seconds)>& told = {});
 
 }  // namespace dedloc::train

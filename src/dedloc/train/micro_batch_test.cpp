@@ -84,6 +84,24 @@ TEST(MicroBatchSearch, doubles_while_it_gains_a_twentieth) {
     EXPECT_EQ(*machine.sizes.rbegin(), 512u);
 }
 
+TEST(MicroBatchSearch, tells_of_each_micro_batch_what_it_took) {
+    Machine machine{.fixed_s = 0.5, .sample_s = 0.25, .starts = 0};
+    FakeLearner learner(machine);
+    std::vector<std::pair<std::uint64_t, double>> told;
+    const auto search = search_micro_batch(
+        learner,
+        {},
+        [&machine] { return machine.now; },
+        [&machine] { return machine.bytes(); },
+        [&told](std::uint64_t samples, double seconds) { told.emplace_back(samples, seconds); });
+    ASSERT_TRUE(search);
+    ASSERT_EQ(told.size(), 2u) << "the first does not count, and the second took a second";
+    for (const auto& [samples, seconds] : told) {
+        EXPECT_EQ(samples, 2u);
+        EXPECT_DOUBLE_EQ(seconds, 1.0);
+    }
+}
+
 // As a GPU whose kernels are loaded when they are used first.
 TEST(MicroBatchSearch, is_not_misled_by_a_machine_that_warms_up_for_two_micro_batches) {
     Machine machine{.fixed_s = 0.01, .sample_s = 0.001, .starts = 2};
@@ -127,6 +145,25 @@ TEST(MicroBatchSearch, stays_within_memory) {
     EXPECT_EQ(found(unknown, {.bytes_max = 1})->size(), 1024u);
 }
 
+// As a trainer's next search: what its peer keeps by now came after the memory was looked at.
+TEST(MicroBatchSearch, reaches_what_fitted_already_whatever_else_took_memory_since) {
+    const auto found_again = [](std::uint64_t known) {
+        Machine machine{.fixed_s = 0.1, .sample_s = 1e-6, .starts = 0};
+        FakeLearner learner(machine);
+        const MicroBatchOptions options{
+            .samples_first = 32, .bytes_max = 1'100'000, .samples_known = known};
+        return search_micro_batch(
+                   learner,
+                   options,
+                   [&machine] { return machine.now; },
+                   [&machine] { return machine.bytes() + (machine.largest > 0 ? 90'000 : 0); })
+            ->size();
+    };
+    EXPECT_EQ(found_again(0), 32u);
+    EXPECT_EQ(found_again(64), 64u);
+    EXPECT_EQ(found_again(65), 64u);
+}
+
 TEST(MicroBatchSearch, halves_when_memory_runs_out) {
     Machine machine{.fixed_s = 0.1, .sample_s = 1e-6, .fits = 20};
     const auto search = found(machine);
@@ -144,6 +181,16 @@ TEST(MicroBatchSearch, ends_with_any_other_error_and_where_not_one_sample_fits) 
     ASSERT_TRUE(search);  // one may fit; if it does not, the trainer will say so
     EXPECT_EQ(search->size(), 1u);
     EXPECT_FALSE(found(tiny, {.samples_max = 1}));
+}
+
+TEST(MicroBatchSearch, knows_what_says_that_memory_ran_out) {
+    for (const char* text : {"CUDA out of memory. Tried to allocate 2.00 GiB",
+                             "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling cublasCreate",
+                             "cuDNN error: CUDNN_STATUS_ALLOC_FAILED",
+                             "DefaultCPUAllocator: can't allocate memory",
+                             "std::bad_alloc"})
+        EXPECT_TRUE(says_out_of_memory(make_error(ErrorKind::local_fault, "{}", text))) << text;
+    EXPECT_FALSE(says_out_of_memory(make_error(ErrorKind::local_fault, "sizes do not match")));
 }
 
 TEST(MicroBatchSearch, divides_the_inner_batch_of_local_updates) {

@@ -1,5 +1,6 @@
 #include "dedloc/train/torch_learner.h"
 
+#include <atomic>
 #include <cmath>
 #include <limits>
 #include <optional>
@@ -7,16 +8,14 @@
 
 #include "dedloc/train/autocast.h"
 #include "dedloc/train/device.h"
+#include "dedloc/train/first_line.h"
 
 namespace dedloc::train {
 
 namespace {
 
 Error from_torch(const char* during, const std::exception& failure) {
-    std::string text = failure.what();
-    // libtorch appends its stack; the first line says what is wrong.
-    text.resize(std::min(text.find('\n'), text.size()));
-    return make_error(ErrorKind::local_fault, "{}: libtorch says: {}", during, text);
+    return make_error(ErrorKind::local_fault, "{}: libtorch says: {}", during, first_line(failure));
 }
 
 class TorchLearner final : public collab::Learner {
@@ -72,8 +71,7 @@ class TorchLearner final : public collab::Learner {
             here_ += samples.size();
             return report;
         } catch (const std::exception& failure) {
-            if (computes) leave_no_trace();  // of a pass that ran out of memory half-way
-            return from_torch("computing a gradient", failure);
+            return failed(failure, computes);
         }
     }
 
@@ -96,11 +94,23 @@ class TorchLearner final : public collab::Learner {
         return evaluation;
     }
 
+    void cancel_evaluation() override { evaluation_cancelled_ = true; }
+
   private:
     // What one bad micro-batch must not leave behind: its gradient, and BatchNorm's statistics.
     void leave_no_trace() {
         flat_.forget_gradients();
         flat_.restore_buffers();
+    }
+
+    // Memory may run out half-way through a pass. A device that broke fails at taking back, too.
+    Error failed(const std::exception& failure, bool began) {
+        try {
+            if (began) leave_no_trace();
+        } catch (const std::exception& again) {
+            return from_torch("taking back a gradient that failed", again);
+        }
+        return from_torch("computing a gradient", failure);
     }
 
     collab::GradientReport left_out() {
@@ -128,6 +138,8 @@ class TorchLearner final : public collab::Learner {
         double correct_sum = 0;
         try {
             for (std::uint64_t begin = 0; begin < task_.held_out_count;) {
+                if (evaluation_cancelled_)
+                    return make_error(ErrorKind::cancelled, "the evaluation was cancelled");
                 const std::uint64_t end =
                     std::min(begin + task_.held_out_batch_samples_max, task_.held_out_count);
                 DEDLOC_TRY(TorchBatch batch, task_.held_out_batch({begin, end}));
@@ -155,6 +167,7 @@ class TorchLearner final : public collab::Learner {
     std::uint64_t here_ = 0;
     std::uint64_t elsewhere_ = 0;
     std::vector<float> buffers_elsewhere_;
+    std::atomic<bool> evaluation_cancelled_ = false;
 };
 
 }  // namespace

@@ -308,6 +308,25 @@ TEST(TorchLearner, a_micro_batch_that_fails_leaves_no_trace) {
     }
 }
 
+// As a device that broke: nothing works on it any more.
+TEST(TorchLearner, says_so_when_it_cannot_take_back_what_failed) {
+    TorchTask task = made_task(made_data(), true);
+    std::shared_ptr<nn::Module> module;
+    task.make_model = [&] {
+        TorchModel model = made_model(true);
+        module = model.module;
+        return model;
+    };
+    task.loss = [&](const torch::Tensor&, const torch::Tensor&) -> TorchLoss {
+        module->named_buffers()["1.running_mean"].resize_({3});
+        throw std::runtime_error("an illegal memory access was encountered");
+    };
+    const auto learner = *make_torch_learner(std::move(task));
+    const auto report = learner->accumulate({0, 50});
+    ASSERT_FALSE(report);
+    EXPECT_NE(report.error().message().find("taking back a gradient"), std::string::npos);
+}
+
 TEST(TorchLearner, a_finite_loss_with_a_gradient_that_is_not_leaves_no_trace) {
     TorchTask task = made_task(made_data());
     // The square root of 0: its value is 0, its slope infinite, and infinite times 0 is no number.
@@ -387,6 +406,25 @@ TEST(TorchLearner, evaluates_held_out_data_whole) {
     EXPECT_NEAR(evaluation->accuracy,
                 (outputs.argmax(1) == targets).to(torch::kFloat64).mean().item<double>(),
                 1e-9);
+}
+
+TEST(TorchLearner, ends_an_evaluation_that_is_cancelled_after_the_batch_it_is_at) {
+    const Data data = made_data();
+    TorchTask task = made_task(data);
+    collab::Learner* here = nullptr;
+    int batches = 0;
+    task.held_out_batch = [&, slice = task.held_out_batch](collab::CounterRange range) {
+        if (++batches == 2) here->cancel_evaluation();
+        return slice(range);
+    };
+    const auto learner = *make_torch_learner(std::move(task));
+    here = learner.get();
+    for (int i = 0; i < 2; ++i) {  // and no other one begins
+        const auto evaluation = learner->evaluate();
+        ASSERT_FALSE(evaluation);
+        EXPECT_EQ(evaluation.error().kind(), ErrorKind::cancelled);
+        EXPECT_EQ(batches, 2);
+    }
 }
 
 TEST(TorchLearner, reports_what_libtorch_throws_as_an_error) {

@@ -7,6 +7,7 @@
 #include "dedloc/base/log.h"
 #include "dedloc/collab/model_state.h"
 #include "dedloc/train/evaluator.h"
+#include "dedloc/train/first_line.h"
 
 namespace dedloc::train {
 
@@ -14,17 +15,18 @@ namespace {
 
 // A step that fails is a round the collaboration could not even end; it tries again by itself.
 constexpr int failures_in_a_row_max = 10;
-constexpr int not_finite_in_a_row_max = 64;
 // How often a waiting trainer looks whether it was asked to stop.
 constexpr auto stop_poll = std::chrono::milliseconds(50);
 // How often one that has computed ahead as much as it may looks after the step.
 constexpr auto ahead_poll = std::chrono::milliseconds(2);
 
-// The evaluating peer: the first trainer by PeerId. Peers come sorted.
+// The evaluating peer: the first trainer by PeerId, of those that have a state and stay. Peers come
+// sorted.
 bool evaluates(const collab::Collaboration& collaboration) {
     const PeerId self = collaboration.status().peer;
     for (const collab::Status& peer : collaboration.peers()) {
-        if (peer.role == collab::Role::trainer) return peer.peer == self;
+        if (peer.role != collab::Role::trainer || peer.is_newcomer()) continue;
+        if (peer.phase != collab::Phase::leaving) return peer.peer == self;
     }
     return true;
 }
@@ -98,14 +100,27 @@ Result<void> Trainer::run() {
         begin_search(options_.micro_search.samples_first);
     }
     collaboration_.trainer_runs(true);
-    const Result<void> trained = train(counter);
+    const Result<void> trained = train_or_say_why(counter);
     collaboration_.trainer_runs(false);
     if (trained && !stopping_) evaluate_the_end();
-    if (evaluator_ && !stopping_) evaluator_->finish();
+    while (evaluator_ && !stopping_ && !evaluator_->finish_within(stop_poll)) {
+    }
     evaluator_.reset();
     const Result<void> closed = counter.close();
     DEDLOC_TRY_VOID(trained);
     return closed;
+}
+
+// A learner throws what it has no way to return: libtorch's memory runs out in load(), too.
+Result<void> Trainer::train_or_say_why(SampleCounter& counter) {
+    try {
+        return train(counter);
+    } catch (const std::exception& failure) {
+        return make_error(ErrorKind::local_fault,
+                          "this machine cannot go on training: {} (if memory ran out, --device cpu "
+                          "may have more)",
+                          first_line(failure));
+    }
 }
 
 Result<void> Trainer::train(SampleCounter& counter) {
@@ -154,7 +169,7 @@ Result<void> Trainer::compute(collab::CounterRange range) {
     const double seconds = to_seconds(clock_.now() - begun);
     samples_.end = range.end;
     if (!report->finite) return leave_out(range);
-    not_finite_in_a_row_ = 0;
+    not_finite_.end_row();
     loss_sum_ += report->loss_sum;
     correct_sum_ += report->correct_sum;
     samples_computed_ += range.size();
@@ -182,6 +197,7 @@ Result<void> Trainer::compute_in_halves(collab::CounterRange range) {
 void Trainer::begin_search(std::uint64_t samples_first) {
     MicroBatchOptions options = options_.micro_search;
     options.samples_first = std::max(options.samples_first, samples_first);
+    options.samples_known = micro_batch_;
     search_.emplace(options, memory_before_);
 }
 
@@ -194,15 +210,10 @@ void Trainer::end_search_if_done() {
     search_at_ = clock_.now() + options_.micro_search_again;
 }
 
-// One bad micro-batch is an accident; when every one is bad, this machine cannot help.
 Result<void> Trainer::leave_out(collab::CounterRange range) {
     samples_.leave_out(range.size());
     collaboration_.report_not_finite(range.size());
-    if (++not_finite_in_a_row_ < not_finite_in_a_row_max) return {};
-    return make_error(ErrorKind::local_fault,
-                      "the last {} gradients computed here were not finite: either the run's "
-                      "learning rate is far too high, or this machine computes wrongly",
-                      not_finite_in_a_row_);
+    return not_finite_.one_more();
 }
 
 collab::Contribution Trainer::take_sums() {

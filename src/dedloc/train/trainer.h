@@ -4,8 +4,8 @@
 // computing while the step is made, for the step after.
 //
 // Held-out data is evaluated every so many steps by one peer only: the first trainer in the order
-// of PeerIds among those who are there; in a second thread, so that training does not wait. When
-// the run is over, the final state is evaluated too.
+// of PeerIds among those who are there to stay; in a second thread, so that training does not wait.
+// When the run is over, the final state is evaluated too; stop() does not wait for an evaluation.
 //
 //   train::Trainer trainer(spawn, clock, disk, collaboration, std::move(learner), options);
 //   trainer.start();
@@ -15,7 +15,7 @@
 //
 // Lifetime: what is passed outlives join(); the scope behind `spawn` is stopped by its owner.
 // Thread: any but the network thread (stop: any). Errors of join(): what the learner or the disk
-// said; bad_input for unusable options.
+// said, also where a learner throws; bad_input for unusable options.
 
 #pragma once
 #include <atomic>
@@ -29,6 +29,7 @@
 #include "dedloc/collab/collaboration.h"
 #include "dedloc/runtime/future.h"
 #include "dedloc/train/micro_batch.h"
+#include "dedloc/train/not_finite.h"
 #include "dedloc/train/sample_counter.h"
 
 namespace dedloc::train {
@@ -87,6 +88,7 @@ class Trainer {
 
     Result<void> run();
     Result<void> train(SampleCounter& counter);
+    Result<void> train_or_say_why(SampleCounter& counter);
     Result<void> compute(SampleCounter& counter);
     Result<void> compute(collab::CounterRange range);
     Result<void> compute_in_halves(collab::CounterRange range);
@@ -127,7 +129,7 @@ class Trainer {
     std::future<Result<Stepped>> in_flight_;  // valid while a step is being made
     bool ahead_ = false;                      // … beside us
     int failures_in_a_row_ = 0;
-    int not_finite_in_a_row_ = 0;
+    NotFiniteInARow not_finite_;
     std::uint64_t evaluated_step_ = 0;
     std::unique_ptr<Evaluator> evaluator_;
 

@@ -13,6 +13,7 @@
 #include "dedloc/collab/local_learner.h"
 #include "dedloc/collab/model_state.h"
 #include "dedloc/runtime/event.h"
+#include "dedloc/train/evaluator.h"
 
 namespace dedloc::train {
 namespace {
@@ -40,7 +41,10 @@ class CountingLearner final : public collab::Learner {
         std::uint64_t not_finite_from = ~std::uint64_t{0};
         std::uint64_t not_finite_until = ~std::uint64_t{0};
         std::vector<std::uint64_t> evaluated_values;
-        std::vector<std::uint64_t> global_steps;  // that it was told of
+        std::vector<std::uint64_t> global_steps;                // that it was told of
+        std::uint64_t throws_when_loading = ~std::uint64_t{0};  // the state of this step, once
+        bool evaluates_for_ever = false;                        // until it is cancelled
+        std::atomic<bool> evaluates = false;
     };
     explicit CountingLearner(std::shared_ptr<Seen> seen) : seen_(std::move(seen)) {}
 
@@ -57,8 +61,12 @@ class CountingLearner final : public collab::Learner {
         seen_->global_steps.push_back(global_step);
     }
     void load(std::span<const float> parameters, std::span<const float>) override {
+        const std::lock_guard lock(seen_->mutex);
         loaded_ = parameters[0];
         sum_ = 0;
+        if (loaded_ != static_cast<float>(seen_->throws_when_loading)) return;
+        seen_->throws_when_loading = ~std::uint64_t{0};
+        throw std::runtime_error("CUDA out of memory.\nframe #0: c10::Error");
     }
     void move_to(std::span<const float> parameters, std::span<const float>) override {
         loaded_ = parameters[0];
@@ -85,15 +93,25 @@ class CountingLearner final : public collab::Learner {
         buffers[0] = static_cast<float>(samples);
     }
     Result<collab::Evaluation> evaluate() override {
+        seen_->evaluates = true;
+        if (seen_->evaluates_for_ever) {
+            cancelled_.wait(false);
+            return make_error(ErrorKind::cancelled, "cancelled");
+        }
         const std::lock_guard lock(seen_->mutex);
         seen_->evaluated_values.push_back(static_cast<std::uint64_t>(loaded_));
         return collab::Evaluation{.loss = 1, .accuracy = 0.5, .samples = 10};
+    }
+    void cancel_evaluation() override {
+        cancelled_ = true;
+        cancelled_.notify_all();
     }
 
   private:
     std::shared_ptr<Seen> seen_;
     float sum_ = 0;
     float loaded_ = 0;
+    std::atomic<bool> cancelled_ = false;
 };
 
 // One peer: a step is due at every `target` samples; the state's one parameter is its step. A step
@@ -175,8 +193,10 @@ class LoneCollaboration final : public collab::Collaboration {
         a.role = collab::Role::observer;
         collab::Status b;
         b.peer = made_peer(2);
+        b.phase = first_trainers_phase;
         collab::Status c;
         c.peer = made_peer(3);
+        c.phase = collab::Phase::computing;
         return {a, b, c};
     }
     Digest branch() const override { return {}; }
@@ -195,7 +215,8 @@ class LoneCollaboration final : public collab::Collaboration {
     }
 
     std::size_t self_index = 1;  // the first trainer
-    float per_sample = 1;        // in the sums that are handed in
+    collab::Phase first_trainers_phase = collab::Phase::computing;
+    float per_sample = 1;  // in the sums that are handed in
     int failures_left = 0;
     std::atomic<int> rests_left = 0;
     bool hangs = false;
@@ -360,6 +381,18 @@ TEST_F(TrainerTest, finds_a_better_micro_batch_when_the_machine_is_its_own_again
     };
     EXPECT_EQ(sizes_found(collaboration, clock), (std::vector<std::uint64_t>{2, 64}));
     EXPECT_FALSE(seen_->twice);
+}
+
+TEST_F(TrainerTest, keeps_its_micro_batch_while_other_things_take_memory) {
+    LoneCollaboration collaboration(loop_.executor(), 64, 400);
+    options_.micro_batch = collab::micro_auto;
+    options_.micro_search.samples_max = 64;
+    options_.micro_search.bytes_max = 1'100'000;
+    options_.micro_search_again = 20s;
+    ComputedClock clock;
+    options_.memory = [&clock] { return clock.now() < TimePoint{25s} ? 1'000'000 : 1'200'000; };
+    seen_->computed = [&clock](std::uint64_t) { clock.pass(0.5); };
+    EXPECT_EQ(sizes_found(collaboration, clock), (std::vector<std::uint64_t>{64}));
 }
 
 TEST_F(TrainerTest, does_not_try_again_what_ran_out_of_memory) {
@@ -533,6 +566,51 @@ TEST_F(TrainerTest, leaves_evaluation_to_the_first_trainer) {
     EXPECT_TRUE(collaboration.evaluated.empty());
 }
 
+TEST_F(TrainerTest, evaluates_for_first_trainers_that_have_no_state_yet_or_leave) {
+    for (const collab::Phase phase : {collab::Phase::downloading, collab::Phase::leaving}) {
+        LoneCollaboration collaboration(loop_.executor(), 8, 4);
+        collaboration.self_index = 2;
+        collaboration.first_trainers_phase = phase;
+        const auto trainer_ = trainer(collaboration);
+        trainer_->start();
+        ASSERT_TRUE(trainer_->join());
+        ASSERT_FALSE(collaboration.evaluated.empty()) << to_string(phase);
+        EXPECT_EQ(collaboration.evaluated.back(), 4u);
+    }
+}
+
+// In the middle of the run, and after its last step.
+TEST_F(TrainerTest, ends_at_once_when_it_is_stopped_in_an_evaluation) {
+    for (const std::uint64_t steps_max : {0u, 2u}) {
+        LoneCollaboration collaboration(loop_.executor(), 8, steps_max);
+        seen_->evaluates_for_ever = true;
+        seen_->evaluates = false;
+        const auto trainer_ = trainer(collaboration);
+        trainer_->start();
+        while (!seen_->evaluates) std::this_thread::yield();
+        trainer_->stop(10s);
+        EXPECT_TRUE(trainer_->join());
+        EXPECT_TRUE(collaboration.evaluated.empty());
+    }
+}
+
+TEST_F(TrainerTest, an_evaluator_that_failed_tries_again_with_the_next_state) {
+    LoneCollaboration collaboration(loop_.executor(), 8, 0);
+    bool fails = true;
+    seen_->throws_when_loading = 2;
+    Evaluator evaluator(runtime::spawner(loop_, *scope_), collaboration, [&]() {
+        if (std::exchange(fails, false))
+            return Result<std::unique_ptr<collab::Learner>>(
+                make_error(ErrorKind::local_fault, "no memory now"));
+        return options_.make_evaluator();
+    });
+    for (const std::uint64_t step : {1u, 2u, 3u}) {
+        evaluator.request(LoneCollaboration::made_state(step));
+        ASSERT_TRUE(evaluator.finish_within(60s));
+    }
+    EXPECT_EQ(collaboration.evaluated, std::vector<std::uint64_t>{3});
+}
+
 TEST_F(TrainerTest, never_uses_a_sample_number_again_after_a_restart) {
     for (const bool clean : {true, false, true}) {
         LoneCollaboration collaboration(loop_.executor(), 20, 3);
@@ -578,6 +656,20 @@ TEST_F(TrainerTest, ends_with_what_the_learner_says) {
     const Result<void> how = trainer_->join();
     ASSERT_FALSE(how);
     EXPECT_EQ(how.error().message(), "no more memory");
+}
+
+TEST_F(TrainerTest, ends_with_what_the_learner_throws) {
+    LoneCollaboration collaboration(loop_.executor(), 8, 4);
+    seen_->throws_when_loading = 2;
+    options_.make_evaluator = nullptr;
+    const auto trainer_ = trainer(collaboration);
+    trainer_->start();
+    const Result<void> how = trainer_->join();
+    ASSERT_FALSE(how);
+    EXPECT_EQ(how.error().message(),
+              "this machine cannot go on training: CUDA out of memory. (if memory ran out, "
+              "--device cpu may have more)");
+    EXPECT_FALSE(collaboration.somebody_computes());
 }
 
 // Micro-batches of 8; in the middle of what is handed in, and at its beginning.

@@ -1,0 +1,28 @@
+// NotFiniteInARow: one gradient that is not finite is an accident; when every one is, this machine
+// cannot help.
+//
+// Thread: one. Errors: local_fault, for people, once so many came one after the other.
+
+#pragma once
+#include "dedloc/base/result.h"
+
+namespace dedloc::train {
+
+inline constexpr int not_finite_in_a_row_max = 64;  // some in a row may still be a few bad samples
+
+class NotFiniteInARow {
+  public:
+    void end_row() { count_ = 0; }
+    Result<void> one_more() {
+        if (++count_ < not_finite_in_a_row_max) return {};
+        return make_error(ErrorKind::local_fault,
+                          "the last {} gradients computed here were not finite: either the run's "
+                          "learning rate is far too high, or this machine computes wrongly",
+                          count_);
+    }
+
+  private:
+    int count_ = 0;
+};
+
+}  // namespace dedloc::train
