@@ -91,18 +91,26 @@ TEST(Simulation, leaving_out_slow_lines_keeps_all_promises_under_faults) {
 }
 
 TEST(Simulation, a_delayed_update_makes_the_same_steps_in_less_time) {
-    SimulationOptions options = steady(6);
-    const SimulationResult waiting = simulate(options);
-    options.delayed = true;
-    const SimulationResult delayed = simulate(options);
-    ASSERT_FALSE(delayed.failed()) << words(delayed);
-    EXPECT_EQ(waiting.samples_ahead, 0u);
-    EXPECT_GT(delayed.samples_ahead, 0u);
-    EXPECT_EQ(delayed.samples_lost, 0);
-    EXPECT_EQ(delayed.samples_expired, 0);
-    ASSERT_GE(waiting.commit_times_s.size(), 15u);
-    ASSERT_GE(delayed.commit_times_s.size(), 15u);
-    EXPECT_LT(delayed.commit_times_s[14], waiting.commit_times_s[14]);
+    double waiting_s = 0;
+    double delayed_s = 0;
+    // Of one it is chance how its micro-batches fit into a batch.
+    for (const std::uint64_t seed : {1u, 5u, 9u, 11u}) {
+        SimulationOptions options = steady(6);
+        options.seed = seed;
+        const SimulationResult waiting = simulate(options);
+        options.delayed = true;
+        const SimulationResult delayed = simulate(options);
+        ASSERT_FALSE(delayed.failed()) << words(delayed);
+        EXPECT_EQ(waiting.samples_ahead, 0u);
+        EXPECT_GT(delayed.samples_ahead, 0u);
+        EXPECT_EQ(delayed.samples_lost, 0);
+        EXPECT_EQ(delayed.samples_expired, 0);
+        ASSERT_GE(waiting.commit_times_s.size(), 15u);
+        ASSERT_GE(delayed.commit_times_s.size(), 15u);
+        waiting_s += waiting.commit_times_s[14];
+        delayed_s += delayed.commit_times_s[14];
+    }
+    EXPECT_LT(delayed_s, waiting_s * 0.95);
 }
 
 TEST(Simulation, the_same_seed_is_the_same_history) {

@@ -191,6 +191,7 @@ class RoundEngine {
     std::uint32_t next_ballot(const Base& base);
     Task<std::shared_ptr<Poll>> prepare(Base base, std::uint32_t ballot);
     Task<void> ask_promise(PeerId voter, Prepare request, std::shared_ptr<Poll> poll);
+    Task<void> take_promise(PeerId voter, Prepare request, std::shared_ptr<Poll> poll);
     Task<bool> propose(Base base, std::uint32_t ballot, Bytes decision, Duration patience);
     struct Question;  // a proposal, outlined and whole
     Task<void> ask_vote(PeerId voter,

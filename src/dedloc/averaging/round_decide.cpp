@@ -24,7 +24,11 @@ bool fits_question(const Prepare& question, const ConsensusReply& reply) {
 struct RoundEngine::Poll {
     Poll(const Base& base, PlantedBugs bugs, runtime::Executor executor)
         : tally(base.voters, bugs), enough(executor) {}
+    void answered(const PeerId& voter) {
+        if (awaited.erase(voter) > 0 && awaited.empty()) enough.set();
+    }
     Tally tally;
+    std::set<PeerId> awaited;  // when these have answered, the rest is not waited for
     runtime::Event enough;
 };
 
@@ -64,6 +68,11 @@ std::uint32_t RoundEngine::next_ballot(const Base& base) {
 Task<std::shared_ptr<RoundEngine::Poll>> RoundEngine::prepare(Base base, std::uint32_t ballot) {
     auto poll = std::make_shared<Poll>(base, context_.options.bugs, context_.node.executor);
     Prepare request{base.instance, base.previous, ballot};
+    // A leader that stopped answers nobody. Who refuses now, as it has not missed it yet, may
+    // promise when it is asked again.
+    for (const Voter& voter : base.voters)
+        if (!suspected(voter.peer)) poll->awaited.insert(voter.peer);
+    if (poll->awaited.size() < majority(base.voters.size())) poll->awaited.clear();
     std::vector<Task<void>> asks;
     for (const Voter& voter : base.voters) asks.push_back(ask_promise(voter.peer, request, poll));
     Task<void> all = runtime::all_of(std::move(asks));
@@ -78,6 +87,11 @@ Task<std::shared_ptr<RoundEngine::Poll>> RoundEngine::prepare(Base base, std::ui
 }
 
 Task<void> RoundEngine::ask_promise(PeerId voter, Prepare request, std::shared_ptr<Poll> poll) {
+    co_await take_promise(voter, std::move(request), poll);
+    poll->answered(voter);
+}
+
+Task<void> RoundEngine::take_promise(PeerId voter, Prepare request, std::shared_ptr<Poll> poll) {
     ConsensusReply reply;
     if (voter == context_.me()) {
         reply = co_await voter_->on_prepare(voter, request);
