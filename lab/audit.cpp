@@ -20,13 +20,16 @@ namespace fs = std::filesystem;
 
 constexpr double rounding = 1e-6;  // of sums of fractions
 
-// Samples that are in on the other chain and not in on the winning one.
+// Samples that are in on the other chain and not in on the winning one. What was committed before
+// the winner's `first_step`, where it was resumed or its logs begin, is in the state it began from.
 double orphaned(const SampleAccounts& winner,
                 const std::vector<const Link*>& loser,
-                const std::set<Digest>& in_winner) {
+                const std::set<Digest>& in_winner,
+                std::uint64_t first_step) {
     double samples = 0;
     for (const Link* link : loser) {
         if (!link->plan || in_winner.contains(link->digest)) continue;
+        if (link->decision.instance.step < first_step) continue;
         const averaging::Plan& plan = *link->plan;
         for (std::size_t i = 0; i < plan.members.size(); ++i) {
             double in = 0;
@@ -62,11 +65,41 @@ void add_accounts(AuditReport& report,
     if (report.samples_lost < rounding) report.samples_lost = 0;
 }
 
-Result<PeerLog> read_log(const fs::path& path) {
-    std::ifstream file(path, std::ios::binary);
-    if (!file) return make_error(ErrorKind::bad_input, "{} cannot be read", path.string());
-    const Bytes bytes{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-    return PeerLog{path.string(), collab::read_certificate_log(bytes)};
+// The log of one peer, which may have gone on in further files.
+Result<PeerLog> read_log(const std::vector<fs::path>& files) {
+    PeerLog log{files.front().string(), {}};
+    for (const fs::path& path : files) {
+        std::ifstream file(path, std::ios::binary);
+        if (!file) return make_error(ErrorKind::bad_input, "{} cannot be read", path.string());
+        const Bytes bytes{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+        for (Bytes& certificate : collab::read_certificate_log(bytes))
+            log.certificates.push_back(std::move(certificate));
+    }
+    return log;
+}
+
+// The files of the log of the peer whose folder this is, oldest first; none if it is no such.
+std::vector<fs::path> log_files(const fs::path& folder) {
+    std::error_code code;
+    std::vector<std::string> names;
+    for (const auto& entry : fs::directory_iterator(folder, code))
+        names.push_back(entry.path().filename().string());
+    std::vector<fs::path> files;
+    for (const std::string& name : collab::certificate_files(names)) files.push_back(folder / name);
+    return files;
+}
+
+// What a path that a user names has in it: the files of one peer's log each.
+std::vector<std::vector<fs::path>> peers_at(const fs::path& path) {
+    std::error_code code;
+    if (!fs::is_directory(path, code)) return {{path}};
+    if (std::vector<fs::path> own = log_files(path); !own.empty()) return {std::move(own)};
+    std::vector<std::vector<fs::path>> peers;
+    for (const auto& entry : fs::directory_iterator(path, code))
+        if (std::vector<fs::path> files = log_files(entry.path()); !files.empty())
+            peers.push_back(std::move(files));
+    std::sort(peers.begin(), peers.end());
+    return peers;
 }
 
 }  // namespace
@@ -89,6 +122,7 @@ AuditReport audit(const std::vector<PeerLog>& logs,
     const std::vector<Digest> tips = book.tips();
     const std::uint64_t count = vector_count_of(book);
     std::optional<SampleAccounts> winner;
+    std::uint64_t first_step = 0;  // of the winner
     std::set<Digest> in_winner;
     for (const Digest& tip : tips) {
         const auto chain = book.chain(tip);
@@ -101,13 +135,14 @@ AuditReport audit(const std::vector<PeerLog>& logs,
         for (std::string& words : accounts.twice_in_words(5))
             report.problems.push_back(std::move(words));
         if (winner) {
-            report.samples_orphaned += orphaned(*winner, chain, in_winner);
+            report.samples_orphaned += orphaned(*winner, chain, in_winner, first_step);
             continue;
         }
         for (const Link* link : chain) {
             in_winner.insert(link->digest);
             report.steps += link->plan.has_value();
         }
+        first_step = chain.front()->decision.instance.step;
         add_accounts(report, accounts, options);
         winner = std::move(accounts);
     }
@@ -117,28 +152,14 @@ AuditReport audit(const std::vector<PeerLog>& logs,
 Result<std::vector<PeerLog>> read_logs(const std::vector<std::string>& paths) {
     std::vector<PeerLog> logs;
     for (const std::string& path : paths) {
-        std::error_code code;
-        std::vector<fs::path> files;
-        if (fs::is_directory(path, code)) {
-            const fs::path own = fs::path(path) / collab::certificates_file;
-            if (fs::exists(own, code)) {
-                files.push_back(own);
-            } else {
-                for (const auto& entry : fs::directory_iterator(path, code))
-                    if (fs::exists(entry.path() / collab::certificates_file, code))
-                        files.push_back(entry.path() / collab::certificates_file);
-                std::sort(files.begin(), files.end());
-            }
-        } else {
-            files.push_back(path);
-        }
-        if (files.empty())
+        const std::vector<std::vector<fs::path>> peers = peers_at(path);
+        if (peers.empty())
             return make_error(ErrorKind::bad_input,
                               "{} holds no {}: name a peer's folder, or the folder of several",
                               path,
                               collab::certificates_file);
-        for (const fs::path& file : files) {
-            DEDLOC_TRY(PeerLog log, read_log(file));
+        for (const std::vector<fs::path>& files : peers) {
+            DEDLOC_TRY(PeerLog log, read_log(files));
             logs.push_back(std::move(log));
         }
     }

@@ -1,8 +1,9 @@
 // The audit of a run from the certificates that its peers left on disk: was a sample counted twice,
 // was one lost, did two peers certify what excludes each other? Only signed bytes are believed.
 //
-// A `certificates.log` has what one peer accepted since it joined; together the logs of all peers
-// have every chain. The winning chain is the one with the most committed samples.
+// A `certificates.log` (and the files in which it goes on) has what one peer accepted since it
+// joined, of long runs the newest gibibyte; together the logs of all peers have every chain. The
+// winning chain is the one with the most committed samples.
 //
 // Errors: bad_input (a path without a log), local_fault. Thread: any; blocks for file reads.
 

@@ -2,7 +2,11 @@
 
 #include "lab/audit.h"
 
+#include <filesystem>
+#include <fmt/format.h>
+#include <fstream>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include "lab/hand_made_chain.h"
 
@@ -86,6 +90,51 @@ TEST(Audit, two_decisions_of_one_step_are_a_disagreement) {
     EXPECT_FALSE(report.clean());
 }
 
+TEST(Audit, a_run_resumed_from_an_older_checkpoint_is_clean) {
+    HandMadeChain old;
+    old.commit({{0, fresh(0, 10)}});
+    HandMadeChain resumed = old;
+    old.commit({{0, fresh(10, 20)}});
+    old.commit({{0, fresh(20, 30)}});
+    resumed.resume();
+    resumed.abort();
+    resumed.commit({{0, fresh(100, 120)}});
+    resumed.commit({{0, fresh(120, 140)}});
+    const AuditReport report = audit_of({&old, &resumed});
+    EXPECT_TRUE(report.clean()) << to_text(report);
+    EXPECT_DOUBLE_EQ(report.samples_committed, 40);
+    EXPECT_DOUBLE_EQ(report.samples_lost, 0);
+    EXPECT_DOUBLE_EQ(report.samples_orphaned, 20);  // those after the checkpoint
+}
+
+TEST(Audit, two_decisions_that_follow_one_certificate_are_found_in_a_resumed_run_too) {
+    HandMadeChain old;
+    old.commit({{0, fresh(0, 10)}});
+    HandMadeChain one = old;
+    one.resume();
+    one.commit({{0, fresh(10, 20)}});
+    HandMadeChain other = one;
+    one.commit({{0, fresh(20, 30)}});
+    other.commit({{0, fresh(20, 31)}});
+    other.commit({{0, fresh(31, 40)}});
+    const AuditReport report = audit_of({&old, &one, &other});
+    EXPECT_EQ(report.disagreements, 1u);
+    EXPECT_FALSE(report.clean());
+}
+
+TEST(Audit, what_the_first_kept_commit_carries_is_not_lost) {
+    HandMadeChain chain;
+    chain.commit({{0, fresh(0, 8), true, false}, {1, fresh(0, 4)}});
+    chain.commit({{0, fresh_and_carried(8, 16, {0, 8}, {4, 4})}, {1, fresh(4, 8), true, false}});
+    chain.commit({{0, fresh(16, 24)}, {1, fresh(8, 12)}});
+    std::vector<Bytes> kept = chain.certificates();
+    kept.erase(kept.begin(), kept.begin() + 2);  // the start and the first commit
+    const security::ToyVerifier verifier;
+    const AuditReport report = audit({{"log", kept}}, verifier);
+    EXPECT_TRUE(report.clean()) << to_text(report);
+    EXPECT_DOUBLE_EQ(report.samples_lost, 2);  // of the other, who did not carry them
+}
+
 TEST(Audit, a_minority_of_votes_is_a_problem) {
     HandMadeChain chain(5);
     chain.commit({{0, fresh(0, 10)}}, {}, 2);
@@ -96,6 +145,28 @@ TEST(Audit, bytes_that_are_no_certificate_are_a_problem) {
     const security::ToyVerifier verifier;
     const AuditReport report = audit({{"log", {Bytes{1, 2, 3}}}}, verifier);
     EXPECT_FALSE(report.clean());
+}
+
+TEST(Audit, a_log_of_several_files_is_one_peers) {
+    const auto folder =
+        std::filesystem::temp_directory_path() / fmt::format("dedloc-audit-{}", ::getpid());
+    const auto write = [&](const char* peer, const char* name, ByteView certificate) {
+        std::filesystem::create_directories(folder / peer);
+        Bytes bytes;
+        base::put_u32_le(bytes, static_cast<std::uint32_t>(certificate.size()));
+        base::append(bytes, certificate);
+        std::ofstream(folder / peer / name, std::ios::binary) << as_text(bytes);
+    };
+    write("a", "certificates.10.log", Bytes{3});
+    write("a", "certificates.9.log", Bytes{2});
+    write("b", "certificates.log", Bytes{1});
+    std::filesystem::create_directories(folder / "checkpoints");
+    const auto logs = read_logs({folder.string()});
+    std::filesystem::remove_all(folder);
+    ASSERT_TRUE(logs);
+    ASSERT_EQ(logs->size(), 2u);
+    EXPECT_EQ((*logs)[0].certificates, (std::vector<Bytes>{{2}, {3}}));
+    EXPECT_EQ((*logs)[1].certificates, (std::vector<Bytes>{{1}}));
 }
 
 TEST(Audit, a_folder_without_logs_says_what_is_missing) {

@@ -90,9 +90,9 @@ void ChainBook::count(const Link& link) {
     aborts_ += decision.kind == DecisionKind::abort;
     branches_ += decision.kind == DecisionKind::branch;
     if (!decides_instance(decision)) return;
-    const InstanceKey key{
-        decision.instance.branch, decision.instance.step, decision.instance.attempt};
-    const auto [decided, first] = decided_.emplace(key, link.digest);
+    const averaging::Instance& instance = decision.instance;
+    const Question question{decision.previous, instance.branch, instance.step, instance.attempt};
+    const auto [decided, first] = decided_.emplace(question, link.digest);
     if (!first) {
         ++disagreements_;
         problem(fmt::format("two decisions were certified: {} in {} and {} in {}",
@@ -101,11 +101,11 @@ void ChainBook::count(const Link& link) {
                             describe(decision),
                             link.first_seen_in));
     }
-    const auto [state, first_state] = state_before_.emplace(
-        StepKey{decision.instance.branch, decision.instance.step}, decision.state_before);
+    const auto [state, first_state] =
+        state_after_.emplace(decision.previous, decision.state_before);
     if (!first_state && state->second != decision.state_before) {
         ++disagreements_;
-        problem(fmt::format("{} starts from state {}, another decision of that step from {}",
+        problem(fmt::format("{} starts from state {}, another that follows the same one from {}",
                             describe(decision),
                             decision.state_before.short_hex(),
                             state->second.short_hex()));

@@ -1,6 +1,10 @@
 // ChainBook: all certificates that anybody has seen, put together to chains, and checked against
 // each other: at most one decision an instance, signatures of a majority, links that hold.
 //
+// A run that is resumed from an older checkpoint begins a new history, in which the same instances
+// are decided once more. Two decisions of one history that exclude each other come from two that
+// follow the same certificate, and these are looked for.
+//
 // Used twice: by the audit of logs on disk, and by the simulator's checkers. It does not use the
 // ledger's code, so that a mistake there is not repeated here.
 //
@@ -54,12 +58,12 @@ class ChainBook {
     const std::vector<std::string>& problems() const { return problems_; }
 
   private:
-    using StepKey = std::pair<Digest, std::uint64_t>;  // branch, step
-    struct InstanceKey {
+    struct Question {  // as AcceptorRecord knows it
+        Digest previous;
         Digest branch;
         std::uint64_t step;
         std::uint32_t attempt;
-        auto operator<=>(const InstanceKey&) const = default;
+        auto operator<=>(const Question&) const = default;
     };
 
     void problem(std::string text);
@@ -74,8 +78,8 @@ class ChainBook {
     std::map<Digest, Link> links_;
     std::map<Digest, std::vector<averaging::Certificate>> certificates_;  // without `decision`
     std::set<std::pair<Digest, Digest>> seen_;  // (decision, hash of the whole certificate)
-    std::map<InstanceKey, Digest> decided_;
-    std::map<StepKey, Digest> state_before_;
+    std::map<Question, Digest> decided_;
+    std::map<Digest, Digest> state_after_;  // by the decision that led to it
     std::set<Digest> checked_;
     std::uint64_t commits_ = 0;
     std::uint64_t aborts_ = 0;

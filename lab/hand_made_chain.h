@@ -91,8 +91,17 @@ class HandMadeChain {
         add(decision, votes);
         state_.bytes[1] = static_cast<std::uint8_t>(instance_.step);
         state_.bytes[2] = branch().bytes[0];
+        state_.bytes[3] = histories_;
     }
     void abort() { add(next(averaging::DecisionKind::abort), 99); }
+    // A host begins a new history from the newest state, as from a checkpoint.
+    void resume() {
+        averaging::Decision genesis = next(averaging::DecisionKind::genesis);
+        genesis.previous = run_;
+        genesis.number = 0;
+        add(genesis, 1);
+        ++histories_;
+    }
 
   private:
     averaging::Decision next(averaging::DecisionKind kind) const {
@@ -144,6 +153,7 @@ class HandMadeChain {
     averaging::Instance instance_;
     std::uint64_t number_ = 0;
     double samples_ = 0;
+    std::uint8_t histories_ = 1;
     std::vector<Bytes> certificates_;
 };
 

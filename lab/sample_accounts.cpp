@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <utility>
 
 namespace dedloc::lab {
 
@@ -9,6 +10,7 @@ using averaging::CounterRange;
 using averaging::ElementRange;
 
 void SampleAccounts::add_commit(const averaging::Decision& decision, const averaging::Plan& plan) {
+    const bool first = !std::exchange(begun_, true);
     for (std::size_t i = 0; i < plan.members.size(); ++i) {
         const averaging::MemberInput& input = plan.members[i].input;
         if (input.is_empty()) continue;
@@ -22,9 +24,10 @@ void SampleAccounts::add_commit(const averaging::Decision& decision, const avera
         auto& entries = entries_[plan.members[i].peer];
         const std::uint64_t step = decision.instance.step;
         if (input.carried.size() > 0)
-            entries.push_back({input.carried, averaging::joined(carried), step, false});
+            entries.push_back({input.carried, averaging::joined(carried), step, false, first});
         if (input.fresh.size() > 0)
-            entries.push_back({input.fresh, averaging::joined(std::move(included)), step, true});
+            entries.push_back(
+                {input.fresh, averaging::joined(std::move(included)), step, true, first});
         ++contributions_[plan.members[i].peer];
     }
 }
@@ -54,6 +57,7 @@ std::vector<SampleAccounts::Piece> SampleAccounts::pieces(const std::vector<Entr
         std::uint64_t sum = 0;
         for (const Entry* entry : piece.entries) {
             piece.named = true;
+            piece.from_before |= entry->first && !entry->fresh;
             sum += averaging::total_count(entry->ranges);
             all.insert(all.end(), entry->ranges.begin(), entry->ranges.end());
         }
@@ -83,7 +87,7 @@ std::map<PeerId, PeerAccount> SampleAccounts::accounts() const {
                 account.skipped += size;
             else if (piece.samples.begin >= last.begin)
                 account.unfinished += missing;
-            else
+            else if (!piece.from_before)
                 account.left_out += missing;
         }
     }

@@ -4,6 +4,9 @@
 // of the vector. One sample's mass is 1 when it is in on the whole vector; in on a quarter of it,
 // 1/4.
 //
+// Logs keep their newest part: what the first commit carries was handed in for one before it, which
+// may be gone. What is missing of that is not known, and not lost.
+//
 // Thread: any; pure. Cost: O(n log n) in the entries of one peer.
 
 #pragma once
@@ -44,17 +47,20 @@ class SampleAccounts {
         std::vector<averaging::ElementRange> ranges;  // where they are in
         std::uint64_t step = 0;
         bool fresh = true;
+        bool first = false;  // in the first commit of the chain
     };
     struct Piece {  // counters with the same entries
         averaging::CounterRange samples;
         double in = 0;  // fraction of the vector
         double twice = 0;
         bool named = false;
+        bool from_before = false;  // carried by the first commit
         std::vector<const Entry*> entries{};
     };
     std::vector<Piece> pieces(const std::vector<Entry>& entries) const;
 
     std::uint64_t vector_count_;
+    bool begun_ = false;
     std::map<PeerId, std::vector<Entry>> entries_;
     std::map<PeerId, std::uint64_t> contributions_;
 };

@@ -1,9 +1,49 @@
 #include "dedloc/collab/certificate_log.h"
 
+#include <algorithm>
+#include <charconv>
+#include <string_view>
+
 #include "dedloc/base/log.h"
 
 namespace dedloc::collab {
 namespace {
+
+constexpr std::string_view name_begins = "certificates.";
+constexpr std::string_view name_ends = ".log";
+
+std::string file_name(std::uint64_t number) {
+    if (number == 0) return certificates_file;
+    return fmt::format("{}{}{}", name_begins, number, name_ends);
+}
+
+// Which file of the log has that name, if any.
+std::optional<std::uint64_t> number_of(std::string_view name) {
+    if (name == certificates_file) return 0;
+    if (!name.starts_with(name_begins) || !name.ends_with(name_ends)) return std::nullopt;
+    name.remove_prefix(name_begins.size());
+    name.remove_suffix(std::min(name_ends.size(), name.size()));
+    std::uint64_t number = 0;
+    const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
+    const bool whole = error == std::errc() && end == name.data() + name.size() && number > 0;
+    return whole ? std::optional(number) : std::nullopt;
+}
+
+std::vector<std::uint64_t> numbers_of(const std::vector<std::string>& names) {
+    std::vector<std::uint64_t> numbers;
+    for (const std::string& name : names)
+        if (const auto number = number_of(name)) numbers.push_back(*number);
+    std::ranges::sort(numbers);
+    return numbers;
+}
+
+// None where the folder is not there yet.
+Result<std::vector<std::uint64_t>> numbers_in(runtime::Disk& disk) {
+    const auto names = disk.list("");
+    if (names) return numbers_of(*names);
+    if (names.error().kind() == ErrorKind::not_found) return std::vector<std::uint64_t>();
+    return names.error();
+}
 
 // Gives `take` every whole certificate; how many bytes of the file they are.
 template <typename Take>
@@ -20,22 +60,20 @@ std::size_t walk(ByteView file, Take take) {
     }
 }
 
-// What a crash left behind an append would make everything after it unreadable.
-Ok cut_torn_tail(runtime::Disk& disk) {
-    const auto file = disk.read(certificates_file);
-    if (!file) {
-        if (file.error().kind() == ErrorKind::not_found) return {};
-        return file.error();
-    }
-    const std::size_t whole = walk(*file, [](ByteView) {});
-    if (whole == file->size()) return {};
-    return disk.write_atomically(certificates_file, ByteView(*file).first(whole));
+// What a crash left behind an append would make everything after it unreadable. How long the file
+// is then.
+Result<std::size_t> cut_torn_tail(runtime::Disk& disk, const std::string& name) {
+    DEDLOC_TRY(const Bytes file, disk.read(name));
+    const std::size_t whole = walk(file, [](ByteView) {});
+    if (whole != file.size())
+        DEDLOC_TRY_VOID(disk.write_atomically(name, ByteView(file).first(whole)));
+    return whole;
 }
 
 }  // namespace
 
-CertificateLog::CertificateLog(runtime::Node node)
-    : node_(node), wake_(node.executor), scope_(node.executor) {}
+CertificateLog::CertificateLog(runtime::Node node, Limits limits)
+    : node_(node), limits_(limits), wake_(node.executor), scope_(node.executor) {}
 
 void CertificateLog::start() { scope_.spawn("write certificates", write_loop()); }
 
@@ -56,6 +94,32 @@ Task<void> CertificateLog::write_loop() {
     }
 }
 
+Result<CertificateLog::Newest> CertificateLog::find_newest(runtime::Disk& disk) {
+    DEDLOC_TRY(const std::vector<std::uint64_t> numbers, numbers_in(disk));
+    if (numbers.empty()) return Newest();
+    DEDLOC_TRY(const std::size_t bytes, cut_torn_tail(disk, file_name(numbers.back())));
+    return Newest{numbers.back(), bytes};
+}
+
+Result<CertificateLog::Newest> CertificateLog::append(runtime::Disk& disk,
+                                                      std::optional<Newest> newest,
+                                                      const Limits& limits,
+                                                      ByteView bytes) {
+    if (!newest) {
+        DEDLOC_TRY(newest, find_newest(disk));
+    }
+    if (newest->bytes > 0 && newest->bytes + bytes.size() > limits.file_bytes) {
+        newest = Newest{newest->number + 1, 0};
+        DEDLOC_TRY(const std::vector<std::uint64_t> numbers, numbers_in(disk));
+        const std::size_t room = limits.files - 1;
+        for (std::size_t i = 0; i + room < numbers.size(); ++i)
+            DEDLOC_TRY_VOID(disk.remove(file_name(numbers[i])));
+    }
+    DEDLOC_TRY_VOID(disk.append_durably(file_name(newest->number), bytes));
+    newest->bytes += bytes.size();
+    return *newest;
+}
+
 Task<void> CertificateLog::write_queued() {
     if (queue_.empty()) co_return;
     Bytes bytes;
@@ -64,14 +128,19 @@ Task<void> CertificateLog::write_queued() {
         base::append(bytes, certificate);
     }
     queue_.clear();
-    auto work = [disk = &node_.disk, bytes = std::move(bytes), cut = !tail_is_whole_]() -> Ok {
-        if (cut) DEDLOC_TRY_VOID(cut_torn_tail(*disk));
-        return disk->append_durably(certificates_file, bytes);
+    auto work = [disk = &node_.disk, bytes = std::move(bytes), newest = newest_, limits = limits_] {
+        return append(*disk, newest, limits, bytes);
     };
-    const Result<void> written = co_await node_.workers.run(std::move(work));
-    tail_is_whole_ = written.has_value();
+    const Result<Newest> written = co_await node_.workers.run(std::move(work));
+    newest_ = written ? std::optional(*written) : std::nullopt;
     if (!written)
         log(LogLevel::warning, "collab", "certificates.log: {}", written.error().message());
+}
+
+std::vector<std::string> certificate_files(const std::vector<std::string>& names) {
+    std::vector<std::string> files;
+    for (const std::uint64_t number : numbers_of(names)) files.push_back(file_name(number));
+    return files;
 }
 
 std::vector<Bytes> read_certificate_log(ByteView file) {
