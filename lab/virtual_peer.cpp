@@ -37,7 +37,6 @@ Ok VirtualPeer::make(std::vector<std::string> bootstrap, const VirtualLine& gran
     options.kept_bytes_max = 64u << 20;
     options.kept_steps = 8;
     options.join_patience = join_patience;
-    options.discover = false;
     options.upload_max = granted.up_bytes_per_s;
     options.download_max = granted.down_bytes_per_s;
     if (machine_.aggregates) {

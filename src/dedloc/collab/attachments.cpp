@@ -96,33 +96,32 @@ Ok take_piece(const Answer& reply, const PeerId& from, std::size_t bytes_max, By
 }
 
 // Somebody to ask, with all addresses that are its own.
-struct Informant {
+struct Source {
     std::optional<PeerId> peer;
     std::vector<std::string> addresses;
 };
 
 // Who is connected already comes first.
-std::vector<Informant> informants(const p2p::Host& host,
-                                  const std::vector<std::string>& addresses) {
-    std::vector<Informant> all;
+std::vector<Source> sources(const p2p::Host& host, const std::vector<std::string>& addresses) {
+    std::vector<Source> all;
     for (const std::string& address : addresses) {
         const auto parsed = wire::Multiaddr::from_text(address);
         const std::optional<PeerId> peer = parsed ? parsed->peer() : std::nullopt;
-        const auto known = std::ranges::find(all, peer, &Informant::peer);
+        const auto known = std::ranges::find(all, peer, &Source::peer);
         if (peer && known != all.end())
             known->addresses.push_back(address);
         else
             all.push_back({peer, {address}});
     }
     std::ranges::stable_partition(
-        all, [&host](const Informant& one) { return one.peer && host.is_connected(*one.peer); });
+        all, [&host](const Source& one) { return one.peer && host.is_connected(*one.peer); });
     return all;
 }
 
-Task<Result<PeerId>> reach(p2p::Host& host, Informant informant, TimePoint deadline) {
-    if (informant.peer && host.is_connected(*informant.peer)) co_return *informant.peer;
+Task<Result<PeerId>> reach(p2p::Host& host, Source source, TimePoint deadline) {
+    if (source.peer && host.is_connected(*source.peer)) co_return *source.peer;
     Error last = make_error(ErrorKind::not_found, "it has no address");
-    for (const std::string& address : informant.addresses) {
+    for (const std::string& address : source.addresses) {
         const TimePoint until = std::min(deadline, host.clock().now() + one_dial_max);
         auto peer = co_await host.dial(address, until);
         if (peer) co_return *peer;
@@ -133,9 +132,9 @@ Task<Result<PeerId>> reach(p2p::Host& host, Informant informant, TimePoint deadl
 
 Task<Result<Bytes>> fetch_from(p2p::Host& host,
                                AttachmentWish wish,
-                               Informant informant,
+                               Source source,
                                TimePoint deadline) {
-    DEDLOC_CO_TRY(const PeerId peer, co_await reach(host, std::move(informant), deadline));
+    DEDLOC_CO_TRY(const PeerId peer, co_await reach(host, std::move(source), deadline));
     Question question;
     question.run = wish.run;
     question.hash = wish.hash;
@@ -185,15 +184,15 @@ AttachmentServer::~AttachmentServer() { host_.remove_handler(attachment_method);
 Task<Result<Bytes>> fetch_attachment(p2p::Host& host, AttachmentWish wish, TimePoint deadline) {
     Error last = make_error(ErrorKind::not_found, "the join string names no address");
     std::string reasons;
-    const std::vector<Informant> all = informants(host, wish.peers);
+    const std::vector<Source> all = sources(host, wish.peers);
     auto left = static_cast<int>(all.size());
-    for (const Informant& informant : all) {
+    for (const Source& source : all) {
         // An equal share of the time for each who is left, so that nobody has the others' as well.
         const TimePoint now = host.clock().now();
-        auto file = co_await fetch_from(host, wish, informant, now + (deadline - now) / left--);
+        auto file = co_await fetch_from(host, wish, source, now + (deadline - now) / left--);
         if (file) co_return file;
         if (file.error().kind() == ErrorKind::denied) co_return std::move(file).error();
-        reasons += fmt::format("\n  {}: {}", informant.addresses.front(), file.error().message());
+        reasons += fmt::format("\n  {}: {}", source.addresses.front(), file.error().message());
         last = std::move(file).error();
     }
     co_return make_error(

@@ -12,7 +12,7 @@
 namespace dedloc::collab {
 namespace {
 
-constexpr std::size_t join_addresses_max = 8;
+constexpr std::size_t join_string_peers = 8;
 constexpr std::size_t chain_tail = 16;
 
 // Of the peers that have answered a ping; 0: none has.
@@ -186,7 +186,6 @@ Task<Result<void>> CollaborationImpl::start() {
     membership_->start();
     attachment_server_ =
         std::make_unique<AttachmentServer>(host_, run_hash_, options_.secret, options_.attachments);
-    if (discovery_) discovery_->start();
     if (options_.role != Role::trainer) {
         DEDLOC_CO_TRY_VOID(co_await start_as_newcomer());
         if (aggregator_) start_aggregator();
@@ -231,13 +230,32 @@ Task<Result<void>> CollaborationImpl::start_as_host() {
     co_return Result<void>();
 }
 
+// One address of each peer, as the host is told the others. Who is connected already comes first:
+// the others may be gone.
+std::vector<std::string> CollaborationImpl::bootstrap_peers() {
+    std::vector<std::string> addresses;
+    std::set<PeerId> peers;
+    std::set<std::string> connected;
+    for (const std::string& address : options_.bootstrap) {
+        const auto parts = split_peer_address(address);
+        if (parts) host_.add_addresses(parts->peer, std::vector<std::string>(1, parts->address));
+        if (parts && !peers.insert(parts->peer).second) continue;
+        if (parts && host_.is_connected(parts->peer)) connected.insert(address);
+        addresses.push_back(address);
+    }
+    std::ranges::stable_partition(addresses, [&connected](const std::string& address) {
+        return connected.contains(address);
+    });
+    return addresses;
+}
+
 Task<Result<void>> CollaborationImpl::start_as_newcomer() {
     set_phase(Phase::starting);
     const TimePoint deadline = node_.clock.now() + options_.join_patience;
     Error last = make_error(ErrorKind::bad_input, "the join string names no address");
     bool met = false;
     while (!met && node_.clock.now() < deadline) {
-        for (const std::string& address : options_.bootstrap) {
+        for (const std::string& address : bootstrap_peers()) {
             const TimePoint until = std::min(deadline, node_.clock.now() + Duration(5s));
             auto peer = co_await membership_->meet(address, until);
             if (peer) {
@@ -269,12 +287,10 @@ Task<Result<void>> CollaborationImpl::start_as_newcomer() {
 Task<void> CollaborationImpl::meet_bootstrap() {
     Duration pause = 1s;
     for (;;) {
-        for (const std::string& address : options_.bootstrap) {
-            const std::size_t id_at = address.rfind("/p2p/");
-            if (id_at != std::string::npos) {
-                const auto id = PeerId::from_text(address.substr(id_at + 5));
-                if (id && (*id == host_.id() || membership_->is_member(*id))) continue;
-            }
+        for (const std::string& address : bootstrap_peers()) {
+            const auto parts = split_peer_address(address);
+            if (parts && (parts->peer == host_.id() || membership_->is_member(parts->peer)))
+                continue;
             const TimePoint until = node_.clock.now() + Duration(5s);
             (void)co_await membership_->meet(address, until);
         }
@@ -290,8 +306,6 @@ Task<void> CollaborationImpl::leave(Duration patience) {
             co_await aggregator_->leave(node_.clock.now() + patience);
         set_phase(Phase::leaving);
         co_await membership_->say_goodbye();
-        if (discovery_) co_await discovery_->stop(/*withdraw=*/true);
-        discovery_.reset();
         co_await stop();
         co_return;
     }
@@ -314,8 +328,6 @@ Task<void> CollaborationImpl::leave(Duration patience) {
     if (!over_) drop(samples_ + samples_ahead_, "the collaboration was left before a step was due");
     set_phase(Phase::leaving);
     co_await membership_->say_goodbye();
-    if (discovery_) co_await discovery_->stop(/*withdraw=*/true);
-    discovery_.reset();
     emit("left", {}, "left the collaboration");
     co_await stop();
 }
@@ -326,7 +338,6 @@ Task<void> CollaborationImpl::stop() {
     over_ = true;
     changed_.pulse();
     co_await scope_.stop();
-    if (discovery_) co_await discovery_->stop(/*withdraw=*/false);
     if (engine_) co_await engine_->stop();
     if (follower_) co_await follower_->stop();
     if (aggregator_) co_await aggregator_->stop();
@@ -679,7 +690,7 @@ std::string CollaborationImpl::join_string() const {
     JoinString join;
     join.run = run_hash_;
     join.secret = options_.secret;
-    join.addresses = membership_->known_addresses(join_addresses_max);
+    join.addresses = membership_->known_addresses(join_string_peers);
     if (ledger_.started())
         join.anchor = Anchor{ledger_.base().previous, ledger_.base().instance.step};
     return to_text(join);

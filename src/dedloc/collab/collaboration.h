@@ -71,11 +71,9 @@ struct Options {
     std::vector<std::string> bootstrap;  // multiaddrs with /p2p/; empty: this peer is the host
     std::shared_ptr<const state::Snapshot> initial;  // host only: the starting (or resumed) state
     std::vector<Attachment> attachments;  // files of the run file, served to those who join
-    Bytes initial_chain;  // host only, when resuming: certificates of the checkpoint
     Duration status_interval = std::chrono::milliseconds(500);
     std::size_t kept_steps = 64;              // certificates, averages kept for those who slept
     std::size_t kept_bytes_max = 512u << 20;  // but always four steps' averages of this model
-    bool discover = true;                     // publish and find peers in the DHT
     Duration join_patience = std::chrono::seconds(60);
     // What the plan may count on of this peer's line, bytes per second; 0: what is measured.
     double upload_max = 0;

@@ -16,7 +16,6 @@
 #include "dedloc/collab/certificate_log.h"
 #include "dedloc/collab/chain_follower.h"
 #include "dedloc/collab/collaboration.h"
-#include "dedloc/collab/discovery.h"
 #include "dedloc/collab/membership.h"
 #include "dedloc/collab/rest.h"
 
@@ -79,6 +78,7 @@ class CollaborationImpl final : public Collaboration, private averaging::RoundDi
     bool stands_on(const Status& status, const averaging::Base& base) const;
     bool arrives_at(const KnownPeer& peer, const averaging::Base& base) const;
     Task<Result<void>> start_as_host();
+    std::vector<std::string> bootstrap_peers();
     Task<Result<void>> start_as_newcomer();
     Task<void> meet_bootstrap();
     void start_aggregator();
@@ -148,7 +148,6 @@ class CollaborationImpl final : public Collaboration, private averaging::RoundDi
     Carry carry_;
     CertificateLog certificate_log_;
     std::unique_ptr<Membership> membership_;
-    std::unique_ptr<Discovery> discovery_;
     std::unique_ptr<averaging::RoundEngine> engine_;
     std::unique_ptr<ChainFollower> follower_;
     std::unique_ptr<averaging::Aggregator> aggregator_;  // instead of engine and follower

@@ -24,10 +24,13 @@ constexpr Duration own_status_age_max = 50ms;
 constexpr std::size_t signed_status_bytes_max = 6u << 10;
 constexpr std::size_t told_at_hello_bytes_max = 3u << 20;  // statuses; an answer holds 4 MiB
 constexpr std::size_t name_letters_max = 32;               // of a peer, and of its version
-constexpr Duration heard_of_for = 120s;                    // one that never proved itself is known
-constexpr Duration member_for = 24h;                       // one that did, and is out of reach
-constexpr Duration meet_again_most = 60s;                  // between two tries to reach it
-constexpr Duration alone_most = 10s;                       // the same, where no member is in reach
+// In a join string, which people send each other.
+constexpr std::size_t own_addresses_told = 4;
+constexpr std::size_t others_addresses_told = 2;
+constexpr Duration heard_of_for = 120s;    // one that never proved itself is known
+constexpr Duration member_for = 24h;       // one that did, and is out of reach
+constexpr Duration meet_again_most = 60s;  // between two tries to reach it
+constexpr Duration alone_most = 10s;       // the same, where no member is in reach
 // Statuses of one process may overtake each other, but not by so many.
 constexpr std::uint64_t restart_distance = 1000;
 
@@ -458,15 +461,25 @@ std::vector<const KnownPeer*> Membership::live() const {
     return live;
 }
 
-std::vector<std::string> Membership::known_addresses(std::size_t count_max) const {
-    std::vector<std::string> addresses;
-    for (const std::string& address : host_.addresses())
-        addresses.push_back(address + "/p2p/" + host_.id().text());
-    for (const KnownPeer* peer : live())
-        for (const std::string& address : peer->status.addresses)
-            addresses.push_back(address + "/p2p/" + peer->status.peer.text());
-    if (addresses.size() > count_max) addresses.resize(count_max);
-    return addresses;
+std::vector<std::string> Membership::known_addresses(std::size_t peers_told) const {
+    std::vector<std::string> all;
+    const auto add = [&all](const std::vector<std::string>& addresses,
+                            const PeerId& peer,
+                            std::size_t count_max) {
+        for (std::size_t i = 0; i < addresses.size() && i < count_max; ++i)
+            all.push_back(addresses[i] + "/p2p/" + peer.text());
+    };
+    add(host_.addresses(), host_.id(), own_addresses_told);
+    std::vector<const KnownPeer*> others = live();
+    std::erase_if(others, [](const KnownPeer* peer) {
+        return peer->status.addresses.empty() || peer->status.role == Role::observer;
+    });
+    std::ranges::stable_sort(others, {}, [](const KnownPeer* peer) {
+        return std::make_pair(peer->status.role != Role::relay, !peer->status.dialable);
+    });
+    for (std::size_t i = 0; i < others.size() && i + 1 < peers_told; ++i)
+        add(others[i]->status.addresses, others[i]->status.peer, others_addresses_told);
+    return all;
 }
 
 // ---- the loop -----------------------------------------------------------------------------------
@@ -508,12 +521,6 @@ Task<void> Membership::push_to(PeerId peer) {
         }
     }
     pushing_.erase(peer);
-}
-
-void Membership::learn(ByteView signed_status) {
-    if (scope_.stopping()) return;
-    (void)take_status(signed_status, nullptr);
-    wake_.pulse();
 }
 
 Task<void> Membership::meet_again(PeerId peer) {

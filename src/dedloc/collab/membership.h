@@ -99,11 +99,10 @@ class Membership {
     // Members heard of lately, by PeerId.
     std::vector<const KnownPeer*> live() const;
     const KnownPeer* find(const PeerId& peer) const;
-    // Addresses worth giving to a newcomer, with /p2p/, best first.
-    std::vector<std::string> known_addresses(std::size_t count_max) const;
+    // Addresses worth giving to a newcomer, with /p2p/: a few of our own, then of others, first of
+    // relays, which stay, and of those who can be dialled.
+    std::vector<std::string> known_addresses(std::size_t peers_told) const;
 
-    // A signed status from somewhere else (the DHT): verified, and its author met if it is new.
-    void learn(ByteView signed_status);
     // The newest one that was signed, if it is hardly old: nobody tells two from another.
     const Bytes& own_signed_status();
 

@@ -1,12 +1,16 @@
 #include "dedloc/collab/session.h"
 
 #include <algorithm>
+#include <optional>
+#include <set>
 #include <thread>
 
 #include "dedloc/collab/membership.h"
 #include "dedloc/p2p/make_host.h"
 #include "dedloc/p2p/relay_keeper.h"
+#include "dedloc/runtime/event.h"
 #include "dedloc/runtime/router_port_mapper.h"
+#include "dedloc/runtime/together.h"
 #include "dedloc/security/hash.h"
 #include "dedloc/security/remembering_verifier.h"
 #include "dedloc/wire/message.h"
@@ -15,12 +19,14 @@ namespace dedloc::collab {
 
 namespace {
 
-constexpr Duration one_try_max = 5s;
+// Some of the peers that a join string names may be gone: nobody waits for them.
+constexpr Duration next_one_after = 300ms;
 constexpr std::size_t workers_max = 8;
+constexpr auto goes_on_interval = std::chrono::milliseconds(250);
 
 std::size_t workers_wanted(std::size_t given) {
-    if (given > 0) return given;
-    return std::clamp<std::size_t>(std::thread::hardware_concurrency(), 1, workers_max);
+    if (given == 0) given = std::thread::hardware_concurrency();
+    return std::clamp<std::size_t>(given, 1, workers_max);
 }
 
 // The part of a hello that a stranger needs: asked about no run at all, a peer answers with its
@@ -58,6 +64,32 @@ Task<Result<RunFile>> ask_run_file(p2p::Host& host,
                          id.short_text());
 }
 
+struct RunFileSearch {
+    explicit RunFileSearch(runtime::Executor executor) : ended(executor) {}
+    runtime::Event ended;  // `found` is there
+    std::optional<Result<RunFile>> found;
+    Error last = make_error(ErrorKind::bad_input, "the join string names no address");
+    std::string reasons;
+};
+
+Task<void> ask_in_turn(p2p::Host& host,
+                       runtime::Clock& clock,
+                       std::string address,
+                       Digest run,
+                       TimePoint turn,
+                       TimePoint deadline,
+                       RunFileSearch& search) {
+    co_await clock.sleep_until(turn);
+    auto answer = co_await ask_run_file(host, address, run, deadline);
+    if (answer || answer.error().kind() == ErrorKind::conflict) {
+        search.found = std::move(answer);
+        search.ended.set();
+        co_return;
+    }
+    search.reasons += fmt::format("\n  {}: {}", address, answer.error().message());
+    search.last = std::move(answer).error();
+}
+
 std::uint64_t random_seed() {
     std::uint64_t seed = 0;
     security::secure_random(std::span(reinterpret_cast<std::uint8_t*>(&seed), sizeof seed));
@@ -70,24 +102,26 @@ Task<Result<RunFile>> fetch_run_file(p2p::Host& host,
                                      runtime::Clock& clock,
                                      JoinString join,
                                      TimePoint deadline) {
-    Error last = make_error(ErrorKind::bad_input, "the join string names no address");
-    std::string reasons;
+    RunFileSearch search(host.executor());
+    std::vector<Task<void>> asks;
+    std::set<PeerId> asked;
+    TimePoint turn = clock.now();
     // All addresses of a peer are tried side by side, whichever of them is dialled first.
-    for (const std::string& address : join.addresses)
-        if (const auto parts = split_peer_address(address))
-            host.add_addresses(parts->peer, std::vector<std::string>(1, parts->address));
     for (const std::string& address : join.addresses) {
-        const TimePoint until = std::min(deadline, clock.now() + one_try_max);
-        auto run = co_await ask_run_file(host, address, join.run, until);
-        if (run) co_return run;
-        if (run.error().kind() == ErrorKind::conflict) co_return std::move(run).error();
-        reasons += fmt::format("\n  {}: {}", address, run.error().message());
-        last = std::move(run).error();
+        const auto parts = split_peer_address(address);
+        if (!parts) continue;
+        host.add_addresses(parts->peer, std::vector<std::string>(1, parts->address));
+        if (!asked.insert(parts->peer).second) continue;
+        asks.push_back(ask_in_turn(host, clock, address, join.run, turn, deadline, search));
+        turn = turn + next_one_after;
     }
-    co_return make_error(last.kind(),
+    Task<void> all = runtime::all_of(std::move(asks));
+    co_await runtime::first_of(std::move(all), search.ended.wait());
+    if (search.found) co_return *std::move(search.found);
+    co_return make_error(search.last.kind(),
                          "no peer of the run gave its run file; is one running, and can this "
                          "machine reach it?{}",
-                         reasons);
+                         search.reasons);
 }
 
 struct Session::State {
@@ -279,7 +313,9 @@ Task<Result<void>> part(Collaboration& collaboration, Duration patience) {
 
 }  // namespace
 
-Result<void> Session::begin(Options options, EventSink* events) {
+Result<void> Session::begin(Options options,
+                            EventSink* events,
+                            const std::function<bool()>& goes_on) {
     State& s = *state_;
     DEDLOC_CHECK(!s.collaboration, "a session has one collaboration");
     DEDLOC_TRY_VOID(there([&]() -> Result<void> {
@@ -289,7 +325,11 @@ Result<void> Session::begin(Options options, EventSink* events) {
         if (s.limited) s.set_planned_caps();
         return {};
     }));
-    return call("start", start(*s.collaboration));
+    auto started = runtime::spawn_future(spawn(), "start", start(*s.collaboration));
+    while (goes_on && started.wait_for(goes_on_interval) != std::future_status::ready)
+        if (!goes_on())
+            return make_error(ErrorKind::cancelled, "it was ended before it had the run's state");
+    return runtime::wait_for_result(started);
 }
 
 Collaboration& Session::collaboration() const {

@@ -43,7 +43,7 @@ struct SessionOptions {
     std::string directory;  // identity, votes, counters, checkpoints; made if it is missing
     std::vector<std::string> listen = {"/ip4/0.0.0.0/tcp/0"};  // empty: client mode
     std::vector<std::string> announce{};
-    std::size_t workers_count = 0;  // 0: as many as there are cores, up to eight
+    std::size_t workers_count = 0;  // 0: as many as there are cores; never more than eight
     p2p::NatOptions nat{};
     std::vector<std::string> relays{};  // addresses with /p2p/<id> to stay connected to
     std::string congestion_control{};   // of TCP (runtime/real.h); empty: the system's
@@ -89,8 +89,13 @@ class Session {
                              const Digest& hash,
                              std::size_t bytes_max,
                              Duration patience);
-    // Makes the collaboration and starts it; returns when its state is usable. Once.
-    Result<void> begin(Options options, EventSink* events);
+    // Makes the collaboration and starts it; returns when its state is usable. Once. The state may
+    // take hours to load: `goes_on` is called a few times a second meanwhile, when collaboration()
+    // is there to look at; where it says no, begin() returns cancelled, and nothing but the
+    // destructor is of use any more.
+    Result<void> begin(Options options,
+                       EventSink* events,
+                       const std::function<bool()>& goes_on = {});
     Collaboration& collaboration() const;  // after begin()
     void leave(Duration patience);         // after begin()
 

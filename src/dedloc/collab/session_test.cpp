@@ -2,12 +2,17 @@
 
 #include "dedloc/collab/session.h"
 
+#include <arpa/inet.h>
 #include <atomic>
 #include <cstdlib>
 #include <filesystem>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "dedloc/collab/model_state.h"
+#include "dedloc/security/identity.h"
 
 namespace dedloc::collab {
 namespace {
@@ -74,6 +79,25 @@ TEST_F(SessionTest, a_newcomer_gets_run_file_and_state_with_the_join_string_alon
     EXPECT_TRUE(guest->collaboration().stopped());
 }
 
+TEST_F(SessionTest, who_waits_for_a_state_can_look_meanwhile_and_end_it) {
+    auto guest = *open("guest");
+    Options options;
+    options.run.name = "nobody is there";
+    options.layout = layout();
+    options.secret = Bytes(run_secret_bytes, 7);
+    options.bootstrap = {"/ip4/127.0.0.1/tcp/9/p2p/" + guest->id().text()};
+    int looks = 0;
+    const auto begun = guest->begin(std::move(options), nullptr, [&] {
+        const auto peers = guest->there([&] { return guest->collaboration().peers(); });
+        EXPECT_EQ(peers.size(), 1u);
+        EXPECT_EQ(peers.front().phase, Phase::starting);
+        return ++looks < 2;
+    });
+    ASSERT_FALSE(begun);
+    EXPECT_EQ(begun.error().kind(), ErrorKind::cancelled);
+    EXPECT_EQ(looks, 2);
+}
+
 Task<Result<void>> until_cap(Session& session, double up) {
     const TimePoint deadline = session.clock().now() + 20s;
     while (session.caps().up != up && session.clock().now() < deadline)
@@ -129,6 +153,42 @@ TEST_F(SessionTest, a_join_string_for_another_run_is_a_conflict) {
     const auto invitation = guest->invitation(to_text(*join), 10s);
     ASSERT_FALSE(invitation);
     EXPECT_EQ(invitation.error().kind(), ErrorKind::conflict);
+}
+
+// Whoever came first in the string may be a machine that is switched off: nothing comes back.
+TEST_F(SessionTest, an_old_join_string_works_while_one_of_its_peers_lives) {
+    const auto host = hosting("one");
+    auto join = parse_join_string(join_string(*host));
+    ASSERT_TRUE(join);
+    // The kernel takes connections, and nobody says anything.
+    const int listener = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    ASSERT_EQ(::bind(listener, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+    ASSERT_EQ(::listen(listener, 64), 0);
+    socklen_t size = sizeof address;
+    ASSERT_EQ(::getsockname(listener, reinterpret_cast<sockaddr*>(&address), &size), 0);
+    std::vector<std::string> addresses;
+    for (int i = 0; i < 7; ++i)
+        addresses.push_back(fmt::format("/ip4/127.0.0.1/tcp/{}/p2p/{}",
+                                        ntohs(address.sin_port),
+                                        security::Identity::generate().id().text()));
+    for (const std::string& own : join->addresses) addresses.push_back(own);
+    join->addresses = addresses;
+    auto guest = *open("guest");
+    const TimePoint begun = guest->clock().now();
+    const auto invitation = guest->invitation(to_text(*join), 30s);
+    ASSERT_TRUE(invitation) << to_string(invitation.error());
+    Options options;
+    options.run = invitation->run;
+    options.secret = invitation->secret;
+    options.bootstrap = invitation->bootstrap;
+    options.layout = layout();
+    EXPECT_TRUE(guest->begin(std::move(options), nullptr));
+    EXPECT_LT(guest->clock().now() - begun, 15s) << "each silent one would take five seconds";
+    guest->leave(1s);
+    ::close(listener);
 }
 
 TEST_F(SessionTest, a_run_without_live_peers_is_named_by_its_addresses) {
