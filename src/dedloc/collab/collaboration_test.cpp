@@ -1171,6 +1171,29 @@ TEST(Collaboration, a_step_that_would_leave_the_finite_numbers_keeps_the_state) 
               start);
 }
 
+// A running variance of zero would make every evaluation garbage.
+TEST(Collaboration, buffers_that_nobody_brought_stay_as_they_were) {
+    const RunFile run = small_run();
+    Layout layout = small_model(2).layout;
+    layout.buffers_count = 6;
+    const auto before = *initial_state(run, layout, {1, 1}, {1, 2, 3, 4, 5, 6});
+    averaging::Plan plan;
+    plan.members.resize(2);
+    plan.members[0].input = {{10, 20, 0}, {0, 10, 0}, {{6, 2}}};
+    plan.members[1].input = {{}, {0, 5, 0}, {{5, 1}}};
+    plan.parts = {{0, 4, 0}, {4, 4, 0}};
+    averaging::Decision decision;
+    decision.plan = wire::encode(plan);
+    decision.parts.resize(2);
+    decision.parts[0].included = {0b01};
+    decision.parts[1].included = {0b10};  // on its carried range alone
+    const auto after = next_state(run, layout, *before, decision, std::vector<float>(8, 0.0f));
+    ASSERT_TRUE(after);
+    const auto buffers = buffers_of(**after);
+    EXPECT_EQ(std::vector<float>(buffers.begin(), buffers.end()),
+              (std::vector<float>{0, 0, 3, 0, 5, 6}));
+}
+
 TEST(Collaboration, a_frozen_peer_catches_up_when_it_wakes) {
     Swarm swarm(5);
     for (int i = 0; i < 4; ++i) swarm.add();
