@@ -57,11 +57,11 @@ class Peer:
     """A process of `dedloc host`, `join` or `assist` with its folder."""
 
     def __init__(self, test: "ProcessTest", words: list[str], directory: Path,
-                 listen: str = "127.0.0.1:0", **popen) -> None:
+                 listen: str = "127.0.0.1:0", view: str = "--quiet", **popen) -> None:
         self.directory = directory
         self.out = test.folder / f"{directory.name}.{len(test.peers)}.out"
         self.err = test.folder / f"{directory.name}.{len(test.peers)}.err"
-        command = [DEDLOC, *words, "--dir", str(directory), "--listen", listen, "--quiet", "--json"]
+        command = [DEDLOC, *words, "--dir", str(directory), "--listen", listen, view, "--json"]
         if words[0] != "assist":
             command += ["--threads", "1"]
         with open(self.out, "wb") as out, open(self.err, "wb") as err:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import signal
 import time
 
@@ -96,6 +98,43 @@ class Leaving(ProcessTest):
             self.assertEqual(len(hashes), 1, "the peers differ after the resumption")
         # Samples that were handed in before the kill are not computed again.
         self.assertGreaterEqual(samples_reserved(again.host), counted)
+
+    def test_a_run_that_is_begun_again_is_the_newest_one(self) -> None:
+        """Its steps are fewer than those of the rehearsal in the same folder; still it is what
+        evaluation and resumption take, and the folder goes on being that of the peer."""
+        run = self.write("run.toml", run_text(gradient_ms=20, checkpoint_every=2))
+        rehearsal = self.running_host(run)
+        self.until_step(9, rehearsal)
+        rehearsal.signal(signal.SIGINT)
+        self.assertEqual(rehearsal.end(), harness.OK, rehearsal.errors())
+        real = self.host(run, view="--plain")
+        self.until("it trains", lambda: re.search(r"step \d+  loss", real.out.read_text()))
+        real.signal(signal.SIGINT)
+        self.assertEqual(real.end(), harness.OK, real.errors())
+        self.assertIn(f"--resume {real.directory}", real.out.read_text())
+        step = real.last_words()["step"]
+        self.assertLess(step, 9)
+        done = self.dedloc("eval", str(real.directory), "--json")
+        self.assertEqual(done.returncode, harness.OK, done.stderr)
+        self.assertEqual(json.loads(done.stdout)["step"], step)
+
+    def test_a_resumed_run_stays_in_the_folder_it_came_from(self) -> None:
+        host = self.host(self.write("run.toml", run_text(gradient_ms=20, steps=4)))
+        self.assertEqual(host.end(), harness.OK, host.errors())
+        again = self.dedloc("host", "--resume", str(host.directory / "checkpoints"), "--listen",
+                            "127.0.0.1:0", "--threads", "1", "--quiet", "--json")
+        self.assertEqual(again.returncode, harness.OK, again.stderr)
+        self.assertEqual(json.loads(again.stdout)["directory"], str(host.directory))
+
+    def test_who_still_loads_the_state_is_told_so_and_may_end_it(self) -> None:
+        run = self.write("run.toml", run_text(model="bowl-1000000", gradient_ms=200))
+        host = self.running_host(run)
+        peer = self.join(host.join_string(), "peer", more=("--max-down", "0.5"), view="--plain")
+        self.until("it is told", lambda: "downloading the state: " in peer.out.read_text())
+        self.alive(peer)
+        peer.signal(signal.SIGINT)
+        self.assertEqual(peer.end(10), harness.INTERRUPTED, peer.errors())
+        self.assertFalse(peer.last_words()["ok"])
 
 
 class Resumed:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+import time
+
 import harness
 from harness import ProcessTest, run_text
 
@@ -34,12 +37,26 @@ class Publish(ProcessTest):
         told = failing.events("publish_failed")
         self.assertGreaterEqual(len(told), 1)
         self.assertIn("no such bucket", told[0]["text"])
-        hanging = self.host(run, name="hanging", more=("--on-checkpoint", "sleep 1000"))
+        hanging = self.host(run, name="hanging", more=("--on-checkpoint", "exec sleep 1000"))
         self.until_step(12, hanging)
         # The one that the hook works on stays, the newest ones do, and no others.
         self.until("the last checkpoint", lambda: hanging.checkpoints()
                    and hanging.checkpoints()[-1].name.startswith("step-000000000012"))
         self.assertLessEqual(len(hanging.checkpoints()), 5)
+
+    def test_the_end_of_the_run_waits_for_the_last_hook_until_ctrl_c(self) -> None:
+        run = self.write("run.toml", run_text(gradient_ms=50, steps=3))
+        host = self.host(run, more=("--on-checkpoint", "sleep 1000"), view="--plain")
+        self.until("it waits", lambda: "publishing the last state" in host.out.read_text())
+        self.alive(host)
+        begun = time.monotonic()
+        host.signal(signal.SIGINT)
+        self.assertEqual(host.end(), harness.OK, host.errors())
+        self.assertLess(time.monotonic() - begun, 10)
+        told = host.events("publish_failed")
+        self.assertEqual(len(told), 1)
+        self.assertIn("step 3 was not published", told[0]["text"])
+        self.assertIn("step 3 was not published", host.out.read_text())
 
 
 if __name__ == "__main__":

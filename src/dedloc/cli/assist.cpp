@@ -4,6 +4,7 @@
 //
 // Thread: the main thread; it draws and waits, the network thread talks.
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <nlohmann/json.hpp>
@@ -17,6 +18,7 @@
 #include "dedloc/cli/peer_directory.h"
 #include "dedloc/cli/peer_run.h"
 #include "dedloc/cli/session_opening.h"
+#include "dedloc/cli/trainer_watch.h"
 #include "dedloc/collab/join_string.h"
 #include "dedloc/monitor/event_log.h"
 #include "dedloc/monitor/json_line.h"
@@ -27,8 +29,6 @@ namespace dedloc::cli {
 namespace {
 
 constexpr Duration leave_patience = 5s;  // for members that still read averages from us
-// Without a live trainer: the run is over, or out of reach. Longer than a restart takes.
-constexpr double nobody_patience_s = 60;
 constexpr double megabit_bytes = 1e6 / 8;
 constexpr double mebibyte = 1 << 20;
 
@@ -42,7 +42,7 @@ class AssistRun {
           screen_(STDOUT_FILENO, screen_options(options)),
           model_(invitation_.run, session_.id(), session_.clock().wall_now()),
           started_(steady_seconds()),
-          trainer_seen_(started_) {}
+          trainers_(started_) {}
 
     int run();
 
@@ -58,6 +58,7 @@ class AssistRun {
 
     std::optional<Failure> begin();
     void look();
+    TrainerWatch::News look_for_trainers();
     void tell_caps(const runtime::LineCaps& caps);
     std::optional<Failure> assist();
     void print(const std::optional<Failure>& failed);
@@ -69,13 +70,14 @@ class AssistRun {
     monitor::Screen screen_;
     monitor::RunModel model_;
     double started_;
-    double trainer_seen_;
+    TrainerWatch trainers_;
     std::unique_ptr<monitor::EventLog> log_;
     monitor::EventMailbox mailbox_;
     std::unique_ptr<monitor::EventFan> fan_;
     bool begun_ = false;
     bool interrupted_ = false;
     collab::Status status_;
+    bool any_trainer_ = false;
     averaging::AggregatorWork work_;
     runtime::LineCaps caps_told_{};
 };
@@ -101,6 +103,7 @@ std::optional<Failure> AssistRun::begin() {
     const auto begun = session_.begin(std::move(options), fan_.get());
     if (!begun) return failure(begun.error());
     begun_ = true;
+    if (!options_.json) screen_.say(fmt::format("this peer's folder: {}", opened_.directory));
     screen_.say(
         fmt::format("assisting {}: reducing what its plans give to this machine. Ctrl-C "
                     "leaves.",
@@ -126,11 +129,22 @@ void AssistRun::look() {
         caps = session_.caps();
     });
     if (caps != caps_told_) tell_caps(caps);
-    for (const collab::Status& status : statuses)
-        if (status.role == collab::Role::trainer) trainer_seen_ = steady_seconds();
+    any_trainer_ = std::any_of(statuses.begin(), statuses.end(), [](const collab::Status& status) {
+        return status.role == collab::Role::trainer;
+    });
     for (const collab::Event& event : mailbox_.take()) model_.add(event);
     model_.update(std::move(statuses), session_.clock().wall_now());
     screen_.show(model_.view());
+}
+
+TrainerWatch::News AssistRun::look_for_trainers() {
+    const double now = steady_seconds();
+    const TrainerWatch::News news = trainers_.look(now, any_trainer_);
+    if (news == TrainerWatch::News::silent)
+        screen_.say(fmt::format("no trainer heard of for {:.0f} s; waiting for one (Ctrl-C leaves)",
+                                trainers_.silent_for(now)));
+    if (news == TrainerWatch::News::back) screen_.say("trainers are heard of again");
+    return news;
 }
 
 std::optional<Failure> AssistRun::assist() {
@@ -140,11 +154,11 @@ std::optional<Failure> AssistRun::assist() {
             interrupted_ = true;
             break;
         }
-        if (steady_seconds() - trainer_seen_ > nobody_patience_s)
+        if (look_for_trainers() == TrainerWatch::News::gone)
             return Failure{ExitCode::unreachable,
                            fmt::format("no trainer of the run was heard of for {:.0f} s; assist "
                                        "again with a fresh join string when it goes on",
-                                       nobody_patience_s)};
+                                       trainers_.silent_for(steady_seconds()))};
         std::this_thread::sleep_for(monitor::frame_time);
     }
     return std::nullopt;

@@ -1,5 +1,6 @@
 #include "dedloc/cli/checkpoint_hook.h"
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <fmt/format.h>
@@ -12,17 +13,33 @@ namespace {
 
 constexpr std::size_t last_words_bytes_max = 300;
 
-// $1 folder, $2 step, $3 hash; $4 the folder to publish in, or nothing; $5 the command, or nothing.
+constexpr std::string_view published_file = "published";
+constexpr double ask_interval_s = 0.2;
+
+// $1 folder, $2 step, $3 hash; $4 the folder to publish in, or nothing; $5 the command, or nothing;
+// $6 the list of copies that this peer made: others' copies stay, whatever becomes of theirs here.
 constexpr const char* hook_script = R"(
 set -e
 if [ -n "$4" ]; then
     mkdir -p -- "$4"
     name=$(basename -- "$1")
+    kept=$(dirname -- "$1")
+    [ -e "$4/$name" ] || printf '%s\n' "$4/$name" >> "$6"
+    touch -- "$6"
+    while IFS= read -r copy; do rm -rf -- "${copy%/*}/.${copy##*/}.new"; done < "$6"
     rm -rf -- "$4/.$name.new"
     cp -R -- "$1" "$4/.$name.new"
     rm -rf -- "$4/$name"
     mv -T -- "$4/.$name.new" "$4/$name"
     ln -sfn -- "$name" "$4/latest"
+    while IFS= read -r copy; do
+        case "$copy" in
+            "$4"/step-*) [ -e "$kept/${copy##*/}/checkpoint.json" ] ||
+                         { rm -rf -- "$copy"; continue; } ;;
+        esac
+        printf '%s\n' "$copy"
+    done < "$6" > "$6.new"
+    mv -- "$6.new" "$6"
 fi
 if [ -n "$5" ]; then exec /bin/sh -c "$5" dedloc-hook "$1" "$2" "$3"; fi
 )";
@@ -45,7 +62,12 @@ std::string last_words(const std::string& path) {
 }  // namespace
 
 CheckpointHook::CheckpointHook(HookOptions options, Tell tell)
-    : options_(std::move(options)), tell_(std::move(tell)) {}
+    : options_(std::move(options)), tell_(std::move(tell)) {
+    if (options_.publish_directory.empty()) return;
+    std::error_code error;
+    const auto path = std::filesystem::absolute(options_.publish_directory, error);
+    if (!error) options_.publish_directory = path.lexically_normal().string();
+}
 
 std::vector<std::string> CheckpointHook::holds() const {
     std::vector<std::string> names;
@@ -64,18 +86,20 @@ void CheckpointHook::saved(const std::string& folder,
 }
 
 void CheckpointHook::start(Work work) {
-    runtime::ChildOptions child{.command = {"/bin/sh",
-                                            "-c",
-                                            hook_script,
-                                            "dedloc-hook",
-                                            work.folder,
-                                            fmt::format("{}", work.step),
-                                            work.state_hash,
-                                            options_.publish_directory,
-                                            options_.command},
-                                .output_file = options_.log_directory + "/hook.out",
-                                .error_file = options_.log_directory + "/hook.err",
-                                .niceness = 5};
+    runtime::ChildOptions child{
+        .command = {"/bin/sh",
+                    "-c",
+                    hook_script,
+                    "dedloc-hook",
+                    work.folder,
+                    fmt::format("{}", work.step),
+                    work.state_hash,
+                    options_.publish_directory,
+                    options_.command,
+                    fmt::format("{}/{}", options_.log_directory, published_file)},
+        .output_file = options_.log_directory + "/hook.out",
+        .error_file = options_.log_directory + "/hook.err",
+        .niceness = 5};
     auto process = runtime::ChildProcess::start(child);
     if (!process) return tell_("publish_failed", process.error().message());
     process_.emplace(*std::move(process));
@@ -104,22 +128,30 @@ void CheckpointHook::ended() {
 }
 
 void CheckpointHook::look() {
-    if (process_ && now_s() - started_ > options_.seconds_max) process_->send(SIGKILL);
+    if (process_ && now_s() - started_ > options_.seconds_max) process_->kill_group();
     if (process_ && !process_->running()) ended();
     if (!process_ && waiting_) start(*std::exchange(waiting_, std::nullopt));
 }
 
-void CheckpointHook::finish(double seconds) {
+void CheckpointHook::give_up() {
+    process_.reset();  // which kills
+    for (auto* work : {&running_, &waiting_}) {
+        if (!*work) continue;
+        const Work left = *std::exchange(*work, std::nullopt);
+        tell_("publish_failed",
+              fmt::format("the state of step {} was not published: there was no time left; the "
+                          "checkpoint itself is whole: {}",
+                          left.step,
+                          left.folder));
+    }
+}
+
+void CheckpointHook::finish(double seconds, const std::function<bool()>& gives_up) {
     const double until = now_s() + seconds;
-    look();
-    while (process_) {
-        if (!process_->wait_for(until - now_s())) {
-            process_->send(SIGKILL);
-            (void)process_->wait_for(1);
-            waiting_.reset();
-        }
-        look();
-        if (now_s() > until) waiting_.reset();
+    for (look(); busy(); look()) {
+        const double left = until - now_s();
+        if (left <= 0 || gives_up()) return give_up();
+        if (process_) (void)process_->wait_for(std::min(left, ask_interval_s));
     }
 }
 

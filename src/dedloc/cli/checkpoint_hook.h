@@ -3,13 +3,14 @@
 // hangs or is slow costs the training nothing:
 //
 //   - while one runs, the newest checkpoint waits; those between are skipped, and counted;
-//   - it is killed after hook_seconds_max;
+//   - it is killed, with all it started, after hook_seconds_max;
 //   - the checkpoint it works on is not removed meanwhile (holds()).
 //
 // The command is run by /bin/sh; $1 is the checkpoint's folder, $2 its step, $3 its state's hash.
 // What it prints is in hook.out and hook.err in the peer's folder (of the last one).
 // A copy appears in the folder whole or not at all, under the checkpoint's own name; the symbolic
-// link `latest` names the newest.
+// link `latest` names the newest. Copies of checkpoints that the peer itself keeps no more are
+// removed after each: those that its list, `published` in its own folder, says it made there.
 //
 // Thread: one, which lives on (runtime/child_process.h). Nothing blocks but finish().
 
@@ -25,7 +26,7 @@
 namespace dedloc::cli {
 
 inline constexpr double hook_seconds_max = 3600;     // then it is killed
-inline constexpr double last_hook_seconds_max = 20;  // at the peer's end
+inline constexpr double last_hook_seconds_max = 20;  // at the end of a peer that was interrupted
 
 struct HookOptions {
     std::string command{};  // empty: none
@@ -45,8 +46,11 @@ class CheckpointHook {
     void saved(const std::string& folder, std::uint64_t step, const std::string& state_hash);
     // Looks whether the running one has ended, and starts the one that waits.
     void look();
-    // Waits for what is left, but no longer than so many seconds; what then still runs is killed.
-    void finish(double seconds);
+    // Whether there is something to wait for.
+    bool busy() const { return process_ || waiting_; }
+    // Waits for what is left, at most so many seconds, or until `gives_up` says so, which is asked
+    // several times a second. What is not done then is killed, and told.
+    void finish(double seconds, const std::function<bool()>& gives_up);
     // Names of checkpoints that must stay.
     std::vector<std::string> holds() const;
 
@@ -58,6 +62,7 @@ class CheckpointHook {
     };
     void start(Work work);
     void ended();
+    void give_up();
 
     HookOptions options_;
     Tell tell_;

@@ -49,4 +49,12 @@ Result<FoundCheckpoint> find_checkpoint(const std::string& given) {
                            .skipped = std::move(newest->skipped)};
 }
 
+std::string peers_folder(const std::string& path) {
+    const fs::path folder = fs::path(path).parent_path();
+    if (folder.filename() != checkpoints_folder) return {};
+    std::error_code status;
+    if (!fs::exists(folder.parent_path() / identity_file, status)) return {};
+    return folder.parent_path().string();
+}
+
 }  // namespace dedloc::cli

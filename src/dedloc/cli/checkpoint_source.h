@@ -21,4 +21,8 @@ struct FoundCheckpoint {
 
 Result<FoundCheckpoint> find_checkpoint(const std::string& path);
 
+// The folder of the peer that saved the checkpoint at `path` (absolute), or nothing, where it lies
+// elsewhere: in a copy, in a published folder.
+std::string peers_folder(const std::string& path);
+
 }  // namespace dedloc::cli

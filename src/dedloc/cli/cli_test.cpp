@@ -1,8 +1,10 @@
 #include <filesystem>
 #include <fstream>
 #include <gtest/gtest.h>
+#include <set>
 #include <unistd.h>
 
+#include "dedloc/cli/checkpoint_hook.h"
 #include "dedloc/cli/checkpoint_source.h"
 #include "dedloc/cli/commands.h"
 #include "dedloc/cli/demo_script.h"
@@ -10,6 +12,7 @@
 #include "dedloc/cli/peer_directory.h"
 #include "dedloc/cli/run_templates.h"
 #include "dedloc/cli/session_opening.h"
+#include "dedloc/cli/trainer_watch.h"
 #include "dedloc/collab/run_file.h"
 
 namespace dedloc::cli {
@@ -211,6 +214,101 @@ TEST(CheckpointSource, says_what_is_not_there) {
     ASSERT_FALSE(empty);
     EXPECT_EQ(empty.error().kind(), ErrorKind::bad_input);
     EXPECT_NE(empty.error().message().find("no checkpoint"), std::string::npos);
+}
+
+TEST(CheckpointSource, knows_the_folder_of_the_peer_that_saved_it) {
+    const Folder folder;
+    const std::string saved = folder.file("peer/checkpoints/step-000000000001-00000000");
+    std::filesystem::create_directories(saved);
+    EXPECT_EQ(peers_folder(saved), "") << "a copy of the checkpoints alone";
+    ASSERT_TRUE(write_private_file(folder.file("peer/identity.key"), "x"));
+    EXPECT_EQ(peers_folder(saved), folder.file("peer"));
+    EXPECT_EQ(peers_folder(folder.file("peer/step-000000000001-00000000")), "");
+}
+
+struct Told {
+    CheckpointHook::Tell tell() {
+        return [this](const std::string& kind, const std::string& text) {
+            all += kind + ": " + text + "\n";
+        };
+    }
+    std::string all;
+};
+
+TEST(CheckpointHook, what_is_not_done_when_nobody_waits_any_more_is_told) {
+    const Folder folder;
+    Told told;
+    CheckpointHook hook({.command = "sleep 1000", .log_directory = folder.path()}, told.tell());
+    hook.saved(folder.file("step-a"), 1, "a");
+    hook.saved(folder.file("step-b"), 2, "b");
+    ASSERT_TRUE(hook.busy());
+    hook.finish(1000, [] { return true; });
+    EXPECT_FALSE(hook.busy());
+    EXPECT_NE(told.all.find("publish_failed: the state of step 1"), std::string::npos) << told.all;
+    EXPECT_NE(told.all.find("publish_failed: the state of step 2"), std::string::npos) << told.all;
+}
+
+TEST(CheckpointHook, a_published_folder_has_what_the_peer_keeps_and_what_others_put_there) {
+    namespace fs = std::filesystem;
+    const Folder folder;
+    const std::string kept = folder.file("peer/checkpoints");
+    const std::string open = folder.file("public");
+    Told told;
+    CheckpointHook hook({.publish_directory = open, .log_directory = folder.file("peer")},
+                        told.tell());
+    const auto save = [&](const std::string& name) {
+        fs::create_directories(kept + "/" + name);
+        ASSERT_TRUE(write_private_file(kept + "/" + name + "/checkpoint.json", name));
+        hook.saved(kept + "/" + name, 1, "hash");
+        hook.finish(1000, [] { return false; });
+    };
+    fs::create_directories(open + "/step-0-theirs");
+    fs::create_directories(open + "/.step-0-theirs.new");
+    save("step-1-ours");
+    fs::create_directories(open + "/.step-1-ours.new");  // half a copy, as a kill leaves it
+    save("step-2-ours");
+    fs::remove_all(kept + "/step-1-ours");
+    save("step-3-ours");
+    std::set<std::string> names;
+    for (const auto& entry : fs::directory_iterator(open))
+        names.insert(entry.path().filename().string());
+    const std::set<std::string> expected{
+        "latest", "step-0-theirs", ".step-0-theirs.new", "step-2-ours", "step-3-ours"};
+    EXPECT_EQ(names, expected) << told.all;
+    EXPECT_EQ(fs::read_symlink(open + "/latest"), "step-3-ours");
+    EXPECT_EQ(content_of(open + "/step-3-ours/checkpoint.json"), "step-3-ours");
+}
+
+TEST(TrainerWatch, an_outage_is_said_once_and_outlived) {
+    using News = TrainerWatch::News;
+    TrainerWatch watch(0);
+    EXPECT_EQ(watch.look(1, true), News::none);
+    EXPECT_EQ(watch.look(61, false), News::none);
+    EXPECT_EQ(watch.look(62, false), News::silent);
+    EXPECT_EQ(watch.look(63, false), News::none);
+    EXPECT_EQ(watch.look(11 * 3600, false), News::none);
+    EXPECT_EQ(watch.look(11 * 3600, true), News::back);
+    EXPECT_EQ(watch.look(11 * 3600 + 1, true), News::none);
+    EXPECT_EQ(watch.look(23 * 3600 + 2, false), News::gone);
+}
+
+TEST(TrainerWatch, who_never_heard_of_a_trainer_gives_up_soon) {
+    TrainerWatch watch(0);
+    EXPECT_EQ(watch.look(60, false), TrainerWatch::News::none);
+    EXPECT_EQ(watch.look(61, false), TrainerWatch::News::gone);
+}
+
+TEST(SessionOpening, threads_bound_what_works_beside_the_gradients) {
+    PeerOptions peer;
+    peer.threads = 2;
+    EXPECT_EQ(opening_options(peer).workers_count, 2u);
+    const Folder folder;
+    OpeningOptions opening = opening_options(peer);
+    opening.directory = folder.path();
+    opening.listen = {"none"};
+    auto opened = open_session(Digest{}, opening);
+    ASSERT_TRUE(opened) << opened.failure().message;
+    EXPECT_EQ(opened->session->node().workers.threads_count(), 2u);
 }
 
 TEST(Commands, bad_input_has_its_exit_code) {

@@ -26,7 +26,9 @@ constexpr ExitCodeMeaning table[] = {
     {ExitCode::check_failed,
      "check_failed",
      "the command worked, but what it checked does not hold (demo, lab)"},
-    {ExitCode::interrupted, "interrupted", "forced to end by a second Ctrl-C"},
+    {ExitCode::interrupted,
+     "interrupted",
+     "ended by Ctrl-C before it took part, or by a second one"},
 };
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "dedloc/cli/exit_codes.h"
 #include "dedloc/cli/peer_directory.h"
 #include "dedloc/cli/peer_run.h"
+#include "dedloc/cli/session_opening.h"
 #include "dedloc/collab/join_string.h"
 #include "dedloc/security/hash.h"
 
@@ -31,6 +32,7 @@ std::string different_run(const collab::RunFile& given, const collab::RunFile& s
 
 int run_host(const HostOptions& options) {
     PeerRunInput input;
+    OpeningOptions opening = opening_options(options.peer);
     input.started = steady_seconds();
     if (options.run_file.empty() && options.resume.empty())
         return report({ExitCode::bad_input,
@@ -55,14 +57,16 @@ int run_host(const HostOptions& options) {
         if (!saved) return report(failure(saved.error()));
         if (given && collab::run_hash(*given) != collab::run_hash(*saved))
             return report({ExitCode::different_run, different_run(*given, *saved)});
+        // Elsewhere its checkpoints would go on, and this folder would stay behind: resumed once
+        // more, the run would go back.
+        if (opening.directory.empty()) opening.directory = peers_folder(found->path);
         given = *std::move(saved);
         input.resume = std::move(found->checkpoint);
     }
     input.invitation.run = *std::move(given);
     if (!options.open) input.invitation.secret = security::secure_random(collab::run_secret_bytes);
 
-    auto opened =
-        open_session(collab::run_hash(input.invitation.run), opening_options(options.peer));
+    auto opened = open_session(collab::run_hash(input.invitation.run), opening);
     if (!opened) return report(opened.failure());
     input.opened = std::move(*opened);
     return run_peer(std::move(input), options.peer);

@@ -12,6 +12,7 @@
 #include "dedloc/cli/commands.h"
 #include "dedloc/cli/exit_codes.h"
 #include "dedloc/runtime/heap.h"
+#include "dedloc/runtime/open_files.h"
 #include "dedloc/text/recipe.h"
 #if DEDLOC_WITH_LAB
 #include "lab/lab.h"
@@ -24,8 +25,8 @@ constexpr const char* join_string_help =
     "a join string: what `dedloc host` and `dedloc invite` print";
 constexpr const char* device_help = "auto, cpu, cuda, cuda:1 (auto: a GPU if there is one)";
 constexpr const char* threads_help =
-    "threads of one gradient computation, to leave others some cores (0: as libtorch chooses, "
-    "mostly all cores)";
+    "threads of one gradient computation, and of what works beside it, to leave others some cores "
+    "(0: as libtorch chooses, mostly all cores)";
 constexpr const char* json_help = "print one JSON object as the last line of standard output";
 constexpr const char* port_mapping_help =
     "do not ask the router to pass the port on (UPnP, NAT-PMP)";
@@ -109,7 +110,8 @@ void add_peer_options(CLI::App& command, PeerOptions& peer) {
                        "and one of every so many steps for good (0: none)");
     command.add_option("--publish",
                        peer.publish_directory,
-                       "folder that gets a copy of every checkpoint, and the name `latest`");
+                       "folder that gets a copy of every checkpoint that this peer keeps, and the "
+                       "name `latest`");
     command.add_option("--on-checkpoint",
                        peer.on_checkpoint,
                        "shell command after every checkpoint; $1 its folder, $2 its step, $3 the "
@@ -227,7 +229,8 @@ void add_run_commands(CLI::App& app, AllOptions& all) {
     host->add_option("runfile", all.host.run_file, "run file; with --resume it may be left out");
     host->add_option("--resume",
                      all.host.resume,
-                     "go on from a checkpoint: its folder, a folder of them, or a peer's folder");
+                     "go on from a checkpoint: its folder, a folder of them, or a peer's folder, "
+                     "which then is this peer's, too (unless --dir says another)");
     host->add_flag("--open",
                    all.host.open,
                    "no run secret: whoever has a join string, old or new, takes part, and whoever "
@@ -377,6 +380,7 @@ int main(int argc, char** argv) {
     // A reader of our output that went away is noticed by write(), not by dying.
     ::signal(SIGPIPE, SIG_IGN);
     dedloc::runtime::keep_freed_memory();
+    dedloc::runtime::raise_open_files();
     try {
         return dedloc::cli::run_program(argc, argv);
     } catch (const std::exception& error) {

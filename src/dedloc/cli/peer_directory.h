@@ -8,9 +8,10 @@
 //   identity.key identity.lock   who the peer is (p2p/identity_file.h)
 //   run.toml                     the run file
 //   join.txt                     a current join string; holds the run secret, so 0600
-//   events.jsonl                 docs/events.md
-//   certificates.log             every certificate the peer applied (the ledger writes it)
+//   events[.1].jsonl             docs/events.md
+//   certificates[.N].log         every certificate the peer applied (the ledger writes it)
 //   checkpoints/                 state/checkpoint.h
+//   published                    which copies of them --publish made (checkpoint_hook.h)
 //
 // Errors: local_fault, bad_input. Blocks for a few file operations.
 
@@ -26,6 +27,7 @@ namespace dedloc::cli {
 
 inline constexpr int peers_per_machine_max = 64;  // numbered folders of one run
 
+inline constexpr std::string_view identity_file = "identity.key";
 inline constexpr std::string_view join_file = "join.txt";
 inline constexpr std::string_view run_copy_file = "run.toml";
 inline constexpr std::string_view events_file = "events.jsonl";

@@ -1,6 +1,7 @@
 #include "dedloc/cli/peer_run.h"
 
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <mutex>
 #include <nlohmann/json.hpp>
@@ -42,6 +43,7 @@ constexpr double join_refresh_s = 5;
 constexpr Duration leave_patience = 5s;   // after Ctrl-C: for a step that takes our samples
 constexpr Duration file_patience = 120s;  // for a file of the run that peers have
 constexpr Duration end_patience = 10s;    // after the end: for peers that still apply it
+constexpr double download_tell_s = 10;    // between plain lines about a download
 
 // The newest accuracy that anybody measured, with its step.
 struct Measured {
@@ -69,6 +71,7 @@ class PeerRun {
                  .publish_directory = options.publish_directory,
                  .log_directory = input_.opened.directory},
                 [this](std::string kind, std::string text) {
+                    if (view_is_over_) return announce(std::move(kind), std::move(text));
                     tell(std::move(kind), std::move(text));
                 }) {}
 
@@ -91,6 +94,9 @@ class PeerRun {
     std::optional<Failure> fetch_missing_file();
     std::optional<Failure> make_task();
     std::optional<Failure> begin();
+    collab::Options collaboration_options() const;
+    void say_folder();
+    bool look_while_joining();
     Result<std::shared_ptr<const state::Snapshot> > first_state(collab::Learner& learner) const;
     void start_trainer();
     void found_micro_batch(const train::MicroBatchSearch& search);
@@ -102,6 +108,7 @@ class PeerRun {
     void save_if_due();
     void save(std::shared_ptr<const state::Snapshot> snapshot);
     std::optional<Failure> end();
+    void finish_hook();
     void print_json(const std::optional<Failure>& failed);
     void tell(std::string kind, std::string text);
     void announce(std::string kind, std::string text);  // to who looks at the screen as well
@@ -126,12 +133,14 @@ class PeerRun {
     std::string join_string_;
     double join_refreshed_ = -join_refresh_s;
     std::uint64_t saved_step_ = 0;
-    bool anything_saved_ = false;
+    std::weak_ptr<const state::Snapshot> saved_;
     std::string checkpoint_;
     std::string save_problem_;
     CheckpointHook hook_;
     std::vector<collab::Status> last_statuses_;
     runtime::LineCaps caps_told_{};
+    double download_told_ = -download_tell_s;
+    bool view_is_over_ = false;
 };
 
 tasks::TaskOptions PeerRun::task_options() const {
@@ -184,19 +193,35 @@ Result<std::shared_ptr<const state::Snapshot> > PeerRun::first_state(
     return collab::initial_state(run_file(), layout, std::move(parameters), std::move(buffers));
 }
 
-std::optional<Failure> PeerRun::begin() {
-    auto log = monitor::EventLog::open(file(events_file));
-    if (!log) return failure(ExitCode::disk, log.error());
-    log_ = *std::move(log);
-    fan_ =
-        std::make_unique<monitor::EventFan>(std::vector<collab::EventSink*>{log_.get(), &mailbox_});
-    if (!hosts())
-        if (auto failed = fetch_missing_file()) return failed;
-    if (auto failed = train::on_passing_thread([this] { return make_task(); })) return failed;
-    announce("task", task_->description());
-    const Ok copied = write_private_file(file(run_copy_file), collab::to_toml(run_file()));
-    if (!copied) return failure(ExitCode::disk, copied.error());
+// Where things are, and that a run begins anew beside what another one left there.
+void PeerRun::say_folder() {
+    if (!options_.json) screen_.say(fmt::format("this peer's folder: {}", input_.opened.directory));
+    if (!hosts() || input_.resume) return;
+    const auto saved = state::list_checkpoints(session_.disk(), std::string(checkpoints_folder));
+    if (!saved || saved->empty()) return;
+    screen_.say(
+        fmt::format("a new run begins at step 0; checkpoints of an earlier one are there, the "
+                    "newest of step {}: `dedloc host --resume {}` would go on from it",
+                    saved->front().step,
+                    input_.opened.directory));
+}
 
+// Every frame until the state is there, which may take hours. False: to be ended.
+bool PeerRun::look_while_joining() {
+    look();
+    for (const collab::Status& status : last_statuses_) {
+        if (status.peer != session_.id() || status.phase != collab::Phase::downloading) continue;
+        if (screen_.options().in_place || steady_seconds() - download_told_ < download_tell_s)
+            continue;  // the picture shows it
+        download_told_ = steady_seconds();
+        screen_.say(fmt::format("downloading the state: {:.0f} %, {:.0f} s so far",
+                                std::floor(status.progress * 100),
+                                steady_seconds() - started_));
+    }
+    return interrupts() == 0;
+}
+
+collab::Options PeerRun::collaboration_options() const {
     collab::Options options;
     options.run = run_file();
     options.secret = input_.invitation.secret;
@@ -210,16 +235,36 @@ std::optional<Failure> PeerRun::begin() {
         const Digest hash = security::sha256(*bytes);
         options.attachments.push_back({.hash = hash, .bytes = std::move(bytes)});
     }
+    return options;
+}
+
+std::optional<Failure> PeerRun::begin() {
+    say_folder();
+    auto log = monitor::EventLog::open(file(events_file));
+    if (!log) return failure(ExitCode::disk, log.error());
+    log_ = *std::move(log);
+    fan_ =
+        std::make_unique<monitor::EventFan>(std::vector<collab::EventSink*>{log_.get(), &mailbox_});
+    if (!hosts())
+        if (auto failed = fetch_missing_file()) return failed;
+    if (auto failed = train::on_passing_thread([this] { return make_task(); })) return failed;
+    announce("task", task_->description());
+    const Ok copied = write_private_file(file(run_copy_file), collab::to_toml(run_file()));
+    if (!copied) return failure(ExitCode::disk, copied.error());
+
+    collab::Options options = collaboration_options();
     if (hosts()) {
         auto first = train::on_passing_thread([this] { return first_state(*learner_); });
         if (!first) return failure(first.error());
         saved_step_ = (*first)->step();
         options.initial = *std::move(first);
-        if (input_.resume) options.initial_chain = input_.resume->extra;
     } else {
         screen_.say(fmt::format("joining {} …", run_file().name));
     }
-    const auto begun = session_.begin(std::move(options), fan_.get());
+    // Until it has joined there is nothing to hand in: a Ctrl-C ends it, and gives the cursor back.
+    catch_interrupts();
+    const auto begun =
+        session_.begin(std::move(options), fan_.get(), [this] { return look_while_joining(); });
     if (!begun) return failure(begun.error());
     if (!hosts()) saved_step_ = session_.collaboration().state()->step();
     return std::nullopt;
@@ -248,14 +293,15 @@ void PeerRun::start_trainer() {
     const collab::RunFile& run = run_file();
     if (!run.averaging.codec)
         screen_.say(collab::describe_codecs(run.averaging, learner_->layout()));
+    const bool on_cpu = task_->device() == "cpu";
     train::TrainerOptions trainer{
         .micro_batch = run.batch.micro,
         .evaluate_every = run.evaluate_every,
         .delayed = run.averaging.delayed,
         .counter_path = "samples",
         .micro_search = micro_batch_options(run),
-        .computes_on_cpu = task_->device() == "cpu",
-        .memory = memory_in_use,
+        .computes_on_cpu = on_cpu,
+        .memory = on_cpu ? memory_in_use : nullptr,  // of a GPU's nothing is known
         .on_micro_batch =
             [this](const train::MicroBatchSearch& search) { found_micro_batch(search); },
         .make_evaluator = [task = task_, id = session_.id()] { return task->learner(id); },
@@ -321,7 +367,7 @@ void PeerRun::refresh_join_string() {
 
 void PeerRun::save(std::shared_ptr<const state::Snapshot> snapshot) {
     saved_step_ = snapshot->step();
-    anything_saved_ = true;
+    saved_ = snapshot;
     auto published = std::make_shared<state::PublishedState>();
     published->manifest = state::make_manifest(*snapshot);
     published->snapshot = std::move(snapshot);
@@ -349,7 +395,9 @@ void PeerRun::save_if_due() {
     const std::uint64_t every = run_file().checkpoint_every;
     if (every == 0) return;
     auto snapshot = session_.collaboration().state();
-    if (snapshot->step() / every > saved_step_ / every) save(std::move(snapshot));
+    // Fewer steps than before: another branch was adopted, and the old one is nobody's any more.
+    const bool turned_back = snapshot->step() < saved_step_;
+    if (turned_back || snapshot->step() / every > saved_step_ / every) save(std::move(snapshot));
 }
 
 void PeerRun::train() {
@@ -367,6 +415,18 @@ void PeerRun::train() {
     }
 }
 
+// The last state is the run's result: nobody but the user decides that it is not waited for.
+void PeerRun::finish_hook() {
+    if (!hook_.busy()) return;
+    if (interrupts() > 0) {
+        screen_.say(fmt::format("publishing the last state, for {:.0f} s at most …",
+                                last_hook_seconds_max));
+        return hook_.finish(last_hook_seconds_max, [] { return false; });
+    }
+    screen_.say("publishing the last state … (Ctrl-C: do not wait)");
+    hook_.finish(2 * hook_seconds_max, [] { return interrupts() > 0; });  // one before it, and it
+}
+
 std::optional<Failure> PeerRun::end() {
     if (interrupted_)
         screen_.say("leaving: handing in what was computed … (Ctrl-C again: end at once)");
@@ -376,9 +436,10 @@ std::optional<Failure> PeerRun::end() {
     const Result<void> trained = trainer_->join();
     look();
     screen_.release();
+    view_is_over_ = true;
     const auto final_state = session_.collaboration().state();
-    if (!anything_saved_ || final_state->step() != saved_step_) save(final_state);
-    hook_.finish(last_hook_seconds_max);
+    if (saved_.lock() != final_state) save(final_state);
+    finish_hook();
     std::error_code ignored;
     ::unlink(file(join_file).c_str());
     if (!trained && trained.error().kind() != ErrorKind::cancelled) return failure(trained.error());
@@ -424,10 +485,11 @@ void PeerRun::print_json(const std::optional<Failure>& failed) {
 }
 
 int PeerRun::run() {
-    // Until it has joined there is nothing to hand in: a Ctrl-C ends it as it ends any program.
     std::optional<Failure> failed = begin();
-    catch_interrupts();
-    if (!failed) {
+    if (failed) {
+        screen_.release();
+        input_.opened.session.reset();  // it would tell `fan_` what happens until the very end
+    } else {
         start_trainer();
         train();
         failed = end();

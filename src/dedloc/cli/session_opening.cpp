@@ -95,6 +95,7 @@ Outcome<OpenedSession> open_session(const Digest& run, const OpeningOptions& opt
         collab::SessionOptions session{.directory = directory,
                                        .listen = *listen,
                                        .announce = options.announce,
+                                       .workers_count = options.workers_count,
                                        .nat = options.nat,
                                        .relays = options.relays,
                                        .congestion_control = options.congestion_control,

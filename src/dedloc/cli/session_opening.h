@@ -33,9 +33,11 @@ struct OpeningOptions {
     p2p::NatOptions nat{};
     std::string congestion_control{};
     CapOptions caps{};
+    std::size_t workers_count = 0;  // collab::SessionOptions
 };
 // Of a command that has --dir, --listen, --announce, --relay, --no-port-mapping,
-// --congestion-control, --max-up and --max-down.
+// --congestion-control, --max-up and --max-down. Cores that --threads leaves to others are left by
+// what works beside the gradients as well.
 template <typename Options>
 OpeningOptions opening_options(const Options& given) {
     OpeningOptions opening{.directory = given.directory,
@@ -45,6 +47,8 @@ OpeningOptions opening_options(const Options& given) {
                            .congestion_control = given.congestion_control,
                            .caps = given.caps};
     opening.nat.map_ports = !given.no_port_mapping;
+    if constexpr (requires { given.threads; })
+        opening.workers_count = static_cast<std::size_t>(given.threads);
     return opening;
 }
 

@@ -72,7 +72,8 @@ ChildProcess::ChildProcess(ChildProcess&& other) noexcept
 
 ChildProcess::~ChildProcess() {
     if (pid_ <= 0 || end_) return;
-    ::kill(pid_, SIGKILL);
+    kill_group();
+    if (end_) return;
     int status = 0;
     while (::waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
     }
@@ -91,6 +92,12 @@ bool ChildProcess::running() {
 
 void ChildProcess::send(int signal) {
     if (running()) ::kill(pid_, signal);
+}
+
+void ChildProcess::kill_group() {
+    if (!running()) return;
+    ::kill(-pid_, SIGKILL);
+    ::kill(pid_, SIGKILL);  // a moment after the fork it has no group of its own yet
 }
 
 bool ChildProcess::wait_for(double seconds) {

@@ -30,13 +30,14 @@ struct ChildEnd {
 class ChildProcess {
   public:
     static Result<ChildProcess> start(const ChildOptions& options);
-    ~ChildProcess();  // SIGKILL and wait, if it still runs
+    ~ChildProcess();  // kill_group() and wait, if it still runs
     ChildProcess(ChildProcess&& other) noexcept;
     ChildProcess& operator=(ChildProcess&&) = delete;
 
     pid_t pid() const { return pid_; }
     bool running();         // reaps it if it has ended
     void send(int signal);  // nothing if it has ended
+    void kill_group();      // SIGKILL, also to what it started; nothing if it has ended
     std::optional<ChildEnd> end() const { return end_; }
     // Waits for its end, at most so long; true if it has ended.
     bool wait_for(double seconds);

@@ -1,9 +1,12 @@
 #include "dedloc/runtime/child_process.h"
 
+#include <fcntl.h>
 #include <filesystem>
 #include <fstream>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 namespace dedloc::runtime {
@@ -60,6 +63,25 @@ TEST(ChildProcess, can_be_killed_and_is_never_left_behind) {
     child->send(SIGKILL);
     ASSERT_TRUE(child->wait_for(30));
     EXPECT_EQ(child->end()->signal, SIGKILL);
+}
+
+TEST(ChildProcess, what_it_started_is_killed_with_it) {
+    const Folder folder;
+    // Whoever of them lives holds the pipe's writing end open.
+    ASSERT_EQ(::mkfifo(folder.file("out").c_str(), 0600), 0);
+    const int reader = ::open(folder.file("out").c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    ASSERT_GE(reader, 0);
+    pollfd waited{.fd = reader, .events = POLLIN, .revents = 0};
+    char letter = 0;
+    {
+        auto child = ChildProcess::start(shell(folder, "sleep 1000 & echo; wait"));
+        ASSERT_TRUE(child) << to_string(child.error());
+        ASSERT_EQ(::poll(&waited, 1, 30'000), 1);
+        ASSERT_EQ(::read(reader, &letter, 1), 1);
+    }
+    EXPECT_EQ(::poll(&waited, 1, 30'000), 1) << "somebody is left behind";
+    EXPECT_EQ(::read(reader, &letter, 1), 0);
+    ::close(reader);
 }
 
 }  // namespace

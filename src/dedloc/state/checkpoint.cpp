@@ -1,6 +1,7 @@
 #include "dedloc/state/checkpoint.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -43,7 +44,8 @@ std::string to_json(const CheckpointSummary& summary) {
                          {"branch", summary.branch.hex()},
                          {"step", summary.step},
                          {"samples", summary.samples},
-                         {"bytes", summary.bytes}};
+                         {"bytes", summary.bytes},
+                         {"saved", summary.saved}};
     return object.dump(2) + "\n";
 }
 
@@ -74,6 +76,9 @@ Result<CheckpointSummary> from_json(std::string name, ByteView text) {
     DEDLOC_TRY(summary.step, number_field(object, "step"));
     DEDLOC_TRY(summary.samples, number_field(object, "samples"));
     DEDLOC_TRY(summary.bytes, number_field(object, "bytes"));
+    if (object.contains("saved")) {
+        DEDLOC_TRY(summary.saved, number_field(object, "saved"));
+    }
     return summary;
 }
 
@@ -113,18 +118,22 @@ Result<std::vector<std::string>> folder_names(runtime::Disk& disk, const std::st
     return names;
 }
 
-// Newest first; `just_saved` need not be the one with the highest step.
+// `finished`: newest first. `just_saved` may be missing there: more than can be listed.
 std::set<std::string> names_to_keep(const std::vector<CheckpointSummary>& finished,
                                     const std::string& just_saved,
                                     const KeepRule& rule) {
     std::set<std::string> kept{just_saved};
     for (const CheckpointSummary& summary : finished)
         if (kept.size() < rule.newest) kept.insert(summary.name);
-    std::map<std::uint64_t, std::string> first_of_stretch;
-    if (rule.every_steps > 0)
-        for (const CheckpointSummary& summary : finished)
-            first_of_stretch[summary.step / rule.every_steps] = summary.name;
-    first_of_stretch.erase(0);
+    std::map<std::pair<std::size_t, std::uint64_t>, std::string> first_of_stretch;
+    std::size_t history = 0;  // looking back, an earlier one begins where steps go up again
+    std::uint64_t step_before = std::numeric_limits<std::uint64_t>::max();
+    for (const CheckpointSummary& summary : finished) {
+        if (summary.step >= step_before) ++history;
+        step_before = summary.step;
+        const std::uint64_t stretch = rule.every_steps > 0 ? summary.step / rule.every_steps : 0;
+        if (stretch > 0) first_of_stretch[{history, stretch}] = summary.name;
+    }
     for (const auto& [stretch, name] : first_of_stretch) kept.insert(name);
     kept.insert(rule.also.begin(), rule.also.end());
     return kept;
@@ -155,7 +164,10 @@ Result<CheckpointSummary> save_checkpoint(runtime::Disk& disk,
                                           const Checkpoint& checkpoint,
                                           const KeepRule& keep) {
     DEDLOC_CHECK(checkpoint.state && checkpoint.state->snapshot && keep.newest >= 1);
-    const CheckpointSummary summary = summary_of(*checkpoint.state);
+    CheckpointSummary summary = summary_of(*checkpoint.state);
+    const auto before = list_checkpoints(disk, folder);
+    if (!before) return before.error();
+    summary.saved = before->empty() ? 1 : before->front().saved + 1;
     const std::string path = folder + "/" + summary.name;
     // Saving the same state again must not unmake what is there: only what may differ is written.
     if (const auto same = load_checkpoint(disk, folder, summary.name)) {
@@ -164,6 +176,8 @@ Result<CheckpointSummary> save_checkpoint(runtime::Disk& disk,
                 disk.write_atomically(path + "/run.toml", as_bytes(checkpoint.run_file)));
         if (same->extra != checkpoint.extra)
             DEDLOC_TRY_VOID(disk.write_atomically(path + "/extra", checkpoint.extra));
+        DEDLOC_TRY_VOID(
+            disk.write_atomically(path + "/" + summary_file, as_bytes(to_json(summary))));
         return summary;
     }
     if (Ok written = write_files(disk, path, checkpoint, summary); !written) {
@@ -194,7 +208,7 @@ Result<std::vector<CheckpointSummary>> list_checkpoints(runtime::Disk& disk,
         if (summary) summaries.push_back(*std::move(summary));
     }
     std::sort(summaries.begin(), summaries.end(), [](const auto& a, const auto& b) {
-        return std::tie(a.step, a.name) > std::tie(b.step, b.name);
+        return std::tie(a.saved, a.step, a.name) > std::tie(b.saved, b.step, b.name);
     });
     return summaries;
 }
@@ -271,11 +285,20 @@ Result<Checkpoint> load_checkpoint(runtime::Disk& disk,
     const auto others = list_checkpoints(disk, folder);
     std::string advice = "; there is no other checkpoint to load instead";
     if (others) {
+        // The newest that is older; without one the newest.
+        const CheckpointSummary* instead = nullptr;
+        bool passed = false;
         for (const CheckpointSummary& other : *others) {
-            if (other.name == name) continue;
-            advice = fmt::format("; load {}/{} (step {}) instead", folder, other.name, other.step);
-            if (other.name < name) break;  // the newest that is older
+            if (other.name == name) {
+                passed = true;
+                continue;
+            }
+            if (passed || !instead) instead = &other;
+            if (passed) break;
         }
+        if (instead)
+            advice =
+                fmt::format("; load {}/{} (step {}) instead", folder, instead->name, instead->step);
     }
     return Error(kind, sentence + advice);
 }

@@ -40,13 +40,17 @@ struct CheckpointSummary {
     std::uint64_t step = 0;
     std::uint64_t samples = 0;
     std::uint64_t bytes = 0;
+    // 1, 2, … in the order of saving; 0: by a version that did not count. A folder may hold more
+    // than one history of its run (begun again, gone on from an earlier step): only this tells
+    // which of two checkpoints is the newer one.
+    std::uint64_t saved = 0;
 };
 
 // Which checkpoints stay when another one is saved. Those of unfinished saves never do.
 struct KeepRule {
     std::size_t newest = 3;  // ≥ 1; the one just saved is among them
     // The first one of every so many steps stays for good: with 1000, that of step 1000 (or the
-    // first after it), 2000 … 0: none.
+    // first after it), 2000 … of each history. 0: none.
     std::uint64_t every_steps = 0;
     std::vector<std::string> also{};  // names: somebody is reading them
 };
@@ -57,7 +61,7 @@ Result<CheckpointSummary> save_checkpoint(runtime::Disk& disk,
                                           const Checkpoint& checkpoint,
                                           const KeepRule& keep = {});
 
-// Finished checkpoints, newest (highest step) first; none: an empty list. Does not read chunks.
+// Finished checkpoints, newest (last saved) first; none: an empty list. Does not read chunks.
 Result<std::vector<CheckpointSummary>> list_checkpoints(runtime::Disk& disk,
                                                         const std::string& folder);
 

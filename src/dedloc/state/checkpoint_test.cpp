@@ -108,6 +108,54 @@ TEST(Checkpoint, keeps_one_of_every_so_many_steps_for_good_and_what_is_being_rea
     EXPECT_EQ(left, (std::vector<std::uint64_t>{35, 31, 21, 11, 5}));
 }
 
+std::vector<std::uint64_t> steps_in(MemoryDisk& disk) {
+    const auto finished = list_checkpoints(disk, "c");
+    std::vector<std::uint64_t> steps;
+    for (const CheckpointSummary& summary : *finished) steps.push_back(summary.step);
+    return steps;
+}
+
+TEST(Checkpoint, a_run_that_begins_again_is_newer_than_what_is_there_of_a_higher_step) {
+    MemoryDisk disk;
+    for (const std::uint64_t step : {100, 200, 300})
+        ASSERT_TRUE(save_checkpoint(disk, "c", checkpoint_of_step(step, 100)));
+    for (const std::uint64_t step : {1, 2})
+        ASSERT_TRUE(save_checkpoint(disk, "c", checkpoint_of_step(step, 100)));
+    EXPECT_EQ(steps_in(disk), (std::vector<std::uint64_t>{2, 1, 300}));
+    EXPECT_EQ(load_newest_checkpoint(disk, "c")->summary.step, 2u);
+    // Saving a state that is there already makes it the newest one.
+    ASSERT_TRUE(save_checkpoint(disk, "c", checkpoint_of_step(1, 100)));
+    EXPECT_EQ(load_newest_checkpoint(disk, "c")->summary.step, 1u);
+}
+
+TEST(Checkpoint, every_history_in_a_folder_keeps_its_first_ones_for_good) {
+    MemoryDisk disk;
+    const KeepRule rule{.newest = 1, .every_steps = 10};
+    for (std::uint64_t step = 5; step <= 35; step += 5)
+        ASSERT_TRUE(save_checkpoint(disk, "c", checkpoint_of_step(step, 100), rule));
+    for (std::uint64_t step = 4; step <= 24; step += 4)
+        ASSERT_TRUE(save_checkpoint(disk, "c", checkpoint_of_step(step, 100), rule));
+    // That of step 20 is one state in both, and counts where it was saved last.
+    EXPECT_EQ(steps_in(disk), (std::vector<std::uint64_t>{24, 20, 12, 30, 10}));
+}
+
+TEST(Checkpoint, those_of_before_saving_was_counted_are_older_and_ordered_by_step) {
+    MemoryDisk disk;
+    for (const std::uint64_t step : {20, 10}) {
+        const auto old = save_checkpoint(disk, "c", checkpoint_of_step(step, 100));
+        ASSERT_TRUE(old);
+        Bytes& json = disk.files["c/" + old->name + "/checkpoint.json"];
+        std::string text(as_text(json));
+        const std::size_t line = text.find("  \"saved\"");
+        ASSERT_NE(line, std::string::npos) << text;
+        text.erase(line, text.find('\n', line) + 1 - line);  // not the last one: no comma is left
+        json = to_bytes(text);
+    }
+    EXPECT_EQ(steps_in(disk), (std::vector<std::uint64_t>{20, 10}));
+    ASSERT_TRUE(save_checkpoint(disk, "c", checkpoint_of_step(5, 100)));
+    EXPECT_EQ(steps_in(disk), (std::vector<std::uint64_t>{5, 20, 10}));
+}
+
 TEST(Checkpoint, a_full_disk_leaves_the_old_one_intact_and_is_told) {
     MemoryDisk disk;
     const auto old = save_checkpoint(disk, "c", checkpoint_of_step(1));
