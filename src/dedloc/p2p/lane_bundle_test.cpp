@@ -2,6 +2,7 @@
 // them by themselves.
 #include "dedloc/p2p/lane_bundle.h"
 
+#include <algorithm>
 #include <gtest/gtest.h>
 
 #include "dedloc/p2p/diagnostics.h"
@@ -307,7 +308,32 @@ class FarHosts : public ::testing::Test {
         hosts_[0]->add_addresses(hosts_[1]->id(), hosts_[1]->addresses());
     }
     void TearDown() override {
+        for (auto& guest : guests_) world_.run_task(guest->stop());
         for (auto& host : hosts_) world_.run_task(host->stop());
+    }
+    // So many others come to the second host, and each opens a stream there.
+    Task<void> be_visited_by(std::size_t guests) {
+        for (std::size_t i = 0; i < guests; ++i) {
+            const auto seed = static_cast<std::uint8_t>(2 + i);
+            guests_.push_back(make_host(simulated_host(world_, world_.add_node({}), seed)).value());
+            Host& guest = *guests_.back();
+            const PeerId house = hosts_[1]->id();
+            guest.add_addresses(house, hosts_[1]->addresses());
+            const TimePoint deadline = guest.clock().now() + 60s;
+            auto opened = co_await guest.open_stream(house, "bulk", deadline);
+            EXPECT_TRUE(opened);
+            if (!opened) co_return;
+            Bytes message(10, 7);
+            auto written = co_await (*opened)->write(std::move(message));
+            EXPECT_TRUE(written);
+            streams_of_guests_.push_back(*std::move(opened));
+        }
+    }
+    std::size_t guests_here() const {
+        const auto is_here = [this](const auto& guest) {
+            return hosts_[1]->is_connected(guest->id());
+        };
+        return static_cast<std::size_t>(std::ranges::count_if(guests_, is_here));
     }
     // `pause`: after each megabyte.
     Task<void> send(std::size_t from, std::size_t megabytes, Duration pause = Duration(0)) {
@@ -345,6 +371,8 @@ class FarHosts : public ::testing::Test {
     sim::World world_{6};
     std::array<std::unique_ptr<Host>, 2> hosts_;
     std::array<std::size_t, 2> arrived_{};
+    std::vector<std::unique_ptr<Host>> guests_;
+    std::vector<std::unique_ptr<MessageStream>> streams_of_guests_;
 };
 
 TEST_F(FarHosts, open_lanes_by_themselves_and_both_send_bulk_over_them) {
@@ -385,6 +413,34 @@ TEST_F(FarHosts, each_lane_needs_room_as_a_connection_does) {
     world_.run_task(send(0, 40));
     EXPECT_EQ(lanes(0), 1u);
     EXPECT_EQ(arrived_[1], 40u << 20);
+}
+
+TEST_F(FarHosts, lanes_drive_out_only_connections_that_nobody_uses) {
+    TearDown();
+    start(1 + lanes_per_peer_max);
+    for (std::size_t i : {0, 1}) hosts_[i]->protect(hosts_[1 - i]->id(), true);
+    world_.run_task(be_visited_by(lanes_per_peer_max));
+    world_.run_task(send(0, 40));
+    EXPECT_EQ(lanes(0), 1u);
+    EXPECT_EQ(guests_here(), lanes_per_peer_max);
+
+    streams_of_guests_.clear();
+    world_.run_for(lane_room_unused_min + lane_retry_pause);
+    world_.run_task(send(0, 40));
+    EXPECT_GE(lanes(0), 2u);
+    EXPECT_LT(guests_here(), lanes_per_peer_max);
+}
+
+TEST_F(FarHosts, lanes_that_find_too_little_room_drive_nobody_out) {
+    TearDown();
+    start(2);
+    for (std::size_t i : {0, 1}) hosts_[i]->protect(hosts_[1 - i]->id(), true);
+    world_.run_task(be_visited_by(1));
+    streams_of_guests_.clear();
+    world_.run_for(lane_room_unused_min + 1s);
+    world_.run_task(send(0, 40));
+    EXPECT_EQ(lanes(0), 1u);
+    EXPECT_EQ(guests_here(), 1u);
 }
 
 TEST_F(FarHosts, small_traffic_opens_none) {

@@ -131,6 +131,8 @@ inline constexpr std::size_t lane_bundles_pending_max = 32;
 // pause.
 inline constexpr std::size_t lane_consider_bytes = 8u << 20;
 inline constexpr Duration lane_retry_pause = 60s;
+// A connection makes room for lanes when nobody has used it for so long.
+inline constexpr Duration lane_room_unused_min = 60s;
 // A stream that has moved so much makes its method one for lanes.
 inline constexpr std::size_t bulk_stream_bytes_min = 1u << 20;
 

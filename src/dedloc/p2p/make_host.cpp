@@ -139,7 +139,7 @@ class Libp2pHost final : public Host, public NatView, public PeerView {
                     [this](const std::string& host) { return nat_.dials_from_listen_port(host); }};
     }
     NatService::Surroundings nat_surroundings();
-    std::vector<wire::Multiaddr> interfaces() const;
+    std::vector<wire::Multiaddr> listeners_at(const std::vector<std::string>& machine) const;
     std::vector<wire::Multiaddr> own_addresses() const;
     Task<void> locate(PeerId peer, TimePoint deadline);
     wire::CallId new_call_id();
@@ -231,15 +231,17 @@ class Libp2pHost::LoadGuard {
 // ----------------------------------------------------------------------------------- addresses
 
 NatService::Surroundings Libp2pHost::nat_surroundings() {
-    NatService::Surroundings around{.executor = options_.executor,
-                                    .clock = options_.clock,
-                                    .identity = options_.identity,
-                                    .swarm = swarm_,
-                                    .scope = scope_,
-                                    .interfaces = [this] { return interfaces(); },
-                                    .on_change = [this] { push_identify_soon(); },
-                                    .announced = {},
-                                    .port_mapper = options_.port_mapper};
+    NatService::Surroundings around{
+        .executor = options_.executor,
+        .clock = options_.clock,
+        .identity = options_.identity,
+        .swarm = swarm_,
+        .scope = scope_,
+        .interfaces = [this] { return listeners_at(options_.network.interface_addresses()); },
+        .outward = [this] { return listeners_at(options_.network.outward_addresses()); },
+        .on_change = [this] { push_identify_soon(); },
+        .announced = {},
+        .port_mapper = options_.port_mapper};
     for (const std::string& text : options_.announce)
         if (auto address = wire::Multiaddr::from_text(text))
             around.announced.push_back(address->without_peer());
@@ -247,12 +249,12 @@ NatService::Surroundings Libp2pHost::nat_surroundings() {
 }
 
 // What we listen on, wildcards replaced by the machine's addresses.
-std::vector<wire::Multiaddr> Libp2pHost::interfaces() const {
+std::vector<wire::Multiaddr> Libp2pHost::listeners_at(
+    const std::vector<std::string>& machine) const {
     std::vector<wire::Multiaddr> own;
     for (const auto& socket : swarm_.listen_addresses()) {
         std::vector<std::string> hosts(1, socket.host);
-        if (socket.host == "0.0.0.0" || socket.host == "::")
-            hosts = options_.network.interface_addresses();
+        if (socket.host == "0.0.0.0" || socket.host == "::") hosts = machine;
         const bool is_v6 = socket.host.find(':') != std::string::npos;
         for (const std::string& host : hosts) {
             if ((host.find(':') != std::string::npos) != is_v6) continue;

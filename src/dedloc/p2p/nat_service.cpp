@@ -55,7 +55,7 @@ NatService::NatService(NatOptions options, Surroundings surroundings)
       mappings_({.executor = around_.executor,
                  .clock = around_.clock,
                  .mapper = around_.port_mapper,
-                 .interfaces = around_.interfaces,
+                 .interfaces = around_.outward,
                  .is_public = options_.is_public,
                  .on_change = [this] { mapping_changed(); }}),
       mapping_news_(around_.executor),
@@ -321,10 +321,10 @@ void NatService::mapping_changed() {
     around_.on_change();
 }
 
-// Where we are in the network. Who has a public address is there, whatever bridges to virtual
-// machines come and go beside it.
+// Where we are in the network; empty: nowhere at the moment. Who has a public address is there,
+// whatever tunnels come and go beside it.
 std::vector<wire::Multiaddr> NatService::place() const {
-    auto own = around_.interfaces();
+    auto own = around_.outward();
     auto open = only_public(own);
     return open.empty() ? own : open;
 }
@@ -334,7 +334,8 @@ Task<void> NatService::watch_network() {
     for (;;) {
         co_await around_.clock.sleep_for(mapping_look_pause_max);
         auto now = place();
-        if (now == before) continue;
+        // A Wi-Fi that is lost for a moment is no move: where it leads to is known when it is back.
+        if (now.empty() || now == before) continue;
         before = std::move(now);
         network_changed();
     }

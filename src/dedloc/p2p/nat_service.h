@@ -40,6 +40,8 @@ class NatService {
         runtime::Scope& scope;
         // What we listen on, wildcards replaced by the machine's addresses; plain.
         std::function<std::vector<wire::Multiaddr>()> interfaces;
+        // Those of them that tell in which network we are (Network::outward_addresses()).
+        std::function<std::vector<wire::Multiaddr>()> outward;
         std::function<void()> on_change;         // addresses() or protocols() are others now
         std::vector<wire::Multiaddr> announced;  // by the user, instead
         runtime::PortMapper* port_mapper;        // null: no router is asked

@@ -54,12 +54,15 @@ void PortMappings::drop() {
 }
 
 // A machine that is in another network now has another router, too. Any address tells, not only
-// the one to map: that may be of a bridge to virtual machines.
+// the one to map: that may be of a tunnel. Being in none for a moment is no move; but the router
+// is asked at once when there is one again: perhaps it was that which started anew.
 void PortMappings::look_at_interfaces() {
     auto seen = around_.interfaces();
-    if (seen == seen_ && !sentence_.empty()) return;
+    const bool is_first = sentence_.empty();
+    const bool was_away = std::exchange(away_, seen.empty());
+    if (!is_first && (away_ || (seen == seen_ && !was_away))) return;
+    moved_ = moved_ || seen != seen_;
     seen_ = std::move(seen);
-    moved_ = true;
     inside_ = listener_to_map(seen_, around_.is_public);
     due_ = around_.clock.now();
     retry_ = Duration(0);

@@ -35,7 +35,8 @@ class PortMappings {
         runtime::Executor executor;
         runtime::Clock& clock;
         runtime::PortMapper* mapper;  // null: there is no router to ask
-        // What the host listens on, wildcards replaced by the machine's addresses.
+        // What the host listens on, wildcards replaced by the machine's addresses in its networks;
+        // empty: it is in none at the moment.
         std::function<std::vector<wire::Multiaddr>()> interfaces;
         std::function<bool(std::string_view ip)> is_public;
         std::function<void()> on_change;  // address() is another, or open again after doubt()
@@ -70,7 +71,7 @@ class PortMappings {
     void drop();
 
     Surroundings around_;
-    std::vector<wire::Multiaddr> seen_;  // of interfaces()
+    std::vector<wire::Multiaddr> seen_;  // of interfaces(), when there last were some
     std::optional<runtime::SocketAddress> inside_;
     std::optional<Held> held_;
     std::string sentence_;
@@ -78,6 +79,7 @@ class PortMappings {
     TimePoint asked_at_;
     Duration retry_{0};
     bool moved_ = false;  // since the router answered: perhaps it is another one now
+    bool away_ = false;   // in no network at the last look
     bool asking_ = false;
     bool settled_ = false;
     bool doubted_ = false;

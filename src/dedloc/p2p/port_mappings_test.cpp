@@ -5,6 +5,7 @@
 #include <deque>
 #include <gtest/gtest.h>
 #include <list>
+#include <utility>
 
 #include "dedloc/p2p/host_testing.h"
 #include "dedloc/p2p/make_host.h"
@@ -209,7 +210,7 @@ TEST_F(PortMappingsTest, a_machine_that_moves_to_another_network_asks_the_router
     EXPECT_EQ(router_.removed.size(), 2u);
 }
 
-// The bridge to its containers stays, and comes first.
+// A tunnel stays, and comes first.
 TEST_F(PortMappingsTest, a_move_is_noticed_by_whichever_address_tells) {
     interfaces_ = {tcp("172.17.0.1", 4001), tcp("192.168.1.2", 4001)};
     router_.answers = {gives("203.0.113.2", 4001), gives("203.0.113.77", 4001), nobody()};
@@ -224,7 +225,26 @@ TEST_F(PortMappingsTest, a_move_is_noticed_by_whichever_address_tells) {
     EXPECT_EQ(address(), "") << "what another router had opened leads nowhere from here";
 }
 
-TEST_F(PortMappingsTest, a_new_bridge_on_this_machine_loses_no_open_port) {
+TEST_F(PortMappingsTest, a_short_loss_of_the_network_loses_no_open_port) {
+    router_.answers = {gives("203.0.113.2", 4001), nobody()};
+    start();
+    world_.run_for(1s);
+    const auto before = std::exchange(interfaces_, {});
+    EXPECT_FALSE(asks_before(mapping_look_pause_max + 1s));
+    interfaces_ = before;
+    EXPECT_TRUE(asks_before(mapping_look_pause_max + 1s)) << "perhaps the router was off";
+    world_.run_for(1s);
+    EXPECT_EQ(address(), "/ip4/203.0.113.2/tcp/4001");
+    EXPECT_EQ(changes_, 1);
+
+    interfaces_ = {};
+    world_.run_for(mapping_look_pause_max + 1s);
+    interfaces_ = {tcp("192.168.7.9", 4001)};
+    world_.run_for(mapping_look_pause_max + 1s);
+    EXPECT_EQ(address(), "") << "it came back in another network";
+}
+
+TEST_F(PortMappingsTest, a_new_tunnel_on_this_machine_loses_no_open_port) {
     router_.answers = {gives("203.0.113.2", 4001)};
     start();
     world_.run_for(1s);
@@ -292,9 +312,16 @@ class Behind final : public runtime::NetworkLike {
         std::unique_ptr<runtime::Listener> all = std::make_unique<OnAllInterfaces>(std::move(real));
         return all;
     }
-    std::vector<std::string> interface_addresses() const override { return addresses; }
+    std::vector<std::string> interface_addresses() const override {
+        auto all = addresses;
+        all.insert(all.end(), bridges.begin(), bridges.end());
+        if (all.empty()) all.push_back("127.0.0.1");
+        return all;
+    }
+    std::vector<std::string> outward_addresses() const override { return addresses; }
 
     std::vector<std::string> addresses{"192.168.1.2"};
+    std::vector<std::string> bridges;
 };
 
 // `a` is public; `b` is behind a router, which lets strangers in while it has a port open.
@@ -315,7 +342,9 @@ class HostBehindRouterTest : public ::testing::Test {
                             .identity = security::Identity::from_seed(Bytes(32, seed)).value(),
                             .listen = {"/ip4/0.0.0.0/tcp/4001"},
                             .announce = {}};
-        options.nat.is_public = [](std::string_view ip) { return !ip.starts_with("192.168."); };
+        options.nat.is_public = [](std::string_view ip) {
+            return !ip.starts_with("192.168.") && !ip.starts_with("127.");
+        };
         return options;
     }
     void start(runtime::PortMapper* router) {
@@ -447,7 +476,7 @@ TEST_F(HostBehindRouterTest, a_router_that_is_gone_leaves_the_host_to_its_relays
 }
 
 TEST_F(HostBehindRouterTest, what_was_found_out_in_one_network_does_not_count_in_the_next) {
-    behind_.addresses = {"192.168.0.1", "192.168.1.2"};  // the first one is a bridge
+    behind_.addresses = {"192.168.0.1", "192.168.1.2"};  // the first one is a tunnel
     router_.answers = {gives(node_.ip(), 4001), nobody()};
     start(&router_);
     ASSERT_TRUE(becomes(Reachability::publicly, 5s));
@@ -464,9 +493,29 @@ TEST_F(HostBehindRouterTest, what_was_found_out_in_one_network_does_not_count_in
     EXPECT_TRUE(becomes(Reachability::publicly, mapping_look_pause_max + 20s));
 }
 
+TEST_F(HostBehindRouterTest, bridges_and_a_short_loss_of_the_network_are_no_move) {
+    router_.answers = {gives(node_.ip(), 4001), nobody()};
+    start(&router_);
+    ASSERT_TRUE(becomes(Reachability::publicly, 5s));
+    const auto moves = [this] {
+        return becomes(Reachability::unknown, mapping_look_pause_max + 1s);
+    };
+    const int asked = router_.asked;
+    behind_.bridges = {"192.168.122.1"};
+    EXPECT_FALSE(moves());
+    EXPECT_EQ(router_.asked, asked);
+    const auto before = std::exchange(behind_.addresses, {});
+    EXPECT_FALSE(moves());
+    behind_.bridges.clear();
+    EXPECT_FALSE(moves()) << "nothing is left but loopback";
+    behind_.addresses = before;
+    EXPECT_FALSE(moves());
+    EXPECT_TRUE(announces()) << "the port that is open stays so";
+}
+
 TEST_F(HostBehindRouterTest, of_its_own_private_addresses_the_likeliest_few_are_told) {
     for (int bridge = 17; bridge < 27; ++bridge)
-        behind_.addresses.push_back(fmt::format("192.168.{}.1", bridge));
+        behind_.bridges.push_back(fmt::format("192.168.{}.1", bridge));
     router_.answers = {nobody()};
     start(&router_);
     ASSERT_TRUE(world_.run_until([&] { return report().relays.size() == 1; }, 20s));

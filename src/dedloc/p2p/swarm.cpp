@@ -12,7 +12,7 @@ namespace dedloc::p2p {
 
 namespace {
 
-constexpr Duration accept_pause = 100ms;  // after a failed accept: out of descriptors
+constexpr Duration accept_pause = 100ms;  // after a failed accept
 constexpr Duration goodbye_max = 200ms;   // for the go-aways of close_all()
 
 }  // namespace
@@ -57,9 +57,11 @@ Task<void> Swarm::accept_loop(std::shared_ptr<runtime::Listener> listener) {
         auto accepted = co_await listener->accept();
         if (closing_) co_return;
         if (!accepted) {
-            if (accepted.error().kind() == ErrorKind::cancelled) co_return;
+            const ErrorKind kind = accepted.error().kind();
+            if (kind == ErrorKind::cancelled) co_return;
             log(LogLevel::warning, "p2p", "{}", accepted.error().message());
-            (void)let_least_missed_go();  // and gives its descriptor to who is at the door
+            // It gives its descriptor to who is at the door.
+            if (kind == ErrorKind::overloaded) let_least_missed_go();
             co_await options_.clock.sleep_for(accept_pause);
             continue;
         }

@@ -144,10 +144,11 @@ class Swarm {
     void start_handshake(std::string name, std::uint64_t seat, Task<void> handshake);
     bool is_needed(const PeerId& peer) const;
     TimePoint last_use(PeerConnection& connection) const;
-    ConnectionPtr least_missed() const;
-    // False: all are needed.
-    bool let_least_missed_go();
-    bool make_room_for(std::size_t connections);
+    std::vector<ConnectionPtr> dispensable(Duration unused_for) const;
+    void let_go(const ConnectionPtr& one);
+    void let_least_missed_go();
+    // At the cost of those that nobody used for so long. False: there are too few, and none went.
+    bool make_room_for(std::size_t connections, Duration unused_for = Duration(0));
     Task<void> close_idle_loop();
     Task<void> take_inbound(std::unique_ptr<runtime::Connection> raw, SeatPtr seat);
     Task<void> upgrade_circuit(std::shared_ptr<Stream> stream,

@@ -142,7 +142,9 @@ Task<void> Swarm::take_lane(SecureConnection accepted) {
 bool Swarm::add_bundle(SecureConnection secured, LaneBundle* bundle) {
     const PeerId peer = secured.remote;
     const ConnectionPtr main = direct(peer);
-    if (closing_ || !main || !make_room_for(bundle->lanes()) || main->is_closed()) return false;
+    if (closing_ || !main) return false;
+    // Lanes are only speed: who has used a connection of late keeps it.
+    if (!make_room_for(bundle->lanes(), lane_room_unused_min) || main->is_closed()) return false;
     bundle->trust();
     Origin origin;
     origin.lanes = bundle->lanes();

@@ -3,6 +3,7 @@
 // at which we have a place, or to a peer that has its place here.
 
 #include <algorithm>
+#include <utility>
 
 #include "dedloc/base/log.h"
 #include "dedloc/p2p/swarm_parts.h"
@@ -30,35 +31,47 @@ TimePoint Swarm::last_use(PeerConnection& connection) const {
     return last;
 }
 
-// Of those nobody needs, the longest unused. (One that is in use was used now.)
-Swarm::ConnectionPtr Swarm::least_missed() const {
-    ConnectionPtr chosen;
-    TimePoint chosen_used;
+// Those that nobody needs and that nobody used for so long, the longest unused first. (One that is
+// in use was used now.)
+std::vector<Swarm::ConnectionPtr> Swarm::dispensable(Duration unused_for) const {
+    const TimePoint now = options_.clock.now();
+    std::vector<std::pair<TimePoint, ConnectionPtr>> by_use;
     for (const auto& [peer, twins] : peers_) {
         if (is_needed(peer)) continue;
         for (const ConnectionPtr& one : twins) {
             const TimePoint used = last_use(*one);
-            if (chosen && used >= chosen_used) continue;
-            chosen = one;
-            chosen_used = used;
+            if (now - used >= unused_for) by_use.emplace_back(used, one);
         }
     }
-    return chosen;
+    std::stable_sort(by_use.begin(), by_use.end(), [](const auto& a, const auto& b) {
+        return a.first < b.first;
+    });
+    std::vector<ConnectionPtr> all;
+    for (auto& [used, one] : by_use) all.push_back(std::move(one));
+    return all;
 }
 
-bool Swarm::let_least_missed_go() {
-    const ConnectionPtr victim = least_missed();
-    if (!victim) return false;
-    log(LogLevel::debug, "p2p", "{} makes room for another", victim->remote().short_text());
-    const std::size_t before = connections_count_;
-    victim->close(Error(ErrorKind::overloaded, "the connection made room for another peer's"));
-    return connections_count_ < before;
+void Swarm::let_go(const ConnectionPtr& one) {
+    log(LogLevel::debug, "p2p", "{} makes room for another", one->remote().short_text());
+    one->close(Error(ErrorKind::overloaded, "the connection made room for another peer's"));
 }
 
-bool Swarm::make_room_for(std::size_t connections) {
-    while (connections_count_ + connections > options_.connections_max)
-        if (!let_least_missed_go()) return false;
-    return true;
+void Swarm::let_least_missed_go() {
+    const auto going = dispensable(Duration(0));
+    if (!going.empty()) let_go(going.front());
+}
+
+bool Swarm::make_room_for(std::size_t connections, Duration unused_for) {
+    const auto missing = [&] {
+        const std::size_t wanted = connections_count_ + connections;
+        return wanted - std::min(wanted, options_.connections_max);
+    };
+    if (missing() == 0) return true;
+    const auto going = dispensable(unused_for);
+    if (going.size() < missing()) return false;
+    for (const ConnectionPtr& one : going)
+        if (missing() > 0) let_go(one);
+    return missing() == 0;
 }
 
 Task<void> Swarm::close_idle_loop() {

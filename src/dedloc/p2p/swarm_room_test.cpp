@@ -1,5 +1,6 @@
 // Which connections go by themselves, and which make room.
 #include <gtest/gtest.h>
+#include <optional>
 
 #include "dedloc/p2p/host_testing.h"
 #include "dedloc/p2p/limits.h"
@@ -10,13 +11,13 @@
 namespace dedloc::p2p {
 namespace {
 
-// Has no descriptor for the next connection that it is told to fail at.
+// Fails while it is told to.
 class FailingListener final : public runtime::Listener {
   public:
-    FailingListener(std::unique_ptr<runtime::Listener> real, const bool& fails)
+    FailingListener(std::unique_ptr<runtime::Listener> real, const std::optional<ErrorKind>& fails)
         : real_(std::move(real)), fails_(fails) {}
     Task<Result<std::unique_ptr<runtime::Connection>>> accept() override {
-        if (fails_) co_return Error(ErrorKind::local_fault, "no descriptors");
+        if (fails_) co_return Error(*fails_, "as it was told");
         auto accepted = co_await real_->accept();
         co_return accepted;
     }
@@ -25,7 +26,7 @@ class FailingListener final : public runtime::Listener {
 
   private:
     std::unique_ptr<runtime::Listener> real_;
-    const bool& fails_;
+    const std::optional<ErrorKind>& fails_;
 };
 
 class SmallNetwork final : public runtime::NetworkLike {
@@ -39,7 +40,7 @@ class SmallNetwork final : public runtime::NetworkLike {
     }
     std::size_t connections_allowed() const override { return allowed; }
 
-    bool fails = false;
+    std::optional<ErrorKind> fails;
     std::size_t allowed = p2p::connections_max;
 };
 
@@ -148,13 +149,21 @@ TEST_F(RoomTest, without_descriptors_for_who_is_at_the_door_unused_connections_g
     Host& unused = visit();
     Host& needed = visit();
     house_->protect(needed.id(), true);
-    network_.fails = true;
+    network_.fails = ErrorKind::overloaded;
     Host& late = visit();
     EXPECT_FALSE(is_here(unused));
     EXPECT_TRUE(is_here(needed));
-    network_.fails = false;
+    network_.fails.reset();
     settle();
     use(late);
+}
+
+TEST_F(RoomTest, a_listener_that_fails_for_another_reason_costs_nobody_its_connection) {
+    Host& unused = visit();
+    network_.fails = ErrorKind::local_fault;
+    (void)visit();
+    EXPECT_TRUE(is_here(unused));
+    network_.fails.reset();
 }
 
 TEST_F(RoomTest, protected_peers_never_make_room_for_strangers) {

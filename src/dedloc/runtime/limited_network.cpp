@@ -131,4 +131,8 @@ std::vector<std::string> LimitedNetwork::interface_addresses() const {
     return line_.interface_addresses();
 }
 
+std::vector<std::string> LimitedNetwork::outward_addresses() const {
+    return line_.outward_addresses();
+}
+
 }  // namespace dedloc::runtime

@@ -46,6 +46,7 @@ class LimitedNetwork final : public Network {
                                                            TimePoint deadline) override;
     Result<std::unique_ptr<Listener>> listen(const SocketAddress& address) override;
     std::vector<std::string> interface_addresses() const override;
+    std::vector<std::string> outward_addresses() const override;
     std::size_t connections_allowed() const override { return line_.connections_allowed(); }
     Traffic traffic() const override { return line_.traffic(); }
 

@@ -47,7 +47,8 @@ class Connection {
 class Listener {
   public:
     virtual ~Listener() = default;
-    // Errors: cancelled after close(), local_fault (out of descriptors; again later).
+    // Errors: cancelled after close(); overloaded (out of descriptors or memory: another
+    // connection has to be closed first); local_fault (again later).
     virtual Task<Result<std::unique_ptr<Connection>>> accept() = 0;
     virtual SocketAddress local() const = 0;  // with the port that was chosen
     virtual void close() = 0;
@@ -71,6 +72,9 @@ class Network {
     // The addresses of this machine's own interfaces that others might reach (no loopback unless
     // there is nothing else), the likeliest first; used when listening on 0.0.0.0.
     virtual std::vector<std::string> interface_addresses() const = 0;
+    // Those of them that tell in which network this machine is: without bridges to machines within
+    // it, and without loopback. Empty: it is in none at the moment.
+    virtual std::vector<std::string> outward_addresses() const { return interface_addresses(); }
     // So many connections may be open at once without anything else of this process being short.
     virtual std::size_t connections_allowed() const {
         return std::numeric_limits<std::size_t>::max();

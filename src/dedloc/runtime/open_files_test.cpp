@@ -18,9 +18,21 @@ class OpenFiles : public ::testing::Test {
         const rlimit limit{files, before_.rlim_max};
         ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &limit), 0);
     }
+    Task<void> accept_while_files_are_short(Listener* listener) {
+        const TimePoint deadline = clock_->now() + 5s;
+        auto caller = co_await network_->connect(listener->local(), deadline);
+        EXPECT_TRUE(caller);
+        allow(0);
+        auto refused = co_await listener->accept();
+        allow(before_.rlim_cur);
+        EXPECT_TRUE(!refused && refused.error().kind() == ErrorKind::overloaded);
+        auto accepted = co_await listener->accept();
+        EXPECT_TRUE(accepted);
+    }
 
     rlimit before_{};
     Loop loop_;
+    std::unique_ptr<Clock> clock_ = real_clock(loop_.executor());
     std::unique_ptr<Network> network_ = real_network(loop_.executor());
 };
 
@@ -43,6 +55,11 @@ TEST_F(OpenFiles, that_are_short_do_not_make_this_machine_lose_its_addresses) {
     const auto without = network_->interface_addresses();
     allow(before_.rlim_cur);
     EXPECT_EQ(without, addresses);
+}
+
+TEST_F(OpenFiles, that_are_short_are_told_apart_from_other_failures_of_a_listener) {
+    const auto listener = network_->listen({.host = "127.0.0.1", .port = 0}).value();
+    loop_.run_task(accept_while_files_are_short(listener.get()));
 }
 
 }  // namespace

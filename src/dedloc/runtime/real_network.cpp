@@ -58,6 +58,12 @@ bool is_address_not_available(const std::error_code& error) {
     return error.value() == EADDRNOTAVAIL;
 }
 
+// Of descriptors or memory. It ends when something is closed.
+bool is_shortage(const std::error_code& error) {
+    const int code = error.value();
+    return code == EMFILE || code == ENFILE || code == ENOBUFS || code == ENOMEM;
+}
+
 Error explain(const std::error_code& error, std::string_view doing, const std::string& whom) {
     if (error == asio::error::connection_refused)
         return make_error(
@@ -287,10 +293,11 @@ Task<Result<std::unique_ptr<Connection>>> accept_from(std::shared_ptr<AcceptorSt
         }
         // The other side may hang up before we look; that is not the listener's failure.
         if (error != asio::error::connection_aborted && error != asio::error::connection_reset)
-            co_return make_error(ErrorKind::local_fault,
-                                 "accepting on {}: {}",
-                                 state->local.text(),
-                                 error.message());
+            co_return make_error(
+                is_shortage(error) ? ErrorKind::overloaded : ErrorKind::local_fault,
+                "accepting on {}: {}",
+                state->local.text(),
+                error.message());
     }
 }
 
@@ -526,12 +533,23 @@ class TcpNetwork final : public Network {
         return std::max(left / 2, connections_allowed_min);
     }
 
-    // What the default route leads over comes first, then other networks, then bridges.
     std::vector<std::string> interface_addresses() const override {
+        look_at_interfaces();
+        return interfaces_;
+    }
+
+    std::vector<std::string> outward_addresses() const override {
+        look_at_interfaces();
+        return outward_;
+    }
+
+  private:
+    // What the default route leads over comes first, then other networks, then bridges.
+    void look_at_interfaces() const {
         ifaddrs* all = nullptr;
         const auto first = address_of_default_route();
         // Out of descriptors: that says nothing of the network.
-        if (!first || ::getifaddrs(&all) != 0) return interfaces_before_;
+        if (!first || ::getifaddrs(&all) != 0) return;
         enum Rank { by_default_route, other, bridge };
         std::set<std::pair<Rank, std::string>> addresses;
         std::set<std::string> loopback;
@@ -548,13 +566,15 @@ class TcpNetwork final : public Network {
                 addresses.emplace(is_bridge(entry->ifa_name) ? bridge : other, text);
         }
         ::freeifaddrs(all);
-        interfaces_before_.clear();
-        for (const auto& [rank, text] : addresses) interfaces_before_.push_back(text);
-        if (addresses.empty()) interfaces_before_.assign(loopback.begin(), loopback.end());
-        return interfaces_before_;
+        interfaces_.clear();
+        outward_.clear();
+        for (const auto& [rank, text] : addresses) {
+            interfaces_.push_back(text);
+            if (rank != bridge) outward_.push_back(text);
+        }
+        if (addresses.empty()) interfaces_.assign(loopback.begin(), loopback.end());
     }
 
-  private:
     static std::optional<asio::ip::address> from_sockaddr(const sockaddr& any) {
         if (any.sa_family == AF_INET) {
             sockaddr_in v4{};
@@ -574,7 +594,8 @@ class TcpNetwork final : public Network {
     Executor executor_;
     std::unique_ptr<Clock> clock_;
     std::shared_ptr<Line> line_ = std::make_shared<Line>();
-    mutable std::vector<std::string> interfaces_before_{"127.0.0.1"};
+    mutable std::vector<std::string> interfaces_{"127.0.0.1"};  // as they were last seen
+    mutable std::vector<std::string> outward_;
 };
 
 }  // namespace

@@ -1,5 +1,6 @@
 // TCP on loopback.
 
+#include <algorithm>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -287,7 +288,12 @@ TEST(RealNetwork, a_connection_may_be_destroyed_while_a_task_reads_from_it) {
 
 TEST(RealNetwork, interfaces_are_listed) {
     NetworkFixture f;
-    EXPECT_FALSE(f.network->interface_addresses().empty());
+    const auto all = f.network->interface_addresses();
+    EXPECT_FALSE(all.empty());
+    for (const std::string& outward : f.network->outward_addresses()) {
+        EXPECT_EQ(std::ranges::count(all, outward), 1) << outward;
+        EXPECT_FALSE(outward.starts_with("127.")) << outward;
+    }
 }
 
 }  // namespace
