@@ -149,8 +149,9 @@ class PlanReader {
         plan_.about = top.text("about", about_bytes_max, false, "");
         if (const toml::table* table = top.table("vector", true)) read_vector(*table);
         if (const toml::table* table = top.table("training", false)) {
-            Section training = section(*table, "training", {"batch"});
+            Section training = section(*table, "training", {"batch", "delayed"});
             plan_.question.batch_samples = training.number("batch", 1, 1e15, true, 1);
+            plan_.question.delayed = training.boolean("delayed", false);
         }
         if (const toml::table* table = top.table("peers", true))
             for_each_section(*table, "peers", [&](const auto& name, const toml::table& one) {
@@ -281,10 +282,12 @@ class PlanReader {
         const double rate = elements_per_s(links.bits_per_s("rate"));
         const bool both = links.boolean("both", false);
         if (error_ || !from || !to) return;
+        // Among the peers of one range both directions come by themselves.
+        const bool back = both && (from->first != to->first || from->count != to->count);
+        const std::size_t ways = back ? 2 : 1;
         // Not multiplied before it is known to be small.
-        const std::size_t most = planner::links_max / 2;
-        if (from->count > most / to->count ||
-            plan_.question.links.size() + 2 * from->count * to->count > planner::links_max)
+        if (from->count > planner::links_max / ways / to->count ||
+            plan_.question.links.size() + ways * from->count * to->count > planner::links_max)
             return links.fail_key(
                 "from", fmt::format("more than {} limits of links in all", planner::links_max));
         const std::size_t before = plan_.question.links.size();
@@ -294,7 +297,7 @@ class PlanReader {
                 const auto a = static_cast<std::uint32_t>(i);
                 const auto b = static_cast<std::uint32_t>(j);
                 plan_.question.links.push_back({a, b, rate});
-                if (both) plan_.question.links.push_back({b, a, rate});
+                if (back) plan_.question.links.push_back({b, a, rate});
             }
         }
         if (plan_.question.links.size() == before)
@@ -347,6 +350,9 @@ Result<PlanFile> parse_plan_file(std::string_view text, std::string_view file_na
                           file_name,
                           text.size(),
                           plan_file_bytes_max);
+    // Some editors begin a file with a byte order mark.
+    constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
+    if (text.starts_with(byte_order_mark)) text.remove_prefix(byte_order_mark.size());
     DEDLOC_TRY(const std::string safe, collab::ascii_toml(text, file_name));
     const toml::parse_result parsed = toml::parse(safe, std::string(file_name));
     if (!parsed) {

@@ -46,6 +46,7 @@ TEST(PlanFile, says_who_is_there_and_how_fast) {
     EXPECT_EQ(question.element_bytes, 4);
     EXPECT_EQ(question.part_elements_min, 10u);
     EXPECT_EQ(question.batch_samples, 64);
+    EXPECT_FALSE(question.delayed);
     ASSERT_EQ(question.peers.size(), 4u);  // in the order of the file, not of the alphabet
     EXPECT_EQ(question.peers[0].name, "zoe");
     EXPECT_EQ(question.peers[1].name, "anna-1");
@@ -132,6 +133,30 @@ TEST(PlanFile, sizes_are_bounded) {
               std::string::npos);
     EXPECT_FALSE(parse_plan_file(with("1000", "0"), "n.toml"));
     EXPECT_FALSE(parse_plan_file(with("1000", "99999999999999999"), "n.toml"));
+}
+
+TEST(PlanFile, a_thousand_peers_may_have_a_limit_on_every_link) {
+    for (const char* both : {"false", "true"}) {
+        std::string mesh = with("count = 2", "count = 1000");
+        mesh.resize(mesh.find("[links.slow]"));
+        mesh += "[links.all]\nfrom = \"anna\"\nto = \"anna\"\nrate = \"1 Mb/s\"\n";
+        const auto file = parse_plan_file(mesh + "both = " + both + "\n", "n.toml");
+        ASSERT_TRUE(file) << file.error().message();
+        EXPECT_EQ(file->question.links.size(), 999'000u);
+    }
+}
+
+TEST(PlanFile, training_may_go_on_while_a_step_is_averaged) {
+    const auto file = parse_plan_file(with("batch = 64", "batch = 64\ndelayed = true"), "n.toml");
+    ASSERT_TRUE(file) << file.error().message();
+    EXPECT_TRUE(file->question.delayed);
+    EXPECT_EQ(complaint(with("batch = 64", "batch = 64\ndelayed = 1")),
+              "n.toml:8:11: 'delayed' in [training] must be true or false");
+}
+
+TEST(PlanFile, a_byte_order_mark_is_skipped) {
+    EXPECT_EQ(complaint("\xEF\xBB\xBF" + std::string(small)), "none");
+    EXPECT_NE(complaint(std::string(small) + "\xEF\xBB\xBF"), "none");
 }
 
 TEST(PlanFile, rates_have_units) {

@@ -73,7 +73,8 @@ std::string plan_json(const PlanFile& file, const planner::Plan& plan) {
         {"seconds", plan.aggregator.seconds_best},
         {"bits_per_s", plan.aggregator.rate_per_s * file.question.element_bytes * 8}};
     if (plan.computing)
-        json["computing"] = {{"steps_per_s", plan.computing->steps_per_s},
+        json["computing"] = {{"delayed", file.question.delayed},
+                             {"steps_per_s", plan.computing->steps_per_s},
                              {"steps_per_s_if_all_compute", plan.computing->steps_per_s_of_all},
                              {"samples_per_s", plan.computing->samples_per_s},
                              {"every_choice_tried", plan.computing->every_choice_tried}};

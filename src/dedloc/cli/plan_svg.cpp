@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "dedloc/cli/plan_classes.h"
+#include "dedloc/monitor/terminal_view.h"
 #include "dedloc/planner/explanation.h"
 
 namespace dedloc::cli {
@@ -19,6 +20,10 @@ constexpr double left_x = 250;
 constexpr double middle_x = page_width / 2 - box_width / 2;
 constexpr double right_x = page_width - left_x - box_width;
 constexpr double bar_width = 70;
+// Letters that have room: beside the bars, on the boxes of the middle, in a line of the page.
+constexpr std::size_t side_letters = 26;
+constexpr std::size_t middle_letters = 60;
+constexpr std::size_t line_letters = 150;
 
 std::string escaped(std::string_view text) {
     std::string out;
@@ -41,6 +46,18 @@ std::string escaped(std::string_view text) {
         }
     }
     return out;
+}
+
+// Long texts lose their middle: names are told apart by their ends ("desk-12", "desk ×8").
+std::string shortened(const std::string& text, std::size_t letters_max) {
+    std::vector<std::size_t>
+        letters;  // where they begin; the rest of a letter of UTF-8 is 10xxxxxx
+    for (std::size_t i = 0; i < text.size(); ++i)
+        if ((static_cast<unsigned char>(text[i]) & 0xc0) != 0x80) letters.push_back(i);
+    if (letters.size() <= letters_max) return text;
+    const std::size_t first = letters_max / 2;
+    const std::size_t last = letters_max - 1 - first;
+    return text.substr(0, letters[first]) + "…" + text.substr(letters[letters.size() - last]);
 }
 
 // One colour a section of the file, the same in all three columns.
@@ -132,7 +149,7 @@ class Drawing {
               "start",
               R"(fill="#555555")",
               fmt::format("{}{}{} elements in {}, {}",
-                          file_.about,
+                          shortened(file_.about, line_letters - 50),
                           file_.about.empty() ? "" : " · ",
                           file_.question.elements_count,
                           file_.codec,
@@ -145,8 +162,7 @@ class Drawing {
             while (at <= sentence.size()) {
                 const std::size_t end = std::min(sentence.find(' ', at), sentence.size());
                 const std::string word = sentence.substr(at, end - at);
-                constexpr std::size_t line_bytes = 150;
-                if (line.size() + word.size() > line_bytes && !line.empty()) {
+                if (line.size() + word.size() > line_letters && !line.empty()) {
                     write(margin, y, "start", "", line);
                     y += 15;
                     line = "   ";
@@ -270,6 +286,15 @@ class Drawing {
         }
     }
 
+    // The name as far as its note leaves room.
+    static std::string labelled(const Box& box, std::size_t letters_max) {
+        if (box.note.empty()) return shortened(box.label, letters_max);
+        const std::string note = " · " + box.note;
+        constexpr std::size_t label_letters_min = 9;
+        const std::size_t room = letters_max - std::min(letters_max, monitor::columns(note));
+        return shortened(box.label, std::max(room, label_letters_min)) + note;
+    }
+
     void boxes(const std::vector<Box>& column, double x, bool middle) {
         const bool left = x < middle_x;
         for (const Box& box : column) {
@@ -289,7 +314,7 @@ class Drawing {
                     box.y + height / 2 + 4,
                     "middle",
                     R"(font-weight="bold" stroke="#ffffff" stroke-width="3" paint-order="stroke")",
-                    box.label + " · " + box.note);
+                    labelled(box, middle_letters));
                 continue;
             }
             const double edge = left ? x - 8 : x + box_width + 8;
@@ -311,7 +336,7 @@ class Drawing {
                   y,
                   left ? "end" : "start",
                   "",
-                  box.label + (box.note.empty() ? "" : " · " + box.note));
+                  labelled(box, side_letters));
         }
     }
 

@@ -84,6 +84,8 @@ TEST(PlanSetups, behind_a_nat_is_the_same_as_unreachable_from_one_another) {
 TEST(PlanSetups, the_trainer_behind_a_modem_is_spared_and_the_ocean_is_the_bottleneck) {
     const Planned modem = setup("modem");
     EXPECT_EQ(modem.json["peers"][4]["role"], "spared");
+    EXPECT_EQ(modem.json["computing"]["delayed"], false);
+    EXPECT_NEAR(1 / modem.json["computing"]["steps_per_s"].get<double>(), 8.53 + 7.13, 0.02);
     EXPECT_GT(modem.json["computing"]["steps_per_s"].get<double>(),
               10 * modem.json["computing"]["steps_per_s_if_all_compute"].get<double>());
     const Planned sites = setup("two-sites");
@@ -145,6 +147,15 @@ TEST(PlanSvg, names_cannot_break_out_of_the_drawing) {
     EXPECT_EQ(svg.find("<script"), std::string::npos);
     EXPECT_EQ(svg.find("<b>"), std::string::npos);
     EXPECT_NE(svg.find("&lt;b&gt;&amp;"), std::string::npos);
+}
+
+TEST(PlanSvg, long_names_lose_their_middle) {
+    const Planned one = planned(
+        "[vector]\nelements = 1000\n[peers.\"the-würth-machine-in-the-cellar-of-my-aunt\"]\n"
+        "count = 2\nup = \"1 Mb/s\"\ndown = \"1 Mb/s\"\n");
+    const std::string svg = plan_svg(one.file, one.plan);
+    EXPECT_EQ(count_of(svg, ">the-würt…y-aunt-1 · 1 Mb/s<"), 2u) << svg;
+    EXPECT_EQ(count_of(svg, "the-würth-machine-in-the-cellar-of-my-aunt-1 · 50.0 %"), 1u);
 }
 
 TEST(PlanViews, survive_networks_of_one_and_of_very_many) {

@@ -10,8 +10,15 @@ namespace {
 
 class Explanation {
   public:
-    Explanation(const Split& split, std::span<const PeerRates> peers, const SplitOptions& options)
-        : split_(split), peers_(peers), links_(options.links), names_(options.names) {
+    Explanation(const Split& split,
+                std::span<const PeerRates> peers,
+                const SplitOptions& options,
+                std::span<const std::uint64_t> wanted_parts)
+        : split_(split),
+          peers_(peers),
+          links_(options.links),
+          names_(options.names),
+          wanted_parts_(wanted_parts) {
         for (std::size_t i = 0; i < peers.size(); ++i) {
             const std::uint64_t part = split.part_elements[i];
             elements_ += part;
@@ -92,22 +99,27 @@ class Explanation {
 
     std::string why_not_others() const {
         const OwnerLimits reach = limits_of_links(peers_, allowed_owners(peers_), links_);
-        std::vector<std::size_t> hidden, cut_off, busy, narrow, small;
+        std::vector<std::size_t> hidden, cut_off, one_way, busy, busy_up, busy_down, narrow, small;
+        std::vector<std::size_t> spare;
         const double total = static_cast<double>(elements_) / split_.seconds;
         for (std::size_t i = 0; i < peers_.size(); ++i) {
             if (split_.part_elements[i] > 0) continue;
             const PeerRates& peer = peers_[i];
-            const double left = std::min(peer.upload_per_s - (peer.contributes ? total : 0),
-                                         peer.download_per_s - (peer.receives ? total : 0));
             constexpr double nearly = 1e-3;
+            const bool up = peer.upload_per_s - (peer.contributes ? total : 0) <= nearly * total;
+            const bool down = peer.download_per_s - (peer.receives ? total : 0) <= nearly * total;
             if (!peer.owns_allowed)
                 hidden.push_back(i);
             else if (reach[i] <= 0)
                 cut_off.push_back(i);
-            else if (left <= nearly * total)
-                busy.push_back(i);
+            else if (!wanted_parts_.empty() && wanted_parts_[i] > 0)
+                small.push_back(i);
+            else if (peer.upload_per_s <= 0 || peer.download_per_s <= 0)
+                one_way.push_back(i);
+            else if (up || down)
+                (!down ? busy_up : !up ? busy_down : busy).push_back(i);
             else
-                (std::isinf(reach[i]) ? small : narrow).push_back(i);
+                (reach[i] < total ? narrow : spare).push_back(i);
         }
         std::string text;
         const auto add = [&](const std::vector<std::size_t>& list, std::string_view reason) {
@@ -117,10 +129,17 @@ class Explanation {
                 "{} own{} nothing, {}", some(list), list.size() == 1 ? "s" : "", reason);
         };
         add(busy, "their own gradient and the result fill their links");
+        add(busy_up, "their own gradient fills their upload");
+        add(busy_down, "the result fills their download");
         add(hidden, "nobody can dial them");
         add(cut_off, "they cannot reach everybody");
+        add(one_way, "an owner has to send and to receive");
         add(narrow, "slow links to others stand in the way");
-        add(small, "their part would be too small to be worth it");
+        add(small, "their part would be too small");
+        // Room is looked at only where no link has a limit (optimum.h).
+        add(spare,
+            links_.empty() ? "others have more room on their lines"
+                           : "others have room enough on their lines");
         return text;
     }
 
@@ -175,6 +194,7 @@ class Explanation {
     std::span<const PeerRates> peers_;
     std::span<const LinkLimit> links_;
     std::span<const std::string> names_;
+    std::span<const std::uint64_t> wanted_parts_;
     std::vector<std::size_t> owners_;  // the two largest parts first, the smallest last
     std::uint64_t elements_ = 0;
 };
@@ -191,8 +211,9 @@ std::string duration_text(double seconds) {
 
 std::string explain(const Split& split,
                     std::span<const PeerRates> peers,
-                    const SplitOptions& options) {
-    return Explanation(split, peers, options).text();
+                    const SplitOptions& options,
+                    std::span<const std::uint64_t> wanted_parts) {
+    return Explanation(split, peers, options, wanted_parts).text();
 }
 
 }  // namespace dedloc::planner

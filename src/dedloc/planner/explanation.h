@@ -4,6 +4,7 @@
 // Thread: any; pure.
 
 #pragma once
+#include <cstdint>
 #include <span>
 #include <string>
 
@@ -11,9 +12,11 @@
 
 namespace dedloc::planner {
 
+// wanted_parts: the parts before those below the minimum went to others; empty: the same.
 std::string explain(const Split& split,
                     std::span<const PeerRates> peers,
-                    const SplitOptions& options = {});
+                    const SplitOptions& options = {},
+                    std::span<const std::uint64_t> wanted_parts = {});
 
 // "0.716 s", "35.8 s", "12.3 min": three digits.
 std::string duration_text(double seconds);

@@ -47,6 +47,13 @@ double seconds_server(std::span<const PeerRates> peers,
     return predicted_seconds(peers, parts, links);
 }
 
+// "a", "a and b", "a and 7 others"
+std::string some(const std::vector<std::string>& names) {
+    if (names.size() == 1) return names[0];
+    if (names.size() == 2) return fmt::format("{} and {}", names[0], names[1]);
+    return fmt::format("{} and {} others", names[0], names.size() - 1);
+}
+
 class Planner {
   public:
     explicit Planner(const PlanQuestion& question) : question_(question) {
@@ -64,6 +71,7 @@ class Planner {
         if (question_.batch_samples > 0 && question_.elements_count > 0) DEDLOC_TRY_VOID(choose());
         DEDLOC_TRY(plan_.split, split_elements(plan_.peers, question_.elements_count, options));
         plan_.sentences.push_back(plan_.split.explanation);
+        if (plan_.computing) time_step();
         compare();
         DEDLOC_TRY_VOID(advise());
         return std::move(plan_);
@@ -77,6 +85,7 @@ class Planner {
                                     .samples_per_s = speeds,
                                     .batch_samples = question_.batch_samples,
                                     .elements_count = static_cast<double>(question_.elements_count),
+                                    .delayed = question_.delayed,
                                     .links = question_.links,
                                     .names = names_};
         auto choice = choose_computing(asked);
@@ -87,6 +96,16 @@ class Planner {
         return {};
     }
 
+    // With the round as it is planned: without parts that are too small.
+    void time_step() {
+        ComputeChoice& choice = *plan_.computing;
+        const bool all = choice.steps_per_s == choice.steps_per_s_of_all;
+        choice.steps_per_s = 1 / step_seconds(question_.batch_samples / choice.samples_per_s,
+                                              plan_.split.seconds,
+                                              question_.delayed);
+        if (all) choice.steps_per_s_of_all = choice.steps_per_s;
+    }
+
     void compare() {
         plan_.seconds_equal = seconds_equal(plan_.peers, question_.links, question_.elements_count);
         plan_.seconds_server =
@@ -95,9 +114,10 @@ class Planner {
         const auto words = [&](double seconds) {
             if (std::isinf(seconds)) return std::string("be impossible");
             if (seconds < plan_.split.seconds * 1.005) return std::string("take as long");
-            return fmt::format("take {} ({:.2f} times as long)",
-                               duration_text(seconds),
-                               seconds / plan_.split.seconds);
+            const std::string time = duration_text(seconds);
+            if (time == duration_text(unlimited)) return "take " + time;
+            return fmt::format(
+                "take {} ({:.2f} times as long)", time, seconds / plan_.split.seconds);
         };
         plan_.sentences.push_back(fmt::format("Equal parts would {}, one server would {}.",
                                               words(plan_.seconds_equal),
@@ -108,24 +128,23 @@ class Planner {
     void say_computing() {
         if (!plan_.computing) return;
         const ComputeChoice& choice = *plan_.computing;
-        std::vector<std::string> idle;
+        std::vector<std::string> idle, without_speed;
         for (std::size_t i = 0; i < plan_.peers.size(); ++i)
             if (question_.peers[i].rates.contributes && !choice.computes[i])
-                idle.push_back(names_[i]);
-        const double computing_s = question_.batch_samples / choice.samples_per_s;
-        plan_.sentences.push_back(fmt::format(
-            "A step takes {}, as {} is the slower of computing ({}) and averaging ({}).",
-            duration_text(1 / choice.steps_per_s),
-            computing_s > plan_.split.seconds ? "computing" : "averaging",
-            duration_text(computing_s),
-            duration_text(plan_.split.seconds)));
+                (question_.peers[i].samples_per_s > 0 ? idle : without_speed).push_back(names_[i]);
+        say_step(choice);
+        if (!without_speed.empty())
+            plan_.sentences.push_back(
+                fmt::format("{} compute{} nothing (samples_per_s = 0) and send{} no gradient.",
+                            some(without_speed),
+                            without_speed.size() == 1 ? "s" : "",
+                            without_speed.size() == 1 ? "s" : ""));
         if (idle.empty()) {
-            plan_.sentences.push_back("Every trainer should compute.");
+            plan_.sentences.push_back(without_speed.empty()
+                                          ? "Every trainer should compute."
+                                          : "Every other trainer should compute.");
             return;
         }
-        std::string names = idle[0];
-        if (idle.size() == 2) names += " and " + idle[1];
-        if (idle.size() > 2) names += fmt::format(" and {} others", idle.size() - 1);
         const std::string otherwise =
             choice.steps_per_s_of_all > 0
                 ? fmt::format("a step would take {}", duration_text(1 / choice.steps_per_s_of_all))
@@ -133,16 +152,38 @@ class Planner {
         plan_.sentences.push_back(
             fmt::format("{} should not compute{}: sending {} gradient costs more time than {} "
                         "samples are worth; if everybody did, {}.",
-                        names,
+                        some(idle),
                         choice.every_choice_tried ? "" : " (the best choice of those tried)",
                         idle.size() == 1 ? "its" : "their",
                         idle.size() == 1 ? "its" : "their",
                         otherwise));
     }
 
+    void say_step(const ComputeChoice& choice) {
+        const double averaging_s = plan_.split.seconds;
+        const double computing_s = question_.batch_samples / choice.samples_per_s;
+        const std::string step = duration_text(1 / choice.steps_per_s);
+        const std::string computing = duration_text(computing_s);
+        const std::string averaging = duration_text(averaging_s);
+        plan_.sentences.push_back(
+            question_.delayed
+                ? fmt::format("A step takes {}, as computing ({}) goes on while a step is averaged "
+                              "({}), and {} is the slower one.",
+                              step,
+                              computing,
+                              averaging,
+                              computing_s > averaging_s ? "computing" : "averaging")
+                : fmt::format("A step takes {}: computing ({}), then averaging ({}); with "
+                              "averaging.delayed, at the same time, it would take {}.",
+                              step,
+                              computing,
+                              averaging,
+                              duration_text(step_seconds(computing_s, averaging_s, true))));
+    }
+
     Ok advise() {
-        if (plan_.split.bottleneck == Bottleneck::none) return {};
         if (plan_.has_aggregators) say_without_aggregators();
+        if (plan_.split.bottleneck == Bottleneck::none) return {};
         DEDLOC_TRY(
             plan_.aggregator,
             advise_on_aggregator(

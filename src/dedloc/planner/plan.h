@@ -31,6 +31,7 @@ struct PlanQuestion {
     double element_bytes = 2;
     std::uint64_t part_elements_min = 0;
     double batch_samples = 0;  // samples of a step; 0: whoever may compute does
+    bool delayed = false;      // computing goes on while a step is averaged (averaging.delayed)
 };
 
 struct Plan {

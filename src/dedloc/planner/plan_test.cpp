@@ -79,6 +79,79 @@ TEST(Plan, names_whom_to_spare_from_computing) {
     EXPECT_TRUE(mentions(*make_plan(question), "Every trainer should compute.")) << all(*plan);
 }
 
+TEST(Plan, a_step_takes_the_sum_unless_computing_goes_on_while_it_is_averaged) {
+    PlanQuestion question{.elements_count = 25'557'032, .batch_samples = 240};
+    for (const char* name : {"a", "b", "c"}) question.peers.push_back(peer(name, 100, 100));
+    for (PlanPeer& one : question.peers) one.samples_per_s = 10;
+    const auto plan = make_plan(question);
+    ASSERT_TRUE(plan);
+    EXPECT_NEAR(1 / plan->computing->steps_per_s, 8 + plan->split.seconds, 1e-3);
+    EXPECT_TRUE(mentions(*plan, "A step takes 13.5 s: computing (8.00 s), then averaging (5.45 s)"))
+        << all(*plan);
+    question.delayed = true;
+    const auto delayed = make_plan(question);
+    ASSERT_TRUE(delayed);
+    EXPECT_NEAR(1 / delayed->computing->steps_per_s, 8, 1e-3);
+    EXPECT_EQ(delayed->split.seconds, plan->split.seconds);
+    EXPECT_TRUE(mentions(*delayed, "A step takes 8.00 s, as computing (8.00 s) goes on while"))
+        << all(*delayed);
+}
+
+TEST(Plan, who_computes_nothing_is_not_said_to_cost_time) {
+    PlanQuestion question{.elements_count = 25'557'032, .batch_samples = 240};
+    for (const char* name : {"a", "b", "c"}) question.peers.push_back(peer(name, 100, 100));
+    for (PlanPeer& one : question.peers) one.samples_per_s = 10;
+    question.peers[1].samples_per_s = 0;
+    const auto plan = make_plan(question);
+    ASSERT_TRUE(plan);
+    EXPECT_TRUE(mentions(*plan, "b computes nothing (samples_per_s = 0) and sends no gradient."))
+        << all(*plan);
+    EXPECT_TRUE(mentions(*plan, "Every other trainer should compute.")) << all(*plan);
+    EXPECT_FALSE(mentions(*plan, "should not compute")) << all(*plan);
+}
+
+TEST(Plan, says_why_a_peer_owns_nothing) {
+    PlanQuestion question{.elements_count = 25'557'032};
+    for (int i = 1; i <= 4; ++i) question.peers.push_back(peer(fmt::format("g-{}", i), 1000, 1000));
+    for (int i = 1; i <= 8; ++i) question.peers.push_back(peer(fmt::format("m-{}", i), 100, 100));
+    for (int i = 1; i <= 4; ++i) question.peers.push_back(peer(fmt::format("s-{}", i), 50, 100));
+    const auto plan = make_plan(question);
+    ASSERT_TRUE(plan);
+    EXPECT_TRUE(mentions(*plan, "m-1 and 7 others own nothing, others have more room"))
+        << all(*plan);
+    EXPECT_TRUE(mentions(*plan,
+                         "s-1 and 3 others own nothing, their own gradient fills their "
+                         "upload;"))
+        << all(*plan);
+    EXPECT_FALSE(mentions(*plan, "too small")) << all(*plan);
+    // Of a vector of ten elements in parts of six at least only one peer can own.
+    question = {.elements_count = 10, .part_elements_min = 6};
+    for (const char* name : {"a", "b"}) question.peers.push_back(peer(name, 100, 100));
+    const auto small = make_plan(question);
+    ASSERT_TRUE(small);
+    EXPECT_TRUE(mentions(*small, "b owns nothing, their part would be too small;")) << all(*small);
+}
+
+TEST(Plan, where_nothing_travels_aggregators_save_no_time) {
+    PlanQuestion question{.elements_count = 1000};
+    question.peers = {peer("a", 100, 100), peer("aux", 100, 100)};
+    question.peers[1].rates.contributes = question.peers[1].rates.receives = false;
+    const auto plan = make_plan(question);
+    ASSERT_TRUE(plan);
+    EXPECT_EQ(plan->split.seconds, 0);
+    ASSERT_TRUE(plan->seconds_without);
+    EXPECT_EQ(*plan->seconds_without, 0);
+}
+
+TEST(Plan, a_time_without_end_is_not_so_many_times_as_long) {
+    PlanQuestion question{.elements_count = std::uint64_t{1} << 40};
+    for (const char* name : {"a", "b", "c"}) question.peers.push_back(peer(name, 1e-6, 1e-6));
+    question.peers[0].rates.owns_allowed = false;
+    const auto plan = make_plan(question);
+    ASSERT_TRUE(plan);
+    EXPECT_TRUE(mentions(*plan, "one server would take forever.")) << all(*plan);
+}
+
 TEST(Plan, unreachable_pairs_are_named) {
     PlanQuestion question{.elements_count = 1'000'000};
     for (const char* name : {"a", "b", "c"}) question.peers.push_back(peer(name, 100, 100));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <deque>
 #include <functional>
 #include <numeric>
 
@@ -13,13 +14,16 @@ namespace {
 
 // A choice must be better by more than rounding to be preferred to one with more trainers.
 constexpr double better_by = 1 + 1e-9;
+// Places of a chain that are looked at, besides its ends; more than halving its longest takes.
+constexpr int chain_trials_max = 40;
 
 struct Value {
     double samples_per_s = 0;
     double computing = 0;  // steps per second that are computed
     double averaging = 0;  // steps per second that are averaged
+    bool delayed = false;
 
-    double steps_per_s() const { return std::min(computing, averaging); }
+    double steps_per_s() const { return 1 / step_seconds(1 / computing, 1 / averaging, delayed); }
 };
 
 class ComputeSearch {
@@ -42,11 +46,15 @@ class ComputeSearch {
         ComputeChoice choice;
         choice.steps_per_s_of_all = all.steps_per_s();
         keep(all);
-        if (all.computing > all.averaging) {
+        double slowest = question_.samples_per_s[candidates_.front()];
+        for (const std::size_t i : candidates_)
+            slowest = std::min(slowest, question_.samples_per_s[i]);
+        if ((all.samples_per_s - slowest) / question_.batch_samples > all.steps_per_s()) {
             choice.every_choice_tried = candidates_.size() <= all_choices_max;
             DEDLOC_TRY_VOID(choice.every_choice_tried ? try_all() : try_chains());
         } else {
-            choice.every_choice_tried = true;  // fewer trainers compute less
+            // Not even averaging in no time would make up for the slowest trainer.
+            choice.every_choice_tried = true;
         }
         if (best_.steps_per_s() <= 0)
             return make_error(ErrorKind::bad_input,
@@ -60,7 +68,7 @@ class ComputeSearch {
   private:
     // Of the trial as it stands.
     Result<Value> value() const {
-        Value value;
+        Value value{.delayed = question_.delayed};
         for (std::size_t i = 0; i < trial_.size(); ++i)
             if (trial_[i].contributes) value.samples_per_s += question_.samples_per_s[i];
         value.computing = value.samples_per_s / question_.batch_samples;
@@ -77,6 +85,10 @@ class ComputeSearch {
     }
     Result<bool> keep_if_better() {
         DEDLOC_TRY(const Value one, value());
+        return keep_if_better(one);
+    }
+    // The value of the trial as it stands.
+    bool keep_if_better(const Value& one) {
         const double before = best_.steps_per_s();
         const double now = one.steps_per_s();
         const bool equal = now * better_by >= before && before * better_by >= now;
@@ -129,24 +141,39 @@ class ComputeSearch {
             for (std::size_t i = 0; i < order.size(); ++i)
                 trial_[order[i]].contributes = i >= count;
         };
-        // The first place where averaging no longer is the slower one, and the one before it.
-        std::size_t low = 0;  // averaging is slower
-        std::size_t high = order.size() - 1;
-        while (high - low > 1) {
-            const std::size_t middle = low + (high - low) / 2;
-            drop_first(middle);
-            DEDLOC_TRY(const Value one, value());
-            (one.averaging < one.computing ? low : high) = middle;
-        }
-        for (const std::size_t dropped : {low, high}) {
+        struct Place {
+            std::size_t dropped = 0;
+            Value value{};
+        };
+        const auto try_at = [&](std::size_t dropped) -> Result<Place> {
             drop_first(dropped);
-            DEDLOC_TRY_VOID(keep_if_better());
+            DEDLOC_TRY(const Value one, value());
+            keep_if_better(one);
+            return Place{dropped, one};
+        };
+        DEDLOC_TRY(const Place first, try_at(0));
+        DEDLOC_TRY(const Place last, try_at(order.size() - 1));
+        // The widest pieces first, as there may be no time for all.
+        std::deque<std::pair<Place, Place>> pieces;
+        pieces.emplace_back(first, last);
+        for (int trials = 0; !pieces.empty() && trials < chain_trials_max;) {
+            const auto [low, high] = pieces.front();
+            pieces.pop_front();
+            if (high.dropped - low.dropped <= 1) continue;
+            // Between them nothing computes faster than the first or averages faster than the last.
+            const Value bound{.computing = low.value.computing,
+                              .averaging = high.value.averaging,
+                              .delayed = question_.delayed};
+            if (!(bound.steps_per_s() > best_.steps_per_s() * better_by)) continue;
+            DEDLOC_TRY(const Place middle, try_at(low.dropped + (high.dropped - low.dropped) / 2));
+            ++trials;
+            pieces.emplace_back(low, middle);
+            pieces.emplace_back(middle, high);
         }
         return {};
     }
 
-    // The faster the averaging, the fewer samples can be contributed: the best rate is where both
-    // make the same number of steps.
+    // The faster the averaging, the fewer samples can be contributed.
     Ok search_rates() {
         std::vector<PeerRates> candidates(question_.peers.begin(), question_.peers.end());
         double samples = 0;
@@ -155,22 +182,37 @@ class ComputeSearch {
             for (const std::size_t j : candidates_) candidates[i].contributes |= i == j;
             if (candidates[i].contributes) samples += question_.samples_per_s[i];
         }
-        double low = 0;  // steps per second
-        double high = samples / question_.batch_samples;
-        constexpr int halvings = 30;
-        for (int i = 0; i < halvings; ++i) {
-            const double middle = (low + high) / 2;
+        // Of the choice for so many averaged steps per second.
+        const auto try_rate = [&](double steps_per_s) -> Result<Value> {
             const std::vector<bool> chosen = most_samples_at(
-                candidates, question_.samples_per_s, middle * question_.elements_count);
-            if (chosen.empty()) {
-                high = middle;
-                continue;
-            }
+                candidates, question_.samples_per_s, steps_per_s * question_.elements_count);
+            if (chosen.empty()) return Value{};
             for (std::size_t j = 0; j < trial_.size(); ++j) trial_[j].contributes = chosen[j];
             DEDLOC_TRY(const Value one, value());
-            DEDLOC_TRY_VOID(keep_if_better());
-            (one.computing > middle ? low : high) = middle;
+            keep_if_better(one);
+            return one;
+        };
+        constexpr int rates = 30;
+        const double most = samples / question_.batch_samples;
+        if (question_.delayed) {
+            // The best rate is where both make the same number of steps.
+            double low = 0;
+            double high = most;
+            for (int i = 0; i < rates; ++i) {
+                const double middle = (low + high) / 2;
+                DEDLOC_TRY(const Value one, try_rate(middle));
+                (one.computing > middle ? low : high) = middle;
+            }
+            return {};
         }
+        if (!(best_.steps_per_s() > 0)) return {};
+        // Averaging has at most what computing by all leaves of the best step so far; whether it
+        // takes a hundredth of a step or less is all the same.
+        const double step_s = 1 / best_.steps_per_s();
+        const double averaging_s = step_s - 1 / most;
+        const double ratio = 0.01 * step_s / averaging_s;
+        for (int i = 0; i < rates && ratio < 1; ++i)
+            DEDLOC_TRY_VOID(try_rate(1 / (averaging_s * std::pow(ratio, (i + 0.5) / rates))));
         return {};
     }
 
@@ -219,6 +261,10 @@ class ComputeSearch {
 };
 
 }  // namespace
+
+double step_seconds(double computing_s, double averaging_s, bool delayed) {
+    return delayed ? std::max(computing_s, averaging_s) : computing_s + averaging_s;
+}
 
 Result<ComputeChoice> choose_computing(const ComputeQuestion& question) {
     DEDLOC_CHECK(question.samples_per_s.size() == question.peers.size() &&

@@ -1,20 +1,23 @@
 // Who should compute, and whether an aggregator would help: questions about a network that cost
 // many plans each.
 //
-// Computing: the paper maximises the steps per second, the smaller one of
-//     sum s_i c_i / B   samples computed per second, over the samples of a step
-//     X / P             elements averaged per second, over the elements of the vector
-// over who computes (c_i). A trainer that does not compute sends no gradient, which frees its
-// upload and everybody's download; it still receives, and may still own parts. Few candidates are
-// tried in all combinations. Of many, chains are searched: all compute, then they are dropped in
-// the order of a rule, one by one. On a chain the first term falls and the second one rises, so the
-// best place is found by halving. Then single trainers are put back, dropped or exchanged while
-// that helps. The result is exact for few and good for many (roles_test.cpp says how good); the
-// problem with c_i free is a mixed-integer one.
+// Computing: a step takes
+//     B / sum s_i c_i   seconds of computing: the samples of a step over those of a second
+//     P / X             seconds of averaging: the elements of the vector over those of a second
+// one after the other, or, with the delayed update, as long as the slower of the two. It is made as
+// short as possible over who computes (c_i). A trainer that does not compute sends no gradient,
+// which frees its upload and everybody's download; it still receives, and may still own parts. Few
+// candidates are tried in all combinations. Of many, chains are searched: all compute, then they
+// are dropped in the order of a rule, one by one. On a chain the first term rises and the second
+// one falls, which bounds what can lie between two places, so the best one is found by halving.
+// Then single trainers are put back, dropped or exchanged while that helps. The result is exact for
+// few and good for many (roles_test.cpp says how good); the problem with c_i free is a
+// mixed-integer one.
 //
 // Source: DeDLOC, arXiv:2106.10207, section 3.2 (which term, and that c_i is a variable; the
 //         search is ours).
-// Deviation: like the paper we assume that computing and averaging overlap.
+// Deviation: the paper assumes that computing and averaging overlap; here only with the delayed
+//            update.
 // Thread: any; pure.
 
 #pragma once
@@ -39,9 +42,13 @@ struct ComputeQuestion {
     std::span<const double> samples_per_s{};  // s_i, one a peer; those who cannot contribute: any
     double batch_samples = 0;                 // B > 0
     double elements_count = 0;                // P > 0
+    bool delayed = false;                     // computing goes on while a step is averaged
     std::span<const LinkLimit> links{};
     std::span<const std::string> names{};  // for sentences
 };
+
+// Of one step.
+double step_seconds(double computing_s, double averaging_s, bool delayed);
 
 struct ComputeChoice {
     std::vector<bool> computes;     // one a peer

@@ -1,6 +1,7 @@
 #include "dedloc/planner/roles.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <gtest/gtest.h>
 
@@ -17,7 +18,8 @@ ComputeQuestion question(const std::vector<PeerRates>& peers,
     return {.peers = peers,
             .samples_per_s = samples_per_s,
             .batch_samples = batch_samples,
-            .elements_count = elements_count};
+            .elements_count = elements_count,
+            .delayed = true};
 }
 
 TEST(ChooseComputing, everybody_computes_where_computing_is_the_slower_part) {
@@ -46,6 +48,24 @@ TEST(ChooseComputing, a_slow_uploader_is_spared_where_averaging_is_the_slower_pa
     const auto needed = choose_computing(question(peers, only_it, 4096));
     ASSERT_TRUE(needed);
     EXPECT_TRUE(needed->computes[2]);
+}
+
+TEST(ChooseComputing, one_after_the_other_a_round_costs_time_even_where_computing_is_slower) {
+    // It has 10 Mb/s up: with it 50 s of computing and 41 s of averaging, without 67 s and 7 s.
+    std::vector<PeerRates> peers(4, megabits(100, 100));
+    peers[2].upload_per_s = 10e6 / 16;
+    const std::vector<double> speeds(4, 10);
+    ComputeQuestion asked = question(peers, speeds, 2000);
+    const auto delayed = choose_computing(asked);
+    ASSERT_TRUE(delayed);
+    EXPECT_EQ(delayed->computes, std::vector<bool>(4, true));
+    EXPECT_NEAR(1 / delayed->steps_per_s, 50, 0.01);
+    asked.delayed = false;
+    const auto choice = choose_computing(asked);
+    ASSERT_TRUE(choice);
+    EXPECT_EQ(choice->computes, (std::vector<bool>{true, true, false, true}));
+    EXPECT_NEAR(1 / choice->steps_per_s, 73.3, 0.1);
+    EXPECT_NEAR(1 / choice->steps_per_s_of_all, 90.9, 0.1);
 }
 
 TEST(ChooseComputing, a_trainer_that_nobody_can_do_without_is_not_dropped_for_being_slow) {
@@ -96,12 +116,18 @@ RandomNetwork random_network(std::uint64_t seed, std::size_t peers_count) {
     return network;
 }
 
+struct Best {
+    bool delayed = false;
+    double steps_per_s = 0;
+};
+
 // All choices, by the public plan alone.
-double best_steps_per_s(const RandomNetwork& network,
-                        double elements,
-                        const std::vector<LinkLimit>& links = {}) {
+std::array<Best, 2> best_steps_per_s(const RandomNetwork& network,
+                                     double elements,
+                                     const std::vector<LinkLimit>& links = {}) {
     const std::size_t size = network.peers.size();
-    double best = 0;
+    Best sum{.delayed = false};
+    Best slower{.delayed = true};
     for (std::uint32_t chosen = 1; chosen < 1u << size; ++chosen) {
         std::vector<PeerRates> peers = network.peers;
         double speed = 0;
@@ -116,9 +142,11 @@ double best_steps_per_s(const RandomNetwork& network,
         const auto split = split_elements(peers, std::uint64_t{1} << 50, {.links = links});
         if (!split) continue;
         const double seconds = split->seconds * elements / std::exp2(50);
-        best = std::max(best, std::min(speed / network.batch, 1 / seconds));
+        const double computing = network.batch / speed;
+        sum.steps_per_s = std::max(sum.steps_per_s, 1 / (computing + seconds));
+        slower.steps_per_s = std::max(slower.steps_per_s, 1 / std::max(computing, seconds));
     }
-    return best;
+    return {sum, slower};
 }
 
 TEST(ChooseComputing, few_candidates_get_the_best_of_all_choices) {
@@ -126,17 +154,19 @@ TEST(ChooseComputing, few_candidates_get_the_best_of_all_choices) {
     int dropped = 0;
     for (std::uint64_t seed = 0; seed < 300; ++seed) {
         const RandomNetwork network = random_network(seed, 1 + seed % 7);
-        const double best = best_steps_per_s(network, elements);
-        const auto choice =
-            choose_computing(question(network.peers, network.speeds, network.batch, elements));
-        EXPECT_EQ(choice.has_value(), best > 0) << "seed " << seed;
-        if (!choice) continue;
-        EXPECT_TRUE(choice->every_choice_tried);
-        EXPECT_NEAR(choice->steps_per_s / best, 1, 1e-9) << "seed " << seed;
-        EXPECT_GE(choice->steps_per_s, choice->steps_per_s_of_all);
-        if (choice->steps_per_s > choice->steps_per_s_of_all * 1.001) ++dropped;
+        ComputeQuestion asked = question(network.peers, network.speeds, network.batch, elements);
+        for (const auto& [delayed, best] : best_steps_per_s(network, elements)) {
+            asked.delayed = delayed;
+            const auto choice = choose_computing(asked);
+            EXPECT_EQ(choice.has_value(), best > 0) << "seed " << seed;
+            if (!choice) continue;
+            EXPECT_TRUE(choice->every_choice_tried);
+            EXPECT_NEAR(choice->steps_per_s / best, 1, 1e-9) << "seed " << seed;
+            EXPECT_GE(choice->steps_per_s, choice->steps_per_s_of_all);
+            if (choice->steps_per_s > choice->steps_per_s_of_all * 1.001) ++dropped;
+        }
     }
-    EXPECT_GT(dropped, 50) << "or the question is too easy";
+    EXPECT_GT(dropped, 100) << "or the question is too easy";
 }
 
 TEST(ChooseComputing, many_candidates_get_nearly_the_best_of_all_choices) {
@@ -148,19 +178,21 @@ TEST(ChooseComputing, many_candidates_get_nearly_the_best_of_all_choices) {
         RandomNetwork network = random_network(seed, 12);
         for (PeerRates& peer : network.peers) peer.contributes = true;
         for (double& speed : network.speeds) speed = std::max(speed, 1.0);
-        const double best = best_steps_per_s(network, elements);
-        const auto choice =
-            choose_computing(question(network.peers, network.speeds, network.batch, elements));
-        ASSERT_EQ(choice.has_value(), best > 0) << "seed " << seed;
-        if (!choice) continue;
-        const double ratio = choice->steps_per_s / best;
-        EXPECT_LE(ratio, 1 + 1e-9) << "seed " << seed;
-        EXPECT_GE(ratio, 0.97) << "seed " << seed;
-        worst = std::min(worst, ratio);
-        if (ratio > 1 - 1e-9) ++optimal;
+        ComputeQuestion asked = question(network.peers, network.speeds, network.batch, elements);
+        for (const auto& [delayed, best] : best_steps_per_s(network, elements)) {
+            asked.delayed = delayed;
+            const auto choice = choose_computing(asked);
+            ASSERT_EQ(choice.has_value(), best > 0) << "seed " << seed;
+            if (!choice) continue;
+            const double ratio = choice->steps_per_s / best;
+            EXPECT_LE(ratio, 1 + 1e-9) << "seed " << seed;
+            EXPECT_GE(ratio, 0.97) << "seed " << seed;
+            worst = std::min(worst, ratio);
+            if (ratio > 1 - 1e-9) ++optimal;
+        }
     }
     RecordProperty("worst_ratio", fmt::format("{:.4f}", worst));
-    RecordProperty("optimal", fmt::format("{} of {}", optimal, cases));
+    RecordProperty("optimal", fmt::format("{} of {}", optimal, 2 * cases));
 }
 
 TEST(ChooseComputing, many_candidates_with_limits_of_links_do_well) {
@@ -178,20 +210,22 @@ TEST(ChooseComputing, many_candidates_with_limits_of_links_do_well) {
             for (std::uint32_t to = 0; to < 11; ++to)
                 if (from != to && random.chance(0.2))
                     links.push_back({from, to, std::exp2(random.uniform(0, 5))});
-        const double best = best_steps_per_s(network, elements, links);
         ComputeQuestion asked = question(network.peers, network.speeds, network.batch, elements);
         asked.links = links;
-        const auto choice = choose_computing(asked);
-        ASSERT_EQ(choice.has_value(), best > 0) << "seed " << seed;
-        if (!choice) continue;
-        const double ratio = choice->steps_per_s / best;
-        EXPECT_LE(ratio, 1 + 1e-9) << "seed " << seed;
-        EXPECT_GE(ratio, 0.9) << "seed " << seed;
-        worst = std::min(worst, ratio);
-        if (ratio > 1 - 1e-9) ++optimal;
+        for (const auto& [delayed, best] : best_steps_per_s(network, elements, links)) {
+            asked.delayed = delayed;
+            const auto choice = choose_computing(asked);
+            ASSERT_EQ(choice.has_value(), best > 0) << "seed " << seed;
+            if (!choice) continue;
+            const double ratio = choice->steps_per_s / best;
+            EXPECT_LE(ratio, 1 + 1e-9) << "seed " << seed;
+            EXPECT_GE(ratio, 0.9) << "seed " << seed;
+            worst = std::min(worst, ratio);
+            if (ratio > 1 - 1e-9) ++optimal;
+        }
     }
     RecordProperty("worst_ratio", fmt::format("{:.4f}", worst));
-    RecordProperty("optimal", fmt::format("{} of {}", optimal, cases));
+    RecordProperty("optimal", fmt::format("{} of {}", optimal, 2 * cases));
 }
 
 TEST(AggregatorAdvice, helps_slow_uploaders_and_says_how_fast_it_must_be) {

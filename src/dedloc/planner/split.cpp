@@ -234,6 +234,7 @@ Result<Split> split_elements(std::span<const PeerRates> peers,
         return split;
     }
     OwnerLimits owners = allowed_owners(peers);
+    std::vector<std::uint64_t> wanted_parts;  // before small ones go
     do {
         Optimum optimum;
         if (options.links.empty()) {
@@ -245,6 +246,7 @@ Result<Split> split_elements(std::span<const PeerRates> peers,
         if (total <= 0 && !split.part_elements.empty()) break;  // no fewer owners can do it
         if (total <= 0) return why_impossible(peers, options);
         split.part_elements = apportion(optimum.owner_per_s, elements_count);
+        if (wanted_parts.empty()) wanted_parts = split.part_elements;
     } while (options.part_elements_min > 0 &&
              drop_small_owners(split.part_elements, options.part_elements_min, owners));
     const Finish finish = finish_of(peers, split.part_elements, options.links);
@@ -252,7 +254,7 @@ Result<Split> split_elements(std::span<const PeerRates> peers,
     split.bottleneck = finish.bottleneck;
     split.bottleneck_peer = finish.peer;
     split.bottleneck_to = finish.to;
-    split.explanation = explain(split, peers, options);
+    split.explanation = explain(split, peers, options, wanted_parts);
     return split;
 }
 
