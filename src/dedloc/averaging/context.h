@@ -58,6 +58,7 @@ struct RoundOptions {
     // from for a while; 0: no bound beside what the members send at all.
     std::size_t reduce_bytes_max = 0;
     double norm_max = 0;          // of the mean gradient in a part of a contribution; 0: any
+    bool delayed = false;         // the next batch is computed beside the round
     bool leave_out_slow = false;  // contributions of lines that are too slow for what they bring
     PlantedBugs bugs;
 

@@ -59,6 +59,9 @@ void note_arrival(ProbeReport& report, Duration since, std::uint64_t bytes) {
     report.bytes.push_back(total);
 }
 
+// More goes over a line than a relay's greetings.
+constexpr std::uint64_t line_used_bytes = 1u << 20;
+
 Error round_has_begun() { return Error(ErrorKind::overloaded, "a round has begun"); }
 
 double rate_of(const Throughput& line) {
@@ -136,14 +139,25 @@ std::vector<PeerId> LineProbe::candidates() const {
 
 Task<void> LineProbe::run() {
     Duration pause = pauses_.min;
-    while ((pays() || vector_count_ == 0) && !same_machine_) {
+    while (pays() || vector_count_ == 0) {
         co_await context_.node.clock.sleep_for(random_.duration(pause / 4, pause));
-        if (serving_ > 0 || !idle_() || !pays() || !wanted()) continue;
+        if (same_machine_ && line_is_used()) {
+            same_machine_ = false;
+            ask_again();
+            pause = pauses_.min;
+        }
+        if (same_machine_ || serving_ > 0 || !idle_() || !pays() || !wanted()) continue;
         probing_ = true;
         const bool measured = co_await probe();
         probing_ = false;
         pause = measured ? pauses_.min : std::min(pause * 3 / 2, pauses_.max);
     }
+}
+
+// The first peers were on this machine; now others are there as well.
+bool LineProbe::line_is_used() {
+    const auto traffic = context_.host.traffic();
+    return traffic.sent_bytes + traffic.received_bytes > line_bytes_before_ + line_used_bytes;
 }
 
 Task<bool> LineProbe::probe() {
@@ -184,7 +198,11 @@ Task<double> LineProbe::fill(Way way) {
     for (auto& stream : filling->streams) stream->reset();
     if (!idle_()) co_return 0;  // a round has begun: the line is its
     line_seen_ = line_seen_ || filling->line().bytes() > 0;
-    if (!line_seen_) same_machine_ = true;
+    if (!line_seen_) {
+        same_machine_ = true;
+        const auto traffic = context_.host.traffic();
+        line_bytes_before_ = traffic.sent_bytes + traffic.received_bytes;
+    }
     if (same_machine_ || way == Way::down) {
         const double rate = rate_of(filling->line());
         if (rate > 0) download_filled_ = gave_less_than_they_could(*filling, rate);

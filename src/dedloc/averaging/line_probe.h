@@ -74,6 +74,7 @@ class LineProbe {
     struct Filling;
 
     bool pays() const;
+    bool line_is_used();
     LineEstimate& estimate(Way way) { return way == Way::up ? upload_ : download_; }
     bool wants(Way way) const;
     bool wanted() const { return wants(Way::up) || wants(Way::down); }
@@ -106,7 +107,8 @@ class LineProbe {
     bool probing_ = false;
     std::size_t serving_ = 0;                              // probes of others
     bool line_seen_ = false;                               // something went over a line, once
-    bool same_machine_ = false;                            // nothing ever did
+    bool same_machine_ = false;                            // nothing did, so far
+    std::uint64_t line_bytes_before_ = 0;                  // when that was found
     std::map<std::pair<PeerId, bool>, TimePoint> served_;  // and whether it sent
 };
 

@@ -160,6 +160,7 @@ class RoundEngine {
     std::string leave_out_slow(const Base& base,
                                std::map<PeerId, Announce>& announces,
                                std::vector<PeerId>& left_out) const;
+    double computing_s() const;
     Result<planner::LeaveOutAnswer> whom_to_leave_out(
         const Base& base, const std::map<PeerId, Announce>& announces) const;
     Result<Plan> make_plan(const Base& base, std::uint32_t ballot);

@@ -25,10 +25,12 @@ struct RoundEngine::Poll {
     Poll(const Base& base, PlantedBugs bugs, runtime::Executor executor)
         : tally(base.voters, bugs), enough(executor) {}
     void answered(const PeerId& voter) {
-        if (awaited.erase(voter) > 0 && awaited.empty()) enough.set();
+        if (awaited.erase(voter) > 0 && awaited.empty() && refused) enough.set();
     }
     Tally tally;
-    std::set<PeerId> awaited;  // when these have answered, the rest is not waited for
+    // When these have answered, and not all of them yes, the rest is not waited for.
+    std::set<PeerId> awaited;
+    bool refused = false;
     runtime::Event enough;
 };
 
@@ -112,6 +114,7 @@ Task<void> RoundEngine::take_promise(PeerId voter, Prepare request, std::shared_
         co_return;
     }
     learn_from(voter, reply);
+    poll->refused = poll->refused || reply.answer != Answer::yes;
     poll->tally.promise(voter, reply);
     if (poll->tally.promised()) poll->enough.set();
 }

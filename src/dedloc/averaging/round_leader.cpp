@@ -69,7 +69,8 @@ Task<void> RoundEngine::lead(Base base) {
         const std::shared_ptr<Poll> poll = co_await prepare(base, ballot);
         if (!poll) {
             if (quorum_is_lost()) co_await open_branch(base);
-            co_await pause(context_.options.announce_interval);
+            // Whoever announces itself meanwhile is no reason to ask all voters again.
+            co_await context_.node.clock.sleep_for(context_.options.announce_interval);
             co_return;
         }
     }

@@ -255,6 +255,14 @@ Result<RoundEngine::Division> RoundEngine::divide_with_aggregators(
     return with;
 }
 
+// Of the batch that is there. With the delayed update most of it was computed beside the round
+// before; where nobody had to wait for the rest, it is only known that computing took no longer.
+double RoundEngine::computing_s() const {
+    const Duration waited = step_averaged_.value_or(context_.now()) - step_open_.second;
+    if (!context_.options.delayed) return to_seconds(waited);
+    return waited > pace_.usual() / 10 ? to_seconds(waited + pace_.usual()) : 0;
+}
+
 // Not the leader, as everybody waits for it anyhow, nor who leaves after this round, nor whose line
 // nobody has measured. Whoever follows by itself has the averages later: never so many voters that
 // the rest would be no majority.
@@ -276,7 +284,8 @@ Result<planner::LeaveOutAnswer> RoundEngine::whom_to_leave_out(
         .samples = samples,
         .candidates = candidates,
         .elements_count = static_cast<double>(context_.options.vector_count),
-        .computing_s = to_seconds(step_averaged_.value_or(context_.now()) - step_open_.second),
+        .computing_s = computing_s(),
+        .overlaps = context_.options.delayed,
         .worth_it = leaving_out_worth};
     DEDLOC_TRY(planner::LeaveOutAnswer answer, planner::choose_left_out(question));
     std::size_t voters = 0;

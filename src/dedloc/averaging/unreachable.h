@@ -32,8 +32,9 @@ class UnreachablePeers {
     }
 
   private:
-    // Then it is tried again: it costs at most one round its repair.
-    static constexpr Duration forgotten_after = std::chrono::seconds(20);
+    // Then it is tried again, which costs at most one round its repair: not in every step, however
+    // long they are. Whoever is connected before is on the list no more.
+    static constexpr Duration forgotten_after = std::chrono::minutes(5);
     std::map<PeerId, TimePoint> until_;
 };
 

@@ -108,15 +108,14 @@ Result<CertificateLog::Newest> CertificateLog::append(runtime::Disk& disk,
     if (!newest) {
         DEDLOC_TRY(newest, find_newest(disk));
     }
-    if (newest->bytes > 0 && newest->bytes + bytes.size() > limits.file_bytes) {
-        newest = Newest{newest->number + 1, 0};
-        DEDLOC_TRY(const std::vector<std::uint64_t> numbers, numbers_in(disk));
-        const std::size_t room = limits.files - 1;
-        for (std::size_t i = 0; i + room < numbers.size(); ++i)
-            DEDLOC_TRY_VOID(disk.remove(file_name(numbers[i])));
-    }
+    const bool is_full = newest->bytes > 0 && newest->bytes + bytes.size() > limits.file_bytes;
+    if (is_full) newest = Newest{newest->number + 1, 0};
     DEDLOC_TRY_VOID(disk.append_durably(file_name(newest->number), bytes));
     newest->bytes += bytes.size();
+    if (!is_full) return *newest;
+    DEDLOC_TRY(const std::vector<std::uint64_t> numbers, numbers_in(disk));
+    for (std::size_t i = 0; i + limits.files < numbers.size(); ++i)
+        (void)disk.remove(file_name(numbers[i]));  // one that stays takes its place and no more
     return *newest;
 }
 

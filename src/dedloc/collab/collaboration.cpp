@@ -51,6 +51,7 @@ averaging::RoundOptions round_options(const Options& options) {
     round.samples_max = batch.target * 2 + in_the_making;
     round.norm_max = options.run.averaging.norm_max;
     round.leave_out_slow = options.run.averaging.leave_out_slow;
+    round.delayed = options.run.averaging.delayed;
     round.members_max = options.members_max;
     round.group_max = static_cast<std::size_t>(options.run.averaging.group_max);
     round.deadline_min = options.run.averaging.round_deadline_min;
@@ -253,6 +254,7 @@ Task<Result<void>> CollaborationImpl::start_as_newcomer() {
     set_phase(Phase::starting);
     const TimePoint deadline = node_.clock.now() + options_.join_patience;
     Error last = make_error(ErrorKind::bad_input, "the join string names no address");
+    std::optional<Error> other_run;  // what one of them says who trains another by now
     bool met = false;
     while (!met && node_.clock.now() < deadline) {
         for (const std::string& address : bootstrap_peers()) {
@@ -263,9 +265,10 @@ Task<Result<void>> CollaborationImpl::start_as_newcomer() {
                 break;
             }
             last = std::move(peer).error().with_context(address);
-            if (last.kind() == ErrorKind::denied || last.kind() == ErrorKind::conflict)
-                co_return last;
+            if (last.kind() == ErrorKind::denied) co_return last;
+            if (last.kind() == ErrorKind::conflict) other_run = last;
         }
+        if (!met && other_run) co_return *std::move(other_run);
         if (!met) co_await node_.clock.sleep_for(300ms);
     }
     if (!met) co_return last.with_context("nobody of the run could be reached");

@@ -164,6 +164,7 @@ class CollaborationImpl final : public Collaboration, private averaging::RoundDi
     // Estimate of the others, refreshed by the network thread: samples at a time, and their rate.
     std::atomic<double> others_samples_{0};
     std::atomic<double> others_per_s_{0};
+    std::atomic<double> others_in_micro_batches_{0};  // samples in one of each that computes
     std::atomic<std::int64_t> others_at_ns_{0};
     std::atomic<double> others_speed_{0};  // whatever they do at the moment
     // Computed for the step after the open one, while that is being made.

@@ -7,6 +7,7 @@
 #include <limits>
 #include <set>
 
+#include "dedloc/collab/join_string.h"
 #include "dedloc/collab/membership.h"
 #include "dedloc/collab/model_state.h"
 #include "dedloc/collab/vector_codecs.h"
@@ -1169,6 +1170,34 @@ TEST(Collaboration, a_step_that_would_leave_the_finite_numbers_keeps_the_state) 
     EXPECT_EQ((*large)->step(), before->step() + 1);
     EXPECT_EQ(std::vector<float>(parameters_of(**large).begin(), parameters_of(**large).end()),
               start);
+}
+
+TEST(Collaboration, a_join_string_names_its_giver_first_and_some_of_the_others) {
+    Swarm swarm(12);
+    for (int i = 0; i < 12; ++i) swarm.add();
+    ASSERT_TRUE(swarm.world.run_until([&] { return swarm.all_at(2); }, 60s));
+    const auto join = parse_join_string(swarm.peers[3]->collaboration->join_string());
+    ASSERT_TRUE(join);
+    std::set<std::string> peers;
+    for (const std::string& address : join->addresses)
+        peers.insert(split_peer_address(address)->peer.text());
+    EXPECT_EQ(peers.size(), 8u);
+    EXPECT_EQ(split_peer_address(join->addresses.front())->peer, swarm.world.node(3).id());
+}
+
+// The slow ones' micro-batches take two seconds, the fast ones' a quarter.
+TEST(Collaboration, a_batch_is_near_its_target_where_micro_batches_take_different_times) {
+    Swarm swarm(12);
+    for (int i = 0; i < 2; ++i) swarm.add(60);
+    for (int i = 0; i < 3; ++i) swarm.add(7);
+    ASSERT_TRUE(swarm.world.run_until([&] { return swarm.all_at(4); }, 120s));
+    const Status before = swarm.peers[0]->collaboration->status();
+    ASSERT_TRUE(swarm.world.run_until([&] { return swarm.all_at(before.step + 20); }, 240s));
+    const Status after = swarm.peers[0]->collaboration->status();
+    const double batch = (after.branch_samples - before.branch_samples) /
+                         static_cast<double>(after.step - before.step);
+    EXPECT_GT(batch, 0.95 * 256);
+    EXPECT_LT(batch, 1.12 * 256);
 }
 
 // A running variance of zero would make every evaluation garbage.

@@ -25,14 +25,18 @@ constexpr std::size_t signed_status_bytes_max = 6u << 10;
 constexpr std::size_t told_at_hello_bytes_max = 3u << 20;  // statuses; an answer holds 4 MiB
 constexpr std::size_t name_letters_max = 32;               // of a peer, and of its version
 // In a join string, which people send each other.
-constexpr std::size_t own_addresses_told = 4;
-constexpr std::size_t others_addresses_told = 2;
+constexpr std::size_t own_direct_told = 4;
+constexpr std::size_t own_relayed_told = 2;
 constexpr Duration heard_of_for = 120s;    // one that never proved itself is known
 constexpr Duration member_for = 24h;       // one that did, and is out of reach
 constexpr Duration meet_again_most = 60s;  // between two tries to reach it
 constexpr Duration alone_most = 10s;       // the same, where no member is in reach
 // Statuses of one process may overtake each other, but not by so many.
 constexpr std::uint64_t restart_distance = 1000;
+
+bool is_relayed(std::string_view address) {
+    return address.find("/p2p-circuit") != std::string_view::npos;
+}
 
 struct HelloMessage {
     Digest run;
@@ -465,20 +469,26 @@ std::vector<std::string> Membership::known_addresses(std::size_t peers_told) con
     std::vector<std::string> all;
     const auto add = [&all](const std::vector<std::string>& addresses,
                             const PeerId& peer,
-                            std::size_t count_max) {
-        for (std::size_t i = 0; i < addresses.size() && i < count_max; ++i)
-            all.push_back(addresses[i] + "/p2p/" + peer.text());
+                            std::size_t direct_max,
+                            std::size_t relayed_max) {
+        for (const std::string& address : addresses) {
+            std::size_t& left = is_relayed(address) ? relayed_max : direct_max;
+            if (left == 0) continue;
+            --left;
+            all.push_back(address + "/p2p/" + peer.text());
+        }
     };
-    add(host_.addresses(), host_.id(), own_addresses_told);
+    add(host_.addresses(), host_.id(), own_direct_told, own_relayed_told);
     std::vector<const KnownPeer*> others = live();
     std::erase_if(others, [](const KnownPeer* peer) {
         return peer->status.addresses.empty() || peer->status.role == Role::observer;
     });
     std::ranges::stable_sort(others, {}, [](const KnownPeer* peer) {
-        return std::make_pair(peer->status.role != Role::relay, !peer->status.dialable);
+        const bool relayed = std::ranges::any_of(peer->status.addresses, is_relayed);
+        return std::make_pair(peer->status.role != Role::relay, relayed);
     });
     for (std::size_t i = 0; i < others.size() && i + 1 < peers_told; ++i)
-        add(others[i]->status.addresses, others[i]->status.peer, others_addresses_told);
+        add(others[i]->status.addresses, others[i]->status.peer, 1, 1);
     return all;
 }
 

@@ -99,8 +99,8 @@ class Membership {
     // Members heard of lately, by PeerId.
     std::vector<const KnownPeer*> live() const;
     const KnownPeer* find(const PeerId& peer) const;
-    // Addresses worth giving to a newcomer, with /p2p/: a few of our own, then of others, first of
-    // relays, which stay, and of those who can be dialled.
+    // Addresses worth giving to a newcomer, with /p2p/: a few of our own, then of others a direct
+    // one and a relayed one, first of relays, which stay, and of those who need none.
     std::vector<std::string> known_addresses(std::size_t peers_told) const;
 
     // The newest one that was signed, if it is hardly old: nobody tells two from another.

@@ -67,7 +67,7 @@ Task<Result<RunFile>> ask_run_file(p2p::Host& host,
 struct RunFileSearch {
     explicit RunFileSearch(runtime::Executor executor) : ended(executor) {}
     runtime::Event ended;  // `found` is there
-    std::optional<Result<RunFile>> found;
+    std::optional<RunFile> found;
     Error last = make_error(ErrorKind::bad_input, "the join string names no address");
     std::string reasons;
 };
@@ -81,13 +81,14 @@ Task<void> ask_in_turn(p2p::Host& host,
                        RunFileSearch& search) {
     co_await clock.sleep_until(turn);
     auto answer = co_await ask_run_file(host, address, run, deadline);
-    if (answer || answer.error().kind() == ErrorKind::conflict) {
-        search.found = std::move(answer);
+    if (answer) {
+        search.found = *std::move(answer);
         search.ended.set();
         co_return;
     }
     search.reasons += fmt::format("\n  {}: {}", address, answer.error().message());
-    search.last = std::move(answer).error();
+    // That one of them trains another run by now says most, if none has this one's file.
+    if (search.last.kind() != ErrorKind::conflict) search.last = std::move(answer).error();
 }
 
 std::uint64_t random_seed() {
@@ -118,6 +119,7 @@ Task<Result<RunFile>> fetch_run_file(p2p::Host& host,
     Task<void> all = runtime::all_of(std::move(asks));
     co_await runtime::first_of(std::move(all), search.ended.wait());
     if (search.found) co_return *std::move(search.found);
+    if (search.last.kind() == ErrorKind::conflict) co_return std::move(search.last);
     co_return make_error(search.last.kind(),
                          "no peer of the run gave its run file; is one running, and can this "
                          "machine reach it?{}",

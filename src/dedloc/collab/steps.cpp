@@ -81,9 +81,10 @@ double CollaborationImpl::samples_everywhere() const {
 }
 
 // Nobody can stop in the middle of a micro-batch, so that half of one more is on its way on
-// average, here and everywhere: full is when the batch will be as near to the target as it can.
+// average, of each peer's own length: full is when the batch will be as near to the target as it
+// can.
 bool CollaborationImpl::batch_is_full() const {
-    const double on_its_way = 0.5 * micro_batch_s_ * (samples_per_s_ + others_per_s_);
+    const double on_its_way = 0.5 * (micro_batch_s_ * samples_per_s_ + others_in_micro_batches_);
     const auto target = static_cast<double>(options_.run.batch.target);
     return samples_everywhere() + std::min(on_its_way, target / 2) >= target;
 }
@@ -101,6 +102,7 @@ void CollaborationImpl::refresh_progress() {
     const auto target = static_cast<double>(options_.run.batch.target);
     double others = 0;
     double others_rate = 0;
+    double others_in_micro_batches = 0;
     double others_speed = 0;
     for (const KnownPeer* peer : membership_->live()) {
         const Status& status = peer->status;
@@ -114,9 +116,13 @@ void CollaborationImpl::refresh_progress() {
         const double rate = status.phase == Phase::computing ? speed : 0.0;
         const double claimed = static_cast<double>(status.samples) + rate * std::min(age, age_max);
         others += std::min({claimed, target, computed_most(*peer, /*carried=*/false)});
-        if (age < age_max) others_rate += rate;
+        if (age < age_max) {
+            others_rate += rate;
+            others_in_micro_batches += std::min(rate * status.micro_batch_s, target);
+        }
     }
     others_per_s_ = others_rate;
+    others_in_micro_batches_ = others_in_micro_batches;
     others_speed_ = others_speed;
     others_samples_ = others;
     others_at_ns_ = node_.clock.now().since_start.count();

@@ -90,7 +90,9 @@ class Search {
         return count;
     }
     double pace(const std::vector<Part>& parts, double seconds) const {
-        return samples(parts) / (question_.computing_s + seconds);
+        const double computing_s = question_.computing_s;
+        return samples(parts) /
+               (question_.overlaps ? std::max(computing_s, seconds) : computing_s + seconds);
     }
 
     const LeaveOutQuestion& question_;

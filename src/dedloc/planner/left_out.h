@@ -3,9 +3,10 @@
 //
 // What is made as large as possible is the collaboration's pace,
 //     samples in the round / (seconds of computing before it + seconds of the round)
-// over who is left out. Candidates are left out in the order of their lines, the slowest first, as
-// many as is best. Of those, whose download can keep up with the others still receives the
-// averages in the round; the rest does not take part at all and follows by itself.
+// or, where the next batch is computed beside the round, by the longer of the two, over who is left
+// out. Candidates are left out in the order of their lines, the slowest first, as many as is best.
+// Of those, whose download can keep up with the others still receives the averages in the round;
+// the rest does not take part at all and follows by itself.
 //
 // roles.h answers the paper's question, in which computing and averaging overlap and a step has a
 // fixed batch; this one is a leader's, at the end of a step whose contributions are there.
@@ -44,7 +45,8 @@ struct LeaveOutQuestion {
     std::span<const Candidate> candidates{};  // one a peer: may it be left out
     double elements_count = 0;                // of the vector, > 0
     double computing_s = 0;                   // since the last step
-    double worth_it = 1;                      // so many times the pace, at least
+    bool overlaps = false;  // computing goes on in the round; computing_s is of a whole batch
+    double worth_it = 1;    // so many times the pace, at least
 };
 
 struct LeaveOutAnswer {

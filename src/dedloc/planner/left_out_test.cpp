@@ -19,11 +19,13 @@ class LeftOut : public ::testing::Test {
                                        .candidates = candidates_,
                                        .elements_count = 100,
                                        .computing_s = computing_s,
+                                       .overlaps = overlaps_,
                                        .worth_it = worth_it});
         EXPECT_TRUE(answer.has_value());
         return std::move(answer).value_or(LeaveOutAnswer{});
     }
 
+    bool overlaps_ = false;
     std::vector<PeerRates> peers_;
     std::vector<double> samples_;
     std::vector<Candidate> candidates_;
@@ -52,6 +54,17 @@ TEST_F(LeftOut, ASlowDownloadKeepsItsOwnerOutOfTheRound) {
     const LeaveOutAnswer answer = choose(10);
     ASSERT_TRUE(answer.leaves_out());
     EXPECT_EQ(answer.parts[4], Part::none);
+}
+
+// A round of 82 s that is hidden behind 102 s of computing costs nothing.
+TEST_F(LeftOut, NobodyIsWhoseLineIsHiddenBehindComputing) {
+    for (int i = 0; i < 7; ++i) add(4, 20, 10);
+    add(1, 10, 10);
+    ASSERT_TRUE(choose(20).leaves_out());
+    overlaps_ = true;
+    const LeaveOutAnswer hidden = choose(200);
+    EXPECT_FALSE(hidden.leaves_out());
+    EXPECT_TRUE(choose(20).leaves_out()) << "the round is what takes long";
 }
 
 TEST_F(LeftOut, WhoMustReceiveDoes) {

@@ -413,6 +413,7 @@ bool Download::after_failure(const PeerId& donor, const Error& error, bool nothi
     switch (error.kind()) {
         case ErrorKind::overloaded:
             report(donor).trouble = to_string(error);
+            gone_at_.erase(donor);
             // Fewer lanes than we asked for. With the last one we wait for our turn, unless there
             // are others to ask.
             if (lanes_[donor] > 1) {
