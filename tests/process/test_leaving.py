@@ -107,11 +107,14 @@ class Leaving(ProcessTest):
         self.until_step(9, rehearsal)
         rehearsal.signal(signal.SIGINT)
         self.assertEqual(rehearsal.end(), harness.OK, rehearsal.errors())
+        reached = rehearsal.checkpoints()[-1]
         real = self.host(run, view="--plain")
         self.until("it trains", lambda: re.search(r"step \d+  loss", real.out.read_text()))
         real.signal(signal.SIGINT)
         self.assertEqual(real.end(), harness.OK, real.errors())
         self.assertIn(f"--resume {real.directory}", real.out.read_text())
+        self.assertEqual(len(real.events("earlier_checkpoints")), 1)
+        self.assertIn(reached, real.checkpoints())
         step = real.last_words()["step"]
         self.assertLess(step, 9)
         done = self.dedloc("eval", str(real.directory), "--json")

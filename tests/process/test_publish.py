@@ -49,6 +49,7 @@ class Publish(ProcessTest):
         host = self.host(run, more=("--on-checkpoint", "sleep 1000"), view="--plain")
         self.until("it waits", lambda: "publishing the last state" in host.out.read_text())
         self.alive(host)
+        self.assertFalse((host.directory / "join.txt").exists())
         begun = time.monotonic()
         host.signal(signal.SIGINT)
         self.assertEqual(host.end(), harness.OK, host.errors())

@@ -4,9 +4,7 @@
 //
 // Thread: the main thread; it draws and waits, the network thread talks.
 
-#include <algorithm>
 #include <chrono>
-#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <thread>
 #include <unistd.h>
@@ -38,9 +36,10 @@ class AssistRun {
         : options_(options),
           opened_(std::move(opened)),
           session_(*opened_.session),
+          id_(session_.id()),
           invitation_(std::move(invitation)),
           screen_(STDOUT_FILENO, screen_options(options)),
-          model_(invitation_.run, session_.id(), session_.clock().wall_now()),
+          model_(invitation_.run, id_, session_.clock().wall_now()),
           started_(steady_seconds()),
           trainers_(started_) {}
 
@@ -58,14 +57,15 @@ class AssistRun {
 
     std::optional<Failure> begin();
     void look();
-    TrainerWatch::News look_for_trainers();
+    void tell_of_trainers();
     void tell_caps(const runtime::LineCaps& caps);
     std::optional<Failure> assist();
     void print(const std::optional<Failure>& failed);
 
     AssistOptions options_;
     OpenedSession opened_;
-    collab::Session& session_;
+    collab::Session& session_;  // until a begin that failed
+    PeerId id_;
     collab::Invitation invitation_;
     monitor::Screen screen_;
     monitor::RunModel model_;
@@ -77,7 +77,7 @@ class AssistRun {
     bool begun_ = false;
     bool interrupted_ = false;
     collab::Status status_;
-    bool any_trainer_ = false;
+    TrainerWatch::News trainer_news_ = TrainerWatch::News::none;
     averaging::AggregatorWork work_;
     runtime::LineCaps caps_told_{};
 };
@@ -129,22 +129,22 @@ void AssistRun::look() {
         caps = session_.caps();
     });
     if (caps != caps_told_) tell_caps(caps);
-    any_trainer_ = std::any_of(statuses.begin(), statuses.end(), [](const collab::Status& status) {
-        return status.role == collab::Role::trainer;
-    });
-    for (const collab::Event& event : mailbox_.take()) model_.add(event);
+    const double now = steady_seconds();
+    trainer_news_ = trainers_.look(now, statuses);
+    for (const collab::Event& event : mailbox_.take()) {
+        if (event.kind == "peer_left") trainers_.left(event.peer);
+        model_.add(event);
+    }
     model_.update(std::move(statuses), session_.clock().wall_now());
     screen_.show(model_.view());
 }
 
-TrainerWatch::News AssistRun::look_for_trainers() {
+void AssistRun::tell_of_trainers() {
     const double now = steady_seconds();
-    const TrainerWatch::News news = trainers_.look(now, any_trainer_);
-    if (news == TrainerWatch::News::silent)
+    if (trainer_news_ == TrainerWatch::News::silent)
         screen_.say(fmt::format("no trainer heard of for {:.0f} s; waiting for one (Ctrl-C leaves)",
                                 trainers_.silent_for(now)));
-    if (news == TrainerWatch::News::back) screen_.say("trainers are heard of again");
-    return news;
+    if (trainer_news_ == TrainerWatch::News::back) screen_.say("trainers are heard of again");
 }
 
 std::optional<Failure> AssistRun::assist() {
@@ -154,7 +154,8 @@ std::optional<Failure> AssistRun::assist() {
             interrupted_ = true;
             break;
         }
-        if (look_for_trainers() == TrainerWatch::News::gone)
+        tell_of_trainers();
+        if (trainer_news_ == TrainerWatch::News::gone)
             return Failure{ExitCode::unreachable,
                            fmt::format("no trainer of the run was heard of for {:.0f} s; assist "
                                        "again with a fresh join string when it goes on",
@@ -180,7 +181,7 @@ void AssistRun::print(const std::optional<Failure>& failed) {
     if (failed) json["error"] = failed->message;
     json["run"] = invitation_.run.name;
     json["run_hash"] = collab::run_hash(invitation_.run).hex();
-    json["peer"] = session_.id().text();
+    json["peer"] = id_.text();
     json["step"] = status_.step;
     json["rounds"] = work_.rounds;
     json["parts"] = work_.parts;
@@ -191,8 +192,7 @@ void AssistRun::print(const std::optional<Failure>& failed) {
     json["left"] = interrupted_;
     json["directory"] = opened_.directory;
     json["seconds"] = steady_seconds() - started_;
-    fmt::print("{}\n", monitor::json_line(json));
-    std::fflush(stdout);
+    screen_.print(monitor::json_line(json));
 }
 
 int AssistRun::run() {
@@ -203,6 +203,8 @@ int AssistRun::run() {
         if (interrupted_) screen_.say("leaving … (Ctrl-C again: end at once)");
         session_.leave(leave_patience);
         look();
+    } else {
+        opened_.session.reset();  // it would tell `fan_` what happens until the very end
     }
     screen_.release();
     if (log_) log_->flush();

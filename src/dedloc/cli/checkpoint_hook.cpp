@@ -18,6 +18,7 @@ constexpr double ask_interval_s = 0.2;
 
 // $1 folder, $2 step, $3 hash; $4 the folder to publish in, or nothing; $5 the command, or nothing;
 // $6 the list of copies that this peer made: others' copies stay, whatever becomes of theirs here.
+// One that cannot be removed stays in the list, and is tried again after the next checkpoint.
 constexpr const char* hook_script = R"(
 set -e
 if [ -n "$4" ]; then
@@ -26,7 +27,9 @@ if [ -n "$4" ]; then
     kept=$(dirname -- "$1")
     [ -e "$4/$name" ] || printf '%s\n' "$4/$name" >> "$6"
     touch -- "$6"
-    while IFS= read -r copy; do rm -rf -- "${copy%/*}/.${copy##*/}.new"; done < "$6"
+    while IFS= read -r copy; do
+        rm -rf -- "${copy%/*}/.${copy##*/}.new" || true
+    done < "$6"
     rm -rf -- "$4/.$name.new"
     cp -R -- "$1" "$4/.$name.new"
     rm -rf -- "$4/$name"
@@ -35,7 +38,7 @@ if [ -n "$4" ]; then
     while IFS= read -r copy; do
         case "$copy" in
             "$4"/step-*) [ -e "$kept/${copy##*/}/checkpoint.json" ] ||
-                         { rm -rf -- "$copy"; continue; } ;;
+                         { rm -rf -- "$copy" && continue || true; } ;;
         esac
         printf '%s\n' "$copy"
     done < "$6" > "$6.new"
@@ -65,8 +68,9 @@ CheckpointHook::CheckpointHook(HookOptions options, Tell tell)
     : options_(std::move(options)), tell_(std::move(tell)) {
     if (options_.publish_directory.empty()) return;
     std::error_code error;
-    const auto path = std::filesystem::absolute(options_.publish_directory, error);
-    if (!error) options_.publish_directory = path.lexically_normal().string();
+    auto path = std::filesystem::absolute(options_.publish_directory, error).lexically_normal();
+    if (!path.has_filename()) path = path.parent_path();  // one spelling, with or without a slash
+    if (!error) options_.publish_directory = path.string();
 }
 
 std::vector<std::string> CheckpointHook::holds() const {

@@ -1,6 +1,7 @@
 #include "dedloc/cli/checkpoint_source.h"
 
 #include <filesystem>
+#include <unistd.h>
 
 #include "dedloc/cli/peer_directory.h"
 #include "dedloc/runtime/real.h"
@@ -52,9 +53,11 @@ Result<FoundCheckpoint> find_checkpoint(const std::string& given) {
 std::string peers_folder(const std::string& path) {
     const fs::path folder = fs::path(path).parent_path();
     if (folder.filename() != checkpoints_folder) return {};
-    std::error_code status;
-    if (!fs::exists(folder.parent_path() / identity_file, status)) return {};
-    return folder.parent_path().string();
+    const fs::path peer = folder.parent_path();
+    const bool is_ours = ::access((peer / identity_file).c_str(), R_OK) == 0 &&
+                         ::access(peer.c_str(), W_OK | X_OK) == 0 &&
+                         ::access(folder.c_str(), W_OK | X_OK) == 0;
+    return is_ours ? peer.string() : std::string();
 }
 
 }  // namespace dedloc::cli

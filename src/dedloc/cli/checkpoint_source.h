@@ -22,7 +22,7 @@ struct FoundCheckpoint {
 Result<FoundCheckpoint> find_checkpoint(const std::string& path);
 
 // The folder of the peer that saved the checkpoint at `path` (absolute), or nothing, where it lies
-// elsewhere: in a copy, in a published folder.
+// elsewhere (in a copy, in a published folder) or where we may not write.
 std::string peers_folder(const std::string& path);
 
 }  // namespace dedloc::cli

@@ -14,6 +14,7 @@
 #include "dedloc/cli/session_opening.h"
 #include "dedloc/cli/trainer_watch.h"
 #include "dedloc/collab/run_file.h"
+#include "dedloc/security/identity.h"
 
 namespace dedloc::cli {
 namespace {
@@ -224,6 +225,10 @@ TEST(CheckpointSource, knows_the_folder_of_the_peer_that_saved_it) {
     ASSERT_TRUE(write_private_file(folder.file("peer/identity.key"), "x"));
     EXPECT_EQ(peers_folder(saved), folder.file("peer"));
     EXPECT_EQ(peers_folder(folder.file("peer/step-000000000001-00000000")), "");
+    if (::geteuid() == 0) return;  // who may write everywhere
+    std::filesystem::permissions(folder.file("peer"), std::filesystem::perms(0500));
+    EXPECT_EQ(peers_folder(saved), "") << "read-only";
+    std::filesystem::permissions(folder.file("peer"), std::filesystem::perms(0700));
 }
 
 struct Told {
@@ -279,23 +284,97 @@ TEST(CheckpointHook, a_published_folder_has_what_the_peer_keeps_and_what_others_
     EXPECT_EQ(content_of(open + "/step-3-ours/checkpoint.json"), "step-3-ours");
 }
 
+TEST(CheckpointHook, a_copy_that_cannot_be_removed_stops_nothing_and_is_tried_again) {
+    namespace fs = std::filesystem;
+    const Folder folder;
+    const std::string name = "step-1-ours";
+    const std::string kept = folder.file("checkpoints/" + name);
+    fs::create_directories(kept);
+    // What `rm` refuses, whoever calls it.
+    const std::string stuck = folder.file("public/step-0-old/.");
+    fs::create_directories(stuck);
+    ASSERT_TRUE(write_private_file(folder.file("published"), stuck + "\n"));
+    Told told;
+    CheckpointHook hook({.command = "touch \"$1/../../done\"",
+                         .publish_directory = folder.file("public"),
+                         .log_directory = folder.path()},
+                        told.tell());
+    ASSERT_TRUE(write_private_file(kept + "/checkpoint.json", name));
+    hook.saved(kept, 1, "hash");
+    hook.finish(1000, [] { return false; });
+    EXPECT_TRUE(told.all.starts_with("published: ")) << told.all;
+    EXPECT_TRUE(fs::exists(folder.file("done")));
+    EXPECT_EQ(content_of(folder.file("published")),
+              stuck + "\n" + folder.file("public/" + name) + "\n");
+}
+
+TEST(CheckpointHook, a_slash_at_the_end_of_the_publish_folder_makes_no_other_folder_of_it) {
+    namespace fs = std::filesystem;
+    const Folder folder;
+    Told told;
+    const auto publish = [&](const std::string& to, const std::string& name) {
+        const std::string kept = folder.file("checkpoints/" + name);
+        fs::create_directories(kept);
+        ASSERT_TRUE(write_private_file(kept + "/checkpoint.json", name));
+        CheckpointHook hook({.publish_directory = to, .log_directory = folder.path()}, told.tell());
+        hook.saved(kept, 1, "hash");
+        hook.finish(1000, [] { return false; });
+    };
+    publish(folder.file("public/"), "step-1-ours");
+    fs::remove_all(folder.file("checkpoints/step-1-ours"));
+    publish(folder.file("public"), "step-2-ours");
+    EXPECT_FALSE(fs::exists(folder.file("public/step-1-ours"))) << told.all;
+    EXPECT_TRUE(fs::exists(folder.file("public/step-2-ours"))) << told.all;
+}
+
+PeerId trainer_id(char name) {
+    const Bytes seed(security::ed25519_seed_bytes, static_cast<std::uint8_t>(name));
+    return security::Identity::from_seed(seed).value().id();
+}
+
+collab::Status trainer(char name, collab::Phase phase = collab::Phase::computing) {
+    collab::Status status;
+    status.peer = trainer_id(name);
+    status.phase = phase;
+    return status;
+}
+
+using News = TrainerWatch::News;
+
 TEST(TrainerWatch, an_outage_is_said_once_and_outlived) {
-    using News = TrainerWatch::News;
     TrainerWatch watch(0);
-    EXPECT_EQ(watch.look(1, true), News::none);
-    EXPECT_EQ(watch.look(61, false), News::none);
-    EXPECT_EQ(watch.look(62, false), News::silent);
-    EXPECT_EQ(watch.look(63, false), News::none);
-    EXPECT_EQ(watch.look(11 * 3600, false), News::none);
-    EXPECT_EQ(watch.look(11 * 3600, true), News::back);
-    EXPECT_EQ(watch.look(11 * 3600 + 1, true), News::none);
-    EXPECT_EQ(watch.look(23 * 3600 + 2, false), News::gone);
+    EXPECT_EQ(watch.look(1, {trainer('a')}), News::none);
+    EXPECT_EQ(watch.look(61, {}), News::none);
+    EXPECT_EQ(watch.look(62, {}), News::silent);
+    EXPECT_EQ(watch.look(63, {}), News::none);
+    EXPECT_EQ(watch.look(11 * 3600, {}), News::none);
+    EXPECT_EQ(watch.look(11 * 3600, {trainer('a')}), News::back);
+    EXPECT_EQ(watch.look(11 * 3600 + 1, {trainer('a')}), News::none);
+    EXPECT_EQ(watch.look(23 * 3600 + 2, {}), News::gone);
 }
 
 TEST(TrainerWatch, who_never_heard_of_a_trainer_gives_up_soon) {
+    collab::Status assistant = trainer('x');
+    assistant.role = collab::Role::aggregator;
     TrainerWatch watch(0);
-    EXPECT_EQ(watch.look(60, false), TrainerWatch::News::none);
-    EXPECT_EQ(watch.look(61, false), TrainerWatch::News::gone);
+    EXPECT_EQ(watch.look(60, {assistant}), News::none);
+    EXPECT_EQ(watch.look(61, {assistant}), News::gone);
+}
+
+TEST(TrainerWatch, a_run_whose_trainers_all_left_in_order_is_not_waited_for) {
+    TrainerWatch watch(0);
+    EXPECT_EQ(watch.look(1, {trainer('a'), trainer('b')}), News::none);
+    EXPECT_EQ(watch.look(2, {trainer('a', collab::Phase::leaving), trainer('b')}), News::none);
+    watch.left(trainer_id('b'));
+    EXPECT_EQ(watch.look(62, {}), News::none);
+    EXPECT_EQ(watch.look(63, {}), News::gone);
+}
+
+TEST(TrainerWatch, one_trainer_that_vanished_without_a_word_is_waited_for) {
+    TrainerWatch watch(0);
+    EXPECT_EQ(watch.look(1, {trainer('a'), trainer('b')}), News::none);
+    watch.left(trainer_id('b'));
+    EXPECT_EQ(watch.look(63, {}), News::silent);
 }
 
 TEST(SessionOpening, threads_bound_what_works_beside_the_gradients) {

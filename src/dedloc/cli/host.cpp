@@ -33,6 +33,7 @@ std::string different_run(const collab::RunFile& given, const collab::RunFile& s
 int run_host(const HostOptions& options) {
     PeerRunInput input;
     OpeningOptions opening = opening_options(options.peer);
+    std::string resumed_peer;
     input.started = steady_seconds();
     if (options.run_file.empty() && options.resume.empty())
         return report({ExitCode::bad_input,
@@ -59,7 +60,8 @@ int run_host(const HostOptions& options) {
             return report({ExitCode::different_run, different_run(*given, *saved)});
         // Elsewhere its checkpoints would go on, and this folder would stay behind: resumed once
         // more, the run would go back.
-        if (opening.directory.empty()) opening.directory = peers_folder(found->path);
+        if (opening.directory.empty()) resumed_peer = peers_folder(found->path);
+        if (!resumed_peer.empty()) opening.directory = resumed_peer;
         given = *std::move(saved);
         input.resume = std::move(found->checkpoint);
     }
@@ -68,6 +70,11 @@ int run_host(const HostOptions& options) {
 
     auto opened = open_session(collab::run_hash(input.invitation.run), opening);
     if (!opened) return report(opened.failure());
+    if (!resumed_peer.empty())
+        fmt::print(stderr,
+                   "dedloc: this process now is the peer of {}; if that is a copy of another "
+                   "machine's folder, end it and give it a folder of its own with --dir\n",
+                   resumed_peer);
     input.opened = std::move(*opened);
     return run_peer(std::move(input), options.peer);
 }

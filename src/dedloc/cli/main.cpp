@@ -110,8 +110,8 @@ void add_peer_options(CLI::App& command, PeerOptions& peer) {
                        "and one of every so many steps for good (0: none)");
     command.add_option("--publish",
                        peer.publish_directory,
-                       "folder that gets a copy of every checkpoint that this peer keeps, and the "
-                       "name `latest`");
+                       "folder, of this peer alone, that gets a copy of every checkpoint that it "
+                       "keeps, and the name `latest`");
     command.add_option("--on-checkpoint",
                        peer.on_checkpoint,
                        "shell command after every checkpoint; $1 its folder, $2 its step, $3 the "
@@ -230,7 +230,8 @@ void add_run_commands(CLI::App& app, AllOptions& all) {
     host->add_option("--resume",
                      all.host.resume,
                      "go on from a checkpoint: its folder, a folder of them, or a peer's folder, "
-                     "which then is this peer's, too (unless --dir says another)");
+                     "which then is this peer's, too (unless --dir says another, or nothing can be "
+                     "written there)");
     host->add_flag("--open",
                    all.host.open,
                    "no run secret: whoever has a join string, old or new, takes part, and whoever "

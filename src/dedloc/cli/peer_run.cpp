@@ -2,7 +2,6 @@
 
 #include <chrono>
 #include <cmath>
-#include <cstdio>
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <thread>
@@ -108,7 +107,7 @@ class PeerRun {
     void save_if_due();
     void save(std::shared_ptr<const state::Snapshot> snapshot);
     std::optional<Failure> end();
-    void finish_hook();
+    void finish_hook(const std::optional<Failure>& failed);
     void print_json(const std::optional<Failure>& failed);
     void tell(std::string kind, std::string text);
     void announce(std::string kind, std::string text);  // to who looks at the screen as well
@@ -199,11 +198,11 @@ void PeerRun::say_folder() {
     if (!hosts() || input_.resume) return;
     const auto saved = state::list_checkpoints(session_.disk(), std::string(checkpoints_folder));
     if (!saved || saved->empty()) return;
-    screen_.say(
-        fmt::format("a new run begins at step 0; checkpoints of an earlier one are there, the "
-                    "newest of step {}: `dedloc host --resume {}` would go on from it",
-                    saved->front().step,
-                    input_.opened.directory));
+    announce("earlier_checkpoints",
+             fmt::format("a new run begins at step 0; checkpoints of an earlier one are there, the "
+                         "newest of step {}: `dedloc host --resume {}` would go on from it",
+                         saved->front().step,
+                         input_.opened.directory));
 }
 
 // Every frame until the state is there, which may take hours. False: to be ended.
@@ -239,12 +238,12 @@ collab::Options PeerRun::collaboration_options() const {
 }
 
 std::optional<Failure> PeerRun::begin() {
-    say_folder();
     auto log = monitor::EventLog::open(file(events_file));
     if (!log) return failure(ExitCode::disk, log.error());
     log_ = *std::move(log);
     fan_ =
         std::make_unique<monitor::EventFan>(std::vector<collab::EventSink*>{log_.get(), &mailbox_});
+    say_folder();
     if (!hosts())
         if (auto failed = fetch_missing_file()) return failed;
     if (auto failed = train::on_passing_thread([this] { return make_task(); })) return failed;
@@ -416,9 +415,11 @@ void PeerRun::train() {
 }
 
 // The last state is the run's result: nobody but the user decides that it is not waited for.
-void PeerRun::finish_hook() {
+// Who left, or failed, is not kept for long.
+void PeerRun::finish_hook(const std::optional<Failure>& failed) {
     if (!hook_.busy()) return;
-    if (interrupts() > 0) {
+    if (failed) screen_.say(failed->message);  // which else is said when all is done
+    if (failed || interrupts() > 0) {
         screen_.say(fmt::format("publishing the last state, for {:.0f} s at most …",
                                 last_hook_seconds_max));
         return hook_.finish(last_hook_seconds_max, [] { return false; });
@@ -435,15 +436,20 @@ std::optional<Failure> PeerRun::end() {
     session_.leave(interrupted_ ? leave_patience : end_patience);
     const Result<void> trained = trainer_->join();
     look();
-    screen_.release();
-    view_is_over_ = true;
+    ::unlink(file(join_file).c_str());
     const auto final_state = session_.collaboration().state();
     if (saved_.lock() != final_state) save(final_state);
-    finish_hook();
-    std::error_code ignored;
-    ::unlink(file(join_file).c_str());
-    if (!trained && trained.error().kind() != ErrorKind::cancelled) return failure(trained.error());
-    if (!save_problem_.empty()) return Failure{ExitCode::disk, save_problem_};
+    std::optional<Failure> failed;
+    if (!trained && trained.error().kind() != ErrorKind::cancelled) {
+        failed = failure(trained.error());
+        tell("training_failed", failed->message);
+    } else if (!save_problem_.empty()) {
+        failed = Failure{ExitCode::disk, save_problem_};
+    }
+    screen_.release();  // a pipe that is not read stops us here, when the state is safe
+    view_is_over_ = true;
+    finish_hook(failed);
+    if (failed) return failed;
     if (interrupted_)
         screen_.say(
             fmt::format("left at step {}; the state is in {}", final_state->step(), checkpoint_));
@@ -480,8 +486,7 @@ void PeerRun::print_json(const std::optional<Failure>& failed) {
     }
     json["directory"] = input_.opened.directory;
     json["seconds"] = steady_seconds() - started_;
-    fmt::print("{}\n", monitor::json_line(json));
-    std::fflush(stdout);
+    screen_.print(monitor::json_line(json));
 }
 
 int PeerRun::run() {

@@ -96,7 +96,7 @@ int run_watch(const WatchOptions& options) {
     const bool over = run.run().stop.is_met(last_alive.step, reached.samples, reached.accuracy);
     if (lost) screen.say(over ? "the run is over" : "no peer of the run answers any more");
     watcher->reset();
-    if (options.json) fmt::print("{}\n", monitor::json_line(json_of(last_alive)));
+    if (options.json) screen.print(monitor::json_line(json_of(last_alive)));
     return lost && !over ? static_cast<int>(ExitCode::unreachable) : 0;
 }
 

@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <gtest/gtest.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
@@ -544,6 +545,52 @@ TEST(Screen, a_pipe_that_nobody_reads_stops_nobody_and_gets_the_newest_step_late
     EXPECT_TRUE(text.substr(last).starts_with("   0:01  step 4999 ")) << text.substr(last);
     close(ends[0]);
     close(ends[1]);
+}
+
+TEST(Screen, a_pipe_that_is_read_late_gets_the_last_words_whole_and_the_result_after_them) {
+    int ends[2];
+    ASSERT_EQ(pipe(ends), 0);
+    RunModel model(run(), id(1), 0);
+    auto writer = std::async(std::launch::async, [&] {
+        Screen screen(ends[1], screen_options_for(ends[1], /*plain=*/true));
+        for (std::uint64_t step = 1; step < 5000; ++step) {
+            model.update({status(1, "host", step, Phase::computing)}, 1);
+            screen.show(model.view());
+        }
+        screen.release();
+        screen.print("{}");
+        close(ends[1]);
+    });
+    const auto longer = last_words_patience + std::chrono::milliseconds(300);
+    EXPECT_EQ(writer.wait_for(longer), std::future_status::timeout);
+    fcntl(ends[0], F_SETFL, O_NONBLOCK);
+    std::string text;
+    char buffer[4096];
+    for (ssize_t size; (size = read(ends[0], buffer, sizeof buffer)) != 0;) {
+        if (size > 0) text.append(buffer, static_cast<std::size_t>(size));
+    }
+    EXPECT_TRUE(text.ends_with("\n{}\n")) << text.substr(text.size() - 100);
+    close(ends[0]);
+}
+
+TEST(Screen, a_result_comes_whole_after_what_a_stopped_terminal_still_has_to_take) {
+    Terminal terminal(120, 60);
+    RunView view = busy_view();
+    view.peers.resize(60, view.peers[1]);
+    auto writer = std::async(std::launch::async, [&] {
+        Screen screen(terminal.descriptor(), in_place);
+        for (int i = 0; i < 1000; ++i) screen.show(view);
+        screen.release();
+        screen.print("{}");
+    });
+    EXPECT_EQ(writer.wait_for(last_words_patience + std::chrono::milliseconds(300)),
+              std::future_status::timeout);
+    std::string text;
+    while (writer.wait_for(std::chrono::milliseconds(1)) != std::future_status::ready)
+        text += terminal.read_all();
+    text += terminal.read_all();
+    EXPECT_TRUE(text.ends_with("{}\n")) << text.substr(text.size() - 100);
+    EXPECT_NE(text.find(end_of_picture), std::string::npos);
 }
 
 TEST(Screen, log_lines_stay_above_the_picture_and_end_with_it) {

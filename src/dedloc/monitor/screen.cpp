@@ -104,12 +104,13 @@ bool Screen::write(std::string_view bytes) {
 }
 
 // With the lines that wait.
-void Screen::write_last_words() {
+void Screen::write_last_words(Patience patience) {
     using Clock = std::chrono::steady_clock;
     const auto until = Clock::now() + last_words_patience;
     const int to = own_descriptor_ >= 0 ? own_descriptor_ : descriptor_;
     while (!write() || !write(kept_lines(""))) {
-        const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now());
+        auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now());
+        if (patience == Patience::endless) left = last_words_patience;
         if (left.count() <= 0) return;
         (void)takes_bytes(to, left);
     }
@@ -176,7 +177,7 @@ void Screen::say(std::string_view line) {
     progress_.said.emplace(line);
     keep_line(std::string(line));
     if (picture_.empty())
-        write_last_words();
+        write_last_words(Patience::short_one);
     else if (write())
         draw(up_to_picture(picture_));
 }
@@ -192,7 +193,14 @@ void Screen::leave_picture() {
 void Screen::release() {
     if (options_.silent) return;
     leave_picture();
-    write_last_words();
+    const bool is_terminal = isatty(descriptor_) == 1;
+    write_last_words(is_terminal ? Patience::short_one : Patience::endless);
+}
+
+void Screen::print(std::string_view line) {
+    leave_picture();
+    keep_line(std::string(line));
+    write_last_words(Patience::endless);
 }
 
 }  // namespace dedloc::monitor

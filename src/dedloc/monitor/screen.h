@@ -52,14 +52,19 @@ class Screen {
     void show(const RunView& view);
     // A line that stays: above the picture on a terminal.
     void say(std::string_view line);
-    // Leaves the last picture where it is; what is said from now on comes below it.
+    // Leaves the last picture where it is; what is said from now on comes below it. Nothing waits
+    // for us any more: who reads a pipe slowly gets all of it.
     void release();
+    // The program's result, a line after all that was said: waits as long as it takes, and comes
+    // though the screen is silent.
+    void print(std::string_view line);
 
     const ScreenOptions& options() const { return options_; }
 
   private:
     bool write(std::string_view bytes = {});
-    void write_last_words();
+    enum class Patience { short_one, endless };
+    void write_last_words(Patience patience);
     void keep_line(std::string line);
     std::string kept_lines(std::string_view line_end);
     void draw(std::string_view begin);

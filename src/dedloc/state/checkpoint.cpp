@@ -127,13 +127,16 @@ std::set<std::string> names_to_keep(const std::vector<CheckpointSummary>& finish
         if (kept.size() < rule.newest) kept.insert(summary.name);
     std::map<std::pair<std::size_t, std::uint64_t>, std::string> first_of_stretch;
     std::size_t history = 0;  // looking back, an earlier one begins where steps go up again
+    const CheckpointSummary* furthest = nullptr;  // what those before the last one have come to
     std::uint64_t step_before = std::numeric_limits<std::uint64_t>::max();
     for (const CheckpointSummary& summary : finished) {
-        if (summary.step >= step_before) ++history;
+        if (summary.step >= step_before && ++history == 1) kept.insert(summary.name);
+        if (history > 1 && (!furthest || summary.step > furthest->step)) furthest = &summary;
         step_before = summary.step;
         const std::uint64_t stretch = rule.every_steps > 0 ? summary.step / rule.every_steps : 0;
         if (stretch > 0) first_of_stretch[{history, stretch}] = summary.name;
     }
+    if (furthest) kept.insert(furthest->name);
     for (const auto& [stretch, name] : first_of_stretch) kept.insert(name);
     kept.insert(rule.also.begin(), rule.also.end());
     return kept;

@@ -128,6 +128,22 @@ TEST(Checkpoint, a_run_that_begins_again_is_newer_than_what_is_there_of_a_higher
     EXPECT_EQ(load_newest_checkpoint(disk, "c")->summary.step, 1u);
 }
 
+TEST(Checkpoint, runs_that_begin_again_do_not_cost_what_was_reached_before) {
+    MemoryDisk disk;
+    const auto run = [&](const std::vector<std::uint64_t>& steps) {
+        for (const std::uint64_t step : steps)
+            ASSERT_TRUE(save_checkpoint(disk, "c", checkpoint_of_step(step, 100)));
+    };
+    run({100, 200, 300});
+    run({1, 2, 3, 4});
+    EXPECT_EQ(steps_in(disk), (std::vector<std::uint64_t>{4, 3, 2, 300}));
+    // A service that is started anew again and again fills no disk, and loses nothing either.
+    run({11, 12, 13, 14});
+    run({5, 6, 7, 8});
+    run({1, 2, 3});
+    EXPECT_EQ(steps_in(disk), (std::vector<std::uint64_t>{3, 2, 1, 8, 300}));
+}
+
 TEST(Checkpoint, every_history_in_a_folder_keeps_its_first_ones_for_good) {
     MemoryDisk disk;
     const KeepRule rule{.newest = 1, .every_steps = 10};
@@ -135,8 +151,9 @@ TEST(Checkpoint, every_history_in_a_folder_keeps_its_first_ones_for_good) {
         ASSERT_TRUE(save_checkpoint(disk, "c", checkpoint_of_step(step, 100), rule));
     for (std::uint64_t step = 4; step <= 24; step += 4)
         ASSERT_TRUE(save_checkpoint(disk, "c", checkpoint_of_step(step, 100), rule));
-    // That of step 20 is one state in both, and counts where it was saved last.
-    EXPECT_EQ(steps_in(disk), (std::vector<std::uint64_t>{24, 20, 12, 30, 10}));
+    // That of step 20 is one state in both, and counts where it was saved last; 35 is the last one
+    // of the earlier history.
+    EXPECT_EQ(steps_in(disk), (std::vector<std::uint64_t>{24, 20, 12, 35, 30, 10}));
 }
 
 TEST(Checkpoint, those_of_before_saving_was_counted_are_older_and_ordered_by_step) {
