@@ -10,7 +10,6 @@
 #include <netinet/in.h>
 #include <nlohmann/json.hpp>
 #include <poll.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <thread>
 #include <unistd.h>
@@ -299,11 +298,6 @@ Result<Outcome> measure(const StormCommand& command, const std::string& folder) 
 }  // namespace
 
 int run_storm(const StormCommand& command) {
-    rlimit limit{};
-    if (::getrlimit(RLIMIT_NOFILE, &limit) == 0) {
-        limit.rlim_cur = limit.rlim_max;
-        (void)::setrlimit(RLIMIT_NOFILE, &limit);
-    }
     const auto folder = process_folder("", "storm");
     if (!folder) {
         fmt::print(stderr, "dedloc: {}\n", folder.error().message());

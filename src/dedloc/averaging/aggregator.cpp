@@ -190,19 +190,19 @@ void Aggregator::take_certificate(const PeerId& from, const Bytes& certificate) 
 void Aggregator::ledger_moved(const Decision& decision) {
     suspects_.clear();
     sent_to_.reset();
-    if (decision.kind == DecisionKind::commit) {
-        // Also before it was in a plan: leaders take an unmeasured line for one like the others',
-        // which among many trainers is none that helps.
-        if (const auto plan = wire::decode<Plan>(decision.plan))
-            line_.vector_is(vector_count(*plan));
-        count_work(decision);
-    }
+    if (decision.kind == DecisionKind::commit) count_work(decision);
     changed_.pulse();
 }
 
 void Aggregator::count_work(const Decision& decision) {
     const auto exchange = exchanges_.find(decision_digest(decision.plan));
-    if (!exchange) return;
+    if (!exchange) {
+        // Its line is measured also before it is in a plan: leaders take an unmeasured one for one
+        // like the others', which among many trainers is none that helps.
+        if (const auto plan = wire::decode<Plan>(decision.plan))
+            line_.vector_is(vector_count(*plan));
+        return;
+    }
     const LineRates rates = exchange->end_measuring();
     upload_.observe(rates.upload, rates.upload_bytes);
     download_.observe(rates.download, rates.download_bytes);

@@ -390,10 +390,10 @@ std::vector<ElementRange> averaged_by_nobody(const Plan& plan,
                                              ElementRange range) {
     std::vector<ElementRange> ranges;
     for (std::size_t p = 0; p < parts.size() && p < plan.parts.size(); ++p) {
-        std::vector<const MemberInput*> inputs;
-        for (std::size_t i = 0; i < plan.members.size(); ++i)
-            if (parts[p].includes(i)) inputs.push_back(&plan.members[i].input);
         for (const ElementRange& stretch : intersect({plan.parts[p].range()}, range)) {
+            std::vector<const MemberInput*> inputs;
+            for (std::size_t i = 0; i < plan.members.size(); ++i)
+                if (parts[p].includes(i)) inputs.push_back(&plan.members[i].input);
             std::uint64_t at = stretch.offset;
             for (const WeightSegment& segment : total_weights(inputs, stretch)) {
                 if (segment.weight == 0) ranges.push_back({at, segment.count});

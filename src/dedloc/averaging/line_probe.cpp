@@ -154,11 +154,13 @@ Task<void> LineProbe::run() {
     }
 }
 
-// The first peers were on this machine; now others are there as well.
-bool LineProbe::line_is_used() {
-    const auto traffic = context_.host.traffic();
-    return traffic.sent_bytes + traffic.received_bytes > line_bytes_before_ + line_used_bytes;
+std::uint64_t LineProbe::line_bytes() const {
+    const runtime::Traffic traffic = context_.host.traffic();
+    return traffic.sent_bytes + traffic.received_bytes;
 }
+
+// The first peers were on this machine; now others are there as well.
+bool LineProbe::line_is_used() const { return line_bytes() > line_bytes_before_ + line_used_bytes; }
 
 Task<bool> LineProbe::probe() {
     bool measured = false;
@@ -200,8 +202,7 @@ Task<double> LineProbe::fill(Way way) {
     line_seen_ = line_seen_ || filling->line().bytes() > 0;
     if (!line_seen_) {
         same_machine_ = true;
-        const auto traffic = context_.host.traffic();
-        line_bytes_before_ = traffic.sent_bytes + traffic.received_bytes;
+        line_bytes_before_ = line_bytes();
     }
     if (same_machine_ || way == Way::down) {
         const double rate = rate_of(filling->line());

@@ -74,7 +74,8 @@ class LineProbe {
     struct Filling;
 
     bool pays() const;
-    bool line_is_used();
+    std::uint64_t line_bytes() const;
+    bool line_is_used() const;
     LineEstimate& estimate(Way way) { return way == Way::up ? upload_ : download_; }
     bool wants(Way way) const;
     bool wanted() const { return wants(Way::up) || wants(Way::down); }

@@ -285,7 +285,7 @@ Result<planner::LeaveOutAnswer> RoundEngine::whom_to_leave_out(
         .candidates = candidates,
         .elements_count = static_cast<double>(context_.options.vector_count),
         .computing_s = computing_s(),
-        .overlaps = context_.options.delayed,
+        .delayed = context_.options.delayed,
         .worth_it = leaving_out_worth};
     DEDLOC_TRY(planner::LeaveOutAnswer answer, planner::choose_left_out(question));
     std::size_t voters = 0;

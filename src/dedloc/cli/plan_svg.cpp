@@ -50,8 +50,8 @@ std::string escaped(std::string_view text) {
 
 // Long texts lose their middle: names are told apart by their ends ("desk-12", "desk ×8").
 std::string shortened(const std::string& text, std::size_t letters_max) {
-    std::vector<std::size_t>
-        letters;  // where they begin; the rest of a letter of UTF-8 is 10xxxxxx
+    // Where they begin: the rest of a letter of UTF-8 is 10xxxxxx.
+    std::vector<std::size_t> letters;
     for (std::size_t i = 0; i < text.size(); ++i)
         if ((static_cast<unsigned char>(text[i]) & 0xc0) != 0x80) letters.push_back(i);
     if (letters.size() <= letters_max) return text;

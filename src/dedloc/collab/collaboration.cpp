@@ -5,6 +5,7 @@
 #include "dedloc/base/log.h"
 #include "dedloc/collab/collaboration_impl.h"
 #include "dedloc/collab/join_string.h"
+#include "dedloc/collab/peers_to_dial.h"
 #include "dedloc/collab/vector_codecs.h"
 #include "dedloc/security/hash.h"
 #include "dedloc/wire/message.h"
@@ -231,25 +232,6 @@ Task<Result<void>> CollaborationImpl::start_as_host() {
     co_return Result<void>();
 }
 
-// One address of each peer, as the host is told the others. Who is connected already comes first:
-// the others may be gone.
-std::vector<std::string> CollaborationImpl::bootstrap_peers() {
-    std::vector<std::string> addresses;
-    std::set<PeerId> peers;
-    std::set<std::string> connected;
-    for (const std::string& address : options_.bootstrap) {
-        const auto parts = split_peer_address(address);
-        if (parts) host_.add_addresses(parts->peer, std::vector<std::string>(1, parts->address));
-        if (parts && !peers.insert(parts->peer).second) continue;
-        if (parts && host_.is_connected(parts->peer)) connected.insert(address);
-        addresses.push_back(address);
-    }
-    std::ranges::stable_partition(addresses, [&connected](const std::string& address) {
-        return connected.contains(address);
-    });
-    return addresses;
-}
-
 Task<Result<void>> CollaborationImpl::start_as_newcomer() {
     set_phase(Phase::starting);
     const TimePoint deadline = node_.clock.now() + options_.join_patience;
@@ -257,7 +239,7 @@ Task<Result<void>> CollaborationImpl::start_as_newcomer() {
     std::optional<Error> other_run;  // what one of them says who trains another by now
     bool met = false;
     while (!met && node_.clock.now() < deadline) {
-        for (const std::string& address : bootstrap_peers()) {
+        for (const std::string& address : peers_to_dial(host_, options_.bootstrap)) {
             const TimePoint until = std::min(deadline, node_.clock.now() + Duration(5s));
             auto peer = co_await membership_->meet(address, until);
             if (peer) {
@@ -290,7 +272,7 @@ Task<Result<void>> CollaborationImpl::start_as_newcomer() {
 Task<void> CollaborationImpl::meet_bootstrap() {
     Duration pause = 1s;
     for (;;) {
-        for (const std::string& address : bootstrap_peers()) {
+        for (const std::string& address : peers_to_dial(host_, options_.bootstrap)) {
             const auto parts = split_peer_address(address);
             if (parts && (parts->peer == host_.id() || membership_->is_member(parts->peer)))
                 continue;

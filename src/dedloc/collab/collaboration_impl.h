@@ -78,7 +78,6 @@ class CollaborationImpl final : public Collaboration, private averaging::RoundDi
     bool stands_on(const Status& status, const averaging::Base& base) const;
     bool arrives_at(const KnownPeer& peer, const averaging::Base& base) const;
     Task<Result<void>> start_as_host();
-    std::vector<std::string> bootstrap_peers();
     Task<Result<void>> start_as_newcomer();
     Task<void> meet_bootstrap();
     void start_aggregator();

@@ -124,6 +124,7 @@ Ok keep_unaveraged_buffers(const Layout& layout,
                            const averaging::Decision& decision,
                            std::span<const float> old,
                            std::vector<state::Section>& sections) {
+    if (old.empty()) return {};
     DEDLOC_TRY(const averaging::Plan plan, wire::decode<averaging::Plan>(decision.plan));
     const averaging::ElementRange all{layout.parameters_count, layout.buffers_count};
     for (const auto& range : averaging::averaged_by_nobody(plan, decision.parts, all)) {

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <optional>
-#include <set>
 #include <thread>
 
 #include "dedloc/collab/membership.h"
+#include "dedloc/collab/peers_to_dial.h"
 #include "dedloc/p2p/make_host.h"
 #include "dedloc/p2p/relay_keeper.h"
 #include "dedloc/runtime/event.h"
@@ -105,14 +105,8 @@ Task<Result<RunFile>> fetch_run_file(p2p::Host& host,
                                      TimePoint deadline) {
     RunFileSearch search(host.executor());
     std::vector<Task<void>> asks;
-    std::set<PeerId> asked;
     TimePoint turn = clock.now();
-    // All addresses of a peer are tried side by side, whichever of them is dialled first.
-    for (const std::string& address : join.addresses) {
-        const auto parts = split_peer_address(address);
-        if (!parts) continue;
-        host.add_addresses(parts->peer, std::vector<std::string>(1, parts->address));
-        if (!asked.insert(parts->peer).second) continue;
+    for (const std::string& address : peers_to_dial(host, join.addresses)) {
         asks.push_back(ask_in_turn(host, clock, address, join.run, turn, deadline, search));
         turn = turn + next_one_after;
     }

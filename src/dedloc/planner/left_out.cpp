@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "dedloc/planner/optimum.h"
+#include "dedloc/planner/roles.h"
 
 namespace dedloc::planner {
 namespace {
@@ -90,9 +91,7 @@ class Search {
         return count;
     }
     double pace(const std::vector<Part>& parts, double seconds) const {
-        const double computing_s = question_.computing_s;
-        return samples(parts) /
-               (question_.overlaps ? std::max(computing_s, seconds) : computing_s + seconds);
+        return samples(parts) / step_seconds(question_.computing_s, seconds, question_.delayed);
     }
 
     const LeaveOutQuestion& question_;

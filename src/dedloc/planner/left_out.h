@@ -45,8 +45,8 @@ struct LeaveOutQuestion {
     std::span<const Candidate> candidates{};  // one a peer: may it be left out
     double elements_count = 0;                // of the vector, > 0
     double computing_s = 0;                   // since the last step
-    bool overlaps = false;  // computing goes on in the round; computing_s is of a whole batch
-    double worth_it = 1;    // so many times the pace, at least
+    bool delayed = false;  // computing goes on in the round; computing_s is of a whole batch
+    double worth_it = 1;   // so many times the pace, at least
 };
 
 struct LeaveOutAnswer {

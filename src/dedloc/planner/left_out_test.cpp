@@ -19,13 +19,13 @@ class LeftOut : public ::testing::Test {
                                        .candidates = candidates_,
                                        .elements_count = 100,
                                        .computing_s = computing_s,
-                                       .overlaps = overlaps_,
+                                       .delayed = delayed_,
                                        .worth_it = worth_it});
         EXPECT_TRUE(answer.has_value());
         return std::move(answer).value_or(LeaveOutAnswer{});
     }
 
-    bool overlaps_ = false;
+    bool delayed_ = false;
     std::vector<PeerRates> peers_;
     std::vector<double> samples_;
     std::vector<Candidate> candidates_;
@@ -61,7 +61,7 @@ TEST_F(LeftOut, NobodyIsWhoseLineIsHiddenBehindComputing) {
     for (int i = 0; i < 7; ++i) add(4, 20, 10);
     add(1, 10, 10);
     ASSERT_TRUE(choose(20).leaves_out());
-    overlaps_ = true;
+    delayed_ = true;
     const LeaveOutAnswer hidden = choose(200);
     EXPECT_FALSE(hidden.leaves_out());
     EXPECT_TRUE(choose(20).leaves_out()) << "the round is what takes long";
