@@ -3,11 +3,13 @@
     bench/run.py --bin build/bench/bin [--json] [--list] [NAME...]
 
 With --json each measure is one JSON object: bench, value, unit, anchor, anchor_value, ratio, and
-what belongs to it; or bench and skipped, the reason. ratio is value / anchor_value. What each
-means, and what physics would allow, is in bench/README.md. Measures take turns with their anchors,
-so that both see the same machine.
+what belongs to it; or bench and skipped, the reason. ratio is value / anchor_value. Where a target
+is promised, wanted has its bounds (ratio_max: of ratio, at most), and held says whether they do.
+What each means, and what physics would allow, is in bench/README.md. Measures take turns with their
+anchors, so that both see the same machine.
 
-Exit status: 0 all ran or were skipped, 1 one could not, 2 wrong arguments.
+Exit status: 0 all ran or were skipped, 1 one could not, 2 wrong arguments, 9 with --check: a target
+was missed (a sentence says which). Ended by SIGTERM or SIGHUP it leaves no processes behind.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import statistics
 import subprocess
 import sys
@@ -32,6 +35,7 @@ OVERHEAD_ELEMENTS = 256  # 1 KiB
 OVERHEAD_SECONDS_MAX = 0.1  # what a round may cost beside its bytes
 FAR_MS = 50  # round trip of the second line of round_overhead
 SKIPPED = 77  # exit code where namespaces are not permitted
+CHECK_FAILED = 9
 WRONG_OPTION = 2  # or one that only root may use
 PLAN_SECONDS_MAX = {256: 0.001, 100_000: 0.2}  # what a plan may take
 BATCH = 1024  # samples of a step of solo
@@ -40,6 +44,24 @@ SOLO_STEPS = 60
 SOLO_TURN_SECONDS = 1.0
 TOKENS_RATIO_MIN = 5  # preparation by one thread, of what the model eats with all
 COMPUTE_SHARE_MIN = 0.95  # of the time, with the delayed update
+RMSE_MAX = 0.012  # of block-wise 8 bit, however many peers
+# By the names of lines; of a field, at most (_max) or at least (_min). Those of README.md, too.
+WANTED = {
+    "solo": {"ratio_min": 0.95},
+    "round_overhead": {"ratio_max": 1},
+    f"round_overhead_{FAR_MS}ms": {"ratio_max": 1},
+    "allreduce_fp32": {"bound_ratio_max": 1.15},
+    "allreduce_fp16": {"ratio_max": 1.25},
+    "allreduce_8bit": {"ratio_max": 1, "rmse_max": RMSE_MAX},
+    "allreduce_8bit_2": {"rmse_max": RMSE_MAX},
+    "allreduce_8bit_8": {"rmse_max": RMSE_MAX},
+    **{f"plan_{peers}": {"ratio_max": 1} for peers in PLAN_SECONDS_MAX},
+    **{f"tokens_feed_{length}": {"ratio_min": TOKENS_RATIO_MIN} for length in (64, 512)},
+    "rpc": {"ratio_min": 1},
+    "connections": {"ratio_max": 1},
+    "delayed": {"ratio_min": 1},
+    "delayed_loss": {"ratio_max": 1.02},
+}
 ALBERT_TINY = ["--hidden", "64", "--layers", "2", "--heads", "2", "--feed-forward", "128"]
 
 
@@ -64,12 +86,12 @@ def run_group(command: list[str], seconds_max: float, size: int = GROUP) -> dict
     `cpu_s_all` the processor time of all."""
     with tempfile.TemporaryDirectory(prefix="dedloc-bench-") as folder:
         processes = []
-        for rank in reversed(range(size)):
-            processes.append(subprocess.Popen(
-                [*command, "--rank", str(rank), "--size", str(size), "--folder", folder],
-                stdout=subprocess.PIPE, text=True))
-        processes.reverse()
         try:
+            for rank in reversed(range(size)):
+                processes.append(subprocess.Popen(
+                    [*command, "--rank", str(rank), "--size", str(size), "--folder", folder],
+                    stdout=subprocess.PIPE, text=True))
+            processes.reverse()
             texts = [processes[0].communicate(timeout=seconds_max)[0],
                      *(p.communicate(timeout=30)[0] for p in processes[1:])]
         except subprocess.TimeoutExpired:
@@ -119,11 +141,32 @@ def skipped(bench: str, why: str) -> dict:
     return {"bench": bench, "skipped": why}
 
 
+def missed(result: dict) -> list[str]:
+    """A sentence for each bound that a measure does not hold."""
+    sentences = []
+    for bound, limit in result.get("wanted", {}).items():
+        field, side = bound.rsplit("_", maxsplit=1)
+        value = result[field]
+        if not (value <= limit if side == "max" else value >= limit):
+            sentences.append(f"{result['bench']}: {field} is {value}, wanted is at "
+                             f"{'most' if side == 'max' else 'least'} {limit}")
+    return sentences
+
+
+def judged(result: dict) -> dict:
+    """With its targets, where it has some."""
+    if "skipped" in result or result["bench"] not in WANTED:
+        return result
+    result = {**result, "wanted": WANTED[result["bench"]]}
+    return {**result, "held": not missed(result)}
+
+
 def line_of(result: dict) -> str:
     if "skipped" in result:
         return "{bench:16} skipped: {skipped}".format(**result)
     return ("{bench:16} {value:12.3f} {unit:10} {ratio:7.3f} x {anchor} "
-            "({anchor_value:.3f})".format(**result))
+            "({anchor_value:.3f})".format(**result)
+            + ("" if result.get("held", True) else ": MISSED"))
 
 
 def medians(runs: list[dict], *fields: str) -> dict[str, float]:
@@ -302,7 +345,7 @@ def tokens(setup: Setup) -> list[dict]:
         results.append(measure(
             f"tokens_feed_{length}", prepared["items_per_second"], "tokens/s",
             f"what {'a tiny ALBERT' if setup.quick else 'ALBERT-base'} eats, "
-            f"{cores()} threads", eaten, wanted_ratio=TOKENS_RATIO_MIN))
+            f"{cores()} threads", eaten))
     if "cpu_s" in found.get("train_by_spm_train", {}):
         ours, theirs = found["train"], found["train_by_spm_train"]
         results.append(measure("tokens_training", ours["cpu_s"], "s", "spm_train", theirs["cpu_s"],
@@ -343,12 +386,20 @@ def delayed(setup: Setup) -> list[dict]:
 BENCHES = {b.__name__: b for b in (solo, round_overhead, allreduce, plan, tokens, stream, delayed)}
 
 
+def end_by_signal(number: int, _frame: object) -> None:
+    """As an exception, so that what was begun is ended on the way out."""
+    sys.exit(128 + number)
+
+
 def main(arguments: list[str]) -> int:
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, end_by_signal)
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--bin", type=Path, default=Path("build/bench/bin"))
     parser.add_argument("--json", action="store_true", help="one JSON object a measure")
     parser.add_argument("--list", action="store_true", help="names, and what they measure")
     parser.add_argument("--quick", action="store_true", help="tiny input: does it run at all?")
+    parser.add_argument("--check", action="store_true", help="exit code 9 if a target is missed")
     parser.add_argument("names", nargs="*", metavar="NAME")
     options = parser.parse_args(arguments)
     if options.list:
@@ -359,15 +410,26 @@ def main(arguments: list[str]) -> int:
     if unknown:
         print(f"no benchmark {unknown[0]}; there are: {', '.join(BENCHES)}", file=sys.stderr)
         return 2
-    status = 0
+    if options.check and options.quick:
+        print("--check: --quick says nothing about speed", file=sys.stderr)
+        return 2
+    could_not, sentences = False, []
     for name in options.names or BENCHES:
         try:
             for result in BENCHES[name](Setup(options.bin, options.quick)):
+                if not options.quick:
+                    result = judged(result)
+                sentences += missed(result)
                 print(json.dumps(result) if options.json else line_of(result), flush=True)
         except (BenchError, OSError, subprocess.SubprocessError) as error:
             print(f"{name}: {error}", file=sys.stderr)
-            status = 1
-    return status
+            could_not = True
+    if options.check:
+        for sentence in sentences:
+            print(sentence, file=sys.stderr)
+    if could_not:
+        return 1
+    return CHECK_FAILED if options.check and sentences else 0
 
 
 if __name__ == "__main__":

@@ -39,9 +39,8 @@ def run_in_turns(commands: list[list[str]], outputs: list[int], environment: dic
     until = time.monotonic() + seconds_max
     try:
         for command, output in zip(commands, outputs):
-            process = subprocess.Popen(command, stdout=output, env=environment)
-            process.send_signal(signal.SIGSTOP)
-            processes.append(process)
+            processes.append(subprocess.Popen(command, stdout=output, env=environment))
+            processes[-1].send_signal(signal.SIGSTOP)
         order = list(zip(processes, turns))
         while all(process.poll() is None for process in processes):
             for process, own in order:

@@ -1,10 +1,12 @@
 """The benchmarks with tiny input: that they run, say what is skipped, and refuse to measure a round
-that left somebody out; and two tables of the lab, whole. Nothing here has to do with speed.
+that left somebody out, leave nothing behind, and judge what they measured; and two tables of the
+lab, whole. Nothing here has to do with speed.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +16,7 @@ from harness import ProcessTest
 
 ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(harness.DEDLOC).resolve().parent
+RUN = [sys.executable, str(ROOT / "bench/run.py")]
 BENCH_BIN = ROOT / "build/bench/bin"
 GROUP = 4
 GROUPS_MAX = 4
@@ -39,8 +42,8 @@ class Bench(ProcessTest):
     def bench(self, folder: Path, *names: str) -> dict[str, dict]:
         """The lines of bench/run.py --quick, by name."""
         done = subprocess.run(
-            [sys.executable, str(ROOT / "bench/run.py"), "--bin", str(folder), "--quick", "--json",
-             *names], capture_output=True, text=True, timeout=50, check=False)
+            [*RUN, "--bin", str(folder), "--quick", "--json", *names],
+            capture_output=True, text=True, timeout=50, check=False)
         self.assertEqual(done.returncode, 0, done.stderr)
         lines = [json.loads(line) for line in done.stdout.splitlines()]
         for line in lines:
@@ -96,6 +99,57 @@ class Bench(ProcessTest):
         for status, out, err in self.rounds_with_a_late_member(late_rounds=2):
             self.assertEqual((status, out), (1, ""))
             self.assertIn(f"left out the contribution of rank {GROUP - 1}", err)
+
+
+class BenchRunner(ProcessTest):
+    def stand_in(self, name: str, script: str) -> None:
+        program = self.folder / "bin" / name
+        program.parent.mkdir(exist_ok=True)
+        program.write_text("#!/bin/sh\n" + script)
+        program.chmod(0o755)
+
+    def end_in_mid_measure(self, bench: str, processes: int) -> None:
+        started, temporary = self.folder / bench / "started", self.folder / bench / "tmp"
+        started.mkdir(parents=True)
+        temporary.mkdir()
+        runner = subprocess.Popen(
+            [*RUN, "--bin", str(self.folder / "bin"), bench],
+            env=dict(os.environ, TMPDIR=str(temporary), STARTED=str(started)))
+        try:
+            self.until("all run", lambda: len(list(started.iterdir())) == processes)
+            runner.terminate()
+            self.assertEqual(runner.wait(20), 128 + 15)
+            left = [one.name for one in started.iterdir() if Path("/proc", one.name).exists()]
+            self.assertEqual((left, list(temporary.iterdir())), ([], []))
+        finally:
+            runner.kill()
+            runner.wait()
+            for one in started.iterdir():
+                subprocess.run(["kill", "-KILL", one.name], stderr=subprocess.DEVNULL, check=False)
+
+    def test_a_terminated_benchmark_leaves_no_processes_and_no_folders(self) -> None:
+        for name in ("round_bench", "dedloc", "plain_loop"):
+            self.stand_in(name, "touch $STARTED/$$\nexec sleep 300\n")
+        self.end_in_mid_measure("round_overhead", 4)
+        self.end_in_mid_measure("solo", 2)  # of which one is stopped
+
+    def test_a_missed_target_is_told_and_with_check_it_is_the_exit_code(self) -> None:
+        seconds = {"plan_256_s": 0.0011, "plan_256_full_s": 1, "plan_256_links_s": 1,
+                   "plan_100000_s": 0.1, "plan_100000_full_s": 1}
+        self.stand_in("plan_bench", f"echo '{json.dumps(seconds)}'\n")
+        command = [*RUN, "--bin", str(self.folder / "bin"), "--json", "plan"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=50, check=False)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        lines = [json.loads(line) for line in done.stdout.splitlines()]
+        self.assertEqual([line["held"] for line in lines], [False, True])
+        self.assertEqual(lines[0]["wanted"], {"ratio_max": 1})
+        done = subprocess.run([*command, "--check"], capture_output=True, text=True, timeout=50,
+                              check=False)
+        self.assertEqual(done.returncode, 9)
+        self.assertEqual(done.stderr, "plan_256: ratio is 1.1, wanted is at most 1\n")
+        done = subprocess.run([*command, "--check", "--quick"], capture_output=True, text=True,
+                              timeout=50, check=False)
+        self.assertEqual(done.returncode, 2)
 
 
 class LabTables(ProcessTest):
