@@ -9,9 +9,43 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include "dedloc/base/log.h"
+
 namespace dedloc::text {
 
 namespace fs = std::filesystem;
+
+namespace {
+
+constexpr std::string_view scratch_prefix = "scratch-";
+constexpr std::string_view scratch_mark = "XXXXXX";  // mkdtemp() replaces it
+
+// -1: somebody holds it.
+int locked_folder(const std::string& path) {
+    const int folder = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (folder >= 0 && ::flock(folder, LOCK_EX | LOCK_NB) == 0) return folder;
+    if (folder >= 0) ::close(folder);
+    return -1;
+}
+
+// An interrupted training leaves its text: 200 MB.
+void remove_abandoned(const std::string& parent) {
+    std::error_code error;
+    fs::directory_iterator entry(parent, error);
+    for (const fs::directory_iterator end; !error && entry != end; entry.increment(error)) {
+        const std::string name = entry->path().filename().string();
+        if (!name.starts_with(scratch_prefix) ||
+            name.size() != scratch_prefix.size() + scratch_mark.size())
+            continue;
+        const int lock = locked_folder(entry->path().string());
+        if (lock < 0) continue;
+        std::error_code left;
+        fs::remove_all(entry->path(), left);
+        ::close(lock);
+    }
+}
+
+}  // namespace
 
 Result<std::string> default_cache_directory() {
     if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache != nullptr && *cache != '\0')
@@ -61,14 +95,24 @@ Result<std::string> read_file(const std::string& path, std::size_t bytes_max) {
 }
 
 Ok alone_with(const std::string& path, const std::function<Ok()>& work) {
+    const fs::path folder = fs::path(path).parent_path();
     std::error_code error;
-    fs::create_directories(fs::path(path).parent_path(), error);
+    if (!folder.empty()) fs::create_directories(folder, error);
+    if (error)
+        return make_error(ErrorKind::local_fault,
+                          "cannot make the folder {}: {}",
+                          folder.string(),
+                          error.message());
     const std::string lock = path + ".lock";
     const int file = ::open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (file < 0)
         return make_error(
             ErrorKind::local_fault, "cannot write {}: {}", lock, std::strerror(errno));
-    while (::flock(file, LOCK_EX) != 0 && errno == EINTR) {
+    if (::flock(file, LOCK_EX | LOCK_NB) != 0) {
+        if (errno == EWOULDBLOCK)
+            log(LogLevel::warning, "text", "waiting for another process that makes {}", path);
+        while (::flock(file, LOCK_EX) != 0 && errno == EINTR) {
+        }
     }
     Ok result = work();
     ::close(file);  // and with it the lock
@@ -76,18 +120,26 @@ Ok alone_with(const std::string& path, const std::function<Ok()>& work) {
 }
 
 Result<ScratchFolder> ScratchFolder::make(const std::string& parent) {
-    std::error_code error;
-    fs::create_directories(parent, error);
-    std::string pattern = parent + "/scratch-XXXXXX";
-    if (::mkdtemp(pattern.data()) == nullptr)
-        return make_error(
-            ErrorKind::local_fault, "cannot make a folder in {}: {}", parent, std::strerror(errno));
-    return ScratchFolder(pattern);
+    std::string path = fmt::format("{}/{}{}", parent, scratch_prefix, scratch_mark);
+    int lock = -1;
+    // Alone, or another process would take the new folder, which is not locked yet, for abandoned.
+    DEDLOC_TRY_VOID(alone_with(parent + "/scratch", [&]() -> Ok {
+        remove_abandoned(parent);
+        if (::mkdtemp(path.data()) == nullptr)
+            return make_error(ErrorKind::local_fault,
+                              "cannot make a folder in {}: {}",
+                              parent,
+                              std::strerror(errno));
+        lock = locked_folder(path);
+        return {};
+    }));
+    return ScratchFolder(path, lock);
 }
 
 ScratchFolder::~ScratchFolder() {
     std::error_code error;
     if (!path_.empty()) fs::remove_all(path_, error);
+    if (lock_ >= 0) ::close(lock_);
 }
 
 }  // namespace dedloc::text

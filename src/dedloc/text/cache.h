@@ -1,7 +1,8 @@
 // Files that can be made again: derived text and default tokenizers, in the user's cache folder.
 //
 // Several peers of one machine start at the same moment: a lock beside the file lets one of them
-// make it while the others wait, and a file appears whole or not at all.
+// make it while the others wait (and say so), and a file appears whole or not at all. What is there
+// is read without the lock, so a cache may be read-only.
 //
 // Thread: any. Blocks. Errors: local_fault.
 
@@ -9,6 +10,7 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "dedloc/base/result.h"
 
@@ -26,20 +28,21 @@ Result<std::string> read_file(const std::string& path, std::size_t bytes_max);
 // made when it is missing).
 Ok alone_with(const std::string& path, const std::function<Ok()>& work);
 
-// A folder that goes with this object, below `parent`.
+// A folder that goes with this object, below `parent`. It is locked meanwhile: make() removes those
+// beside it that nobody holds any more, because their process was killed.
 class ScratchFolder {
   public:
     static Result<ScratchFolder> make(const std::string& parent);
     ~ScratchFolder();
-    ScratchFolder(ScratchFolder&& other) noexcept : path_(std::move(other.path_)) {
-        other.path_.clear();
-    }
+    ScratchFolder(ScratchFolder&& other) noexcept
+        : path_(std::exchange(other.path_, {})), lock_(std::exchange(other.lock_, -1)) {}
     ScratchFolder& operator=(ScratchFolder&&) = delete;
     std::string file(std::string_view name) const { return path_ + "/" + std::string(name); }
 
   private:
-    explicit ScratchFolder(std::string path) : path_(std::move(path)) {}
+    ScratchFolder(std::string path, int lock) : path_(std::move(path)), lock_(lock) {}
     std::string path_;
+    int lock_;  // -1: this file system has none, and then nobody removes what others left
 };
 
 }  // namespace dedloc::text
