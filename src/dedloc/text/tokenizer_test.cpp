@@ -296,5 +296,58 @@ TEST(CachedTokenizer, is_made_once_and_replaced_by_the_runs_own) {
     EXPECT_EQ((*kept)->hash(), wanted);
 }
 
+TEST(CachedTokenizer, belongs_to_how_the_text_is_read) {
+    const Folder folder;
+    Random random(5);
+    std::string records;
+    for (int i = 0; i < 1000; ++i) {
+        std::string title;
+        for (std::uint64_t k = 3 + random.below(6); k > 0; --k)
+            title += fmt::format("{} ", base::mix64(random.below(200)));
+        records += fmt::format(
+            "{{\"title\": \"{}\", \"content\": \"{}\"}}\n", title, random_sentence(random));
+    }
+    folder.write("x.jsonl", records);
+    const std::string cache = folder.path() + "/cache";
+    const TokenizerRecipe recipe = *parse_recipe("vocabulary=140");
+    const auto open = [&](const std::string& field) {
+        return *Corpus::open(*parse_sources("jsonl:x.jsonl?field=" + field),
+                             {.data_directory = folder.path()});
+    };
+    const auto titles = cached_tokenizer(*open("title"), recipe, cache);
+    ASSERT_TRUE(titles) << to_string(titles.error());
+    const auto contents = cached_tokenizer(*open("content"), recipe, cache);
+    ASSERT_TRUE(contents) << to_string(contents.error());
+    EXPECT_NE((*titles)->hash(), (*contents)->hash());
+}
+
+TEST(CachedTokenizer, of_a_run_is_found_whatever_it_was_made_of) {
+    const Trained& trained = shared();
+    const Folder cache;
+    cache.write("trained-0123.model", as_text(trained.tokenizer->file()));
+    cache.write("trained-4567.model", "damaged");
+    const auto found = cached_tokenizer(*trained.corpus,
+                                        *parse_recipe("vocabulary=160"),
+                                        cache.path(),
+                                        trained.tokenizer->hash(),
+                                        {.program = "/nowhere/helper"});
+    ASSERT_TRUE(found) << to_string(found.error());
+    EXPECT_EQ((*found)->hash(), trained.tokenizer->hash());
+}
+
+TEST(CachedTokenizer, is_read_from_a_cache_that_cannot_be_written) {
+    const Trained& trained = shared();
+    const Folder cache;
+    const TokenizerRecipe recipe = *parse_recipe("vocabulary=160");
+    ASSERT_TRUE(cached_tokenizer(*trained.corpus, recipe, cache.path()));
+    for (const auto& entry : std::filesystem::directory_iterator(cache.path())) {
+        if (entry.path().extension() != ".lock") continue;
+        std::filesystem::remove(entry.path());  // root could write in spite of permissions
+        std::filesystem::create_directory(entry.path());
+    }
+    const auto again = cached_tokenizer(*trained.corpus, recipe, cache.path());
+    EXPECT_TRUE(again) << to_string(again.error());
+}
+
 }  // namespace
 }  // namespace dedloc::text

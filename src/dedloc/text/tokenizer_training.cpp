@@ -1,8 +1,10 @@
 #include "dedloc/text/tokenizer_training.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 
+#include "dedloc/base/log.h"
 #include "dedloc/runtime/child_process.h"
 #include "dedloc/security/hash.h"
 #include "dedloc/text/cache.h"
@@ -15,6 +17,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::string_view helper_name = "dedloc-train-tokenizer";
+constexpr std::string_view trained_prefix = "trained-";
 constexpr std::size_t log_bytes_max = 1u << 20;
 
 Result<std::string> helper_program(const TrainingOptions& options) {
@@ -39,6 +42,24 @@ Result<std::string> cache_or_default(const std::string& directory) {
 
 std::string kept_path(const std::string& directory, const Digest& hash) {
     return fmt::format("{}/tokenizer-{}.model", directory, hash.hex());
+}
+
+// Of all that decides what comes out: the files, how they are read and cut, the recipe.
+Digest training_key(const Corpus& corpus, const TokenizerRecipe& recipe, std::uint64_t bytes_max) {
+    security::Sha256 hash;
+    hash.update("dedloc/tokenizer/2").update(corpus.fingerprint().view());
+    for (std::size_t i = 0; i < corpus.sources_count(); ++i) {
+        SourceConfig source = corpus.source(i);
+        source.path.clear();  // the fingerprint has what is there
+        source.weight = 1;    // counts for samples only
+        hash.update(to_string({source})).update(",");
+    }
+    hash.update(to_string(recipe));
+    hash.update(fmt::format("&bytes={}&block={}&held_out={}",
+                            bytes_max,
+                            corpus.options().block_bytes,
+                            corpus.options().held_out));
+    return hash.finish();
 }
 
 // What the helper says last, without the place in its source.
@@ -128,22 +149,27 @@ Result<std::shared_ptr<const Tokenizer>> cached_tokenizer(const Corpus& corpus,
     DEDLOC_TRY(const std::string directory, cache_or_default(cache_directory));
     if (expected)
         if (auto kept = kept_tokenizer(*expected, directory)) return kept;
-    security::Sha256 hash;
-    hash.update("dedloc/tokenizer/1").update(corpus.fingerprint().view());
-    hash.update(to_string(recipe)).update(fmt::format("&bytes={}", options.bytes));
-    const std::string path = fmt::format("{}/trained-{}.model", directory, hash.finish().hex());
+    const std::string path = fmt::format("{}/{}{}.model",
+                                         directory,
+                                         trained_prefix,
+                                         training_key(corpus, recipe, options.bytes).hex());
     std::shared_ptr<const Tokenizer> tokenizer;
+    const auto is_there = [&] {
+        if (auto there = Tokenizer::load(path)) tokenizer = *there;
+        return tokenizer != nullptr;
+    };
     const auto make = [&]() -> Ok {
-        if (auto there = Tokenizer::load(path)) {
-            tokenizer = *there;
-            return {};
-        }
+        if (is_there()) return {};  // another process made it meanwhile
         TrainingOptions local = options;
         if (local.scratch_directory.empty()) local.scratch_directory = directory;
+        log(LogLevel::warning,
+            "text",
+            "training the tokenizer on {:.1f} MB of text; the next time it is in the cache",
+            static_cast<double>(std::min(options.bytes, corpus.bytes())) / 1e6);
         DEDLOC_TRY(tokenizer, train_tokenizer(corpus, recipe, local));
         return write_file(path, as_text(tokenizer->file()));
     };
-    DEDLOC_TRY_VOID(alone_with(path, make));
+    if (!is_there()) DEDLOC_TRY_VOID(alone_with(path, make));
     if (expected && tokenizer->hash() != *expected)
         return make_error(ErrorKind::conflict,
                           "the tokenizer made here from the run's recipe has the hash {}…, and "
@@ -157,7 +183,16 @@ Result<std::shared_ptr<const Tokenizer>> cached_tokenizer(const Corpus& corpus,
 Result<std::shared_ptr<const Tokenizer>> kept_tokenizer(const Digest& hash,
                                                         const std::string& cache_directory) {
     DEDLOC_TRY(const std::string directory, cache_or_default(cache_directory));
-    return Tokenizer::load(kept_path(directory, hash), hash);
+    auto kept = Tokenizer::load(kept_path(directory, hash), hash);
+    if (kept) return kept;
+    std::error_code error;
+    fs::directory_iterator entry(directory, error);
+    for (const fs::directory_iterator end; !error && entry != end; entry.increment(error)) {
+        const std::string name = entry->path().filename().string();
+        if (!name.starts_with(trained_prefix) || !name.ends_with(".model")) continue;
+        if (auto trained = Tokenizer::load(entry->path().string(), hash)) return trained;
+    }
+    return kept;
 }
 
 Result<std::shared_ptr<const Tokenizer>> keep_tokenizer(ByteView file,

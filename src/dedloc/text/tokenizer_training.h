@@ -35,7 +35,8 @@ Result<std::shared_ptr<const Tokenizer>> train_tokenizer(const Corpus& corpus,
                                                          const TrainingOptions& options = {});
 
 // The tokenizer of this corpus and recipe from the cache folder; trained there when it is missing.
-// `expected` as in Tokenizer::load: conflict when what was trained here is another one.
+// `expected` as in Tokenizer::load: conflict when what was trained here is another one. Two sources
+// of the same files that are read in different ways (another field) have different tokenizers.
 Result<std::shared_ptr<const Tokenizer>> cached_tokenizer(
     const Corpus& corpus,
     const TokenizerRecipe& recipe,
@@ -43,7 +44,8 @@ Result<std::shared_ptr<const Tokenizer>> cached_tokenizer(
     const std::optional<Digest>& expected = std::nullopt,
     const TrainingOptions& options = {});
 
-// The intact tokenizer with this hash that keep_tokenizer() put into the cache folder; not_found.
+// The intact tokenizer with this hash that keep_tokenizer() put into the cache folder, or that was
+// trained there from whatever; not_found.
 Result<std::shared_ptr<const Tokenizer>> kept_tokenizer(const Digest& hash,
                                                         const std::string& cache_directory);
 // Puts a tokenizer that came from elsewhere (the run's host) where cached_tokenizer() with this
