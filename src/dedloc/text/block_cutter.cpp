@@ -79,6 +79,11 @@ std::size_t cut_text(std::string_view text, std::size_t target, const SourceConf
 }
 
 Ok BlockCutter::add(std::string_view piece, std::uint32_t file, std::vector<Block>& blocks) {
+    if (bytes() == 0 && (piece.starts_with("\xFF\xFE") || piece.starts_with("\xFE\xFF")))
+        return make_error(ErrorKind::bad_input,
+                          "{} is UTF-16; convert the file (iconv -f utf-16 -t utf-8) or take it "
+                          "away",
+                          path_);
     if (bytes() == 0 && piece.starts_with(byte_order_mark)) {
         offset_ = byte_order_mark.size();
         piece.remove_prefix(byte_order_mark.size());

@@ -21,6 +21,7 @@ namespace {
 
 constexpr std::size_t read_bytes = 1u << 20;
 constexpr std::uint64_t bad_records_logged_max = 10;
+constexpr std::uint64_t left_out_logged_max = 10;  // folders of one source
 
 bool is_wanted(const fs::path& path, SourceFormat format) {
     const std::string extension = path.extension().string();
@@ -34,10 +35,24 @@ std::string_view wanted(SourceFormat format) {
 
 Result<std::vector<std::string>> files_below(const std::string& root, SourceFormat format) {
     std::vector<std::string> files;
+    std::uint64_t left_out = 0;
+    const auto tell = [&](const fs::path& folder, std::string_view why) {
+        if (left_out++ < left_out_logged_max)
+            log(LogLevel::warning, "text", "{} is left out: {}", folder.string(), why);
+    };
     std::error_code error;
     fs::recursive_directory_iterator walk(root, error);
     for (const fs::recursive_directory_iterator end; !error && walk != end; walk.increment(error)) {
         std::error_code status;
+        if (walk->is_directory(status)) {
+            if (walk->is_symlink(status)) {  // which may lead round in a circle
+                tell(walk->path(), "it is a link to a folder; name it as a source of its own");
+            } else if (fs::directory_iterator(walk->path(), status); status) {  // lost+found
+                tell(walk->path(), status.message());
+                walk.disable_recursion_pending();
+            }
+            continue;
+        }
         if (!walk->is_regular_file(status) || !is_wanted(walk->path(), format)) continue;
         if (files.size() == files_max)
             return make_error(
@@ -50,6 +65,15 @@ Result<std::vector<std::string>> files_below(const std::string& root, SourceForm
         return make_error(ErrorKind::not_found, "no file {} in {}", wanted(format), root);
     std::sort(files.begin(), files.end());
     return files;
+}
+
+Result<FileStamp> stamp_of(const std::string& path) {
+    std::error_code error;
+    FileStamp stamp{.bytes = fs::file_size(path, error), .changed = {}};
+    if (!error) stamp.changed = fs::last_write_time(path, error);
+    if (error)
+        return make_error(ErrorKind::local_fault, "cannot read {}: {}", path, error.message());
+    return stamp;
 }
 
 // Reads one file front to back into blocks and the hash.
@@ -117,7 +141,8 @@ void append_documents(std::string_view text,
 
 Result<Corpus::Source> Corpus::find_files(const SourceConfig& config,
                                           const CorpusOptions& options) {
-    Source source{.config = config, .root = {}, .files = {}, .train = {}, .held_out = {}};
+    Source source{
+        .config = config, .root = {}, .files = {}, .stamps = {}, .train = {}, .held_out = {}};
     if (config.format == SourceFormat::kjv) {
         std::string cache = options.cache_directory;
         if (cache.empty()) {
@@ -167,6 +192,8 @@ Result<std::shared_ptr<const Corpus>> Corpus::open(const std::vector<SourceConfi
         std::vector<Block> blocks;
         for (std::uint32_t i = 0; i < source.files.size(); ++i) {
             const std::string path = (fs::path(source.root) / source.files[i]).string();
+            DEDLOC_TRY(const FileStamp stamp, stamp_of(path));
+            source.stamps.push_back(stamp);
             DEDLOC_TRY(const std::uint64_t bytes,
                        scan_file(path, i, config, options.block_bytes, hash, blocks));
             update_number(hash, bytes);
@@ -202,10 +229,16 @@ std::string Corpus::path_of(const Source& source, const Block& block) {
 Result<std::string> Corpus::text_of(const Source& source, const Block& block) {
     const std::string path = path_of(source, block);
     std::ifstream file(path, std::ios::binary);
+    if (!file)
+        return make_error(ErrorKind::local_fault, "cannot read {}: {}", path, std::strerror(errno));
     std::string text(block.bytes, '\0');
     file.seekg(static_cast<std::streamoff>(block.offset));
     file.read(text.data(), static_cast<std::streamsize>(text.size()));
-    if (static_cast<std::size_t>(file.gcount()) != text.size() || first_invalid(text))
+    if (file.bad())
+        return make_error(ErrorKind::local_fault, "cannot read {}: {}", path, std::strerror(errno));
+    DEDLOC_TRY(const FileStamp now, stamp_of(path));  // after reading, so nothing changed before
+    if (now != source.stamps[block.file] ||
+        static_cast<std::size_t>(file.gcount()) != text.size() || first_invalid(text))
         return make_error(ErrorKind::conflict,
                           "{} changed while it was in use; start again, and leave the data of a "
                           "run alone",

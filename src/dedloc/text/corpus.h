@@ -13,11 +13,12 @@
 //         bad_input    not UTF-8, not text, not JSON, no text at all or in more than half of the
 //                      records: which file, where, what to do
 //         conflict     a file changed while it was in use
-//         local_fault  the disk
+//         local_fault  a file cannot be read: the disk, a mount that went away
 
 #pragma once
 #include <atomic>
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <string>
@@ -53,6 +54,13 @@ struct Block {
     std::uint32_t file = 0;
 };
 
+// What tells that a file was written anew. Not its inode: some network file systems invent those.
+struct FileStamp {
+    std::uint64_t bytes = 0;
+    std::filesystem::file_time_type changed;
+    friend bool operator==(const FileStamp&, const FileStamp&) = default;
+};
+
 class Corpus {
   public:
     static Result<std::shared_ptr<const Corpus>> open(const std::vector<SourceConfig>& sources,
@@ -80,6 +88,7 @@ class Corpus {
         SourceConfig config;
         std::string root;                // folder of the files, or the one file's
         std::vector<std::string> files;  // below root, sorted
+        std::vector<FileStamp> stamps;   // of files, from before they were read
         std::uint64_t bytes = 0;
         std::vector<Block> train;
         std::vector<Block> held_out;

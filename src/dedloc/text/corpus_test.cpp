@@ -1,10 +1,12 @@
 #include "dedloc/text/corpus.h"
 
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <gtest/gtest.h>
 #include <set>
+#include <unistd.h>
 
 #include "dedloc/base/random.h"
 #include "dedloc/text/block_cutter.h"
@@ -271,6 +273,13 @@ TEST(Corpus, says_what_is_wrong_with_bad_input) {
               folder.path() +
                   "/latin/x.txt: byte 700 is not UTF-8; convert the file (iconv -f "
                   "latin1 -t utf-8) or take it away");
+    for (const std::string mark : {"\xFF\xFE", "\xFE\xFF"}) {
+        folder.write("wide.txt", mark + std::string("a\0b\0", 4));
+        EXPECT_EQ(error_of(folder, "text:wide.txt"),
+                  folder.path() +
+                      "/wide.txt is UTF-16; convert the file (iconv -f utf-16 -t utf-8) or take it "
+                      "away");
+    }
     folder.write("binary/x.txt", std::string("ab\0cd", 5));
     EXPECT_NE(error_of(folder, "text:binary").find("byte 2 is zero, so this is no text"),
               std::string::npos);
@@ -299,15 +308,47 @@ TEST(Corpus, a_gigantic_line_of_text_becomes_many_blocks) {
     EXPECT_EQ(joined, text);
 }
 
-TEST(Corpus, notices_a_file_that_shrank) {
+TEST(Corpus, tells_a_file_that_changed_from_one_that_cannot_be_read) {
     const Folder folder;
-    folder.write("x.txt", std::string(2000, 'a') + ".");
+    const std::string path = folder.write("x.txt", std::string(2000, 'a') + ".");
     const auto corpus = open(folder, "text:x.txt");
     ASSERT_TRUE(corpus);
+    const auto error_now = [&] {
+        const auto documents = (*corpus)->read(0, (*corpus)->blocks(0, Split::train).back());
+        return documents ? Error(ErrorKind::cancelled, "none") : documents.error();
+    };
+    EXPECT_EQ(error_now().message(), "none");
+    const auto written = std::filesystem::last_write_time(path);
+    folder.write("x.txt", std::string(2000, 'b') + ".");  // as large as before
+    std::filesystem::last_write_time(path, written + std::chrono::milliseconds(1));
+    EXPECT_EQ(error_now().kind(), ErrorKind::conflict);
     folder.write("x.txt", "short");
-    const auto documents = (*corpus)->read(0, (*corpus)->blocks(0, Split::train).back());
-    ASSERT_FALSE(documents);
-    EXPECT_EQ(documents.error().kind(), ErrorKind::conflict);
+    EXPECT_EQ(error_now().kind(), ErrorKind::conflict);
+    std::filesystem::remove(path);
+    EXPECT_EQ(error_now().kind(), ErrorKind::local_fault);
+    EXPECT_EQ(error_now().message(), "cannot read " + path + ": No such file or directory");
+}
+
+TEST(Corpus, names_the_folders_that_it_leaves_out) {
+    const Folder elsewhere;
+    elsewhere.write("z.txt", "Not here. Nor there.");
+    const Folder folder;
+    folder.write("books/a.txt", "One. Two.");
+    folder.write("books/locked/b.txt", "Three. Four.");
+    std::filesystem::create_directory_symlink(elsewhere.path(), folder.path() + "/books/link");
+    std::filesystem::permissions(folder.path() + "/books/locked", std::filesystem::perms::none);
+    testing::internal::CaptureStderr();
+    const auto corpus = open(folder, "text:books");
+    const std::string said = testing::internal::GetCapturedStderr();
+    std::filesystem::permissions(folder.path() + "/books/locked", std::filesystem::perms::all);
+    ASSERT_TRUE(corpus) << to_string(corpus.error());
+    EXPECT_NE(said.find("/books/link is left out: it is a link to a folder; name it as a source"),
+              std::string::npos)
+        << said;
+    EXPECT_EQ(all_sentences(**open(folder, "text:books/link")).size(), 2u);
+    if (::geteuid() == 0) return;  // who may read everything
+    EXPECT_NE(said.find("/books/locked is left out: Permission denied"), std::string::npos) << said;
+    EXPECT_EQ(all_sentences(**corpus).size(), 2u);
 }
 
 TEST(KingJames, says_which_package_is_missing_or_broken) {
