@@ -13,6 +13,7 @@ namespace {
 
 constexpr std::size_t windows_kept = 3;      // the one in use, the next, and one for a straggler
 constexpr std::size_t measured_blocks = 32;  // to learn how many samples a byte gives
+constexpr int other_blocks_max = 64;         // drawn for a window whose own blocks give nothing
 
 std::uint64_t seed_of(std::string_view purpose, std::uint64_t seed, const PeerId& peer) {
     Bytes number;
@@ -97,6 +98,9 @@ Ok SampleStream::share_window(const std::vector<double>& weights) {
     std::sort(rest.begin(), rest.end());
     for (std::size_t i = 0; given < options_.window_samples; ++i, ++given)
         ++sources_[rest[i % rest.size()].second].share;
+    // What has so little weight is trained on, and is nothing in an evaluation.
+    if (split_ == Split::held_out)
+        std::erase_if(sources_, [](const Source& source) { return source.share == 0; });
     for (const Source& source : sources_)
         if (source.share == 0)
             return make_error(ErrorKind::bad_input,
@@ -153,6 +157,19 @@ std::uint64_t SampleStream::samples_per_epoch() const {
     return samples;
 }
 
+Result<SampleStream::ShuffledChunks> SampleStream::shuffled_chunks(const Source& source,
+                                                                   std::uint64_t epoch,
+                                                                   std::uint32_t block) const {
+    const auto& blocks = corpus_->blocks(source.index, split_);
+    DEDLOC_TRY(const auto documents, corpus_->read(source.index, blocks[block]));
+    ShuffledChunks result{make_chunks(documents, *tokenizer_, options_.max_length), {}};
+    result.order.resize(result.chunks.size());
+    std::iota(result.order.begin(), result.order.end(), 0u);
+    Random random(mixed(source.seed, epoch, block + 1));
+    random.shuffle(result.order);
+    return result;
+}
+
 Ok SampleStream::append_source(const Source& source, std::uint64_t window, Chunks& out) const {
     std::vector<BlockSlot> slots;
     {
@@ -160,39 +177,39 @@ Ok SampleStream::append_source(const Source& source, std::uint64_t window, Chunk
         for (std::uint64_t i = 0; i < source.share; ++i)
             slots.push_back(source.order->at(window * source.share + i));
     }
-    const auto& blocks = corpus_->blocks(source.index, split_);
-    Chunks chunks;  // of the present block, or of the last one that had any
-    std::vector<std::uint32_t> order;
+    ShuffledChunks present;     // of this block, or of the last one that had any
     std::uint64_t waiting = 0;  // slots of blocks without chunks before the first with some
-    const auto take = [&](std::uint64_t slot) { out.append(chunks, order[slot % order.size()]); };
+    const auto take = [&](std::uint64_t slot) { out.append(present.chunks, present.at(slot)); };
     for (std::size_t i = 0; i < slots.size(); ++i) {
         const BlockSlot& slot = slots[i];
         const bool same =
             i > 0 && slots[i - 1].block == slot.block && slots[i - 1].epoch == slot.epoch;
         if (!same) {
-            DEDLOC_TRY(const auto documents, corpus_->read(source.index, blocks[slot.block]));
-            Chunks fresh = make_chunks(documents, *tokenizer_, options_.max_length);
-            if (fresh.size() > 0) {
-                chunks = std::move(fresh);
-                order.resize(chunks.size());
-                std::iota(order.begin(), order.end(), 0u);
-                Random random(mixed(source.seed, slot.epoch, slot.block + 1));
-                random.shuffle(order);
-            }
+            DEDLOC_TRY(ShuffledChunks fresh, shuffled_chunks(source, slot.epoch, slot.block));
+            if (!fresh.order.empty()) present = std::move(fresh);
         }
-        if (order.empty()) {
+        if (present.order.empty()) {
             ++waiting;
             continue;
         }
         for (; waiting > 0; --waiting) take(waiting);
         take(slot.slot);
     }
-    if (waiting > 0)
+    // No block of this window has any: another one gives them, or a restart would end here again.
+    Random random(mixed(source.seed, ~window));
+    const std::size_t blocks_count = corpus_->blocks(source.index, split_).size();
+    for (int i = 0; waiting > 0 && i < other_blocks_max && present.order.empty(); ++i) {
+        const auto block = static_cast<std::uint32_t>(random.below(blocks_count));
+        DEDLOC_TRY(present, shuffled_chunks(source, slots.front().epoch, block));
+    }
+    if (waiting > 0 && present.order.empty())
         return make_error(ErrorKind::bad_input,
-                          "{}: {} blocks in a row have no document of two sentences; is this "
-                          "running text?",
+                          "{}: {} blocks in a row, and {} others, have no document of two "
+                          "sentences; is this running text?",
                           to_string({corpus_->source(source.index)}),
-                          slots.size());
+                          slots.size(),
+                          other_blocks_max);
+    for (; waiting > 0; --waiting) take(waiting);
     return {};
 }
 

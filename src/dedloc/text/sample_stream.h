@@ -14,6 +14,7 @@
 // Cost: one sample costs tokenizing its text once; the first of a window waits for the whole window
 // (prefetch.h hides that). Thread: any.
 // Errors: bad_input  no two sentences in one document anywhere; a weight below one sample a window
+//                    (of held-out samples such a source is left out instead)
 //         conflict, local_fault  from reading the corpus
 
 #pragma once
@@ -84,6 +85,12 @@ class SampleStream {
         double samples_per_byte = 0;
         std::unique_ptr<BlockOrder> order;
     };
+    // The chunks of one block, maybe none, and the order in which they are taken.
+    struct ShuffledChunks {
+        Chunks chunks;
+        std::vector<std::uint32_t> order;
+        std::uint32_t at(std::uint64_t slot) const { return order[slot % order.size()]; }
+    };
     SampleStream() = default;
     static Result<double> measure(const Corpus& corpus,
                                   std::size_t source,
@@ -93,6 +100,9 @@ class SampleStream {
     Ok share_window(const std::vector<double>& weights);
     WindowResult window(std::uint64_t number) const;
     WindowResult make_window(std::uint64_t number) const;
+    Result<ShuffledChunks> shuffled_chunks(const Source& source,
+                                           std::uint64_t epoch,
+                                           std::uint32_t block) const;
     Ok append_source(const Source& source, std::uint64_t window, Chunks& chunks) const;
 
     std::shared_ptr<const Corpus> corpus_;

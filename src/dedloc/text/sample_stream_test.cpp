@@ -379,6 +379,52 @@ TEST(SampleStream, held_out_text_is_never_trained_on) {
         EXPECT_FALSE(names.contains(first_sentence(batch, row)));
 }
 
+// A single sentence gives no pair, and here whole windows come from such lines.
+TEST(SampleStream, takes_other_blocks_where_a_windows_own_give_nothing) {
+    const Folder folder;
+    std::string text;
+    for (int i = 0; i < 200; ++i)
+        text += i / 10 % 4 == 3 ? fmt::format("{} is one. It has another.\n", i)
+                                : fmt::format("{} is all that there is to read here.\n", i);
+    folder.write("x.txt", text);
+    const auto corpus = *Corpus::open(*parse_sources("text:x.txt?documents=line"),
+                                      {.data_directory = folder.path(), .block_bytes = 256});
+    const auto open = [&] {
+        return *SampleStream::open(corpus,
+                                   world().tokenizer,
+                                   {.max_length = 64, .window_samples = 1},
+                                   Split::train,
+                                   1,
+                                   peer(1));
+    };
+    const auto samples = open();
+    const auto batch = samples->batch({0, 100});
+    ASSERT_TRUE(batch) << to_string(batch.error());
+    EXPECT_TRUE(same(*batch, *open()->batch({0, 100})));
+}
+
+TEST(SampleStream, a_light_source_is_trained_on_and_not_evaluated) {
+    const std::string how = "?documents=paragraph&sentences=line";
+    const auto corpus = *Corpus::open(
+        *parse_sources("text:a.txt" + how + ", text:b.txt" + how + "&weight=0.001"),
+        {.data_directory = world().folder.path(), .block_bytes = 2048, .held_out = 0.2});
+    const auto open = [&](Split split, std::uint32_t window) {
+        return SampleStream::open(corpus,
+                                  world().tokenizer,
+                                  {.max_length = 64, .window_samples = window},
+                                  split,
+                                  1,
+                                  peer(1));
+    };
+    EXPECT_TRUE(open(Split::train, 4096));
+    EXPECT_FALSE(open(Split::train, 100));
+    const auto held_out = open(Split::held_out, 100);
+    ASSERT_TRUE(held_out) << to_string(held_out.error());
+    const auto batch = *(*held_out)->batch({0, 200});
+    for (std::int64_t row = 0; row < batch.rows; ++row)
+        EXPECT_EQ(first_sentence(batch, row)[0], 'a');
+}
+
 TEST(SampleStream, describes_a_row_for_people) {
     const auto samples = stream(1, peer(1));
     const auto batch = *samples->batch({0, 4});
