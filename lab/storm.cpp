@@ -51,10 +51,11 @@ enum class Kind {
     oversized,
     hello_and_gone,
     hello_and_wait,
+    hello_costly,
     half,
     resetting
 };
-constexpr int kinds_count = 8;
+constexpr int kinds_count = 9;
 
 struct Stranger {
     Kind kind = Kind::silent;
@@ -64,10 +65,45 @@ struct Stranger {
     std::size_t said = 0;
 };
 
+Bytes with_size(ByteView bytes) {
+    Bytes out;
+    base::put_u16_be(out, static_cast<std::uint16_t>(bytes.size()));
+    base::append(out, bytes);
+    return out;
+}
+
+// A client's hello (RFC 8446 §4.1.2) that offers one key exchange alone, ffdhe8192: who takes it up
+// computes for 94 ms.
+Bytes costly_hello() {
+    Bytes extensions;
+    const auto extend = [&extensions](std::uint16_t type, ByteView content) {
+        base::put_u16_be(extensions, type);
+        base::append(extensions, with_size(content));
+    };
+    const Bytes ffdhe8192 = {1, 4};
+    Bytes key_share = ffdhe8192;
+    base::append(key_share, with_size(Random(2).bytes(1024)));
+    extend(10, with_size(ffdhe8192));               // supported_groups
+    extend(13, with_size(Bytes{4, 3}));             // signature_algorithms: ECDSA with P-256
+    extend(16, with_size(as_bytes("\x06libp2p")));  // ALPN
+    extend(43, Bytes{2, 3, 4});                     // supported_versions: TLS 1.3
+    extend(51, with_size(key_share));
+    Bytes hello = {3, 3};
+    base::append(hello, Random(3).bytes(32));
+    base::append(hello, Bytes{0, 0, 2, 0x13, 1, 1, 0});  // no session, one suite, no compression
+    base::append(hello, with_size(extensions));
+    Bytes message = {1, 0};  // its size has three bytes
+    base::append(message, with_size(hello));
+    Bytes record = {22, 3, 1};
+    base::append(record, with_size(message));
+    return record;
+}
+
 // What they say is made once: the first flight of a real TLS client among it.
 struct Words {
     Bytes proposal;
     Bytes hello;
+    Bytes costly;
     Bytes garbage;
     Bytes oversized;
 
@@ -79,6 +115,8 @@ struct Words {
         auto channel = security::TlsChannel::client(
             security::TlsContext::make(identity), std::nullopt, WallSeconds(0));
         base::append(hello, channel.take_output());
+        costly = proposal;
+        base::append(costly, costly_hello());
         oversized = proposal;
         // A TLS record of 16 MiB, and then what might be its beginning.
         const Bytes header = {22, 3, 1, 255, 255};
@@ -169,6 +207,8 @@ class Storm {
                 return;
             case Kind::hello_and_wait:
                 return say(one, words_.hello);
+            case Kind::hello_costly:
+                return say(one, words_.costly);
             case Kind::half:
                 say(one, ByteView(words_.proposal).first(words_.proposal.size() / 2));
                 if (one.said > 0) (void)::shutdown(one.socket, SHUT_WR);

@@ -3,7 +3,8 @@
 //
 // What they do, each again as soon as it is hung up on: say nothing; send garbage as fast as it is
 // taken; send one right letter now and then; claim messages that are too long; begin TLS and go
-// away; begin TLS and wait; send half of a proposal and close their side; connect and reset.
+// away; begin TLS and wait; offer TLS the costliest key exchange alone; send half of a proposal and
+// close their side; connect and reset.
 //
 // Prints slowdown (of the mean step, 0.1 = 10 %) and peak_mb (the host's resident memory at its
 // highest). Exit status: 0 both within their limits, 9 not. Thread: one, and one for the strangers.

@@ -41,7 +41,15 @@ class ForeignPeer {
         SSL_CTX_set_verify(context, SSL_VERIFY_PEER, [](int, X509_STORE_CTX*) { return 1; });
         // Tickets of a server that asks for certificates need a name for its sessions.
         SSL_CTX_set_session_id_context(context, alpn, 7);
+        SSL_CTX_set_keylog_callback(context, [](const SSL* ssl, const char* line) {
+            const std::string_view text(line);
+            if (text.starts_with(SSL_is_server(ssl) == 1 ? "SERVER_TRAFFIC_SECRET_0 "
+                                                         : "CLIENT_TRAFFIC_SECRET_0 "))
+                *static_cast<Bytes*>(SSL_get_app_data(ssl)) =
+                    base::from_hex(text.substr(text.rfind(' ') + 1)).value();
+        });
         ssl_ = SSL_new(context);
+        SSL_set_app_data(ssl_, &secret_);
         SSL_CTX_free(context);
         SSL_set_bio(ssl_, BIO_new(BIO_s_mem()), BIO_new(BIO_s_mem()));
         is_server ? SSL_set_accept_state(ssl_) : SSL_set_connect_state(ssl_);
@@ -51,6 +59,8 @@ class ForeignPeer {
     ForeignPeer& operator=(const ForeignPeer&) = delete;
 
     SSL* ssl() { return ssl_; }
+    // Of what it sends after the handshake.
+    const Bytes& secret() const { return secret_; }
     Bytes take_output() {
         Bytes bytes(BIO_ctrl_pending(SSL_get_wbio(ssl_)));
         if (!bytes.empty())
@@ -75,6 +85,7 @@ class ForeignPeer {
 
   private:
     SSL* ssl_ = nullptr;
+    Bytes secret_;
 };
 
 constexpr const char* all_suites =
@@ -153,6 +164,75 @@ TEST(TlsRecords, a_goodbye_is_understood_both_ways) {
     meeting.ours.close();
     meeting.foreign.feed(meeting.ours.take_output());
     EXPECT_EQ(SSL_shutdown(meeting.foreign.ssl()), 1);
+}
+
+Ok update_keys(Meeting& meeting) {
+    EXPECT_EQ(SSL_key_update(meeting.foreign.ssl(), SSL_KEY_UPDATE_NOT_REQUESTED), 1);
+    EXPECT_EQ(SSL_do_handshake(meeting.foreign.ssl()), 1);
+    return meeting.ours.feed(meeting.foreign.take_output());
+}
+
+TEST(TlsRecords, key_updates_are_taken_only_as_long_as_data_come_between_them) {
+    for (const bool we_are_server : {false, true}) {
+        Meeting honest(we_are_server);
+        for (int times = 0; times < 40; ++times) {
+            ASSERT_TRUE(update_keys(honest));
+            honest.foreign.write(as_bytes("x"));
+            ASSERT_TRUE(honest.ours.feed(honest.foreign.take_output()));
+        }
+        EXPECT_EQ(honest.ours.take_plain(), Bytes(40, 'x'));
+        talk(honest, 1000);
+
+        Meeting hostile(we_are_server);
+        int taken = 0;
+        while (taken < 40 && update_keys(hostile)) ++taken;
+        EXPECT_EQ(taken, 32);
+        EXPECT_FALSE(hostile.ours.encrypt(as_bytes("x")));
+    }
+}
+
+// Sends after the handshake what OpenSSL never would.
+class Forger {
+  public:
+    explicit Forger(bool we_are_server)
+        : meeting_(we_are_server, suite),
+          sealer_(
+              *TlsSuite::by_name(suite), meeting_.foreign.secret(), TlsRecords::Direction::seal) {}
+    Ok say(TlsContent type, ByteView plain) {
+        OutputBuffer out;
+        sealer_.seal(type, plain, out);
+        return meeting_.ours.feed(out.take());
+    }
+
+  private:
+    static constexpr const char* suite = "TLS_AES_128_GCM_SHA256";
+    Meeting meeting_;
+    TlsRecords sealer_;
+};
+
+TEST(TlsRecords, empty_records_are_taken_only_as_long_as_data_come_between_them) {
+    Forger forger(/*we_are_server=*/true);
+    for (int round = 0; round < 3; ++round) {
+        for (int times = 0; times < 32; ++times)
+            ASSERT_TRUE(forger.say(TlsContent::application_data, {}));
+        ASSERT_TRUE(forger.say(TlsContent::application_data, as_bytes("x")));
+    }
+    for (int times = 0; times < 32; ++times)
+        ASSERT_TRUE(forger.say(TlsContent::application_data, {}));
+    EXPECT_FALSE(forger.say(TlsContent::application_data, {}));
+}
+
+TEST(TlsRecords, a_few_tickets_are_taken_and_from_servers_only) {
+    const Bytes ticket = {4, 0, 0, 0};
+    Bytes few;
+    for (int times = 0; times < 32; ++times) base::append(few, ticket);
+    Forger server(/*we_are_server=*/false);
+    ASSERT_TRUE(server.say(TlsContent::handshake, few));
+    ASSERT_TRUE(server.say(TlsContent::application_data, as_bytes("x")));
+    ASSERT_TRUE(server.say(TlsContent::handshake, few));
+    EXPECT_FALSE(server.say(TlsContent::handshake, ticket));
+    Forger client(/*we_are_server=*/true);
+    EXPECT_FALSE(client.say(TlsContent::handshake, ticket));
 }
 
 // What a peer may send after the handshake that OpenSSL never would: sealed with a secret that both
