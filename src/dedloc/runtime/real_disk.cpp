@@ -1,6 +1,7 @@
 // Files in one directory. Durable means: fdatasync of the file, fsync of the folder that names it.
 //
-// Thread: any; a mutex guards the table of files that stay open for appending.
+// Thread: any; a mutex guards the table of files that stay open for appending, and appends. Writes
+// of whole files do without it: a vote need not wait for a checkpoint.
 
 #include <algorithm>
 #include <cerrno>
@@ -121,21 +122,14 @@ class RealDisk final : public Disk {
 
     Result<void> write_atomically(const std::string& path, ByteView bytes) override {
         DEDLOC_TRY(const std::string full, full_path(path));
-        const std::lock_guard lock(mutex_);
-        forget(full);
-        DEDLOC_TRY_VOID(make_folders(full));
+        DEDLOC_TRY_VOID(prepare_to_write(full));
         DEDLOC_TRY_VOID(replace(full, bytes));
         return sync_folder(parent_of(full));
     }
 
-    // Without the mutex: a vote need not wait for a large write of somebody else.
     Result<void> write_over(const std::string& path, const std::vector<ByteView>& pieces) override {
         DEDLOC_TRY(const std::string full, full_path(path));
-        {
-            const std::lock_guard lock(mutex_);
-            forget(full);
-            DEDLOC_TRY_VOID(make_folders(full));
-        }
+        DEDLOC_TRY_VOID(prepare_to_write(full));
         return overwrite(full, pieces);
     }
 
@@ -197,6 +191,13 @@ class RealDisk final : public Disk {
                               path,
                               directory_);
         return directory_ + "/" + path;
+    }
+
+    // A whole file, and not yet what is in it.
+    Ok prepare_to_write(const std::string& full) {
+        const std::lock_guard lock(mutex_);
+        forget(full);
+        return make_folders(full);
     }
 
     Ok make_folders(const std::string& full) {

@@ -1,8 +1,13 @@
 // Files in a temporary directory.
 
+#include <chrono>
+#include <fcntl.h>
 #include <filesystem>
+#include <future>
 #include <gtest/gtest.h>
 #include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "dedloc/runtime/real.h"
 
@@ -63,6 +68,29 @@ TEST_F(RealDiskTest, appends_add_up_across_reopening_replacing_and_many_files) {
     EXPECT_TRUE(disk->remove("log"));
     EXPECT_TRUE(disk->append_durably("log/3", as_bytes("z")));
     EXPECT_EQ(as_text(*disk->read("log/3")), "z");
+}
+
+// The large file's temporary one is a pipe that nobody reads: its writer waits in the middle.
+TEST_F(RealDiskTest, an_append_does_not_wait_for_a_large_write) {
+    const std::string pipe = folder.path + "/node/.tmp-large";
+    ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+    const Bytes large(4u << 20, 7);
+    auto writing =
+        std::async(std::launch::async, [&] { return disk->write_atomically("large", large); });
+    const int reader =
+        ::open(pipe.c_str(), O_RDONLY);  // returns when the writer has opened it, too
+    ASSERT_GE(reader, 0);
+    auto appending = std::async(std::launch::async,
+                                [&] { return disk->append_durably("votes", as_bytes("yes")); });
+    EXPECT_EQ(appending.wait_for(std::chrono::seconds(20)), std::future_status::ready);
+    Bytes sink(64u << 10);
+    while (::read(reader, sink.data(), sink.size()) > 0) {
+    }
+    ::close(reader);
+    EXPECT_FALSE(writing.get()) << "a pipe cannot be synced";
+    EXPECT_TRUE(appending.get());
+    EXPECT_TRUE(disk->write_atomically("large", large));
+    EXPECT_EQ(*disk->list(""), (std::vector<std::string>{"large", "votes"}));
 }
 
 TEST_F(RealDiskTest, paths_stay_inside_the_folder) {
