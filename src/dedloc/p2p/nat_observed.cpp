@@ -36,6 +36,12 @@ void ObservedAddresses::forget(const PeerId& observer) {
     std::erase_if(seen_, [&](const Observation& one) { return one.observer == observer; });
 }
 
+std::vector<PeerId> ObservedAddresses::observers() const {
+    std::vector<PeerId> observers;
+    for (const Observation& one : seen_) observers.push_back(one.observer);
+    return observers;
+}
+
 std::vector<wire::Multiaddr> ObservedAddresses::all() const {
     std::vector<wire::Multiaddr> addresses;
     for (auto one = seen_.rbegin(); one != seen_.rend(); ++one) add_once(addresses, one->address);

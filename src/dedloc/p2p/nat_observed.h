@@ -33,6 +33,7 @@ class ObservedAddresses {
     // What is not a public address is not kept. True if it is news.
     bool note(Observation observation);
     void forget(const PeerId& observer);
+    std::vector<PeerId> observers() const;
 
     std::vector<wire::Multiaddr> all() const;     // distinct, newest first
     std::vector<wire::Multiaddr> mapped() const;  // of our listen port

@@ -227,6 +227,7 @@ void NatService::identified(const ConnectionPtr& connection, const wire::Identif
             around_.scope.spawn("p2p make direct", make_direct(connection, std::move(to_dial)));
         return;
     }
+    if (saw_us_elsewhere_.erase(peer) > 0) observed_.forget(peer);
     if (auto seen = wire::Multiaddr::from_bytes(identify.observed_address)) {
         const bool of_listen_port = connection->origin().from_listen_port;
         Observation observation{.observer = peer,
@@ -248,6 +249,7 @@ void NatService::peer_gone(const PeerId& peer) {
     reservations_.forget(peer);
     servers_.erase(peer);
     punches_answered_.erase(peer);
+    if (saw_us_elsewhere_.erase(peer) > 0) observed_.forget(peer);
 }
 
 // ------------------------------------------------------------------------------------- AutoNAT
@@ -341,11 +343,22 @@ Task<void> NatService::watch_network() {
     }
 }
 
+// What somebody saw over a connection that lives on is still true; most do not live on.
+void NatService::forget_what_was_seen() {
+    for (PeerId& observer : observed_.observers()) {
+        if (around_.swarm.direct(observer))
+            saw_us_elsewhere_.insert(std::move(observer));
+        else
+            observed_.forget(observer);
+    }
+}
+
 // Another Wi-Fi, a cable, a tunnel. The router there is asked by the mappings, which look, too.
 void NatService::network_changed() {
     log(LogLevel::info, "p2p", "this machine is in another network now");
     confirmed_.clear();
     failures_ = 0;
+    forget_what_was_seen();
     ask_anew();
     conclude(Reachability::unknown, "this machine is in another network now; nobody was asked yet");
     around_.on_change();

@@ -88,6 +88,7 @@ class NatService {
     std::vector<wire::Multiaddr> place() const;
     Task<void> watch_network();
     void network_changed();
+    void forget_what_was_seen();
     std::vector<std::uint16_t> listen_ports() const;
     void conclude(Reachability reachability, std::string reason);
 
@@ -109,6 +110,7 @@ class NatService {
     NatOptions options_;
     Surroundings around_;
     ObservedAddresses observed_;
+    std::set<PeerId> saw_us_elsewhere_;  // unless their connections outlive our move
     RelayService relay_;
     RelayReservations reservations_;
     AutonatServer autonat_;

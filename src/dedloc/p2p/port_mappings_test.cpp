@@ -493,6 +493,18 @@ TEST_F(HostBehindRouterTest, what_was_found_out_in_one_network_does_not_count_in
     EXPECT_TRUE(becomes(Reachability::publicly, mapping_look_pause_max + 20s));
 }
 
+TEST_F(HostBehindRouterTest, what_others_saw_in_one_network_is_forgotten_in_the_next) {
+    router_.answers = {nobody()};
+    start(&router_);
+    const auto was_seen = [&] { return !report().observed.empty(); };
+    ASSERT_TRUE(world_.run_until(was_seen, 5s));
+    behind_.addresses = {"192.168.7.9"};
+    world_.run_for(mapping_look_pause_max + 1s);
+    EXPECT_TRUE(was_seen()) << "over a connection that lives on";
+    world_.run_task(a_->stop());
+    EXPECT_TRUE(world_.run_until([&] { return !was_seen(); }, 60s));
+}
+
 TEST_F(HostBehindRouterTest, bridges_and_a_short_loss_of_the_network_are_no_move) {
     router_.answers = {gives(node_.ip(), 4001), nobody()};
     start(&router_);
