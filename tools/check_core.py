@@ -4,7 +4,8 @@
 
 Configures the tree with DEDLOC_TORCH=OFF in a temporary folder and follows the quoted includes of
 every file that would be compiled: a machine that has libtorch would compile them all the same, one
-that has none would not. Exit status: 0 clean, 1 not, 77 the tree cannot be configured here.
+that has none would not. Exit status: 0 clean, 1 not, or the tree cannot be configured; 77 there is
+no cmake or no ninja here.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -72,9 +74,14 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--root", type=Path, default=repository_root())
     root = parser.parse_args(arguments).root.resolve()
+    missing = [program for program in ("cmake", "ninja") if shutil.which(program) is None]
+    if missing:
+        print(f"not checked: {' and '.join(missing)} cannot be found here", file=sys.stderr)
+        return 77
     files = compiled_files(root)
     if files is None:
-        return 77
+        print("the tree cannot be configured without libtorch", file=sys.stderr)
+        return 1
     includes = Includes(root)
     wrong = [(file, way) for file in files if (way := includes.way_to_libtorch(file))]
     for file, way in wrong:

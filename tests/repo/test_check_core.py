@@ -6,6 +6,7 @@ import sys
 import tempfile
 import unittest
 from pathlib import Path
+from unittest import mock
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
@@ -30,7 +31,7 @@ class CheckCore(unittest.TestCase):
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_text(text, encoding="utf-8")
             said = io.StringIO()
-            with contextlib.redirect_stdout(said):
+            with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
                 status = main(["--root", folder])
             return status, said.getvalue()
 
@@ -44,6 +45,19 @@ class CheckCore(unittest.TestCase):
         self.assertEqual(status, 1)
         self.assertIn("src/plain.cpp", said)
         self.assertIn("src/plain.h -> ATen/core/Tensor.h", said)
+
+    def test_a_tree_that_cannot_be_configured_is_a_failure_that_says_why(self) -> None:
+        wrong = PROJECT + "message(FATAL_ERROR \"the synthetic task is missing\")\n"
+        status, said = self.check({"CMakeLists.txt": wrong, "src/plain.cpp": ""})
+        self.assertEqual(status, 1, said)
+        self.assertIn("the synthetic task is missing", said)
+        self.assertIn("cannot be configured without libtorch", said)
+
+    def test_without_cmake_nothing_can_be_said(self) -> None:
+        with mock.patch("shutil.which", return_value=None):
+            status, said = self.check({"src/plain.cpp": ""})
+        self.assertEqual(status, 77, said)
+        self.assertIn("cmake and ninja cannot be found", said)
 
 
 if __name__ == "__main__":
