@@ -18,6 +18,7 @@ using averaging::DecisionKind;
 
 constexpr Duration fetch_patience_min = 20s;  // without any part of an average
 constexpr Duration load_patience = 10min;     // without any progress
+constexpr std::size_t unfit_passes_max = 2;   // over all who have a state, until one gives up
 constexpr Duration look_max = 500ms;          // between two looks for help; more: the machine slept
 
 // It has the state that its newest certificate leads to.
@@ -384,11 +385,17 @@ Task<Result<bool>> ChainFollower::adopt_alone(PeerId peer, Bytes certificate) {
                                                    *partial_,
                                                    fastest_donors(membership_.live(), peer),
                                                    options);
-        if (!downloaded) co_return std::move(downloaded).error();
+        if (!downloaded) {
+            if (downloaded.error().kind() == ErrorKind::bad_input) unfit_ = downloaded.error();
+            co_return std::move(downloaded).error();
+        }
         state = *std::move(downloaded);
         state_took_ = std::min(context_.now() - begun, load_patience);
         partial_.reset();  // it is empty now
-        DEDLOC_CO_TRY_VOID(check_state(run_, layout_, *state->snapshot));
+        if (Ok fits = check_state(run_, layout_, *state->snapshot); !fits) {
+            unfit_ = fits.error();
+            co_return std::move(fits).error();
+        }
     }
     // The world may have moved while we downloaded: only ever forward.
     if (context_.ledger.started() && !need_state_ && !better(decision)) co_return false;
@@ -500,13 +507,25 @@ Task<Result<void>> ChainFollower::join_through(PeerId peer) {
 Task<Result<void>> ChainFollower::join(TimePoint deadline) {
     join_until_ = deadline;
     Error last = make_error(ErrorKind::peer_gone, "no member of the run has its state yet");
+    std::size_t passes = 0;  // in a row in which nobody had a state for this model
     while (context_.now() < join_until_) {
-        for (const PeerId& peer : informants()) {
+        const std::vector<PeerId> peers = informants();
+        std::size_t unfit = 0;
+        for (const PeerId& peer : peers) {
+            unfit_.reset();
             Result<void> joined = co_await join_through(peer);
             if (joined) co_return joined;
             last = std::move(joined).error();
+            if (unfit_) ++unfit;
             if (context_.now() >= join_until_) break;
         }
+        // No other state will come: to load it again and again would never end.
+        passes = !peers.empty() && unfit == peers.size() ? passes + 1 : 0;
+        if (passes >= unfit_passes_max)
+            co_return Error(unfit_->kind(),
+                            fmt::format("the run's state cannot be used here: {}; or your model is "
+                                        "built differently from the host's",
+                                        unfit_->message()));
         co_await context_.node.clock.sleep_for(100ms);
     }
     co_return last.with_context("could not load the run's state");

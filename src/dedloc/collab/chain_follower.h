@@ -60,7 +60,8 @@ class ChainFollower {
     Ok begin(ByteView certificate, const Digest& root);
     // Newcomer: asks members for the newest certificate, downloads, replays. Tries until it works
     // or no member has answered by `deadline`, or one has and nothing came of it for ten minutes: a
-    // state may be large, lines slow, and others be served first.
+    // state may be large, lines slow, and others be served first. bad_input: what all members have
+    // is no state of this model.
     Task<Result<void>> join(TimePoint deadline);
 
     // This peer votes for `decision` and holds its averages: the state after it is computed while
@@ -127,6 +128,7 @@ class ChainFollower {
     Duration state_took_{0};  // to load, the newest time
     TimePoint join_until_{};  // unless something comes until then
     bool member_answered_ = false;
+    std::optional<Error> unfit_;     // why the state that was loaded last is none of this model
     bool busy_ = false;              // applying
     bool adopting_ = false;          // a state is being loaded
     bool need_state_ = false;        // replay failed: only a download helps

@@ -31,10 +31,10 @@ class SessionTest : public testing::Test {
         return Session::open(options);
     }
 
-    static Layout layout() {
+    static Layout layout(std::size_t count = 16) {
         Layout layout;
-        layout.parameters.push_back({.name = "p", .offset = 0, .count = 16});
-        layout.parameters_count = 16;
+        layout.parameters.push_back({.name = "p", .offset = 0, .count = count});
+        layout.parameters_count = count;
         return layout;
     }
 
@@ -96,6 +96,30 @@ TEST_F(SessionTest, who_waits_for_a_state_can_look_meanwhile_and_end_it) {
     ASSERT_FALSE(begun);
     EXPECT_EQ(begun.error().kind(), ErrorKind::cancelled);
     EXPECT_EQ(looks, 2);
+}
+
+TEST_F(SessionTest, who_joins_with_a_model_of_another_size_is_told_and_does_not_load_for_ever) {
+    const auto host = hosting("one");
+    auto guest = *open("guest");
+    const auto invitation = guest->invitation(join_string(*host), 30s);
+    ASSERT_TRUE(invitation) << to_string(invitation.error());
+    for (const std::size_t count : {32u, 8u}) {
+        guest.reset();
+        guest = *open("guest");
+        Options options;
+        options.run = invitation->run;
+        options.secret = invitation->secret;
+        options.bootstrap = invitation->bootstrap;
+        options.layout = layout(count);
+        const TimePoint until = guest->clock().now() + 5s;
+        const auto in_time = [&] { return guest->clock().now() < until; };
+        const auto begun = guest->begin(std::move(options), nullptr, in_time);
+        ASSERT_FALSE(begun);
+        EXPECT_EQ(begun.error().kind(), ErrorKind::bad_input);
+        for (const char* word : {"'parameters'", "built differently"})
+            EXPECT_NE(begun.error().message().find(word), std::string::npos)
+                << begun.error().message();
+    }
 }
 
 Task<Result<void>> until_cap(Session& session, double up) {
