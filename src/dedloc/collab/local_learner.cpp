@@ -8,6 +8,12 @@
 
 namespace dedloc::collab {
 
+namespace {
+
+constexpr int not_finite_least = 3;  // in a row, until the way is given up: one may be bad samples
+
+}  // namespace
+
 LocalLearner::LocalLearner(std::unique_ptr<Learner> inside, LocalConfig config)
     : inside_(std::move(inside)),
       config_(std::move(config)),
@@ -32,8 +38,10 @@ void LocalLearner::begin_at(std::span<const float> parameters, std::span<const f
     start_.assign(parameters.begin(), parameters.end());
     here_ = start_;
     buffers_.assign(buffers.begin(), buffers.end());
+    start_buffers_ = buffers_;
     since_start_ = 0;
     since_step_ = 0;
+    not_finite_in_a_row_ = 0;
 }
 
 void LocalLearner::load(std::span<const float> parameters, std::span<const float> buffers) {
@@ -58,7 +66,11 @@ void LocalLearner::move_to(std::span<const float> parameters, std::span<const fl
 
 Result<GradientReport> LocalLearner::accumulate(CounterRange samples) {
     DEDLOC_TRY(const GradientReport report, inside_->accumulate(samples));
-    if (!report.finite) return report;
+    if (!report.finite) {
+        turn_back_if_lost();
+        return report;
+    }
+    not_finite_in_a_row_ = 0;
     since_step_ += samples.size();
     since_start_ += samples.size();
     if (since_step_ < config_.batch || inner_step()) return report;
@@ -97,16 +109,28 @@ optim::OptimizerConfig LocalLearner::optimizer_for(std::uint64_t samples) const 
 }
 
 bool LocalLearner::is_finite() const {
-    return tensor::all_finite(here_) &&
+    return tensor::all_finite(here_) && tensor::all_finite(buffers_) &&
            std::all_of(moments_.begin(), moments_.end(), [](const std::vector<float>& moment) {
                return tensor::all_finite(moment);
            });
 }
 
+// The samples of the way count as computed: it comes to nothing, as they did.
 void LocalLearner::forget_the_way() {
     here_ = start_;
+    buffers_ = start_buffers_;
     for (std::vector<float>& moment : moments_) std::fill(moment.begin(), moment.end(), 0.0f);
     inner_steps_ = 0;
+}
+
+// At the start itself there is no other place to go.
+void LocalLearner::turn_back_if_lost() {
+    if (++not_finite_in_a_row_ < not_finite_least) return;
+    not_finite_in_a_row_ = 0;
+    if (here_ == start_) return;
+    forget_the_way();
+    since_step_ = 0;
+    inside_->load(here_, buffers_);  // without what it has accumulated
 }
 
 void LocalLearner::add_way(std::uint64_t samples,
@@ -130,6 +154,7 @@ void LocalLearner::take(std::span<float> gradient_sum,
     }
     add_way(samples - samples_before_, gradient_sum, buffers_sum);
     start_ = here_;
+    start_buffers_ = buffers_;
     since_start_ = 0;
     samples_before_ = 0;
 }

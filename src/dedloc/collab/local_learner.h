@@ -16,7 +16,9 @@
 // are: a step on their mean gradient, at the rate × their share of a batch.
 //
 // A gradient that is not finite leaves no trace. An inner step that would leave the numbers that
-// are finite (a learning rate far too high) leads back to the start, and the moments to zero.
+// are finite (a learning rate far too high) leads back to the start, buffers included, and the
+// moments to zero; so do several gradients in a row that are not finite, after inner steps: the way
+// has led where the model gives none that are.
 //
 // With this, nobody can recompute a contribution from state and sample numbers alone:
 // docs/local-updates.md.
@@ -24,7 +26,7 @@
 // Source: Douillard et al. 2311.08105, algorithm 1.
 // Cost:   an inner step takes one pass of the optimizer on the CPU, in the caller's thread, and a
 //         copy of the parameters from and to the device. Memory: three vectors as long as the
-//         parameters and the optimizer's moments.
+//         parameters, two as the buffers, and the optimizer's moments.
 // Thread, errors: as the learner's inside.
 
 #pragma once
@@ -62,6 +64,7 @@ class LocalLearner final : public Learner {
     optim::OptimizerConfig optimizer_for(std::uint64_t samples) const;
     bool is_finite() const;
     void forget_the_way();
+    void turn_back_if_lost();
     void begin_at(std::span<const float> parameters, std::span<const float> buffers);
     void add_way(std::uint64_t samples, std::span<float> way, std::span<float> buffers) const;
 
@@ -69,14 +72,16 @@ class LocalLearner final : public Learner {
     LocalConfig config_;
     Layout layout_;
     std::uint64_t global_step_ = 0;
-    std::vector<float> start_;    // parameters where the way began,
-    std::vector<float> here_;     // and where it has come to
+    std::vector<float> start_;  // parameters where the way began,
+    std::vector<float> here_;   // and where it has come to
+    std::vector<float> start_buffers_;
     std::vector<float> buffers_;  // as the last inner step left them
     std::vector<float> gradient_;
     std::vector<std::vector<float>> moments_;
     std::uint64_t inner_steps_ = 0;
     std::uint64_t since_step_ = 0;   // samples in the learner inside
     std::uint64_t since_start_ = 0;  // samples
+    int not_finite_in_a_row_ = 0;    // gradients
     // Of ways that ended with a move_to(); empty while there is none.
     std::uint64_t samples_before_ = 0;
     std::vector<float> way_before_;

@@ -22,6 +22,7 @@ class Bowl final : public Learner {
         std::vector<float> at;  // parameters
         bool next_not_finite = false;
         float next_gradient = 0;  // instead of its own, if it is not 0
+        float not_finite_below = -1e9f;
     };
     Bowl(std::vector<float> goal, Seen& seen) : seen_(seen), goal_(std::move(goal)) {}
 
@@ -46,7 +47,8 @@ class Bowl final : public Learner {
         buffer_ = buffers[0];
     }
     Result<GradientReport> accumulate(CounterRange samples) override {
-        if (std::exchange(seen_.next_not_finite, false)) return GradientReport{.finite = false};
+        if (std::exchange(seen_.next_not_finite, false) || seen_.at[0] < seen_.not_finite_below)
+            return GradientReport{.finite = false};
         const auto weight = static_cast<float>(samples.size());
         const float instead = std::exchange(seen_.next_gradient, 0.0f);
         for (std::size_t i = 0; i < sum_.size(); ++i)
@@ -269,7 +271,51 @@ TEST(LocalLearner, an_inner_step_that_would_not_be_finite_begins_anew_at_the_sta
     EXPECT_EQ(peer.learner.inner_steps(), 0u);
     peer.compute(4);
     EXPECT_NEAR(peer.seen.at[0], 0.875f, 1e-6);
-    EXPECT_NEAR(peer.take(14).way[0], 14 * 0.125f, 1e-5);
+    const Handed handed = peer.take(14);
+    EXPECT_NEAR(handed.way[0], 14 * 0.125f, 1e-5);
+    EXPECT_EQ(handed.buffers[0], 14 * 4) << "what the way did to them is forgotten with it";
+}
+
+// Its parameters are numbers, and the model gives none at them.
+TEST(LocalLearner, a_way_that_led_where_nothing_is_finite_begins_anew_at_the_start) {
+    LocalPeer peer({0}, plain_sgd(0.25));
+    peer.seen.not_finite_below = 0.7f;
+    EXPECT_EQ(peer.compute(8), 8u);  // to 0.5625
+    EXPECT_EQ(peer.compute(4), 0u);
+    EXPECT_EQ(peer.seen.at[0], 0.5625f);
+    EXPECT_EQ(peer.compute(2), 0u);
+    EXPECT_EQ(peer.seen.at[0], 1);
+    EXPECT_EQ(peer.learner.inner_steps(), 0u);
+    EXPECT_EQ(peer.compute(4), 4u);
+    const Handed handed = peer.take(12);
+    EXPECT_EQ(handed.way[0], 12 * 0.25f);
+    EXPECT_EQ(handed.buffers[0], 12 * 4);
+}
+
+TEST(LocalLearner, what_was_accumulated_where_nothing_is_finite_goes_into_no_step) {
+    LocalPeer peer({0}, plain_sgd(0.25));
+    peer.compute(6);  // one inner step and a half
+    for (int i = 0; i < 3; ++i) {
+        peer.seen.next_not_finite = true;
+        peer.compute(2);
+    }
+    EXPECT_EQ(peer.seen.at[0], 1);
+    peer.compute(2);
+    EXPECT_EQ(peer.seen.steps, 1u);
+    peer.compute(2);
+    EXPECT_EQ(peer.seen.at[0], 0.75f);
+}
+
+// There is nowhere else to go, and what was computed is worth something.
+TEST(LocalLearner, at_the_start_gradients_that_are_not_finite_lead_nowhere) {
+    LocalPeer peer({0}, plain_sgd(0.25));
+    peer.compute(2);
+    for (int i = 0; i < 5; ++i) {
+        peer.seen.next_not_finite = true;
+        peer.compute(2);
+    }
+    peer.compute(2);
+    EXPECT_EQ(peer.seen.at[0], 0.75f);
 }
 
 TEST(LocalLearner, a_sum_beyond_all_numbers_is_left_out) {
