@@ -17,34 +17,49 @@ namespace {
 constexpr int failures_in_a_row_max = 10;
 // How often a waiting trainer looks whether it was asked to stop.
 constexpr auto stop_poll = std::chrono::milliseconds(50);
+// In a row, until the next trainer makes them; so many more for each one after it.
+constexpr std::uint64_t evaluations_missed = 2;
 // How often one that has computed ahead as much as it may looks after the step.
 constexpr auto ahead_poll = std::chrono::milliseconds(2);
 
-// The evaluating peer: the first trainer by PeerId, of those that have a state and stay. Peers come
-// sorted.
-bool evaluates(const collab::Collaboration& collaboration) {
+// The evaluating peer: the first trainer by PeerId, of those that have a state and stay. It may not
+// be able to, and nobody else can tell but by the steps that pass: the one after it takes over, and
+// if that cannot, either, later the next.
+bool evaluates(const collab::Collaboration& collaboration,
+               std::uint64_t step,
+               const EvaluationTurn& turn) {
     const PeerId self = collaboration.status().peer;
-    for (const collab::Status& peer : collaboration.peers()) {
+    std::uint64_t newest = turn.since;
+    std::uint64_t before_us = 0;
+    bool met_us = false;
+    for (const collab::Status& peer : collaboration.peers()) {  // sorted
+        if (peer.accuracy_step <= step) newest = std::max(newest, peer.accuracy_step);
         if (peer.role != collab::Role::trainer || peer.is_newcomer()) continue;
-        if (peer.phase != collab::Phase::leaving) return peer.peer == self;
+        if (peer.phase == collab::Phase::leaving) continue;
+        met_us = met_us || peer.peer == self;
+        if (!met_us) ++before_us;
     }
-    return true;
+    return before_us == 0 || step > newest + (1 + before_us) * evaluations_missed * turn.every;
 }
 
 }  // namespace
 
 Task<Result<Trainer::Stepped>> Trainer::step_task(collab::Collaboration& collaboration,
-                                                  collab::Contribution contribution) {
+                                                  collab::Contribution contribution,
+                                                  EvaluationTurn turn) {
     Result<collab::StepOutcome> outcome = co_await collaboration.step(std::move(contribution));
     if (!outcome) co_return std::move(outcome).error();
     Stepped stepped;
     stepped.outcome = std::move(*outcome);
-    stepped.evaluates = train::evaluates(collaboration);
+    const std::uint64_t step = stepped.outcome.state ? stepped.outcome.state->step() : 0;
+    stepped.evaluates = train::evaluates(collaboration, step, turn);
     co_return stepped;
 }
 
-Task<Result<bool>> Trainer::ask_evaluates(const collab::Collaboration& collaboration) {
-    co_return train::evaluates(collaboration);
+Task<Result<bool>> Trainer::ask_evaluates(const collab::Collaboration& collaboration,
+                                          std::uint64_t step,
+                                          EvaluationTurn turn) {
+    co_return train::evaluates(collaboration, step, turn);
 }
 
 Trainer::Trainer(runtime::Spawn spawn,
@@ -128,6 +143,7 @@ Result<void> Trainer::train(SampleCounter& counter) {
     if (!start_from(collaboration_.state())) {
         return make_error(ErrorKind::conflict, "the collaboration has no state to train from yet");
     }
+    turn_ = {.since = collaboration_.state()->step(), .every = options_.evaluate_every};
     bool more = true;
     while (more && !stopping_ && !collaboration_.stopped()) {
         if (in_flight_.valid()) {
@@ -238,8 +254,8 @@ Result<bool> Trainer::hand_in(bool ahead) {
     collab::Contribution contribution = take_sums();
     ahead_ = ahead;
     if (ahead) collaboration_.compute_ahead();
-    in_flight_ =
-        runtime::spawn_future(spawn_, "step", step_task(collaboration_, std::move(contribution)));
+    in_flight_ = runtime::spawn_future(
+        spawn_, "step", step_task(collaboration_, std::move(contribution), turn_));
     if (ahead) return true;
     return take_outcome();
 }
@@ -291,8 +307,8 @@ void Trainer::evaluate_if_due(const Stepped& stepped) {
 void Trainer::evaluate_the_end() {
     const std::shared_ptr<const state::Snapshot> state = collaboration_.state();
     if (!evaluator_ || !state || state->step() == evaluated_step_) return;
-    std::future<Result<bool>> future =
-        runtime::spawn_future(spawn_, "who evaluates", ask_evaluates(collaboration_));
+    std::future<Result<bool>> future = runtime::spawn_future(
+        spawn_, "who evaluates", ask_evaluates(collaboration_, state->step(), turn_));
     const Result<bool> ours = runtime::wait_for_result(future);
     if (!ours || !*ours) return;
     evaluated_step_ = state->step();

@@ -5,6 +5,8 @@
 //
 // Held-out data is evaluated every so many steps by one peer only: the first trainer in the order
 // of PeerIds among those who are there to stay; in a second thread, so that training does not wait.
+// Where nobody has measured anything for long, that one cannot (no memory for it, say), and the one
+// after it takes over.
 // When the run is over, the final state is evaluated too; stop() does not wait for an evaluation.
 //
 //   train::Trainer trainer(spawn, clock, disk, collaboration, std::move(learner), options);
@@ -56,6 +58,12 @@ struct TrainerOptions {
     std::function<void(const Result<void>&)> on_end;
 };
 
+// When it is somebody's turn to evaluate.
+struct EvaluationTurn {
+    std::uint64_t since = 0;  // the step at which we began: what is missed counts from there
+    std::uint64_t every = 0;  // steps
+};
+
 class Trainer {
   public:
     Trainer(runtime::Spawn spawn,
@@ -83,8 +91,11 @@ class Trainer {
         bool evaluates = false;
     };
     static Task<Result<Stepped>> step_task(collab::Collaboration& collaboration,
-                                           collab::Contribution contribution);
-    static Task<Result<bool>> ask_evaluates(const collab::Collaboration& collaboration);
+                                           collab::Contribution contribution,
+                                           EvaluationTurn turn);
+    static Task<Result<bool>> ask_evaluates(const collab::Collaboration& collaboration,
+                                            std::uint64_t step,
+                                            EvaluationTurn turn);
 
     Result<void> run();
     Result<void> train(SampleCounter& counter);
@@ -130,6 +141,7 @@ class Trainer {
     bool ahead_ = false;                      // … beside us
     int failures_in_a_row_ = 0;
     NotFiniteInARow not_finite_;
+    EvaluationTurn turn_;
     std::uint64_t evaluated_step_ = 0;
     std::unique_ptr<Evaluator> evaluator_;
 

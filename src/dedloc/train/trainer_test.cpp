@@ -194,9 +194,11 @@ class LoneCollaboration final : public collab::Collaboration {
         collab::Status b;
         b.peer = made_peer(2);
         b.phase = first_trainers_phase;
+        if (first_trainer_evaluates) b.accuracy_step = state()->step();
         collab::Status c;
         c.peer = made_peer(3);
         c.phase = collab::Phase::computing;
+        c.accuracy_step = evaluated.empty() ? 0 : evaluated.back();
         return {a, b, c};
     }
     Digest branch() const override { return {}; }
@@ -216,6 +218,7 @@ class LoneCollaboration final : public collab::Collaboration {
 
     std::size_t self_index = 1;  // the first trainer
     collab::Phase first_trainers_phase = collab::Phase::computing;
+    bool first_trainer_evaluates = false;
     float per_sample = 1;  // in the sums that are handed in
     int failures_left = 0;
     std::atomic<int> rests_left = 0;
@@ -564,6 +567,22 @@ TEST_F(TrainerTest, leaves_evaluation_to_the_first_trainer) {
     trainer_->start();
     ASSERT_TRUE(trainer_->join());
     EXPECT_TRUE(collaboration.evaluated.empty());
+}
+
+// It has no memory for it, say.
+TEST_F(TrainerTest, takes_over_from_a_first_trainer_that_evaluates_nothing_for_long) {
+    for (const bool can : {true, false}) {
+        LoneCollaboration collaboration(loop_.executor(), 8, 40);
+        collaboration.self_index = 2;
+        collaboration.first_trainer_evaluates = can;
+        const auto trainer_ = trainer(collaboration);
+        trainer_->start();
+        ASSERT_TRUE(trainer_->join());
+        EXPECT_EQ(collaboration.evaluated.empty(), can);
+        if (can) continue;
+        ASSERT_FALSE(collaboration.evaluated.empty());
+        EXPECT_GE(collaboration.evaluated.front(), 9u) << "it was given time";
+    }
 }
 
 TEST_F(TrainerTest, evaluates_for_first_trainers_that_have_no_state_yet_or_leave) {
