@@ -1,25 +1,16 @@
-// Finds the checkpoint that a user means by a path: a checkpoint's own folder, a folder of
-// checkpoints (the newest intact one), or a peer's folder (the newest in its checkpoints/).
+// The checkpoint that a user means by a path (train/find_checkpoint.h), and whose it is.
 //
-// Errors: bad_input (nothing like a checkpoint there, or damaged: says which file), local_fault.
-// Blocks for a read of the state.
+// Thread: any.
 
 #pragma once
 #include <string>
-#include <vector>
 
-#include "dedloc/base/result.h"
-#include "dedloc/state/checkpoint.h"
+#include "dedloc/train/find_checkpoint.h"
 
 namespace dedloc::cli {
 
-struct FoundCheckpoint {
-    std::string path;
-    state::Checkpoint checkpoint;
-    std::vector<std::string> skipped;  // newer ones that are damaged, a sentence each
-};
-
-Result<FoundCheckpoint> find_checkpoint(const std::string& path);
+using train::find_checkpoint;
+using train::FoundCheckpoint;
 
 // The folder of the peer that saved the checkpoint at `path` (absolute), or nothing, where it lies
 // elsewhere (in a copy, in a published folder) or where we may not write.

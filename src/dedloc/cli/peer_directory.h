@@ -22,6 +22,7 @@
 
 #include "dedloc/base/bytes.h"
 #include "dedloc/base/result.h"
+#include "dedloc/train/find_checkpoint.h"
 
 namespace dedloc::cli {
 
@@ -31,7 +32,7 @@ inline constexpr std::string_view identity_file = "identity.key";
 inline constexpr std::string_view join_file = "join.txt";
 inline constexpr std::string_view run_copy_file = "run.toml";
 inline constexpr std::string_view events_file = "events.jsonl";
-inline constexpr std::string_view checkpoints_folder = "checkpoints";
+using train::checkpoints_folder;
 
 // Errors: local_fault when neither XDG_STATE_HOME nor HOME is set.
 Result<std::string> state_root();  // ".../dedloc"
