@@ -1,12 +1,17 @@
 #include "dedloc/train/collaborative_optimizer.h"
 
+#include <algorithm>
 #include <fstream>
 #include <sstream>
 #include <stdexcept>
 
+#include "dedloc/base/log.h"
 #include "dedloc/collab/model_state.h"
 #include "dedloc/collab/session.h"
 #include "dedloc/security/hash.h"
+#include "dedloc/train/checkpoint_saver.h"
+#include "dedloc/train/find_checkpoint.h"
+#include "dedloc/train/fingerprint.h"
 #include "dedloc/train/flat_module.h"
 #include "dedloc/train/not_finite.h"
 #include "dedloc/train/sample_counter.h"
@@ -16,6 +21,8 @@ namespace dedloc::train {
 namespace {
 
 constexpr Duration patience_at_destruction = 2s;
+// How often one that leaves looks whether it still waits for its last step.
+constexpr auto leave_poll = std::chrono::milliseconds(20);
 
 // Errors leave this room as exceptions, as libtorch's own do.
 template <typename T>
@@ -34,12 +41,28 @@ Result<collab::RunFile> read_run_file(const std::string& path) {
     return collab::parse_run_file(text.str(), path);
 }
 
+// Of a contribution far beyond a batch no round takes any part: one that is made of larger pieces
+// would be handed in again and again, for ever.
+std::uint64_t samples_a_step(const collab::BatchConfig& batch) {
+    constexpr std::uint64_t micro_batches = 8;
+    if (batch.micro == collab::micro_auto) return batch.target;
+    return std::min(batch.target, batch.micro * micro_batches);
+}
+
 }  // namespace
 
 struct Session::State {
-    State(std::unique_ptr<collab::Session> peer, FlatModule model, SampleCounter samples_counter)
-        : session(std::move(peer)), flat(std::move(model)), counter(std::move(samples_counter)) {
+    State(std::unique_ptr<collab::Session> peer,
+          const collab::RunFile& run,
+          FlatModule model,
+          SampleCounter samples_counter)
+        : session(std::move(peer)),
+          samples_max(samples_a_step(run.batch)),
+          flat(std::move(model)),
+          counter(std::move(samples_counter)),
+          saver(*session, run) {
         flat.remember_buffers();
+        samples = {counter.next(), counter.next()};
     }
 
     collab::Collaboration& collaboration() const { return session->collaboration(); }
@@ -47,12 +70,16 @@ struct Session::State {
     void add(std::uint64_t samples_count);
     void leave_out(std::uint64_t samples_count);
     bool hand_in_if_due() { return collaboration().step_due() && hand_in(); }
-    bool hand_in();
+    // What there is; `gone`: only until then.
+    bool hand_in(std::future<Result<void>>* gone = nullptr);
+    void save_if_due();
     void leave(Duration patience);
 
     std::unique_ptr<collab::Session> session;
+    std::uint64_t samples_max;  // of one step()
     FlatModule flat;
     SampleCounter counter;
+    CheckpointSaver saver;
     collab::CounterRange samples;
     double loss_sum = 0;
     NotFiniteInARow not_finite;
@@ -106,7 +133,7 @@ Task<Result<void>> leave_there(collab::Collaboration& collaboration, Duration pa
 
 }  // namespace
 
-bool Session::State::hand_in() {
+bool Session::State::hand_in(std::future<Result<void>>* gone) {
     collab::Contribution contribution;
     contribution.samples = samples;
     contribution.loss_sum = loss_sum;
@@ -120,13 +147,27 @@ bool Session::State::hand_in() {
     }
     samples = {samples.end, samples.end};
     loss_sum = 0;
-    Result<collab::StepOutcome> outcome = session->call<collab::StepOutcome>(
-        "step", step_there(collaboration(), std::move(contribution)));
+    std::future<Result<collab::StepOutcome>> step = runtime::spawn_future(
+        session->spawn(), "step", step_there(collaboration(), std::move(contribution)));
+    // Once we are gone no round ends here any more: whoever waits there waits for ever, until the
+    // session ends.
+    while (step.wait_for(leave_poll) != std::future_status::ready)
+        if (gone != nullptr && gone->wait_for(0s) == std::future_status::ready) return false;
+    Result<collab::StepOutcome> outcome = runtime::wait_for_result(step);
     if (!outcome && outcome.error().kind() == ErrorKind::cancelled) return false;
     const collab::StepOutcome decided = or_throw(std::move(outcome));
     load(decided.state);
+    save_if_due();
     computing_since = session->clock().now();
     return true;
+}
+
+// Training goes on where there is no room for a checkpoint; leave() tries again.
+void Session::State::save_if_due() {
+    std::shared_ptr<const state::Snapshot> state = collaboration().state();
+    if (!saver.is_due(*state)) return;
+    const auto saved = saver.save(std::move(state));
+    if (!saved) log(LogLevel::warning, "train", "no checkpoint: {}", saved.error().message());
 }
 
 void Session::State::leave(Duration patience) {
@@ -135,9 +176,11 @@ void Session::State::leave(Duration patience) {
     // The collaboration waits for our last samples, so they are handed in meanwhile.
     std::future<Result<void>> gone =
         runtime::spawn_future(session->spawn(), "leave", leave_there(collaboration(), patience));
-    if (samples.size() > 0) hand_in();
+    if (samples.size() > 0) hand_in(&gone);
     (void)runtime::wait_for_result(gone);  // cancelled: the session was stopped, which is leaving
     or_throw(counter.close());
+    std::shared_ptr<const state::Snapshot> state = collaboration().state();
+    if (saver.saves() && !saver.has_saved(state)) or_throw(saver.save(std::move(state)));
 }
 
 Session::Session(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -169,44 +212,108 @@ std::string Session::state_hash() const {
 bool Session::finished() const { return state_->collaboration().stopped(); }
 void Session::leave(Duration patience) { state_->leave(patience); }
 
-Session join(std::shared_ptr<torch::nn::Module> model, JoinOptions options) {
-    if (options.run_file.empty() == options.join.empty()) {
-        throw std::runtime_error("dedloc: say either run_file (to host) or join (to join)");
+namespace {
+
+// What no session can do.
+Ok check_run(const collab::RunFile& run, bool hosts) {
+    if (run.local) {
+        return make_error(
+            ErrorKind::unsupported,
+            "this run makes local updates ([local] in its run file); only `dedloc host` and "
+            "`dedloc join` can, a training loop of your own cannot take part");
     }
-    FlatModule flat = or_throw(FlatModule::make(std::move(model)));
-    auto session =
-        or_throw(collab::Session::open({.directory = options.directory, .listen = options.listen}));
+    const collab::StopConfig& stop = run.stop;
+    if (hosts && stop.accuracy > 0 && stop.steps == 0 && stop.samples == 0) {
+        return make_error(
+            ErrorKind::unsupported,
+            "this run would never end: its only stop condition is stop.accuracy, and nobody "
+            "measures that in a training loop of your own; say stop.steps or stop.samples too");
+    }
+    return {};
+}
+
+// The model as it is, and which one that is.
+Result<std::shared_ptr<const state::Snapshot>> first_state(const collab::RunFile& run,
+                                                           const FlatModule& flat,
+                                                           const Fingerprint& fingerprint) {
+    std::vector<float> parameters(flat.layout().parameters_count);
+    std::vector<float> buffers(flat.layout().buffers_count);
+    flat.store(parameters, buffers);
+    DEDLOC_TRY(
+        const std::shared_ptr<const state::Snapshot> plain,
+        collab::initial_state(run, flat.layout(), std::move(parameters), std::move(buffers)));
+    state::SnapshotInfo info = plain->info();
+    info.extra = fingerprint.to_bytes();
+    return state::Snapshot::make(std::move(info), plain->sections());
+}
+
+Result<collab::Options> hosting(const JoinOptions& given,
+                                const FlatModule& flat,
+                                const Fingerprint& fingerprint) {
     collab::Options run;
-    if (!options.run_file.empty()) {
-        run.run = or_throw(read_run_file(options.run_file));
-        run.secret = security::secure_random(collab::run_secret_bytes);
-        std::vector<float> parameters(flat.layout().parameters_count);
-        std::vector<float> buffers(flat.layout().buffers_count);
-        flat.store(parameters, buffers);
-        run.initial = or_throw(collab::initial_state(
-            run.run, flat.layout(), std::move(parameters), std::move(buffers)));
-    } else {
-        collab::Invitation invitation =
-            or_throw(session->invitation(options.join, options.patience));
-        run.run = std::move(invitation.run);
-        run.secret = std::move(invitation.secret);
-        run.bootstrap = std::move(invitation.bootstrap);
+    run.secret = security::secure_random(collab::run_secret_bytes);
+    if (!given.run_file.empty()) {
+        DEDLOC_TRY(run.run, read_run_file(given.run_file));
     }
-    if (run.run.local) {
+    if (given.resume.empty()) {
+        DEDLOC_TRY(run.initial, first_state(run.run, flat, fingerprint));
+        return run;
+    }
+    DEDLOC_TRY(const FoundCheckpoint found, find_checkpoint(given.resume));
+    for (const std::string& skipped : found.skipped) log(LogLevel::warning, "train", "{}", skipped);
+    if (given.run_file.empty()) {
+        const std::string path = found.path + "/run.toml";
+        DEDLOC_TRY(run.run, collab::parse_run_file(found.checkpoint.run_file, path));
+    }
+    run.initial = found.checkpoint.state->snapshot;
+    DEDLOC_TRY_VOID(collab::check_state(run.run, flat.layout(), *run.initial));
+    DEDLOC_TRY_VOID(check_same_model(fingerprint, run.initial->info().extra));
+    return run;
+}
+
+Result<collab::Options> joining(const JoinOptions& given, collab::Session& session) {
+    DEDLOC_TRY(collab::Invitation invitation, session.invitation(given.join, given.patience));
+    collab::Options run;
+    run.run = std::move(invitation.run);
+    run.secret = std::move(invitation.secret);
+    run.bootstrap = std::move(invitation.bootstrap);
+    return run;
+}
+
+}  // namespace
+
+Session join(std::shared_ptr<torch::nn::Module> model, JoinOptions options) {
+    const bool hosts = options.join.empty();
+    if (hosts ? options.run_file.empty() && options.resume.empty()
+              : !options.run_file.empty() || !options.resume.empty()) {
         throw std::runtime_error(
-            "dedloc: this run makes local updates ([local] in its run file); only `dedloc host` "
-            "and `dedloc join` can, a training loop of your own cannot take part");
+            "dedloc: say either run_file or resume (to host) or join (to join)");
     }
+    const Fingerprint fingerprint = Fingerprint::of(*model);
+    FlatModule flat = or_throw(FlatModule::make(std::move(model)));
+    auto session = or_throw(collab::Session::open({.directory = options.directory,
+                                                   .listen = options.listen,
+                                                   .announce = options.announce,
+                                                   .relays = options.relays}));
+    collab::Options run =
+        or_throw(hosts ? hosting(options, flat, fingerprint) : joining(options, *session));
+    or_throw(check_run(run.run, hosts));
     run.layout = flat.layout();
     run.name = options.name;
     run.join_patience = options.patience;
+    const collab::RunFile run_file = run.run;
     or_throw(session->begin(std::move(run), nullptr));
+    const std::shared_ptr<const state::Snapshot> begun = session->collaboration().state();
+    if (Ok same = check_same_model(fingerprint, begun->info().extra); !same) {
+        session->leave(patience_at_destruction);  // or others would wait for us
+        or_throw(std::move(same));
+    }
 
     SampleCounter counter = or_throw(SampleCounter::open(session->disk(), "samples"));
-    auto state =
-        std::make_unique<Session::State>(std::move(session), std::move(flat), std::move(counter));
-    state->samples = {state->counter.next(), state->counter.next()};
-    state->load(state->collaboration().state());
+    auto state = std::make_unique<Session::State>(
+        std::move(session), run_file, std::move(flat), std::move(counter));
+    state->saver.begin_at(begun->step());
+    state->load(begun);
     state->computing_since = state->session->clock().now();
     return Session(std::move(state));
 }
@@ -217,6 +324,17 @@ bool CollaborativeOptimizer::step(std::int64_t samples, double mean_loss) {
     if (finished()) return false;
     if (samples <= 0) throw std::runtime_error("dedloc: step() needs the number of samples");
     const auto count = static_cast<std::uint64_t>(samples);
+    if (count > state_.samples_max) {
+        throw std::runtime_error(fmt::format(
+            "dedloc: this run takes at most {} samples a step(); the run file's batch.target and "
+            "batch.micro say so",
+            state_.samples_max));
+    }
+    if (!state_.flat.has_gradients()) {
+        throw std::runtime_error(
+            "dedloc: no gradient: call backward() on a loss of the model that joined, before "
+            "step()");
+    }
     if (!state_.flat.gradients_are_finite()) {
         state_.leave_out(count);
         return state_.hand_in_if_due();

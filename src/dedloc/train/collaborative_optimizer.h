@@ -17,12 +17,23 @@
 // takes part in the averaging (it blocks for that long) and loads the new parameters into the
 // model, which from then on are the same bits on every peer.
 //
+// What is shared: parameters that need a gradient are trained together, float buffers (BatchNorm's
+// statistics) are averaged, by samples. Frozen parameters and integer buffers are neither sent nor
+// averaged: they, as the model's structure, must be the host's, and who joins with others is told.
+// A constant in a float buffer must be finite, as all that is averaged; better make it a parameter
+// with requires_grad(false).
+//
 // A batch whose gradient is not finite leaves no trace in what is handed in, BatchNorm's statistics
 // included.
 //
+// Of the run file, [checkpoint] is kept to: in step() and leave(), in checkpoints/ of the peer's
+// folder, the newest three (as `dedloc host` does; every = 0: none). [task] is only compared.
+// Nothing is evaluated here: [evaluate] is nothing to a session, and of [stop] it does steps and
+// samples; accuracy only counts where peers of `dedloc join` measure it.
+//
 // Errors: std::runtime_error with a sentence for people (no such file, nobody reachable, another
-// run, one with local updates, which are made by dedloc's own trainer only, a disk that is full,
-// one gradient after the other that is not finite), or what libtorch throws.
+// run or model, one with local updates, which are made by dedloc's own trainer only, a disk that is
+// full, one gradient after the other that is not finite), or what libtorch throws.
 // Thread: one at a time. Cost: one pass over the parameters a call, two copies to the CPU and back
 // a global step.
 
@@ -41,11 +52,16 @@ namespace dedloc::train {
 struct JoinOptions {
     std::string run_file{};  // host a new run from this file…
     std::string join{};      // …or join one by its join string
+    // Host: go on from this checkpoint, or the newest of this folder (a peer's own, say). Without a
+    // run_file the one that was saved with it counts.
+    std::string resume{};
     // Identity and bookkeeping of this peer, one process at a time; made if it is missing.
     std::string directory = "dedloc-peer";
     std::string name{};                                        // for people
     std::vector<std::string> listen = {"/ip4/0.0.0.0/tcp/0"};  // empty: others cannot dial us
-    Duration patience = std::chrono::seconds(60);              // to find the run and its state
+    std::vector<std::string> announce{};  // addresses at which others reach us, if not those
+    std::vector<std::string> relays{};    // addresses with /p2p/<id> to stay connected to
+    Duration patience = std::chrono::seconds(60);  // to find the run and its state
 };
 
 class Session {
@@ -59,8 +75,8 @@ class Session {
     std::uint64_t global_step() const;
     std::string state_hash() const;  // hexadecimal; equal on all peers at the same step
     bool finished() const;           // the run's stop condition is met, or it was left
-    // Hands in what was computed if a step comes within `patience`, says goodbye. Call it before
-    // the optimizer goes.
+    // Hands in what was computed if a step comes within `patience`, says goodbye, and saves the
+    // last state. Call it before the optimizer goes.
     void leave(Duration patience = std::chrono::seconds(10));
 
     struct State;
@@ -73,7 +89,8 @@ class Session {
 };
 
 // Returns when the model holds the collaboration's present parameters: those of `model` for who
-// hosts, downloaded ones for who joins. The model is on the device where it shall compute.
+// hosts, those of the checkpoint for who resumes, downloaded ones for who joins. The model is on
+// the device where it shall compute.
 Session join(std::shared_ptr<torch::nn::Module> model, JoinOptions options);
 
 template <typename Impl>
@@ -88,6 +105,7 @@ class CollaborativeOptimizer {
     void zero_grad();
     // After backward() of the MEAN loss over `samples` samples (without it, others see no loss of
     // this peer). True if the model has new parameters now. Does nothing once the run is over.
+    // At most batch.target samples, and no more than 8 × batch.micro where that is a number.
     bool step(std::int64_t samples, double mean_loss = std::numeric_limits<double>::quiet_NaN());
     bool finished() const;
 

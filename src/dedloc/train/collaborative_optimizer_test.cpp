@@ -1,10 +1,12 @@
-// A training loop of one peer that hosts a run of its own: real threads and files, no other peer.
+// Training loops of peers that host a run of their own, and of some who join: real threads, files
+// and sockets of this machine.
 
 #include "dedloc/train/collaborative_optimizer.h"
 
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <gtest/gtest.h>
 #include <limits>
 #include <stdexcept>
@@ -27,19 +29,45 @@ class CollaborativeOptimizerTest : public testing::Test {
     }
     ~CollaborativeOptimizerTest() override { std::filesystem::remove_all(directory_); }
 
-    Session host(std::shared_ptr<nn::Module> model) const {
-        const std::filesystem::path run_file = directory_ / "run.toml";
-        std::ofstream(run_file) << "name = \"alone\"\n"
-                                << "[batch]\ntarget = " << batches_a_step * micro_batch
-                                << "\nmicro = " << micro_batch << "\n"
-                                << "[optimizer]\nkind = \"sgd\"\nmomentum = 0\n"
-                                << "[schedule]\npeak = " << rate << "\n"
-                                << "[averaging]\ncodec = \"fp32\"\n"
-                                << "[stop]\nsteps = 2\n";
-        return join(std::move(model),
-                    {.run_file = run_file,
-                     .directory = directory_ / "peer",
-                     .listen = {"/ip4/127.0.0.1/tcp/0"}});
+    // `more` of the section [averaging], and further sections.
+    std::string run_file(const std::string& more = "",
+                         const std::string& stop = "steps = 2") const {
+        const std::filesystem::path path = directory_ / "run.toml";
+        std::ofstream(path) << "name = \"alone\"\n"
+                            << "[batch]\ntarget = " << batches_a_step * micro_batch
+                            << "\nmicro = " << micro_batch << "\n"
+                            << "[optimizer]\nkind = \"sgd\"\nmomentum = 0\n"
+                            << "[schedule]\npeak = " << rate << "\n"
+                            << "[stop]\n"
+                            << stop << "\n"
+                            << "[averaging]\ncodec = \"fp32\"\n"
+                            << more;
+        return path;
+    }
+    JoinOptions options(const std::string& name) const {
+        return {.directory = directory_ / name, .listen = {"/ip4/127.0.0.1/tcp/0"}};
+    }
+    Session host(std::shared_ptr<nn::Module> model, const std::string& more = "") const {
+        JoinOptions hosting = options("peer");
+        hosting.run_file = run_file(more);
+        return join(std::move(model), hosting);
+    }
+    Session guest(std::shared_ptr<nn::Module> model,
+                  const Session& host,
+                  const std::string& name = "guest") const {
+        JoinOptions joining = options(name);
+        joining.join = host.join_string();
+        return join(std::move(model), joining);
+    }
+    // What `work` throws; empty: nothing.
+    template <typename Work>
+    static std::string failure_of(Work work) {
+        try {
+            work();
+        } catch (const std::runtime_error& failure) {
+            return failure.what();
+        }
+        return {};
     }
 
     std::filesystem::path directory_;
@@ -49,6 +77,13 @@ class CollaborativeOptimizerTest : public testing::Test {
 struct NumberModule : nn::Module {
     torch::Tensor number = register_parameter("number", torch::zeros({1}));
 };
+
+// One step() with a gradient of 1.
+bool step_once(CollaborativeOptimizer& optimizer, NumberModule& model, std::int64_t samples) {
+    optimizer.zero_grad();
+    model.number.sum().backward();
+    return optimizer.step(samples);
+}
 
 TEST_F(CollaborativeOptimizerTest, counts_no_samples_of_a_step_that_threw) {
     const auto model = std::make_shared<NumberModule>();
@@ -107,6 +142,139 @@ TEST_F(CollaborativeOptimizerTest, ends_when_nothing_that_it_is_given_is_finite)
             << failure.what();
     }
     EXPECT_EQ(steps, 63);
+}
+
+TEST_F(CollaborativeOptimizerTest, says_so_when_step_finds_no_gradient) {
+    const auto model = std::make_shared<NumberModule>();
+    Session session = host(model);
+    CollaborativeOptimizer optimizer(session);
+    const std::string failure = failure_of([&] { optimizer.step(micro_batch); });
+    EXPECT_NE(failure.find("no gradient: call backward()"), std::string::npos) << failure;
+    EXPECT_FALSE(step_once(optimizer, *model, micro_batch));
+}
+
+// No round would take them, and step() would wait for one for ever.
+TEST_F(CollaborativeOptimizerTest, refuses_more_samples_at_a_time_than_the_run_takes) {
+    const auto model = std::make_shared<NumberModule>();
+    Session session = host(model);
+    CollaborativeOptimizer optimizer(session);
+    const std::string failure = failure_of([&] { step_once(optimizer, *model, 1000); });
+    EXPECT_NE(failure.find("at most 64 samples"), std::string::npos) << failure;
+    EXPECT_TRUE(step_once(optimizer, *model, 64));
+}
+
+// A round waits a minute for the peer that joined and computes nothing.
+TEST_F(CollaborativeOptimizerTest, leaves_in_time_though_a_round_outlasts_its_patience) {
+    const auto model = std::make_shared<NumberModule>();
+    Session session = host(model, "round_deadline_min = \"60s\"\nquorum_timeout = \"1s\"\n");
+    const auto model_of_other = std::make_shared<NumberModule>();
+    Session other = guest(model_of_other, session, "other");
+    Session idle = guest(std::make_shared<NumberModule>(), session, "idle");
+    CollaborativeOptimizer optimizer(session);
+    EXPECT_FALSE(step_once(optimizer, *model, micro_batch));
+    const std::future<void> filled = std::async(std::launch::async, [&] {
+        CollaborativeOptimizer optimizer_of_other(other);
+        step_once(optimizer_of_other, *model_of_other, batches_a_step * micro_batch);
+    });
+    std::future<void> left =
+        std::async(std::launch::async, [&] { session.leave(std::chrono::seconds(2)); });
+    // Without a deadline of its own this test would wait for ever, too.
+    if (left.wait_for(std::chrono::seconds(15)) != std::future_status::ready) {
+        ADD_FAILURE() << "it still waits";
+        std::_Exit(1);
+    }
+    idle.leave(std::chrono::seconds(1));  // the other one ends its round without them
+}
+
+TEST_F(CollaborativeOptimizerTest, goes_on_from_a_checkpoint_of_its_own) {
+    const auto model = std::make_shared<NumberModule>();
+    JoinOptions resuming = options("peer");
+    std::string hash;
+    {
+        Session session = host(model, "[checkpoint]\nevery = 1\n");
+        CollaborativeOptimizer optimizer(session);
+        EXPECT_TRUE(step_once(optimizer, *model, 64));
+        hash = session.state_hash();
+        const std::filesystem::path saved = resuming.directory + "/checkpoints";
+        EXPECT_TRUE(std::filesystem::exists(saved)) << "before it leaves";
+        std::filesystem::copy(saved, directory_ / "copy", std::filesystem::copy_options::recursive);
+    }
+    for (const std::string& folder : {resuming.directory, (directory_ / "copy").string()}) {
+        const auto fresh = std::make_shared<NumberModule>();
+        resuming.resume = folder;
+        Session session = join(fresh, resuming);
+        EXPECT_EQ(session.global_step(), 1u);
+        EXPECT_EQ(session.state_hash(), hash);
+        EXPECT_EQ(fresh->number.item<float>(), -static_cast<float>(rate));
+    }
+    const std::string failure =
+        failure_of([&] { join(nn::Sequential(nn::Linear(1, 1)), resuming); });
+    EXPECT_NE(failure.find("does not fit the model"), std::string::npos) << failure;
+}
+
+TEST_F(CollaborativeOptimizerTest, saves_its_last_state_when_it_leaves) {
+    const auto model = std::make_shared<NumberModule>();
+    {
+        Session session = host(model, "[checkpoint]\nevery = 50\n");
+        CollaborativeOptimizer optimizer(session);
+        EXPECT_TRUE(step_once(optimizer, *model, 64));
+    }
+    JoinOptions resuming = options("peer");
+    resuming.resume = resuming.directory;
+    EXPECT_EQ(join(model, resuming).global_step(), 1u);
+}
+
+TEST_F(CollaborativeOptimizerTest, hosts_no_run_that_only_an_accuracy_ends) {
+    JoinOptions hosting = options("peer");
+    hosting.run_file = run_file("", "accuracy = 0.9");
+    const std::string failure =
+        failure_of([&] { join(std::make_shared<NumberModule>(), hosting); });
+    EXPECT_NE(failure.find("would never end"), std::string::npos) << failure;
+}
+
+// One trained layer, or two of equal sizes whose names are in either order, and a constant.
+struct LayersModule : nn::Module {
+    explicit LayersModule(float constant, std::vector<std::string> names = {"a", "b"}) {
+        for (const std::string& name : names) register_parameter(name, torch::ones({2, 2}));
+        register_parameter("frozen", torch::full({3}, constant), /*requires_grad=*/false);
+        register_module("norm", nn::BatchNorm1d(2));
+    }
+};
+
+TEST_F(CollaborativeOptimizerTest, trains_together_only_what_is_the_same_model) {
+    const Session session = host(std::make_shared<LayersModule>(1.0f));
+    const auto failure_with = [&](const std::shared_ptr<nn::Module>& model) {
+        return failure_of([&] { guest(model, session); });
+    };
+    const std::string other_values = failure_with(std::make_shared<LayersModule>(2.0f));
+    EXPECT_NE(other_values.find("frozen parameters"), std::string::npos) << other_values;
+    const std::vector<std::string> turned_round{"b", "a"};
+    const std::string other_order =
+        failure_with(std::make_shared<LayersModule>(1.0f, turned_round));
+    EXPECT_NE(other_order.find("built differently"), std::string::npos) << other_order;
+    // Not with what training moves by itself.
+    const auto used = std::make_shared<LayersModule>(1.0f);
+    used->named_buffers()["norm.num_batches_tracked"].fill_(7);
+    EXPECT_EQ(failure_with(used), "");
+}
+
+TEST_F(CollaborativeOptimizerTest, names_what_is_not_finite_in_a_model) {
+    constexpr float infinity = std::numeric_limits<float>::infinity();
+    const auto failure_with = [&](const std::shared_ptr<nn::Module>& model) {
+        return failure_of([&] { host(model); });
+    };
+    const auto masked = std::make_shared<LayersModule>(1.0f);
+    masked->register_buffer("mask", torch::full({2}, -infinity));
+    const std::string buffer = failure_with(masked);
+    EXPECT_NE(buffer.find("'mask' holds numbers that are not finite; float buffers are averaged"),
+              std::string::npos)
+        << buffer;
+    const auto broken = std::make_shared<NumberModule>();
+    broken->number.data().fill_(infinity);
+    const std::string parameter = failure_with(broken);
+    EXPECT_NE(parameter.find("'number' holds numbers that are not finite"), std::string::npos)
+        << parameter;
+    EXPECT_EQ(failure_with(std::make_shared<LayersModule>(infinity)), "") << "it is not averaged";
 }
 
 }  // namespace

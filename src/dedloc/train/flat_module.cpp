@@ -98,6 +98,31 @@ Result<void> expect_fp32(const std::string& name, const Tensor& tensor) {
                       torch::toString(tensor.scalar_type()));
 }
 
+bool is_finite(const Tensor& tensor) {
+    torch::NoGradGuard no_grad;
+    if (is_plain(tensor)) return tensor::all_finite(values_of(tensor));
+    return torch::isfinite(tensor).all().item<bool>();
+}
+
+Result<void> check_parameter(const std::string& name, const Tensor& tensor) {
+    DEDLOC_TRY_VOID(expect_fp32(name, tensor));
+    if (is_finite(tensor)) return {};
+    return make_error(ErrorKind::bad_input,
+                      "'{}' holds numbers that are not finite; give it others before joining",
+                      name);
+}
+
+// -inf in a mask, say: the mean of what peers bring would be NaN, and no step be made of it.
+Result<void> check_buffer(const std::string& name, const Tensor& tensor) {
+    DEDLOC_TRY_VOID(expect_fp32(name, tensor));
+    if (is_finite(tensor)) return {};
+    return make_error(ErrorKind::bad_input,
+                      "'{}' holds numbers that are not finite; float buffers are averaged: keep "
+                      "constants out of register_buffer, or make it bool, or a parameter with "
+                      "requires_grad(false)",
+                      name);
+}
+
 }  // namespace
 
 Result<FlatModule> FlatModule::make(std::shared_ptr<torch::nn::Module> module) {
@@ -106,7 +131,7 @@ Result<FlatModule> FlatModule::make(std::shared_ptr<torch::nn::Module> module) {
     for (const auto& item : flat.module_->named_parameters()) {
         const Tensor& tensor = item.value();
         if (!tensor.requires_grad() || !seen.insert(tensor.unsafeGetTensorImpl()).second) continue;
-        DEDLOC_TRY_VOID(expect_fp32(item.key(), tensor));
+        DEDLOC_TRY_VOID(check_parameter(item.key(), tensor));
         const auto count = static_cast<std::size_t>(tensor.numel());
         if (count == 0) continue;
         flat.layout_.parameters.push_back({.name = item.key(),
@@ -120,7 +145,7 @@ Result<FlatModule> FlatModule::make(std::shared_ptr<torch::nn::Module> module) {
         const Tensor& tensor = item.value();
         if (!tensor.defined() || !tensor.is_floating_point() || tensor.numel() == 0) continue;
         if (!seen.insert(tensor.unsafeGetTensorImpl()).second) continue;
-        DEDLOC_TRY_VOID(expect_fp32(item.key(), tensor));
+        DEDLOC_TRY_VOID(check_buffer(item.key(), tensor));
         flat.layout_.buffers_count += static_cast<std::uint64_t>(tensor.numel());
         flat.buffers_.push_back(tensor);
     }
@@ -157,6 +182,11 @@ void FlatModule::take_gradients(std::span<float> out) {
     for (const Tensor& parameter : parameters_) gradients.push_back(parameter.grad());
     copy_out(or_zeros(std::move(gradients), parameters_), out);
     forget_gradients();
+}
+
+bool FlatModule::has_gradients() const {
+    return std::ranges::any_of(parameters_,
+                               [](const Tensor& tensor) { return tensor.grad().defined(); });
 }
 
 // A sum is not finite when one of its terms is not. (Or when finite ones overflow: no better.)

@@ -7,7 +7,8 @@
 // Weight decay applies to parameters of rank ≥ 2 (biases and norms have rank 1).
 //
 // Cost: one copy to or from the CPU a call, whatever the device. Thread: one at a time.
-// Errors: unsupported  a parameter or float buffer that is not fp32; says which.
+// Errors: unsupported  a parameter or float buffer that is not fp32; bad_input  one whose numbers
+//         are not finite, as means with them would not be; both say which.
 
 #pragma once
 #include <cstdint>
@@ -38,7 +39,8 @@ class FlatModule {
     // Copies the parameters' .grad (zeros where there is none) and forgets it: it is undefined
     // then, as after libtorch's zero_grad().
     void take_gradients(std::span<float> out);
-    // Are all of the parameters' .grad? One pass on the device, one number to the CPU.
+    bool has_gradients() const;  // any
+    // Are all of the parameters' .grad finite? One pass on the device, one number to the CPU.
     bool gradients_are_finite() const;
     // Adds scale × .grad into sums of our own, on the device, and forgets .grad.
     void add_gradients(double scale);
