@@ -1,7 +1,7 @@
 // plain_loop.cpp on several computers. The first starts the run and prints a join string:
-//   train_together RUN_FILE DIRECTORY
+//   example_train_together RUN_FILE DIRECTORY
 // every other one, anywhere, joins with it:
-//   train_together JOIN_STRING DIRECTORY
+//   example_train_together JOIN_STRING DIRECTORY
 #include <cstdio>
 #include <string>
 
