@@ -260,10 +260,12 @@ Result<std::vector<std::string>> AlbertTask::export_model(std::span<const float>
     const Bytes weights = albert_safetensors(*model);
     const std::string config = albert_config_json(sizes_);
     const std::pair<const char*, std::string_view> files[] = {
+    const std::string tokenizer = albert_tokenizer_json(sizes_);
         {"model.safetensors", base::as_text(weights)},
         {"config.json", config},
         {"model.pt", base::as_text(script)},
         {"spiece.model", base::as_text(data_->tokenizer().file())}};
+        {"tokenizer_config.json", tokenizer},
     std::vector<std::string> names;
     for (const auto& [name, content] : files) {
         DEDLOC_TRY_VOID(text::write_file(directory + "/" + name, content));

@@ -192,7 +192,11 @@ TEST_F(AlbertTaskTest, exports_files_that_open) {
     fs::create_directories(out);
     const auto names = task().export_model(parameters, {}, out);
     ASSERT_TRUE(names) << names.error().message();
-    EXPECT_EQ(names->size(), 4u);
+    EXPECT_EQ(names->size(), 5u);
+    std::ifstream tokenizer(out + "/tokenizer_config.json");
+    const std::string said((std::istreambuf_iterator<char>(tokenizer)), {});
+    EXPECT_NE(said.find("\"do_lower_case\": false"), std::string::npos) << said;
+    EXPECT_NE(said.find("\"keep_accents\": true"), std::string::npos) << said;
     for (const std::string& name : *names) EXPECT_GT(fs::file_size(out + "/" + name), 0u) << name;
     torch::jit::Module script = torch::jit::load(out + "/model.pt");
     const torch::Tensor ids = torch::full({2, 7}, 6, torch::kInt64);

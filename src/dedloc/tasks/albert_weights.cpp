@@ -128,6 +128,15 @@ std::string albert_config_json(const AlbertConfig& config) {
     return out.dump(2) + "\n";
 }
 
+std::string albert_tokenizer_json(const AlbertConfig& config) {
+    const nlohmann::ordered_json out{{"tokenizer_class", "AlbertTokenizer"},
+                                     {"do_lower_case", false},
+                                     {"keep_accents", true},
+                                     {"remove_space", true},
+                                     {"model_max_length", config.positions}};
+    return out.dump(2) + "\n";
+}
+
 Result<AlbertConfig> albert_config_from_json(std::string_view text) {
     if (text.size() > albert_config_bytes_max)
         return make_error(ErrorKind::bad_input, "config.json: {} bytes are too many", text.size());

@@ -3,6 +3,7 @@
 //   model.safetensors   AlbertForPreTraining's names; the decoder, which is tied to the word
 //                       embedding, is not there twice
 //   config.json         what AutoConfig reads
+//   tokenizer_config.json  beside the tokenizer's own file: its normalization is all there is
 //   model.pt            TorchScript: forward(input_ids, attention_mask, token_type_ids) gives word
 //                       scores [rows, columns, vocabulary] and order scores [rows, 2]; its
 //                       state_dict has the same names
@@ -30,6 +31,9 @@ Bytes albert_safetensors(const AlbertModel& model);
 std::string albert_config_json(const AlbertConfig& config);
 // Refuses what our model does not do (another activation, several layer groups).
 Result<AlbertConfig> albert_config_from_json(std::string_view text);
+
+// Without it AlbertTokenizer lowers case and takes accents off before the tokenizer's own rules.
+std::string albert_tokenizer_json(const AlbertConfig& config);
 
 Result<Bytes> albert_torchscript(const AlbertModel& model);
 
