@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "dedloc/base/log.h"
 #include "dedloc/base/random.h"
 #include "dedloc/security/hash.h"
 #include "dedloc/tasks/albert_model.h"
@@ -259,13 +260,13 @@ Result<std::vector<std::string>> AlbertTask::export_model(std::span<const float>
     DEDLOC_TRY(const Bytes script, albert_torchscript(*model));
     const Bytes weights = albert_safetensors(*model);
     const std::string config = albert_config_json(sizes_);
-    const std::pair<const char*, std::string_view> files[] = {
     const std::string tokenizer = albert_tokenizer_json(sizes_);
+    const std::pair<const char*, std::string_view> files[] = {
         {"model.safetensors", base::as_text(weights)},
         {"config.json", config},
         {"model.pt", base::as_text(script)},
-        {"spiece.model", base::as_text(data_->tokenizer().file())}};
         {"tokenizer_config.json", tokenizer},
+        {"spiece.model", base::as_text(data_->tokenizer().file())}};
     std::vector<std::string> names;
     for (const auto& [name, content] : files) {
         DEDLOC_TRY_VOID(text::write_file(directory + "/" + name, content));
@@ -318,7 +319,37 @@ Result<text::TextDataConfig> text_config(const collab::TaskConfig& config) {
                           "text.masked must be above 0, and text.masked_as_mask + "
                           "text.masked_as_random at most 1, not {}",
                           shares);
+    if (keys.held_out <= 0)
+        return make_error(ErrorKind::bad_input,
+                          "text.held_out: {} leaves no text to evaluate on; give a fraction above "
+                          "0, such as 0.02",
+                          keys.held_out);
     return result;
+}
+
+// The run file is somebody else's, and who sees gradients sees into the text: it may name what lies
+// below the folder that this user gave for it, and nothing else of this machine. A link in there is
+// the user's own word and is followed, but `..` behind one would lead past it. What is hidden
+// (.ssh) is nobody's training text, should the folder be a whole home.
+Ok check_places(const std::string& data, const std::string& data_directory) {
+    DEDLOC_TRY(const auto sources, text::parse_sources(data));
+    for (const text::SourceConfig& wanted : sources) {
+        if (wanted.format == text::SourceFormat::kjv) continue;
+        const fs::path path = wanted.path;
+        const bool leaves = std::any_of(path.begin(), path.end(), [](const fs::path& name) {
+            return name.native().starts_with('.') && name != ".";
+        });
+        if (leaves || path.is_absolute())
+            return make_error(ErrorKind::bad_input,
+                              "task.data: {} is not below --data, or hidden there; a run file may "
+                              "name only what is there, by its path from there",
+                              wanted.path);
+        if (data_directory.empty())
+            return make_error(ErrorKind::not_found,
+                              "this run's text is {}: say with --data which folder has it",
+                              data);
+    }
+    return {};
 }
 
 // Rows are padded to a multiple, which may be more than the longest sample.
@@ -383,6 +414,7 @@ Result<std::shared_ptr<const TrainingTask>> make_albert(const collab::TaskConfig
     // Before the data are read, which takes longer.
     DEDLOC_TRY(const AlbertConfig sizes, sizes_of(config));
     DEDLOC_TRY(const text::TextDataConfig wanted, text_config(config));
+    DEDLOC_TRY_VOID(check_places(config.data, options.data_directory));
     DEDLOC_TRY(std::string device, train::choose_device(options.device));
     train::set_compute_threads(options.threads_count);
     text::TextDataOptions own;
@@ -392,6 +424,14 @@ Result<std::shared_ptr<const TrainingTask>> make_albert(const collab::TaskConfig
     DEDLOC_TRY(auto held_out, data->held_out());
     if (held_out->samples_per_epoch() == 0)
         return make_error(ErrorKind::bad_input, "text.held_out: no text is held out");
+    if (held_out->samples_per_epoch() < config.text.held_out_samples)
+        log(LogLevel::warning,
+            "tasks",
+            "evaluations have {} samples, not text.held_out_samples = {}: so many are in the text "
+            "that is held out; raise text.held_out ({})",
+            held_out->samples_per_epoch(),
+            config.text.held_out_samples,
+            config.text.held_out);
     if (data->tokenizer().size() > sizes.vocabulary)
         return make_error(ErrorKind::bad_input,
                           "albert.vocabulary: {} are less than the tokenizer's {} pieces",

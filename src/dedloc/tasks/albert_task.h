@@ -12,8 +12,11 @@
 // measure(): masked_loss, perplexity (its exponential), masked_accuracy, order_loss,
 // order_accuracy over the words and samples of held-out text, their numbers, and ignorance_loss
 // (ln V + ln 2).
-// export_model(): model.safetensors, config.json, model.pt (albert_weights.h), and the tokenizer as
-// spiece.model.
+// export_model(): model.safetensors, config.json, model.pt, tokenizer_config.json
+// (albert_weights.h), and the tokenizer as spiece.model.
+//
+// Text is the built-in Bible or what lies below the data folder: a run file that names anything
+// else of this machine is refused (docs/security.md).
 //
 // Errors and threads: training_task.h; text_data.h for the data.
 

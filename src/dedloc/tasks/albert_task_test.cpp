@@ -241,8 +241,54 @@ TEST_F(AlbertTaskTest, refuses_what_does_not_fit) {
               std::string::npos);
     EXPECT_NE(problem([](auto& c) { c.text.tokenizer_hash = "xyz"; }).find("tokenizer_hash"),
               std::string::npos);
+    EXPECT_NE(problem([](auto& c) { c.text.held_out = 0; }).find("text.held_out: 0 leaves no"),
+              std::string::npos);
     EXPECT_NE(problem([](auto& c) { c.data = "text:nowhere"; }), "");
     EXPECT_NE(problem([](auto& c) { c.text.tokenizer = "vocabulary=four"; }), "");
+}
+
+// A run file is a stranger's; text that it names is seen in gradients.
+TEST_F(AlbertTaskTest, refuses_text_that_no_run_file_may_name) {
+    const auto problem = [&](const std::string& data, const TaskOptions& with) {
+        collab::TaskConfig changed = config();
+        changed.data = data;
+        const auto made = make_task(changed, with);
+        return made ? std::string() : made.error().message();
+    };
+    fs::create_directories(folder_ + "/data/.ssh");
+    fs::copy_file(folder_ + "/books/one.txt", folder_ + "/data/.ssh/key");
+    fs::create_directory_symlink(folder_ + "/books", folder_ + "/data/link");
+    TaskOptions with = options();
+    with.data_directory = folder_ + "/data";
+    const std::string& whole = folder_;
+    for (const std::string& path : {std::string("/etc/passwd"),
+                                    whole + "/books",
+                                    std::string("../books"),
+                                    std::string("link/../books"),
+                                    std::string(".ssh/key"),
+                                    std::string("./.ssh/key")})
+        EXPECT_EQ(problem("text:" + path + "?documents=paragraph", with),
+                  fmt::format("task.data: {} is not below --data, or hidden there; a run file may "
+                              "name only what is there, by its path from there",
+                              path));
+    EXPECT_NE(problem("text:link?documents=paragraph, jsonl:/x.jsonl", with)
+                  .find("task.data: /x.jsonl is"),
+              std::string::npos);
+    // The link is the user's own.
+    EXPECT_EQ(problem("text:./link?documents=paragraph", with), "");
+    with.data_directory.clear();
+    EXPECT_EQ(problem("text:books?documents=paragraph", with),
+              "this run's text is text:books?documents=paragraph: say with --data which folder "
+              "has it");
+}
+
+TEST_F(AlbertTaskTest, says_that_less_is_held_out_than_evaluations_want) {
+    collab::TaskConfig many = config();
+    many.text.held_out_samples = 100'000;
+    testing::internal::CaptureStderr();
+    EXPECT_TRUE(make_task(many, options()));
+    const std::string said = testing::internal::GetCapturedStderr();
+    EXPECT_NE(said.find("samples, not text.held_out_samples = 100000"), std::string::npos) << said;
 }
 
 }  // namespace

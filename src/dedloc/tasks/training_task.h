@@ -36,9 +36,10 @@
 namespace dedloc::tasks {
 
 struct TaskOptions {
-    std::string device = "auto";   // "cpu", "cuda", "cuda:1"
-    int threads_count = 0;         // of one operation of libtorch; 0: its own choice
-    std::string data_directory{};  // empty: where the Debian package puts the data
+    std::string device = "auto";  // "cpu", "cuda", "cuda:1"
+    int threads_count = 0;        // of one operation of libtorch; 0: its own choice
+    // Empty: where the Debian package puts the data. Texts that are in none need one.
+    std::string data_directory{};
 };
 
 // A number with its name: "perplexity".
