@@ -1,11 +1,16 @@
-"""A newcomer that has text but no tokenizer: the run's peers give it theirs."""
+"""The run's tokenizer: its peers give it to a newcomer that has text only, and it lies beside the
+checkpoints, which are worth nothing without it.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import os
 import re
+import shutil
+import signal
 from pathlib import Path
+from unittest import mock
 
 import harness
 from harness import ProcessTest
@@ -86,6 +91,9 @@ class Tokenizer(ProcessTest):
         self.assertEqual(hashlib.sha256(fetched).hexdigest(), wanted)
         self.assertEqual(fetched, self.cached("host", "trained-*.model")[0].read_bytes())
 
+        for peer in (host, joiner):
+            self.assertEqual((peer.directory / "files" / wanted).read_bytes(), fetched)
+
         # A damaged copy in the cache is fetched anew.
         kept[0].write_bytes(fetched[:-1])
         joiner.stop_for_good()
@@ -93,6 +101,44 @@ class Tokenizer(ProcessTest):
                           env=self.environment("joiner"))
         self.until("the copy is whole again",
                    lambda: self.alive(again) and kept[0].read_bytes() == fetched)
+
+    def test_checkpoints_outlive_the_cache(self) -> None:
+        if not self.has_libtorch():
+            self.skipTest("ALBERT needs a build with libtorch")
+        data = self.text()
+        public = self.folder / "public"
+        host = self.host(self.write("run.toml", RUN), env=self.environment("host"),
+                         more=("--data", data, "--publish", str(public)))
+        self.until_step(2, host)
+        host.signal(signal.SIGINT)
+        self.assertEqual(host.end(), harness.OK, host.errors())
+        # From this text another tokenizer would be trained.
+        (self.folder / "data" / "words" / "more.txt").write_text("Zebras graze. " * 5000)
+        out = self.folder / "out"
+        for checkpoint in (host.directory, public / "latest"):
+            shutil.rmtree(self.folder / "host-cache")
+            with mock.patch.dict(os.environ, self.environment("host")):
+                done = self.dedloc("export", str(checkpoint), "--to", str(out), "--data", data)
+            self.assertEqual(done.returncode, harness.OK, done.stderr)
+        tokenizer = (out / "spiece.model").read_bytes()
+        self.assertTrue((host.directory / "files" / hashlib.sha256(tokenizer).hexdigest()).exists())
+        shutil.rmtree(self.folder / "host-cache")
+        before = host.step()
+        again = self.host("", env=self.environment("host"),
+                          more=("--resume", str(host.directory), "--data", data))
+        self.until_step(before + 1, again)
+        self.assertEqual(self.cached("host", "trained-*.model"), [], "it trained one")
+
+    def test_a_run_file_names_no_other_files_of_this_machine(self) -> None:
+        if not self.has_libtorch():
+            self.skipTest("ALBERT needs a build with libtorch")
+        data = self.text()
+        for named, more, words in (("text:/etc/passwd", ("--data", data), "/etc/passwd is not"),
+                                   ("text:../data/words", ("--data", data), "is not below --data"),
+                                   ("text:words", (), "say with --data which folder")):
+            host = self.host(self.write("run.toml", RUN.replace("text:words", named)), more=more)
+            self.assertNotEqual(host.end(), harness.OK)
+            self.expect_sentence(host.errors(), words)
 
     def test_a_joiner_without_the_text_is_told_which(self) -> None:
         if not self.has_libtorch():

@@ -18,6 +18,7 @@ constexpr double ask_interval_s = 0.2;
 
 // $1 folder, $2 step, $3 hash; $4 the folder to publish in, or nothing; $5 the command, or nothing;
 // $6 the list of copies that this peer made: others' copies stay, whatever becomes of theirs here.
+// Beside the list are the run's files (run_files.h), which each copy gets as well.
 // One that cannot be removed stays in the list, and is tried again after the next checkpoint.
 constexpr const char* hook_script = R"(
 set -e
@@ -32,6 +33,8 @@ if [ -n "$4" ]; then
     done < "$6"
     rm -rf -- "$4/.$name.new"
     cp -R -- "$1" "$4/.$name.new"
+    files=$(dirname -- "$6")/files
+    if [ -d "$files" ]; then cp -R -- "$files" "$4/.$name.new/files"; fi
     rm -rf -- "$4/$name"
     mv -T -- "$4/.$name.new" "$4/$name"
     ln -sfn -- "$name" "$4/latest"

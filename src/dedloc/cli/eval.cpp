@@ -7,6 +7,7 @@
 #include "dedloc/cli/checkpoint_source.h"
 #include "dedloc/cli/commands.h"
 #include "dedloc/cli/exit_codes.h"
+#include "dedloc/cli/run_files.h"
 #include "dedloc/collab/model_state.h"
 #include "dedloc/monitor/json_line.h"
 #include "dedloc/security/identity.h"
@@ -22,11 +23,13 @@ struct Evaluated {
 };
 
 Result<Evaluated> evaluate(const collab::RunFile& run,
-                           const state::Snapshot& snapshot,
+                           const FoundCheckpoint& found,
                            const EvalOptions& options) {
+    const state::Snapshot& snapshot = *found.checkpoint.state->snapshot;
     const tasks::TaskOptions task_options{.device = options.device,
                                           .threads_count = options.threads,
                                           .data_directory = options.data_directory};
+    DEDLOC_TRY_VOID(restore_run_files(found.path, run.task, task_options));
     DEDLOC_TRY(const auto task, tasks::make_task(run.task, task_options));
     // Whose learner it is decides only the order of training samples.
     const PeerId anybody = security::Identity::generate().id();
@@ -49,7 +52,7 @@ int run_eval(const EvalOptions& options) {
     const auto run = collab::parse_run_file(found->checkpoint.run_file, found->path + "/run.toml");
     if (!run) return report(failure(run.error()));
     const state::PublishedState& state = *found->checkpoint.state;
-    const auto measured = evaluate(*run, *state.snapshot, options);
+    const auto measured = evaluate(*run, *found, options);
     if (!measured) return report(failure(measured.error()));
     if (options.json) {
         nlohmann::ordered_json json{{"ok", true},

@@ -7,6 +7,7 @@
 #include "dedloc/cli/checkpoint_source.h"
 #include "dedloc/cli/commands.h"
 #include "dedloc/cli/exit_codes.h"
+#include "dedloc/cli/run_files.h"
 #include "dedloc/collab/model_state.h"
 #include "dedloc/monitor/json_line.h"
 #include "dedloc/security/identity.h"
@@ -17,10 +18,12 @@ namespace dedloc::cli {
 namespace {
 
 Result<std::vector<std::string>> export_to(const collab::RunFile& run,
-                                           const state::Snapshot& snapshot,
+                                           const FoundCheckpoint& found,
                                            const ExportOptions& options) {
+    const state::Snapshot& snapshot = *found.checkpoint.state->snapshot;
     const tasks::TaskOptions task_options{
         .device = "cpu", .threads_count = 1, .data_directory = options.data_directory};
+    DEDLOC_TRY_VOID(restore_run_files(found.path, run.task, task_options));
     DEDLOC_TRY(const auto task, tasks::make_task(run.task, task_options));
     const PeerId anybody = security::Identity::generate().id();
     DEDLOC_TRY(const auto learner, task->learner(anybody));
@@ -44,7 +47,7 @@ int run_export(const ExportOptions& options) {
             {ExitCode::disk,
              fmt::format("cannot make the folder {}: {}", options.directory, error.message())});
     const state::PublishedState& state = *found->checkpoint.state;
-    const auto names = export_to(*run, *state.snapshot, options);
+    const auto names = export_to(*run, *found, options);
     if (!names) return report(failure(names.error()));
     if (options.json) {
         const nlohmann::ordered_json json{{"ok", true},

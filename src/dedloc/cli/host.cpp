@@ -6,6 +6,7 @@
 #include "dedloc/cli/exit_codes.h"
 #include "dedloc/cli/peer_directory.h"
 #include "dedloc/cli/peer_run.h"
+#include "dedloc/cli/run_files.h"
 #include "dedloc/cli/session_opening.h"
 #include "dedloc/collab/join_string.h"
 #include "dedloc/security/hash.h"
@@ -38,13 +39,13 @@ int run_host(const HostOptions& options) {
     if (options.run_file.empty() && options.resume.empty())
         return report({ExitCode::bad_input,
                        "say which run to host: dedloc host RUNFILE (`dedloc init` writes one)"});
+    const tasks::TaskOptions task{.device = options.peer.device,
+                                  .threads_count = options.peer.threads,
+                                  .data_directory = options.peer.data_directory};
     std::optional<collab::RunFile> given;
     if (!options.run_file.empty()) {
         auto run = read_run_file(options.run_file);
         if (!run) return report(failure(run.error()));
-        const tasks::TaskOptions task{.device = options.peer.device,
-                                      .threads_count = options.peer.threads,
-                                      .data_directory = options.peer.data_directory};
         auto decided = decided_run(*std::move(run), task);
         if (!decided) return report(failure(decided.error()));
         given = *std::move(decided);
@@ -58,6 +59,8 @@ int run_host(const HostOptions& options) {
         if (!saved) return report(failure(saved.error()));
         if (given && collab::run_hash(*given) != collab::run_hash(*saved))
             return report({ExitCode::different_run, different_run(*given, *saved)});
+        if (const Ok restored = restore_run_files(found->path, saved->task, task); !restored)
+            return report(failure(restored.error()));
         // Elsewhere its checkpoints would go on, and this folder would stay behind: resumed once
         // more, the run would go back.
         if (opening.directory.empty()) resumed_peer = peers_folder(found->path);

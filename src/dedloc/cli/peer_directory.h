@@ -11,6 +11,7 @@
 //   events[.1].jsonl             docs/events.md
 //   certificates[.N].log         every certificate the peer applied (the ledger writes it)
 //   checkpoints/                 state/checkpoint.h
+//   files/<hash>                 what they are worth nothing without (run_files.h)
 //   published                    which copies of them --publish made (checkpoint_hook.h)
 //
 // Errors: local_fault, bad_input. Blocks for a few file operations.

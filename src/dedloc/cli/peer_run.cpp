@@ -14,6 +14,7 @@
 #include "dedloc/cli/peer_directory.h"
 #include "dedloc/collab/local_learner.h"
 #include "dedloc/collab/model_state.h"
+#include "dedloc/cli/run_files.h"
 #include "dedloc/collab/vector_codecs.h"
 #include "dedloc/monitor/event_log.h"
 #include "dedloc/monitor/json_line.h"
@@ -261,6 +262,8 @@ std::optional<Failure> PeerRun::begin() {
         screen_.say(fmt::format("joining {} …", run_file().name));
     }
     // Until it has joined there is nothing to hand in: a Ctrl-C ends it, and gives the cursor back.
+    if (const Ok kept = keep_run_files(input_.opened.directory, *task_); !kept)
+        return failure(ExitCode::disk, kept.error());
     catch_interrupts();
     const auto begun =
         session_.begin(std::move(options), fan_.get(), [this] { return look_while_joining(); });
