@@ -217,8 +217,12 @@ std::string to_text(const AuditReport& report) {
         report.samples_unfinished,
         report.samples_orphaned);
     for (const std::string& problem : report.problems) text += "  ! " + problem + "\n";
-    text += report.clean() ? "everything holds\n" : "THE RUN'S PROMISES ARE BROKEN\n";
-    return text;
+    if (!report.clean()) return text + "THE RUN'S PROMISES ARE BROKEN\n";
+    if (!report.loses_more_than(0)) return text + "everything holds\n";
+    return text + fmt::format(
+                      "nothing is in twice, nobody disagrees; {:.2f} samples are lost: "
+                      "expected only of peers that were killed (--killed ID) or slept\n",
+                      report.samples_lost);
 }
 
 }  // namespace dedloc::lab

@@ -32,18 +32,22 @@ struct AuditReport {
     std::uint64_t certificates = 0;  // different decisions
     std::uint64_t commits = 0;       // on all branches
     std::uint64_t aborts = 0;
-    std::uint64_t branches = 0;         // opened because a majority was lost
-    std::uint64_t steps = 0;            // commits on the winning chain
-    double samples_committed = 0;       // on the winning chain
-    double samples_twice = 0;           // must be 0
-    double samples_lost = 0;            // left out and never carried, or never handed in
+    std::uint64_t branches = 0;    // opened because a majority was lost
+    std::uint64_t steps = 0;       // commits on the winning chain
+    double samples_committed = 0;  // on the winning chain
+    double samples_twice = 0;      // must be 0
+    // Left out and never carried, or never handed in: by peers that slept, or were killed and are
+    // not named as such.
+    double samples_lost = 0;
     double samples_unfinished = 0;      // of last contributions, and of peers that were killed
     double samples_orphaned = 0;        // committed on branches that lost
     std::uint64_t disagreements = 0;    // must be 0
-    std::vector<std::string> problems;  // sentences; empty: everything holds
+    std::vector<std::string> problems;  // sentences; empty: nothing is wrong
     std::map<PeerId, PeerAccount> peers;
 
+    // Whatever happened to peers, this must hold; samples may be lost with those that were killed.
     bool clean() const { return samples_twice == 0 && disagreements == 0 && problems.empty(); }
+    bool loses_more_than(double samples) const { return samples_lost > samples; }
 };
 
 struct AuditOptions {

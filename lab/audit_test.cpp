@@ -80,6 +80,23 @@ TEST(Audit, gaps_are_lost_and_last_contributions_unfinished) {
     EXPECT_DOUBLE_EQ(report.samples_unfinished, 10);
 }
 
+TEST(Audit, who_lost_samples_is_not_told_that_everything_holds) {
+    HandMadeChain chain;
+    chain.commit({{0, fresh(0, 10)}});
+    chain.commit({{0, fresh(15, 20)}});
+    AuditReport report = audit_of({&chain});
+    EXPECT_TRUE(report.clean());
+    EXPECT_EQ(to_text(report).find("everything holds"), std::string::npos) << to_text(report);
+    EXPECT_NE(to_text(report).find("5.00 samples are lost"), std::string::npos) << to_text(report);
+    EXPECT_TRUE(report.loses_more_than(0));
+    EXPECT_TRUE(report.loses_more_than(4.9));
+    EXPECT_FALSE(report.loses_more_than(5));
+    AuditOptions options;
+    options.killed.insert(chain.peer(0));
+    report = audit_of({&chain}, options);
+    EXPECT_NE(to_text(report).find("everything holds"), std::string::npos) << to_text(report);
+}
+
 TEST(Audit, two_decisions_of_one_step_are_a_disagreement) {
     HandMadeChain one;
     HandMadeChain other;

@@ -171,8 +171,11 @@ int run_delayed(const DelayedCommand& command) {
     const double loss_ratio = delayed->evaluation.loss / waiting->evaluation.loss;
     const double round_over_batch = (waiting->step_s - waiting->batch_s) / waiting->batch_s;
     const bool identical = waiting->result.identical && delayed->result.identical;
-    const bool held = identical && delayed->result.compute_share >= share_wanted &&
-                      loss_ratio <= delayed_loss_ratio_max;
+    const bool bounds_hold =
+        all_hold("delayed",
+                 {at_least("compute_share", delayed->result.compute_share, share_wanted),
+                  at_most("loss_ratio", loss_ratio, delayed_loss_ratio_max)});
+    const bool held = is_identical("delayed", identical) && bounds_hold;
     if (command.json) {
         nlohmann::ordered_json json{{"ok", held},
                                     {"compute_share", delayed->result.compute_share},

@@ -71,7 +71,10 @@ int run_grid(const GridCommand& command) {
         const auto result = run_virtually(collaboration(command, group_max));
         if (!result) return exit_after(result.error());
         const auto& row = rows.emplace_back(row_of(command, group_max, *result));
-        good = good && result->identical && row["samples_lost"] == 0;
+        const std::string command_words = fmt::format("grid --group-max {}", group_max);
+        const bool lost_none =
+            all_hold(command_words, {at_most("samples_lost", row["samples_lost"], 0)});
+        good = is_identical(command_words, result->identical) && lost_none && good;
         fmt::print("{:>9}  {:>6}  {:>9.2f}  {:>14.2f}  {:>12}\n",
                    group_max,
                    row["groups"].get<std::size_t>(),

@@ -4,11 +4,13 @@
 #include <chrono>
 #include <filesystem>
 #include <fmt/format.h>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 #include <thread>
 
+#include "dedloc/codec/codec.h"
 #include "dedloc/monitor/json_line.h"
 #include "dedloc/runtime/child_process.h"
 #include "dedloc/runtime/real.h"
@@ -35,6 +37,9 @@ constexpr double vector_share_min = 1.0 / 8;
 constexpr double round_seconds_wanted = 30;
 // Of a full line at the setup's own rates: a line that is slower holds the same bytes for longer.
 constexpr double queue_seconds = 0.01;
+constexpr double usual_ratio_max = 1.15;
+constexpr double usual_speedup_min_of_c = 1.85;
+constexpr double included_min = 0.999;  // of all contributions
 // By all peers together, without the processors being the limit.
 constexpr double sent_bytes_per_s_max = 160e6 / 8;
 constexpr auto look_interval = std::chrono::milliseconds(20);
@@ -86,15 +91,17 @@ Result<Json> ask_planner(const LinksCommand& command, const std::string& folder)
     return plan;
 }
 
-// So much of the vector that a round takes half a minute, but an eighth at least.
-std::uint64_t part_of_vector(const Json& plan, double slower) {
+// So much of the vector that a round takes half a minute, but an eighth at least. `stretch`: how
+// much longer than planned the whole one takes.
+std::uint64_t part_of_vector(const Json& plan, double stretch) {
     const auto all = plan["elements"].get<double>();
-    const double seconds = plan["seconds"].get<double>() * slower;
+    const double seconds = plan["seconds"].get<double>() * stretch;
     const double share = seconds > 0 ? round_seconds_wanted / seconds : 1;
     return static_cast<std::uint64_t>(all * std::clamp(share, vector_share_min, 1.0));
 }
 
 // By powers of two, until what all peers send in the planned time is little enough for two cores.
+// The codec does not matter: with half the bytes the planned time is half as long.
 double slow_enough(const Json& plan) {
     double bytes = 0;
     for (const Json& peer : plan["peers"]) bytes += peer["sends_bytes"].get<double>();
@@ -130,11 +137,12 @@ Result<Network> plan_network(const LinksCommand& command, const std::string& fol
     DEDLOC_TRY(const Json plan, ask_planner(command, folder));
     DEDLOC_TRY_VOID(can_be_run(plan, command.setup));
     const auto all = plan["elements"].get<std::uint64_t>();
+    DEDLOC_TRY(const double share, codec_share(command.codec, plan["element_bytes"].get<double>()));
     network.slower = command.slower > 0 ? command.slower : slow_enough(plan);
-    network.elements =
-        command.elements > 0 ? command.elements : part_of_vector(plan, network.slower);
+    const double stretch = network.slower * share;
+    network.elements = command.elements > 0 ? command.elements : part_of_vector(plan, stretch);
     const double factor =
-        network.slower * static_cast<double>(network.elements) / static_cast<double>(all);
+        stretch * static_cast<double>(network.elements) / static_cast<double>(all);
     network.seconds = plan["seconds"].get<double>() * factor;
     network.seconds_equal = plan["seconds_equal"].get<double>() * factor;
     network.seconds_without = plan.value("seconds_without", 0.0) * factor;
@@ -403,20 +411,59 @@ Result<Json> measure_all(const LinksCommand& command, const std::string& folder)
     return json;
 }
 
-bool holds(const LinksCommand& command, const Json& json) {
-    return (command.ratio_max <= 0 || json.value("ratio_to_plan", 0.0) <= command.ratio_max) &&
-           (command.speedup_min <= 0 ||
-            json.value("speedup_over_equal", 0.0) >= command.speedup_min) &&
-           json.value("included", 0.0) > 0.999;
+// A bound on what this run does not measure would never be missed, or always.
+Ok can_be_judged(const LinksCommand& command) {
+    const bool equal = !command.setup.empty() && command.setup != "aux" && !command.no_equal;
+    if (command.ratio_max && command.setup.empty())
+        return make_error(ErrorKind::bad_input,
+                          "--ratio-max is a bound of the planned time, which only a --setup has");
+    if (command.speedup_min && !equal)
+        return make_error(ErrorKind::bad_input,
+                          "--speedup-min is a bound of the gain over equal parts: that takes a "
+                          "--setup without aggregators, and no --no-equal");
+    return {};
 }
 
 }  // namespace
+
+Result<double> codec_share(const std::string& codec, double element_bytes) {
+    constexpr std::size_t many = 1 << 20;
+    DEDLOC_TRY(const codec::CodecId id, codec::codec_from_string(codec));
+    const auto bytes = static_cast<double>(codec::encoded_size(id, many));
+    return bytes / (static_cast<double>(many) * element_bytes);
+}
+
+std::vector<Bound> bounds_of(const LinksCommand& command, const Json& measured) {
+    // What nobody measured is no number, and reaches no bound.
+    const auto value = [&](const char* name) {
+        return measured.value(name, std::numeric_limits<double>::quiet_NaN());
+    };
+    std::vector<Bound> bounds{at_least("included", value("included"), included_min)};
+    if (command.setup.empty()) return bounds;
+    const double ratio_max = command.ratio_max.value_or(usual_ratio_max);
+    if (ratio_max > 0)
+        bounds.push_back(at_most("ratio_to_plan", value("ratio_to_plan"), ratio_max));
+    if (command.no_equal) return bounds;
+    const double speedup_min =
+        command.speedup_min.value_or(command.setup == "C" ? usual_speedup_min_of_c : 0);
+    if (speedup_min > 0)
+        bounds.push_back(at_least("speedup_over_equal", value("speedup_over_equal"), speedup_min));
+    if (command.setup == "aux")
+        bounds.push_back(at_least("speedup_of_aggregators",
+                                  value("speedup_of_aggregators"),
+                                  value("speedup_of_aggregators_planned") / usual_ratio_max));
+    return bounds;
+}
 
 int run_links(const LinksCommand& given) {
     LinksCommand command = given;
     if (command.program.empty()) command.program = own_program();
     if (command.setup.empty() == (command.round_trip_ms <= 0)) {
         fmt::print(stderr, "dedloc lab links: name a --setup, or --rtt-ms without one\n");
+        return exit_bad_input;
+    }
+    if (const Ok may = can_be_judged(command); !may) {
+        fmt::print(stderr, "dedloc lab links: {}\n", may.error().message());
         return exit_bad_input;
     }
     if (const Ok may = runtime::may_use_congestion_control(command.congestion_control); !may) {
@@ -446,7 +493,7 @@ int run_links(const LinksCommand& given) {
     else
         for (const auto& [name, value] : json->items())
             fmt::print("{:22} {}\n", name, monitor::json_line(value));
-    return holds(command, *json) ? 0 : exit_check_failed;
+    return all_hold("links", bounds_of(command, *json)) ? 0 : exit_check_failed;
 }
 
 }  // namespace dedloc::lab

@@ -115,10 +115,15 @@ Result<LocalOutcome> train_locally(const LocalCommand& command,
 
 bool holds(const LocalOutcome& sync, const LocalOutcome& local, const LocalOutcome& rare) {
     const double rounds = static_cast<double>(local.rounds) / static_cast<double>(sync.rounds);
-    return sync.identical && local.identical && rare.identical &&
-           local.bytes <= sync.bytes * rounds * bytes_ratio_max &&
-           local.evaluation.loss < rare.evaluation.loss &&
-           local.evaluation.loss <= sync.evaluation.loss * local_loss_ratio_max;
+    const bool bounds_hold = all_hold(
+        "local",
+        {at_most("bytes_ratio", local.bytes / sync.bytes, rounds * bytes_ratio_max),
+         at_most("loss_ratio", local.evaluation.loss / sync.evaluation.loss, local_loss_ratio_max),
+         at_most("the loss over that of rare, large batches",
+                 local.evaluation.loss / rare.evaluation.loss,
+                 1)});
+    return is_identical("local", sync.identical && local.identical && rare.identical) &&
+           bounds_hold;
 }
 
 nlohmann::ordered_json to_json(const LocalOutcome& outcome) {

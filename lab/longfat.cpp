@@ -103,7 +103,8 @@ int run_longfat(const LongfatCommand& command) {
                                        {"congestion_control", command.congestion_control}};
         fmt::print("{}\n", monitor::json_line(result));
     }
-    return share >= share_min ? 0 : exit_check_failed;
+    return all_hold("longfat", {at_least("share_of_rate", share, share_min)}) ? 0
+                                                                              : exit_check_failed;
 }
 
 }  // namespace dedloc::lab
