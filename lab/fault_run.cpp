@@ -56,6 +56,8 @@ std::string_view to_string(FaultKind kind) {
             return "SIGKILL";
         case FaultKind::stop:
             return "SIGSTOP";
+        case FaultKind::rejoin:
+            return "coming back";
         case FaultKind::join:
             return "joining";
         case FaultKind::leave:
@@ -65,8 +67,28 @@ std::string_view to_string(FaultKind kind) {
 }
 
 double FaultSeen::late_ms_max() const {
-    const double whole_round = deadline_ms * tolerance;
+    const double whole_round = latest_deadline_ms * tolerance;
     return kind == FaultKind::kill ? std::min(late_ms_kill_max, whole_round) : whole_round;
+}
+
+void FaultSeen::set_deadlines(const std::map<std::uint64_t, double>& by_step_ms) {
+    const auto longest = [&](std::uint64_t from, std::uint64_t to) {
+        double ms = 0;
+        for (auto at = by_step_ms.lower_bound(from); at != by_step_ms.end() && at->first <= to;
+             ++at)
+            ms = std::max(ms, at->second);
+        return ms;
+    };
+    deadline_ms = longest(first_step, last_step);
+    latest_deadline_ms = latest_step > 0 ? longest(latest_step - 1, latest_step) : 0;
+}
+
+SamplesLost samples_lost(const PeerAccount& account, int stops, int kills, double batch) {
+    SamplesLost lost;
+    lost.lost = account.left_out + (kills > 0 ? 0 : account.skipped);
+    lost.judged = account.in + lost.lost;
+    lost.allowed = (stops + kills) * batch;
+    return lost;
 }
 
 FaultRun::FaultRun(std::string program, std::string folder, std::uint64_t seed)
@@ -208,6 +230,7 @@ void FaultRun::judge_lateness(FaultSeen& fault,
             if (late_ms <= fault.late_ms) continue;
             fault.late_ms = late_ms;
             fault.latest = fmt::format("step {} of {}", steps[i].step, peer->name());
+            fault.latest_step = steps[i].step;
             fault.stolen_share = stolen_.share(steps[i - 1].time, steps[i].time);
         }
     }
@@ -338,7 +361,7 @@ void FaultRun::kill_one() {
     sleep_for(random_.uniform(0, round_ms_median() / 1000));
     const double killed_at = wall_now();
     down_.insert(&victim);
-    killed_.insert(victim.directory());
+    ++kills_[&victim];
     outages_[&victim] = {killed_at, std::numeric_limits<double>::infinity()};
     victim.process().send(SIGKILL);
     look();
@@ -356,20 +379,30 @@ void FaultRun::kill_one() {
         });
     });
     judge_lateness(fault, rest, killed_at, wall_now());
-    if (good()) {
-        victim.process().wait_for(5);
-        const double restarted_at = wall_now();
-        const Ok restarted =
-            victim.restart({"join", rest[random_.below(rest.size())]->join_string()});
-        if (!restarted) return fail(restarted.error().message());
-        down_.erase(&victim);
-        outages_[&victim].until = restarted_at;
-        wait_for(repair_patience_s, "the killed peer did not come back", [&] {
-            return all_take_part(restarted_at);
-        });
-        fault.recovery_ms = (wall_now() - restarted_at) * 1000;
-    }
-    faults_.push_back(fault);
+    if (!good()) return faults_.push_back(std::move(fault));
+    victim.process().wait_for(5);
+    FaultSeen again = begun(FaultKind::rejoin, victim, rest);
+    start_again(victim, rest, again);
+    fault.recovery_ms = again.recovery_ms;
+    faults_.push_back(std::move(fault));
+    if (good()) faults_.push_back(std::move(again));
+}
+
+// Who comes back may stall the others as well.
+void FaultRun::start_again(PeerProcess& victim, const Peers& rest, FaultSeen& fault) {
+    fault.first_step = newest_step(rest) + 1;
+    const double restarted_at = wall_now();
+    const Ok restarted = victim.restart({"join", rest[random_.below(rest.size())]->join_string()});
+    if (!restarted) return fail(restarted.error().message());
+    down_.erase(&victim);
+    outages_[&victim].until = restarted_at;
+    wait_for(repair_patience_s, "the killed peer did not come back", [&] {
+        return all_take_part(restarted_at);
+    });
+    const double now = wall_now();
+    fault.recovery_ms = (now - restarted_at) * 1000;
+    fault.last_step = newest_step(rest);
+    judge_lateness(fault, rest, restarted_at, now);
 }
 
 // A newcomer: a peer that nobody knows, in a new folder.
@@ -462,29 +495,34 @@ void FaultRun::check_samples(const std::vector<std::string>& folders) {
         const auto identity = p2p::load_or_create_identity(peer->directory());
         if (!identity) return fail(identity.error().message());
         by_id[identity->identity().id()] = peer.get();
-        if (killed_.contains(peer->directory())) options.killed.insert(identity->identity().id());
+        if (kills_[peer.get()] > 0) options.killed.insert(identity->identity().id());
     }
     const auto report = audit_folders(folders, options);
     if (!report) return fail(report.error().message());
     if (report->samples_twice != 0) fail("the audit found samples that were counted twice");
     for (const auto& [id, account] : report->peers) {
         const auto peer = by_id.find(id);
-        if (peer == by_id.end() || options.killed.contains(id)) continue;
-        // What a sleeper had computed or handed in is too old when it wakes; others lose nothing.
-        const auto stops = static_cast<double>(stops_[peer->second]);
-        if (account.left_out + account.skipped > stops * batch)
-            fail(fmt::format("{} was stopped {:.0f} times, and {} of its samples are lost",
-                             peer->second->name(),
-                             stops,
-                             account.left_out + account.skipped));
+        if (peer == by_id.end()) continue;
+        const int stops = stops_[peer->second];
+        const int kills = kills_[peer->second];
+        const SamplesLost lost = samples_lost(account, stops, kills, batch);
+        ++peers_judged_;
+        samples_judged_ += lost.judged;
+        if (lost.too_many())
+            fail(
+                fmt::format("{} was stopped {} and killed {} times, and {:.1f} of its samples are "
+                            "lost, {:.0f} may be",
+                            peer->second->name(),
+                            stops,
+                            kills,
+                            lost.lost,
+                            lost.allowed));
     }
     for (const std::string& problem : report->problems) fail("the audit: " + problem);
 }
 
 void FaultRun::judge(FaultSeen& fault, const std::map<std::uint64_t, double>& deadlines_ms) {
-    const auto first = deadlines_ms.lower_bound(fault.first_step);
-    for (auto at = first; at != deadlines_ms.end() && at->first <= fault.last_step; ++at)
-        fault.deadline_ms = std::max(fault.deadline_ms, at->second);
+    fault.set_deadlines(deadlines_ms);
     if (fault.late_ms > fault.late_ms_max()) {
         fault.disturbed = fault.stolen_share > stolen_share_max;
         if (!fault.disturbed)
@@ -497,7 +535,7 @@ void FaultRun::judge(FaultSeen& fault, const std::map<std::uint64_t, double>& de
                             fault.latest,
                             fault.late_ms,
                             fault.late_ms_max(),
-                            fault.deadline_ms));
+                            fault.latest_deadline_ms));
     }
     const double longest =
         rounds_ms_.empty() ? 0 : *std::max_element(rounds_ms_.begin(), rounds_ms_.end());

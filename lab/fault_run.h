@@ -15,11 +15,13 @@
 #include "dedloc/base/random.h"
 
 #include "lab/peer_process.h"
+#include "lab/sample_accounts.h"
 #include "lab/stolen_time.h"
 
 namespace dedloc::lab {
 
-enum class FaultKind { kill, stop, join, leave };  // the last two: newcomers, and for good
+// rejoin: who was killed is back; join: a newcomer; leave: for good.
+enum class FaultKind { kill, stop, rejoin, join, leave };
 std::string_view to_string(FaultKind kind);
 
 struct FaultSeen {
@@ -28,16 +30,31 @@ struct FaultSeen {
     std::uint64_t first_step = 0;  // the one that was being made
     std::uint64_t last_step = 0;   // that the fault could still delay
     bool mid_round = false;
-    double normal_ms = 0;     // a step's time before
-    double late_ms = 0;       // the latest step's lateness
-    std::string latest;       // that step, and whose
-    double recovery_ms = 0;   // from SIGCONT, its restart, its start or its end until all take part
-    double deadline_ms = 0;   // of the rounds of those steps, from their certificates
+    double normal_ms = 0;  // a step's time before
+    double late_ms = 0;    // the latest step's lateness
+    std::string latest;    // that step, and whose
+    std::uint64_t latest_step = 0;
+    double recovery_ms = 0;  // from SIGCONT, its restart, its start or its end until all take part
+    double deadline_ms = 0;  // of the rounds of those steps, from their certificates
+    // The same of the latest step and the one before it: by those it is judged.
+    double latest_deadline_ms = 0;
     double stolen_share = 0;  // of the machine's processors, during the latest step
     bool disturbed = false;   // later than allowed, but it was the machine that stood still
 
     double late_ms_max() const;  // that it may cost the others
+    void set_deadlines(const std::map<std::uint64_t, double>& by_step_ms);
 };
+
+// What one peer's samples came to: how many were lost that nothing excuses, and how many may be.
+// With every stop and every kill what it had computed or handed in may become too old, a batch at
+// most. Only a kill also excuses counters that its next process skips.
+struct SamplesLost {
+    double judged = 0;  // of which these are lost
+    double lost = 0;
+    double allowed = 0;
+    bool too_many() const { return lost > allowed; }
+};
+SamplesLost samples_lost(const PeerAccount& account, int stops, int kills, double batch);
 
 class FaultRun {
   public:
@@ -55,6 +72,9 @@ class FaultRun {
     const std::vector<std::string>& problems() const { return problems_; }
     const std::vector<FaultSeen>& faults() const { return faults_; }
     std::uint64_t steps() const { return hashes_.size(); }
+    // Whose certificates were looked through for lost samples, and how many samples.
+    std::uint64_t peers_judged() const { return peers_judged_; }
+    double samples_judged() const { return samples_judged_; }
     double round_ms_median() const;
 
   private:
@@ -73,6 +93,7 @@ class FaultRun {
     FaultKind draw_one();
     void stop_one(double seconds);
     void kill_one();
+    void start_again(PeerProcess& victim, const Peers& rest, FaultSeen& fault);
     void join_one();
     void leave_one();
     Peers living() const;
@@ -96,7 +117,7 @@ class FaultRun {
     std::string folder_;
     Random random_;
     std::vector<std::unique_ptr<PeerProcess>> peers_;
-    std::set<std::string> killed_;  // folders of those who were, ever
+    std::map<const PeerProcess*, int> kills_;
     std::map<const PeerProcess*, int> stops_;
     std::set<const PeerProcess*> down_;             // killed and not started again yet, or left
     std::map<const PeerProcess*, Outage> outages_;  // the newest of each: stopped, or dead
@@ -106,6 +127,8 @@ class FaultRun {
     double newest_plan_ = 0;
     std::uint64_t newest_plan_step_ = 0;
     std::vector<double> rounds_ms_;
+    std::uint64_t peers_judged_ = 0;
+    double samples_judged_ = 0;
     std::vector<FaultSeen> faults_;
     std::vector<std::string> problems_;
 };

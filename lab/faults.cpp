@@ -28,6 +28,8 @@ struct Total {
     int kills_mid_round = 0;
     int disturbed = 0;
     std::uint64_t steps = 0;
+    std::uint64_t peers_judged = 0;
+    double samples_judged = 0;
     std::map<FaultKind, double> late_ms_max;
     double recovery_ms_max = 0;
     double deadline_ms = 0;
@@ -111,6 +113,8 @@ class Faults {
     void add(const FaultRun& run) {
         const std::lock_guard lock(mutex_);
         total_.steps += run.steps();
+        total_.peers_judged += run.peers_judged();
+        total_.samples_judged += run.samples_judged();
         total_.round_ms.push_back(run.round_ms_median());
         for (const FaultSeen& fault : run.faults()) {
             ++total_.count[fault.kind];
@@ -149,12 +153,16 @@ void print_json(Total total, bool held, double seconds) {
                                       {"kills", total.count[FaultKind::kill]},
                                       {"kills_mid_round", total.kills_mid_round},
                                       {"stops", total.count[FaultKind::stop]},
+                                      {"rejoins", total.count[FaultKind::rejoin]},
                                       {"joins", total.count[FaultKind::join]},
                                       {"leaves", total.count[FaultKind::leave]},
                                       {"disturbed", total.disturbed},
                                       {"steps", total.steps},
+                                      {"peers_judged", total.peers_judged},
+                                      {"samples_judged", total.samples_judged},
                                       {"late_ms_kill_max", total.late_ms_max[FaultKind::kill]},
                                       {"late_ms_stop_max", total.late_ms_max[FaultKind::stop]},
+                                      {"late_ms_rejoin_max", total.late_ms_max[FaultKind::rejoin]},
                                       {"late_ms_join_max", total.late_ms_max[FaultKind::join]},
                                       {"late_ms_leave_max", total.late_ms_max[FaultKind::leave]},
                                       {"deadline_ms", total.deadline_ms},
@@ -178,11 +186,17 @@ void print_words(std::FILE* out, const Total& total) {
                    number,
                    to_string(kind));
     }
-    fmt::print(out,
-               " {} kills in mid-round; the deadline was {:.0f} ms; {} failures\n",
-               total.kills_mid_round,
-               total.deadline_ms,
-               total.problems.size());
+    fmt::print(
+        out,
+        " {} kills in mid-round; the deadline was {:.0f} ms; {:.0f} samples of {} peers were "
+        "looked at; {} failures\n",
+        total.kills_mid_round,
+        total.deadline_ms,
+        total.samples_judged,
+        total.peers_judged,
+        total.problems.size());
+    if (total.peers_judged == 0 || total.samples_judged <= 0)
+        fmt::print(out, "whether samples were lost was not judged: no certificate names any\n");
     if (total.disturbed > 0)
         fmt::print(out,
                    "{} of {} faults could not be judged: other virtual machines had more than a "
@@ -205,7 +219,8 @@ int run_faults(const FaultsCommand& given) {
     Faults faults(command, command.program.empty() ? own_program() : command.program, *folder);
     const Total total = faults.run();
     const int judged = total.faults() - total.disturbed;
-    const bool held = total.problems.empty() && judged > total.disturbed;
+    const bool held = total.problems.empty() && judged > total.disturbed &&
+                      total.peers_judged > 0 && total.samples_judged > 0;
     print_words(command.json ? stderr : stdout, total);
     if (command.json) print_json(total, held, faults.seconds());
     end_process_folder(*folder, /*keep=*/!held || !command.directory.empty());

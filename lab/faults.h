@@ -5,7 +5,7 @@
 // these, in an order that is drawn: a stop and a kill; with --minutes anything.
 //   stop   SIGSTOP one of them at any moment, for --stop-seconds, then SIGCONT: the sleeper must
 //          repair itself and take part again
-//   kill   SIGKILL one of them while a round is running; later it is started again
+//   kill   SIGKILL one of them while a round is running; later it is started again (rejoin)
 //   join   a newcomer joins, a peer nobody has seen; up to six at the same time
 //   leave  one of more than four leaves in order, for good
 // Victims are drawn: the leader, the host, anybody. Several collaborations run side by side.
@@ -13,11 +13,14 @@
 // What counts as a failure
 //   a step of the others was late by more than 0.5 s after a kill, and by more than the round's
 //     deadline + 10 % after anything. Late: its time since the step before it, less the median of
-//     such times just before the fault. The deadline is the one in the certified plans of the
-//     steps around the fault
-//   that deadline is more than max(1 s, 3 × the longest round this collaboration had needed)
+//     such times just before the fault. The deadline is the one in the certified plan of this step,
+//     or of the one before if that is longer
+//   a deadline of the steps around the fault is more than max(1 s, 3 × the longest round this
+//     collaboration had needed)
 //   two peers have different state hashes at one step; a branch was opened; somebody does not take
 //     part again; a process ends that nobody ended; the audit of the certificates finds anything
+//   more of a peer's samples are lost than its stops and kills excuse, a batch each
+//     (fault_run.h: samples_lost); or nobody's could be judged
 //
 // Thread: the main thread waits, each collaboration has a thread. Children die with it.
 // Errors: exit code 9 when anything failed, 6 for the disk.
