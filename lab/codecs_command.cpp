@@ -174,17 +174,10 @@ double measure(std::size_t elements, const std::function<void()>& body) {
     return static_cast<double>(elements) * 4e-9 / best;
 }
 
-struct Speed {
-    double copy = 0;
-    double encode = 0;
-    double decode = 0;
-    double accumulate = 0;
-};
-
-Speed speed_of(const Subject& subject, std::span<const float> values) {
+CodecSpeed speed_of(const Subject& subject, std::span<const float> values) {
     std::vector<float> out(values.size(), 0.0f);
     Bytes bytes = subject.encode(values);
-    Speed speed;
+    CodecSpeed speed;
     speed.copy = measure(values.size(),
                          [&] { std::memcpy(out.data(), values.data(), values.size_bytes()); });
     speed.encode = measure(values.size(), [&] { subject.encode_again(values, bytes); });
@@ -196,15 +189,6 @@ Speed speed_of(const Subject& subject, std::span<const float> values) {
 
 // ---- rows ---------------------------------------------------------------------------------------
 
-struct CodecRow {
-    std::string name;
-    double bytes_per_element = 0;
-    double once = 0;
-    std::vector<double> averages;  // of 2, 8, 32; empty: not for averages
-    std::optional<double> feedback;
-    Speed memory;
-    Speed part;
-};
 constexpr std::size_t groups[] = {2, 8, 32};
 
 CodecRow row_of(const Subject& subject,
@@ -324,7 +308,7 @@ void print_table(const std::vector<CodecRow>& rows, std::FILE* file) {
             std::fprintf(
                 file, " %8s", row.averages.empty() ? "-" : percent(row.averages[i]).c_str());
         std::fprintf(file, " %8s", percent(row.feedback).c_str());
-        for (const Speed* speed : {&row.memory, &row.part}) {
+        for (const CodecSpeed* speed : {&row.memory, &row.part}) {
             std::fprintf(file, " |");
             for (const double value :
                  {speed->copy, speed->encode, speed->decode, speed->accumulate})
@@ -344,7 +328,7 @@ nlohmann::json json_of(const CodecRow& row) {
     for (std::size_t i = 0; i < row.averages.size(); ++i)
         object["rmse_average_" + std::to_string(groups[i])] = row.averages[i];
     if (row.feedback) object["rmse_feedback"] = *row.feedback;
-    const auto add = [&](const std::string& suffix, const Speed& speed) {
+    const auto add = [&](const std::string& suffix, const CodecSpeed& speed) {
         if (speed.copy > 0) object["memcpy" + suffix] = speed.copy;
         if (speed.encode > 0) object["encode" + suffix] = speed.encode;
         if (speed.decode > 0) object["decode" + suffix] = speed.decode;
@@ -357,6 +341,14 @@ nlohmann::json json_of(const CodecRow& row) {
 
 }  // namespace
 
+bool block8_within(std::span<const CodecRow> rows) {
+    const auto row =
+        std::ranges::find(rows, codec::to_string(CodecId::blockwise8), &CodecRow::name);
+    return row != rows.end() && row->averages.size() == std::size(groups) &&
+           std::ranges::all_of(row->averages,
+                               [](double error) { return error <= block8_error_bound; });
+}
+
 int run_codecs(const CodecsCommand& command) {
     if (command.data != "normal" && command.data != "laplace" && command.data != "spread") {
         std::fprintf(stderr,
@@ -366,11 +358,12 @@ int run_codecs(const CodecsCommand& command) {
     }
     const std::vector<CodecRow> rows = measure_all(command);
     print_table(rows, command.json ? stderr : stdout);
-    bool within = true;
-    for (const CodecRow& row : rows)
-        if (row.name == "blockwise8" && command.data == "normal")
-            for (const double error : row.averages) within = within && error <= block8_error_bound;
-    if (!within) std::fprintf(stderr, "dedloc: blockwise8 is worse than 1.2 %%\n");
+    const bool within = block8_within(rows);
+    const bool decides = command.data == "normal";
+    if (!within)
+        std::fprintf(stderr,
+                     "dedloc: blockwise8 is worse than 1.2 %%%s\n",
+                     decides ? "" : ", which is a promise for normal data only");
     if (command.json) {
         nlohmann::json report = {{"data", command.data},
                                  {"seed", command.seed},
@@ -380,7 +373,7 @@ int run_codecs(const CodecsCommand& command) {
         for (const CodecRow& row : rows) report["codecs"].push_back(json_of(row));
         std::printf("%s\n", monitor::json_line(report).c_str());
     }
-    return within ? 0 : exit_check_failed;
+    return within || !decides ? 0 : exit_check_failed;
 }
 
 }  // namespace dedloc::lab
