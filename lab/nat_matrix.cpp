@@ -407,7 +407,7 @@ int run_nat(const NatCommand& command) {
         const nlohmann::ordered_json all{
             {"cells", 0}, {"failures", 0}, {"skipped", cells->size()}, {"why", why}};
         if (command.json) fmt::print("{}\n", monitor::json_line(all));
-        return 0;
+        return exit_skipped;
     }
     std::string folder = command.directory;
     if (folder.empty()) {
