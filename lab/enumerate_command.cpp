@@ -24,7 +24,8 @@ constexpr Duration fault_length = 8s;  // of freezes, slow lines and cuts; a dea
 constexpr Duration settle = 12s;       // after the fault
 constexpr double slow_seconds = 1.0;   // more, one way
 constexpr Duration catching_up = 4s;   // after a fault's end: messages of that are looked at, too
-constexpr std::size_t told_max = 10;   // runs that were too slow, in the JSON
+constexpr std::size_t trainers_min = 2;
+constexpr std::size_t told_max = 10;  // runs that were too slow, in the JSON
 constexpr sim::FaultKind enumerated_kinds[] = {sim::FaultKind::kill,
                                                sim::FaultKind::freeze,
                                                sim::FaultKind::latency,
@@ -67,6 +68,9 @@ SimulationOptions calm(const EnumerateCommand& command) {
     options.peers_min = command.peers;
     options.peers_max = command.peers;
     options.steady = true;
+    options.delayed = command.delayed;
+    if (command.group_max > 0) options.group_max = command.group_max;
+    options.aggregators = command.aggregators;
     options.tortures = 0;
     options.script = sim::FaultScript{};
     options.faults_for = 30s;
@@ -85,8 +89,8 @@ std::vector<SentMessage> messages_of(SimulationOptions options, SimulationResult
 }
 
 // The messages between two commits of a run in which nothing goes wrong.
-std::vector<SentMessage> messages_of_step(const EnumerateCommand& command) {
-    SimulationResult result;
+std::vector<SentMessage> messages_of_step(const EnumerateCommand& command,
+                                          SimulationResult& result) {
     std::vector<SentMessage> all = messages_of(calm(command), result);
     if (result.failed() || result.commit_times_s.size() <= command.step) return {};
     const double begin = result.commit_times_s[command.step - 1];
@@ -137,11 +141,14 @@ SimulationOptions with_faults(const EnumerateCommand& command, std::span<const R
     return options;
 }
 
-// Without a majority there is no step until the first of the victims is back.
+// Without a majority there is no step until the first of the victims is back. Aggregators do not
+// vote.
 double gap_allowed_s(const EnumerateCommand& command, std::span<const Run> runs) {
+    const std::size_t trainers = command.peers - command.aggregators;
     std::set<std::size_t> victims;
-    for (const Run& run : runs) victims.insert(run.victim());
-    const bool majority = command.peers - victims.size() >= averaging::majority(command.peers);
+    for (const Run& run : runs)
+        if (run.victim() < trainers) victims.insert(run.victim());
+    const bool majority = trainers - victims.size() >= averaging::majority(trainers);
     const double outage =
         majority ? 0 : static_cast<double>(runs.size()) * to_seconds(fault_length);
     return command.gap_max_s + outage;
@@ -286,7 +293,8 @@ class Histories {
 
     bool trace(std::size_t number, const std::vector<Run>& faults) const {
         std::printf("run %zu: %s\n", number, text_of(faults).c_str());
-        const SimulationResult result = simulate_traced(number, with_faults(command_, faults));
+        const SimulationResult result =
+            simulate_traced(number, with_faults(command_, faults), command_.messages);
         const std::string slow = too_slow(command_, faults, result);
         if (!slow.empty()) std::printf("TOO SLOW %s\n", slow.c_str());
         return !result.failed() && slow.empty();
@@ -321,6 +329,9 @@ Json summary(const EnumerateCommand& command,
         worst = std::max(worst, result.gap);
         sum.gap_second = std::max(sum.gap_second, result.gap_second);
         sum.commits += result.commits;
+        sum.averages_of_grids += result.averages_of_grids;
+        sum.parts_of_aggregators += result.parts_of_aggregators;
+        sum.samples_ahead += result.samples_ahead;
         sum.histories += result.histories;
         sum.too_slow += result.too_slow;
         for (const auto& [method, count] : result.methods) sum.methods[method] += count;
@@ -336,6 +347,9 @@ Json summary(const EnumerateCommand& command,
                  {"too_slow", sum.too_slow},
                  {"slow", slow},
                  {"commits", sum.commits},
+                 {"averages_of_grids", sum.averages_of_grids},
+                 {"parts_of_aggregators", sum.parts_of_aggregators},
+                 {"samples_ahead", sum.samples_ahead},
                  {"gap_max_s", command.gap_max_s},
                  {"step_gap_max_s", gap}};
     if (!command.after_fault) return json;
@@ -362,6 +376,19 @@ void print(const Json& json) {
         fmt::print("{:36} {}\n", method, count.get<std::uint64_t>());
 }
 
+// What decides which runs there are, as words of a command.
+std::string words_of(const EnumerateCommand& command) {
+    std::string words =
+        fmt::format("--peers {} --seed {} --step {}", command.peers, command.seed, command.step);
+    if (command.group_max > 0) words += fmt::format(" --group-max {}", command.group_max);
+    if (command.aggregators > 0) words += fmt::format(" --aggregators {}", command.aggregators);
+    if (command.delayed) words += " --delayed";
+    if (!command.method.empty()) words += " --method " + command.method;
+    if (command.after_fault)
+        words += fmt::format(" --after-fault --second-max {}", command.second_max);
+    return words;
+}
+
 SeedPoolOptions pool_options(const EnumerateCommand& command, const std::vector<Run>& runs) {
     SeedPoolOptions options;
     options.first = command.first;
@@ -370,17 +397,10 @@ SeedPoolOptions pool_options(const EnumerateCommand& command, const std::vector<
     options.workers = command.workers;
     options.what = "run";
     options.again = [&](std::uint64_t number) {
-        return fmt::format(
-            "dedloc lab enumerate --peers {} --seed {} --step {}{}{} --first {} --runs 1 --trace  "
-            "# {}",
-            command.peers,
-            command.seed,
-            command.step,
-            command.method.empty() ? "" : " --method " + command.method,
-            command.after_fault ? fmt::format(" --after-fault --second-max {}", command.second_max)
-                                : "",
-            number,
-            runs[number].text());
+        return fmt::format("dedloc lab enumerate {} --first {} --runs 1 --trace  # {}",
+                           words_of(command),
+                           number,
+                           runs[number].text());
     };
     return options;
 }
@@ -389,8 +409,17 @@ SeedPoolOptions pool_options(const EnumerateCommand& command, const std::vector<
 
 int run_enumerate(const EnumerateCommand& command) {
     if (!command.trace) base::set_log_level(LogLevel::error);
-    const Histories histories(command, messages_of_step(command));
+    if (command.peers < command.aggregators + trainers_min) {
+        std::fprintf(stderr, "dedloc: of --peers at least two must train\n");
+        return exit_bad_input;
+    }
+    SimulationResult calm_run;
+    const Histories histories(command, messages_of_step(command, calm_run));
     const std::vector<Run>& runs = histories.runs();
+    if (calm_run.failed()) {
+        std::fprintf(stderr, "dedloc: without faults: %s\n", calm_run.violations.front().c_str());
+        return exit_check_failed;
+    }
     if (runs.empty()) {
         std::fprintf(stderr,
                      "dedloc: without faults there is no step %llu with such messages\n",

@@ -9,6 +9,10 @@
 // missed) it is repeated with a second fault there. Kinds of messages that the calm step did not
 // have come first, each once before any comes twice; which fault it is goes round.
 //
+// The step is one of a plain group; with `group_max` of a grid (what groups send one another, the
+// second group of each), with `aggregators` one whose parts others reduce, and with `delayed` one
+// that is made while trainers compute.
+//
 // What random faults hit by luck is hit here on purpose: owner, contributor, leader and voter at
 // every message of the protocol (DESIGN §2, promises 1 to 4).
 //
@@ -21,7 +25,10 @@
 namespace dedloc::lab {
 
 struct EnumerateCommand {
-    std::size_t peers = 4;
+    std::size_t peers = 4;        // aggregators among them
+    std::size_t group_max = 0;    // 0: one group of all
+    std::size_t aggregators = 0;  // the last so many
+    bool delayed = false;
     std::uint64_t seed = 1;
     std::uint64_t step = 3;   // whose messages: those between its commit and the next one
     std::uint64_t first = 0;  // run
@@ -32,7 +39,8 @@ struct EnumerateCommand {
     std::size_t second_max = 4;  // second faults of one run
     int workers = 2;
     bool json = false;
-    bool trace = false;  // print the events; one run at a time
+    bool trace = false;     // print the events; one run at a time
+    bool messages = false;  // and every message that arrives
 };
 
 int run_enumerate(const EnumerateCommand& command);

@@ -4,7 +4,9 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 #include <cstdio>
+#include <fmt/format.h>
 #include <memory>
+#include <optional>
 
 #include "lab/audit.h"
 #include "lab/codecs_command.h"
@@ -27,6 +29,7 @@ namespace {
 struct AuditCommand {
     std::vector<std::string> paths;
     std::vector<std::string> killed;
+    std::optional<double> lost_max;
     bool json = false;
 };
 
@@ -47,7 +50,13 @@ int run_audit(const AuditCommand& command) {
     }
     std::fputs(to_text(*report).c_str(), command.json ? stderr : stdout);
     if (command.json) std::printf("%s\n", to_json(*report).c_str());
-    return report->clean() ? 0 : exit_check_failed;
+    const bool lost = command.lost_max && report->loses_more_than(*command.lost_max);
+    if (lost)
+        fmt::print(stderr,
+                   "dedloc: {:.2f} samples are lost, --lost-max allows {:.2f}\n",
+                   report->samples_lost,
+                   *command.lost_max);
+    return report->clean() && !lost ? 0 : exit_check_failed;
 }
 
 // What the subcommand writes to; lives as long as the app.
@@ -68,7 +77,16 @@ std::shared_ptr<EnumerateCommand> add_enumerate_command(CLI::App& app, int& code
     auto command = std::make_shared<EnumerateCommand>();
     CLI::App* enumerate = app.add_subcommand(
         "enumerate", "every message of one step, with every fault at that moment, in virtual time");
-    enumerate->add_option("--peers", command->peers, "how many")->check(CLI::Range(2, 16));
+    enumerate->add_option("--peers", command->peers, "how many, aggregators among them")
+        ->check(CLI::Range(2, 16));
+    enumerate
+        ->add_option("--group-max",
+                     command->group_max,
+                     "more trainers than that average in a grid (default: one group of all)")
+        ->check(CLI::Range(1, 16));
+    enumerate->add_option("--aggregators", command->aggregators, "of the peers, only aggregate")
+        ->check(CLI::Range(1, 14));
+    enumerate->add_flag("--delayed", command->delayed, "trainers compute while a step is made");
     enumerate->add_option("--seed", command->seed, "of the collaboration");
     enumerate->add_option("--step", command->step, "whose messages")->check(CLI::Range(1, 8));
     enumerate->add_option("--method", command->method, "only messages whose method contains this");
@@ -88,6 +106,8 @@ std::shared_ptr<EnumerateCommand> add_enumerate_command(CLI::App& app, int& code
         ->check(CLI::Range(1, 256));
     enumerate->add_flag("--json", command->json, "one JSON object as the last line");
     enumerate->add_flag("--trace", command->trace, "print what happens, one run at a time");
+    enumerate->add_flag(
+        "--messages", command->messages, "with --trace: every message that arrives, too");
     enumerate->callback([command, &code] { code = run_enumerate(*command); });
     return command;
 }
@@ -157,8 +177,12 @@ void add_links_commands(CLI::App& app, NetworkCommands& commands, int& code) {
     command->add_flag("--rates-told",
                       links.rates_told,
                       "tell the members what their lines carry; nothing is left to measure");
-    command->add_option("--ratio-max", links.ratio_max, "of the planned time; else exit code 9");
-    command->add_option("--speedup-min", links.speedup_min, "over equal parts; else exit code 9");
+    command->add_option("--ratio-max",
+                        links.ratio_max,
+                        "of a setup's planned time; else exit code 9 (default: 1.15; 0: any)");
+    command->add_option("--speedup-min",
+                        links.speedup_min,
+                        "over equal parts; else exit code 9 (default: of C 1.85; 0: any)");
     command->add_option("--program", links.program, "the dedloc to start (default: this one)");
     command->add_option("--dir", links.directory, "folder for the members' files, kept");
     command->add_flag("--json", links.json, "one JSON object as the last line");
@@ -239,6 +263,11 @@ int run(const std::vector<std::string>& arguments, const std::string& program) {
     audit->add_option("paths", audit_command.paths, "peers' folders, or a folder of them")
         ->required();
     audit->add_option("--killed", audit_command.killed, "ids of peers that were killed");
+    audit
+        ->add_option("--lost-max",
+                     audit_command.lost_max,
+                     "samples lost of peers that were not killed; more is exit code 9")
+        ->check(CLI::NonNegativeNumber);
     audit->add_flag("--json", audit_command.json, "one JSON object as the last line");
     audit->callback([&] { code = run_audit(audit_command); });
 

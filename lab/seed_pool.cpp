@@ -9,8 +9,10 @@
 #include <nlohmann/json.hpp>
 #include <poll.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <utility>
 
 #include "dedloc/monitor/json_line.h"
 
@@ -39,8 +41,11 @@ SeedResult from_line(const Json& line) {
     return result;
 }
 
-// One worker process: asks for nothing, gets seeds on its standard input, answers lines.
-[[noreturn]] void work(int read_end, int write_end, const SeedJob& job) {
+// One worker process: asks for nothing, gets seeds on its standard input, answers lines. Nobody
+// would read them once `parent` is dead, and a seed may take long.
+[[noreturn]] void work(pid_t parent, int read_end, int write_end, const SeedJob& job) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (::getppid() != parent) ::_exit(1);  // it died before the line above
     std::uint64_t seed = 0;
     while (::read(read_end, &seed, sizeof seed) == sizeof seed) {
         const std::string line = to_line(seed, job(seed)) + "\n";
@@ -107,7 +112,12 @@ std::string to_line(std::uint64_t number, const SeedResult& result) {
     return monitor::json_line(line);
 }
 
-SimulationResult simulate_traced(std::uint64_t number, SimulationOptions options) {
+SimulationResult simulate_traced(std::uint64_t number, SimulationOptions options, bool messages) {
+    if (messages)
+        options.messages =
+            [](TimePoint at, std::size_t from, std::size_t to, const std::string& method) {
+                fmt::print("{:9.3f} n{} > n{} {}\n", to_seconds(at.since_start), from, to, method);
+            };
     options.trace = [](const std::string& line) { std::printf("%s\n", line.c_str()); };
     const SimulationResult result = simulate(options);
     for (const std::string& violation : result.violations)
@@ -140,14 +150,23 @@ Ok SeedPool::check_header(const std::string& line) const {
     }
     std::string differences;
     for (const auto& [name, value] : options_.decides) {
-        const Json told = options.value(name, Json("not told"));
+        if (!options.contains(name)) {
+            fmt::print(stderr,
+                       "dedloc: {} does not tell of which {} its results are; it is taken for "
+                       "granted that it was this: {}\n",
+                       options_.resume_file,
+                       name,
+                       value);
+            continue;
+        }
+        const Json& told = options.at(name);
         const std::string there = told.is_string() ? told.get<std::string>() : told.dump();
         if (there != value)
-            differences += fmt::format("; --{}: {} there, {} here", name, there, value);
+            differences += fmt::format("; {}: {} there, {} here", name, there, value);
     }
     if (differences.empty()) return {};
     return make_error(ErrorKind::bad_input,
-                      "{} has results of other options{}",
+                      "{} has other histories' results, name another file{}",
                       options_.resume_file,
                       differences);
 }
@@ -159,9 +178,11 @@ Ok SeedPool::load_resumed() {
     bool is_first = true;
     for (; std::getline(file, line); is_first = false) {
         if (is_first) DEDLOC_TRY_VOID(check_header(line));
+        resume_torn_ = file.eof();
         const Json parsed = Json::parse(line, nullptr, /*allow_exceptions=*/false);
-        if (parsed.is_discarded() || !parsed.contains("seed")) continue;  // a torn last line
-        results_[parsed.at("seed")] = from_line(parsed);
+        if (parsed.is_discarded() || !parsed.contains("seed")) continue;  // a torn line
+        if (SeedResult result = from_line(parsed); !result.crashed)
+            results_[parsed.at("seed")] = std::move(result);
     }
     resume_.open(options_.resume_file, std::ios::app);
     if (is_first) resume_ << header() << std::endl;
@@ -188,6 +209,7 @@ bool SeedPool::start(Worker& worker) {
         return false;
     }
     std::fflush(nullptr);
+    const pid_t parent = ::getpid();
     worker.process = ::fork();
     if (worker.process == 0) {
         ::close(down[1]);
@@ -198,7 +220,7 @@ bool SeedPool::start(Worker& worker) {
                 ::close(other.to);
                 ::close(other.from);
             }
-        work(down[0], up[1], job_);
+        work(parent, down[0], up[1], job_);
     }
     if (worker.process < 0) not_started_ = std::strerror(errno);
     ::close(down[0]);
@@ -234,11 +256,28 @@ void SeedPool::feed(Worker& worker) {
         failed(worker, "the worker process is gone");
 }
 
+// A disk that is full now may have room again for the next one.
+void SeedPool::keep(const std::string& line) {
+    if (!resume_.is_open()) return;
+    errno = 0;
+    resume_ << (resume_torn_ ? "\n" : "") << line << std::endl;
+    resume_torn_ = !resume_;
+    if (resume_) return;
+    resume_.clear();
+    if (std::exchange(lost_told_, true)) return;
+    fmt::print(stderr,
+               "\ndedloc: {} cannot be written ({}): results are lost; those {}s run again when it "
+               "is resumed\n",
+               options_.resume_file,
+               std::strerror(errno),
+               options_.what);
+}
+
 void SeedPool::take(const std::string& line) {
     const Json parsed = Json::parse(line);
     const std::uint64_t seed = parsed.at("seed");
     results_[seed] = from_line(parsed);
-    if (resume_.is_open()) resume_ << line << std::endl;
+    keep(line);
     if (!results_[seed].failed()) return;
     ++failures_;
     if (found_) return;

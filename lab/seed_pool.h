@@ -1,5 +1,5 @@
 // Runs numbered simulations on all cores, each in a worker process, so that one that crashes or
-// hangs is a failed one like any other, and no state is shared.
+// hangs is a failed one like any other, and no state is shared. Workers die with their parent.
 //
 // Thread: the caller's, which waits. Results come in any order and are kept by number.
 // Errors: bad_input for a file of other results; local_fault where workers cannot be started.
@@ -62,8 +62,8 @@ inline constexpr SeedCount seed_counts[] = {
 SeedResult seed_result(const SimulationResult& result);
 std::string to_line(std::uint64_t number, const SeedResult& result);  // JSON
 
-// One simulation, with every event on standard output.
-SimulationResult simulate_traced(std::uint64_t number, SimulationOptions options);
+// One simulation, with every event on standard output, and with `messages` every one that arrives.
+SimulationResult simulate_traced(std::uint64_t number, SimulationOptions options, bool messages);
 
 struct SeedPoolOptions {
     std::uint64_t first = 1;
@@ -74,7 +74,8 @@ struct SeedPoolOptions {
     bool stop_when_found = false;   // a broken promise; a crash is none
     std::string what = "seed";      // that is numbered
     // Whatever else decides what a number's history is, by the option's name. A file of results
-    // begins with it: results of other histories do not belong there.
+    // begins with it: results of other histories do not belong there. What a file does not tell (an
+    // older program wrote it) is taken for granted, with a warning.
     std::vector<std::pair<std::string, std::string>> decides;
     std::function<std::string(std::uint64_t)> again;  // the command that repeats one
 };
@@ -86,9 +87,11 @@ class SeedPool {
     SeedPool(SeedPoolOptions options, SeedJob job);
     ~SeedPool();
 
-    // An error: the file of results cannot be written, or its results are of other options.
+    // Crashed ones are not results: they run again. An error: the file of results cannot be
+    // written, or its results are of other options.
     Ok load_resumed();
-    // Progress and failures go to standard error. An error: not all of them could be run.
+    // Progress and failures go to standard error, and once that results cannot be kept. An error:
+    // not all of them could be run.
     Ok run();
     const std::map<std::uint64_t, SeedResult>& results() const { return results_; }
 
@@ -103,6 +106,7 @@ class SeedPool {
     void read_from(Worker& worker);
     void failed(Worker& worker, const std::string& why);
     void take(const std::string& line);
+    void keep(const std::string& line);
     void progress(bool last);
     Ok check_header(const std::string& line) const;
     std::string header() const;
@@ -114,6 +118,8 @@ class SeedPool {
     std::vector<Worker> workers_;
     std::uint64_t next_ = 0;
     std::ofstream resume_;
+    bool resume_torn_ = false;  // it may end within a line
+    bool lost_told_ = false;    // that results are not kept
     std::uint64_t failures_ = 0;
     bool found_ = false;
     std::string not_started_;  // why the last worker that could not be started was not

@@ -1,7 +1,8 @@
 // `dedloc lab simulate`: many seeds on all cores (seed_pool.h).
 //
 // Errors: exit code 9 when a seed failed; 2 for wrong arguments, also a --resume file of other
-// options; 1 when worker processes could not be started, so that seeds were not run.
+// options or of another engine; 1 when worker processes could not be started, so that seeds were
+// not run.
 
 #pragma once
 #include <cstdint>

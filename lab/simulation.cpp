@@ -67,6 +67,7 @@ class Simulation {
     sim::WorldOptions world_options();
     void add_machines();
     void plan_joins_and_leaves();
+    void let_aggregate(Seat& seat);
     void choose_aggregators();
     double line_rate(double seconds) const;
     void choose_slow_lines();
@@ -155,8 +156,9 @@ void Simulation::add_machines() {
 
 void Simulation::plan_joins_and_leaves() {
     const TimePoint start = world_.now();
-    keeper_first_ = random_.below(seats_.size());
-    keeper_second_ = (keeper_first_ + 1 + random_.below(seats_.size() - 1)) % seats_.size();
+    const std::size_t able = seats_.size() - options_.aggregators.value_or(0);  // to keep a state
+    keeper_first_ = random_.below(able);
+    keeper_second_ = (keeper_first_ + 1 + random_.below(able - 1)) % able;
     for (std::size_t i = 1; i < seats_.size(); ++i) {
         const bool keeper = i == keeper_first_ || i == keeper_second_;
         const bool late = !keeper && !options_.steady && random_.chance(0.2);
@@ -170,8 +172,19 @@ void Simulation::plan_joins_and_leaves() {
     assassin_ = !options_.steady && random_.chance(assassin_chance) ? random_.uniform(0, 0.02) : 0;
 }
 
+void Simulation::let_aggregate(Seat& seat) {
+    seat.aggregates = true;
+    seat.node->options().dialable = true;
+    ++result_.aggregators;
+}
+
 // With randomness of its own, so that everything else of a seed stays as it was.
 void Simulation::choose_aggregators() {
+    if (options_.aggregators) {
+        const auto first = seats_.end() - static_cast<std::ptrdiff_t>(*options_.aggregators);
+        std::for_each(first, seats_.end(), [this](Seat& seat) { let_aggregate(seat); });
+        return;
+    }
     Random random = base::Random(base::mix64(options_.seed)).fork("aggregators");
     if (options_.steady || seats_.size() < options_.aggregators_from) return;
     const std::uint64_t wanted = random.below(3);
@@ -179,9 +192,7 @@ void Simulation::choose_aggregators() {
         const std::size_t i = 1 + random.below(seats_.size() - 1);
         Seat& seat = seats_[i];
         if (i == keeper_first_ || i == keeper_second_ || seat.aggregates) continue;
-        seat.aggregates = true;
-        seat.node->options().dialable = true;
-        ++result_.aggregators;
+        let_aggregate(seat);
     }
 }
 

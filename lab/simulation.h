@@ -43,6 +43,8 @@ struct SimulationOptions {
     bool leave_out_slow = true;  // averaging.leave_out_slow
     // Of seeds with so many machines or more, two thirds have one or two that only aggregate.
     std::size_t aggregators_from = 6;
+    // Instead: the last so many machines only aggregate, of a steady collaboration, too.
+    std::optional<std::size_t> aggregators;
     std::function<void(const std::string&)> trace;  // one line an event
     // Every message that arrives: when, from and to which machine (their numbers), which method.
     std::function<void(TimePoint, std::size_t, std::size_t, const std::string&)> messages;
