@@ -5,6 +5,7 @@
 #include "dedloc/base/log.h"
 #include "dedloc/base/log_sink.h"
 #include "dedloc/base/peer_id.h"
+#include "dedloc/base/printable.h"
 #include "dedloc/base/random.h"
 #include "dedloc/base/result.h"
 
@@ -62,6 +63,56 @@ TEST(Log, lines_go_to_who_takes_them_and_then_to_standard_error_again) {
     EXPECT_TRUE(taken[0].ends_with("W room: 1 left")) << taken[0];
     EXPECT_EQ(said.find("1 left"), std::string::npos);
     EXPECT_TRUE(said.ends_with("W room: 2 left\n")) << said;
+}
+
+TEST(Log, lines_hold_nothing_that_a_terminal_obeys) {
+    std::string taken;
+    give_log_lines_to([&](std::string line) { taken = std::move(line); });
+    log(LogLevel::warning,
+        "room",
+        "{}",
+        "a\x1b[2J\xc2\x9b"
+        "31m\nb");
+    give_log_lines_to({});
+    EXPECT_TRUE(taken.ends_with("W room: a?[2J?31m\nb")) << taken;
+}
+
+TEST(Printable, what_a_terminal_obeys_is_not_shown_and_letters_stay) {
+    EXPECT_EQ(printable("a\x1b[2Jb\r\n\tc\x7f"), "a?[2Jb   c?");
+    EXPECT_EQ(printable("a\xc2\x9b"
+                        "31mb\xc2\x80\xc2\x9f"),
+              "a?31mb??");
+    EXPECT_EQ(printable("\xe2\x80\xae"
+                        "evil\xe2\x81\xa6\xd8\x9c\xe2\x80\xa8"),
+              "?evil???");
+    const std::string letters =
+        "J\xc3\xbcrgen \xe2\x80\xa6 \xe2\x86\x92 \xf0\x9f\x98\x80";  // ü … → 😀
+    EXPECT_EQ(printable(letters), letters);
+    EXPECT_TRUE(is_printable(letters));
+    EXPECT_FALSE(is_printable("a\xc2\x9b"));
+}
+
+TEST(Printable, each_byte_that_is_no_utf8_is_marked) {
+    EXPECT_EQ(printable("\xff\xfe\xc3"), "???");
+    EXPECT_EQ(printable("\xe2\x80x"), "??x");
+    EXPECT_EQ(printable("\xc0\x9b\xe0\x82\x9b"), "?????");            // C1 in longer forms
+    EXPECT_EQ(printable("\xed\xa0\x80\xf4\x90\x80\x80"), "???????");  // no letters of Unicode
+}
+
+TEST(Printable, text_is_cut_at_a_letter) {
+    EXPECT_EQ(printable("abcdef", 3), "abc");
+    EXPECT_EQ(printable("ab\xc3\xbc", 3), "ab");
+    EXPECT_EQ(printable("ab\xc3\xbc", 4), "ab\xc3\xbc");
+}
+
+TEST(Printable, lines_stay_lines_where_they_are_wanted) {
+    EXPECT_EQ(printable_lines("a\n  b\x1b\rc\n"), "a\n  b? c\n");
+}
+
+TEST(Printable, in_tables_each_letter_takes_one_column) {
+    EXPECT_EQ(printable_columns("J\xc3\xbcrgen\n", 100), "J\xc3\xbcrgen ");
+    EXPECT_EQ(printable_columns("\xf0\x9f\x98\x80x\xe2\x80\xa6", 100), "?x?");
+    EXPECT_EQ(printable_columns("e\xcc\x81\xc2\xad\xc2\x9b", 100), "e???");
 }
 
 TEST(ByteReader, a_read_past_the_end_is_an_error_and_moves_nothing) {

@@ -8,6 +8,7 @@
 #include <spdlog/spdlog.h>
 
 #include "dedloc/base/log_sink.h"
+#include "dedloc/base/printable.h"
 
 namespace dedloc::base {
 namespace {
@@ -71,7 +72,7 @@ void set_log_level(LogLevel level) { level_now.store(level, std::memory_order_re
 LogLevel log_level() { return level_now.load(std::memory_order_relaxed); }
 
 void log_line(LogLevel level, std::string_view room, std::string_view text) {
-    logger().log(to_spdlog(level), "{}: {}", room, text);
+    logger().log(to_spdlog(level), "{}: {}", room, printable_lines(text));
 }
 
 void give_log_lines_to(LogTaker taker) { output()->give_to(std::move(taker)); }

@@ -2,6 +2,8 @@
 
 #include <cstdio>
 
+#include "dedloc/base/printable.h"
+
 namespace dedloc::cli {
 namespace {
 
@@ -70,7 +72,9 @@ Failure failure(const Error& error) { return {code_for(error), error.message()};
 Failure failure(ExitCode code, const Error& error) { return {code, error.message()}; }
 
 int report(const Failure& failure) {
-    if (!failure.message.empty()) fmt::print(stderr, "dedloc: {}\n", failure.message);
+    // Words of peers and of foreign run files may be in it.
+    if (!failure.message.empty())
+        fmt::print(stderr, "dedloc: {}\n", base::printable_lines(failure.message));
     return static_cast<int>(failure.code);
 }
 

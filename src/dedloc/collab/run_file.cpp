@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "dedloc/base/edit_distance.h"
+#include "dedloc/base/printable.h"
 #include "dedloc/collab/ascii_toml.h"
 #include "dedloc/security/hash.h"
 
@@ -415,11 +416,12 @@ class Reader {
                                     key,
                                     rule.bytes_max,
                                     text->get().size()));
-        const auto printable = [](char c) {
-            return static_cast<unsigned char>(c) >= 32 && c != 127;
-        };
-        if (!std::all_of(text->get().begin(), text->get().end(), printable))
-            return fail(*node, fmt::format("'{}' must not contain control characters", key));
+        // Names and words of a run come to the terminals of all who are asked to join it.
+        if (!base::is_printable(text->get()))
+            return fail(*node,
+                        fmt::format("'{}' must not contain control characters, nor marks that "
+                                    "turn the direction of writing",
+                                    key));
         value = text->get();
     }
 

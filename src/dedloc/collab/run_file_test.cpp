@@ -404,6 +404,15 @@ TEST(RunFile, what_the_parser_would_stumble_over_is_refused_before_it) {
               "run.toml:1:10: control characters have no place here");
 }
 
+// A name is shown to everybody who is asked to join.
+TEST(RunFile, what_a_terminal_obeys_is_in_no_name) {
+    for (const char* mark : {"\xc2\x9b", "\\u009b", "\xe2\x80\xae"}) {  // CSI, right to left
+        const std::string said = failure(fmt::format("name = \"a{}b\"", mark));
+        EXPECT_TRUE(said.starts_with("run.toml:1:8: 'name' must not contain control")) << said;
+    }
+    EXPECT_EQ(parsed("name = \"J\xc3\xbcrgen \xe2\x80\xa6\"").name, "J\xc3\xbcrgen \xe2\x80\xa6");
+}
+
 TEST(RunFile, differences_are_sentences) {
     RunFile here = parsed("name = \"x\"");
     RunFile there = here;

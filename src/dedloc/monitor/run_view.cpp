@@ -105,34 +105,6 @@ double finite_or_zero(double value) { return std::isfinite(value) ? value : 0; }
 
 }  // namespace
 
-std::string printable(std::string_view text, std::size_t bytes_max) {
-    std::string out;
-    for (std::size_t i = 0; i < text.size() && out.size() < bytes_max; ++i) {
-        const auto byte = static_cast<unsigned char>(text[i]);
-        if (byte >= 32 && byte < 127) {
-            out += text[i];
-            continue;
-        }
-        const auto next = i + 1 < text.size() ? static_cast<unsigned char>(text[i + 1]) : 0u;
-        const unsigned letter = ((byte & 0x1fu) << 6) | (next & 0x3fu);
-        // Two bytes of UTF-8, one column: Latin, Greek, Cyrillic; no combining marks, no C1.
-        const bool is_pair = byte >= 0xc2 && byte <= 0xd4 && (next & 0xc0u) == 0x80;
-        if (is_pair && letter >= 0xa1 && letter != 0xad && letter <= 0x52f &&
-            (letter < 0x300 || letter > 0x36f) && (letter < 0x483 || letter > 0x489)) {
-            if (out.size() + 2 > bytes_max) break;
-            out += text.substr(i, 2);
-            ++i;
-            continue;
-        }
-        out += '?';
-        // One '?' a letter, however many bytes it has.
-        while (byte >= 0xc0 && i + 1 < text.size() &&
-               (static_cast<unsigned char>(text[i + 1]) & 0xc0) == 0x80)
-            ++i;
-    }
-    return out;
-}
-
 bool EventView::is_routine() const {
     for (const char* routine : {"step", "plan", "round", "evaluation", "checkpoint_saved"})
         if (kind == routine) return true;

@@ -17,6 +17,7 @@
 #include <string_view>
 #include <vector>
 
+#include "dedloc/base/printable.h"
 #include "dedloc/collab/events.h"
 #include "dedloc/collab/run_file.h"
 #include "dedloc/collab/status.h"
@@ -125,8 +126,9 @@ class RunModel {
     std::uint64_t events_count_ = 0;
 };
 
-// What a terminal may be given: control characters become '?', text beyond `bytes_max` is cut at a
-// letter. Letters beyond U+052F become '?', because their width on a screen is not known here.
-std::string printable(std::string_view text, std::size_t bytes_max);
+// What a table may be given (base/printable.h).
+inline std::string printable(std::string_view text, std::size_t bytes_max) {
+    return base::printable_columns(text, bytes_max);
+}
 
 }  // namespace dedloc::monitor

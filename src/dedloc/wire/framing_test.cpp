@@ -209,7 +209,12 @@ TEST(ErrorText, keeps_its_kind_between_us_and_tells_a_foreign_one_apart) {
     const Error foreign = error_from_text("KeyError('x')");
     EXPECT_EQ(foreign.kind(), ErrorKind::peer_gone);
     EXPECT_NE(foreign.message().find("KeyError('x')"), std::string::npos);
-    EXPECT_EQ(error_from_text("denied: a\x1b[31mb\n").message(), "a [31mb ");
+    EXPECT_EQ(error_from_text("denied: a\x1b[31mb\n").message(), "a?[31mb ");
+    EXPECT_EQ(error_from_text("denied: a\xc2\x9b"
+                              "31mb")
+                  .message(),
+              "a?31mb");  // C1's CSI
+    EXPECT_EQ(error_from_text("denied: \xc3\xa4 \xe2\x80\xa6").message(), "\xc3\xa4 \xe2\x80\xa6");
     EXPECT_LE(error_from_text("denied: " + std::string(1 << 20, 'x')).message().size(),
               error_text_bytes_max);
 }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "dedloc/base/printable.h"
+
 namespace dedloc::wire {
 namespace {
 
@@ -83,13 +85,6 @@ Result<UnaryEnvelope> decode_envelope(ByteView bytes, CallId& id) {
     return envelope;
 }
 
-std::string printable(std::string_view text) {
-    std::string clean(text.substr(0, error_text_bytes_max));
-    for (char& letter : clean)
-        if (static_cast<unsigned char>(letter) < ' ' || letter == 0x7f) letter = ' ';
-    return clean;
-}
-
 constexpr ErrorKind travelling_kinds[] = {ErrorKind::timeout,
                                           ErrorKind::overloaded,
                                           ErrorKind::peer_gone,
@@ -146,10 +141,12 @@ Result<UnaryResponse> decode_unary_response(ByteView bytes) {
     return response;
 }
 
-std::string error_to_text(const Error& error) { return printable(to_string(error)); }
+std::string error_to_text(const Error& error) {
+    return base::printable(to_string(error), error_text_bytes_max);
+}
 
 Error error_from_text(std::string_view text) {
-    const std::string clean = printable(text);
+    const std::string clean = base::printable(text, error_text_bytes_max);
     for (const ErrorKind kind : travelling_kinds) {
         const std::string prefix = fmt::format("{}: ", to_string(kind));
         if (clean.starts_with(prefix)) return Error(kind, clean.substr(prefix.size()));

@@ -62,7 +62,7 @@ struct RpcError {
 
 // An Error as text that comes back as the same kind between dedloc peers and that a Python peer
 // can show. Kinds that only make sense at home (cancelled, local fault) arrive as peer_gone, and
-// so do the exceptions of foreign handlers. The text is cut and freed of control letters.
+// so do the exceptions of foreign handlers. The text is cut and made printable (base/printable.h).
 inline constexpr std::size_t error_text_bytes_max = 1024;
 std::string error_to_text(const Error& error);
 Error error_from_text(std::string_view text);
