@@ -1046,29 +1046,6 @@ struct HelloWords {
     }
 };
 
-TEST(Collaboration, hellos_that_come_to_nothing_shut_nobody_out) {
-    Swarm swarm(4);
-    swarm.add();
-    ASSERT_TRUE(swarm.world.run_until([&] { return swarm.all_at(1); }, 60s));
-    sim::SimNode& host = swarm.world.node(0);
-    sim::NodeOptions options;
-    options.name = "stranger";
-    sim::SimNode& stranger = swarm.world.add_node(options);
-    const auto greet = [&]() -> Task<void> {
-        const TimePoint deadline = stranger.clock().now() + Duration(60s);
-        (void)co_await stranger.host().dial(host.address() + "/p2p/" + host.id().text(), deadline);
-        for (std::size_t i = 0; i < 2 * pending_hellos_max; ++i) {
-            HelloWords hello{run_hash(small_run()), Bytes(16, static_cast<std::uint8_t>(i)), {}};
-            const auto answer = co_await stranger.host().call(
-                host.id(), hello_method, wire::encode(hello), deadline);
-            EXPECT_TRUE(answer) << answer.error().message();
-        }
-    };
-    swarm.world.run_task(greet());
-    const Peer& late = swarm.add();
-    EXPECT_TRUE(swarm.world.run_until([&] { return late.running; }, 10s)) << late.start_error;
-}
-
 // Strangers, each with a name and a signature of its own: one member can invent as many as it
 // likes.
 TEST(Collaboration, who_is_only_heard_of_takes_no_members_place) {

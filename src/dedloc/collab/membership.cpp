@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "dedloc/base/log.h"
+#include "dedloc/base/printable.h"
 #include "dedloc/security/hash.h"
 #include "dedloc/wire/message.h"
 
@@ -24,6 +25,8 @@ constexpr Duration own_status_age_max = 50ms;
 constexpr std::size_t signed_status_bytes_max = 6u << 10;
 constexpr std::size_t told_at_hello_bytes_max = 3u << 20;  // statuses; an answer holds 4 MiB
 constexpr std::size_t name_letters_max = 32;               // of a peer, and of its version
+// Of a status: beyond it is no loss of a model that learns, and sums of some stay finite.
+constexpr double loss_told_max = 1e6;
 // In a join string, which people send each other.
 constexpr std::size_t own_direct_told = 4;
 constexpr std::size_t own_relayed_told = 2;
@@ -75,11 +78,14 @@ void make_sound(Status& status) {
                           &status.upload_bytes_per_s,
                           &status.download_bytes_per_s,
                           &status.round_trip_s,
-                          &status.accuracy})
+                          &status.loss,
+                          &status.accuracy,
+                          &status.progress})
         if (!std::isfinite(*value) || *value < 0) *value = 0;
-    status.accuracy = std::min(status.accuracy, 1.0);
+    for (double* part : {&status.accuracy, &status.progress}) *part = std::min(*part, 1.0);
+    if (status.loss > loss_told_max) status.loss = 0;
     for (std::string* text : {&status.name, &status.version})
-        text->resize(std::min(text->size(), name_letters_max));
+        *text = base::printable(*text, name_letters_max);
 }
 
 Error denied() {
@@ -261,23 +267,44 @@ Task<Result<Bytes>> Membership::on_hello(PeerId from, Bytes request) {
     }
     if (hello.nonce.size() != nonce_bytes)
         co_return make_error(ErrorKind::peer_broke_protocol, "a hello needs a nonce of 16 bytes");
-    // Who means it proves within a round trip: many hellos that come to nothing shut nobody out.
-    if (pending_.size() >= pending_hellos_max)
-        pending_.erase(std::ranges::min_element(
-            pending_, {}, [](const auto& entry) { return entry.second.at; }));
+    if (pending_count_ == pending_hellos_max) forget_a_hello();
     reply.nonce = random_.bytes(nonce_bytes);
     reply.proof = proof(host_.id(), from, hello.nonce, reply.nonce);
-    pending_[reply.nonce] = Pending{from, hello.nonce, node_.clock.now()};
+    pending_[from].push_back(Pending{reply.nonce, hello.nonce, node_.clock.now()});
+    ++pending_count_;
     co_return wire::encode(reply);
+}
+
+// The oldest of the peer that has most of them. Who means it proves within a round trip: however
+// many hellos of a stranger come to nothing, they shut nobody else out.
+void Membership::forget_a_hello() {
+    const auto most = std::ranges::max_element(pending_, {}, [](const auto& entry) {
+        return std::pair(entry.second.size(), -entry.second.front().at.since_start);
+    });
+    most->second.pop_front();
+    --pending_count_;
+    if (most->second.empty()) pending_.erase(most);
+}
+
+// The nonce that came with the hello that we answered with `nonce_ours`; it is good for once.
+std::optional<Bytes> Membership::take_pending(const PeerId& peer, const Bytes& nonce_ours) {
+    const auto of_peer = pending_.find(peer);
+    if (of_peer == pending_.end()) return std::nullopt;
+    const auto pending = std::ranges::find(of_peer->second, nonce_ours, &Pending::nonce_ours);
+    if (pending == of_peer->second.end()) return std::nullopt;
+    Bytes nonce_theirs = std::move(pending->nonce_theirs);
+    of_peer->second.erase(pending);
+    --pending_count_;
+    if (of_peer->second.empty()) pending_.erase(of_peer);
+    return nonce_theirs;
 }
 
 Task<Result<Bytes>> Membership::on_prove(PeerId from, Bytes request) {
     DEDLOC_CO_TRY(const HelloMessage prove, wire::decode<HelloMessage>(request));
-    const auto pending = pending_.find(prove.nonce);
-    if (pending == pending_.end() || pending->second.peer != from)
+    const auto nonce_theirs = take_pending(from, prove.nonce);
+    if (!nonce_theirs)
         co_return make_error(ErrorKind::overloaded, "that hello has expired; say it again");
-    const Bytes expected = proof(from, host_.id(), pending->second.nonce_theirs, prove.nonce);
-    pending_.erase(pending);
+    const Bytes expected = proof(from, host_.id(), *nonce_theirs, prove.nonce);
     if (!security::equal_in_constant_time(prove.proof, expected))
         co_return make_error(ErrorKind::denied,
                              "the run's secret in your join string is not this run's; ask for a "
@@ -559,8 +586,11 @@ void Membership::meet_unmet() {
         next = now + hello_patience + meet_again_after;  // until the try has ended
         scope_.spawn("hello", meet_again(peer));
     }
-    for (auto entry = pending_.begin(); entry != pending_.end();)
-        entry = now - entry->second.at > 30s ? pending_.erase(entry) : std::next(entry);
+    for (auto entry = pending_.begin(); entry != pending_.end();) {
+        pending_count_ -= std::erase_if(
+            entry->second, [now](const Pending& hello) { return now - hello.at > 30s; });
+        entry = entry->second.empty() ? pending_.erase(entry) : std::next(entry);
+    }
 }
 
 // Peers nobody has heard of for long are forgotten, so that the table stays small. Who was a member

@@ -18,6 +18,7 @@
 // pending_hellos_max.
 
 #pragma once
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -37,7 +38,10 @@
 
 namespace dedloc::collab {
 
-inline constexpr std::size_t pending_hellos_max = 256;
+// Answered and not yet proved. Beyond it the oldest of the peer that has most goes; so whoever
+// would shut others out needs all the connections that a host may have, and on each a hello within
+// every round trip. Some 100 bytes each.
+inline constexpr std::size_t pending_hellos_max = 4096;
 
 inline constexpr const char* hello_method = "/dedloc/hello/1";
 inline constexpr const char* prove_method = "/dedloc/hello/1/prove";
@@ -113,13 +117,15 @@ class Membership {
 
   private:
     struct Pending {
-        PeerId peer;
+        Bytes nonce_ours;
         Bytes nonce_theirs;
         TimePoint at;
     };
 
     Task<Result<Bytes>> on_hello(PeerId from, Bytes request);
     Task<Result<Bytes>> on_prove(PeerId from, Bytes request);
+    void forget_a_hello();
+    std::optional<Bytes> take_pending(const PeerId& peer, const Bytes& nonce_ours);
     Task<Result<Bytes>> on_status(PeerId from, Bytes request);
     Task<Result<Bytes>> on_run_file(PeerId from, Bytes request);
     Task<void> push_loop();
@@ -159,7 +165,9 @@ class Membership {
     Callbacks callbacks_;
     base::Random random_;
     std::map<PeerId, KnownPeer> peers_;
-    std::map<Bytes, Pending> pending_;     // by our nonce: a peer may say several hellos at once
+    // Oldest first: a peer may say several hellos at once.
+    std::map<PeerId, std::deque<Pending>> pending_;
+    std::size_t pending_count_ = 0;        // of all peers together
     std::map<PeerId, bool> pushing_;       // true: something newer waits to be pushed
     std::map<PeerId, TimePoint> meeting_;  // next try
     Bytes own_status_;                     // signed

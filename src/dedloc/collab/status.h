@@ -1,4 +1,4 @@
-// Status: what a peer says about itself, signed, in the DHT and pushed to those it is connected to.
+// Status: what a peer says about itself, signed, and pushed to those it is connected to.
 //
 // Claims are bounded by who reads them: samples by the peer's plausible speed × time.
 // Wire: /dedloc/status/1 (membership.h).
