@@ -12,9 +12,9 @@
 #include "dedloc/cli/interrupts.h"
 #include "dedloc/cli/memory.h"
 #include "dedloc/cli/peer_directory.h"
+#include "dedloc/cli/run_files.h"
 #include "dedloc/collab/local_learner.h"
 #include "dedloc/collab/model_state.h"
-#include "dedloc/cli/run_files.h"
 #include "dedloc/collab/vector_codecs.h"
 #include "dedloc/monitor/event_log.h"
 #include "dedloc/monitor/json_line.h"
@@ -249,6 +249,8 @@ std::optional<Failure> PeerRun::begin() {
         if (auto failed = fetch_missing_file()) return failed;
     if (auto failed = train::on_passing_thread([this] { return make_task(); })) return failed;
     announce("task", task_->description());
+    if (const Ok kept = keep_run_files(input_.opened.directory, *task_); !kept)
+        return failure(ExitCode::disk, kept.error());
     const Ok copied = write_private_file(file(run_copy_file), collab::to_toml(run_file()));
     if (!copied) return failure(ExitCode::disk, copied.error());
 
@@ -262,8 +264,6 @@ std::optional<Failure> PeerRun::begin() {
         screen_.say(fmt::format("joining {} …", run_file().name));
     }
     // Until it has joined there is nothing to hand in: a Ctrl-C ends it, and gives the cursor back.
-    if (const Ok kept = keep_run_files(input_.opened.directory, *task_); !kept)
-        return failure(ExitCode::disk, kept.error());
     catch_interrupts();
     const auto begun =
         session_.begin(std::move(options), fan_.get(), [this] { return look_while_joining(); });
