@@ -1,5 +1,6 @@
 // Log lines for people, on standard error. A peer must not be able to cause unbounded lines: what
-// its bytes trigger is logged at debug level or counted.
+// its bytes trigger is logged at debug level or counted. Nobody waits for a terminal or pipe that
+// takes nothing: what it misses is counted, and said later.
 //
 // Thread: any.
 
