@@ -2,12 +2,14 @@
 
 #include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "dedloc/base/log.h"
 #include "dedloc/base/log_sink.h"
 
 namespace dedloc::monitor {
@@ -57,6 +59,9 @@ bool takes_bytes(int descriptor, std::chrono::milliseconds patience) {
     return ::poll(&ready, 1, static_cast<int>(patience.count())) == 1;
 }
 
+// Who read what we write, and nobody will any more; all else may pass, as a full disk does.
+bool is_for_good(int error) { return error == EPIPE || error == EIO || error == EBADF; }
+
 winsize terminal_size(int descriptor) {
     winsize size{};
     if (ioctl(descriptor, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 && size.ws_row > 0)
@@ -88,16 +93,41 @@ Screen::~Screen() {
     if (own_descriptor_ >= 0) ::close(own_descriptor_);
 }
 
+// A line that was begun stays torn: what comes next begins a line of its own.
+void Screen::drop_unwritten(int why) {
+    unwritten_.clear();
+    torn_ = mid_line_;
+    if (full_) return;
+    full_ = true;
+    log(LogLevel::warning,
+        "monitor",
+        "standard output cannot be written: {}; until it can, lines are missing in it",
+        std::strerror(why));
+}
+
 // What was not taken before comes first. True: nothing is left.
 bool Screen::write(std::string_view bytes) {
+    if (torn_ && !bytes.empty()) unwritten_ += '\n';
+    if (!bytes.empty()) torn_ = false;
     unwritten_ += bytes;
     const int to = own_descriptor_ >= 0 ? own_descriptor_ : descriptor_;
     while (!unwritten_.empty() && !broken_) {
         if (!takes_bytes(to, {})) return false;
         const ssize_t written = ::write(to, unwritten_.data(), unwritten_.size());
-        if (written > 0) unwritten_.erase(0, static_cast<std::size_t>(written));
-        if (written < 0 && errno == EAGAIN) return false;
-        if (written < 0 && errno != EINTR) broken_ = true;
+        if (written > 0) {
+            const auto size = static_cast<std::size_t>(written);
+            mid_line_ = unwritten_[size - 1] != '\n';
+            full_ = false;
+            unwritten_.erase(0, size);
+            continue;
+        }
+        const int error = errno;
+        if (written == 0 || error == EINTR) continue;
+        if (error == EAGAIN) return false;
+        if (is_for_good(error))
+            broken_ = true;
+        else
+            drop_unwritten(error);
     }
     unwritten_.clear();
     return true;

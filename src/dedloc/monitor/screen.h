@@ -9,6 +9,8 @@
 // stop who trains: pictures are left out until it takes the rest of the last one, and lines wait.
 // While there is a picture, log lines that would go to the same terminal are said above it.
 //
+// A disk that is full costs the lines that it does not take, and those only.
+//
 // Thread: one. Errors: none; a closed pipe makes the screen silent.
 
 #pragma once
@@ -55,8 +57,8 @@ class Screen {
     // Leaves the last picture where it is; what is said from now on comes below it. Nothing waits
     // for us any more: who reads a pipe slowly gets all of it.
     void release();
-    // The program's result, a line after all that was said: waits as long as it takes, and comes
-    // though the screen is silent.
+    // The program's result, a line after all that was said: waits for whoever reads it as long as
+    // it takes, and comes though the screen is silent.
     void print(std::string_view line);
 
     const ScreenOptions& options() const { return options_; }
@@ -68,6 +70,7 @@ class Screen {
     void keep_line(std::string line);
     std::string kept_lines(std::string_view line_end);
     void draw(std::string_view begin);
+    void drop_unwritten(int why);
     void leave_picture();
 
     int descriptor_;
@@ -80,6 +83,9 @@ class Screen {
     bool cursor_hidden_ = false;
     bool has_log_ = false;
     bool broken_ = false;
+    bool full_ = false;      // told
+    bool mid_line_ = false;  // what was written last does not end a line
+    bool torn_ = false;      // and nothing will
     std::string unwritten_;  // the terminal takes no more now
     std::mutex lines_mutex_;
     std::deque<std::string> lines_;  // said or logged, not shown yet
