@@ -1,9 +1,11 @@
+#include <cmath>
 #include <csignal>
 #include <fcntl.h>
 #include <filesystem>
 #include <fstream>
 #include <future>
 #include <gtest/gtest.h>
+#include <sstream>
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <sys/resource.h>
@@ -105,7 +107,7 @@ std::string as_text(const std::vector<Line>& lines) {
 
 TEST(TerminalView, shows_a_busy_run) {
     std::string expected = R"(
-demo  run @RUN@  4 peers                                                                     1:28
+demo  run @RUN@  4 peers  2 states                                                           1:28
 step 142 of 400  ▕███████░░░░░░░░░░░░░░░░░▏ 300 of 1000 samples                        750 samples/s
 loss 0.2840 █▆▅▄▄▃▃▃▂▂▂▂▂▂▂▂▁▁▁▁▁▁▁▁  accuracy 87.6 % at step 140, goal 88.0 %
 
@@ -172,6 +174,34 @@ TEST(TerminalView, the_accuracy_stays_when_the_last_who_measured_it_has_gone) {
               std::string::npos);
 }
 
+TEST(TerminalView, who_differs_is_shown_though_not_all_peers_have_room) {
+    RunModel model(run(), id(1), 0);
+    std::vector<Status> statuses;
+    for (std::uint8_t i = 1; i <= 40; ++i)
+        statuses.push_back(status(i, fmt::format("a{:02}", i), 7, Phase::computing));
+    statuses[4].samples_per_s = 300;
+    statuses[39].name = "zz";
+    statuses[39].samples_per_s = 1;
+    statuses.push_back(status(50, "yy", 7, Phase::computing));  // will be lost
+    model.update(statuses, 1);
+    EXPECT_EQ(as_text(render(model.view(), 80, 24, {})).find("states"), std::string::npos);
+    statuses.pop_back();
+    statuses[39].state_hash = digest(99);
+    model.update(statuses, 2);
+    const std::string text = as_text(render(model.view(), 80, 24, {}));
+    for (const char* shown : {"  2 states", "\n* a01 ", "\n  a05 ", "\n  yy ", "\n  zz "})
+        EXPECT_NE(text.find(shown), std::string::npos) << shown << text;
+}
+
+TEST(TerminalView, losses_that_are_no_numbers_or_huge_are_no_level) {
+    RunView view;
+    view.losses = {1, std::nan(""), HUGE_VAL, 2};
+    EXPECT_NE(as_text(render(view, 80, 24, {})).find("▁█"), std::string::npos);
+    view.losses = {1, 1e308, 1e308, 2};
+    for (int i = 0; i < 60; ++i) view.losses.push_back(1e308);
+    EXPECT_NE(as_text(render(view, 80, 24, {})).find("▁▁▁▁"), std::string::npos);
+}
+
 TEST(TerminalView, times_of_events_are_whole_after_an_hour_too) {
     RunModel model(run(), {}, 0);
     model.add(event(3599, "peer_joined", "peer-2 joined"));
@@ -199,6 +229,100 @@ TEST(TerminalView, plain_lines_say_everything_once) {
     EXPECT_TRUE(plain_lines(model.view(), seen).empty());
     model.add(event(1, "peer_joined", "peer-3 joined"));
     EXPECT_EQ(plain_lines(model.view(), seen).size(), 1u);
+}
+
+TEST(TerminalView, plain_lines_go_on_after_a_step_that_was_only_claimed) {
+    RunModel model(run(), {}, 0);
+    PlainProgress seen;
+    model.update({status(1, "liar", std::uint64_t{1} << 60, Phase::computing)}, 1);
+    EXPECT_EQ(plain_lines(model.view(), seen).size(), 1u);
+    model.update({status(2, "b", 9, Phase::computing), status(3, "c", 9, Phase::computing)}, 2);
+    EXPECT_EQ(plain_lines(model.view(), seen).size(), 1u);
+    // Somebody who was ahead by one step leaves, and others come there: that was told.
+    model.update({status(2, "b", 10, Phase::computing), status(3, "c", 9, Phase::computing)}, 3);
+    EXPECT_EQ(plain_lines(model.view(), seen).size(), 1u);
+    model.update({status(3, "c", 9, Phase::computing)}, 4);
+    model.update({status(3, "c", 10, Phase::computing)}, 5);
+    EXPECT_TRUE(plain_lines(model.view(), seen).empty());
+}
+
+TEST(RunModel, the_speed_is_that_of_the_last_steps_not_of_computing) {
+    RunModel model(run(), {}, 0);
+    std::vector<Status> statuses = {status(1, "a", 0, Phase::computing),
+                                    status(2, "b", 0, Phase::averaging),
+                                    status(3, "c", 0, Phase::computing)};
+    Status waiting = status(4, "d", 0, Phase::waiting);
+    const auto look = [&](std::uint64_t step, double now, bool with_waiting) {
+        std::vector<Status> told = statuses;
+        if (with_waiting) told.push_back(waiting);
+        for (Status& each : told) {
+            each.step = step;
+            each.branch_samples = 1000 * static_cast<double>(step);
+        }
+        model.update(std::move(told), now);
+        return model.view().samples_per_s;
+    };
+    EXPECT_EQ(look(0, 3, false), 750);
+    EXPECT_EQ(look(0, 4, true), 750);
+    EXPECT_EQ(look(1, 10, true), 750);  // when its first step began is not known
+    for (std::uint64_t step = 2; step < 40; ++step)
+        EXPECT_EQ(look(step, 10 * static_cast<double>(step), step % 2 == 0), 100) << step;
+    EXPECT_EQ(look(39, 399, false), 100);
+    // The next one would have been made long ago.
+    EXPECT_EQ(look(39, 390 + 110, false), 50);
+    // From now on a step takes a second: after ten of them nothing else counts.
+    for (std::uint64_t step = 40; step <= 50; ++step)
+        look(step, 500 + static_cast<double>(step), false);
+    EXPECT_EQ(look(50, 550, false), 1000);
+}
+
+TEST(RunModel, one_members_claim_moves_no_step) {
+    RunModel model(run(), {}, 0);
+    std::vector<Status> statuses = {status(1, "a", 9, Phase::computing),
+                                    status(2, "b", 9, Phase::computing),
+                                    status(3, "liar", std::uint64_t{1} << 60, Phase::computing)};
+    statuses[2].branch_samples = 1e300;
+    statuses[2].loss = 1e30;
+    statuses[2].samples = std::uint64_t{1} << 62;
+    statuses[2].state_hash = digest(66);
+    const auto step_of_honest = [&](std::uint64_t step) {
+        statuses[0].step = statuses[1].step = step;
+        statuses[0].branch_samples = statuses[1].branch_samples = 100 * static_cast<double>(step);
+    };
+    model.update({statuses[2]}, 1);  // the first that is heard of
+    EXPECT_EQ(model.view().step, std::uint64_t{1} << 60);
+    step_of_honest(9);
+    model.update(statuses, 2);
+    EXPECT_EQ(model.view().step, 9u);
+    step_of_honest(10);
+    model.update(statuses, 3);
+    EXPECT_EQ(model.view().step, 10u);
+    EXPECT_EQ(model.view().samples_total, 1000);
+    EXPECT_FALSE(run().stop.is_met(model.view().step, model.view().samples_total, 0));
+    statuses.pop_back();
+    step_of_honest(11);
+    model.update(statuses, 4);
+    const RunView view = model.view();
+    EXPECT_EQ(view.step, 11u);
+    EXPECT_EQ(view.loss, 0.5);
+    EXPECT_EQ(view.losses, (std::vector<double>{0.5, 0.5}));
+    // Newcomers and helpers stand nowhere; and when all have gone, the run is where it was.
+    Status helper = status(5, "helper", 0, Phase::waiting);
+    helper.role = Role::aggregator;
+    model.update({status(4, "new", 0, Phase::downloading), helper}, 5);
+    EXPECT_EQ(model.view().step, 11u);
+}
+
+TEST(RunModel, a_loss_that_is_no_loss_is_left_out_of_the_mean) {
+    RunModel model(run(), {}, 0);
+    std::vector<Status> statuses = {status(1, "a", 9, Phase::computing),
+                                    status(2, "b", 9, Phase::computing),
+                                    status(3, "c", 9, Phase::downloading)};
+    statuses[1].loss = 1e300;
+    statuses[2].progress = std::nan("");
+    model.update(statuses, 1);
+    EXPECT_EQ(model.view().loss, 0.5);
+    EXPECT_EQ(model.view().peers[2].doing, "downloading 0 %");
 }
 
 TEST(RunModel, a_peer_that_says_goodbye_has_left_not_been_lost) {
@@ -440,6 +564,44 @@ TEST(Screen, into_a_pipe_come_plain_lines_without_escapes) {
     EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 4);
 }
 
+TEST(Screen, a_full_disk_costs_the_lines_that_it_does_not_take_and_those_only) {
+    const Folder folder;
+    const std::string path = folder.file("output");
+    const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
+    testing::internal::CaptureStderr();
+    {
+        Screen screen(file, screen_options_for(file, /*plain=*/true));
+        screen.say("first");
+        {
+            const FullDisk full(std::filesystem::file_size(path) + 3);
+            screen.say("second");
+            screen.say("third");
+        }
+        screen.say("fourth");
+        screen.print("{}");
+    }
+    close(file);
+    log(LogLevel::warning, "room", "what the disk took in part is ended before this");
+    const std::string told = testing::internal::GetCapturedStderr();
+    EXPECT_NE(told.find("standard output cannot be written: File too large"), std::string::npos);
+    EXPECT_EQ(told.find("cannot"), told.rfind("cannot")) << told;
+    std::stringstream text;
+    text << std::ifstream(path).rdbuf();
+    EXPECT_EQ(text.str(), "first\nsec\nfourth\n{}\n");
+}
+
+TEST(Screen, nobody_waits_for_a_disk_that_stays_full) {
+    const int file = open("/dev/full", O_WRONLY);
+    testing::internal::CaptureStderr();
+    {
+        Screen screen(file, screen_options_for(file, /*plain=*/true));
+        screen.say("first");
+        screen.print("{}");
+    }
+    close(file);
+    EXPECT_NE(testing::internal::GetCapturedStderr().find("No space left"), std::string::npos);
+}
+
 TEST(Screen, in_place_goes_back_to_where_its_picture_began) {
     int ends[2];
     ASSERT_EQ(pipe(ends), 0);
@@ -580,6 +742,8 @@ TEST(Screen, a_result_comes_whole_after_what_a_stopped_terminal_still_has_to_tak
     auto writer = std::async(std::launch::async, [&] {
         Screen screen(terminal.descriptor(), in_place);
         for (int i = 0; i < 1000; ++i) screen.show(view);
+        // Without a reader a terminal takes a few hundred bytes more now and then.
+        for (std::size_t i = 0; i < waiting_lines_max; ++i) screen.say(std::string(100, '.'));
         screen.release();
         screen.print("{}");
     });

@@ -11,7 +11,21 @@ using collab::Phase;
 using collab::Role;
 using collab::Status;
 
+// No model that learns has one beyond it; sums of such stay finite.
+constexpr double claimed_loss_max = 1e6;
+// What a peer may tell to have computed for a step, in targets.
+constexpr std::uint64_t claimed_targets_max = 1000;
+
 bool is_trainer(const Status& status) { return status.role == Role::trainer; }
+
+// The middle one; the higher of two. Nothing: there is none.
+template <typename Value>
+std::optional<Value> upper_median(std::vector<Value> values) {
+    if (values.empty()) return std::nullopt;
+    const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+    std::nth_element(values.begin(), middle, values.end());
+    return *middle;
+}
 
 Tone tone_of(std::string_view kind) {
     for (const char* word : {"lost",
@@ -39,7 +53,10 @@ double field(const collab::Event& event, std::string_view name) {
     return std::nan("");
 }
 
-int percent(double fraction) { return static_cast<int>(std::clamp(fraction, 0.0, 1.0) * 100); }
+// 0 where it is no number.
+int percent(double fraction) {
+    return fraction > 0 ? static_cast<int>(std::min(fraction, 1.0) * 100) : 0;
+}
 
 // A trainer's own part of the target batch is what its speed lets expect.
 std::string doing_of(const Status& status, double speed_sum, std::uint64_t target) {
@@ -169,19 +186,64 @@ void RunModel::remember_gone(const std::vector<Status>& statuses, WallSeconds no
     });
 }
 
+// Who has no state yet stands nowhere. When nobody is left, the run stays where it was.
+void RunModel::note_step() {
+    std::vector<std::uint64_t> steps;
+    std::vector<double> totals;
+    for (const Status& status : statuses_) {
+        if (!is_trainer(status) || status.is_newcomer()) continue;
+        steps.push_back(status.step);
+        totals.push_back(finite_or_zero(status.branch_samples));
+    }
+    const std::uint64_t step = upper_median(std::move(steps)).value_or(step_);
+    // A new step: what ran until now was the loss of the step that has just been made.
+    if (step > step_ && running_loss_ > 0) losses_.try_emplace(step, running_loss_);
+    // Steps that somebody claimed who is alone no more, or of a branch that was lost.
+    if (step < step_) losses_.erase(losses_.upper_bound(step), losses_.end());
+    step_ = step;
+    if (const auto total = upper_median(std::move(totals))) note_samples(*total);
+}
+
+// When it was first looked at, a step was being made already: its time is not known.
+void RunModel::note_samples(double samples) {
+    while (!speed_steps_.empty() &&
+           (speed_steps_.back().samples > samples || speed_steps_.back().at > now_))
+        speed_steps_.pop_back();
+    if (samples_total_ && samples > *samples_total_)
+        speed_steps_.push_back({.at = now_, .samples = samples});
+    if (speed_steps_.size() > view_speed_steps_max + 1) speed_steps_.pop_front();
+    samples_total_ = samples;
+}
+
+// Of those who compute. What they lose in rounds and by waiting is not in it.
+double RunModel::computed_per_s() const {
+    double sum = 0;
+    for (const Status& status : statuses_)
+        if (status.is_training()) sum += finite_or_zero(status.samples_per_s);
+    return sum;
+}
+
+// A step that takes longer than those before it tells before it ends.
+double RunModel::committed_per_s() const {
+    if (speed_steps_.size() < 2) return 0;
+    const Committed& first = speed_steps_.front();
+    const Committed& last = speed_steps_.back();
+    const double seconds = last.at - first.at;
+    const double step_seconds = seconds / static_cast<double>(speed_steps_.size() - 1);
+    const double counted = std::max(seconds, now_ - first.at - step_seconds);
+    return counted > 0 ? (last.samples - first.samples) / counted : 0;
+}
+
 void RunModel::note_loss() {
     double loss_sum = 0;
     double weight = 0;
-    std::uint64_t step = step_;
     for (const Status& status : statuses_) {
-        step = std::max(step, status.step);
-        if (status.samples == 0 || !std::isfinite(status.loss) || status.loss <= 0) continue;
+        const bool counts = status.step == step_ && status.samples > 0 &&
+                            status.samples <= claimed_targets_max * target_;
+        if (!counts || !(status.loss > 0 && status.loss <= claimed_loss_max)) continue;
         loss_sum += status.loss * static_cast<double>(status.samples);
         weight += static_cast<double>(status.samples);
     }
-    // A new step: what ran until now was the loss of the step that has just been made.
-    if (step > step_ && running_loss_ > 0) losses_.try_emplace(step, running_loss_);
-    step_ = step;
     if (weight > 0) running_loss_ = loss_sum / weight;
     while (losses_.size() > view_losses_max) losses_.erase(losses_.begin());
 }
@@ -205,6 +267,7 @@ void RunModel::update(std::vector<Status> statuses, WallSeconds now) {
     for (const Status& status : statuses_)
         if (!status.name.empty() && names_.size() < view_names_max)
             names_[status.peer] = printable(status.name, 32);
+    note_step();
     note_loss();
     note_accuracy();
 }
@@ -218,6 +281,34 @@ std::string RunModel::with_name(const EventView& event) const {
     if (const auto at = text.find(id); at != std::string::npos)
         text.replace(at, id.size(), name->second);
     return text;
+}
+
+PeerView RunModel::view_of(const Status& status, double all_compute_per_s) const {
+    return {.id = status.peer,
+            .name = printable(status.name, 32),
+            .is_us = !us_.is_empty() && status.peer == us_,
+            .role = status.role,
+            .doing = doing_of(status, all_compute_per_s, target_),
+            .is_gone = false,
+            .samples_per_s = finite_or_zero(status.samples_per_s),
+            .upload_bytes_per_s = finite_or_zero(status.upload_bytes_per_s),
+            .download_bytes_per_s = finite_or_zero(status.download_bytes_per_s),
+            .round_trip_s = finite_or_zero(status.round_trip_s),
+            .step = status.step,
+            .state_hash = status.state_hash,
+            .mark = HashMark::none};
+}
+
+PeerView RunModel::view_of(const Gone& gone) const {
+    PeerView peer;
+    peer.id = gone.last.peer;
+    peer.name = printable(gone.last.name, 32);
+    peer.role = gone.last.role;
+    peer.doing = fmt::format(
+        "{} {:.0f} s ago", gone.left ? "left" : "lost", std::max(0.0, now_ - gone.since));
+    peer.is_gone = true;
+    peer.step = gone.last.step;
+    return peer;
 }
 
 RunView RunModel::view() const {
@@ -236,25 +327,14 @@ RunView RunModel::view() const {
     view.events.assign(events_.begin(), events_.end());
     for (EventView& event : view.events) event.text = with_name(event);
 
-    for (const Status& status : statuses_)
-        if (is_trainer(status)) view.samples_per_s += finite_or_zero(status.samples_per_s);
+    view.samples_total = samples_total_.value_or(0);
+    const double all_compute_per_s = computed_per_s();
+    view.samples_per_s = speed_steps_.size() < 2 ? all_compute_per_s : committed_per_s();
     const auto usual = usual_hashes(statuses_);
     for (const Status& status : statuses_) {
-        if (status.step == step_ && status.samples <= 1000 * target_)
+        if (status.step == step_ && status.samples <= claimed_targets_max * target_)
             view.samples += status.samples;
-        PeerView peer{.id = status.peer,
-                      .name = printable(status.name, 32),
-                      .is_us = !us_.is_empty() && status.peer == us_,
-                      .role = status.role,
-                      .doing = doing_of(status, view.samples_per_s, target_),
-                      .is_gone = false,
-                      .samples_per_s = finite_or_zero(status.samples_per_s),
-                      .upload_bytes_per_s = finite_or_zero(status.upload_bytes_per_s),
-                      .download_bytes_per_s = finite_or_zero(status.download_bytes_per_s),
-                      .round_trip_s = finite_or_zero(status.round_trip_s),
-                      .step = status.step,
-                      .state_hash = status.state_hash,
-                      .mark = HashMark::none};
+        PeerView peer = view_of(status, all_compute_per_s);
         const auto at = usual.find(At{status.branch, status.step});
         if (at != usual.end() && !status.state_hash.is_zero())
             peer.mark = at->second == status.state_hash ? HashMark::equal : HashMark::different;
@@ -262,21 +342,7 @@ RunView RunModel::view() const {
         view.peers.push_back(std::move(peer));
     }
     for (const auto& [id, gone] : gone_) {
-        PeerView peer{
-            .id = id,
-            .name = printable(gone.last.name, 32),
-            .is_us = false,
-            .role = gone.last.role,
-            .doing = fmt::format(
-                "{} {:.0f} s ago", gone.left ? "left" : "lost", std::max(0.0, now_ - gone.since)),
-            .is_gone = true,
-            .samples_per_s = 0,
-            .upload_bytes_per_s = 0,
-            .download_bytes_per_s = 0,
-            .round_trip_s = 0,
-            .step = gone.last.step,
-            .state_hash = {},
-            .mark = HashMark::none};
+        PeerView peer = view_of(gone);
         if (peer.name.empty()) peer.name = id.short_text();
         view.peers.push_back(std::move(peer));
     }

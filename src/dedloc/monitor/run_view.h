@@ -7,12 +7,14 @@
 //   draw(model.view());
 //
 // Everything that came from a peer is bounded and stripped of control characters here, so that no
-// name can move somebody's cursor. Thread: one. Cost: O(peers) an update.
+// name can move somebody's cursor. Where the run stands is what the middle one of its trainers
+// says: among three or more no single claim moves it. Thread: one. Cost: O(peers) an update.
 
 #pragma once
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,6 +29,7 @@ namespace dedloc::monitor {
 inline constexpr std::size_t view_losses_max = 512;
 inline constexpr std::size_t view_events_max = 64;
 inline constexpr std::size_t view_names_max = 4096;
+inline constexpr std::size_t view_speed_steps_max = 10;  // of which the run's speed is the mean
 inline constexpr std::size_t view_text_bytes_max = 200;
 inline constexpr double gone_peer_seconds = 20;  // how long a lost peer keeps its line
 
@@ -70,13 +73,14 @@ struct RunView {
     std::string name;
     Digest run;
     double seconds = 0;         // since the view's start
-    std::uint64_t step = 0;     // of the most advanced peer
+    std::uint64_t step = 0;     // of the trainers, the middle one
     std::uint64_t steps = 0;    // stop condition, 0 = none
     double accuracy_goal = 0;   // stop condition, 0 = none
     std::uint64_t samples = 0;  // accumulated towards the next step by all
     std::uint64_t target = 0;
-    double samples_per_s = 0;
-    double loss = 0;  // of the last step; 0 = unknown
+    double samples_total = 0;  // in all steps of the branch
+    double samples_per_s = 0;  // in the last steps; before there are two: that all compute
+    double loss = 0;           // of the last step; 0 = unknown
     double accuracy = 0;
     std::uint64_t accuracy_step = 0;  // 0 = not evaluated yet
     std::vector<double> losses;       // of the last steps, oldest first
@@ -103,9 +107,19 @@ class RunModel {
         bool left = false;  // in order
     };
     std::string with_name(const EventView& event) const;
+    struct Committed {
+        WallSeconds at = 0;
+        double samples = 0;
+    };
     void remember_gone(const std::vector<collab::Status>& statuses, WallSeconds now);
+    void note_step();
+    void note_samples(double samples);
     void note_loss();
     void note_accuracy();
+    double computed_per_s() const;
+    double committed_per_s() const;
+    PeerView view_of(const collab::Status& status, double all_compute_per_s) const;
+    PeerView view_of(const Gone& gone) const;
 
     std::string name_;
     Digest run_;
@@ -115,6 +129,8 @@ class RunModel {
     WallSeconds started_;
     WallSeconds now_;
     std::uint64_t step_ = 0;
+    std::optional<double> samples_total_;
+    std::deque<Committed> speed_steps_;  // when the newest steps were seen, oldest first
     double running_loss_ = 0;
     double accuracy_ = 0;
     std::uint64_t accuracy_step_ = 0;

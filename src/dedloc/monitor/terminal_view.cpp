@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 
 namespace dedloc::monitor {
 namespace {
@@ -89,10 +90,11 @@ void put_bar(Line& line, double fraction, Look look) {
     line.push_back({look.unicode ? "▏" : "]", Ink::dim});
 }
 
-// Each column is the mean of its share of the steps.
-std::string sparkline(const std::vector<double>& values, Look look) {
+// Each column is the mean of its share of the steps. What is no number is none.
+std::string sparkline(std::vector<double> values, Look look) {
     static constexpr std::string_view blocks[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
     static constexpr std::string_view letters[] = {"_", ".", ",", "-", "~", "=", "^", "#"};
+    std::erase_if(values, [](double value) { return !std::isfinite(value); });
     if (values.size() < 2) return {};
     const std::size_t count = std::min(values.size(), sparkline_columns);
     std::vector<double> means(count);
@@ -106,7 +108,8 @@ std::string sparkline(const std::vector<double>& values, Look look) {
     const double span = *high - *low;
     std::string out;
     for (const double mean : means) {
-        const double height = span > 0 ? (mean - *low) / span * 7 : 0;
+        // Sums of huge numbers are not finite.
+        const double height = span > 0 && std::isfinite(span) ? (mean - *low) / span * 7 : 0;
         const auto level = static_cast<std::size_t>(std::clamp(std::round(height), 0.0, 7.0));
         out += look.unicode ? blocks[level] : letters[level];
     }
@@ -117,6 +120,8 @@ Line title_line(const RunView& view, std::size_t width) {
     Line line{{view.name, Ink::bold}, {"  run " + view.run.short_hex(), Ink::dim}};
     const std::size_t live = view.live_peers();
     line.push_back({fmt::format("  {} peer{}", live, live == 1 ? "" : "s"), Ink::plain});
+    if (const std::size_t states = view.state_hashes(); states > 1)
+        line.push_back({fmt::format("  {} states", states), Ink::red});
     put_right(line, clock_text(view.seconds), width, Ink::dim);
     return line;
 }
@@ -207,11 +212,30 @@ Line peer_line(const PeerView& peer, const Widths& widths) {
     return line;
 }
 
+// Those who matter most: us, who has another state, who is gone, then the fastest. In the order of
+// the view, so that nobody's line jumps when speeds change.
+std::vector<const PeerView*> most_telling(const std::vector<PeerView>& peers, std::size_t count) {
+    std::vector<const PeerView*> chosen;
+    for (const PeerView& peer : peers) chosen.push_back(&peer);
+    if (chosen.size() <= count) return chosen;
+    const auto rank = [](const PeerView* peer) {
+        return std::tuple(
+            !peer->is_us, peer->mark != HashMark::different, !peer->is_gone, -peer->samples_per_s);
+    };
+    std::stable_sort(chosen.begin(), chosen.end(), [&](const PeerView* a, const PeerView* b) {
+        return rank(a) < rank(b);
+    });
+    chosen.resize(count);
+    std::sort(chosen.begin(), chosen.end());  // they lie in one vector
+    return chosen;
+}
+
 void put_peers(std::vector<Line>& lines, const RunView& view, std::size_t width, std::size_t room) {
     const Widths widths = widths_for(view, width);
     lines.push_back(peer_header(widths));
     const std::size_t shown = view.peers.size() <= room ? view.peers.size() : room - 1;
-    for (std::size_t i = 0; i < shown; ++i) lines.push_back(peer_line(view.peers[i], widths));
+    for (const PeerView* peer : most_telling(view.peers, shown))
+        lines.push_back(peer_line(*peer, widths));
     if (shown < view.peers.size())
         lines.push_back(
             {{fmt::format("  and {} more peers", view.peers.size() - shown), Ink::dim}});
@@ -311,6 +335,9 @@ std::vector<std::string> plain_lines(const RunView& view, PlainProgress& seen) {
         if (!event.is_routine() && seen.said.erase(event.text) == 0)
             lines.push_back(fmt::format("{:>7}  {}", clock_text(event.seconds), event.text));
     }
+    // What was told before was somebody's claim, or a branch that was lost. (One step less:
+    // somebody who was ahead has left.)
+    if (view.step + 1 < seen.step) seen.step = 0;
     if (view.step > seen.step || view.accuracy_step > seen.accuracy_step) {
         std::string line = fmt::format("{:>7}  step {}", clock_text(view.seconds), view.step);
         if (view.steps > 0) line += fmt::format(" of {}", view.steps);
