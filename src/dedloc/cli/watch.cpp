@@ -10,6 +10,7 @@
 #include "dedloc/cli/commands.h"
 #include "dedloc/cli/exit_codes.h"
 #include "dedloc/cli/interrupts.h"
+#include "dedloc/cli/watch_patience.h"
 #include "dedloc/cli/watcher.h"
 #include "dedloc/monitor/json_line.h"
 #include "dedloc/monitor/run_view.h"
@@ -19,7 +20,6 @@ namespace dedloc::cli {
 namespace {
 
 constexpr double reach_patience_s = 20;
-constexpr double nobody_patience_s = 15;  // without any live peer: the run is over or out of reach
 
 nlohmann::ordered_json json_of(const monitor::RunView& view) {
     nlohmann::ordered_json peers = nlohmann::ordered_json::array();
@@ -47,17 +47,12 @@ nlohmann::ordered_json json_of(const monitor::RunView& view) {
             {"seconds", view.seconds}};
 }
 
-// The furthest that any peer has told.
-struct Reached {
-    double samples = 0;
-    double accuracy = 0;
-    void learn(const std::vector<collab::Status>& statuses) {
-        for (const collab::Status& status : statuses) {
-            samples = std::max(samples, status.branch_samples);
-            accuracy = std::max(accuracy, status.accuracy);
-        }
-    }
-};
+// The best that any peer has told: one is enough for peers to end the run.
+double best_accuracy(const std::vector<collab::Status>& statuses) {
+    double best = 0;
+    for (const collab::Status& status : statuses) best = std::max(best, status.accuracy);
+    return best;
+}
 
 }  // namespace
 
@@ -72,32 +67,31 @@ int run_watch(const WatchOptions& options) {
     monitor::Screen screen(STDOUT_FILENO,
                            monitor::screen_options_for(STDOUT_FILENO, options.plain));
     monitor::RunView last_alive = model.view();
-    double alive_at = started;
-    Reached reached;
-    bool lost = false;
+    double accuracy = 0;
+    WatchPatience patience(started);
+    using End = WatchPatience::End;
+    End end = End::none;
     while (interrupts() == 0) {
         const double now = run.wall_now();
         for (const collab::Event& event : run.take_events()) model.add(event);
         const std::vector<collab::Status> statuses = run.statuses();
-        reached.learn(statuses);
+        accuracy = std::max(accuracy, best_accuracy(statuses));
         model.update(statuses, now);
         const monitor::RunView view = model.view();
         screen.show(view);
-        if (view.live_peers() > 0) {
-            alive_at = now;
-            last_alive = view;
-        }
-        const bool over = run.run().stop.is_met(last_alive.step, reached.samples, reached.accuracy);
-        lost = now - alive_at > (over ? 2 : nobody_patience_s);
-        if (lost || (options.seconds > 0 && now - started >= options.seconds)) break;
+        const bool answered = view.live_peers() > 0;
+        if (answered) last_alive = view;
+        const bool at_end = run.run().stop.is_met(view.step, view.samples_total, accuracy);
+        end = patience.look(now, answered, at_end);
+        if (end != End::none || (options.seconds > 0 && now - started >= options.seconds)) break;
         std::this_thread::sleep_for(monitor::frame_time);
     }
     screen.release();
-    const bool over = run.run().stop.is_met(last_alive.step, reached.samples, reached.accuracy);
-    if (lost) screen.say(over ? "the run is over" : "no peer of the run answers any more");
+    if (end == End::over) screen.say("the run is over");
+    if (end == End::out_of_reach) screen.say("no peer of the run answers any more");
     watcher->reset();
     if (options.json) screen.print(monitor::json_line(json_of(last_alive)));
-    return lost && !over ? static_cast<int>(ExitCode::unreachable) : 0;
+    return end == End::out_of_reach ? static_cast<int>(ExitCode::unreachable) : 0;
 }
 
 }  // namespace dedloc::cli

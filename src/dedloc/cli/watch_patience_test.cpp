@@ -1,0 +1,59 @@
+#include "dedloc/cli/watch_patience.h"
+
+#include <gtest/gtest.h>
+
+namespace dedloc::cli {
+namespace {
+
+using End = WatchPatience::End;
+
+// Looks four times a second, until `seconds` have passed or there is an end.
+End look_for(WatchPatience& patience, double& now, double seconds, bool answered, bool at_end) {
+    End end = End::none;
+    for (const double until = now + seconds; now < until && end == End::none;)
+        end = patience.look(now += 0.25, answered, at_end);
+    return end;
+}
+
+TEST(WatchPatience, a_run_of_which_nobody_answers_is_out_of_reach) {
+    double now = 0;
+    WatchPatience patience(now);
+    EXPECT_EQ(look_for(patience, now, 100, true, false), End::none);
+    EXPECT_EQ(look_for(patience, now, watch_nobody_s, false, false), End::none);
+    EXPECT_EQ(look_for(patience, now, 1, false, false), End::out_of_reach);
+}
+
+TEST(WatchPatience, a_night_of_sleep_is_not_the_peers_silence_and_connections_get_time) {
+    double now = 0;
+    WatchPatience patience(now);
+    EXPECT_EQ(look_for(patience, now, 100, true, false), End::none);
+    now += 8 * 3600;
+    EXPECT_EQ(patience.look(now, false, false), End::none);
+    EXPECT_EQ(look_for(patience, now, 50, false, false), End::none);
+    EXPECT_EQ(look_for(patience, now, 100, true, false), End::none);
+    now += 3;
+    // What is still known of those who were there before the sleep shortens nothing.
+    EXPECT_EQ(look_for(patience, now, 5, true, false), End::none);
+    EXPECT_EQ(look_for(patience, now, 50, false, false), End::none);
+    EXPECT_EQ(look_for(patience, now, 10, false, false), End::out_of_reach);
+}
+
+TEST(WatchPatience, a_run_is_over_soon_after_those_at_its_end_have_gone) {
+    double now = 0;
+    WatchPatience patience(now);
+    EXPECT_EQ(look_for(patience, now, 10, true, true), End::none);
+    EXPECT_EQ(look_for(patience, now, 1, true, false),
+              End::none);  // the last, before its news came
+    EXPECT_EQ(look_for(patience, now, 3, false, false), End::over);
+}
+
+TEST(WatchPatience, a_claim_that_the_end_is_there_is_forgotten_while_others_go_on) {
+    double now = 0;
+    WatchPatience patience(now);
+    EXPECT_EQ(look_for(patience, now, 1, true, true), End::none);
+    EXPECT_EQ(look_for(patience, now, watch_at_end_s + 1, true, false), End::none);
+    EXPECT_EQ(look_for(patience, now, 30, false, false), End::out_of_reach);
+}
+
+}  // namespace
+}  // namespace dedloc::cli
