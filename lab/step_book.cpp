@@ -38,7 +38,7 @@ void StepBook::take(const collab::Event& event, double at_s) {
     }
     booked.step.at_s = std::min(booked.step.at_s, at_s);
     if (booked.hash != seen->hash) identical_ = false;
-    if (seen->loss > 0) {  // 0: it has computed nothing yet
+    if (seen->loss > 0) {  // not a number: nothing of what it handed in is in the step
         booked.loss_sum += seen->loss;
         booked.losses += 1;
     }

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "dedloc/averaging/standing.h"
 #include "dedloc/base/log.h"
@@ -25,6 +26,14 @@ double middle_round_trip_s(const p2p::Host& host) {
     const auto middle = round_trips.begin() + static_cast<std::ptrdiff_t>(round_trips.size() / 2);
     std::ranges::nth_element(round_trips, middle);
     return to_seconds(*middle);
+}
+
+// Something that this member handed in is in the step.
+bool is_in(const averaging::Decision& decision, const averaging::Plan& plan, std::size_t member) {
+    return !plan.members[member].input.is_empty() &&
+           std::ranges::any_of(decision.parts, [member](const averaging::FinishedPart& part) {
+               return part.includes(member);
+           });
 }
 
 std::string number(double value) { return fmt::format("{:.6g}", value); }
@@ -478,6 +487,10 @@ void CollaborationImpl::on_decision(const averaging::Decision& decision, const B
             mine = i;
     if (mine && !decision.parts.empty() && decision.parts[0].includes(*mine))
         committed_samples_ += handed_in_->fresh.size();
+    if (mine && handed_in_->fresh.size() > 0 && is_in(decision, *plan, *mine)) {
+        contributed_to_ = decision.instance;
+        contributed_loss_ = handed_in_loss_;
+    }
     tell_rest(fate_of(*plan, decision, mine), plan->leader);
     std::shift_right(in_commit_since_.begin(), in_commit_since_.end(), 1);
     in_commit_since_[0].reset();
@@ -545,14 +558,26 @@ void CollaborationImpl::on_applied(const averaging::Decision& decision,
     const std::uint64_t step = decision.instance.step + 1;
     const auto members = static_cast<std::int64_t>(
         std::ranges::count_if(plan.members, [](const auto& member) { return !member.aggregator; }));
+    std::int64_t contributors = 0;
+    for (std::size_t i = 0; i < plan.members.size(); ++i)
+        if (is_in(decision, plan, i)) ++contributors;
+    // Who slept applies many steps in a row: what it last handed in is in none of them.
+    const double loss = contributed_to_ == decision.instance
+                            ? contributed_loss_
+                            : std::numeric_limits<double>::quiet_NaN();
     emit("step",
          {},
-         fmt::format("step {}: {} samples of {} peers", step, number(samples), members),
+         fmt::format("step {}: {} samples of {} peer{}",
+                     step,
+                     number(samples),
+                     contributors,
+                     contributors == 1 ? "" : "s"),
          {{"step", static_cast<std::int64_t>(step)},
           {"samples", samples},
           {"samples_total", decision.branch_samples},
           {"members", members},
-          {"loss", handed_in_loss_},
+          {"contributors", contributors},
+          {"loss", loss},
           {"seconds", to_seconds(node_.clock.now() - step_started_)},
           {"state_hash", state_hash_.hex()}});
     step_started_ = node_.clock.now();

@@ -193,6 +193,9 @@ class CollaborationImpl final : public Collaboration, private averaging::RoundDi
     // heard of it.
     std::array<std::optional<TimePoint>, 3> in_commit_since_;
     double handed_in_loss_ = 0;
+    // The newest commit with fresh samples of ours in it, and their loss.
+    std::optional<averaging::Instance> contributed_to_;
+    double contributed_loss_ = 0;
     bool in_step_ = false;
     bool replaced_ = false;  // the state was replaced since the last step
     TimePoint leave_deadline_ = TimePoint::never();

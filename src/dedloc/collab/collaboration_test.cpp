@@ -74,9 +74,19 @@ class Events final : public EventSink {
     void record(const Event& event) override {
         ++counts[event.kind];
         last.push_back(fmt::format("{:.3f} {} {}", event.time, event.kind, event.text));
+        if (event.kind != "step") return;
+        const auto field = [&event](std::string_view name) {
+            return std::ranges::find(event.fields, name, [](auto& each) { return each.first; })
+                ->second;
+        };
+        losses[std::get<std::int64_t>(field("step"))] = std::get<double>(field("loss"));
+        contributors[std::get<std::int64_t>(field("step"))] =
+            std::get<std::int64_t>(field("contributors"));
     }
     std::map<std::string, int> counts;
     std::vector<std::string> last;
+    std::map<std::int64_t, double> losses;  // by step
+    std::map<std::int64_t, std::int64_t> contributors;
 };
 
 // Of a round, known to a peer, and for averages.
@@ -1213,6 +1223,35 @@ TEST(Collaboration, a_frozen_peer_catches_up_when_it_wakes) {
     EXPECT_TRUE(done);
     EXPECT_TRUE(
         swarm.world.run_until([&] { return swarm.hashes_at_same_step().size() == 1; }, 10s));
+}
+
+TEST(Collaboration, a_step_without_samples_of_a_peer_has_no_loss_of_it) {
+    Swarm swarm(5);
+    for (int i = 0; i < 4; ++i) swarm.add();
+    ASSERT_TRUE(swarm.world.run_until([&] { return swarm.all_at(5); }, 60s));
+    ASSERT_TRUE(swarm.world.run_until([&] { return swarm.all_share(); }, 60s));
+    // The open step may have what it has sent already; the one after that has not.
+    const auto first = static_cast<std::int64_t>(swarm.peers[1]->step()) + 3;
+    swarm.world.node(2).freeze_for(20s);
+    swarm.world.run_for(15s);
+    const auto last = static_cast<std::int64_t>(swarm.peers[1]->step());
+    ASSERT_GE(last, first + 2);
+    const auto woken = static_cast<std::uint64_t>(last) + 30;
+    ASSERT_TRUE(swarm.world.run_until([&] { return swarm.all_at(woken); }, 120s));
+    Events& slept = swarm.peers[2]->events;
+    Events& awake = swarm.peers[1]->events;
+    for (std::int64_t step = first; step <= last; ++step) {
+        ASSERT_TRUE(slept.losses.contains(step)) << step;
+        EXPECT_TRUE(std::isnan(slept.losses[step])) << step;
+        EXPECT_TRUE(std::isfinite(awake.losses[step])) << step;
+        EXPECT_LE(awake.contributors[step], 3) << step;
+    }
+    const auto takes_part_again = [last](const auto& told) {
+        return told.first > last && std::isfinite(told.second);
+    };
+    EXPECT_TRUE(std::ranges::any_of(slept.losses, takes_part_again));
+    const auto is_all = [](const auto& told) { return told.second == 4; };
+    EXPECT_TRUE(std::ranges::any_of(awake.contributors, is_all));
 }
 
 // The only voter made a step and died. p1 knows its certificate and has no average; p2 heard
