@@ -87,6 +87,25 @@ class PortMapping(NatTest):
         self.start_daemon(nat_pmp=False, upnp=True)
         self.a_stranger_trains_with_the_host_behind_it("UPnP")
 
+    def test_the_string_that_a_host_shows_first_has_what_the_router_opened(self) -> None:
+        self.start_daemon(nat_pmp=True, upnp=True)
+        words = ["host", self.run_file(0), "--listen", "0.0.0.0:4001", "--plain"]
+        host = Process(self, "a", words)
+
+        def shown() -> list[str]:
+            lines = host.out.read_text(errors="replace").splitlines()
+            return [line.split(" join ")[1] for line in lines if " join dedloc1" in line]
+        self.until("a join string is shown", shown, 20)
+        packed = shown()[0].removeprefix("dedloc1")
+        plain = base64.urlsafe_b64decode(packed + "=" * (-len(packed) % 4))
+        self.assertIn(ROUTER_PORT.encode(), plain)
+        self.assertNotIn("leads only", host.out.read_text(errors="replace"))
+
+    def test_without_a_router_that_answers_it_is_said_where_the_string_leads(self) -> None:
+        host = Process(self, "a", ["host", self.run_file(0), "--listen", "0.0.0.0:4001", "--plain"])
+        said = "leads only into this machine's own network"
+        self.until("it is said", lambda: said in host.out.read_text(errors="replace"), 20)
+
     def test_the_network_check_says_what_the_router_did(self) -> None:
         host = self.host("stranger", steps=0)
         string = self.until("a join string", host.join_string)

@@ -122,7 +122,7 @@ class BadInput(ProcessTest):
         host.stop_for_good()
         joiner = self.join(join_string, "joiner")
         self.assertEqual(joiner.end(50), harness.UNREACHABLE, joiner.errors())
-        self.expect_sentence(joiner.errors(), "127.0.0.1")
+        self.expect_sentence(joiner.errors(), "127.0.0.1", "private addresses", "dedloc invite")
 
     def test_identity_in_use(self) -> None:
         run = self.write("run.toml", run_text())

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "dedloc/cli/called_as.h"
 #include "dedloc/cli/commands.h"
 #include "dedloc/cli/exit_codes.h"
 #include "dedloc/cli/run_templates.h"
@@ -28,7 +29,7 @@ int run_init(const InitOptions& options) {
     file << *text;
     file.close();
     if (!file) return report({ExitCode::disk, fmt::format("cannot write {}", path)});
-    fmt::print("{} is written. Next: dedloc host {}\n", path, path);
+    fmt::print("{} is written. Next: {} host {}\n", path, called_as(), path);
     return 0;
 }
 

@@ -7,9 +7,11 @@
 #include <thread>
 #include <unistd.h>
 
+#include "dedloc/cli/called_as.h"
 #include "dedloc/cli/cap_schedule.h"
 #include "dedloc/cli/checkpoint_hook.h"
 #include "dedloc/cli/interrupts.h"
+#include "dedloc/cli/join_offer.h"
 #include "dedloc/cli/memory.h"
 #include "dedloc/cli/peer_directory.h"
 #include "dedloc/cli/run_files.h"
@@ -20,6 +22,7 @@
 #include "dedloc/monitor/json_line.h"
 #include "dedloc/monitor/run_view.h"
 #include "dedloc/monitor/screen.h"
+#include "dedloc/p2p/nat.h"
 #include "dedloc/security/hash.h"
 #include "dedloc/tasks/training_task.h"
 #include "dedloc/train/passing_thread.h"
@@ -106,6 +109,7 @@ class PeerRun {
     void look();
     void refresh_join_string();
     void save_if_due();
+    void show_join_string();
     void save(std::shared_ptr<const state::Snapshot> snapshot);
     std::optional<Failure> end();
     void finish_hook(const std::optional<Failure>& failed);
@@ -201,7 +205,7 @@ void PeerRun::say_folder() {
     if (!saved || saved->empty()) return;
     announce("earlier_checkpoints",
              fmt::format("a new run begins at step 0; checkpoints of an earlier one are there, the "
-                         "newest of step {}: `dedloc host --resume {}` would go on from it",
+                         "newest of step {}: `{} host --resume {}` would go on from it",
                          saved->front().step,
                          input_.opened.directory));
 }
@@ -211,6 +215,7 @@ bool PeerRun::look_while_joining() {
     look();
     for (const collab::Status& status : last_statuses_) {
         if (status.peer != session_.id() || status.phase != collab::Phase::downloading) continue;
+                         called_as(),
         if (screen_.options().in_place || steady_seconds() - download_told_ < download_tell_s)
             continue;  // the picture shows it
         download_told_ = steady_seconds();
@@ -352,19 +357,28 @@ void PeerRun::look() {
 }
 
 void PeerRun::refresh_join_string() {
-    if (steady_seconds() - join_refreshed_ < join_refresh_s) return;
+    const bool is_due = steady_seconds() - join_refreshed_ >= join_refresh_s;
+    if (!is_due && !(hosts() && offer_.is_held())) return;
     join_refreshed_ = steady_seconds();
     const bool first = join_string_.empty();
     join_string_ = session_.there([this] { return session_.collaboration().join_string(); });
     const Ok written = write_private_file(file(join_file), join_string_ + "\n");
     if (!written && first) tell("join_file_failed", written.error().message());
-    if (!first) return;
-    if (hosts()) {
-        screen_.say("Others join with:\n");
-        screen_.say("  dedloc join " + join_string_ + "\n");
-    } else {
-        screen_.say("joined; `dedloc invite` prints a join string for others");
-    }
+    if (hosts())
+        show_join_string();
+    else if (first)
+        screen_.say("joined; `" + called_as() + " invite` prints a join string for others");
+}
+
+void PeerRun::show_join_string() {
+    JoinOffer::Surroundings around{.announced = !options_.announce.empty(),
+                                   .relays_given = !options_.relays.empty()};
+    session_.there([&] {
+        const p2p::NatReport nat = p2p::nat_of(session_.host())->nat_report();
+        around.is_asking = nat.router_is_asked || (around.relays_given && nat.relays.empty());
+    });
+    for (std::string& line : offer_.look(steady_seconds(), join_string_, around))
+        screen_.say(std::move(line));
 }
 
 void PeerRun::save(std::shared_ptr<const state::Snapshot> snapshot) {

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "dedloc/cli/called_as.h"
 #include "dedloc/cli/commands.h"
 #include "dedloc/cli/exit_codes.h"
 #include "dedloc/cli/interrupts.h"
@@ -69,8 +70,10 @@ void say_addresses(const collab::Session& session, bool json) {
     for (const std::string& address : addresses)
         fmt::print(out, "  {}/p2p/{}\n", address, session.id().text());
     fmt::print(out,
-               "Others use it with: dedloc join STRING --relay ADDRESS, by an address that they "
-               "can reach.\n");
+               "Who hosts a run where nobody can be dialled names it, by an address that others "
+               "can reach: {} host RUNFILE --relay ADDRESS. Who joins then needs only the join "
+               "string.\n",
+               called_as());
     std::fflush(out);
 }
 

@@ -1,6 +1,6 @@
-// Whom to dial, by the addresses of a join string.
+// Whom to dial, by the addresses of a join string, and whether that can work from elsewhere.
 //
-// Thread: the network thread.
+// Thread: the network thread; of the questions about one address: any.
 
 #pragma once
 #include <string>
@@ -13,5 +13,11 @@ namespace dedloc::collab {
 // One address of each peer, as the host is told the others and tries all of them side by side. Who
 // is connected already comes first: the others may be gone.
 std::vector<std::string> peers_to_dial(p2p::Host& host, const std::vector<std::string>& addresses);
+
+// Does a multiaddr lead there from other networks? It does if it begins with a public IP address or
+// a name: the peer's own, or its relay's.
+bool leads_out(const std::string& address);
+// From this very machine only?
+bool stays_on_machine(const std::string& address);
 
 }  // namespace dedloc::collab

@@ -29,6 +29,15 @@ std::size_t workers_wanted(std::size_t given) {
     return std::clamp<std::size_t>(given, 1, workers_max);
 }
 
+// Whoever was given a string with such addresses alone is mostly not in that network.
+std::string what_may_help(const std::vector<std::string>& addresses) {
+    if (std::ranges::any_of(addresses, leads_out))
+        return "\nA fresh join string (`dedloc invite` on a machine of the run) may help.";
+    return "\nThese are private addresses, which lead there only from the same network. A fresh "
+           "join string (`dedloc invite` on a machine of the run) may have others; docs/nat.md "
+           "says what else helps.";
+}
+
 // The part of a hello that a stranger needs: asked about no run at all, a peer answers with its
 // run file.
 struct RunQuestion {
@@ -116,8 +125,9 @@ Task<Result<RunFile>> fetch_run_file(p2p::Host& host,
     if (search.last.kind() == ErrorKind::conflict) co_return std::move(search.last);
     co_return make_error(search.last.kind(),
                          "no peer of the run gave its run file; is one running, and can this "
-                         "machine reach it?{}",
-                         search.reasons);
+                         "machine reach it?{}{}",
+                         search.reasons,
+                         what_may_help(join.addresses));
 }
 
 struct Session::State {

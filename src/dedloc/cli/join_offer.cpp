@@ -1,0 +1,50 @@
+#include "dedloc/cli/join_offer.h"
+
+#include <algorithm>
+
+#include "dedloc/cli/called_as.h"
+#include "dedloc/collab/join_string.h"
+#include "dedloc/collab/peers_to_dial.h"
+
+namespace dedloc::cli {
+namespace {
+
+constexpr const char* only_here =
+    "this string leads only into this machine's own network; for others: --announce "
+    "/ip4/PUBLIC/tcp/PORT where a port is forwarded (cloud machines too), or --relay; docs/nat.md";
+constexpr const char* nowhere =
+    "this string names no address, so nobody can join with it: this peer does not listen, or this "
+    "machine is in no network";
+
+std::vector<std::string> addresses_in(const std::string& join_string) {
+    auto join = collab::parse_join_string(join_string);
+    return join ? std::move(join->addresses) : std::vector<std::string>();
+}
+
+}  // namespace
+
+std::vector<std::string> JoinOffer::look(double now,
+                                         const std::string& join_string,
+                                         const Surroundings& around) {
+    if (is_shown_ && !leads_nowhere_) return {};
+    if (began_ < 0) began_ = now;
+    const std::vector<std::string> addresses = addresses_in(join_string);
+    const bool leads_in = around.announced || std::ranges::any_of(addresses, collab::leads_out);
+    const std::string command = "  " + called_as() + " join " + join_string + "\n";
+    if (is_shown_) {
+        if (!leads_in) return {};
+        leads_nowhere_ = false;
+        return {"Others join, from other networks too, with:\n", command};
+    }
+    if (!leads_in && around.is_asking && now - began_ < way_in_patience_s) return {};
+    is_shown_ = true;
+    // Who listens for this machine alone means it so.
+    const bool is_private = !around.relays_given && !addresses.empty() &&
+                            std::ranges::all_of(addresses, collab::stays_on_machine);
+    leads_nowhere_ = !leads_in && !is_private;
+    std::vector<std::string> lines{"Others join with:\n", command};
+    if (leads_nowhere_) lines.emplace_back(addresses.empty() ? nowhere : only_here);
+    return lines;
+}
+
+}  // namespace dedloc::cli
