@@ -137,6 +137,7 @@ struct HostOptions {
     PeerOptions peer;
     std::string run_file;
     std::string resume;  // a folder of checkpoints, or a peer's folder
+    std::string from;    // the same: a new run begins with its model
     bool open = false;   // no run secret: whoever knows an address may join
 };
 int run_host(const HostOptions& options);

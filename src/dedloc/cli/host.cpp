@@ -1,4 +1,5 @@
-// dedloc host: starts a run, or goes on with one whose peers were all gone.
+// dedloc host: starts a run, perhaps with the model of an earlier one, or goes on with one whose
+// peers were all gone.
 
 #include "dedloc/cli/checkpoint_source.h"
 #include "dedloc/cli/commands.h"
@@ -21,12 +22,42 @@ Result<collab::RunFile> read_run_file(const std::string& path) {
 
 std::string different_run(const collab::RunFile& given, const collab::RunFile& saved) {
     std::string text =
-        "the checkpoint is of another run than the run file; either leave the run "
-        "file out or start anew without --resume. Differences (run file, "
-        "checkpoint):";
+        "the checkpoint is of another run than the run file. Leave the run file out to go on with "
+        "that run as it was; or begin a new run, with this run file and that model, by --from "
+        "instead of --resume. Differences (run file, checkpoint):";
     for (const std::string& difference : collab::differences(given, saved))
         text += "\n  " + difference;
     return text;
+}
+
+Outcome<FoundCheckpoint> checkpoint_at(const std::string& path) {
+    auto found = find_checkpoint(path);
+    if (!found) return failure(found.error());
+    for (const std::string& skipped : found->skipped) fmt::print(stderr, "dedloc: {}\n", skipped);
+    return *std::move(found);
+}
+
+tasks::TaskOptions task_options(const PeerOptions& options) {
+    return {.device = options.device,
+            .threads_count = options.threads,
+            .data_directory = options.data_directory};
+}
+
+Outcome<collab::RunFile> given_run(const HostOptions& options) {
+    auto run = read_run_file(options.run_file);
+    if (!run) return failure(run.error());
+    auto decided = decided_run(*std::move(run), task_options(options.peer));
+    if (!decided) return failure(decided.error());
+    return *std::move(decided);
+}
+
+Outcome<WarmSource> warm_source(const std::string& path) {
+    auto found = checkpoint_at(path);
+    if (!found) return found.failure();
+    WarmSource source{.state = found->checkpoint.state->snapshot, .path = found->path};
+    const auto saved = collab::parse_run_file(found->checkpoint.run_file, found->path);
+    if (saved) source.optimizer = saved->optimizer;
+    return source;
 }
 
 }  // namespace
@@ -36,29 +67,27 @@ int run_host(const HostOptions& options) {
     OpeningOptions opening = opening_options(options.peer);
     std::string resumed_peer;
     input.started = steady_seconds();
-    if (options.run_file.empty() && options.resume.empty())
+    if (options.run_file.empty() && options.resume.empty() && options.from.empty())
         return report({ExitCode::bad_input,
                        "say which run to host: dedloc host RUNFILE (`dedloc init` writes one)"});
-    const tasks::TaskOptions task{.device = options.peer.device,
-                                  .threads_count = options.peer.threads,
-                                  .data_directory = options.peer.data_directory};
+    if (!options.from.empty() && (options.run_file.empty() || !options.resume.empty()))
+        return report({ExitCode::bad_input,
+                       "--from begins a new run and needs its run file: dedloc host RUNFILE --from "
+                       "CHECKPOINT; --resume goes on with the run of a checkpoint"});
     std::optional<collab::RunFile> given;
     if (!options.run_file.empty()) {
-        auto run = read_run_file(options.run_file);
-        if (!run) return report(failure(run.error()));
-        auto decided = decided_run(*std::move(run), task);
-        if (!decided) return report(failure(decided.error()));
-        given = *std::move(decided);
+        auto run = given_run(options);
+        if (!run) return report(run.failure());
+        given = std::move(*run);
     }
     if (!options.resume.empty()) {
-        auto found = find_checkpoint(options.resume);
-        if (!found) return report(failure(found.error()));
-        for (const std::string& skipped : found->skipped)
-            fmt::print(stderr, "dedloc: {}\n", skipped);
+        auto found = checkpoint_at(options.resume);
+        if (!found) return report(found.failure());
         auto saved = collab::parse_run_file(found->checkpoint.run_file, found->path + "/run.toml");
         if (!saved) return report(failure(saved.error()));
         if (given && collab::run_hash(*given) != collab::run_hash(*saved))
             return report({ExitCode::different_run, different_run(*given, *saved)});
+        const auto task = task_options(options.peer);
         if (const Ok restored = restore_run_files(found->path, saved->task, task); !restored)
             return report(failure(restored.error()));
         // Elsewhere its checkpoints would go on, and this folder would stay behind: resumed once
@@ -67,6 +96,11 @@ int run_host(const HostOptions& options) {
         if (!resumed_peer.empty()) opening.directory = resumed_peer;
         given = *std::move(saved);
         input.resume = std::move(found->checkpoint);
+    }
+    if (!options.from.empty()) {
+        auto source = warm_source(options.from);
+        if (!source) return report(source.failure());
+        input.from = std::move(*source);
     }
     input.invitation.run = *std::move(given);
     if (!options.open) input.invitation.secret = security::secure_random(collab::run_secret_bytes);

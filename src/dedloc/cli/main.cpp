@@ -261,6 +261,10 @@ void add_run_commands(CLI::App& app, AllOptions& all) {
         ->check(CLI::Range(0.0, 1e9));
     watch->add_flag("--json", all.watch.json, json_help);
     watch->add_flag("--plain", all.watch.plain, "plain lines instead of the live view");
+    host->add_option("--from",
+                     all.host.from,
+                     "begin a new run, at step 0 and with a run file of its own, with the model of "
+                     "a checkpoint (written as for --resume)");
     on_run(watch, all, [&all] { return run_watch(all.watch); });
 
     CLI::App* relay = app.add_subcommand(

@@ -100,7 +100,7 @@ class PeerRun {
     collab::Options collaboration_options() const;
     void say_folder();
     bool look_while_joining();
-    Result<std::shared_ptr<const state::Snapshot> > first_state(collab::Learner& learner) const;
+    Result<std::shared_ptr<const state::Snapshot> > first_state(collab::Learner& learner);
     void start_trainer();
     void found_micro_batch(const train::MicroBatchSearch& search);
     void tell_micro_batch();
@@ -135,6 +135,8 @@ class PeerRun {
     bool interrupted_ = false;
 
     std::string join_string_;
+    std::string warm_start_told_;
+    JoinOffer offer_;
     double join_refreshed_ = -join_refresh_s;
     std::uint64_t saved_step_ = 0;
     std::weak_ptr<const state::Snapshot> saved_;
@@ -187,12 +189,16 @@ std::optional<Failure> PeerRun::make_task() {
     return std::nullopt;
 }
 
-Result<std::shared_ptr<const state::Snapshot> > PeerRun::first_state(
-    collab::Learner& learner) const {
+Result<std::shared_ptr<const state::Snapshot> > PeerRun::first_state(collab::Learner& learner) {
     if (input_.resume) return input_.resume->state->snapshot;
     const collab::Layout layout = learner.layout();
     std::vector<float> parameters(layout.parameters_count);
     std::vector<float> buffers(layout.buffers_count);
+    if (input_.from) {
+        DEDLOC_TRY(WarmStart start, warm_start(run_file(), layout, *input_.from));
+        warm_start_told_ = std::move(start.told);
+        return std::move(start.state);
+    }
     learner.initial(parameters, buffers);
     return collab::initial_state(run_file(), layout, std::move(parameters), std::move(buffers));
 }
@@ -265,6 +271,8 @@ std::optional<Failure> PeerRun::begin() {
         if (!first) return failure(first.error());
         saved_step_ = (*first)->step();
         options.initial = *std::move(first);
+        if (!warm_start_told_.empty()) announce("started_from", warm_start_told_);
+        input_.from.reset();  // as large as the state
     } else {
         screen_.say(fmt::format("joining {} …", run_file().name));
     }

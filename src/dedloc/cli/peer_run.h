@@ -9,6 +9,7 @@
 #include "dedloc/cli/commands.h"
 #include "dedloc/cli/exit_codes.h"
 #include "dedloc/cli/session_opening.h"
+#include "dedloc/cli/warm_start.h"
 #include "dedloc/collab/session.h"
 #include "dedloc/state/checkpoint.h"
 
@@ -17,6 +18,7 @@ namespace dedloc::cli {
 struct PeerRunInput {
     collab::Invitation invitation;            // without addresses: this peer hosts
     std::optional<state::Checkpoint> resume;  // host: go on from here
+    std::optional<WarmSource> from;           // host: begin a new run with this model
     OpenedSession opened;
     double started = 0;  // steady seconds when the command began
 };

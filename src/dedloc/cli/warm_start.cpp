@@ -1,0 +1,81 @@
+#include "dedloc/cli/warm_start.h"
+
+#include "dedloc/collab/model_state.h"
+
+namespace dedloc::cli {
+namespace {
+
+bool corrects_bias(const optim::OptimizerConfig& optimizer) {
+    if (optimizer.kind == optim::OptimizerKind::lamb) return optimizer.debias;
+    return optimizer.kind == optim::OptimizerKind::adamw;
+}
+
+// Why the moments stay behind; empty: they come along.
+std::string why_no_moments(const collab::RunFile& run, const WarmSource& source) {
+    if (!source.optimizer) return "the checkpoint's run file is of another version";
+    const optim::OptimizerKind before = source.optimizer->kind;
+    if (before != run.optimizer.kind)
+        return fmt::format("it was {} and is {} now",
+                           optim::to_string(before),
+                           optim::to_string(run.optimizer.kind));
+    if (corrects_bias(run.optimizer)) return "it counts its steps from 0";
+    const std::size_t count = optim::moments_count(run.optimizer);
+    if (count == 0) return "it keeps nothing from step to step";
+    const std::size_t parameters = collab::parameters_of(*source.state).size();
+    for (std::size_t i = 0; i < count; ++i) {
+        const auto* moment = source.state->find(optim::moment_name(run.optimizer, i));
+        if (moment == nullptr || moment->values.size() != parameters)
+            return "the checkpoint has none of its moments";
+    }
+    return {};
+}
+
+Ok check_counts(const collab::Layout& layout, const WarmSource& source) {
+    const state::Section* parameters = source.state->find(collab::parameters_section);
+    const state::Section* buffers = source.state->find(collab::buffers_section);
+    const std::size_t parameters_count = parameters == nullptr ? 0 : parameters->values.size();
+    const std::size_t buffers_count = buffers == nullptr ? 0 : buffers->values.size();
+    if (parameters_count == layout.parameters_count && buffers_count == layout.buffers_count &&
+        parameters != nullptr && buffers != nullptr)
+        return {};
+    return make_error(ErrorKind::bad_input,
+                      "the checkpoint {} has {} parameters and {} buffers, this run's model has {} "
+                      "and {}; --from needs a checkpoint of the same model",
+                      source.path,
+                      parameters_count,
+                      buffers_count,
+                      layout.parameters_count,
+                      layout.buffers_count);
+}
+
+}  // namespace
+
+Result<WarmStart> warm_start(const collab::RunFile& run,
+                             const collab::Layout& layout,
+                             const WarmSource& source) {
+    DEDLOC_TRY_VOID(check_counts(layout, source));
+    const auto parameters = collab::parameters_of(*source.state);
+    const auto buffers = collab::buffers_of(*source.state);
+    WarmStart start;
+    DEDLOC_TRY(start.state,
+               collab::initial_state(run,
+                                     layout,
+                                     std::vector<float>(parameters.begin(), parameters.end()),
+                                     std::vector<float>(buffers.begin(), buffers.end())));
+    const std::string why = why_no_moments(run, source);
+    if (why.empty()) {
+        std::vector<state::Section> sections = start.state->sections();
+        for (state::Section& section : sections)
+            section.values = source.state->find(section.name)->values;
+        DEDLOC_TRY(start.state, state::Snapshot::make(start.state->info(), std::move(sections)));
+    }
+    start.told = fmt::format(
+        "a new run begins at step 0 with the parameters and buffers of step {} ({}); {}",
+        source.state->step(),
+        source.path,
+        why.empty() ? "the optimizer's moments are taken, too"
+                    : "the optimizer begins anew: " + why);
+    return start;
+}
+
+}  // namespace dedloc::cli
