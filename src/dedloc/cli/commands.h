@@ -111,7 +111,7 @@ int run_export(const ExportOptions& options);
 // What host and join have in common.
 struct PeerOptions {
     std::vector<std::string> listen;    // multiaddrs or HOST:PORT; empty: a port of the system's
-    std::vector<std::string> announce;  // what others are told instead
+    std::vector<std::string> announce;  // what others are told instead; written alike
     std::vector<std::string> relays;    // to stay connected to
     bool no_port_mapping = false;       // the router is not asked to pass the port on
     std::string directory;

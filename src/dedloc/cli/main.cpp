@@ -75,18 +75,32 @@ void add_plan_options(CLI::App& command, Options& peer) {
 
 // What all who take part have.
 template <typename Options>
+// Given several times, it has several values; but what follows its value is not its own (CLI11
+// would take the run file or join string behind it as well).
+CLI::Option* add_repeated(CLI::App& command,
+                          const std::string& name,
+                          std::vector<std::string>& values,
+                          const std::string& help) {
+    return command.add_option(name, values, help)->allow_extra_args(false);
+}
+
 void add_line_options(CLI::App& command, Options& peer) {
-    command.add_option("--listen",
-                       peer.listen,
-                       "where others may dial us: /ip4/0.0.0.0/tcp/4001 or 0.0.0.0:4001 "
-                       "(default: a free port on all interfaces; 'none': do not listen)");
-    command.add_option("--announce",
-                       peer.announce,
-                       "what others are told to dial instead (behind a forwarded port)");
-    command.add_option("--relay",
-                       peer.relays,
-                       "a relay to stay connected to (what `dedloc relay` printed); relays among "
-                       "the run's peers are found without it");
+    add_repeated(command,
+                 "--listen",
+                 peer.listen,
+                 "where others may dial us: /ip4/0.0.0.0/tcp/4001 or 0.0.0.0:4001, for IPv6 "
+                 "'[::]:4001', as often as you like (default: a free port on all interfaces, IPv4 "
+                 "only; 'none': do not listen)");
+    add_repeated(command,
+                 "--announce",
+                 peer.announce,
+                 "what others are told to dial instead (behind a forwarded port, on cloud "
+                 "machines): /ip4/203.0.113.7/tcp/4001, 203.0.113.7:4001, example.org:4001");
+    add_repeated(command,
+                 "--relay",
+                 peer.relays,
+                 "a relay to stay connected to (what `dedloc relay` printed); relays among the "
+                 "run's peers are found without it");
     command.add_flag("--no-port-mapping", peer.no_port_mapping, port_mapping_help);
     command.add_option("--congestion-control", peer.congestion_control, congestion_control_help);
     command.add_option("--dir", peer.directory, "folder of this peer (default: a numbered one)");
@@ -138,9 +152,9 @@ void add_file_commands(CLI::App& app, AllOptions& all) {
     check->add_option("runfile", all.check.run_file);
     CLI::Option* network = check->add_option("--network",
                                              all.check_network.join_string,
-                                             "ask the peers of a join string how we are "
-                                             "reachable");
-    check->add_option("--listen", all.check_network.listen, "where to listen meanwhile")
+                                             "ask the peers of a join string (as for join) how "
+                                             "we are reachable");
+    add_repeated(*check, "--listen", all.check_network.listen, "where to listen meanwhile")
         ->needs(network);
     check->add_flag("--no-port-mapping", all.check_network.no_port_mapping, port_mapping_help)
         ->needs(network);
@@ -269,9 +283,10 @@ void add_run_commands(CLI::App& app, AllOptions& all) {
 
     CLI::App* relay = app.add_subcommand(
         "relay", "lend a public machine to peers that nobody can dial; carries, sees nothing");
-    relay->add_option("string", all.relay.join_string, "a join string: help that run's peers");
-    relay->add_option("--listen", all.relay.listen, "as for host (default: port 4001)");
-    relay->add_option("--announce", all.relay.announce, "as for host");
+    relay->add_option(
+        "string", all.relay.join_string, "a join string (as for join): help that run's peers");
+    add_repeated(*relay, "--listen", all.relay.listen, "as for host (default: port 4001)");
+    add_repeated(*relay, "--announce", all.relay.announce, "as for host");
     relay->add_flag("--no-port-mapping", all.relay.no_port_mapping, port_mapping_help);
     relay->add_option(
         "--congestion-control", all.relay.congestion_control, congestion_control_help);

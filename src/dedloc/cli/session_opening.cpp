@@ -4,34 +4,58 @@
 #include <charconv>
 #include <cstring>
 #include <filesystem>
+#include <optional>
 #include <unistd.h>
 
 #include "dedloc/cli/cap_schedule.h"
 #include "dedloc/cli/peer_directory.h"
 #include "dedloc/collab/join_string.h"
+#include "dedloc/wire/multiaddr.h"
 
 namespace dedloc::cli {
 namespace {
 
 namespace fs = std::filesystem;
 
-Result<std::string> multiaddr_from(const std::string& text) {
-    if (text.starts_with("/")) return text;
+struct HostAndPort {
+    std::string host;  // IPv6 in brackets; empty: only the port was said
+    std::uint16_t port = 0;
+};
+
+std::optional<HostAndPort> host_and_port(const std::string& text) {
     const auto colon = text.rfind(':');
-    std::string host = colon == std::string::npos ? std::string() : text.substr(0, colon);
-    const std::string port_text = colon == std::string::npos ? text : text.substr(colon + 1);
-    unsigned port = 0;
-    const auto [end, error] =
-        std::from_chars(port_text.data(), port_text.data() + port_text.size(), port);
-    if (error != std::errc() || end != port_text.data() + port_text.size() || port > 65535)
+    HostAndPort parts{.host = colon == std::string::npos ? std::string() : text.substr(0, colon)};
+    const std::string port = colon == std::string::npos ? text : text.substr(colon + 1);
+    const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), parts.port);
+    if (error != std::errc() || end != port.data() + port.size()) return std::nullopt;
+    return parts;
+}
+
+Result<std::string> listen_address(const std::string& text) {
+    if (text.starts_with("/")) return text;
+    const auto parts = host_and_port(text);
+    if (!parts)
         return make_error(ErrorKind::bad_input,
                           "'{}' is no address to listen on; write /ip4/0.0.0.0/tcp/4001, "
                           "0.0.0.0:4001, or none",
                           text);
+    const std::string& host = parts->host;
     if (host.starts_with("[") && host.ends_with("]"))
-        return fmt::format("/ip6/{}/tcp/{}", host.substr(1, host.size() - 2), port);
-    if (host.empty() || host == "*") host = "0.0.0.0";
-    return fmt::format("/ip4/{}/tcp/{}", host, port);
+        return fmt::format("/ip6/{}/tcp/{}", host.substr(1, host.size() - 2), parts->port);
+    const bool anywhere = host.empty() || host == "*";
+    return fmt::format("/ip4/{}/tcp/{}", anywhere ? "0.0.0.0" : host, parts->port);
+}
+
+Result<std::string> announced_address(const std::string& text) {
+    if (text.starts_with("/")) return text;
+    const auto parts = host_and_port(text);
+    if (!parts || parts->host.empty() || parts->port == 0)
+        return make_error(ErrorKind::bad_input,
+                          "'{}' is no address that others could dial; write "
+                          "/ip4/203.0.113.7/tcp/4001, 203.0.113.7:4001 or example.org:4001",
+                          text);
+    DEDLOC_TRY(const auto address, wire::Multiaddr::tcp(parts->host, parts->port));
+    return address.text();
 }
 
 Ok make_writable_folder(const std::string& path) {
@@ -65,7 +89,16 @@ Result<std::vector<std::string>> listen_addresses(const std::vector<std::string>
     std::vector<std::string> addresses;
     for (const std::string& text : given) {
         if (text == "none") continue;
-        DEDLOC_TRY(std::string address, multiaddr_from(text));
+        DEDLOC_TRY(std::string address, listen_address(text));
+        addresses.push_back(std::move(address));
+    }
+    return addresses;
+}
+
+Result<std::vector<std::string>> announced_addresses(const std::vector<std::string>& given) {
+    std::vector<std::string> addresses;
+    for (const std::string& text : given) {
+        DEDLOC_TRY(std::string address, announced_address(text));
         addresses.push_back(std::move(address));
     }
     return addresses;
@@ -74,6 +107,8 @@ Result<std::vector<std::string>> listen_addresses(const std::vector<std::string>
 Outcome<OpenedSession> open_session(const Digest& run, const OpeningOptions& options) {
     auto listen = listen_addresses(options.listen);
     if (!listen) return failure(listen.error());
+    auto announced = announced_addresses(options.announce);
+    if (!announced) return failure(announced.error());
     for (const std::string& relay : options.relays)
         if (const auto parts = collab::split_peer_address(relay); !parts)
             return failure(parts.error());
@@ -94,7 +129,7 @@ Outcome<OpenedSession> open_session(const Digest& run, const OpeningOptions& opt
             return failure(ExitCode::disk, made.error());
         collab::SessionOptions session{.directory = directory,
                                        .listen = *listen,
-                                       .announce = options.announce,
+                                       .announce = *announced,
                                        .workers_count = options.workers_count,
                                        .nat = options.nat,
                                        .relays = options.relays,

@@ -19,6 +19,8 @@ constexpr Duration goodbye_max = 2s;      // of one who has no part in the work
 
 // What users write: multiaddrs, "HOST:PORT", "[IPv6]:PORT", "none". Nothing: any free port.
 Result<std::vector<std::string>> listen_addresses(const std::vector<std::string>& given);
+// What others are told to dial: multiaddrs, "HOST:PORT", "[IPv6]:PORT", HOST being a name, too.
+Result<std::vector<std::string>> announced_addresses(const std::vector<std::string>& given);
 
 struct OpenedSession {
     std::unique_ptr<collab::Session> session;
