@@ -1,3 +1,4 @@
+#include <fcntl.h>
 #include <filesystem>
 #include <fstream>
 #include <gtest/gtest.h>
@@ -9,10 +10,15 @@
 #include "dedloc/cli/commands.h"
 #include "dedloc/cli/demo_script.h"
 #include "dedloc/cli/exit_codes.h"
+#include "dedloc/cli/join_offer.h"
+#include "dedloc/cli/join_string_source.h"
 #include "dedloc/cli/peer_directory.h"
 #include "dedloc/cli/run_templates.h"
 #include "dedloc/cli/session_opening.h"
 #include "dedloc/cli/trainer_watch.h"
+#include "dedloc/cli/warm_start.h"
+#include "dedloc/collab/join_string.h"
+#include "dedloc/collab/model_state.h"
 #include "dedloc/collab/run_file.h"
 #include "dedloc/security/identity.h"
 
@@ -204,6 +210,176 @@ TEST(SessionOpening, listens_where_users_say_in_several_ways) {
     EXPECT_FALSE(listen_addresses({"0.0.0.0:99999"}));
     EXPECT_FALSE(listen_addresses({"nonsense"}));
     EXPECT_EQ(listen_addresses({}).value().size(), 1u);
+}
+
+TEST(SessionOpening, announces_what_users_write_names_among_them) {
+    const std::vector<std::string> given = {
+        "203.0.113.7:4001", "example.org:4002", "[2001:db8::1]:4003", "/dns4/a.b/tcp/5"};
+    const std::vector<std::string> expected = {"/ip4/203.0.113.7/tcp/4001",
+                                               "/dns/example.org/tcp/4002",
+                                               "/ip6/2001:db8::1/tcp/4003",
+                                               "/dns4/a.b/tcp/5"};
+    EXPECT_EQ(announced_addresses(given).value(), expected);
+    for (const char* bad : {"example.org", ":4001", "203.0.113.7:0", "a b:4001", "a.b:99999"})
+        EXPECT_FALSE(announced_addresses({bad})) << bad;
+}
+
+std::string at_peer(const std::string& address) {
+    const Bytes seed(security::ed25519_seed_bytes, 1);
+    return address + "/p2p/" + security::Identity::from_seed(seed).value().id().text();
+}
+
+std::string string_with(const std::vector<std::string>& addresses) {
+    collab::JoinString join;
+    join.run.bytes.fill(1);
+    for (const std::string& address : addresses) join.addresses.push_back(at_peer(address));
+    return collab::to_text(join);
+}
+
+const std::string at_home = string_with({"/ip4/192.168.1.5/tcp/4001"});
+const std::string from_outside =
+    string_with({"/ip4/203.0.113.7/tcp/4001", "/ip4/192.168.1.5/tcp/4001"});
+
+std::string joined(const std::vector<std::string>& lines) {
+    std::string text;
+    for (const std::string& line : lines) text += line + "\n";
+    return text;
+}
+
+TEST(JoinOffer, waits_for_the_router_and_shows_what_it_opened) {
+    JoinOffer offer;
+    EXPECT_EQ(joined(offer.look(100, at_home, {.is_asking = true})), "");
+    EXPECT_EQ(joined(offer.look(104, at_home, {.is_asking = true})), "");
+    EXPECT_TRUE(offer.is_held());
+    const std::string said = joined(offer.look(104.5, from_outside, {}));
+    EXPECT_NE(said.find("join " + from_outside), std::string::npos) << said;
+    EXPECT_EQ(said.find("leads only"), std::string::npos) << said;
+    EXPECT_FALSE(offer.is_held());
+    EXPECT_EQ(joined(offer.look(110, at_home, {})), "");
+}
+
+TEST(JoinOffer, says_once_that_a_string_leads_nowhere_and_shows_a_later_one_that_does) {
+    JoinOffer offer;
+    EXPECT_EQ(joined(offer.look(100, at_home, {.is_asking = true})), "");
+    const std::string said = joined(offer.look(105, at_home, {.is_asking = true}));
+    EXPECT_NE(said.find("join " + at_home), std::string::npos) << said;
+    EXPECT_NE(said.find("leads only into this machine's own network"), std::string::npos) << said;
+    EXPECT_EQ(joined(offer.look(110, at_home, {})), "");
+    const std::string again = joined(offer.look(115, from_outside, {}));
+    EXPECT_NE(again.find("join " + from_outside), std::string::npos) << again;
+    EXPECT_EQ(joined(offer.look(120, from_outside, {})), "");
+    EXPECT_NE(joined(JoinOffer().look(1, "dedloc1", {})).find("names no address"),
+              std::string::npos);
+}
+
+TEST(JoinOffer, shows_at_once_what_needs_no_help) {
+    const std::string here = string_with({"/ip4/127.0.0.1/tcp/4001"});
+    const std::string relayed =
+        string_with({at_peer("/ip4/203.0.113.9/tcp/4001") + "/p2p-circuit"});
+    const std::string named = string_with({"/dns4/example.org/tcp/4001"});
+    for (const std::string& string : {here, relayed, named, from_outside}) {
+        const std::string said = joined(JoinOffer().look(1, string, {.is_asking = string != here}));
+        EXPECT_NE(said.find("join " + string), std::string::npos);
+        EXPECT_EQ(said.find("leads only"), std::string::npos) << said;
+    }
+    const std::string announced = joined(JoinOffer().look(1, at_home, {.announced = true}));
+    EXPECT_EQ(announced.find("leads only"), std::string::npos);
+    // Whoever named a relay did not mean this machine alone.
+    const std::string alone =
+        joined(JoinOffer().look(1, here, {.relays_given = true, .is_asking = false}));
+    EXPECT_NE(alone.find("leads only"), std::string::npos);
+}
+
+TEST(JoinStringSource, takes_it_from_the_argument_a_file_or_the_first_line_of_standard_input) {
+    const Folder folder;
+    EXPECT_EQ(join_string_from("dedloc1abc").value(), "dedloc1abc");
+    ASSERT_TRUE(write_private_file(folder.file("join.txt"), from_outside + "\n"));
+    const auto of_file = join_string_from("@" + folder.file("join.txt"));
+    ASSERT_TRUE(of_file);
+    EXPECT_TRUE(collab::parse_join_string(*of_file));
+    EXPECT_EQ(join_string_from("@" + folder.file("nothing")).error().kind(), ErrorKind::bad_input);
+    int ends[2];
+    ASSERT_EQ(::pipe(ends), 0);
+    const std::string lines = from_outside + "\nm";
+    ASSERT_EQ(::write(ends[1], lines.data(), lines.size()), static_cast<ssize_t>(lines.size()));
+    EXPECT_EQ(join_string_from("-", ends[0]).value(), from_outside);
+    char next = 0;
+    ASSERT_EQ(::read(ends[0], &next, 1), 1);
+    EXPECT_EQ(next, 'm') << "what comes after the line is somebody else's";
+    const std::string endless(20'000, 'a');
+    ASSERT_EQ(::write(ends[1], endless.data(), endless.size()), 20'000);
+    EXPECT_FALSE(join_string_from("-", ends[0]));
+    ::close(ends[0]);
+    ::close(ends[1]);
+    EXPECT_FALSE(join_string_from("-", ::open("/dev/null", O_RDONLY | O_CLOEXEC)));
+}
+
+class WarmStartTest : public testing::Test {
+  protected:
+    static collab::Layout layout(std::uint64_t parameters) {
+        collab::Layout layout;
+        layout.parameters.push_back({.name = "all", .offset = 0, .count = parameters});
+        layout.parameters_count = parameters;
+        layout.buffers_count = 1;
+        return layout;
+    }
+    static collab::RunFile run(optim::OptimizerKind kind) {
+        collab::RunFile run;
+        run.name = "later";
+        run.optimizer.kind = kind;
+        return run;
+    }
+    // What a run with SGD came to.
+    static WarmSource learned() {
+        WarmSource source{.path = "step-7"};
+        source.optimizer = run(optim::OptimizerKind::sgd).optimizer;
+        state::SnapshotInfo info;
+        info.step = 7;
+        info.samples = 700;
+        source.state =
+            state::Snapshot::make(
+                info, {{"parameters", {1, 2, 3}}, {"momentum", {4, 5, 6}}, {"buffers", {9}}})
+                .value();
+        return source;
+    }
+    static std::vector<float> section(const WarmStart& start, const char* name) {
+        return start.state->find(name)->values;
+    }
+};
+
+TEST_F(WarmStartTest, a_new_run_has_the_old_numbers_and_counts_from_zero) {
+    const collab::RunFile later = run(optim::OptimizerKind::sgd);
+    const auto start = warm_start(later, layout(3), learned());
+    ASSERT_TRUE(start) << start.error().message();
+    EXPECT_EQ(section(*start, "parameters"), (std::vector<float>{1, 2, 3}));
+    EXPECT_EQ(section(*start, "momentum"), (std::vector<float>{4, 5, 6}));
+    EXPECT_EQ(section(*start, "buffers"), std::vector<float>{9});
+    EXPECT_EQ(start->state->step(), 0u);
+    EXPECT_EQ(start->state->info().samples, 0u);
+    EXPECT_TRUE(collab::check_state(later, layout(3), *start->state));
+    EXPECT_NE(start->told.find("moments are taken, too"), std::string::npos) << start->told;
+}
+
+TEST_F(WarmStartTest, another_optimizer_and_one_that_counts_steps_begin_anew) {
+    const auto adamw = warm_start(run(optim::OptimizerKind::adamw), layout(3), learned());
+    ASSERT_TRUE(adamw);
+    EXPECT_EQ(section(*adamw, "exp_avg"), std::vector<float>(3, 0));
+    EXPECT_NE(adamw->told.find("it was sgd and is adamw now"), std::string::npos) << adamw->told;
+    WarmSource source = learned();
+    source.optimizer->kind = optim::OptimizerKind::adamw;
+    const auto again = warm_start(run(optim::OptimizerKind::adamw), layout(3), source);
+    ASSERT_TRUE(again);
+    EXPECT_NE(again->told.find("counts its steps from 0"), std::string::npos) << again->told;
+    source.optimizer.reset();
+    EXPECT_TRUE(warm_start(run(optim::OptimizerKind::sgd), layout(3), source));
+}
+
+TEST_F(WarmStartTest, another_model_is_refused_with_both_sizes) {
+    const auto start = warm_start(run(optim::OptimizerKind::sgd), layout(4), learned());
+    ASSERT_FALSE(start);
+    EXPECT_EQ(start.error().kind(), ErrorKind::bad_input);
+    EXPECT_NE(start.error().message().find("has 3 parameters and 1 buffers"), std::string::npos);
+    EXPECT_NE(start.error().message().find("has 4 and 1"), std::string::npos);
 }
 
 TEST(CheckpointSource, says_what_is_not_there) {

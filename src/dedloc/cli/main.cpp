@@ -11,6 +11,7 @@
 #include "dedloc/base/log.h"
 #include "dedloc/cli/commands.h"
 #include "dedloc/cli/exit_codes.h"
+#include "dedloc/cli/join_string_source.h"
 #include "dedloc/runtime/heap.h"
 #include "dedloc/runtime/open_files.h"
 #include "dedloc/text/recipe.h"
@@ -133,6 +134,16 @@ void add_peer_options(CLI::App& command, PeerOptions& peer) {
 }
 
 template <typename Run>
+// Runs a command with the join string that its user means.
+template <typename Options>
+int with_join_string(const Options& options, int (*run)(const Options&)) {
+    Options meant = options;
+    auto text = join_string_from(options.join_string);
+    if (!text) return report(failure(text.error()));
+    meant.join_string = *std::move(text);
+    return run(meant);
+}
+
 void on_run(CLI::App* command, AllOptions& all, Run run) {
     command->callback([&all, run] {
         all.ran = true;
@@ -171,7 +182,8 @@ void add_file_commands(CLI::App& app, AllOptions& all) {
     on_run(check, all, [&all] {
         all.check_network.json = all.check.json;
         const bool about_network = !all.check_network.join_string.empty();
-        return about_network ? run_check_network(all.check_network) : run_check(all.check);
+        return about_network ? with_join_string(all.check_network, run_check_network)
+                             : run_check(all.check);
     });
 
     CLI::App* eval = app.add_subcommand("eval", "measure a checkpoint on the held-out data");
@@ -256,7 +268,7 @@ void add_run_commands(CLI::App& app, AllOptions& all) {
     CLI::App* join = app.add_subcommand("join", "take part in a run; needs only its join string");
     join->add_option("string", all.join.join_string, join_string_help)->required();
     add_peer_options(*join, all.join.peer);
-    on_run(join, all, [&all] { return run_join(all.join); });
+    on_run(join, all, [&all] { return with_join_string(all.join, run_join); });
 
     CLI::App* assist = app.add_subcommand(
         "assist", "lend a run this machine's line: reduce parts, without GPU, model or libtorch");
@@ -267,7 +279,7 @@ void add_run_commands(CLI::App& app, AllOptions& all) {
                      all.assist.memory_mib,
                      "MiB that contributions waiting for slower ones may take (256)")
         ->check(CLI::Range(1, 1 << 20));
-    on_run(assist, all, [&all] { return run_assist(all.assist); });
+    on_run(assist, all, [&all] { return with_join_string(all.assist, run_assist); });
 
     CLI::App* watch = app.add_subcommand("watch", "show a run live without taking part");
     watch->add_option("string", all.watch.join_string, join_string_help)->required();
@@ -275,11 +287,7 @@ void add_run_commands(CLI::App& app, AllOptions& all) {
         ->check(CLI::Range(0.0, 1e9));
     watch->add_flag("--json", all.watch.json, json_help);
     watch->add_flag("--plain", all.watch.plain, "plain lines instead of the live view");
-    host->add_option("--from",
-                     all.host.from,
-                     "begin a new run, at step 0 and with a run file of its own, with the model of "
-                     "a checkpoint (written as for --resume)");
-    on_run(watch, all, [&all] { return run_watch(all.watch); });
+    on_run(watch, all, [&all] { return with_join_string(all.watch, run_watch); });
 
     CLI::App* relay = app.add_subcommand(
         "relay", "lend a public machine to peers that nobody can dial; carries, sees nothing");
@@ -295,7 +303,7 @@ void add_run_commands(CLI::App& app, AllOptions& all) {
     relay->add_option("--seconds", all.relay.seconds, "end after this time")
         ->check(CLI::Range(0.0, 1e9));
     relay->add_flag("--json", all.relay.json, json_help);
-    on_run(relay, all, [&all] { return run_relay(all.relay); });
+    on_run(relay, all, [&all] { return with_join_string(all.relay, run_relay); });
 
     CLI::App* invite = app.add_subcommand("invite", "print a join string of a peer running here");
     invite->add_option("--dir", all.invite.directory, "folder of the peer");

@@ -1,0 +1,117 @@
+"""What people type: lists of addresses, join strings that are not for everybody's eyes, and what a
+host says of the string that it prints."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import time
+
+import harness
+from harness import DEDLOC, ProcessTest, free_port, run_text
+
+# Of nobody: a peer id that no identity of these tests has.
+STRANGER = "12D3KooWD3eckifWpRn9wQpMG9R9hX3sD158z7EqHWmweQAJU5SA"
+
+
+class CommandLine(ProcessTest):
+    def test_an_address_takes_nothing_of_what_follows_it(self) -> None:
+        """The run file and the join string stand behind the options as well as before them."""
+        run = self.write("run.toml", run_text())
+        host = self.host("", more=("--listen", "127.0.0.1:0", "--announce", "127.0.0.1:9", run))
+        self.until("the host is there", lambda: self.alive(host) and host.join_string())
+        string = host.join_string()
+        # The address that is announced leads nowhere, and that is how we see it; the string comes
+        # after --relay, --listen and --announce.
+        relay = f"/ip4/127.0.0.1/tcp/{free_port()}/p2p/{STRANGER}"
+        done = self.dedloc("join", "--dir", str(self.folder / "guest"), "--relay", relay, string,
+                           "--threads", "1", "--quiet")
+        self.assertEqual(done.returncode, harness.UNREACHABLE, done.stderr)
+        self.assertIn("127.0.0.1/tcp/9", done.stderr)
+        done = self.dedloc("relay", "--dir", str(self.folder / "relay"), "--listen", "127.0.0.1:0",
+                           "--announce", "127.0.0.1:9", "hello")
+        self.assertEqual(done.returncode, harness.BAD_INPUT, done.stderr)
+        self.expect_sentence(done.stderr, "this is not a join string")
+
+    def test_repeated_addresses_all_count(self) -> None:
+        ports = {free_port(), free_port()}
+        words = [word for port in ports for word in ("--listen", f"127.0.0.1:{port}")]
+        host = self.host(self.write("run.toml", run_text()), more=tuple(words))
+        self.until("the host is there", lambda: self.alive(host) and host.join_string())
+        done = self.dedloc("relay", "--dir", str(self.folder / "relay"), *words)
+        self.assertEqual(done.returncode, harness.PORT, done.stderr)
+        for port in ports:
+            taken = self.dedloc("relay", "--dir", str(self.folder / f"relay-{port}"), "--listen",
+                                f"127.0.0.1:{port}", "--seconds", "0.1")
+            self.assertEqual(taken.returncode, harness.PORT, taken.stderr)
+
+    def test_a_name_can_be_announced(self) -> None:
+        port = free_port()
+        host = self.running_host(self.write("run.toml", run_text(gradient_ms=40)),
+                                 listen=f"127.0.0.1:{port}",
+                                 more=("--announce", f"localhost:{port}"))
+        guest = self.join(host.join_string(), "guest")
+        self.until("they train together", lambda: self.alive(guest) and any(
+            event["fields"]["members"] == 2 for event in host.events("step")))
+
+    def test_a_join_string_needs_not_be_an_argument(self) -> None:
+        host = self.running_host(self.write("run.toml", run_text()))
+        path = self.write("join.txt", host.join_string() + "\n")
+        for words, given in ((("watch", "-"), host.join_string() + "\n"),
+                             (("watch", f"@{path}"), ""),
+                             (("relay", "--listen", "127.0.0.1:0", "--dir",
+                               str(self.folder / "relay"), "-"), host.join_string())):
+            done = subprocess.run([DEDLOC, *words, "--seconds", "1", "--json"], input=given,
+                                  capture_output=True, text=True, timeout=40, check=False)
+            self.assertEqual(done.returncode, harness.OK, done.stderr)
+        for words in (("join", "-"), ("assist", "-"), ("check", "--network", "-")):
+            done = self.dedloc(*words)
+            self.assertEqual(done.returncode, harness.BAD_INPUT, done.stderr)
+            self.expect_sentence(done.stderr, "from standard input, and there is none")
+        done = self.dedloc("join", f"@{self.folder}/nothing")
+        self.assertEqual(done.returncode, harness.BAD_INPUT, done.stderr)
+        self.expect_sentence(done.stderr, "cannot read", "nothing")
+
+    def test_a_relay_that_does_not_answer_is_told_and_so_is_where_the_string_leads(self) -> None:
+        relay = f"/ip4/127.0.0.1/tcp/{free_port()}/p2p/{STRANGER}"
+        words = ["--log", "info", "host", self.write("run.toml", run_text()), "--relay", relay]
+        began = time.monotonic()
+        host = harness.Peer(self, words, self.folder / "host", view="--plain")
+        self.until("the string is in its file", lambda: self.alive(host) and host.join_string())
+        in_file = time.monotonic() - began
+        self.until("it is said that it leads nowhere",
+                   lambda: "leads only into this machine's own network" in host.out.read_text(), 20)
+        self.assertGreater(time.monotonic() - began, in_file + 3, "it was held back for the relay")
+        self.until("the relay is tried again", lambda: host.errors().count("cannot be reached") > 2)
+        warnings = [line for line in host.errors().splitlines()
+                    if "cannot be reached" in line and " W " in line]
+        self.assertEqual(len(warnings), 1, host.errors())
+
+    def test_what_is_meant_for_this_machine_is_shown_without_remark(self) -> None:
+        host = harness.Peer(self, ["host", self.write("run.toml", run_text(steps=30))],
+                            self.folder / "host", view="--plain")
+        self.assertEqual(host.end(), harness.OK, host.errors())
+        said = host.out.read_text()
+        self.assertIn(f"{DEDLOC} join dedloc1", said)
+        self.assertNotIn("leads only", said)
+
+    def test_the_check_measures_the_speed(self) -> None:
+        done = self.dedloc("check", self.write("run.toml", run_text(gradient_ms=10)), "--json")
+        self.assertEqual(done.returncode, harness.OK, done.stderr)
+        said = json.loads(done.stdout.splitlines()[-1])
+        self.assertGreater(said["samples_per_second"], 1)
+        self.assertLess(said["samples_per_second"], 201)  # two samples in 10 ms at most
+        self.assertGreater(said["memory_in_use_bytes"], 1 << 20)
+        text = self.dedloc("check", str(self.folder / "run.toml")).stdout
+        self.assertIn("  speed  some", text)
+        self.assertIn("s a global step alone", text)
+        self.assertIn("  memory ", text)
+
+    def test_what_is_to_be_typed_next_is_the_program_as_it_was_called(self) -> None:
+        done = self.dedloc("init", "synthetic", "-o", str(self.folder / "new.toml"))
+        self.assertIn(f"Next: {os.fspath(DEDLOC)} host", done.stdout)
+
+
+if __name__ == "__main__":
+    harness.main()
