@@ -68,6 +68,7 @@ struct Forecast {
     tasks::MemoryEstimate memory;
     std::vector<tasks::Measure> first;  // of the starting model, on some held-out samples
     double samples_per_second = 0;      // of this machine; 0: not measured
+    std::uint64_t memory_in_use = 0;    // after that; 0: not known
     std::uint64_t micro = 0;            // the run file's, or what this machine finds
     std::string micro_text;             // how it was found
     std::vector<std::string> texts;
@@ -133,6 +134,29 @@ Ok find_micro_batch(const collab::RunFile& run,
     return {};
 }
 
+constexpr double timing_s = 0.1;  // shorter ones are repeated: they tell less
+
+// Where the run file says how many samples are computed at a time: how fast that is here.
+Ok time_micro_batch(collab::Learner& learner, Forecast& forecast) {
+    std::uint64_t samples = 0;
+    double seconds = 0;
+    const auto compute = [&]() -> Ok {
+        DEDLOC_TRY(const auto report, learner.accumulate({samples, samples + forecast.micro}));
+        (void)report;
+        samples += forecast.micro;
+        return {};
+    };
+    DEDLOC_TRY_VOID(compute());  // which also pays for what is made but once
+    const std::uint64_t before = samples;
+    const auto begun = std::chrono::steady_clock::now();
+    while (seconds < timing_s) {
+        DEDLOC_TRY_VOID(compute());
+        seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
+    }
+    forecast.samples_per_second = static_cast<double>(samples - before) / seconds;
+    return {};
+}
+
 Result<Forecast> forecast_of(const collab::RunFile& run,
                              const tasks::TrainingTask& task,
                              const CheckOptions& options) {
@@ -152,7 +176,11 @@ Result<Forecast> forecast_of(const collab::RunFile& run,
         forecast.memory.model += sizeof(float) * layout.parameters_count *
                                  (3 + optim::moments_count(run.local->optimizer));
     DEDLOC_TRY(forecast.first, task.measure(parameters, buffers, 1));  // what is slow but once
-    if (forecast.first.empty()) return forecast;
+    if (forecast.first.empty()) {
+        if (forecast.samples_per_second == 0) DEDLOC_TRY_VOID(time_micro_batch(*learner, forecast));
+        if (task.device() == "cpu") forecast.memory_in_use = memory_in_use();
+        return forecast;
+    }
     const auto begun = std::chrono::steady_clock::now();
     if (!options.json && run.batch.micro == collab::micro_auto)
         fmt::print(stderr, "  the loss of {} held-out samples …\n", first_samples);
@@ -180,10 +208,10 @@ nlohmann::ordered_json to_json(const Forecast& forecast, const CheckOptions& opt
         json["first_loss"] =
             value_of(forecast.first, "masked_loss") + value_of(forecast.first, "order_loss");
         json["ignorance_loss"] = value_of(forecast.first, "ignorance_loss");
-        json["samples_per_second"] = forecast.samples_per_second;
     }
+    if (forecast.memory_in_use > 0) json["memory_in_use_bytes"] = forecast.memory_in_use;
     json["micro_batch"] = forecast.micro;
-    if (!forecast.micro_text.empty()) json["samples_per_second"] = forecast.samples_per_second;
+    if (forecast.samples_per_second > 0) json["samples_per_second"] = forecast.samples_per_second;
     if (!forecast.texts.empty()) json["samples"] = forecast.texts;
     return json;
 }
@@ -203,6 +231,12 @@ void print(const Forecast& forecast, const collab::RunFile& run, const CheckOpti
             static_cast<double>(memory.activations) / mib,
             static_cast<double>(memory.collaboration) / mib,
             static_cast<double>(memory.program) / mib);
+    else if (forecast.memory_in_use > 0)
+        fmt::print(
+            "  memory {:.0f} MiB in use here after {} samples at a time, the program among "
+            "them; averaging and states come on top\n",
+            static_cast<double>(forecast.memory_in_use) / mib,
+            forecast.micro);
     fmt::print("  codec  {}\n", forecast.codecs);
     fmt::print("  round  {:.1f} MB up and down for each of {} equal peers; at {} Mb/s {:.2g} s\n",
                forecast.round_bytes / 1e6,
@@ -218,10 +252,11 @@ void print(const Forecast& forecast, const collab::RunFile& run, const CheckOpti
             words,
             order,
             value_of(forecast.first, "ignorance_loss"));
+    }
+    if (forecast.samples_per_second > 0)
         fmt::print("  speed  some {:.3g} samples/s here: {:.3g} s a global step alone\n",
                    forecast.samples_per_second,
                    static_cast<double>(run.batch.target) / forecast.samples_per_second);
-    }
     for (const std::string& text : forecast.texts) fmt::print("  sample {}\n", text);
 }
 

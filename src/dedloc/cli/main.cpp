@@ -23,7 +23,8 @@ namespace dedloc::cli {
 namespace {
 
 constexpr const char* join_string_help =
-    "a join string: what `dedloc host` and `dedloc invite` print";
+    "a join string: what `dedloc host` and `dedloc invite` print; or '-' (a line of standard "
+    "input) or @FILE, as others on this machine see arguments";
 constexpr const char* device_help = "auto, cpu, cuda, cuda:1 (auto: a GPU if there is one)";
 constexpr const char* threads_help =
     "threads of one gradient computation, and of what works beside it, to leave others some cores "
@@ -74,8 +75,6 @@ void add_plan_options(CLI::App& command, Options& peer) {
     command.add_option("--plan-down", peer.plan_down)->check(CLI::PositiveNumber)->group("");
 }
 
-// What all who take part have.
-template <typename Options>
 // Given several times, it has several values; but what follows its value is not its own (CLI11
 // would take the run file or join string behind it as well).
 CLI::Option* add_repeated(CLI::App& command,
@@ -85,6 +84,8 @@ CLI::Option* add_repeated(CLI::App& command,
     return command.add_option(name, values, help)->allow_extra_args(false);
 }
 
+// What all who take part have.
+template <typename Options>
 void add_line_options(CLI::App& command, Options& peer) {
     add_repeated(command,
                  "--listen",
@@ -133,7 +134,6 @@ void add_peer_options(CLI::App& command, PeerOptions& peer) {
                        "state's hash; never waited for by the training");
 }
 
-template <typename Run>
 // Runs a command with the join string that its user means.
 template <typename Options>
 int with_join_string(const Options& options, int (*run)(const Options&)) {
@@ -144,6 +144,7 @@ int with_join_string(const Options& options, int (*run)(const Options&)) {
     return run(meant);
 }
 
+template <typename Run>
 void on_run(CLI::App* command, AllOptions& all, Run run) {
     command->callback([&all, run] {
         all.ran = true;
@@ -196,7 +197,9 @@ void add_file_commands(CLI::App& app, AllOptions& all) {
     on_run(eval, all, [&all] { return run_eval(all.eval); });
 
     CLI::App* exported =
-        app.add_subcommand("export", "write a checkpoint's model for other programs");
+        app.add_subcommand("export",
+                           "write a checkpoint's model for other programs (safetensors; albert's "
+                           "also as Hugging Face's and TorchScript)");
     exported->add_option("checkpoint", all.exported.checkpoint, "a checkpoint, or a folder of them")
         ->required();
     exported->add_option("--to", all.exported.directory, "folder for the files")->required();
@@ -258,6 +261,10 @@ void add_run_commands(CLI::App& app, AllOptions& all) {
                      "go on from a checkpoint: its folder, a folder of them, or a peer's folder, "
                      "which then is this peer's, too (unless --dir says another, or nothing can be "
                      "written there)");
+    host->add_option("--from",
+                     all.host.from,
+                     "begin a new run, at step 0 and with a run file of its own, with the model of "
+                     "a checkpoint (written as for --resume)");
     host->add_flag("--open",
                    all.host.open,
                    "no run secret: whoever has a join string, old or new, takes part, and whoever "

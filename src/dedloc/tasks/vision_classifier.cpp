@@ -5,9 +5,12 @@
 #include <numeric>
 
 #include "dedloc/tasks/fashion_mnist.h"
+#include "dedloc/tasks/safetensors.h"
 #include "dedloc/tasks/sample_order.h"
 #include "dedloc/tasks/vision_models.h"
+#include "dedloc/text/cache.h"
 #include "dedloc/train/device.h"
+#include "dedloc/train/flat_module.h"
 #include "dedloc/train/torch_learner.h"
 
 namespace dedloc::tasks {
@@ -16,6 +19,26 @@ namespace {
 
 constexpr const char* plain_data = "fashion-mnist";
 constexpr const char* flipped_data = "fashion-mnist+flip";
+
+// Under the names that PyTorch gives in an nn.Sequential of the same layers. What BatchNorm counts
+// in integers is no part of a state, and changes no answer.
+Bytes weights_of(const torch::nn::Module& model, const std::string& name) {
+    Safetensors file;
+    file.metadata["format"] = "pt";
+    file.metadata["model"] = name;
+    std::vector<torch::Tensor> kept;
+    const auto add = [&](const std::string& key, const torch::Tensor& tensor) {
+        if (tensor.scalar_type() != torch::kFloat32) return;
+        kept.push_back(tensor.detach().cpu().contiguous());
+        const auto* bytes = static_cast<const std::uint8_t*>(kept.back().data_ptr());
+        file.tensors[key] = {.type = SafetensorsType::f32,
+                             .shape = kept.back().sizes().vec(),
+                             .data = ByteView(bytes, kept.back().nbytes())};
+    };
+    for (const auto& item : model.named_parameters()) add(item.key(), item.value());
+    for (const auto& item : model.named_buffers()) add(item.key(), item.value());
+    return encode_safetensors(file);
+}
 
 class VisionClassifier final : public TrainingTask {
   public:
@@ -60,6 +83,24 @@ class VisionClassifier final : public TrainingTask {
                            data_->test.count,
                            device_,
                            config_.precision);
+    }
+    Result<std::vector<std::string>> export_model(std::span<const float> parameters,
+                                                  std::span<const float> buffers,
+                                                  const std::string& directory) const override {
+        const train::TorchModel model = make_vision_model(config_.model, config_.seed);
+        DEDLOC_TRY(train::FlatModule flat, train::FlatModule::make(model.module));
+        if (flat.layout().parameters_count != parameters.size() ||
+            flat.layout().buffers_count != buffers.size())
+            return make_error(ErrorKind::bad_input,
+                              "{} parameters and {} buffers do not fit the model {}",
+                              parameters.size(),
+                              buffers.size(),
+                              config_.model);
+        flat.load(parameters, buffers);
+        const Bytes weights = weights_of(*model.module, config_.model);
+        const std::string name = "model.safetensors";
+        DEDLOC_TRY_VOID(text::write_file(directory + "/" + name, base::as_text(weights)));
+        return std::vector<std::string>(1, name);
     }
 
   private:

@@ -5,6 +5,9 @@
 //   mlp        784 → 64 → 10                                           50,890
 //   cnn_bn     small_cnn with BatchNorm after both convolutions       105,962 and 96 buffers
 //
+// Exported: model.safetensors, with the names that PyTorch gives in an nn.Sequential of these
+// layers (ReLU and Flatten count; "dense 64" is a 7×7 convolution, vision_models.h).
+//
 // Errors and threads: training_task.h.
 
 #pragma once

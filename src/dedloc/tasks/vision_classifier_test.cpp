@@ -1,9 +1,11 @@
 #include <cmath>
 #include <filesystem>
+#include <fstream>
 #include <gtest/gtest.h>
 
 #include "dedloc/optim/optimizer.h"
 #include "dedloc/tasks/fashion_mnist.h"
+#include "dedloc/tasks/safetensors.h"
 #include "dedloc/tasks/tasks_testing.h"
 #include "dedloc/tasks/training_task.h"
 
@@ -145,6 +147,34 @@ TEST(TrainingTask, names_what_it_knows_when_asked_for_something_else) {
     const auto device = make_task({}, {.device = "abacus"});
     ASSERT_FALSE(device);
     EXPECT_EQ(device.error().kind(), ErrorKind::bad_input);
+}
+
+TEST_F(VisionClassifierTest, exports_its_numbers_under_pytorchs_names) {
+    const auto task =
+        make_task({.model = "cnn_bn", .data = "fashion-mnist"}, {.device = "cpu"}).value();
+    const auto model = task->learner(made_peer(1)).value();
+    std::vector<float> parameters(model->layout().parameters_count);
+    std::vector<float> buffers(model->layout().buffers_count);
+    model->initial(parameters, buffers);
+    buffers.back() = 7;
+    std::string folder = "/tmp/dedloc-vision-XXXXXX";
+    ASSERT_NE(mkdtemp(folder.data()), nullptr);
+    const auto names = task->export_model(parameters, buffers, folder);
+    ASSERT_TRUE(names) << names.error().message();
+    ASSERT_EQ(*names, std::vector<std::string>{"model.safetensors"});
+    std::ifstream stream(folder + "/model.safetensors", std::ios::binary);
+    const Bytes file{std::istreambuf_iterator<char>(stream), {}};
+    std::filesystem::remove_all(folder);
+    const auto weights = parse_safetensors(file);
+    ASSERT_TRUE(weights) << weights.error().message();
+    const Safetensor first = weights->find("0.weight").value();
+    EXPECT_EQ(first.shape, (std::vector<std::int64_t>{16, 1, 3, 3}));
+    const std::vector<float> values = first.floats().value();
+    EXPECT_TRUE(std::equal(values.begin(), values.end(), parameters.begin()));
+    EXPECT_EQ(weights->find("4.running_var").value().floats().value().back(), 7);
+    EXPECT_EQ(weights->find("9.bias").value().shape, std::vector<std::int64_t>{10});
+    EXPECT_FALSE(task->export_model(parameters, {}, "/tmp"));
+    EXPECT_FALSE(task->export_model(parameters, buffers, "/tmp/dedloc-nowhere"));
 }
 
 }  // namespace
