@@ -5,5 +5,5 @@ set -euo pipefail
 cd "$(dirname "$0")"
 source tools/needs.sh
 install_missing "${needs_build[@]}" "${needs_data[@]}"
-build release dedloc -- -DDEDLOC_TESTS=OFF
+build release dedloc -- -DDEDLOC_TESTS=OFF $(lenient release)
 exec build/release/bin/dedloc demo "$@"

@@ -47,7 +47,7 @@ if ! torch=$(torch_of "$python"); then
     fi
 fi
 echo "libtorch: $torch"
-build gpu dedloc -- "-DDEDLOC_TORCH_FROM=$torch"
+build gpu dedloc -- "-DDEDLOC_TORCH_FROM=$torch" $(lenient gpu)
 
 "$python" - <<'PY'
 import torch

@@ -10,6 +10,15 @@ if(NOT CMAKE_BUILD_TYPE)
     set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
 endif()
 
+# A rented machine of 1 or 2 GiB, on which a relay is built: slower there, and in less memory.
+cmake_host_system_information(RESULT dedloc_memory_mib QUERY TOTAL_PHYSICAL_MEMORY)
+set(dedloc_little_memory OFF)
+set(dedloc_batches_default ON)
+if(dedloc_memory_mib LESS 3000)
+    set(dedloc_little_memory ON)
+    set(dedloc_batches_default OFF)
+endif()
+
 add_library(dedloc_settings INTERFACE)
 target_compile_options(
     dedloc_settings INTERFACE -ffp-contract=off -Wall -Wextra -Wpedantic -Wshadow -Wconversion
@@ -24,7 +33,9 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
                                   -Wno-stringop-overflow -Wno-stringop-overread
                                   -Wno-mismatched-new-delete -Wno-dangling-pointer)
     # The compiler collects its garbage when it has a gigabyte, not at every turn: a tenth of its time.
-    add_compile_options(--param=ggc-min-heapsize=1000000)
+    if(NOT dedloc_little_memory)
+        add_compile_options(--param=ggc-min-heapsize=1000000)
+    endif()
 endif()
 if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
     # Asio 1.22 does not see clang 14's coroutines by itself.
@@ -82,7 +93,7 @@ endif()
 # Sources of one room therefore share their unnamed namespaces: their names must differ within a room.
 # With DEDLOC_BATCHES=OFF, as in the presets dev and clang, each source is seen alone, with the includes
 # that it has, and a change of one of them costs seconds.
-option(DEDLOC_BATCHES "Compile twelve sources at a time" ON)
+option(DEDLOC_BATCHES "Compile twelve sources at a time" ${dedloc_batches_default})
 function(dedloc_batches TARGET)
     if(NOT DEDLOC_BATCHES)
         return()

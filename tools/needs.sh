@@ -2,6 +2,24 @@
 #
 #   install_missing PACKAGE...   quiet when everything is there
 #   build PRESET TARGET... [-- configure options]
+#   lenient PRESET               the configure option with which warnings stop no build
+
+container='podman run -it --network host -v "$PWD":/d -w /d debian:12 ./demo.sh'
+if [[ $(uname -s) != Linux ]]; then
+    echo "dedloc runs on Linux only: on Windows in WSL2 with Debian, elsewhere in a virtual" \
+        "machine or a container: $container" >&2
+    exit 1
+fi
+
+is_debian_12() {
+    grep -qx 'ID=debian' /etc/os-release 2>/dev/null &&
+        grep -qx 'VERSION_ID="12"' /etc/os-release
+}
+
+# What is said where something is missing or fails.
+say_elsewhere() {
+    is_debian_12 || echo "tried on Debian 12; elsewhere a container: $container" >&2
+}
 
 needs_build=(g++ cmake ninja-build ccache mold python3 libasio-dev libssl-dev libfmt-dev
     libspdlog-dev libtomlplusplus-dev libcli11-dev nlohmann-json3-dev libhwy-dev zlib1g-dev
@@ -10,7 +28,11 @@ needs_build=(g++ cmake ninja-build ccache mold python3 libasio-dev libssl-dev li
 # Vector AES (docs/decisions/0009), which Debian has for this architecture only.
 [[ $(dpkg --print-architecture 2>/dev/null) != amd64 ]] || needs_build+=(libipsec-mb-dev)
 needs_data=(dataset-fashion-mnist bible-kjv)
-needs_test=(libgtest-dev clang-format-14 iproute2 nftables)
+needs_test=(libgtest-dev iproute2 nftables miniupnpd miniupnpd-nftables)
+# Other distributions have other versions, which format differently; the check is skipped there.
+if is_debian_12 || apt-cache show clang-format-14 >/dev/null 2>&1; then
+    needs_test+=(clang-format-14)
+fi
 needs_interop=(python3-torch python3-venv) # hivemind's (docs/interop.md)
 needs_bench=(libbenchmark-dev libgloo-dev libhiredis-dev libibverbs-dev sentencepiece iperf3)
 
@@ -18,6 +40,7 @@ install_missing() {
     local missing=() package
     if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
         echo "no apt-get here: install what corresponds to: $*" >&2
+        say_elsewhere
         return
     fi
     for package in "$@"; do
@@ -42,9 +65,16 @@ install_missing() {
             --no-install-recommends "${missing[@]}"; } >"$log" 2>&1; then
         tail -n 30 "$log" >&2
         echo "apt-get failed; the whole log is in $log" >&2
+        say_elsewhere
         exit 1
     fi
     rm -f "$log"
+}
+
+# Warnings stop those who work on dedloc, and nobody who only wants to run it: other compilers have
+# others. A folder keeps what it was begun with, as changing it would compile everything once more.
+lenient() {
+    [[ -e build/$1/CMakeCache.txt ]] || echo -DDEDLOC_WERROR=OFF
 }
 
 # One line of progress on a terminal, a line now and then elsewhere; the errors when it fails.
@@ -61,6 +91,7 @@ build() {
     log=build/$preset.log
     if ! cmake --preset "$preset" "$@" >"$log" 2>&1; then
         tail -n 30 "$log" >&2
+        say_elsewhere
         exit 1
     fi
     export NINJA_STATUS='[%f/%t, %es] '
@@ -83,7 +114,20 @@ build() {
     if ((status != 0)); then
         grep -E 'error|FAILED|fatal' -A 5 "$log" | head -n 60 >&2
         echo "the build failed; the whole log is in $log" >&2
+        say_why_it_failed "$preset" "$log"
         exit 1
+    fi
+}
+
+say_why_it_failed() {
+    if grep -q 'Killed signal' "$2"; then
+        echo "the system ended a compiler because memory did not suffice: add swap, or build on" \
+            "another machine of the same system and copy build/$1/bin" >&2
+    elif grep -q '\[-Werror' "$2"; then
+        echo "a warning stopped it; cmake --preset $1 -DDEDLOC_WERROR=OFF, and once more, builds" \
+            "all the same" >&2
+    else
+        say_elsewhere
     fi
 }
 
