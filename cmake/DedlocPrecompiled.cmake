@@ -13,19 +13,19 @@
 # Asio's functions that are no templates are compiled here, once, and not in every file that uses them.
 # Whether it allocates with aligned_alloc is said here, as Asio's own answer depends on which headers
 # came before its own: two files could allocate and free in different ways.
-add_library(dedloc_asio STATIC ${CMAKE_SOURCE_DIR}/src/dedloc/runtime/asio_code.cpp)
+add_library(dedloc_asio STATIC ${PROJECT_SOURCE_DIR}/src/dedloc/runtime/asio_code.cpp)
 target_compile_definitions(
     dedloc_asio PUBLIC ASIO_STANDALONE ASIO_NO_DEPRECATED ASIO_SEPARATE_COMPILATION
                        ASIO_HAS_STD_ALIGNED_ALLOC=1)
 target_link_libraries(dedloc_asio PUBLIC dedloc_settings)
 
 function(dedloc_precompiled_header NAME ROOM)
-    add_library(${NAME} STATIC ${CMAKE_SOURCE_DIR}/src/dedloc/${ROOM}/pch.cpp)
+    add_library(${NAME} STATIC ${PROJECT_SOURCE_DIR}/src/dedloc/${ROOM}/pch.cpp)
     target_link_libraries(${NAME} PUBLIC dedloc_settings fmt::fmt)
     if(ROOM STREQUAL "runtime")
         target_link_libraries(${NAME} PUBLIC dedloc_asio)
     endif()
-    target_precompile_headers(${NAME} PRIVATE ${CMAKE_SOURCE_DIR}/src/dedloc/${ROOM}/pch.h ${ARGN})
+    target_precompile_headers(${NAME} PRIVATE ${PROJECT_SOURCE_DIR}/src/dedloc/${ROOM}/pch.h ${ARGN})
 endfunction()
 dedloc_precompiled_header(dedloc_base_pch base)
 dedloc_precompiled_header(dedloc_pch runtime)
