@@ -108,8 +108,8 @@ class PeerRun {
     void train();
     void look();
     void refresh_join_string();
-    void save_if_due();
     void show_join_string();
+    void save_if_due();
     void save(std::shared_ptr<const state::Snapshot> snapshot);
     std::optional<Failure> end();
     void finish_hook(const std::optional<Failure>& failed);
@@ -134,9 +134,9 @@ class PeerRun {
     std::string micro_batch_text_;  // to be told; the trainer's thread writes it
     bool interrupted_ = false;
 
-    std::string join_string_;
     std::string warm_start_told_;
     JoinOffer offer_;
+    std::string join_string_;
     double join_refreshed_ = -join_refresh_s;
     std::uint64_t saved_step_ = 0;
     std::weak_ptr<const state::Snapshot> saved_;
@@ -192,13 +192,13 @@ std::optional<Failure> PeerRun::make_task() {
 Result<std::shared_ptr<const state::Snapshot> > PeerRun::first_state(collab::Learner& learner) {
     if (input_.resume) return input_.resume->state->snapshot;
     const collab::Layout layout = learner.layout();
-    std::vector<float> parameters(layout.parameters_count);
-    std::vector<float> buffers(layout.buffers_count);
     if (input_.from) {
         DEDLOC_TRY(WarmStart start, warm_start(run_file(), layout, *input_.from));
         warm_start_told_ = std::move(start.told);
         return std::move(start.state);
     }
+    std::vector<float> parameters(layout.parameters_count);
+    std::vector<float> buffers(layout.buffers_count);
     learner.initial(parameters, buffers);
     return collab::initial_state(run_file(), layout, std::move(parameters), std::move(buffers));
 }
@@ -213,6 +213,7 @@ void PeerRun::say_folder() {
              fmt::format("a new run begins at step 0; checkpoints of an earlier one are there, the "
                          "newest of step {}: `{} host --resume {}` would go on from it",
                          saved->front().step,
+                         called_as(),
                          input_.opened.directory));
 }
 
@@ -221,7 +222,6 @@ bool PeerRun::look_while_joining() {
     look();
     for (const collab::Status& status : last_statuses_) {
         if (status.peer != session_.id() || status.phase != collab::Phase::downloading) continue;
-                         called_as(),
         if (screen_.options().in_place || steady_seconds() - download_told_ < download_tell_s)
             continue;  // the picture shows it
         download_told_ = steady_seconds();
@@ -269,10 +269,10 @@ std::optional<Failure> PeerRun::begin() {
     if (hosts()) {
         auto first = train::on_passing_thread([this] { return first_state(*learner_); });
         if (!first) return failure(first.error());
-        saved_step_ = (*first)->step();
-        options.initial = *std::move(first);
         if (!warm_start_told_.empty()) announce("started_from", warm_start_told_);
         input_.from.reset();  // as large as the state
+        saved_step_ = (*first)->step();
+        options.initial = *std::move(first);
     } else {
         screen_.say(fmt::format("joining {} …", run_file().name));
     }
