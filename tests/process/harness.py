@@ -21,7 +21,6 @@ from pathlib import Path
 
 DEDLOC = os.environ.get("DEDLOC", "dedloc")
 SKIPPED = 77  # ctest's SKIP_RETURN_CODE
-SECONDS_MAX = 55  # of one test; ctest's own limit would leave no time to clean up
 
 # Exit codes: docs/exit-codes.md.
 OK, BAD_INPUT, UNREACHABLE, DIFFERENT_RUN, DATA_MISSING = 0, 2, 3, 4, 5
@@ -113,17 +112,24 @@ class Peer:
 
 
 class ProcessTest(unittest.TestCase):
+    # Of one test; ctest's own limit, five seconds later, would leave no time to clean up.
+    seconds_max = 55
+
     def setUp(self) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="dedloc-process-"))
         self.peers: list[Peer] = []
         self.addCleanup(self._clean_up)
-        signal.alarm(SECONDS_MAX)
+        signal.signal(signal.SIGALRM, self._too_long)
+        signal.alarm(self.seconds_max)
 
     def _clean_up(self) -> None:
         signal.alarm(0)
         for peer in self.peers:
             peer.stop_for_good()
         shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _too_long(self, *_: object) -> None:
+        raise AssertionError(f"the test took more than {self.seconds_max} s")
 
     # ---- starting -------------------------------------------------------------------------------
 
@@ -203,14 +209,9 @@ def free_port() -> int:
         return listener.getsockname()[1]
 
 
-def _too_long(*_: object) -> None:
-    raise AssertionError(f"the test took more than {SECONDS_MAX} s")
-
-
 def main() -> None:
     """Exit status: 0 passed, 77 everything was skipped, 1 else."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-    signal.signal(signal.SIGALRM, _too_long)
     result = unittest.main(exit=False, verbosity=2).result
     if not result.wasSuccessful():
         sys.exit(1)

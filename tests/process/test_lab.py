@@ -10,6 +10,8 @@ from harness import ProcessTest
 
 
 class Lab(ProcessTest):
+    seconds_max = 190
+
     def test_the_papers_experiment_ends_with_a_table_a_picture_and_one_state(self) -> None:
         done = self.dedloc("lab", "paper", "--steps", "4", "--only", "balanced", "--to",
                            str(self.folder), "--json", seconds=150)
