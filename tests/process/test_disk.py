@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
 import subprocess
+from pathlib import Path
 
 import harness
 from harness import ProcessTest, run_text
@@ -15,24 +17,34 @@ LARGE_MODEL = "bowl-1000000"
 DISK_BYTES = 14_000_000  # one checkpoint and a bit
 
 
-class Disk(ProcessTest):
-    def small_disk(self) -> str:
-        """A folder on a disk of its own, or the test is skipped."""
-        path = self.folder / "disk"
-        path.mkdir()
-        done = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "tmpfs", path],
-                              capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            self.skipTest("a small tmpfs cannot be mounted here (that takes root): "
-                          + done.stderr.strip())
-        # Before the folder is removed and after the processes have ended.
-        self.addCleanup(subprocess.run, ["umount", "-l", path], check=False)
-        self.addCleanup(lambda: [peer.stop_for_good() for peer in self.peers])
-        return path
+def small_disk(test: ProcessTest) -> Path:
+    """A folder on a disk of its own, or the test is skipped."""
+    path = test.folder / "disk"
+    path.mkdir()
+    done = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "tmpfs", path],
+                          capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        test.skipTest("a small tmpfs cannot be mounted here (that takes root): "
+                      + done.stderr.strip())
+    # Before the folder is removed and after the processes have ended.
+    test.addCleanup(subprocess.run, ["umount", "-l", path], check=False)
+    test.addCleanup(lambda: [peer.stop_for_good() for peer in test.peers])
+    return path
 
+
+def fill(test: ProcessTest, disk: Path) -> None:
+    with open(disk / "filler", "wb", buffering=0) as filler:
+        try:
+            while True:
+                filler.write(bytes(4096))
+        except OSError as error:
+            test.assertEqual(error.errno, errno.ENOSPC)
+
+
+class Disk(ProcessTest):
     def test_full_disk_at_a_checkpoint(self) -> None:
         """It is said, training goes on, the checkpoint before it is whole, the exit code tells."""
-        disk = self.small_disk()
+        disk = small_disk(self)
         run = self.write("run.toml", run_text(model=LARGE_MODEL, gradient_ms=50, steps=9,
                                                checkpoint_every=3))
         host = self.host(run, name="disk/host")
@@ -97,6 +109,49 @@ class Disk(ProcessTest):
         done = self.dedloc("eval", str(host.directory), "--json")
         self.assertEqual(done.returncode, harness.OK, done.stderr)
         self.assertEqual(json.loads(done.stdout)["step"], 6)
+
+
+class Votes(ProcessTest):
+    """A full disk is waited for, for half a minute."""
+    seconds_max = 110
+
+    def expect_to_end_without_votes(self, peer: harness.Peer) -> None:
+        self.assertEqual(peer.end(50), harness.DISK, peer.errors())
+        self.expect_sentence(peer.errors(), "votes cannot be written for 3", "no space left")
+        self.assertIn("votes", peer.last_words()["error"])
+
+    def test_a_full_disk_of_one_of_two_stops_nobody(self) -> None:
+        """Who cannot write its votes has none, and the other one needs it for every decision: it
+        waits a moment, ends with a sentence, and the other one goes on without it."""
+        disk = small_disk(self)
+        host = self.running_host(self.write("run.toml", run_text(gradient_ms=20)))
+        guest = self.join(host.join_string(), "disk/guest")
+        self.until_step(5, host, guest)
+        fill(self, disk)
+        self.expect_to_end_without_votes(guest)
+        self.until_step(host.step() + 10, host)
+
+    def test_a_lone_host_on_a_full_disk_says_so(self) -> None:
+        disk = small_disk(self)
+        host = self.host(self.write("run.toml", run_text(gradient_ms=20)), name="disk/host",
+                         view="--plain")
+        self.until("it trains", lambda: self.alive(host) and host.step() >= 5)
+        fill(self, disk)
+        self.until("it says so at once",
+                   lambda: "votes cannot be written: no space left" in host.out.read_text(), 10)
+        self.expect_to_end_without_votes(host)
+
+    def test_a_disk_that_is_full_for_a_moment_ends_nobody(self) -> None:
+        disk = small_disk(self)
+        host = self.host(self.write("run.toml", run_text(gradient_ms=20)), name="disk/host",
+                         view="--plain")
+        self.until("it trains", lambda: self.alive(host) and host.step() >= 5)
+        fill(self, disk)
+        self.until("it says so", lambda: "votes cannot be written" in host.out.read_text(), 10)
+        (disk / "filler").unlink()
+        self.until("it goes on",
+                   lambda: "votes can be written again" in host.out.read_text(), 10)
+        self.until_step(host.step() + 10, host)
 
 
 def step_of(checkpoint) -> int:

@@ -96,7 +96,10 @@ struct RoundNote {
         aborted,
         leader_suspected,
         branch_opened,
-        round_full,  // and goes on without us
+        round_full,     // and goes on without us
+        votes_failed,   // our votes cannot be written: until they can, we have none
+        votes_failing,  // and that for longer than a moment
+        votes_written,  // they can again
     };
     Kind kind;
     PeerId peer;       // whom it is about

@@ -201,7 +201,32 @@ Task<Result<void>> VoterService::write_record() {
     };
     Result<void> written = co_await context_.node.workers.run(std::move(work));
     if (!written) file_bytes_ = votes_file_bytes_max;  // may be torn: write it anew next time
+    tell_of_disk(written);
     co_return written;
+}
+
+// Who cannot write its votes has none, and the others may wait for it: somebody has to know.
+void VoterService::tell_of_disk(const Result<void>& written) {
+    using Kind = RoundNote::Kind;
+    const auto tell = [this](Kind kind, std::string text) {
+        context_.directory.note(RoundNote{kind, {}, std::move(text)});
+    };
+    if (written) {
+        if (disk_fails_since_) tell(Kind::votes_written, "votes can be written again");
+        disk_fails_since_.reset();
+        told_that_it_goes_on_ = false;
+        return;
+    }
+    const std::string& why = written.error().message();
+    if (!disk_fails_since_) {
+        disk_fails_since_ = context_.now();
+        tell(Kind::votes_failed, "votes cannot be written: " + why);
+        return;
+    }
+    const Duration failing = context_.now() - *disk_fails_since_;
+    if (failing < disk_failure_of_a_moment || std::exchange(told_that_it_goes_on_, true)) return;
+    tell(Kind::votes_failing,
+         fmt::format("votes cannot be written for {:.0f} s: {}", to_seconds(failing), why));
 }
 
 std::optional<ConsensusReply> VoterService::compare(const PeerId& from,

@@ -24,6 +24,9 @@
 
 namespace dedloc::averaging {
 
+// A disk that is full or read-only for no longer than that is a matter of a moment.
+inline constexpr Duration disk_failure_of_a_moment = 30s;
+
 class VoterService {
   public:
     // Reads the votes file, or begins one with a fresh incarnation.
@@ -49,6 +52,7 @@ class VoterService {
     VoterService(RoundContext& context, std::uint64_t incarnation, AcceptorRecord record);
     Task<Result<void>> persist();
     Task<Result<void>> write_record();
+    void tell_of_disk(const Result<void>& written);
     struct KeptPart {
         FinishedPart header;
         SharedBytes encoded;
@@ -84,6 +88,8 @@ class VoterService {
     std::uint64_t durable_ = 0;  // … and on disk
     bool writing_ = false;
     runtime::Event written_;
+    std::optional<TimePoint> disk_fails_since_;
+    bool told_that_it_goes_on_ = false;  // to fail
     std::optional<TimePoint> wanted_since_;
     bool keeping_ = false;
     bool leaving_ = false;

@@ -165,6 +165,32 @@ TEST_F(VoterTest, refuses_an_average_that_is_not_a_number_each_time_it_is_asked)
     EXPECT_EQ(peers_[0]->asked.size(), 2u) << "it has the bytes";
 }
 
+TEST_F(VoterTest,
+       says_once_that_its_votes_cannot_be_written_that_it_lasts_and_that_they_can_again) {
+    const std::vector<std::string>& told = peers_[1]->notes;
+    nodes_[1]->disk().set_full(true);
+    EXPECT_EQ(answer(), Answer::refused);
+    EXPECT_EQ(answer(), Answer::refused);
+    ASSERT_EQ(told.size(), 1u);
+    EXPECT_TRUE(told[0].starts_with("votes cannot be written: no space left on the disk"))
+        << told[0];
+    world_.run_for(disk_failure_of_a_moment + 1s);
+    EXPECT_EQ(told.size(), 1u) << "nothing was to be written";
+    EXPECT_EQ(answer(), Answer::refused);
+    EXPECT_EQ(answer(), Answer::refused);
+    ASSERT_EQ(told.size(), 2u);
+    EXPECT_TRUE(told[1].starts_with("votes cannot be written for 3")) << told[1];
+    nodes_[1]->disk().set_full(false);
+    EXPECT_EQ(answer(), Answer::yes) << reply_.reason;
+    EXPECT_EQ(answer(), Answer::yes);
+    ASSERT_EQ(told.size(), 3u);
+    EXPECT_EQ(told[2], "votes can be written again");
+    // The next time is another one.
+    nodes_[1]->disk().set_full(true);
+    EXPECT_EQ(answer(), Answer::refused);
+    EXPECT_EQ(told.size(), 4u);
+}
+
 TEST_F(VoterTest, refuses_an_average_of_three_bytes) {
     finish(0, Bytes{1, 2, 3});
     expect_refused("damaged");

@@ -107,6 +107,7 @@ class PeerRun {
     void tell_caps(const runtime::LineCaps& caps);
     void train();
     void look();
+    void look_at(const collab::Event& event);
     void refresh_join_string();
     void show_join_string();
     void save_if_due();
@@ -142,6 +143,7 @@ class PeerRun {
     std::weak_ptr<const state::Snapshot> saved_;
     std::string checkpoint_;
     std::string save_problem_;
+    std::string vote_problem_;  // it takes no part any more: the others do without it
     CheckpointHook hook_;
     std::vector<collab::Status> last_statuses_;
     runtime::LineCaps caps_told_{};
@@ -352,6 +354,15 @@ void PeerRun::tell_caps(const runtime::LineCaps& caps) {
     fan_->record(event);
 }
 
+void PeerRun::look_at(const collab::Event& event) {
+    if (event.kind == "votes_failed" || event.kind == "votes_written") screen_.say(event.text);
+    if (event.kind == "votes_failing" && vote_problem_.empty())
+        vote_problem_ = event.text +
+                        ". This peer has ended, so that the others go on without it; start it "
+                        "again in this folder when that is mended";
+    model_.add(event);
+}
+
 void PeerRun::look() {
     runtime::LineCaps caps;
     session_.there([&] {
@@ -359,7 +370,7 @@ void PeerRun::look() {
         caps = session_.caps();
     });
     if (caps != caps_told_) tell_caps(caps);
-    for (const collab::Event& event : mailbox_.take()) model_.add(event);
+    for (const collab::Event& event : mailbox_.take()) look_at(event);
     model_.update(last_statuses_, session_.clock().wall_now());
     screen_.show(model_.view());
 }
@@ -431,6 +442,7 @@ void PeerRun::train() {
         save_if_due();
         hook_.look();
         tell_micro_batch();
+        if (!vote_problem_.empty()) break;
         if (interrupts() > 0) {
             interrupted_ = true;
             break;
@@ -456,16 +468,20 @@ void PeerRun::finish_hook(const std::optional<Failure>& failed) {
 std::optional<Failure> PeerRun::end() {
     if (interrupted_)
         screen_.say("leaving: handing in what was computed … (Ctrl-C again: end at once)");
-    // The trainer ends by itself when the run is over; else it hands in what it has.
-    if (interrupted_) trainer_->stop(leave_patience);
-    session_.leave(interrupted_ ? leave_patience : end_patience);
+    // The trainer ends by itself when the run is over; else it hands in what it has. Without a vote
+    // there is no step to wait for.
+    const bool votes = vote_problem_.empty();
+    if (interrupted_ || !votes) trainer_->stop(votes ? leave_patience : Duration(0));
+    session_.leave(!votes ? Duration(0) : interrupted_ ? leave_patience : end_patience);
     const Result<void> trained = trainer_->join();
     look();
     ::unlink(file(join_file).c_str());
     const auto final_state = session_.collaboration().state();
     if (saved_.lock() != final_state) save(final_state);
     std::optional<Failure> failed;
-    if (!trained && trained.error().kind() != ErrorKind::cancelled) {
+    if (!vote_problem_.empty()) {
+        failed = Failure{ExitCode::disk, vote_problem_};  // whatever else that disk did not take
+    } else if (!trained && trained.error().kind() != ErrorKind::cancelled) {
         failed = failure(trained.error());
         tell("training_failed", failed->message);
     } else if (!save_problem_.empty()) {

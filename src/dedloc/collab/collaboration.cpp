@@ -860,6 +860,15 @@ void CollaborationImpl::note(const averaging::RoundNote& note) {
         case Kind::round_full:
             kind = "round_full";
             break;
+        case Kind::votes_failed:
+            kind = "votes_failed";
+            break;
+        case Kind::votes_failing:
+            kind = "votes_failing";
+            break;
+        case Kind::votes_written:
+            kind = "votes_written";
+            break;
     }
     emit(kind, note.peer, note.text);
 }
