@@ -35,6 +35,8 @@ struct PlantedBugs {
     bool count_twice = false;          // what a certificate includes is carried all the same
     bool sum_by_arrival = false;       // owners add contributions as they come
     bool vote_without_memory = false;  // a peer that lost its disk votes at once
+    // Computes the state of this step with another bit than the others do; 0: never.
+    std::uint64_t differs_at_step = 0;
 };
 
 // A question is open after one decision, `previous`, in one history; a run that was resumed from an

@@ -69,7 +69,12 @@ ChainFollower::ChainFollower(averaging::RoundContext& context,
       membership_(membership),
       run_(std::move(run)),
       layout_(std::move(layout)),
-      computer_(context.node.executor, context.node.workers, context.parts, run_, layout_),
+      computer_(context.node.executor,
+                context.node.workers,
+                context.parts,
+                run_,
+                layout_,
+                context.options.bugs),
       callbacks_(std::move(callbacks)),
       informants_(context.node.executor,
                   context.node.clock,
@@ -143,6 +148,8 @@ Task<void> ChainFollower::apply_next() {
     // The queue was replaced while we worked (another branch was adopted): this result is void.
     if (queue_.empty() || queue_.front().certificate != entry.certificate) co_return;
     if (!applied) {
+        const auto newest = store_.newest();
+        differs_ = newest && newest->root() != entry.decision.state_before;
         callbacks_.note("replay_failed", applied.error().message());
         need_state_ = true;
         stuck_ = true;
@@ -295,6 +302,7 @@ Task<void> ChainFollower::catch_up_with(PeerId peer) {
     if (!theirs || !brings_us_further(*theirs) || others_may_know_what_follows(*theirs)) co_return;
     const double ours = context_.ledger.base().branch_samples;
     const bool other_branch = theirs->instance.branch != context_.ledger.base().instance.branch;
+    const bool differs = differs_ || is_contradicted_by(*theirs);
     const Result<bool> adopted = co_await adopt(peer, *newest);
     if (!adopted || !*adopted) co_return;
     callbacks_.on_replaced(other_branch
@@ -303,7 +311,14 @@ Task<void> ChainFollower::catch_up_with(PeerId peer) {
                                              peer.short_text(),
                                              theirs->branch_samples,
                                              ours)
-                               : "we were too far behind to replay");
+                           : differs ? "ours was another than its"
+                                     : "we were too far behind to replay");
+}
+
+// It goes on where we stand, from another state: that no replay mends.
+bool ChainFollower::is_contradicted_by(const Decision& theirs) const {
+    const averaging::Base& base = context_.ledger.base();
+    return theirs.previous == base.previous && base.state && theirs.state_before != *base.state;
 }
 
 void ChainFollower::brings_nothing(const PeerId& peer) {
@@ -406,6 +421,7 @@ Task<Result<bool>> ChainFollower::adopt_alone(PeerId peer, Bytes certificate) {
     store_.put(state);
     partial_.reset();  // of another state, maybe
     need_state_ = false;
+    differs_ = false;
     // The same state once more is no step forward.
     if (!before || before->root() != state->root()) stuck_ = false;
     if (decision.kind == DecisionKind::commit) {

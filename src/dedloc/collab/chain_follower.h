@@ -100,6 +100,7 @@ class ChainFollower {
     bool others_may_know_what_follows(const averaging::Decision& theirs);
     Task<void> look_for_state();
     Task<void> catch_up_with(PeerId peer);
+    bool is_contradicted_by(const averaging::Decision& theirs) const;
     bool brings_us_further(const averaging::Decision& theirs) const;
     Task<Result<bool>> adopt(PeerId peer, Bytes certificate);
     Task<Result<bool>> adopt_alone(PeerId peer, Bytes certificate);
@@ -132,6 +133,7 @@ class ChainFollower {
     bool busy_ = false;              // applying
     bool adopting_ = false;          // a state is being loaded
     bool need_state_ = false;        // replay failed: only a download helps
+    bool differs_ = false;           // … as our state is another than the group's
     bool stuck_ = false;             // … and no step applied nor another state loaded since
     std::set<Digest> opened_alone_;  // branches of this peer alone
     Duration no_help_for_{0};        // while stuck

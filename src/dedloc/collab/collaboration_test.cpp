@@ -94,6 +94,7 @@ struct Room {
     std::size_t members_max = averaging::members_max;
     std::size_t peers_max = collab::peers_max;
     std::size_t kept_bytes_max = 512u << 20;
+    std::uint64_t differs_at_step = 0;  // planted: it computes another state than the others
 };
 
 class Peer {
@@ -116,6 +117,7 @@ class Peer {
         options.members_max = room.members_max;
         options.peers_max = room.peers_max;
         options.kept_bytes_max = room.kept_bytes_max;
+        options.bugs.differs_at_step = room.differs_at_step;
         if (options.bootstrap.empty())
             options.initial = *initial_state(options.run,
                                              options.layout,
@@ -406,6 +408,62 @@ TEST(Collaboration, four_peers_train_together_and_stay_identical) {
     const bool same =
         swarm.world.run_until([&] { return swarm.hashes_at_same_step().size() == 1; }, 10s);
     EXPECT_TRUE(same);
+}
+
+// Promise 1. The last of `count` peers comes to another state at a step than the others do; all
+// have one state again, a step on or more, `within` that time. Returns how long the first peer took
+// for its longest step from then on.
+Duration mend_the_one_that_differs(Swarm& swarm, int count, Duration within) {
+    constexpr std::uint64_t step = 6;
+    for (int i = 1; i < count; ++i) swarm.add();
+    swarm.room.differs_at_step = step;
+    swarm.add();
+    const auto differs = [&] {
+        const auto same_step = [&](const auto& peer) { return peer->step() == step; };
+        return std::ranges::all_of(swarm.peers, same_step) &&
+               swarm.hashes_at_same_step().size() == 2;
+    };
+    EXPECT_TRUE(swarm.world.run_until(differs, 60s));
+    TimePoint stepped = swarm.world.now();
+    Duration longest{};
+    std::uint64_t at = step;
+    const auto mended = [&] {
+        const TimePoint now = swarm.world.now();
+        const std::uint64_t before = std::exchange(at, swarm.peers[0]->step());
+        if (at != before) longest = std::max(longest, now - std::exchange(stepped, now));
+        return at > step && swarm.hashes_at_same_step().size() == 1;
+    };
+    const bool done = swarm.world.run_until(mended, within);
+    if (!done) swarm.print();
+    EXPECT_TRUE(done);
+    int resynced = 0;
+    for (const auto& peer : swarm.peers) resynced += peer->events.counts["resynced"];
+    EXPECT_EQ(resynced, 1);
+    return longest;
+}
+
+TEST(Collaboration, a_peer_that_differs_repairs_itself_and_the_others_go_on) {
+    Swarm swarm(2);
+    const Duration longest = mend_the_one_that_differs(swarm, 4, 10s);
+    EXPECT_LT(longest, 3s) << "a step takes one second, and a round's deadline is another";
+    for (const auto& peer : swarm.peers) {
+        EXPECT_FALSE(peer->events.counts.contains("branch_opened"));
+        EXPECT_FALSE(peer->events.counts.contains("new_branch"));
+    }
+    const std::vector<std::string>& told = swarm.peers[3]->events.last;
+    EXPECT_TRUE(std::ranges::any_of(told, [](const std::string& line) {
+        return line.ends_with(" resynced loaded the group's state: ours was another than its");
+    }));
+    const std::uint64_t goal = swarm.peers[0]->step() + 5;
+    EXPECT_TRUE(swarm.world.run_until([&] { return swarm.all_at(goal); }, 30s));
+}
+
+TEST(Collaboration, of_two_that_differ_one_takes_the_others_state) {
+    Swarm swarm(3);
+    (void)mend_the_one_that_differs(swarm, 2, 60s);
+    const std::uint64_t goal = swarm.peers[0]->step() + 5;
+    EXPECT_TRUE(swarm.world.run_until([&] { return swarm.all_at(goal); }, 30s));
+    EXPECT_EQ(swarm.hashes_at_same_step().size(), 1u);
 }
 
 TEST(Collaboration, who_rests_is_back_when_one_would_train_alone) {

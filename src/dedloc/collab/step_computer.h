@@ -31,7 +31,8 @@ class StepComputer {
                  runtime::Workers& workers,
                  const averaging::PartStore& parts,
                  const RunFile& run,
-                 const Layout& layout);
+                 const Layout& layout,
+                 averaging::PlantedBugs bugs = {});
     ~StepComputer();
     Task<void> stop() { return scope_.stop(); }
 
@@ -51,6 +52,7 @@ class StepComputer {
     const averaging::PartStore& parts_;
     const RunFile& run_;
     const Layout& layout_;
+    averaging::PlantedBugs bugs_;
     std::shared_ptr<Expected> expected_;
     runtime::Event computed_;
     runtime::Scope scope_;
