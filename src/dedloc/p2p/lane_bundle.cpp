@@ -7,6 +7,7 @@
 #include <deque>
 #include <map>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "dedloc/runtime/event.h"
@@ -38,7 +39,8 @@ struct State {
     std::vector<std::unique_ptr<runtime::Connection>> lanes;
     std::shared_ptr<LaneMemory> memory;
     std::optional<Error> failure;
-    std::size_t ended = 0;  // lanes that the other side has closed
+    std::size_t ended = 0;              // lanes that the other side has closed
+    std::multiset<std::uint64_t> late;  // pieces for which there is no room yet, one a lane
 
     std::deque<Bytes> queue;  // pieces with their headers
     std::size_t queued_bytes = 0;
@@ -60,6 +62,11 @@ struct State {
         for (runtime::Event* event : {&has_output, &has_room, &readable, &advanced}) event->set();
     }
     bool has_ended() const { return ended == lanes.size(); }
+    // Each lane has ended or waits for a piece before its own, and nobody brings that any more.
+    bool has_lost_a_piece() const {
+        return !late.empty() && ended + late.size() == lanes.size() &&
+               !arrived.contains(next_to_read) && *late.begin() > next_to_read;
+    }
 
     static std::size_t beyond_own(std::size_t bytes) {
         return bytes - std::min(bytes, lane_bytes_ahead_before_trust_max);
@@ -166,8 +173,11 @@ Task<void> read_lane(StatePtr state, std::size_t index) {
         last = number;
         while (number != state->next_to_read && !state->failure &&
                !state->has_room_ahead(memory_of(size))) {
+            const auto waits = state->late.insert(number);
+            state->readable.set();
             state->advanced.reset();
             co_await state->advanced.wait();
+            state->late.erase(waits);
         }
         if (state->failure) co_return;
         state->set_arrived_bytes(state->arrived_bytes + memory_of(size));
@@ -200,6 +210,10 @@ Task<Result<std::size_t>> read_in_order(StatePtr state, std::span<std::uint8_t> 
         if (copied > 0) co_return copied;
         if (state->failure) co_return *state->failure;
         if (state->has_ended()) co_return std::size_t{0};
+        if (state->has_lost_a_piece()) {
+            state->fail(Error(ErrorKind::peer_gone, "a lane ended before its pieces had come"));
+            co_return *state->failure;
+        }
         state->readable.reset();
         co_await state->readable.wait();
     }

@@ -192,6 +192,19 @@ TEST_F(Bundles, the_same_number_twice_ends_the_bundle) {
     EXPECT_EQ(failure_->kind(), ErrorKind::peer_broke_protocol);
 }
 
+TEST_F(Bundles, a_lane_that_ends_before_a_piece_for_which_the_others_wait_ends_the_bundle) {
+    right_ =
+        make_lane_bundle(std::move(right_lanes_), right_memory_, world_.executor(), *right_scope_);
+    std::vector<Task<void>> tasks;
+    tasks.push_back(
+        send_on(0, pieces_ahead(2 * lane_bytes_ahead_before_trust_max / lane_piece_bytes_max)));
+    tasks.push_back(receive(1));
+    for (const std::size_t lane : {1u, 2u}) left_lanes_[lane]->close();
+    run(std::move(tasks));
+    ASSERT_TRUE(failure_);
+    EXPECT_EQ(failure_->kind(), ErrorKind::peer_gone);
+}
+
 TEST_F(Bundles, what_is_too_far_ahead_waits_on_its_lane_for_the_missing_piece) {
     bundle_right();
     std::vector<Task<void>> tasks;
