@@ -47,6 +47,10 @@ Ok check_shape(const Decision& decision) {
     const auto strange = [&plan](const auto& part) { return part.owner >= plan->members.size(); };
     if (std::ranges::any_of(plan->parts, strange) || std::ranges::any_of(decision.parts, strange))
         return broken("an owner in it is no member");
+    // Sums of so many samples of all members are still numbers.
+    constexpr std::uint64_t samples_of_one_max = std::uint64_t{1} << 48;
+    for (const PlanMember& member : plan->members)
+        DEDLOC_TRY_VOID(check_input(member.input, vector_count(*plan), samples_of_one_max));
     return {};
 }
 

@@ -133,6 +133,12 @@ TEST_F(LedgerTest, a_commit_that_cannot_be_computed_with_is_refused_whoever_sign
         [](Decision& decision, Plan&) { decision.parts.push_back(decision.parts[0]); },
         [](Decision& decision, Plan&) { decision.parts[0].owner = 9999; },
         [](Decision&, Plan& plan) { plan.parts[0].owner = 9999; },
+        [](Decision&, Plan& plan) {
+            plan.members[0].input.fresh = {10, 0, 0};
+        },
+        [](Decision&, Plan& plan) {
+            plan.members[0].input.fresh = {0, ~std::uint64_t{0} / 2, 0};
+        },
         [](Decision& decision, Plan&) { decision.branch_samples = HUGE_VAL; }};
     for (const auto& change : changes) {
         const auto accepted = before_.accept(changed(change));

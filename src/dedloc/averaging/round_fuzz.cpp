@@ -1,0 +1,153 @@
+// What members of a run say about a round. The first byte chooses: a plan, or certificates of a
+// chain. What the checks let through, everybody computes with and does not look at again: it has to
+// be safe, and lead to an owner, to finite counts, to ranges inside the vector.
+
+// First: see host_fuzz.cpp.
+#include "dedloc/runtime/pch.h"
+//
+#include <cmath>
+
+#include "dedloc/averaging/exchange.h"
+#include "dedloc/averaging/ledger.h"
+#include "dedloc/averaging/routes.h"
+#include "dedloc/averaging/standing.h"
+#include "dedloc/base/check.h"
+#include "dedloc/wire/message.h"
+
+using namespace dedloc;
+using namespace dedloc::averaging;
+
+namespace {
+
+constexpr std::uint32_t parts_looked_at = 16;  // a plan has thousands, and all are alike
+constexpr std::size_t chain_max = 8;
+
+// The numbers of a chain are here to be looked at, not its signatures (certificate_fuzz.cpp).
+class TrustingVerifier final : public security::Verifier {
+  public:
+    bool verify(const PeerId&, std::string_view, ByteView, ByteView) const override { return true; }
+};
+
+std::uint32_t looked_at(const Plan& plan) {
+    return std::min(parts_looked_at, static_cast<std::uint32_t>(plan.parts.size()));
+}
+
+void follow_the_routes(const Plan& plan) {
+    const Routes routes(plan);
+    const auto members = static_cast<std::uint32_t>(plan.members.size());
+    for (std::uint32_t part = 0; part < looked_at(plan); ++part) {
+        const std::uint32_t owner = plan.parts[part].owner;
+        for (std::uint32_t member = 0; member < members; ++member) {
+            const std::uint32_t next = routes.next(member, part);
+            DEDLOC_CHECK(next < members && routes.next(next, part) == owner);
+            DEDLOC_CHECK(next == owner || routes.collects(next, part));
+        }
+        for (const std::uint32_t source : routes.sources(owner, part))
+            DEDLOC_CHECK(source < members && routes.next(source, part) == owner);
+    }
+    DEDLOC_CHECK(routes.may_include(0, no_members(plan)));
+}
+
+void weigh(const Plan& plan, std::uint64_t count) {
+    std::vector<const MemberInput*> all;
+    for (const PlanMember& member : plan.members) all.push_back(&member.input);
+    for (std::uint32_t part = 0; part < looked_at(plan); ++part) {
+        std::uint64_t covered = 0;
+        for (const WeightSegment& segment : total_weights(all, plan.parts[part].range()))
+            covered += segment.count;
+        DEDLOC_CHECK(covered == plan.parts[part].count);
+        for (const MemberInput* input : all) {
+            const double samples = included_samples(*input, plan.parts[part].range(), count);
+            DEDLOC_CHECK(std::isfinite(samples) && samples >= 0);
+            DEDLOC_CHECK(scale_exponent(*input) < 63);
+        }
+    }
+}
+
+void look_at_plan(ByteView bytes) {
+    const auto plan = wire::decode<Plan>(bytes);
+    if (!plan) return;
+    RoundOptions options;
+    options.vector_count = vector_count(*plan);
+    const bool sound = check_plan(*plan, options).has_value();
+    if (!sound) return;
+    follow_the_routes(*plan);
+    weigh(*plan, options.vector_count);
+}
+
+// As its author meant it, were it the next one of this chain: to find digests is not for a fuzzer.
+Bytes made_to_follow(const Base& base, const Bytes& bytes) {
+    auto certificate = wire::decode<Certificate>(bytes);
+    if (!certificate) return bytes;
+    auto decision = wire::decode<Decision>(certificate->decision);
+    if (!decision) return bytes;
+    decision->run = base.run;
+    decision->previous = base.previous;
+    decision->number = base.number + 1;
+    decision->instance = base.instance;
+    if (base.state) decision->state_before = *base.state;
+    std::vector<Voter> voters = base.voters;
+    if (decision->kind == DecisionKind::branch) {
+        voters = decision->next_voters;
+        decision->instance = {branch_id(base.previous, voters), base.instance.step, 0};
+        decision->branch_samples = base.branch_samples;
+    }
+    certificate->decision = wire::encode(*decision);
+    certificate->votes.clear();
+    for (const Voter& voter : voters) certificate->votes.push_back({voter.peer, {}});
+    return wire::encode(*certificate);
+}
+
+void account_for(const Ledger& ledger, const Decision& decision) {
+    if (decision.kind != DecisionKind::commit) return;
+    const auto plan = wire::decode<Plan>(decision.plan);
+    DEDLOC_CHECK(plan.has_value() && plan->parts.size() == decision.parts.size());
+    const std::uint64_t count = vector_count(*plan);
+    const double samples = committed_samples(*plan, decision.parts, count);
+    DEDLOC_CHECK(std::isfinite(samples) && samples >= 0);
+    for (const ElementRange& range : averaged_by_nobody(*plan, decision.parts, {0, count}))
+        DEDLOC_CHECK(range.count > 0 && range.count <= count &&
+                     range.offset <= count - range.count);
+    const std::vector<bool> included = included_members(decision, *plan);
+    for (std::size_t i = 0; i < included.size(); ++i) {
+        const PlanMember& member = plan->members[i];
+        (void)has_reached_others(*plan, decision, i);
+        (void)ledger.check_not_committed(member.peer, member.input);
+        if (included[i]) DEDLOC_CHECK(ledger.contributions(member.peer) > 0);
+    }
+}
+
+void look_at_chain(ByteView bytes, bool follows) {
+    const auto reply = wire::decode<CertificatesReply>(bytes);
+    if (!reply || reply->certificates.empty()) return;
+    const TrustingVerifier verifier;
+    Ledger ledger(verifier, 4);
+    Standing standing;
+    const bool sound = ledger.check_start(reply->certificates.front()).has_value();
+    DEDLOC_CHECK(ledger.start_from(reply->certificates.front()).has_value() == sound);
+    if (!sound) return;
+    (void)standing.learn(ledger.newest_decision());
+    account_for(ledger, ledger.newest_decision());
+    for (std::size_t i = 1; i < std::min(reply->certificates.size(), chain_max); ++i) {
+        const Bytes& said = reply->certificates[i];
+        const std::uint64_t number = ledger.base().number;
+        const auto accepted = ledger.accept(follows ? made_to_follow(ledger.base(), said) : said);
+        if (!accepted || !*accepted) continue;
+        DEDLOC_CHECK(ledger.base().number == number + 1 && !ledger.base().voters.empty());
+        (void)standing.learn(ledger.newest_decision());
+        account_for(ledger, ledger.newest_decision());
+        for (const Voter& voter : ledger.base().voters) (void)standing.may_own(voter.peer);
+    }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+    if (size == 0) return 0;
+    const ByteView said(data + 1, size - 1);
+    if (data[0] % 4 == 0)
+        look_at_plan(said);
+    else
+        look_at_chain(said, /*follows=*/data[0] % 4 != 1);
+    return 0;
+}
