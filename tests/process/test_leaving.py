@@ -99,6 +99,27 @@ class Leaving(ProcessTest):
         # Samples that were handed in before the kill are not computed again.
         self.assertGreaterEqual(samples_reserved(again.host), counted)
 
+    def test_a_run_outlives_its_host_and_who_joined_after_it(self) -> None:
+        """Nobody is needed for good: a guest invites another one, and that one goes on with whoever
+        is left."""
+        host = self.running_host(self.write("run.toml", run_text(gradient_ms=20)))
+        a, b = (self.join(host.join_string(), name) for name in ("a", "b"))
+        self.until_step(8, host, a, b)
+        host.stop_for_good()
+        self.until_step(a.step() + 5, a, b)
+        invited = self.dedloc("invite", "--dir", str(a.directory), "--json")
+        self.assertEqual(invited.returncode, harness.OK, invited.stderr)
+        c = self.join(json.loads(invited.stdout)["join_string"], "c")
+        self.until("c has joined", lambda: self.alive(c) and c.step() > 0)
+        self.until_step(a.step() + 5, a, b, c)
+        a.stop_for_good()
+        step = max(b.step(), c.step())
+        self.until_step(step + 10, b, c)
+        states = states_after(step + 1, b, c)
+        self.assertGreaterEqual(len(states), 5)
+        for at, hashes in states.items():
+            self.assertEqual(len(hashes), 1, f"b and c differ at step {at}")
+
     def test_a_run_that_is_begun_again_is_the_newest_one(self) -> None:
         """Its steps are fewer than those of the rehearsal in the same folder; still it is what
         evaluation and resumption take, and the folder goes on being that of the peer."""
