@@ -113,7 +113,9 @@ Result<double> plain_loop(const collab::RunFile& run,
             DEDLOC_TRY_VOID(learner->accumulate(samples));
         }
         std::vector<float> sum(parameters.size());
-        learner->take(sum, buffers, 1);
+        std::vector<float> change(buffers.size());
+        learner->take(sum, change, 1);
+        for (std::size_t i = 0; i < change.size(); ++i) buffers[i] += change[i];
         for (float& value : sum) value /= static_cast<float>(run.batch.target);
         return sum;
     };

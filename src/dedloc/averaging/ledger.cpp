@@ -389,25 +389,6 @@ std::uint64_t vector_count(const Plan& plan) {
     return plan.parts.empty() ? 0 : plan.parts.back().range().end();
 }
 
-std::vector<ElementRange> averaged_by_nobody(const Plan& plan,
-                                             const std::vector<FinishedPart>& parts,
-                                             ElementRange range) {
-    std::vector<ElementRange> ranges;
-    for (std::size_t p = 0; p < parts.size() && p < plan.parts.size(); ++p) {
-        for (const ElementRange& stretch : intersect({plan.parts[p].range()}, range)) {
-            std::vector<const MemberInput*> inputs;
-            for (std::size_t i = 0; i < plan.members.size(); ++i)
-                if (parts[p].includes(i)) inputs.push_back(&plan.members[i].input);
-            std::uint64_t at = stretch.offset;
-            for (const WeightSegment& segment : total_weights(inputs, stretch)) {
-                if (segment.weight == 0) ranges.push_back({at, segment.count});
-                at += segment.count;
-            }
-        }
-    }
-    return joined(std::move(ranges));
-}
-
 Bytes FinishedPart::signed_bytes() const {
     FinishedPart bare = *this;
     bare.signature.clear();

@@ -152,9 +152,5 @@ double committed_samples(const Plan& plan,
                          const std::vector<FinishedPart>& parts,
                          std::uint64_t vector_count);
 std::uint64_t vector_count(const Plan& plan);
-// Where within `range` no contribution is in the average: there it says zero, and means nothing.
-std::vector<ElementRange> averaged_by_nobody(const Plan& plan,
-                                             const std::vector<FinishedPart>& parts,
-                                             ElementRange range);
 
 }  // namespace dedloc::averaging

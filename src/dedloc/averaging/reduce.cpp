@@ -107,31 +107,28 @@ void add_all(const Plan& plan,
 }
 
 // Infinities and NaN do not leave a sum again, and what is too long makes the sum long, unless the
-// others make it short again.
+// others make it short again. With any norm allowed, too long is what nobody may add (codec.h): an
+// average that carries it would be refused by all, and its owner blamed.
 class SumCheck {
   public:
     SumCheck(const Plan& plan, const std::vector<PartInput>& inputs, double norm_max) {
-        if (norm_max <= 0 || inputs.empty()) return;
-        double samples = samples_of(plan, inputs.front());
-        for (const PartInput& input : inputs) samples = std::min(samples, samples_of(plan, input));
-        const double length = norm_max * samples / 2;
+        constexpr double longest = static_cast<double>(codec::accumulated_magnitude_max);
+        double length = longest;
+        if (norm_max > 0 && !inputs.empty()) {
+            double samples = samples_of(plan, inputs.front());
+            for (const PartInput& input : inputs)
+                samples = std::min(samples, samples_of(plan, input));
+            length = std::min(length, norm_max * samples / 2);
+        }
         squares_max_ = length * length;
     }
 
-    void look_at(std::span<const float> sum) {
-        if (squares_max_)
-            squares_ += tensor::sum_of_squares(sum);
-        else
-            finite_ = finite_ && tensor::all_finite(sum);
-    }
-    bool shows_nothing_wrong() const {
-        return squares_max_ ? squares_ <= *squares_max_ : finite_;  // false if one is not finite
-    }
+    void look_at(std::span<const float> sum) { squares_ += tensor::sum_of_squares(sum); }
+    bool shows_nothing_wrong() const { return squares_ <= squares_max_; }  // false: NaN, too
 
   private:
-    std::optional<double> squares_max_;
+    double squares_max_ = 0;
     double squares_ = 0;
-    bool finite_ = true;
 };
 
 // Why this one is refused; nullptr: it is not.
@@ -139,7 +136,7 @@ const char* refusal(const Plan& plan, std::uint32_t part, const PartInput& input
     const auto count = static_cast<std::size_t>(plan.parts[part].count);
     if (!codec::verify(
             codec_of(plan, part, input), *input.encoded, count, factor_of(plan, part, input)))
-        return "its contribution has numbers that are not finite";
+        return "its contribution has numbers that are not finite, or beyond 2^100";
     if (norm_max <= 0) return nullptr;
     double squares = 0;
     for_each_piece(count, [&](std::size_t first, std::size_t piece_count) {

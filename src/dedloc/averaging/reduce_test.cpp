@@ -111,6 +111,22 @@ TEST(ReducePart, leaves_out_who_is_too_long_over_the_whole_part_and_nobody_else)
     EXPECT_TRUE(reduce_part(plan, 0, inputs, 50).refused.empty());
 }
 
+// Else the average would be one that all refuse, and its owner the one that is blamed.
+TEST(ReducePart, with_any_norm_allowed_leaves_out_who_brings_what_no_average_may_have) {
+    for (const codec::CodecId codec : {codec::CodecId::fp32, codec::CodecId::bf16}) {
+        const Plan plan = make_plan(codec);
+        auto inputs = make_inputs(plan);
+        std::vector<float> huge = random_sum(1);
+        huge[part_count / 2] = 0x1p110f;
+        inputs[0].encoded = encode_contribution(codec, huge, plan.members[0].input);
+        const ReducedPart reduced = reduce_part(plan, 0, inputs, 0);
+        ASSERT_EQ(reduced.refused.size(), 1u) << codec::to_string(codec);
+        EXPECT_EQ(reduced.refused[0].member, 0u);
+        EXPECT_EQ(to_bytes(*reduced.encoded), plain_average(plan, {inputs[1]}));
+        EXPECT_TRUE(is_sound_average(codec, *reduced.encoded, part_count, reduced.digest));
+    }
+}
+
 TEST(ReducePart, without_any_input_is_zero) {
     const Plan plan = make_plan(codec::CodecId::fp32);
     const ReducedPart reduced = reduce_part(plan, 0, {});

@@ -14,7 +14,8 @@
 //         of an average of normal data, contributions and average encoded: 1.04 %.
 //
 // Infinity and NaN stay visible in every codec, and decoding bytes from the network may give them:
-// decode_accumulate and verify refuse such bytes before a number of them is added (promise 5).
+// decode_accumulate and verify refuse such bytes before a number of them is added (promise 5). Who
+// adds without (accumulate_verified) looks at the sum, and verifies where it is odd (reduce.cpp).
 //
 // Every part of a vector is encoded by itself and may have any length. Inside a part, windows that
 // begin at a multiple of block_elements(id) are encodings by themselves (window()): a part can be

@@ -38,7 +38,6 @@ Result<Bytes> ErrorFeedback::encode(std::span<const float> input) {
     DEDLOC_CHECK(!unsettled_, "settle() the last vector first");
     DEDLOC_CHECK(input.size() == residual_.size(), "{} of {}", input.size(), residual_.size());
     std::vector<float> pending = residual_;
-    if (decay_ != 1.0f) tensor::scale(pending, decay_);
     tensor::add_weighted(pending, input, 1.0f);
     DEDLOC_TRY(Bytes bytes, codec_.encode(pending));
     // Whoever sums this must be able to hold it, else it could be sent and never taken back.
@@ -56,6 +55,7 @@ void ErrorFeedback::settle(bool taken) {
     if (taken) {
         const Ok subtracted = codec_.decode_accumulate(sent_, -1.0f, residual_);
         DEDLOC_CHECK(subtracted.has_value(), "our own bytes");
+        if (decay_ != 1.0f) tensor::scale(residual_, decay_);  // what no round took is not aged
     }
     sent_.clear();
 }

@@ -1,13 +1,13 @@
 // Error feedback: what a lossy codec did not send is kept and added to the next vector, so that
 // everything is sent in the end. Wraps any codec over one tensor.
 //
-//   pending  = decay × residual + input        two roundings to fp32 (one with decay = 1)
+//   pending  = residual + input                one rounding to fp32
 //   sent     = decode(encode(pending))
-//   residual = pending - sent                  one rounding
+//   residual = decay × (pending - sent)        two roundings (one with decay = 1)
 //
-// Conservation: sent + residual' = pending within half a unit in the last place of residual', and
-// with decay 1 pending = residual + input within half a unit of pending. A vector that the round
-// did not take stays pending whole (settle(false)): nothing is lost (promise 2).
+// Conservation: with decay 1, sent + residual' = pending within half a unit in the last place of
+// residual', and pending = residual + input within half a unit of pending. A vector that the round
+// did not take stays pending whole, whatever the decay (settle(false)): nothing is lost (promise 2).
 //
 // Source: Karimireddy et al. 2019 (EF-SGD); decay 0.95 in SparseLoCo.
 // Cost:   one fp32 vector of memory (three while encoding), and the encoded bytes until settle.

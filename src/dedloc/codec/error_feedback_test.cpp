@@ -119,10 +119,20 @@ TEST(ErrorFeedback, decay_shrinks_what_waits) {
     (void)*feedback.encode(input);
     feedback.settle(true);
     EXPECT_EQ(feedback.residual()[0], 0.0f);
-    EXPECT_EQ(feedback.residual()[1], 1.0f);
+    EXPECT_EQ(feedback.residual()[1], 0.5f);
     (void)*feedback.encode(input);
     feedback.settle(true);
-    EXPECT_EQ(feedback.residual()[1], 1.5f);
+    EXPECT_EQ(feedback.residual()[1], 0.75f);
+}
+
+TEST(ErrorFeedback, what_no_round_took_is_not_shrunk) {
+    ErrorFeedback feedback(stateless_codec(TopK{}), elements_count, 0.5f);
+    const std::vector<float> input = normal_vector(elements_count, 12);
+    (void)*feedback.encode(input);
+    feedback.settle(false);
+    (void)*feedback.encode(std::vector<float>(elements_count, 0.0f));
+    feedback.settle(false);
+    EXPECT_EQ(std::vector<float>(feedback.residual().begin(), feedback.residual().end()), input);
 }
 
 TEST(ErrorFeedback, numbers_that_are_not_finite_change_nothing) {

@@ -75,6 +75,7 @@ Bytes encode_meanstd(std::span<const float> values, std::size_t columns) {
     const std::size_t rows = columns == 0 ? 0 : values.size() / columns;
     std::vector<float> means(rows);
     std::vector<float> stds(rows);
+    if (rows == 0) return {};  // `columns` may be anything then
     const auto root = static_cast<float>(std::sqrt(static_cast<double>(columns)));
     const std::vector<float> ones(columns, 1.0f);
     for (std::size_t i = 0; i < rows; ++i) {
@@ -93,6 +94,7 @@ Bytes encode_meanstd(std::span<const float> values, std::size_t columns) {
 Ok decode_meanstd(ByteView buffer, std::size_t columns, std::span<float> out) {
     const std::size_t rows = columns == 0 ? 0 : out.size() / columns;
     if (buffer.size() != 2 * out.size() + 8 * rows) return bad("halves and rows", buffer.size());
+    if (rows == 0) return {};  // `columns` may be anything then
     tensor::floats_from_halves(buffer.first(2 * out.size()), out);
     const std::vector<float> statistics = read_floats(buffer.subspan(2 * out.size()));
     const std::vector<float> ones(columns, 1.0f);

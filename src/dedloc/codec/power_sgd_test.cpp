@@ -137,6 +137,16 @@ TEST(PowerSgd, a_constant_gradient_arrives_in_the_end) {
     EXPECT_LT(std::sqrt(error / 3600), 0.1);
 }
 
+// LoRA's first gradient of A is zero, as B is.
+TEST(PowerSgd, goes_on_after_a_gradient_that_was_zero_everywhere) {
+    const MatrixShape shape{60, 60};
+    const std::vector<float> gradient = normal_vector(3600, 5);
+    std::vector<PowerSgd> peers(2, PowerSgd(shape, 4, 3));
+    const std::vector<float> zero(3600, 0.0f);
+    EXPECT_EQ(round_of(peers, {zero, zero}, 9), zero);
+    EXPECT_NE(round_of(peers, {gradient, gradient}, 9), zero);
+}
+
 TEST(PowerSgd, hostile_factors_are_refused_and_an_abandoned_round_loses_nothing) {
     PowerSgd peer({10, 20}, 2, 3);
     const std::vector<float> gradient = normal_vector(200, 6);

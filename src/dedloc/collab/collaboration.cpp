@@ -40,9 +40,10 @@ std::string number(double value) { return fmt::format("{:.6g}", value); }
 
 void set_codecs(averaging::RoundOptions& round, const Options& options) {
     round.codec = options.run.averaging.codec.value_or(codec_of_large_tensors);
-    if (options.run.averaging.codec) return;
-    round.other_codec = codec_of_small_tensors;
-    round.codec_ranges = vector_codecs(options.run.averaging, options.layout);
+    if (round.codec != codec_of_large_tensors) return;
+    round.other_codec = codec_of_small_tensors;  // an aggregator has no layout, and takes either
+    auto ranges = vector_codecs(options.run.averaging, options.layout);
+    if (ranges.size() > 1 || !options.run.averaging.codec) round.codec_ranges = std::move(ranges);
 }
 
 averaging::RoundOptions round_options(const Options& options) {

@@ -1245,27 +1245,19 @@ TEST(Collaboration, a_batch_is_near_its_target_where_micro_batches_take_differen
     EXPECT_LT(batch, 1.12 * 256);
 }
 
-// A running variance of zero would make every evaluation garbage.
-TEST(Collaboration, buffers_that_nobody_brought_stay_as_they_were) {
+// Of a part that nobody brought the average says zero: a running variance of zero would make every
+// evaluation garbage, a change of zero is none.
+TEST(Collaboration, buffers_move_by_the_average_of_their_changes) {
     const RunFile run = small_run();
     Layout layout = small_model(2).layout;
-    layout.buffers_count = 6;
-    const auto before = *initial_state(run, layout, {1, 1}, {1, 2, 3, 4, 5, 6});
-    averaging::Plan plan;
-    plan.members.resize(2);
-    plan.members[0].input = {{10, 20, 0}, {0, 10, 0}, {{6, 2}}};
-    plan.members[1].input = {{}, {0, 5, 0}, {{5, 1}}};
-    plan.parts = {{0, 4, 0}, {4, 4, 0}};
-    averaging::Decision decision;
-    decision.plan = wire::encode(plan);
-    decision.parts.resize(2);
-    decision.parts[0].included = {0b01};
-    decision.parts[1].included = {0b10};  // on its carried range alone
-    const auto after = next_state(run, layout, *before, decision, std::vector<float>(8, 0.0f));
+    layout.buffers_count = 4;
+    const auto before = *initial_state(run, layout, {1, 1}, {1, 2, 0.406f, 1e-3f});
+    const std::vector<float> average{0, 0, 0.5f, -3, 0, 0};
+    const auto after = next_state(run, layout, *before, averaging::Decision{}, average);
     ASSERT_TRUE(after);
     const auto buffers = buffers_of(**after);
     EXPECT_EQ(std::vector<float>(buffers.begin(), buffers.end()),
-              (std::vector<float>{0, 0, 3, 0, 5, 6}));
+              (std::vector<float>{1.5f, -1, 0.406f, 1e-3f}));
 }
 
 TEST(Collaboration, a_frozen_peer_catches_up_when_it_wakes) {

@@ -23,7 +23,7 @@
 namespace dedloc::collab {
 
 // What is averaged and what is kept: parameters, then float buffers (BatchNorm statistics), each a
-// flat vector. The averaged vector of a round is [gradient of parameters | buffers].
+// flat vector. The averaged vector of a round is [gradient of parameters | change of buffers].
 struct Layout {
     std::vector<optim::ParameterGroup> parameters;  // cover [0, parameters_count) in order
     std::uint64_t parameters_count = 0;
@@ -62,8 +62,10 @@ class Learner {
     // Adds the SUM over the samples of their gradients into the learner's own accumulator (on its
     // device); nothing is copied yet.
     virtual Result<GradientReport> accumulate(CounterRange samples) = 0;
-    // Moves the accumulated sum into gradient_sum (parameters_count) and samples × the present
-    // buffers into buffers_sum (buffers_count); the accumulator is zero afterwards.
+    // Moves the accumulated sum into gradient_sum (parameters_count) and samples × (the present
+    // buffers - those loaded or last taken) into buffers_sum (buffers_count); the accumulator is
+    // zero afterwards. A change, not the value: what stays is exactly zero in every codec, and what a
+    // codec rounds away of a change is in the next one again.
     virtual void take(std::span<float> gradient_sum,
                       std::span<float> buffers_sum,
                       std::uint64_t samples) = 0;

@@ -19,6 +19,7 @@ LocalLearner::LocalLearner(std::unique_ptr<Learner> inside, LocalConfig config)
       config_(std::move(config)),
       layout_(inside_->layout()),
       buffers_(layout_.buffers_count),
+      buffers_change_(layout_.buffers_count),
       gradient_(layout_.parameters_count),
       moments_(optim::moments_count(config_.optimizer),
                std::vector<float>(layout_.parameters_count)) {
@@ -37,8 +38,8 @@ void LocalLearner::at_step(std::uint64_t global_step) {
 void LocalLearner::begin_at(std::span<const float> parameters, std::span<const float> buffers) {
     start_.assign(parameters.begin(), parameters.end());
     here_ = start_;
-    buffers_.assign(buffers.begin(), buffers.end());
-    start_buffers_ = buffers_;
+    start_buffers_.assign(buffers.begin(), buffers.end());
+    buffers_ = start_buffers_;
     since_start_ = 0;
     since_step_ = 0;
     not_finite_in_a_row_ = 0;
@@ -81,7 +82,8 @@ Result<GradientReport> LocalLearner::accumulate(CounterRange samples) {
 // On what has been accumulated. False: nothing came of it.
 bool LocalLearner::inner_step() {
     const std::uint64_t samples = std::exchange(since_step_, 0);
-    inside_->take(gradient_, buffers_, 1);  // once the present buffers
+    inside_->take(gradient_, buffers_change_, 1);
+    tensor::add_weighted(buffers_, buffers_change_, 1.0f);
     // Of finite gradients the sum may still not be.
     if (!tensor::all_finite(gradient_)) return false;
     const auto divisor = static_cast<float>(samples);
@@ -138,7 +140,8 @@ void LocalLearner::add_way(std::uint64_t samples,
                            std::span<float> buffers) const {
     const auto weight = static_cast<float>(samples);
     for (std::size_t i = 0; i < way.size(); ++i) way[i] += weight * (start_[i] - here_[i]);
-    for (std::size_t i = 0; i < buffers.size(); ++i) buffers[i] += weight * buffers_[i];
+    for (std::size_t i = 0; i < buffers.size(); ++i)
+        buffers[i] += weight * (buffers_[i] - start_buffers_[i]);
 }
 
 void LocalLearner::take(std::span<float> gradient_sum,

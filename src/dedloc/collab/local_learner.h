@@ -76,6 +76,7 @@ class LocalLearner final : public Learner {
     std::vector<float> here_;   // and where it has come to
     std::vector<float> start_buffers_;
     std::vector<float> buffers_;  // as the last inner step left them
+    std::vector<float> buffers_change_;
     std::vector<float> gradient_;
     std::vector<std::vector<float>> moments_;
     std::uint64_t inner_steps_ = 0;

@@ -4,10 +4,8 @@
 #include <atomic>
 #include <cmath>
 
-#include "dedloc/averaging/ledger.h"
 #include "dedloc/codec/codec.h"
 #include "dedloc/tensor/kernels.h"
-#include "dedloc/wire/message.h"
 
 namespace dedloc::collab {
 
@@ -95,12 +93,10 @@ std::vector<state::Section> stepped_sections(const RunFile& run,
     const std::size_t parameters_count = layout.parameters_count;
     parallel_for(sections.size(), [&](std::size_t i) {
         const state::Section& old = before.sections()[i];
-        const auto buffers = average.subspan(parameters_count);
         sections[i].name = old.name;
+        sections[i].values = old.values;
         if (old.name == buffers_section)
-            sections[i].values.assign(buffers.begin(), buffers.end());
-        else
-            sections[i].values = old.values;
+            tensor::add_weighted(sections[i].values, average.subspan(parameters_count), 1.0f);
     });
     std::span<float> parameters;
     std::vector<std::span<float>> moments(optim::moments_count(run.optimizer));
@@ -117,25 +113,6 @@ std::vector<state::Section> stepped_sections(const RunFile& run,
                 moments,
                 parallel_for);
     return sections;
-}
-
-// Buffers are what the average says, and of what nobody brought it says nothing.
-Ok keep_unaveraged_buffers(const Layout& layout,
-                           const averaging::Decision& decision,
-                           std::span<const float> old,
-                           std::vector<state::Section>& sections) {
-    if (old.empty()) return {};
-    DEDLOC_TRY(const averaging::Plan plan, wire::decode<averaging::Plan>(decision.plan));
-    const averaging::ElementRange all{layout.parameters_count, layout.buffers_count};
-    for (const auto& range : averaging::averaged_by_nobody(plan, decision.parts, all)) {
-        const auto first = static_cast<std::size_t>(range.offset - all.offset);
-        const auto kept = old.subspan(first, static_cast<std::size_t>(range.count));
-        for (state::Section& section : sections)
-            if (section.name == buffers_section)
-                std::ranges::copy(kept,
-                                  section.values.begin() + static_cast<std::ptrdiff_t>(first));
-    }
-    return {};
 }
 
 bool all_finite(const std::vector<state::Section>& sections,
@@ -194,7 +171,6 @@ Result<std::shared_ptr<const state::Snapshot>> next_state(const RunFile& run,
     DEDLOC_CHECK(average.size() == layout.vector_count());
     std::vector<state::Section> sections =
         stepped_sections(run, layout, before, average, parallel_for);
-    DEDLOC_TRY_VOID(keep_unaveraged_buffers(layout, decision, buffers_of(before), sections));
     const bool finite = all_finite(sections, parallel_for);
     if (!finite) sections = before.sections();
     if (kept_back != nullptr) *kept_back = !finite;

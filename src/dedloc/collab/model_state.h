@@ -54,7 +54,7 @@ Result<AveragedVector> averaged_vector(
 // One optimizer step on `average` (vector_count elements). Where it would leave the numbers that
 // are finite (a learning rate far too high), parameters, moments and buffers stay as they were, and
 // only the step counts on: the same on all peers, as all compute the same. `kept_back` tells.
-// Buffers of which no contribution is in the average stay, too.
+// Buffers move by the average of their changes: those of which no contribution is in it stay.
 // `parallel_for` changes no bit.
 Result<std::shared_ptr<const state::Snapshot>> next_state(
     const RunFile& run,

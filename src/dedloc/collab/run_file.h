@@ -22,7 +22,7 @@ namespace dedloc::collab {
 
 inline constexpr int run_format = 1;
 // Changes whenever any bit of a step could change, or of what is signed about it.
-inline constexpr int numerics_version = 3;
+inline constexpr int numerics_version = 4;
 inline constexpr std::size_t run_file_bytes_max = 256 * 1024;
 
 // Only runs of the task "albert" have the sections [albert] and [text]. Sizes are ALBERT-large's;

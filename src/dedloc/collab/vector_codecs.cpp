@@ -22,14 +22,22 @@ std::vector<codec::TensorFacts> tensors_of(const Layout& layout) {
     return tensors;
 }
 
-codec::CodecRules rules_of(std::uint64_t threshold) {
+// Buffers' changes are as large as they like beside gradients, and one scale of 8 bits for both would
+// make zeros of these.
+codec::CodecRules rules_for_buffers() {
     codec::CodecRule buffers;
     buffers.role = codec::TensorRole::buffer;
     buffers.codec = codec_of_small_tensors;
+    return {{buffers}, codec_of_large_tensors};
+}
+
+codec::CodecRules rules_of(std::uint64_t threshold) {
+    codec::CodecRules rules = rules_for_buffers();
     codec::CodecRule small;
     small.elements_below = threshold;
     small.codec = codec_of_small_tensors;
-    return {{buffers, small}, codec_of_large_tensors};
+    rules.rules.push_back(small);
+    return rules;
 }
 
 std::string in_millions(std::uint64_t elements) {
@@ -41,8 +49,11 @@ std::string in_millions(std::uint64_t elements) {
 std::vector<codec::CodecRange> vector_codecs(const AveragingConfig& averaging,
                                              const Layout& layout) {
     if (layout.vector_count() == 0) return {};
-    if (averaging.codec) return {{0, layout.vector_count(), *averaging.codec}};
     const std::vector<codec::TensorFacts> tensors = tensors_of(layout);
+    if (averaging.codec == codec_of_large_tensors)
+        return codec::without_short_ranges(codec::codec_ranges(rules_for_buffers(), tensors),
+                                           range_elements_min);
+    if (averaging.codec) return {{0, layout.vector_count(), *averaging.codec}};
     std::vector<codec::CodecRange> ranges;
     std::uint64_t threshold = averaging.codec_threshold;
     do {
@@ -57,7 +68,8 @@ std::string describe_codecs(const AveragingConfig& averaging, const Layout& layo
     const std::vector<codec::CodecRange> ranges = vector_codecs(averaging, layout);
     std::map<codec::CodecId, std::uint64_t, std::greater<>> elements;
     for (const codec::CodecRange& range : ranges) elements[range.codec] += range.count;
-    std::string text = averaging.codec ? "one for all: " : "adaptive: ";
+    std::string text = "adaptive: ";
+    if (averaging.codec) text = ranges.size() > 1 ? "one, but for buffers: " : "one for all: ";
     bool first = true;
     for (const auto& [codec, count] : elements) {
         text += fmt::format("{}{}{} in {}",

@@ -1,8 +1,8 @@
 // Which elements of a run's averaged vector travel in which codec (the run file's averaging.codec).
 //
-// One codec for all, or "adaptive", as hivemind's SizeAdaptiveCompression: parameters of at least
-// averaging.codec_threshold elements in 8 bit, smaller ones and the buffers in fp16. Small tensors
-// (biases, norms) suffer most from 8 bits and cost least.
+// One codec for all (but for buffers beside 8 bit), or "adaptive", as hivemind's
+// SizeAdaptiveCompression: parameters of at least averaging.codec_threshold elements in 8 bit, smaller
+// ones and the buffers in fp16. Small tensors (biases, norms) suffer most from 8 bits and cost least.
 //
 // A range of fewer than 4,096 elements is not worth a part of its own: a small tensor between large
 // ones takes so many elements of the next one into fp16. Where that leaves more ranges than a plan
@@ -24,7 +24,7 @@ namespace dedloc::collab {
 inline constexpr codec::CodecId codec_of_large_tensors = codec::CodecId::blockwise8;
 inline constexpr codec::CodecId codec_of_small_tensors = codec::CodecId::fp16;
 
-// They cover the vector in order. One range if there is one codec for all.
+// They cover the vector in order. One range if all of it travels in one codec.
 std::vector<codec::CodecRange> vector_codecs(const AveragingConfig& averaging,
                                              const Layout& layout);
 

@@ -97,6 +97,25 @@ TEST(VectorCodecs, one_codec_is_one_range) {
     EXPECT_TRUE(vector_codecs(adaptive(), Layout{}).empty());
 }
 
+// One block's scale for both would make zeros of gradients beside BatchNorm's numbers.
+TEST(VectorCodecs, buffers_never_share_8_bits_with_gradients) {
+    Layout layout;
+    add(layout, 105'962);
+    AveragingConfig averaging;
+    averaging.codec = CodecId::blockwise8;
+    const std::vector<codec::CodecRange> all{{0, 105'962, CodecId::blockwise8}};
+    EXPECT_EQ(vector_codecs(averaging, layout), all);
+    EXPECT_EQ(describe_codecs(averaging, layout),
+              "one for all: 0.106 M elements in blockwise8, 1 bytes an element");
+    layout.buffers_count = 96;
+    const std::vector<codec::CodecRange> apart{{0, 105'962, CodecId::blockwise8},
+                                               {105'962, 96, CodecId::fp16}};
+    EXPECT_EQ(vector_codecs(averaging, layout), apart);
+    EXPECT_EQ(describe_codecs(averaging, layout),
+              "one, but for buffers: 0.106 M elements in blockwise8, 9.6e-05 M in fp16, 1 bytes an "
+              "element");
+}
+
 TEST(VectorCodecs, small_tensors_and_buffers_travel_in_fp16) {
     Layout layout;
     add(layout, 65'535);

@@ -142,8 +142,8 @@ bool Session::State::hand_in(std::future<Result<void>>* gone) {
         contribution.sum.resize(layout.vector_count());
         const std::span<float> all(contribution.sum);
         flat.take_sums(all.first(layout.parameters_count));
-        flat.store_buffers(all.subspan(layout.parameters_count),
-                           static_cast<double>(samples.size()));
+        flat.take_buffer_changes(all.subspan(layout.parameters_count),
+                                  static_cast<double>(samples.size()));
     }
     samples = {samples.end, samples.end};
     loss_sum = 0;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <set>
 #include <string>
+#include <utility>
 
 #include "dedloc/tensor/kernels.h"
 
@@ -153,6 +154,9 @@ Result<FlatModule> FlatModule::make(std::shared_ptr<torch::nn::Module> module) {
         return make_error(ErrorKind::bad_input, "the model has no parameters to train");
     }
     flat.device_ = flat.parameters_.front().device();
+    flat.taken_buffers_.resize(static_cast<std::size_t>(flat.layout_.buffers_count));
+    torch::NoGradGuard no_grad;
+    copy_out(flat.buffers_, flat.taken_buffers_);
     return flat;
 }
 
@@ -160,6 +164,7 @@ void FlatModule::load(std::span<const float> parameters, std::span<const float> 
     torch::NoGradGuard no_grad;
     copy_in(parameters, parameters_);
     copy_in(buffers, buffers_);
+    taken_buffers_.assign(buffers.begin(), buffers.end());
 }
 
 void FlatModule::store(std::span<float> parameters, std::span<float> buffers) const {
@@ -168,11 +173,14 @@ void FlatModule::store(std::span<float> parameters, std::span<float> buffers) co
     copy_out(buffers_, buffers);
 }
 
-void FlatModule::store_buffers(std::span<float> out, double scale) const {
+void FlatModule::take_buffer_changes(std::span<float> out, double scale) {
     torch::NoGradGuard no_grad;
     copy_out(buffers_, out);
     const auto factor = static_cast<float>(scale);
-    for (float& value : out) value *= factor;
+    for (std::size_t i = 0; i < out.size(); ++i) {
+        const float before = std::exchange(taken_buffers_[i], out[i]);
+        out[i] = factor * (out[i] - before);
+    }
 }
 
 void FlatModule::take_gradients(std::span<float> out) {

@@ -33,8 +33,9 @@ class FlatModule {
     // Vector -> module, module -> vector. Sizes are those of the layout.
     void load(std::span<const float> parameters, std::span<const float> buffers);
     void store(std::span<float> parameters, std::span<float> buffers) const;
-    // scale × each buffer.
-    void store_buffers(std::span<float> out, double scale) const;
+    // scale × what became of each buffer since load() or the last call: exactly zero where nothing
+    // did.
+    void take_buffer_changes(std::span<float> out, double scale);
 
     // Copies the parameters' .grad (zeros where there is none) and forgets it: it is undefined
     // then, as after libtorch's zero_grad().
@@ -60,6 +61,7 @@ class FlatModule {
     std::vector<torch::Tensor> parameters_;
     std::vector<torch::Tensor> buffers_;
     std::vector<torch::Tensor> remembered_buffers_;
+    std::vector<float> taken_buffers_;  // as they were loaded or last taken
     std::vector<torch::Tensor> sums_;  // like parameters_; undefined (or empty): zero
     collab::Layout layout_;
 };

@@ -47,7 +47,7 @@ class TorchLearner final : public collab::Learner {
     void move_to(std::span<const float> parameters, std::span<const float> buffers) override {
         if (here_ > 0) {
             std::vector<float> sum(buffers.size());
-            flat_.store_buffers(sum, static_cast<double>(here_));
+            flat_.take_buffer_changes(sum, static_cast<double>(here_));
             if (elsewhere_ == 0) buffers_elsewhere_.assign(buffers.size(), 0.0f);
             for (std::size_t i = 0; i < sum.size(); ++i) buffers_elsewhere_[i] += sum[i];
             elsewhere_ += here_;
@@ -79,7 +79,7 @@ class TorchLearner final : public collab::Learner {
               std::span<float> buffers_sum,
               std::uint64_t samples) override {
         flat_.take_sums(gradient_sum);
-        flat_.store_buffers(buffers_sum, static_cast<double>(samples - elsewhere_));
+        flat_.take_buffer_changes(buffers_sum, static_cast<double>(samples - elsewhere_));
         if (elsewhere_ > 0)
             for (std::size_t i = 0; i < buffers_sum.size(); ++i)
                 buffers_sum[i] += buffers_elsewhere_[i];

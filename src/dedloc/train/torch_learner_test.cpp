@@ -173,7 +173,7 @@ TEST(TorchLearner, adds_up_micro_batches_to_the_gradient_of_the_whole) {
     EXPECT_EQ(sum, std::vector<float>(sum.size()));
 }
 
-TEST(TorchLearner, hands_over_buffers_weighted_by_samples_and_starts_from_loaded_ones) {
+TEST(TorchLearner, hands_over_the_buffers_change_by_samples_once) {
     const Data data = made_data();
     const auto learner = made_learner(data, true);
     const collab::Layout layout = learner->layout();
@@ -184,18 +184,45 @@ TEST(TorchLearner, hands_over_buffers_weighted_by_samples_and_starts_from_loaded
     std::vector<float> sum(layout.parameters_count);
     std::vector<float> buffers_sum(layout.buffers_count);
     learner->take(sum, buffers_sum, 200);
-    bool moved = false;
-    for (std::size_t i = 0; i < buffers.size(); ++i) {
-        moved = moved || std::abs(buffers_sum[i] / 200 - buffers[i]) > 1e-6f;
-    }
-    EXPECT_TRUE(moved);
+    const std::vector<float> nothing(buffers.size(), 0.0f);
+    EXPECT_NE(buffers_sum, nothing);
+    learner->take(sum, buffers_sum, 1);
+    EXPECT_EQ(buffers_sum, nothing) << "it has been handed over";
+    ASSERT_TRUE(learner->accumulate({200, 400}));
     learner->load(parameters, buffers);
     learner->take(sum, buffers_sum, 1);
-    EXPECT_EQ(buffers_sum, buffers);
+    EXPECT_EQ(buffers_sum, nothing) << "the change of what was given up is none";
     // Evaluating must not move BatchNorm's statistics.
     ASSERT_TRUE(learner->evaluate());
     learner->take(sum, buffers_sum, 1);
-    EXPECT_EQ(buffers_sum, buffers);
+    EXPECT_EQ(buffers_sum, nothing);
+}
+
+// Values that travel through fp16 each step walk away from where they were: by 2 % in 3,000 steps.
+TEST(TorchLearner, buffers_that_never_change_keep_their_bits_in_every_codec) {
+    TorchTask task = made_task(made_data());
+    task.make_model = [] {
+        TorchModel model = made_model(false);
+        model.module->register_buffer("constants", torch::tensor({0.406f, 1e-3f, 70'000.0f}));
+        return model;
+    };
+    Result<std::unique_ptr<collab::Learner>> made = make_torch_learner(task);
+    ASSERT_TRUE(made);
+    const std::unique_ptr<collab::Learner> learner = *std::move(made);
+    const collab::Layout layout = learner->layout();
+    ASSERT_EQ(layout.buffers_count, 3u);
+    std::vector<float> parameters(layout.parameters_count);
+    std::vector<float> buffers(3);
+    learner->initial(parameters, buffers);
+    learner->load(parameters, buffers);
+    std::vector<float> gradient(layout.parameters_count);
+    std::vector<float> change(3);
+    for (std::uint64_t step = 0; step < 20; ++step) {
+        ASSERT_TRUE(learner->accumulate({step * 7, step * 7 + 7}));
+        if (step % 3 == 0) learner->move_to(parameters, buffers);
+        learner->take(gradient, change, 7);
+        EXPECT_EQ(change, std::vector<float>(3, 0.0f));
+    }
 }
 
 TEST(TorchLearner, keeps_its_sums_when_it_moves_to_another_state) {
@@ -233,8 +260,7 @@ TEST(TorchLearner, keeps_its_sums_when_it_moves_to_another_state) {
     for (std::size_t i = 0; i < buffers.size(); ++i)
         EXPECT_FLOAT_EQ(buffers_sum[i], buffers_before[i] + buffers_after[i]);
     learner->take(sum, buffers_sum, 1);
-    for (std::size_t i = 0; i < buffers.size(); ++i)
-        EXPECT_FLOAT_EQ(buffers_sum[i], buffers_after[i] / 50);
+    EXPECT_EQ(buffers_sum, std::vector<float>(buffers.size(), 0.0f)) << "and only once";
 }
 
 // Two kinds of poison: a loss that is not a number, and a finite loss whose gradient is none.
