@@ -17,6 +17,7 @@ import network
 
 DEDLOC = os.environ.get("DEDLOC", "dedloc")
 SKIPPED = 77
+SECONDS_MAX = 135  # of one test; ctest's own limit would leave no time to clean up
 STEPS = 40  # alone 25 s: whoever joins on a busy machine still finds somebody
 # Micro-batches take a while, so that no peer is done before the others have joined; a step needs
 # more samples than two peers make while the third computes one.
@@ -88,8 +89,10 @@ class NatTest(unittest.TestCase):
         self.processes: list[Process] = []
         self.net = network.Network().__enter__()
         self.addCleanup(self._clean_up)
+        signal.alarm(SECONDS_MAX)
 
     def _clean_up(self) -> None:
+        signal.alarm(0)
         for process in self.processes:
             process.stop()
         self.net.close()
@@ -124,8 +127,7 @@ class NatTest(unittest.TestCase):
 
     def train_to_the_end(self, peers: list[Process]) -> None:
         """All end at the last step with one state; some step was made of everybody's samples."""
-        for peer in peers:
-            self.until(f"{peer.machine} ends", lambda p=peer: p.process.poll() is not None, 100)
+        self.until("all end", lambda: all(p.process.poll() is not None for p in peers), 100)
         words = [peer.last_words() for peer in peers]
         self.assertEqual([w["step"] for w in words], [STEPS] * len(peers), words)
         self.assertEqual(len({w["state_hash"] for w in words}), 1, words)
@@ -134,9 +136,14 @@ class NatTest(unittest.TestCase):
                          f"members of each step: {members}")
 
 
+def _too_long(*_: object) -> None:
+    raise AssertionError(f"the test took more than {SECONDS_MAX} s")
+
+
 def main() -> None:
     """Exit status: 0 passed, 77 everything was skipped, 1 else."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    signal.signal(signal.SIGALRM, _too_long)
     result = unittest.main(exit=False, verbosity=2).result
     if not result.wasSuccessful():
         sys.exit(1)
