@@ -93,6 +93,7 @@ void RoundEngine::ledger_moved() {
     told_.clear();
     asked_.reset();
     ballot_round_ = 0;
+    unanswered_prepares_ = 0;
     lonely_turns_ = 0;
     outbid_ = 0;
     wanted_ = false;
@@ -299,7 +300,7 @@ bool RoundEngine::quorum_is_lost() const {
 std::optional<PeerId> RoundEngine::pick_leader(const Base& base) const {
     std::optional<PeerId> left_over;
     for (const PeerId& candidate : leader_order(base.previous, base.voters)) {
-        if (candidate == context_.me() ? !voter_->may_vote() : suspected(candidate)) continue;
+        if (candidate == context_.me() ? !voter_->may_lead() : suspected(candidate)) continue;
         if (context_.standing.may_lead(candidate)) return candidate;
         if (!left_over) left_over = candidate;
     }

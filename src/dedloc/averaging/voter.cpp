@@ -181,7 +181,9 @@ Task<Result<void>> VoterService::persist() {
         }
         WriterFlag flag(writing_, written_);
         const std::uint64_t version = version_;
+        writing_since_ = context_.now();
         Result<void> outcome = co_await write_record();
+        writing_since_.reset();
         if (!outcome) co_return outcome;
         durable_ = std::max(durable_, version);
     }
@@ -221,12 +223,26 @@ void VoterService::tell_of_disk(const Result<void>& written) {
     if (!disk_fails_since_) {
         disk_fails_since_ = context_.now();
         tell(Kind::votes_failed, "votes cannot be written: " + why);
+        scope_.spawn("write votes again", write_again());
         return;
     }
     const Duration failing = context_.now() - *disk_fails_since_;
     if (failing < disk_failure_of_a_moment || std::exchange(told_that_it_goes_on_, true)) return;
     tell(Kind::votes_failing,
          fmt::format("votes cannot be written for {:.0f} s: {}", to_seconds(failing), why));
+}
+
+// Others lead until a write works, and none of their rounds need ours for it to be tried.
+Task<void> VoterService::write_again() {
+    while (disk_fails_since_) {
+        co_await context_.node.clock.sleep_for(disk_tried_again_after);
+        if (disk_fails_since_) (void)co_await persist();
+    }
+}
+
+bool VoterService::may_lead() const {
+    const bool hangs = writing_since_ && context_.now() - *writing_since_ > disk_hangs_after;
+    return may_vote() && !disk_fails_since_ && !hangs;
 }
 
 std::optional<ConsensusReply> VoterService::compare(const PeerId& from,

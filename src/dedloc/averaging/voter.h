@@ -26,6 +26,8 @@ namespace dedloc::averaging {
 
 // A disk that is full or read-only for no longer than that is a matter of a moment.
 inline constexpr Duration disk_failure_of_a_moment = 30s;
+inline constexpr Duration disk_tried_again_after = 2s;
+inline constexpr Duration disk_hangs_after = 2s;  // a write of some hundred bytes
 
 class VoterService {
   public:
@@ -35,6 +37,7 @@ class VoterService {
     Task<void> stop() { return scope_.stop(); }
     std::uint64_t incarnation() const { return incarnation_; }
     bool may_vote() const;                                 // for the ledger's open instance
+    bool may_lead() const;                                 // and can write its own vote down
     std::uint32_t promised(const Digest& previous) const;  // the highest ballot; 0: none
 
     Task<ConsensusReply> on_prepare(PeerId from, Prepare prepare);
@@ -53,6 +56,7 @@ class VoterService {
     Task<Result<void>> persist();
     Task<Result<void>> write_record();
     void tell_of_disk(const Result<void>& written);
+    Task<void> write_again();
     struct KeptPart {
         FinishedPart header;
         SharedBytes encoded;
@@ -88,6 +92,7 @@ class VoterService {
     std::uint64_t durable_ = 0;  // … and on disk
     bool writing_ = false;
     runtime::Event written_;
+    std::optional<TimePoint> writing_since_;
     std::optional<TimePoint> disk_fails_since_;
     bool told_that_it_goes_on_ = false;  // to fail
     std::optional<TimePoint> wanted_since_;

@@ -1260,6 +1260,21 @@ TEST(Collaboration, buffers_move_by_the_average_of_their_changes) {
               (std::vector<float>{1.5f, -1, 0.406f, 1e-3f}));
 }
 
+// It has no vote, so it must not lead: its rounds would end with nothing, one after the other.
+TEST(Collaboration, who_cannot_write_its_votes_costs_no_step_a_deadline) {
+    Swarm swarm(11);
+    for (int i = 0; i < 3; ++i) swarm.add();
+    ASSERT_TRUE(swarm.world.run_until([&] { return swarm.all_at(4); }, 60s));
+    const Duration usual = swarm.duration_of_steps(10) / 10;
+    swarm.world.node(1).disk().set_full(true);
+    Duration longest{0};
+    for (int i = 0; i < 20; ++i) longest = std::max(longest, swarm.duration_of_steps(1));
+    EXPECT_LT(to_seconds(longest), to_seconds(usual) + 1.1);
+    swarm.world.node(1).disk().set_full(false);
+    const PeerId& second = swarm.world.node(1).id();
+    EXPECT_TRUE(swarm.world.run_until([&] { return swarm.newest_plan().leader == second; }, 60s));
+}
+
 TEST(Collaboration, a_frozen_peer_catches_up_when_it_wakes) {
     Swarm swarm(5);
     for (int i = 0; i < 4; ++i) swarm.add();
