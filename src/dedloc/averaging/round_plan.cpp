@@ -22,6 +22,7 @@ constexpr double rate_factor = 1000;  // between the usual rate and what is beli
 // Bytes per second; what is said beyond is no line's.
 constexpr double rate_least = 100;
 constexpr double rate_most = 1e12;
+constexpr double slow_line = 0.5;  // of the leader's, each one's slower way
 constexpr double worth_it = 0.95;  // of the round's time without aggregators; more: without them
 // Samples are lost where somebody is left out, and rates are measured: not for less than so many
 // times the pace.
@@ -263,18 +264,28 @@ double RoundEngine::computing_s() const {
     return waited > pace_.usual() / 10 ? to_seconds(waited + pace_.usual()) : 0;
 }
 
-// Not the leader, as everybody waits for it anyhow, nor who leaves after this round, nor whose line
-// nobody has measured. Whoever follows by itself has the averages later: never so many voters that
-// the rest would be no majority.
+// Not the leader, as everybody waits for it anyhow, nor whose line is not much slower than the
+// leader's: where few may own, fewer contributions make the round shorter, whosever they are. Nor
+// who leaves after this round, nor whose line nobody has measured. Whoever
+// follows by itself has the averages later: never so many voters that the rest would be no
+// majority.
 Result<planner::LeaveOutAnswer> RoundEngine::whom_to_leave_out(
     const Base& base, const std::map<PeerId, Announce>& announces) const {
     const std::vector<planner::PeerRates> rates = rates_of(announces);
+    const auto slower_way = [](const planner::PeerRates& rate) {
+        return std::min(rate.upload_per_s, rate.download_per_s);
+    };
+    const auto me = std::distance(announces.begin(), announces.find(context_.me()));
+    DEDLOC_CHECK(static_cast<std::size_t>(me) < rates.size(), "the leader announces to itself");
+    const double leaders = slower_way(rates[static_cast<std::size_t>(me)]);
+    auto rate = rates.begin();
     std::vector<double> samples;
     std::vector<planner::Candidate> candidates;
     std::vector<bool> votes;
     for (const auto& [peer, announce] : announces) {
-        const bool may = peer != context_.me() && !announce.aggregator && !announce.leaving &&
-                         announce.upload_bytes_per_s > 0 && announce.download_bytes_per_s > 0;
+        const bool may = slower_way(*rate++) < leaders * slow_line && !announce.aggregator &&
+                         !announce.leaving && announce.upload_bytes_per_s > 0 &&
+                         announce.download_bytes_per_s > 0;
         samples.push_back(static_cast<double>(announce.input.weight_max()));
         candidates.push_back(may ? planner::Candidate::yes : planner::Candidate::no);
         votes.push_back(base.voter_incarnation(peer) == announce.incarnation);
