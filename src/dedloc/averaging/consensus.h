@@ -112,10 +112,10 @@ class Tally {
     const std::optional<Bytes>& value_to_keep() const { return value_; }
     std::vector<Vote> votes() const;
     std::size_t votes_count() const { return votes_.size(); }
+    std::size_t needed() const;
 
   private:
     bool is_voter(const PeerId& peer) const;
-    std::size_t needed() const;
 
     std::vector<Voter> voters_;
     PlantedBugs bugs_;

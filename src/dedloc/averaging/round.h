@@ -191,14 +191,19 @@ class RoundEngine {
     struct Poll;  // a Tally and who waits for it
     std::uint32_t next_ballot(const Base& base);
     Task<std::shared_ptr<Poll>> prepare(Base base, std::uint32_t ballot);
+    Duration pause_before_prepare() const;
     Task<void> ask_promise(PeerId voter, Prepare request, std::shared_ptr<Poll> poll);
-    Task<void> take_promise(PeerId voter, Prepare request, std::shared_ptr<Poll> poll);
+    Task<bool> take_promise(PeerId voter, Prepare request, std::shared_ptr<Poll> poll);
     Task<bool> propose(Base base, std::uint32_t ballot, Bytes decision, Duration patience);
     struct Question;  // a proposal, outlined and whole
     Task<void> ask_vote(PeerId voter,
                         std::shared_ptr<const Question> question,
                         TimePoint deadline,
                         std::shared_ptr<Poll> poll);
+    Task<bool> take_vote(PeerId voter,
+                         std::shared_ptr<const Question> question,
+                         TimePoint deadline,
+                         std::shared_ptr<Poll> poll);
     Task<void> open_branch(Base base);
     Task<void> sign_branch(Base base,
                            std::vector<Voter> survivors,
@@ -223,6 +228,7 @@ class RoundEngine {
     std::set<PeerId> not_waited_for_;
     Exchanges exchanges_;
     std::uint32_t ballot_round_ = 0;      // of the next ballot of ours in the open instance
+    int unanswered_prepares_ = 0;         // by a majority: in a row, in the open instance
     std::uint32_t lonely_turns_ = 0;      // how often we have led it and nobody came
     TimePoint lonely_since_;              // the first of them
     TimePoint awake_at_;                  // a moment ago, unless this process was stopped

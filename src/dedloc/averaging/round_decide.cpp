@@ -23,11 +23,15 @@ bool fits_question(const Prepare& question, const ConsensusReply& reply) {
 
 struct RoundEngine::Poll {
     Poll(const Base& base, PlantedBugs bugs, runtime::Executor executor)
-        : tally(base.voters, bugs), enough(executor) {}
-    void answered(const PeerId& voter) {
+        : tally(base.voters, bugs), may_say_yes(base.voters.size()), enough(executor) {}
+    void answered(const PeerId& voter, bool yes) {
         if (awaited.erase(voter) > 0 && awaited.empty() && refused) enough.set();
+        // Lost: what the others say changes nothing.
+        if (!yes && --may_say_yes < tally.needed()) enough.set();
     }
     Tally tally;
+    std::size_t answers = 0;
+    std::size_t may_say_yes;
     // When these have answered, and not all of them yes, the rest is not waited for.
     std::set<PeerId> awaited;
     bool refused = false;
@@ -54,8 +58,10 @@ void RoundEngine::learn_from(const PeerId& voter, const ConsensusReply& reply) {
     if (reply.answer == Answer::you_are_behind) take_certificates(voter, reply.certificates);
 }
 
-// Ballots of this peer: its place, place + n, place + 2n, … above everything it was outbid by.
+// Ballots of this peer: its place, place + n, place + 2n, … above everything it was outbid by, and
+// that it has promised to others as a voter.
 std::uint32_t RoundEngine::next_ballot(const Base& base) {
+    outbid_ = std::max(outbid_, voter_->promised(base.previous));
     const std::vector<PeerId> order = leader_order(base.previous, base.voters);
     const auto n = static_cast<std::uint32_t>(order.size());
     const auto place = static_cast<std::uint32_t>(
@@ -79,6 +85,10 @@ Task<std::shared_ptr<RoundEngine::Poll>> RoundEngine::prepare(Base base, std::ui
     for (const Voter& voter : base.voters) asks.push_back(ask_promise(voter.peer, request, poll));
     Task<void> all = runtime::all_of(std::move(asks));
     co_await runtime::first_of(std::move(all), poll->enough.wait());
+    if (poll->answers < majority(base.voters.size()))
+        ++unanswered_prepares_;
+    else
+        unanswered_prepares_ = 0;
     if (!poll->tally.promised()) co_return nullptr;
     if (poll->tally.value_to_keep()) {
         Bytes decision = *poll->tally.value_to_keep();
@@ -88,12 +98,21 @@ Task<std::shared_ptr<RoundEngine::Poll>> RoundEngine::prepare(Base base, std::ui
     co_return poll;
 }
 
-Task<void> RoundEngine::ask_promise(PeerId voter, Prepare request, std::shared_ptr<Poll> poll) {
-    co_await take_promise(voter, std::move(request), poll);
-    poll->answered(voter);
+// Before all voters are asked again. Whom no majority answers in time would outbid the others with
+// each question and never lead itself: it asks less and less often.
+Duration RoundEngine::pause_before_prepare() const {
+    const Duration interval = context_.options.announce_interval;
+    if (unanswered_prepares_ == 0) return interval;
+    return std::max<Duration>(interval,
+                              context_.patience() * (1 << std::min(unanswered_prepares_, 2)));
 }
 
-Task<void> RoundEngine::take_promise(PeerId voter, Prepare request, std::shared_ptr<Poll> poll) {
+Task<void> RoundEngine::ask_promise(PeerId voter, Prepare request, std::shared_ptr<Poll> poll) {
+    const bool promised = co_await take_promise(voter, std::move(request), poll);
+    poll->answered(voter, promised);
+}
+
+Task<bool> RoundEngine::take_promise(PeerId voter, Prepare request, std::shared_ptr<Poll> poll) {
     ConsensusReply reply;
     if (voter == context_.me()) {
         reply = co_await voter_->on_prepare(voter, request);
@@ -102,21 +121,23 @@ Task<void> RoundEngine::take_promise(PeerId voter, Prepare request, std::shared_
         const TimePoint deadline = context_.now() + context_.patience();
         auto answer =
             co_await context_.host.call(voter, prepare_method, std::move(bytes), deadline);
-        if (!answer) co_return;
+        if (!answer) co_return false;
         auto decoded = wire::decode<ConsensusReply>(*answer);
-        if (!decoded) co_return;
+        if (!decoded) co_return false;
         reply = *std::move(decoded);
     }
     if (!fits_question(request, reply)) {
         context_.refuse(RoundNote::Kind::refused_message,
                         voter,
                         "a promise with a decision that is none of this step");
-        co_return;
+        co_return false;
     }
     learn_from(voter, reply);
+    ++poll->answers;
     poll->refused = poll->refused || reply.answer != Answer::yes;
     poll->tally.promise(voter, reply);
     if (poll->tally.promised()) poll->enough.set();
+    co_return reply.answer == Answer::yes;
 }
 
 Task<bool> RoundEngine::propose(Base base,
@@ -149,6 +170,14 @@ Task<void> RoundEngine::ask_vote(PeerId voter,
                                  std::shared_ptr<const Question> question,
                                  TimePoint deadline,
                                  std::shared_ptr<Poll> poll) {
+    const bool voted = co_await take_vote(voter, std::move(question), deadline, poll);
+    poll->answered(voter, voted);
+}
+
+Task<bool> RoundEngine::take_vote(PeerId voter,
+                                  std::shared_ptr<const Question> question,
+                                  TimePoint deadline,
+                                  std::shared_ptr<Poll> poll) {
     ConsensusReply reply;
     if (voter == context_.me()) {
         auto propose = wire::decode<Propose>(question->whole);
@@ -156,19 +185,20 @@ Task<void> RoundEngine::ask_vote(PeerId voter,
         reply = co_await voter_->on_propose(voter, *std::move(propose));
     } else {
         auto answer = co_await call_for_vote(voter, question, deadline);
-        if (!answer) co_return;
+        if (!answer) co_return false;
         reply = *std::move(answer);
     }
     learn_from(voter, reply);
-    if (reply.answer != Answer::yes) co_return;
+    if (reply.answer != Answer::yes) co_return false;
     if (!context_.verifier.verify(
             voter, vote_domain, vote_bytes(question->digest, question->ballot), reply.signature)) {
         context_.refuse(
             RoundNote::Kind::refused_message, voter, "a vote whose signature does not hold");
-        co_return;
+        co_return false;
     }
     poll->tally.vote(voter, std::move(reply.signature));
     if (poll->tally.chosen()) poll->enough.set();
+    co_return true;
 }
 
 Task<Result<ConsensusReply>> RoundEngine::call_for_vote(PeerId voter,

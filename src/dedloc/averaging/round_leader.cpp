@@ -70,7 +70,7 @@ Task<void> RoundEngine::lead(Base base) {
         if (!poll) {
             if (quorum_is_lost()) co_await open_branch(base);
             // Whoever announces itself meanwhile is no reason to ask all voters again.
-            co_await context_.node.clock.sleep_for(context_.options.announce_interval);
+            co_await context_.node.clock.sleep_for(pause_before_prepare());
             co_return;
         }
     }
