@@ -7,7 +7,8 @@
 //
 // Conservation: with decay 1, sent + residual' = pending within half a unit in the last place of
 // residual', and pending = residual + input within half a unit of pending. A vector that the round
-// did not take stays pending whole, whatever the decay (settle(false)): nothing is lost (promise 2).
+// did not take stays pending whole, whatever the decay (settle(false)): nothing is lost (promise
+// 2).
 //
 // Source: Karimireddy et al. 2019 (EF-SGD); decay 0.95 in SparseLoCo.
 // Cost:   one fp32 vector of memory (three while encoding), and the encoded bytes until settle.

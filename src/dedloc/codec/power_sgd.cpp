@@ -124,8 +124,8 @@ Ok PowerSgd::finish(std::span<const float> averaged_q, bool taken, std::span<flo
         expand(own_q_, row, sent);
         tensor::add_weighted(std::span(m_).subspan(at, shape_.columns), sent, -1.0f);
     }
-    // A column of zeros (a gradient that was zero everywhere) would stay zero for ever, and all that
-    // comes after it unsent. All peers keep the same one: they have the same averages.
+    // A column of zeros (a gradient that was zero everywhere) would stay zero for ever, and all
+    // that comes after it unsent. All peers keep the same one: they have the same averages.
     for (std::size_t k = 0; k < rank_; ++k) {
         const auto column = averaged_q.subspan(k * shape_.columns, shape_.columns);
         if (std::ranges::all_of(column, [](float x) { return x == 0.0f; })) continue;

@@ -43,7 +43,8 @@ namespace dedloc::collab {
 // What a trainer hands in for one global step: sums over the samples `samples` of its own sequence.
 struct Contribution {
     CounterRange samples;
-    std::vector<float> sum;  // vector_count() elements: gradient sums, then samples × buffers' change
+    std::vector<float>
+        sum;  // vector_count() elements: gradient sums, then samples × buffers' change
     double loss_sum = 0;
     double correct_sum = 0;
 };

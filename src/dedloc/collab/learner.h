@@ -64,8 +64,8 @@ class Learner {
     virtual Result<GradientReport> accumulate(CounterRange samples) = 0;
     // Moves the accumulated sum into gradient_sum (parameters_count) and samples × (the present
     // buffers - those loaded or last taken) into buffers_sum (buffers_count); the accumulator is
-    // zero afterwards. A change, not the value: what stays is exactly zero in every codec, and what a
-    // codec rounds away of a change is in the next one again.
+    // zero afterwards. A change, not the value: what stays is exactly zero in every codec, and what
+    // a codec rounds away of a change is in the next one again.
     virtual void take(std::span<float> gradient_sum,
                       std::span<float> buffers_sum,
                       std::uint64_t samples) = 0;

@@ -22,8 +22,8 @@ std::vector<codec::TensorFacts> tensors_of(const Layout& layout) {
     return tensors;
 }
 
-// Buffers' changes are as large as they like beside gradients, and one scale of 8 bits for both would
-// make zeros of these.
+// Buffers' changes are as large as they like beside gradients, and one scale of 8 bits for both
+// would make zeros of these.
 codec::CodecRules rules_for_buffers() {
     codec::CodecRule buffers;
     buffers.role = codec::TensorRole::buffer;

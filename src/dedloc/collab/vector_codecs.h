@@ -1,8 +1,9 @@
 // Which elements of a run's averaged vector travel in which codec (the run file's averaging.codec).
 //
 // One codec for all (but for buffers beside 8 bit), or "adaptive", as hivemind's
-// SizeAdaptiveCompression: parameters of at least averaging.codec_threshold elements in 8 bit, smaller
-// ones and the buffers in fp16. Small tensors (biases, norms) suffer most from 8 bits and cost least.
+// SizeAdaptiveCompression: parameters of at least averaging.codec_threshold elements in 8 bit,
+// smaller ones and the buffers in fp16. Small tensors (biases, norms) suffer most from 8 bits and
+// cost least.
 //
 // A range of fewer than 4,096 elements is not worth a part of its own: a small tensor between large
 // ones takes so many elements of the next one into fp16. Where that leaves more ranges than a plan

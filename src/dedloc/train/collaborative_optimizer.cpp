@@ -143,7 +143,7 @@ bool Session::State::hand_in(std::future<Result<void>>* gone) {
         const std::span<float> all(contribution.sum);
         flat.take_sums(all.first(layout.parameters_count));
         flat.take_buffer_changes(all.subspan(layout.parameters_count),
-                                  static_cast<double>(samples.size()));
+                                 static_cast<double>(samples.size()));
     }
     samples = {samples.end, samples.end};
     loss_sum = 0;

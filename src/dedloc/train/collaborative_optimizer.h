@@ -18,9 +18,10 @@
 // model, which from then on are the same bits on every peer.
 //
 // What is shared: parameters that need a gradient are trained together, float buffers (BatchNorm's
-// statistics) move by the average of their changes, by samples. Frozen parameters and integer buffers are neither sent nor
-// averaged: they, as the model's structure, must be the host's, and who joins with others is told.
-// A constant in a float buffer keeps its bits; it must be finite, as all that is averaged.
+// statistics) move by the average of their changes, by samples. Frozen parameters and integer
+// buffers are neither sent nor averaged: they, as the model's structure, must be the host's, and
+// who joins with others is told. A constant in a float buffer keeps its bits; it must be finite, as
+// all that is averaged.
 //
 // A batch whose gradient is not finite leaves no trace in what is handed in, BatchNorm's statistics
 // included.

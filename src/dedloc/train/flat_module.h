@@ -62,7 +62,7 @@ class FlatModule {
     std::vector<torch::Tensor> buffers_;
     std::vector<torch::Tensor> remembered_buffers_;
     std::vector<float> taken_buffers_;  // as they were loaded or last taken
-    std::vector<torch::Tensor> sums_;  // like parameters_; undefined (or empty): zero
+    std::vector<torch::Tensor> sums_;   // like parameters_; undefined (or empty): zero
     collab::Layout layout_;
 };
 
