@@ -105,9 +105,6 @@ void account_for(const Ledger& ledger, const Decision& decision) {
     const std::uint64_t count = vector_count(*plan);
     const double samples = committed_samples(*plan, decision.parts, count);
     DEDLOC_CHECK(std::isfinite(samples) && samples >= 0);
-    for (const ElementRange& range : averaged_by_nobody(*plan, decision.parts, {0, count}))
-        DEDLOC_CHECK(range.count > 0 && range.count <= count &&
-                     range.offset <= count - range.count);
     const std::vector<bool> included = included_members(decision, *plan);
     for (std::size_t i = 0; i < included.size(); ++i) {
         const PlanMember& member = plan->members[i];
