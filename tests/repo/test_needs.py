@@ -51,6 +51,26 @@ class Needs(unittest.TestCase):
         self.assertIn("cmake --preset core -DDEDLOC_WERROR=OFF", said)
         self.assertNotIn("WERROR", self.failed_build("error: no such type"))
 
+    def test_however_much_or_little_a_build_says_its_end_is_told(self) -> None:
+        for said in ("", "error: no such type\n" * 5000):
+            (self.folder / "said").write_text(said, encoding="utf-8")
+            self.program("cmake", '[ "$1" = --build ] || exit 0\ncat said\nexit 1\n')
+            done = self.run_with("is_debian_12() { false; }; build core dedloc")
+            self.assertEqual(done.returncode, 1)
+            self.assertLessEqual(done.stderr.count("no such type"), 60)
+            self.assertIn("the build failed; the whole log is in build/core.log", done.stderr)
+            self.assertIn("elsewhere a container: rm -rf build/release && podman", done.stderr)
+
+    def test_a_package_that_cannot_be_had_ends_only_who_needs_it(self) -> None:
+        self.program("dpkg-query", "exit 1\n")
+        self.program("sudo", '"$@"\n')
+        self.program("apt-get", '[ "$1" != install ] || echo "$@" >asked\n[ "$1" != install ]\n')
+        done = self.run_with('(install_missing "${wants_test[@]}") || echo on')
+        self.assertEqual(done.stdout.splitlines()[-1], "on")
+        self.assertIn("apt-get failed", done.stderr)
+        self.assertIn("--no-remove", (self.folder / "asked").read_text(encoding="utf-8"))
+        self.assertEqual(self.run_with('echo "${needs_test[@]}" | grep miniupnpd').returncode, 1)
+
     def test_warnings_stop_no_first_build_and_no_folder_is_compiled_anew(self) -> None:
         self.assertEqual(self.run_with("lenient release").stdout, "-DDEDLOC_WERROR=OFF\n")
         (self.folder / "build/release").mkdir(parents=True)
