@@ -4,7 +4,7 @@
 
 Their loss on a batch must be that of our TorchScript, to 1e-5, and their tokenizer must read our
 sentences and give our ids, also to words with accents and capitals. Exit status: 0 equal, 1 not, 77
-without transformers (CMakeLists.txt says how to get it).
+without transformers and what it needs (CMakeLists.txt says how to get them).
 """
 
 from __future__ import annotations
@@ -131,10 +131,12 @@ def main() -> int:
     if python:
         os.execv(python, [python, *sys.argv])
     try:
+        import safetensors  # noqa: F401
+        import sentencepiece  # noqa: F401
         import torch  # noqa: F401
         import transformers  # noqa: F401
-    except ImportError:
-        print("transformers is not here: tests/albert/CMakeLists.txt says how to get it")
+    except ImportError as error:
+        print(f"{error}: tests/albert/CMakeLists.txt says how to get it")
         return 77
     with tempfile.TemporaryDirectory() as folder:
         out = _export(sys.argv[1], Path(folder))
