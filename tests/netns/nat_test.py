@@ -82,14 +82,18 @@ class Process:
 
 class NatTest(unittest.TestCase):
     def setUp(self) -> None:
+        # First, as making the network may hang, too.
+        signal.signal(signal.SIGALRM, _too_long)
+        signal.alarm(SECONDS_MAX)
+        self.addCleanup(signal.alarm, 0)
         why = network.why_not()
         if why:
             self.skipTest(why)
         self.folder = Path(tempfile.mkdtemp(prefix="dedloc-netns-"))
         self.processes: list[Process] = []
-        self.net = network.Network().__enter__()
+        self.net = network.Network()
         self.addCleanup(self._clean_up)
-        signal.alarm(SECONDS_MAX)
+        self.net.__enter__()
 
     def _clean_up(self) -> None:
         signal.alarm(0)
@@ -143,7 +147,6 @@ def _too_long(*_: object) -> None:
 def main() -> None:
     """Exit status: 0 passed, 77 everything was skipped, 1 else."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-    signal.signal(signal.SIGALRM, _too_long)
     result = unittest.main(exit=False, verbosity=2).result
     if not result.wasSuccessful():
         sys.exit(1)
