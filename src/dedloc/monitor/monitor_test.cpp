@@ -577,6 +577,10 @@ TEST(Screen, a_full_disk_costs_the_lines_that_it_does_not_take_and_those_only) {
             screen.say("second");
             screen.say("third");
         }
+        {
+            const FullDisk full(std::filesystem::file_size(path) + 3);
+            screen.say("in part");
+        }
         screen.say("fourth");
         screen.print("{}");
     }
@@ -587,7 +591,7 @@ TEST(Screen, a_full_disk_costs_the_lines_that_it_does_not_take_and_those_only) {
     EXPECT_EQ(told.find("cannot"), told.rfind("cannot")) << told;
     std::stringstream text;
     text << std::ifstream(path).rdbuf();
-    EXPECT_EQ(text.str(), "first\nsec\nfourth\n{}\n");
+    EXPECT_EQ(text.str(), "first\nsec\nin\nfourth\n{}\n");
 }
 
 TEST(Screen, nobody_waits_for_a_disk_that_stays_full) {

@@ -117,8 +117,9 @@ bool Screen::write(std::string_view bytes) {
         if (written > 0) {
             const auto size = static_cast<std::size_t>(written);
             mid_line_ = unwritten_[size - 1] != '\n';
-            full_ = false;
             unwritten_.erase(0, size);
+            // A part that fits does not mean that there is room again.
+            full_ = full_ && !unwritten_.empty();
             continue;
         }
         const int error = errno;
