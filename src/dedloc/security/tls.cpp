@@ -14,9 +14,10 @@ namespace {
 // AES-128 first, as Go does on machines with AES instructions; OpenSSL would take AES-256.
 constexpr const char* cipher_suites =
     "TLS_AES_128_GCM_SHA256:TLS_CHACHA20_POLY1305_SHA256:TLS_AES_256_GCM_SHA384";
-// Anybody can make a server compute a key exchange of his choice. These are the two that libp2p's
-// implementations offer; each takes a fraction of a millisecond. OpenSSL would also take
-// ffdhe8192, where one hello of a stranger holds up the network thread for 94 ms.
+// Anybody can make a server compute a key exchange of his choice. Of those that libp2p's
+// implementations know these are the two that all of them offer; each takes a fraction of a
+// millisecond. OpenSSL would also take ffdhe8192, where one hello of a stranger holds up the
+// network thread for 94 ms.
 constexpr const char* key_exchange_groups = "X25519:P-256";
 // A certificate with an RSA identity of 4096 bits has less than 4 KiB.
 constexpr long certificate_bytes_max = 16 * 1024;
@@ -34,8 +35,9 @@ constexpr std::uint8_t message_key_update = 24;
 constexpr std::size_t message_header_bytes = 4;
 // A ticket, which we throw away, may have as much (RFC 8446 §4.6.1: 64 KiB; nobody's has).
 constexpr std::size_t message_bytes_max = 16u << 10;
-// Empty records and messages in a row. A key update is 27 bytes that cost us 6 µs; honest ones come
-// singly, and a server's few tickets before its first data.
+// Records without data in a row; of several messages in one record each counts. A key update is 27
+// bytes that cost us 6 µs; honest ones come singly, and a server's few tickets before its first
+// data.
 constexpr int without_data_max = 32;
 
 template <typename T, void (*free_it)(T*)>
@@ -177,7 +179,7 @@ struct TlsChannel::State final : PlainReader {
     Bytes record;            // the beginning of one
     Bytes message;           // the beginning of a handshake message
     bool owes_keys = false;  // the peer asked for our next keys
-    int without_data = 0;    // empty records and messages since data came
+    int without_data = 0;    // records and messages since data came
     Bytes plain;
     std::size_t plain_read = 0;  // bytes at the front of `plain` that are already read
 
@@ -437,8 +439,11 @@ Ok TlsChannel::State::count_without_data() {
 
 Ok TlsChannel::State::take_messages(ByteView bytes) {
     if (bytes.empty()) return broken("an empty message");
+    // Whatever it holds: of a message in crumbs each record costs as much.
+    DEDLOC_TRY_VOID(count_without_data());
     base::append(message, bytes);
     ByteView rest = message;
+    bool counted = true;  // the first message, with its record
     while (rest.size() >= message_header_bytes) {
         const std::uint8_t type = rest[0];
         const std::size_t body =
@@ -448,7 +453,7 @@ Ok TlsChannel::State::take_messages(ByteView bytes) {
             return broken("a message that has no place after the handshake");
         if (body > message_bytes_max) return broken("a message too long");
         if (rest.size() < message_header_bytes + body) break;
-        DEDLOC_TRY_VOID(count_without_data());
+        if (!std::exchange(counted, false)) DEDLOC_TRY_VOID(count_without_data());
         const std::uint8_t asks = body > 0 ? rest[message_header_bytes] : std::uint8_t{0};
         rest = rest.subspan(message_header_bytes + body);
         if (is_ticket) continue;

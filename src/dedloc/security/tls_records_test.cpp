@@ -235,6 +235,23 @@ TEST(TlsRecords, a_few_tickets_are_taken_and_from_servers_only) {
     EXPECT_FALSE(client.say(TlsContent::handshake, ticket));
 }
 
+TEST(TlsRecords, a_message_in_crumbs_is_taken_no_longer_than_empty_records) {
+    Bytes ticket(104);
+    ticket[0] = 4;
+    ticket[3] = 100;
+    Forger halves(/*we_are_server=*/false);
+    for (int times = 0; times < 16; ++times) {
+        ASSERT_TRUE(halves.say(TlsContent::handshake, ByteView(ticket).first(52)));
+        ASSERT_TRUE(halves.say(TlsContent::handshake, ByteView(ticket).subspan(52)));
+    }
+    EXPECT_FALSE(halves.say(TlsContent::handshake, ticket));
+    Forger crumbs(/*we_are_server=*/false);
+    std::size_t taken = 0;
+    while (taken < 40 && crumbs.say(TlsContent::handshake, ByteView(ticket).subspan(taken, 1)))
+        ++taken;
+    EXPECT_EQ(taken, 32u);
+}
+
 // What a peer may send after the handshake that OpenSSL never would: sealed with a secret that both
 // know.
 class Rules : public testing::Test {
