@@ -129,6 +129,33 @@ class Tokenizer(ProcessTest):
         self.until_step(before + 1, again)
         self.assertEqual(self.cached("host", "trained-*.model"), [], "it trained one")
 
+    def test_a_new_run_with_the_model_of_another_keeps_its_tokenizer(self) -> None:
+        if not self.has_libtorch():
+            self.skipTest("ALBERT needs a build with libtorch")
+        data = self.text()
+        run = self.write("run.toml", RUN)
+        first = self.host(run, name="first", env=self.environment("host"), more=("--data", data))
+        self.until_step(2, first)
+        first.signal(signal.SIGINT)
+        self.assertEqual(first.end(), harness.OK, first.errors())
+        # Here another tokenizer of this size would be trained.
+        (self.folder / "data" / "words" / "more.txt").write_text("Zebras graze. " * 5000)
+        shutil.rmtree(self.folder / "host-cache")
+        second = self.host(run, name="second", env=self.environment("host"),
+                           more=("--data", data, "--from", str(first.directory)))
+        self.until_step(1, second)
+        self.assertEqual(self.cached("host", "trained-*.model"), [], "it trained one")
+        known = os.listdir(first.directory / "files")
+        self.assertEqual(len(known), 1)
+        self.assertEqual(os.listdir(second.directory / "files"), known)
+
+        other = "0" * 64
+        refused = self.host(
+            self.write("other.toml", RUN.replace("[text]", f'[text]\ntokenizer_hash = "{other}"')),
+            name="third", more=("--data", data, "--from", str(first.directory)))
+        self.assertEqual(refused.end(), harness.BAD_INPUT, refused.errors())
+        self.expect_sentence(refused.errors(), known[0], other)
+
     def test_a_run_file_names_no_other_files_of_this_machine(self) -> None:
         if not self.has_libtorch():
             self.skipTest("ALBERT needs a build with libtorch")

@@ -382,6 +382,44 @@ TEST_F(WarmStartTest, another_model_is_refused_with_both_sizes) {
     EXPECT_NE(start.error().message().find("has 4 and 1"), std::string::npos);
 }
 
+// Its embeddings are of that tokenizer's pieces: with another one of the same size it would train,
+// and know nothing of what it learned.
+TEST_F(WarmStartTest, a_model_of_words_keeps_its_tokenizer) {
+    const auto albert = [](const std::string& hash) {
+        collab::TaskConfig task;
+        task.kind = "albert";
+        task.text.tokenizer_hash = hash;
+        return task;
+    };
+    const std::string own(64, 'a');
+    const std::string other(64, 'b');
+    WarmSource source = learned();
+    source.task = albert(own);
+    collab::TaskConfig open = albert("none");
+    ASSERT_TRUE(take_tokenizer(open, source));
+    EXPECT_EQ(open.text.tokenizer_hash, own);
+    EXPECT_TRUE(take_tokenizer(open, source)) << "named by the run file, too";
+    collab::TaskConfig another = albert(other);
+    const Ok refused = take_tokenizer(another, source);
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().kind(), ErrorKind::bad_input);
+    EXPECT_NE(refused.error().message().find("knows the tokenizer " + own +
+                                             ", the run file names " + other),
+              std::string::npos)
+        << refused.error().message();
+
+    source.task.reset();  // a run file of another version
+    EXPECT_TRUE(take_tokenizer(another, source)) << "the user's word";
+    open = albert("none");
+    const Ok unknown = take_tokenizer(open, source);
+    ASSERT_FALSE(unknown);
+    EXPECT_NE(unknown.error().message().find("copy text.tokenizer_hash from its run.toml"),
+              std::string::npos)
+        << unknown.error().message();
+    collab::TaskConfig pictures;
+    EXPECT_TRUE(take_tokenizer(pictures, source));
+}
+
 TEST(CheckpointSource, says_what_is_not_there) {
     const Folder folder;
     const auto nothing = find_checkpoint(folder.file("nowhere"));

@@ -43,12 +43,16 @@ tasks::TaskOptions task_options(const PeerOptions& options) {
             .data_directory = options.data_directory};
 }
 
-Outcome<collab::RunFile> given_run(const HostOptions& options) {
-    auto run = read_run_file(options.run_file);
-    if (!run) return failure(run.error());
-    auto decided = decided_run(*std::move(run), task_options(options.peer));
-    if (!decided) return failure(decided.error());
-    return *std::move(decided);
+// What it leaves open, the model that it begins with decides, or this machine.
+Result<collab::RunFile> given_run(const HostOptions& options,
+                                  const std::optional<WarmSource>& from) {
+    DEDLOC_TRY(collab::RunFile run, read_run_file(options.run_file));
+    const tasks::TaskOptions task = task_options(options.peer);
+    if (from) {
+        DEDLOC_TRY_VOID(take_tokenizer(run.task, *from));
+        DEDLOC_TRY_VOID(restore_run_files(from->path, run.task, task));
+    }
+    return decided_run(std::move(run), task);
 }
 
 Outcome<WarmSource> warm_source(const std::string& path) {
@@ -56,7 +60,9 @@ Outcome<WarmSource> warm_source(const std::string& path) {
     if (!found) return found.failure();
     WarmSource source{.state = found->checkpoint.state->snapshot, .path = found->path};
     const auto saved = collab::parse_run_file(found->checkpoint.run_file, found->path);
-    if (saved) source.optimizer = saved->optimizer;
+    if (!saved) return source;
+    source.optimizer = saved->optimizer;
+    source.task = saved->task;
     return source;
 }
 
@@ -74,11 +80,16 @@ int run_host(const HostOptions& options) {
         return report({ExitCode::bad_input,
                        "--from begins a new run and needs its run file: dedloc host RUNFILE --from "
                        "CHECKPOINT; --resume goes on with the run of a checkpoint"});
+    if (!options.from.empty()) {
+        auto source = warm_source(options.from);
+        if (!source) return report(source.failure());
+        input.from = std::move(*source);
+    }
     std::optional<collab::RunFile> given;
     if (!options.run_file.empty()) {
-        auto run = given_run(options);
-        if (!run) return report(run.failure());
-        given = std::move(*run);
+        auto run = given_run(options, input.from);
+        if (!run) return report(failure(run.error()));
+        given = *std::move(run);
     }
     if (!options.resume.empty()) {
         auto found = checkpoint_at(options.resume);
@@ -96,11 +107,6 @@ int run_host(const HostOptions& options) {
         if (!resumed_peer.empty()) opening.directory = resumed_peer;
         given = *std::move(saved);
         input.resume = std::move(found->checkpoint);
-    }
-    if (!options.from.empty()) {
-        auto source = warm_source(options.from);
-        if (!source) return report(source.failure());
-        input.from = std::move(*source);
     }
     input.invitation.run = *std::move(given);
     if (!options.open) input.invitation.secret = security::secure_random(collab::run_secret_bytes);

@@ -5,8 +5,9 @@
 // the new run's optimizer: of the same kind, and not corrected for how few steps made them, which
 // is counted from step 0 again (AdamW and LAMB with `debias` would take moments that are finished
 // for ones that have only begun, and make steps of a sixth of their size for hundreds of steps).
+// A model of words keeps the tokenizer whose pieces its embeddings are.
 //
-// Pure. Thread: any. Cost: a copy of the state. Errors: bad_input (another model).
+// Pure. Thread: any. Cost: a copy of the state. Errors: bad_input (another model or tokenizer).
 
 #pragma once
 #include <memory>
@@ -24,12 +25,17 @@ struct WarmSource {
     std::string path{};
     // Of the run that it was saved in; none: its run file is another version's.
     std::optional<optim::OptimizerConfig> optimizer{};
+    std::optional<collab::TaskConfig> task{};
 };
 
 struct WarmStart {
     std::shared_ptr<const state::Snapshot> state;
     std::string told;  // one sentence: what was taken
 };
+
+// Where the new run's file leaves the tokenizer open, the model's own; bad_input for another one,
+// and where nobody can tell.
+Ok take_tokenizer(collab::TaskConfig& task, const WarmSource& source);
 
 Result<WarmStart> warm_start(const collab::RunFile& run,
                              const collab::Layout& layout,
