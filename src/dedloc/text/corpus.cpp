@@ -43,6 +43,10 @@ Result<std::vector<std::string>> files_below(const std::string& root, SourceForm
     std::error_code error;
     fs::recursive_directory_iterator walk(root, error);
     for (const fs::recursive_directory_iterator end; !error && walk != end; walk.increment(error)) {
+        if (walk->path().filename().native().starts_with('.')) {  // nobody's training text
+            walk.disable_recursion_pending();
+            continue;
+        }
         std::error_code status;
         if (walk->is_directory(status)) {
             if (walk->is_symlink(status)) {  // which may lead round in a circle

@@ -166,6 +166,19 @@ TEST(Corpus, reads_every_sentence_once_whatever_the_size_of_blocks) {
     EXPECT_NE((*open(folder, "text:."))->fingerprint(), (*whole)->fingerprint());
 }
 
+// The folder that was given may be a whole home.
+TEST(Corpus, finds_nothing_hidden) {
+    const Folder folder;
+    folder.write("a.txt", "Known.");
+    folder.write("books/b.txt", "Known, too.");
+    for (const char* hidden : {".note.txt", ".ssh/x.txt", ".ssh/y/x.txt", "books/.x/x.txt"})
+        folder.write(hidden, "Secret.");
+    const auto corpus = open(folder, "text:.");
+    ASSERT_TRUE(corpus) << to_string(corpus.error());
+    EXPECT_EQ(all_sentences(**corpus), (std::vector<std::string>{"Known.", "Known, too."}));
+    EXPECT_EQ(error_of(folder, "text:.ssh"), "") << "but what is named is read";
+}
+
 TEST(Corpus, units_of_documents) {
     const Folder folder;
     folder.write("x.txt", "One. Two.\nThree.\n\nFour.\n");
