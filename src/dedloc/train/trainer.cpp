@@ -24,22 +24,31 @@ constexpr auto ahead_poll = std::chrono::milliseconds(2);
 
 // The evaluating peer: the first trainer by PeerId, of those that have a state and stay. It may not
 // be able to, and nobody else can tell but by the steps that pass: the one after it takes over, and
-// if that cannot, either, later the next.
+// if that cannot, either, later the next. One that can, but slowly, is given the time it needs: or
+// all would evaluate at once.
 bool evaluates(const collab::Collaboration& collaboration,
                std::uint64_t step,
-               const EvaluationTurn& turn) {
+               EvaluationTurn& turn) {
     const PeerId self = collaboration.status().peer;
     std::uint64_t newest = turn.since;
     std::uint64_t before_us = 0;
+    std::uint64_t measured = 0;
     bool met_us = false;
     for (const collab::Status& peer : collaboration.peers()) {  // sorted
         if (peer.accuracy_step <= step) newest = std::max(newest, peer.accuracy_step);
         if (peer.role != collab::Role::trainer || peer.is_newcomer()) continue;
         if (peer.phase == collab::Phase::leaving) continue;
         met_us = met_us || peer.peer == self;
-        if (!met_us) ++before_us;
+        if (met_us) continue;
+        ++before_us;
+        if (peer.accuracy_step <= step) measured = std::max(measured, peer.accuracy_step);
     }
-    return before_us == 0 || step > newest + (1 + before_us) * evaluations_missed * turn.every;
+    if (measured > std::max(turn.measured, turn.since)) {
+        turn.measured = measured;
+        turn.taken = step - measured;
+    }
+    const std::uint64_t patience = evaluations_missed * (turn.every + turn.taken);
+    return before_us == 0 || step > newest + (1 + before_us) * patience;
 }
 
 }  // namespace
@@ -53,6 +62,7 @@ Task<Result<Trainer::Stepped>> Trainer::step_task(collab::Collaboration& collabo
     stepped.outcome = std::move(*outcome);
     const std::uint64_t step = stepped.outcome.state ? stepped.outcome.state->step() : 0;
     stepped.evaluates = train::evaluates(collaboration, step, turn);
+    stepped.turn = turn;
     co_return stepped;
 }
 
@@ -285,6 +295,7 @@ Result<bool> Trainer::take_outcome() {
         return true;
     }
     failures_in_a_row_ = 0;
+    turn_ = stepped->turn;
     if (stepped->outcome.kind == collab::StepKind::stepped && stepped->outcome.state)
         go_on_from(*stepped->outcome.state);
     else

@@ -6,7 +6,7 @@
 // Held-out data is evaluated every so many steps by one peer only: the first trainer in the order
 // of PeerIds among those who are there to stay; in a second thread, so that training does not wait.
 // Where nobody has measured anything for long, that one cannot (no memory for it, say), and the one
-// after it takes over.
+// after it takes over: longer than it takes those who can.
 // When the run is over, the final state is evaluated too; stop() does not wait for an evaluation.
 //
 //   train::Trainer trainer(spawn, clock, disk, collaboration, std::move(learner), options);
@@ -62,6 +62,10 @@ struct TrainerOptions {
 struct EvaluationTurn {
     std::uint64_t since = 0;  // the step at which we began: what is missed counts from there
     std::uint64_t every = 0;  // steps
+    // Of the trainers before us: which step they measured last since then, and how many were made
+    // meanwhile.
+    std::uint64_t measured = 0;
+    std::uint64_t taken = 0;
 };
 
 class Trainer {
@@ -88,6 +92,7 @@ class Trainer {
   private:
     struct Stepped {
         collab::StepOutcome outcome;
+        EvaluationTurn turn;
         bool evaluates = false;
     };
     static Task<Result<Stepped>> step_task(collab::Collaboration& collaboration,

@@ -194,7 +194,10 @@ class LoneCollaboration final : public collab::Collaboration {
         collab::Status b;
         b.peer = made_peer(2);
         b.phase = first_trainers_phase;
-        if (first_trainer_evaluates) b.accuracy_step = state()->step();
+        const std::uint64_t step = state()->step();
+        if (first_trainer_evaluates) b.accuracy_step = step;
+        if (first_trainer_takes > 0 && step >= first_trainer_takes)  // one after the other
+            b.accuracy_step = (step / first_trainer_takes - 1) * first_trainer_takes;
         collab::Status c;
         c.peer = made_peer(3);
         c.phase = collab::Phase::computing;
@@ -219,7 +222,8 @@ class LoneCollaboration final : public collab::Collaboration {
     std::size_t self_index = 1;  // the first trainer
     collab::Phase first_trainers_phase = collab::Phase::computing;
     bool first_trainer_evaluates = false;
-    float per_sample = 1;  // in the sums that are handed in
+    std::uint64_t first_trainer_takes = 0;  // steps for an evaluation
+    float per_sample = 1;                   // in the sums that are handed in
     int failures_left = 0;
     std::atomic<int> rests_left = 0;
     bool hangs = false;
@@ -583,6 +587,18 @@ TEST_F(TrainerTest, takes_over_from_a_first_trainer_that_evaluates_nothing_for_l
         ASSERT_FALSE(collaboration.evaluated.empty());
         EXPECT_GE(collaboration.evaluated.front(), 9u) << "it was given time";
     }
+}
+
+// All would evaluate at once, for ever.
+TEST_F(TrainerTest, leaves_evaluation_to_a_first_trainer_that_is_slow_at_it) {
+    LoneCollaboration collaboration(loop_.executor(), 8, 100);
+    collaboration.self_index = 2;
+    collaboration.first_trainer_takes = 10;
+    const auto trainer_ = trainer(collaboration);
+    trainer_->start();
+    ASSERT_TRUE(trainer_->join());
+    for (const std::uint64_t step : collaboration.evaluated)
+        EXPECT_LE(step, 20u) << "then it was seen to be able to";
 }
 
 TEST_F(TrainerTest, evaluates_for_first_trainers_that_have_no_state_yet_or_leave) {
