@@ -115,9 +115,10 @@ class Votes(ProcessTest):
     """A full disk is waited for, for half a minute."""
     seconds_max = 110
 
-    def expect_to_end_without_votes(self, peer: harness.Peer) -> None:
+    def expect_to_end_without_votes(self, peer: harness.Peer, advice: str) -> None:
         self.assertEqual(peer.end(50), harness.DISK, peer.errors())
-        self.expect_sentence(peer.errors(), "votes cannot be written for 3", "no space left")
+        self.expect_sentence(peer.errors(), "votes cannot be written for 3", "no space left",
+                             advice)
         self.assertIn("votes", peer.last_words()["error"])
 
     def test_a_full_disk_of_one_of_two_stops_nobody(self) -> None:
@@ -128,7 +129,7 @@ class Votes(ProcessTest):
         guest = self.join(host.join_string(), "disk/guest")
         self.until_step(5, host, guest)
         fill(self, disk)
-        self.expect_to_end_without_votes(guest)
+        self.expect_to_end_without_votes(guest, "join again in this folder")
         self.until_step(host.step() + 10, host)
 
     def test_a_lone_host_on_a_full_disk_says_so(self) -> None:
@@ -139,7 +140,7 @@ class Votes(ProcessTest):
         fill(self, disk)
         self.until("it says so at once",
                    lambda: "votes cannot be written: no space left" in host.out.read_text(), 10)
-        self.expect_to_end_without_votes(host)
+        self.expect_to_end_without_votes(host, f"host --resume {host.directory}")
 
     def test_a_disk_that_is_full_for_a_moment_ends_nobody(self) -> None:
         disk = small_disk(self)

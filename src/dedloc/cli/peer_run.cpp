@@ -25,6 +25,7 @@
 #include "dedloc/p2p/nat.h"
 #include "dedloc/security/hash.h"
 #include "dedloc/tasks/training_task.h"
+#include "dedloc/train/checkpoint_saver.h"
 #include "dedloc/train/passing_thread.h"
 #include "dedloc/train/trainer.h"
 
@@ -70,6 +71,7 @@ class PeerRun {
           screen_(STDOUT_FILENO, screen_options(options)),
           model_(input_.invitation.run, session_.id(), session_.clock().wall_now()),
           started_(input_.started),
+          saver_(session_, run_file()),
           hook_({.command = options.on_checkpoint,
                  .publish_directory = options.publish_directory,
                  .log_directory = input_.opened.directory},
@@ -108,6 +110,7 @@ class PeerRun {
     void train();
     void look();
     void look_at(const collab::Event& event);
+    std::string how_to_come_back() const;
     void refresh_join_string();
     void show_join_string();
     void save_if_due();
@@ -139,8 +142,7 @@ class PeerRun {
     JoinOffer offer_;
     std::string join_string_;
     double join_refreshed_ = -join_refresh_s;
-    std::uint64_t saved_step_ = 0;
-    std::weak_ptr<const state::Snapshot> saved_;
+    train::CheckpointSaver saver_;
     std::string checkpoint_;
     std::string save_problem_;
     std::string vote_problem_;  // it takes no part any more: the others do without it
@@ -273,7 +275,7 @@ std::optional<Failure> PeerRun::begin() {
         if (!first) return failure(first.error());
         if (!warm_start_told_.empty()) announce("started_from", warm_start_told_);
         input_.from.reset();  // as large as the state
-        saved_step_ = (*first)->step();
+        saver_.begin_at((*first)->step());
         options.initial = *std::move(first);
     } else {
         screen_.say(fmt::format("joining {} …", run_file().name));
@@ -283,7 +285,7 @@ std::optional<Failure> PeerRun::begin() {
     const auto begun =
         session_.begin(std::move(options), fan_.get(), [this] { return look_while_joining(); });
     if (!begun) return failure(begun.error());
-    if (!hosts()) saved_step_ = session_.collaboration().state()->step();
+    if (!hosts()) saver_.begin_at(session_.collaboration().state()->step());
     return std::nullopt;
 }
 
@@ -336,7 +338,7 @@ void PeerRun::tell(std::string kind, std::string text) {
     const collab::Event event{.time = session_.clock().wall_now(),
                               .kind = std::move(kind),
                               .peer = {},
-                              .step = saved_step_,
+                              .step = saver_.step(),
                               .text = std::move(text),
                               .fields = {}};
     fan_->record(event);
@@ -354,12 +356,22 @@ void PeerRun::tell_caps(const runtime::LineCaps& caps) {
     fan_->record(event);
 }
 
+// Without votes. A host that hosts once more would begin a second run.
+std::string PeerRun::how_to_come_back() const {
+    if (!hosts())
+        return ". This peer has ended, so that the others go on without it; join again in this "
+               "folder when that is mended";
+    return fmt::format(
+        ". This peer has ended. When that is mended: `{0} join` with a string from a peer that "
+        "still trains; where there is none, `{0} host --resume {1}`",
+        called_as(),
+        input_.opened.directory);
+}
+
 void PeerRun::look_at(const collab::Event& event) {
     if (event.kind == "votes_failed" || event.kind == "votes_written") screen_.say(event.text);
     if (event.kind == "votes_failing" && vote_problem_.empty())
-        vote_problem_ = event.text +
-                        ". This peer has ended, so that the others go on without it; start it "
-                        "again in this folder when that is mended";
+        vote_problem_ = event.text + how_to_come_back();
     model_.add(event);
 }
 
@@ -401,25 +413,15 @@ void PeerRun::show_join_string() {
 }
 
 void PeerRun::save(std::shared_ptr<const state::Snapshot> snapshot) {
-    saved_step_ = snapshot->step();
-    saved_ = snapshot;
-    auto published = std::make_shared<state::PublishedState>();
-    published->manifest = state::make_manifest(*snapshot);
-    published->snapshot = std::move(snapshot);
-    const state::Checkpoint checkpoint{
-        .state = published,
-        .run_file = collab::to_toml(run_file()),
-        .extra = session_.there([this] { return session_.collaboration().chain(); })};
     const state::KeepRule keep{.newest = static_cast<std::size_t>(options_.checkpoints_kept),
                                .every_steps = options_.checkpoint_kept_every,
                                .also = hook_.holds()};
-    const auto saved =
-        state::save_checkpoint(session_.disk(), std::string(checkpoints_folder), checkpoint, keep);
+    const auto saved = saver_.save(std::move(snapshot), keep);
     if (saved) {
         save_problem_.clear();
         hook_.saved(file(checkpoints_folder) + "/" + saved->name, saved->step, saved->root.hex());
         checkpoint_ = file(checkpoints_folder) + "/" + saved->name;
-        tell("checkpoint_saved", fmt::format("saved the state of step {}", saved_step_));
+        tell("checkpoint_saved", fmt::format("saved the state of step {}", saved->step));
         return;
     }
     save_problem_ = saved.error().message();
@@ -427,12 +429,8 @@ void PeerRun::save(std::shared_ptr<const state::Snapshot> snapshot) {
 }
 
 void PeerRun::save_if_due() {
-    const std::uint64_t every = run_file().checkpoint_every;
-    if (every == 0) return;
     auto snapshot = session_.collaboration().state();
-    // Fewer steps than before: another branch was adopted, and the old one is nobody's any more.
-    const bool turned_back = snapshot->step() < saved_step_;
-    if (turned_back || snapshot->step() / every > saved_step_ / every) save(std::move(snapshot));
+    if (saver_.is_due(*snapshot)) save(std::move(snapshot));
 }
 
 void PeerRun::train() {
@@ -477,7 +475,7 @@ std::optional<Failure> PeerRun::end() {
     look();
     ::unlink(file(join_file).c_str());
     const auto final_state = session_.collaboration().state();
-    if (saved_.lock() != final_state) save(final_state);
+    if (!saver_.has_saved(final_state)) save(final_state);
     std::optional<Failure> failed;
     if (!vote_problem_.empty()) {
         failed = Failure{ExitCode::disk, vote_problem_};  // whatever else that disk did not take

@@ -19,7 +19,8 @@ class CheckpointSaver {
         : session_(&session), run_file_(collab::to_toml(run)), every_(run.checkpoint_every) {}
 
     void begin_at(std::uint64_t step) { step_ = step; }
-    bool saves() const { return every_ > 0; }  // the run file's checkpoint.every
+    std::uint64_t step() const { return step_; }  // of the last try, or where it began
+    bool saves() const { return every_ > 0; }     // the run file's checkpoint.every
     // Every so many steps.
     bool is_due(const state::Snapshot& state) const;
     bool has_saved(const std::shared_ptr<const state::Snapshot>& state) const {
@@ -32,7 +33,7 @@ class CheckpointSaver {
     collab::Session* session_;
     std::string run_file_;
     std::uint64_t every_;
-    std::uint64_t step_ = 0;  // of the last try, or where it began
+    std::uint64_t step_ = 0;
     std::weak_ptr<const state::Snapshot> saved_;
 };
 
