@@ -1,7 +1,7 @@
 #include "dedloc/train/collaborative_optimizer.h"
 
-#include <algorithm>
 #include <fstream>
+#include <mutex>
 #include <sstream>
 #include <stdexcept>
 
@@ -41,23 +41,37 @@ Result<collab::RunFile> read_run_file(const std::string& path) {
     return collab::parse_run_file(text.str(), path);
 }
 
-// Of a contribution far beyond a batch no round takes any part: one that is made of larger pieces
-// would be handed in again and again, for ever.
-std::uint64_t samples_a_step(const collab::BatchConfig& batch) {
-    constexpr std::uint64_t micro_batches = 8;
-    if (batch.micro == collab::micro_auto) return batch.target;
-    return std::min(batch.target, batch.micro * micro_batches);
-}
+// What nobody looks at here, and has to be said all the same: this peer cannot write its votes, so
+// that no step is made where the others need them.
+class VoteWatch final : public collab::EventSink {
+  public:
+    void record(const collab::Event& event) override {
+        if (!event.kind.starts_with("votes_")) return;
+        log(LogLevel::warning, "train", "{}", event.text);
+        const std::lock_guard lock(mutex_);
+        problem_ = event.kind == "votes_failing" ? event.text : std::string();
+    }
+    std::string problem() const {  // empty: none, or one of a moment
+        const std::lock_guard lock(mutex_);
+        return problem_;
+    }
+
+  private:
+    mutable std::mutex mutex_;
+    std::string problem_;
+};
 
 }  // namespace
 
 struct Session::State {
-    State(std::unique_ptr<collab::Session> peer,
+    State(std::unique_ptr<VoteWatch> watch,
+          std::unique_ptr<collab::Session> peer,
           const collab::RunFile& run,
           FlatModule model,
           SampleCounter samples_counter)
-        : session(std::move(peer)),
-          samples_max(samples_a_step(run.batch)),
+        : votes(std::move(watch)),
+          session(std::move(peer)),
+          samples_max(run.batch.target),
           flat(std::move(model)),
           counter(std::move(samples_counter)),
           saver(*session, run) {
@@ -73,10 +87,16 @@ struct Session::State {
     // What there is; `gone`: only until then.
     bool hand_in(std::future<Result<void>>* gone = nullptr);
     void save_if_due();
+    Result<void> save_last();
     void leave(Duration patience);
+    // Leaves at once and throws, where our votes cannot be written.
+    void end_without_votes();
 
+    std::unique_ptr<VoteWatch> votes;  // outlives the session, which tells it
     std::unique_ptr<collab::Session> session;
-    std::uint64_t samples_max;  // of one step()
+    // Of one step(). Nobody computes on when the batch is full, so that a contribution is less than
+    // two batches, which rounds take; of more they would take no part, for ever.
+    std::uint64_t samples_max;
     FlatModule flat;
     SampleCounter counter;
     CheckpointSaver saver;
@@ -151,8 +171,12 @@ bool Session::State::hand_in(std::future<Result<void>>* gone) {
         session->spawn(), "step", step_there(collaboration(), std::move(contribution)));
     // Once we are gone no round ends here any more: whoever waits there waits for ever, until the
     // session ends.
-    while (step.wait_for(leave_poll) != std::future_status::ready)
-        if (gone != nullptr && gone->wait_for(0s) == std::future_status::ready) return false;
+    while (step.wait_for(leave_poll) != std::future_status::ready) {
+        if (gone == nullptr)
+            end_without_votes();
+        else if (gone->wait_for(0s) == std::future_status::ready)
+            return false;
+    }
     Result<collab::StepOutcome> outcome = runtime::wait_for_result(step);
     if (!outcome && outcome.error().kind() == ErrorKind::cancelled) return false;
     const collab::StepOutcome decided = or_throw(std::move(outcome));
@@ -179,8 +203,25 @@ void Session::State::leave(Duration patience) {
     if (samples.size() > 0) hand_in(&gone);
     (void)runtime::wait_for_result(gone);  // cancelled: the session was stopped, which is leaving
     or_throw(counter.close());
+    or_throw(save_last());
+}
+
+Result<void> Session::State::save_last() {
     std::shared_ptr<const state::Snapshot> state = collaboration().state();
-    if (saver.saves() && !saver.has_saved(state)) or_throw(saver.save(std::move(state)));
+    if (saver.saves() && !saver.has_saved(state)) DEDLOC_TRY_VOID(saver.save(std::move(state)));
+    return {};
+}
+
+void Session::State::end_without_votes() {
+    const std::string problem = votes->problem();
+    if (problem.empty()) return;
+    left = true;
+    session->leave(Duration(0));
+    (void)save_last();  // that disk may take nothing
+    throw std::runtime_error(fmt::format(
+        "dedloc: {}. This session has ended, so that the others go on without it; when that is "
+        "mended, join again with this directory (where nobody trains any more: resume from it)",
+        problem));
 }
 
 Session::Session(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -291,6 +332,7 @@ Session join(std::shared_ptr<torch::nn::Module> model, JoinOptions options) {
     }
     const Fingerprint fingerprint = Fingerprint::of(*model);
     FlatModule flat = or_throw(FlatModule::make(std::move(model)));
+    auto votes = std::make_unique<VoteWatch>();
     auto session = or_throw(collab::Session::open({.directory = options.directory,
                                                    .listen = options.listen,
                                                    .announce = options.announce,
@@ -302,7 +344,7 @@ Session join(std::shared_ptr<torch::nn::Module> model, JoinOptions options) {
     run.name = options.name;
     run.join_patience = options.patience;
     const collab::RunFile run_file = run.run;
-    or_throw(session->begin(std::move(run), nullptr));
+    or_throw(session->begin(std::move(run), votes.get()));
     const std::shared_ptr<const state::Snapshot> begun = session->collaboration().state();
     if (Ok same = check_same_model(fingerprint, begun->info().extra); !same) {
         session->leave(patience_at_destruction);  // or others would wait for us
@@ -311,7 +353,7 @@ Session join(std::shared_ptr<torch::nn::Module> model, JoinOptions options) {
 
     SampleCounter counter = or_throw(SampleCounter::open(session->disk(), "samples"));
     auto state = std::make_unique<Session::State>(
-        std::move(session), run_file, std::move(flat), std::move(counter));
+        std::move(votes), std::move(session), run_file, std::move(flat), std::move(counter));
     state->saver.begin_at(begun->step());
     state->load(begun);
     state->computing_since = state->session->clock().now();
@@ -322,12 +364,13 @@ void CollaborativeOptimizer::zero_grad() { state_.flat.forget_gradients(); }
 
 bool CollaborativeOptimizer::step(std::int64_t samples, double mean_loss) {
     if (finished()) return false;
+    state_.end_without_votes();
     if (samples <= 0) throw std::runtime_error("dedloc: step() needs the number of samples");
     const auto count = static_cast<std::uint64_t>(samples);
     if (count > state_.samples_max) {
         throw std::runtime_error(fmt::format(
-            "dedloc: this run takes at most {} samples a step(); the run file's batch.target and "
-            "batch.micro say so",
+            "dedloc: this run takes at most {} samples a step(); the run file's batch.target says "
+            "so",
             state_.samples_max));
     }
     if (!state_.flat.has_gradients()) {

@@ -33,7 +33,9 @@
 //
 // Errors: std::runtime_error with a sentence for people (no such file, nobody reachable, another
 // run or model, one with local updates, which are made by dedloc's own trainer only, a disk that is
-// full, one gradient after the other that is not finite), or what libtorch throws.
+// full, one gradient after the other that is not finite), or what libtorch throws. Where its votes
+// cannot be written for half a minute, step() throws and the session has ended: the others need the
+// votes of all who take part. Join again in its directory when that is mended.
 // Thread: one at a time. Cost: one pass over the parameters a call, two copies to the CPU and back
 // a global step.
 
@@ -105,7 +107,7 @@ class CollaborativeOptimizer {
     void zero_grad();
     // After backward() of the MEAN loss over `samples` samples (without it, others see no loss of
     // this peer). True if the model has new parameters now. Does nothing once the run is over.
-    // At most batch.target samples, and no more than 8 × batch.micro where that is a number.
+    // At most batch.target samples.
     bool step(std::int64_t samples, double mean_loss = std::numeric_limits<double>::quiet_NaN());
     bool finished() const;
 

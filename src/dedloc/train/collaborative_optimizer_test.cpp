@@ -31,11 +31,12 @@ class CollaborativeOptimizerTest : public testing::Test {
 
     // `more` of the section [averaging], and further sections.
     std::string run_file(const std::string& more = "",
-                         const std::string& stop = "steps = 2") const {
+                         const std::string& stop = "steps = 2",
+                         std::int64_t micro = micro_batch) const {
         const std::filesystem::path path = directory_ / "run.toml";
         std::ofstream(path) << "name = \"alone\"\n"
                             << "[batch]\ntarget = " << batches_a_step * micro_batch
-                            << "\nmicro = " << micro_batch << "\n"
+                            << "\nmicro = " << micro << "\n"
                             << "[optimizer]\nkind = \"sgd\"\nmomentum = 0\n"
                             << "[schedule]\npeak = " << rate << "\n"
                             << "[stop]\n"
@@ -156,9 +157,11 @@ TEST_F(CollaborativeOptimizerTest, says_so_when_step_finds_no_gradient) {
 // No round would take them, and step() would wait for one for ever.
 TEST_F(CollaborativeOptimizerTest, refuses_more_samples_at_a_time_than_the_run_takes) {
     const auto model = std::make_shared<NumberModule>();
-    Session session = host(model);
+    JoinOptions hosting = options("peer");
+    hosting.run_file = run_file("", "steps = 2", /*micro=*/1);
+    Session session = join(model, hosting);
     CollaborativeOptimizer optimizer(session);
-    const std::string failure = failure_of([&] { step_once(optimizer, *model, 1000); });
+    const std::string failure = failure_of([&] { step_once(optimizer, *model, 65); });
     EXPECT_NE(failure.find("at most 64 samples"), std::string::npos) << failure;
     EXPECT_TRUE(step_once(optimizer, *model, 64));
 }
