@@ -283,6 +283,7 @@ Task<void> RoundEngine::watch_sleep() {
         }
         awake_at_ = context_.now();
         look_at_line();
+        voter_->look_at_disk();
         co_await context_.node.clock.sleep_for(sleep_min / 4);
     }
 }

@@ -10,6 +10,8 @@
 namespace dedloc::averaging {
 namespace {
 
+constexpr Duration prepare_pause_max = 3s;
+
 // What a voter says that it has accepted is proposed again: it must be an answer to the same
 // question.
 bool fits_question(const Prepare& question, const ConsensusReply& reply) {
@@ -31,6 +33,7 @@ struct RoundEngine::Poll {
     }
     Tally tally;
     std::size_t answers = 0;
+    std::size_t late = 0;  // that have not come in time
     std::size_t may_say_yes;
     // When these have answered, and not all of them yes, the rest is not waited for.
     std::set<PeerId> awaited;
@@ -85,10 +88,8 @@ Task<std::shared_ptr<RoundEngine::Poll>> RoundEngine::prepare(Base base, std::ui
     for (const Voter& voter : base.voters) asks.push_back(ask_promise(voter.peer, request, poll));
     Task<void> all = runtime::all_of(std::move(asks));
     co_await runtime::first_of(std::move(all), poll->enough.wait());
-    if (poll->answers < majority(base.voters.size()))
-        ++unanswered_prepares_;
-    else
-        unanswered_prepares_ = 0;
+    const bool slow = poll->late > 0 && poll->answers < majority(base.voters.size());
+    unanswered_prepares_ = slow ? unanswered_prepares_ + 1 : 0;
     if (!poll->tally.promised()) co_return nullptr;
     if (poll->tally.value_to_keep()) {
         Bytes decision = *poll->tally.value_to_keep();
@@ -103,8 +104,8 @@ Task<std::shared_ptr<RoundEngine::Poll>> RoundEngine::prepare(Base base, std::ui
 Duration RoundEngine::pause_before_prepare() const {
     const Duration interval = context_.options.announce_interval;
     if (unanswered_prepares_ == 0) return interval;
-    return std::max<Duration>(interval,
-                              context_.patience() * (1 << std::min(unanswered_prepares_, 2)));
+    const Duration longer = context_.patience() * (1 << std::min(unanswered_prepares_, 2));
+    return std::clamp<Duration>(longer, interval, std::max(interval, prepare_pause_max));
 }
 
 Task<void> RoundEngine::ask_promise(PeerId voter, Prepare request, std::shared_ptr<Poll> poll) {
@@ -121,7 +122,10 @@ Task<bool> RoundEngine::take_promise(PeerId voter, Prepare request, std::shared_
         const TimePoint deadline = context_.now() + context_.patience();
         auto answer =
             co_await context_.host.call(voter, prepare_method, std::move(bytes), deadline);
-        if (!answer) co_return false;
+        if (!answer) {
+            if (answer.error().kind() == ErrorKind::timeout) ++poll->late;
+            co_return false;
+        }
         auto decoded = wire::decode<ConsensusReply>(*answer);
         if (!decoded) co_return false;
         reply = *std::move(decoded);

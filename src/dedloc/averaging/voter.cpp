@@ -52,19 +52,20 @@ std::optional<VoterRecord> last_record(ByteView file) {
 // Says that somebody writes; on the way out, cancelled or not, wakes who waits to write.
 class WriterFlag {
   public:
-    WriterFlag(bool& flag, runtime::Event& written) : flag_(flag), written_(written) {
-        flag_ = true;
+    WriterFlag(std::optional<TimePoint>& since, TimePoint now, runtime::Event& written)
+        : since_(since), written_(written) {
+        since_ = now;
         written_.reset();
     }
     ~WriterFlag() {
-        flag_ = false;
+        since_.reset();
         written_.set();
     }
     WriterFlag(const WriterFlag&) = delete;
     WriterFlag& operator=(const WriterFlag&) = delete;
 
   private:
-    bool& flag_;
+    std::optional<TimePoint>& since_;
     runtime::Event& written_;
 };
 
@@ -175,15 +176,13 @@ Task<Result<void>> VoterService::persist() {
     // One writer at a time, and it writes the newest record: records never land out of order.
     const std::uint64_t wanted = ++version_;
     while (durable_ < wanted) {
-        if (writing_) {
+        if (writing_since_) {
             co_await written_.wait();
             continue;
         }
-        WriterFlag flag(writing_, written_);
+        WriterFlag flag(writing_since_, context_.now(), written_);
         const std::uint64_t version = version_;
-        writing_since_ = context_.now();
         Result<void> outcome = co_await write_record();
-        writing_since_.reset();
         if (!outcome) co_return outcome;
         durable_ = std::max(durable_, version);
     }
@@ -210,11 +209,9 @@ Task<Result<void>> VoterService::write_record() {
 // Who cannot write its votes has none, and the others may wait for it: somebody has to know.
 void VoterService::tell_of_disk(const Result<void>& written) {
     using Kind = RoundNote::Kind;
-    const auto tell = [this](Kind kind, std::string text) {
-        context_.directory.note(RoundNote{kind, {}, std::move(text)});
-    };
     if (written) {
-        if (disk_fails_since_) tell(Kind::votes_written, "votes can be written again");
+        if (disk_fails_since_ || told_that_it_goes_on_)
+            tell(Kind::votes_written, "votes can be written again");
         disk_fails_since_.reset();
         told_that_it_goes_on_ = false;
         return;
@@ -223,13 +220,25 @@ void VoterService::tell_of_disk(const Result<void>& written) {
     if (!disk_fails_since_) {
         disk_fails_since_ = context_.now();
         tell(Kind::votes_failed, "votes cannot be written: " + why);
-        scope_.spawn("write votes again", write_again());
+        if (!std::exchange(tries_again_, true)) scope_.spawn("write votes again", write_again());
         return;
     }
-    const Duration failing = context_.now() - *disk_fails_since_;
+    tell_that_it_goes_on(context_.now() - *disk_fails_since_, why);
+}
+
+void VoterService::tell(RoundNote::Kind kind, std::string text) {
+    context_.directory.note(RoundNote{kind, {}, std::move(text)});
+}
+
+void VoterService::tell_that_it_goes_on(Duration failing, const std::string& why) {
     if (failing < disk_failure_of_a_moment || std::exchange(told_that_it_goes_on_, true)) return;
-    tell(Kind::votes_failing,
+    tell(RoundNote::Kind::votes_failing,
          fmt::format("votes cannot be written for {:.0f} s: {}", to_seconds(failing), why));
+}
+
+void VoterService::look_at_disk() {
+    if (writing_since_)
+        tell_that_it_goes_on(context_.now() - *writing_since_, "the disk does not answer");
 }
 
 // Others lead until a write works, and none of their rounds need ours for it to be tried.
@@ -238,6 +247,7 @@ Task<void> VoterService::write_again() {
         co_await context_.node.clock.sleep_for(disk_tried_again_after);
         if (disk_fails_since_) (void)co_await persist();
     }
+    tries_again_ = false;
 }
 
 bool VoterService::may_lead() const {

@@ -42,6 +42,8 @@ class VoterService {
 
     Task<ConsensusReply> on_prepare(PeerId from, Prepare prepare);
     Task<ConsensusReply> on_propose(PeerId from, Propose propose);
+    // Says so when a write has not come back for long. To be called now and then.
+    void look_at_disk();
     // Since when our own clock says that a round is wanted and none was committed; for branches.
     void round_wanted_since(std::optional<TimePoint> since) { wanted_since_ = since; }
     // We have said that we leave: that the next decision takes our vote is right.
@@ -56,6 +58,8 @@ class VoterService {
     Task<Result<void>> persist();
     Task<Result<void>> write_record();
     void tell_of_disk(const Result<void>& written);
+    void tell(RoundNote::Kind kind, std::string text);
+    void tell_that_it_goes_on(Duration failing, const std::string& why);
     Task<void> write_again();
     struct KeptPart {
         FinishedPart header;
@@ -90,10 +94,10 @@ class VoterService {
     std::size_t file_bytes_ = 0;
     std::uint64_t version_ = 0;  // of the record in memory …
     std::uint64_t durable_ = 0;  // … and on disk
-    bool writing_ = false;
-    runtime::Event written_;
     std::optional<TimePoint> writing_since_;
+    runtime::Event written_;
     std::optional<TimePoint> disk_fails_since_;
+    bool tries_again_ = false;
     bool told_that_it_goes_on_ = false;  // to fail
     std::optional<TimePoint> wanted_since_;
     bool keeping_ = false;
