@@ -84,9 +84,17 @@ void Carry::expire_carried() {
     carried_.clear();
 }
 
+// A change of buffers begins at a state that has moved on meanwhile, by the same: added to that,
+// too, it would count twice, and make a running variance negative.
 void Carry::carry(CounterRange samples, std::vector<float> sum, std::vector<ElementRange> ranges) {
+    std::vector<ElementRange> gradients = averaging::intersect(ranges, {0, gradients_count_});
+    const auto lost = static_cast<double>(averaging::total_count(ranges)) -
+                      static_cast<double>(averaging::total_count(gradients));
+    samples_expired_ += static_cast<double>(samples.size()) * lost /
+                        static_cast<double>(std::max<std::uint64_t>(1, vector_count_));
+    if (gradients.empty()) return;
     carried_samples_ = samples;
-    carried_ranges_ = std::move(ranges);
+    carried_ranges_ = std::move(gradients);
     carried_ = std::move(sum);
 }
 

@@ -20,8 +20,9 @@ namespace dedloc::collab {
 
 class Carry {
   public:
-    Carry(std::uint64_t vector_count, averaging::PlantedBugs bugs)
-        : vector_count_(vector_count), bugs_(bugs) {}
+    // A vector of [gradients | changes of buffers], of which only the first are carried.
+    Carry(std::uint64_t vector_count, averaging::PlantedBugs bugs, std::uint64_t gradients_count)
+        : vector_count_(vector_count), gradients_count_(gradients_count), bugs_(bugs) {}
 
     // Hands in fresh sums for the open step; combined with what is carried.
     std::shared_ptr<const averaging::RoundInput> hand_in(averaging::CounterRange samples,
@@ -49,6 +50,7 @@ class Carry {
                std::vector<averaging::ElementRange> ranges);
 
     std::uint64_t vector_count_;
+    std::uint64_t gradients_count_;
     averaging::PlantedBugs bugs_;
     averaging::CounterRange fresh_samples_;
     // The fresh sums: in what was handed in, unless carried ones were added there.

@@ -41,9 +41,10 @@ std::string number(double value) { return fmt::format("{:.6g}", value); }
 void set_codecs(averaging::RoundOptions& round, const Options& options) {
     round.codec = options.run.averaging.codec.value_or(codec_of_large_tensors);
     if (round.codec != codec_of_large_tensors) return;
-    round.other_codec = codec_of_small_tensors;  // an aggregator has no layout, and takes either
     auto ranges = vector_codecs(options.run.averaging, options.layout);
-    if (ranges.size() > 1 || !options.run.averaging.codec) round.codec_ranges = std::move(ranges);
+    if (options.run.averaging.codec && ranges.size() == 1) return;
+    round.other_codec = codec_of_small_tensors;  // an aggregator has no layout, and takes either
+    round.codec_ranges = std::move(ranges);
 }
 
 averaging::RoundOptions round_options(const Options& options) {
@@ -118,7 +119,7 @@ CollaborationImpl::CollaborationImpl(runtime::Node node,
       ledger_(verifier, std::max<std::size_t>(options_.kept_steps, 4), options_.bugs),
       parts_(kept_bytes(options_)),
       store_(node.clock),
-      carry_(options_.layout.vector_count(), options_.bugs),
+      carry_(options_.layout.vector_count(), options_.bugs, options_.layout.parameters_count),
       certificate_log_(node),
       changed_(node.executor),
       scope_(node.executor),

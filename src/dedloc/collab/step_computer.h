@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 
+#include "dedloc/averaging/consensus.h"
 #include "dedloc/averaging/part_store.h"
 #include "dedloc/collab/model_state.h"
 #include "dedloc/runtime/event.h"
