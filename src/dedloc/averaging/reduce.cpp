@@ -106,14 +106,17 @@ void add_all(const Plan& plan,
     }
 }
 
+// Any members' sum is then one that may be added.
+constexpr double contribution_magnitude_max =
+    static_cast<double>(codec::accumulated_magnitude_max) / static_cast<double>(members_max);
+
 // Infinities and NaN do not leave a sum again, and what is too long makes the sum long, unless the
 // others make it short again. With any norm allowed, too long is what nobody may add (codec.h): an
 // average that carries it would be refused by all, and its owner blamed.
 class SumCheck {
   public:
     SumCheck(const Plan& plan, const std::vector<PartInput>& inputs, double norm_max) {
-        constexpr double longest = static_cast<double>(codec::accumulated_magnitude_max);
-        double length = longest;
+        double length = contribution_magnitude_max;
         if (norm_max > 0 && !inputs.empty()) {
             double samples = samples_of(plan, inputs.front());
             for (const PartInput& input : inputs)
@@ -134,9 +137,13 @@ class SumCheck {
 // Why this one is refused; nullptr: it is not.
 const char* refusal(const Plan& plan, std::uint32_t part, const PartInput& input, double norm_max) {
     const auto count = static_cast<std::size_t>(plan.parts[part].count);
-    if (!codec::verify(
-            codec_of(plan, part, input), *input.encoded, count, factor_of(plan, part, input)))
-        return "its contribution has numbers that are not finite, or beyond 2^100";
+    // A group's sum may be as large as the contributions of all its members.
+    const float share = norm_max > 0 || is_sum(input) ? 1.0f : static_cast<float>(members_max);
+    if (!codec::verify(codec_of(plan, part, input),
+                       *input.encoded,
+                       count,
+                       factor_of(plan, part, input) * share))
+        return "its contribution has numbers that are not finite, or far beyond all use";
     if (norm_max <= 0) return nullptr;
     double squares = 0;
     for_each_piece(count, [&](std::size_t first, std::size_t piece_count) {
