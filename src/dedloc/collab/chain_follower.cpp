@@ -509,7 +509,7 @@ Task<Result<void>> ChainFollower::join_through(PeerId peer) {
     if (newest->empty())
         co_return make_error(ErrorKind::not_found, "peer {} is new itself", peer.short_text());
     if (!member_answered_) extend_join();
-    member_answered_ = true;
+    member_answered_ = reached_ = true;
     Bytes certificate = *std::move(newest);
     DEDLOC_CO_TRY_VOID(co_await adopt(peer, std::move(certificate)));
     look_at(peer);
@@ -526,22 +526,29 @@ Task<Result<void>> ChainFollower::join(TimePoint deadline) {
     std::size_t passes = 0;  // in a row in which nobody had a state for this model
     while (context_.now() < join_until_) {
         const std::vector<PeerId> peers = informants();
-        std::size_t unfit = 0;
+        std::size_t asked = 0;
+        std::optional<Error> unfit;  // what the last one's state was
+        std::size_t unfit_count = 0;
         for (const PeerId& peer : peers) {
             unfit_.reset();
+            reached_ = false;
             Result<void> joined = co_await join_through(peer);
             if (joined) co_return joined;
             last = std::move(joined).error();
-            if (unfit_) ++unfit;
+            if (reached_) ++asked;
+            if (unfit_) {
+                ++unfit_count;
+                unfit = std::move(unfit_);
+            }
             if (context_.now() >= join_until_) break;
         }
         // No other state will come: to load it again and again would never end.
-        passes = !peers.empty() && unfit == peers.size() ? passes + 1 : 0;
+        passes = unfit && unfit_count == asked ? passes + 1 : 0;
         if (passes >= unfit_passes_max)
-            co_return Error(unfit_->kind(),
+            co_return Error(unfit->kind(),
                             fmt::format("the run's state cannot be used here: {}; or your model is "
                                         "built differently from the host's",
-                                        unfit_->message()));
+                                        unfit->message()));
         co_await context_.node.clock.sleep_for(100ms);
     }
     co_return last.with_context("could not load the run's state");

@@ -129,6 +129,7 @@ class ChainFollower {
     Duration state_took_{0};  // to load, the newest time
     TimePoint join_until_{};  // unless something comes until then
     bool member_answered_ = false;
+    bool reached_ = false;           // who was asked last has a certificate for us
     std::optional<Error> unfit_;     // why the state that was loaded last is none of this model
     bool busy_ = false;              // applying
     bool adopting_ = false;          // a state is being loaded

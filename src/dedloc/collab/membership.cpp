@@ -267,7 +267,11 @@ Task<Result<Bytes>> Membership::on_hello(PeerId from, Bytes request) {
     }
     if (hello.nonce.size() != nonce_bytes)
         co_return make_error(ErrorKind::peer_broke_protocol, "a hello needs a nonce of 16 bytes");
-    if (pending_count_ == pending_hellos_max) forget_a_hello();
+    const auto own = pending_.find(from);
+    if (own != pending_.end() && own->second.size() == hellos_of_one_max)
+        forget_oldest(own);
+    else if (pending_count_ == pending_hellos_max)
+        forget_a_hello();
     reply.nonce = random_.bytes(nonce_bytes);
     reply.proof = proof(host_.id(), from, hello.nonce, reply.nonce);
     pending_[from].push_back(Pending{reply.nonce, hello.nonce, node_.clock.now()});
@@ -281,9 +285,13 @@ void Membership::forget_a_hello() {
     const auto most = std::ranges::max_element(pending_, {}, [](const auto& entry) {
         return std::pair(entry.second.size(), -entry.second.front().at.since_start);
     });
-    most->second.pop_front();
+    forget_oldest(most);
+}
+
+void Membership::forget_oldest(std::map<PeerId, std::deque<Pending>>::iterator of_peer) {
+    of_peer->second.pop_front();
     --pending_count_;
-    if (most->second.empty()) pending_.erase(most);
+    if (of_peer->second.empty()) pending_.erase(of_peer);
 }
 
 // The nonce that came with the hello that we answered with `nonce_ours`; it is good for once.

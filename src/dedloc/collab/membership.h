@@ -41,7 +41,8 @@ namespace dedloc::collab {
 // Answered and not yet proved. Beyond it the oldest of the peer that has most goes; so whoever
 // would shut others out needs all the connections that a host may have, and on each a hello within
 // every round trip. Some 100 bytes each.
-inline constexpr std::size_t pending_hellos_max = 4096;
+inline constexpr std::size_t pending_hellos_max = 1024;
+inline constexpr std::size_t hellos_of_one_max = 16;
 
 inline constexpr const char* hello_method = "/dedloc/hello/1";
 inline constexpr const char* prove_method = "/dedloc/hello/1/prove";
@@ -125,6 +126,7 @@ class Membership {
     Task<Result<Bytes>> on_hello(PeerId from, Bytes request);
     Task<Result<Bytes>> on_prove(PeerId from, Bytes request);
     void forget_a_hello();
+    void forget_oldest(std::map<PeerId, std::deque<Pending>>::iterator of_peer);
     std::optional<Bytes> take_pending(const PeerId& peer, const Bytes& nonce_ours);
     Task<Result<Bytes>> on_status(PeerId from, Bytes request);
     Task<Result<Bytes>> on_run_file(PeerId from, Bytes request);
