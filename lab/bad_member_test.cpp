@@ -523,7 +523,11 @@ const Lie lies[] = {
      "vote whose signature",
      [](Scene& scene, Bytes& b) {
          auto reply = read<ConsensusReply>(b);
-         if (!reply || reply->signature.empty() || scene.vote_before.empty()) return false;
+         if (!reply || reply->signature.empty()) return false;
+         if (scene.vote_before.empty()) {  // it has not voted yet
+             scene.vote_before = reply->signature;
+             return false;
+         }
          reply->signature = scene.vote_before;
          b = wire::encode(*reply);
          return true;
@@ -566,7 +570,8 @@ void remember(Scene& scene, const sim::World::Outgoing& sent) {
     }
     if (sent.method == parts_method && sent.is_answer) scene.average_before[sent.to] = sent.payload;
     if (sent.method == propose_method && sent.is_answer)
-        if (const auto reply = read<ConsensusReply>(sent.payload))
+        if (const auto reply = read<ConsensusReply>(sent.payload);
+            reply && !reply->signature.empty())
             scene.vote_before = reply->signature;
     if (sent.method == announce_method && !sent.is_answer && !scene.first_samples)
         if (const auto announce = read<Announce>(sent.payload);
