@@ -37,6 +37,13 @@ SeedPoolOptions options(const std::string& peers, const std::string& resume_file
     return options;
 }
 
+// A campaign that keeps its results in a file.
+class ResumedSeedPool : public ::testing::Test {
+  protected:
+    TemporaryFolder folder_ = TemporaryFolder::make().value();
+    std::string file_ = folder_.path() + "/results";
+};
+
 TEST(SeedPool, a_worker_that_crashes_is_a_failure_but_no_broken_promise) {
     SeedPool pool(options("5-20"), job);
     ASSERT_TRUE(pool.run());
@@ -70,20 +77,17 @@ TEST(SeedPool, fewer_than_were_asked_for_is_an_error) {
         << ran.error().message();
 }
 
-TEST(SeedPool, results_of_other_options_are_not_mixed_with_these) {
-    const auto folder = TemporaryFolder::make();
-    ASSERT_TRUE(folder);
-    const std::string file = folder->path() + "/results";
-    SeedPool first(options("5-20", file), job);
+TEST_F(ResumedSeedPool, results_of_other_options_are_not_mixed_with_these) {
+    SeedPool first(options("5-20", file_), job);
     ASSERT_TRUE(first.load_resumed());
     ASSERT_TRUE(first.run());
 
-    SeedPool same(options("5-20", file), job);
+    SeedPool same(options("5-20", file_), job);
     ASSERT_TRUE(same.load_resumed());
     EXPECT_EQ(same.results().size(), 5u);
     EXPECT_EQ(same.results().at(4).commits, 4u);
 
-    SeedPool other(options("3-8", file), job);
+    SeedPool other(options("3-8", file_), job);
     const Ok loaded = other.load_resumed();
     ASSERT_FALSE(loaded);
     EXPECT_NE(loaded.error().message().find("peers: 5-20 there, 3-8 here"), std::string::npos)
@@ -91,15 +95,13 @@ TEST(SeedPool, results_of_other_options_are_not_mixed_with_these) {
     EXPECT_EQ(loaded.error().message().find("delayed"), std::string::npos);
 }
 
-TEST(SeedPool, what_a_file_does_not_tell_is_believed_with_a_warning_and_what_differs_is_refused) {
-    const auto folder = TemporaryFolder::make();
-    ASSERT_TRUE(folder);
-    const std::string file = folder->path() + "/results";
-    SeedPool older(options("5-20", file), job);
+TEST_F(ResumedSeedPool,
+       what_a_file_does_not_tell_is_believed_with_a_warning_and_what_differs_is_refused) {
+    SeedPool older(options("5-20", file_), job);
     ASSERT_TRUE(older.load_resumed());
     ASSERT_TRUE(older.run());
 
-    SeedPoolOptions with_engine = options("5-20", file);
+    SeedPoolOptions with_engine = options("5-20", file_);
     with_engine.decides.emplace_back("engine", "0123");
     SeedPool newer(with_engine, job);
     testing::internal::CaptureStderr();
@@ -109,7 +111,7 @@ TEST(SeedPool, what_a_file_does_not_tell_is_believed_with_a_warning_and_what_dif
     EXPECT_EQ(newer.results().size(), 5u);
 
     SeedPoolOptions told = with_engine;
-    told.resume_file = folder->path() + "/told";
+    told.resume_file = folder_.path() + "/told";
     ASSERT_TRUE(SeedPool(told, job).load_resumed());
     told.decides.back().second = "4567";
     const Ok loaded = SeedPool(told, job).load_resumed();
@@ -118,11 +120,8 @@ TEST(SeedPool, what_a_file_does_not_tell_is_believed_with_a_warning_and_what_dif
         << loaded.error().message();
 }
 
-TEST(SeedPool, a_crashed_one_runs_again_when_a_campaign_is_resumed) {
-    const auto folder = TemporaryFolder::make();
-    ASSERT_TRUE(folder);
-    const std::string file = folder->path() + "/results";
-    SeedPool first(options("5-20", file), job);
+TEST_F(ResumedSeedPool, a_crashed_one_runs_again_when_a_campaign_is_resumed) {
+    SeedPool first(options("5-20", file_), job);
     ASSERT_TRUE(first.load_resumed());
     ASSERT_TRUE(first.run());
     EXPECT_TRUE(first.results().at(crashing).crashed);
@@ -132,47 +131,41 @@ TEST(SeedPool, a_crashed_one_runs_again_when_a_campaign_is_resumed) {
         result.commits = 10 * number;
         return result;
     };
-    SeedPool again(options("5-20", file), mended);
+    SeedPool again(options("5-20", file_), mended);
     ASSERT_TRUE(again.load_resumed());
     ASSERT_TRUE(again.run());
     EXPECT_FALSE(again.results().at(crashing).failed());
     EXPECT_EQ(again.results().at(crashing).commits, 10 * crashing);
     EXPECT_TRUE(again.results().at(breaking).failed()) << "only crashed ones run again";
 
-    SeedPool third(options("5-20", file), job);
+    SeedPool third(options("5-20", file_), job);
     ASSERT_TRUE(third.load_resumed());
     EXPECT_EQ(third.results().size(), 6u);
 }
 
-TEST(SeedPool, what_follows_a_torn_line_is_kept) {
-    const auto folder = TemporaryFolder::make();
-    ASSERT_TRUE(folder);
-    const std::string file = folder->path() + "/results";
-    SeedPool first(options("5-20", file), job);
+TEST_F(ResumedSeedPool, what_follows_a_torn_line_is_kept) {
+    SeedPool first(options("5-20", file_), job);
     ASSERT_TRUE(first.load_resumed());
-    std::ofstream(file, std::ios::app) << to_line(1, job(1)).substr(0, 40);
-    SeedPoolOptions in_order = options("5-20", file);
+    std::ofstream(file_, std::ios::app) << to_line(1, job(1)).substr(0, 40);
+    SeedPoolOptions in_order = options("5-20", file_);
     in_order.workers = 1;
     SeedPool second(in_order, job);
     ASSERT_TRUE(second.load_resumed());
     ASSERT_TRUE(second.run());
-    SeedPool third(options("5-20", file), job);
+    SeedPool third(options("5-20", file_), job);
     ASSERT_TRUE(third.load_resumed());
     EXPECT_EQ(third.results().size(), 5u);  // and one that crashed
 }
 
 // The disk is full while the first two are kept, and then it is not.
-TEST(SeedPool, results_that_cannot_be_written_are_told_once_and_later_ones_are_kept) {
-    const auto folder = TemporaryFolder::make();
-    ASSERT_TRUE(folder);
-    const std::string file = folder->path() + "/results";
+TEST_F(ResumedSeedPool, results_that_cannot_be_written_are_told_once_and_later_ones_are_kept) {
     constexpr std::size_t size_max = 8192;
-    ASSERT_TRUE(SeedPool(options("5-20", file), job).load_resumed());
-    std::ofstream(file, std::ios::app) << std::string(size_max, '\n');
+    ASSERT_TRUE(SeedPool(options("5-20", file_), job).load_resumed());
+    std::ofstream(file_, std::ios::app) << std::string(size_max, '\n');
     rlimit before{};
     ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
     ::signal(SIGXFSZ, SIG_IGN);
-    SeedPoolOptions one_worker = options("5-20", file);
+    SeedPoolOptions one_worker = options("5-20", file_);
     one_worker.workers = 1;
     one_worker.again = [&](std::uint64_t) {  // asked for when a failed one has been kept, or not
         EXPECT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
@@ -191,7 +184,7 @@ TEST(SeedPool, results_that_cannot_be_written_are_told_once_and_later_ones_are_k
     EXPECT_NE(told, std::string::npos) << said;
     EXPECT_EQ(said.find("results are lost", told + 1), std::string::npos) << said;
 
-    SeedPool resumed(options("5-20", file), job);
+    SeedPool resumed(options("5-20", file_), job);
     ASSERT_TRUE(resumed.load_resumed());
     for (const std::uint64_t kept : {3, 4, 5, 6}) EXPECT_TRUE(resumed.results().contains(kept));
 }
@@ -230,12 +223,9 @@ TEST(SeedPool, workers_die_with_their_parent) {
     ::close(pipe[0]);
 }
 
-TEST(SeedPool, an_older_file_does_not_tell_its_options_and_is_believed) {
-    const auto folder = TemporaryFolder::make();
-    ASSERT_TRUE(folder);
-    const std::string file = folder->path() + "/results";
-    std::ofstream(file) << to_line(3, job(3)) << "\n";
-    SeedPool pool(options("5-20", file), job);
+TEST_F(ResumedSeedPool, an_older_file_does_not_tell_its_options_and_is_believed) {
+    std::ofstream(file_) << to_line(3, job(3)) << "\n";
+    SeedPool pool(options("5-20", file_), job);
     ASSERT_TRUE(pool.load_resumed());
     EXPECT_EQ(pool.results().size(), 1u);
 }

@@ -45,13 +45,8 @@ void Carry::committed(const averaging::Plan& plan,
     const std::vector<ElementRange> excluded =
         averaging::complement(averaging::joined(std::move(included)), vector_count_);
     // What was carried and is left out again would be two steps stale.
-    for (const ElementRange& range : carried_ranges_) {
-        double elements = 0;
-        for (const ElementRange& out : averaging::intersect(excluded, range))
-            elements += static_cast<double>(out.count);
-        samples_expired_ += static_cast<double>(carried_samples_.size()) * elements /
-                            static_cast<double>(vector_count_);
-    }
+    for (const ElementRange& range : carried_ranges_)
+        expire(carried_samples_, averaging::total_count(averaging::intersect(excluded, range)));
     carried_samples_ = {};
     carried_ranges_.clear();
     if (fresh_samples_.size() > 0 && !excluded.empty())
@@ -75,10 +70,13 @@ void Carry::forget() {
     forget_fresh();
 }
 
-void Carry::expire_carried() {
-    samples_expired_ += static_cast<double>(carried_samples_.size()) *
-                        static_cast<double>(averaging::total_count(carried_ranges_)) /
+void Carry::expire(CounterRange samples, std::uint64_t elements) {
+    samples_expired_ += static_cast<double>(samples.size()) * static_cast<double>(elements) /
                         static_cast<double>(std::max<std::uint64_t>(1, vector_count_));
+}
+
+void Carry::expire_carried() {
+    expire(carried_samples_, averaging::total_count(carried_ranges_));
     carried_samples_ = {};
     carried_ranges_.clear();
     carried_.clear();
@@ -88,10 +86,7 @@ void Carry::expire_carried() {
 // too, it would count twice, and make a running variance negative.
 void Carry::carry(CounterRange samples, std::vector<float> sum, std::vector<ElementRange> ranges) {
     std::vector<ElementRange> gradients = averaging::intersect(ranges, {0, gradients_count_});
-    const auto lost = static_cast<double>(averaging::total_count(ranges)) -
-                      static_cast<double>(averaging::total_count(gradients));
-    samples_expired_ += static_cast<double>(samples.size()) * lost /
-                        static_cast<double>(std::max<std::uint64_t>(1, vector_count_));
+    expire(samples, averaging::total_count(ranges) - averaging::total_count(gradients));
     if (gradients.empty()) return;
     carried_samples_ = samples;
     carried_ranges_ = std::move(gradients);

@@ -42,6 +42,8 @@ class Carry {
     bool has_carried() const { return carried_samples_.size() > 0; }
 
   private:
+    // So many elements of the vector, of these samples.
+    void expire(averaging::CounterRange samples, std::uint64_t elements);
     void expire_carried();
     std::vector<float> take_fresh();
     void forget_fresh();

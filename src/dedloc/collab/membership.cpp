@@ -25,8 +25,6 @@ constexpr Duration own_status_age_max = 50ms;
 constexpr std::size_t signed_status_bytes_max = 6u << 10;
 constexpr std::size_t told_at_hello_bytes_max = 3u << 20;  // statuses; an answer holds 4 MiB
 constexpr std::size_t name_letters_max = 32;               // of a peer, and of its version
-// Of a status: beyond it is no loss of a model that learns, and sums of some stay finite.
-constexpr double loss_told_max = 1e6;
 // In a join string, which people send each other.
 constexpr std::size_t own_direct_told = 4;
 constexpr std::size_t own_relayed_told = 2;

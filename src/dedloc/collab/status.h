@@ -29,6 +29,8 @@ inline constexpr std::size_t status_addresses_max = 16;
 // Known to one peer: as many as a round has members, and as many again who help, watch or wait for
 // room in one. Whoever comes beyond them is told so at hello.
 inline constexpr std::size_t peers_max = 512;
+// No model that learns has a loss beyond it, and sums of some such stay finite.
+inline constexpr double loss_told_max = 1e6;
 
 struct Status {
     PeerId peer;

@@ -11,8 +11,6 @@ using collab::Phase;
 using collab::Role;
 using collab::Status;
 
-// No model that learns has one beyond it; sums of such stay finite.
-constexpr double claimed_loss_max = 1e6;
 // What a peer may tell to have computed for a step, in targets.
 constexpr std::uint64_t claimed_targets_max = 1000;
 
@@ -240,7 +238,7 @@ void RunModel::note_loss() {
     for (const Status& status : statuses_) {
         const bool counts = status.step == step_ && status.samples > 0 &&
                             status.samples <= claimed_targets_max * target_;
-        if (!counts || !(status.loss > 0 && status.loss <= claimed_loss_max)) continue;
+        if (!counts || !(status.loss > 0 && status.loss <= collab::loss_told_max)) continue;
         loss_sum += status.loss * static_cast<double>(status.samples);
         weight += static_cast<double>(status.samples);
     }

@@ -5,6 +5,7 @@
 #include <openssl/core_names.h>
 #include <openssl/evp.h>
 #include <openssl/params.h>
+#include <openssl/ssl.h>
 #include <openssl/x509.h>
 
 #include "dedloc/base/bytes.h"
@@ -18,6 +19,18 @@ inline constexpr WallSeconds now = 1750000000;
 
 inline const Identity alice = Identity::from_seed(Bytes(32, 1)).value();
 inline const Identity bob = Identity::from_seed(Bytes(32, 2)).value();
+
+// SSL_CTX_set_alpn_select_cb: a foreign server speaks what its client named first.
+inline int take_first_protocol(SSL*,
+                               const unsigned char** out,
+                               unsigned char* size,
+                               const unsigned char* offered,
+                               unsigned int,
+                               void*) {
+    *out = offered + 1;
+    *size = *offered;
+    return SSL_TLSEXT_ERR_OK;
+}
 
 // Of a test vector.
 inline Bytes hex(const nlohmann::json& text) {

@@ -25,19 +25,7 @@ class ForeignPeer {
         SSL_CTX_use_PrivateKey(context, own.key.get());
         static constexpr unsigned char alpn[] = "\x06libp2p";
         SSL_CTX_set_alpn_protos(context, alpn, 7);
-        SSL_CTX_set_alpn_select_cb(
-            context,
-            [](SSL*,
-               const unsigned char** out,
-               unsigned char* size,
-               const unsigned char* offered,
-               unsigned int,
-               void*) {
-                *out = offered + 1;
-                *size = *offered;
-                return SSL_TLSEXT_ERR_OK;
-            },
-            nullptr);
+        SSL_CTX_set_alpn_select_cb(context, take_first_protocol, nullptr);
         SSL_CTX_set_verify(context, SSL_VERIFY_PEER, [](int, X509_STORE_CTX*) { return 1; });
         // Tickets of a server that asks for certificates need a name for its sessions.
         SSL_CTX_set_session_id_context(context, alpn, 7);

@@ -237,17 +237,7 @@ bool try_client(const RawOptions& options) {
 
 bool try_server(const RawOptions& options) {
     const RawContext context = raw_context(options);
-    const auto take_the_first = [](SSL*,
-                                   const unsigned char** out,
-                                   unsigned char* size,
-                                   const unsigned char* offered,
-                                   unsigned int,
-                                   void*) {
-        *out = offered + 1;
-        *size = *offered;
-        return SSL_TLSEXT_ERR_OK;
-    };
-    SSL_CTX_set_alpn_select_cb(context.get(), take_the_first, nullptr);
+    SSL_CTX_set_alpn_select_cb(context.get(), take_first_protocol, nullptr);
     RawPeer server(context.get(), /*is_server=*/true);
     TlsChannel client = TlsChannel::client(TlsContext::make(bob), std::nullopt, now);
     const Ok result = server.talk(client);
