@@ -26,8 +26,17 @@ namespace {
 
 constexpr double samples_rounding = 1e-6;
 
+// What arrives of a contribution to one part.
+std::vector<float> travelled(codec::CodecId codec, const std::vector<float>& values) {
+    std::vector<float> arrived(values.size());
+    const Ok decoded = codec::decode(codec, codec::encode(codec, values), arrived);
+    DEDLOC_CHECK(decoded.has_value());
+    return arrived;
+}
+
 template <typename Expected>
 void add_member(Expected& expected,
+                codec::CodecId codec,
                 ElementRange part,
                 const MemberInput& input,
                 const HandedIn* fresh,
@@ -51,10 +60,9 @@ void add_member(Expected& expected,
     int exponent = 0;
     while ((std::uint64_t{1} << exponent) < weight) ++exponent;
     const float scale = std::ldexp(1.0f, exponent);
-    for (std::size_t e = 0; e < count; ++e) {
-        const float travelled = value[e] / scale;
-        expected.sum[e] += travelled * scale;
-    }
+    for (float& each : value) each /= scale;
+    const std::vector<float> arrived = travelled(codec, value);
+    for (std::size_t e = 0; e < count; ++e) expected.sum[e] += arrived[e] * scale;
 }
 
 // Of a grid that went as planned: the member of the owner's column that sums this one's group.
@@ -133,6 +141,10 @@ void Checkers::check_averages(const Link& link) {
             violation(describe(link.decision) + ": a part leaves the vector");
             return;
         }
+        if (plan.codec_of(plan.parts[p]) != static_cast<std::uint32_t>(codec_)) {
+            violation(describe(link.decision) + ": a part travels in another codec than the run's");
+            return;
+        }
         Expected expected(part.count);
         for (const auto& [sender, members] : by_sender(plan, link.decision.parts[p])) {
             Expected sent(part.count);
@@ -147,7 +159,7 @@ void Checkers::check_averages(const Link& link) {
             expected.sum[e] = expected.weight[e] == 0
                                   ? 0.0f
                                   : expected.sum[e] / static_cast<float>(expected.weight[e]);
-        const Bytes encoded = codec::encode(codec::CodecId::fp32, expected.sum);
+        const Bytes encoded = codec::encode(codec_, expected.sum);
         if (security::hash_list(encoded) != link.decision.parts[p].digest) {
             violation(
                 fmt::format("{}: the average of part {} is not the weighted mean of what the "
@@ -170,7 +182,7 @@ bool Checkers::add_handed_in(const Link& link,
     const HandedIn* carried = input.carried.size() > 0 ? find(member.peer, input.carried) : nullptr;
     if ((fresh == nullptr) == (input.fresh.size() == 0) &&
         (carried == nullptr) == (input.carried.size() == 0)) {
-        add_member(expected, part, input, fresh, carried);
+        add_member(expected, codec_, part, input, fresh, carried);
         return true;
     }
     violation(fmt::format("{}: it names samples that {} never handed in",

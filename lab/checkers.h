@@ -8,7 +8,7 @@
 //                        before; with the delayed update, one step more for what was
 //                        computed ahead
 //   honest averages      every average is the weighted mean of exactly the contributions that its
-//                        certificate names, to the last bit (fp32 codec)
+//                        certificate names, each encoded as the run says, to the last bit
 //   nothing lost         what an undisturbed peer handed in is on some chain
 //
 // Thread: one. Cost: the sums of every commit once more.
@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "dedloc/base/time.h"
+#include "dedloc/codec/codec.h"
 
 #include "lab/chain_book.h"
 #include "lab/sample_accounts.h"
@@ -41,8 +42,11 @@ struct HandedIn {
 
 class Checkers {
   public:
-    Checkers(const security::Verifier& verifier, std::uint64_t vector_count)
-        : book_(verifier), vector_count_(vector_count) {}
+    // All parts of the run travel in this codec.
+    Checkers(const security::Verifier& verifier,
+             std::uint64_t vector_count,
+             codec::CodecId codec = codec::CodecId::fp32)
+        : book_(verifier), vector_count_(vector_count), codec_(codec) {}
 
     void on_state(const std::string& who,
                   const Digest& branch,
@@ -98,6 +102,7 @@ class Checkers {
 
     ChainBook book_;
     std::uint64_t vector_count_;
+    codec::CodecId codec_;
     std::map<std::pair<Digest, std::uint64_t>, StateSeen> states_;
     std::map<PeerId, std::map<std::uint64_t, HandedIn>> handed_in_;  // by first counter
     std::map<Digest, TimePoint> seen_at_;

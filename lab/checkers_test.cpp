@@ -61,6 +61,17 @@ TEST_F(CheckersTest, an_average_of_something_else_is_found) {
     EXPECT_FALSE(checkers.clean());
 }
 
+TEST_F(CheckersTest, an_average_in_another_codec_than_the_runs_is_found) {
+    Checkers of_fp16(verifier, hand_elements, codec::CodecId::fp16);
+    HandedIn handed_in{{0, 4}, sum(8), chain.state(), TimePoint{1s}, {}};
+    of_fp16.on_handed_in(chain.peer(0), std::move(handed_in));
+    chain.commit({{0, fresh(0, 4)}}, {sum(8)});
+    for (const Bytes& certificate : chain.certificates())
+        of_fp16.on_certificate("a", certificate, TimePoint{2s});
+    ASSERT_FALSE(of_fp16.clean());
+    EXPECT_NE(of_fp16.violations().front().find("another codec"), std::string::npos);
+}
+
 TEST_F(CheckersTest, samples_that_nobody_handed_in_are_found) {
     hand_in(0, 0, 4, 8.0f);
     chain.commit({{0, fresh(0, 5)}}, {sum(8)});

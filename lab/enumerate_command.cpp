@@ -69,6 +69,7 @@ SimulationOptions calm(const EnumerateCommand& command) {
     options.peers_max = command.peers;
     options.steady = true;
     options.delayed = command.delayed;
+    options.codec = codec::codec_from_string(command.codec).value();
     if (command.group_max > 0) options.group_max = command.group_max;
     options.aggregators = command.aggregators;
     options.tortures = 0;
@@ -383,6 +384,7 @@ std::string words_of(const EnumerateCommand& command) {
     if (command.group_max > 0) words += fmt::format(" --group-max {}", command.group_max);
     if (command.aggregators > 0) words += fmt::format(" --aggregators {}", command.aggregators);
     if (command.delayed) words += " --delayed";
+    if (command.codec != EnumerateCommand{}.codec) words += " --codec " + command.codec;
     if (!command.method.empty()) words += " --method " + command.method;
     if (command.after_fault)
         words += fmt::format(" --after-fault --second-max {}", command.second_max);

@@ -29,6 +29,7 @@ struct EnumerateCommand {
     std::size_t group_max = 0;    // 0: one group of all
     std::size_t aggregators = 0;  // the last so many
     bool delayed = false;
+    std::string codec = "fp32";  // of the averages
     std::uint64_t seed = 1;
     std::uint64_t step = 3;   // whose messages: those between its commit and the next one
     std::uint64_t first = 0;  // run

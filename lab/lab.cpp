@@ -8,6 +8,8 @@
 #include <memory>
 #include <optional>
 
+#include "dedloc/codec/codec.h"
+
 #include "lab/audit.h"
 #include "lab/codecs_command.h"
 #include "lab/enumerate_command.h"
@@ -59,6 +61,12 @@ int run_audit(const AuditCommand& command) {
     return report->clean() && !lost ? 0 : exit_check_failed;
 }
 
+std::vector<std::string> codec_names() {
+    std::vector<std::string> names;
+    for (const codec::CodecId id : codec::all_codecs()) names.emplace_back(codec::to_string(id));
+    return names;
+}
+
 // What the subcommand writes to; lives as long as the app.
 std::shared_ptr<CodecsCommand> add_codecs_command(CLI::App& app, int& code) {
     auto command = std::make_shared<CodecsCommand>();
@@ -87,6 +95,8 @@ std::shared_ptr<EnumerateCommand> add_enumerate_command(CLI::App& app, int& code
     enumerate->add_option("--aggregators", command->aggregators, "of the peers, only aggregate")
         ->check(CLI::Range(1, 14));
     enumerate->add_flag("--delayed", command->delayed, "trainers compute while a step is made");
+    enumerate->add_option("--codec", command->codec, "that averages travel in")
+        ->check(CLI::IsMember(codec_names()));
     enumerate->add_option("--seed", command->seed, "of the collaboration");
     enumerate->add_option("--step", command->step, "whose messages")->check(CLI::Range(1, 8));
     enumerate->add_option("--method", command->method, "only messages whose method contains this");
@@ -162,8 +172,7 @@ void add_links_commands(CLI::App& app, NetworkCommands& commands, int& code) {
                      "than the setup's rates (default: by powers of two, until all lines together "
                      "carry at most 160 Mbit/s)")
         ->check(CLI::Range(1.0, 10'000.0));
-    command->add_option("--codec", links.codec)
-        ->check(CLI::IsMember({"fp32", "fp16", "bf16", "blockwise8"}));
+    command->add_option("--codec", links.codec)->check(CLI::IsMember(codec_names()));
     command->add_option("--congestion-control",
                         links.congestion_control,
                         "of all peers: cubic (default, as on most machines at home), bbr, …");
@@ -288,6 +297,8 @@ int run(const std::vector<std::string>& arguments, const std::string& program) {
     simulate->add_flag("--delayed",
                        simulate_command.delayed,
                        "trainers compute while a step is made, in all seeds, not in a third");
+    simulate->add_option("--codec", simulate_command.codec, "that averages travel in")
+        ->check(CLI::IsMember(codec_names()));
     simulate->add_option("--plant", simulate_command.plant, "a bug that must be found:" + plants);
     simulate->add_option("--threads,--workers", simulate_command.workers, "worker processes")
         ->check(CLI::Range(1, 256));

@@ -15,14 +15,15 @@ constexpr Duration look_pause = 20ms;  // while a step is made and there is noth
 SimRun make_sim_run(std::uint64_t elements,
                     averaging::PlantedBugs bugs,
                     bool delayed,
-                    std::size_t group_max) {
+                    std::size_t group_max,
+                    codec::CodecId codec) {
     SimRun sim;
     sim.run.averaging.group_max = group_max;
     sim.run.averaging.delayed = delayed;
     sim.run.name = "lab";
     sim.run.batch.target = 128;
     sim.run.batch.micro = 4;
-    sim.run.averaging.codec = codec::CodecId::fp32;
+    sim.run.averaging.codec = codec;
     sim.run.averaging.part_elements_max = 96;
     sim.run.averaging.quorum_timeout = 6s;
     sim.run.averaging.round_deadline_min = 1s;

@@ -30,7 +30,8 @@ struct SimRun {
 SimRun make_sim_run(std::uint64_t elements,
                     averaging::PlantedBugs bugs,
                     bool delayed = false,
-                    std::size_t group_max = 64);
+                    std::size_t group_max = 64,
+                    codec::CodecId codec = codec::CodecId::fp32);
 
 // The sum of a micro-batch's gradients: weight × (parameters - goal) plus noise of these samples.
 void add_gradient(std::size_t peer,

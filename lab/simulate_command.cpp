@@ -124,15 +124,17 @@ SeedPoolOptions pool_options(const SimulateCommand& command) {
     options.decides = {{"peers", command.peers},
                        {"delayed", command.delayed ? "yes" : "no"},
                        {"group-max", std::to_string(command.group_max)},
+                       {"codec", command.codec},
                        {"plant", command.plant.empty() ? "nothing" : command.plant}};
     if (!command.resume_file.empty()) options.decides.emplace_back("engine", trace_of_engine());
     options.again = [&command](std::uint64_t seed) {
         return fmt::format(
-            "dedloc lab simulate --first {} --seeds 1 --peers {}{}{}{} --trace",
+            "dedloc lab simulate --first {} --seeds 1 --peers {}{}{}{}{} --trace",
             seed,
             command.peers,
             command.delayed ? " --delayed" : "",
             command.group_max == 0 ? "" : fmt::format(" --group-max {}", command.group_max),
+            command.codec == usual_codec ? "" : " --codec " + command.codec,
             command.plant.empty() ? "" : " --plant " + command.plant);
     };
     return options;
@@ -160,6 +162,7 @@ int run_simulate(const SimulateCommand& command, const std::string&) {
     }
     if (command.delayed) options.delayed = true;
     if (command.group_max > 0) options.group_max = command.group_max;
+    options.codec = codec::codec_from_string(command.codec).value();
     if (!command.trace) base::set_log_level(LogLevel::error);
     if (command.trace) return run_traced(command, options);
     const auto begun = RealTime::now();

@@ -12,13 +12,17 @@
 
 namespace dedloc::lab {
 
+// Exact, so that a fault of the sums shows by itself; histories of others are theirs alone.
+inline constexpr const char* usual_codec = "fp32";
+
 struct SimulateCommand {
     std::uint64_t first = 1;
     std::uint64_t seeds = 100;
     std::string peers = "5-20";
     bool delayed = false;       // trainers compute while a step is made, in all seeds
     std::size_t group_max = 0;  // of all seeds; 0: as the seed has it
-    std::string plant;          // name of a planted bug; then a broken promise is what is wanted
+    std::string codec = usual_codec;
+    std::string plant;  // name of a planted bug; then a broken promise is what is wanted
     int workers = 2;
     std::string resume_file;        // results so far, one JSON object a line, after the options
     double seed_seconds_max = 300;  // of real time; then it counts as hanging

@@ -36,10 +36,13 @@ class Simulation {
     explicit Simulation(const SimulationOptions& options)
         : options_(options),
           random_(base::Random(base::mix64(options.seed)).fork("lab")),
-          run_(make_sim_run(
-              options.elements, options.bugs, is_delayed(options), group_max_of(options))),
+          run_(make_sim_run(options.elements,
+                            options.bugs,
+                            is_delayed(options),
+                            group_max_of(options),
+                            options.codec)),
           world_(options.seed, world_options()),
-          checkers_(verifier_, options.elements) {
+          checkers_(verifier_, options.elements, options.codec) {
         run_.run.averaging.leave_out_slow = options.leave_out_slow;
     }
 

@@ -16,6 +16,7 @@
 
 #include "dedloc/averaging/consensus.h"
 #include "dedloc/base/time.h"
+#include "dedloc/codec/codec.h"
 #include "dedloc/collab/events.h"
 #include "dedloc/sim/faults.h"
 #include "dedloc/sim/world.h"
@@ -40,7 +41,8 @@ struct SimulationOptions {
     // averaging.group_max: more peers than that average in a grid. Default: 2 to 4 in a quarter of
     // the seeds, else more than there are peers.
     std::optional<std::size_t> group_max;
-    bool leave_out_slow = true;  // averaging.leave_out_slow
+    bool leave_out_slow = true;                   // averaging.leave_out_slow
+    codec::CodecId codec = codec::CodecId::fp32;  // averaging.codec
     // Of seeds with so many machines or more, two thirds have one or two that only aggregate.
     std::size_t aggregators_from = 6;
     // Instead: the last so many machines only aggregate, of a steady collaboration, too.
