@@ -193,6 +193,24 @@ bool send_forged_repair(Scene& scene, Bytes&) {
     return true;
 }
 
+// Its own plan, its own repair, but nothing that proves that it made it.
+bool send_repair_with_a_broken_signature(Scene& scene, Bytes&) {
+    const auto message = read<Signed>(scene.plan);
+    const auto plan = message ? read<Plan>(message->payload) : std::nullopt;
+    if (!plan || plan->leader != scene.world->node(bad).id()) return false;
+    Repair repair;
+    repair.plan = decision_digest(message->payload);
+    repair.number = 1;
+    repair.parts = {0};
+    repair.owners = {0};
+    Signed forged;
+    forged.payload = wire::encode(repair);
+    forged.signature = scene.signer().sign(repair_domain, forged.payload);
+    forged.signature.front() ^= 1;
+    send_call(scene, repair_method, wire::encode(forged));
+    return true;
+}
+
 // Its header names that step's plan.
 bool send_earlier_contribution(Scene& scene, Bytes& bytes) {
     const auto before = scene.contribution_before.find(scene.to);
@@ -382,6 +400,11 @@ const Lie lies[] = {
      false,
      "not signed by the plan's leader",
      send_forged_repair},
+    {"a_repair_of_its_own_plan_with_a_broken_signature",
+     parts_method,
+     false,
+     "not signed by the plan's leader",
+     send_repair_with_a_broken_signature},
     {"an_average_of_other_bytes",
      parts_method,
      true,

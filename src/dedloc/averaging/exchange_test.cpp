@@ -110,9 +110,7 @@ TEST_P(ExchangeOfCodec, gives_the_same_bits_whoever_reduces) {
     EXPECT_EQ(averages.size(), 1u);
     EXPECT_EQ(averages.begin()->size(), codec::encoded_size(GetParam(), part_elements) * 12);
 }
-INSTANTIATE_TEST_SUITE_P(Codecs,
-                         ExchangeOfCodec,
-                         testing::Values(codec::CodecId::fp32, codec::CodecId::fp16));
+INSTANTIATE_TEST_SUITE_P(Codecs, ExchangeOfCodec, testing::ValuesIn(codec::all_codecs()));
 
 TEST_F(ExchangeTest, an_aggregator_holds_its_own_averages_and_no_others) {
     begin(4, codec::CodecId::fp32);
@@ -141,6 +139,26 @@ TEST_F(ExchangeTest, an_aggregator_that_dies_costs_a_repair_and_no_contribution)
     ASSERT_TRUE(trainers_have_all());
     expect_everybody_included();
     EXPECT_EQ(members_[0]->average(), members_[2]->average());
+}
+
+TEST_F(ExchangeTest, what_a_member_without_weight_brings_is_refused_and_in_no_average) {
+    begin(3, codec::CodecId::fp32);
+    give_parts_to({0});
+    const Plan believed_by_n2 = plan_;
+    plan_.members[place(2)].input = {};
+    for (std::size_t i = 0; i < 3; ++i) {
+        members_.push_back(std::make_unique<ExchangePeer>(*nodes_[i], options_));
+        members_[i]->begin(i == 2 ? believed_by_n2 : plan_, inputs_[i]);
+    }
+    ASSERT_TRUE(world_.run_until(
+        [&] { return members_[0]->exchange->complete() && members_[1]->exchange->complete(); },
+        10s));
+    world_.run_for(1s);
+    for (const auto& [part, header] : members_[0]->exchange->finished())
+        EXPECT_EQ(header.included, Bytes{static_cast<std::uint8_t>(1 << place(0) | 1 << place(1))});
+    ASSERT_EQ(members_[0]->notes.size(), 1u);
+    EXPECT_NE(members_[0]->notes[0].find("has no weight in the plan"), std::string::npos)
+        << members_[0]->notes[0];
 }
 
 // Its contribution does not come a second time.

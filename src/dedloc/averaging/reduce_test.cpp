@@ -85,30 +85,39 @@ TEST(ReducePart, gives_the_bits_of_sum_divide_encode_one_after_the_other) {
     }
 }
 
+void expect_the_first_left_out(const Plan& plan,
+                               const std::vector<PartInput>& inputs,
+                               const ReducedPart& reduced) {
+    ASSERT_EQ(reduced.refused.size(), 1u);
+    EXPECT_EQ(reduced.refused[0].member, 0u);
+    EXPECT_EQ(reduced.included, Bytes{2});
+    EXPECT_EQ(to_bytes(*reduced.encoded), plain_average(plan, {inputs[1]}));
+}
+
 TEST(ReducePart, leaves_out_who_brings_a_number_that_is_not_finite_wherever_it_lies) {
-    for (const codec::CodecId codec : codec::all_codecs()) {
-        const Plan plan = make_plan(codec);
-        auto inputs = make_inputs(plan);
-        std::vector<float> bad = random_sum(1);
-        bad[part_count - 1] = std::numeric_limits<float>::quiet_NaN();
-        inputs[0].encoded = encode_contribution(codec, bad, plan.members[0].input);
-        const ReducedPart reduced = reduce_part(plan, 0, inputs);
-        ASSERT_EQ(reduced.refused.size(), 1u) << codec::to_string(codec);
-        EXPECT_EQ(reduced.refused[0].member, 0u);
-        EXPECT_EQ(reduced.included, Bytes{2});
-        EXPECT_EQ(to_bytes(*reduced.encoded), plain_average(plan, {inputs[1]}));
-    }
+    using Limits = std::numeric_limits<float>;
+    for (const codec::CodecId codec : codec::all_codecs())
+        for (const float odd : {Limits::quiet_NaN(), Limits::infinity(), -Limits::infinity()}) {
+            SCOPED_TRACE(codec::to_string(codec));
+            const Plan plan = make_plan(codec);
+            auto inputs = make_inputs(plan);
+            std::vector<float> bad = random_sum(1);
+            bad[part_count - 1] = odd;
+            inputs[0].encoded = encode_contribution(codec, bad, plan.members[0].input);
+            expect_the_first_left_out(plan, inputs, reduce_part(plan, 0, inputs));
+        }
 }
 
 TEST(ReducePart, leaves_out_who_is_too_long_over_the_whole_part_and_nobody_else) {
-    const Plan plan = make_plan(codec::CodecId::fp32);
-    auto inputs = make_inputs(plan);
-    // About 100 over 10,000 normal numbers: a mean of 33 a sample for member 0, 14 for member 1.
-    const ReducedPart reduced = reduce_part(plan, 0, inputs, 20);
-    ASSERT_EQ(reduced.refused.size(), 1u);
-    EXPECT_EQ(reduced.refused[0].member, 0u);
-    EXPECT_EQ(to_bytes(*reduced.encoded), plain_average(plan, {inputs[1]}));
-    EXPECT_TRUE(reduce_part(plan, 0, inputs, 50).refused.empty());
+    for (const codec::CodecId codec : codec::all_codecs()) {
+        SCOPED_TRACE(codec::to_string(codec));
+        const Plan plan = make_plan(codec);
+        const auto inputs = make_inputs(plan);
+        // About 100 over 10,000 normal numbers: a mean of 33 a sample for member 0, 14 for
+        // member 1.
+        expect_the_first_left_out(plan, inputs, reduce_part(plan, 0, inputs, 20));
+        EXPECT_TRUE(reduce_part(plan, 0, inputs, 50).refused.empty());
+    }
 }
 
 // Else the average would be one that all refuse, and its owner the one that is blamed.
