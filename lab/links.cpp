@@ -466,15 +466,15 @@ int run_links(const LinksCommand& given) {
         fmt::print(stderr, "dedloc lab links: {}\n", may.error().message());
         return exit_bad_input;
     }
-    if (const Ok may = runtime::may_use_congestion_control(command.congestion_control); !may) {
-        fmt::print(stderr, "dedloc lab links: --congestion-control: {}\n", may.error().message());
-        return exit_bad_input;
-    }
     const std::string why = LinkTopology::why_not(command.round_trip_ms > 0);
     if (!why.empty()) {
         fmt::print(stderr, "dedloc lab links: skipped: {}\n", why);
         if (command.json) fmt::print("{}\n", monitor::json_line(Json{{"skipped", why}}));
         return exit_skipped;
+    }
+    if (const Ok may = runtime::may_use_congestion_control(command.congestion_control); !may) {
+        fmt::print(stderr, "dedloc lab links: --congestion-control: {}\n", may.error().message());
+        return exit_bad_input;
     }
     const auto folder = process_folder(command.directory, "links");
     if (!folder) {
