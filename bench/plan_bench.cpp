@@ -1,9 +1,10 @@
 // plan_bench: how long the planner takes, for random peers of all kinds.
 //
 //   plan_bench [--quick]      prints one JSON object, seconds, the median of several calls:
-//     plan_N_s        split_elements with minimum parts, as the leader of a round calls it
+//     plan_N_s        split_elements with minimum parts: what a plan of one group is made of
 //     plan_N_full_s   make_plan: with what else was possible, advice and sentences
 //     plan_256_links_s  split_elements with a limit for every single link (GLPK)
+//     plan_256_grid_s   make_grid with groups of at most 64, as the leader of 256 calls it
 
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
@@ -15,6 +16,7 @@
 #include <functional>
 
 #include "dedloc/base/random.h"
+#include "dedloc/planner/grid.h"
 #include "dedloc/planner/plan.h"
 
 namespace {
@@ -56,9 +58,14 @@ struct Times {
     double full_s = 0;
 };
 
-Times time_plans(const planner::PlanQuestion& question, int calls) {
+std::vector<planner::PeerRates> rates_of(const planner::PlanQuestion& question) {
     std::vector<planner::PeerRates> peers;
     for (const planner::PlanPeer& peer : question.peers) peers.push_back(peer.rates);
+    return peers;
+}
+
+Times time_plans(const planner::PlanQuestion& question, int calls) {
+    const std::vector<planner::PeerRates> peers = rates_of(question);
     Times times;
     times.split_s = median_seconds(calls, [&] {
         return planner::split_elements(
@@ -71,9 +78,7 @@ Times time_plans(const planner::PlanQuestion& question, int calls) {
 
 double time_links(std::size_t peers_count, int calls) {
     Random random(2);
-    std::vector<planner::PeerRates> peers;
-    for (const planner::PlanPeer& peer : random_network(peers_count).peers)
-        peers.push_back(peer.rates);
+    const std::vector<planner::PeerRates> peers = rates_of(random_network(peers_count));
     std::vector<planner::LinkLimit> links;
     for (std::uint32_t from = 0; from < peers_count; ++from)
         for (std::uint32_t to = 0; to < peers_count; ++to)
@@ -81,6 +86,13 @@ double time_links(std::size_t peers_count, int calls) {
     return median_seconds(calls, [&] {
         return planner::split_elements(peers, elements_count, {.links = links}).has_value();
     });
+}
+
+double time_grid(std::size_t peers_count, int calls) {
+    const std::vector<planner::PeerRates> peers = rates_of(random_network(peers_count));
+    const planner::GridOptions options{.part_elements_min = part_elements_min};
+    return median_seconds(
+        calls, [&] { return planner::make_grid(peers, elements_count, options).has_value(); });
 }
 
 }  // namespace
@@ -93,12 +105,15 @@ int main(int argc, char** argv) {
     const Times few = time_plans(random_network(256), quick ? 3 : 301);
     const Times many = time_plans(random_network(100'000), quick ? 1 : 11);
     const double links = time_links(256, quick ? 1 : 51);
+    const double grid = time_grid(256, quick ? 3 : 301);
     fmt::print(
         "{{\"plan_256_s\": {:.9f}, \"plan_256_full_s\": {:.9f}, \"plan_256_links_s\": {:.9f}, "
-        "\"plan_100000_s\": {:.9f}, \"plan_100000_full_s\": {:.9f}}}\n",
+        "\"plan_256_grid_s\": {:.9f}, \"plan_100000_s\": {:.9f}, "
+        "\"plan_100000_full_s\": {:.9f}}}\n",
         few.split_s,
         few.full_s,
         links,
+        grid,
         many.split_s,
         many.full_s);
 }

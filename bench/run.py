@@ -307,13 +307,14 @@ def solo(setup: Setup) -> list[dict]:
 
 
 def plan(setup: Setup) -> list[dict]:
-    """Who reduces how much, for 256 and for 100,000 random peers: the time of one plan as the
-    leader of a round makes it; ms. Lines plan_256 and plan_100000."""
+    """Who reduces how much, for 256 and for 100,000 random peers in one group: the time of one
+    plan; ms. Lines plan_256 (also as a grid, and with limits of links) and plan_100000."""
     program = str(setup.program("plan_bench"))
     result = run_one([program, "--quick"] if setup.quick else [program], 300, 1)
     return [measure(f"plan_{peers}", result[f"plan_{peers}_s"] * 1e3, "ms", "the promise",
                     PLAN_SECONDS_MAX[peers] * 1e3, full=result[f"plan_{peers}_full_s"] * 1e3,
-                    **({"links": result["plan_256_links_s"] * 1e3} if peers == 256 else {}))
+                    **({name: result[f"plan_256_{name}_s"] * 1e3 for name in ("links", "grid")}
+                       if peers == 256 else {}))
             for peers in PLAN_SECONDS_MAX]
 
 
