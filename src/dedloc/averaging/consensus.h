@@ -85,8 +85,15 @@ class Acceptor {
                           const Bytes& decision);
 
     // A run begins after `previous`, by the word of the only voter there is: not a question that
-    // others may have answered, even if it began with the same certificate before.
-    void begin_after(const Digest& previous) { std::erase(record_.passed, previous); }
+    // others may have answered, even if it began with the same certificate before: what was
+    // accepted then has lost its averages, and would be proposed again in vain.
+    void begin_after(const Digest& previous) {
+        std::erase(record_.passed, previous);
+        if (record_.previous != previous) return;
+        AcceptorRecord nothing;
+        nothing.passed = std::move(record_.passed);
+        record_ = std::move(nothing);
+    }
 
   private:
     bool open(const Digest& previous, const Instance& instance);

@@ -50,6 +50,21 @@ TEST(Acceptor, begins_a_run_twice_with_the_same_certificate) {
     EXPECT_EQ(acceptor.accept(after(1), question(1), 0, another_value).answer, Answer::yes);
 }
 
+// Killed after its first vote, or while it prepared, and resumed from the same checkpoint.
+TEST(Acceptor, begins_a_run_again_whose_first_question_is_still_open) {
+    Acceptor voted;
+    EXPECT_EQ(voted.accept(after(9), question(9), 0, one_value).answer, Answer::yes);
+    EXPECT_EQ(voted.accept(after(1), question(1), 0, one_value).answer, Answer::yes);
+    voted.begin_after(after(1));
+    EXPECT_EQ(voted.accept(after(1), question(1), 0, another_value).answer, Answer::yes);
+    EXPECT_EQ(voted.prepare(after(9), question(9), 4).answer, Answer::refused);
+
+    Acceptor promised;
+    EXPECT_EQ(promised.prepare(after(1), question(1), 7).answer, Answer::yes);
+    promised.begin_after(after(1));
+    EXPECT_EQ(promised.accept(after(1), question(1), 0, another_value).answer, Answer::yes);
+}
+
 TEST(Acceptor, remembers_a_bounded_number_of_questions) {
     Acceptor acceptor;
     for (std::size_t i = 0; i < passed_max + 20; ++i)
