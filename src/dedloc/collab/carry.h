@@ -20,11 +20,19 @@ namespace dedloc::collab {
 
 class Carry {
   public:
-    // A vector of [gradients | changes of buffers], of which only the first are carried.
-    Carry(std::uint64_t vector_count, averaging::PlantedBugs bugs, std::uint64_t gradients_count)
-        : vector_count_(vector_count), gradients_count_(gradients_count), bugs_(bugs) {}
+    // A vector of [gradients | changes of buffers], of which only the first are carried. Of more
+    // than `samples_max` samples together no round takes a contribution.
+    Carry(std::uint64_t vector_count,
+          averaging::PlantedBugs bugs,
+          std::uint64_t gradients_count,
+          std::uint64_t samples_max)
+        : vector_count_(vector_count),
+          gradients_count_(gradients_count),
+          samples_max_(samples_max),
+          bugs_(bugs) {}
 
-    // Hands in fresh sums for the open step; combined with what is carried.
+    // Hands in fresh sums for the open step; combined with what is carried, which expires where
+    // both are too many samples: refused together, they would be so in all rounds to come.
     std::shared_ptr<const averaging::RoundInput> hand_in(averaging::CounterRange samples,
                                                          std::vector<float> sum);
     // Sums computed at the state before the open one: they are one step stale already.
@@ -53,6 +61,7 @@ class Carry {
 
     std::uint64_t vector_count_;
     std::uint64_t gradients_count_;
+    std::uint64_t samples_max_;
     averaging::PlantedBugs bugs_;
     averaging::CounterRange fresh_samples_;
     // The fresh sums: in what was handed in, unless carried ones were added there.

@@ -47,6 +47,15 @@ void set_codecs(averaging::RoundOptions& round, const Options& options) {
     round.codec_ranges = std::move(ranges);
 }
 
+// Of one contribution. A batch, and one that is carried: nobody computes on when the whole batch is
+// there. Of each, two micro-batches may have been in the making then (one computed ahead), and a
+// machine's own may be larger than the run's.
+std::uint64_t samples_max(const BatchConfig& batch) {
+    const std::uint64_t in_the_making =
+        batch.micro == micro_auto ? batch.target * 2 : batch.micro * 8;
+    return batch.target * 2 + in_the_making;
+}
+
 averaging::RoundOptions round_options(const Options& options) {
     averaging::RoundOptions round;
     set_codecs(round, options);
@@ -54,13 +63,7 @@ averaging::RoundOptions round_options(const Options& options) {
     round.part_elements_max = options.run.averaging.part_elements_max;
     // A share below one whole part is not worth its messages, however small the run's parts are.
     round.part_elements_min = std::min(round.part_elements_min, round.part_elements_max);
-    // A batch, and one that is carried: nobody computes on when the whole batch is there. Of each,
-    // two micro-batches may have been in the making then (one computed ahead), and a machine's own
-    // may be larger than the run's.
-    const BatchConfig& batch = options.run.batch;
-    const std::uint64_t in_the_making =
-        batch.micro == micro_auto ? batch.target * 2 : batch.micro * 8;
-    round.samples_max = batch.target * 2 + in_the_making;
+    round.samples_max = samples_max(options.run.batch);
     round.norm_max = options.run.averaging.norm_max;
     round.leave_out_slow = options.run.averaging.leave_out_slow;
     round.delayed = options.run.averaging.delayed;
@@ -119,7 +122,10 @@ CollaborationImpl::CollaborationImpl(runtime::Node node,
       ledger_(verifier, std::max<std::size_t>(options_.kept_steps, 4), options_.bugs),
       parts_(kept_bytes(options_)),
       store_(node.clock),
-      carry_(options_.layout.vector_count(), options_.bugs, options_.layout.parameters_count),
+      carry_(options_.layout.vector_count(),
+             options_.bugs,
+             options_.layout.parameters_count,
+             samples_max(options_.run.batch)),
       certificate_log_(node),
       changed_(node.executor),
       scope_(node.executor),
