@@ -32,6 +32,8 @@ constexpr std::array<Block4, 11> not_public4 = {{{ip4(0, 0, 0, 0), 8},
                                                  {ip4(224, 0, 0, 0), 4},
                                                  {ip4(240, 0, 0, 0), 4}}};
 
+constexpr std::size_t subnet_bytes6 = 8;
+
 bool is_public4(ByteView bytes) {
     const std::uint32_t address = ip4(bytes[0], bytes[1], bytes[2], bytes[3]);
     return std::ranges::none_of(not_public4, [address](const Block4& block) {
@@ -55,6 +57,13 @@ bool is_public_address(std::string_view ip) {
     if (host.code == wire::MultiaddrCode::ip4) return is_public4(host.value);
     if (host.code == wire::MultiaddrCode::ip6) return is_public6(host.value);
     return false;  // a name
+}
+
+std::string subnet_of(const std::string& ip) {
+    const auto address = wire::Multiaddr::tcp(ip, 1);
+    if (!address || address->parts().front().code != wire::MultiaddrCode::ip6) return ip;
+    const auto prefix = ByteView(address->parts().front().value).first(subnet_bytes6);
+    return std::string(prefix.begin(), prefix.end()) + "/64";
 }
 
 std::string_view to_string(Reachability reachability) {

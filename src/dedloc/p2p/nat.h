@@ -30,6 +30,10 @@ namespace dedloc::p2p {
 // test bed that plays the Internet.
 bool is_public_address(std::string_view ip);
 
+// What one home or machine has for itself: an IPv4 address, or the /64 of an IPv6 address, within
+// which privacy addresses come and go.
+std::string subnet_of(const std::string& ip);
+
 enum class RelayServing { automatic, always, never };
 
 struct RelayLimits {
@@ -38,6 +42,7 @@ struct RelayLimits {
     std::size_t reservations_per_ip = relay_reservations_per_ip_max;
     std::size_t circuits = relay_circuits_max;
     std::size_t circuits_per_peer = relay_circuits_per_peer_max;
+    std::size_t circuits_per_ip = relay_circuits_per_ip_max;
     Duration circuit_duration = relay_circuit_duration_max;  // 0: no limit
     std::uint64_t circuit_bytes = relay_circuit_bytes_max;   // per direction; 0: no limit
 };

@@ -20,8 +20,10 @@ bool ObservedAddresses::note(Observation observation) {
     observation.address = observation.address.without_peer();
     const auto before = std::ranges::find(seen_, observation.observer, &Observation::observer);
     if (before != seen_.end()) {
-        // What a later connection from another port shows does not replace the better knowledge.
-        if (before->of_listen_port && !observation.of_listen_port) return false;
+        // What a later connection from another port shows does not replace the better knowledge,
+        // unless that is out of date.
+        const bool is_same_host = before->address.host() == host;
+        if (before->of_listen_port && !observation.of_listen_port && is_same_host) return false;
         if (before->address == observation.address &&
             before->of_listen_port == observation.of_listen_port)
             return false;

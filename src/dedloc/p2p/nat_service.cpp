@@ -1,6 +1,7 @@
 #include "dedloc/p2p/nat_service.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "dedloc/base/log.h"
@@ -15,9 +16,30 @@ constexpr Duration server_rest = 90s;
 constexpr Duration public_rest = std::chrono::minutes(15);
 constexpr Duration private_rest = std::chrono::minutes(5);
 constexpr Duration answer_wait = autonat_dial_max + 10s;
+// Who could not dial us and is gone comes back, or another who cannot is asked, in this time.
+constexpr Duration kept_out_rest = 2 * public_rest;
 constexpr int failures_to_doubt_max = 2;  // of dials back to one who was public
 constexpr std::size_t confirmed_max = 4;
 constexpr std::ptrdiff_t private_first_max = 3;  // addresses, before the relayed ones
+
+// Who is still relayed then may be behind another router, or one that is less busy.
+constexpr std::array<Duration, 3> punch_pauses = {
+    std::chrono::minutes(1), std::chrono::minutes(5), std::chrono::minutes(15)};
+
+bool is_ip6(std::string_view host) { return host.find(':') != std::string_view::npos; }
+
+// A peer that is in a set for as long as this lives.
+class Listed {
+  public:
+    Listed(std::set<PeerId>& all, PeerId peer) : all_(all), peer_(std::move(peer)) {}
+    ~Listed() { all_.erase(peer_); }
+    Listed(const Listed&) = delete;
+    Listed& operator=(const Listed&) = delete;
+
+  private:
+    std::set<PeerId>& all_;
+    PeerId peer_;
+};
 
 }  // namespace
 
@@ -126,9 +148,13 @@ std::vector<std::uint16_t> NatService::listen_ports() const {
 }
 
 // Behind a NAT, what goes to the world leaves from our listen port, so that others can tell us how
-// it is mapped. In one's own network that would only make simultaneous dials meet.
+// it is mapped. In one's own network that would only make simultaneous dials meet. Who has a global
+// IPv6 address may be behind a NAT for IPv4.
 bool NatService::dials_from_listen_port(const std::string& host) const {
-    return options_.punch_holes && options_.is_public(host) && !has_public_interface();
+    if (!options_.punch_holes || !options_.is_public(host)) return false;
+    return std::ranges::none_of(around_.interfaces(), [&](const auto& own) {
+        return is_public_host(own) && is_ip6(*own.host()) == is_ip6(host);
+    });
 }
 
 std::vector<wire::Multiaddr> NatService::addresses() const {
@@ -160,8 +186,13 @@ std::vector<wire::Multiaddr> NatService::only_public(std::vector<wire::Multiaddr
 
 bool NatService::needs_relays() const {
     if (!options_.use_relays || listen_ports().empty()) return false;
-    if (reachability_ != Reachability::unknown) return reachability_ == Reachability::privately;
-    return around_.announced.empty() && !has_public_interface();
+    // A public address may be behind a firewall, which shows late, or never where nobody can be
+    // asked. Who turns out to be public has had the places for a moment.
+    if (reachability_ == Reachability::unknown) return around_.announced.empty();
+    if (reachability_ == Reachability::privately) return true;
+    const bool some_cannot_dial_us =
+        std::ranges::any_of(servers_, [](const auto& server) { return server.second.failed; });
+    return some_cannot_dial_us || around_.clock.now() < kept_out_until_;
 }
 
 bool NatService::serves_as_relay() const {
@@ -227,27 +258,57 @@ void NatService::identified(const ConnectionPtr& connection, const wire::Identif
             around_.scope.spawn("p2p make direct", make_direct(connection, std::move(to_dial)));
         return;
     }
-    if (saw_us_elsewhere_.erase(peer) > 0) observed_.forget(peer);
-    if (auto seen = wire::Multiaddr::from_bytes(identify.observed_address)) {
-        const bool of_listen_port = connection->origin().from_listen_port;
-        Observation observation{.observer = peer,
-                                .observer_ip = connection->remote_address().host,
-                                .address = *std::move(seen),
-                                .of_listen_port = of_listen_port};
-        (void)observed_.note(std::move(observation));
-    }
+    if (auto seen = wire::Multiaddr::from_bytes(identify.observed_address))
+        take_observation(connection, *std::move(seen));
     if (connection->offers(std::string(wire::relay_hop_protocol)))
         reservations_.add_candidate(peer);
+    else if (!identify.protocols.empty())  // news may be of addresses alone
+        reservations_.retire(peer);
     const bool can_ask = connection->offers(std::string(wire::autonat_protocol)) &&
                          options_.is_public(connection->remote_address().host);
     if (can_ask && servers_.size() < connections_max) servers_.emplace(peer, Asked{});
     ask_news_.set();
 }
 
+void NatService::take_observation(const ConnectionPtr& connection, wire::Multiaddr seen) {
+    const PeerId& peer = connection->remote();
+    const TimePoint now = around_.clock.now();
+    const bool is_news = connection->is_dialler() && is_news_of_router(seen);
+    // Whoever sees us says what it likes: that costs a question a minute, and what others see who
+    // are connected still counts.
+    if (is_news && now >= router_news_after_) {
+        router_news_after_ = now + mapping_doubt_pause_min;
+        forget_what_was_seen();
+        ask_at_once();
+        mappings_.doubt();
+    }
+    if (saw_us_elsewhere_.erase(peer) > 0) observed_.forget(peer);
+    (void)observed_.note({.observer = peer,
+                          .observer_ip = connection->remote_address().host,
+                          .address = std::move(seen),
+                          .of_listen_port = connection->origin().from_listen_port});
+}
+
+// Has it another address than before? Many get one every night, and nothing on this machine tells.
+bool NatService::is_news_of_router(const wire::Multiaddr& seen) const {
+    const std::string host = seen.host().value_or("");
+    if (!seen.is_plain_tcp() || !options_.is_public(host)) return false;
+    const auto is_there = [&](const wire::Multiaddr& one) { return one.host() == host; };
+    const auto is_alike = [&](const wire::Multiaddr& one) {
+        return is_ip6(*one.host()) == is_ip6(host);
+    };
+    const auto before = observed_.all();
+    return std::ranges::any_of(before, is_alike) && std::ranges::none_of(before, is_there) &&
+           std::ranges::none_of(around_.interfaces(), is_there);
+}
+
 void NatService::peer_gone(const PeerId& peer) {
+    if (const auto server = servers_.find(peer); server != servers_.end()) {
+        if (server->second.failed) kept_out_until_ = around_.clock.now() + kept_out_rest;
+        servers_.erase(server);
+    }
     relay_.forget(peer);
     reservations_.forget(peer);
-    servers_.erase(peer);
     punches_answered_.erase(peer);
     if (saw_us_elsewhere_.erase(peer) > 0) observed_.forget(peer);
 }
@@ -303,19 +364,30 @@ Task<void> NatService::ask_loop() {
 
 Task<void> NatService::mapping_news() { co_await mapping_news_.wait(); }
 
-// What others found out before the router opened or closed the port, or before we came into this
-// network, is out of date: they are asked again at once.
-void NatService::ask_anew() {
-    mapping_failed_ = false;
+void NatService::ask_at_once() {
     for (auto& [peer, asked] : servers_) asked.not_before = around_.clock.now();
     ask_again_ = around_.clock.now();
     mapping_news_.pulse();
     ask_news_.set();
 }
 
+// What others found out before the router opened or closed the port, or before we came into this
+// network, is out of date.
+void NatService::ask_anew() {
+    mapping_failed_ = false;
+    ask_at_once();
+}
+
+// Of those who will be asked only when their turn comes.
+void NatService::forget_failures() {
+    for (auto& [peer, asked] : servers_) asked.failed = false;
+    kept_out_until_ = TimePoint();
+    reservations_.wake();
+}
+
 void NatService::mapping_changed() {
     if (mapped_) std::erase(confirmed_, *mapped_);
-    mapped_ = mappings_.address();
+    if (std::exchange(mapped_, mappings_.address()) != mapped_) forget_failures();
     ask_anew();
     const bool was_all = !mapped_ && confirmed_.empty() && !has_public_interface();
     if (was_all && reachability_ == Reachability::publicly)
@@ -323,23 +395,26 @@ void NatService::mapping_changed() {
     around_.on_change();
 }
 
-// Where we are in the network; empty: nowhere at the moment. Who has a public address is there,
+// Where such addresses are in the network; empty: nowhere. Who has a public address is there,
 // whatever tunnels come and go beside it.
-std::vector<wire::Multiaddr> NatService::place() const {
-    auto own = around_.outward();
-    auto open = only_public(own);
-    return open.empty() ? own : open;
+std::vector<std::string> NatService::place(const std::vector<wire::Multiaddr>& own) const {
+    const auto open = only_public(own);
+    return subnets_of(open.empty() ? own : open);
 }
 
 Task<void> NatService::watch_network() {
-    auto before = place();
+    auto before = around_.outward();
     for (;;) {
         co_await around_.clock.sleep_for(mapping_look_pause_max);
-        auto now = place();
+        auto now = around_.outward();
         // A Wi-Fi that is lost for a moment is no move: where it leads to is known when it is back.
         if (now.empty() || now == before) continue;
+        const bool moved = place(now) != place(before);
         before = std::move(now);
-        network_changed();
+        if (moved)
+            network_changed();
+        else
+            around_.on_change();
     }
 }
 
@@ -358,6 +433,7 @@ void NatService::network_changed() {
     log(LogLevel::info, "p2p", "this machine is in another network now");
     confirmed_.clear();
     failures_ = 0;
+    forget_failures();
     forget_what_was_seen();
     ask_anew();
     conclude(Reachability::unknown, "this machine is in another network now; nobody was asked yet");
@@ -368,7 +444,9 @@ void NatService::network_changed() {
 
 Task<void> NatService::ask(PeerId server) {
     const TimePoint now = around_.clock.now();
-    servers_[server] = {.not_before = now + server_rest, .last = now};
+    Asked& asked = servers_[server];
+    asked.not_before = now + server_rest;
+    asked.last = now;
     const ConnectionPtr connection = around_.swarm.direct(server);
     if (!connection) co_return;
     const PeerId me = around_.identity.id();
@@ -381,18 +459,37 @@ Task<void> NatService::ask(PeerId server) {
         log(LogLevel::debug, "p2p", "autonat: {}", answer.error().message());
 }
 
+void NatService::remember(const PeerId& server, bool failed) {
+    const auto asked = servers_.find(server);
+    if (asked == servers_.end() || std::exchange(asked->second.failed, failed) == failed) return;
+    reservations_.wake();
+}
+
+// Where somebody dialled us comes first. Where nobody sees us any more our router was before; of
+// the other family those who see us now may know nothing.
+void NatService::confirm(const wire::Multiaddr& address) {
+    const auto own = around_.interfaces();
+    if (std::ranges::find(own, address) != own.end()) return;
+    const auto before = confirmed_;
+    const auto seen = observed_.all();
+    std::erase_if(confirmed_, [&](const wire::Multiaddr& one) {
+        const auto is_there = [&](const auto& other) { return other.host() == one.host(); };
+        const bool is_alike = is_ip6(*one.host()) == is_ip6(*address.host());
+        return one == address || (is_alike && std::ranges::none_of(seen, is_there));
+    });
+    if (confirmed_.size() >= confirmed_max) confirmed_.pop_back();
+    confirmed_.insert(confirmed_.begin(), address);
+    if (confirmed_ != before) around_.on_change();
+}
+
 void NatService::take_answer(const PeerId& server, const DialledBack& answer) {
     const auto asked = to_ask();
     const TimePoint now = around_.clock.now();
     if (answer.status == wire::AutonatStatus::ok) {
         failures_ = 0;
+        remember(server, /*failed=*/false);
         if (!answer.address || std::ranges::find(asked, *answer.address) == asked.end()) return;
-        const auto own = around_.interfaces();
-        if (std::ranges::find(own, *answer.address) == own.end()) {
-            std::erase(confirmed_, *answer.address);
-            if (confirmed_.size() >= confirmed_max) confirmed_.pop_back();
-            confirmed_.insert(confirmed_.begin(), *answer.address);
-        }
+        confirm(*answer.address);
         ask_again_ = now + public_rest;
         conclude(Reachability::publicly,
                  fmt::format(
@@ -401,6 +498,7 @@ void NatService::take_answer(const PeerId& server, const DialledBack& answer) {
     }
     if (answer.status != wire::AutonatStatus::dial_error) return;  // it did not try
     ++failures_;
+    remember(server, /*failed=*/true);
     if (mapped_) mappings_.doubt();
     ask_again_ = now + (reachability_ == Reachability::publicly ? server_rest : private_rest);
     if (reachability_ == Reachability::publicly && failures_ < failures_to_doubt_max) return;
@@ -416,13 +514,27 @@ void NatService::take_answer(const PeerId& server, const DialledBack& answer) {
 Task<void> NatService::make_direct(ConnectionPtr relayed,
                                    std::vector<wire::Multiaddr> public_addresses) {
     const PeerId peer = relayed->remote();
-    struct Done {
-        std::set<PeerId>& punching;
-        const PeerId& peer;
-        ~Done() { punching.erase(peer); }
-    };
-    const Done done{punching_, peer};
-    co_await try_to_make_direct(std::move(relayed), std::move(public_addresses));
+    const bool we_called = relayed->is_dialler();
+    {
+        const Listed punching(punching_, peer);
+        co_await try_to_make_direct(std::move(relayed), std::move(public_addresses));
+    }
+    if (we_called || around_.swarm.direct(peer)) co_return;
+    if (punched_later_.size() < punches_max && punched_later_.insert(peer).second)
+        co_await punch_later(peer);
+}
+
+// A relayed connection costs others' lines for as long as it lasts.
+Task<void> NatService::punch_later(PeerId peer) {
+    const Listed listed(punched_later_, peer);
+    for (const Duration pause : punch_pauses) {
+        co_await around_.clock.sleep_for(pause);
+        ConnectionPtr relayed = around_.swarm.best(peer);
+        if (!relayed || !relayed->is_relayed() || relayed->is_dialler()) co_return;
+        if (punching_.size() >= punches_max || !punching_.insert(peer).second) continue;
+        const Listed punching(punching_, peer);
+        co_await punch_attempts(std::move(relayed));
+    }
 }
 
 Task<void> NatService::try_to_make_direct(ConnectionPtr relayed,
@@ -441,6 +553,11 @@ Task<void> NatService::try_to_make_direct(ConnectionPtr relayed,
     }
     if (we_called) co_return;  // it is the other side that begins to punch
     ++punches_tried_;
+    co_await punch_attempts(std::move(relayed));
+}
+
+Task<void> NatService::punch_attempts(ConnectionPtr relayed) {
+    const PeerId peer = relayed->remote();
     for (int attempt = 1; attempt <= punch_attempts_max; ++attempt) {
         if (relayed->is_closed()) co_return;
         const Result<void> punched = co_await punch_once(relayed, attempt);

@@ -3,9 +3,11 @@
 //
 // Who can be dialled is concluded from: strangers from public addresses who came to a public
 // address of ours; AutoNAT's answers. The first is enough for "public", one failed dial back makes
-// "private" of "unknown", two of "public"; all who may be asked are asked in turn. A port that the
-// router opened is told to others at once, and asked about anew; "public" it makes nobody before
-// somebody came through. What was found out in one network does not count in the next.
+// "private" of "unknown", two of "public"; all who may be asked are asked in turn. "Public" says
+// that somebody can dial us, not that everybody can: while some cannot (a campus whose firewall
+// keeps outsiders out, a home with an open port for IPv6 alone), the places at relays stay. A port
+// that the router opened is told to others at once, and asked about anew; "public" it makes nobody
+// before somebody came through. What was found out in one network does not count in the next.
 //
 // Thread: the network thread. Cost: idle, one AutoNAT question a few minutes.
 
@@ -76,6 +78,7 @@ class NatService {
     struct Asked {
         TimePoint not_before;
         TimePoint last{};
+        bool failed = false;  // when it last tried to dial us
     };
 
     bool is_public_host(const wire::Multiaddr& address) const;
@@ -84,8 +87,10 @@ class NatService {
     bool serves_as_relay() const;
     bool maps_ports() const;
     void mapping_changed();
+    void ask_at_once();
     void ask_anew();
-    std::vector<wire::Multiaddr> place() const;
+    void forget_failures();
+    std::vector<std::string> place(const std::vector<wire::Multiaddr>& own) const;
     Task<void> watch_network();
     void network_changed();
     void forget_what_was_seen();
@@ -98,10 +103,16 @@ class NatService {
     Task<void> ask(PeerId server);
     Task<void> mapping_news();
     void take_answer(const PeerId& server, const DialledBack& answer);
+    void remember(const PeerId& server, bool failed);
+    void confirm(const wire::Multiaddr& address);
+    void take_observation(const ConnectionPtr& connection, wire::Multiaddr seen);
+    bool is_news_of_router(const wire::Multiaddr& seen) const;
 
     Task<void> make_direct(ConnectionPtr relayed, std::vector<wire::Multiaddr> public_addresses);
     Task<void> try_to_make_direct(ConnectionPtr relayed,
                                   std::vector<wire::Multiaddr> public_addresses);
+    Task<void> punch_later(PeerId peer);
+    Task<void> punch_attempts(ConnectionPtr relayed);
     Task<Result<void>> punch_once(ConnectionPtr relayed, int attempt);
     Task<void> serve_punch(ConnectionPtr connection, std::shared_ptr<Stream> stream);
     Task<void> serve_stop(ConnectionPtr connection, std::shared_ptr<Stream> stream);
@@ -123,9 +134,12 @@ class NatService {
     std::vector<wire::Multiaddr> confirmed_;  // beyond the interfaces' own
     int failures_ = 0;                        // of dials back, since the last success
     std::map<PeerId, Asked> servers_;
+    TimePoint kept_out_until_;  // by one who is gone: others may be kept out, too
+    TimePoint router_news_after_;
     TimePoint ask_again_;
     runtime::Event ask_news_;
     std::set<PeerId> punching_;
+    std::set<PeerId> punched_later_;  // with a wait between the attempts
     std::map<PeerId, int> punches_answered_;
     std::uint64_t punches_tried_ = 0;
     std::uint64_t punches_succeeded_ = 0;

@@ -1,4 +1,5 @@
 // Reachability: what a host concludes, and holes punched on loopback.
+#include <algorithm>
 #include <gtest/gtest.h>
 #include <list>
 
@@ -38,6 +39,14 @@ TEST(PublicAddress, is_what_means_the_same_everywhere) {
     EXPECT_TRUE(is_public_address("::ffff:1.1.1.1"));
 }
 
+TEST(Subnet, is_an_ipv4_address_or_64_bits_of_an_ipv6_address) {
+    EXPECT_EQ(subnet_of("203.0.113.9"), "203.0.113.9");
+    EXPECT_NE(subnet_of("203.0.113.9"), subnet_of("203.0.113.8"));
+    EXPECT_EQ(subnet_of("2a00:1:2:3::1"), subnet_of("2a00:1:2:3:a:b:c:d"));
+    EXPECT_NE(subnet_of("2a00:1:2:3::1"), subnet_of("2a00:1:2:4::1"));
+    EXPECT_EQ(subnet_of("example.org"), "example.org");
+}
+
 PeerId peer(std::uint8_t number) {
     return security::Identity::from_seed(Bytes(32, number)).value().id();
 }
@@ -58,6 +67,15 @@ TEST(ObservedAddresses, the_mapping_of_the_listen_port_is_where_to_punch) {
     EXPECT_EQ(observed.to_punch({4001}), std::vector<wire::Multiaddr>{tcp("5.5.5.5", 2222)});
     EXPECT_FALSE(observed.mapping_varies());
     EXPECT_EQ(observed.all().size(), 2u);
+}
+
+TEST(ObservedAddresses, of_the_listen_port_is_known_what_was_last_seen_of_it_at_the_same_address) {
+    ObservedAddresses observed(is_public_address);
+    EXPECT_TRUE(observed.note(seen(1, "9.9.9.9", tcp("5.5.5.5", 1111), true)));
+    EXPECT_FALSE(observed.note(seen(1, "9.9.9.9", tcp("5.5.5.5", 2222), false)));
+    // The router has another address now.
+    EXPECT_TRUE(observed.note(seen(1, "9.9.9.9", tcp("6.6.6.6", 3333), false)));
+    EXPECT_EQ(observed.all(), std::vector<wire::Multiaddr>{tcp("6.6.6.6", 3333)});
 }
 
 TEST(ObservedAddresses, two_ports_seen_from_two_machines_reveal_a_symmetric_nat) {
@@ -119,9 +137,29 @@ class DialsNobody final : public runtime::NetworkLike {
     }
 };
 
+// The machine of one whom a firewall keeps away from one host.
+class CannotDial final : public runtime::NetworkLike {
+  public:
+    CannotDial(runtime::Network& model, std::string host)
+        : NetworkLike(model), host_(std::move(host)) {}
+    Task<Result<std::unique_ptr<runtime::Connection>>> connect(runtime::SocketAddress address,
+                                                               TimePoint deadline) override {
+        if (address.host == host_) address.port = 1;  // where nobody listens
+        return model_.connect(std::move(address), deadline);
+    }
+
+  private:
+    std::string host_;
+};
+
 struct SimHost {
     std::unique_ptr<Host> host;
     NatReport report() const { return nat_of(*host)->nat_report(); }
+    bool uses(const SimHost& relay) const {
+        const auto relays = report().relays;
+        return std::ranges::any_of(
+            relays, [&](const RelayUse& use) { return use.relay == relay.host->id(); });
+    }
 };
 
 class ReachabilityTest : public ::testing::Test {
@@ -149,6 +187,14 @@ class ReachabilityTest : public ::testing::Test {
     }
     void dial(SimHost& from, SimHost& to) {
         world_.run_task(dial_task(from.host.get(), to.host->addresses().at(0)));
+    }
+    // As members of a run do.
+    static void protect(SimHost& a, SimHost& b) {
+        a.host->protect(b.host->id(), true);
+        b.host->protect(a.host->id(), true);
+    }
+    bool becomes(const SimHost& host, Reachability wanted, Duration within) {
+        return world_.run_until([&] { return host.report().reachability == wanted; }, within);
     }
 
     sim::World world_{11};
@@ -190,6 +236,56 @@ TEST_F(ReachabilityTest, who_is_dialled_back_is_public) {
     world_.run_for(10s);
     EXPECT_EQ(b.host->connected_peers(), std::vector<PeerId>{a.host->id()});
     EXPECT_EQ(a.host->connected_peers(), std::vector<PeerId>{b.host->id()});
+    EXPECT_TRUE(b.report().relays.empty()) << "what it took before it knew";
+}
+
+// A campus: neighbours come in, outsiders do not.
+TEST_F(ReachabilityTest, whom_a_neighbour_can_dial_keeps_its_place_for_those_who_cannot) {
+    SimHost& f = add(true);
+    sim::SimNode& outside = world_.add_node({});
+    CannotDial filtered(outside.network(), world_.node(0).ip());
+    SimHost& p = add(outside, filtered, 50);
+    SimHost& g = add(true);
+    dial(f, p);
+    ASSERT_TRUE(becomes(f, Reachability::privately, 60s));
+    ASSERT_TRUE(world_.run_until([&] { return f.uses(p); }, 10s));
+    dial(g, f);
+    protect(g, f);
+    ASSERT_TRUE(becomes(f, Reachability::publicly, 1s));
+    EXPECT_FALSE(world_.run_until([&] { return !f.uses(p); }, 30min));
+    EXPECT_EQ(f.report().reachability, Reachability::publicly);
+
+    f.host->disconnect(p.host->id());
+    ASSERT_TRUE(world_.run_until([&] { return !f.uses(p); }, 5s));
+    dial(f, p);
+    EXPECT_TRUE(world_.run_until([&] { return f.uses(p); }, 5s)) << "it was gone for a moment";
+}
+
+TEST_F(ReachabilityTest, a_relay_that_can_no_longer_be_dialled_is_given_up_for_one_that_can) {
+    SimHost& b = add(false);
+    std::vector<SimHost*> relays;
+    for (int i = 0; i < 3; ++i) relays.push_back(&add(true));
+    for (SimHost* relay : relays) {
+        dial(b, *relay);
+        protect(b, *relay);
+    }
+    ASSERT_TRUE(world_.run_until([&] { return b.report().relays.size() == 2; }, 60s));
+    std::vector<SimHost*> used;
+    SimHost* spare = nullptr;
+    for (std::size_t i = 0; i < relays.size(); ++i) {
+        if (!b.uses(*relays[i])) {
+            spare = relays[i];
+            continue;
+        }
+        used.push_back(relays[i]);
+        world_.node(1 + i).options().dialable = false;
+    }
+    ASSERT_EQ(used.size(), 2u);
+    ASSERT_TRUE(becomes(*used[0], Reachability::privately, 30min));
+    ASSERT_TRUE(becomes(*used[1], Reachability::privately, 30min));
+    EXPECT_TRUE(world_.run_until([&] { return b.uses(*spare); }, 10s));
+    world_.run_for(10s);
+    EXPECT_EQ(b.report().relays.size(), 2u) << "the other has none to take its place";
 }
 
 TEST_F(ReachabilityTest, a_server_that_can_dial_nobody_does_not_judge_alone) {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "dedloc/base/log.h"
+#include "dedloc/p2p/nat.h"
 
 namespace dedloc::p2p {
 
@@ -27,6 +28,16 @@ std::optional<runtime::SocketAddress> listener_to_map(
             chosen = runtime::SocketAddress{.host = host, .port = *address.tcp_port()};
     }
     return chosen;
+}
+
+std::vector<std::string> subnets_of(const std::vector<wire::Multiaddr>& addresses) {
+    std::vector<std::string> subnets;
+    for (const auto& address : addresses) {
+        std::string subnet = subnet_of(address.host().value_or(""));
+        if (std::ranges::find(subnets, subnet) == subnets.end())
+            subnets.push_back(std::move(subnet));
+    }
+    return subnets;
 }
 
 PortMappings::PortMappings(Surroundings surroundings)
@@ -57,13 +68,14 @@ void PortMappings::drop() {
 // the one to map: that may be of a tunnel. Being in none for a moment is no move; but the router
 // is asked at once when there is one again: perhaps it was that which started anew.
 void PortMappings::look_at_interfaces() {
-    auto seen = around_.interfaces();
+    const auto addresses = around_.interfaces();
+    auto seen = subnets_of(addresses);
     const bool is_first = sentence_.empty();
     const bool was_away = std::exchange(away_, seen.empty());
     if (!is_first && (away_ || (seen == seen_ && !was_away))) return;
     moved_ = moved_ || seen != seen_;
     seen_ = std::move(seen);
-    inside_ = listener_to_map(seen_, around_.is_public);
+    inside_ = listener_to_map(addresses, around_.is_public);
     due_ = around_.clock.now();
     retry_ = Duration(0);
     if (inside_) return;

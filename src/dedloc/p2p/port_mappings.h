@@ -29,6 +29,9 @@ std::optional<runtime::SocketAddress> listener_to_map(
     const std::vector<wire::Multiaddr>& interfaces,
     const std::function<bool(std::string_view ip)>& is_public);
 
+// Where a machine with these addresses is: their subnets (nat.h), each once.
+std::vector<std::string> subnets_of(const std::vector<wire::Multiaddr>& addresses);
+
 class PortMappings {
   public:
     struct Surroundings {
@@ -71,7 +74,7 @@ class PortMappings {
     void drop();
 
     Surroundings around_;
-    std::vector<wire::Multiaddr> seen_;  // of interfaces(), when there last were some
+    std::vector<std::string> seen_;  // of interfaces() the subnets, when there last were some
     std::optional<runtime::SocketAddress> inside_;
     std::optional<Held> held_;
     std::string sentence_;

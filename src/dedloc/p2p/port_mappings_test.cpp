@@ -256,6 +256,17 @@ TEST_F(PortMappingsTest, a_new_tunnel_on_this_machine_loses_no_open_port) {
     EXPECT_TRUE(router_.removed.empty());
 }
 
+TEST_F(PortMappingsTest, a_new_privacy_address_is_no_reason_to_ask_the_router) {
+    interfaces_.push_back(tcp("2a00::1", 4001));
+    router_.answers = {gives("203.0.113.2", 4001)};
+    start();
+    world_.run_for(1s);
+    interfaces_[1] = tcp("2a00::2", 4001);
+    EXPECT_FALSE(asks_before(mapping_look_pause_max + 1s));
+    interfaces_[1] = tcp("2a00:0:0:1::2", 4001);
+    EXPECT_TRUE(asks_before(mapping_look_pause_max + 1s)) << "that is another network";
+}
+
 TEST_F(PortMappingsTest, doubt_makes_it_ask_again_but_not_again_and_again) {
     router_.answers = {gives("203.0.113.2", 4001)};
     start();
@@ -291,15 +302,18 @@ TEST_F(PortMappingsTest, a_port_that_is_opened_while_the_host_ends_is_given_back
 
 // -------------------------------------------------------------------------------- with a host
 
+// `all`: "0.0.0.0" or "::".
 class OnAllInterfaces final : public runtime::Listener {
   public:
-    explicit OnAllInterfaces(std::unique_ptr<runtime::Listener> real) : real_(std::move(real)) {}
+    OnAllInterfaces(std::unique_ptr<runtime::Listener> real, std::string all)
+        : real_(std::move(real)), all_(std::move(all)) {}
     Task<Result<std::unique_ptr<runtime::Connection>>> accept() override { return real_->accept(); }
-    runtime::SocketAddress local() const override { return {"0.0.0.0", real_->local().port}; }
+    runtime::SocketAddress local() const override { return {all_, real_->local().port}; }
     void close() override { real_->close(); }
 
   private:
     std::unique_ptr<runtime::Listener> real_;
+    std::string all_;
 };
 
 // A machine's network as it is behind a router: it knows a private address only.
@@ -309,8 +323,15 @@ class Behind final : public runtime::NetworkLike {
     Result<std::unique_ptr<runtime::Listener>> listen(
         const runtime::SocketAddress& address) override {
         DEDLOC_TRY(auto real, model_.listen(address));
-        std::unique_ptr<runtime::Listener> all = std::make_unique<OnAllInterfaces>(std::move(real));
+        std::unique_ptr<runtime::Listener> all =
+            std::make_unique<OnAllInterfaces>(std::move(real), address.host);
         return all;
+    }
+    Task<Result<std::unique_ptr<runtime::Connection>>> connect_from(std::uint16_t local_port,
+                                                                    runtime::SocketAddress address,
+                                                                    TimePoint deadline) override {
+        dialled_from.push_back(local_port);
+        return model_.connect(std::move(address), deadline);
     }
     std::vector<std::string> interface_addresses() const override {
         auto all = addresses;
@@ -322,6 +343,70 @@ class Behind final : public runtime::NetworkLike {
 
     std::vector<std::string> addresses{"192.168.1.2"};
     std::vector<std::string> bridges;
+    std::vector<std::uint16_t> dialled_from;  // of ports that a listener has, too
+};
+
+// A connection of a machine behind a router, as the other end sees it.
+class SeenAt final : public runtime::Connection {
+  public:
+    SeenAt(std::unique_ptr<runtime::Connection> real, std::string host)
+        : real_(std::move(real)), host_(std::move(host)) {}
+    Task<Result<std::size_t>> read_some(std::span<std::uint8_t> into) override {
+        return real_->read_some(into);
+    }
+    Task<Result<void>> write(ByteView bytes) override { return real_->write(bytes); }
+    void close() override { real_->close(); }
+    runtime::SocketAddress local() const override { return real_->local(); }
+    runtime::SocketAddress remote() const override { return {host_, real_->remote().port}; }
+
+  private:
+    std::unique_ptr<runtime::Connection> real_;
+    std::string host_;
+};
+
+// The network of somebody who sees a machine where its router is, and finds it there.
+class Outside final : public runtime::NetworkLike {
+  public:
+    Outside(runtime::Network& model, std::string inside)
+        : NetworkLike(model), inside_(std::move(inside)) {}
+    Task<Result<std::unique_ptr<runtime::Connection>>> connect(runtime::SocketAddress address,
+                                                               TimePoint deadline) override {
+        if (address.host == router) address.host = inside_;
+        return model_.connect(std::move(address), deadline);
+    }
+    Result<std::unique_ptr<runtime::Listener>> listen(
+        const runtime::SocketAddress& address) override {
+        DEDLOC_TRY(auto real, model_.listen(address));
+        std::unique_ptr<runtime::Listener> listener =
+            std::make_unique<Translating>(std::move(real), *this);
+        return listener;
+    }
+
+    std::string router;  // its address; empty: the machine is seen where it is
+
+  private:
+    class Translating final : public runtime::Listener {
+      public:
+        Translating(std::unique_ptr<runtime::Listener> real, const Outside& outside)
+            : real_(std::move(real)), outside_(outside) {}
+        Task<Result<std::unique_ptr<runtime::Connection>>> accept() override {
+            auto accepted = co_await real_->accept();
+            const bool is_behind = accepted && !outside_.router.empty() &&
+                                   (*accepted)->remote().host == outside_.inside_;
+            if (!is_behind) co_return accepted;
+            std::unique_ptr<runtime::Connection> seen =
+                std::make_unique<SeenAt>(*std::move(accepted), outside_.router);
+            co_return seen;
+        }
+        runtime::SocketAddress local() const override { return real_->local(); }
+        void close() override { real_->close(); }
+
+      private:
+        std::unique_ptr<runtime::Listener> real_;
+        const Outside& outside_;
+    };
+
+    std::string inside_;
 };
 
 // `a` is public; `b` is behind a router, which lets strangers in while it has a port open.
@@ -348,11 +433,12 @@ class HostBehindRouterTest : public ::testing::Test {
         return options;
     }
     void start(runtime::PortMapper* router) {
-        HostOptions of_a = options(other_, other_.network(), 1);
+        HostOptions of_a = options(other_, outside_, 1);
         of_a.nat.ask_reachability = true;
         a_ = make_host(std::move(of_a)).value();
         HostOptions of_b = options(node_, behind_, 2);
         of_b.port_mapper = router;
+        of_b.listen = listen_of_b_;
         b_ = make_host(std::move(of_b)).value();
         world_.run_task(dial(b_.get(), a_->addresses().at(0)));
         began_ = node_.clock().now();
@@ -372,12 +458,23 @@ class HostBehindRouterTest : public ::testing::Test {
     bool becomes(Reachability wanted, Duration within) {
         return world_.run_until([&] { return report().reachability == wanted; }, within);
     }
+    // Every connection through it is lost with that.
+    void router_moves_to(const std::string& ip) {
+        outside_.router = ip;
+        b_->disconnect(a_->id());
+        world_.run_task(dial(b_.get(), a_->addresses().at(0)));
+    }
+    bool announces(const std::string& ip) const {
+        return std::ranges::count(b_->addresses(), "/ip4/" + ip + "/tcp/4001") == 1;
+    }
     Duration since_start() { return node_.clock().now() - began_; }
 
     sim::World world_{6};
     sim::SimNode& other_ = world_.add_node({});
     sim::SimNode& node_ = world_.add_node({});
     Behind behind_{node_.network()};
+    Outside outside_{other_.network(), node_.ip()};
+    std::vector<std::string> listen_of_b_{"/ip4/0.0.0.0/tcp/4001"};
     FakeRouter router_{node_.clock()};
     bool lets_strangers_in_ = true;
     TimePoint began_;
@@ -523,6 +620,54 @@ TEST_F(HostBehindRouterTest, bridges_and_a_short_loss_of_the_network_are_no_move
     behind_.addresses = before;
     EXPECT_FALSE(moves());
     EXPECT_TRUE(announces()) << "the port that is open stays so";
+}
+
+TEST_F(HostBehindRouterTest, who_is_global_by_ipv6_alone_still_learns_how_ipv4_is_mapped) {
+    behind_.addresses = {"192.168.1.2", "2001:db8::2"};
+    listen_of_b_.emplace_back("/ip6/::/tcp/4002");
+    start(nullptr);
+    ASSERT_FALSE(behind_.dialled_from.empty());
+    EXPECT_EQ(behind_.dialled_from.front(), 4001);
+}
+
+TEST_F(HostBehindRouterTest, a_new_privacy_address_is_no_move) {
+    behind_.addresses = {"192.168.1.2", "2001:db8::a1"};
+    listen_of_b_.emplace_back("/ip6/::/tcp/4002");
+    start(&router_);
+    ASSERT_TRUE(becomes(Reachability::publicly, 5s));
+    const auto moves = [this] {
+        return becomes(Reachability::unknown, mapping_look_pause_max + 1s);
+    };
+    behind_.addresses[1] = "2001:db8::b2";
+    EXPECT_FALSE(moves());
+    behind_.addresses[1] = "2001:db8:0:7::b2";
+    EXPECT_TRUE(moves());
+}
+
+TEST_F(HostBehindRouterTest, a_new_address_of_the_router_is_told_as_soon_as_somebody_sees_it) {
+    outside_.router = "203.0.113.2";
+    node_.options().dialable = true;  // somebody has passed the port on by hand
+    start(nullptr);
+    ASSERT_TRUE(becomes(Reachability::publicly, 5s));
+    EXPECT_TRUE(announces("203.0.113.2"));
+    world_.run_for(2min);
+    router_moves_to("203.0.113.9");
+    EXPECT_TRUE(world_.run_until([&] { return announces("203.0.113.9"); }, 30s));
+    EXPECT_FALSE(announces("203.0.113.2")) << "nobody sees it there any more";
+    EXPECT_EQ(report().reachability, Reachability::publicly);
+}
+
+TEST_F(HostBehindRouterTest, a_router_that_is_seen_at_a_new_address_is_asked_for_it) {
+    outside_.router = "203.0.113.2";
+    router_.answers = {gives("203.0.113.2", 4001), gives("203.0.113.9", 4001)};
+    start(&router_);
+    ASSERT_TRUE(becomes(Reachability::publicly, 5s));
+    EXPECT_EQ(report().mapped, "/ip4/203.0.113.2/tcp/4001");
+    world_.run_for(2min);
+    router_moves_to("203.0.113.9");
+    const auto is_new = [this] { return report().mapped == "/ip4/203.0.113.9/tcp/4001"; };
+    EXPECT_TRUE(world_.run_until(is_new, 30s));
+    EXPECT_FALSE(announces("203.0.113.2"));
 }
 
 TEST_F(HostBehindRouterTest, of_its_own_private_addresses_the_likeliest_few_are_told) {

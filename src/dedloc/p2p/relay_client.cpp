@@ -13,6 +13,9 @@ namespace {
 
 // A relay that says nothing of how long: as go-libp2p.
 constexpr Duration life_unsaid = std::chrono::hours(1);
+// Of one that is over, by our clock: that is an hour ahead (summer time, two systems on one
+// machine), or more. No relay gives what is over.
+constexpr Duration life_if_over = std::chrono::minutes(10);
 
 // Writes one message on a new stream of that protocol and reads the answer.
 Task<Result<wire::HopMessage>> ask(std::shared_ptr<Stream> stream,
@@ -81,8 +84,9 @@ Result<Reservation> check_reservation(const wire::HopMessage& answer,
     reservation.life = life_unsaid;
     if (answer.reservation->expire_unix_s > 0) {
         const double life = static_cast<double>(answer.reservation->expire_unix_s) - wall_now;
-        reservation.life = from_seconds(std::clamp(
-            life, to_seconds(relay_reservation_life_min), to_seconds(relay_reservation_life_max)));
+        const double least = to_seconds(relay_reservation_life_min);
+        const double most = to_seconds(relay_reservation_life_max);
+        reservation.life = life > 0 ? from_seconds(std::clamp(life, least, most)) : life_if_over;
     }
     for (const auto& address : wire::known_multiaddrs(answer.reservation->addresses)) {
         const bool of_others = address.peer() && *address.peer() != relay;

@@ -19,6 +19,7 @@ RelayReservations::RelayReservations(Surroundings surroundings)
     : around_(std::move(surroundings)), news_(around_.executor) {}
 
 void RelayReservations::add_candidate(const PeerId& peer) {
+    if (const auto held = held_.find(peer); held != held_.end()) held->second.is_retired = false;
     if (candidates_.size() >= connections_max) return;
     if (candidates_.emplace(peer, Candidate{}).second) news_.set();
 }
@@ -29,8 +30,29 @@ void RelayReservations::forget(const PeerId& peer) {
     news_.set();
 }
 
+void RelayReservations::retire(const PeerId& peer) {
+    const auto held = held_.find(peer);
+    if (held == held_.end()) {
+        candidates_.erase(peer);
+        return;
+    }
+    held->second.is_retired = true;
+    news_.set();
+}
+
 void RelayReservations::drop(const PeerId& relay) {
-    if (held_.erase(relay) > 0) around_.on_change();
+    const auto held = held_.find(relay);
+    if (held == held_.end()) return;
+    if (held->second.is_retired) candidates_.erase(relay);
+    held_.erase(held);
+    around_.on_change();
+}
+
+void RelayReservations::drop_replaced() {
+    if (held_.size() <= relays_used_max) return;
+    const auto retired =
+        std::ranges::find_if(held_, [](const auto& one) { return one.second.is_retired; });
+    if (retired != held_.end()) drop(PeerId(retired->first));
 }
 
 std::vector<RelayUse> RelayReservations::uses() const {
@@ -51,13 +73,19 @@ std::vector<wire::Multiaddr> RelayReservations::addresses() const {
     return addresses;
 }
 
+bool RelayReservations::has_enough() const {
+    const auto serving =
+        std::ranges::count_if(held_, [](const auto& one) { return !one.second.is_retired; });
+    return static_cast<std::size_t>(serving) >= relays_used_max;
+}
+
 // Whom to ask now: who must be renewed, else a candidate while there are too few. One that we have
 // dialled can be dialled for sure; who came to us perhaps only thinks so.
 std::optional<PeerId> RelayReservations::next_due() const {
     const TimePoint now = around_.clock.now();
     for (const auto& [relay, held] : held_)
         if (held.renew_at <= now) return relay;
-    if (held_.size() >= relays_used_max) return std::nullopt;
+    if (has_enough()) return std::nullopt;
     std::optional<PeerId> due;
     for (const auto& [peer, candidate] : candidates_) {
         if (held_.contains(peer) || candidate.not_before > now) continue;
@@ -71,7 +99,7 @@ std::optional<PeerId> RelayReservations::next_due() const {
 TimePoint RelayReservations::next_time() const {
     TimePoint next = TimePoint::never();
     for (const auto& [relay, held] : held_) next = std::min(next, held.renew_at);
-    if (held_.size() >= relays_used_max) return next;
+    if (has_enough()) return next;
     for (const auto& [peer, candidate] : candidates_)
         if (!held_.contains(peer)) next = std::min(next, candidate.not_before);
     return next;
@@ -114,6 +142,7 @@ Task<void> RelayReservations::take(PeerId relay) {
                         .until = asked + taken->life,
                         .addresses = std::move(addresses)};
         if (is_news) around_.on_change();
+        drop_replaced();
         co_return;
     }
     log(LogLevel::debug,

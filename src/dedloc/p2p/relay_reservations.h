@@ -36,7 +36,9 @@ class RelayReservations {
     // A peer that offers relay service is connected.
     void add_candidate(const PeerId& peer);
     void forget(const PeerId& peer);  // it is not connected any more
-    void wake() { news_.set(); }      // is_needed() may have changed
+    // It serves nobody new. What it gave is good for whoever can reach it, until there is another.
+    void retire(const PeerId& peer);
+    void wake() { news_.set(); }  // is_needed() may have changed
 
     bool has(const PeerId& relay) const { return held_.contains(relay); }
     std::vector<RelayUse> uses() const;
@@ -48,6 +50,7 @@ class RelayReservations {
         TimePoint renew_at;
         TimePoint until;
         std::vector<wire::Multiaddr> addresses;
+        bool is_retired = false;
     };
     struct Candidate {
         TimePoint not_before;
@@ -57,9 +60,11 @@ class RelayReservations {
     Task<void> take(PeerId relay);
     std::vector<wire::Multiaddr> addresses_of(const PeerConnection& connection,
                                               const Reservation& reservation) const;
+    bool has_enough() const;
     std::optional<PeerId> next_due() const;
     TimePoint next_time() const;
     void drop(const PeerId& relay);
+    void drop_replaced();
 
     Surroundings around_;
     std::map<PeerId, Held> held_;

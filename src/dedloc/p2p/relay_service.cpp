@@ -44,17 +44,19 @@ struct RelayService::Circuit {
     }
 };
 
-// A circuit counts at both its ends for as long as its task exists.
+// A circuit counts at both its ends, and where it was opened from, for as long as its task exists.
 class RelayService::PeerLoad {
   public:
-    PeerLoad(RelayService& service, const PeerId& a, const PeerId& b)
-        : service_(service), peers_{a, b} {
+    PeerLoad(RelayService& service, const PeerId& from, std::string subnet, const PeerId& to)
+        : service_(service), peers_{from, to}, subnet_(std::move(subnet)) {
         for (const PeerId& peer : peers_) ++service_.circuits_[peer];
+        ++service_.opened_from_[subnet_];
         ++service_.counters_.circuits;
     }
     ~PeerLoad() {
         for (const PeerId& peer : peers_)
             if (--service_.circuits_[peer] == 0) service_.circuits_.erase(peer);
+        if (--service_.opened_from_[subnet_] == 0) service_.opened_from_.erase(subnet_);
         --service_.counters_.circuits;
     }
     PeerLoad(const PeerLoad&) = delete;
@@ -63,6 +65,7 @@ class RelayService::PeerLoad {
   private:
     RelayService& service_;
     PeerId peers_[2];
+    std::string subnet_;
 };
 
 RelayService::RelayService(RelayLimits limits, Surroundings surroundings)
@@ -89,6 +92,11 @@ std::size_t RelayService::circuits_of(const PeerId& peer) const {
     return found == circuits_.end() ? 0 : found->second;
 }
 
+std::size_t RelayService::circuits_from(const std::string& subnet) const {
+    const auto found = opened_from_.find(subnet);
+    return found == opened_from_.end() ? 0 : found->second;
+}
+
 std::optional<wire::RelayLimit> RelayService::circuit_limit() const {
     if (limits_.circuit_duration == 0s && limits_.circuit_bytes == 0) return std::nullopt;
     wire::RelayLimit limit;
@@ -103,14 +111,14 @@ wire::RelayStatus RelayService::take_reservation(const PeerConnection& connectio
     if (!around_.is_serving() || connection.is_relayed()) return Status::permission_denied;
     drop_expired();
     const PeerId& peer = connection.remote();
-    const std::string ip = connection.remote_address().host;
+    const std::string subnet = subnet_of(connection.remote_address().host);
     if (!places_.contains(peer)) {
-        const auto same_ip = static_cast<std::size_t>(std::ranges::count_if(
-            places_, [&](const auto& entry) { return entry.second.ip == ip; }));
-        if (places_.size() >= limits_.reservations || same_ip >= limits_.reservations_per_ip)
+        const auto neighbours = static_cast<std::size_t>(std::ranges::count_if(
+            places_, [&](const auto& entry) { return entry.second.subnet == subnet; }));
+        if (places_.size() >= limits_.reservations || neighbours >= limits_.reservations_per_ip)
             return Status::reservation_refused;
     }
-    places_[peer] = {around_.clock.now() + limits_.reservation_life, ip};
+    places_[peer] = {around_.clock.now() + limits_.reservation_life, subnet};
     return Status::ok;
 }
 
@@ -170,29 +178,35 @@ Task<void> RelayService::serve(ConnectionPtr connection, std::shared_ptr<Stream>
         refuse(*stream, Status::permission_denied);
         co_return;
     }
-    co_await connect(std::move(stream), connection->remote(), peer_of(*request));
+    std::string subnet = subnet_of(connection->remote_address().host);
+    auto to = peer_of(*request);
+    co_await connect(std::move(stream), connection->remote(), std::move(subnet), std::move(to));
 }
 
-wire::RelayStatus RelayService::may_connect(const PeerId& from, const std::optional<PeerId>& to) {
+wire::RelayStatus RelayService::may_connect(const PeerId& from,
+                                            const std::string& subnet,
+                                            const std::optional<PeerId>& to) {
     drop_expired();
     if (!to || *to == from) return Status::malformed_message;
     if (!places_.contains(*to)) return Status::no_reservation;
     if (counters_.circuits >= limits_.circuits || circuits_of(from) >= limits_.circuits_per_peer ||
-        circuits_of(*to) >= limits_.circuits_per_peer)
+        circuits_of(*to) >= limits_.circuits_per_peer ||
+        circuits_from(subnet) >= limits_.circuits_per_ip)
         return Status::resource_limit_exceeded;
     return Status::ok;
 }
 
 Task<void> RelayService::connect(std::shared_ptr<Stream> stream,
                                  PeerId from,
+                                 std::string subnet,
                                  std::optional<PeerId> to) {
-    const Status status = may_connect(from, to);
+    const Status status = may_connect(from, subnet, to);
     if (status != Status::ok) {
         ++counters_.refused;
         refuse(*stream, status);
         co_return;
     }
-    const PeerLoad load(*this, from, *to);
+    const PeerLoad load(*this, from, std::move(subnet), *to);
     auto other = co_await knock(from, *to);
     if (!other) {
         log(LogLevel::debug,

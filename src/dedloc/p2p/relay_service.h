@@ -46,7 +46,7 @@ class RelayService {
   private:
     struct Place {
         TimePoint until;
-        std::string ip;
+        std::string subnet;  // nat.h
     };
     struct Circuit;
     class PeerLoad;
@@ -54,8 +54,13 @@ class RelayService {
 
     Status take_reservation(const PeerConnection& connection);
     wire::HopMessage grant(const PeerId& peer) const;
-    Status may_connect(const PeerId& from, const std::optional<PeerId>& to);
-    Task<void> connect(std::shared_ptr<Stream> stream, PeerId from, std::optional<PeerId> to);
+    Status may_connect(const PeerId& from,
+                       const std::string& subnet,
+                       const std::optional<PeerId>& to);
+    Task<void> connect(std::shared_ptr<Stream> stream,
+                       PeerId from,
+                       std::string subnet,
+                       std::optional<PeerId> to);
     Task<Result<std::shared_ptr<Stream>>> knock(PeerId from, PeerId to);
     Task<void> bridge(std::shared_ptr<Stream> a, std::shared_ptr<Stream> b);
     Task<void> copy(std::shared_ptr<Circuit> circuit,
@@ -64,11 +69,13 @@ class RelayService {
     std::optional<wire::RelayLimit> circuit_limit() const;  // nullopt: none
     void drop_expired();
     std::size_t circuits_of(const PeerId& peer) const;
+    std::size_t circuits_from(const std::string& subnet) const;
 
     RelayLimits limits_;
     Surroundings around_;
     std::map<PeerId, Place> places_;
-    std::map<PeerId, std::size_t> circuits_;  // at either end
+    std::map<PeerId, std::size_t> circuits_;          // at either end
+    std::map<std::string, std::size_t> opened_from_;  // by the caller's subnet
     RelayCounters counters_;
 };
 

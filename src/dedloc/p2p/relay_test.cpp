@@ -340,22 +340,81 @@ TEST_F(RelayTest, a_caller_dials_directly_once_the_callee_has_become_reachable) 
 // Who came to us may be one that nobody else can dial.
 TEST_F(RelayTest, of_several_relays_those_that_it_dialled_itself_are_used) {
     std::vector<Host*> relays;
-    for (int i = 0; i < 4; ++i) relays.push_back(&relay());
+    for (int i = 0; i < 5; ++i) relays.push_back(&relay());
     std::ranges::sort(relays, {}, [](const Host* host) { return host->id(); });
     Host& b = add(options({.is_relay = false, .dialable = true}));
-    Host& other = hidden();
-    const std::string ip = world_.node(world_.nodes_count() - 2).ip();
-    const std::set<std::string> relays_only = std::exchange(public_, {ip});  // no need of relays
-    for (Host* host : {relays[0], relays[1]}) ASSERT_TRUE(dial(*host, address_with_id(b)));
-    for (Host* host : {relays[2], relays[3]}) ASSERT_TRUE(dial(b, address_with_id(*host)));
-    ASSERT_TRUE(dial(other, address_with_id(b)));
+    for (Host* host : {relays[0], relays[1]}) {
+        ASSERT_TRUE(dial(*host, address_with_id(b)));
+        ASSERT_TRUE(until([&] { return uses(b, *host); }, 5s)) << "there is no other";
+    }
+    ASSERT_TRUE(dial(*relays[2], address_with_id(b)));
+    for (Host* host : {relays[3], relays[4]}) ASSERT_TRUE(dial(b, address_with_id(*host)));
     world_.run_for(2s);
-    ASSERT_TRUE(nat_of(b)->nat_report().relays.empty());
 
-    public_ = relays_only;
-    other.disconnect(b.id());
-    ASSERT_TRUE(until([&] { return nat_of(b)->nat_report().relays.size() == 2; }, 5s));
-    EXPECT_TRUE(uses(b, *relays[2]) && uses(b, *relays[3]));
+    stop(*relays[0]);
+    stop(*relays[1]);
+    EXPECT_TRUE(until([&] { return uses(b, *relays[3]) && uses(b, *relays[4]); }, 5s));
+}
+
+// A firewall shows only when somebody has tried to come in; this relay never tries.
+TEST_F(RelayTest, a_public_address_where_nobody_has_come_in_is_no_reason_to_go_without_a_relay) {
+    HostOptions never_asked = options({.is_relay = true, .dialable = true});
+    never_asked.nat.ask_reachability = false;
+    Host& middle = add(std::move(never_asked));
+    HostOptions filtered = options({.is_relay = true, .dialable = false});
+    filtered.nat.relay = RelayServing::never;
+    Host& b = add(std::move(filtered));
+    ASSERT_TRUE(dial(b, address_with_id(middle)));
+    EXPECT_TRUE(until([&] { return uses(b, middle); }, 5s));
+    Host& a = hidden();
+    a.add_addresses(b.id(), b.addresses());
+    EXPECT_TRUE(call(a, b.id(), Bytes(10, 1)));
+}
+
+TEST_F(RelayTest, a_hole_that_could_not_be_punched_is_tried_again_later) {
+    Host& middle = relay();
+    const auto behind_router = [this] {
+        HostOptions made = options({.is_relay = true, .dialable = false});
+        made.nat.relay = RelayServing::never;
+        made.nat.ask_reachability = false;
+        return made;
+    };
+    Host& a = add(behind_router());
+    HostOptions of_b = behind_router();
+    sim::SimNode& machine = world_.node(world_.nodes_count() - 1);
+    Host& b = add(std::move(of_b));
+    reserve_at(b, middle);
+    a.add_addresses(b.id(), b.addresses());
+    ASSERT_TRUE(call(a, b.id(), Bytes(10, 1)));
+    world_.run_for(30s);
+    ASSERT_FALSE(nat_of(b)->is_punching(a.id()));
+    ASSERT_EQ(nat_of(a)->path_to(b.id()), Path::relayed);
+    machine.options().dialable = true;
+    EXPECT_TRUE(until([&] { return nat_of(a)->path_to(b.id()) == Path::punched; }, 90s));
+    EXPECT_TRUE(until([&] { return counters(middle).circuits == 0; }));
+    EXPECT_TRUE(until([&] { return nat_of(b)->nat_report().punches_succeeded == 1; }));
+    EXPECT_EQ(nat_of(b)->nat_report().punches_tried, 1u) << "peers, not attempts";
+}
+
+TEST_F(RelayTest, one_address_does_not_take_all_circuits) {
+    RelayLimits limits;
+    limits.circuits_per_ip = 1;
+    Host& middle = relay(limits);
+    Host& b = hidden();
+    Host& c = hidden();
+    reserve_at(b, middle);
+    sim::SimNode& machine = world_.add_node({});
+    const auto on_machine = [&](std::uint8_t seed) -> Host& {
+        HostOptions made = simulated_host(world_, machine, seed);
+        made.listen.clear();
+        return add(std::move(made));
+    };
+    Host& first = on_machine(101);
+    Host& second = on_machine(102);
+    for (Host* host : {&first, &second, &c}) host->add_addresses(b.id(), b.addresses());
+    EXPECT_TRUE(call(first, b.id(), Bytes(10, 1)));
+    EXPECT_FALSE(call(second, b.id(), Bytes(10, 1)));
+    EXPECT_TRUE(call(c, b.id(), Bytes(10, 1)));
 }
 
 // -------------------------------------------------------------------------------- bare messages
@@ -629,6 +688,9 @@ TEST(Reservation, without_a_voucher_it_counts_as_the_specification_allows) {
 TEST(Reservation, clocks_that_differ_do_not_make_it_endless_or_nothing) {
     Granted granted;
     granted.answer.reservation->expire_unix_s = 5;  // long ago, by our clock
+    EXPECT_GE(granted.check()->life, 1min) << "renewed every second, and lost with one message";
+    EXPECT_LE(granted.check()->life, RelayLimits().reservation_life);
+    granted.answer.reservation->expire_unix_s = 1001;
     EXPECT_EQ(granted.check()->life, relay_reservation_life_min);
     granted.answer.reservation->expire_unix_s = ~std::uint64_t{0};
     EXPECT_EQ(granted.check()->life, relay_reservation_life_max);
