@@ -640,10 +640,12 @@ Result<RunFile> parse_run_file(std::string_view text, std::string_view file_name
     if (root.contains("local")) run.local.emplace();
     if (root["averaging"]["codec"].value_or(std::string_view()) == adaptive)
         run.averaging.codec.reset();
-    const std::vector<Word> known = words_of(run);
-    if (auto unknown = UnknownKey(file_name, known).look(root)) return *std::move(unknown);
     Reader reader(root, file_name);
     visit_versions(reader, Versions{});
+    // First of all: in a file of another version a key that nobody knows here is no misspelt one.
+    if (reader.error) return *std::move(reader.error);
+    const std::vector<Word> known = words_of(run);
+    if (auto unknown = UnknownKey(file_name, known).look(root)) return *std::move(unknown);
     visit_fields(reader, run);
     if (!reader.error) check_together(run, reader);
     if (reader.error) return *std::move(reader.error);

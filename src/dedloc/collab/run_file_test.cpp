@@ -366,6 +366,21 @@ TEST(RunFile, impossible_values_are_refused) {
               std::string::npos);
 }
 
+// A newer dedloc may have new keys as well: what is wrong is the version.
+TEST(RunFile, of_another_version_is_said_before_unknown_keys) {
+    for (const char* version : {"format", "numerics", "optimizer_numerics"})
+        for (const int number : {999, 0, -1}) {
+            const std::string said = failure(
+                fmt::format("{} = {}\nname = \"x\"\n[averaging]\nnew_key = 1\n", version, number));
+            EXPECT_TRUE(said.starts_with(fmt::format("run.toml:1:{}: '{}' is {} in this file",
+                                                     std::string(version).size() + 4,
+                                                     version,
+                                                     number)))
+                << said;
+            EXPECT_NE(said.find("the version of dedloc that"), std::string::npos) << said;
+        }
+}
+
 TEST(RunFile, broken_toml_has_a_place_too) {
     EXPECT_TRUE(failure("name = \"x\n").starts_with("run.toml:1:"));
     EXPECT_TRUE(failure("name = \"x\"\n[batch\n").starts_with("run.toml:2:"));

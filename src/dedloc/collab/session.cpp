@@ -51,6 +51,16 @@ struct RunQuestion {
     }
 };
 
+Error other_version(const PeerId& peer, std::string_view why) {
+    return make_error(ErrorKind::conflict,
+                      "peer {} answers, but its run file is of another version of dedloc ({}): "
+                      "build the version that the host has",
+                      peer.short_text(),
+                      why);
+}
+
+// What a peer of our own version sends can be read here, and is then written as it came: to_toml()
+// names every key.
 Task<Result<RunFile>> ask_run_file(p2p::Host& host,
                                    std::string address,
                                    Digest run,
@@ -64,9 +74,11 @@ Task<Result<RunFile>> ask_run_file(p2p::Host& host,
     auto answer_bytes = co_await host.call(id, std::move(method), std::move(bytes), deadline);
     if (!answer_bytes) co_return std::move(answer_bytes).error();
     DEDLOC_CO_TRY(const RunQuestion answer, wire::decode<RunQuestion>(*answer_bytes));
-    DEDLOC_CO_TRY(RunFile parsed,
-                  parse_run_file(answer.run_file, "the run file of " + id.short_text()));
-    if (run_hash(parsed) == run) co_return parsed;
+    auto parsed = parse_run_file(answer.run_file, "its run file");
+    if (!parsed) co_return other_version(id, parsed.error().message());
+    if (run_hash(*parsed) == run) co_return *std::move(parsed);
+    if (security::sha256(as_bytes(answer.run_file)) == run)
+        co_return other_version(id, "this one writes the same run differently");
     co_return make_error(ErrorKind::conflict,
                          "peer {} trains another run than the join string names; ask for a fresh "
                          "join string",
@@ -96,7 +108,8 @@ Task<void> ask_in_turn(p2p::Host& host,
         co_return;
     }
     search.reasons += fmt::format("\n  {}: {}", address, answer.error().message());
-    // That one of them trains another run by now says most, if none has this one's file.
+    // That one of them trains another run by now, or is of another version, says most, if none
+    // has this one's file.
     if (search.last.kind() != ErrorKind::conflict) search.last = std::move(answer).error();
 }
 

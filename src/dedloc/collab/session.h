@@ -12,8 +12,9 @@
 // reach them by call() or through session->spawn().
 //
 // Thread: the owner's, never the network thread. Blocks. Errors: local_fault (disk, port in use),
-// conflict (the directory is another process's; another run), bad_input (addresses, join string),
-// peer_gone or timeout (nobody of the run can be reached), denied (wrong secret).
+// conflict (the directory is another process's; another run, or of another version of dedloc),
+// bad_input (addresses, join string), peer_gone or timeout (nobody of the run can be reached),
+// denied (wrong secret).
 
 #pragma once
 #include <functional>
@@ -61,7 +62,8 @@ struct Invitation {
 };
 
 // Asks the peers of a join string for their run file, which is believed only if it has the hash
-// that the string says. Network thread.
+// that the string says. Network thread. Errors: conflict: who was reached trains another run, or
+// runs another version of dedloc; else that nobody could be reached, and why.
 Task<Result<RunFile>> fetch_run_file(p2p::Host& host,
                                      runtime::Clock& clock,
                                      JoinString join,

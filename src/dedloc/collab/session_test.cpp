@@ -11,8 +11,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "dedloc/collab/membership.h"
 #include "dedloc/collab/model_state.h"
+#include "dedloc/security/hash.h"
 #include "dedloc/security/identity.h"
+#include "dedloc/wire/message.h"
 
 namespace dedloc::collab {
 namespace {
@@ -177,6 +180,64 @@ TEST_F(SessionTest, a_join_string_for_another_run_is_a_conflict) {
     const auto invitation = guest->invitation(to_text(*join), 10s);
     ASSERT_FALSE(invitation);
     EXPECT_EQ(invitation.error().kind(), ErrorKind::conflict);
+    EXPECT_NE(invitation.error().message().find("fresh join string"), std::string::npos)
+        << invitation.error().message();
+}
+
+// The part of the answer to a hello that a stranger reads (session.cpp).
+struct RunAnswer {
+    Digest run;
+    std::string run_file;
+    template <typename Visitor, typename Self>
+    static void fields(Visitor& visit, Self& self) {
+        visit(1, self.run);
+        visit(4, self.run_file);
+    }
+};
+
+Task<Result<Bytes>> answered(Bytes answer) { co_return answer; }
+
+// To either side the other one was reached, and no join string helps.
+TEST_F(SessionTest, a_host_of_another_version_of_dedloc_is_told_from_one_of_another_run) {
+    Bytes answer;  // to every hello
+    const auto peer = *open("peer");
+    const auto guest = *open("guest");
+    JoinString join;
+    join.secret = Bytes(run_secret_bytes, 7);
+    join.addresses = peer->there([&] {
+        peer->host().handle_call(hello_method,
+                                 [&answer](PeerId, Bytes) { return answered(answer); });
+        return std::vector<std::string>{peer->host().addresses().front() + "/p2p/" +
+                                        peer->id().text()};
+    });
+    RunFile run;
+    run.name = "one";
+    const std::string ours = to_toml(run);
+    const std::string line = "leave_out_slow = true\n";
+    const std::size_t at = ours.find(line);
+    ASSERT_NE(at, std::string::npos);
+    std::string newer = ours;
+    newer.insert(at, "invented_later = 1\n");
+    std::string older = ours;
+    older.erase(at, line.size());
+    std::string newest = newer;
+    newest.replace(0, newest.find('\n'), "format = 999");
+    using Told = std::pair<std::string, const char*>;
+    for (const auto& [text, why] : {Told{newer, "'averaging.invented_later'"},
+                                    Told{older, "writes the same run differently"},
+                                    Told{newest, "'format' is 999 in this file"}}) {
+        join.run = security::sha256(as_bytes(text));
+        const RunAnswer words{.run = join.run, .run_file = text};
+        peer->there([&] { answer = wire::encode(words); });
+        const auto invitation = guest->invitation(to_text(join), 10s);
+        ASSERT_FALSE(invitation);
+        const Error& error = invitation.error();
+        EXPECT_EQ(error.kind(), ErrorKind::conflict) << error.message();
+        for (const char* word : {why, "answers, but", "another version of dedloc"})
+            EXPECT_NE(error.message().find(word), std::string::npos) << error.message();
+        for (const char* word : {"fresh join string", "can this machine reach it"})
+            EXPECT_EQ(error.message().find(word), std::string::npos) << error.message();
+    }
 }
 
 // Whoever came first in the string may be a machine that is switched off: nothing comes back.
