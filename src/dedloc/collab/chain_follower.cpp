@@ -551,7 +551,10 @@ Task<Result<void>> ChainFollower::join(TimePoint deadline) {
                                         unfit->message()));
         co_await context_.node.clock.sleep_for(100ms);
     }
-    co_return last.with_context("could not load the run's state");
+    last = last.with_context("could not load the run's state");
+    // Members that had nothing to give say nothing about what is missing on this machine.
+    if (last.kind() == ErrorKind::not_found) co_return Error(ErrorKind::peer_gone, last.message());
+    co_return last;
 }
 
 }  // namespace dedloc::collab

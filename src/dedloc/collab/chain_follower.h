@@ -60,8 +60,8 @@ class ChainFollower {
     Ok begin(ByteView certificate, const Digest& root);
     // Newcomer: asks members for the newest certificate, downloads, replays. Tries until it works
     // or no member has answered by `deadline`, or one has and nothing came of it for ten minutes: a
-    // state may be large, lines slow, and others be served first. bad_input: what all members have
-    // is no state of this model.
+    // state may be large, lines slow, and others be served first. peer_gone, timeout: nobody gave
+    // it; bad_input: what all members have is no state of this model.
     Task<Result<void>> join(TimePoint deadline);
 
     // This peer votes for `decision` and holds its averages: the state after it is computed while

@@ -12,6 +12,7 @@
 #include "dedloc/collab/model_state.h"
 #include "dedloc/collab/vector_codecs.h"
 #include "dedloc/sim/world.h"
+#include "dedloc/state/transfer.h"
 #include "dedloc/wire/message.h"
 
 namespace dedloc::collab {
@@ -138,8 +139,11 @@ class Peer {
 
     Task<void> train() {
         const Result<void> started = co_await collaboration->start();
-        start_error = started ? "" : started.error().message();
-        if (!started) co_return;
+        if (!started) {
+            start_error = started.error().message();
+            start_error_kind = started.error().kind();
+            co_return;
+        }
         running = true;
         std::uint64_t counter = 0;
         Contribution contribution;
@@ -192,6 +196,7 @@ class Peer {
     int rests = 0;              // steps without a contribution
     std::uint64_t computed = 0;
     std::string start_error;
+    std::optional<ErrorKind> start_error_kind;
 
   private:
     void reset(Contribution& contribution, std::uint64_t counter) {
@@ -566,6 +571,24 @@ TEST(Collaboration, a_newcomer_joins_though_its_host_needs_more_than_a_minute_to
     EXPECT_FALSE(swarm.world.run_until([&] { return swarm.peers[1]->running; }, 70s));
     EXPECT_TRUE(swarm.world.run_until([&] { return swarm.peers[1]->running; }, 300s))
         << swarm.peers[1]->start_error;
+}
+
+Task<Result<Bytes>> refuse_as_not_here(PeerId, Bytes) {
+    co_return make_error(ErrorKind::not_found, "that state is not here (any more)");
+}
+
+// That nobody has what was asked for is no lack of this machine's: to a program, not_found is.
+TEST(Collaboration, a_newcomer_that_nobody_gives_a_state_is_told_that_none_could_be_reached) {
+    Swarm swarm(10);
+    swarm.add(8);
+    ASSERT_TRUE(swarm.world.run_until([&] { return swarm.all_at(1); }, 120s));
+    p2p::Host& host = swarm.world.node(0).host();
+    host.remove_handler(state::manifest_method);
+    host.handle_call(state::manifest_method, refuse_as_not_here);
+    const Peer& late = swarm.add(8);
+    ASSERT_TRUE(swarm.world.run_until([&] { return !late.start_error.empty(); }, 700s));
+    EXPECT_NE(late.start_error.find("no donor is left"), std::string::npos) << late.start_error;
+    EXPECT_EQ(late.start_error_kind, ErrorKind::peer_gone);
 }
 
 // Six come at once to two whose lines take a minute for a round: what they missed while their state
