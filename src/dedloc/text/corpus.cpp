@@ -243,7 +243,7 @@ Result<std::string> Corpus::text_of(const Source& source, const Block& block) {
     DEDLOC_TRY(const FileStamp now, stamp_of(path));  // after reading, so nothing changed before
     if (now != source.stamps[block.file] ||
         static_cast<std::size_t>(file.gcount()) != text.size() || first_invalid(text))
-        return make_error(ErrorKind::conflict,
+        return make_error(ErrorKind::bad_input,
                           "{} changed while it was in use; start again, and leave the data of a "
                           "run alone",
                           path);

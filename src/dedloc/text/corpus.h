@@ -11,8 +11,7 @@
 // Thread: any; immutable once open. Blocks. Cost: opening 0.4 GB/s (SHA-256, UTF-8, cuts).
 // Errors: not_found    a folder, file or Debian package is missing; says which
 //         bad_input    not UTF-8, not text, not JSON, no text at all or in more than half of the
-//                      records: which file, where, what to do
-//         conflict     a file changed while it was in use
+//                      records: which file, where, what to do; a file changed while it was in use
 //         local_fault  a file cannot be read: the disk, a mount that went away
 
 #pragma once

@@ -334,9 +334,9 @@ TEST(Corpus, tells_a_file_that_changed_from_one_that_cannot_be_read) {
     const auto written = std::filesystem::last_write_time(path);
     folder.write("x.txt", std::string(2000, 'b') + ".");  // as large as before
     std::filesystem::last_write_time(path, written + std::chrono::milliseconds(1));
-    EXPECT_EQ(error_now().kind(), ErrorKind::conflict);
+    EXPECT_EQ(error_now().kind(), ErrorKind::bad_input);
     folder.write("x.txt", "short");
-    EXPECT_EQ(error_now().kind(), ErrorKind::conflict);
+    EXPECT_EQ(error_now().kind(), ErrorKind::bad_input);
     std::filesystem::remove(path);
     EXPECT_EQ(error_now().kind(), ErrorKind::local_fault);
     EXPECT_EQ(error_now().message(), "cannot read " + path + ": No such file or directory");

@@ -15,7 +15,7 @@
 // (prefetch.h hides that). Thread: any.
 // Errors: bad_input  no two sentences in one document anywhere; a weight below one sample a window
 //                    (of held-out samples such a source is left out instead)
-//         conflict, local_fault  from reading the corpus
+//         bad_input, local_fault  from reading the corpus
 
 #pragma once
 #include <cstdint>

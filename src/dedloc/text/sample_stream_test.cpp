@@ -499,7 +499,7 @@ TEST(Prefetcher, passes_errors_on_and_ends_while_it_works) {
     for (std::uint64_t i = 100; i < 104; ++i) {
         const auto batch = prefetcher.take({i * 16, i * 16 + 16});
         ASSERT_FALSE(batch);
-        EXPECT_EQ(batch.error().kind(), ErrorKind::conflict);
+        EXPECT_EQ(batch.error().kind(), ErrorKind::bad_input);
     }
 }
 
