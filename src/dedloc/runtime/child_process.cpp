@@ -26,6 +26,10 @@ namespace {
     ::dup2(null, 0);
     ::dup2(output, 1);
     ::dup2(error, 2);
+    // Sockets are made without CLOEXEC: whatever the child leaves running would keep our port, and
+    // connections whose peers then never hear that we are gone.
+    ::closefrom(3);
+    ::signal(SIGPIPE, SIG_DFL);  // what we ignore it would, too
     if (niceness != 0) ::setpriority(PRIO_PROCESS, 0, niceness);
     ::execv(arguments[0], arguments);
     ::_exit(127);

@@ -2,6 +2,7 @@
 //
 // A child is in a process group of its own, so that the terminal's Ctrl-C reaches only the parent,
 // which then ends its children in order; the kernel kills it if the parent dies (PR_SET_PDEATHSIG).
+// It inherits no descriptor but the three standard ones, and does not ignore SIGPIPE.
 // Children are known by their pid alone. Thread: one (the one that started them must live on).
 // Errors: local_fault.
 

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -45,6 +46,22 @@ TEST(ChildProcess, runs_and_tells_how_it_ended) {
     EXPECT_EQ(child->end()->exit_code, 7);
     EXPECT_EQ(content_of(folder.file("out")), "hello\n");
     EXPECT_EQ(content_of(folder.file("err")), "oh\n");
+}
+
+TEST(ChildProcess, inherits_neither_sockets_nor_a_sigpipe_that_is_ignored) {
+    const Folder folder;
+    const int descriptor = ::socket(AF_INET, SOCK_STREAM, 0);
+    ASSERT_GT(descriptor, 2);
+    const auto before = ::signal(SIGPIPE, SIG_IGN);
+    auto child = ChildProcess::start(shell(folder, "ls -l /proc/self/fd; kill -PIPE $$"));
+    ::signal(SIGPIPE, before);
+    ::close(descriptor);
+    ASSERT_TRUE(child) << to_string(child.error());
+    ASSERT_TRUE(child->wait_for(30));
+    EXPECT_EQ(child->end()->signal, SIGPIPE);
+    const std::string files = content_of(folder.file("out"));
+    EXPECT_NE(files.find("/dev/null"), std::string::npos) << files;
+    EXPECT_EQ(files.find("socket:"), std::string::npos) << files;
 }
 
 TEST(ChildProcess, can_be_killed_and_is_never_left_behind) {
