@@ -787,6 +787,17 @@ TEST(Screen, log_lines_stay_above_the_picture_and_end_with_it) {
     EXPECT_NE(said.find("after it"), std::string::npos);
 }
 
+// They are written over the top of the picture.
+TEST(Screen, nothing_of_the_picture_is_left_behind_the_lines_that_are_said) {
+    Terminal terminal(80, 24);
+    Screen screen(terminal.descriptor(), in_place);
+    screen.show(busy_view());
+    (void)terminal.read_all();
+    screen.say("first\nsecond\n");
+    const std::string text = terminal.read_all();
+    EXPECT_NE(text.find("first\x1b[K\nsecond\x1b[K\n\x1b[K\n"), std::string::npos) << text;
+}
+
 TEST(Screen, a_terminal_too_small_for_a_picture_gets_plain_lines) {
     Terminal terminal(40, 24);
     Screen screen(terminal.descriptor(), in_place);

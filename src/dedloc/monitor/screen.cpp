@@ -156,7 +156,13 @@ void Screen::keep_line(std::string line) {
 std::string Screen::kept_lines(std::string_view line_end) {
     const std::lock_guard lock(lines_mutex_);
     std::string out;
-    for (const std::string& line : lines_) out.append(line).append(line_end).append(1, '\n');
+    for (const std::string& line : lines_) {
+        for (const char letter : line) {  // what is said may itself have several lines
+            if (letter == '\n') out += line_end;
+            out += letter;
+        }
+        out.append(line_end).append(1, '\n');
+    }
     lines_.clear();
     return out;
 }
