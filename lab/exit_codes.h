@@ -17,6 +17,7 @@ inline constexpr int exit_bad_input = 2;
 inline constexpr int exit_data_missing = 5;
 inline constexpr int exit_disk = 6;
 inline constexpr int exit_check_failed = 9;
+inline constexpr int exit_cannot_compute = 10;
 inline constexpr int exit_skipped = 77;
 
 // A number that a command wants to be at least, or at most, another one.
@@ -67,6 +68,7 @@ inline bool is_identical(std::string_view command, bool identical) {
 inline int exit_after(const Error& error) {
     fmt::print(stderr, "dedloc: {}\n", error.message());
     if (error.kind() == ErrorKind::not_found) return exit_data_missing;
+    if (error.kind() == ErrorKind::cannot_compute) return exit_cannot_compute;
     return error.kind() == ErrorKind::local_fault ? exit_disk : exit_check_failed;
 }
 

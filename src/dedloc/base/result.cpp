@@ -26,6 +26,8 @@ std::string_view to_string(ErrorKind kind) {
             return "conflict";
         case ErrorKind::local_fault:
             return "local fault";
+        case ErrorKind::cannot_compute:
+            return "cannot compute";
     }
     return "unknown";
 }

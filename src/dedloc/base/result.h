@@ -35,7 +35,8 @@ enum class ErrorKind {
     cancelled,            // unwind quietly
     bad_input,            // the user's file, flag or value is wrong: say which and how to mend it
     conflict,             // the two sides disagree on what must be equal (run hash, state, step)
-    local_fault,          // this machine: disk full, no memory, port in use
+    local_fault,          // this machine: disk full, port in use
+    cannot_compute,       // this machine cannot compute the model: no memory, libtorch, not finite
 };
 
 std::string_view to_string(ErrorKind kind);

@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "dedloc/base/printable.h"
+#include "dedloc/cli/say.h"
 
 namespace dedloc::cli {
 namespace {
@@ -14,20 +15,27 @@ constexpr ExitCodeMeaning table[] = {
     {ExitCode::internal, "internal", "a bug in dedloc; please report what it printed"},
     {ExitCode::bad_input,
      "bad_input",
-     "wrong usage, run file, join string or checkpoint; the message says where"},
+     "wrong usage, run file, join string, checkpoint or text; the message says where"},
     {ExitCode::unreachable, "unreachable", "no peer of the run could be reached"},
     {ExitCode::different_run,
      "different_run",
-     "the other side trains something else, or denies us; differences are listed field by field"},
+     "the other side trains something else (differences are listed field by field), runs another "
+     "version of dedloc, or denies us"},
     {ExitCode::data_missing,
      "data_missing",
      "data of the task are not on this machine; the message names the package"},
-    {ExitCode::disk, "disk", "a file could not be written or read: no space, no permission"},
+    {ExitCode::disk,
+     "disk",
+     "a file could not be written or read (no space, no permission), or a program that helps "
+     "failed"},
     {ExitCode::port, "port", "the address or port to listen on is not free"},
     {ExitCode::identity_in_use, "identity_in_use", "another process is this peer already"},
     {ExitCode::check_failed,
      "check_failed",
      "the command worked, but what it checked does not hold (demo, lab)"},
+    {ExitCode::cannot_compute,
+     "cannot_compute",
+     "the model cannot be computed here: memory, libtorch, or gradients that are not finite"},
     {ExitCode::interrupted,
      "interrupted",
      "ended by Ctrl-C before it took part, or by a second one"},
@@ -64,6 +72,8 @@ ExitCode code_for(const Error& error) {
             return ExitCode::interrupted;
         case ErrorKind::local_fault:
             return ExitCode::disk;
+        case ErrorKind::cannot_compute:
+            return ExitCode::cannot_compute;
     }
     return ExitCode::internal;
 }
@@ -74,7 +84,7 @@ Failure failure(ExitCode code, const Error& error) { return {code, error.message
 int report(const Failure& failure) {
     // Words of peers and of foreign run files may be in it.
     if (!failure.message.empty())
-        fmt::print(stderr, "dedloc: {}\n", base::printable_lines(failure.message));
+        say(stderr, "dedloc: {}\n", base::printable_lines(failure.message));
     return static_cast<int>(failure.code);
 }
 

@@ -23,6 +23,7 @@ enum class ExitCode : int {
     port = 7,
     identity_in_use = 8,
     check_failed = 9,
+    cannot_compute = 10,
     interrupted = 130,
 };
 

@@ -37,7 +37,8 @@ using averaging::CounterRange;
 struct GradientReport {
     double loss_sum = 0;     // sum over the samples
     double correct_sum = 0;  // where the task counts correct answers
-    bool finite = true;      // false: loss or gradient is not, and nothing was added
+    // False: loss or gradient is not, or it is beyond limit_norm(), and nothing was added.
+    bool finite = true;
 };
 
 struct Evaluation {
@@ -55,6 +56,9 @@ class Learner {
     // The global step of what is loaded from now on. Only who computes differently from step to
     // step wants to know.
     virtual void at_step(std::uint64_t /*global_step*/) {}
+    // What the run takes of a mean gradient's norm (averaging.norm_max; 0: any): a longer one is
+    // left out like one that is not finite. Who makes no gradients for the run does not need it.
+    virtual void limit_norm(double /*norm_max*/) {}
     // From now on gradients are computed at this point. buffers start a global step from here.
     virtual void load(std::span<const float> parameters, std::span<const float> buffers) = 0;
     // The same in the middle of an accumulation: what was accumulated stays.

@@ -165,7 +165,8 @@ void CollaborationImpl::tell_of_not_finite() {
     not_finite_told_at_ = now;
     emit("not_finite",
          {},
-         fmt::format("{} samples are left out: their loss or gradient is not finite ({} so far)",
+         fmt::format("{} samples are left out: their loss or gradient is not finite, or beyond "
+                     "averaging.norm_max ({} so far)",
                      fresh,
                      all),
          {{"samples", static_cast<std::int64_t>(fresh)}});

@@ -102,7 +102,7 @@ Result<Bytes> albert_torchscript(const AlbertModel& model) {
         module.save(out);
         return to_bytes(out.str());
     } catch (const std::exception& failure) {
-        return make_error(ErrorKind::local_fault, "TorchScript: {}", failure.what());
+        return make_error(ErrorKind::cannot_compute, "TorchScript: {}", failure.what());
     }
 }
 

@@ -249,7 +249,8 @@ Result<std::vector<Measure>> AlbertTask::measure(std::span<const float> paramete
         }
         return sums.measures(sizes_);
     } catch (const std::exception& failure) {
-        return make_error(ErrorKind::local_fault, "measuring: libtorch says: {}", failure.what());
+        return make_error(
+            ErrorKind::cannot_compute, "measuring: libtorch says: {}", failure.what());
     }
 }
 

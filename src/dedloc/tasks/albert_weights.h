@@ -10,7 +10,8 @@
 //
 // TorchScript is compiled from source text: libtorch's C++ modules cannot be traced or scripted.
 //
-// Errors: bad_input says which weight is missing, left over or of another shape; local_fault.
+// Errors: bad_input says which weight is missing, left over or of another shape; cannot_compute
+// what libtorch says.
 // Only for files that see libtorch. Thread: one at a time.
 
 #pragma once

@@ -72,6 +72,7 @@ struct Session::State {
         : votes(std::move(watch)),
           session(std::move(peer)),
           samples_max(run.batch.target),
+          norm_max(run.averaging.norm_max),
           flat(std::move(model)),
           counter(std::move(samples_counter)),
           saver(*session, run) {
@@ -83,7 +84,9 @@ struct Session::State {
     void load(const std::shared_ptr<const state::Snapshot>& snapshot);
     void add(std::uint64_t samples_count);
     void leave_out(std::uint64_t samples_count);
-    bool hand_in_if_due() { return collaboration().step_due() && hand_in(); }
+    // One batch at most of a step in which this line rests: more would only count twice, there and
+    // in what the others compute instead.
+    bool hand_in_if_due() { return !collaboration().is_to_compute() && hand_in(); }
     // What there is; `gone`: only until then.
     bool hand_in(std::future<Result<void>>* gone = nullptr);
     void save_if_due();
@@ -97,6 +100,7 @@ struct Session::State {
     // Of one step(). Nobody computes on when the batch is full, so that a contribution is less than
     // two batches, which rounds take; of more they would take no part, for ever.
     std::uint64_t samples_max;
+    double norm_max;  // that the run takes of a mean gradient
     FlatModule flat;
     SampleCounter counter;
     CheckpointSaver saver;
@@ -378,7 +382,7 @@ bool CollaborativeOptimizer::step(std::int64_t samples, double mean_loss) {
             "dedloc: no gradient: call backward() on a loss of the model that joined, before "
             "step()");
     }
-    if (!state_.flat.gradients_are_finite()) {
+    if (!state_.flat.gradients_are_sound(state_.norm_max)) {
         state_.leave_out(count);
         return state_.hand_in_if_due();
     }

@@ -19,7 +19,7 @@ Error as_input_error(const Error& error) {
 
 Result<FoundCheckpoint> find_checkpoint(const std::string& given) {
     std::error_code status;
-    fs::path path = fs::absolute(given).lexically_normal();
+    fs::path path = fs::absolute(given, status).lexically_normal();
     if (!path.has_filename()) path = path.parent_path();
     if (!fs::is_directory(path, status))
         return make_error(ErrorKind::bad_input, "there is no folder {}", given);

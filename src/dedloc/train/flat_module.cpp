@@ -14,6 +14,9 @@ namespace {
 
 using torch::Tensor;
 
+// Of the longest gradient that others would take: codecs round on the way there.
+constexpr double norm_share_max = 0.99;
+
 // A tensor over the caller's memory; the caller keeps the memory alive.
 Tensor view_of(std::span<float> values) {
     return torch::from_blob(values.data(),
@@ -198,7 +201,8 @@ bool FlatModule::has_gradients() const {
 }
 
 // A sum is not finite when one of its terms is not. (Or when finite ones overflow: no better.)
-bool FlatModule::gradients_are_finite() const {
+bool FlatModule::gradients_are_sound(double norm_max) const {
+    if (norm_max > 0) return gradients_norm() <= norm_max * norm_share_max;  // NaN: false
     torch::NoGradGuard no_grad;
     Tensor total;  // of the others, so that a device is asked once
     for (const Tensor& parameter : parameters_) {
@@ -211,6 +215,23 @@ bool FlatModule::gradients_are_finite() const {
         }
     }
     return !total.defined() || std::isfinite(total.item<float>());
+}
+
+double FlatModule::gradients_norm() const {
+    torch::NoGradGuard no_grad;
+    double squares = 0;
+    Tensor others;  // so that a device is asked once
+    for (const Tensor& parameter : parameters_) {
+        const Tensor& gradient = parameter.grad();
+        if (!gradient.defined()) continue;
+        if (is_plain(gradient)) {
+            squares += tensor::sum_of_squares(values_of(gradient));
+        } else {
+            const Tensor square = gradient.norm().square();
+            others = others.defined() ? others.add_(square) : square;
+        }
+    }
+    return std::sqrt(squares + (others.defined() ? others.item<double>() : 0.0));
 }
 
 void FlatModule::remember_buffers() {

@@ -41,8 +41,10 @@ class FlatModule {
     // then, as after libtorch's zero_grad().
     void take_gradients(std::span<float> out);
     bool has_gradients() const;  // any
-    // Are all of the parameters' .grad finite? One pass on the device, one number to the CPU.
-    bool gradients_are_finite() const;
+    // Are all of the parameters' .grad finite, and no longer together than `norm_max` (0: any)? One
+    // pass on the device, one number to the CPU. What the run refuses of others is no better here:
+    // means of what is within the norm are within it, too, and are refused by nobody.
+    bool gradients_are_sound(double norm_max) const;
     // Adds scale × .grad into sums of our own, on the device, and forgets .grad.
     void add_gradients(double scale);
     // Copies those sums and begins anew.
@@ -55,6 +57,7 @@ class FlatModule {
 
   private:
     FlatModule(std::shared_ptr<torch::nn::Module> module) : module_(std::move(module)) {}
+    double gradients_norm() const;  // NaN or infinite if one of them is
 
     std::shared_ptr<torch::nn::Module> module_;
     torch::Device device_ = torch::kCPU;

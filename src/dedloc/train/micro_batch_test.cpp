@@ -41,7 +41,7 @@ class FakeLearner final : public collab::Learner {
         machine_.computed = samples.end;
         const std::uint64_t count = samples.size();
         if (count > machine_.fits)
-            return make_error(ErrorKind::local_fault, "{}", machine_.failure);
+            return make_error(ErrorKind::cannot_compute, "{}", machine_.failure);
         double seconds = machine_.fixed_s + machine_.sample_s * static_cast<double>(count);
         if (count == machine_.slow_at) seconds *= 4;
         const std::size_t before = machine_.sizes.size();
@@ -189,8 +189,8 @@ TEST(MicroBatchSearch, knows_what_says_that_memory_ran_out) {
                              "cuDNN error: CUDNN_STATUS_ALLOC_FAILED",
                              "DefaultCPUAllocator: can't allocate memory",
                              "std::bad_alloc"})
-        EXPECT_TRUE(says_out_of_memory(make_error(ErrorKind::local_fault, "{}", text))) << text;
-    EXPECT_FALSE(says_out_of_memory(make_error(ErrorKind::local_fault, "sizes do not match")));
+        EXPECT_TRUE(says_out_of_memory(make_error(ErrorKind::cannot_compute, "{}", text))) << text;
+    EXPECT_FALSE(says_out_of_memory(make_error(ErrorKind::cannot_compute, "sizes do not match")));
 }
 
 TEST(MicroBatchSearch, divides_the_inner_batch_of_local_updates) {

@@ -1,7 +1,7 @@
-// NotFiniteInARow: one gradient that is not finite is an accident; when every one is, this machine
-// cannot help.
+// NotFiniteInARow: one gradient that is not finite, or beyond all that the run takes, is an
+// accident; when every one is, this machine cannot help.
 //
-// Thread: one. Errors: local_fault, for people, once so many came one after the other.
+// Thread: one. Errors: cannot_compute, for people, once so many came one after the other.
 
 #pragma once
 #include "dedloc/base/result.h"
@@ -15,9 +15,11 @@ class NotFiniteInARow {
     void end_row() { count_ = 0; }
     Result<void> one_more() {
         if (++count_ < not_finite_in_a_row_max) return {};
-        return make_error(ErrorKind::local_fault,
-                          "the last {} gradients computed here were not finite: either the run's "
-                          "learning rate is far too high, or this machine computes wrongly",
+        return make_error(ErrorKind::cannot_compute,
+                          "the last {} gradients computed here were not finite, or beyond the "
+                          "run's averaging.norm_max: either the run has diverged (begin it again "
+                          "from an earlier checkpoint with a lower learning rate: dedloc host "
+                          "RUNFILE --from CHECKPOINT), or this machine computes wrongly",
                           count_);
     }
 

@@ -15,7 +15,8 @@ namespace dedloc::train {
 namespace {
 
 Error from_torch(const char* during, const std::exception& failure) {
-    return make_error(ErrorKind::local_fault, "{}: libtorch says: {}", during, first_line(failure));
+    return make_error(
+        ErrorKind::cannot_compute, "{}: libtorch says: {}", during, first_line(failure));
 }
 
 class TorchLearner final : public collab::Learner {
@@ -33,6 +34,8 @@ class TorchLearner final : public collab::Learner {
         DEDLOC_CHECK(flat, "the same factory gave another model");
         flat->store(parameters, buffers);
     }
+
+    void limit_norm(double norm_max) override { norm_max_ = norm_max; }
 
     void load(std::span<const float> parameters, std::span<const float> buffers) override {
         flat_.load(parameters, buffers);
@@ -66,7 +69,9 @@ class TorchLearner final : public collab::Learner {
             collab::GradientReport report{.loss_sum = loss.sum.item<double>()};
             if (loss.correct.defined()) report.correct_sum = loss.correct.item<double>();
             if (std::isfinite(report.loss_sum)) loss.sum.backward();
-            if (!std::isfinite(report.loss_sum) || !flat_.gradients_are_finite()) return left_out();
+            const double norm_max = norm_max_ * static_cast<double>(samples.size());
+            if (!std::isfinite(report.loss_sum) || !flat_.gradients_are_sound(norm_max))
+                return left_out();
             flat_.add_gradients(1);  // the last that can fail: a caller may try the samples again
             here_ += samples.size();
             return report;
@@ -162,6 +167,7 @@ class TorchLearner final : public collab::Learner {
     TorchTask task_;
     TorchModel model_;
     FlatModule flat_;
+    double norm_max_ = 0;  // of a mean gradient
     // Samples since the last take(), at this state and at those before move_to(); and samples x
     // buffers of these.
     std::uint64_t here_ = 0;

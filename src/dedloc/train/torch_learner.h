@@ -2,15 +2,15 @@
 //
 // The loss is a SUM over the samples of a batch: gradients of micro-batches then add up, whatever
 // their sizes. They accumulate in sums of our own on the device; take() is the only copy from
-// there. A micro-batch whose loss or gradient is not finite leaves no trace
-// (GradientReport::finite).
+// there. A micro-batch whose loss or gradient is not finite, or whose mean gradient is beyond
+// limit_norm(), leaves no trace (GradientReport::finite).
 //
 // In mixed precision the model's outputs may be bf16: a loss makes them fp32 before it adds up.
 // Evaluation is fp32 always.
 //
 // Cost: what the model costs, one pass over the gradients a micro-batch to look whether they are
 // finite and one to add them, plus two copies of the parameters a global step.
-// Thread: one at a time. Errors: local_fault for libtorch's exceptions (out of memory, shapes).
+// Thread: one at a time. Errors: cannot_compute for libtorch's exceptions (out of memory, shapes).
 
 #pragma once
 #include <cstdint>

@@ -300,6 +300,40 @@ TEST(TorchLearner, a_micro_batch_that_is_not_finite_leaves_no_trace) {
     }
 }
 
+// Owners would refuse what it is in, all of it.
+TEST(TorchLearner, a_micro_batch_whose_mean_gradient_is_too_long_leaves_no_trace) {
+    const Data data = made_data();
+    bool is_long = false;
+    TorchTask task = made_task(data, true);
+    task.loss = [&](const torch::Tensor& outputs, const torch::Tensor& targets) {
+        TorchLoss loss = classification_loss(outputs, targets);
+        if (is_long) loss.sum = loss.sum * 1e6;
+        return loss;
+    };
+    const auto learner = *make_torch_learner(std::move(task));
+    const auto clean = made_learner(data, true);
+    std::vector<float> sum(learner->layout().parameters_count);
+    std::vector<float> buffers(learner->layout().buffers_count);
+    std::vector<float> sum_clean(sum.size());
+    std::vector<float> buffers_clean(buffers.size());
+    learner->limit_norm(1000);
+    for (const std::uint64_t begin : {0, 50, 100}) {
+        is_long = begin == 50;
+        const auto report = learner->accumulate({begin, begin + 50});
+        ASSERT_TRUE(report);
+        EXPECT_EQ(report->finite, !is_long);
+        if (is_long) continue;
+        ASSERT_TRUE(clean->accumulate({begin, begin + 50}));
+    }
+    learner->take(sum, buffers, 100);
+    clean->take(sum_clean, buffers_clean, 100);
+    EXPECT_EQ(sum, sum_clean);
+    EXPECT_EQ(buffers, buffers_clean);
+    learner->limit_norm(0);
+    is_long = true;
+    EXPECT_TRUE(learner->accumulate({150, 200})->finite);
+}
+
 // The network has been passed by then, so BatchNorm has counted the samples; and of an answer that
 // cannot be read (a meta tensor has no values), the loss is known.
 TEST(TorchLearner, a_micro_batch_that_fails_leaves_no_trace) {
@@ -461,7 +495,7 @@ TEST(TorchLearner, reports_what_libtorch_throws_as_an_error) {
     const auto learner = *make_torch_learner(std::move(task));
     const Result<collab::GradientReport> report = learner->accumulate({0, 2});
     ASSERT_FALSE(report);
-    EXPECT_EQ(report.error().kind(), ErrorKind::local_fault);
+    EXPECT_EQ(report.error().kind(), ErrorKind::cannot_compute);
     EXPECT_EQ(report.error().message().find('\n'), std::string::npos);
 }
 

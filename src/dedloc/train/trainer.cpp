@@ -17,8 +17,13 @@ namespace {
 constexpr int failures_in_a_row_max = 10;
 // How often a waiting trainer looks whether it was asked to stop.
 constexpr auto stop_poll = std::chrono::milliseconds(50);
+// A disk that is full for no longer than that is a matter of a moment, as it is for votes.
+constexpr Duration disk_patience = 30s;
 // In a row, until the next trainer makes them; so many more for each one after it.
 constexpr std::uint64_t evaluations_missed = 2;
+// Searches until one tries again what ran out of memory. An hour: where nothing has changed that
+// costs others a full memory for a moment, and a micro-batch that is computed twice.
+constexpr int searches_until_more_fit = 6;
 // How often one that has computed ahead as much as it may looks after the step.
 constexpr auto ahead_poll = std::chrono::milliseconds(2);
 
@@ -85,7 +90,9 @@ Trainer::Trainer(runtime::Spawn spawn,
       learner_(std::move(learner)),
       options_(std::move(options)),
       layout_(learner_->layout()),
-      micro_batch_(options_.micro_batch) {}
+      micro_batch_(options_.micro_batch) {
+    learner_->limit_norm(options_.norm_max);
+}
 
 Trainer::~Trainer() {
     stop(Duration(0));
@@ -110,6 +117,8 @@ Result<void> Trainer::join() {
     if (thread_.joinable()) thread_.join();
     return outcome_;
 }
+
+bool Trainer::is_over() const { return stopping_ || collaboration_.stopped(); }
 
 bool Trainer::patience_is_over() const {
     return stopping_ && clock_.now().since_start.count() >= give_up_at_;
@@ -141,7 +150,7 @@ Result<void> Trainer::train_or_say_why(SampleCounter& counter) {
     try {
         return train(counter);
     } catch (const std::exception& failure) {
-        return make_error(ErrorKind::local_fault,
+        return make_error(ErrorKind::cannot_compute,
                           "this machine cannot go on training: {} (if memory ran out, --device cpu "
                           "may have more)",
                           first_line(failure));
@@ -155,7 +164,7 @@ Result<void> Trainer::train(SampleCounter& counter) {
     }
     turn_ = {.since = collaboration_.state()->step(), .every = options_.evaluate_every};
     bool more = true;
-    while (more && !stopping_ && !collaboration_.stopped()) {
+    while (more && !is_over()) {
         if (in_flight_.valid()) {
             DEDLOC_TRY(more, meanwhile(counter));
             continue;
@@ -176,9 +185,31 @@ Result<void> Trainer::train(SampleCounter& counter) {
 
 Result<void> Trainer::compute(SampleCounter& counter) {
     if (!search_ && clock_.now() >= search_at_) begin_search(micro_batch_ / 2);
-    DEDLOC_TRY(const collab::CounterRange range,
-               counter.take(search_ ? search_->size() : micro_batch_));
-    return compute(range);
+    const Result<collab::CounterRange> range =
+        take(counter, search_ ? search_->size() : micro_batch_);
+    if (range) return compute(*range);
+    if (is_over()) return {};  // what was computed before is handed in all the same
+    return range.error();
+}
+
+// Ends early, with the disk's error, when there is nothing more to compute.
+Result<collab::CounterRange> Trainer::take(SampleCounter& counter, std::uint64_t count) {
+    Result<collab::CounterRange> range = counter.take(count);
+    if (range || range.error().kind() != ErrorKind::local_fault) return range;
+    log(LogLevel::warning,
+        "train",
+        "{}; trying again for {:.0f} s",
+        range.error().message(),
+        to_seconds(disk_patience));
+    const TimePoint until = clock_.now() + disk_patience;
+    while (!range && !is_over() && clock_.now() < until) {
+        std::future<void> pause = runtime::spawn_future(
+            spawn_, "wait for the disk", clock_.sleep_for(options_.disk_tried_again_after));
+        while (!is_over() && pause.wait_for(stop_poll) != std::future_status::ready) {
+        }
+        if (!is_over()) range = counter.take(count);
+    }
+    return range;
 }
 
 Result<void> Trainer::compute(collab::CounterRange range) {
@@ -213,7 +244,8 @@ Result<void> Trainer::compute_in_halves(collab::CounterRange range) {
         if (!search_) begin_search(tried);
         search_->out_of_memory();
         end_search_if_done();
-        options_.micro_search.samples_max = micro_batch_;
+        samples_fit_ = micro_batch_;
+        more_fit_at_ = clock_.now() + options_.micro_search_again * searches_until_more_fit;
     }
     const std::uint64_t middle = range.begin + range.size() / 2;
     DEDLOC_TRY_VOID(compute(collab::CounterRange{range.begin, middle}));
@@ -224,6 +256,12 @@ void Trainer::begin_search(std::uint64_t samples_first) {
     MicroBatchOptions options = options_.micro_search;
     options.samples_first = std::max(options.samples_first, samples_first);
     options.samples_known = micro_batch_;
+    // What took the memory may be gone by now; if not, one micro-batch is computed in halves.
+    if (samples_fit_ < options.samples_max && clock_.now() >= more_fit_at_) {
+        samples_fit_ *= 2;
+        more_fit_at_ = clock_.now() + options_.micro_search_again * searches_until_more_fit;
+    }
+    options.samples_max = std::min(options.samples_max, samples_fit_);
     search_.emplace(options, memory_before_);
 }
 

@@ -17,12 +17,13 @@
 //
 // Lifetime: what is passed outlives join(); the scope behind `spawn` is stopped by its owner.
 // Thread: any but the network thread (stop: any). Errors of join(): what the learner or the disk
-// said, also where a learner throws; bad_input for unusable options.
+// (that for half a minute) said, also where a learner throws; bad_input for unusable options.
 
 #pragma once
 #include <atomic>
 #include <functional>
 #include <future>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -42,10 +43,12 @@ struct TrainerOptions {
     std::uint64_t micro_batch = 64;     // run.batch.micro; micro_auto: found by measuring
     std::uint64_t evaluate_every = 10;  // run.evaluate_every; 0: never
     bool delayed = false;               // run.averaging.delayed: compute while a step is made
+    double norm_max = 0;  // run.averaging.norm_max: what of a mean gradient's norm the run takes
     std::string counter_path = "samples";
     MicroBatchOptions micro_search{};  // how far to look for it
     // A machine that others used misleads a search: the next one, from half of what was found on.
     Duration micro_search_again = 10min;
+    Duration disk_tried_again_after = 1s;  // a full one, for half a minute
     // False: another device does. The thread that feeds it needs little of the CPU, but at once.
     bool computes_on_cpu = true;
     // Bytes in use by this process; empty: not known.
@@ -106,6 +109,7 @@ class Trainer {
     Result<void> train(SampleCounter& counter);
     Result<void> train_or_say_why(SampleCounter& counter);
     Result<void> compute(SampleCounter& counter);
+    Result<collab::CounterRange> take(SampleCounter& counter, std::uint64_t count);
     Result<void> compute(collab::CounterRange range);
     Result<void> compute_in_halves(collab::CounterRange range);
     void begin_search(std::uint64_t samples_first);
@@ -123,6 +127,7 @@ class Trainer {
     void go_on_from(const state::Snapshot& state);
     // Forgets what was accumulated.
     bool start_from(const std::shared_ptr<const state::Snapshot>& state);
+    bool is_over() const;  // nothing more is to be computed
     bool patience_is_over() const;
 
     runtime::Spawn spawn_;
@@ -135,6 +140,8 @@ class Trainer {
 
     std::optional<MicroBatchSearch> search_;  // while there is something to find
     TimePoint search_at_ = TimePoint::never();
+    std::uint64_t samples_fit_ = std::numeric_limits<std::uint64_t>::max();  // what memory showed
+    TimePoint more_fit_at_;
     std::uint64_t memory_before_ = 0;  // anything was computed
     std::uint64_t micro_batch_;
 

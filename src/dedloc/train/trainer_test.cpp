@@ -75,14 +75,14 @@ class CountingLearner final : public collab::Learner {
         const std::lock_guard lock(seen_->mutex);
         if (samples.size() > seen_->fits) {
             ++seen_->refused;
-            return make_error(ErrorKind::local_fault, "libtorch says: CUDA out of memory.");
+            return make_error(ErrorKind::cannot_compute, "libtorch says: CUDA out of memory.");
         }
         seen_->sizes.insert(samples.size());
         if (seen_->computed) seen_->computed(samples.size());
         for (std::uint64_t i = samples.begin; i < samples.end; ++i) {
             if (i >= seen_->not_finite_from && i < seen_->not_finite_until)
                 return collab::GradientReport{.finite = false};
-            if (i >= seen_->fail_at) return make_error(ErrorKind::local_fault, "no more memory");
+            if (i >= seen_->fail_at) return make_error(ErrorKind::cannot_compute, "no more memory");
             seen_->twice = seen_->twice || !seen_->counters.insert(i).second;
             sum_ += 1;
         }
@@ -250,6 +250,34 @@ class LoneCollaboration final : public collab::Collaboration {
     std::atomic<bool> runs_ = false;
 };
 
+// Takes so many files, then refuses so many.
+class FullDisk final : public runtime::Disk {
+  public:
+    explicit FullDisk(runtime::Disk& disk) : disk_(disk) {}
+    Result<Bytes> read(const std::string& path) override { return disk_.read(path); }
+    Result<void> write_atomically(const std::string& path, ByteView bytes) override {
+        if (taken_before > 0)
+            --taken_before;
+        else if (refused < refusals)
+            return make_error(ErrorKind::local_fault, "no space left ({})", ++refused);
+        return disk_.write_atomically(path, bytes);
+    }
+    Result<void> append_durably(const std::string& path, ByteView bytes) override {
+        return disk_.append_durably(path, bytes);
+    }
+    Result<void> remove(const std::string& path) override { return disk_.remove(path); }
+    Result<std::vector<std::string>> list(const std::string& folder) override {
+        return disk_.list(folder);
+    }
+
+    int taken_before = 0;
+    int refusals = 0;
+    std::atomic<int> refused = 0;
+
+  private:
+    runtime::Disk& disk_;
+};
+
 class TrainerTest : public testing::Test {
   protected:
     TrainerTest() : scope_(std::make_unique<runtime::Scope>(loop_.executor())) {
@@ -281,11 +309,12 @@ class TrainerTest : public testing::Test {
         stopped.set_value();
     }
     std::unique_ptr<Trainer> trainer(collab::Collaboration& collaboration,
-                                     runtime::Clock* clock = nullptr) {
+                                     runtime::Clock* clock = nullptr,
+                                     runtime::Disk* disk = nullptr) {
         if (!learner_) learner_ = std::make_unique<CountingLearner>(seen_);
         return std::make_unique<Trainer>(runtime::spawner(loop_, *scope_),
                                          clock ? *clock : *clock_,
-                                         *disk_,
+                                         disk ? *disk : *disk_,
                                          collaboration,
                                          std::move(learner_),
                                          options_);
@@ -405,7 +434,7 @@ TEST_F(TrainerTest, keeps_its_micro_batch_while_other_things_take_memory) {
 TEST_F(TrainerTest, does_not_try_again_what_ran_out_of_memory) {
     LoneCollaboration collaboration(loop_.executor(), 64, 400);
     options_.micro_batch = collab::micro_auto;
-    options_.micro_search_again = 10s;
+    options_.micro_search_again = 30s;  // within three minutes
     seen_->fits = 16;
     ComputedClock clock;
     std::uint64_t computed = 0;
@@ -419,6 +448,23 @@ TEST_F(TrainerTest, does_not_try_again_what_ran_out_of_memory) {
     EXPECT_EQ(collaboration.handed_in, computed);
     EXPECT_EQ(*seen_->sizes.rbegin(), 16u);
     EXPECT_EQ(seen_->refused, 1u);
+}
+
+// The other program is gone after fifty seconds: twice as many are tried after six searches.
+TEST_F(TrainerTest, tries_what_ran_out_of_memory_again_much_later) {
+    LoneCollaboration collaboration(loop_.executor(), 64, 800);
+    options_.micro_batch = collab::micro_auto;
+    options_.micro_search.samples_max = 64;
+    options_.micro_search_again = 10s;
+    seen_->fits = 16;
+    ComputedClock clock;
+    seen_->computed = [&](std::uint64_t) {
+        clock.pass(0.1);
+        if (clock.now() > TimePoint{50s}) seen_->fits = 64;
+    };
+    EXPECT_EQ(sizes_found(collaboration, clock), (std::vector<std::uint64_t>{16, 32, 64}));
+    EXPECT_EQ(seen_->refused, 1u);
+    EXPECT_FALSE(seen_->twice);
 }
 
 TEST_F(TrainerTest, computes_in_halves_what_did_not_fit_and_no_sample_is_lost_or_twice) {
@@ -636,7 +682,7 @@ TEST_F(TrainerTest, an_evaluator_that_failed_tries_again_with_the_next_state) {
     Evaluator evaluator(runtime::spawner(loop_, *scope_), collaboration, [&]() {
         if (std::exchange(fails, false))
             return Result<std::unique_ptr<collab::Learner>>(
-                make_error(ErrorKind::local_fault, "no memory now"));
+                make_error(ErrorKind::cannot_compute, "no memory now"));
         return options_.make_evaluator();
     });
     for (const std::uint64_t step : {1u, 2u, 3u}) {
@@ -662,6 +708,35 @@ TEST_F(TrainerTest, never_uses_a_sample_number_again_after_a_restart) {
         const std::lock_guard lock(seen_->mutex);
         for (std::uint64_t i = used->begin; i < used->end; ++i) seen_->counters.insert(i);
     }
+}
+
+TEST_F(TrainerTest, goes_on_after_a_disk_that_was_full_for_a_moment) {
+    LoneCollaboration collaboration(loop_.executor(), 20, 3);
+    FullDisk disk(*disk_);
+    disk.refusals = 2;
+    options_.disk_tried_again_after = 1ms;
+    const auto trainer_ = trainer(collaboration, nullptr, &disk);
+    trainer_->start();
+    EXPECT_TRUE(trainer_->join());
+    EXPECT_EQ(disk.refused, 2);
+    EXPECT_EQ(collaboration.handed_in, 3u * 24);
+    EXPECT_FALSE(seen_->twice);
+}
+
+TEST_F(TrainerTest, hands_in_what_it_has_when_it_is_stopped_while_the_disk_is_full) {
+    LoneCollaboration collaboration(loop_.executor(), 1'000'000'000, 0);
+    FullDisk disk(*disk_);
+    disk.taken_before = 1;
+    disk.refusals = 1'000'000;
+    options_.disk_tried_again_after = 1h;
+    options_.make_evaluator = nullptr;
+    const auto trainer_ = trainer(collaboration, nullptr, &disk);
+    trainer_->start();
+    while (disk.refused == 0) std::this_thread::yield();
+    trainer_->stop(10s);
+    (void)trainer_->join();  // the unused numbers cannot be given back
+    EXPECT_GE(collaboration.handed_in, counter_block);
+    EXPECT_EQ(collaboration.handed_in, trainer_->samples_computed());
 }
 
 TEST_F(TrainerTest, goes_on_after_rounds_that_failed) {
@@ -704,6 +779,7 @@ TEST_F(TrainerTest, ends_with_what_the_learner_throws) {
     EXPECT_EQ(how.error().message(),
               "this machine cannot go on training: CUDA out of memory. (if memory ran out, "
               "--device cpu may have more)");
+    EXPECT_EQ(how.error().kind(), ErrorKind::cannot_compute);
     EXPECT_FALSE(collaboration.somebody_computes());
 }
 
@@ -732,6 +808,7 @@ TEST_F(TrainerTest, ends_when_nothing_that_it_computes_is_finite) {
     trainer_->start();
     const Result<void> how = trainer_->join();
     ASSERT_FALSE(how);
+    EXPECT_EQ(how.error().kind(), ErrorKind::cannot_compute);
     EXPECT_NE(how.error().message().find("not finite"), std::string::npos);
 }
 
