@@ -70,6 +70,31 @@ class Assist(ProcessTest):
         said = assistant.last_words()
         self.assertEqual((said["left"], said["step"]), (False, 25))
 
+    def test_others_are_invited_on_its_machine_too(self) -> None:
+        host = self.running_host(self.write("run.toml", run_text(gradient_ms=20)))
+        assistant = self.assist(host.join_string(), "assist")
+        self.until("it has a join string",
+                   lambda: self.alive(assistant) and assistant.join_string())
+        done = self.dedloc("invite", "--dir", str(assistant.directory), "--json")
+        self.assertEqual(done.returncode, harness.OK, done.stderr)
+        invited = json.loads(done.stdout)
+        self.assertEqual(invited["run"], "process-test")
+        guest = self.join(invited["join_string"], "guest")
+        self.until("the guest has joined", lambda: self.alive(guest) and guest.step() > 0)
+        assistant.signal(signal.SIGINT)
+        self.assertEqual(assistant.end(), harness.OK, assistant.errors())
+        self.assertFalse((assistant.directory / "join.txt").exists())
+
+    def test_who_is_given_no_part_hears_so(self) -> None:
+        """One trainer alone has nothing to send."""
+        host = self.running_host(self.write("run.toml", run_text(gradient_ms=5)))
+        assistant = self.assist(host.join_string(), "assist", view="--plain")
+        self.until("it is said", lambda: self.alive(assistant) and
+                   "the trainers' lines are not what limits them" in assistant.out.read_text())
+        said = [line for line in assistant.out.read_text().splitlines() if "no plan has" in line]
+        self.assertEqual(len(said), 1, said)
+        self.assertIn("join STRING`", said[0])
+
     def test_a_bad_join_string_is_said(self) -> None:
         done = self.dedloc("assist", "dedloc1garbage")
         self.assertEqual(done.returncode, harness.BAD_INPUT)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 import socket
 
 import harness
-from harness import ProcessTest, run_text
+from harness import ProcessTest, free_port, run_text
 
 
 class BadInput(ProcessTest):
@@ -123,6 +124,40 @@ class BadInput(ProcessTest):
         joiner = self.join(join_string, "joiner")
         self.assertEqual(joiner.end(50), harness.UNREACHABLE, joiner.errors())
         self.expect_sentence(joiner.errors(), "127.0.0.1", "private addresses", "dedloc invite")
+
+    def test_json_says_so_too(self) -> None:
+        """However early it fails, the last line of standard output is an object."""
+        nobody = str(self.folder / "nobody")
+        cases = {("host", nobody): "nobody", ("host",): "which run to host",
+                 ("join", "hello"): "not a join string", ("assist", "hello"): "not a join string",
+                 ("join", f"@{nobody}"): "nobody", ("check", "--network", "hello"): "join string"}
+        for words, sentence in cases.items():
+            done = self.dedloc(*words, "--json")
+            self.assertEqual(done.returncode, harness.BAD_INPUT, done.stderr)
+            self.expect_sentence(done.stderr, sentence)
+            said = json.loads(done.stdout)
+            self.assertFalse(said["ok"])
+            self.assertIn(sentence, said["error"])
+
+    def test_a_network_check_that_reaches_nobody_is_no_success(self) -> None:
+        host = self.host(self.write("run.toml", run_text()), listen=f"127.0.0.1:{free_port()}")
+        self.until("the host is there", lambda: self.alive(host) and host.join_string())
+        join_string = host.join_string()
+        host.stop_for_good()
+        done = self.dedloc("check", "--network", join_string, "--listen", "127.0.0.1:0",
+                           "--no-port-mapping", "--json")
+        self.assertEqual(done.returncode, harness.UNREACHABLE, done.stderr)
+        said = json.loads(done.stdout)
+        self.assertEqual((said["ok"], said["reachability"]), (False, "unreached"))
+        self.assertIn("could be reached", said["error"])
+
+    def test_a_build_without_libtorch_names_the_scripts_that_make_one_with_it(self) -> None:
+        if self.has_libtorch():
+            self.skipTest("this dedloc has libtorch")
+        text = self.dedloc("init", "vision_classifier", "-o", "-").stdout
+        host = self.host(self.write("run.toml", text))
+        self.assertEqual(host.end(), harness.BAD_INPUT, host.errors())
+        self.expect_sentence(host.errors(), "./demo.sh", "./gpu.sh")
 
     def test_identity_in_use(self) -> None:
         run = self.write("run.toml", run_text())

@@ -93,8 +93,28 @@ class CommandLine(ProcessTest):
                             self.folder / "host", view="--plain")
         self.assertEqual(host.end(), harness.OK, host.errors())
         said = host.out.read_text()
-        self.assertIn(f"{DEDLOC} join dedloc1", said)
+        # Others have it where README says, whatever this one's path is.
+        program = "build/release/bin/dedloc" if "/" in DEDLOC else DEDLOC
+        self.assertIn(f"  {program} join dedloc1", said)
         self.assertNotIn("leads only", said)
+
+    def test_a_quiet_host_prints_its_join_string_and_nothing_else(self) -> None:
+        words = ("host", self.write("run.toml", run_text(steps=30)), "--listen", "127.0.0.1:0",
+                 "--threads", "1", "--quiet")
+        done = self.dedloc(*words, "--dir", str(self.folder / "host"))
+        self.assertEqual(done.returncode, harness.OK, done.stderr)
+        self.assertRegex(done.stdout, r"\Adedloc1[\w-]+\n\Z")
+        done = self.dedloc(*words, "--dir", str(self.folder / "again"), "--json")
+        self.assertEqual(done.returncode, harness.OK, done.stderr)
+        self.assertTrue(json.loads(done.stdout)["ok"])
+
+    def test_an_address_without_a_port_that_stays_is_told(self) -> None:
+        run = self.write("run.toml", run_text(steps=1))
+        for listen, told in (("127.0.0.1:0", True), (f"127.0.0.1:{free_port()}", False)):
+            host = self.host(run, name=f"host-{told}", listen=listen,
+                             more=("--announce", "203.0.113.7:4001"))
+            self.assertEqual(host.end(), harness.OK, host.errors())
+            self.assertEqual("add --listen 0.0.0.0:4001" in host.errors(), told, host.errors())
 
     def test_the_check_measures_the_speed(self) -> None:
         done = self.dedloc("check", self.write("run.toml", run_text(gradient_ms=10)), "--json")
@@ -107,6 +127,37 @@ class CommandLine(ProcessTest):
         self.assertIn("  speed  some", text)
         self.assertIn("s a global step alone", text)
         self.assertIn("  memory ", text)
+
+    def test_output_that_cannot_be_written_is_told_and_else_nothing_changes(self) -> None:
+        def run(*words: str, **files) -> subprocess.CompletedProcess:
+            files = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, **files}
+            return subprocess.run([DEDLOC, *words], text=True, timeout=40, check=False, **files)
+
+        with open("/dev/full", "wb") as full:
+            for words in (("version",), ("version", "--json"), ("init", "synthetic", "-o", "-")):
+                done = run(*words, stdout=full)
+                self.assertEqual(done.returncode, harness.DISK, done.stderr)
+                self.expect_sentence(done.stderr, "standard output", "No space left")
+            done = run("eval", str(self.folder / "nowhere"), stderr=full)
+            self.assertEqual(done.returncode, harness.BAD_INPUT)
+        reader, writer = os.pipe()
+        os.close(reader)
+        done = run("version", stdout=writer)
+        os.close(writer)
+        self.assertEqual((done.returncode, done.stderr), (harness.OK, ""))
+
+    def test_an_output_that_is_closed_is_no_file_of_the_peer(self) -> None:
+        folder = self.folder / "host"
+        words = [DEDLOC, "host", self.write("run.toml", run_text(steps=3)), "--dir", str(folder),
+                 "--listen", "127.0.0.1:0", "--threads", "1", "--plain"]
+        done = subprocess.run(["/bin/sh", "-c", 'exec "$@" >&-', "sh", *words],
+                              stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                              timeout=40, check=False)
+        self.assertEqual(done.returncode, harness.OK, done.stderr)
+        self.assertEqual((folder / "identity.lock").read_bytes(), b"")
+        for path in folder.rglob("*"):
+            if path.is_file():
+                self.assertNotIn(b"join dedloc1", path.read_bytes(), path)
 
     def test_what_is_to_be_typed_next_is_the_program_as_it_was_called(self) -> None:
         done = self.dedloc("init", "synthetic", "-o", str(self.folder / "new.toml"))

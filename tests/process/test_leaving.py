@@ -73,6 +73,41 @@ class Leaving(ProcessTest):
         self.assertLess(time.monotonic() - begun, 2)
         self.alive(host)
 
+    def test_a_signal_that_comes_twice_at_once_leaves_in_order(self) -> None:
+        """A terminal that closes sends two SIGHUPs; `timeout` signals its child, and then the
+        child's group. The batch never fills, so that leaving takes its whole patience."""
+        before = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # these tests may run under nohup
+        try:
+            host = self.running_host(self.write("run.toml", run_text(target=1_000_000)))
+            peers = {number: self.join(host.join_string(), number.name)
+                     for number in (signal.SIGHUP, signal.SIGTERM)}
+        finally:
+            signal.signal(signal.SIGHUP, before)
+        self.until("they compute", lambda: all(self.alive(peer) and has_taken_samples(peer)
+                                               for peer in peers.values()))
+        for number, peer in peers.items():
+            peer.signal(number)
+            self.until("it has got it", lambda: not is_pending(peer, number))
+            peer.signal(number)
+        for peer in peers.values():
+            self.assertEqual(peer.end(), harness.OK, peer.errors())
+            self.assertTrue(peer.last_words()["left"])
+
+    def test_the_accuracy_that_was_seen_is_told_though_who_measured_it_has_left(self) -> None:
+        text = run_text(gradient_ms=20).replace("[evaluate]\nevery = 0", "[evaluate]\nevery = 20")
+        host = self.running_host(self.write("run.toml", text))
+        guest = self.join(host.join_string(), "guest")
+        self.until("one of them measures", lambda: self.alive(host) and self.alive(guest)
+                   and (host.events("evaluation") or guest.events("evaluation")))
+        first, last = (host, guest) if host.events("evaluation") else (guest, host)
+        self.until_step(last.step() + 6, first, last)
+        first.signal(signal.SIGINT)
+        self.assertEqual(first.end(), harness.OK, first.errors())
+        self.until("the other one sees it leave", lambda: last.events("peer_left"))
+        last.signal(signal.SIGINT)
+        self.assertEqual(last.end(), harness.OK, last.errors())
+        self.assertGreaterEqual(last.last_words()["accuracy_step"], 20)
+
     def test_everybody_killed_and_resumed(self) -> None:
         """From the newest checkpoint of any peer the run goes on, and others join again."""
         run = self.write("run.toml", run_text(gradient_ms=20, checkpoint_every=5))
@@ -176,6 +211,13 @@ class Resumed:
 
 def has_taken_samples(peer: harness.Peer) -> bool:
     return (peer.directory / "samples").exists()
+
+
+def is_pending(peer: harness.Peer, number: signal.Signals) -> bool:
+    """Whether the signal was sent to the process and waits for one of its threads."""
+    with open(f"/proc/{peer.process.pid}/status", encoding="ascii", errors="replace") as status:
+        pending = next(line for line in status if line.startswith("ShdPnd:"))
+    return int(pending.split()[1], 16) >> (number - 1) & 1 == 1
 
 
 def samples_reserved(peer: harness.Peer) -> int:

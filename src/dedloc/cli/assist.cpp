@@ -8,15 +8,19 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 #include <unistd.h>
+#include <utility>
 
+#include "dedloc/cli/called_as.h"
 #include "dedloc/cli/cap_schedule.h"
 #include "dedloc/cli/commands.h"
+#include "dedloc/cli/early_failure.h"
 #include "dedloc/cli/exit_codes.h"
 #include "dedloc/cli/interrupts.h"
 #include "dedloc/cli/peer_directory.h"
 #include "dedloc/cli/peer_run.h"
 #include "dedloc/cli/session_opening.h"
 #include "dedloc/cli/trainer_watch.h"
+#include "dedloc/cli/use_watch.h"
 #include "dedloc/collab/join_string.h"
 #include "dedloc/monitor/event_log.h"
 #include "dedloc/monitor/json_line.h"
@@ -55,9 +59,15 @@ class AssistRun {
         return opened_.directory + "/" + std::string(name);
     }
 
+    // A certificate of the run has come. Before that its step is not known, and a join string would
+    // name none that newcomers can trust.
+    bool knows_the_step() const { return !status_.certificate.is_zero(); }
+
     std::optional<Failure> begin();
     void look();
     void tell_of_trainers();
+    void tell_of_use();
+    void refresh_join_string();
     void tell_caps(const runtime::LineCaps& caps);
     std::optional<Failure> assist();
     void print(const std::optional<Failure>& failed);
@@ -79,6 +89,9 @@ class AssistRun {
     collab::Status status_;
     TrainerWatch::News trainer_news_ = TrainerWatch::News::none;
     averaging::AggregatorWork work_;
+    UseWatch use_;
+    double join_refreshed_ = -join_refresh_s;
+    bool join_problem_told_ = false;
     runtime::LineCaps caps_told_{};
 };
 
@@ -88,6 +101,8 @@ std::optional<Failure> AssistRun::begin() {
     log_ = *std::move(log);
     fan_ =
         std::make_unique<monitor::EventFan>(std::vector<collab::EventSink*>{log_.get(), &mailbox_});
+    const Ok copied = write_private_file(file(run_copy_file), collab::to_toml(invitation_.run));
+    if (!copied) return failure(ExitCode::disk, copied.error());
     collab::Options options;
     options.run = invitation_.run;
     options.secret = invitation_.secret;
@@ -147,6 +162,36 @@ void AssistRun::tell_of_trainers() {
     if (trainer_news_ == TrainerWatch::News::back) screen_.say("trainers are heard of again");
 }
 
+void AssistRun::tell_of_use() {
+    if (!knows_the_step()) return;
+    const UseWatch::News news = use_.look(status_.step, work_.parts);
+    if (news == UseWatch::News::unused)
+        screen_.say(
+            fmt::format("for {} steps no plan has given this machine anything to reduce: rounds "
+                        "would hardly be faster, as the trainers' lines are not what limits them, "
+                        "or this one is no faster. It goes on offering; `{} join STRING` uses its "
+                        "processor instead",
+                        use_.steps_without(status_.step),
+                        called_as()));
+    if (news == UseWatch::News::used) screen_.say("plans give this machine parts to reduce now");
+}
+
+// For `dedloc invite`, as every peer does.
+void AssistRun::refresh_join_string() {
+    if (!knows_the_step() || steady_seconds() - join_refreshed_ < join_refresh_s) return;
+    join_refreshed_ = steady_seconds();
+    const std::string text =
+        session_.there([this] { return session_.collaboration().join_string(); });
+    const Ok written = write_private_file(file(join_file), text + "\n");
+    if (written || std::exchange(join_problem_told_, true)) return;
+    fan_->record({.time = session_.clock().wall_now(),
+                  .kind = "join_file_failed",
+                  .peer = {},
+                  .step = status_.step,
+                  .text = written.error().message(),
+                  .fields = {}});
+}
+
 std::optional<Failure> AssistRun::assist() {
     while (!session_.collaboration().stopped()) {
         look();
@@ -155,6 +200,8 @@ std::optional<Failure> AssistRun::assist() {
             break;
         }
         tell_of_trainers();
+        tell_of_use();
+        refresh_join_string();
         if (trainer_news_ == TrainerWatch::News::gone)
             return Failure{ExitCode::unreachable,
                            fmt::format("no trainer of the run was heard of for {:.0f} s; assist "
@@ -203,6 +250,7 @@ int AssistRun::run() {
         if (interrupted_) screen_.say("leaving … (Ctrl-C again: end at once)");
         session_.leave(leave_patience);
         look();
+        ::unlink(file(join_file).c_str());
     } else {
         opened_.session.reset();  // it would tell `fan_` what happens until the very end
     }
@@ -217,11 +265,11 @@ int AssistRun::run() {
 
 int run_assist(const AssistOptions& options) {
     const auto join = collab::parse_join_string(options.join_string);
-    if (!join) return report(failure(join.error()));
+    if (!join) return report_early(failure(join.error()), options.json);
     auto opened = open_session(join->run, opening_options(options));
-    if (!opened) return report(opened.failure());
+    if (!opened) return report_early(opened.failure(), options.json);
     auto invitation = opened->session->invitation(options.join_string, reach_patience);
-    if (!invitation) return report(failure(invitation.error()));
+    if (!invitation) return report_early(failure(invitation.error()), options.json);
     AssistRun run(options, std::move(*opened), *std::move(invitation));
     return run.run();
 }

@@ -11,4 +11,8 @@ std::string called_as() {
     return first.empty() ? "dedloc" : first;
 }
 
+std::string as_others_call_it(const std::string& here) {
+    return here.find('/') == std::string::npos ? here : "build/release/bin/dedloc";
+}
+
 }  // namespace dedloc::cli

@@ -7,5 +7,8 @@
 namespace dedloc::cli {
 
 std::string called_as();  // "build/release/bin/dedloc", "dedloc"
+// The same for what is typed on other people's machines: where it was built, not installed, they
+// have theirs from ./demo.sh, as README says, and not under this machine's path, nor for its card.
+std::string as_others_call_it(const std::string& here = called_as());
 
 }  // namespace dedloc::cli

@@ -9,6 +9,7 @@
 #include "dedloc/cli/exit_codes.h"
 #include "dedloc/cli/memory.h"
 #include "dedloc/cli/peer_directory.h"
+#include "dedloc/cli/say.h"
 #include "dedloc/collab/run_file.h"
 #include "dedloc/collab/vector_codecs.h"
 #include "dedloc/monitor/json_line.h"
@@ -45,7 +46,7 @@ double inner_steps(const collab::RunFile& run, int peers) {
 }
 
 void print_local(const collab::RunFile& run, const CheckOptions& options) {
-    fmt::print(
+    say(stdout,
         "  inner  each peer makes a step of its own after {} of its samples ({}): {:.3g} each of "
         "{} equal peers\n"
         "  outer  then the mean of the ways they have gone is the gradient of a step of all ({}, "
@@ -119,7 +120,7 @@ Ok find_micro_batch(const collab::RunFile& run,
     const auto now = [] { return TimePoint{std::chrono::steady_clock::now().time_since_epoch()}; };
     const auto told = [&](std::uint64_t samples, double seconds) {
         if (!options.json && seconds >= long_s)
-            fmt::print(stderr, "  {} samples at a time: {:.2g} s\n", samples, seconds);
+            say(stderr, "  {} samples at a time: {:.2g} s\n", samples, seconds);
     };
     const bool on_cpu = task.device() == "cpu";  // of a GPU's memory nothing is known
     const auto bytes = [on_cpu] { return on_cpu ? memory_in_use() : 0; };
@@ -183,7 +184,7 @@ Result<Forecast> forecast_of(const collab::RunFile& run,
     }
     const auto begun = std::chrono::steady_clock::now();
     if (!options.json && run.batch.micro == collab::micro_auto)
-        fmt::print(stderr, "  the loss of {} held-out samples …\n", first_samples);
+        say(stderr, "  the loss of {} held-out samples …\n", first_samples);
     DEDLOC_TRY(forecast.first, task.measure(parameters, buffers, first_samples));
     const double seconds =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
@@ -218,11 +219,11 @@ nlohmann::ordered_json to_json(const Forecast& forecast, const CheckOptions& opt
 
 void print(const Forecast& forecast, const collab::RunFile& run, const CheckOptions& options) {
     constexpr double mib = 1024.0 * 1024.0;
-    if (!forecast.micro_text.empty()) fmt::print("  micro  {}\n", forecast.micro_text);
-    fmt::print("  model  {} parameters\n", forecast.parameters);
+    if (!forecast.micro_text.empty()) say(stdout, "  micro  {}\n", forecast.micro_text);
+    say(stdout, "  model  {} parameters\n", forecast.parameters);
     const tasks::MemoryEstimate& memory = forecast.memory;
     if (memory.total() > 0)
-        fmt::print(
+        say(stdout,
             "  memory about {:.0f} MiB: model and gradients {:.0f}, {} samples at a time {:.0f}, "
             "averaging and states {:.0f}, the program itself {:.0f}\n",
             static_cast<double>(memory.total()) / mib,
@@ -232,21 +233,22 @@ void print(const Forecast& forecast, const collab::RunFile& run, const CheckOpti
             static_cast<double>(memory.collaboration) / mib,
             static_cast<double>(memory.program) / mib);
     else if (forecast.memory_in_use > 0)
-        fmt::print(
+        say(stdout,
             "  memory {:.0f} MiB in use here after {} samples at a time, the program among "
             "them; averaging and states come on top\n",
             static_cast<double>(forecast.memory_in_use) / mib,
             forecast.micro);
-    fmt::print("  codec  {}\n", forecast.codecs);
-    fmt::print("  round  {:.1f} MB up and down for each of {} equal peers; at {} Mb/s {:.2g} s\n",
-               forecast.round_bytes / 1e6,
-               options.peers,
-               options.mbit,
-               forecast.round_seconds);
+    say(stdout, "  codec  {}\n", forecast.codecs);
+    say(stdout,
+        "  round  {:.1f} MB up and down for each of {} equal peers; at {} Mb/s {:.2g} s\n",
+        forecast.round_bytes / 1e6,
+        options.peers,
+        options.mbit,
+        forecast.round_seconds);
     if (!forecast.first.empty()) {
         const double words = value_of(forecast.first, "masked_loss");
         const double order = value_of(forecast.first, "order_loss");
-        fmt::print(
+        say(stdout,
             "  start  loss {:.2f} = masked words {:.2f} + order {:.2f} (knowing nothing: {:.2f})\n",
             words + order,
             words,
@@ -254,10 +256,11 @@ void print(const Forecast& forecast, const collab::RunFile& run, const CheckOpti
             value_of(forecast.first, "ignorance_loss"));
     }
     if (forecast.samples_per_second > 0)
-        fmt::print("  speed  some {:.3g} samples/s here: {:.3g} s a global step alone\n",
-                   forecast.samples_per_second,
-                   static_cast<double>(run.batch.target) / forecast.samples_per_second);
-    for (const std::string& text : forecast.texts) fmt::print("  sample {}\n", text);
+        say(stdout,
+            "  speed  some {:.3g} samples/s here: {:.3g} s a global step alone\n",
+            forecast.samples_per_second,
+            static_cast<double>(run.batch.target) / forecast.samples_per_second);
+    for (const std::string& text : forecast.texts) say(stdout, "  sample {}\n", text);
 }
 
 }  // namespace
@@ -282,7 +285,7 @@ int run_check(const CheckOptions& options) {
     const std::string hash = collab::run_hash(*run).hex();
     Result<Forecast> forecast = Forecast();
     if (!elsewhere) {
-        if (!options.json) fmt::print(stderr, "computing some samples to measure …\n");
+        if (!options.json) say(stderr, "computing some samples to measure …\n");
         forecast = forecast_of(*run, **task, options);
     }
     if (!forecast) return report(failure(forecast.error()));
@@ -295,10 +298,10 @@ int run_check(const CheckOptions& options) {
             json["inner_steps"] = inner_steps(*run, options.peers);
         }
         if (!elsewhere) json.update(to_json(*forecast, options));
-        fmt::print("{}\n", monitor::json_line(json));
+        say(stdout, "{}\n", monitor::json_line(json));
         return 0;
     }
-    fmt::print(
+    say(stdout,
         "{} is a valid run file.\n  run    {} ({})\n  task   {}\n  step   {} samples of all "
         "peers, {} at a time\n  ends   {}\n",
         options.run_file,

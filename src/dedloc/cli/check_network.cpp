@@ -4,16 +4,20 @@
 // and asks for a place at those that are relays. Nothing is joined, nothing is kept.
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <stdlib.h>
 #include <thread>
 
 #include "dedloc/cli/commands.h"
+#include "dedloc/cli/early_failure.h"
 #include "dedloc/cli/exit_codes.h"
 #include "dedloc/cli/interrupts.h"
 #include "dedloc/cli/peer_run.h"
+#include "dedloc/cli/say.h"
 #include "dedloc/cli/session_opening.h"
 #include "dedloc/collab/join_string.h"
 #include "dedloc/monitor/json_line.h"
@@ -118,17 +122,33 @@ Verdict verdict_of(const p2p::NatReport& nat, bool reached_anybody, bool still_t
 }
 
 void print_text(const Verdict& verdict, const p2p::NatReport& nat, const Reached& reached) {
-    fmt::print("{}\n", verdict.meaning);
-    if (!verdict.advice.empty()) fmt::print("{}\n", verdict.advice);
-    fmt::print("\nWhat was tried\n");
-    for (const std::string& peer : reached.peers) fmt::print("  reached peer {}\n", peer);
-    for (const std::string& failed : reached.failures) fmt::print("  {}\n", failed);
-    for (const std::string& address : nat.interfaces) fmt::print("  listening on {}\n", address);
-    for (const std::string& address : nat.observed) fmt::print("  others see us at {}\n", address);
-    if (!nat.router.empty()) fmt::print("  {}\n", nat.router);
-    fmt::print("  dialled back: {}\n", nat.reason);
+    say(stdout, "{}\n", verdict.meaning);
+    if (!verdict.advice.empty()) say(stdout, "{}\n", verdict.advice);
+    say(stdout, "\nWhat was tried\n");
+    for (const std::string& peer : reached.peers) say(stdout, "  reached peer {}\n", peer);
+    for (const std::string& failed : reached.failures) say(stdout, "  {}\n", failed);
+    for (const std::string& address : nat.interfaces) say(stdout, "  listening on {}\n", address);
+    for (const std::string& address : nat.observed) say(stdout, "  others see us at {}\n", address);
+    if (!nat.router.empty()) say(stdout, "  {}\n", nat.router);
+    say(stdout, "  dialled back: {}\n", nat.reason);
     for (const auto& use : nat.relays)
-        fmt::print("  peer {} is our relay\n", use.relay.short_text());
+        say(stdout, "  peer {} is our relay\n", use.relay.short_text());
+}
+
+Result<std::string> make_check_folder() {
+    std::error_code error;
+    const auto parent = std::filesystem::temp_directory_path(error);
+    if (error)
+        return make_error(ErrorKind::local_fault,
+                          "there is no folder for temporary files ({}); set TMPDIR to one",
+                          error.message());
+    std::string folder = (parent / "dedloc-check-XXXXXX").string();
+    if (::mkdtemp(folder.data()) == nullptr)
+        return make_error(ErrorKind::local_fault,
+                          "cannot make a temporary folder in {}: {}",
+                          parent.string(),
+                          std::strerror(errno));
+    return folder;
 }
 
 // Long enough for an answer to "dial us back", which takes its whole time when it fails.
@@ -149,10 +169,9 @@ p2p::NatReport watch_until_known(const collab::Session& session, double seconds_
 int run_check_network(const CheckNetworkOptions& options) {
     catch_interrupts();
     const auto join = collab::parse_join_string(options.join_string);
-    if (!join) return report(failure(join.error()));
-    std::string folder = (std::filesystem::temp_directory_path() / "dedloc-check-XXXXXX").string();
-    if (::mkdtemp(folder.data()) == nullptr)
-        return report({ExitCode::disk, "cannot make a temporary folder " + folder});
+    if (!join) return report_early(failure(join.error()), options.json);
+    const auto folder = make_check_folder();
+    if (!folder) return report_early(failure(folder.error()), options.json);
     struct Removed {
         const std::string& folder;
         ~Removed() {
@@ -160,15 +179,15 @@ int run_check_network(const CheckNetworkOptions& options) {
             std::filesystem::remove_all(folder, ignored);
         }
     };
-    const Removed removed{folder};
-    OpeningOptions opening{.directory = folder, .listen = options.listen, .announce = {}};
+    const Removed removed{*folder};
+    OpeningOptions opening{.directory = *folder, .listen = options.listen, .announce = {}};
     opening.nat.relay = p2p::RelayServing::never;
     opening.nat.map_ports = !options.no_port_mapping;
     auto opened = open_session(join->run, opening);
-    if (!opened) return report(opened.failure());
+    if (!opened) return report_early(opened.failure(), options.json);
     collab::Session& session = *opened->session;
     const auto reached = session.call("reach peers", reach_peers(session.host(), *join));
-    if (!reached) return report(failure(reached.error()));
+    if (!reached) return report_early(failure(reached.error()), options.json);
     const bool listens = session.there([&] { return !session.host().addresses().empty(); });
     const double patience = reached->peers.empty() || !listens ? 0 : options.seconds_max;
     const p2p::NatReport nat = watch_until_known(session, patience);
@@ -176,16 +195,18 @@ int run_check_network(const CheckNetworkOptions& options) {
         session.there([&] { return !session.host().connected_peers().empty(); });
     const Verdict verdict = verdict_of(nat, !reached->peers.empty(), still_there);
     if (options.json) {
-        const nlohmann::ordered_json json{{"ok", true},
-                                          {"reachability", verdict.kind},
-                                          {"reason", nat.reason},
-                                          {"reached", reached->peers.size()},
-                                          {"public", nat.public_now},
-                                          {"observed", nat.observed},
-                                          {"router", nat.router},
-                                          {"mapped", nat.mapped},
-                                          {"relays", nat.relays.size()}};
-        fmt::print("{}\n", monitor::json_line(json));
+        const bool ok = !reached->peers.empty();
+        nlohmann::ordered_json json{{"ok", ok}};
+        if (!ok) json["error"] = verdict.meaning;
+        json["reachability"] = verdict.kind;
+        json["reason"] = nat.reason;
+        json["reached"] = reached->peers.size();
+        json["public"] = nat.public_now;
+        json["observed"] = nat.observed;
+        json["router"] = nat.router;
+        json["mapped"] = nat.mapped;
+        json["relays"] = nat.relays.size();
+        say(stdout, "{}\n", monitor::json_line(json));
     } else {
         print_text(verdict, nat, *reached);
     }

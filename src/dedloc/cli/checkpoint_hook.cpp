@@ -19,9 +19,23 @@ constexpr double ask_interval_s = 0.2;
 // $1 folder, $2 step, $3 hash; $4 the folder to publish in, or nothing; $5 the command, or nothing;
 // $6 the list of copies that this peer made: others' copies stay, whatever becomes of theirs here.
 // Beside the list are the run's files (run_files.h), which each copy gets as well.
-// One that cannot be removed stays in the list, and is tried again after the next checkpoint.
+// Copies are removed before the new one is made as well: there may be no room for it beside them.
+// What `latest` names stays until the new one is there. One that cannot be removed stays in the
+// list, and is tried again with the next checkpoint.
 constexpr const char* hook_script = R"(
 set -e
+remove_copies() {
+    latest=$(readlink -- "$4/latest" || true)
+    while IFS= read -r copy; do
+        case "$copy" in
+            "$4/$latest") ;;
+            "$4"/step-*) [ -e "$kept/${copy##*/}/checkpoint.json" ] ||
+                         { rm -rf -- "$copy" && continue || true; } ;;
+        esac
+        printf '%s\n' "$copy"
+    done < "$6" > "$6.new"
+    mv -- "$6.new" "$6"
+}
 if [ -n "$4" ]; then
     mkdir -p -- "$4"
     name=$(basename -- "$1")
@@ -32,20 +46,14 @@ if [ -n "$4" ]; then
         rm -rf -- "${copy%/*}/.${copy##*/}.new" || true
     done < "$6"
     rm -rf -- "$4/.$name.new"
+    remove_copies "$@"
     cp -R -- "$1" "$4/.$name.new"
     files=$(dirname -- "$6")/files
     if [ -d "$files" ]; then cp -R -- "$files" "$4/.$name.new/files"; fi
     rm -rf -- "$4/$name"
     mv -T -- "$4/.$name.new" "$4/$name"
     ln -sfn -- "$name" "$4/latest"
-    while IFS= read -r copy; do
-        case "$copy" in
-            "$4"/step-*) [ -e "$kept/${copy##*/}/checkpoint.json" ] ||
-                         { rm -rf -- "$copy" && continue || true; } ;;
-        esac
-        printf '%s\n' "$copy"
-    done < "$6" > "$6.new"
-    mv -- "$6.new" "$6"
+    remove_copies "$@"
 fi
 if [ -n "$5" ]; then exec /bin/sh -c "$5" dedloc-hook "$1" "$2" "$3"; fi
 )";

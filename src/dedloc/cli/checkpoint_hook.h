@@ -10,7 +10,8 @@
 // What it prints is in hook.out and hook.err in the peer's folder (of the last one).
 // A copy appears in the folder whole or not at all, under the checkpoint's own name; the symbolic
 // link `latest` names the newest. Copies of checkpoints that the peer itself keeps no more are
-// removed after each: those that its list, `published` in its own folder, says it made there.
+// removed before each (but for the one that `latest` names) and after it: those that its list,
+// `published` in its own folder, says it made there.
 // Copies of one checkpoint that two peers make have one name: a publish folder is one peer's.
 //
 // Thread: one, which lives on (runtime/child_process.h). Nothing blocks but finish().

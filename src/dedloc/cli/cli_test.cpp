@@ -5,6 +5,7 @@
 #include <set>
 #include <unistd.h>
 
+#include "dedloc/cli/called_as.h"
 #include "dedloc/cli/checkpoint_hook.h"
 #include "dedloc/cli/checkpoint_source.h"
 #include "dedloc/cli/commands.h"
@@ -16,6 +17,7 @@
 #include "dedloc/cli/run_templates.h"
 #include "dedloc/cli/session_opening.h"
 #include "dedloc/cli/trainer_watch.h"
+#include "dedloc/cli/use_watch.h"
 #include "dedloc/cli/warm_start.h"
 #include "dedloc/collab/join_string.h"
 #include "dedloc/collab/model_state.h"
@@ -61,6 +63,8 @@ TEST(ExitCodes, kinds_of_errors_have_their_codes) {
     EXPECT_EQ(code_for(Error(ErrorKind::timeout, "")), ExitCode::unreachable);
     EXPECT_EQ(code_for(Error(ErrorKind::conflict, "")), ExitCode::different_run);
     EXPECT_EQ(code_for(Error(ErrorKind::not_found, "")), ExitCode::data_missing);
+    EXPECT_EQ(code_for(Error(ErrorKind::local_fault, "")), ExitCode::disk);
+    EXPECT_EQ(code_for(Error(ErrorKind::cannot_compute, "")), ExitCode::cannot_compute);
 }
 
 TEST(RunTemplates, are_valid_and_the_demo_is_the_example) {
@@ -166,6 +170,19 @@ TEST(PeerDirectory, numbers_peers_of_one_machine_and_gives_identities_back) {
     ::unsetenv("XDG_STATE_HOME");
 }
 
+// A kill leaves it, and `host --resume` in that folder makes a secret of its own.
+TEST(PeerDirectory, the_join_string_of_who_had_the_folder_before_is_gone) {
+    const Folder folder;
+    ASSERT_TRUE(write_private_file(folder.file("join.txt"), "dedloc1abc\n"));
+    const OpeningOptions options{.directory = folder.path(), .listen = {"none"}, .announce = {}};
+    auto opened = open_session(Digest{}, options);
+    ASSERT_TRUE(opened) << opened.failure().message;
+    EXPECT_FALSE(running_peer(folder.path()));
+    ASSERT_TRUE(write_private_file(folder.file("join.txt"), "dedloc1def\n"));
+    ASSERT_FALSE(open_session(Digest{}, options)) << "it is taken";
+    EXPECT_EQ(running_peer(folder.path()).value().join_string, "dedloc1def");
+}
+
 TEST(PeerDirectory, files_are_private_and_whole) {
     const Folder folder;
     const std::string path = folder.file("secret");
@@ -224,6 +241,42 @@ TEST(SessionOpening, announces_what_users_write_names_among_them) {
         EXPECT_FALSE(announced_addresses({bad})) << bad;
 }
 
+TEST(SessionOpening, whoever_announces_an_address_needs_a_port_that_stays) {
+    const auto listen = listen_addresses({}).value();
+    const std::string why = announced_in_vain({"/ip4/203.0.113.7/tcp/4001"}, listen);
+    EXPECT_NE(why.find("/ip4/203.0.113.7/tcp/4001"), std::string::npos) << why;
+    EXPECT_NE(why.find("--listen 0.0.0.0:4001"), std::string::npos) << why;
+    EXPECT_NE(announced_in_vain({"/ip6/2001:db8::1/tcp/4001"}, {}).find("--listen '[::]:4001'"),
+              std::string::npos);
+    EXPECT_EQ(announced_in_vain({}, listen), "");
+    EXPECT_EQ(announced_in_vain({"/ip4/203.0.113.7/tcp/4001"}, {"/ip4/0.0.0.0/tcp/5001"}), "")
+        << "a router may pass it on to another port";
+}
+
+TEST(SessionOpening, options_are_checked_before_anything_that_takes_long) {
+    const Folder folder;
+    const auto refused = [](const OpeningOptions& options) {
+        const Ok checked = check_opening(options);
+        return checked ? ErrorKind::conflict : checked.error().kind();
+    };
+    EXPECT_TRUE(check_opening({.directory = folder.file("not made"), .listen = {"127.0.0.1:0"}}));
+    EXPECT_FALSE(std::filesystem::exists(folder.file("not made")));
+    EXPECT_EQ(refused({.listen = {"0.0.0.0:x"}}), ErrorKind::bad_input);
+    EXPECT_EQ(refused({.listen = {"localhost:4001"}}), ErrorKind::bad_input);
+    EXPECT_EQ(refused({.announce = {"/ip4/203.0.113/tcp/4001"}}), ErrorKind::bad_input);
+    EXPECT_EQ(refused({.relays = {"/ip4/203.0.113.7/tcp/4001"}}), ErrorKind::bad_input);
+    EXPECT_EQ(refused({.congestion_control = "telepathy"}), ErrorKind::bad_input);
+    EXPECT_EQ(refused({.caps = {.max_up = "fast", .max_down = {}}}), ErrorKind::bad_input);
+    // Of two mistakes the one whose test takes longer is told later.
+    HostOptions host;
+    host.run_file = folder.file("missing.toml");
+    host.peer.listen = {"here"};
+    testing::internal::CaptureStderr();
+    EXPECT_EQ(run_host(host), 2);
+    const std::string said = testing::internal::GetCapturedStderr();
+    EXPECT_NE(said.find("'here'"), std::string::npos) << said;
+}
+
 std::string at_peer(const std::string& address) {
     const Bytes seed(security::ed25519_seed_bytes, 1);
     return address + "/p2p/" + security::Identity::from_seed(seed).value().id().text();
@@ -264,6 +317,7 @@ TEST(JoinOffer, says_once_that_a_string_leads_nowhere_and_shows_a_later_one_that
     const std::string said = joined(offer.look(105, at_home, {.is_asking = true}));
     EXPECT_NE(said.find("join " + at_home), std::string::npos) << said;
     EXPECT_NE(said.find("leads only into this machine's own network"), std::string::npos) << said;
+    EXPECT_NE(said.find("--listen 0.0.0.0:PORT --announce PUBLIC:PORT"), std::string::npos) << said;
     EXPECT_EQ(joined(offer.look(110, at_home, {})), "");
     const std::string again = joined(offer.look(115, from_outside, {}));
     EXPECT_NE(again.find("join " + from_outside), std::string::npos) << again;
@@ -288,6 +342,29 @@ TEST(JoinOffer, shows_at_once_what_needs_no_help) {
     const std::string alone =
         joined(JoinOffer().look(1, here, {.relays_given = true, .is_asking = false}));
     EXPECT_NE(alone.find("leads only"), std::string::npos);
+}
+
+TEST(JoinOffer, says_that_others_need_the_runs_own_text) {
+    collab::TaskConfig task;
+    EXPECT_EQ(own_text(task), "") << "pictures";
+    task.kind = "albert";
+    for (const char* packaged : {"kjv", "kjv?weight=2", "no source"}) {
+        task.data = packaged;
+        EXPECT_EQ(own_text(task), "") << packaged;
+    }
+    task.data = "kjv, text:books";
+    const std::string said =
+        joined(JoinOffer().look(1, from_outside, {.own_text = own_text(task)}));
+    EXPECT_NE(said.find("join " + from_outside + " --data FOLDER\n"), std::string::npos) << said;
+    EXPECT_NE(said.find("this run's text (kjv, text:books)"), std::string::npos) << said;
+    const std::string plain = joined(JoinOffer().look(1, from_outside, {}));
+    EXPECT_EQ(plain.find("--data"), std::string::npos) << plain;
+}
+
+TEST(CalledAs, others_have_the_program_where_readme_has_it) {
+    EXPECT_EQ(as_others_call_it("dedloc"), "dedloc");
+    for (const char* here : {"build/gpu/bin/dedloc", "/opt/d/build/release/bin/dedloc"})
+        EXPECT_EQ(as_others_call_it(here), "build/release/bin/dedloc");
 }
 
 TEST(JoinStringSource, takes_it_from_the_argument_a_file_or_the_first_line_of_standard_input) {
@@ -422,6 +499,9 @@ TEST_F(WarmStartTest, a_model_of_words_keeps_its_tokenizer) {
 
 TEST(CheckpointSource, says_what_is_not_there) {
     const Folder folder;
+    const auto nameless = find_checkpoint("");
+    ASSERT_FALSE(nameless);
+    EXPECT_EQ(nameless.error().kind(), ErrorKind::bad_input);
     const auto nothing = find_checkpoint(folder.file("nowhere"));
     ASSERT_FALSE(nothing);
     EXPECT_EQ(nothing.error().kind(), ErrorKind::bad_input);
@@ -496,6 +576,55 @@ TEST(CheckpointHook, a_published_folder_has_what_the_peer_keeps_and_what_others_
     EXPECT_EQ(names, expected) << told.all;
     EXPECT_EQ(fs::read_symlink(open + "/latest"), "step-3-ours");
     EXPECT_EQ(content_of(open + "/step-3-ours/checkpoint.json"), "step-3-ours");
+}
+
+// A disk with room for so much only: `cp` refuses while there is a copy of this name.
+class TightDisk {
+  public:
+    TightDisk(const Folder& folder, const std::string& copy) : before_(::getenv("PATH")) {
+        const std::string programs = folder.file("programs");
+        std::filesystem::create_directories(programs);
+        std::ofstream(programs + "/cp") << "#!/bin/sh\n[ ! -e '" << copy << "' ] || exit 1\n"
+                                        << "exec /bin/cp \"$@\"\n";
+        std::filesystem::permissions(programs + "/cp", std::filesystem::perms(0700));
+        ::setenv("PATH", (programs + ":" + before_).c_str(), 1);
+    }
+    ~TightDisk() { ::setenv("PATH", before_.c_str(), 1); }
+
+  private:
+    std::string before_;
+};
+
+TEST(CheckpointHook, what_the_peer_keeps_no_more_makes_room_but_for_the_newest_copy) {
+    namespace fs = std::filesystem;
+    const Folder folder;
+    const std::string kept = folder.file("checkpoints");
+    const std::string open = folder.file("public");
+    Told told;
+    CheckpointHook hook({.publish_directory = open, .log_directory = folder.path()}, told.tell());
+    const auto save = [&](const std::string& name) {
+        fs::create_directories(kept + "/" + name);
+        ASSERT_TRUE(write_private_file(kept + "/" + name + "/checkpoint.json", name));
+        hook.saved(kept + "/" + name, 1, "hash");
+        hook.finish(1000, [] { return false; });
+    };
+    save("step-1");
+    save("step-2");
+    fs::remove_all(kept + "/step-1");
+    {
+        const TightDisk disk(folder, open + "/step-1");
+        save("step-3");
+    }
+    EXPECT_EQ(told.all.find("publish_failed"), std::string::npos) << told.all;
+    EXPECT_EQ(fs::read_symlink(open + "/latest"), "step-3");
+    EXPECT_FALSE(fs::exists(open + "/step-1"));
+    fs::remove_all(kept + "/step-3");
+    {
+        const TightDisk disk(folder, open + "/step-2");
+        save("step-4");
+    }
+    EXPECT_NE(told.all.find("publish_failed"), std::string::npos) << told.all;
+    EXPECT_TRUE(fs::exists(open + "/latest/checkpoint.json")) << "nothing newer is there";
 }
 
 TEST(CheckpointHook, a_copy_that_cannot_be_removed_stops_nothing_and_is_tried_again) {
@@ -591,6 +720,28 @@ TEST(TrainerWatch, one_trainer_that_vanished_without_a_word_is_waited_for) {
     EXPECT_EQ(watch.look(63, {}), News::silent);
 }
 
+using Use = UseWatch::News;
+
+TEST(UseWatch, who_gets_no_part_hears_so_once_and_hears_when_that_changes) {
+    UseWatch watch;
+    EXPECT_EQ(watch.look(500, 0), Use::none) << "it came at that step";
+    EXPECT_EQ(watch.look(509, 0), Use::none);
+    EXPECT_EQ(watch.look(510, 0), Use::unused);
+    EXPECT_EQ(watch.look(511, 0), Use::none);
+    EXPECT_EQ(watch.look(600, 0), Use::none);
+    EXPECT_EQ(watch.look(601, 3), Use::used);
+    EXPECT_EQ(watch.look(602, 6), Use::none);
+    EXPECT_EQ(watch.look(621, 6), Use::none) << "now and then it may be so";
+    EXPECT_EQ(watch.look(622, 6), Use::unused);
+    EXPECT_EQ(watch.steps_without(622), 20u);
+}
+
+TEST(UseWatch, who_is_used_hears_nothing) {
+    UseWatch watch;
+    for (std::uint64_t step = 0; step < 100; ++step)
+        EXPECT_EQ(watch.look(step, step / 5), Use::none) << step;
+}
+
 TEST(SessionOpening, threads_bound_what_works_beside_the_gradients) {
     PeerOptions peer;
     peer.threads = 2;
@@ -617,6 +768,25 @@ TEST(Commands, bad_input_has_its_exit_code) {
         run_init({.task = "vision_classifier", .output = folder.file("x.toml"), .force = false}),
         2);
     EXPECT_EQ(run_invite({.directory = folder.path(), .json = false}), 3);
+    // What the system says of a name that no folder can hold is not that there is no such file.
+    const std::string too_long = folder.file(std::string(300, 'x'));
+    EXPECT_EQ(run_init({.task = "synthetic", .output = too_long, .force = false}), 6);
+}
+
+TEST(Commands, the_check_of_the_network_needs_a_folder_for_temporary_files) {
+    const char* before = ::getenv("TMPDIR");
+    const std::string kept = before != nullptr ? before : "";
+    ::setenv("TMPDIR", "/dev/null/nowhere", 1);
+    testing::internal::CaptureStderr();
+    CheckNetworkOptions options;
+    options.join_string = at_home;
+    EXPECT_EQ(run_check_network(options), 6);
+    if (before != nullptr)
+        ::setenv("TMPDIR", kept.c_str(), 1);
+    else
+        ::unsetenv("TMPDIR");
+    const std::string said = testing::internal::GetCapturedStderr();
+    EXPECT_NE(said.find("TMPDIR"), std::string::npos) << said;
 }
 
 }  // namespace

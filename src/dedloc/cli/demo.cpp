@@ -26,6 +26,7 @@
 #include "dedloc/cli/interrupts.h"
 #include "dedloc/cli/peer_directory.h"
 #include "dedloc/cli/run_templates.h"
+#include "dedloc/cli/say.h"
 #include "dedloc/cli/watcher.h"
 #include "dedloc/collab/join_string.h"
 #include "dedloc/monitor/json_line.h"
@@ -400,38 +401,39 @@ void Demo::check(DemoResult& result) const {
 
 void Demo::print_summary(const DemoResult& result) {
     screen_.release();
-    fmt::print("\n");
+    say(stdout, "\n");
     const DemoPeer& killed = *peers_[2];
     const DemoPeer& left = *peers_[1];
     if (result.problems.empty()) {
-        fmt::print(
+        say(stdout,
             "The run is over: {} global steps, {} samples, {:.0f} s, test accuracy "
             "{:.1f} %.\n",
             result.step,
             result.samples,
             result.seconds,
             result.accuracy * 100);
-        fmt::print("{} was killed, {} left, {} joined late and caught up; the others went on.\n",
-                   killed.name,
-                   left.name,
-                   peers_.back()->name);
-        fmt::print("All live peers hold the same bits: state {}.\n",
-                   result.state_hashes.begin()->substr(0, 8));
-        fmt::print(
+        say(stdout,
+            "{} was killed, {} left, {} joined late and caught up; the others went on.\n",
+            killed.name,
+            left.name,
+            peers_.back()->name);
+        say(stdout,
+            "All live peers hold the same bits: state {}.\n",
+            result.state_hashes.begin()->substr(0, 8));
+        say(stdout,
             "The audit of {} certificates: no sample counted twice, none of a live peer lost.\n",
             result.audit ? result.audit->certificates : 0);
     } else {
-        fmt::print("The demo ended, but not everything held:\n");
-        for (const std::string& problem : result.problems) fmt::print("  - {}\n", problem);
+        say(stdout, "The demo ended, but not everything held:\n");
+        for (const std::string& problem : result.problems) say(stdout, "  - {}\n", problem);
     }
     if (options_.keep && !result.checkpoint.empty()) {
-        fmt::print("\nTry next:\n  {} eval {}\n", program_, result.checkpoint);
+        say(stdout, "\nTry next:\n  {} eval {}\n", program_, result.checkpoint);
     } else {
-        fmt::print("\nTry next, in two terminals or on two machines:\n");
-        fmt::print("  {} init -o my-run.toml && {} host my-run.toml\n", program_, program_);
-        fmt::print("  {} join STRING      (the string that host prints)\n", program_);
+        say(stdout, "\nTry next, in two terminals or on two machines:\n");
+        say(stdout, "  {} init -o my-run.toml && {} host my-run.toml\n", program_, program_);
+        say(stdout, "  {} join STRING      (the string that host prints)\n", program_);
     }
-    std::fflush(stdout);
 }
 
 void Demo::print_json(const DemoResult& result) const {
@@ -457,8 +459,7 @@ void Demo::print_json(const DemoResult& result) const {
     json["checkpoint_saved"] = result.checkpoint_problem.empty();
     json["problems"] = result.problems;
     json["seconds"] = result.seconds;
-    fmt::print("{}\n", monitor::json_line(json));
-    std::fflush(stdout);
+    say(stdout, "{}\n", monitor::json_line(json));
 }
 
 int Demo::run() {
@@ -477,9 +478,9 @@ int Demo::run() {
     stop_children();
     if (failed) {
         screen_.release();
-        if (!folder_.empty()) fmt::print(stderr, "dedloc: the peers' files stay in {}\n", folder_);
+        if (!folder_.empty()) say(stderr, "dedloc: the peers' files stay in {}\n", folder_);
         if (options_.json)
-            fmt::print(
+            say(stdout,
                 "{}\n",
                 monitor::json_line(nlohmann::json{{"ok", false}, {"error", failed->message}}));
         return report(*failed);
@@ -491,7 +492,7 @@ int Demo::run() {
     const bool held = result.problems.empty();
     if (!held) options_.keep = true;
     print_summary(result);
-    if (!held) fmt::print("The peers' files stay in {}\n", folder_);
+    if (!held) say(stdout, "The peers' files stay in {}\n", folder_);
     if (options_.json) print_json(result);
     std::error_code error;
     if (!options_.keep) fs::remove_all(folder_, error);

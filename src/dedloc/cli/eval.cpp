@@ -8,6 +8,7 @@
 #include "dedloc/cli/commands.h"
 #include "dedloc/cli/exit_codes.h"
 #include "dedloc/cli/run_files.h"
+#include "dedloc/cli/say.h"
 #include "dedloc/collab/model_state.h"
 #include "dedloc/monitor/json_line.h"
 #include "dedloc/security/identity.h"
@@ -48,7 +49,7 @@ Result<Evaluated> evaluate(const collab::RunFile& run,
 int run_eval(const EvalOptions& options) {
     const auto found = find_checkpoint(options.checkpoint);
     if (!found) return report(failure(found.error()));
-    for (const std::string& skipped : found->skipped) fmt::print(stderr, "dedloc: {}\n", skipped);
+    for (const std::string& skipped : found->skipped) say(stderr, "dedloc: {}\n", skipped);
     const auto run = collab::parse_run_file(found->checkpoint.run_file, found->path + "/run.toml");
     if (!run) return report(failure(run.error()));
     const state::PublishedState& state = *found->checkpoint.state;
@@ -65,18 +66,19 @@ int run_eval(const EvalOptions& options) {
                                     {"samples", measured->evaluation.samples}};
         for (const tasks::Measure& measure : measured->measures)
             if (!json.contains(measure.name)) json[measure.name] = measure.value;
-        fmt::print("{}\n", monitor::json_line(json));
+        say(stdout, "{}\n", monitor::json_line(json));
         return 0;
     }
-    fmt::print("{}, step {}, state {}: loss {:.4f}, accuracy {:.2f} % on {} samples\n",
-               run->name,
-               state.snapshot->step(),
-               state.root().short_hex(),
-               measured->evaluation.loss,
-               measured->evaluation.accuracy * 100,
-               measured->evaluation.samples);
+    say(stdout,
+        "{}, step {}, state {}: loss {:.4f}, accuracy {:.2f} % on {} samples\n",
+        run->name,
+        state.snapshot->step(),
+        state.root().short_hex(),
+        measured->evaluation.loss,
+        measured->evaluation.accuracy * 100,
+        measured->evaluation.samples);
     for (const tasks::Measure& measure : measured->measures)
-        fmt::print("  {:<18} {:.6g}\n", measure.name, measure.value);
+        say(stdout, "  {:<18} {:.6g}\n", measure.name, measure.value);
     return 0;
 }
 

@@ -8,6 +8,7 @@
 #include "dedloc/cli/commands.h"
 #include "dedloc/cli/exit_codes.h"
 #include "dedloc/cli/run_files.h"
+#include "dedloc/cli/say.h"
 #include "dedloc/collab/model_state.h"
 #include "dedloc/monitor/json_line.h"
 #include "dedloc/security/identity.h"
@@ -37,7 +38,7 @@ Result<std::vector<std::string>> export_to(const collab::RunFile& run,
 int run_export(const ExportOptions& options) {
     const auto found = find_checkpoint(options.checkpoint);
     if (!found) return report(failure(found.error()));
-    for (const std::string& skipped : found->skipped) fmt::print(stderr, "dedloc: {}\n", skipped);
+    for (const std::string& skipped : found->skipped) say(stderr, "dedloc: {}\n", skipped);
     const auto run = collab::parse_run_file(found->checkpoint.run_file, found->path + "/run.toml");
     if (!run) return report(failure(run.error()));
     std::error_code error;
@@ -57,15 +58,16 @@ int run_export(const ExportOptions& options) {
                                           {"state_hash", state.root().hex()},
                                           {"directory", options.directory},
                                           {"files", *names}};
-        fmt::print("{}\n", monitor::json_line(json));
+        say(stdout, "{}\n", monitor::json_line(json));
         return 0;
     }
-    fmt::print("{}, step {}, state {}: in {}\n",
-               run->name,
-               state.snapshot->step(),
-               state.root().short_hex(),
-               options.directory);
-    for (const std::string& name : *names) fmt::print("  {}\n", name);
+    say(stdout,
+        "{}, step {}, state {}: in {}\n",
+        run->name,
+        state.snapshot->step(),
+        state.root().short_hex(),
+        options.directory);
+    for (const std::string& name : *names) say(stdout, "  {}\n", name);
     return 0;
 }
 

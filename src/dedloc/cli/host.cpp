@@ -4,10 +4,12 @@
 #include "dedloc/cli/checkpoint_source.h"
 #include "dedloc/cli/commands.h"
 #include "dedloc/cli/decided_run.h"
+#include "dedloc/cli/early_failure.h"
 #include "dedloc/cli/exit_codes.h"
 #include "dedloc/cli/peer_directory.h"
 #include "dedloc/cli/peer_run.h"
 #include "dedloc/cli/run_files.h"
+#include "dedloc/cli/say.h"
 #include "dedloc/cli/session_opening.h"
 #include "dedloc/collab/join_string.h"
 #include "dedloc/security/hash.h"
@@ -33,7 +35,7 @@ std::string different_run(const collab::RunFile& given, const collab::RunFile& s
 Outcome<FoundCheckpoint> checkpoint_at(const std::string& path) {
     auto found = find_checkpoint(path);
     if (!found) return failure(found.error());
-    for (const std::string& skipped : found->skipped) fmt::print(stderr, "dedloc: {}\n", skipped);
+    for (const std::string& skipped : found->skipped) say(stderr, "dedloc: {}\n", skipped);
     return *std::move(found);
 }
 
@@ -66,41 +68,41 @@ Outcome<WarmSource> warm_source(const std::string& path) {
     return source;
 }
 
-}  // namespace
-
-int run_host(const HostOptions& options) {
+Outcome<PeerRunInput> hosting(const HostOptions& options) {
     PeerRunInput input;
     OpeningOptions opening = opening_options(options.peer);
     std::string resumed_peer;
     input.started = steady_seconds();
     if (options.run_file.empty() && options.resume.empty() && options.from.empty())
-        return report({ExitCode::bad_input,
-                       "say which run to host: dedloc host RUNFILE (`dedloc init` writes one)"});
+        return Failure{ExitCode::bad_input,
+                       "say which run to host: dedloc host RUNFILE (`dedloc init` writes one)"};
     if (!options.from.empty() && (options.run_file.empty() || !options.resume.empty()))
-        return report({ExitCode::bad_input,
+        return Failure{ExitCode::bad_input,
                        "--from begins a new run and needs its run file: dedloc host RUNFILE --from "
-                       "CHECKPOINT; --resume goes on with the run of a checkpoint"});
+                       "CHECKPOINT; --resume goes on with the run of a checkpoint"};
+    // The text and the tokenizer, which are read and trained now, may take minutes.
+    if (const Ok good = check_opening(opening); !good) return failure(good.error());
     if (!options.from.empty()) {
         auto source = warm_source(options.from);
-        if (!source) return report(source.failure());
+        if (!source) return source.failure();
         input.from = std::move(*source);
     }
     std::optional<collab::RunFile> given;
     if (!options.run_file.empty()) {
         auto run = given_run(options, input.from);
-        if (!run) return report(failure(run.error()));
+        if (!run) return failure(run.error());
         given = *std::move(run);
     }
     if (!options.resume.empty()) {
         auto found = checkpoint_at(options.resume);
-        if (!found) return report(found.failure());
+        if (!found) return found.failure();
         auto saved = collab::parse_run_file(found->checkpoint.run_file, found->path + "/run.toml");
-        if (!saved) return report(failure(saved.error()));
+        if (!saved) return failure(saved.error());
         if (given && collab::run_hash(*given) != collab::run_hash(*saved))
-            return report({ExitCode::different_run, different_run(*given, *saved)});
+            return Failure{ExitCode::different_run, different_run(*given, *saved)};
         const auto task = task_options(options.peer);
         if (const Ok restored = restore_run_files(found->path, saved->task, task); !restored)
-            return report(failure(restored.error()));
+            return failure(restored.error());
         // Elsewhere its checkpoints would go on, and this folder would stay behind: resumed once
         // more, the run would go back.
         if (opening.directory.empty()) resumed_peer = peers_folder(found->path);
@@ -112,14 +114,22 @@ int run_host(const HostOptions& options) {
     if (!options.open) input.invitation.secret = security::secure_random(collab::run_secret_bytes);
 
     auto opened = open_session(collab::run_hash(input.invitation.run), opening);
-    if (!opened) return report(opened.failure());
+    if (!opened) return opened.failure();
     if (!resumed_peer.empty())
-        fmt::print(stderr,
-                   "dedloc: this process now is the peer of {}; if that is a copy of another "
-                   "machine's folder, end it and give it a folder of its own with --dir\n",
-                   resumed_peer);
+        say(stderr,
+            "dedloc: this process now is the peer of {}; if that is a copy of another "
+            "machine's folder, end it and give it a folder of its own with --dir\n",
+            resumed_peer);
     input.opened = std::move(*opened);
-    return run_peer(std::move(input), options.peer);
+    return input;
+}
+
+}  // namespace
+
+int run_host(const HostOptions& options) {
+    auto input = hosting(options);
+    if (!input) return report_early(input.failure(), options.peer.json);
+    return run_peer(std::move(*input), options.peer);
 }
 
 }  // namespace dedloc::cli

@@ -8,6 +8,7 @@
 #include "dedloc/cli/commands.h"
 #include "dedloc/cli/exit_codes.h"
 #include "dedloc/cli/run_templates.h"
+#include "dedloc/cli/say.h"
 #include "dedloc/collab/run_file.h"
 
 namespace dedloc::cli {
@@ -16,11 +17,12 @@ int run_init(const InitOptions& options) {
     const auto text = run_template(options.task);
     if (!text) return report(failure(text.error()));
     if (options.output == "-") {
-        fmt::print("{}", *text);
+        say(stdout, "{}", *text);
         return 0;
     }
     const std::string path = options.output.empty() ? options.task + ".toml" : options.output;
-    if (std::filesystem::exists(path) && !options.force)
+    std::error_code unknown;  // where we may not look, we cannot write
+    if (std::filesystem::exists(path, unknown) && !options.force)
         return report({ExitCode::bad_input,
                        fmt::format("{} exists already; --force overwrites it, -o chooses another "
                                    "name",
@@ -29,7 +31,7 @@ int run_init(const InitOptions& options) {
     file << *text;
     file.close();
     if (!file) return report({ExitCode::disk, fmt::format("cannot write {}", path)});
-    fmt::print("{} is written. Next: {} host {}\n", path, called_as(), path);
+    say(stdout, "{} is written. Next: {} host {}\n", path, called_as(), path);
     return 0;
 }
 

@@ -7,6 +7,7 @@
 #include "dedloc/cli/commands.h"
 #include "dedloc/cli/exit_codes.h"
 #include "dedloc/cli/peer_directory.h"
+#include "dedloc/cli/say.h"
 #include "dedloc/monitor/json_line.h"
 
 namespace dedloc::cli {
@@ -32,13 +33,13 @@ int run_invite(const InviteOptions& options) {
                                           {"directory", first.path},
                                           {"join_string", first.join_string},
                                           {"age_seconds", first.join_age_s}};
-        fmt::print("{}\n", monitor::json_line(json));
+        say(stdout, "{}\n", monitor::json_line(json));
         return 0;
     }
     for (std::size_t i = 1; i < peers.size(); ++i)
         if (peers[i].run_name != first.run_name)
-            fmt::print(stderr, "also running: {} in {}\n", peers[i].run_name, peers[i].path);
-    fmt::print("{}\n", first.join_string);
+            say(stderr, "also running: {} in {}\n", peers[i].run_name, peers[i].path);
+    say(stdout, "{}\n", first.join_string);
     return 0;
 }
 

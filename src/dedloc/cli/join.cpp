@@ -2,24 +2,34 @@
 // join string's hash.
 
 #include "dedloc/cli/commands.h"
+#include "dedloc/cli/early_failure.h"
 #include "dedloc/cli/exit_codes.h"
 #include "dedloc/cli/peer_run.h"
 #include "dedloc/collab/join_string.h"
 
 namespace dedloc::cli {
+namespace {
 
-int run_join(const JoinOptions& options) {
+Outcome<PeerRunInput> joining(const JoinOptions& options) {
     PeerRunInput input;
     input.started = steady_seconds();
     const auto join = collab::parse_join_string(options.join_string);
-    if (!join) return report(failure(join.error()));
+    if (!join) return failure(join.error());
     auto opened = open_session(join->run, opening_options(options.peer));
-    if (!opened) return report(opened.failure());
+    if (!opened) return opened.failure();
     input.opened = std::move(*opened);
     auto invitation = input.opened.session->invitation(options.join_string, reach_patience);
-    if (!invitation) return report(failure(invitation.error()));
+    if (!invitation) return failure(invitation.error());
     input.invitation = *std::move(invitation);
-    return run_peer(std::move(input), options.peer);
+    return input;
+}
+
+}  // namespace
+
+int run_join(const JoinOptions& options) {
+    auto input = joining(options);
+    if (!input) return report_early(input.failure(), options.peer.json);
+    return run_peer(std::move(*input), options.peer);
 }
 
 }  // namespace dedloc::cli

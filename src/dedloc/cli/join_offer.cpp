@@ -5,13 +5,15 @@
 #include "dedloc/cli/called_as.h"
 #include "dedloc/collab/join_string.h"
 #include "dedloc/collab/peers_to_dial.h"
+#include "dedloc/text/source.h"
 
 namespace dedloc::cli {
 namespace {
 
 constexpr const char* only_here =
-    "this string leads only into this machine's own network; for others: --announce "
-    "/ip4/PUBLIC/tcp/PORT where a port is forwarded (cloud machines too), or --relay; docs/nat.md";
+    "this string leads only into this machine's own network; for others: --listen 0.0.0.0:PORT "
+    "--announce PUBLIC:PORT where a port is forwarded (cloud machines too), or --relay; "
+    "docs/nat.md";
 constexpr const char* nowhere =
     "this string names no address, so nobody can join with it: this peer does not listen, or this "
     "machine is in no network";
@@ -23,6 +25,15 @@ std::vector<std::string> addresses_in(const std::string& join_string) {
 
 }  // namespace
 
+std::string own_text(const collab::TaskConfig& task) {
+    if (task.kind != "albert") return {};
+    const auto sources = text::parse_sources(task.data);
+    const bool is_own = sources && std::ranges::any_of(*sources, [](const auto& source) {
+                            return source.format != text::SourceFormat::kjv;
+                        });
+    return is_own ? task.data : std::string();
+}
+
 std::vector<std::string> JoinOffer::look(double now,
                                          const std::string& join_string,
                                          const Surroundings& around) {
@@ -30,7 +41,10 @@ std::vector<std::string> JoinOffer::look(double now,
     if (began_ < 0) began_ = now;
     const std::vector<std::string> addresses = addresses_in(join_string);
     const bool leads_in = around.announced || std::ranges::any_of(addresses, collab::leads_out);
-    const std::string command = "  " + called_as() + " join " + join_string + "\n";
+    const std::string command = fmt::format("  {} join {}{}\n",
+                                            as_others_call_it(),
+                                            join_string,
+                                            around.own_text.empty() ? "" : " --data FOLDER");
     if (is_shown_) {
         if (!leads_in) return {};
         leads_nowhere_ = false;
@@ -43,6 +57,11 @@ std::vector<std::string> JoinOffer::look(double now,
                             std::ranges::all_of(addresses, collab::stays_on_machine);
     leads_nowhere_ = !leads_in && !is_private;
     std::vector<std::string> lines{"Others join with:\n", command};
+    if (!around.own_text.empty())
+        lines.push_back(
+            fmt::format("FOLDER is theirs, with a copy of this run's text ({}) at the "
+                        "same path below it",
+                        around.own_text));
     if (leads_nowhere_) lines.emplace_back(addresses.empty() ? nowhere : only_here);
     return lines;
 }

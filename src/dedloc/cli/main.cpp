@@ -4,14 +4,19 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 #include <cstdio>
+#include <cstring>
 #include <exception>
+#include <fcntl.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include "dedloc/base/edit_distance.h"
 #include "dedloc/base/log.h"
 #include "dedloc/cli/commands.h"
+#include "dedloc/cli/early_failure.h"
 #include "dedloc/cli/exit_codes.h"
 #include "dedloc/cli/join_string_source.h"
+#include "dedloc/cli/say.h"
 #include "dedloc/runtime/heap.h"
 #include "dedloc/runtime/open_files.h"
 #include "dedloc/text/recipe.h"
@@ -111,7 +116,10 @@ void add_line_options(CLI::App& command, Options& peer) {
     add_plan_options(command, peer);
     command.add_flag("--json", peer.json, json_help);
     command.add_flag("--plain", peer.plain, "plain lines instead of the live view");
-    command.add_flag("--quiet", peer.quiet, "no view at all");
+    command.add_flag("--quiet",
+                     peer.quiet,
+                     "no view at all; `host` prints its join string alone (with --json: its "
+                     "folder's join.txt has it)");
 }
 
 void add_peer_options(CLI::App& command, PeerOptions& peer) {
@@ -134,12 +142,20 @@ void add_peer_options(CLI::App& command, PeerOptions& peer) {
                        "state's hash; never waited for by the training");
 }
 
+template <typename Options>
+bool wants_json(const Options& options) {
+    if constexpr (requires { options.peer.json; })
+        return options.peer.json;
+    else
+        return options.json;
+}
+
 // Runs a command with the join string that its user means.
 template <typename Options>
 int with_join_string(const Options& options, int (*run)(const Options&)) {
     Options meant = options;
     auto text = join_string_from(options.join_string);
-    if (!text) return report(failure(text.error()));
+    if (!text) return report_early(failure(text.error()), wants_json(options));
     meant.join_string = *std::move(text);
     return run(meant);
 }
@@ -377,6 +393,24 @@ std::string what_was_wrong(const CLI::App* app, const CLI::Error& error) {
         "dedloc: {}{} `{} --help` says more\n", what, what.ends_with('?') ? "" : ";", words);
 }
 
+// Else the next file that is opened, a lock or a socket, would be the output that is closed
+// (`>&-`), and get what is meant for people.
+void open_closed_standard_files() {
+    int file = ::open("/dev/null", O_RDWR);
+    while (file >= 0 && file <= STDERR_FILENO) file = ::open("/dev/null", O_RDWR);
+    if (file >= 0) ::close(file);
+}
+
+// A command did not do what it was for if its output is not all there.
+int unless_output_is_missing(int code) {
+    const int error = output_error();
+    if (code != 0 || error == 0) return code;
+    return report({ExitCode::disk,
+                   fmt::format("standard output cannot be written: {}; what was to be printed is "
+                               "not all there",
+                               std::strerror(error))});
+}
+
 int run_program(int argc, char** argv) {
 #if DEDLOC_WITH_LAB
     // The lab has its own options; it gets the rest of the command line as it is.
@@ -412,12 +446,14 @@ int run_program(int argc, char** argv) {
 }  // namespace dedloc::cli
 
 int main(int argc, char** argv) {
+    dedloc::cli::open_closed_standard_files();
     // A reader of our output that went away is noticed by write(), not by dying.
     ::signal(SIGPIPE, SIG_IGN);
     dedloc::runtime::keep_freed_memory();
     dedloc::runtime::raise_open_files();
     try {
-        return dedloc::cli::run_program(argc, argv);
+        const int code = dedloc::cli::run_program(argc, argv);
+        return dedloc::cli::unless_output_is_missing(code);
     } catch (const std::exception& error) {
         std::fprintf(stderr, "dedloc: a bug, please report it: %s\n", error.what());
         return static_cast<int>(dedloc::cli::ExitCode::internal);

@@ -69,7 +69,8 @@ Result<RunningPeer> running_peer(const std::string& path) {
     auto join = read_text_file(join_path, 2 * collab::join_string_bytes_max);
     if (!join)
         return make_error(ErrorKind::not_found,
-                          "the peer in {} has not joined its run yet; try again in a moment",
+                          "the peer in {} has no join string yet, as it has not joined its run; "
+                          "try again in a moment (a relay gives none)",
                           path);
     RunningPeer peer{.path = path,
                      .run_name = fs::path(path).parent_path().filename().string(),

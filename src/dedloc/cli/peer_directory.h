@@ -31,6 +31,7 @@ inline constexpr int peers_per_machine_max = 64;  // numbered folders of one run
 
 inline constexpr std::string_view identity_file = "identity.key";
 inline constexpr std::string_view join_file = "join.txt";
+inline constexpr double join_refresh_s = 5;  // how often a peer writes it
 inline constexpr std::string_view run_copy_file = "run.toml";
 inline constexpr std::string_view events_file = "events.jsonl";
 using train::checkpoints_folder;

@@ -43,24 +43,10 @@ std::string host_name() {
 
 namespace {
 
-constexpr double join_refresh_s = 5;
 constexpr Duration leave_patience = 5s;   // after Ctrl-C: for a step that takes our samples
 constexpr Duration file_patience = 120s;  // for a file of the run that peers have
 constexpr Duration end_patience = 10s;    // after the end: for peers that still apply it
 constexpr double download_tell_s = 10;    // between plain lines about a download
-
-// The newest accuracy that anybody measured, with its step.
-struct Measured {
-    double accuracy = 0;
-    std::uint64_t step = 0;
-};
-Measured newest_accuracy(const std::vector<collab::Status>& statuses) {
-    Measured newest;
-    for (const collab::Status& status : statuses)
-        if (status.accuracy_step > newest.step)
-            newest = {.accuracy = status.accuracy, .step = status.accuracy_step};
-    return newest;
-}
 
 class PeerRun {
   public:
@@ -317,6 +303,7 @@ void PeerRun::start_trainer() {
         .micro_batch = run.batch.micro,
         .evaluate_every = run.evaluate_every,
         .delayed = run.averaging.delayed,
+        .norm_max = run.averaging.norm_max,
         .counter_path = "samples",
         .micro_search = micro_batch_options(run),
         .computes_on_cpu = on_cpu,
@@ -403,13 +390,16 @@ void PeerRun::refresh_join_string() {
 
 void PeerRun::show_join_string() {
     JoinOffer::Surroundings around{.announced = !options_.announce.empty(),
-                                   .relays_given = !options_.relays.empty()};
+                                   .relays_given = !options_.relays.empty(),
+                                   .own_text = own_text(run_file().task)};
     session_.there([&] {
         const p2p::NatReport nat = p2p::nat_of(session_.host())->nat_report();
         around.is_asking = nat.router_is_asked || (around.relays_given && nat.relays.empty());
     });
-    for (std::string& line : offer_.look(steady_seconds(), join_string_, around))
-        screen_.say(std::move(line));
+    const std::vector<std::string> lines = offer_.look(steady_seconds(), join_string_, around);
+    // A script that wants nothing else wants this; one that reads JSON finds it in join.txt.
+    if (options_.quiet && !options_.json && !lines.empty()) screen_.print(join_string_);
+    for (const std::string& line : lines) screen_.say(line);
 }
 
 void PeerRun::save(std::shared_ptr<const state::Snapshot> snapshot) {
@@ -471,8 +461,8 @@ std::optional<Failure> PeerRun::end() {
     const bool votes = vote_problem_.empty();
     if (interrupted_ || !votes) trainer_->stop(votes ? leave_patience : Duration(0));
     session_.leave(!votes ? Duration(0) : interrupted_ ? leave_patience : end_patience);
+    look();  // a micro-batch may take long, and nobody is heard of any more
     const Result<void> trained = trainer_->join();
-    look();
     ::unlink(file(join_file).c_str());
     const auto final_state = session_.collaboration().state();
     if (!saver_.has_saved(final_state)) save(final_state);
@@ -504,15 +494,14 @@ void PeerRun::print_json(const std::optional<Failure>& failed) {
     if (trainer_) {
         const auto snapshot = session_.collaboration().state();
         const monitor::RunView view = model_.view();
-        const Measured measured = newest_accuracy(last_statuses_);
         json["run"] = run_file().name;
         json["run_hash"] = collab::run_hash(run_file()).hex();
         json["peer"] = session_.id().text();
         json["step"] = snapshot->step();
         json["samples"] = snapshot->info().samples;
         json["loss"] = view.loss;
-        json["accuracy"] = measured.accuracy;
-        json["accuracy_step"] = measured.step;
+        json["accuracy"] = view.accuracy;
+        json["accuracy_step"] = view.accuracy_step;
         json["state_hash"] = state::make_manifest(*snapshot).root.hex();
         json["samples_computed"] = trainer_->samples_computed();
         const auto accounts =

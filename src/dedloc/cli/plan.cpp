@@ -15,6 +15,7 @@
 #include "dedloc/cli/plan_setups.h"
 #include "dedloc/cli/plan_svg.h"
 #include "dedloc/cli/plan_view.h"
+#include "dedloc/cli/say.h"
 #include "dedloc/planner/explanation.h"
 
 namespace dedloc::cli {
@@ -52,7 +53,7 @@ Ok write_file(const std::string& path, const std::string& text) {
 }
 
 void print_plan(const PlanFile& file, const planner::Plan& plan) {
-    fmt::print(
+    say(stdout,
         "{}{}{}\n{} elements in {} ({}), predicted {}\n\n{}{}\n{}",
         file.name,
         file.about.empty() ? "" : ": ",
@@ -72,7 +73,7 @@ int run_plan(const PlanOptions& options) {
     const auto text = plan_text(options);
     if (!text) return report(failure(text.error()));
     if (options.print) {
-        fmt::print("{}", *text);
+        say(stdout, "{}", *text);
         return 0;
     }
     const auto file =
@@ -85,7 +86,7 @@ int run_plan(const PlanOptions& options) {
         if (!written) return report(failure(ExitCode::disk, written.error()));
     }
     if (options.json)
-        fmt::print("{}\n", plan_json(*file, *plan));
+        say(stdout, "{}\n", plan_json(*file, *plan));
     else
         print_plan(*file, *plan);
     return 0;

@@ -13,6 +13,7 @@
 #include "dedloc/cli/exit_codes.h"
 #include "dedloc/cli/interrupts.h"
 #include "dedloc/cli/peer_run.h"
+#include "dedloc/cli/say.h"
 #include "dedloc/cli/session_opening.h"
 #include "dedloc/collab/join_string.h"
 #include "dedloc/monitor/json_line.h"
@@ -34,11 +35,11 @@ std::string mebibytes(std::uint64_t bytes) {
 }
 
 void say_counters(const p2p::RelayCounters& counters) {
-    fmt::print("{} peers are reachable through this relay, {} connections now, {} carried\n",
-               counters.reservations,
-               counters.circuits,
-               mebibytes(counters.bytes));
-    std::fflush(stdout);
+    say(stdout,
+        "{} peers are reachable through this relay, {} connections now, {} carried\n",
+        counters.reservations,
+        counters.circuits,
+        mebibytes(counters.bytes));
 }
 
 std::optional<Failure> help_run(collab::Session& session, const std::string& join_string) {
@@ -66,15 +67,14 @@ void wait_for_router(const collab::Session& session) {
 void say_addresses(const collab::Session& session, bool json) {
     const auto addresses = session.there([&] { return session.host().addresses(); });
     std::FILE* out = json ? stderr : stdout;
-    fmt::print(out, "This relay is\n");
+    say(out, "This relay is\n");
     for (const std::string& address : addresses)
-        fmt::print(out, "  {}/p2p/{}\n", address, session.id().text());
-    fmt::print(out,
-               "Who hosts a run where nobody can be dialled names it, by an address that others "
-               "can reach: {} host RUNFILE --relay ADDRESS. Who joins then needs only the join "
-               "string.\n",
-               called_as());
-    std::fflush(out);
+        say(out, "  {}/p2p/{}\n", address, session.id().text());
+    say(out,
+        "Who hosts a run where nobody can be dialled names it, by an address that others "
+        "can reach: {} host RUNFILE --relay ADDRESS. Who joins then needs only the join "
+        "string.\n",
+        as_others_call_it());
 }
 
 }  // namespace
@@ -122,7 +122,7 @@ int run_relay(const RelayOptions& options) {
                                           {"connections", counters.circuits_begun},
                                           {"refused", counters.refused},
                                           {"bytes", counters.bytes}};
-        fmt::print("{}\n", monitor::json_line(json));
+        say(stdout, "{}\n", monitor::json_line(json));
     } else {
         say_counters(counters);
     }

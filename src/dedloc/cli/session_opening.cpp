@@ -1,5 +1,6 @@
 #include "dedloc/cli/session_opening.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cstring>
@@ -7,9 +8,11 @@
 #include <optional>
 #include <unistd.h>
 
+#include "dedloc/base/log.h"
 #include "dedloc/cli/cap_schedule.h"
 #include "dedloc/cli/peer_directory.h"
 #include "dedloc/collab/join_string.h"
+#include "dedloc/runtime/real.h"
 #include "dedloc/wire/multiaddr.h"
 
 namespace dedloc::cli {
@@ -31,8 +34,13 @@ std::optional<HostAndPort> host_and_port(const std::string& text) {
     return parts;
 }
 
+Result<std::string> if_multiaddr(std::string text) {
+    DEDLOC_TRY_VOID(wire::Multiaddr::from_text(text));
+    return text;
+}
+
 Result<std::string> listen_address(const std::string& text) {
-    if (text.starts_with("/")) return text;
+    if (text.starts_with("/")) return if_multiaddr(text);
     const auto parts = host_and_port(text);
     if (!parts)
         return make_error(ErrorKind::bad_input,
@@ -41,13 +49,14 @@ Result<std::string> listen_address(const std::string& text) {
                           text);
     const std::string& host = parts->host;
     if (host.starts_with("[") && host.ends_with("]"))
-        return fmt::format("/ip6/{}/tcp/{}", host.substr(1, host.size() - 2), parts->port);
+        return if_multiaddr(
+            fmt::format("/ip6/{}/tcp/{}", host.substr(1, host.size() - 2), parts->port));
     const bool anywhere = host.empty() || host == "*";
-    return fmt::format("/ip4/{}/tcp/{}", anywhere ? "0.0.0.0" : host, parts->port);
+    return if_multiaddr(fmt::format("/ip4/{}/tcp/{}", anywhere ? "0.0.0.0" : host, parts->port));
 }
 
 Result<std::string> announced_address(const std::string& text) {
-    if (text.starts_with("/")) return text;
+    if (text.starts_with("/")) return if_multiaddr(text);
     const auto parts = host_and_port(text);
     if (!parts || parts->host.empty() || parts->port == 0)
         return make_error(ErrorKind::bad_input,
@@ -56,6 +65,23 @@ Result<std::string> announced_address(const std::string& text) {
                           text);
     DEDLOC_TRY(const auto address, wire::Multiaddr::tcp(parts->host, parts->port));
     return address.text();
+}
+
+// All but its folder.
+Result<collab::SessionOptions> session_options(const OpeningOptions& options) {
+    collab::SessionOptions session;
+    DEDLOC_TRY(session.listen, listen_addresses(options.listen));
+    DEDLOC_TRY(session.announce, announced_addresses(options.announce));
+    for (const std::string& relay : options.relays)
+        DEDLOC_TRY_VOID(collab::split_peer_address(relay));
+    DEDLOC_TRY(session.caps, caps_of_day(options.caps.max_up, options.caps.max_down));
+    if (!options.congestion_control.empty())
+        DEDLOC_TRY_VOID(runtime::may_use_congestion_control(options.congestion_control));
+    session.workers_count = options.workers_count;
+    session.nat = options.nat;
+    session.relays = options.relays;
+    session.congestion_control = options.congestion_control;
+    return session;
 }
 
 Ok make_writable_folder(const std::string& path) {
@@ -104,16 +130,39 @@ Result<std::vector<std::string>> announced_addresses(const std::vector<std::stri
     return addresses;
 }
 
+std::string announced_in_vain(const std::vector<std::string>& announced,
+                              const std::vector<std::string>& listen) {
+    const auto stays = [](const std::string& text) {
+        const auto address = wire::Multiaddr::from_text(text);
+        return address && address->tcp_port().value_or(0) != 0;
+    };
+    if (std::ranges::any_of(listen, stays)) return {};
+    for (const std::string& text : announced) {
+        const auto address = wire::Multiaddr::from_text(text);
+        // A relay passes on to any port.
+        if (!address || address->is_relayed() || !address->tcp_port()) continue;
+        const bool is_v6 = address->host().value_or("").find(':') != std::string::npos;
+        const std::uint16_t port = *address->tcp_port();
+        return fmt::format(
+            "others are told to dial {}, but this peer listens on no port that "
+            "stays, so nothing leads from there to it; add --listen {}, or "
+            "whichever port of this machine it leads to",
+            text,
+            is_v6 ? fmt::format("'[::]:{}'", port) : fmt::format("0.0.0.0:{}", port));
+    }
+    return {};
+}
+
+Ok check_opening(const OpeningOptions& options) {
+    DEDLOC_TRY_VOID(session_options(options));
+    return {};
+}
+
 Outcome<OpenedSession> open_session(const Digest& run, const OpeningOptions& options) {
-    auto listen = listen_addresses(options.listen);
-    if (!listen) return failure(listen.error());
-    auto announced = announced_addresses(options.announce);
-    if (!announced) return failure(announced.error());
-    for (const std::string& relay : options.relays)
-        if (const auto parts = collab::split_peer_address(relay); !parts)
-            return failure(parts.error());
-    const auto caps = caps_of_day(options.caps.max_up, options.caps.max_down);
-    if (!caps) return failure(caps.error());
+    const auto session = session_options(options);
+    if (!session) return failure(session.error());
+    if (const std::string why = announced_in_vain(session->announce, session->listen); !why.empty())
+        log(LogLevel::warning, "cli", "{}", why);
     const bool numbered = options.directory.empty();
     std::string root;
     if (numbered) {
@@ -127,16 +176,14 @@ Outcome<OpenedSession> open_session(const Digest& run, const OpeningOptions& opt
                      : fs::absolute(options.directory).lexically_normal().string();
         if (const Ok made = make_writable_folder(directory); !made)
             return failure(ExitCode::disk, made.error());
-        collab::SessionOptions session{.directory = directory,
-                                       .listen = *listen,
-                                       .announce = *announced,
-                                       .workers_count = options.workers_count,
-                                       .nat = options.nat,
-                                       .relays = options.relays,
-                                       .congestion_control = options.congestion_control,
-                                       .caps = *caps};
-        auto opened = collab::Session::open(std::move(session));
-        if (opened) return OpenedSession{.session = *std::move(opened), .directory = directory};
+        collab::SessionOptions here = *session;
+        here.directory = directory;
+        auto opened = collab::Session::open(std::move(here));
+        if (opened) {
+            // Left by a process that was killed: `invite` would print it as ours.
+            ::unlink((directory + "/" + std::string(join_file)).c_str());
+            return OpenedSession{.session = *std::move(opened), .directory = directory};
+        }
         const Error& error = opened.error();
         if (!numbered || error.kind() != ErrorKind::conflict)
             return failure(opening_code(error, directory), error);

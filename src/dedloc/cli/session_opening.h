@@ -22,15 +22,21 @@ Result<std::vector<std::string>> listen_addresses(const std::vector<std::string>
 // What others are told to dial: multiaddrs, "HOST:PORT", "[IPv6]:PORT", HOST being a name, too.
 Result<std::vector<std::string>> announced_addresses(const std::vector<std::string>& given);
 
+// What is wrong with being announced there and listening here (both as multiaddrs), for people: a
+// port of the system's is another one at every start, so nothing can be passed on to it. Empty:
+// nothing is.
+std::string announced_in_vain(const std::vector<std::string>& announced,
+                              const std::vector<std::string>& listen);
+
 struct OpenedSession {
     std::unique_ptr<collab::Session> session;
     std::string directory;  // absolute
 };
 
 struct OpeningOptions {
-    std::string directory;  // the user's --dir; empty: the first free numbered folder of the run
-    std::vector<std::string> listen;
-    std::vector<std::string> announce;
+    std::string directory{};  // the user's --dir; empty: the first free numbered folder of the run
+    std::vector<std::string> listen{};
+    std::vector<std::string> announce{};
     std::vector<std::string> relays{};  // multiaddrs with /p2p/<id> to stay connected to
     p2p::NatOptions nat{};
     std::string congestion_control{};
@@ -53,6 +59,10 @@ OpeningOptions opening_options(const Options& given) {
         opening.workers_count = static_cast<std::size_t>(given.threads);
     return opening;
 }
+
+// What open_session() would refuse of the options, without opening anything: for who has work
+// before that which takes long.
+Ok check_opening(const OpeningOptions& options);
 
 Outcome<OpenedSession> open_session(const Digest& run, const OpeningOptions& options);
 

@@ -8,6 +8,7 @@
 
 #include "dedloc/cli/commands.h"
 #include "dedloc/cli/exit_codes.h"
+#include "dedloc/cli/say.h"
 #include "dedloc/monitor/json_line.h"
 #include "dedloc/text/cache.h"
 #include "dedloc/text/tokenizer_training.h"
@@ -48,7 +49,7 @@ Result<int> train(const TokenizerTrainOptions& options) {
                           "{} is there already; a run may need it (--force replaces it)",
                           options.output);
     // Before the training, not after.
-    const auto folder = std::filesystem::absolute(options.output).parent_path();
+    const auto folder = std::filesystem::absolute(options.output, status).parent_path();
     if (!std::filesystem::is_directory(folder, status))
         return make_error(ErrorKind::bad_input, "there is no folder {}", folder.string());
     DEDLOC_TRY(const auto recipe, recipe_of(options));
@@ -56,8 +57,7 @@ Result<int> train(const TokenizerTrainOptions& options) {
     const text::CorpusOptions corpus_options{.data_directory = options.data_directory};
     DEDLOC_TRY(const auto corpus, text::Corpus::open(sources, corpus_options));
     if (!options.json)
-        fmt::print("training {} pieces on {} …\n", recipe.vocabulary, corpus->description());
-    std::fflush(stdout);
+        say(stdout, "training {} pieces on {} …\n", recipe.vocabulary, corpus->description());
     const auto begin = std::chrono::steady_clock::now();
     text::TrainingOptions training{};
     if (options.megabytes > 0) training.bytes = options.megabytes * 1'000'000;
@@ -75,10 +75,10 @@ Result<int> train(const TokenizerTrainOptions& options) {
                                           {"corpus_hash", corpus->fingerprint().hex()},
                                           {"bytes_per_token", bytes},
                                           {"seconds", seconds}};
-        fmt::print("{}\n", monitor::json_line(json));
+        say(stdout, "{}\n", monitor::json_line(json));
         return 0;
     }
-    fmt::print(
+    say(stdout,
         "wrote {} in {:.1f} s\n  pieces  {}, one is {:.2f} bytes of this text\n  recipe  {}\n  "
         "hash    {}\n",
         options.output,
@@ -105,16 +105,17 @@ Result<int> show(const TokenizerShowOptions& options) {
                                           {"recipe", recipe_text},
                                           {"ids", ids},
                                           {"tokens", pieces}};
-        fmt::print("{}\n", monitor::json_line(json));
+        say(stdout, "{}\n", monitor::json_line(json));
         return 0;
     }
-    fmt::print("{}\n  pieces  {}\n  recipe  {}\n  hash    {}\n",
-               options.file,
-               tokenizer->size(),
-               recipe_text,
-               tokenizer->hash().hex());
+    say(stdout,
+        "{}\n  pieces  {}\n  recipe  {}\n  hash    {}\n",
+        options.file,
+        tokenizer->size(),
+        recipe_text,
+        tokenizer->hash().hex());
     if (!options.text.empty())
-        fmt::print("  tokens  {} ({})\n", fmt::join(pieces, " "), fmt::join(ids, " "));
+        say(stdout, "  tokens  {} ({})\n", fmt::join(pieces, " "), fmt::join(ids, " "));
     return 0;
 }
 

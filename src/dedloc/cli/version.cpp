@@ -5,6 +5,7 @@
 
 #include "dedloc/cli/commands.h"
 #include "dedloc/cli/exit_codes.h"
+#include "dedloc/cli/say.h"
 #include "dedloc/collab/run_file.h"
 #include "dedloc/monitor/json_line.h"
 #include "dedloc/optim/optimizer.h"
@@ -20,16 +21,17 @@ int run_version(const VersionOptions& options) {
                                           {"optimizer_numerics", optim::numerics_version},
                                           {"libtorch", torch},
                                           {"compiler", __VERSION__}};
-        fmt::print("{}\n", monitor::json_line(json));
+        say(stdout, "{}\n", monitor::json_line(json));
         return 0;
     }
-    fmt::print("dedloc {} ({} libtorch; run format {}, numerics {}.{}; compiler {})\n",
-               DEDLOC_VERSION,
-               torch ? "with" : "without",
-               collab::run_format,
-               collab::numerics_version,
-               optim::numerics_version,
-               __VERSION__);
+    say(stdout,
+        "dedloc {} ({} libtorch; run format {}, numerics {}.{}; compiler {})\n",
+        DEDLOC_VERSION,
+        torch ? "with" : "without",
+        collab::run_format,
+        collab::numerics_version,
+        optim::numerics_version,
+        __VERSION__);
     return 0;
 }
 

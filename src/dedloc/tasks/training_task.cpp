@@ -25,7 +25,8 @@ Result<std::shared_ptr<const TrainingTask>> make_elsewhere(const collab::TaskCon
                                                            const TaskOptions&) {
     return make_error(ErrorKind::unsupported,
                       "this dedloc was built without libtorch and cannot compute the task "
-                      "'{}'; use a build with libtorch (preset release)",
+                      "'{}'. ./demo.sh in dedloc's folder builds build/release/bin/dedloc, which "
+                      "can; for a machine with an NVIDIA card ./gpu.sh builds build/gpu/bin/dedloc",
                       config.kind);
 }
 constexpr Make make_albert = make_elsewhere;
