@@ -1,6 +1,6 @@
 """Every C++ source is as clang-format 14 leaves it. Skipped (77) where clang-format 14 is missing.
 
-    tools/check_format.py [--fix]
+    tools/check_format.py [--fix] [FILE...]      (all of them)
 """
 
 from __future__ import annotations
@@ -22,8 +22,10 @@ def main(arguments: list[str]) -> int:
         print("clang-format-14 is not installed: apt-get install clang-format-14")
         return 77
     root = repository_root()
-    files = [str(path) for path in source_files(root, FOLDERS)]
-    if arguments == ["--fix"]:
+    fix = "--fix" in arguments
+    named = [str(Path(name).resolve()) for name in arguments if name != "--fix"]
+    files = named or [str(path) for path in source_files(root, FOLDERS)]
+    if fix:
         return subprocess.run([program, "-i", *files], check=False).returncode
     done = subprocess.run([program, "--dry-run", "-Werror", *files], capture_output=True,
                           text=True, check=False)
