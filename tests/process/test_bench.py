@@ -135,7 +135,7 @@ class BenchRunner(ProcessTest):
 
     def test_a_missed_target_is_told_and_with_check_it_is_the_exit_code(self) -> None:
         seconds = {"plan_256_s": 0.0011, "plan_256_full_s": 1, "plan_256_links_s": 1,
-                   "plan_100000_s": 0.1, "plan_100000_full_s": 1}
+                   "plan_256_grid_s": 1, "plan_100000_s": 0.1, "plan_100000_full_s": 1}
         self.stand_in("plan_bench", f"echo '{json.dumps(seconds)}'\n")
         command = [*RUN, "--bin", str(self.folder / "bin"), "--json", "plan"]
         done = subprocess.run(command, capture_output=True, text=True, timeout=50, check=False)
