@@ -6,6 +6,7 @@
 #   ./core.sh watch STRING     the live view of a run
 #   ./core.sh relay            a public machine for peers that nobody can dial
 set -euo pipefail
+caller=$PWD
 cd "$(dirname "$0")"
 source tools/needs.sh
 needs=()
@@ -13,9 +14,9 @@ for package in "${needs_build[@]}"; do
     [[ $package == libtorch-dev ]] || needs+=("$package")
 done
 install_missing "${needs[@]}"
-build core dedloc -- -DDEDLOC_TESTS=OFF $(lenient core)
+build core dedloc -- without_tests lenient
 if (($# == 0)); then
     echo "build/core/bin/dedloc is ready: ./core.sh assist STRING"
 else
-    exec build/core/bin/dedloc "$@"
+    start_in "$caller" build/core/bin/dedloc "$@"
 fi

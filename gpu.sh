@@ -6,6 +6,7 @@
 #                                       CUDA; else installs one into build/pytorch (3 GB to fetch)
 #   PYTHON=~/venv/bin/python3 ./gpu.sh  takes that one's
 set -euo pipefail
+[[ ${PYTHON:-/} != [!/]*/* ]] || PYTHON=$PWD/$PYTHON
 cd "$(dirname "$0")"
 source tools/needs.sh
 
@@ -47,7 +48,7 @@ if ! torch=$(torch_of "$python"); then
     fi
 fi
 echo "libtorch: $torch"
-build gpu dedloc -- "-DDEDLOC_TORCH_FROM=$torch" $(lenient gpu)
+build gpu dedloc -- "-DDEDLOC_TORCH_FROM=$torch" lenient
 
 "$python" - <<'PY'
 import torch

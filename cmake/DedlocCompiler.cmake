@@ -11,7 +11,9 @@ if(NOT CMAKE_BUILD_TYPE)
 endif()
 
 # A rented machine of 1 or 2 GiB, on which a relay is built: slower there, and in less memory.
-cmake_host_system_information(RESULT dedloc_memory_mib QUERY TOTAL_PHYSICAL_MEMORY)
+# A container may be smaller than its machine.
+include(DedlocMemory)
+dedloc_memory(dedloc_memory_mib /sys/fs/cgroup)
 set(dedloc_little_memory OFF)
 set(dedloc_batches_default ON)
 if(dedloc_memory_mib LESS 3000)

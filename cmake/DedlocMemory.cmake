@@ -1,0 +1,18 @@
+# dedloc_memory(RESULT GROUPS): the machine's MiB, or a container's where it is limited to less.
+# Its control group is the outermost that it sees in GROUPS (version 2, or 1).
+function(dedloc_memory RESULT GROUPS)
+    cmake_host_system_information(RESULT least QUERY TOTAL_PHYSICAL_MEMORY)
+    foreach(name memory.max memory/memory.limit_in_bytes)
+        if(EXISTS ${GROUPS}/${name})
+            file(READ ${GROUPS}/${name} limit)
+            string(STRIP "${limit}" limit)
+            if(limit MATCHES "^[0-9]+$")
+                math(EXPR limit "${limit} / 1048576")
+                if(limit LESS least)
+                    set(least ${limit})
+                endif()
+            endif()
+        endif()
+    endforeach()
+    set(${RESULT} ${least} PARENT_SCOPE)
+endfunction()
