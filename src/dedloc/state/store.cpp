@@ -11,9 +11,10 @@ void SnapshotStore::put(std::shared_ptr<const PublishedState> state) {
     const auto same = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) {
         return entry.state->root() == state->root();
     });
-    Entry entry{.state = std::move(state), .pinned_until = {}};
+    Entry entry{.state = std::move(state), .pinned_until = {}, .pinned_most = {}};
     if (same != entries_.end()) {
         entry.pinned_until = same->pinned_until;
+        entry.pinned_most = same->pinned_most;
         entries_.erase(same);
     }
     entries_.push_back(std::move(entry));
@@ -29,7 +30,9 @@ std::shared_ptr<const PublishedState> SnapshotStore::find(const Digest& root) co
 std::shared_ptr<const PublishedState> SnapshotStore::pin(const Digest& root) {
     for (Entry& entry : entries_) {
         if (entry.state->root() != root) continue;
-        entry.pinned_until = clock_.now() + limits_.lease;
+        const TimePoint now = clock_.now();
+        if (!entry.pinned_most) entry.pinned_most = now + limits_.pinned_longest;
+        entry.pinned_until = std::min(now + limits_.lease, *entry.pinned_most);
         return entry.state;
     }
     return nullptr;
@@ -56,30 +59,24 @@ std::uint64_t SnapshotStore::bytes() const {
     return total;
 }
 
+// Of what is older than the newest `steps`: the oldest that nobody loads, or the youngest where
+// more than `pins` are loaded. False: nothing has to go.
+bool SnapshotStore::forget_one(std::size_t steps, std::size_t pins) {
+    if (entries_.size() <= steps) return false;
+    const auto old_end = entries_.end() - static_cast<std::ptrdiff_t>(steps);
+    const auto unpinned = std::find_if(
+        entries_.begin(), old_end, [&](const Entry& entry) { return !is_pinned(entry); });
+    if (unpinned == old_end && entries_.size() - steps <= pins) return false;
+    entries_.erase(unpinned != old_end ? unpinned : old_end - 1);
+    return true;
+}
+
 void SnapshotStore::forget_surplus() {
-    const TimePoint now = clock_.now();
-    const auto pinned = [now](const Entry& entry) { return entry.pinned_until > now; };
-    // Among the last steps_max states all stay; older ones only while they are pinned.
-    std::size_t old_count =
-        entries_.size() > limits_.steps_max ? entries_.size() - limits_.steps_max : std::size_t{0};
-    for (std::size_t i = 0; i < old_count;) {
-        if (pinned(entries_[i])) {
-            ++i;
-            continue;
-        }
-        entries_.erase(entries_.begin() + static_cast<std::ptrdiff_t>(i));
-        --old_count;
+    while (forget_one(limits_.steps_max, limits_.pinned_max)) {
     }
-    while (old_count > limits_.pinned_max) {
-        entries_.pop_front();
-        --old_count;
+    while (bytes() > limits_.bytes_usual && forget_one(limits_.steps_least, limits_.pinned_least)) {
     }
-    // Too many bytes: unpinned states go first, then pinned ones, oldest first; never the newest.
-    while (entries_.size() > 1 && bytes() > limits_.bytes_max) {
-        const auto last = entries_.end() - 1;
-        const auto unpinned = std::find_if(
-            entries_.begin(), last, [&](const Entry& entry) { return !pinned(entry); });
-        entries_.erase(unpinned != last ? unpinned : entries_.begin());
+    while (bytes() > limits_.bytes_max && forget_one(1, 0)) {
     }
 }
 

@@ -2,15 +2,19 @@
 //
 // A donor never waits for a download: it puts the next state and forgets the oldest. A download in
 // progress pins its state under a lease that every chunk asked for renews; a lease that is not
-// renewed runs out, and pins beyond the byte bound give way to newer states.
+// renewed runs out. Where there are too many pins the youngest of the old ones goes: who has loaded
+// longest is nearest to its end, and what it has is worth most; otherwise those who come one after
+// the other would drive each other out, and nobody would ever get in.
 //
 // Invariants: the newest state is always there; at most steps_max unpinned and steps_max +
-// pinned_max states in all; bytes ≤ bytes_max unless the newest alone is larger.
+// pinned_max states in all, of large states steps_least and pinned_least; bytes ≤ bytes_max unless
+// the newest alone is larger.
 // Thread: the network thread. Cost: O(states).
 
 #pragma once
 #include <deque>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "dedloc/base/time.h"
@@ -23,7 +27,14 @@ struct StoreLimits {
     std::size_t steps_max = 4;
     std::size_t pinned_max = 4;
     std::uint64_t bytes_max = std::uint64_t{8} << 30;
+    // Each is a copy in memory: beyond so many bytes there are fewer. The last but one is what
+    // others still stand on while a step is applied.
+    std::uint64_t bytes_usual = std::uint64_t{1} << 30;
+    std::size_t steps_least = 2;
+    std::size_t pinned_least = 2;
     Duration lease = 90s;  // longer than a chunk takes where many share a slow line
+    // In all: nobody keeps others' pins out for ever.
+    Duration pinned_longest = std::chrono::hours(2);
 };
 
 class PartialState;  // transfer.h
@@ -56,7 +67,10 @@ class SnapshotStore {
     struct Entry {
         std::shared_ptr<const PublishedState> state;
         TimePoint pinned_until{};
+        std::optional<TimePoint> pinned_most{};  // not beyond that, from the first pin on
     };
+    bool is_pinned(const Entry& entry) const { return entry.pinned_until > clock_.now(); }
+    bool forget_one(std::size_t steps, std::size_t pins);
     void forget_surplus();
 
     runtime::Clock& clock_;

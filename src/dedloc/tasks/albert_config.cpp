@@ -89,8 +89,9 @@ AlbertMemory memory_estimate(const AlbertConfig& config,
     memory.activations =
         element * (static_cast<std::uint64_t>(config.layers) * layer + head + tokens * (4 * e + h));
     memory.program = 256u << 20;  // libtorch and its threads, text; measured
-    // Sums that are handed in, the average, and twice parameters with two moments.
-    memory.collaboration = element * (2 + 2 * 3) * elements;
+    // Sums that are handed in, the average, and parameters with two moments: of the newest two
+    // steps (state/store.h), and of the one that is being computed.
+    memory.collaboration = element * (2 + 3 * 3) * elements;
     return memory;
 }
 
