@@ -62,10 +62,24 @@ class Assist(ProcessTest):
         self.until("the host sees it leave", lambda: trainers[0].events("peer_left"))
         self.assertEqual(trainers[0].events("peer_lost"), [])
 
+    def test_a_run_can_be_planned_from_what_its_peers_measured(self) -> None:
+        trainers, assistant = self.assisted()
+        self.until("parts are reduced", lambda: len(assistant.events("reduced")) >= 2)
+        printed = self.dedloc("watch", trainers[0].join_string(), "--seconds", "3", "--print-plan")
+        self.assertEqual(printed.returncode, harness.OK, printed.stderr)
+        planned = self.dedloc("plan", self.write("plan.toml", printed.stdout), "--json")
+        self.assertEqual(planned.returncode, harness.OK, printed.stdout + planned.stderr)
+        plan = json.loads(planned.stdout)
+        self.assertEqual(plan["elements"], 20000)
+        self.assertEqual(plan["peers_count"], 4, printed.stdout)
+        self.assertGreater(plan["computing"]["samples_per_s"], 0)
+        self.assertIn("aggregator", [peer["role"] for peer in plan["peers"]])
+
     def test_the_end_of_the_run_ends_it(self) -> None:
         trainers, assistant = self.assisted(steps=25)
         for trainer in trainers:
             self.assertEqual(trainer.end(), harness.OK, trainer.errors())
+        self.they_shared_a_step(*trainers)
         self.assertEqual(assistant.end(), harness.OK, assistant.errors())
         said = assistant.last_words()
         self.assertEqual((said["left"], said["step"]), (False, 25))

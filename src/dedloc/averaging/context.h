@@ -85,6 +85,16 @@ inline Error unreadable(const char* what) {
     return make_error(ErrorKind::peer_broke_protocol, "a {} that cannot be read", what);
 }
 
+// Why a round is planned to take as long as it does.
+struct PlanNote {
+    double predicted_s = 0;
+    // What the slowest line is full with, in a word (none, upload, download), and whose it is.
+    // Empty: not known, as in a grid.
+    std::string bottleneck;
+    PeerId bottleneck_peer;
+    std::vector<PeerId> left_out;
+};
+
 // What happened in rounds, for events and measurements.
 struct RoundNote {
     enum class Kind {
@@ -102,8 +112,9 @@ struct RoundNote {
         votes_written,  // they can again
     };
     Kind kind;
-    PeerId peer;       // whom it is about
-    std::string text;  // for people
+    PeerId peer;                     // whom it is about
+    std::string text;                // for people
+    std::optional<PlanNote> plan{};  // of plan_made
 };
 
 // Implemented by the room above.

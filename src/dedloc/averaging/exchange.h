@@ -72,6 +72,7 @@ class Exchange {
     // Nothing more is sent of what we contribute.
     void forget_input() { input_.reset(); }
     const Digest& digest() const { return digest_; }
+    TimePoint started() const { return started_; }
     TimePoint reduce_deadline() const {
         return started_ + std::chrono::milliseconds(plan_.reduce_ms);
     }

@@ -145,6 +145,12 @@ void RoundEngine::learn_rates() {
     line_in_doubt_ = line_in_doubt_ && !exchange->contributes();
 }
 
+std::optional<TimePoint> RoundEngine::planned_at(const Decision& commit) const {
+    const auto exchange = exchanges_.find(decision_digest(commit.plan));
+    if (!exchange) return std::nullopt;
+    return exchange->started();
+}
+
 double RoundEngine::upload_bytes_per_s() const {
     const RoundOptions& options = context_.options;
     if (options.granted_is_true) return options.upload_max;

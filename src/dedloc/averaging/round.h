@@ -78,6 +78,9 @@ class RoundEngine {
     bool line_settled() const { return line_.settled(); }
     // From a plan to its certificate (RoundPace); zero before the first.
     Duration measured_round() const { return pace_.usual(); }
+    // When the plan of a commit came to us, or was made here; nothing: it never did, or we have
+    // forgotten it.
+    std::optional<TimePoint> planned_at(const Decision& commit) const;
 
   private:
     struct Announced {

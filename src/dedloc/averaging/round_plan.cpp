@@ -70,6 +70,33 @@ std::string describe(const Plan& plan) {
     return text + " %)";
 }
 
+std::string_view word_for(planner::Bottleneck bottleneck) {
+    switch (bottleneck) {
+        case planner::Bottleneck::none:
+            return "none";
+        case planner::Bottleneck::upload:
+            return "upload";
+        case planner::Bottleneck::download:
+            return "download";
+        case planner::Bottleneck::link:
+            return "link";
+    }
+    return {};
+}
+
+// `split` is over the plan's members, in their order; null: it is a grid, where the planner names
+// no single line.
+PlanNote note_of(const Plan& plan, const planner::Split* split) {
+    PlanNote note;
+    note.predicted_s = plan.predicted_ms / 1e3;
+    note.left_out = plan.left_out;
+    if (split == nullptr) return note;
+    note.bottleneck = word_for(split->bottleneck);
+    if (split->bottleneck != planner::Bottleneck::none)
+        note.bottleneck_peer = plan.members[split->bottleneck_peer].peer;
+    return note;
+}
+
 }  // namespace
 
 // An average goes back while later parts still come, and when the last part has come its average is
@@ -377,8 +404,10 @@ Result<Plan> RoundEngine::make_plan(const Base& base, std::uint32_t ballot) {
     plan.reduce_ms = plan.round_ms / 2;
     plan.predicted_ms = static_cast<std::uint32_t>(
         std::min(division.split.seconds * 1e3, static_cast<double>(plan.round_ms)));
-    const RoundNote note{
-        RoundNote::Kind::plan_made, context_.me(), describe(plan) + division.gain + without};
+    const RoundNote note{RoundNote::Kind::plan_made,
+                         context_.me(),
+                         describe(plan) + division.gain + without,
+                         note_of(plan, division.grid ? nullptr : &division.split)};
     context_.directory.note(note);
     return plan;
 }

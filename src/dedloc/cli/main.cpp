@@ -269,6 +269,27 @@ void add_tokenizer_commands(CLI::App& app, AllOptions& all) {
     on_run(show, all, [&all] { return run_tokenizer_show(all.tokenizer_show); });
 }
 
+void add_watch_command(CLI::App& app, AllOptions& all) {
+    CLI::App* watch = app.add_subcommand("watch", "show a run live without taking part");
+    watch->add_option("string", all.watch.join_string, join_string_help)->required();
+    watch->add_option("--seconds", all.watch.seconds, "end after this time")
+        ->check(CLI::Range(0.0, 1e9));
+    CLI::Option* json = watch->add_flag("--json", all.watch.json, json_help);
+    watch->add_flag("--plain", all.watch.plain, "plain lines instead of the live view");
+    CLI::Option* plan = watch->add_flag(
+        "--print-plan",
+        all.watch.print_plan,
+        "print the peers and their measured lines as a file for 'plan', after --seconds (10)");
+    plan->excludes(json);
+    watch
+        ->add_option("--elements",
+                     all.watch.elements,
+                     "for --print-plan, where the run does not tell: parameters of the model")
+        ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 50))
+        ->needs(plan);
+    on_run(watch, all, [&all] { return with_join_string(all.watch, run_watch); });
+}
+
 void add_run_commands(CLI::App& app, AllOptions& all) {
     CLI::App* host = app.add_subcommand("host", "start a run and print its join string");
     host->add_option("runfile", all.host.run_file, "run file; with --resume it may be left out");
@@ -304,13 +325,7 @@ void add_run_commands(CLI::App& app, AllOptions& all) {
         ->check(CLI::Range(1, 1 << 20));
     on_run(assist, all, [&all] { return with_join_string(all.assist, run_assist); });
 
-    CLI::App* watch = app.add_subcommand("watch", "show a run live without taking part");
-    watch->add_option("string", all.watch.join_string, join_string_help)->required();
-    watch->add_option("--seconds", all.watch.seconds, "end after this time")
-        ->check(CLI::Range(0.0, 1e9));
-    watch->add_flag("--json", all.watch.json, json_help);
-    watch->add_flag("--plain", all.watch.plain, "plain lines instead of the live view");
-    on_run(watch, all, [&all] { return with_join_string(all.watch, run_watch); });
+    add_watch_command(app, all);
 
     CLI::App* relay = app.add_subcommand(
         "relay", "lend a public machine to peers that nobody can dial; carries, sees nothing");

@@ -4,12 +4,15 @@
 #include <chrono>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <thread>
 #include <unistd.h>
 
 #include "dedloc/cli/commands.h"
 #include "dedloc/cli/exit_codes.h"
 #include "dedloc/cli/interrupts.h"
+#include "dedloc/cli/plan_of_run.h"
+#include "dedloc/cli/say.h"
 #include "dedloc/cli/watch_patience.h"
 #include "dedloc/cli/watcher.h"
 #include "dedloc/monitor/json_line.h"
@@ -20,6 +23,7 @@ namespace dedloc::cli {
 namespace {
 
 constexpr double reach_patience_s = 20;
+constexpr double plan_patience_s = 10;  // until everybody's status has come
 
 nlohmann::ordered_json json_of(const monitor::RunView& view) {
     nlohmann::ordered_json peers = nlohmann::ordered_json::array();
@@ -42,6 +46,7 @@ nlohmann::ordered_json json_of(const monitor::RunView& view) {
             {"loss", view.loss},
             {"accuracy", view.accuracy},
             {"samples_per_s", view.samples_per_s},
+            {"computed_per_s", view.computed_per_s},
             {"state_hashes", view.state_hashes()},
             {"peers", std::move(peers)},
             {"seconds", view.seconds}};
@@ -54,6 +59,32 @@ double best_accuracy(const std::vector<collab::Status>& statuses) {
     return best;
 }
 
+// What they said last of their lines.
+int print_plan_of_run(const Watcher& run, const WatchOptions& options) {
+    const auto elements =
+        options.elements > 0 ? std::optional(options.elements) : vector_elements(run.run());
+    if (!elements)
+        return report(Failure{
+            ExitCode::bad_input,
+            "how large the run's model is cannot be told on this machine: say it with --elements; "
+            "'dedloc check RUN.toml' on a machine that trains counts the parameters"});
+    const double end = run.wall_now() + (options.seconds > 0 ? options.seconds : plan_patience_s);
+    std::vector<collab::Status> peers;
+    while (interrupts() == 0 && run.wall_now() < end) {
+        std::this_thread::sleep_for(monitor::frame_time);
+        if (auto now = run.statuses(); std::ranges::any_of(now, is_planned)) peers = std::move(now);
+    }
+    const bool trains = std::ranges::any_of(peers, [](const collab::Status& peer) {
+        return is_planned(peer) && peer.role == collab::Role::trainer;
+    });
+    if (!trains)
+        return report(Failure{ExitCode::unreachable,
+                              "no trainer of the run has said anything yet, so there is nothing to "
+                              "plan: try again when one trains, or with a longer --seconds"});
+    say(stdout, "{}", plan_of_run(run.run(), peers, *elements));
+    return 0;
+}
+
 }  // namespace
 
 int run_watch(const WatchOptions& options) {
@@ -61,6 +92,7 @@ int run_watch(const WatchOptions& options) {
     if (!watcher) return report(watcher.failure());
     catch_interrupts();
     Watcher& run = **watcher;
+    if (options.print_plan) return print_plan_of_run(run, options);
 
     const double started = run.wall_now();
     monitor::RunModel model(run.run(), PeerId(), started);

@@ -141,7 +141,7 @@ void ChainFollower::extend_join() {
 Task<void> ChainFollower::apply_next() {
     const Entry entry = queue_.front();
     busy_ = true;
-    Result<void> applied;
+    Result<optim::StepReport> applied = optim::StepReport{};
     if (entry.decision.kind == DecisionKind::commit)
         applied = co_await apply_commit(entry.decision);
     busy_ = false;
@@ -162,7 +162,7 @@ Task<void> ChainFollower::apply_next() {
     settle();
     if (entry.decision.kind == DecisionKind::commit) {
         const auto plan = wire::decode<averaging::Plan>(entry.decision.plan);
-        if (plan) callbacks_.on_applied(entry.decision, *plan);
+        if (plan) callbacks_.on_applied(entry.decision, *plan, *applied);
     }
 }
 
@@ -207,7 +207,7 @@ Task<void> ChainFollower::until_replaced(std::shared_ptr<const state::PublishedS
     while (store_.newest() == stood_on) co_await changed_.wait();
 }
 
-Task<Result<void>> ChainFollower::apply_commit(Decision decision) {
+Task<Result<optim::StepReport>> ChainFollower::apply_commit(Decision decision) {
     const auto before = store_.newest();
     if (!before || before->root() != decision.state_before)
         co_return make_error(ErrorKind::conflict,
@@ -250,13 +250,13 @@ Task<Result<void>> ChainFollower::apply_commit(Decision decision) {
         co_return make_error(ErrorKind::conflict,
                              "the state was replaced while a step was applied");
     store_.put(std::move(stepped.state));
-    if (stepped.kept_back)
+    if (stepped.facts.kept_back)
         callbacks_.note(
             "step_not_finite",
             fmt::format("step {} would have left the finite numbers; the state before it "
                         "stays. A lower learning rate may help",
                         decision.instance.step + 1));
-    co_return Result<void>();
+    co_return stepped.facts.optimizer;
 }
 
 // ---- catching up --------------------------------------------------------------------------------

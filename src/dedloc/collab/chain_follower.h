@@ -38,7 +38,9 @@ class ChainFollower {
   public:
     struct Callbacks {
         // A step was applied: the state stands on `decision`.
-        std::function<void(const averaging::Decision&, const averaging::Plan&)> on_applied;
+        std::function<void(
+            const averaging::Decision&, const averaging::Plan&, const optim::StepReport&)>
+            on_applied;
         // The state was replaced by a downloaded one.
         std::function<void(std::string why)> on_replaced;
         std::function<void(double)> on_progress;  // of a download
@@ -86,7 +88,7 @@ class ChainFollower {
     };
     Task<void> work();
     Task<void> apply_next();
-    Task<Result<void>> apply_commit(averaging::Decision decision);
+    Task<Result<optim::StepReport>> apply_commit(averaging::Decision decision);
     Task<Result<void>> fetch_average(const averaging::Decision& decision,
                                      averaging::PartSources sources,
                                      Duration patience);

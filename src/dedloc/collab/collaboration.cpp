@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 
 #include "dedloc/averaging/standing.h"
@@ -37,6 +38,20 @@ bool is_in(const averaging::Decision& decision, const averaging::Plan& plan, std
 }
 
 std::string number(double value) { return fmt::format("{:.6g}", value); }
+
+Event::Fields fields_of(const averaging::PlanNote& plan) {
+    constexpr std::size_t left_out_told_max = 8;
+    Event::Fields fields{{"predicted_s", plan.predicted_s}};
+    if (!plan.bottleneck.empty()) fields.emplace_back("bottleneck", plan.bottleneck);
+    if (!plan.bottleneck_peer.is_empty())
+        fields.emplace_back("bottleneck_peer", plan.bottleneck_peer.text());
+    fields.emplace_back("left_out", static_cast<std::int64_t>(plan.left_out.size()));
+    std::string peers;
+    for (std::size_t i = 0; i < std::min(plan.left_out.size(), left_out_told_max); ++i)
+        peers += (i == 0 ? "" : " ") + plan.left_out[i].text();
+    if (!peers.empty()) fields.emplace_back("left_out_peers", std::move(peers));
+    return fields;
+}
 
 void set_codecs(averaging::RoundOptions& round, const Options& options) {
     round.codec = options.run.averaging.codec.value_or(codec_of_large_tensors);
@@ -187,7 +202,10 @@ Membership::Callbacks CollaborationImpl::membership_callbacks() {
 ChainFollower::Callbacks CollaborationImpl::follower_callbacks() {
     ChainFollower::Callbacks callbacks;
     callbacks.on_applied = [this](const averaging::Decision& decision,
-                                  const averaging::Plan& plan) { on_applied(decision, plan); };
+                                  const averaging::Plan& plan,
+                                  const optim::StepReport& optimizer) {
+        on_applied(decision, plan, optimizer);
+    };
     callbacks.on_replaced = [this](const std::string& why) {
         begin_anew();
         emit("resynced", {}, "loaded the group's state: " + why);
@@ -358,6 +376,8 @@ void CollaborationImpl::begin_anew() {
     handed_in_.reset();
     in_commit_since_ = {};
     replaced_ = true;
+    step_started_ = node_.clock.now();
+    round_times_.reset();
     engine_->ledger_moved();
     if (const auto newest = store_.newest()) {
         state_hash_ = newest->root();
@@ -387,7 +407,7 @@ void CollaborationImpl::part_from_lost_state() {
 void CollaborationImpl::emit(std::string kind,
                              PeerId peer,
                              std::string text,
-                             std::vector<std::pair<std::string, Event::Value>> fields) {
+                             Event::Fields fields) {
     if (events_ == nullptr) return;
     Event event;
     event.time = node_.clock.wall_now();
@@ -499,6 +519,7 @@ void CollaborationImpl::on_decision(const averaging::Decision& decision, const B
         contributed_to_ = decision.instance;
         contributed_loss_ = handed_in_loss_;
     }
+    note_times(decision);
     tell_rest(fate_of(*plan, decision, mine), plan->leader);
     std::shift_right(in_commit_since_.begin(), in_commit_since_.end(), 1);
     in_commit_since_[0].reset();
@@ -556,8 +577,34 @@ void CollaborationImpl::tell_rest(Rest::Fate fate, const PeerId& leader) {
          {{"steps", static_cast<std::int64_t>(rest_.steps_left())}});
 }
 
+// While what we handed in is not forgotten.
+void CollaborationImpl::note_times(const averaging::Decision& commit) {
+    const auto planned = engine_->planned_at(commit);
+    if (!planned) return;
+    std::optional<TimePoint> handed_in;
+    if (handed_in_ && handed_in_->fresh.size() > 0) handed_in = handed_in_at_;
+    round_times_ = RoundTimes{commit.instance, handed_in, *planned, decided_at_};
+}
+
+// Where the time of a step went; together all of it. Nothing where its plan did not come to us, as
+// when we catch up.
+Event::Fields CollaborationImpl::times_of(const averaging::Decision& commit,
+                                          TimePoint applied) const {
+    if (!round_times_ || round_times_->step != commit.instance) return {};
+    const TimePoint planned = std::max(round_times_->planned, step_started_);
+    const TimePoint decided = std::max(round_times_->decided, planned);
+    // A plan that counts on what we said before may come while we still compute.
+    const TimePoint handed_in =
+        std::clamp(round_times_->handed_in.value_or(step_started_), step_started_, planned);
+    return {{"computing_s", to_seconds(handed_in - step_started_)},
+            {"waiting_s", to_seconds(planned - handed_in)},
+            {"averaging_s", to_seconds(decided - planned)},
+            {"applying_s", to_seconds(applied - decided)}};
+}
+
 void CollaborationImpl::on_applied(const averaging::Decision& decision,
-                                   const averaging::Plan& plan) {
+                                   const averaging::Plan& plan,
+                                   const optim::StepReport& optimizer) {
     const auto newest = store_.newest();
     state_hash_ = newest->root();
     take_state(newest->snapshot);
@@ -573,6 +620,22 @@ void CollaborationImpl::on_applied(const averaging::Decision& decision,
     const double loss = contributed_to_ == decision.instance
                             ? contributed_loss_
                             : std::numeric_limits<double>::quiet_NaN();
+    const TimePoint now = node_.clock.now();
+    Event::Fields fields{{"step", static_cast<std::int64_t>(step)},
+                         {"samples", samples},
+                         {"samples_total", decision.branch_samples},
+                         {"members", members},
+                         {"contributors", contributors},
+                         {"left_out", static_cast<std::int64_t>(plan.left_out.size())},
+                         {"attempt", static_cast<std::int64_t>(decision.instance.attempt)},
+                         {"loss", loss},
+                         {"learning_rate", optimizer.learning_rate},
+                         {"seconds", to_seconds(now - step_started_)},
+                         {"predicted_s", plan.predicted_ms / 1e3},
+                         {"state_hash", state_hash_.hex()}};
+    std::ranges::move(times_of(decision, now), std::back_inserter(fields));
+    if (options_.run.optimizer.gradient_norm_max > 0)  // else nobody measures it
+        fields.emplace_back("gradient_norm", optimizer.gradient_norm);
     emit("step",
          {},
          fmt::format("step {}: {} samples of {} peer{}",
@@ -580,15 +643,8 @@ void CollaborationImpl::on_applied(const averaging::Decision& decision,
                      number(samples),
                      contributors,
                      contributors == 1 ? "" : "s"),
-         {{"step", static_cast<std::int64_t>(step)},
-          {"samples", samples},
-          {"samples_total", decision.branch_samples},
-          {"members", members},
-          {"contributors", contributors},
-          {"loss", loss},
-          {"seconds", to_seconds(node_.clock.now() - step_started_)},
-          {"state_hash", state_hash_.hex()}});
-    step_started_ = node_.clock.now();
+         std::move(fields));
+    step_started_ = now;
     check_stop_conditions();
     membership_->push_now();
 }
@@ -878,7 +934,7 @@ void CollaborationImpl::note(const averaging::RoundNote& note) {
             kind = "votes_written";
             break;
     }
-    emit(kind, note.peer, note.text);
+    emit(kind, note.peer, note.text, note.plan ? fields_of(*note.plan) : Event::Fields{});
 }
 
 }  // namespace dedloc::collab

@@ -98,7 +98,11 @@ class CollaborationImpl final : public Collaboration, private averaging::RoundDi
                        const averaging::Decision& decision,
                        std::optional<std::size_t> mine) const;
     void tell_rest(Rest::Fate fate, const PeerId& leader);
-    void on_applied(const averaging::Decision& decision, const averaging::Plan& plan);
+    void on_applied(const averaging::Decision& decision,
+                    const averaging::Plan& plan,
+                    const optim::StepReport& optimizer);
+    void note_times(const averaging::Decision& commit);
+    Event::Fields times_of(const averaging::Decision& commit, TimePoint applied) const;
     void take_state(std::shared_ptr<const state::Snapshot> state);
     void check_stop_conditions();
     void refresh_progress();
@@ -106,10 +110,7 @@ class CollaborationImpl final : public Collaboration, private averaging::RoundDi
     bool batch_is_full() const;         // any thread
     bool add_to_sums(std::uint64_t samples, double loss_sum);
     void set_phase(Phase phase);
-    void emit(std::string kind,
-              PeerId peer,
-              std::string text,
-              std::vector<std::pair<std::string, Event::Value>> fields = {});
+    void emit(std::string kind, PeerId peer, std::string text, Event::Fields fields = {});
 
     // claims.cpp
     std::optional<TimePoint> computed_since(bool carried) const;
@@ -199,8 +200,16 @@ class CollaborationImpl final : public Collaboration, private averaging::RoundDi
     bool in_step_ = false;
     bool replaced_ = false;  // the state was replaced since the last step
     TimePoint leave_deadline_ = TimePoint::never();
-    TimePoint decided_at_;  // the newest certificate came
-    TimePoint step_started_;
+    TimePoint decided_at_;    // the newest certificate came
+    TimePoint step_started_;  // the state that it begins at was there
+    // Of the newest commit whose plan has come to us.
+    struct RoundTimes {
+        averaging::Instance step;
+        std::optional<TimePoint> handed_in;  // fresh samples; nothing: none were computed
+        TimePoint planned;
+        TimePoint decided;
+    };
+    std::optional<RoundTimes> round_times_;
 
     Phase phase_ = Phase::starting;
     double download_progress_ = 0;

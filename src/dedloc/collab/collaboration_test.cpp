@@ -70,22 +70,30 @@ float gradient(std::uint64_t counter, std::size_t element, float parameter) {
     return parameter + 0.125f * noise;
 }
 
+// What an event says; nothing: it has no such field.
+template <typename Value>
+std::optional<Value> field_of(const Event& event, std::string_view name) {
+    for (const auto& [key, value] : event.fields)
+        if (key == name) return std::get<Value>(value);
+    return std::nullopt;
+}
+
 class Events final : public EventSink {
   public:
     void record(const Event& event) override {
         ++counts[event.kind];
         last.push_back(fmt::format("{:.3f} {} {}", event.time, event.kind, event.text));
+        if (event.kind == "plan") plans.push_back(event);
         if (event.kind != "step") return;
-        const auto field = [&event](std::string_view name) {
-            return std::ranges::find(event.fields, name, [](auto& each) { return each.first; })
-                ->second;
-        };
-        losses[std::get<std::int64_t>(field("step"))] = std::get<double>(field("loss"));
-        contributors[std::get<std::int64_t>(field("step"))] =
-            std::get<std::int64_t>(field("contributors"));
+        const std::int64_t step = field_of<std::int64_t>(event, "step").value();
+        steps[step] = event;
+        losses[step] = field_of<double>(event, "loss").value();
+        contributors[step] = field_of<std::int64_t>(event, "contributors").value();
     }
     std::map<std::string, int> counts;
     std::vector<std::string> last;
+    std::vector<Event> plans;
+    std::map<std::int64_t, Event> steps;
     std::map<std::int64_t, double> losses;  // by step
     std::map<std::int64_t, std::int64_t> contributors;
 };
@@ -393,6 +401,39 @@ TEST(Collaboration, one_peer_trains_alone) {
     EXPECT_TRUE(done);
 }
 
+// By its samples, or by an accuracy that one of three has measured: the others hear of it.
+TEST(Collaboration, a_run_ends_for_all_at_its_samples_or_at_its_accuracy) {
+    for (const bool measured : {false, true}) {
+        Swarm swarm(2);
+        Model model = small_model(elements);
+        if (measured)
+            model.run.stop.accuracy = 0.9;
+        else
+            model.run.stop.samples = 3000;
+        for (int i = 0; i < 3; ++i) swarm.add(64, model, 12.5e6);
+        const auto over = [](const auto& peer) { return peer->collaboration->stopped(); };
+        ASSERT_TRUE(swarm.world.run_until([&] { return swarm.all_at(3); }, 60s));
+        EXPECT_TRUE(std::ranges::none_of(swarm.peers, over));
+        Collaboration& meter = *swarm.peers[1]->collaboration;
+        if (measured) {
+            meter.report_evaluation(3, {.loss = 1, .accuracy = 0.89, .samples = 100});
+            EXPECT_FALSE(meter.stopped());
+            meter.report_evaluation(4, {.loss = 1, .accuracy = 0.95, .samples = 100});
+        }
+        const auto all_over = [&] { return std::ranges::all_of(swarm.peers, over); };
+        const bool done = swarm.world.run_until(all_over, measured ? 10s : 120s);
+        if (!done) swarm.print();
+        ASSERT_TRUE(done);
+        for (const auto& peer : swarm.peers) {
+            EXPECT_EQ(peer->events.counts["run_over"], 1);
+            if (measured) continue;
+            const std::uint64_t samples = peer->collaboration->state()->info().samples;
+            EXPECT_GE(samples, 3000u);
+            EXPECT_LT(samples, 3000u + 2 * model.run.batch.target);
+        }
+    }
+}
+
 TEST(Collaboration, averages_larger_than_what_is_kept_of_them_make_steps_and_newcomers_catch_up) {
     Swarm swarm(1);
     swarm.room.kept_bytes_max = 1;
@@ -471,6 +512,25 @@ TEST(Collaboration, of_two_that_differ_one_takes_the_others_state) {
     EXPECT_EQ(swarm.hashes_at_same_step().size(), 1u);
 }
 
+// In the log of who led, and by their steps in everybody's.
+bool plans_tell_of_who_is_left_out(const Swarm& swarm) {
+    const auto leaves_out = [](const Event& plan) {
+        const std::string peers = field_of<std::string>(plan, "left_out_peers").value_or("");
+        return field_of<std::int64_t>(plan, "left_out").value_or(0) > 0 &&
+               PeerId::from_text(peers.substr(0, peers.find(' ')));
+    };
+    const auto says_so = [](const auto& step) {
+        return field_of<std::int64_t>(step.second, "left_out").value_or(0) > 0;
+    };
+    const auto planned = [&](const auto& peer) {
+        return std::ranges::any_of(peer->events.plans, leaves_out);
+    };
+    const auto followed = [&](const auto& peer) {
+        return std::ranges::any_of(peer->events.steps, says_so);
+    };
+    return std::ranges::any_of(swarm.peers, planned) && std::ranges::all_of(swarm.peers, followed);
+}
+
 TEST(Collaboration, who_rests_is_back_when_one_would_train_alone) {
     Swarm swarm(7);
     for (int i = 0; i < 4; ++i) swarm.add(64, impatient_model(elements_many), i < 2 ? 2e6 : 4e4);
@@ -480,6 +540,7 @@ TEST(Collaboration, who_rests_is_back_when_one_would_train_alone) {
         });
     };
     ASSERT_TRUE(swarm.world.run_until(all_rest, 600s));
+    EXPECT_TRUE(plans_tell_of_who_is_left_out(swarm));
     swarm.kill(1);
     EXPECT_TRUE(swarm.world.run_until([&] { return !all_rest(); }, 10s));
 }
@@ -1210,6 +1271,7 @@ TEST(Collaboration, what_is_not_finite_is_left_out_counted_and_told_once) {
     EXPECT_EQ(swarm.peers[1]->bad_micro_batches, 0);
     EXPECT_EQ(swarm.peers[1]->collaboration->accounts().samples_not_finite, 48u);
     EXPECT_GE(swarm.peers[1]->events.counts["not_finite"], 1);
+    EXPECT_LE(swarm.peers[1]->events.counts["not_finite"], 2);  // the first, and then the rest
     EXPECT_EQ(swarm.peers[0]->events.counts["not_finite"], 0);
     EXPECT_TRUE(
         swarm.world.run_until([&] { return swarm.hashes_at_same_step().size() == 1; }, 10s));
@@ -1225,16 +1287,17 @@ TEST(Collaboration, a_step_that_would_leave_the_finite_numbers_keeps_the_state) 
     averaging::Decision decision;
     std::vector<float> average(elements, 1.0f);
     average[7] = 3e38f;
-    bool kept_back = false;
+    StepFacts facts;
     run.optimizer.schedule.peak = 1e-39;
-    const auto small = next_state(run, layout, *before, decision, average, &kept_back);
+    const auto small = next_state(run, layout, *before, decision, average, &facts);
     ASSERT_TRUE(small);
-    EXPECT_FALSE(kept_back);
+    EXPECT_FALSE(facts.kept_back);
     EXPECT_NE(parameters_of(**small)[7], 1.0f);
     run.optimizer.schedule.peak = 1000;
-    const auto large = next_state(run, layout, *before, decision, average, &kept_back);
+    const auto large = next_state(run, layout, *before, decision, average, &facts);
     ASSERT_TRUE(large);
-    EXPECT_TRUE(kept_back);
+    EXPECT_TRUE(facts.kept_back);
+    EXPECT_EQ(facts.optimizer.learning_rate, 1000);
     EXPECT_EQ((*large)->step(), before->step() + 1);
     EXPECT_EQ(std::vector<float>(parameters_of(**large).begin(), parameters_of(**large).end()),
               start);
@@ -1333,6 +1396,10 @@ TEST(Collaboration, a_step_without_samples_of_a_peer_has_no_loss_of_it) {
         EXPECT_TRUE(std::isnan(slept.losses[step])) << step;
         EXPECT_TRUE(std::isfinite(awake.losses[step])) << step;
         EXPECT_LE(awake.contributors[step], 3) << step;
+        // It only knows what the plans say: these rounds went on without it.
+        EXPECT_FALSE(field_of<double>(slept.steps[step], "computing_s")) << step;
+        EXPECT_TRUE(field_of<double>(slept.steps[step], "predicted_s")) << step;
+        EXPECT_TRUE(field_of<double>(awake.steps[step], "computing_s")) << step;
     }
     const auto takes_part_again = [last](const auto& told) {
         return told.first > last && std::isfinite(told.second);
@@ -1340,6 +1407,61 @@ TEST(Collaboration, a_step_without_samples_of_a_peer_has_no_loss_of_it) {
     EXPECT_TRUE(std::ranges::any_of(slept.losses, takes_part_again));
     const auto is_all = [](const auto& told) { return told.second == 4; };
     EXPECT_TRUE(std::ranges::any_of(awake.contributors, is_all));
+}
+
+// From step `first` on: the parts of each step are all of it. Returns the sum of what was waited.
+double check_where_the_time_went(const Events& events, std::int64_t first) {
+    double waited = 0;
+    for (const auto& [step, event] : events.steps) {
+        if (step < first) continue;
+        double sum = 0;
+        for (const char* part : {"computing_s", "waiting_s", "averaging_s", "applying_s"}) {
+            const auto seconds = field_of<double>(event, part);
+            EXPECT_GE(seconds.value_or(-1), 0) << part << " of step " << step;
+            sum += seconds.value_or(0);
+        }
+        EXPECT_NEAR(sum, field_of<double>(event, "seconds").value(), 1e-6) << step;
+        EXPECT_GT(field_of<double>(event, "computing_s").value_or(0), 0) << step;
+        EXPECT_EQ(field_of<std::int64_t>(event, "attempt"), 0) << step;
+        EXPECT_EQ(field_of<std::int64_t>(event, "left_out"), 0) << step;
+        EXPECT_TRUE(field_of<double>(event, "predicted_s")) << step;
+        EXPECT_EQ(field_of<double>(event, "learning_rate"), 0.25) << step;
+        EXPECT_GT(field_of<double>(event, "gradient_norm").value_or(0), 0) << step;
+        waited += field_of<double>(event, "waiting_s").value_or(0);
+    }
+    return waited;
+}
+
+// The fourth one's micro-batch takes two seconds, and the others have computed the rest by then:
+// whoever leads waits for it, and says so whoever does not.
+TEST(Collaboration, each_step_says_where_its_time_went) {
+    Swarm swarm(3);
+    Model model = small_model(elements);
+    model.run.optimizer.schedule.peak = 0.25;
+    model.run.optimizer.gradient_norm_max = 1;
+    for (int i = 0; i < 4; ++i) swarm.add(i < 3 ? 64 : 8, model, 12.5e6);
+    ASSERT_TRUE(swarm.world.run_until([&] { return swarm.all_at(3) && swarm.all_share(); }, 60s));
+    const std::uint64_t from = swarm.peers[0]->step() + 2;
+    ASSERT_TRUE(swarm.world.run_until([&] { return swarm.all_at(from + 8); }, 120s));
+    std::vector<double> waited;
+    for (const auto& peer : swarm.peers)
+        waited.push_back(check_where_the_time_went(peer->events, static_cast<std::int64_t>(from)));
+    for (std::size_t i = 0; i < 3; ++i) EXPECT_GT(waited[i], 2 * waited[3]) << i;
+    int plans = 0;
+    for (const auto& peer : swarm.peers) {
+        for (const Event& plan : peer->events.plans) {
+            if (plan.step < from) continue;
+            ++plans;
+            EXPECT_TRUE(field_of<double>(plan, "predicted_s"));
+            const auto full = field_of<std::string>(plan, "bottleneck").value_or("");
+            EXPECT_TRUE(full == "upload" || full == "download") << full;
+            EXPECT_TRUE(
+                PeerId::from_text(field_of<std::string>(plan, "bottleneck_peer").value_or("")));
+            EXPECT_EQ(field_of<std::int64_t>(plan, "left_out"), 0);
+            EXPECT_FALSE(field_of<std::string>(plan, "left_out_peers"));
+        }
+    }
+    EXPECT_GE(plans, 8);
 }
 
 // The only voter made a step and died. p1 knows its certificate and has no average; p2 heard

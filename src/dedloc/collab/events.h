@@ -17,13 +17,14 @@ namespace dedloc::collab {
 
 struct Event {
     using Value = std::variant<std::int64_t, double, std::string>;
+    using Fields = std::vector<std::pair<std::string, Value>>;
 
     WallSeconds time = 0;
     std::string kind;  // "step", "peer_joined", "peer_lost", "peer_left", "round_failed", …
     PeerId peer;       // whom it is about; empty: us
     std::uint64_t step = 0;
     std::string text;  // one sentence for people
-    std::vector<std::pair<std::string, Value>> fields;
+    Fields fields;
 };
 
 class EventSink {

@@ -88,6 +88,7 @@ std::vector<state::Section> stepped_sections(const RunFile& run,
                                              const Layout& layout,
                                              const state::Snapshot& before,
                                              std::span<const float> average,
+                                             optim::StepReport& report,
                                              const optim::ParallelFor& parallel_for) {
     std::vector<state::Section> sections(before.sections().size());
     const std::size_t parameters_count = layout.parameters_count;
@@ -105,13 +106,13 @@ std::vector<state::Section> stepped_sections(const RunFile& run,
         for (std::size_t i = 0; i < moments.size(); ++i)
             if (section.name == optim::moment_name(run.optimizer, i)) moments[i] = section.values;
     }
-    optim::step(run.optimizer,
-                layout.parameters,
-                before.step(),
-                parameters,
-                average.first(parameters_count),
-                moments,
-                parallel_for);
+    report = optim::step(run.optimizer,
+                         layout.parameters,
+                         before.step(),
+                         parameters,
+                         average.first(parameters_count),
+                         moments,
+                         parallel_for);
     return sections;
 }
 
@@ -166,14 +167,15 @@ Result<std::shared_ptr<const state::Snapshot>> next_state(const RunFile& run,
                                                           const state::Snapshot& before,
                                                           const averaging::Decision& decision,
                                                           std::span<const float> average,
-                                                          bool* kept_back,
+                                                          StepFacts* facts,
                                                           const optim::ParallelFor& parallel_for) {
     DEDLOC_CHECK(average.size() == layout.vector_count());
+    StepFacts found;
     std::vector<state::Section> sections =
-        stepped_sections(run, layout, before, average, parallel_for);
-    const bool finite = all_finite(sections, parallel_for);
-    if (!finite) sections = before.sections();
-    if (kept_back != nullptr) *kept_back = !finite;
+        stepped_sections(run, layout, before, average, found.optimizer, parallel_for);
+    found.kept_back = !all_finite(sections, parallel_for);
+    if (found.kept_back) sections = before.sections();
+    if (facts != nullptr) *facts = found;
     state::SnapshotInfo info = before.info();
     info.branch = decision.instance.branch;
     info.step = decision.instance.step + 1;

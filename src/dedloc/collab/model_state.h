@@ -51,9 +51,15 @@ Result<AveragedVector> averaged_vector(
     const std::vector<SharedBytes>& encoded_parts,
     const optim::ParallelFor& parallel_for = optim::run_in_order);
 
+// What is told of a step beside the state after it.
+struct StepFacts {
+    bool kept_back = false;  // it would have left the finite numbers: as before it, one step on
+    optim::StepReport optimizer;
+};
+
 // One optimizer step on `average` (vector_count elements). Where it would leave the numbers that
 // are finite (a learning rate far too high), parameters, moments and buffers stay as they were, and
-// only the step counts on: the same on all peers, as all compute the same. `kept_back` tells.
+// only the step counts on: the same on all peers, as all compute the same. `facts` tells.
 // Buffers move by the average of their changes: those of which no contribution is in it stay.
 // `parallel_for` changes no bit.
 Result<std::shared_ptr<const state::Snapshot>> next_state(
@@ -62,7 +68,7 @@ Result<std::shared_ptr<const state::Snapshot>> next_state(
     const state::Snapshot& before,
     const averaging::Decision& decision,
     std::span<const float> average,
-    bool* kept_back = nullptr,
+    StepFacts* facts = nullptr,
     const optim::ParallelFor& parallel_for = optim::run_in_order);
 
 }  // namespace dedloc::collab

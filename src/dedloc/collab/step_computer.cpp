@@ -76,8 +76,8 @@ Task<Result<StepComputer::Stepped>> StepComputer::compute(averaging::Decision de
     std::vector<SharedBytes> parts;
     for (const averaging::FinishedPart& part : decision.parts)
         parts.push_back(parts_.find(part.digest));
-    auto kept_back = std::make_shared<bool>(false);
-    auto work = [this, plan, parts = std::move(parts), before, decision, kept_back]()
+    auto facts = std::make_shared<StepFacts>();
+    auto work = [this, plan, parts = std::move(parts), before, decision, facts]()
         -> Result<std::shared_ptr<const state::Snapshot>> {
         const optim::ParallelFor parallel_for = [this](std::size_t count, const auto& task) {
             workers_.parallel_for(count, task);
@@ -90,7 +90,7 @@ Task<Result<StepComputer::Stepped>> StepComputer::compute(averaging::Decision de
                               *before->snapshot,
                               decision,
                               average.view(),
-                              kept_back.get(),
+                              facts.get(),
                               parallel_for));
         if (bugs_.differs_at_step > 0 && next->step() == bugs_.differs_at_step)
             return with_another_bit(*next);
@@ -99,7 +99,7 @@ Task<Result<StepComputer::Stepped>> StepComputer::compute(averaging::Decision de
     Result<std::shared_ptr<const state::Snapshot>> next = co_await workers_.run(std::move(work));
     if (!next) co_return std::move(next).error();
     Stepped stepped;
-    stepped.kept_back = *kept_back;
+    stepped.facts = *facts;
     stepped.state = co_await state::publish(workers_, *next);
     co_return stepped;
 }

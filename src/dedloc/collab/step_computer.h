@@ -24,7 +24,7 @@ class StepComputer {
     using StatePointer = std::shared_ptr<const state::PublishedState>;
     struct Stepped {
         StatePointer state;
-        bool kept_back = false;  // it would have left the finite numbers: as before it, one step on
+        StepFacts facts;
     };
 
     // All outlive this.

@@ -276,6 +276,60 @@ TEST(RunModel, the_speed_is_that_of_the_last_steps_not_of_computing) {
     EXPECT_EQ(look(50, 550, false), 1000);
 }
 
+// Three compute 250 samples a second each, and a step of 1000 takes ten.
+RunModel model_of_a_run_that_waits(std::vector<Status> statuses) {
+    RunModel model(run(), {}, 0);
+    for (std::uint64_t step = 9; step <= 12; ++step) {
+        for (Status& each : statuses) {
+            each.step = step;
+            each.state_hash = digest(7);
+            each.branch_samples = 1000 * static_cast<double>(step);
+        }
+        model.update(statuses, 10 * static_cast<double>(step));
+    }
+    return model;
+}
+
+TEST(TerminalView, says_how_much_of_what_is_computed_arrives_where_there_is_room) {
+    const RunModel model = model_of_a_run_that_waits({status(1, "a", 0, Phase::computing),
+                                                      status(2, "b", 0, Phase::averaging),
+                                                      status(3, "c", 0, Phase::computing)});
+    const RunView view = model.view();
+    EXPECT_EQ(view.samples_per_s, 100);
+    EXPECT_EQ(view.computed_per_s, 750);
+    EXPECT_NE(as_text(render(view, 100, 24, {})).find(" 100 of 750 samples/s (13 %)\n"),
+              std::string::npos);
+    const std::string narrow = as_text(render(view, 80, 24, {}));
+    EXPECT_NE(narrow.find("  100 samples/s\n"), std::string::npos) << narrow;
+    PlainProgress seen;
+    EXPECT_NE(plain_lines(view, seen).back().find("3 peers  100 of 750 samples/s (13 %)"),
+              std::string::npos);
+}
+
+TEST(TerminalView, a_speed_beyond_belief_hides_nothing) {
+    Status liar = status(2, "liar", 0, Phase::computing);
+    liar.samples_per_s = 1e300;
+    const RunModel model = model_of_a_run_that_waits({status(1, "a", 0, Phase::computing), liar});
+    PlainProgress seen;
+    EXPECT_TRUE(plain_lines(model.view(), seen).back().ends_with("  2 peers  100 samples/s"));
+}
+
+TEST(TerminalView, a_trainer_that_rests_is_said_to_be_left_out) {
+    Status helper = status(4, "helper", 0, Phase::waiting);
+    helper.role = Role::aggregator;
+    const RunModel model = model_of_a_run_that_waits({status(1, "a", 0, Phase::computing),
+                                                      status(2, "b", 0, Phase::computing),
+                                                      status(3, "slow", 0, Phase::waiting),
+                                                      helper});
+    EXPECT_EQ(model.view().peers[2].doing, "waiting");
+    EXPECT_EQ(model.view().peers[3].doing, "left out (slow line)");
+    for (const std::size_t width : {80u, 100u})
+        EXPECT_NE(as_text(render(model.view(), width, 24, {}))
+                      .find(" left out (slow line)  07070707 =\n"),
+                  std::string::npos)
+            << width;
+}
+
 TEST(RunModel, one_members_claim_moves_no_step) {
     RunModel model(run(), {}, 0);
     std::vector<Status> statuses = {status(1, "a", 9, Phase::computing),

@@ -74,8 +74,8 @@ std::string doing_of(const Status& status, double speed_sum, std::uint64_t targe
         }
         case Phase::averaging:
             return "averaging";
-        case Phase::waiting:
-            return "waiting";
+        case Phase::waiting:  // a trainer only while it rests (collab/rest.h)
+            return is_trainer(status) ? "left out (slow line)" : "waiting";
         case Phase::leaving:
             return "leaving";
     }
@@ -327,6 +327,7 @@ RunView RunModel::view() const {
 
     view.samples_total = samples_total_.value_or(0);
     const double all_compute_per_s = computed_per_s();
+    view.computed_per_s = all_compute_per_s;
     view.samples_per_s = speed_steps_.size() < 2 ? all_compute_per_s : committed_per_s();
     const auto usual = usual_hashes(statuses_);
     for (const Status& status : statuses_) {

@@ -44,7 +44,7 @@ struct PeerView {
     std::string name;  // never empty; unique in the view
     bool is_us = false;
     collab::Role role = collab::Role::trainer;
-    std::string doing;  // "computing 63 %", "averaging", "downloading 40 %", "lost 3 s ago"
+    std::string doing;  // "computing 63 %", "averaging", "left out (slow line)", "lost 3 s ago"
     bool is_gone = false;
     double samples_per_s = 0;
     double upload_bytes_per_s = 0;  // measured in rounds; 0: not yet
@@ -78,9 +78,10 @@ struct RunView {
     double accuracy_goal = 0;   // stop condition, 0 = none
     std::uint64_t samples = 0;  // accumulated towards the next step by all
     std::uint64_t target = 0;
-    double samples_total = 0;  // in all steps of the branch
-    double samples_per_s = 0;  // in the last steps; before there are two: that all compute
-    double loss = 0;           // of the last step; 0 = unknown
+    double samples_total = 0;   // in all steps of the branch
+    double samples_per_s = 0;   // in the last steps; before there are two: that all compute
+    double computed_per_s = 0;  // that all compute, rounds and waiting not counted
+    double loss = 0;            // of the last step; 0 = unknown
     double accuracy = 0;
     std::uint64_t accuracy_step = 0;  // 0 = not evaluated yet
     std::vector<double> losses;       // of the last steps, oldest first

@@ -10,6 +10,9 @@ namespace {
 constexpr std::size_t events_shown_max = 6;
 constexpr std::size_t bar_columns = 24;
 constexpr std::size_t sparkline_columns = 24;
+constexpr std::size_t doing_columns_least = 17;
+constexpr std::size_t doing_columns_most = 20;
+constexpr double speed_believed = 1e8;  // samples a second; a claim beyond it tells nothing
 
 std::string clock_text(double seconds) {
     const auto whole = static_cast<long long>(std::clamp(seconds, 0.0, 1e9));
@@ -22,8 +25,18 @@ std::string speed_text(double samples_per_s) {
     if (samples_per_s <= 0) return "-";
     if (samples_per_s < 10) return fmt::format("{:.1f}/s", samples_per_s);
     if (samples_per_s < 1e5) return fmt::format("{:.0f}/s", samples_per_s);
-    if (samples_per_s < 1e8) return fmt::format("{:.0f}k/s", samples_per_s / 1e3);
+    if (samples_per_s < speed_believed) return fmt::format("{:.0f}k/s", samples_per_s / 1e3);
     return ">100M/s";
+}
+
+// What arrives in the model of what is computed: the rest of the time goes to rounds and waiting.
+std::string run_speed_text(const RunView& view) {
+    if (view.samples_per_s >= view.computed_per_s || view.computed_per_s > speed_believed)
+        return fmt::format("{:.0f} samples/s", view.samples_per_s);
+    return fmt::format("{:.0f} of {:.0f} samples/s ({:.0f} %)",
+                       view.samples_per_s,
+                       view.computed_per_s,
+                       view.samples_per_s / view.computed_per_s * 100);
 }
 
 // Cuts to `width` columns.
@@ -74,12 +87,13 @@ Line cut_line(const Line& line, std::size_t width) {
     return out;
 }
 
-// `line`, then `text` at the right edge if there is room.
-void put_right(Line& line, std::string text, std::size_t width, Ink ink) {
+// `line`, then `text` at the right edge if there is room; whether there was.
+bool put_right(Line& line, std::string text, std::size_t width, Ink ink) {
     const std::size_t used = columns_of(line);
-    if (used + 2 + columns(text) > width) return;
+    if (used + 2 + columns(text) > width) return false;
     line.push_back({std::string(width - used - columns(text), ' '), Ink::plain});
     line.push_back({std::move(text), ink});
+    return true;
 }
 
 void put_bar(Line& line, double fraction, Look look) {
@@ -134,7 +148,8 @@ Line step_line(const RunView& view, std::size_t width, Look look) {
         view.target > 0 ? static_cast<double>(view.samples) / static_cast<double>(view.target) : 0;
     put_bar(line, fraction, look);
     line.push_back({fmt::format(" {} of {} samples", view.samples, view.target), Ink::plain});
-    put_right(line, fmt::format("{:.0f} samples/s", view.samples_per_s), width, Ink::plain);
+    if (!put_right(line, run_speed_text(view), width, Ink::plain))
+        put_right(line, fmt::format("{:.0f} samples/s", view.samples_per_s), width, Ink::plain);
     return line;
 }
 
@@ -163,8 +178,12 @@ struct Widths {
 
 Widths widths_for(const RunView& view, std::size_t width) {
     std::size_t longest = 4;
-    for (const PeerView& peer : view.peers) longest = std::max(longest, columns(peer.name));
-    Widths widths{.name = longest, .role = 10, .speed = 8, .step = 7, .doing = 17};
+    std::size_t doing = doing_columns_least;
+    for (const PeerView& peer : view.peers) {
+        longest = std::max(longest, columns(peer.name));
+        doing = std::max(doing, std::min(columns(peer.doing), doing_columns_most));
+    }
+    Widths widths{.name = longest, .role = 10, .speed = 8, .step = 7, .doing = doing};
     // Two columns of margin, four gaps of at most two, ten columns of hash and mark.
     const std::size_t fixed = 2 + widths.role + widths.speed + widths.step + widths.doing + 16;
     const std::size_t room = width > fixed + 8 ? width - fixed : 8;
@@ -183,7 +202,8 @@ Line peer_header(const Widths& widths) {
 
 Ink ink_of_doing(const PeerView& peer) {
     if (peer.is_gone) return peer.doing.starts_with("lost") ? Ink::red : Ink::dim;
-    if (peer.doing.starts_with("download")) return Ink::yellow;
+    if (peer.doing.starts_with("download") || peer.doing.starts_with("left out"))
+        return Ink::yellow;
     if (peer.doing.starts_with("averag")) return Ink::cyan;
     return Ink::plain;
 }
@@ -344,8 +364,7 @@ std::vector<std::string> plain_lines(const RunView& view, PlainProgress& seen) {
         if (view.loss > 0) line += fmt::format("  loss {:.4f}", view.loss);
         if (view.accuracy_step > 0) line += fmt::format("  accuracy {:.1f} %", view.accuracy * 100);
         const std::size_t live = view.live_peers();
-        line += fmt::format(
-            "  {} peer{}  {:.0f} samples/s", live, live == 1 ? "" : "s", view.samples_per_s);
+        line += fmt::format("  {} peer{}  {}", live, live == 1 ? "" : "s", run_speed_text(view));
         lines.push_back(line);
         seen.step = view.step;
         seen.accuracy_step = view.accuracy_step;

@@ -1,0 +1,30 @@
+// A run as a plan file (docs/plan.md): who is there now, with the lines and speeds that they
+// measured. `dedloc watch --print-plan` prints it, `dedloc plan` reads it.
+//
+// What a peer has not measured yet counts as the median of the others, and the file says so. Names
+// came from peers: each becomes one that is printable, quoted and nobody else's.
+
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "dedloc/collab/run_file.h"
+#include "dedloc/collab/status.h"
+
+namespace dedloc::cli {
+
+// It belongs into a plan: a trainer or an aggregator, and not about to leave.
+bool is_planned(const collab::Status& peer);
+
+// Thread: any; pure. One of the peers is a trainer.
+std::string plan_of_run(const collab::RunFile& run,
+                        std::span<const collab::Status> peers,
+                        std::uint64_t elements_count);
+
+// Numbers in the run's averaged vector; nothing: this machine cannot make the run's model, as it
+// lacks the data or libtorch. May load the data; albert's size follows from the run file alone.
+std::optional<std::uint64_t> vector_elements(const collab::RunFile& run);
+
+}  // namespace dedloc::cli
