@@ -31,6 +31,16 @@ Json bottleneck(const PlanFile& file, const planner::Split& split) {
             {"to", file.question.peers[split.bottleneck_to].name}};
 }
 
+Json left_out(const PlanFile& file, const planner::Plan& plan) {
+    if (!plan.left_out) return nullptr;
+    Json names = Json::array();
+    for (const std::size_t i : plan.left_out->peers)
+        if (names.size() < plan_json_peers_max) names.push_back(file.question.peers[i].name);
+    return {{"peers", std::move(names)},
+            {"step_seconds", plan.left_out->step_seconds},
+            {"step_seconds_of_all", plan.left_out->step_seconds_of_all}};
+}
+
 Json peers(const PlanFile& file, const planner::Plan& plan) {
     Json list = Json::array();
     const auto traffic = planner::traffic(plan.peers, plan.split.part_elements);
@@ -72,12 +82,14 @@ std::string plan_json(const PlanFile& file, const planner::Plan& plan) {
         {"helps", plan.aggregator.rate_per_s > 0},
         {"seconds", plan.aggregator.seconds_best},
         {"bits_per_s", plan.aggregator.rate_per_s * file.question.element_bytes * 8}};
-    if (plan.computing)
+    if (plan.computing) {
+        json["left_out"] = left_out(file, plan);
         json["computing"] = {{"delayed", file.question.delayed},
                              {"steps_per_s", plan.computing->steps_per_s},
                              {"steps_per_s_if_all_compute", plan.computing->steps_per_s_of_all},
                              {"samples_per_s", plan.computing->samples_per_s},
                              {"every_choice_tried", plan.computing->every_choice_tried}};
+    }
     json["explanation"] = plan.split.explanation;
     json["sentences"] = plan.sentences;
     json["peers"] = peers(file, plan);

@@ -88,6 +88,10 @@ TEST(PlanSetups, the_trainer_behind_a_modem_is_spared_and_the_ocean_is_the_bottl
     EXPECT_NEAR(1 / modem.json["computing"]["steps_per_s"].get<double>(), 8.53 + 7.13, 0.02);
     EXPECT_GT(modem.json["computing"]["steps_per_s"].get<double>(),
               10 * modem.json["computing"]["steps_per_s_if_all_compute"].get<double>());
+    EXPECT_EQ(modem.json["left_out"]["peers"], nlohmann::json::array({"modem"}));
+    EXPECT_NEAR(modem.json["left_out"]["step_seconds"].get<double>(), 8.53 + 7.13, 0.05);
+    EXPECT_GT(modem.json["left_out"]["step_seconds_of_all"].get<double>(), 200);
+    EXPECT_FALSE(setup("C").json.contains("left_out")) << "no batch";
     const Planned sites = setup("two-sites");
     EXPECT_EQ(sites.json["bottleneck"]["kind"], "link");
     EXPECT_EQ(sites.json["peers"][4]["part_elements"], 0);  // osaka-1, behind the firewall

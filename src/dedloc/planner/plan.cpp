@@ -4,10 +4,16 @@
 #include <cmath>
 
 #include "dedloc/planner/explanation.h"
+#include "dedloc/planner/left_out.h"
 #include "dedloc/planner/optimum.h"
 
 namespace dedloc::planner {
 namespace {
+
+// Of the leader's line, and of the pace: when a run leaves somebody out (averaging/round_plan.cpp,
+// whose numbers these are).
+constexpr double slow_line = 0.5;
+constexpr double leaving_out_worth = 1.5;
 
 // Equal parts for the trainers that may own: what a plain all-reduce does.
 double seconds_equal(std::span<const PeerRates> peers,
@@ -71,7 +77,10 @@ class Planner {
         if (question_.batch_samples > 0 && question_.elements_count > 0) DEDLOC_TRY_VOID(choose());
         DEDLOC_TRY(plan_.split, split_elements(plan_.peers, question_.elements_count, options));
         plan_.sentences.push_back(plan_.split.explanation);
-        if (plan_.computing) time_step();
+        if (plan_.computing) {
+            time_step();
+            DEDLOC_TRY_VOID(leave_out());
+        }
         compare();
         DEDLOC_TRY_VOID(advise());
         return std::move(plan_);
@@ -106,6 +115,75 @@ class Planner {
         if (all) choice.steps_per_s_of_all = choice.steps_per_s;
     }
 
+    // Of those who may compute, all of whom do in a run.
+    Ok leave_out() {
+        const double steps_per_s_of_all = plan_.computing->steps_per_s_of_all;
+        // A run's plan knows no limits of links.
+        if (!question_.links.empty() || steps_per_s_of_all <= 0) return {};
+        std::vector<PeerRates> peers;
+        std::vector<double> slower_ways;  // of the trainers
+        double samples_per_s = 0;
+        for (const PlanPeer& peer : question_.peers) {
+            peers.push_back(peer.rates);
+            PeerRates& rates = peers.back();
+            rates.contributes = rates.contributes && peer.samples_per_s > 0;
+            if (!rates.contributes) continue;
+            slower_ways.push_back(std::min(rates.upload_per_s, rates.download_per_s));
+            samples_per_s += peer.samples_per_s;
+        }
+        const auto middle =
+            slower_ways.begin() + static_cast<std::ptrdiff_t>(slower_ways.size() / 2);
+        std::nth_element(slower_ways.begin(), middle, slower_ways.end());
+        std::vector<double> samples;
+        std::vector<Candidate> candidates;
+        for (std::size_t i = 0; i < peers.size(); ++i) {
+            const double slower_way = std::min(peers[i].upload_per_s, peers[i].download_per_s);
+            const bool may = peers[i].contributes && slower_way < *middle * slow_line;
+            samples.push_back(question_.batch_samples * question_.peers[i].samples_per_s /
+                              samples_per_s);
+            candidates.push_back(may ? Candidate::yes : Candidate::no);
+        }
+        DEDLOC_TRY(const LeaveOutAnswer answer,
+                   choose_left_out({.peers = peers,
+                                    .samples = samples,
+                                    .candidates = candidates,
+                                    .elements_count = static_cast<double>(question_.elements_count),
+                                    .computing_s = question_.batch_samples / samples_per_s,
+                                    .delayed = question_.delayed,
+                                    .worth_it = leaving_out_worth}));
+        if (!answer.leaves_out()) return {};
+        LineLeftOut left_out{};
+        double others_per_s = 0;  // they compute the whole batch
+        for (std::size_t i = 0; i < peers.size(); ++i) {
+            if (answer.parts[i] != Part::whole)
+                left_out.peers.push_back(i);
+            else if (peers[i].contributes)
+                others_per_s += question_.peers[i].samples_per_s;
+        }
+        left_out.step_seconds =
+            step_seconds(question_.batch_samples / others_per_s, answer.seconds, question_.delayed);
+        left_out.step_seconds_of_all = 1 / steps_per_s_of_all;
+        plan_.left_out = std::move(left_out);
+        return {};
+    }
+
+    void say_left_out() {
+        if (!plan_.left_out) return;
+        std::vector<std::string> names;
+        for (const std::size_t i : plan_.left_out->peers) names.push_back(names_[i]);
+        const bool one = names.size() == 1;
+        plan_.sentences.push_back(
+            fmt::format("A run would leave {} out, as {} too slow for what {}: a step takes {} "
+                        "without {} and {} with {} (averaging.leave_out_slow).",
+                        some(names),
+                        one ? "its line is" : "their lines are",
+                        one ? "it brings" : "they bring",
+                        duration_text(plan_.left_out->step_seconds),
+                        one ? "it" : "them",
+                        duration_text(plan_.left_out->step_seconds_of_all),
+                        one ? "it" : "them"));
+    }
+
     void compare() {
         plan_.seconds_equal = seconds_equal(plan_.peers, question_.links, question_.elements_count);
         plan_.seconds_server =
@@ -133,6 +211,7 @@ class Planner {
             if (question_.peers[i].rates.contributes && !choice.computes[i])
                 (question_.peers[i].samples_per_s > 0 ? idle : without_speed).push_back(names_[i]);
         say_step(choice);
+        say_left_out();
         if (!without_speed.empty())
             plan_.sentences.push_back(
                 fmt::format("{} compute{} nothing (samples_per_s = 0) and send{} no gradient.",
@@ -140,7 +219,7 @@ class Planner {
                             without_speed.size() == 1 ? "s" : "",
                             without_speed.size() == 1 ? "s" : ""));
         if (idle.empty()) {
-            plan_.sentences.push_back(without_speed.empty()
+            plan_.sentences.push_back(without_speed.empty() && !plan_.left_out
                                           ? "Every trainer should compute."
                                           : "Every other trainer should compute.");
             return;

@@ -34,6 +34,14 @@ struct PlanQuestion {
     bool delayed = false;      // computing goes on while a step is averaged (averaging.delayed)
 };
 
+// Whom a run with these lines does without (left_out.h; averaging.leave_out_slow), with the middle
+// trainer's line for that of the leader, whoever leads.
+struct LineLeftOut {
+    std::vector<std::size_t> peers{};  // in the order of the question; never empty
+    double step_seconds = 0;           // of the others
+    double step_seconds_of_all = 0;    // with them
+};
+
 struct Plan {
     std::vector<PeerRates> peers;  // contributes: computes
     Split split{};
@@ -42,6 +50,7 @@ struct Plan {
     bool has_aggregators = false;
     std::optional<double> seconds_without;   // the aggregators; nothing: impossible
     std::optional<ComputeChoice> computing;  // if there is a batch
+    std::optional<LineLeftOut> left_out;     // if there is a batch, and somebody is
     AggregatorAdvice aggregator;             // one more
     std::vector<std::string> sentences;      // the first one says what the plan is
 };

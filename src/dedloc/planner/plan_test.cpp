@@ -75,6 +75,10 @@ TEST(Plan, names_whom_to_spare_from_computing) {
     EXPECT_FALSE(plan->peers[3].contributes);
     EXPECT_TRUE(plan->peers[3].receives);
     EXPECT_TRUE(mentions(*plan, "modem should not compute: sending its gradient")) << all(*plan);
+    EXPECT_TRUE(mentions(*plan, "A run would leave modem out")) << all(*plan);
+    question.links = {{0, 1, 1e6}};  // of which a run's plan knows nothing
+    EXPECT_FALSE(make_plan(question)->left_out);
+    question.links.clear();
     question.batch_samples = 1e6;
     EXPECT_TRUE(mentions(*make_plan(question), "Every trainer should compute.")) << all(*plan);
 }
@@ -108,6 +112,73 @@ TEST(Plan, who_computes_nothing_is_not_said_to_cost_time) {
         << all(*plan);
     EXPECT_TRUE(mentions(*plan, "Every other trainer should compute.")) << all(*plan);
     EXPECT_FALSE(mentions(*plan, "should not compute")) << all(*plan);
+}
+
+// Nineteen lines of 100 Mb/s and one of `slow`, both ways; computing takes 10 s with all of them.
+PlanQuestion nineteen_and(double slow) {
+    PlanQuestion question{.elements_count = 25'557'032, .batch_samples = 2000};
+    for (int i = 1; i <= 19; ++i)
+        question.peers.push_back(peer(fmt::format("home-{}", i), 100, 100));
+    question.peers.push_back(peer("slow", slow, slow));
+    for (PlanPeer& one : question.peers) one.samples_per_s = 10;
+    return question;
+}
+
+TEST(Plan, says_whom_a_run_would_leave_out_and_what_a_step_takes_then) {
+    PlanQuestion question = nineteen_and(8);
+    const auto plan = make_plan(question);
+    ASSERT_TRUE(plan);
+    // Not computing would not help: its download is as slow.
+    EXPECT_TRUE(plan->peers[19].contributes);
+    ASSERT_TRUE(plan->left_out);
+    EXPECT_EQ(plan->left_out->peers, std::vector<std::size_t>{19});
+    EXPECT_NEAR(plan->left_out->step_seconds_of_all, 10 + 51.11, 0.01);
+    EXPECT_NEAR(plan->left_out->step_seconds, 10 * 20.0 / 19 + 7.75, 0.01);
+    EXPECT_TRUE(mentions(*plan,
+                         "A run would leave slow out, as its line is too slow for what it brings: "
+                         "a step takes 18.3 s without it and 61.1 s with it"))
+        << all(*plan);
+    EXPECT_TRUE(mentions(*plan, "Every other trainer should compute.")) << all(*plan);
+    question.delayed = true;
+    const auto delayed = make_plan(question);
+    ASSERT_TRUE(delayed && delayed->left_out);
+    EXPECT_NEAR(delayed->left_out->step_seconds_of_all, 51.11, 0.01);
+    EXPECT_NEAR(delayed->left_out->step_seconds, 10 * 20.0 / 19, 0.01);
+}
+
+TEST(Plan, a_run_waits_for_lines_that_are_nearly_as_fast_and_for_long_steps) {
+    const auto alike = make_plan(nineteen_and(60));
+    ASSERT_TRUE(alike);
+    EXPECT_FALSE(alike->left_out);
+    EXPECT_TRUE(mentions(*alike, "Every trainer should compute.")) << all(*alike);
+    PlanQuestion question = nineteen_and(8);
+    question.batch_samples = 200'000;
+    const auto rare = make_plan(question);
+    ASSERT_TRUE(rare);
+    EXPECT_FALSE(rare->left_out) << all(*rare);
+}
+
+TEST(Plan, names_who_cannot_get_the_average) {
+    PlanQuestion question = nineteen_and(0);
+    auto plan = make_plan(question);
+    ASSERT_FALSE(plan);
+    EXPECT_EQ(plan.error().kind(), ErrorKind::bad_input);
+    EXPECT_NE(plan.error().message().find("slow can download nothing"), std::string::npos)
+        << plan.error().message();
+    EXPECT_NE(plan.error().message().find("leave it out of the plan"), std::string::npos)
+        << plan.error().message();
+    question.peers[3].rates.download_per_s = 0;
+    plan = make_plan(question);
+    ASSERT_FALSE(plan);
+    EXPECT_NE(plan.error().message().find("home-4 and 1 other can download nothing"),
+              std::string::npos)
+        << plan.error().message();
+    // Who cannot send is spared.
+    question = nineteen_and(100);
+    question.peers[19].rates.upload_per_s = 0;
+    plan = make_plan(question);
+    ASSERT_TRUE(plan) << plan.error().message();
+    EXPECT_FALSE(plan->peers[19].contributes);
 }
 
 TEST(Plan, says_why_a_peer_owns_nothing) {

@@ -56,9 +56,7 @@ class ComputeSearch {
             // Not even averaging in no time would make up for the slowest trainer.
             choice.every_choice_tried = true;
         }
-        if (best_.steps_per_s() <= 0)
-            return make_error(ErrorKind::bad_input,
-                              "whoever computes, the peers of the plan cannot average anything");
+        if (best_.steps_per_s() <= 0) return why_impossible();
         choice.computes = best_computes_;
         choice.samples_per_s = best_.samples_per_s;
         choice.steps_per_s = best_.steps_per_s();
@@ -66,6 +64,27 @@ class ComputeSearch {
     }
 
   private:
+    // Whoever computes, all who need the average must get it.
+    Error why_impossible() const {
+        std::vector<std::size_t> deaf;
+        for (std::size_t i = 0; i < question_.peers.size(); ++i)
+            if (question_.peers[i].receives && question_.peers[i].download_per_s <= 0)
+                deaf.push_back(i);
+        if (deaf.empty())
+            return make_error(ErrorKind::bad_input,
+                              "whoever computes, the peers of the plan cannot average anything");
+        const std::size_t first = deaf.front();
+        const std::size_t more = deaf.size() - 1;
+        return make_error(
+            ErrorKind::bad_input,
+            "{}{} can download nothing, and without the average nobody goes on: leave {} out of "
+            "the plan, or say what {} carries",
+            question_.names.empty() ? fmt::format("peer {}", first) : question_.names[first],
+            more == 0 ? "" : fmt::format(" and {} other{}", more, more == 1 ? "" : "s"),
+            more == 0 ? "it" : "them",
+            more == 0 ? "its line" : "their lines");
+    }
+
     // Of the trial as it stands.
     Result<Value> value() const {
         Value value{.delayed = question_.delayed};
