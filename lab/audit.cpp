@@ -1,17 +1,21 @@
 #include "lab/audit.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <fmt/format.h>
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <tuple>
 
 #include "dedloc/averaging/ledger.h"
+#include "dedloc/base/printable.h"
 #include "dedloc/collab/certificate_log.h"
 #include "dedloc/monitor/json_line.h"
 #include "dedloc/security/identity.h"
 
 #include "lab/chain_book.h"
+#include "lab/event_names.h"
 
 namespace dedloc::lab {
 namespace {
@@ -19,6 +23,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr double rounding = 1e-6;  // of sums of fractions
+constexpr std::size_t audit_name_bytes = 16;
 
 // Samples that are in on the other chain and not in on the winning one. What was committed before
 // the winner's `first_step`, where it was resumed or its logs begin, is in the state it began from.
@@ -102,6 +107,50 @@ std::vector<std::vector<fs::path>> peers_at(const fs::path& path) {
     return peers;
 }
 
+// Those of whose samples the most are in twice, lost or unfinished, the worst first; nothing where
+// all samples of all peers are in.
+std::string worst_peers(const AuditReport& report) {
+    const auto badness = [](const PeerAccount& account) {
+        return std::tuple(account.twice, account.left_out + account.skipped, account.unfinished);
+    };
+    using Row = std::pair<PeerId, PeerAccount>;
+    std::vector<Row> rows;
+    for (const auto& [peer, account] : report.peers)
+        if (account.twice + account.left_out + account.skipped + account.unfinished > rounding)
+            rows.emplace_back(peer, account);
+    if (rows.empty()) return {};
+    std::ranges::stable_sort(
+        rows, [&](const Row& a, const Row& b) { return badness(a.second) > badness(b.second); });
+    const std::size_t shown = std::min(rows.size(), audit_rows_max);
+    std::string text = fmt::format(
+        "of {} of {} peers not every sample is in exactly once{}:\n"
+        "  {:<16}  {:>12}{:>12}{:>12}{:>12}{:>12}  peer\n",
+        rows.size(),
+        report.peers.size(),
+        shown < rows.size() ? fmt::format("; the worst {}", shown) : "",
+        "name",
+        "in",
+        "twice",
+        "left out",
+        "skipped",
+        "unfinished");
+    for (std::size_t i = 0; i < shown; ++i) {
+        const auto& [peer, account] = rows[i];
+        const auto name = report.names.find(peer);
+        text += fmt::format("  {:<16}  {:>12.2f}{:>12.2f}{:>12.2f}{:>12.2f}{:>12.2f}  {}\n",
+                            name == report.names.end()
+                                ? "-"
+                                : base::printable_columns(name->second, audit_name_bytes),
+                            account.in,
+                            account.twice,
+                            account.left_out,
+                            account.skipped,
+                            account.unfinished,
+                            peer.text());
+    }
+    return text;
+}
+
 }  // namespace
 
 AuditReport audit(const std::vector<PeerLog>& logs,
@@ -170,7 +219,10 @@ Result<AuditReport> audit_folders(const std::vector<std::string>& paths,
                                   const AuditOptions& options) {
     DEDLOC_TRY(const std::vector<PeerLog> logs, read_logs(paths));
     const security::IdentityVerifier verifier;
-    return audit(logs, verifier, options);
+    AuditReport report = audit(logs, verifier, options);
+    for (const PeerLog& log : logs)
+        add_names_in_events(fs::path(log.name).parent_path(), report.names);
+    return report;
 }
 
 std::string to_json(const AuditReport& report) {
@@ -189,13 +241,17 @@ std::string to_json(const AuditReport& report) {
     json["disagreements"] = report.disagreements;
     json["problems"] = report.problems;
     json["peers"] = nlohmann::ordered_json::object();
-    for (const auto& [peer, account] : report.peers)
-        json["peers"][peer.text()] = {{"contributions", account.contributions},
-                                      {"in", account.in},
-                                      {"twice", account.twice},
-                                      {"left_out", account.left_out},
-                                      {"skipped", account.skipped},
-                                      {"unfinished", account.unfinished}};
+    for (const auto& [peer, account] : report.peers) {
+        nlohmann::ordered_json& one = json["peers"][peer.text()];
+        if (const auto name = report.names.find(peer); name != report.names.end())
+            one["name"] = name->second;
+        one["contributions"] = account.contributions;
+        one["in"] = account.in;
+        one["twice"] = account.twice;
+        one["left_out"] = account.left_out;
+        one["skipped"] = account.skipped;
+        one["unfinished"] = account.unfinished;
+    }
     return monitor::json_line(json);
 }
 
@@ -216,6 +272,7 @@ std::string to_text(const AuditReport& report) {
         report.samples_lost,
         report.samples_unfinished,
         report.samples_orphaned);
+    text += worst_peers(report);
     for (const std::string& problem : report.problems) text += "  ! " + problem + "\n";
     if (!report.clean()) return text + "THE RUN'S PROMISES ARE BROKEN\n";
     if (!report.loses_more_than(0)) return text + "everything holds\n";

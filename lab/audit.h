@@ -44,6 +44,7 @@ struct AuditReport {
     std::uint64_t disagreements = 0;    // must be 0
     std::vector<std::string> problems;  // sentences; empty: nothing is wrong
     std::map<PeerId, PeerAccount> peers;
+    std::map<PeerId, std::string> names;  // of those that an event log beside a log names
 
     // Whatever happened to peers, this must hold; samples may be lost with those that were killed.
     bool clean() const { return samples_twice == 0 && disagreements == 0 && problems.empty(); }
@@ -65,6 +66,9 @@ Result<std::vector<PeerLog>> read_logs(const std::vector<std::string>& paths);
 // Both, with real signatures.
 Result<AuditReport> audit_folders(const std::vector<std::string>& paths,
                                   const AuditOptions& options = {});
+
+// At most so many peers are listed for people.
+inline constexpr std::size_t audit_rows_max = 10;
 
 std::string to_json(const AuditReport& report);
 std::string to_text(const AuditReport& report);

@@ -6,9 +6,15 @@
 #include <fmt/format.h>
 #include <fstream>
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+#include <sstream>
 #include <unistd.h>
 
+#include "dedloc/monitor/event_log.h"
+
+#include "lab/event_names.h"
 #include "lab/hand_made_chain.h"
+#include "lab/temporary_folder.h"
 
 namespace dedloc::lab {
 namespace {
@@ -95,6 +101,84 @@ TEST(Audit, who_lost_samples_is_not_told_that_everything_holds) {
     options.killed.insert(chain.peer(0));
     report = audit_of({&chain}, options);
     EXPECT_NE(to_text(report).find("everything holds"), std::string::npos) << to_text(report);
+}
+
+std::size_t lines_with(const std::string& text, std::string_view word) {
+    std::size_t count = 0;
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);)
+        if (line.find(word) != std::string::npos) ++count;
+    return count;
+}
+
+TEST(Audit, lists_the_peers_whose_samples_are_not_in_the_worst_first) {
+    HandMadeChain chain(14);
+    // In turn, as a chain made by hand has at most eight members in a step. The first twelve skip
+    // 1, 2, … samples; the others none.
+    for (std::size_t first : {0u, 7u}) {
+        std::vector<HandMember> before;
+        std::vector<HandMember> after;
+        for (std::size_t i = first; i < first + 7; ++i) {
+            before.push_back({i, fresh(0, 10)});
+            after.push_back({i, i < 12 ? fresh(11 + i, 50) : fresh(10, 50)});
+        }
+        chain.commit(before);
+        chain.commit(after);
+    }
+    AuditReport report = audit_of({&chain});
+    report.names[chain.peer(11)] = "w\x1b[2Jorst";
+    const std::string text = to_text(report);
+    EXPECT_NE(text.find("of 12 of 14 peers"), std::string::npos) << text;
+    EXPECT_EQ(text.find('\x1b'), std::string::npos) << text;
+    std::size_t at = 0;
+    for (std::size_t i = 11; i >= 2; --i) {
+        const std::size_t next = text.find(chain.peer(i).text());
+        ASSERT_NE(next, std::string::npos) << i << "\n" << text;
+        EXPECT_GT(next, at) << text;
+        at = next;
+    }
+    EXPECT_EQ(text.find(chain.peer(1).text()), std::string::npos) << "ten are enough";
+    EXPECT_EQ(lines_with(text, "w?[2Jorst"), 1u) << text;
+    const auto json = nlohmann::json::parse(to_json(report));
+    EXPECT_EQ(json["peers"][chain.peer(11).text()]["skipped"], 12);
+    EXPECT_TRUE(json["peers"][chain.peer(11).text()].contains("name"));
+    EXPECT_FALSE(json["peers"][chain.peer(1).text()].contains("name"));
+}
+
+TEST(Audit, lists_nobody_where_all_samples_are_in) {
+    HandMadeChain chain;
+    chain.commit({{0, fresh(0, 10)}});
+    chain.commit({{0, fresh(10, 20)}});
+    const AuditReport report = audit_of({&chain});
+    EXPECT_EQ(to_text(report).find(chain.peer(0).text()), std::string::npos) << to_text(report);
+}
+
+TEST(Audit, names_are_those_that_event_logs_tell_of_who_left) {
+    auto folder = TemporaryFolder::make();
+    ASSERT_TRUE(folder);
+    const HandMadeChain chain(4);
+    const auto line = [&](std::string kind, std::size_t who, std::string text) {
+        return monitor::to_json_line({.time = 1,
+                                      .kind = std::move(kind),
+                                      .peer = chain.peer(who),
+                                      .step = 1,
+                                      .text = std::move(text),
+                                      .fields = {}}) +
+               "\n";
+    };
+    std::ofstream(folder->path() + "/events.1.jsonl", std::ios::binary)
+        << line("peer_lost", 0, "old is gone without a word");
+    std::ofstream(folder->path() + "/events.jsonl", std::ios::binary)
+        << line("peer_lost", 0, "anna is gone without a word") << "not JSON, \"peer_lost\n"
+        << line("peer_left", 1, "who left left")
+        << line("peer_left", 2, chain.peer(2).short_text() + " left")
+        << line("peer_joined", 3, "somebody left") << "{\"kind\":\"peer_le";
+    std::map<PeerId, std::string> names;
+    add_names_in_events(folder->path(), names);
+    add_names_in_events(folder->path() + "/nowhere", names);
+    EXPECT_EQ(
+        names,
+        (std::map<PeerId, std::string>{{chain.peer(0), "anna"}, {chain.peer(1), "who left"}}));
 }
 
 TEST(Audit, two_decisions_of_one_step_are_a_disagreement) {
