@@ -2,25 +2,47 @@
 //   example_train_together RUN_FILE DIRECTORY
 // every other one, anywhere, joins with it:
 //   example_train_together JOIN_STRING DIRECTORY
+#include <csignal>
 #include <cstdio>
+#include <filesystem>
+#include <stdexcept>
 #include <string>
 
+#include "dedloc/monitor/event_log.h"
 #include "dedloc/train/collaborative_optimizer.h"
+
+namespace {
+
+volatile std::sig_atomic_t interrupted = 0;
+
+// Ctrl-C leaves in order when step() has returned; once more, at once.
+void on_signal(int signal) {
+    interrupted = 1;
+    if (signal == SIGINT) std::signal(SIGINT, SIG_DFL);
+}
+
+}  // namespace
 
 int main(int argc, char** argv) try {
     const std::string run = argc > 1 ? argv[1] : "together.toml";
     const std::string directory = argc > 2 ? argv[2] : "dedloc-peer";
+    for (const int signal : {SIGINT, SIGTERM}) std::signal(signal, on_signal);
     torch::nn::Sequential model(
         torch::nn::Linear(2, 32), torch::nn::Tanh(), torch::nn::Linear(32, 1));
 
-    dedloc::train::JoinOptions options{.directory = directory};
+    std::filesystem::create_directories(directory);
+    const auto events = dedloc::monitor::EventLog::open(directory + "/events.jsonl");
+    if (!events) throw std::runtime_error(events.error().message());
+
+    dedloc::train::JoinOptions options{.directory = directory, .events = events->get()};
     (run.starts_with("dedloc1") ? options.join : options.run_file) = run;
     dedloc::train::Session session = dedloc::train::join(model, options);
     std::printf("join: %s\n", session.join_string().c_str());
     std::fflush(stdout);
+    torch::manual_seed(session.seed());  // every peer draws other samples
 
     dedloc::train::CollaborativeOptimizer optimizer(session);
-    while (!optimizer.finished()) {
+    while (!optimizer.finished() && !interrupted) {
         const torch::Tensor inputs = torch::rand({64, 2}) * 2 - 1;
         const torch::Tensor targets = inputs.select(1, 0) * inputs.select(1, 1);
         optimizer.zero_grad();
@@ -29,7 +51,7 @@ int main(int argc, char** argv) try {
         if (!optimizer.step(inputs.size(0), loss.item<double>())) continue;
         std::printf("step %lu loss %.4f\n", session.global_step(), loss.item<double>());
     }
-    session.leave();
+    session.leave();  // the model has the newest state now: save it, measure it
     std::printf("state %s\n", session.state_hash().c_str());
 } catch (const std::exception& failure) {
     std::fprintf(stderr, "%s\n", failure.what());

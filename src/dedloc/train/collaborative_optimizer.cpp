@@ -41,11 +41,13 @@ Result<collab::RunFile> read_run_file(const std::string& path) {
     return collab::parse_run_file(text.str(), path);
 }
 
-// What nobody looks at here, and has to be said all the same: this peer cannot write its votes, so
-// that no step is made where the others need them.
+// Hands events on to whoever wants them. One thing has to be said even where nobody does: this peer
+// cannot write its votes, so that no step is made where the others need them.
 class VoteWatch final : public collab::EventSink {
   public:
+    explicit VoteWatch(collab::EventSink* next) : next_(next) {}
     void record(const collab::Event& event) override {
+        if (next_ != nullptr) next_->record(event);
         if (!event.kind.starts_with("votes_")) return;
         log(LogLevel::warning, "train", "{}", event.text);
         const std::lock_guard lock(mutex_);
@@ -57,9 +59,18 @@ class VoteWatch final : public collab::EventSink {
     }
 
   private:
+    collab::EventSink* next_;  // may be null
     mutable std::mutex mutex_;
     std::string problem_;
 };
+
+// Sample numbers are never given out twice, so that a peer that comes back has another one, too.
+std::uint64_t seed_of(const PeerId& peer, std::uint64_t first_sample) {
+    Bytes bytes = base::to_bytes(peer.bytes());
+    base::put_u64_be(bytes, first_sample);
+    const Digest hash = security::sha256(bytes);
+    return *base::ByteReader(hash.view()).u64_be();
+}
 
 }  // namespace
 
@@ -75,6 +86,7 @@ struct Session::State {
           norm_max(run.averaging.norm_max),
           flat(std::move(model)),
           counter(std::move(samples_counter)),
+          seed(seed_of(session->id(), counter.next())),
           saver(*session, run) {
         flat.remember_buffers();
         samples = {counter.next(), counter.next()};
@@ -82,6 +94,10 @@ struct Session::State {
 
     collab::Collaboration& collaboration() const { return session->collaboration(); }
     void load(const std::shared_ptr<const state::Snapshot>& snapshot);
+    // The state as it is now. Buffers, too, where it is the loaded one: own forward passes have
+    // moved them. Was it another one?
+    bool load_newest();
+    void load_last();  // once: afterwards the model is its owner's
     void add(std::uint64_t samples_count);
     void leave_out(std::uint64_t samples_count);
     // One batch at most of a step in which this line rests: more would only count twice, there and
@@ -91,6 +107,7 @@ struct Session::State {
     bool hand_in(std::future<Result<void>>* gone = nullptr);
     void save_if_due();
     Result<void> save_last();
+    // Again: only what failed.
     void leave(Duration patience);
     // Leaves at once and throws, where our votes cannot be written.
     void end_without_votes();
@@ -103,12 +120,16 @@ struct Session::State {
     double norm_max;  // that the run takes of a mean gradient
     FlatModule flat;
     SampleCounter counter;
+    std::uint64_t seed;
     CheckpointSaver saver;
     collab::CounterRange samples;
     double loss_sum = 0;
     NotFiniteInARow not_finite;
     TimePoint computing_since;
+    std::weak_ptr<const state::Snapshot> loaded;  // what the model holds
     bool left = false;
+    std::future<Result<void>> parting;  // valid: the collaboration is being left
+    bool has_last = false;              // the model has what it shall have in the end
 };
 
 void Session::State::load(const std::shared_ptr<const state::Snapshot>& snapshot) {
@@ -116,6 +137,20 @@ void Session::State::load(const std::shared_ptr<const state::Snapshot>& snapshot
     flat.load(collab::parameters_of(*snapshot), collab::buffers_of(*snapshot));
     flat.forget_gradients();
     flat.remember_buffers();
+    loaded = snapshot;
+}
+
+bool Session::State::load_newest() {
+    const std::shared_ptr<const state::Snapshot> newest = collaboration().state();
+    const bool is_another = loaded.lock() != newest;
+    load(newest);
+    return is_another;
+}
+
+void Session::State::load_last() {
+    if (has_last) return;
+    (void)load_newest();
+    has_last = true;
 }
 
 // The gradients to the sums, and their numbers. Without both there are no samples to hand in.
@@ -199,13 +234,18 @@ void Session::State::save_if_due() {
 }
 
 void Session::State::leave(Duration patience) {
-    if (left) return;
-    left = true;
-    // The collaboration waits for our last samples, so they are handed in meanwhile.
-    std::future<Result<void>> gone =
-        runtime::spawn_future(session->spawn(), "leave", leave_there(collaboration(), patience));
-    if (samples.size() > 0) hand_in(&gone);
-    (void)runtime::wait_for_result(gone);  // cancelled: the session was stopped, which is leaving
+    if (!left) {
+        parting = runtime::spawn_future(
+            session->spawn(), "leave", leave_there(collaboration(), patience));
+        left = true;
+    }
+    if (parting.valid()) {
+        // The collaboration waits for our last samples, so they are handed in meanwhile.
+        if (samples.size() > 0) hand_in(&parting);
+        (void)runtime::wait_for_result(parting);  // cancelled: the session was stopped: left, too
+    }
+    // Others may have made steps since the last one here.
+    load_last();
     or_throw(counter.close());
     or_throw(save_last());
 }
@@ -222,6 +262,7 @@ void Session::State::end_without_votes() {
     left = true;
     session->leave(Duration(0));
     (void)save_last();  // that disk may take nothing
+    load_last();
     throw std::runtime_error(fmt::format(
         "dedloc: {}. This session has ended, so that the others go on without it; when that is "
         "mended, join again with this directory (where nobody trains any more: resume from it)",
@@ -246,6 +287,7 @@ std::string Session::join_string() const {
 }
 
 std::string Session::peer_id() const { return state_->session->id().text(); }
+std::uint64_t Session::seed() const { return state_->seed; }
 std::uint64_t Session::global_step() const { return state_->collaboration().state()->step(); }
 
 std::string Session::state_hash() const {
@@ -336,7 +378,7 @@ Session join(std::shared_ptr<torch::nn::Module> model, JoinOptions options) {
     }
     const Fingerprint fingerprint = Fingerprint::of(*model);
     FlatModule flat = or_throw(FlatModule::make(std::move(model)));
-    auto votes = std::make_unique<VoteWatch>();
+    auto votes = std::make_unique<VoteWatch>(options.events);
     auto session = or_throw(collab::Session::open({.directory = options.directory,
                                                    .listen = options.listen,
                                                    .announce = options.announce,
@@ -344,6 +386,12 @@ Session join(std::shared_ptr<torch::nn::Module> model, JoinOptions options) {
     collab::Options run =
         or_throw(hosts ? hosting(options, flat, fingerprint) : joining(options, *session));
     or_throw(check_run(run.run, hosts));
+    if (run.run.averaging.delayed) {
+        log(LogLevel::warning,
+            "train",
+            "the run file says averaging.delayed, which a training loop of your own cannot do: "
+            "step() waits for each average");
+    }
     run.layout = flat.layout();
     run.name = options.name;
     run.join_patience = options.patience;
@@ -367,7 +415,7 @@ Session join(std::shared_ptr<torch::nn::Module> model, JoinOptions options) {
 void CollaborativeOptimizer::zero_grad() { state_.flat.forget_gradients(); }
 
 bool CollaborativeOptimizer::step(std::int64_t samples, double mean_loss) {
-    if (finished()) return false;
+    if (finished()) return !state_.left && state_.load_newest();
     state_.end_without_votes();
     if (samples <= 0) throw std::runtime_error("dedloc: step() needs the number of samples");
     const auto count = static_cast<std::uint64_t>(samples);

@@ -3,14 +3,19 @@
 
 #include "dedloc/train/collaborative_optimizer.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <future>
 #include <gtest/gtest.h>
 #include <limits>
+#include <mutex>
+#include <set>
 #include <stdexcept>
 #include <torch/nn/modules/batchnorm.h>
+
+#include "dedloc/base/log_sink.h"
 
 namespace dedloc::train {
 namespace {
@@ -187,6 +192,128 @@ TEST_F(CollaborativeOptimizerTest, leaves_in_time_though_a_round_outlasts_its_pa
         std::_Exit(1);
     }
     idle.leave(std::chrono::seconds(1));  // the other one ends its round without them
+}
+
+nn::Sequential small_network() {
+    return nn::Sequential(nn::Linear(2, 3), nn::BatchNorm1d(3), nn::Linear(3, 1));
+}
+
+// Forward and backward; the forward pass moves BatchNorm's statistics.
+void compute(nn::Sequential& model, std::int64_t samples) {
+    model->forward(torch::rand({samples, 2})).mean().backward();
+}
+
+// Do both hold the same parameters and float buffers?
+bool are_equal(const nn::Module& one, const nn::Module& other) {
+    const auto numbers = [](const nn::Module& model) {
+        std::vector<torch::Tensor> all = model.parameters();
+        for (const torch::Tensor& buffer : model.buffers())
+            if (buffer.is_floating_point()) all.push_back(buffer);
+        return all;
+    };
+    return std::ranges::equal(
+        numbers(one), numbers(other), [](const torch::Tensor& a, const torch::Tensor& b) {
+            return a.equal(b);
+        });
+}
+
+// The host makes the only step while the others are between two calls of step().
+TEST_F(CollaborativeOptimizerTest, has_the_last_state_of_a_run_that_others_ended) {
+    JoinOptions hosting = options("peer");
+    hosting.run_file = run_file("", "steps = 1");
+    nn::Sequential model = small_network();
+    nn::Sequential model_of_one = small_network();
+    nn::Sequential model_of_two = small_network();
+    Session session = join(model, hosting);
+    Session one = guest(model_of_one.ptr(), session, "one");
+    Session two = guest(model_of_two.ptr(), session, "two");
+    CollaborativeOptimizer optimizer(session);
+    CollaborativeOptimizer optimizer_of_one(one);
+    compute(model_of_one, micro_batch);
+    compute(model_of_two, micro_batch);
+    compute(model, batches_a_step * micro_batch);
+    EXPECT_TRUE(optimizer.step(batches_a_step * micro_batch));
+    session.leave(std::chrono::seconds(60));  // waits until both have made the step as well
+    ASSERT_TRUE(one.finished());
+    ASSERT_TRUE(two.finished());
+    EXPECT_FALSE(are_equal(*model_of_one, *model));
+    EXPECT_TRUE(optimizer_of_one.step(micro_batch));
+    EXPECT_TRUE(are_equal(*model_of_one, *model)) << "after step()";
+    EXPECT_FALSE(optimizer_of_one.step(micro_batch)) << "it has it already";
+    two.leave();
+    EXPECT_TRUE(are_equal(*model_of_two, *model)) << "after leave()";
+    EXPECT_EQ(two.state_hash(), session.state_hash());
+    // What its owner makes of it then stays.
+    torch::NoGradGuard no_grad;
+    model_of_two->parameters().front().fill_(7);
+    two.leave();
+    EXPECT_FALSE(are_equal(*model_of_two, *model));
+}
+
+TEST_F(CollaborativeOptimizerTest, can_leave_again_when_its_last_state_could_not_be_saved) {
+    const auto model = std::make_shared<NumberModule>();
+    Session session = host(model, "[checkpoint]\nevery = 50\n");
+    CollaborativeOptimizer optimizer(session);
+    EXPECT_TRUE(step_once(optimizer, *model, 64));
+    const std::filesystem::path folder = options("peer").directory + "/checkpoints";
+    std::ofstream(folder) << "no folder";
+    for (int i = 0; i < 2; ++i) EXPECT_NE(failure_of([&] { session.leave(); }), "");
+    std::filesystem::remove(folder);
+    EXPECT_EQ(failure_of([&] { session.leave(); }), "");
+    EXPECT_TRUE(std::filesystem::is_directory(folder));
+}
+
+TEST_F(CollaborativeOptimizerTest, no_two_sessions_have_the_same_seed) {
+    const Session session = host(std::make_shared<NumberModule>());
+    const auto model = std::make_shared<NumberModule>();
+    std::uint64_t seed_before = 0;
+    {
+        Session other = guest(model, session);
+        seed_before = other.seed();
+        EXPECT_NE(seed_before, session.seed());
+        CollaborativeOptimizer optimizer(other);
+        EXPECT_FALSE(step_once(optimizer, *model, micro_batch));
+        EXPECT_EQ(other.seed(), seed_before);
+        other.leave(Duration(0));
+    }
+    EXPECT_NE(guest(model, session).seed(), seed_before) << "it would draw the same ones again";
+}
+
+class KindsSink final : public collab::EventSink {
+  public:
+    void record(const collab::Event& event) override {
+        const std::lock_guard lock(mutex_);
+        kinds_.insert(event.kind);
+    }
+    bool has(const std::string& kind) const {
+        const std::lock_guard lock(mutex_);
+        return kinds_.contains(kind);
+    }
+
+  private:
+    mutable std::mutex mutex_;
+    std::set<std::string> kinds_;
+};
+
+TEST_F(CollaborativeOptimizerTest, tells_its_sink_what_happens) {
+    KindsSink events;
+    JoinOptions hosting = options("peer");
+    hosting.run_file = run_file();
+    hosting.events = &events;
+    const auto model = std::make_shared<NumberModule>();
+    Session session = join(model, hosting);
+    CollaborativeOptimizer optimizer(session);
+    EXPECT_TRUE(step_once(optimizer, *model, 64));
+    session.leave();
+    for (const char* kind : {"run_started", "step", "left"}) EXPECT_TRUE(events.has(kind)) << kind;
+}
+
+TEST_F(CollaborativeOptimizerTest, warns_that_it_does_not_compute_while_a_step_is_made) {
+    std::string lines;
+    base::give_log_lines_to([&lines](const std::string& line) { lines += line; });
+    host(std::make_shared<NumberModule>(), "delayed = true\n");
+    base::give_log_lines_to({});
+    EXPECT_NE(lines.find("averaging.delayed"), std::string::npos) << lines;
 }
 
 TEST_F(CollaborativeOptimizerTest, goes_on_from_a_checkpoint_of_its_own) {

@@ -66,10 +66,12 @@ Ok check_same_model(const Fingerprint& ours, ByteView theirs) {
                           "numbers, but their names, shapes or order differ; build it with the "
                           "same program on all peers");
     if (!is_equal(mark.size() + sizeof(Digest)))
-        return make_error(ErrorKind::conflict,
-                          "frozen parameters or integer buffers of your model have other values "
-                          "than the host's; they are not downloaded: take them from the same file, "
-                          "or the same seed, on all peers");
+        return make_error(
+            ErrorKind::conflict,
+            "frozen parameters or integer buffers of your model have other values than the "
+            "host's; they are not downloaded: take them from the same file on all peers, or build "
+            "the model after the same torch::manual_seed() (and draw samples after another one: "
+            "Session::seed())");
     return {};
 }
 
