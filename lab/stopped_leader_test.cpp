@@ -71,6 +71,7 @@ TEST_P(StoppedLeader, costs_the_others_little_more_than_the_deadline) {
         for (const Duration after : {0ms, 50ms, 150ms, 250ms, 350ms, 450ms}) {
             const Stop stop = stop_after(GetParam(), peers, after);
             ASSERT_TRUE(stop.made_in);
+            EXPECT_FALSE(stop.result.failed()) << testing::PrintToString(stop.result.violations);
             EXPECT_LE(to_seconds(*stop.made_in), to_seconds(stop.deadline) * 1.25)
                 << peers << " peers, stopped " << to_seconds(after) << " s after its plan";
         }

@@ -53,14 +53,17 @@ def run_text(model="bowl", gradient_ms=10, target=16, peak=0.01, steps=0, checkp
 
 
 class Peer:
-    """A process of `dedloc host`, `join` or `assist` with its folder."""
+    """A process of `dedloc host`, `join` or `assist` with its folder. Without `dir_given` it takes
+    a numbered one (set `directory` when it is known), and the name of `directory` is only ours."""
 
     def __init__(self, test: "ProcessTest", words: list[str], directory: Path,
-                 listen: str = "127.0.0.1:0", view: str = "--quiet", **popen) -> None:
+                 listen: str = "127.0.0.1:0", view: str = "--quiet", dir_given: bool = True,
+                 **popen) -> None:
         self.directory = directory
         self.out = test.folder / f"{directory.name}.{len(test.peers)}.out"
         self.err = test.folder / f"{directory.name}.{len(test.peers)}.err"
-        command = [DEDLOC, *words, "--dir", str(directory), "--listen", listen, view, "--json"]
+        folder = ["--dir", str(directory)] if dir_given else []
+        command = [DEDLOC, *words, *folder, "--listen", listen, view, "--json"]
         if words[0] != "assist":
             command += ["--threads", "1"]
         with open(self.out, "wb") as out, open(self.err, "wb") as err:
@@ -189,6 +192,12 @@ class ProcessTest(unittest.TestCase):
     def until_step(self, step: int, *peers: Peer, seconds: float = 40) -> None:
         self.until(f"step {step}", lambda: all(self.alive(peer) and peer.step() >= step
                                                for peer in peers), seconds)
+
+    def they_shared_a_step(self, *trainers: Peer) -> None:
+        """All of them at once: guests may come so late that each has trained alone."""
+        most = max((event["fields"]["contributors"] for event in trainers[0].events("step")),
+                   default=0)
+        self.assertEqual(most, len(trainers), "no step had the samples of all of them")
 
     def expect_sentence(self, text: str, *parts: str) -> None:
         """What was said on standard error: by dedloc, once, for people, naming `parts`."""

@@ -83,6 +83,23 @@ class BadInput(ProcessTest):
         self.expect_sentence(joiner.errors(), "secret")
         self.alive(host)
 
+    def test_an_open_run_needs_no_secret_and_a_closed_one_its_own(self) -> None:
+        run = self.write("run.toml", run_text(gradient_ms=40))
+        closed = self.running_host(run, name="closed")
+        stripped = without(closed.join_string(), SECRET)
+        self.assertNotEqual(stripped, closed.join_string())
+        joiner = self.join(stripped, "joiner")
+        self.assertEqual(joiner.end(), harness.DIFFERENT_RUN, joiner.errors())
+        self.expect_sentence(joiner.errors(), "secret")
+        self.alive(closed)
+        closed.stop_for_good()
+        host = self.running_host(run, name="open", more=("--open",))
+        string = host.join_string()
+        self.assertEqual(without(string, SECRET), string, "there is no secret in it")
+        guest = self.join(string, "guest")
+        self.until("they train together", lambda: self.alive(guest) and any(
+            event["fields"]["contributors"] == 2 for event in host.events("step")))
+
     def test_missing_data_set(self) -> None:
         if not self.has_libtorch():
             self.skipTest("this dedloc was built without libtorch: its task needs no data set")
@@ -201,10 +218,17 @@ def varint(message: bytes, at: int) -> tuple[int, int]:
 
 
 def replaced(join_string: str, field: Field) -> str:
-    fields = [field if own[0] == field[0] else own for own in unpacked(join_string)]
+    return packed([field if own[0] == field[0] else own for own in unpacked(join_string)])
+
+
+def without(join_string: str, number: int) -> str:
+    return packed([field for field in unpacked(join_string) if field[0] != number])
+
+
+def packed(fields: list[Field]) -> str:
     message = b"".join(data for _, data in fields)
-    packed = message + hashlib.sha256(message).digest()[:4]
-    return PREFIX + base64.urlsafe_b64encode(packed).decode().rstrip("=")
+    checked = message + hashlib.sha256(message).digest()[:4]
+    return PREFIX + base64.urlsafe_b64encode(checked).decode().rstrip("=")
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ FAST = ("--plan-up", "1000", "--plan-down", "1000")
 class Codecs(ProcessTest):
     def adaptive(self, elements: int, steps: int = 0) -> str:
         """A run file with one tensor: a large one, or a small one."""
-        text = run_text(model=f"bowl-{elements}", gradient_ms=40, target=24, steps=steps)
+        text = run_text(model=f"bowl-{elements}", gradient_ms=60, target=24, steps=steps)
         return self.write("run.toml", text.replace("[averaging]",
                                                    "[averaging]\ncodec = \"adaptive\""))
 
@@ -32,6 +32,7 @@ class Codecs(ProcessTest):
         assistant = self.assist(host.join_string(), "assist", more=FAST)
         for trainer in trainers:
             self.assertEqual(trainer.end(40), harness.OK, trainer.errors())
+        self.they_shared_a_step(*trainers)
         words = [trainer.last_words() for trainer in trainers]
         self.assertEqual({word["step"] for word in words}, {steps})
         self.assertEqual(len({word["state_hash"] for word in words}), 1)

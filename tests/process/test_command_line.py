@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import time
+import unittest.mock
 
 import harness
 from harness import DEDLOC, ProcessTest, free_port, run_text
@@ -54,6 +56,31 @@ class CommandLine(ProcessTest):
         guest = self.join(host.join_string(), "guest")
         self.until("they train together", lambda: self.alive(guest) and any(
             event["fields"]["members"] == 2 for event in host.events("step")))
+
+    def test_who_names_no_folder_is_invited_to_and_is_itself_again(self) -> None:
+        """Numbered folders below XDG_STATE_HOME: the host's is 1, the guest's 2, both times."""
+        with unittest.mock.patch.dict(os.environ, XDG_STATE_HOME=str(self.folder)):
+            host = self.host(self.write("run.toml", run_text(gradient_ms=20)), dir_given=False)
+            self.until("the host has a join string", lambda: self.alive(host)
+                       and list(self.folder.glob("dedloc/*/1/join.txt")))
+            run_folder = next(self.folder.glob("dedloc/*"))
+            host.directory = run_folder / "1"
+            words = []
+            for turn in ("first", "again"):
+                done = self.dedloc("invite", "--json")
+                self.assertEqual(done.returncode, harness.OK, done.stderr)
+                invited = json.loads(done.stdout)
+                self.assertEqual((invited["run"], invited["directory"]),
+                                 ("process-test", str(host.directory)))
+                guest = self.join(invited["join_string"], turn, dir_given=False)
+                guest.directory = run_folder / "2"
+                self.until_step(host.step() + 3, guest)
+                guest.signal(signal.SIGINT)
+                self.assertEqual(guest.end(), harness.OK, guest.errors())
+                words.append(guest.last_words())
+        self.assertEqual([word["directory"] for word in words], [str(run_folder / "2")] * 2)
+        self.assertEqual(words[0]["peer"], words[1]["peer"])
+        self.alive(host)
 
     def test_a_join_string_needs_not_be_an_argument(self) -> None:
         host = self.running_host(self.write("run.toml", run_text()))

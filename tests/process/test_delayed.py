@@ -8,18 +8,20 @@ import harness
 from harness import ProcessTest, run_text
 
 
-def delayed_run(**keys) -> str:
-    return run_text(gradient_ms=20, target=32, **keys).replace(
+def delayed_run(gradient_ms=20, **keys) -> str:
+    return run_text(gradient_ms=gradient_ms, target=32, **keys).replace(
         "[averaging]\n", "[averaging]\ndelayed = true\n")
 
 
 class Delayed(ProcessTest):
     def test_peers_that_compute_ahead_stay_identical_and_lose_nothing(self) -> None:
-        host = self.running_host(self.write("run.toml", delayed_run(steps=40)))
+        run = delayed_run(gradient_ms=30, steps=40)  # 19 s alone
+        host = self.running_host(self.write("run.toml", run))
         join = host.join_string()
         others = [self.join(join, f"peer-{i}") for i in range(2)]
         for peer in (host, *others):
             self.assertEqual(peer.end(50), harness.OK, peer.errors())
+        self.they_shared_a_step(host, *others)
         words = [peer.last_words() for peer in (host, *others)]
         self.assertEqual({word["step"] for word in words}, {40})
         self.assertEqual(len({word["state_hash"] for word in words}), 1)

@@ -25,6 +25,18 @@ class Lab(ProcessTest):
         picture = xml.etree.ElementTree.parse(self.folder / "paper.svg")
         self.assertTrue(picture.getroot().tag.endswith("svg"))
 
+    def test_a_collaboration_computes_what_one_process_would_to_the_last_bit(self) -> None:
+        if not self.has_libtorch():
+            self.skipTest("this dedloc was built without libtorch")
+        done = self.dedloc("lab", "equivalence", "--steps", "4", "--json")
+        if done.returncode == harness.DATA_MISSING:
+            self.skipTest("the Debian package dataset-fashion-mnist is missing")
+        self.assertEqual(done.returncode, harness.OK, done.stderr)
+        words = json.loads(done.stdout.splitlines()[-1])
+        self.assertEqual((words["steps"], words["peers"]), (4, 4))
+        self.assertTrue(words["bit_identical"], done.stderr)
+        self.assertGreater(words["moved"], 0)
+
 
 if __name__ == "__main__":
     harness.main()

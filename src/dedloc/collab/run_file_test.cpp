@@ -60,7 +60,9 @@ round_deadline_min = "1500ms"
 round_deadline_max = "3min"
 quorum_timeout = "0.5h"
 voter_after_contributions = 3
+norm_max = 400
 delayed = true
+leave_out_slow = false
 [stop]
 steps = 1000
 samples = 1000000
@@ -89,7 +91,9 @@ TEST(RunFile, reads_every_field) {
     EXPECT_EQ(run.averaging.round_deadline_max, 180s);
     EXPECT_EQ(run.averaging.quorum_timeout, 30min);
     EXPECT_EQ(run.averaging.voter_after_contributions, 3u);
+    EXPECT_EQ(run.averaging.norm_max, 400.0);
     EXPECT_TRUE(run.averaging.delayed);
+    EXPECT_FALSE(run.averaging.leave_out_slow);
     EXPECT_EQ(run.stop.accuracy, 0.9);
     EXPECT_EQ(run.checkpoint_every, 7u);
     EXPECT_EQ(run.evaluate_every, 3u);
@@ -110,7 +114,7 @@ TEST(RunFile, every_field_of_the_full_example_differs_from_the_default) {
     // Guards reading, writing and comparing against a field that one of them forgets: all but
     // the protocol, of which there is one, must show up.
     const auto sentences = differences(parsed("name = \"x\""), parsed(full));
-    EXPECT_EQ(sentences.size(), 39u);
+    EXPECT_EQ(sentences.size(), 41u);
 }
 
 constexpr std::string_view albert = R"(name = "a"

@@ -186,14 +186,16 @@ class ForeignPeer : public ::testing::Test {
                                               Bytes(5, 0x04),
                                               wire::with_length_prefix(Bytes(5000, 1))};
         for (const Bytes& question : questions) {
+            const TimePoint begun = stranger_->clock().now();
             auto stream = co_await open();
             Bytes opening = lines({"/multistream/1.0.0", "/ipfs/kad/1.0.0"});
             stream->write(opening);
             stream->write(question);
-            // The echo at most, then the stream fails or ends.
+            // The echo at most, then the stream fails or ends, long before the stranger gives up.
             Bytes answer(opening.size() + 1);
             auto filled = co_await stream->read_exactly(answer);
             EXPECT_FALSE(filled && *filled);
+            EXPECT_LT(stranger_->clock().now() - begun, 2s);
         }
         co_await ping();
     }

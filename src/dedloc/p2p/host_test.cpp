@@ -485,7 +485,7 @@ Task<Result<Bytes>> sleep_long(runtime::Clock* clock, Flag* flag) {
 }
 
 Task<void> short_call(Host* host, PeerId peer, std::optional<Error>* out) {
-    const TimePoint deadline = host->clock().now() + 300ms;
+    const TimePoint deadline = host->clock().now() + 1s;
     auto answer = co_await host->call(peer, "slow", Bytes(), deadline);
     if (!answer) *out = answer.error();
 }
@@ -496,7 +496,10 @@ TEST_P(HostTest, a_deadline_ends_the_call_and_cancels_the_handler) {
     Flag flag;
     runtime::Clock* clock = &b.clock();
     b.handle_call("slow", [clock, &flag](PeerId, Bytes) { return sleep_long(clock, &flag); });
+    b.handle_call("echo", echo);
     introduce(a, b);
+    // The deadline is the handler's alone, and not the connection's, too.
+    ASSERT_TRUE(call(world_, a, b.id(), "echo", to_bytes("connect")));
     std::optional<Error> error;
     world_.run(short_call(&a, b.id(), &error));
     ASSERT_TRUE(error);

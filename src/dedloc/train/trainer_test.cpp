@@ -45,6 +45,7 @@ class CountingLearner final : public collab::Learner {
         std::uint64_t throws_when_loading = ~std::uint64_t{0};  // the state of this step, once
         bool evaluates_for_ever = false;                        // until it is cancelled
         std::atomic<bool> evaluates = false;
+        double norm_max = 0;  // that it was told
     };
     explicit CountingLearner(std::shared_ptr<Seen> seen) : seen_(std::move(seen)) {}
 
@@ -56,6 +57,7 @@ class CountingLearner final : public collab::Learner {
         return layout;
     }
     void initial(std::span<float>, std::span<float>) override {}
+    void limit_norm(double norm_max) override { seen_->norm_max = norm_max; }
     void at_step(std::uint64_t global_step) override {
         const std::lock_guard lock(seen_->mutex);
         seen_->global_steps.push_back(global_step);
@@ -357,6 +359,15 @@ TEST_F(TrainerTest, hands_in_every_sample_once_until_the_run_is_over) {
     EXPECT_EQ(trainer_->samples_computed(), 7u * 24);
     EXPECT_FALSE(seen_->twice);
     EXPECT_FALSE(collaboration.somebody_computes());  // or leave() would wait for it
+}
+
+TEST_F(TrainerTest, tells_its_learner_what_the_run_takes_of_a_gradients_norm) {
+    LoneCollaboration collaboration(loop_.executor(), 20, 1);
+    options_.norm_max = 7;
+    const auto trainer_ = trainer(collaboration);
+    trainer_->start();
+    EXPECT_TRUE(trainer_->join());
+    EXPECT_EQ(seen_->norm_max, 7.0);
 }
 
 TEST_F(TrainerTest, computes_nothing_while_there_is_no_use_in_it) {
