@@ -95,14 +95,9 @@ averaging::RoundOptions round_options(const Options& options) {
     return round;
 }
 
-// Averages of the step that is voted on and of those before must fit, however large the model is: a
-// voter that forgot some of what it votes for could never vote, and whoever replays a step needs
-// all of it. An eighth is for what parts cost beside their bytes.
 std::size_t kept_bytes(const Options& options) {
-    constexpr double commits_least = 4;
     const averaging::RoundOptions round = round_options(options);
-    const double commit = static_cast<double>(round.vector_count) * round.element_bytes() * 9 / 8;
-    return std::max(options.kept_bytes_max, static_cast<std::size_t>(commit * commits_least));
+    return kept_averages_bytes(round.vector_count, round.element_bytes(), options.kept_bytes_max);
 }
 
 }  // namespace

@@ -30,6 +30,7 @@
 #include "dedloc/base/result.h"
 #include "dedloc/collab/attachments.h"
 #include "dedloc/collab/events.h"
+#include "dedloc/collab/kept_averages.h"
 #include "dedloc/collab/learner.h"
 #include "dedloc/collab/run_file.h"
 #include "dedloc/collab/status.h"
@@ -73,8 +74,8 @@ struct Options {
     std::shared_ptr<const state::Snapshot> initial;  // host only: the starting (or resumed) state
     std::vector<Attachment> attachments;  // files of the run file, served to those who join
     Duration status_interval = std::chrono::milliseconds(500);
-    std::size_t kept_steps = 64;              // certificates, averages kept for those who slept
-    std::size_t kept_bytes_max = 512u << 20;  // but always four steps' averages of this model
+    std::size_t kept_steps = 64;  // certificates, averages kept for those who slept
+    std::size_t kept_bytes_max = kept_averages_usual;  // more for large models
     Duration join_patience = std::chrono::seconds(60);
     // What the plan may count on of this peer's line, bytes per second; 0: what is measured.
     double upload_max = 0;

@@ -3,6 +3,8 @@
 #include <cmath>
 #include <utility>
 
+#include "dedloc/collab/kept_averages.h"
+
 namespace dedloc::tasks {
 
 namespace {
@@ -90,8 +92,10 @@ AlbertMemory memory_estimate(const AlbertConfig& config,
         element * (static_cast<std::uint64_t>(config.layers) * layer + head + tokens * (4 * e + h));
     memory.program = 256u << 20;  // libtorch and its threads, text; measured
     // Sums that are handed in, the average, and parameters with two moments: of the newest two
-    // steps (state/store.h), and of the one that is being computed.
-    memory.collaboration = element * (2 + 3 * 3) * elements;
+    // steps (state/store.h), and of the one that is being computed; averages of steps before, in
+    // fp16.
+    memory.collaboration =
+        element * (2 + 3 * 3) * elements + collab::kept_averages_bytes(elements, 2);
     return memory;
 }
 
