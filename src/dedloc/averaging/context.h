@@ -172,6 +172,7 @@ struct RoundContext {
     Complaints complaints{};
     Duration newest_round{0};                   // deadline of the newest plan
     std::map<PeerId, Duration> ask_patience{};  // for certificates, with peers that were late
+    bool own_refused = false;  // some of our input, by ourselves, since participate() has it
     bool told_of_full_round = false;
     std::size_t fetches_at_once = 0;  // that the last fetch of a commit's parts came to
     Duration part_fetched_in{0};      // and how long a part took
@@ -194,6 +195,7 @@ struct RoundContext {
 
     // A member broke the protocol: told with its name and the reason.
     void refuse(RoundNote::Kind kind, const PeerId& peer, std::string why) {
+        if (kind == RoundNote::Kind::refused_input && peer == me()) own_refused = true;
         if (complaints.add(peer, node.clock.now()))
             directory.note(RoundNote{kind, peer, std::move(why)});
     }

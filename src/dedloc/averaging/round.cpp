@@ -197,12 +197,18 @@ Task<void> RoundEngine::participate(std::shared_ptr<const RoundInput> input) {
         return now.step == open.step && now.branch == open.branch;
     };
     input_ = std::move(input);
+    context_.own_refused = false;
     // Who brings nothing waits for those who bring something; when they do not come, it had better
     // compute. (If all waited for each other with empty hands, nobody ever would.)
     const TimePoint give_up =
         input_->input.is_empty() ? context_.now() + usual_deadline() * 3 : TimePoint::never();
     changed_.pulse();
-    while (is_open() && context_.now() < give_up) {
+    // Brought again, what nobody can take would bring about the same abort, as fast as votes are
+    // written down.
+    const auto in_vain = [this, open] {
+        return context_.own_refused && context_.ledger.base().instance.attempt != open.attempt;
+    };
+    while (is_open() && context_.now() < give_up && !in_vain()) {
         // Again after an aborted attempt, which clears the wish; not for the step that follows.
         if (input_) set_wanted(true);
         (void)co_await changed_.wait_until(context_.node.clock, give_up);

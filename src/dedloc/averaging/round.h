@@ -48,6 +48,8 @@ class RoundEngine {
     Task<void> stop();
 
     std::uint64_t incarnation() const { return voter_->incarnation(); }
+    // Have we, as an owner, refused some of what we brought last?
+    bool own_refused() const { return context_.own_refused; }
     RoundContext& context() { return context_; }
 
     // A round is wanted (or no more) although this peer has nothing to hand in yet.

@@ -12,7 +12,7 @@ std::string called_as() {
 }
 
 std::string as_others_call_it(const std::string& here) {
-    return here.find('/') == std::string::npos ? here : "build/release/bin/dedloc";
+    return here.find("build/") == std::string::npos ? here : "build/release/bin/dedloc";
 }
 
 }  // namespace dedloc::cli

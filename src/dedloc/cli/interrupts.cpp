@@ -9,7 +9,7 @@
 namespace dedloc::cli {
 namespace {
 
-constexpr std::int64_t one_interrupt_ns = 500'000'000;
+constexpr std::int64_t one_interrupt_ns = 100'000'000;
 
 std::atomic<int> interrupts_seen{0};
 std::atomic<std::int64_t> first_interrupt_ns{0};  // 0: there was none

@@ -1,7 +1,7 @@
 // Ctrl-C, SIGTERM and SIGHUP (unless that is ignored, as with nohup): the first is counted and
 // noticed by the command's own loop, which ends in order; the second ends the process at once with
-// code 130, or is counted, too. What comes within half a second of the first is one with it, and a
-// SIGHUP is never the second: a terminal that closes sends two.
+// code 130, or is counted, too. What comes within a tenth of a second of the first is one with it,
+// and a SIGHUP is never the second: a terminal that closes sends two.
 //
 // Thread: any. The handler makes async-signal-safe calls only.
 

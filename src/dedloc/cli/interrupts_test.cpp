@@ -27,7 +27,7 @@ TEST(Interrupts, what_comes_twice_at_once_was_meant_once) {
     EXPECT_EXIT(exit_with_count({SIGINT, SIGHUP, SIGTERM}), once, "");
 }
 
-// The wait is what is tested: within half a second of the first, nothing is the second.
+// The wait is what is tested: within a tenth of a second of the first, nothing is the second.
 TEST(Interrupts, the_second_ends_at_once_unless_it_is_a_terminal_that_closes) {
     constexpr useconds_t later_us = 600'000;
     EXPECT_EXIT(exit_with_count({SIGINT, SIGINT}, later_us), testing::ExitedWithCode(130), "");

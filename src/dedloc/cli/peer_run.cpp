@@ -303,7 +303,7 @@ void PeerRun::start_trainer() {
         .micro_batch = run.batch.micro,
         .evaluate_every = run.evaluate_every,
         .delayed = run.averaging.delayed,
-        .norm_max = run.averaging.norm_max,
+        .norm_max = collab::Learner::norm_max_of_one(run.averaging.norm_max, run.batch.target),
         .counter_path = "samples",
         .micro_search = micro_batch_options(run),
         .computes_on_cpu = on_cpu,

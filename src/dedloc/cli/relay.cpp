@@ -10,6 +10,7 @@
 
 #include "dedloc/cli/called_as.h"
 #include "dedloc/cli/commands.h"
+#include "dedloc/cli/early_failure.h"
 #include "dedloc/cli/exit_codes.h"
 #include "dedloc/cli/interrupts.h"
 #include "dedloc/cli/peer_run.h"
@@ -92,16 +93,17 @@ int run_relay(const RelayOptions& options) {
     Digest run;
     if (!options.join_string.empty()) {
         const auto join = collab::parse_join_string(options.join_string);
-        if (!join) return report(failure(join.error()));
+        if (!join) return report_early(failure(join.error()), options.json);
         run = join->run;
     }
     auto opened = open_session(run, opening);
-    if (!opened) return report(opened.failure());
+    if (!opened) return report_early(opened.failure(), options.json);
     collab::Session& session = *opened->session;
     wait_for_router(session);
     say_addresses(session, options.json);
     if (!options.join_string.empty())
-        if (const auto failed = help_run(session, options.join_string)) return report(*failed);
+        if (const auto failed = help_run(session, options.join_string))
+            return report_early(*failed, options.json);
 
     double reported = started;
     while (interrupts() == 0) {

@@ -55,7 +55,7 @@ quorum_timeout = "10s"   # when most voters are gone for good, the others go on 
 delayed = false          # true: computing goes on while a step is averaged and made; what is
                          # computed meanwhile goes into the next step, one step stale
 leave_out_slow = true    # rounds do without lines that are much too slow for what they bring
-# norm_max = 1e6         # longer mean gradients of a part are refused (docs/security.md); 0: any
+# norm_max = 1e6         # longer mean gradients are refused (docs/security.md); 0: any
 # group_max = 64         # more trainers than that average in a grid of groups
 
 [stop]                   # the run ends when one of these is reached; 0: no such condition
@@ -177,7 +177,7 @@ quorum_timeout = "60s"   # when most voters are gone for good, the others go on 
 delayed = false          # true: computing goes on while a step is averaged and made; what is
                          # computed meanwhile goes into the next step, one step stale
 leave_out_slow = true    # rounds do without lines that are much too slow for what they bring
-# norm_max = 1e6         # longer mean gradients of a part are refused (docs/security.md); 0: any
+# norm_max = 1e6         # longer mean gradients are refused (docs/security.md); 0: any
 # group_max = 64         # more trainers than that average in a grid of groups
 
 [stop]                   # the run ends when one of these is reached; 0: no such condition

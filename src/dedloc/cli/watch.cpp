@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "dedloc/cli/commands.h"
+#include "dedloc/cli/early_failure.h"
 #include "dedloc/cli/exit_codes.h"
 #include "dedloc/cli/interrupts.h"
 #include "dedloc/cli/plan_of_run.h"
@@ -89,7 +90,7 @@ int print_plan_of_run(const Watcher& run, const WatchOptions& options) {
 
 int run_watch(const WatchOptions& options) {
     auto watcher = Watcher::start(options.join_string, reach_patience_s);
-    if (!watcher) return report(watcher.failure());
+    if (!watcher) return report_early(watcher.failure(), options.json);
     catch_interrupts();
     Watcher& run = **watcher;
     if (options.print_plan) return print_plan_of_run(run, options);

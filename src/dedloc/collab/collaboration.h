@@ -61,6 +61,9 @@ enum class StepKind {
 struct StepOutcome {
     StepKind kind = StepKind::stepped;
     std::shared_ptr<const state::Snapshot> state;  // compute from here
+    // Nobody's contribution could be averaged, and we ourselves refused what was handed in: it is
+    // not finite, or beyond averaging.norm_max. It is dropped.
+    bool refused = false;
 };
 
 struct Options {

@@ -131,6 +131,7 @@ class CollaborationImpl final : public Collaboration, private averaging::RoundDi
     Task<bool> wait_to_hand_in_last();
     Task<void> wait_for_state();
     void tell_of_not_finite();
+    void forget_refused();
     void tell_of_forgotten();
     void drop(std::uint64_t samples, std::string_view why);
 

@@ -185,6 +185,7 @@ class Peer {
             EXPECT_TRUE(outcome) << outcome.error().message();
             state_ = outcome->state;
             if (outcome->kind == StepKind::stepped) ++steps;
+            if (outcome->refused) ++refused;
             reset(contribution, counter);
         }
         running = false;
@@ -202,6 +203,7 @@ class Peer {
     int steps = 0;
     int bad_micro_batches = 0;  // of the next ones
     int rests = 0;              // steps without a contribution
+    int refused = 0;            // contributions
     std::uint64_t computed = 0;
     std::string start_error;
     std::optional<ErrorKind> start_error_kind;
@@ -543,6 +545,24 @@ TEST(Collaboration, who_rests_is_back_when_one_would_train_alone) {
     EXPECT_TRUE(plans_tell_of_who_is_left_out(swarm));
     swarm.kill(1);
     EXPECT_TRUE(swarm.world.run_until([&] { return !all_rest(); }, 10s));
+}
+
+// Every owner refuses all that there is, its own as well. Frozen inputs would be refused again, and
+// again, as fast as votes are written.
+TEST(Collaboration, what_everybody_refuses_is_dropped_and_computed_anew) {
+    for (const int peers : {1, 3}) {
+        Swarm swarm(9);
+        Model model = small_model(elements);
+        model.run.averaging.norm_max = 1e-9;
+        for (int i = 0; i < peers; ++i) swarm.add(64, model, 12.5e6);
+        swarm.world.run_for(60s);
+        for (const auto& peer : swarm.peers) {
+            EXPECT_EQ(peer->step(), 0u);
+            EXPECT_GT(peer->refused, 5);
+            EXPECT_LE(peer->events.counts["round_failed"], 2 * peer->refused + 5);
+            EXPECT_GE(peer->events.counts["samples_dropped"], peer->refused);
+        }
+    }
 }
 
 // Two steps in each tenth of a second.

@@ -9,6 +9,7 @@
 // Learner of its own; cancel_evaluation(): any.
 
 #pragma once
+#include <cmath>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -56,9 +57,15 @@ class Learner {
     // The global step of what is loaded from now on. Only who computes differently from step to
     // step wants to know.
     virtual void at_step(std::uint64_t /*global_step*/) {}
-    // What the run takes of a mean gradient's norm (averaging.norm_max; 0: any): a longer one is
-    // left out like one that is not finite. Who makes no gradients for the run does not need it.
+    // What one sample's gradient may be (0: any): a micro-batch of m whose mean is longer than that
+    // by √m is left out like one that is not finite. Who makes no gradients for the run does not
+    // need it.
     virtual void limit_norm(double /*norm_max*/) {}
+    // ... so that a batch of `target` is as long as the run takes (averaging.norm_max): by chance
+    // means of fewer samples are longer.
+    static double norm_max_of_one(double norm_max, std::uint64_t target) {
+        return norm_max * std::sqrt(static_cast<double>(target));
+    }
     // From now on gradients are computed at this point. buffers start a global step from here.
     virtual void load(std::span<const float> parameters, std::span<const float> buffers) = 0;
     // The same in the middle of an accumulation: what was accumulated stays.

@@ -229,6 +229,14 @@ void CollaborationImpl::drop(std::uint64_t samples, std::string_view why) {
          {{"samples", static_cast<std::int64_t>(samples)}});
 }
 
+// Handed in again it would be refused again, and no step would ever be made.
+void CollaborationImpl::forget_refused() {
+    const std::uint64_t samples = handed_in_->fresh.size();
+    carry_.forget();
+    handed_in_.reset();
+    drop(samples, "their mean is not finite, or beyond the run's averaging.norm_max");
+}
+
 // Nothing that was decided is still to be applied: the newest state is the open step's.
 bool CollaborationImpl::has_open_state() const {
     return ledger_.base().state && follower_->up_to_date();
@@ -306,10 +314,14 @@ Task<Result<StepOutcome>> CollaborationImpl::step(Contribution contribution) {
     do {
         co_await engine_->participate(input);
         co_await wait_for_state();
-    } while (is_still_to_be_averaged(*input));
+    } while (is_still_to_be_averaged(*input) && !engine_->own_refused());
+    const bool refused = engine_->own_refused() && is_still_to_be_averaged(*input);
+    if (refused) forget_refused();
     in_step_ = false;
     changed_.pulse();
-    co_return outcome(how_it_ended());
+    StepOutcome decided = outcome(how_it_ended());
+    decided.refused = refused;
+    co_return decided;
 }
 
 }  // namespace dedloc::collab

@@ -189,11 +189,11 @@ inline constexpr std::size_t error_text_bytes_max = 4096;
 // --- circuit relay v2 (libp2p specs/relay) ---
 // Reservations of one relay, and of peers with one IP address (a school behind one NAT; of IPv6,
 // one /64).
-inline constexpr std::size_t relay_reservations_max = 256;
+inline constexpr std::size_t relay_reservations_max = 512;
 inline constexpr std::size_t relay_reservations_per_ip_max = 64;
 // Circuits through one relay, and of one peer at either end: 16 as everywhere, times the peers of a
 // small collaboration.
-inline constexpr std::size_t relay_circuits_max = 1024;
+inline constexpr std::size_t relay_circuits_max = 2048;
 inline constexpr std::size_t relay_circuits_per_peer_max = 64;
 // That were opened from one address, as above: whoever is there, others find room.
 inline constexpr std::size_t relay_circuits_per_ip_max = relay_circuits_max / 2;

@@ -18,7 +18,12 @@ bool ObservedAddresses::note(Observation observation) {
     const auto host = observation.address.host();
     if (!observation.address.is_plain_tcp() || !host || !is_public_(*host)) return false;
     observation.address = observation.address.without_peer();
-    const auto before = std::ranges::find(seen_, observation.observer, &Observation::observer);
+    // Of each family: how a NAT maps IPv4 is not known from IPv6.
+    const bool is_v6 = host->find(':') != std::string::npos;
+    const auto before = std::ranges::find_if(seen_, [&](const Observation& one) {
+        const bool one_is_v6 = one.address.host().value_or("").find(':') != std::string::npos;
+        return one.observer == observation.observer && one_is_v6 == is_v6;
+    });
     if (before != seen_.end()) {
         // What a later connection from another port shows does not replace the better knowledge,
         // unless that is out of date.

@@ -519,7 +519,8 @@ Task<void> NatService::make_direct(ConnectionPtr relayed,
         const Listed punching(punching_, peer);
         co_await try_to_make_direct(std::move(relayed), std::move(public_addresses));
     }
-    if (we_called || around_.swarm.direct(peer)) co_return;
+    const ConnectionPtr left = around_.swarm.best(peer);
+    if (we_called || !left || !left->is_relayed()) co_return;
     if (punched_later_.size() < punches_max && punched_later_.insert(peer).second)
         co_await punch_later(peer);
 }

@@ -36,7 +36,8 @@ class RelayReservations {
     // A peer that offers relay service is connected.
     void add_candidate(const PeerId& peer);
     void forget(const PeerId& peer);  // it is not connected any more
-    // It serves nobody new. What it gave is good for whoever can reach it, until there is another.
+    // It serves nobody new. Until there is another what it gave stays: perhaps for those who are
+    // connected to it, and it may serve again.
     void retire(const PeerId& peer);
     void wake() { news_.set(); }  // is_needed() may have changed
 

@@ -31,7 +31,8 @@ std::shared_ptr<const PublishedState> SnapshotStore::pin(const Digest& root) {
     for (Entry& entry : entries_) {
         if (entry.state->root() != root) continue;
         const TimePoint now = clock_.now();
-        if (!entry.pinned_most) entry.pinned_most = now + limits_.pinned_longest;
+        const bool is_newest = &entry == &entries_.back();  // is in nobody's way
+        if (!entry.pinned_most || is_newest) entry.pinned_most = now + limits_.pinned_longest;
         entry.pinned_until = std::min(now + limits_.lease, *entry.pinned_most);
         return entry.state;
     }

@@ -1,5 +1,6 @@
 #include "dedloc/train/collaborative_optimizer.h"
 
+#include <cmath>
 #include <fstream>
 #include <mutex>
 #include <sstream>
@@ -83,7 +84,7 @@ struct Session::State {
         : votes(std::move(watch)),
           session(std::move(peer)),
           samples_max(run.batch.target),
-          norm_max(run.averaging.norm_max),
+          norm_max(collab::Learner::norm_max_of_one(run.averaging.norm_max, run.batch.target)),
           flat(std::move(model)),
           counter(std::move(samples_counter)),
           seed(seed_of(session->id(), counter.next())),
@@ -117,7 +118,7 @@ struct Session::State {
     // Of one step(). Nobody computes on when the batch is full, so that a contribution is less than
     // two batches, which rounds take; of more they would take no part, for ever.
     std::uint64_t samples_max;
-    double norm_max;  // that the run takes of a mean gradient
+    double norm_max;  // of one sample's gradient
     FlatModule flat;
     SampleCounter counter;
     std::uint64_t seed;
@@ -125,6 +126,7 @@ struct Session::State {
     collab::CounterRange samples;
     double loss_sum = 0;
     NotFiniteInARow not_finite;
+    NotFiniteInARow refused{refused_in_a_row_max};
     TimePoint computing_since;
     std::weak_ptr<const state::Snapshot> loaded;  // what the model holds
     bool left = false;
@@ -220,6 +222,8 @@ bool Session::State::hand_in(std::future<Result<void>>* gone) {
     if (!outcome && outcome.error().kind() == ErrorKind::cancelled) return false;
     const collab::StepOutcome decided = or_throw(std::move(outcome));
     load(decided.state);
+    if (!decided.refused) refused.end_row();
+    if (decided.refused) or_throw(refused.one_more());
     save_if_due();
     computing_since = session->clock().now();
     return true;
@@ -430,7 +434,8 @@ bool CollaborativeOptimizer::step(std::int64_t samples, double mean_loss) {
             "dedloc: no gradient: call backward() on a loss of the model that joined, before "
             "step()");
     }
-    if (!state_.flat.gradients_are_sound(state_.norm_max)) {
+    const double mean_norm_max = state_.norm_max / std::sqrt(static_cast<double>(count));
+    if (!state_.flat.gradients_are_sound(mean_norm_max)) {
         state_.leave_out(count);
         return state_.hand_in_if_due();
     }

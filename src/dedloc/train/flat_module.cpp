@@ -14,9 +14,6 @@ namespace {
 
 using torch::Tensor;
 
-// Of the longest gradient that others would take: codecs round on the way there.
-constexpr double norm_share_max = 0.99;
-
 // A tensor over the caller's memory; the caller keeps the memory alive.
 Tensor view_of(std::span<float> values) {
     return torch::from_blob(values.data(),
@@ -202,7 +199,7 @@ bool FlatModule::has_gradients() const {
 
 // A sum is not finite when one of its terms is not. (Or when finite ones overflow: no better.)
 bool FlatModule::gradients_are_sound(double norm_max) const {
-    if (norm_max > 0) return gradients_norm() <= norm_max * norm_share_max;  // NaN: false
+    if (norm_max > 0) return gradients_norm() <= norm_max;  // NaN: false
     torch::NoGradGuard no_grad;
     Tensor total;  // of the others, so that a device is asked once
     for (const Tensor& parameter : parameters_) {

@@ -42,8 +42,7 @@ class FlatModule {
     void take_gradients(std::span<float> out);
     bool has_gradients() const;  // any
     // Are all of the parameters' .grad finite, and no longer together than `norm_max` (0: any)? One
-    // pass on the device, one number to the CPU. What the run refuses of others is no better here:
-    // means of what is within the norm are within it, too, and are refused by nobody.
+    // pass on the device, one number to the CPU.
     bool gradients_are_sound(double norm_max) const;
     // Adds scale × .grad into sums of our own, on the device, and forgets .grad.
     void add_gradients(double scale);

@@ -9,12 +9,15 @@
 namespace dedloc::train {
 
 inline constexpr int not_finite_in_a_row_max = 64;  // some in a row may still be a few bad samples
+inline constexpr int refused_in_a_row_max = 4;      // of whole contributions
 
 class NotFiniteInARow {
   public:
+    explicit NotFiniteInARow(int most = not_finite_in_a_row_max) : most_(most) {}
+
     void end_row() { count_ = 0; }
     Result<void> one_more() {
-        if (++count_ < not_finite_in_a_row_max) return {};
+        if (++count_ < most_) return {};
         return make_error(ErrorKind::cannot_compute,
                           "the last {} gradients computed here were not finite, or beyond the "
                           "run's averaging.norm_max: either the run has diverged (begin it again "
@@ -24,6 +27,7 @@ class NotFiniteInARow {
     }
 
   private:
+    int most_;
     int count_ = 0;
 };
 

@@ -69,7 +69,7 @@ class TorchLearner final : public collab::Learner {
             collab::GradientReport report{.loss_sum = loss.sum.item<double>()};
             if (loss.correct.defined()) report.correct_sum = loss.correct.item<double>();
             if (std::isfinite(report.loss_sum)) loss.sum.backward();
-            const double norm_max = norm_max_ * static_cast<double>(samples.size());
+            const double norm_max = norm_max_ * std::sqrt(static_cast<double>(samples.size()));
             if (!std::isfinite(report.loss_sum) || !flat_.gradients_are_sound(norm_max))
                 return left_out();
             flat_.add_gradients(1);  // the last that can fail: a caller may try the samples again
@@ -167,7 +167,7 @@ class TorchLearner final : public collab::Learner {
     TorchTask task_;
     TorchModel model_;
     FlatModule flat_;
-    double norm_max_ = 0;  // of a mean gradient
+    double norm_max_ = 0;  // of one sample's gradient
     // Samples since the last take(), at this state and at those before move_to(); and samples x
     // buffers of these.
     std::uint64_t here_ = 0;

@@ -43,7 +43,7 @@ struct TrainerOptions {
     std::uint64_t micro_batch = 64;     // run.batch.micro; micro_auto: found by measuring
     std::uint64_t evaluate_every = 10;  // run.evaluate_every; 0: never
     bool delayed = false;               // run.averaging.delayed: compute while a step is made
-    double norm_max = 0;  // run.averaging.norm_max: what of a mean gradient's norm the run takes
+    double norm_max = 0;  // of one sample's gradient (Learner::norm_max_of_one); 0: any
     std::string counter_path = "samples";
     MicroBatchOptions micro_search{};  // how far to look for it
     // A machine that others used misleads a search: the next one, from half of what was found on.
@@ -153,6 +153,7 @@ class Trainer {
     bool ahead_ = false;                      // … beside us
     int failures_in_a_row_ = 0;
     NotFiniteInARow not_finite_;
+    NotFiniteInARow refused_{refused_in_a_row_max};
     EvaluationTurn turn_;
     std::uint64_t evaluated_step_ = 0;
     std::unique_ptr<Evaluator> evaluator_;
