@@ -22,11 +22,7 @@ constexpr double rate_factor = 1000;  // between the usual rate and what is beli
 // Bytes per second; what is said beyond is no line's.
 constexpr double rate_least = 100;
 constexpr double rate_most = 1e12;
-constexpr double slow_line = 0.5;  // of the leader's, each one's slower way
 constexpr double worth_it = 0.95;  // of the round's time without aggregators; more: without them
-// Samples are lost where somebody is left out, and rates are measured: not for less than so many
-// times the pace.
-constexpr double leaving_out_worth = 1.5;
 
 // Measured, and of a line that there may be.
 bool is_rate(double claimed) { return claimed >= rate_least && claimed <= rate_most; }
@@ -310,9 +306,9 @@ Result<planner::LeaveOutAnswer> RoundEngine::whom_to_leave_out(
     std::vector<planner::Candidate> candidates;
     std::vector<bool> votes;
     for (const auto& [peer, announce] : announces) {
-        const bool may = slower_way(*rate++) < leaders * slow_line && !announce.aggregator &&
-                         !announce.leaving && announce.upload_bytes_per_s > 0 &&
-                         announce.download_bytes_per_s > 0;
+        const bool may = slower_way(*rate++) < leaders * planner::slow_line &&
+                         !announce.aggregator && !announce.leaving &&
+                         announce.upload_bytes_per_s > 0 && announce.download_bytes_per_s > 0;
         samples.push_back(static_cast<double>(announce.input.weight_max()));
         candidates.push_back(may ? planner::Candidate::yes : planner::Candidate::no);
         votes.push_back(base.voter_incarnation(peer) == announce.incarnation);
@@ -324,7 +320,7 @@ Result<planner::LeaveOutAnswer> RoundEngine::whom_to_leave_out(
         .elements_count = static_cast<double>(context_.options.vector_count),
         .computing_s = computing_s(),
         .delayed = context_.options.delayed,
-        .worth_it = leaving_out_worth};
+        .worth_it = planner::leaving_out_worth};
     DEDLOC_TRY(planner::LeaveOutAnswer answer, planner::choose_left_out(question));
     std::size_t voters = 0;
     for (std::size_t i = 0; i < votes.size(); ++i)

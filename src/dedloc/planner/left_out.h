@@ -27,6 +27,13 @@ namespace dedloc::planner {
 // Fewer than so many contributions are no collaboration any more.
 inline constexpr std::size_t contributors_least = 2;
 
+// When a run leaves somebody out. Of the leader's line, each one's slower way: only slower ones are
+// candidates.
+inline constexpr double slow_line = 0.5;
+// Samples are lost where somebody is left out, and rates are measured: not for less than so many
+// times the pace.
+inline constexpr double leaving_out_worth = 1.5;
+
 enum class Candidate : std::uint8_t {
     no,
     if_it_receives,  // its contribution only: it takes part in the round

@@ -10,11 +10,6 @@
 namespace dedloc::planner {
 namespace {
 
-// Of the leader's line, and of the pace: when a run leaves somebody out (averaging/round_plan.cpp,
-// whose numbers these are).
-constexpr double slow_line = 0.5;
-constexpr double leaving_out_worth = 1.5;
-
 // Equal parts for the trainers that may own: what a plain all-reduce does.
 double seconds_equal(std::span<const PeerRates> peers,
                      std::span<const LinkLimit> links,
