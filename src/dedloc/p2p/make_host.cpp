@@ -6,6 +6,7 @@
 
 #include "dedloc/base/log.h"
 #include "dedloc/p2p/diagnostics.h"
+#include "dedloc/p2p/ip_family.h"
 #include "dedloc/p2p/kad_find_node.h"
 #include "dedloc/p2p/nat_service.h"
 #include "dedloc/p2p/protocols.h"
@@ -255,9 +256,8 @@ std::vector<wire::Multiaddr> Libp2pHost::listeners_at(
     for (const auto& socket : swarm_.listen_addresses()) {
         std::vector<std::string> hosts(1, socket.host);
         if (socket.host == "0.0.0.0" || socket.host == "::") hosts = machine;
-        const bool is_v6 = socket.host.find(':') != std::string::npos;
         for (const std::string& host : hosts) {
-            if ((host.find(':') != std::string::npos) != is_v6) continue;
+            if (is_ip6(host) != is_ip6(socket.host)) continue;
             if (auto address = wire::Multiaddr::tcp(host, socket.port))
                 own.push_back(*std::move(address));
         }

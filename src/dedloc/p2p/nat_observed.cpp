@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "dedloc/p2p/ip_family.h"
 #include "dedloc/p2p/limits.h"
 
 namespace dedloc::p2p {
@@ -19,10 +20,9 @@ bool ObservedAddresses::note(Observation observation) {
     if (!observation.address.is_plain_tcp() || !host || !is_public_(*host)) return false;
     observation.address = observation.address.without_peer();
     // Of each family: how a NAT maps IPv4 is not known from IPv6.
-    const bool is_v6 = host->find(':') != std::string::npos;
     const auto before = std::ranges::find_if(seen_, [&](const Observation& one) {
-        const bool one_is_v6 = one.address.host().value_or("").find(':') != std::string::npos;
-        return one.observer == observation.observer && one_is_v6 == is_v6;
+        return one.observer == observation.observer &&
+               is_ip6(one.address.host().value_or("")) == is_ip6(*host);
     });
     if (before != seen_.end()) {
         // What a later connection from another port shows does not replace the better knowledge,

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "dedloc/base/log.h"
+#include "dedloc/p2p/ip_family.h"
 #include "dedloc/runtime/together.h"
 
 namespace dedloc::p2p {
@@ -25,8 +26,6 @@ constexpr std::ptrdiff_t private_first_max = 3;  // addresses, before the relaye
 // Who is still relayed then may be behind another router, or one that is less busy.
 constexpr std::array<Duration, 3> punch_pauses = {
     std::chrono::minutes(1), std::chrono::minutes(5), std::chrono::minutes(15)};
-
-bool is_ip6(std::string_view host) { return host.find(':') != std::string_view::npos; }
 
 // A peer that is in a set for as long as this lives.
 class Listed {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "dedloc/base/log.h"
+#include "dedloc/p2p/ip_family.h"
 #include "dedloc/p2p/relay_client.h"
 #include "dedloc/p2p/relay_stream.h"
 #include "dedloc/p2p/swarm_parts.h"
@@ -16,8 +17,6 @@ namespace {
 // After a refused attempt: routers that answer an unsolicited SYN with a reset are passed by trying
 // again while the other side's SYN is on its way.
 constexpr Duration punch_retry = 20ms;
-
-bool is_v6(const std::string& host) { return host.find(':') != std::string::npos; }
 
 }  // namespace
 
@@ -122,7 +121,7 @@ Result<Swarm::ConnectionPtr> Swarm::add_circuit(Result<SecureConnection> secured
 std::uint16_t Swarm::listen_port_for(const runtime::SocketAddress& target) const {
     for (const auto& listener : listeners_) {
         const auto local = listener->local();
-        if (is_v6(local.host) == is_v6(target.host)) return local.port;
+        if (is_ip6(local.host) == is_ip6(target.host)) return local.port;
     }
     return 0;
 }
