@@ -222,8 +222,7 @@ bool Session::State::hand_in(std::future<Result<void>>* gone) {
     if (!outcome && outcome.error().kind() == ErrorKind::cancelled) return false;
     const collab::StepOutcome decided = or_throw(std::move(outcome));
     load(decided.state);
-    if (!decided.refused) refused.end_row();
-    if (decided.refused) or_throw(refused.one_more());
+    or_throw(refused.next(/*sound=*/!decided.refused));
     save_if_due();
     computing_since = session->clock().now();
     return true;

@@ -15,6 +15,11 @@ class NotFiniteInARow {
   public:
     explicit NotFiniteInARow(int most = not_finite_in_a_row_max) : most_(most) {}
 
+    Result<void> next(bool sound) {
+        if (!sound) return one_more();
+        end_row();
+        return {};
+    }
     void end_row() { count_ = 0; }
     Result<void> one_more() {
         if (++count_ < most_) return {};

@@ -334,8 +334,7 @@ Result<bool> Trainer::take_outcome() {
     }
     failures_in_a_row_ = 0;
     turn_ = stepped->turn;
-    if (!stepped->outcome.refused) refused_.end_row();
-    if (stepped->outcome.refused) DEDLOC_TRY_VOID(refused_.one_more());
+    DEDLOC_TRY_VOID(refused_.next(/*sound=*/!stepped->outcome.refused));
     if (stepped->outcome.kind == collab::StepKind::stepped && stepped->outcome.state)
         go_on_from(*stepped->outcome.state);
     else
