@@ -263,6 +263,18 @@ TEST(TorchLearner, keeps_its_sums_when_it_moves_to_another_state) {
     EXPECT_EQ(buffers_sum, std::vector<float>(buffers.size(), 0.0f)) << "and only once";
 }
 
+void expect_same_sums(collab::Learner& one, collab::Learner& other, std::uint64_t samples) {
+    const collab::Layout layout = one.layout();
+    std::vector<float> sum(layout.parameters_count);
+    std::vector<float> buffers(layout.buffers_count);
+    std::vector<float> other_sum(sum.size());
+    std::vector<float> other_buffers(buffers.size());
+    one.take(sum, buffers, samples);
+    other.take(other_sum, other_buffers, samples);
+    EXPECT_EQ(sum, other_sum);
+    EXPECT_EQ(buffers, other_buffers);
+}
+
 // Two kinds of poison: a loss that is not a number, and a finite loss whose gradient is none.
 TEST(TorchLearner, a_micro_batch_that_is_not_finite_leaves_no_trace) {
     const Data data = made_data();
@@ -280,11 +292,6 @@ TEST(TorchLearner, a_micro_batch_that_is_not_finite_leaves_no_trace) {
         };
         const auto learner = *make_torch_learner(std::move(task));
         const auto clean = made_learner(data, true);
-        const collab::Layout layout = learner->layout();
-        std::vector<float> sum(layout.parameters_count);
-        std::vector<float> buffers(layout.buffers_count);
-        std::vector<float> sum_clean(sum.size());
-        std::vector<float> buffers_clean(buffers.size());
         for (const std::uint64_t begin : {0, 50, 100}) {
             const auto report = learner->accumulate({begin, begin + 50});
             ASSERT_TRUE(report);
@@ -293,10 +300,7 @@ TEST(TorchLearner, a_micro_batch_that_is_not_finite_leaves_no_trace) {
             if (begin == 50) continue;
             ASSERT_TRUE(clean->accumulate({begin, begin + 50}));
         }
-        learner->take(sum, buffers, 100);
-        clean->take(sum_clean, buffers_clean, 100);
-        EXPECT_EQ(sum, sum_clean);
-        EXPECT_EQ(buffers, buffers_clean);
+        expect_same_sums(*learner, *clean, 100);
     }
 }
 
@@ -312,10 +316,6 @@ TEST(TorchLearner, a_micro_batch_whose_mean_gradient_is_too_long_leaves_no_trace
     };
     const auto learner = *make_torch_learner(std::move(task));
     const auto clean = made_learner(data, true);
-    std::vector<float> sum(learner->layout().parameters_count);
-    std::vector<float> buffers(learner->layout().buffers_count);
-    std::vector<float> sum_clean(sum.size());
-    std::vector<float> buffers_clean(buffers.size());
     learner->limit_norm(1000);
     for (const std::uint64_t begin : {0, 50, 100}) {
         is_long = begin == 50;
@@ -325,10 +325,7 @@ TEST(TorchLearner, a_micro_batch_whose_mean_gradient_is_too_long_leaves_no_trace
         if (is_long) continue;
         ASSERT_TRUE(clean->accumulate({begin, begin + 50}));
     }
-    learner->take(sum, buffers, 100);
-    clean->take(sum_clean, buffers_clean, 100);
-    EXPECT_EQ(sum, sum_clean);
-    EXPECT_EQ(buffers, buffers_clean);
+    expect_same_sums(*learner, *clean, 100);
     learner->limit_norm(0);
     is_long = true;
     EXPECT_TRUE(learner->accumulate({150, 200})->finite);
@@ -352,19 +349,12 @@ TEST(TorchLearner, a_micro_batch_that_fails_leaves_no_trace) {
         };
         const auto learner = *make_torch_learner(std::move(task));
         const auto clean = made_learner(data, true);
-        std::vector<float> sum(learner->layout().parameters_count);
-        std::vector<float> buffers(learner->layout().buffers_count);
-        std::vector<float> sum_clean(sum.size());
-        std::vector<float> buffers_clean(buffers.size());
         EXPECT_FALSE(learner->accumulate({0, 100}));
         for (const std::uint64_t begin : {0, 50}) {
             ASSERT_TRUE(learner->accumulate({begin, begin + 50}));
             ASSERT_TRUE(clean->accumulate({begin, begin + 50}));
         }
-        learner->take(sum, buffers, 100);
-        clean->take(sum_clean, buffers_clean, 100);
-        EXPECT_EQ(sum, sum_clean);
-        EXPECT_EQ(buffers, buffers_clean);
+        expect_same_sums(*learner, *clean, 100);
     }
 }
 
