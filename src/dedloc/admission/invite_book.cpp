@@ -1,0 +1,193 @@
+#include "dedloc/admission/invite_book.h"
+
+#include <algorithm>
+
+#include "dedloc/security/hash.h"
+#include "dedloc/wire/message.h"
+
+namespace dedloc::admission {
+
+namespace {
+
+struct StoredBook {
+    Digest run;
+    std::uint64_t serial = 0;
+    std::vector<Person> people;
+
+    template <typename Visitor, typename Self>
+    static void fields(Visitor& visit, Self& self) {
+        visit(1, self.run);
+        visit(2, self.serial);
+        visit(3, self.people, people_max);
+    }
+};
+
+Error refused_code(std::string_view why) {
+    return make_error(ErrorKind::denied, "{}: ask the organiser for a new join string", why);
+}
+
+}  // namespace
+
+std::size_t Person::devices() const {
+    return static_cast<std::size_t>(
+        std::ranges::count_if(codes, [](const Code& code) { return code.redeemed != 0; }));
+}
+
+Result<InviteBook> InviteBook::decode(ByteView bytes, const Digest& run) {
+    if (bytes.size() > book_bytes_max)
+        return make_error(ErrorKind::bad_input, "the book of invitations is too large to be one");
+    auto stored = wire::decode<StoredBook>(bytes);
+    if (!stored) return std::move(stored).error().with_context("the book of invitations");
+    if (stored->run != run)
+        return make_error(ErrorKind::conflict,
+                          "the book of invitations is of run {}, this is run {}",
+                          stored->run.short_hex(),
+                          run.short_hex());
+    InviteBook book(run);
+    book.serial_ = stored->serial;
+    for (Person& person : stored->people) {
+        DEDLOC_TRY_VOID(check_subject(person.name));
+        std::string name = person.name;
+        if (!book.people_.emplace(std::move(name), std::move(person)).second)
+            return make_error(ErrorKind::bad_input, "the book of invitations names somebody twice");
+    }
+    return book;
+}
+
+Bytes InviteBook::encode() const {
+    StoredBook stored{run_, serial_, {}};
+    for (const auto& [name, person] : people_) stored.people.push_back(person);
+    return wire::encode(stored);
+}
+
+Ok InviteBook::invite(const std::string& name,
+                      ByteView code,
+                      WallSeconds now,
+                      WallSeconds lifetime) {
+    DEDLOC_CHECK(code.size() == code_bytes);
+    DEDLOC_TRY_VOID(check_subject(name));
+    if (!(lifetime > 0) || lifetime > renewal_max)
+        return make_error(ErrorKind::bad_input,
+                          "an invitation is good for at most {}",
+                          duration_in_words(renewal_max));
+    if (!people_.contains(name) && people_.size() >= people_max)
+        return make_error(ErrorKind::overloaded, "the book holds {} people", people_max);
+    Person& person = people_[name];
+    person.name = name;
+    if (person.revoked)
+        return make_error(ErrorKind::conflict,
+                          "{} was revoked; invite under another name to let them in again",
+                          name);
+    // What was never redeemed in time only takes room.
+    std::erase_if(person.codes, [now](const Code& old) {
+        return old.redeemed == 0 && static_cast<WallSeconds>(old.not_after) < now;
+    });
+    const std::size_t open = person.codes.size() - person.devices();
+    if (open >= codes_open_max || person.devices() >= devices_max)
+        return make_error(ErrorKind::overloaded,
+                          "{} has {} devices and {} invitations that wait to be used",
+                          name,
+                          person.devices(),
+                          open);
+    person.codes.push_back({security::sha256(code), static_cast<std::uint64_t>(now + lifetime)});
+    return {};
+}
+
+std::optional<InviteBook::Found> InviteBook::find(const Digest& hash) {
+    for (auto& [name, person] : people_)
+        for (Code& code : person.codes)
+            if (code.hash == hash) return Found{&person, &code};
+    return std::nullopt;
+}
+
+Result<Token> InviteBook::give(const std::string& name,
+                               const PeerId& peer,
+                               WallSeconds now,
+                               const security::Signer& signer,
+                               const std::optional<Delegation>& delegation) {
+    const Grant grant{.subject = name, .holder = peer, .serial = ++serial_};
+    return issue_token(signer, run_, grant, now, delegation);
+}
+
+Result<Token> InviteBook::redeem(ByteView code,
+                                 const PeerId& peer,
+                                 WallSeconds now,
+                                 const security::Signer& signer,
+                                 const std::optional<Delegation>& delegation) {
+    const auto found = find(security::sha256(code));
+    if (!found) return refused_code("this organiser gave out no such invitation");
+    Code& entry = *found->code;
+    if (found->person->revoked)
+        return refused_code(fmt::format("the invitation of {} was revoked", found->person->name));
+    if (entry.redeemed != 0 && entry.device != peer)
+        return refused_code("the invitation was used on another device, and is good for one");
+    if (entry.redeemed == 0) {
+        const auto ended = static_cast<WallSeconds>(entry.not_after);
+        if (now > ended)
+            return refused_code(
+                fmt::format("the invitation ended {} ago", duration_in_words(now - ended)));
+        entry.redeemed = 1;
+        entry.device = peer;
+    }
+    return give(found->person->name, peer, now, signer, delegation);
+}
+
+Result<Token> InviteBook::renew(ByteView old_token,
+                                const PeerId& peer,
+                                WallSeconds now,
+                                const Rules& rules,
+                                const security::Signer& signer,
+                                const security::Verifier& verifier,
+                                const std::optional<Delegation>& delegation) {
+    // An old token was right at the time that it says.
+    const auto decoded =
+        wire::decode<Token>(old_token.first(std::min(old_token.size(), token_bytes_max)));
+    WallSeconds then = now;
+    if (decoded) then = std::min(now, static_cast<WallSeconds>(decoded->not_after));
+    Rules at_the_time = rules;
+    at_the_time.revoked.merge(revoked());
+    const Verdict verdict = judge_token(old_token, peer, then, at_the_time, verifier);
+    if (!verdict) return verdict.refused().as_error();
+    if (now - then > renewal_max)
+        return refused_code(fmt::format("the token expired {} ago", duration_in_words(now - then)));
+    return give(verdict.token().subject, peer, now, signer, delegation);
+}
+
+Ok InviteBook::revoke(const std::string& name) {
+    const auto found = people_.find(name);
+    if (found == people_.end())
+        return make_error(
+            ErrorKind::not_found, "nobody called \"{}\" was invited from this machine", name);
+    if (found->second.revoked)
+        return make_error(ErrorKind::conflict, "{} is revoked already", name);
+    found->second.revoked = true;
+    return {};
+}
+
+std::set<std::string> InviteBook::revoked() const {
+    std::set<std::string> names;
+    for (const auto& [name, person] : people_)
+        if (person.revoked) names.insert(name);
+    return names;
+}
+
+Result<std::vector<std::string>> parse_list_of_names(std::string_view text) {
+    std::vector<std::string> names;
+    std::set<std::string> seen;
+    for (std::size_t line = 1; !text.empty(); ++line) {
+        const std::size_t end = std::min(text.find('\n'), text.size());
+        std::string_view name = text.substr(0, end);
+        text.remove_prefix(std::min(end + 1, text.size()));
+        while (!name.empty() && (name.back() == '\r' || name.back() == ' ')) name.remove_suffix(1);
+        while (!name.empty() && name.front() == ' ') name.remove_prefix(1);
+        if (name.empty() || name.front() == '#') continue;
+        if (const Ok good = check_subject(name); !good)
+            return good.error().with_context(fmt::format("line {}", line));
+        if (!seen.insert(std::string(name)).second)
+            return make_error(ErrorKind::bad_input, "line {}: {} is there twice", line, name);
+        names.emplace_back(name);
+    }
+    return names;
+}
+
+}  // namespace dedloc::admission

@@ -1,0 +1,165 @@
+// Tokens: how a member of an invited run proves, to anybody and without asking anybody, that an
+// organiser let this person in with this key until that time.
+//
+//   authority    the key that the run file names; it signs tokens and delegations
+//   delegation   lets another key (a co-organiser's) issue tokens of the same run
+//   token        {run, subject, holder, issued_at, not_after, serial, issuer [, delegation]},
+//   signed
+//
+// A token is bound to the holder's PeerId, so a stolen one is worth nothing on another connection:
+// the transport has authenticated who presents it. Members check at the handshake and again when
+// the token that they know runs out. Times are wall-clock seconds since 1970; clocks may be apart
+// by clock_skew_max.
+//
+// Source: the TokenAuthorizer of hivemind 0.9 with its six-hour tokens (DeDLOC's sahajBERT run);
+// here a token needs no signature over each message, as connections are authenticated. Errors:
+// values with a sentence for the peer that is refused. Cost: one or two Ed25519 verifications.
+// Thread: any; pure.
+
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+
+#include "dedloc/base/bytes.h"
+#include "dedloc/base/peer_id.h"
+#include "dedloc/base/result.h"
+#include "dedloc/base/time.h"
+#include "dedloc/security/signer.h"
+
+namespace dedloc::admission {
+
+inline constexpr std::string_view token_domain = "dedloc/token/1";
+inline constexpr std::string_view delegation_domain = "dedloc/delegation/1";
+inline constexpr std::size_t subject_bytes_max = 64;  // a person's name, for people
+inline constexpr std::size_t token_bytes_max = 1024;
+inline constexpr WallSeconds clock_skew_max = 60;        // computers at home are rarely worse
+inline constexpr WallSeconds token_lifetime = 6 * 3600;  // as in the sahajBERT run
+// A token says no longer a time than this, so that a revoked one dies by itself.
+inline constexpr WallSeconds token_lifetime_max = 31 * 24 * 3600.0;
+inline constexpr std::size_t revoked_max = 4096;  // names in force; far more than a run has people
+
+// Signed by the run's authority.
+struct Delegation {
+    Digest run;
+    PeerId issuer;
+    std::uint64_t not_after = 0;
+    Bytes signature;
+
+    template <typename Visitor, typename Self>
+    static void fields(Visitor& visit, Self& self) {
+        visit(1, self.run);
+        visit(2, self.issuer);
+        visit(3, self.not_after);
+        visit(4, self.signature);
+    }
+};
+
+struct Token {
+    Digest run;
+    std::string subject;  // the person; a person may hold several tokens, one a device
+    PeerId holder;        // the device's key
+    std::uint64_t issued_at = 0;
+    std::uint64_t not_after = 0;
+    std::uint64_t serial = 0;
+    PeerId issuer;
+    std::optional<Delegation> delegation{};  // where the issuer is not the authority
+    Bytes signature;
+
+    template <typename Visitor, typename Self>
+    static void fields(Visitor& visit, Self& self) {
+        visit(1, self.run);
+        visit(2, self.subject);
+        visit(3, self.holder);
+        visit(4, self.issued_at);
+        visit(5, self.not_after);
+        visit(6, self.serial);
+        visit(7, self.issuer);
+        visit(8, self.delegation);
+        visit(9, self.signature);
+    }
+};
+
+// Why a token does not let its holder in.
+enum class Refusal {
+    missing,         // none was presented
+    unreadable,      // no token at all
+    other_run,       // of another run
+    other_key,       // bound to another key than that of the connection
+    unknown_issuer,  // signed by a key that the run's authority has not named
+    forged,          // a signature does not hold
+    expired,
+    from_the_future,  // one of the two clocks is wrong
+    too_long,         // says a longer time than any token may
+    revoked,
+};
+
+std::string_view to_string(Refusal refusal);
+
+// What a member needs to judge tokens: the run, its authority, and who is revoked.
+struct Rules {
+    Digest run;
+    PeerId authority;
+    std::set<std::string> revoked{};  // subjects
+};
+
+struct Refused {
+    Refusal why;
+    std::string words;  // one sentence for the refused peer: what, and what to do
+
+    Error as_error() const { return Error(ErrorKind::denied, words); }
+};
+
+// The token, or why not.
+class Verdict {
+  public:
+    Verdict(Token token) : token_(std::move(token)) {}          // NOLINT
+    Verdict(Refused refused) : refused_(std::move(refused)) {}  // NOLINT
+
+    explicit operator bool() const { return token_.has_value(); }
+    const Token& token() const { return *token_; }
+    const Refused& refused() const { return *refused_; }
+
+  private:
+    std::optional<Token> token_;
+    std::optional<Refused> refused_;
+};
+
+// `presented` came over the connection of `presenter` at `now`.
+Verdict judge_token(ByteView presented,
+                    const PeerId& presenter,
+                    WallSeconds now,
+                    const Rules& rules,
+                    const security::Verifier& verifier);
+
+// Letters that a terminal and a table can show; bad_input says what is wrong with the name.
+Ok check_subject(std::string_view subject);
+
+// What an issuer says of a device it lets in.
+struct Grant {
+    std::string subject;
+    PeerId holder;
+    WallSeconds lifetime = token_lifetime;
+    std::uint64_t serial = 0;
+};
+
+// The signer is the authority, or holds `delegation`. bad_input: no subject, or too long a time.
+Result<Token> issue_token(const security::Signer& signer,
+                          const Digest& run,
+                          const Grant& grant,
+                          WallSeconds now,
+                          std::optional<Delegation> delegation = std::nullopt);
+
+Delegation delegate_to(const security::Signer& authority,
+                       const Digest& run,
+                       const PeerId& issuer,
+                       WallSeconds not_after);
+
+Bytes encode_token(const Token& token);
+
+// "2 h 5 min", "40 s": for sentences about clocks and expiries.
+std::string duration_in_words(WallSeconds seconds);
+
+}  // namespace dedloc::admission

@@ -1,0 +1,140 @@
+#include "dedloc/admission/token.h"
+
+#include <gtest/gtest.h>
+
+#include "dedloc/admission/invite_book.h"
+#include "dedloc/security/hash.h"
+#include "dedloc/security/identity.h"
+#include "dedloc/wire/message.h"
+
+namespace dedloc::admission {
+namespace {
+
+constexpr WallSeconds noon = 1'800'000'000;
+
+class TokenTest : public testing::Test {
+  protected:
+    TokenTest() {
+        rules.run = run;
+        rules.authority = authority.id();
+    }
+
+    Verdict judge(const Token& token, WallSeconds now = noon) const {
+        return judge_token(encode_token(token), volunteer.id(), now, rules, verifier);
+    }
+    Refusal why(const Token& token, WallSeconds now = noon) const {
+        const Verdict verdict = judge(token, now);
+        EXPECT_FALSE(verdict);
+        EXPECT_FALSE(verdict.refused().words.empty());
+        return verdict.refused().why;
+    }
+    Token issued(WallSeconds at = noon) const {
+        return *issue_token(authority, run, {.subject = "ana", .holder = volunteer.id()}, at);
+    }
+
+    const Digest run = security::sha256(as_bytes("run"));
+    const security::IdentitySigner authority{security::Identity::generate()};
+    const security::IdentitySigner volunteer{security::Identity::generate()};
+    const security::IdentitySigner helper{security::Identity::generate()};
+    const security::IdentityVerifier verifier;
+    Rules rules;
+};
+
+TEST_F(TokenTest, of_the_authority_lets_its_holder_in_until_it_expires) {
+    const Verdict verdict = judge(issued(), noon + token_lifetime + clock_skew_max - 1);
+    ASSERT_TRUE(verdict);
+    EXPECT_EQ(verdict.token().subject, "ana");
+    EXPECT_EQ(why(issued(), noon + token_lifetime + clock_skew_max + 1), Refusal::expired);
+}
+
+TEST_F(TokenTest, is_refused_without_one_and_with_something_else) {
+    const Verdict none = judge_token({}, volunteer.id(), noon, rules, verifier);
+    ASSERT_FALSE(none);
+    EXPECT_EQ(none.refused().why, Refusal::missing);
+    const Verdict noise =
+        judge_token(as_bytes("\xff\xff\xff"), volunteer.id(), noon, rules, verifier);
+    EXPECT_EQ(noise.refused().why, Refusal::unreadable);
+    const Bytes large(token_bytes_max + 1, 1);
+    EXPECT_EQ(judge_token(large, volunteer.id(), noon, rules, verifier).refused().why,
+              Refusal::unreadable);
+}
+
+TEST_F(TokenTest, of_another_run_or_key_is_refused) {
+    const Grant grant{.subject = "ana", .holder = volunteer.id()};
+    EXPECT_EQ(why(*issue_token(authority, security::sha256(as_bytes("x")), grant, noon)),
+              Refusal::other_run);
+    const Bytes stolen = encode_token(issued());
+    EXPECT_EQ(judge_token(stolen, helper.id(), noon, rules, verifier).refused().why,
+              Refusal::other_key);
+}
+
+TEST_F(TokenTest, with_any_byte_changed_is_refused) {
+    const Bytes right = encode_token(issued());
+    for (std::size_t place = 0; place < right.size(); ++place) {
+        Bytes wrong = right;
+        wrong[place] ^= 1;
+        EXPECT_FALSE(judge_token(wrong, volunteer.id(), noon, rules, verifier)) << place;
+    }
+}
+
+TEST_F(TokenTest, of_a_clock_that_is_ahead_is_taken_within_a_minute_and_says_by_how_much) {
+    EXPECT_TRUE(judge(issued(noon + clock_skew_max)));
+    const Verdict verdict = judge(issued(noon + 3 * 3600 + 300));
+    ASSERT_FALSE(verdict);
+    EXPECT_EQ(verdict.refused().why, Refusal::from_the_future);
+    EXPECT_NE(verdict.refused().words.find("3 h 5 min"), std::string::npos)
+        << verdict.refused().words;
+}
+
+TEST_F(TokenTest, of_a_revoked_person_is_refused_by_name) {
+    rules.revoked = {"ana"};
+    const Verdict verdict = judge(issued());
+    ASSERT_FALSE(verdict);
+    EXPECT_EQ(verdict.refused().why, Refusal::revoked);
+    EXPECT_NE(verdict.refused().words.find("ana"), std::string::npos);
+}
+
+TEST_F(TokenTest, of_a_co_organiser_needs_the_authoritys_delegation) {
+    const Grant grant{.subject = "ana", .holder = volunteer.id()};
+    EXPECT_EQ(why(*issue_token(helper, run, grant, noon)), Refusal::unknown_issuer);
+    const Delegation right = delegate_to(authority, run, helper.id(), noon + 86'400);
+    EXPECT_TRUE(judge(*issue_token(helper, run, grant, noon, right)));
+    EXPECT_EQ(why(*issue_token(helper, run, grant, noon + 90'000, right), noon + 90'000),
+              Refusal::unknown_issuer);
+    const Delegation self_made = delegate_to(helper, run, helper.id(), noon + 86'400);
+    EXPECT_EQ(why(*issue_token(helper, run, grant, noon, self_made)), Refusal::forged);
+    const Delegation of_another = delegate_to(authority, run, volunteer.id(), noon + 86'400);
+    EXPECT_EQ(why(*issue_token(helper, run, grant, noon, of_another)), Refusal::unknown_issuer);
+    Delegation elsewhere =
+        delegate_to(authority, security::sha256(as_bytes("x")), helper.id(), noon + 86'400);
+    EXPECT_EQ(why(*issue_token(helper, run, grant, noon, elsewhere)), Refusal::other_run);
+}
+
+TEST_F(TokenTest, that_says_a_longer_time_than_any_may_is_neither_issued_nor_taken) {
+    const Grant grant{
+        .subject = "ana", .holder = volunteer.id(), .lifetime = token_lifetime_max + 1};
+    EXPECT_FALSE(issue_token(authority, run, grant, noon));
+    Token token = issued();
+    token.not_after = token.issued_at + static_cast<std::uint64_t>(token_lifetime_max) + 1;
+    token.signature.clear();
+    token.signature = authority.sign(token_domain, wire::encode(token));
+    EXPECT_EQ(why(token), Refusal::too_long);
+}
+
+TEST_F(TokenTest, names_are_printable) {
+    for (const char* bad : {"", " ana", "ana ", "a\nb", "a\x1b[2J"})
+        EXPECT_FALSE(check_subject(bad)) << bad;
+    EXPECT_FALSE(check_subject(std::string(subject_bytes_max + 1, 'a')));
+    EXPECT_TRUE(check_subject("আনা de Souza"));
+}
+
+TEST(DurationInWords, has_at_most_two_units) {
+    EXPECT_EQ(duration_in_words(0.4), "0 s");
+    EXPECT_EQ(duration_in_words(59), "59 s");
+    EXPECT_EQ(duration_in_words(61), "1 min");
+    EXPECT_EQ(duration_in_words(3600), "1 h");
+    EXPECT_EQ(duration_in_words(2 * 86'400 + 3 * 3600), "2 d 3 h");
+}
+
+}  // namespace
+}  // namespace dedloc::admission
