@@ -62,7 +62,7 @@ double rmse_max(codec::CodecId codec, std::size_t members) {
 }  // namespace
 
 // Fixed membership: everybody waits for everybody.
-class RoundMember::Group final : public averaging::RoundDirectory {
+class RoundMember::Group final : public averaging::Roster, public averaging::RoundListener {
   public:
     explicit Group(runtime::Clock& clock) : clock_(clock) {}
     std::vector<PeerId> others;    // by rank
@@ -122,14 +122,14 @@ RoundMember::~RoundMember() = default;
 Task<void> RoundMember::start() {
     if (aggregates()) {
         averaging::RoundContext context{
-            node_, *host_, signer_, verifier_, ledger_, parts_, *group_, options_.round};
+            node_, *host_, signer_, verifier_, ledger_, parts_, *group_, *group_, options_.round};
         aggregator_ = std::make_unique<averaging::Aggregator>(std::move(context));
         co_await meet();
         aggregator_->start();
         co_return;
     }
     engine_ = need(averaging::RoundEngine::make(
-        node_, *host_, signer_, verifier_, ledger_, parts_, *group_, options_.round));
+        node_, *host_, signer_, verifier_, ledger_, parts_, *group_, *group_, options_.round));
     co_await meet();
     engine_->start();
 }

@@ -122,7 +122,7 @@ Task<Result<Bytes>> Aggregator::on_fetch(PeerId from, Bytes request) {
 }
 
 Task<void> Aggregator::on_parts(std::unique_ptr<p2p::MessageStream> stream) {
-    if (!context_.directory.allowed(stream->remote())) co_return;
+    if (!context_.roster.allowed(stream->remote())) co_return;
     co_await exchanges_.serve(std::move(stream));
 }
 
@@ -219,7 +219,7 @@ void Aggregator::count_work(const Decision& decision) {
 // Whoever trains knows some certificate.
 Task<void> Aggregator::catch_up_first() {
     while (!context_.ledger.started()) {
-        for (const PeerId& peer : context_.directory.live_trainers()) look_at(peer);
+        for (const PeerId& peer : context_.roster.live_trainers()) look_at(peer);
         const TimePoint next = context_.now() + context_.options.announce_interval;
         (void)co_await changed_.wait_until(context_.node.clock, next);
     }

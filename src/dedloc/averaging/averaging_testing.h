@@ -17,7 +17,7 @@
 
 namespace dedloc::averaging {
 
-class TestPeer : public RoundDirectory {
+class TestPeer : public Roster, public RoundListener {
   public:
     std::vector<PeerId> expected(const Base&) const override { return {}; }
     std::vector<PeerId> live_trainers() const override { return trainers; }
@@ -48,6 +48,7 @@ class TestPeer : public RoundDirectory {
                    verifier_,
                    ledger_,
                    parts_,
+                   *this,
                    *this,
                    options},
           handlers_(node.host()) {}

@@ -1,5 +1,5 @@
 // What the classes of a round share: the node, the host, keys, the ledger and the part store, and
-// what they ask of the room above (RoundDirectory).
+// whom they ask and tell (roster.h).
 
 #pragma once
 #include <algorithm>
@@ -14,6 +14,7 @@
 #include "dedloc/averaging/complaints.h"
 #include "dedloc/averaging/ledger.h"
 #include "dedloc/averaging/part_store.h"
+#include "dedloc/averaging/roster.h"
 #include "dedloc/averaging/standing.h"
 #include "dedloc/averaging/unreachable.h"
 #include "dedloc/codec/chooser.h"
@@ -85,77 +86,6 @@ inline Error unreadable(const char* what) {
     return make_error(ErrorKind::peer_broke_protocol, "a {} that cannot be read", what);
 }
 
-// Why a round is planned to take as long as it does.
-struct PlanNote {
-    double predicted_s = 0;
-    // What the slowest line is full with, in a word (none, upload, download), and whose it is.
-    // Empty: not known, as in a grid.
-    std::string bottleneck;
-    PeerId bottleneck_peer;
-    std::vector<PeerId> left_out;
-};
-
-// What happened in rounds, for events and measurements.
-struct RoundNote {
-    enum class Kind {
-        plan_made,
-        repair,
-        refused_input,    // a contribution, or a piece of it
-        refused_message,  // anything else that a member may not say
-        owner_failed,
-        aborted,
-        leader_suspected,
-        branch_opened,
-        round_full,     // and goes on without us
-        votes_failed,   // our votes cannot be written: until they can, we have none
-        votes_failing,  // and that for longer than a moment
-        votes_written,  // they can again
-    };
-    Kind kind;
-    PeerId peer;                     // whom it is about
-    std::string text;                // for people
-    std::optional<PlanNote> plan{};  // of plan_made
-};
-
-// Implemented by the room above.
-class RoundDirectory {
-  public:
-    virtual ~RoundDirectory() = default;
-    // Live trainers that stand on `base` and are worth waiting for (not us).
-    virtual std::vector<PeerId> expected(const Base& base) const = 0;
-    // Live peers that could share a new branch, trainers only (not us).
-    virtual std::vector<PeerId> live_trainers() const = 0;
-    // Those of them that have no state yet, or an old one.
-    virtual std::vector<PeerId> newcomers() const { return {}; }
-    // Voters of `base` (us included) that are heard of and still have their memory of votes.
-    virtual std::size_t voters_heard_of(const Base& base) const = 0;
-    // Those of them that have not gone on as another branch.
-    virtual std::size_t voters_of_our_branch(const Base& base) const {
-        return voters_heard_of(base);
-    }
-    // Somebody tells of certificates that follow those of `base`: its chain goes on without us.
-    virtual bool chain_goes_on(const Base&) const { return false; }
-    // The state of another chain, or of a later step, is on its way to us.
-    virtual bool loads_state() const { return false; }
-    // May this peer speak in rounds at all (it proved the run's secret)?
-    virtual bool allowed(const PeerId& peer) const = 0;
-    // The longest micro-batch somebody expected is computing, seconds.
-    virtual double micro_batch_s() const = 0;
-    // What `peer` says of its line; 0: not measured yet, or not known.
-    virtual double upload_bytes_per_s(const PeerId& peer) const = 0;
-    // Can `peer` have computed so many samples since the open step began? Errors:
-    // peer_broke_protocol: no, by the speed that it told of itself; overloaded: not by the newest
-    // that we have heard of it, which is older than what it hands in: ask again.
-    virtual Ok check_samples(const PeerId& peer, const MemberInput& input) const = 0;
-    // Others announce a round: hand in soon.
-    virtual void round_wanted() = 0;
-    // `peer` knows certificates that we lack.
-    virtual void behind(const PeerId& peer) = 0;
-    // We vote for this commit and hold every average of it: most likely it will be certified.
-    virtual void voting_for(const Decision& decision) = 0;
-    virtual void note(const RoundNote& note) = 0;
-};
-
 struct RoundContext {
     runtime::Node node;
     p2p::Host& host;
@@ -163,7 +93,8 @@ struct RoundContext {
     const security::Verifier& verifier;
     Ledger& ledger;
     PartStore& parts;
-    RoundDirectory& directory;
+    const Roster& roster;
+    RoundListener& listener;
     RoundOptions options;
     UnreachablePeers unreachable{};
     FailedOwners failed_owners{};
@@ -197,7 +128,7 @@ struct RoundContext {
     void refuse(RoundNote::Kind kind, const PeerId& peer, std::string why) {
         if (kind == RoundNote::Kind::refused_input && peer == me()) own_refused = true;
         if (complaints.add(peer, node.clock.now()))
-            directory.note(RoundNote{kind, peer, std::move(why)});
+            listener.note(RoundNote{kind, peer, std::move(why)});
     }
 
     // Tells of what a member may not send; that it is late or stands elsewhere is no offence.
@@ -211,7 +142,7 @@ struct RoundContext {
         constexpr std::size_t letters_max = 400;  // they are the leader's
         if (std::exchange(told_of_full_round, true)) return;
         why.resize(std::min(why.size(), letters_max));
-        directory.note(RoundNote{RoundNote::Kind::round_full, leader, std::move(why)});
+        listener.note(RoundNote{RoundNote::Kind::round_full, leader, std::move(why)});
     }
 
     // For the answer of a live peer to something small. Bulk data of a round may be before it on
@@ -224,8 +155,8 @@ struct RoundContext {
     Duration quorum_patience() const { return std::max(options.quorum_timeout, newest_round); }
     // A majority of its voters is heard of, or somebody tells of what they decided.
     bool lives(const Base& base) const {
-        return directory.voters_heard_of(base) >= majority(base.voters.size()) ||
-               directory.chain_goes_on(base);
+        return roster.voters_heard_of(base) >= majority(base.voters.size()) ||
+               roster.chain_goes_on(base);
     }
     // A deadline that somebody tells, within the run's bounds.
     Duration told_deadline(std::uint32_t milliseconds) const {
@@ -233,7 +164,7 @@ struct RoundContext {
     }
     // May this peer ask us anything?
     Ok gate(const PeerId& from) const {
-        if (directory.allowed(from)) return {};
+        if (roster.allowed(from)) return {};
         return make_error(ErrorKind::denied, "say hello first: this run does not know you");
     }
 

@@ -49,7 +49,7 @@ Task<void> Exchange::talk_to_owner(std::uint32_t owner,
                                   outcome.error().kind() == ErrorKind::peer_broke_protocol);
     const RoundNote note{
         RoundNote::Kind::owner_failed, plan_.members[owner].peer, outcome.error().message()};
-    context_.directory.note(note);
+    context_.listener.note(note);
 }
 
 Task<Result<void>> Exchange::exchange_with(std::uint32_t owner,

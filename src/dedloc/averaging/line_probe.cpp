@@ -132,7 +132,7 @@ bool LineProbe::wants(Way way) const {
 }
 
 std::vector<PeerId> LineProbe::candidates() const {
-    std::vector<PeerId> peers = context_.directory.live_trainers();
+    std::vector<PeerId> peers = context_.roster.live_trainers();
     std::erase_if(peers, [this](const PeerId& peer) { return !context_.host.is_connected(peer); });
     return peers;
 }
@@ -217,7 +217,7 @@ Task<double> LineProbe::fill(Way way) {
 bool LineProbe::gave_less_than_they_could(const Filling& filling, double rate) const {
     double uplinks = 0;
     for (const auto& stream : filling.streams)
-        uplinks += context_.directory.upload_bytes_per_s(stream->remote());
+        uplinks += context_.roster.upload_bytes_per_s(stream->remote());
     return uplinks >= rate * spare_uplinks;
 }
 

@@ -20,9 +20,10 @@ Result<std::unique_ptr<RoundEngine>> RoundEngine::make(runtime::Node node,
                                                        const security::Verifier& verifier,
                                                        Ledger& ledger,
                                                        PartStore& parts,
-                                                       RoundDirectory& directory,
+                                                       const Roster& roster,
+                                                       RoundListener& listener,
                                                        RoundOptions options) {
-    RoundContext context{node, host, signer, verifier, ledger, parts, directory, options};
+    RoundContext context{node, host, signer, verifier, ledger, parts, roster, listener, options};
     std::unique_ptr<RoundEngine> engine(new RoundEngine(std::move(context)));
     DEDLOC_TRY(engine->voter_, VoterService::open(engine->context_));
     return engine;
@@ -126,8 +127,8 @@ bool RoundEngine::may_follow(const Decision& branch) const {
     const auto is_us = [this](const Voter& voter) { return voter.peer == context_.me(); };
     if (std::ranges::any_of(branch.next_voters, is_us)) return true;
     const Base& base = context_.ledger.base();
-    if (context_.directory.voters_of_our_branch(base) < majority(base.voters.size()) &&
-        !context_.directory.chain_goes_on(base))
+    if (context_.roster.voters_of_our_branch(base) < majority(base.voters.size()) &&
+        !context_.roster.chain_goes_on(base))
         return true;
     const Duration waited = wanted_since_ ? context_.now() - *wanted_since_ : Duration(0);
     return waited > context_.quorum_patience();
@@ -272,7 +273,7 @@ bool RoundEngine::is_here(const PeerId& peer) const {
 void RoundEngine::suspect(const PeerId& peer, std::string why) {
     suspects_[peer] = context_.now() + suspicion_of_leaders;
     const RoundNote note{RoundNote::Kind::leader_suspected, peer, std::move(why)};
-    context_.directory.note(note);
+    context_.listener.note(note);
 }
 
 // A leader that sends such a plan brings no round about: the next one is asked at once.
@@ -306,7 +307,7 @@ bool RoundEngine::quorum_is_lost() const {
     if (!wanted_since_ || slept()) return false;
     const Duration waited = context_.now() - *wanted_since_;
     const Duration timeout = context_.quorum_patience();
-    if (waited <= timeout || context_.directory.loads_state()) return false;
+    if (waited <= timeout || context_.roster.loads_state()) return false;
     return !context_.lives(context_.ledger.base()) || waited > timeout * 3;
 }
 
@@ -321,9 +322,9 @@ std::optional<PeerId> RoundEngine::pick_leader(const Base& base) const {
     if (!quorum_is_lost()) return std::nullopt;
     // No voter answers and has not for long: whoever is left of the trainers may open a branch. Not
     // who has no state to begin it with.
-    const std::vector<PeerId> newcomers = context_.directory.newcomers();
+    const std::vector<PeerId> newcomers = context_.roster.newcomers();
     std::vector<Voter> left{{context_.me(), 0, true}};
-    for (const PeerId& peer : context_.directory.live_trainers())
+    for (const PeerId& peer : context_.roster.live_trainers())
         if (std::ranges::find(newcomers, peer) == newcomers.end()) left.push_back({peer, 0, true});
     for (const PeerId& candidate : leader_order(base.previous, left))
         if (candidate == context_.me() || !suspected(candidate)) return candidate;
@@ -348,7 +349,7 @@ Announce RoundEngine::own_announcement(const Base& base) {
 }
 
 Duration RoundEngine::patience_with_leader() const {
-    const double micro_batch = std::clamp(context_.directory.micro_batch_s(), 0.0, 60.0);
+    const double micro_batch = std::clamp(context_.roster.micro_batch_s(), 0.0, 60.0);
     return usual_deadline() * 4 + from_seconds(micro_batch * 2) + context_.patience() * 2;
 }
 
@@ -405,7 +406,7 @@ Task<void> RoundEngine::follow(Base base, PeerId leader) {
             break;
         case Verdict::you_are_behind:
             take_certificates(leader, reply->certificates);
-            if (reply->certificates.empty()) context_.directory.behind(leader);
+            if (reply->certificates.empty()) context_.listener.behind(leader);
             break;
         case Verdict::i_am_behind: {
             const TimePoint until = context_.now() + context_.patience();

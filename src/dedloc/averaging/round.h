@@ -40,7 +40,8 @@ class RoundEngine {
                                                      const security::Verifier& verifier,
                                                      Ledger& ledger,
                                                      PartStore& parts,
-                                                     RoundDirectory& directory,
+                                                     const Roster& roster,
+                                                     RoundListener& listener,
                                                      RoundOptions options);
     ~RoundEngine();
 

@@ -232,7 +232,7 @@ void RoundEngine::publish(const Base& base, const Certificate& certificate) {
     std::set<PeerId> recipients;
     for (const Voter& voter : base.voters) recipients.insert(voter.peer);
     for (const auto& [peer, announced] : announced_) recipients.insert(peer);
-    for (const PeerId& peer : context_.directory.live_trainers()) recipients.insert(peer);
+    for (const PeerId& peer : context_.roster.live_trainers()) recipients.insert(peer);
     recipients.erase(context_.me());
     for (const PeerId& peer : recipients)
         if (context_.host.is_connected(peer))
@@ -316,7 +316,7 @@ Task<void> RoundEngine::sign_branch(Base base,
             fmt::format("no majority of voters for {:.0f} s: {} of us go on as a new branch",
                         to_seconds(context_.options.quorum_timeout),
                         survivors.size())};
-        context_.directory.note(note);
+        context_.listener.note(note);
         publish(base, certificate);
         co_return;
     }

@@ -93,7 +93,7 @@ Ok RoundEngine::check_announcement(const PeerId& from,
         return make_error(ErrorKind::conflict, "you stand on another state; load ours");
     DEDLOC_TRY_VOID(
         check_input(announce.input, context_.options.vector_count, context_.options.samples_max));
-    DEDLOC_TRY_VOID(context_.directory.check_samples(from, announce.input));
+    DEDLOC_TRY_VOID(context_.roster.check_samples(from, announce.input));
     return context_.ledger.check_not_committed(from, announce.input);
 }
 
@@ -149,7 +149,7 @@ Task<Result<Bytes>> RoundEngine::on_announce(PeerId from, Bytes request) {
         const bool foreign = certificates.empty();
         reply.verdict = foreign ? Verdict::i_am_behind : Verdict::you_are_behind;
         if (bytes_of(certificates) <= reply_bytes_max) reply.certificates = std::move(certificates);
-        if (foreign) context_.directory.behind(from);
+        if (foreign) context_.listener.behind(from);
         co_return wire::encode(reply);
     }
     if (!base.state && !announce.aggregator) {  // still computing the state; ask again soon
@@ -185,7 +185,7 @@ Task<Result<Bytes>> RoundEngine::on_announce(PeerId from, Bytes request) {
         co_return wire::encode(reply);
     }
     if (brings_something) {
-        context_.directory.round_wanted();
+        context_.listener.round_wanted();
         set_wanted(true);
     }
     changed_.pulse();
@@ -237,7 +237,7 @@ Result<void> RoundEngine::take_plan(const PeerId& from, ByteView request) {
 Ok RoundEngine::check_leaders_line(const Plan& plan) const {
     for (const PlanMember& member : plan.members) {
         if (member.peer != plan.leader) continue;
-        Ok sound = context_.directory.check_samples(member.peer, member.input);
+        Ok sound = context_.roster.check_samples(member.peer, member.input);
         if (!sound && sound.error().kind() == ErrorKind::peer_broke_protocol) return sound;
     }
     return {};
@@ -357,7 +357,7 @@ Task<void> RoundEngine::take_certified_later(PeerId from, Propose outline, Certi
     if (whole)
         take_certified(from, *std::move(whole), std::move(certified));
     else
-        context_.directory.behind(from);
+        context_.listener.behind(from);
 }
 
 void RoundEngine::take_certified(const PeerId& from, Bytes decision, Certified certified) {
@@ -371,7 +371,7 @@ bool RoundEngine::take_certificate(const PeerId& from, const Bytes& certificate)
     if (!accepted) context_.refuse_message(from, accepted.error());
     if (!accepted && (accepted.error().kind() == ErrorKind::not_found ||
                       accepted.error().kind() == ErrorKind::conflict))
-        context_.directory.behind(from);
+        context_.listener.behind(from);
     return accepted.has_value();
 }
 
@@ -419,12 +419,12 @@ Task<void> RoundEngine::arrival(FinishedPart part, TimePoint deadline) {
 }
 
 Task<void> RoundEngine::on_probe(std::unique_ptr<p2p::MessageStream> stream) {
-    if (!context_.directory.allowed(stream->remote())) co_return;
+    if (!context_.roster.allowed(stream->remote())) co_return;
     co_await line_.serve(std::move(stream));
 }
 
 Task<void> RoundEngine::on_parts(std::unique_ptr<p2p::MessageStream> owned) {
-    if (!context_.directory.allowed(owned->remote())) co_return;
+    if (!context_.roster.allowed(owned->remote())) co_return;
     co_await exchanges_.serve(std::move(owned));
 }
 

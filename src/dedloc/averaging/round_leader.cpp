@@ -92,7 +92,7 @@ Task<void> RoundEngine::lead(Base base) {
     const Decision decision = make_decision(base, exchange.get());
     if (decision.kind == DecisionKind::abort) {
         const RoundNote note{RoundNote::Kind::aborted, {}, "a round ended without a whole average"};
-        context_.directory.note(note);
+        context_.listener.note(note);
     }
     Bytes bytes = wire::encode(decision);
     const bool decided = co_await propose(base, ballot, std::move(bytes), usual_deadline());
@@ -108,7 +108,7 @@ bool RoundEngine::others_follow_another(const Base& base) const {
         if (announced->announce.input.weight_max() > 0) return false;
         here.insert(peer);
     }
-    return std::ranges::any_of(context_.directory.expected(base),
+    return std::ranges::any_of(context_.roster.expected(base),
                                [&here](const PeerId& peer) { return !here.contains(peer); });
 }
 
@@ -127,20 +127,20 @@ Duration RoundEngine::time_for_newcomers() {
         return Duration(0);
     const double averages = served.bytes / average;
     average_takes_ = from_seconds(served.busy_seconds / averages);
-    const auto newcomers = static_cast<double>(context_.directory.newcomers().size());
+    const auto newcomers = static_cast<double>(context_.roster.newcomers().size());
     const double seconds = steps_caught_up * newcomers * served.seconds / averages;
     return std::min<Duration>(from_seconds(seconds), context_.options.deadline_max);
 }
 
 void RoundEngine::look_at_line() {
-    const auto peers = static_cast<double>(context_.directory.live_trainers().size());
+    const auto peers = static_cast<double>(context_.roster.live_trainers().size());
     served_.look(context_.host.traffic().sent_bytes, context_.now(), peers * talk_bytes_per_s);
 }
 
 Task<bool> RoundEngine::gather(Base base) {
-    context_.directory.round_wanted();
+    context_.listener.round_wanted();
     const Duration micro_batch =
-        from_seconds(std::clamp(context_.directory.micro_batch_s(), 0.0, 60.0));
+        from_seconds(std::clamp(context_.roster.micro_batch_s(), 0.0, 60.0));
     const Duration patience =
         std::min<Duration>(std::max<Duration>(usual_deadline() * 2 / 5, micro_batch * 2),
                            context_.options.deadline_max);
@@ -165,14 +165,14 @@ Task<bool> RoundEngine::gather(Base base) {
         else if (!since)
             since = context_.now();
         std::vector<PeerId> missing;
-        for (const PeerId& peer : context_.directory.expected(base))
+        for (const PeerId& peer : context_.roster.expected(base))
             if (!here.contains(peer) && !not_waited_for_.contains(peer)) missing.push_back(peer);
         // Who may vote finds room.
         if (here.size() + 1 >= context_.options.members_max)
             std::erase_if(missing, [&base](const PeerId& peer) { return !base.is_voter(peer); });
         // Others live, but none who brings anything has announced and none is known to stand here:
         // they are about to, or will be when they have the state.
-        const bool lonely = brought == 0 && std::ranges::any_of(context_.directory.live_trainers(),
+        const bool lonely = brought == 0 && std::ranges::any_of(context_.roster.live_trainers(),
                                                                 [&here](const PeerId& peer) {
                                                                     return !here.contains(peer);
                                                                 });
@@ -282,7 +282,7 @@ void RoundEngine::send_repair(const std::shared_ptr<Exchange>& exchange,
     const RoundNote note{RoundNote::Kind::repair,
                          plan.members[*failed.begin()].peer,
                          fmt::format("{} parts are reduced again", message.parts.size())};
-    context_.directory.note(note);
+    context_.listener.note(note);
     Signed envelope;
     envelope.payload = wire::encode(message);
     envelope.signature = context_.signer.sign(repair_domain, envelope.payload);

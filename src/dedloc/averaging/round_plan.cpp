@@ -404,7 +404,7 @@ Result<Plan> RoundEngine::make_plan(const Base& base, std::uint32_t ballot) {
                          context_.me(),
                          describe(plan) + division.gain + without,
                          note_of(plan, division.grid ? nullptr : &division.split)};
-    context_.directory.note(note);
+    context_.listener.note(note);
     return plan;
 }
 

@@ -227,7 +227,7 @@ void VoterService::tell_of_disk(const Result<void>& written) {
 }
 
 void VoterService::tell(RoundNote::Kind kind, std::string text) {
-    context_.directory.note(RoundNote{kind, {}, std::move(text)});
+    context_.listener.note(RoundNote{kind, {}, std::move(text)});
 }
 
 void VoterService::tell_that_it_goes_on(Duration failing, const std::string& why) {
@@ -267,7 +267,7 @@ std::optional<ConsensusReply> VoterService::compare(const PeerId& from,
         reply.certificates = std::move(certificates);
         return reply;
     }
-    context_.directory.behind(from);
+    context_.listener.behind(from);
     return refuse(Answer::i_am_behind, "the voter does not know your latest certificate");
 }
 
@@ -327,7 +327,7 @@ Task<ConsensusReply> VoterService::on_propose(PeerId from, Propose propose) {
     if (reply.answer != Answer::yes) co_return reply;
     if (decision.kind == DecisionKind::commit) {
         // What that begins comes to the workers before our write: it takes longer.
-        context_.directory.voting_for(decision);
+        context_.listener.voting_for(decision);
         co_await runtime::next_turn();
     }
     const Result<void> written = co_await persist();

@@ -154,15 +154,28 @@ Result<void> CollaborationImpl::prepare() {
                                                options_.peers_max,
                                                membership_callbacks());
     if (options_.role == Role::aggregator) {
-        averaging::RoundContext context{
-            node_, host_, signer_, verifier_, ledger_, parts_, *this, round_options(options_)};
+        averaging::RoundContext context{node_,
+                                        host_,
+                                        signer_,
+                                        verifier_,
+                                        ledger_,
+                                        parts_,
+                                        *this,
+                                        *this,
+                                        round_options(options_)};
         aggregator_ = std::make_unique<averaging::Aggregator>(std::move(context));
     }
     if (options_.role != Role::trainer) return {};
-    DEDLOC_TRY(
-        engine_,
-        averaging::RoundEngine::make(
-            node_, host_, signer_, verifier_, ledger_, parts_, *this, round_options(options_)));
+    DEDLOC_TRY(engine_,
+               averaging::RoundEngine::make(node_,
+                                            host_,
+                                            signer_,
+                                            verifier_,
+                                            ledger_,
+                                            parts_,
+                                            *this,
+                                            *this,
+                                            round_options(options_)));
     follower_ = std::make_unique<ChainFollower>(engine_->context(),
                                                 store_,
                                                 *membership_,
@@ -789,7 +802,7 @@ Bytes CollaborationImpl::chain() const {
     return wire::encode(tail);
 }
 
-// ---- averaging::RoundDirectory ------------------------------------------------------------------
+// ---- averaging::Roster and RoundListener --------------------------------------------------------
 
 // By step rather than by certificate: who has not heard of an aborted attempt or a new branch yet
 // will in a moment.

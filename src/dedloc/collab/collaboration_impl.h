@@ -21,7 +21,9 @@
 
 namespace dedloc::collab {
 
-class CollaborationImpl final : public Collaboration, private averaging::RoundDirectory {
+class CollaborationImpl final : public Collaboration,
+                                private averaging::Roster,
+                                private averaging::RoundListener {
   public:
     CollaborationImpl(runtime::Node node,
                       p2p::Host& host,
@@ -58,7 +60,7 @@ class CollaborationImpl final : public Collaboration, private averaging::RoundDi
     Result<void> prepare();  // the parts that can fail, before start()
 
   private:
-    // averaging::RoundDirectory
+    // averaging::Roster
     std::vector<PeerId> expected(const averaging::Base& base) const override;
     std::vector<PeerId> live_trainers() const override;
     std::vector<PeerId> newcomers() const override;
@@ -70,6 +72,7 @@ class CollaborationImpl final : public Collaboration, private averaging::RoundDi
     double micro_batch_s() const override;
     double upload_bytes_per_s(const PeerId& peer) const override;
     Ok check_samples(const PeerId& peer, const averaging::MemberInput& input) const override;
+    // averaging::RoundListener
     void round_wanted() override;
     void behind(const PeerId& peer) override;
     void voting_for(const averaging::Decision& decision) override;
