@@ -15,11 +15,23 @@ constexpr int redirections_max = 3;
 
 }  // namespace
 
+namespace {
+
+links::BandwidthProbeOptions probe_options_of_aggregators(RoundContext& context,
+                                                          std::function<bool()> idle) {
+    links::BandwidthProbeOptions options = probe_options(context, std::move(idle));
+    options.pauses = links::BandwidthProbeOptions::of_aggregators;
+    return options;
+}
+
+}  // namespace
+
 Aggregator::Aggregator(RoundContext context)
     : context_(std::move(context)),
       exchanges_(context_, aggregator_exchanges_max),
-      line_(
-          context_, [this] { return !busy(); }, LineProbe::of_aggregators),
+      line_(context_.node,
+            context_.host,
+            probe_options_of_aggregators(context_, [this] { return !busy(); })),
       informants_(context_.node.executor,
                   context_.node.clock,
                   {.ask = [this](const PeerId& peer) { return catch_up_with(peer); },
@@ -73,16 +85,18 @@ AggregatorWork Aggregator::work() const {
 }
 
 // A probe has told, and rounds what came since; until then a guess that doubles has to do.
-double Aggregator::measured(double probed, const GrowingRate& seen) const {
+double Aggregator::measured(double probed, const links::GrowingRate& seen) const {
     return line_.was_probed() ? std::max(probed, seen.least()) : seen.bytes_per_s();
 }
 
 double Aggregator::upload_bytes_per_s() const {
-    return capped(measured(line_.upload_bytes_per_s(), upload_), context_.options.upload_max);
+    return links::capped(measured(line_.upload_bytes_per_s(), upload_),
+                         context_.options.upload_max);
 }
 
 double Aggregator::download_bytes_per_s() const {
-    return capped(measured(line_.download_bytes_per_s(), download_), context_.options.download_max);
+    return links::capped(measured(line_.download_bytes_per_s(), download_),
+                         context_.options.download_max);
 }
 
 void Aggregator::set_caps(double upload_max, double download_max) {
@@ -126,6 +140,10 @@ Task<void> Aggregator::on_parts(std::unique_ptr<p2p::MessageStream> stream) {
     co_await exchanges_.serve(std::move(stream));
 }
 
+double Aggregator::vector_bytes(const Plan& plan) const {
+    return context_.options.element_bytes() * static_cast<double>(vector_count(plan));
+}
+
 // How long the vector is, only the trainers know: the plan says it, within what parts_max allows.
 Ok Aggregator::check(const PeerId& from, const Signed& message, const Plan& plan) const {
     if (!context_.ledger.started())
@@ -163,7 +181,7 @@ Result<void> Aggregator::take_plan(const PeerId& from, ByteView request) {
     if (!plan) return unreadable("plan");
     DEDLOC_TRY_VOID(check(from, *message, *plan));
     const Digest digest = decision_digest(message->payload);
-    line_.vector_is(vector_count(*plan));
+    line_.vector_takes(vector_bytes(*plan));
     if (exchanges_.find(digest)) return {};
     DEDLOC_TRY_VOID(exchanges_.check_turn(*plan, digest));
     (void)exchanges_.begin(*std::move(plan), digest, nullptr);
@@ -200,10 +218,10 @@ void Aggregator::count_work(const Decision& decision) {
         // Its line is measured also before it is in a plan: leaders take an unmeasured one for one
         // like the others', which among many trainers is none that helps.
         if (const auto plan = wire::decode<Plan>(decision.plan))
-            line_.vector_is(vector_count(*plan));
+            line_.vector_takes(vector_bytes(*plan));
         return;
     }
-    const LineRates rates = exchange->end_measuring();
+    const links::LinkRates rates = exchange->end_measuring();
     upload_.observe(rates.upload, rates.upload_bytes);
     download_.observe(rates.download, rates.download_bytes);
     line_.round_gave(rates);

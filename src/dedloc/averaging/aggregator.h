@@ -20,8 +20,8 @@
 #include "dedloc/averaging/aggregator_work.h"
 #include "dedloc/averaging/exchanges.h"
 #include "dedloc/averaging/informants.h"
-#include "dedloc/averaging/line_probe.h"
-#include "dedloc/averaging/rates.h"
+#include "dedloc/links/bandwidth_probe.h"
+#include "dedloc/links/rates.h"
 #include "dedloc/p2p/handlers.h"
 
 namespace dedloc::averaging {
@@ -56,7 +56,8 @@ class Aggregator {
     Task<void> on_parts(std::unique_ptr<p2p::MessageStream> stream);
     Result<void> take_plan(const PeerId& from, ByteView request);
     Ok check(const PeerId& from, const Signed& message, const Plan& plan) const;
-    double measured(double probed, const GrowingRate& seen) const;
+    double vector_bytes(const Plan& plan) const;
+    double measured(double probed, const links::GrowingRate& seen) const;
     void register_handlers();
     void ledger_moved(const Decision& decision);
     void count_work(const Decision& decision);
@@ -73,9 +74,9 @@ class Aggregator {
 
     RoundContext context_;
     Exchanges exchanges_;
-    GrowingRate upload_;
-    GrowingRate download_;
-    LineProbe line_;
+    links::GrowingRate upload_;
+    links::GrowingRate download_;
+    links::BandwidthProbe line_;
     AggregatorWork work_;
     std::map<PeerId, TimePoint> suspects_;
     std::optional<PeerId> sent_to_;  // a leader that the one we asked named

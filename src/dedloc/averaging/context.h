@@ -12,13 +12,15 @@
 #include <vector>
 
 #include "dedloc/averaging/complaints.h"
+#include "dedloc/averaging/failed_owners.h"
 #include "dedloc/averaging/ledger.h"
 #include "dedloc/averaging/part_store.h"
 #include "dedloc/averaging/roster.h"
 #include "dedloc/averaging/standing.h"
-#include "dedloc/averaging/unreachable.h"
 #include "dedloc/codec/chooser.h"
 #include "dedloc/codec/codec.h"
+#include "dedloc/links/bandwidth_probe.h"
+#include "dedloc/links/reachability.h"
 #include "dedloc/p2p/host.h"
 #include "dedloc/runtime/node.h"
 #include "dedloc/security/signer.h"
@@ -96,7 +98,7 @@ struct RoundContext {
     const Roster& roster;
     RoundListener& listener;
     RoundOptions options;
-    UnreachablePeers unreachable{};
+    links::UnreachablePeers unreachable{};
     FailedOwners failed_owners{};
     Standing standing{};
     ReduceMemory memory{};
@@ -171,5 +173,8 @@ struct RoundContext {
     TimePoint now() const { return node.clock.now(); }
     const PeerId& me() const { return host.id(); }
 };
+
+// A probe of this peer's link, by what the context knows.
+links::BandwidthProbeOptions probe_options(RoundContext& context, std::function<bool()> idle);
 
 }  // namespace dedloc::averaging

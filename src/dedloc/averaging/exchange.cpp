@@ -123,7 +123,7 @@ Exchange::Exchange(RoundContext& context,
       leader_heard_at_(started_),
       arrivals_{context.now()},
       even_(patience_with_one(), std::chrono::milliseconds(plan_.reduce_ms) * 3 / 4),
-      line_(context.host, line_busiest_share),
+      line_(context.host, links::link_busiest_share),
       changed_(context.node.executor),
       room_(context.node.executor),
       sent_(context.node.executor),
@@ -284,19 +284,20 @@ std::vector<std::uint32_t> Exchange::lacking_parts() const {
     return lacking;
 }
 
-LineRates Exchange::end_measuring() {
+links::LinkRates Exchange::end_measuring() {
     measures_ = false;
-    std::vector<Flow> out;
+    std::vector<links::Flow> out;
     for (const auto& [owner, flow] : outflows_) out.push_back(flow);
-    std::vector<Flow> in;
+    std::vector<links::Flow> in;
     for (const auto& [member, flow] : inflows_) in.push_back(*flow);
     const double up = line_.up().bytes_per_s();
     const double down = line_.down().bytes_per_s();
-    return {
-        .upload = up > 0 ? up : line_rate(std::move(out)),
-        .download = down > 0 ? down : std::max(line_rate(std::move(in)), received_.bytes_per_s()),
-        .upload_bytes = line_.up().bytes(),
-        .download_bytes = std::max(line_.down().bytes(), received_.bytes())};
+    return {.upload = up > 0 ? up : links::link_rate(std::move(out)),
+            .download = down > 0
+                            ? down
+                            : std::max(links::link_rate(std::move(in)), received_.bytes_per_s()),
+            .upload_bytes = line_.up().bytes(),
+            .download_bytes = std::max(line_.down().bytes(), received_.bytes())};
 }
 
 Task<void> Exchange::watch_line() {

@@ -33,10 +33,10 @@
 
 #include "dedloc/averaging/context.h"
 #include "dedloc/averaging/even_sends.h"
-#include "dedloc/averaging/line_meter.h"
-#include "dedloc/averaging/rates.h"
 #include "dedloc/averaging/reduce.h"
 #include "dedloc/averaging/routes.h"
+#include "dedloc/links/link_meter.h"
+#include "dedloc/links/rates.h"
 #include "dedloc/runtime/event.h"
 #include "dedloc/runtime/scope.h"
 
@@ -116,7 +116,7 @@ class Exchange {
     // Of an aggregator's plan: parts that this member owns.
     std::size_t owned_parts() const { return reductions_.size(); }
     // What this member's line gave until now; no more is measured.
-    LineRates end_measuring();
+    links::LinkRates end_measuring();
 
   private:
     struct Reduction {
@@ -154,7 +154,7 @@ class Exchange {
             return newest + std::max<Duration>(gap * 2, least);
         }
     };
-    struct Inflow : Flow {
+    struct Inflow : links::Flow {
         TimePoint begun;
         std::size_t parts = 0;
     };
@@ -258,18 +258,19 @@ class Exchange {
     std::map<ReductionKey, std::shared_ptr<Reduction>> reductions_;
     std::map<std::uint32_t, FinishedPart> finished_;
     std::set<ReductionKey> ended_;
-    std::size_t opened_ = 0;                  // reductions, repairs aside
-    std::size_t closed_ = 0;                  // of them
-    Rhythm arrivals_;                         // of averages, from everybody
-    std::map<std::uint32_t, Flow> outflows_;  // to owners, as they say; of an aggregator: to all
+    std::size_t opened_ = 0;  // reductions, repairs aside
+    std::size_t closed_ = 0;  // of them
+    Rhythm arrivals_;         // of averages, from everybody
+    std::map<std::uint32_t, links::Flow>
+        outflows_;  // to owners, as they say; of an aggregator: to all
     std::map<std::uint32_t, std::shared_ptr<Inflow>> inflows_;  // from members
     std::map<std::uint32_t, TimePoint> arrived_;                // the newest from each member
     std::set<std::uint32_t> gone_;                              // members we lost on the way
     std::set<std::uint32_t> doubtful_;          // members of whom nothing was in the newest commits
     std::map<std::uint32_t, Rhythm> averages_;  // from each owner
     EvenSends even_;  // the streams to the plan's owners; repairs do not wait
-    Throughput received_;
-    LineMeter line_;  // with all that goes over it beside this exchange
+    links::Throughput received_;
+    links::LinkMeter line_;  // with all that goes over it beside this exchange
     bool measures_ = true;
     runtime::Event changed_;
     runtime::Event room_;  // something that was held is gone

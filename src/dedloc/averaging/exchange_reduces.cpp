@@ -273,7 +273,7 @@ Task<void> Exchange::write_finished(std::shared_ptr<p2p::MessageStream> stream,
                                     std::vector<std::uint32_t> parts,
                                     std::uint32_t repair,
                                     std::shared_ptr<Inflow> inflow) {
-    Flow written_so_far;
+    links::Flow written_so_far;
     std::optional<TimePoint> begun;
     bool all_passed_on = true;
     for (const std::uint32_t part : parts) {

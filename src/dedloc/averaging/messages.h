@@ -16,6 +16,7 @@
 #include "dedloc/base/bytes.h"
 #include "dedloc/base/peer_id.h"
 #include "dedloc/base/shared_bytes.h"
+#include "dedloc/links/reachability.h"
 #include "dedloc/wire/message.h"
 
 namespace dedloc::averaging {
@@ -35,7 +36,6 @@ inline constexpr const char* announce_method = "/dedloc/round/1/announce";
 inline constexpr const char* plan_method = "/dedloc/round/1/plan";
 inline constexpr const char* repair_method = "/dedloc/round/1/repair";
 inline constexpr const char* parts_method = "/dedloc/round/1/parts";  // stream
-inline constexpr const char* probe_method = "/dedloc/round/1/probe";  // stream
 inline constexpr const char* fetch_method = "/dedloc/round/1/fetch";
 inline constexpr const char* prepare_method = "/dedloc/round/1/prepare";
 inline constexpr const char* propose_method = "/dedloc/round/1/propose";
@@ -74,9 +74,6 @@ struct Instance {
     }
 };
 
-// Peers that one announcement names as unreachable.
-inline constexpr std::size_t unreachable_max = 64;
-
 struct Announce {
     Instance instance;
     Digest previous;  // digest of the latest decision the member knows
@@ -101,7 +98,7 @@ struct Announce {
         visit(7, self.download_bytes_per_s);
         visit(8, self.dialable);
         visit(9, self.leaving);
-        visit(10, self.unreachable, unreachable_max);
+        visit(10, self.unreachable, links::unreachable_max);
         visit(11, self.aggregator);
     }
 };
@@ -325,30 +322,6 @@ struct FinishedPartData {
         visit(3, self.received_bytes);
         visit(4, self.received_us);
         visit(body_field, self.encoded);
-    }
-};
-
-// Begins a probe of the asking peer's line (line_probe.h).
-struct ProbeRequest {
-    bool prober_sends = false;
-
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit(1, self.prober_sends);
-    }
-};
-
-inline constexpr std::size_t probe_marks_max = 512;
-
-// What a partner got of a probe, and when, since it was told to begin.
-struct ProbeReport {
-    std::vector<std::uint32_t> milliseconds;  // rising
-    std::vector<std::uint32_t> bytes;         // by then, in all; same length
-
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit(1, self.milliseconds, probe_marks_max);
-        visit(2, self.bytes, probe_marks_max);
     }
 };
 

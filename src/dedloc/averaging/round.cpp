@@ -32,7 +32,9 @@ Result<std::unique_ptr<RoundEngine>> RoundEngine::make(runtime::Node node,
 RoundEngine::RoundEngine(RoundContext context)
     : context_(std::move(context)),
       exchanges_(context_, engine_exchanges_max),
-      line_(context_, [this] { return !wanted_ && !exchanges_.in_round(); }),
+      line_(context_.node,
+            context_.host,
+            probe_options(context_, [this] { return !wanted_ && !exchanges_.in_round(); })),
       changed_(context_.node.executor),
       turn_over_(context_.node.executor),
       handlers_(context_.host),
@@ -155,7 +157,7 @@ std::optional<TimePoint> RoundEngine::planned_at(const Decision& commit) const {
 double RoundEngine::upload_bytes_per_s() const {
     const RoundOptions& options = context_.options;
     if (options.granted_is_true) return options.upload_max;
-    return capped(line_.upload_bytes_per_s(), options.upload_max);
+    return links::capped(line_.upload_bytes_per_s(), options.upload_max);
 }
 
 // What came in is what others could send at least: a line takes as much as it gives, unless more
@@ -165,7 +167,7 @@ double RoundEngine::download_bytes_per_s() const {
     if (options.granted_is_true) return options.download_max;
     const double measured = line_.download_bytes_per_s();
     const double assumed = line_.download_was_filled() ? 0 : line_.upload_bytes_per_s();
-    return capped(std::max(measured, assumed), options.download_max);
+    return links::capped(std::max(measured, assumed), options.download_max);
 }
 
 void RoundEngine::set_caps(double upload_max, double download_max) {

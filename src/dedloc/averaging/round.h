@@ -21,11 +21,11 @@
 
 #include "dedloc/averaging/context.h"
 #include "dedloc/averaging/exchanges.h"
-#include "dedloc/averaging/line_probe.h"
-#include "dedloc/averaging/rates.h"
 #include "dedloc/averaging/round_pace.h"
-#include "dedloc/averaging/served_line.h"
 #include "dedloc/averaging/voter.h"
+#include "dedloc/links/bandwidth_probe.h"
+#include "dedloc/links/rates.h"
+#include "dedloc/links/served_link.h"
 #include "dedloc/p2p/handlers.h"
 #include "dedloc/planner/grid.h"
 #include "dedloc/planner/left_out.h"
@@ -247,12 +247,12 @@ class RoundEngine {
     std::optional<std::pair<PeerId, TimePoint>> asked_;  // a leader that has not answered yet
     std::map<PeerId, int> late_answers_;                 // of leaders, in a row
     Duration answers_in_{0};  // the slowest leader's lately, forgotten by and by
-    LineProbe line_;
+    links::BandwidthProbe line_;
     int probes_before_ = 0;  // when we were left out
     bool line_in_doubt_ = false;
     std::optional<Digest> rates_learnt_;  // from which plan
     RoundPace pace_;
-    ServedLine served_;          // since we led the last time
+    links::ServedLink served_;   // since we led the last time
     Duration average_takes_{0};  // our line, to each who fetched meanwhile; 0: not known
     TimePoint round_begun_;      // by a plan of ours or another's
     std::pair<Instance, TimePoint> step_open_;  // which step, and since when

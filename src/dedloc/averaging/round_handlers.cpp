@@ -5,6 +5,7 @@
 #include "dedloc/averaging/outline.h"
 #include "dedloc/averaging/round.h"
 #include "dedloc/base/counted.h"
+#include "dedloc/links/messages.h"
 #include "dedloc/wire/message.h"
 
 namespace dedloc::averaging {
@@ -76,7 +77,7 @@ void RoundEngine::register_handlers() {
     handlers_.on_stream(parts_method, [this](std::unique_ptr<p2p::MessageStream> stream) {
         return on_parts(std::move(stream));
     });
-    handlers_.on_stream(probe_method, [this](std::unique_ptr<p2p::MessageStream> stream) {
+    handlers_.on_stream(links::probe_method, [this](std::unique_ptr<p2p::MessageStream> stream) {
         return on_probe(std::move(stream));
     });
 }

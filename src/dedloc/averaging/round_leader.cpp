@@ -120,7 +120,7 @@ bool RoundEngine::others_follow_another(const Base& base) const {
 // over it.
 Duration RoundEngine::time_for_newcomers() {
     look_at_line();
-    const Served served = served_.take();
+    const links::Served served = served_.take();
     const double average =
         context_.options.element_bytes() * static_cast<double>(context_.options.vector_count);
     if (served.bytes < served.talk_bytes || served.bytes < average * fetched_least)

@@ -5,8 +5,8 @@
 #include <cmath>
 
 #include "dedloc/averaging/part_cuts.h"
-#include "dedloc/averaging/parted_peers.h"
 #include "dedloc/averaging/round.h"
+#include "dedloc/links/partition_detector.h"
 #include "dedloc/planner/grid.h"
 #include "dedloc/planner/split.h"
 #include "dedloc/wire/message.h"
@@ -161,7 +161,9 @@ std::map<PeerId, Announce> RoundEngine::announces_for(const Base& base) {
 
 std::vector<planner::PeerRates> RoundEngine::rates_of(
     const std::map<PeerId, Announce>& announces) const {
-    const std::set<PeerId> parted = parted_peers(announces);
+    std::map<PeerId, std::vector<PeerId>> unreachable;
+    for (const auto& [peer, announce] : announces) unreachable[peer] = announce.unreachable;
+    const std::set<PeerId> partitioned = links::partitioned_peers(unreachable);
     std::vector<planner::PeerRates> rates;
     const double usual = usual_rate(announces, context_.options.rate_unknown);
     const double element_bytes = context_.options.element_bytes();
@@ -175,7 +177,7 @@ std::vector<planner::PeerRates> RoundEngine::rates_of(
         rate.contributes = !announce.input.is_empty();
         rate.receives = !announce.aggregator;
         // Whoever cannot be dialled cannot be sure that every member has a connection to it.
-        rate.owns_allowed = announce.dialable && !announce.leaving && !parted.contains(peer) &&
+        rate.owns_allowed = announce.dialable && !announce.leaving && !partitioned.contains(peer) &&
                             context_.standing.may_own(peer) &&
                             !context_.failed_owners.broke_protocol(peer, context_.now());
         rates.push_back(rate);
@@ -186,8 +188,8 @@ std::vector<planner::PeerRates> RoundEngine::rates_of(
         up.push_back(&rate.upload_per_s);
         down.push_back(&rate.download_per_s);
     }
-    take_as_alike(up);
-    take_as_alike(down);
+    links::take_as_alike(up);
+    links::take_as_alike(down);
     return rates;
 }
 

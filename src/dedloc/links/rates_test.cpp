@@ -1,36 +1,36 @@
-#include "dedloc/averaging/rates.h"
+#include "dedloc/links/rates.h"
 
 #include <algorithm>
 #include <gtest/gtest.h>
 
-namespace dedloc::averaging {
+namespace dedloc::links {
 namespace {
 
 TEST(LineRate, is_what_arrived_everywhere_over_the_time_it_took) {
-    EXPECT_DOUBLE_EQ(line_rate({{1'000'000, 2.0}, {1'000'000, 2.0}}), 1'000'000);
+    EXPECT_DOUBLE_EQ(link_rate({{1'000'000, 2.0}, {1'000'000, 2.0}}), 1'000'000);
 }
 
 TEST(LineRate, is_not_that_of_the_slowest_receiver) {
-    EXPECT_DOUBLE_EQ(line_rate({{1'000'000, 1.0}, {1'000'000, 1.0}, {1'000'000, 50.0}}), 2'000'000);
+    EXPECT_DOUBLE_EQ(link_rate({{1'000'000, 1.0}, {1'000'000, 1.0}, {1'000'000, 50.0}}), 2'000'000);
 }
 
 TEST(LineRate, of_flows_that_end_one_after_the_other_is_not_their_sum) {
-    // Two flows share a line of 1 MB/s; the short one ends first.
-    EXPECT_DOUBLE_EQ(line_rate({{500'000, 1.0}, {1'500'000, 2.0}}), 1'000'000);
+    // Two flows share a link of 1 MB/s; the short one ends first.
+    EXPECT_DOUBLE_EQ(link_rate({{500'000, 1.0}, {1'500'000, 2.0}}), 1'000'000);
 }
 
 TEST(LineRate, of_a_few_bytes_is_unknown) {
-    EXPECT_EQ(line_rate({}), 0);
-    EXPECT_EQ(line_rate({{1000, 0.5}, {1000, 0.5}}), 0);
+    EXPECT_EQ(link_rate({}), 0);
+    EXPECT_EQ(link_rate({{1000, 0.5}, {1000, 0.5}}), 0);
 }
 
 TEST(LineRate, of_a_flow_too_short_to_time_is_what_it_is_at_least) {
-    EXPECT_DOUBLE_EQ(line_rate({{1'000'000, 0.0}}), 50'000'000);
-    EXPECT_DOUBLE_EQ(line_rate({{1'000'000, 0.003}}), 50'000'000);
+    EXPECT_DOUBLE_EQ(link_rate({{1'000'000, 0.0}}), 50'000'000);
+    EXPECT_DOUBLE_EQ(link_rate({{1'000'000, 0.003}}), 50'000'000);
 }
 
-TEST(LineEstimate, is_the_mean_of_what_rounds_show_while_it_differs_little) {
-    LineEstimate estimate;
+TEST(LinkEstimate, is_the_mean_of_what_rounds_show_while_it_differs_little) {
+    LinkEstimate estimate;
     estimate.round_gave(0);
     EXPECT_EQ(estimate.bytes_per_s(), 0);
     EXPECT_TRUE(estimate.wants_probe());
@@ -41,8 +41,8 @@ TEST(LineEstimate, is_the_mean_of_what_rounds_show_while_it_differs_little) {
 }
 
 // Without a moment for a probe, and with one.
-TEST(LineEstimate, knows_a_line_that_became_five_times_slower_after_two_rounds) {
-    LineEstimate never_idle;
+TEST(LinkEstimate, knows_a_link_that_became_five_times_slower_after_two_rounds) {
+    LinkEstimate never_idle;
     never_idle.probe_gave(100);
     for (int i = 0; i < 5; ++i) never_idle.round_gave(95);
     never_idle.round_gave(20);
@@ -51,7 +51,7 @@ TEST(LineEstimate, knows_a_line_that_became_five_times_slower_after_two_rounds) 
     EXPECT_EQ(never_idle.bytes_per_s(), 20);
     EXPECT_TRUE(never_idle.wants_probe()) << "it may have been another's fault";
 
-    LineEstimate idle;
+    LinkEstimate idle;
     idle.probe_gave(100);
     idle.probe_gave(100);
     for (int i = 0; i < 5; ++i) idle.round_gave(95);
@@ -62,8 +62,8 @@ TEST(LineEstimate, knows_a_line_that_became_five_times_slower_after_two_rounds) 
     EXPECT_FALSE(idle.wants_probe());
 }
 
-TEST(LineEstimate, knows_a_line_that_became_five_times_faster_after_two_rounds) {
-    LineEstimate estimate;
+TEST(LinkEstimate, knows_a_link_that_became_five_times_faster_after_two_rounds) {
+    LinkEstimate estimate;
     estimate.probe_gave(20);
     for (int i = 0; i < 5; ++i) estimate.round_gave(19);
     estimate.round_gave(60);  // what a plan made for 20 gives it to do
@@ -73,8 +73,8 @@ TEST(LineEstimate, knows_a_line_that_became_five_times_faster_after_two_rounds) 
     EXPECT_EQ(estimate.bytes_per_s(), 100);
 }
 
-TEST(LineEstimate, looks_again_when_the_user_grants_more) {
-    LineEstimate estimate;
+TEST(LinkEstimate, looks_again_when_the_user_grants_more) {
+    LinkEstimate estimate;
     estimate.probe_gave(20);
     estimate.round_gave(19);
     estimate.probe_gave(20);
@@ -86,8 +86,8 @@ TEST(LineEstimate, looks_again_when_the_user_grants_more) {
     EXPECT_FALSE(estimate.wants_probe());
 }
 
-TEST(LineEstimate, believes_a_probe_rather_than_a_round_in_which_all_waited_for_another) {
-    LineEstimate estimate;
+TEST(LinkEstimate, believes_a_probe_rather_than_a_round_in_which_all_waited_for_another) {
+    LinkEstimate estimate;
     estimate.probe_gave(100);
     estimate.probe_gave(100);
     for (int i = 0; i < 3; ++i) estimate.round_gave(95);
@@ -97,8 +97,8 @@ TEST(LineEstimate, believes_a_probe_rather_than_a_round_in_which_all_waited_for_
     EXPECT_FALSE(estimate.wants_probe());
 }
 
-TEST(LineEstimate, believes_a_probe_while_rounds_do_not_fill_the_line) {
-    LineEstimate estimate;
+TEST(LinkEstimate, believes_a_probe_while_rounds_do_not_fill_the_link) {
+    LinkEstimate estimate;
     EXPECT_TRUE(estimate.wants_probe());
     estimate.probe_gave(100);
     EXPECT_FALSE(estimate.wants_probe()) << "before a round";
@@ -113,23 +113,23 @@ TEST(LineEstimate, believes_a_probe_while_rounds_do_not_fill_the_line) {
     EXPECT_TRUE(estimate.wants_probe());
 }
 
-TEST(LineEstimate, believes_rounds_that_show_nearly_what_a_probe_has_shown) {
-    LineEstimate estimate;
+TEST(LinkEstimate, believes_rounds_that_show_nearly_what_a_probe_has_shown) {
+    LinkEstimate estimate;
     estimate.probe_gave(100);
     estimate.probe_gave(110);
     for (int i = 0; i < 3; ++i) estimate.round_gave(100);
     EXPECT_EQ(estimate.bytes_per_s(), 100);
 }
 
-TEST(LineEstimate, of_who_waited_for_others_in_a_round_that_took_as_long_as_planned_stays) {
-    LineEstimate line;
-    line.round_gave(2e6);
-    for (int i = 0; i < 10; ++i) line.round_as_planned_gave(1e5);
-    EXPECT_EQ(line.bytes_per_s(), 2e6);
-    line.round_as_planned_gave(4e6);  // that it carries
-    EXPECT_EQ(line.bytes_per_s(), 4e6);
-    for (int i = 0; i < 2; ++i) line.round_gave(1e5);  // it is what all waited for
-    EXPECT_EQ(line.bytes_per_s(), 1e5);
+TEST(LinkEstimate, of_who_waited_for_others_in_a_round_that_took_as_long_as_planned_stays) {
+    LinkEstimate link;
+    link.round_gave(2e6);
+    for (int i = 0; i < 10; ++i) link.round_as_planned_gave(1e5);
+    EXPECT_EQ(link.bytes_per_s(), 2e6);
+    link.round_as_planned_gave(4e6);  // that it carries
+    EXPECT_EQ(link.bytes_per_s(), 4e6);
+    for (int i = 0; i < 2; ++i) link.round_gave(1e5);  // it is what all waited for
+    EXPECT_EQ(link.bytes_per_s(), 1e5);
 }
 
 TEST(TakeAsAlike, lines_within_a_tenth_count_as_the_slowest_of_them_and_others_stay_apart) {
@@ -140,8 +140,8 @@ TEST(TakeAsAlike, lines_within_a_tenth_count_as_the_slowest_of_them_and_others_s
     EXPECT_EQ(rates, (std::vector<double>{1000, 97, 108, 97, 0, 1000, 97, 200}));
 }
 
-TEST(LineEstimate, asks_for_probes_less_and_less_often_while_they_are_confirmed) {
-    LineEstimate estimate;
+TEST(LinkEstimate, asks_for_probes_less_and_less_often_while_they_are_confirmed) {
+    LinkEstimate estimate;
     int probes = 0;
     for (int round = 0; round < 1000; ++round) {
         if (estimate.wants_probe()) {
@@ -154,37 +154,37 @@ TEST(LineEstimate, asks_for_probes_less_and_less_often_while_they_are_confirmed)
     EXPECT_LE(probes, 20);
 }
 
-TEST(LineEstimate, without_probes_goes_back_to_what_rounds_show) {
-    LineEstimate estimate;
+TEST(LinkEstimate, without_probes_goes_back_to_what_rounds_show) {
+    LinkEstimate estimate;
     estimate.probe_gave(100);
     for (int i = 0; i < 30; ++i) estimate.round_gave(40);
     EXPECT_EQ(estimate.bytes_per_s(), 40);
 }
 
-// What comes to one who takes what it is given: as much as was claimed, as fast as the line
+// What comes to one who takes what it is given: as much as was claimed, as fast as the link
 // carries it.
-double claim_after(GrowingRate& rate, double line, int rounds) {
+double claim_after(GrowingRate& rate, double link, int rounds) {
     for (int i = 0; i < rounds; ++i) {
         const double given = rate.bytes_per_s() > 0 ? rate.bytes_per_s() : 1e6;
-        rate.observe(std::min(given, line), static_cast<std::uint64_t>(given));
+        rate.observe(std::min(given, link), static_cast<std::uint64_t>(given));
     }
     return rate.bytes_per_s();
 }
 
-TEST(GrowingRate, finds_a_line_that_is_a_hundred_times_faster_than_the_first_guess) {
+TEST(GrowingRate, finds_a_link_that_is_a_hundred_times_faster_than_the_first_guess) {
     GrowingRate rate;
     EXPECT_EQ(rate.bytes_per_s(), 0);
     EXPECT_NEAR(claim_after(rate, 1e8, 10), 1.1e8, 1);
 }
 
-TEST(GrowingRate, claims_a_tenth_more_than_came_once_the_line_is_full) {
+TEST(GrowingRate, claims_a_tenth_more_than_came_once_the_link_is_full) {
     GrowingRate rate;
     (void)claim_after(rate, 1e8, 20);
     for (int i = 0; i < 20; ++i) EXPECT_LE(claim_after(rate, 1e8, 1), 1.1e8 + 1);
     EXPECT_NEAR(rate.least(), 1.1e8, 1);
 }
 
-TEST(GrowingRate, believes_a_slower_line_after_two_rounds) {
+TEST(GrowingRate, believes_a_slower_link_after_two_rounds) {
     GrowingRate rate;
     (void)claim_after(rate, 1e8, 20);
     EXPECT_NEAR(claim_after(rate, 1e7, 1), 1.1e8, 1);
@@ -203,33 +203,33 @@ TEST(GrowingRate, believes_plans_that_give_it_little_only_after_eight_rounds) {
 TimePoint at(double seconds) { return TimePoint{} + from_seconds(seconds); }
 
 TEST(Throughput, is_that_of_the_busier_half) {
-    Throughput line;
-    for (int i = 0; i <= 50; ++i) line.add(200'000, at(0.1 * i));
-    for (int i = 51; i <= 100; ++i) line.add(20'000, at(0.1 * i));
-    EXPECT_NEAR(line.bytes_per_s(), 2e6, 2e5);
+    Throughput link;
+    for (int i = 0; i <= 50; ++i) link.add(200'000, at(0.1 * i));
+    for (int i = 51; i <= 100; ++i) link.add(20'000, at(0.1 * i));
+    EXPECT_NEAR(link.bytes_per_s(), 2e6, 2e5);
 }
 
-TEST(Throughput, of_a_line_that_is_idle_for_most_of_a_round_is_that_of_its_busiest_quarter) {
-    Throughput line(0.25);
-    for (int i = 0; i <= 100; ++i) line.add(i > 40 && i <= 65 ? 200'000 : 0, at(0.1 * i));
-    EXPECT_NEAR(line.bytes_per_s(), 2e6, 2e5);
+TEST(Throughput, of_a_link_that_is_idle_for_most_of_a_round_is_that_of_its_busiest_quarter) {
+    Throughput link(0.25);
+    for (int i = 0; i <= 100; ++i) link.add(i > 40 && i <= 65 ? 200'000 : 0, at(0.1 * i));
+    EXPECT_NEAR(link.bytes_per_s(), 2e6, 2e5);
 }
 
 TEST(Throughput, of_a_moment_or_of_little_is_unknown) {
-    Throughput line;
-    line.add(10'000'000, at(0));
-    line.add(10'000'000, at(0.2));
-    EXPECT_EQ(line.bytes_per_s(), 0);
+    Throughput link;
+    link.add(10'000'000, at(0));
+    link.add(10'000'000, at(0.2));
+    EXPECT_EQ(link.bytes_per_s(), 0);
     Throughput little;
     for (int i = 0; i < 10; ++i) little.add(1000, at(i));
     EXPECT_EQ(little.bytes_per_s(), 0);
 }
 
 TEST(Throughput, remembers_little_of_many_messages) {
-    Throughput line;
-    for (int i = 0; i < 200'000; ++i) line.add(100, at(0.001 * i));
-    EXPECT_NEAR(line.bytes_per_s(), 1e5, 2e3);
+    Throughput link;
+    for (int i = 0; i < 200'000; ++i) link.add(100, at(0.001 * i));
+    EXPECT_NEAR(link.bytes_per_s(), 1e5, 2e3);
 }
 
 }  // namespace
-}  // namespace dedloc::averaging
+}  // namespace dedloc::links

@@ -1,17 +1,17 @@
-// LineMeter: what goes over this machine's line in all, both ways, looked at again and again.
+// LinkMeter: what goes over this machine's link in all, both ways, looked at again and again.
 // Thread: the network thread. Cost of a look: Host::traffic().
 #pragma once
 #include <optional>
 
-#include "dedloc/averaging/rates.h"
+#include "dedloc/links/rates.h"
 #include "dedloc/p2p/host.h"
 
-namespace dedloc::averaging {
+namespace dedloc::links {
 
-class LineMeter {
+class LinkMeter {
   public:
     // `share`: Throughput's.
-    LineMeter(const p2p::Host& host, double share) : host_(host), up_(share), down_(share) {}
+    LinkMeter(const p2p::Host& host, double share) : host_(host), up_(share), down_(share) {}
     // The first look begins.
     void look(TimePoint now) {
         const runtime::Traffic traffic = host_.traffic();
@@ -30,4 +30,4 @@ class LineMeter {
     Throughput down_;
 };
 
-}  // namespace dedloc::averaging
+}  // namespace dedloc::links

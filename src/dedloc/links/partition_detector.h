@@ -1,4 +1,5 @@
-// Who owns no parts because it has no way to some other member, by what members announce.
+// The partition detector finds the members that own no parts because they have no way to some other
+// member, by what members announce.
 //
 // A pair without a way cannot exchange parts, so neither end owns any: each other one sends to
 // both. But a claim is one peer's word, and who is named cannot show that it is wrong:
@@ -18,14 +19,16 @@
 #pragma once
 #include <map>
 #include <set>
+#include <vector>
 
-#include "dedloc/averaging/messages.h"
+#include "dedloc/base/peer_id.h"
 
-namespace dedloc::averaging {
+namespace dedloc::links {
 
 // Of so many members one may name so many and be believed at the other end as well.
 constexpr std::size_t named_few(std::size_t members) { return members < 16 ? 1 : members / 8; }
 
-std::set<PeerId> parted_peers(const std::map<PeerId, Announce>& announces);
+// `unreachable`: the peers that each member names, one entry a member.
+std::set<PeerId> partitioned_peers(const std::map<PeerId, std::vector<PeerId>>& unreachable);
 
-}  // namespace dedloc::averaging
+}  // namespace dedloc::links

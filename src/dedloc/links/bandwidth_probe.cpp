@@ -1,39 +1,40 @@
-#include "dedloc/averaging/line_probe.h"
+#include "dedloc/links/bandwidth_probe.h"
 
 #include <algorithm>
 
-#include "dedloc/averaging/line_meter.h"
 #include "dedloc/base/counted.h"
+#include "dedloc/links/link_meter.h"
+#include "dedloc/links/messages.h"
 #include "dedloc/runtime/deadline.h"
 #include "dedloc/runtime/together.h"
 #include "dedloc/wire/message.h"
 
-namespace dedloc::averaging {
+namespace dedloc::links {
 namespace {
 
 // When all come they all look, and few have time for many; later more are needed, as eight slow
-// lines do not fill a fast one.
+// links do not fill a fast one.
 constexpr std::size_t first_partners_max = 8;
 constexpr std::size_t partners_max = 16;
-constexpr std::size_t block_bytes_min = 8u << 10;  // a partner sees how a slow line gives them
+constexpr std::size_t block_bytes_min = 8u << 10;  // a partner sees how a slow link gives them
 constexpr std::size_t block_bytes_max = 32u << 10;
 constexpr std::uint64_t bytes_with_one_max = 8u << 20;
-constexpr std::uint64_t bytes_before_line_max = 512u << 10;  // until the line is seen to move
+constexpr std::uint64_t bytes_before_link_max = 512u << 10;  // until the link is seen to move
 constexpr Duration fill_time = 1500ms;
-constexpr Duration fill_time_max = 4s;  // of a slow line: so long TCP mends what its queue lost
+constexpr Duration fill_time_max = 4s;  // of a slow link: so long TCP mends what its queue lost
 constexpr std::uint64_t bytes_telling = 2u << 20;  // are enough after fill_time
 constexpr Duration answer_max = 2s;
-constexpr Duration report_max = 3s;  // behind all that waits in the partner's line
+constexpr Duration report_max = 3s;  // behind all that waits in the partner's link
 constexpr Duration serve_max = answer_max + fill_time_max + report_max;
 constexpr Duration mark_apart = 10ms;
 constexpr double busier_share = 0.7;  // of a probe: without TCP's slow start
 constexpr Duration look = 20ms;
-constexpr std::size_t served_at_once_max = 3;  // they share the line; who probes has others as well
+constexpr std::size_t served_at_once_max = 3;  // they share the link; who probes has others as well
 constexpr Duration one_peer_pause = 5s;     // between two probes that are served for the same peer
 constexpr double spare_uplinks = 2;         // as much as came: partners serve others meanwhile
 constexpr double round_seconds_min = 0.25;  // that a vector takes; less is not worth a probe
 
-// The next block after so many bytes: a fast line is not to cost many messages.
+// The next block after so many bytes: a fast link is not to cost many messages.
 std::size_t block_after(std::uint64_t bytes) {
     return std::clamp(static_cast<std::size_t>(bytes / 16), block_bytes_min, block_bytes_max);
 }
@@ -59,18 +60,18 @@ void note_arrival(ProbeReport& report, Duration since, std::uint64_t bytes) {
     report.bytes.push_back(total);
 }
 
-// More goes over a line than a relay's greetings.
-constexpr std::uint64_t line_used_bytes = 1u << 20;
+// More goes over a link than a relay's greetings.
+constexpr std::uint64_t link_used_bytes = 1u << 20;
 
 Error round_has_begun() { return Error(ErrorKind::overloaded, "a round has begun"); }
 
-double rate_of(const Throughput& line) {
-    const double busiest = line.bytes_per_s();
-    return busiest > 0 ? busiest : line_rate({{line.bytes(), line.seconds()}});
+double rate_of(const Throughput& link) {
+    const double busiest = link.bytes_per_s();
+    return busiest > 0 ? busiest : link_rate({{link.bytes(), link.seconds()}});
 }
 
-// Of a line that carried all this at the same time, and was full for so long. Partners began as the
-// first bytes came; the slowest get theirs when the line is idle again.
+// Of a link that carried all this at the same time, and was full for so long. Partners began as the
+// first bytes came; the slowest get theirs when the link is idle again.
 double rate_of(const std::vector<ProbeReport>& reports, double full_s) {
     std::vector<std::pair<std::uint32_t, std::uint32_t>> arrivals;  // milliseconds, bytes
     for (const ProbeReport& report : reports)
@@ -78,21 +79,21 @@ double rate_of(const std::vector<ProbeReport>& reports, double full_s) {
             arrivals.emplace_back(report.milliseconds[i],
                                   report.bytes[i] - (i == 0 ? 0 : report.bytes[i - 1]));
     std::ranges::sort(arrivals);
-    Throughput line(busier_share);
+    Throughput link(busier_share);
     for (const auto& [milliseconds, bytes] : arrivals)
-        if (milliseconds <= full_s * 1e3) line.add(bytes, TimePoint{milliseconds * 1ms});
-    return rate_of(line);
+        if (milliseconds <= full_s * 1e3) link.add(bytes, TimePoint{milliseconds * 1ms});
+    return rate_of(link);
 }
 
 }  // namespace
 
 // One way of a probe, as the peer that measures sees it.
-struct LineProbe::Filling {
+struct BandwidthProbe::Filling {
     Filling(Way which, const p2p::Host& host) : way(which), meter(host, busier_share) {}
-    const Throughput& line() const { return way == Way::up ? meter.up() : meter.down(); }
+    const Throughput& link() const { return way == Way::up ? meter.up() : meter.down(); }
 
     Way way;
-    LineMeter meter;
+    LinkMeter meter;
     std::vector<std::shared_ptr<p2p::MessageStream>> streams;
     std::vector<ProbeReport> reports;  // of partners that took
     TimePoint enough;                  // if there were bytes_telling
@@ -100,69 +101,69 @@ struct LineProbe::Filling {
     std::size_t sending = 0;  // streams that still send, or are read from
 };
 
-LineProbe::LineProbe(RoundContext& context, std::function<bool()> idle, Pauses pauses)
-    : context_(context),
-      idle_(std::move(idle)),
-      pauses_(pauses),
-      vector_count_(context_.options.vector_count),
-      random_(context_.node.random.fork("line probe")) {}
+BandwidthProbe::BandwidthProbe(runtime::Node node, p2p::Host& host, BandwidthProbeOptions options)
+    : node_(node),
+      host_(host),
+      options_(std::move(options)),
+      random_(node_.random.fork("line probe")) {}
 
-void LineProbe::round_gave(const LineRates& rates, bool as_planned) {
-    const auto gave = as_planned ? &LineEstimate::round_as_planned_gave : &LineEstimate::round_gave;
+void BandwidthProbe::round_gave(const LinkRates& rates, bool as_planned) {
+    const auto gave = as_planned ? &LinkEstimate::round_as_planned_gave : &LinkEstimate::round_gave;
     (upload_.*gave)(rates.upload);
     (download_.*gave)(rates.download);
 }
 
-bool LineProbe::goes_on(const Filling& filling) const {
-    const TimePoint now = context_.now();
-    return idle_() && now < filling.until &&
-           (now < filling.enough || filling.line().bytes() < bytes_telling);
+bool BandwidthProbe::goes_on(const Filling& filling) const {
+    const TimePoint now = node_.clock.now();
+    return options_.idle() && now < filling.until &&
+           (now < filling.enough || filling.link().bytes() < bytes_telling);
 }
 
-// A small vector takes a slow line long as well, but then rounds are long enough to tell, and a
-// probe would fill that line for as long as many of them.
-bool LineProbe::pays() const {
-    const double bytes = context_.options.element_bytes() * static_cast<double>(vector_count_);
-    return bytes > context_.options.rate_unknown * round_seconds_min;
+// A small vector takes a slow link long as well, but then rounds are long enough to tell, and a
+// probe would fill that link for as long as many of them.
+bool BandwidthProbe::pays() const {
+    return options_.vector_bytes > options_.rate_unknown * round_seconds_min;
 }
 
-bool LineProbe::wants(Way way) const {
-    if (context_.options.granted_is_true) return false;
+bool BandwidthProbe::wants(Way way) const {
+    if (options_.granted_is_true) return false;
     return way == Way::up ? upload_.wants_probe() : download_.wants_probe();
 }
 
-std::vector<PeerId> LineProbe::candidates() const {
-    std::vector<PeerId> peers = context_.roster.live_trainers();
-    std::erase_if(peers, [this](const PeerId& peer) { return !context_.host.is_connected(peer); });
+std::vector<PeerId> BandwidthProbe::candidates() const {
+    std::vector<PeerId> peers = options_.partners();
+    std::erase_if(peers, [this](const PeerId& peer) { return !host_.is_connected(peer); });
     return peers;
 }
 
-Task<void> LineProbe::run() {
-    Duration pause = pauses_.min;
-    while (pays() || vector_count_ == 0) {
-        co_await context_.node.clock.sleep_for(random_.duration(pause / 4, pause));
-        if (same_machine_ && line_is_used()) {
+Task<void> BandwidthProbe::run() {
+    Duration pause = options_.pauses.min;
+    while (pays() || options_.vector_bytes == 0) {
+        co_await node_.clock.sleep_for(random_.duration(pause / 4, pause));
+        if (same_machine_ && link_is_used()) {
             same_machine_ = false;
             ask_again();
-            pause = pauses_.min;
+            pause = options_.pauses.min;
         }
-        if (same_machine_ || serving_ > 0 || !idle_() || !pays() || !wanted()) continue;
+        if (same_machine_ || serving_ > 0 || !options_.idle() || !pays() || !wanted()) continue;
         probing_ = true;
         const bool measured = co_await probe();
         probing_ = false;
-        pause = measured ? pauses_.min : std::min(pause * 3 / 2, pauses_.max);
+        pause = measured ? options_.pauses.min : std::min(pause * 3 / 2, options_.pauses.max);
     }
 }
 
-std::uint64_t LineProbe::line_bytes() const {
-    const runtime::Traffic traffic = context_.host.traffic();
+std::uint64_t BandwidthProbe::link_bytes() const {
+    const runtime::Traffic traffic = host_.traffic();
     return traffic.sent_bytes + traffic.received_bytes;
 }
 
 // The first peers were on this machine; now others are there as well.
-bool LineProbe::line_is_used() const { return line_bytes() > line_bytes_before_ + line_used_bytes; }
+bool BandwidthProbe::link_is_used() const {
+    return link_bytes() > link_bytes_before_ + link_used_bytes;
+}
 
-Task<bool> LineProbe::probe() {
+Task<bool> BandwidthProbe::probe() {
     bool measured = false;
     for (const Way way : {Way::up, Way::down}) {
         if (!wants(way) || same_machine_) continue;
@@ -173,8 +174,8 @@ Task<bool> LineProbe::probe() {
     co_return measured;
 }
 
-Task<double> LineProbe::fill(Way way) {
-    auto filling = std::make_shared<Filling>(way, context_.host);
+Task<double> BandwidthProbe::fill(Way way) {
+    auto filling = std::make_shared<Filling>(way, host_);
     std::vector<PeerId> partners = candidates();
     random_.shuffle(partners);
     const bool first = !estimate(way).was_probed();
@@ -185,45 +186,44 @@ Task<double> LineProbe::fill(Way way) {
             asking.push_back(ask(filling, partners[k]));
         co_await runtime::all_of(std::move(asking));
     }
-    // With too few of them, what comes about is the partners' lines' rates.
+    // With too few of them, what comes about is the partners' links' rates.
     if (filling->streams.empty() || filling->streams.size() * 4 < wanted * 3) {
         for (auto& stream : filling->streams) stream->reset();
         co_return 0;
     }
-    filling->enough = context_.now() + fill_time;
-    filling->until = context_.now() + fill_time_max;
+    filling->enough = node_.clock.now() + fill_time;
+    filling->until = node_.clock.now() + fill_time_max;
     filling->sending = filling->streams.size();
     std::vector<Task<void>> all;
     all.push_back(watch(filling));
     for (auto& stream : filling->streams) all.push_back(fill_one(filling, stream));
     co_await runtime::all_of(std::move(all));
     for (auto& stream : filling->streams) stream->reset();
-    if (!idle_()) co_return 0;  // a round has begun: the line is its
-    line_seen_ = line_seen_ || filling->line().bytes() > 0;
-    if (!line_seen_) {
+    if (!options_.idle()) co_return 0;  // a round has begun: the link is its
+    link_seen_ = link_seen_ || filling->link().bytes() > 0;
+    if (!link_seen_) {
         same_machine_ = true;
-        line_bytes_before_ = line_bytes();
+        link_bytes_before_ = link_bytes();
     }
     if (same_machine_ || way == Way::down) {
-        const double rate = rate_of(filling->line());
+        const double rate = rate_of(filling->link());
         if (rate > 0) download_filled_ = gave_less_than_they_could(*filling, rate);
         co_return rate;
     }
     const bool enough = filling->reports.size() * 4 >= filling->streams.size() * 3;
-    co_return enough ? rate_of(filling->reports, filling->line().seconds()) : 0;
+    co_return enough ? rate_of(filling->reports, filling->link().seconds()) : 0;
 }
 
-// Else what came is their lines' rate, and says of ours how much it carries at least.
-bool LineProbe::gave_less_than_they_could(const Filling& filling, double rate) const {
+// Else what came is their links' rate, and says of ours how much it carries at least.
+bool BandwidthProbe::gave_less_than_they_could(const Filling& filling, double rate) const {
     double uplinks = 0;
-    for (const auto& stream : filling.streams)
-        uplinks += context_.roster.upload_bytes_per_s(stream->remote());
+    for (const auto& stream : filling.streams) uplinks += options_.uplink_of(stream->remote());
     return uplinks >= rate * spare_uplinks;
 }
 
-Task<void> LineProbe::ask(std::shared_ptr<Filling> filling, PeerId partner) {
-    const TimePoint deadline = context_.now() + answer_max;
-    auto opened = co_await context_.host.open_stream(partner, probe_method, deadline);
+Task<void> BandwidthProbe::ask(std::shared_ptr<Filling> filling, PeerId partner) {
+    const TimePoint deadline = node_.clock.now() + answer_max;
+    auto opened = co_await host_.open_stream(partner, probe_method, deadline);
     if (!opened) co_return;
     std::shared_ptr<p2p::MessageStream> stream = *std::move(opened);
     ProbeRequest request;
@@ -233,7 +233,7 @@ Task<void> LineProbe::ask(std::shared_ptr<Filling> filling, PeerId partner) {
     if (!written) co_return;
     auto reading = stream->read();
     const auto reply = co_await runtime::with_deadline(
-        context_.node.clock, deadline, "a partner of a probe", std::move(reading));
+        node_.clock, deadline, "a partner of a probe", std::move(reading));
     if (reply && reply->has_value())
         filling->streams.push_back(std::move(stream));
     else
@@ -241,8 +241,8 @@ Task<void> LineProbe::ask(std::shared_ptr<Filling> filling, PeerId partner) {
 }
 
 // The prober's side of one stream.
-Task<void> LineProbe::fill_one(std::shared_ptr<Filling> filling,
-                               std::shared_ptr<p2p::MessageStream> stream) {
+Task<void> BandwidthProbe::fill_one(std::shared_ptr<Filling> filling,
+                                    std::shared_ptr<p2p::MessageStream> stream) {
     Bytes begin(1);
     const auto written = co_await stream->write(std::move(begin));
     if (written && filling->way == Way::up) co_await give(filling, stream);
@@ -250,28 +250,26 @@ Task<void> LineProbe::fill_one(std::shared_ptr<Filling> filling,
     --filling->sending;
 }
 
-Task<void> LineProbe::give(std::shared_ptr<Filling> filling,
-                           std::shared_ptr<p2p::MessageStream> stream) {
+Task<void> BandwidthProbe::give(std::shared_ptr<Filling> filling,
+                                std::shared_ptr<p2p::MessageStream> stream) {
     const auto given = co_await give_blocks(filling, stream);
     if (!given) co_return;
     auto reading = stream->read();
-    const auto message = co_await runtime::with_deadline(context_.node.clock,
-                                                         filling->until + report_max,
-                                                         "what came of a probe",
-                                                         std::move(reading));
+    const auto message = co_await runtime::with_deadline(
+        node_.clock, filling->until + report_max, "what came of a probe", std::move(reading));
     if (!message || !message->has_value()) co_return;
     auto report = wire::decode<ProbeReport>(***message);
     if (report && is_possible(*report, *given)) filling->reports.push_back(*std::move(report));
 }
 
 // Bytes, when it was enough.
-Task<Result<std::uint64_t>> LineProbe::give_blocks(std::shared_ptr<Filling> filling,
-                                                   std::shared_ptr<p2p::MessageStream> stream) {
+Task<Result<std::uint64_t>> BandwidthProbe::give_blocks(
+    std::shared_ptr<Filling> filling, std::shared_ptr<p2p::MessageStream> stream) {
     const SharedBytes blocks{Bytes(block_bytes_max)};
     std::uint64_t bytes = 0;
     while (goes_on(*filling) && bytes < bytes_with_one_max) {
-        if (bytes >= bytes_before_line_max && filling->line().bytes() == 0) {
-            co_await context_.node.clock.sleep_for(look);
+        if (bytes >= bytes_before_link_max && filling->link().bytes() == 0) {
+            co_await node_.clock.sleep_for(look);
             continue;
         }
         Bytes head;
@@ -280,52 +278,52 @@ Task<Result<std::uint64_t>> LineProbe::give_blocks(std::shared_ptr<Filling> fill
         auto writing = stream->write_with_body(std::move(head), std::move(block));
         const TimePoint deadline = filling->until + report_max;
         DEDLOC_CO_TRY_VOID(co_await runtime::with_deadline(
-            context_.node.clock, deadline, "a block of a probe", std::move(writing)));
+            node_.clock, deadline, "a block of a probe", std::move(writing)));
     }
-    if (!idle_()) co_return round_has_begun();
+    if (!options_.idle()) co_return round_has_begun();
     DEDLOC_CO_TRY_VOID(co_await stream->finish());
     co_return bytes;
 }
 
-Task<void> LineProbe::take(std::shared_ptr<Filling> filling,
-                           std::shared_ptr<p2p::MessageStream> stream) {
+Task<void> BandwidthProbe::take(std::shared_ptr<Filling> filling,
+                                std::shared_ptr<p2p::MessageStream> stream) {
     std::uint64_t bytes = 0;
     while (goes_on(*filling) && bytes < bytes_with_one_max) {
         auto reading = stream->read();
         const auto message = co_await runtime::with_deadline(
-            context_.node.clock, filling->until, "a block of a probe", std::move(reading));
+            node_.clock, filling->until, "a block of a probe", std::move(reading));
         if (!message || !message->has_value()) co_return;
         bytes += (**message)->size();
     }
 }
 
-Task<void> LineProbe::watch(std::shared_ptr<Filling> filling) {
-    filling->meter.look(context_.now());
+Task<void> BandwidthProbe::watch(std::shared_ptr<Filling> filling) {
+    filling->meter.look(node_.clock.now());
     while (goes_on(*filling) && filling->sending > 0) {
-        co_await context_.node.clock.sleep_for(look);
-        filling->meter.look(context_.now());
+        co_await node_.clock.sleep_for(look);
+        filling->meter.look(node_.clock.now());
     }
 }
 
 // ---- as a partner -------------------------------------------------------------------------------
 
-Task<void> LineProbe::serve(std::unique_ptr<p2p::MessageStream> owned) {
+Task<void> BandwidthProbe::serve(std::unique_ptr<p2p::MessageStream> owned) {
     std::shared_ptr<p2p::MessageStream> stream = std::move(owned);
     auto answering = answer(stream);
     (void)co_await runtime::with_deadline(
-        context_.node.clock, context_.now() + serve_max, "somebody's probe", std::move(answering));
+        node_.clock, node_.clock.now() + serve_max, "somebody's probe", std::move(answering));
     stream->reset();
 }
 
-bool LineProbe::has_time_for(const PeerId& peer, bool peer_sends) {
-    const TimePoint now = context_.now();
+bool BandwidthProbe::has_time_for(const PeerId& peer, bool peer_sends) {
+    const TimePoint now = node_.clock.now();
     std::erase_if(served_,
                   [now](const auto& entry) { return now - entry.second > one_peer_pause; });
-    return !probing_ && serving_ < served_at_once_max && idle_() &&
+    return !probing_ && serving_ < served_at_once_max && options_.idle() &&
            !served_.contains({peer, peer_sends});
 }
 
-Task<Result<void>> LineProbe::answer(std::shared_ptr<p2p::MessageStream> stream) {
+Task<Result<void>> BandwidthProbe::answer(std::shared_ptr<p2p::MessageStream> stream) {
     auto first = co_await stream->read();
     if (!first || !first->has_value()) co_return Result<void>();
     DEDLOC_CO_TRY(const ProbeRequest request, wire::decode<ProbeRequest>(***first));
@@ -337,16 +335,16 @@ Task<Result<void>> LineProbe::answer(std::shared_ptr<p2p::MessageStream> stream)
     DEDLOC_CO_TRY_VOID(co_await stream->write(std::move(yes)));
     auto begin = co_await stream->read();
     if (!begin || !begin->has_value()) co_return Result<void>();
-    served_[{stream->remote(), request.prober_sends}] = context_.now();
+    served_[{stream->remote(), request.prober_sends}] = node_.clock.now();
     const base::Counted counted(serving_);
     if (request.prober_sends) co_return co_await serve_taking(stream);
     co_return co_await serve_giving(stream);
 }
 
-Task<Result<void>> LineProbe::serve_giving(std::shared_ptr<p2p::MessageStream> stream) {
+Task<Result<void>> BandwidthProbe::serve_giving(std::shared_ptr<p2p::MessageStream> stream) {
     const SharedBytes blocks{Bytes(block_bytes_max)};
     for (std::uint64_t bytes = 0; bytes < bytes_with_one_max;) {
-        if (!idle_()) co_return round_has_begun();
+        if (!options_.idle()) co_return round_has_begun();
         Bytes head;
         SharedBytes block = blocks.part(0, block_after(bytes));
         bytes += block.size();
@@ -355,23 +353,23 @@ Task<Result<void>> LineProbe::serve_giving(std::shared_ptr<p2p::MessageStream> s
     co_return Result<void>();
 }
 
-Task<Result<void>> LineProbe::serve_taking(std::shared_ptr<p2p::MessageStream> stream) {
-    const TimePoint begun = context_.now();
+Task<Result<void>> BandwidthProbe::serve_taking(std::shared_ptr<p2p::MessageStream> stream) {
+    const TimePoint begun = node_.clock.now();
     ProbeReport report;
     std::uint64_t bytes = 0;
     for (;;) {
         auto message = co_await stream->read();
         if (!message) co_return std::move(message).error();
         if (!message->has_value()) break;
-        if (!idle_()) co_return round_has_begun();
+        if (!options_.idle()) co_return round_has_begun();
         bytes += (**message)->size();
         if (bytes > bytes_with_one_max + block_bytes_max)
             co_return make_error(ErrorKind::peer_broke_protocol, "a probe of more than agreed");
-        note_arrival(report, context_.now() - begun, bytes);
+        note_arrival(report, node_.clock.now() - begun, bytes);
     }
     Bytes message = wire::encode(report);
     DEDLOC_CO_TRY_VOID(co_await stream->write(std::move(message)));
     co_return co_await stream->finish();
 }
 
-}  // namespace dedloc::averaging
+}  // namespace dedloc::links

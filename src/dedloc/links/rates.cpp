@@ -1,8 +1,8 @@
-#include "dedloc/averaging/rates.h"
+#include "dedloc/links/rates.h"
 
 #include <algorithm>
 
-namespace dedloc::averaging {
+namespace dedloc::links {
 namespace {
 
 constexpr double much_less = 0.7;  // than noise
@@ -11,7 +11,7 @@ constexpr int first_probes = 2;
 
 }  // namespace
 
-double line_rate(std::vector<Flow> flows) {
+double link_rate(std::vector<Flow> flows) {
     std::sort(flows.begin(), flows.end(), [](const Flow& a, const Flow& b) {
         return a.seconds < b.seconds;
     });
@@ -26,7 +26,7 @@ double line_rate(std::vector<Flow> flows) {
     return best;
 }
 
-void LineEstimate::round_gave(double bytes_per_s) {
+void LinkEstimate::round_gave(double bytes_per_s) {
     constexpr double probe_decay = 0.85;  // a round
     constexpr int rounds_telling = 2;
     if (bytes_per_s <= 0) return;
@@ -42,14 +42,14 @@ void LineEstimate::round_gave(double bytes_per_s) {
     if (slower) probed_ = 0;
 }
 
-void LineEstimate::round_as_planned_gave(double bytes_per_s) {
+void LinkEstimate::round_as_planned_gave(double bytes_per_s) {
     if (bytes_per_s > this->bytes_per_s())
         round_gave(bytes_per_s);
     else
         slower_rounds_ = 0;
 }
 
-void LineEstimate::probe_gave(double bytes_per_s) {
+void LinkEstimate::probe_gave(double bytes_per_s) {
     constexpr int trust_min = 4;
     constexpr int trust_max = 64;
     if (bytes_per_s <= 0) return;
@@ -66,9 +66,9 @@ void LineEstimate::probe_gave(double bytes_per_s) {
     changed_ = false;
 }
 
-double LineEstimate::bytes_per_s() const { return rounds_ >= probed_ * nearly ? rounds_ : probed_; }
+double LinkEstimate::bytes_per_s() const { return rounds_ >= probed_ * nearly ? rounds_ : probed_; }
 
-bool LineEstimate::wants_probe() const {
+bool LinkEstimate::wants_probe() const {
     return probes_ == 0 || changed_ || (probes_ < first_probes && rounds_ > 0) ||
            (trusted_for_ == 0 && rounds_ < probed_ * much_less);
 }
@@ -147,4 +147,4 @@ double Throughput::bytes_per_s() const {
     return best;
 }
 
-}  // namespace dedloc::averaging
+}  // namespace dedloc::links

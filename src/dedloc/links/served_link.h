@@ -1,4 +1,4 @@
-// ServedLine: what this peer's line sent since somebody asked last, and for how long it was busy
+// ServedLink: what this peer's link sent since somebody asked last, and for how long it was busy
 // with it. Looked at every now and then; what statuses and the like cost does not count.
 //
 // Pure. Thread: any.
@@ -10,7 +10,7 @@
 
 #include "dedloc/base/time.h"
 
-namespace dedloc::averaging {
+namespace dedloc::links {
 
 struct Served {
     double bytes = 0;         // without talk; below zero: not even that
@@ -19,7 +19,7 @@ struct Served {
     double busy_seconds = 0;  // between looks that saw more than talk
 };
 
-class ServedLine {
+class ServedLink {
   public:
     // `sent_bytes` since the process began; `talk_per_s`: bytes per second.
     void look(std::uint64_t sent_bytes, TimePoint now, double talk_per_s) {
@@ -41,4 +41,4 @@ class ServedLine {
     TimePoint looked_at_;
 };
 
-}  // namespace dedloc::averaging
+}  // namespace dedloc::links

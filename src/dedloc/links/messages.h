@@ -1,0 +1,36 @@
+// What two peers say to each other when one measures its link (bandwidth_probe.h), as field lists
+// in protobuf's wire format.
+
+#pragma once
+#include <cstdint>
+#include <vector>
+
+namespace dedloc::links {
+
+inline constexpr const char* probe_method = "/dedloc/round/1/probe";  // stream
+
+// Begins a probe of the asking peer's link (bandwidth_probe.h).
+struct ProbeRequest {
+    bool prober_sends = false;
+
+    template <typename Visitor, typename Self>
+    static void fields(Visitor& visit, Self& self) {
+        visit(1, self.prober_sends);
+    }
+};
+
+inline constexpr std::size_t probe_marks_max = 512;
+
+// What a partner got of a probe, and when, since it was told to begin.
+struct ProbeReport {
+    std::vector<std::uint32_t> milliseconds;  // rising
+    std::vector<std::uint32_t> bytes;         // by then, in all; same length
+
+    template <typename Visitor, typename Self>
+    static void fields(Visitor& visit, Self& self) {
+        visit(1, self.milliseconds, probe_marks_max);
+        visit(2, self.bytes, probe_marks_max);
+    }
+};
+
+}  // namespace dedloc::links
