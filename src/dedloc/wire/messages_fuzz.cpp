@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "dedloc/wire/dht_messages.h"
+#include "dedloc/wire/expert_messages.h"
 #include "dedloc/wire/identify.h"
 #include "dedloc/wire/kad_messages.h"
 #include "dedloc/wire/noise_payload.h"
@@ -55,7 +56,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
                                                     check<AutonatMessage>,
                                                     check_unary,
                                                     check<NoisePayload>,
-                                                    check<KadMessage>};
+                                                    check<KadMessage>,
+                                                    check<ExpertRequest>,
+                                                    check<ExpertResponse>,
+                                                    check<ExpertInfoMessage>};
     checks[data[0] % std::size(checks)](bytes);
     return 0;
 }

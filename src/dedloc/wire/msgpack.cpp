@@ -7,6 +7,7 @@ namespace {
 
 constexpr std::int8_t ext_tuple = 0x40;
 constexpr std::int8_t ext_dictionary = 0x50;
+constexpr std::int8_t ext_descriptor = 0x51;
 
 void put_u8(Bytes& out, std::size_t value) { out.push_back(static_cast<std::uint8_t>(value)); }
 
@@ -388,6 +389,75 @@ Result<DhtDictionary> decode_dht_dictionary(ByteView bytes) {
         dictionary.entries.push_back(std::move(entry));
     }
     return dictionary;
+}
+
+namespace {
+
+MsgpackValue text_or_nil(const std::string& text) {
+    return text.empty() ? MsgpackValue() : MsgpackValue(text);
+}
+
+Result<std::string> as_text_or_nil(const MsgpackValue& map, std::string_view key) {
+    const MsgpackValue* value = map.find(key);
+    if (value == nullptr) return malformed("a tensor's descriptor lacks a field");
+    if (value->is_nil()) return std::string();
+    if (const auto* text = value->get<std::string>()) return *text;
+    return malformed("a field of a tensor's descriptor is no text");
+}
+
+template <typename T>
+Result<T> as_field(const MsgpackValue& map, std::string_view key) {
+    const MsgpackValue* value = map.find(key);
+    const T* typed = value == nullptr ? nullptr : value->get<T>();
+    if (typed == nullptr) return malformed("a tensor's descriptor lacks a field");
+    return *typed;
+}
+
+}  // namespace
+
+MsgpackValue to_msgpack(const TensorDescriptor& descriptor) {
+    MsgpackValue::Tuple size{{MsgpackValue()}};
+    for (const std::int64_t axis : descriptor.size) size.items.emplace_back(axis);
+    MsgpackValue::Map map;
+    const auto put = [&map](const char* key, MsgpackValue value) {
+        map.entries.emplace_back(key, std::move(value));
+    };
+    put("size", std::move(size));
+    put("dtype", text_or_nil(descriptor.dtype));
+    put("layout", text_or_nil(descriptor.layout));
+    put("requires_grad", descriptor.requires_grad);
+    put("pin_memory", descriptor.pin_memory);
+    put("compression", descriptor.compression);
+    put("device_type", text_or_nil(descriptor.device));
+    put("device_index",
+        descriptor.device_index ? MsgpackValue(*descriptor.device_index) : MsgpackValue());
+    return MsgpackValue::Ext{.type = ext_descriptor, .payload = encode_msgpack(std::move(map))};
+}
+
+Result<TensorDescriptor> tensor_descriptor_from(const MsgpackValue& value) {
+    const auto* ext = value.get<MsgpackValue::Ext>();
+    if (ext == nullptr || ext->type != ext_descriptor)
+        return malformed("this is no tensor's descriptor");
+    DEDLOC_TRY(const MsgpackValue map, decode_msgpack(ext->payload));
+    TensorDescriptor descriptor;
+    DEDLOC_TRY(const auto size, as_field<MsgpackValue::Tuple>(map, "size"));
+    if (size.items.empty() || !size.items.front().is_nil())
+        return malformed("a tensor's descriptor has no batch axis");
+    for (std::size_t i = 1; i < size.items.size(); ++i) {
+        const auto* axis = size.items[i].get<std::int64_t>();
+        if (axis == nullptr || *axis < 0) return malformed("an axis of a tensor has no size");
+        descriptor.size.push_back(*axis);
+    }
+    DEDLOC_TRY(descriptor.dtype, as_text_or_nil(map, "dtype"));
+    DEDLOC_TRY(descriptor.layout, as_text_or_nil(map, "layout"));
+    DEDLOC_TRY(descriptor.requires_grad, as_field<bool>(map, "requires_grad"));
+    DEDLOC_TRY(descriptor.pin_memory, as_field<bool>(map, "pin_memory"));
+    DEDLOC_TRY(descriptor.compression, as_field<std::int64_t>(map, "compression"));
+    DEDLOC_TRY(descriptor.device, as_text_or_nil(map, "device_type"));
+    const MsgpackValue* index = map.find("device_index");
+    if (index != nullptr)
+        if (const auto* number = index->get<std::int64_t>()) descriptor.device_index = *number;
+    return descriptor;
 }
 
 }  // namespace dedloc::wire

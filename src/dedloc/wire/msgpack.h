@@ -115,4 +115,21 @@ struct DhtDictionary {
 Bytes encode_dht_dictionary(const DhtDictionary& dictionary);
 Result<DhtDictionary> decode_dht_dictionary(ByteView bytes);
 
+// What an expert takes or gives: a tensor whose first axis is the batch. Written as ext 0x51 around
+// a map of hivemind's fields in their order.
+struct TensorDescriptor {
+    std::vector<std::int64_t> size;        // of one sample: without the batch axis
+    std::string dtype = "torch.float32";   // empty: nil
+    std::string layout = "torch.strided";  // empty: nil
+    bool requires_grad = false;
+    bool pin_memory = false;
+    std::int64_t compression = 0;
+    std::string device;  // "cpu", "cuda"; empty: nil
+    std::optional<std::int64_t> device_index;
+    friend bool operator==(const TensorDescriptor&, const TensorDescriptor&) = default;
+};
+
+MsgpackValue to_msgpack(const TensorDescriptor& descriptor);
+Result<TensorDescriptor> tensor_descriptor_from(const MsgpackValue& value);
+
 }  // namespace dedloc::wire

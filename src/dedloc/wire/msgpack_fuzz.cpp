@@ -13,6 +13,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         const auto again = decode_msgpack(canonical);
         if (!again || encode_msgpack(*again) != canonical) std::abort();
         (void)value->find("key");
+        if (const auto descriptor = tensor_descriptor_from(*value)) {
+            const auto written = tensor_descriptor_from(to_msgpack(*descriptor));
+            if (!written || *written != *descriptor) std::abort();
+        }
     }
     if (const auto dictionary = decode_dht_dictionary(bytes)) {
         const auto canonical = encode_dht_dictionary(*dictionary);

@@ -114,5 +114,34 @@ TEST(DhtDictionary, bounded_ones_come_back_and_malformed_ones_are_refused) {
     EXPECT_FALSE(decode_dht_dictionary(encode_msgpack("text")));
 }
 
+// Written by hivemind 1.1.12 with torch 1.13.
+TEST(Msgpack, tensor_descriptors_are_hiveminds_byte_for_byte) {
+    TensorDescriptor of_type;
+    of_type.size = {16};
+    EXPECT_EQ(base::to_hex(encode_msgpack(to_msgpack(of_type))),
+              "c7785188a473697a65c7034092c010a56474797065ad746f7263682e666c6f61743332a66c61796f7574"
+              "ad746f7263682e73747269646564ad72657175697265735f67726164c2aa70696e5f6d656d6f7279c2ab"
+              "636f6d7072657373696f6e00ab6465766963655f74797065c0ac6465766963655f696e646578c0");
+    TensorDescriptor of_tensor;
+    of_tensor.size = {4, 5};
+    of_tensor.requires_grad = true;
+    of_tensor.device = "cpu";
+    const Bytes bytes = encode_msgpack(to_msgpack(of_tensor));
+    EXPECT_EQ(
+        base::to_hex(bytes),
+        "c77b5188a473697a65d64093c00405a56474797065ad746f7263682e666c6f61743332a66c61796f7574"
+        "ad746f7263682e73747269646564ad72657175697265735f67726164c3aa70696e5f6d656d6f7279c2ab"
+        "636f6d7072657373696f6e00ab6465766963655f74797065a3637075ac6465766963655f696e646578c0");
+    EXPECT_EQ(tensor_descriptor_from(decode_msgpack(bytes).value()).value(), of_tensor);
+}
+
+TEST(Msgpack, tensor_descriptors_without_a_batch_axis_are_refused) {
+    EXPECT_FALSE(tensor_descriptor_from(MsgpackValue(1)));
+    EXPECT_FALSE(tensor_descriptor_from(MsgpackValue::Ext{0x51, Bytes{0x80}}));
+    MsgpackValue::Map map;
+    map.entries.emplace_back("size", MsgpackValue::Tuple{{MsgpackValue(3)}});
+    EXPECT_FALSE(tensor_descriptor_from(MsgpackValue::Ext{0x51, encode_msgpack(std::move(map))}));
+}
+
 }  // namespace
 }  // namespace dedloc::wire
