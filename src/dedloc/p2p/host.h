@@ -34,7 +34,8 @@
 namespace dedloc::p2p {
 
 inline constexpr std::size_t call_bytes_max = (4u << 20) - 256;
-inline constexpr std::size_t message_bytes_max = (4u << 20);
+// hivemind's expert servers cut tensors into 4 MiB and put a head before each.
+inline constexpr std::size_t message_bytes_max = (4u << 20) + 4096;
 
 // One bidirectional stream of whole messages. Destroying it resets it. At most one read and one
 // write at a time.
