@@ -1,0 +1,302 @@
+#include "dedloc/experts/batcher.h"
+
+#include <algorithm>
+#include <optional>
+
+namespace dedloc::experts {
+
+struct Batcher::Call {
+    explicit Call(runtime::Executor executor) : done(executor) {}
+
+    std::vector<Tensor> tensors;
+    std::size_t rows = 0;
+    TimePoint arrived;
+    TimePoint give_up;
+    bool abandoned = false;
+    Hold hold;
+    std::optional<Result<std::vector<Tensor>>> result;
+    runtime::Event done;
+
+    void finish(Result<std::vector<Tensor>> with) {
+        result.emplace(std::move(with));
+        tensors.clear();
+        done.set();
+    }
+};
+
+namespace {
+
+// Runs the backend on a whole batch. The tensors of a backward call are inputs, then gradients.
+Result<std::vector<Tensor>> run_backend(ExpertBackend& backend,
+                                        Pass pass,
+                                        std::vector<Tensor> tensors) {
+    if (pass == Pass::forward) return backend.forward(tensors);
+    const auto middle =
+        tensors.begin() + static_cast<std::ptrdiff_t>(backend.schema().inputs.size());
+    std::vector<Tensor> gradients(std::make_move_iterator(middle),
+                                  std::make_move_iterator(tensors.end()));
+    tensors.erase(middle, tensors.end());
+    return backend.backward(tensors, gradients);
+}
+
+std::vector<Tensor> joined(const std::vector<std::vector<Tensor>*>& calls) {
+    if (calls.size() == 1) return std::move(*calls.front());
+    std::vector<Tensor> batch;
+    for (std::size_t i = 0; i < calls.front()->size(); ++i) {
+        std::vector<const Tensor*> parts;
+        for (const auto* tensors : calls) parts.push_back(&(*tensors)[i]);
+        batch.push_back(join_rows(parts));
+    }
+    return batch;
+}
+
+struct Computed {
+    std::vector<Result<std::vector<Tensor>>> results;  // one a call
+    std::uint64_t updates = 0;
+};
+
+Computed compute_calls(ExpertBackend& backend,
+                       Pass pass,
+                       const std::vector<std::vector<Tensor>*>& calls,
+                       const std::vector<std::size_t>& rows) {
+    const std::uint64_t before = backend.updates();
+    Computed computed;
+    const bool alone = calls.size() == 1;
+    auto whole = run_backend(backend, pass, joined(calls));
+    if (whole && !alone) {
+        std::size_t first = 0;
+        for (const std::size_t count : rows) {
+            std::vector<Tensor> part;
+            for (const Tensor& tensor : *whole) part.push_back(take_rows(tensor, first, count));
+            computed.results.emplace_back(std::move(part));
+            first += count;
+        }
+    } else if (alone) {
+        computed.results.push_back(std::move(whole));
+    } else {
+        for (auto* tensors : calls)
+            computed.results.push_back(run_backend(backend, pass, std::move(*tensors)));
+    }
+    computed.updates = backend.updates() - before;
+    return computed;
+}
+
+}  // namespace
+
+Batcher::Batcher(runtime::Executor executor,
+                 runtime::Clock& clock,
+                 runtime::Workers& device,
+                 BatcherLimits limits)
+    : executor_(executor),
+      clock_(clock),
+      device_(device),
+      limits_(limits),
+      bytes_(std::make_shared<std::uint64_t>(0)),
+      scope_(executor) {}
+
+void Batcher::add(const std::string& uid, std::shared_ptr<ExpertBackend> backend) {
+    DEDLOC_CHECK(!experts_.contains(uid), "{} is served already", uid);
+    experts_[uid].backend = std::move(backend);
+}
+
+void Batcher::remove(const std::string& uid) {
+    const auto found = experts_.find(uid);
+    if (found == experts_.end()) return;
+    for (Queue& queue : found->second.queues)
+        for (const auto& call : queue.calls) {
+            --waiting_;
+            call->finish(make_error(ErrorKind::not_found, "expert {} is no longer here", uid));
+        }
+    experts_.erase(found);
+}
+
+std::shared_ptr<ExpertBackend> Batcher::find(const std::string& uid) const {
+    const auto found = experts_.find(uid);
+    return found == experts_.end() ? nullptr : found->second.backend;
+}
+
+std::vector<std::string> Batcher::uids() const {
+    std::vector<std::string> uids;
+    for (const auto& [uid, expert] : experts_) uids.push_back(uid);
+    return uids;
+}
+
+Result<Batcher::Hold> Batcher::hold(std::uint64_t bytes) {
+    if (bytes > limits_.queued_bytes_max || *bytes_ > limits_.queued_bytes_max - bytes) {
+        ++counts_.overloaded;
+        return make_error(ErrorKind::overloaded,
+                          "this expert server holds as many tensors as it may ({} MiB)",
+                          limits_.queued_bytes_max >> 20);
+    }
+    *bytes_ += bytes;
+    Hold hold;
+    hold.released_ =
+        std::shared_ptr<void>(nullptr, [shared = bytes_, bytes](void*) { *shared -= bytes; });
+    return hold;
+}
+
+Duration Batcher::expected_wait() const {
+    double seconds = 0;
+    for (const auto& [uid, expert] : experts_)
+        for (const Queue& queue : expert.queues)
+            seconds += static_cast<double>(queue.rows) * queue.seconds_per_row;
+    return from_seconds(seconds);
+}
+
+Task<Result<std::vector<Tensor>>> Batcher::submit(Pass pass,
+                                                  std::string uid,
+                                                  std::vector<Tensor> tensors,
+                                                  Duration patience) {
+    const auto found = experts_.find(uid);
+    if (found == experts_.end())
+        co_return make_error(ErrorKind::not_found, "expert {} is not served here", uid);
+    if (patience <= Duration(0)) patience = limits_.patience_unsaid;
+    if (waiting_ >= limits_.calls_max || expected_wait() > patience) {
+        ++counts_.overloaded;
+        co_return make_error(ErrorKind::overloaded,
+                             "{} calls wait, for {:.1f} s; yours waits {:.1f} s at most",
+                             waiting_,
+                             to_seconds(expected_wait()),
+                             to_seconds(patience));
+    }
+    DEDLOC_CO_TRY(Hold held, hold(bytes_of(tensors)));
+    auto call = std::make_shared<Call>(executor_);
+    call->rows = tensors.front().rows();
+    call->tensors = std::move(tensors);
+    call->arrived = clock_.now();
+    call->give_up = call->arrived + patience;
+    call->hold = std::move(held);
+    Queue& queue = found->second.queues[static_cast<std::size_t>(pass)];
+    queue.rows += call->rows;
+    queue.calls.push_back(call);
+    ++waiting_;
+    if (!working_) {
+        working_ = true;
+        scope_.spawn("compute experts", work());
+    }
+    // Whoever waits and is cancelled leaves a call that nobody needs.
+    struct Leaving {
+        Call& call;
+        ~Leaving() { call.abandoned = !call.result.has_value(); }
+    } leaving{*call};
+    co_await call->done.wait();
+    co_return std::move(*call->result);
+}
+
+Task<void> Batcher::run_on_device(std::function<void()> work_item) {
+    auto done = std::make_shared<runtime::Event>(executor_);
+    other_work_.emplace_back(std::move(work_item), done);
+    if (!working_) {
+        working_ = true;
+        scope_.spawn("compute experts", work());
+    }
+    co_await done->wait();
+}
+
+Batcher::Queue* Batcher::next_queue(Expert** expert, Pass* pass) {
+    Queue* oldest = nullptr;
+    for (auto& [uid, candidate] : experts_)
+        for (const Pass kind : {Pass::forward, Pass::backward}) {
+            Queue& queue = candidate.queues[static_cast<std::size_t>(kind)];
+            if (queue.calls.empty()) continue;
+            if (oldest && oldest->calls.front()->arrived <= queue.calls.front()->arrived) continue;
+            oldest = &queue;
+            *expert = &candidate;
+            *pass = kind;
+        }
+    return oldest;
+}
+
+std::vector<std::shared_ptr<Batcher::Call>> Batcher::take_batch(Queue& queue) {
+    std::vector<std::shared_ptr<Call>> batch;
+    std::size_t rows = 0;
+    const TimePoint now = clock_.now();
+    while (!queue.calls.empty()) {
+        const std::shared_ptr<Call> call = queue.calls.front();
+        const bool late = now >= call->give_up;
+        if (!call->abandoned && !late) {
+            if (!batch.empty() && rows + call->rows > limits_.batch_rows_max) break;
+            rows += call->rows;
+            batch.push_back(call);
+        } else {
+            ++counts_.abandoned;
+            call->finish(make_error(ErrorKind::timeout, "the call waited longer than it may"));
+        }
+        queue.rows -= call->rows;
+        --waiting_;
+        queue.calls.pop_front();
+    }
+    return batch;
+}
+
+Task<void> Batcher::work() {
+    // The last of the queue ends this task; the next call starts it again.
+    for (;;) {
+        if (!other_work_.empty()) {
+            auto [item, done] = std::move(other_work_.front());
+            other_work_.pop_front();
+            co_await device_.run_erased(std::move(item));
+            done->set();
+            continue;
+        }
+        Expert* expert = nullptr;
+        Pass pass{};
+        Queue* queue = next_queue(&expert, &pass);
+        if (!queue) break;
+        std::vector<std::shared_ptr<Call>> batch = take_batch(*queue);
+        if (batch.empty()) continue;
+        const std::shared_ptr<ExpertBackend> backend = expert->backend;
+        co_await compute(backend, pass, std::move(batch));
+    }
+    working_ = false;
+}
+
+Task<void> Batcher::compute(std::shared_ptr<ExpertBackend> backend,
+                            Pass pass,
+                            std::vector<std::shared_ptr<Call>> batch) {
+    auto calls = std::make_shared<std::vector<std::vector<Tensor>>>();
+    std::vector<std::size_t> rows;
+    for (const auto& call : batch) {
+        calls->push_back(std::move(call->tensors));
+        rows.push_back(call->rows);
+    }
+    computing_ = batch;
+    const TimePoint begun = clock_.now();
+    std::function<Computed()> job = [backend, pass, calls, rows] {
+        std::vector<std::vector<Tensor>*> views;
+        for (auto& tensors : *calls) views.push_back(&tensors);
+        return compute_calls(*backend, pass, views, rows);
+    };
+    Computed computed = co_await device_.run(std::move(job));
+    std::size_t rows_count = 0;
+    for (const std::size_t count : rows) rows_count += count;
+    const double seconds = to_seconds(clock_.now() - begun);
+    for (auto& [uid, expert] : experts_) {
+        if (expert.backend != backend) continue;
+        Queue& queue = expert.queues[static_cast<std::size_t>(pass)];
+        const double measured = seconds / static_cast<double>(rows_count);
+        queue.seconds_per_row =
+            queue.seconds_per_row == 0 ? measured : 0.75 * queue.seconds_per_row + 0.25 * measured;
+    }
+    computing_.clear();
+    ++counts_.batches;
+    counts_.updates += computed.updates;
+    for (std::size_t i = 0; i < batch.size(); ++i) {
+        ++counts_.calls;
+        counts_.rows += rows[i];
+        if (!computed.results[i]) ++counts_.failed;
+        batch[i]->finish(std::move(computed.results[i]));
+    }
+}
+
+Task<void> Batcher::stop() {
+    co_await scope_.stop();
+    for (const auto& call : computing_)
+        call->finish(make_error(ErrorKind::peer_gone, "this expert server stops"));
+    computing_.clear();
+    for (const auto& [item, done] : other_work_) done->set();
+    other_work_.clear();
+    for (const std::string& uid : uids()) remove(uid);
+}
+
+}  // namespace dedloc::experts
