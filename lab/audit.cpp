@@ -8,9 +8,9 @@
 #include <nlohmann/json.hpp>
 #include <tuple>
 
-#include "dedloc/averaging/ledger.h"
 #include "dedloc/base/printable.h"
 #include "dedloc/collab/certificate_log.h"
+#include "dedloc/consensus/ledger.h"
 #include "dedloc/monitor/json_line.h"
 #include "dedloc/security/identity.h"
 
@@ -35,14 +35,14 @@ double orphaned(const SampleAccounts& winner,
     for (const Link* link : loser) {
         if (!link->plan || in_winner.contains(link->digest)) continue;
         if (link->decision.instance.step < first_step) continue;
-        const averaging::Plan& plan = *link->plan;
+        const consensus::Plan& plan = *link->plan;
         for (std::size_t i = 0; i < plan.members.size(); ++i) {
             double in = 0;
             for (std::size_t p = 0; p < plan.parts.size() && p < link->decision.parts.size(); ++p)
                 if (link->decision.parts[p].includes(i))
-                    in += averaging::included_samples(plan.members[i].input,
+                    in += consensus::included_samples(plan.members[i].input,
                                                       plan.parts[p].range(),
-                                                      averaging::vector_count(plan));
+                                                      consensus::vector_count(plan));
             const double kept = winner.mass(plan.members[i].peer, plan.members[i].input.fresh) +
                                 winner.mass(plan.members[i].peer, plan.members[i].input.carried);
             samples += std::max(0.0, in - kept);
@@ -53,7 +53,7 @@ double orphaned(const SampleAccounts& winner,
 
 std::uint64_t vector_count_of(const ChainBook& book) {
     for (const auto& [digest, link] : book.links())
-        if (link.plan) return averaging::vector_count(*link.plan);
+        if (link.plan) return consensus::vector_count(*link.plan);
     return 0;
 }
 

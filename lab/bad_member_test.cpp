@@ -6,7 +6,8 @@
 #include <gtest/gtest.h>
 #include <limits>
 
-#include "dedloc/averaging/ledger.h"
+#include "dedloc/averaging/messages.h"
+#include "dedloc/consensus/ledger.h"
 #include "dedloc/security/hash_list.h"
 #include "dedloc/wire/message.h"
 
@@ -16,6 +17,7 @@ namespace dedloc::lab {
 namespace {
 
 using namespace averaging;
+using namespace consensus;
 
 constexpr std::size_t bad = 2;
 constexpr TimePoint from_then_on{10s};

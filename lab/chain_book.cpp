@@ -4,17 +4,17 @@
 #include <cmath>
 #include <fmt/format.h>
 
-#include "dedloc/averaging/ledger.h"
+#include "dedloc/consensus/ledger.h"
 #include "dedloc/security/hash.h"
 #include "dedloc/wire/message.h"
 
 namespace dedloc::lab {
 
-using averaging::Certificate;
-using averaging::Decision;
-using averaging::DecisionKind;
-using averaging::Plan;
-using averaging::Voter;
+using consensus::Certificate;
+using consensus::Decision;
+using consensus::DecisionKind;
+using consensus::Plan;
+using consensus::Voter;
 
 namespace {
 
@@ -58,7 +58,7 @@ const Link* ChainBook::add(const std::string& source, ByteView bytes) {
         problem(fmt::format("{}: a certificate cannot be read", source));
         return nullptr;
     }
-    const Digest digest = averaging::decision_digest(certificate->decision);
+    const Digest digest = consensus::decision_digest(certificate->decision);
     if (!seen_.insert({digest, security::sha256(bytes)}).second) return nullptr;
     auto decision = wire::decode<Decision>(certificate->decision);
     if (!decision) {
@@ -90,7 +90,7 @@ void ChainBook::count(const Link& link) {
     aborts_ += decision.kind == DecisionKind::abort;
     branches_ += decision.kind == DecisionKind::branch;
     if (!decides_instance(decision)) return;
-    const averaging::Instance& instance = decision.instance;
+    const consensus::Instance& instance = decision.instance;
     const Question question{decision.previous, instance.branch, instance.step, instance.attempt};
     const auto [decided, first] = decided_.emplace(question, link.digest);
     if (!first) {
@@ -127,10 +127,10 @@ void ChainBook::check_votes(const Link& link,
                             const Certificate& certificate,
                             const Link* previous) {
     const Decision& decision = link.decision;
-    const Bytes message = averaging::vote_bytes(link.digest, certificate.ballot);
+    const Bytes message = consensus::vote_bytes(link.digest, certificate.ballot);
     std::set<PeerId> signers;
-    for (const averaging::Vote& vote : certificate.votes) {
-        if (!verifier_.verify(vote.voter, averaging::vote_domain, message, vote.signature))
+    for (const consensus::Vote& vote : certificate.votes) {
+        if (!verifier_.verify(vote.voter, consensus::vote_domain, message, vote.signature))
             problem(describe(decision) + ": a signature does not hold");
         signers.insert(vote.voter);
     }
@@ -150,7 +150,7 @@ void ChainBook::check_votes(const Link& link,
 void ChainBook::check_link(const Link& link, const Link& previous) {
     const Decision& after = link.decision;
     const Decision& before = previous.decision;
-    averaging::Instance expected = before.instance;
+    consensus::Instance expected = before.instance;
     if (before.kind == DecisionKind::commit) {
         expected.step += 1;
         expected.attempt = 0;
@@ -158,7 +158,7 @@ void ChainBook::check_link(const Link& link, const Link& previous) {
         expected.attempt += 1;
     }
     if (after.kind == DecisionKind::branch) {
-        expected.branch = averaging::branch_id(previous.digest, after.next_voters);
+        expected.branch = consensus::branch_id(previous.digest, after.next_voters);
         expected.attempt = 0;
     }
     if (after.instance != expected || after.number != before.number + 1 || after.run != before.run)
@@ -175,8 +175,8 @@ void ChainBook::check_link(const Link& link, const Link& previous) {
 void ChainBook::check_commit(const Link& link) {
     const Plan& plan = *link.plan;
     const Decision& decision = link.decision;
-    const Digest digest = averaging::decision_digest(decision.plan);
-    for (const averaging::PlanMember& member : plan.members) {
+    const Digest digest = consensus::decision_digest(decision.plan);
+    for (const consensus::PlanMember& member : plan.members) {
         if (!member.aggregator) continue;
         if (plan.leader == member.peer || !member.input.is_empty() ||
             std::ranges::any_of(decision.next_voters,
@@ -191,13 +191,13 @@ void ChainBook::check_commit(const Link& link) {
     }
     std::uint64_t position = 0;
     for (std::size_t i = 0; i < plan.parts.size(); ++i) {
-        const averaging::FinishedPart& part = decision.parts[i];
+        const consensus::FinishedPart& part = decision.parts[i];
         if (plan.parts[i].offset != position)
             problem(describe(decision) + ": its parts do not cover the vector once");
         position += plan.parts[i].count;
         if (part.plan != digest || part.part != i || part.owner >= plan.members.size() ||
             !verifier_.verify(plan.members[part.owner].peer,
-                              averaging::part_domain,
+                              consensus::part_domain,
                               part.signed_bytes(),
                               part.signature))
             problem(fmt::format("{}: part {} is not what its owner signed", describe(decision), i));

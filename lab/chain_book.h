@@ -19,8 +19,8 @@
 #include <string>
 #include <vector>
 
-#include "dedloc/averaging/messages.h"
 #include "dedloc/base/bytes.h"
+#include "dedloc/consensus/messages.h"
 #include "dedloc/security/signer.h"
 
 namespace dedloc::lab {
@@ -29,8 +29,8 @@ inline constexpr std::size_t problems_max = 1000;  // kept; more are only counte
 
 struct Link {
     Digest digest;
-    averaging::Decision decision;
-    std::optional<averaging::Plan> plan;  // of a commit
+    consensus::Decision decision;
+    std::optional<consensus::Plan> plan;  // of a commit
     std::string first_seen_in;
 };
 
@@ -69,14 +69,14 @@ class ChainBook {
     void problem(std::string text);
     void count(const Link& link);
     void check_votes(const Link& link,
-                     const averaging::Certificate& certificate,
+                     const consensus::Certificate& certificate,
                      const Link* previous);
     void check_link(const Link& link, const Link& previous);
     void check_commit(const Link& link);
 
     const security::Verifier& verifier_;
     std::map<Digest, Link> links_;
-    std::map<Digest, std::vector<averaging::Certificate>> certificates_;  // without `decision`
+    std::map<Digest, std::vector<consensus::Certificate>> certificates_;  // without `decision`
     std::set<std::pair<Digest, Digest>> seen_;  // (decision, hash of the whole certificate)
     std::map<Question, Digest> decided_;
     std::map<Digest, Digest> state_after_;  // by the decision that led to it
@@ -89,6 +89,6 @@ class ChainBook {
     std::vector<std::string> problems_;
 };
 
-std::string describe(const averaging::Decision& decision);
+std::string describe(const consensus::Decision& decision);
 
 }  // namespace dedloc::lab

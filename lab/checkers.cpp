@@ -9,11 +9,11 @@
 
 namespace dedloc::lab {
 
-using averaging::CounterRange;
-using averaging::DecisionKind;
-using averaging::ElementRange;
-using averaging::MemberInput;
-using averaging::Plan;
+using consensus::CounterRange;
+using consensus::DecisionKind;
+using consensus::ElementRange;
+using consensus::MemberInput;
+using consensus::Plan;
 
 // The sum that a member must have sent for one range, and the weight of each of its elements.
 struct Checkers::Expected {
@@ -75,7 +75,7 @@ std::size_t sender_of(const Plan& plan, std::uint32_t owner, std::size_t member)
 
 // Who is in a part, by the member that sent it to the owner: the order of the sum.
 std::map<std::size_t, std::vector<std::size_t>> by_sender(const Plan& plan,
-                                                          const averaging::FinishedPart& part) {
+                                                          const consensus::FinishedPart& part) {
     const bool grid = plan.groups > 0 && part.repair == 0;
     std::map<std::size_t, std::vector<std::size_t>> senders;
     for (std::size_t i = 0; i < plan.members.size(); ++i)
@@ -174,7 +174,7 @@ void Checkers::check_averages(const Link& link) {
 }
 
 bool Checkers::add_handed_in(const Link& link,
-                             const averaging::PlanMember& member,
+                             const consensus::PlanMember& member,
                              ElementRange part,
                              Expected& expected) {
     const MemberInput& input = member.input;
@@ -203,7 +203,7 @@ const Link* Checkers::commit_before(const Link& link) const {
 
 void Checkers::check_staleness(const Link& link) {
     const Link* before = commit_before(link);
-    for (const averaging::PlanMember& member : link.plan->members) {
+    for (const consensus::PlanMember& member : link.plan->members) {
         const HandedIn* fresh = find(member.peer, member.input.fresh);
         if (fresh != nullptr && fresh->state != link.plan->state)
             violation(

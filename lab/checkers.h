@@ -31,7 +31,7 @@ inline constexpr std::size_t violations_max = 50;  // kept of one run
 
 // What a trainer gave to Collaboration::step.
 struct HandedIn {
-    averaging::CounterRange samples;
+    consensus::CounterRange samples;
     std::vector<float> sum;
     Digest state;  // it was computed at
     TimePoint at;
@@ -85,12 +85,12 @@ class Checkers {
         std::string who;
         TimePoint at;
     };
-    const HandedIn* find(const PeerId& peer, averaging::CounterRange samples) const;
+    const HandedIn* find(const PeerId& peer, consensus::CounterRange samples) const;
     struct Expected;
     void check_averages(const Link& link);
     bool add_handed_in(const Link& link,
-                       const averaging::PlanMember& member,
-                       averaging::ElementRange part,
+                       const consensus::PlanMember& member,
+                       consensus::ElementRange part,
                        Expected& expected);
     void check_staleness(const Link& link);
     void check_ahead(const Link& link, const HandedIn* handed_in, const Link* before);

@@ -13,7 +13,7 @@
 namespace dedloc::lab {
 namespace {
 
-using namespace averaging;  // the subject of this file
+using namespace consensus;  // the subject of this file
 
 constexpr int steps_of_a_history = 400;
 
@@ -30,7 +30,7 @@ struct Message {
 // One voter: acceptor, its disk, and the proposer in the same process.
 struct Process {
     AcceptorRecord disk;
-    Acceptor acceptor;
+    PaxosAcceptor acceptor;
     bool lost_its_disk = false;
     std::deque<std::pair<AcceptorRecord, Message>> writing;  // leaves when it is on disk
     std::uint32_t life = 0;
@@ -50,7 +50,7 @@ class History {
             voters_.push_back({security::toy_peer_id(i + 1), i + 1});
         instance_.step = 7;
         processes_.resize(count);
-        for (Process& process : processes_) process.acceptor = Acceptor({}, bugs_);
+        for (Process& process : processes_) process.acceptor = PaxosAcceptor({}, bugs_);
         // Swarm testing: some histories have no deaths, some no loss, …
         death_ = random_.chance(0.7) ? random_.uniform(0, 0.04) : 0;
         disk_loss_ = random_.chance(0.5) ? random_.uniform(0, 0.5) : 0;
@@ -88,7 +88,7 @@ class History {
         process = Process{};
         process.life = life;
         process.lost_its_disk = lost;
-        process.acceptor = Acceptor(disk, bugs_);
+        process.acceptor = PaxosAcceptor(disk, bugs_);
         process.disk = std::move(disk);
     }
 
@@ -256,7 +256,7 @@ class History {
 
 }  // namespace
 
-TortureOutcome torture_consensus(std::uint64_t seed, averaging::PlantedBugs bugs) {
+TortureOutcome torture_consensus(std::uint64_t seed, consensus::PlantedBugs bugs) {
     History history(seed, bugs);
     history.run();
     return {history.certified_count()};

@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "dedloc/averaging/consensus.h"
+#include "dedloc/consensus/paxos.h"
 
 namespace dedloc::lab {
 
@@ -16,6 +16,6 @@ struct TortureOutcome {
     std::size_t certified = 0;  // different decisions; more than one is a violation
 };
 
-TortureOutcome torture_consensus(std::uint64_t seed, averaging::PlantedBugs bugs);
+TortureOutcome torture_consensus(std::uint64_t seed, consensus::PlantedBugs bugs);
 
 }  // namespace dedloc::lab

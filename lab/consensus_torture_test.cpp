@@ -8,7 +8,7 @@
 namespace dedloc::lab {
 namespace {
 
-using averaging::PlantedBugs;
+using consensus::PlantedBugs;
 
 TEST(ConsensusTorture, at_most_one_decision_is_certified) {
     std::uint64_t decided = 0;

@@ -149,7 +149,7 @@ double gap_allowed_s(const EnumerateCommand& command, std::span<const Run> runs)
     std::set<std::size_t> victims;
     for (const Run& run : runs)
         if (run.victim() < trainers) victims.insert(run.victim());
-    const bool majority = trainers - victims.size() >= averaging::majority(trainers);
+    const bool majority = trainers - victims.size() >= consensus::majority(trainers);
     const double outage =
         majority ? 0 : static_cast<double>(runs.size()) * to_seconds(fault_length);
     return command.gap_max_s + outage;

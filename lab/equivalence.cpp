@@ -84,8 +84,8 @@ Result<collab::RunFile> run_of(const Case& wanted, int peers) {
 
 // What happened at one step of the collaboration, as its certificate and its peers say.
 struct StepRecord {
-    averaging::Decision decision;
-    averaging::Plan plan;
+    consensus::Decision decision;
+    consensus::Plan plan;
     std::vector<Digest> states;  // of each peer after it
 };
 
@@ -264,15 +264,15 @@ void Collaborators::train(Peer& peer, std::uint64_t steps, std::barrier<>& toget
 Result<StepRecord> Collaborators::newest_record() const {
     collab::Session& session = *peers_.front()->session;
     const Bytes chain = session.there([&] { return session.collaboration().chain(); });
-    DEDLOC_TRY(const auto reply, wire::decode<averaging::CertificatesReply>(chain));
+    DEDLOC_TRY(const auto reply, wire::decode<consensus::CertificatesReply>(chain));
     if (reply.certificates.empty()) return make_error(ErrorKind::not_found, "no certificate");
     DEDLOC_TRY(const auto certificate,
-               wire::decode<averaging::Certificate>(reply.certificates.back()));
+               wire::decode<consensus::Certificate>(reply.certificates.back()));
     StepRecord record;
-    DEDLOC_TRY(record.decision, wire::decode<averaging::Decision>(certificate.decision));
-    if (record.decision.kind != averaging::DecisionKind::commit)
+    DEDLOC_TRY(record.decision, wire::decode<consensus::Decision>(certificate.decision));
+    if (record.decision.kind != consensus::DecisionKind::commit)
         return make_error(ErrorKind::conflict, "a step was not a commit");
-    DEDLOC_TRY(record.plan, wire::decode<averaging::Plan>(record.decision.plan));
+    DEDLOC_TRY(record.plan, wire::decode<consensus::Plan>(record.decision.plan));
     for (const auto& peer : peers_) record.states.push_back(peer->states.back());
     return record;
 }
@@ -313,12 +313,12 @@ std::string batch_problem(const StepRecord& record, const Recording& recording) 
     if (record.plan.members.size() != expected.size())
         return fmt::format("step {} has {} members", step, record.plan.members.size());
     for (std::size_t i = 0; i < expected.size(); ++i) {
-        const averaging::PlanMember& member = record.plan.members[i];
+        const consensus::PlanMember& member = record.plan.members[i];
         const bool whole = member.peer == expected[i] &&
                            member.input.fresh == samples_of_step(step) &&
                            member.input.carried_ranges.empty();
         if (!whole) return fmt::format("step {} has another batch than was computed", step);
-        for (const averaging::FinishedPart& part : record.decision.parts)
+        for (const consensus::FinishedPart& part : record.decision.parts)
             if (!part.includes(i)) return fmt::format("step {} left somebody out", step);
     }
     return {};
@@ -355,9 +355,9 @@ class Soloist {
 
   private:
     Result<SnapshotPointer> step(const state::Snapshot& before, const StepRecord& record) {
-        const averaging::Plan& plan = record.plan;
+        const consensus::Plan& plan = record.plan;
         std::vector<std::vector<float>> sums;
-        for (const averaging::PlanMember& member : plan.members) {
+        for (const consensus::PlanMember& member : plan.members) {
             const auto learner = learners_.find(member.peer);
             if (learner == learners_.end())
                 return make_error(ErrorKind::conflict, "a stranger is in the plan");
@@ -381,8 +381,8 @@ class Soloist {
     SharedBytes average(const StepRecord& record,
                         std::uint32_t part,
                         const std::vector<std::vector<float>>& sums) {
-        const averaging::Plan& plan = record.plan;
-        const averaging::ElementRange range = plan.parts[part].range();
+        const consensus::Plan& plan = record.plan;
+        const consensus::ElementRange range = plan.parts[part].range();
         std::vector<averaging::PartInput> inputs;
         for (std::uint32_t i = 0; i < plan.members.size(); ++i) {
             const std::span<const float> sum = std::span(sums[i]).subspan(

@@ -8,7 +8,7 @@
 #include <signal.h>
 #include <thread>
 
-#include "dedloc/averaging/messages.h"
+#include "dedloc/consensus/messages.h"
 #include "dedloc/p2p/identity_file.h"
 #include "dedloc/wire/message.h"
 
@@ -478,11 +478,11 @@ void FaultRun::check_certificates() {
     std::map<std::uint64_t, double> deadlines_ms;  // by the step that was made
     for (const PeerLog& log : *logs)
         for (const Bytes& bytes : log.certificates) {
-            const auto certificate = wire::decode<averaging::Certificate>(bytes);
+            const auto certificate = wire::decode<consensus::Certificate>(bytes);
             if (!certificate) continue;
-            const auto decision = wire::decode<averaging::Decision>(certificate->decision);
-            if (!decision || decision->kind != averaging::DecisionKind::commit) continue;
-            const auto plan = wire::decode<averaging::Plan>(decision->plan);
+            const auto decision = wire::decode<consensus::Decision>(certificate->decision);
+            if (!decision || decision->kind != consensus::DecisionKind::commit) continue;
+            const auto plan = wire::decode<consensus::Plan>(decision->plan);
             if (plan) deadlines_ms[plan->instance.step + 1] = plan->round_ms;
         }
     for (FaultSeen& fault : faults_) judge(fault, deadlines_ms);

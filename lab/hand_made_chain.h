@@ -4,8 +4,8 @@
 #pragma once
 #include <vector>
 
-#include "dedloc/averaging/ledger.h"
 #include "dedloc/codec/codec.h"
+#include "dedloc/consensus/ledger.h"
 #include "dedloc/security/hash_list.h"
 #include "dedloc/security/toy_signature.h"
 #include "dedloc/wire/message.h"
@@ -19,7 +19,7 @@ inline constexpr std::uint64_t hand_elements = 8;
 
 struct HandMember {
     std::size_t who = 0;
-    averaging::MemberInput input;
+    consensus::MemberInput input;
     bool in_first = true;
     bool in_second = true;
 };
@@ -34,13 +34,13 @@ class HandMadeChain {
         std::sort(
             voters_.begin(),
             voters_.end(),
-            [](const averaging::Voter& a, const averaging::Voter& b) { return a.peer < b.peer; });
+            [](const consensus::Voter& a, const consensus::Voter& b) { return a.peer < b.peer; });
         run_.bytes[0] = 1;
         state_.bytes[0] = 100;
-        const Bytes genesis = averaging::make_genesis(
+        const Bytes genesis = consensus::make_genesis(
             run_, state_, voters_.front(), signer(voters_.front().peer), 0, 0);
         // The voters of the first step are all of them, so that every test can use them.
-        averaging::Decision decision = decision_of(genesis);
+        consensus::Decision decision = decision_of(genesis);
         decision.next_voters = voters_;
         add(decision, 1);
     }
@@ -55,7 +55,7 @@ class HandMadeChain {
     void commit(std::vector<HandMember> members,
                 std::vector<std::vector<float>> sums = {},
                 std::size_t votes = 99) {
-        averaging::Plan plan;
+        consensus::Plan plan;
         plan.run = run_;
         plan.instance = instance_;
         plan.previous = previous_;
@@ -64,11 +64,11 @@ class HandMadeChain {
         for (const HandMember& member : members)
             plan.members.push_back({peer(member.who), member.who + 1, member.input});
         plan.parts = {{0, 4, 0}, {4, 4, 0}};
-        averaging::Decision decision = next(averaging::DecisionKind::commit);
+        consensus::Decision decision = next(consensus::DecisionKind::commit);
         decision.plan = wire::encode(plan);
         for (std::uint32_t p = 0; p < 2; ++p) {
-            averaging::FinishedPart part;
-            part.plan = averaging::decision_digest(decision.plan);
+            consensus::FinishedPart part;
+            part.plan = consensus::decision_digest(decision.plan);
             part.part = p;
             part.included.assign(1, 0);
             std::vector<float> average(4, 0.0f);
@@ -83,20 +83,20 @@ class HandMadeChain {
             for (float& value : average) value = weight > 0 ? value / weight : 0;
             part.digest = security::hash_list(codec::encode(codec::CodecId::fp32, average));
             part.signature =
-                signer(plan.members[0].peer).sign(averaging::part_domain, part.signed_bytes());
+                signer(plan.members[0].peer).sign(consensus::part_domain, part.signed_bytes());
             decision.parts.push_back(part);
         }
         decision.branch_samples +=
-            averaging::committed_samples(plan, decision.parts, hand_elements);
+            consensus::committed_samples(plan, decision.parts, hand_elements);
         add(decision, votes);
         state_.bytes[1] = static_cast<std::uint8_t>(instance_.step);
         state_.bytes[2] = branch().bytes[0];
         state_.bytes[3] = histories_;
     }
-    void abort() { add(next(averaging::DecisionKind::abort), 99); }
+    void abort() { add(next(consensus::DecisionKind::abort), 99); }
     // A host begins a new history from the newest state, as from a checkpoint.
     void resume() {
-        averaging::Decision genesis = next(averaging::DecisionKind::genesis);
+        consensus::Decision genesis = next(consensus::DecisionKind::genesis);
         genesis.previous = run_;
         genesis.number = 0;
         add(genesis, 1);
@@ -104,8 +104,8 @@ class HandMadeChain {
     }
 
   private:
-    averaging::Decision next(averaging::DecisionKind kind) const {
-        averaging::Decision decision;
+    consensus::Decision next(consensus::DecisionKind kind) const {
+        consensus::Decision decision;
         decision.kind = kind;
         decision.run = run_;
         decision.instance = instance_;
@@ -116,57 +116,57 @@ class HandMadeChain {
         decision.number = number_ + 1;
         return decision;
     }
-    static averaging::Decision decision_of(ByteView certificate) {
-        const auto decoded = wire::decode<averaging::Certificate>(certificate);
-        return wire::decode<averaging::Decision>(decoded->decision).value();
+    static consensus::Decision decision_of(ByteView certificate) {
+        const auto decoded = wire::decode<consensus::Certificate>(certificate);
+        return wire::decode<consensus::Decision>(decoded->decision).value();
     }
     const security::ToySigner& signer(const PeerId& id) const {
         for (const security::ToySigner& each : signers_)
             if (each.id() == id) return each;
         return signers_.front();
     }
-    void add(const averaging::Decision& decision, std::size_t votes) {
-        averaging::Certificate certificate;
+    void add(const consensus::Decision& decision, std::size_t votes) {
+        consensus::Certificate certificate;
         certificate.decision = wire::encode(decision);
-        previous_ = averaging::decision_digest(certificate.decision);
-        const Bytes message = averaging::vote_bytes(previous_, 0);
-        for (const averaging::Voter& voter : voters_)
+        previous_ = consensus::decision_digest(certificate.decision);
+        const Bytes message = consensus::vote_bytes(previous_, 0);
+        for (const consensus::Voter& voter : voters_)
             if (certificate.votes.size() < votes)
                 certificate.votes.push_back(
-                    {voter.peer, signer(voter.peer).sign(averaging::vote_domain, message)});
+                    {voter.peer, signer(voter.peer).sign(consensus::vote_domain, message)});
         certificates_.push_back(wire::encode(certificate));
         instance_ = decision.instance;
-        if (decision.kind == averaging::DecisionKind::commit) {
+        if (decision.kind == consensus::DecisionKind::commit) {
             ++instance_.step;
             instance_.attempt = 0;
         }
-        if (decision.kind == averaging::DecisionKind::abort) ++instance_.attempt;
+        if (decision.kind == consensus::DecisionKind::abort) ++instance_.attempt;
         number_ = decision.number;
         samples_ = decision.branch_samples;
     }
 
     std::vector<security::ToySigner> signers_;
-    std::vector<averaging::Voter> voters_;
+    std::vector<consensus::Voter> voters_;
     Digest run_;
     Digest state_;
     Digest previous_;
-    averaging::Instance instance_;
+    consensus::Instance instance_;
     std::uint64_t number_ = 0;
     double samples_ = 0;
     std::uint8_t histories_ = 1;
     std::vector<Bytes> certificates_;
 };
 
-inline averaging::MemberInput fresh(std::uint64_t begin, std::uint64_t end) {
-    averaging::MemberInput input;
+inline consensus::MemberInput fresh(std::uint64_t begin, std::uint64_t end) {
+    consensus::MemberInput input;
     input.fresh = {begin, end};
     return input;
 }
-inline averaging::MemberInput fresh_and_carried(std::uint64_t begin,
+inline consensus::MemberInput fresh_and_carried(std::uint64_t begin,
                                                 std::uint64_t end,
-                                                averaging::CounterRange carried,
-                                                averaging::ElementRange range) {
-    averaging::MemberInput input = fresh(begin, end);
+                                                consensus::CounterRange carried,
+                                                consensus::ElementRange range) {
+    consensus::MemberInput input = fresh(begin, end);
     input.carried = carried;
     input.carried_ranges = {range};
     return input;

@@ -43,8 +43,8 @@ Json report(const RoundMember& member,
             const LinkMemberCommand& command,
             TimePoint before,
             TimePoint after) {
-    const averaging::Decision& decision = member.decision();
-    const averaging::Plan& plan = member.plan();
+    const consensus::Decision& decision = member.decision();
+    const consensus::Plan& plan = member.plan();
     double owned = 0;
     double included = 0;
     for (std::size_t i = 0; i < plan.parts.size(); ++i) {

@@ -3,7 +3,7 @@
 namespace dedloc::lab {
 namespace {
 
-using averaging::PlantedBugs;
+using consensus::PlantedBugs;
 
 struct Named {
     const char* name;

@@ -1,4 +1,4 @@
-// Names of the bugs that can be planted (averaging::PlantedBugs), as the command line says them.
+// Names of the bugs that can be planted (consensus::PlantedBugs), as the command line says them.
 
 #pragma once
 #include <optional>
@@ -6,11 +6,11 @@
 #include <string_view>
 #include <vector>
 
-#include "dedloc/averaging/consensus.h"
+#include "dedloc/consensus/paxos.h"
 
 namespace dedloc::lab {
 
 std::vector<std::string> planted_names();
-std::optional<averaging::PlantedBugs> planted_bug(std::string_view name);
+std::optional<consensus::PlantedBugs> planted_bug(std::string_view name);
 
 }  // namespace dedloc::lab

@@ -19,9 +19,9 @@
 namespace dedloc::lab {
 namespace {
 
-using averaging::Base;
-using averaging::Decision;
-using averaging::Plan;
+using consensus::Base;
+using consensus::Decision;
+using consensus::Plan;
 
 constexpr Duration look_interval = 2ms;
 constexpr std::uint64_t checked_every = 97;  // element
@@ -75,10 +75,10 @@ class RoundMember::Group final : public averaging::Roster, public averaging::Rou
     // For that long nobody is left out: all are on one machine, and begin on few processors.
     double micro_batch_s() const override { return 2; }
     double upload_bytes_per_s(const PeerId&) const override { return 0; }  // nobody tells
-    Ok check_samples(const PeerId&, const averaging::MemberInput&) const override { return {}; }
+    Ok check_samples(const PeerId&, const consensus::MemberInput&) const override { return {}; }
     void round_wanted() override {}
     void behind(const PeerId&) override {}
-    void voting_for(const averaging::Decision&) override {}
+    void voting_for(const consensus::Decision&) override {}
     void note(const averaging::RoundNote& note) override {
         if (note.kind == averaging::RoundNote::Kind::plan_made) return;
         std::fprintf(stderr,
@@ -163,8 +163,8 @@ Task<void> RoundMember::meet() {
     const Digest state = security::sha256(as_bytes("start"));
     if (options_.rank == 0) {
         const Digest run = security::sha256(as_bytes(options_.run));
-        const averaging::Voter voter{host_->id(), engine_->incarnation(), true};
-        leave_note("genesis", as_text(averaging::make_genesis(run, state, voter, signer_, 0, 0)));
+        const consensus::Voter voter{host_->id(), engine_->incarnation(), true};
+        leave_note("genesis", as_text(consensus::make_genesis(run, state, voter, signer_, 0, 0)));
     }
     leave_note(fmt::format("peer-{}", options_.rank),
                host_->addresses().at(0) + "/p2p/" + host_->id().text());
@@ -225,7 +225,7 @@ Task<void> RoundMember::decode(const Decision& decision) {
 
 std::vector<std::uint32_t> RoundMember::left_out() const {
     std::set<std::uint32_t> missing;
-    for (const averaging::FinishedPart& part : decision().parts) {
+    for (const consensus::FinishedPart& part : decision().parts) {
         const std::vector<std::uint32_t> there = included(part);
         for (std::uint32_t rank = 0; rank + options_.aggregators < options_.size; ++rank)
             if (std::find(there.begin(), there.end(), rank) == there.end()) missing.insert(rank);
@@ -238,9 +238,9 @@ double RoundMember::error() const {
         std::clamp<std::uint64_t>(average_.size() / checked_least, 1, checked_every);
     double wrong = 0;
     double all = 0;
-    for (const averaging::FinishedPart& part : decision().parts) {
+    for (const consensus::FinishedPart& part : decision().parts) {
         const std::vector<std::uint32_t> ranks = included(part);
-        const averaging::ElementRange range = plan_.parts.at(part.part).range();
+        const consensus::ElementRange range = plan_.parts.at(part.part).range();
         for (std::uint64_t i = range.offset; i < range.end(); i += step) {
             double right = 0;
             for (const std::uint32_t rank : ranks) right += contributed(rank, i);
@@ -260,7 +260,7 @@ double RoundMember::error() const {
     return error;
 }
 
-std::vector<std::uint32_t> RoundMember::included(const averaging::FinishedPart& part) const {
+std::vector<std::uint32_t> RoundMember::included(const consensus::FinishedPart& part) const {
     std::vector<std::uint32_t> ranks;
     for (std::size_t member = 0; member < plan_.members.size(); ++member)
         if (part.includes(member)) ranks.push_back(rank_of(plan_.members[member].peer));

@@ -55,8 +55,8 @@ class RoundMember {
     Task<void> do_round(std::shared_ptr<const averaging::RoundInput> input);
 
     // Of the newest round.
-    const averaging::Decision& decision() const { return *ledger_.newest_commit(); }
-    const averaging::Plan& plan() const { return plan_; }
+    const consensus::Decision& decision() const { return ledger_.newest_commit()->decision; }
+    const consensus::Plan& plan() const { return plan_; }
     const Digest& decision_digest() const { return ledger_.base().previous; }
     // Ranks whose contribution is not in every one of the averages, sorted. All members see the
     // same.
@@ -78,8 +78,8 @@ class RoundMember {
     class Group;
 
     Task<void> meet();
-    Task<void> decode(const averaging::Decision& decision);
-    std::vector<std::uint32_t> included(const averaging::FinishedPart& part) const;
+    Task<void> decode(const consensus::Decision& decision);
+    std::vector<std::uint32_t> included(const consensus::FinishedPart& part) const;
     std::uint32_t rank_of(const PeerId& peer) const;
 
     RoundMemberOptions options_;
@@ -94,12 +94,12 @@ class RoundMember {
     security::RememberingVerifier verifier_{identity_verifier_};
     security::RememberingSigner signer_{identity_signer_, verifier_};
     std::unique_ptr<Group> group_;
-    averaging::Ledger ledger_;
+    consensus::Ledger ledger_;
     averaging::PartStore parts_;
     std::unique_ptr<p2p::Host> host_;
     std::unique_ptr<averaging::RoundEngine> engine_;
     std::unique_ptr<averaging::Aggregator> aggregator_;  // instead of the engine
-    averaging::Plan plan_;
+    consensus::Plan plan_;
     std::vector<float> average_;
 };
 

@@ -6,28 +6,28 @@
 
 namespace dedloc::lab {
 
-using averaging::CounterRange;
-using averaging::ElementRange;
+using consensus::CounterRange;
+using consensus::ElementRange;
 
-void SampleAccounts::add_commit(const averaging::Decision& decision, const averaging::Plan& plan) {
+void SampleAccounts::add_commit(const consensus::Decision& decision, const consensus::Plan& plan) {
     const bool first = !std::exchange(begun_, true);
     for (std::size_t i = 0; i < plan.members.size(); ++i) {
-        const averaging::MemberInput& input = plan.members[i].input;
+        const consensus::MemberInput& input = plan.members[i].input;
         if (input.is_empty()) continue;
         std::vector<ElementRange> included;
         for (std::size_t p = 0; p < plan.parts.size() && p < decision.parts.size(); ++p)
             if (decision.parts[p].includes(i)) included.push_back(plan.parts[p].range());
         std::vector<ElementRange> carried;
         for (const ElementRange& part : included)
-            for (const ElementRange& range : averaging::intersect(input.carried_ranges, part))
+            for (const ElementRange& range : consensus::intersect(input.carried_ranges, part))
                 carried.push_back(range);
         auto& entries = entries_[plan.members[i].peer];
         const std::uint64_t step = decision.instance.step;
         if (input.carried.size() > 0)
-            entries.push_back({input.carried, averaging::joined(carried), step, false, first});
+            entries.push_back({input.carried, consensus::joined(carried), step, false, first});
         if (input.fresh.size() > 0)
             entries.push_back(
-                {input.fresh, averaging::joined(std::move(included)), step, true, first});
+                {input.fresh, consensus::joined(std::move(included)), step, true, first});
         ++contributions_[plan.members[i].peer];
     }
 }
@@ -58,10 +58,10 @@ std::vector<SampleAccounts::Piece> SampleAccounts::pieces(const std::vector<Entr
         for (const Entry* entry : piece.entries) {
             piece.named = true;
             piece.from_before |= entry->first && !entry->fresh;
-            sum += averaging::total_count(entry->ranges);
+            sum += consensus::total_count(entry->ranges);
             all.insert(all.end(), entry->ranges.begin(), entry->ranges.end());
         }
-        const std::uint64_t covered = averaging::total_count(averaging::joined(std::move(all)));
+        const std::uint64_t covered = consensus::total_count(consensus::joined(std::move(all)));
         piece.in = static_cast<double>(covered) / whole;
         piece.twice = static_cast<double>(sum - covered) / whole;
     }

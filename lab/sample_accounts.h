@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "dedloc/averaging/messages.h"
+#include "dedloc/consensus/messages.h"
 
 namespace dedloc::lab {
 
@@ -34,23 +34,23 @@ class SampleAccounts {
     explicit SampleAccounts(std::uint64_t vector_count) : vector_count_(vector_count) {}
 
     // In the chain's order.
-    void add_commit(const averaging::Decision& decision, const averaging::Plan& plan);
+    void add_commit(const consensus::Decision& decision, const consensus::Plan& plan);
     std::map<PeerId, PeerAccount> accounts() const;
     // Sentences about samples that are in twice, at most `count_max`.
     std::vector<std::string> twice_in_words(std::size_t count_max) const;
     // Mass of samples [begin, end) of `peer` that is in.
-    double mass(const PeerId& peer, averaging::CounterRange samples) const;
+    double mass(const PeerId& peer, consensus::CounterRange samples) const;
 
   private:
     struct Entry {
-        averaging::CounterRange samples;
-        std::vector<averaging::ElementRange> ranges;  // where they are in
+        consensus::CounterRange samples;
+        std::vector<consensus::ElementRange> ranges;  // where they are in
         std::uint64_t step = 0;
         bool fresh = true;
         bool first = false;  // in the first commit of the chain
     };
     struct Piece {  // counters with the same entries
-        averaging::CounterRange samples;
+        consensus::CounterRange samples;
         double in = 0;  // fraction of the vector
         double twice = 0;
         bool named = false;

@@ -13,7 +13,7 @@ constexpr Duration look_pause = 20ms;  // while a step is made and there is noth
 }  // namespace
 
 SimRun make_sim_run(std::uint64_t elements,
-                    averaging::PlantedBugs bugs,
+                    consensus::PlantedBugs bugs,
                     bool delayed,
                     std::size_t group_max,
                     codec::CodecId codec) {
@@ -37,7 +37,7 @@ SimRun make_sim_run(std::uint64_t elements,
 }
 
 void add_gradient(std::size_t peer,
-                  averaging::CounterRange samples,
+                  consensus::CounterRange samples,
                   std::span<const float> parameters,
                   std::span<float> sum) {
     const auto weight = static_cast<float>(samples.size());
@@ -156,7 +156,7 @@ void SimPeer::take_state(std::shared_ptr<const state::Snapshot> state) {
 }
 
 void SimPeer::compute() {
-    const averaging::CounterRange samples{samples_.end, samples_.end + setup_.micro_batch};
+    const consensus::CounterRange samples{samples_.end, samples_.end + setup_.micro_batch};
     add_gradient(node_.index(), samples, collab::parameters_of(*state_), sum_);
     samples_.end = samples.end;
 }

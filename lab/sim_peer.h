@@ -25,17 +25,17 @@ struct SimRun {
     collab::Layout layout;
     Bytes secret;
     Duration status_interval{1'000'000'000};
-    averaging::PlantedBugs bugs;
+    consensus::PlantedBugs bugs;
 };
 SimRun make_sim_run(std::uint64_t elements,
-                    averaging::PlantedBugs bugs,
+                    consensus::PlantedBugs bugs,
                     bool delayed = false,
                     std::size_t group_max = 64,
                     codec::CodecId codec = codec::CodecId::fp32);
 
 // The sum of a micro-batch's gradients: weight × (parameters - goal) plus noise of these samples.
 void add_gradient(std::size_t peer,
-                  averaging::CounterRange samples,
+                  consensus::CounterRange samples,
                   std::span<const float> parameters,
                   std::span<float> sum);
 
@@ -90,7 +90,7 @@ class SimPeer final : public collab::EventSink {
     std::unique_ptr<collab::Collaboration> collaboration_;
     std::shared_ptr<const state::Snapshot> state_;
     Digest root_;
-    averaging::CounterRange samples_;
+    consensus::CounterRange samples_;
     std::vector<float> sum_;
     Digest ahead_;            // the state of the first samples, if they were computed ahead
     bool in_flight_ = false;  // a step is being made (with averaging.delayed: beside us)

@@ -350,7 +350,7 @@ void Simulation::collect_tails() {
     for (Seat& seat : seats_) {
         if (!seat.peer || seat.aggregates || !seat.peer->running()) continue;
         const auto tail =
-            wire::decode<averaging::CertificatesReply>(seat.peer->collaboration().chain());
+            wire::decode<consensus::CertificatesReply>(seat.peer->collaboration().chain());
         DEDLOC_CHECK(tail.has_value());
         for (const Bytes& certificate : tail->certificates)
             checkers_.on_certificate(seat.node->name(), certificate, world_.now());
@@ -544,23 +544,23 @@ void Simulation::check_nobody_is_alone() {
 // undisturbed.
 void Simulation::check_branches() {
     for (const auto& [digest, link] : checkers_.book().links()) {
-        if (link.decision.kind != averaging::DecisionKind::branch) continue;
+        if (link.decision.kind != consensus::DecisionKind::branch) continue;
         const auto previous = checkers_.book().links().find(link.decision.previous);
         const auto at = checkers_.first_seen(digest);
         if (previous == checkers_.book().links().end() || !at) continue;
         const auto& voters = previous->second.decision.next_voters;
         const Duration window = run_.run.averaging.quorum_timeout + 15s;
         std::size_t calm = 0;  // the most that any of those who signed could reach
-        for (const averaging::Voter& survivor : link.decision.next_voters) {
+        for (const consensus::Voter& survivor : link.decision.next_voters) {
             if (!undisturbed(survivor.peer, *at - window, *at)) continue;
             const auto reached = static_cast<std::size_t>(
-                std::count_if(voters.begin(), voters.end(), [&](const averaging::Voter& voter) {
+                std::count_if(voters.begin(), voters.end(), [&](const consensus::Voter& voter) {
                     return undisturbed(voter.peer, *at - window, *at) &&
                            can_meet(survivor.peer, voter.peer);
                 }));
             calm = std::max(calm, reached);
         }
-        if (calm < averaging::majority(voters.size())) continue;
+        if (calm < consensus::majority(voters.size())) continue;
         checkers_.violation(fmt::format("{} was opened although {} of {} voters were there",
                                         describe(link.decision),
                                         calm,
@@ -574,16 +574,16 @@ void Simulation::check_aggregators() {
     for (const Seat& seat : seats_)
         if (seat.aggregates) aggregators.insert(seat.node->id());
     for (const auto& [digest, link] : checkers_.book().links()) {
-        for (const averaging::Voter& voter : link.decision.next_voters)
+        for (const consensus::Voter& voter : link.decision.next_voters)
             if (aggregators.contains(voter.peer))
                 checkers_.violation(describe(link.decision) + ": an aggregator may vote");
         if (!link.plan) continue;
-        for (const averaging::PlanMember& member : link.plan->members)
+        for (const consensus::PlanMember& member : link.plan->members)
             if (aggregators.contains(member.peer) != member.aggregator)
                 checkers_.violation(fmt::format("{}: {} takes part in another role than its own",
                                                 describe(link.decision),
                                                 member.peer.short_text()));
-        for (const averaging::FinishedPart& part : link.decision.parts)
+        for (const consensus::FinishedPart& part : link.decision.parts)
             if (part.owner < link.plan->members.size() && link.plan->members[part.owner].aggregator)
                 ++result_.parts_of_aggregators;
     }
@@ -602,15 +602,15 @@ void Simulation::check_left_out() {
         const auto previous = checkers_.book().links().find(link.decision.previous);
         if (previous == checkers_.book().links().end()) continue;
         const auto& voters = previous->second.decision.next_voters;
-        const auto is_member = [&](const averaging::Voter& voter) {
+        const auto is_member = [&](const consensus::Voter& voter) {
             return std::ranges::any_of(
                 link.plan->members, [&](const auto& member) { return member.peer == voter.peer; });
         };
-        const bool without_voters = std::ranges::any_of(voters, [&](const averaging::Voter& voter) {
+        const bool without_voters = std::ranges::any_of(voters, [&](const consensus::Voter& voter) {
             return link.plan->leaves_out(voter.peer) && !is_member(voter);
         });
         const auto left = static_cast<std::size_t>(std::ranges::count_if(voters, is_member));
-        if (without_voters && left < averaging::majority(voters.size()))
+        if (without_voters && left < consensus::majority(voters.size()))
             checkers_.violation(describe(link.decision) + " leaves out a majority of voters");
     }
 }
@@ -629,7 +629,7 @@ void Simulation::count_samples(const std::vector<const Link*>& chain) {
                 const auto& member = link->plan->members[m];
                 if (!link->decision.parts[p].includes(m)) continue;
                 const sim::SimNode* node = world_.find(member.peer);
-                result_.samples_of[node->index()] += averaging::included_samples(
+                result_.samples_of[node->index()] += consensus::included_samples(
                     member.input, link->plan->parts[p].range(), options_.elements);
             }
     }

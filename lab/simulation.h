@@ -14,10 +14,10 @@
 #include <string>
 #include <vector>
 
-#include "dedloc/averaging/consensus.h"
 #include "dedloc/base/time.h"
 #include "dedloc/codec/codec.h"
 #include "dedloc/collab/events.h"
+#include "dedloc/consensus/paxos.h"
 #include "dedloc/sim/faults.h"
 #include "dedloc/sim/world.h"
 
@@ -28,7 +28,7 @@ struct SimulationOptions {
     std::size_t peers_min = 5;
     std::size_t peers_max = 20;
     std::uint64_t elements = 768;  // of the trained vector
-    averaging::PlantedBugs bugs;
+    consensus::PlantedBugs bugs;
     Duration faults_for{40'000'000'000};
     Duration liveness_within{30'000'000'000};
     // How many histories of the consensus alone belong to one seed.

@@ -30,7 +30,7 @@ void stop_its_leader(Stop& stop, sim::World& world, Duration after) {
         const bool is_plan = sent.method == averaging::plan_method && !sent.is_answer;
         if (!is_plan || stop.leader || world.now() < steady_from) return;
         const auto message = wire::decode<averaging::Signed>(sent.payload);
-        const auto plan = wire::decode<averaging::Plan>(message->payload);
+        const auto plan = wire::decode<consensus::Plan>(message->payload);
         stop.leader = sent.from;
         stop.planned_at = world.now();
         stop.deadline = std::chrono::milliseconds(plan->round_ms);

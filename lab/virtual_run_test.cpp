@@ -85,9 +85,9 @@ TEST(VirtualRun, the_one_with_the_slowest_line_gets_no_decision_twice) {
     VirtualRunOptions options = small_run(false);
     options.machines.back().line.down_bytes_per_s /= 2;
     std::map<std::string, int> sent = messages_of(options);
-    EXPECT_GE(sent[averaging::certified_method], static_cast<int>(2 * options.steps));
+    EXPECT_GE(sent[consensus::certified_method], static_cast<int>(2 * options.steps));
     // While the first ones are no voters yet.
-    EXPECT_LE(sent[averaging::certificate_method], 6);
+    EXPECT_LE(sent[consensus::certificate_method], 6);
 }
 
 // A round that takes three batches: nobody computes further ahead than one.

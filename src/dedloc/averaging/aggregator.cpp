@@ -1,8 +1,8 @@
 #include "dedloc/averaging/aggregator.h"
 
-#include "dedloc/averaging/catch_up.h"
 #include "dedloc/averaging/fetch.h"
-#include "dedloc/averaging/voter.h"
+#include "dedloc/consensus/acceptor.h"
+#include "dedloc/consensus/catch_up.h"
 #include "dedloc/wire/message.h"
 
 namespace dedloc::averaging {
@@ -32,10 +32,11 @@ Aggregator::Aggregator(RoundContext context)
       line_(context_.node,
             context_.host,
             probe_options_of_aggregators(context_, [this] { return !busy(); })),
-      informants_(context_.node.executor,
-                  context_.node.clock,
-                  {.ask = [this](const PeerId& peer) { return catch_up_with(peer); },
-                   .patience = [this] { return context_.patience(); }}),
+      sync_candidates_(context_.node.executor,
+                       context_.node.clock,
+                       {.ask = [this](const PeerId& peer) { return catch_up_with(peer); },
+                        .patience = [this] { return context_.patience.with_answer(); }}),
+      catch_up_(context_.node.clock, context_.host, context_.ledger),
       changed_(context_.node.executor),
       handlers_(context_.host),
       scope_(context_.node.executor) {}
@@ -47,19 +48,19 @@ void Aggregator::start() {
     handlers_.on_connection([this](const PeerId& peer, bool connected) {
         if (!connected) exchanges_.peer_gone(peer);
     });
-    context_.ledger.on_decision([this](const Decision& decision, const Bytes&) {
-        (void)context_.standing.learn(decision);
-        ledger_moved(decision);
+    context_.ledger.on_decision([this](const consensus::Link& link) {
+        (void)context_.scores.learn(link.decision, link.plan.get());
+        ledger_moved(link);
     });
     scope_.spawn("announce", announce_loop());
     scope_.spawn("catch up", catch_up_first());
-    informants_.start();
+    sync_candidates_.start();
     scope_.spawn("probe the line", line_.run());
 }
 
 Task<void> Aggregator::stop() {
     co_await handlers_.stop();
-    co_await informants_.stop();
+    co_await sync_candidates_.stop();
     co_await scope_.stop();
     co_await exchanges_.stop();
 }
@@ -112,7 +113,7 @@ void Aggregator::register_handlers() {
     handlers_.on_call(repair_method, [this](PeerId from, Bytes request) {
         return on_repair(from, std::move(request));
     });
-    handlers_.on_call(certificate_method, [this](PeerId from, Bytes request) {
+    handlers_.on_call(consensus::certificate_method, [this](PeerId from, Bytes request) {
         return on_certificate(from, std::move(request));
     });
     handlers_.on_call(fetch_method, [this](PeerId from, Bytes request) {
@@ -140,26 +141,27 @@ Task<void> Aggregator::on_parts(std::unique_ptr<p2p::MessageStream> stream) {
     co_await exchanges_.serve(std::move(stream));
 }
 
-double Aggregator::vector_bytes(const Plan& plan) const {
-    return context_.options.element_bytes() * static_cast<double>(vector_count(plan));
+double Aggregator::vector_bytes(const consensus::Plan& plan) const {
+    return context_.options.element_bytes() * static_cast<double>(consensus::vector_count(plan));
 }
 
 // How long the vector is, only the trainers know: the plan says it, within what parts_max allows.
-Ok Aggregator::check(const PeerId& from, const Signed& message, const Plan& plan) const {
+Ok Aggregator::check(const PeerId& from, const Signed& message, const consensus::Plan& plan) const {
     if (!context_.ledger.started())
         return make_error(ErrorKind::not_found, "this peer knows no certificate yet");
-    const Base& base = context_.ledger.base();
+    const consensus::Base& base = context_.ledger.base();
     if (plan.run != base.run || plan.previous != base.previous || plan.instance != base.instance)
         return make_error(ErrorKind::conflict, "the plan is not for the step that is open here");
-    if (plan.leader != from || !owns_ballot(base, from, plan.ballot) ||
-        !context_.verifier.verify(from, plan_domain, message.payload, message.signature))
+    if (plan.leader != from || !consensus::owns_ballot(base, from, plan.ballot) ||
+        !context_.verifier.verify(from, consensus::plan_domain, message.payload, message.signature))
         return make_error(ErrorKind::peer_broke_protocol, "the plan is not signed by its leader");
     RoundOptions options = context_.options;
-    options.vector_count = vector_count(plan);
+    options.vector_count = consensus::vector_count(plan);
     DEDLOC_TRY_VOID(check_plan(plan, options));
-    const bool named = std::ranges::any_of(plan.members, [this](const PlanMember& member) {
-        return member.peer == context_.me() && member.aggregator;
-    });
+    const bool named =
+        std::ranges::any_of(plan.members, [this](const consensus::PlanMember& member) {
+            return member.peer == context_.me() && member.aggregator;
+        });
     if (!named) return make_error(ErrorKind::conflict, "the plan does not name us an aggregator");
     return {};
 }
@@ -176,11 +178,11 @@ Task<Result<Bytes>> Aggregator::on_plan(PeerId from, Bytes request) {
 
 Result<void> Aggregator::take_plan(const PeerId& from, ByteView request) {
     const auto message = wire::decode<Signed>(request);
-    if (!message) return unreadable("plan");
-    auto plan = wire::decode<Plan>(message->payload);
-    if (!plan) return unreadable("plan");
+    if (!message) return consensus::unreadable("plan");
+    auto plan = wire::decode<consensus::Plan>(message->payload);
+    if (!plan) return consensus::unreadable("plan");
     DEDLOC_TRY_VOID(check(from, *message, *plan));
-    const Digest digest = decision_digest(message->payload);
+    const Digest digest = consensus::decision_digest(message->payload);
     line_.vector_takes(vector_bytes(*plan));
     if (exchanges_.find(digest)) return {};
     DEDLOC_TRY_VOID(exchanges_.check_turn(*plan, digest));
@@ -205,20 +207,19 @@ void Aggregator::take_certificate(const PeerId& from, const Bytes& certificate) 
 
 // ---- the chain ----------------------------------------------------------------------------------
 
-void Aggregator::ledger_moved(const Decision& decision) {
+void Aggregator::ledger_moved(const consensus::Link& link) {
     suspects_.clear();
     sent_to_.reset();
-    if (decision.kind == DecisionKind::commit) count_work(decision);
+    if (link.plan) count_work(link.decision, *link.plan);
     changed_.pulse();
 }
 
-void Aggregator::count_work(const Decision& decision) {
-    const auto exchange = exchanges_.find(decision_digest(decision.plan));
+void Aggregator::count_work(const consensus::Decision& decision, const consensus::Plan& plan) {
+    const auto exchange = exchanges_.find(consensus::decision_digest(decision.plan));
     if (!exchange) {
         // Its line is measured also before it is in a plan: leaders take an unmeasured one for one
         // like the others', which among many trainers is none that helps.
-        if (const auto plan = wire::decode<Plan>(decision.plan))
-            line_.vector_takes(vector_bytes(*plan));
+        line_.vector_takes(vector_bytes(plan));
         return;
     }
     const links::LinkRates rates = exchange->end_measuring();
@@ -226,7 +227,7 @@ void Aggregator::count_work(const Decision& decision) {
     download_.observe(rates.download, rates.download_bytes);
     line_.round_gave(rates);
     const auto parts = static_cast<std::uint64_t>(
-        std::ranges::count_if(decision.parts, [&](const FinishedPart& part) {
+        std::ranges::count_if(decision.parts, [&](const consensus::FinishedPart& part) {
             return part.owner < exchange->plan().members.size() &&
                    exchange->plan().members[part.owner].peer == context_.me();
         }));
@@ -245,16 +246,16 @@ Task<void> Aggregator::catch_up_first() {
 
 Task<void> Aggregator::catch_up_with(PeerId peer) {
     if (context_.ledger.started()) {
-        const auto level = co_await follow_chain(context_, peer);
+        const auto level = co_await catch_up_.follow_chain(peer);
         if (!level || *level) co_return;
     }
-    const auto newest = co_await newest_certificate(context_, peer, TimePoint::never());
+    const auto newest = co_await catch_up_.newest_certificate(peer, TimePoint::never());
     if (!newest || newest->empty()) co_return;
-    const auto decision = decision_of(*newest);
+    const auto decision = consensus::decision_of(*newest);
     if (!decision) co_return;
     const bool started = context_.ledger.started();
     if (started && (decision->run != context_.ledger.base().run ||
-                    !is_better(context_.ledger.base(), *decision)))
+                    !consensus::is_better(context_.ledger.base(), *decision)))
         co_return;
     if (!context_.ledger.start_from(*newest)) co_return;
     suspects_.clear();
@@ -270,14 +271,14 @@ void Aggregator::suspect(const PeerId& peer) {
 }
 
 std::optional<PeerId> Aggregator::pick_leader() {
-    const Base& base = context_.ledger.base();
+    const consensus::Base& base = context_.ledger.base();
     const auto usable = [this](const PeerId& peer) {
         const auto found = suspects_.find(peer);
         return peer != context_.me() &&
                (found == suspects_.end() || found->second <= context_.now());
     };
     if (sent_to_ && base.is_voter(*sent_to_) && usable(*sent_to_)) return sent_to_;
-    for (const PeerId& candidate : leader_order(base.previous, base.voters))
+    for (const PeerId& candidate : consensus::leader_order(base.previous, base.voters))
         if (usable(candidate)) return candidate;
     return std::nullopt;
 }
@@ -307,7 +308,7 @@ Task<void> Aggregator::announce_once() {
 }
 
 Task<void> Aggregator::announce_to(PeerId leader) {
-    const Base& base = context_.ledger.base();
+    const consensus::Base& base = context_.ledger.base();
     Announce announce;
     announce.instance = base.instance;
     announce.previous = base.previous;
@@ -319,7 +320,7 @@ Task<void> Aggregator::announce_to(PeerId leader) {
     announce.aggregator = true;
     const Digest previous = base.previous;
     Bytes request = wire::encode(announce);
-    const TimePoint deadline = context_.now() + context_.patience();
+    const TimePoint deadline = context_.now() + context_.patience.with_answer();
     auto answer =
         co_await context_.host.call(leader, announce_method, std::move(request), deadline);
     if (context_.ledger.base().previous != previous) co_return;  // the answer is about the past
@@ -341,8 +342,9 @@ Task<void> Aggregator::announce_to(PeerId leader) {
     if (reply->verdict == Verdict::i_am_behind) {
         // Most likely it is about to hear of the newest decision.
         Bytes newest = context_.ledger.newest();
-        const TimePoint until = context_.now() + context_.patience();
-        (void)co_await context_.host.call(leader, certificate_method, std::move(newest), until);
+        const TimePoint until = context_.now() + context_.patience.with_answer();
+        (void)co_await context_.host.call(
+            leader, consensus::certificate_method, std::move(newest), until);
         look_at(leader);
     }
     if (reply->verdict == Verdict::refused) suspect(leader);

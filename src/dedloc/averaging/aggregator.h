@@ -4,8 +4,9 @@
 //
 // It is no RoundEngine: it has no vote, leads no round, proposes nothing, and stands on no state.
 // What it knows of the step are certificates; where it does not know what follows (it is new, or
-// slept), it takes the newest one of a better chain (catch_up.h). Plans are believed if they are
-// signed by who owns their ballot there; what becomes of the sums is for the voters to judge.
+// slept), it takes the newest one of a better chain (consensus/catch_up.h). Plans are believed if
+// they are signed by who owns their ballot there; what becomes of the sums is for the voters to
+// judge.
 //
 // Memory: contributions that wait for slower members, at most RoundOptions::reduce_bytes_max and
 // one part a member, and the averages of its parts of the last two plans.
@@ -19,7 +20,8 @@
 
 #include "dedloc/averaging/aggregator_work.h"
 #include "dedloc/averaging/exchanges.h"
-#include "dedloc/averaging/informants.h"
+#include "dedloc/consensus/catch_up.h"
+#include "dedloc/consensus/sync_candidates.h"
 #include "dedloc/links/bandwidth_probe.h"
 #include "dedloc/links/rates.h"
 #include "dedloc/p2p/handlers.h"
@@ -38,7 +40,7 @@ class Aggregator {
     Task<void> stop();
 
     // `peer` knows more than we do, or stands on another branch.
-    void look_at(const PeerId& peer) { informants_.add(peer); }
+    void look_at(const PeerId& peer) { sync_candidates_.add(peer); }
     // A plan that gives us parts is not decided yet.
     bool busy() const;
     AggregatorWork work() const;
@@ -55,12 +57,12 @@ class Aggregator {
     Task<Result<Bytes>> on_fetch(PeerId from, Bytes request);
     Task<void> on_parts(std::unique_ptr<p2p::MessageStream> stream);
     Result<void> take_plan(const PeerId& from, ByteView request);
-    Ok check(const PeerId& from, const Signed& message, const Plan& plan) const;
-    double vector_bytes(const Plan& plan) const;
+    Ok check(const PeerId& from, const Signed& message, const consensus::Plan& plan) const;
+    double vector_bytes(const consensus::Plan& plan) const;
     double measured(double probed, const links::GrowingRate& seen) const;
     void register_handlers();
-    void ledger_moved(const Decision& decision);
-    void count_work(const Decision& decision);
+    void ledger_moved(const consensus::Link& link);
+    void count_work(const consensus::Decision& decision, const consensus::Plan& plan);
     void take_certificate(const PeerId& from, const Bytes& certificate);
 
     Task<void> announce_loop();
@@ -80,7 +82,8 @@ class Aggregator {
     AggregatorWork work_;
     std::map<PeerId, TimePoint> suspects_;
     std::optional<PeerId> sent_to_;  // a leader that the one we asked named
-    Informants informants_;
+    consensus::SyncCandidates sync_candidates_;
+    consensus::CatchUp catch_up_;
     bool leaving_ = false;
     bool said_so_ = false;  // that it leaves
     runtime::Event changed_;

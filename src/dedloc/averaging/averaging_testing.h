@@ -19,18 +19,18 @@ namespace dedloc::averaging {
 
 class TestPeer : public Roster, public RoundListener {
   public:
-    std::vector<PeerId> expected(const Base&) const override { return {}; }
+    std::vector<PeerId> expected(const consensus::Base&) const override { return {}; }
     std::vector<PeerId> live_trainers() const override { return trainers; }
-    std::size_t voters_heard_of(const Base&) const override { return 0; }
+    std::size_t voters_heard_of(const consensus::Base&) const override { return 0; }
     bool allowed(const PeerId&) const override { return true; }
     double micro_batch_s() const override { return 0; }
     double upload_bytes_per_s(const PeerId& peer) const override {
         const auto known = uplinks.find(peer);
         return known == uplinks.end() ? 0 : known->second;
     }
-    Ok check_samples(const PeerId&, const MemberInput&) const override { return {}; }
+    Ok check_samples(const PeerId&, const consensus::MemberInput&) const override { return {}; }
     void round_wanted() override {}
-    void voting_for(const Decision&) override {}
+    void voting_for(const consensus::Decision&) override {}
     void behind(const PeerId&) override {}
     void note(const RoundNote& note) override { notes.push_back(note.text); }
 
@@ -55,7 +55,7 @@ class TestPeer : public Roster, public RoundListener {
 
     security::ToyVerifier verifier_;
     PartStore parts_;
-    Ledger ledger_;
+    consensus::Ledger ledger_;
     RoundContext context_;
     p2p::Handlers handlers_;
 };
@@ -94,7 +94,8 @@ class ExchangePeer final : public TestPeer {
         });
     }
 
-    std::shared_ptr<Exchange> begin(const Plan& plan, std::shared_ptr<const RoundInput> input) {
+    std::shared_ptr<Exchange> begin(const consensus::Plan& plan,
+                                    std::shared_ptr<const RoundInput> input) {
         exchange = exchanges_.begin(plan, Digest{}, std::move(input));
         return exchange;
     }
@@ -118,7 +119,7 @@ class ExchangePeer final : public TestPeer {
     Exchanges exchanges_;
 };
 
-inline std::uint32_t place_of(const Plan& plan, const PeerId& peer) {
+inline std::uint32_t place_of(const consensus::Plan& plan, const PeerId& peer) {
     for (std::uint32_t i = 0; i < plan.members.size(); ++i)
         if (plan.members[i].peer == peer) return i;
     return 0;

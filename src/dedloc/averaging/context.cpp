@@ -16,4 +16,21 @@ links::BandwidthProbeOptions probe_options(RoundContext& context, std::function<
     return options;
 }
 
+consensus::Environment consensus_environment(RoundContext& context,
+                                             consensus::Averages& averages,
+                                             consensus::Listener& listener) {
+    const RoundOptions& options = context.options;
+    return {.node = context.node,
+            .host = context.host,
+            .signer = context.signer,
+            .verifier = context.verifier,
+            .ledger = context.ledger,
+            .scores = context.scores,
+            .patience = context.patience,
+            .electorate = context.roster,
+            .averages = averages,
+            .listener = listener,
+            .options = {options.quorum_timeout, options.announce_interval, options.bugs}};
+}
+
 }  // namespace dedloc::averaging

@@ -11,15 +11,15 @@
 #include <utility>
 #include <vector>
 
-#include "dedloc/averaging/complaints.h"
 #include "dedloc/averaging/failed_owners.h"
-#include "dedloc/averaging/ledger.h"
 #include "dedloc/averaging/part_store.h"
 #include "dedloc/averaging/roster.h"
-#include "dedloc/averaging/standing.h"
 #include "dedloc/codec/chooser.h"
 #include "dedloc/codec/codec.h"
+#include "dedloc/consensus/ledger.h"
+#include "dedloc/consensus/peer_score.h"
 #include "dedloc/links/bandwidth_probe.h"
+#include "dedloc/links/patience.h"
 #include "dedloc/links/reachability.h"
 #include "dedloc/p2p/host.h"
 #include "dedloc/runtime/node.h"
@@ -31,9 +31,6 @@ namespace dedloc::averaging {
 inline constexpr Duration suspicion_of_leaders = 3s;
 // Whom a leader has no room for asks it again after so long, in case somebody leaves.
 inline constexpr Duration full_round_pause = 2s;
-// For the answer of a peer whose line is full: its queue is before the answer, both ways, and what
-// is lost in it is sent again.
-inline constexpr Duration patience_max = 30s;
 
 struct RoundOptions {
     codec::CodecId codec = codec::CodecId::fp16;
@@ -46,7 +43,7 @@ struct RoundOptions {
     std::uint64_t part_elements_min = 4096;  // a smaller share is not worth its messages
     std::uint64_t samples_max = 1u << 30;  // one peer may bring to one step, carried ones included
     std::size_t group_max = 64;
-    std::size_t members_max = averaging::members_max;  // of a plan of ours; fewer in tests
+    std::size_t members_max = consensus::members_max;  // of a plan of ours; fewer in tests
     Duration deadline_min = 1s;                        // of a whole round, from its plan
     Duration deadline_max = 120s;
     Duration quorum_timeout = 10s;
@@ -63,7 +60,7 @@ struct RoundOptions {
     double norm_max = 0;          // of the mean gradient in a part of a contribution; 0: any
     bool delayed = false;         // the next batch is computed beside the round
     bool leave_out_slow = false;  // contributions of lines that are too slow for what they bring
-    PlantedBugs bugs;
+    consensus::PlantedBugs bugs;
 
     // As encoded, on average.
     double element_bytes() const {
@@ -83,36 +80,29 @@ struct ReduceMemory {
     void give_back(std::size_t bytes) { now -= bytes; }
 };
 
-// A message of this kind.
-inline Error unreadable(const char* what) {
-    return make_error(ErrorKind::peer_broke_protocol, "a {} that cannot be read", what);
-}
-
 struct RoundContext {
     runtime::Node node;
     p2p::Host& host;
     const security::Signer& signer;
     const security::Verifier& verifier;
-    Ledger& ledger;
+    consensus::Ledger& ledger;
     PartStore& parts;
     const Roster& roster;
     RoundListener& listener;
     RoundOptions options;
     links::UnreachablePeers unreachable{};
     FailedOwners failed_owners{};
-    Standing standing{};
+    consensus::PeerScore scores{};
     ReduceMemory memory{};
-    Complaints complaints{};
-    Duration newest_round{0};                   // deadline of the newest plan
-    std::map<PeerId, Duration> ask_patience{};  // for certificates, with peers that were late
+    links::Patience patience{options.call_timeout, options.deadline_max};
     bool own_refused = false;  // some of our input, by ourselves, since participate() has it
     bool told_of_full_round = false;
     std::size_t fetches_at_once = 0;  // that the last fetch of a commit's parts came to
     Duration part_fetched_in{0};      // and how long a part took
     // Waits for a finished part as long as its owner goes on sending; null: nothing is on its way.
-    std::function<Task<void>(FinishedPart, TimePoint deadline)> arrival{};
+    std::function<Task<void>(consensus::FinishedPart, TimePoint deadline)> arrival{};
     // Has a round of ours taken this average, and looked at its bytes? null: there are no rounds.
-    std::function<bool(const FinishedPart&)> was_checked{};
+    std::function<bool(const consensus::FinishedPart&)> was_checked{};
 
     // What the user grants from now on; true: more than before.
     bool set_caps(double upload_max, double download_max) {
@@ -129,7 +119,7 @@ struct RoundContext {
     // A member broke the protocol: told with its name and the reason.
     void refuse(RoundNote::Kind kind, const PeerId& peer, std::string why) {
         if (kind == RoundNote::Kind::refused_input && peer == me()) own_refused = true;
-        if (complaints.add(peer, node.clock.now()))
+        if (scores.complaints().add(peer, node.clock.now()))
             listener.note(RoundNote{kind, peer, std::move(why)});
     }
 
@@ -147,32 +137,19 @@ struct RoundContext {
         listener.note(RoundNote{RoundNote::Kind::round_full, leader, std::move(why)});
     }
 
-    // For the answer of a live peer to something small. Bulk data of a round may be before it on
-    // the line, more of it in a long round.
-    Duration patience() const {
-        const Duration least = options.call_timeout;
-        return std::clamp<Duration>(newest_round / 5, least, std::max(least, patience_max));
-    }
     // How long a majority of voters is waited for; a long round may keep them silent for as long.
-    Duration quorum_patience() const { return std::max(options.quorum_timeout, newest_round); }
-    // A majority of its voters is heard of, or somebody tells of what they decided.
-    bool lives(const Base& base) const {
-        return roster.voters_heard_of(base) >= majority(base.voters.size()) ||
-               roster.chain_goes_on(base);
-    }
-    // A deadline that somebody tells, within the run's bounds.
-    Duration told_deadline(std::uint32_t milliseconds) const {
-        return std::min<Duration>(std::chrono::milliseconds(milliseconds), options.deadline_max);
-    }
+    Duration quorum_patience() const { return patience.at_least(options.quorum_timeout); }
     // May this peer ask us anything?
-    Ok gate(const PeerId& from) const {
-        if (roster.allowed(from)) return {};
-        return make_error(ErrorKind::denied, "say hello first: this run does not know you");
-    }
+    Ok gate(const PeerId& from) const { return consensus::gate(roster, from); }
 
     TimePoint now() const { return node.clock.now(); }
     const PeerId& me() const { return host.id(); }
 };
+
+// What consensus needs of the context.
+consensus::Environment consensus_environment(RoundContext& context,
+                                             consensus::Averages& averages,
+                                             consensus::Listener& listener);
 
 // A probe of this peer's link, by what the context knows.
 links::BandwidthProbeOptions probe_options(RoundContext& context, std::function<bool()> idle);

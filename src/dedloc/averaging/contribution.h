@@ -1,8 +1,5 @@
-// What a member brings to a round, and the arithmetic of what a certificate took of it.
-//
-// A contribution is a SUM over samples. Besides the fresh samples of this step it may hold, on some
-// ranges of the vector, the sums of the previous step's samples that the last certificate did not
-// include (DESIGN §5.7): weights are therefore piecewise constant along the vector.
+// What a contribution weighs: the exponent that its encoding divides by, and the weights of several
+// members along a part (consensus/member_input.h says what they are made of).
 //
 // Thread: any; pure. Cost: linear in the number of ranges.
 
@@ -10,75 +7,13 @@
 #include <cstdint>
 #include <vector>
 
-#include "dedloc/base/bytes.h"
-#include "dedloc/base/result.h"
+#include "dedloc/consensus/member_input.h"
 
 namespace dedloc::averaging {
 
-// Carried ranges of one contribution. Bounds a message; a plan has at most as many parts.
-inline constexpr std::size_t ranges_max = 8192;
-
-// Samples [begin, end) of one peer's own sequence. `left_out` of them have no part in the sum and
-// no weight: their gradients were not finite, as whoever computes them again finds.
-struct CounterRange {
-    std::uint64_t begin = 0;
-    std::uint64_t end = 0;
-    std::uint64_t left_out = 0;
-
-    std::uint64_t size() const { return end - begin - left_out; }
-    // The last `count` samples before `end` have no part in the sum. A range without any part is
-    // empty and starts anew at its end.
-    void leave_out(std::uint64_t count) {
-        left_out += count;
-        if (size() == 0) *this = {end, end};
-    }
-    friend bool operator==(const CounterRange&, const CounterRange&) = default;
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit(1, self.begin);
-        visit(2, self.end);
-        visit(3, self.left_out);
-    }
-};
-
-// Elements [offset, offset + count) of the flattened vector.
-struct ElementRange {
-    std::uint64_t offset = 0;
-    std::uint64_t count = 0;
-
-    std::uint64_t end() const { return offset + count; }
-    friend bool operator==(const ElementRange&, const ElementRange&) = default;
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit(1, self.offset);
-        visit(2, self.count);
-    }
-};
-
-struct MemberInput {
-    CounterRange fresh;                        // whole vector
-    CounterRange carried;                      // only on carried_ranges
-    std::vector<ElementRange> carried_ranges;  // sorted, disjoint, not empty
-
-    friend bool operator==(const MemberInput&, const MemberInput&) = default;
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit(1, self.fresh);
-        visit(2, self.carried);
-        visit(3, self.carried_ranges, ranges_max);
-    }
-
-    std::uint64_t weight_max() const { return fresh.size() + carried.size(); }
-    bool is_empty() const { return weight_max() == 0; }
-};
-
-// Errors: peer_broke_protocol: counters run backwards, overflow samples_max, ranges overlap or
-// leave the vector.
-Ok check_input(const MemberInput& input, std::uint64_t vector_count, std::uint64_t samples_max);
-
 // Exponent k of the power of two by which a contribution's sums are divided before they are
 // encoded, so that encoded values have the size of a mean: 2^k >= weight. Exact in fp32.
-int scale_exponent(const MemberInput& input);
+int scale_exponent(const consensus::MemberInput& input);
 
 // One stretch of a part on which the weight of every included member is constant.
 struct WeightSegment {
@@ -87,19 +22,7 @@ struct WeightSegment {
 };
 
 // Total weights of `inputs` (the included members) along `part`.
-std::vector<WeightSegment> total_weights(const std::vector<const MemberInput*>& inputs,
-                                         ElementRange part);
-
-// Samples of `input` inside `part`, as a fraction of the whole vector: (fresh + carried overlap) ×
-// count / vector_count.
-double included_samples(const MemberInput& input, ElementRange part, std::uint64_t vector_count);
-
-// The intersection of sorted, disjoint range lists with one range.
-std::vector<ElementRange> intersect(const std::vector<ElementRange>& ranges, ElementRange with);
-// Sorted union of ranges; neighbours are joined.
-std::vector<ElementRange> joined(std::vector<ElementRange> ranges);
-// [0, count) without `ranges` (sorted, disjoint).
-std::vector<ElementRange> complement(const std::vector<ElementRange>& ranges, std::uint64_t count);
-std::uint64_t total_count(const std::vector<ElementRange>& ranges);
+std::vector<WeightSegment> total_weights(const std::vector<const consensus::MemberInput*>& inputs,
+                                         consensus::ElementRange part);
 
 }  // namespace dedloc::averaging

@@ -12,7 +12,7 @@ namespace {
 constexpr Duration sleeper_patience_min = 500ms;
 constexpr Duration line_look = 50ms;
 
-int included_count(const FinishedPart& part) {
+int included_count(const consensus::FinishedPart& part) {
     int count = 0;
     for (const std::uint8_t byte : part.included) count += std::popcount(byte);
     return count;
@@ -22,10 +22,10 @@ Error bad_plan(const char* why) {
     return make_error(ErrorKind::peer_broke_protocol, "a plan is refused: {}", why);
 }
 
-Ok check_left_out(const Plan& plan) {
+Ok check_left_out(const consensus::Plan& plan) {
     const auto rises = [](const PeerId& a, const PeerId& b) { return a >= b; };
     const bool sorted = std::ranges::adjacent_find(plan.left_out, rises) == plan.left_out.end();
-    const bool empty = std::ranges::none_of(plan.members, [&](const PlanMember& member) {
+    const bool empty = std::ranges::none_of(plan.members, [&](const consensus::PlanMember& member) {
         return plan.leaves_out(member.peer) && (!member.input.is_empty() || member.aggregator);
     });
     return sorted && empty && !plan.leaves_out(plan.leader) ? Ok() : bad_plan("whom it leaves out");
@@ -33,14 +33,14 @@ Ok check_left_out(const Plan& plan) {
 
 // They cover the vector, and each of them is all in one codec: in that of its tensors, as far as we
 // know them.
-Ok check_parts(const Plan& plan, const RoundOptions& options) {
+Ok check_parts(const consensus::Plan& plan, const RoundOptions& options) {
     const auto number = [](codec::CodecId id) { return static_cast<std::uint32_t>(id); };
     const codec::CodecId other = options.other_codec.value_or(options.codec);
     DEDLOC_CHECK(options.codec_ranges.empty() ||
                  options.codec_ranges.back().end() == options.vector_count);
     std::uint64_t position = 0;
     auto range = options.codec_ranges.begin();
-    for (const PlanPart& part : plan.parts) {
+    for (const consensus::PlanPart& part : plan.parts) {
         const std::uint32_t said = plan.codec_of(part);
         if (said != number(options.codec) && said != number(other)) return bad_plan("its codec");
         const auto codec = static_cast<codec::CodecId>(said);
@@ -58,14 +58,14 @@ Ok check_parts(const Plan& plan, const RoundOptions& options) {
 
 }  // namespace
 
-Ok check_plan(const Plan& plan, const RoundOptions& options) {
-    if (plan.members.empty() || plan.members.size() > members_max)
+Ok check_plan(const consensus::Plan& plan, const RoundOptions& options) {
+    if (plan.members.empty() || plan.members.size() > consensus::members_max)
         return bad_plan("its member count");
     for (std::size_t i = 0; i < plan.members.size(); ++i) {
         if (i > 0 && plan.members[i - 1].peer >= plan.members[i].peer)
             return bad_plan("its members are not sorted");
-        DEDLOC_TRY_VOID(
-            check_input(plan.members[i].input, options.vector_count, options.samples_max));
+        DEDLOC_TRY_VOID(consensus::check_input(
+            plan.members[i].input, options.vector_count, options.samples_max));
         if (plan.members[i].aggregator &&
             (!plan.members[i].input.is_empty() || plan.members[i].peer == plan.leader))
             return bad_plan("an aggregator contributes or leads");
@@ -83,20 +83,9 @@ Ok check_plan(const Plan& plan, const RoundOptions& options) {
     return {};
 }
 
-bool fits_plan(const FinishedPart& header, const Plan& plan, const Digest& plan_digest) {
-    if (header.plan != plan_digest || header.part >= plan.parts.size() ||
-        header.owner >= plan.members.size() ||
-        !base::are_bits_of(header.included, plan.members.size()))
-        return false;
-    if (header.repair == 0) return header.owner == plan.parts[header.part].owner;
-    return header.repair <= repairs_max &&
-           (plan.members[header.owner].peer == plan.leader ||
-            std::ranges::find(plan.standby, header.owner) != plan.standby.end());
-}
-
 Task<bool> is_sound(RoundContext& context,
-                    const Plan& plan,
-                    FinishedPart header,
+                    const consensus::Plan& plan,
+                    consensus::FinishedPart header,
                     SharedBytes encoded) {
     const codec::CodecId codec = codec_of(plan, header.part);
     const auto count = static_cast<std::size_t>(plan.parts[header.part].count);
@@ -109,7 +98,7 @@ Task<bool> is_sound(RoundContext& context,
 }
 
 Exchange::Exchange(RoundContext& context,
-                   Plan plan,
+                   consensus::Plan plan,
                    Digest plan_digest,
                    std::shared_ptr<const RoundInput> input)
     : context_(context),
@@ -129,7 +118,7 @@ Exchange::Exchange(RoundContext& context,
       sent_(context.node.executor),
       scope_(context.node.executor) {
     for (std::uint32_t i = 0; i < plan_.members.size(); ++i)
-        if (!context.standing.is_waited_for(plan_.members[i].peer)) doubtful_.insert(i);
+        if (!context.scores.is_waited_for(plan_.members[i].peer)) doubtful_.insert(i);
 }
 
 Duration Exchange::patience_with_one() const {
@@ -205,7 +194,7 @@ bool Exchange::is_gone(std::uint32_t member) const {
     return gone_.contains(member) && !context_.host.is_connected(plan_.members[member].peer);
 }
 
-void Exchange::keep(FinishedPart header, SharedBytes encoded) {
+void Exchange::keep(consensus::FinishedPart header, SharedBytes encoded) {
     const std::uint32_t part = header.part;
     ended_.insert({header.repair, part});
     arrivals_.beat(context_.now());
@@ -224,17 +213,19 @@ std::set<std::uint32_t> Exchange::way_of(std::uint32_t part) const {
     return {newest.owner, plan_.parts[part].owner};
 }
 
-Task<bool> Exchange::adopt(FinishedPart header, SharedBytes encoded) {
-    if (!fits_plan(header, plan_, digest_) ||
-        !context_.verifier.verify(
-            plan_.members[header.owner].peer, part_domain, header.signed_bytes(), header.signature))
+Task<bool> Exchange::adopt(consensus::FinishedPart header, SharedBytes encoded) {
+    if (!consensus::fits_plan(header, plan_, digest_) ||
+        !context_.verifier.verify(plan_.members[header.owner].peer,
+                                  consensus::part_domain,
+                                  header.signed_bytes(),
+                                  header.signature))
         co_return false;
     const bool sound = co_await is_sound(context_, plan_, header, encoded);
     if (sound) keep(std::move(header), std::move(encoded));
     co_return sound;
 }
 
-bool Exchange::has(const FinishedPart& part) const {
+bool Exchange::has(const consensus::FinishedPart& part) const {
     const auto known = finished_.find(part.part);
     return part.plan == digest_ && known != finished_.end() && known->second.digest == part.digest;
 }
@@ -243,7 +234,7 @@ TimePoint Exchange::awaited_until(std::uint32_t part) const {
     const auto owner = owners_.find(part);
     if (!me_ || finished_.contains(part) || owner == owners_.end() || owner->second.failed)
         return {};
-    return arrivals_.awaited_until(context_.patience());
+    return arrivals_.awaited_until(context_.patience.with_answer());
 }
 
 TimePoint Exchange::missing_awaited_until() const {
@@ -261,9 +252,10 @@ std::vector<std::uint32_t> Exchange::silent_parts() const {
     for (const auto& [part, owner] : owners_) {
         if (finished_.contains(part)) continue;
         const auto rhythm = averages_.find(owner.owner);
-        const bool sends = !owner.failed && owner.repair == 0 && rhythm != averages_.end() &&
-                           context_.now() < last_call &&
-                           context_.now() <= rhythm->second.awaited_until(context_.patience() / 2);
+        const bool sends =
+            !owner.failed && owner.repair == 0 && rhythm != averages_.end() &&
+            context_.now() < last_call &&
+            context_.now() <= rhythm->second.awaited_until(context_.patience.with_answer() / 2);
         if (!sends) silent.push_back(part);
     }
     return silent;

@@ -15,7 +15,7 @@
 // and sends nothing for an eighth of the reduce deadline is left out of the part that they wait
 // for, so that one sleeper does not keep the others' parts out of memory.
 //
-// A member of whom nothing was in the newest commits (standing.h) is waited for like the others
+// A member of whom nothing was in the newest commits (peer_score.h) is waited for like the others
 // only if something has come of it in the first quarter of the reduce deadline (grid: eighth).
 //
 // In a grid (routes.h) a collector is to its group what an owner is: it takes its group's parts,
@@ -44,14 +44,14 @@ namespace dedloc::averaging {
 
 // A frozen contribution: sums over samples; empty vector and input for one who only receives.
 struct RoundInput {
-    MemberInput input;
+    consensus::MemberInput input;
     std::vector<float> sum;
 };
 
 class Exchange {
   public:
     Exchange(RoundContext& context,
-             Plan plan,
+             consensus::Plan plan,
              Digest plan_digest,
              std::shared_ptr<const RoundInput> input);
     ~Exchange();
@@ -66,7 +66,7 @@ class Exchange {
     void peer_gone(const PeerId& peer);
     Task<void> stop();
 
-    const Plan& plan() const { return plan_; }
+    const consensus::Plan& plan() const { return plan_; }
     // Does the plan count on what we bring?
     bool contributes() const { return contributes_; }
     // Nothing more is sent of what we contribute.
@@ -84,7 +84,7 @@ class Exchange {
         return started_ + std::chrono::milliseconds(plan_.round_ms);
     }
 
-    const std::map<std::uint32_t, FinishedPart>& finished() const { return finished_; }
+    const std::map<std::uint32_t, consensus::FinishedPart>& finished() const { return finished_; }
     bool complete() const { return finished_.size() == plan_.parts.size(); }
     // Parts not finished here whose owner's stream has failed.
     std::vector<std::uint32_t> failed_parts() const;
@@ -109,9 +109,9 @@ class Exchange {
     // On whom the newest reduction of a part hangs: its owner, and from whom it comes to us.
     std::set<std::uint32_t> way_of(std::uint32_t part) const;
     // Somebody found a finished part elsewhere: checks and keeps it.
-    Task<bool> adopt(FinishedPart header, SharedBytes encoded);
+    Task<bool> adopt(consensus::FinishedPart header, SharedBytes encoded);
     // Is this one of finished()? Then it was looked at here.
-    bool has(const FinishedPart& part) const;
+    bool has(const consensus::FinishedPart& part) const;
     runtime::Event& changed() { return changed_; }
     // Of an aggregator's plan: parts that this member owns.
     std::size_t owned_parts() const { return reductions_.size(); }
@@ -132,7 +132,7 @@ class Exchange {
         std::unique_ptr<runtime::Event> summed;  // of one that collects: `sum` is there
         ReducedPart sum;
         std::unique_ptr<runtime::Event> done;  // with `encoded`, or it failed
-        FinishedPart header;
+        consensus::FinishedPart header;
         SharedBytes encoded;
     };
     struct Owner {
@@ -186,7 +186,7 @@ class Exchange {
     Task<void> reduce(std::shared_ptr<Reduction> reduction);
     void finish(Reduction& reduction, ReducedPart reduced);
     void hold(Reduction& reduction, std::size_t bytes);
-    void pass_on(const FinishedPart& header, const SharedBytes& encoded);
+    void pass_on(const consensus::FinishedPart& header, const SharedBytes& encoded);
     void fail_to_pass_on(const std::vector<std::uint32_t>& parts);
     Task<void> contribute_own(std::vector<std::uint32_t> parts, std::uint32_t repair);
     Task<void> close_at(TimePoint deadline, std::uint32_t repair);
@@ -242,11 +242,11 @@ class Exchange {
     Task<SharedBytes> encode_own(std::uint32_t part);
     Task<void> watch_line();
     std::optional<std::uint32_t> index_of(const PeerId& peer) const;
-    void keep(FinishedPart header, SharedBytes encoded);
+    void keep(consensus::FinishedPart header, SharedBytes encoded);
     std::vector<std::uint32_t> parts_for(std::uint32_t member, std::uint32_t repair) const;
 
     RoundContext& context_;
-    Plan plan_;
+    consensus::Plan plan_;
     Routes routes_;
     Digest digest_;
     std::shared_ptr<const RoundInput> input_;
@@ -256,7 +256,7 @@ class Exchange {
     TimePoint leader_heard_at_;
     std::map<std::uint32_t, Owner> owners_;  // by part: the newest
     std::map<ReductionKey, std::shared_ptr<Reduction>> reductions_;
-    std::map<std::uint32_t, FinishedPart> finished_;
+    std::map<std::uint32_t, consensus::FinishedPart> finished_;
     std::set<ReductionKey> ended_;
     std::size_t opened_ = 0;  // reductions, repairs aside
     std::size_t closed_ = 0;  // of them
@@ -281,18 +281,13 @@ class Exchange {
 // True if every field of a plan makes sense for a run with these options: members sorted and
 // unique, parts in order and covering the vector, each in the codec of its elements, indices and
 // durations within bounds.
-Ok check_plan(const Plan& plan, const RoundOptions& options);
-
-// Can an honest owner have signed this, of a plan that check_plan() has passed? The part's owner
-// has, or after a repair one whom an honest leader may name; and in it are members only. Whether
-// the signature holds, and what the bytes are, is not looked at.
-bool fits_plan(const FinishedPart& header, const Plan& plan, const Digest& plan_digest);
+Ok check_plan(const consensus::Plan& plan, const RoundOptions& options);
 
 // Are these the bytes that the header names, and finite numbers for all of its part? The header
 // fits the plan. On a worker.
 Task<bool> is_sound(RoundContext& context,
-                    const Plan& plan,
-                    FinishedPart header,
+                    const consensus::Plan& plan,
+                    consensus::FinishedPart header,
                     SharedBytes encoded);
 
 }  // namespace dedloc::averaging

@@ -35,7 +35,7 @@ class GridExchange : public testing::Test {
     std::uint32_t place(std::size_t node) const { return place_of(plan_, nodes_[node]->id()); }
     void make_plan(codec::CodecId codec) {
         options_.codec = codec;
-        plan_ = Plan{};
+        plan_ = consensus::Plan{};
         plan_.codec = static_cast<std::uint32_t>(codec);
         plan_.reduce_ms = 4000;
         plan_.round_ms = 8000;
@@ -43,12 +43,12 @@ class GridExchange : public testing::Test {
         for (std::size_t i = 0; i < peers_count; ++i) {
             inputs_.push_back(i == 6 ? std::make_shared<RoundInput>()
                                      : make_contribution(i, 10 + i * 3, grid_elements));
-            PlanMember member;
+            consensus::PlanMember member;
             member.peer = nodes_[i]->id();
             member.input = inputs_[i]->input;
             plan_.members.push_back(member);
         }
-        std::ranges::sort(plan_.members, {}, &PlanMember::peer);
+        std::ranges::sort(plan_.members, {}, &consensus::PlanMember::peer);
         plan_.leader = nodes_[0]->id();
         for (std::size_t i = 0; i < columns_count * groups_count; ++i)
             plan_.standby.push_back(place(i));
@@ -123,7 +123,7 @@ class GridExchange : public testing::Test {
     PartData sum(std::uint32_t part, std::size_t member, std::span<const float> of) {
         PartData data;
         data.part = part;
-        data.included = no_members(plan_);
+        data.included = consensus::no_members(plan_);
         base::set_bit(data.included, place(member));
         data.encoded = sent_.emplace_back(codec::encode(codec::CodecId::fp32, of));
         return data;
@@ -142,7 +142,7 @@ class GridExchange : public testing::Test {
     std::vector<std::unique_ptr<ExchangePeer>> members_;
     std::vector<std::shared_ptr<const RoundInput>> inputs_;
     RoundOptions options_;
-    Plan plan_;
+    consensus::Plan plan_;
 };
 
 TEST_F(GridExchange, is_the_mean_of_all_samples_and_everybody_has_the_same_bytes) {
@@ -275,26 +275,27 @@ TEST_F(GridExchange, a_sum_that_is_not_finite_leaves_out_its_group_and_blames_wh
 TEST_F(GridExchange, plans_whose_groups_or_columns_do_not_fit_are_refused) {
     make_plan(codec::CodecId::fp32);
     const auto refused = [&](auto change) {
-        Plan plan = plan_;
+        consensus::Plan plan = plan_;
         change(plan);
         return !check_plan(plan, options_);
     };
-    EXPECT_TRUE(refused([](Plan& plan) { plan.group_of.pop_back(); }));
-    EXPECT_TRUE(refused([](Plan& plan) { plan.group_of.back() = groups_count; }));
-    EXPECT_TRUE(refused([](Plan& plan) { plan.collectors.pop_back(); }));
-    EXPECT_TRUE(refused([](Plan& plan) { plan.collectors[1] = 99; }));
-    EXPECT_TRUE(refused([](Plan& plan) { plan.collectors[3] = plan.collectors[0]; }));
-    EXPECT_TRUE(refused([](Plan& plan) { std::swap(plan.collectors[0], plan.collectors[1]); }));
-    EXPECT_TRUE(refused([](Plan& plan) { plan.groups = 0; }));
-    EXPECT_TRUE(refused([](Plan& plan) {
+    EXPECT_TRUE(refused([](consensus::Plan& plan) { plan.group_of.pop_back(); }));
+    EXPECT_TRUE(refused([](consensus::Plan& plan) { plan.group_of.back() = groups_count; }));
+    EXPECT_TRUE(refused([](consensus::Plan& plan) { plan.collectors.pop_back(); }));
+    EXPECT_TRUE(refused([](consensus::Plan& plan) { plan.collectors[1] = 99; }));
+    EXPECT_TRUE(refused([](consensus::Plan& plan) { plan.collectors[3] = plan.collectors[0]; }));
+    EXPECT_TRUE(
+        refused([](consensus::Plan& plan) { std::swap(plan.collectors[0], plan.collectors[1]); }));
+    EXPECT_TRUE(refused([](consensus::Plan& plan) { plan.groups = 0; }));
+    EXPECT_TRUE(refused([](consensus::Plan& plan) {
         plan.groups = 4'000'000'000;
         plan.collectors.clear();
         plan.parts.clear();
     }));
-    EXPECT_TRUE(refused([](Plan& plan) { plan.groups = peers_count + 1; }));
-    EXPECT_TRUE(refused([](Plan& plan) { plan.collectors.clear(); }));
-    EXPECT_TRUE(refused([this](Plan& plan) { plan.parts[0].owner = place(7); }));
-    EXPECT_FALSE(refused([](Plan&) {}));
+    EXPECT_TRUE(refused([](consensus::Plan& plan) { plan.groups = peers_count + 1; }));
+    EXPECT_TRUE(refused([](consensus::Plan& plan) { plan.collectors.clear(); }));
+    EXPECT_TRUE(refused([this](consensus::Plan& plan) { plan.parts[0].owner = place(7); }));
+    EXPECT_FALSE(refused([](consensus::Plan&) {}));
 }
 
 }  // namespace

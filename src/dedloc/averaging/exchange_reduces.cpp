@@ -134,21 +134,21 @@ void Exchange::hold(Reduction& reduction, std::size_t bytes) {
 }
 
 void Exchange::finish(Reduction& reduction, ReducedPart reduced) {
-    FinishedPart& header = reduction.header;
+    consensus::FinishedPart& header = reduction.header;
     header.plan = digest_;
     header.part = reduction.part;
     header.repair = reduction.repair;
     header.owner = *me_;
     header.included = std::move(reduced.included);
     header.digest = reduced.digest;
-    header.signature = context_.signer.sign(part_domain, header.signed_bytes());
+    header.signature = context_.signer.sign(consensus::part_domain, header.signed_bytes());
     reduction.encoded = std::move(reduced.encoded);
     reduction.done->set();
     keep(header, reduction.encoded);
 }
 
 // Our group waits for the average of what was collected here.
-void Exchange::pass_on(const FinishedPart& header, const SharedBytes& encoded) {
+void Exchange::pass_on(const consensus::FinishedPart& header, const SharedBytes& encoded) {
     if (header.repair > 0 || !me_ || !routes_.collects(*me_, header.part)) return;
     Reduction& reduction = *reductions_.at({0, header.part});
     if (reduction.encoded) return;
@@ -211,7 +211,8 @@ Result<PartInput> Exchange::check_contribution(const SharedBytes& message,
         return bad_contribution("has the wrong length");
     if (!sum && plan_.members[member].input.is_empty())
         return bad_contribution("has no weight in the plan");
-    if (sum && (data.included == no_members(plan_) || !routes_.may_include(member, data.included)))
+    if (sum && (data.included == consensus::no_members(plan_) ||
+                !routes_.may_include(member, data.included)))
         return bad_contribution("has somebody in it who is not of its group");
     return PartInput{member, message.part(data.encoded), sum ? data.included : Bytes{}};
 }

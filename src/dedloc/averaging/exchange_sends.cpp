@@ -13,7 +13,7 @@ constexpr Duration turn_look = 50ms;
 }  // namespace
 
 Task<SharedBytes> Exchange::encode_own(std::uint32_t part) {
-    const PlanPart& range = plan_.parts[part];
+    const consensus::PlanPart& range = plan_.parts[part];
     const codec::CodecId codec = codec_of(plan_, part);
     const std::span<const float> sum =
         std::span(input_->sum)
@@ -132,7 +132,7 @@ Task<void> Exchange::send_sums(std::shared_ptr<p2p::MessageStream> stream,
         data.part = part;
         data.included = reduction->sum.included;
         SharedBytes sum = std::exchange(reduction->sum.encoded, {});
-        if (data.included == no_members(plan_)) sum = SharedBytes(Bytes{});
+        if (data.included == consensus::no_members(plan_)) sum = SharedBytes(Bytes{});
         Bytes head = wire::encode_before_body(data, body_field, sum->size());
         *outcome = co_await stream->write_with_body(std::move(head), std::move(sum));
         if (!reduction->encoded) hold(*reduction, 0);
@@ -200,8 +200,8 @@ Task<Result<void>> Exchange::take_finished(SharedBytes message,
                                            std::uint32_t repair) {
     auto data = decode_with_body<FinishedPartData>(message);
     if (!data) co_return std::move(data).error();
-    FinishedPart& header = data->header;
-    if (header.repair != repair || !fits_plan(header, plan_, digest_))
+    consensus::FinishedPart& header = data->header;
+    if (header.repair != repair || !consensus::fits_plan(header, plan_, digest_))
         co_return make_error(ErrorKind::peer_broke_protocol, "an average that was not asked for");
     const std::uint32_t owner = repair == 0 ? plan_.parts[header.part].owner : from;
     if (header.owner != owner || (repair == 0 && routes_.next(*me_, header.part) != from))
@@ -217,8 +217,10 @@ Task<Result<void>> Exchange::take_finished(SharedBytes message,
     const bool sound = co_await is_sound(context_, plan_, header, encoded);
     if (!sound)
         co_return make_error(ErrorKind::peer_broke_protocol, "an average is damaged or not finite");
-    if (!context_.verifier.verify(
-            plan_.members[owner].peer, part_domain, header.signed_bytes(), header.signature))
+    if (!context_.verifier.verify(plan_.members[owner].peer,
+                                  consensus::part_domain,
+                                  header.signed_bytes(),
+                                  header.signature))
         co_return make_error(ErrorKind::peer_broke_protocol, "an average's signature is wrong");
     keep(std::move(header), std::move(encoded));
     co_return Result<void>();

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "dedloc/averaging/averaging_testing.h"
-#include "dedloc/averaging/outline.h"
+#include "dedloc/consensus/compact_proposal.h"
 #include "dedloc/wire/message.h"
 
 namespace dedloc::averaging {
@@ -29,7 +29,12 @@ class ExchangeTest : public testing::Test {
         for (auto& member : members_) world_.run_task(member->stop());
         members_.clear();
         inputs_.clear();
-        plan_ = Plan{};
+        plan_ = consensus::Plan{};
+    }
+    // What a compact proposal means to the second member.
+    Result<Bytes> whole_at_second(const consensus::Propose& propose) {
+        const Exchange& exchange = *members_[1]->exchange;
+        return consensus::whole_decision(propose, exchange.plan(), exchange.finished());
     }
     void begin(std::size_t count, codec::CodecId codec, std::size_t reduce_bytes_max = 0) {
         options_.codec = codec;
@@ -41,13 +46,13 @@ class ExchangeTest : public testing::Test {
         plan_.round_ms = 8000;
         for (std::size_t i = 0; i < count; ++i) {
             inputs_.push_back(i < 3 ? make_contribution(i, 10 + i * 3, elements) : nullptr);
-            PlanMember member;
+            consensus::PlanMember member;
             member.peer = nodes_[i]->id();
             member.aggregator = i == 3;
             if (inputs_[i]) member.input = inputs_[i]->input;
             plan_.members.push_back(member);
         }
-        std::ranges::sort(plan_.members, {}, &PlanMember::peer);
+        std::ranges::sort(plan_.members, {}, &consensus::PlanMember::peer);
         plan_.leader = nodes_[0]->id();
         for (std::size_t i = 0; i < count; ++i) plan_.standby.push_back(place(i));
     }
@@ -84,7 +89,7 @@ class ExchangeTest : public testing::Test {
     std::vector<std::unique_ptr<ExchangePeer>> members_;
     std::vector<std::shared_ptr<const RoundInput>> inputs_;
     RoundOptions options_;
-    Plan plan_;
+    consensus::Plan plan_;
 };
 
 class ExchangeOfCodec : public ExchangeTest, public testing::WithParamInterface<codec::CodecId> {};
@@ -144,7 +149,7 @@ TEST_F(ExchangeTest, an_aggregator_that_dies_costs_a_repair_and_no_contribution)
 TEST_F(ExchangeTest, what_a_member_without_weight_brings_is_refused_and_in_no_average) {
     begin(3, codec::CodecId::fp32);
     give_parts_to({0});
-    const Plan believed_by_n2 = plan_;
+    const consensus::Plan believed_by_n2 = plan_;
     plan_.members[place(2)].input = {};
     for (std::size_t i = 0; i < 3; ++i) {
         members_.push_back(std::make_unique<ExchangePeer>(*nodes_[i], options_));
@@ -285,28 +290,26 @@ TEST_F(ExchangeTest, an_outlined_decision_is_whole_again_at_who_holds_the_same_a
     give_parts_to({0, 1, 2});
     start();
     ASSERT_TRUE(trainers_have_all());
-    Decision decision;
+    consensus::Decision decision;
     decision.plan = wire::encode(plan_);
     for (const auto& [part, header] : members_[0]->exchange->finished())
         decision.parts.push_back(header);
     decision.branch_samples = 39;
     const Bytes whole = wire::encode(decision);
-    Propose propose = outlined(/*ballot=*/3, whole);
+    consensus::Propose propose = consensus::compact(/*ballot=*/3, whole);
     EXPECT_LT(wire::encode(propose).size(), 200u);
     EXPECT_GT(whole.size(), 1000u);
-    const auto again = whole_decision(propose, *members_[1]->exchange);
+    const auto again = whole_at_second(propose);
     ASSERT_TRUE(again);
     EXPECT_EQ(*again, whole);
     decision.parts[4].included[0] ^= 1;
-    EXPECT_EQ(
-        whole_decision(outlined(3, wire::encode(decision)), *members_[1]->exchange).error().kind(),
-        ErrorKind::not_found);
+    EXPECT_EQ(whole_at_second(consensus::compact(3, wire::encode(decision))).error().kind(),
+              ErrorKind::not_found);
     propose.outline.assign(40, 0xff);
-    EXPECT_EQ(whole_decision(propose, *members_[1]->exchange).error().kind(),
-              ErrorKind::peer_broke_protocol);
-    decision.kind = DecisionKind::abort;
-    EXPECT_TRUE(outlined(3, wire::encode(decision)).outline.empty());
-    EXPECT_TRUE(outlined(3, Bytes(40, 0xff)).outline.empty());
+    EXPECT_EQ(whole_at_second(propose).error().kind(), ErrorKind::peer_broke_protocol);
+    decision.kind = consensus::DecisionKind::abort;
+    EXPECT_TRUE(consensus::compact(3, wire::encode(decision)).outline.empty());
+    EXPECT_TRUE(consensus::compact(3, Bytes(40, 0xff)).outline.empty());
 }
 
 // What an owner, a leader and whoever says that it holds a part may claim.
@@ -314,36 +317,36 @@ TEST_F(ExchangeTest, an_average_fits_its_plan_if_one_signed_it_who_may_own_the_p
     begin(4, codec::CodecId::fp32);
     give_parts_to({1, 2});
     plan_.standby = {place(1)};
-    const Digest digest = decision_digest(wire::encode(plan_));
-    FinishedPart part;
+    const Digest digest = consensus::decision_digest(wire::encode(plan_));
+    consensus::FinishedPart part;
     part.plan = digest;
     part.part = 1;
     part.owner = place(2);
     part.included = {0b1111};
-    EXPECT_TRUE(fits_plan(part, plan_, digest));
+    EXPECT_TRUE(consensus::fits_plan(part, plan_, digest));
     const auto fits = [&](std::size_t owner, std::uint32_t repair) {
-        FinishedPart changed = part;
+        consensus::FinishedPart changed = part;
         changed.owner = place(owner);
         changed.repair = repair;
-        return fits_plan(changed, plan_, digest);
+        return consensus::fits_plan(changed, plan_, digest);
     };
     EXPECT_FALSE(fits(0, 0));
     EXPECT_FALSE(fits(1, 0));
     EXPECT_TRUE(fits(0, 1)) << "the leader";
-    EXPECT_TRUE(fits(1, repairs_max)) << "a standby owner";
-    EXPECT_FALSE(fits(1, repairs_max + 1));
+    EXPECT_TRUE(fits(1, consensus::repairs_max)) << "a standby owner";
+    EXPECT_FALSE(fits(1, consensus::repairs_max + 1));
     EXPECT_FALSE(fits(2, 1));
     const auto refused = [&](auto change) {
-        FinishedPart changed = part;
+        consensus::FinishedPart changed = part;
         change(changed);
-        EXPECT_FALSE(fits_plan(changed, plan_, digest));
+        EXPECT_FALSE(consensus::fits_plan(changed, plan_, digest));
     };
-    refused([](FinishedPart& changed) { changed.plan.bytes[0] ^= 1; });
-    refused([](FinishedPart& changed) { changed.part = 12; });
-    refused([](FinishedPart& changed) { changed.owner = 4; });
-    refused([](FinishedPart& changed) { changed.included = {0b11111}; });
-    refused([](FinishedPart& changed) { changed.included = {0b1111, 0}; });
-    refused([](FinishedPart& changed) { changed.included.clear(); });
+    refused([](consensus::FinishedPart& changed) { changed.plan.bytes[0] ^= 1; });
+    refused([](consensus::FinishedPart& changed) { changed.part = 12; });
+    refused([](consensus::FinishedPart& changed) { changed.owner = 4; });
+    refused([](consensus::FinishedPart& changed) { changed.included = {0b11111}; });
+    refused([](consensus::FinishedPart& changed) { changed.included = {0b1111, 0}; });
+    refused([](consensus::FinishedPart& changed) { changed.included.clear(); });
 }
 
 // A vector of 6,000 whose elements from 1,000 to 2,000 are a small tensor's.
@@ -440,7 +443,7 @@ TEST_F(ExchangeOfTensors, a_part_in_the_codec_of_its_plan_says_nothing_of_it) {
     const Bytes plain = wire::encode(plan_.parts[0]);
     plan_.parts[0].codec = 0;  // fp32 is said as well
     EXPECT_EQ(wire::encode(plan_.parts[0]).size(), plain.size() + 2);
-    EXPECT_EQ(wire::decode<PlanPart>(wire::encode(plan_.parts[0]))->codec, 0u);
+    EXPECT_EQ(wire::decode<consensus::PlanPart>(wire::encode(plan_.parts[0]))->codec, 0u);
 }
 
 TEST_F(ExchangeTest, plans_with_parts_that_no_message_holds_are_refused) {
@@ -462,10 +465,10 @@ TEST_F(ExchangeTest, plans_with_parts_that_no_message_holds_are_refused) {
 TEST_F(ExchangeTest, plans_in_which_an_aggregator_contributes_or_leads_are_refused) {
     begin(4, codec::CodecId::fp32);
     give_parts_to({3});
-    Plan leads = plan_;
+    consensus::Plan leads = plan_;
     leads.leader = nodes_[3]->id();
     EXPECT_FALSE(check_plan(leads, options_));
-    Plan contributes = plan_;
+    consensus::Plan contributes = plan_;
     contributes.members[place(3)].input.fresh = {0, 5, 0};
     EXPECT_FALSE(check_plan(contributes, options_));
 }

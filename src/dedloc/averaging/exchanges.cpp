@@ -28,7 +28,7 @@ Exchanges::~Exchanges() = default;
 
 // A voter may make plans as it likes: they push nobody else's out. Who began again may have
 // forgotten its plan, and has the same ballot.
-Ok Exchanges::check_turn(const Plan& plan, const Digest& digest) {
+Ok Exchanges::check_turn(const consensus::Plan& plan, const Digest& digest) {
     const auto before = of_leader(plan);
     if (!before || before->plan().ballot <= plan.ballot) return {};
     overtake(digest);
@@ -36,10 +36,10 @@ Ok Exchanges::check_turn(const Plan& plan, const Digest& digest) {
     return make_error(ErrorKind::conflict, "a later plan of its leader is here");
 }
 
-std::shared_ptr<Exchange> Exchanges::begin(Plan plan,
+std::shared_ptr<Exchange> Exchanges::begin(consensus::Plan plan,
                                            Digest digest,
                                            std::shared_ptr<const RoundInput> input) {
-    context_.newest_round = std::chrono::milliseconds(plan.round_ms);
+    context_.patience.round_begins(std::chrono::milliseconds(plan.round_ms));
     if (const auto before = of_leader(plan)) {
         overtake(before->digest());
         push_out(before->digest());
@@ -87,7 +87,7 @@ std::shared_ptr<Exchange> Exchanges::find(const Digest& plan) const {
     return found == exchanges_.end() ? nullptr : found->second;
 }
 
-std::shared_ptr<Exchange> Exchanges::of_leader(const Plan& plan) const {
+std::shared_ptr<Exchange> Exchanges::of_leader(const consensus::Plan& plan) const {
     for (const Digest& digest : order_) {
         auto exchange = find(digest);
         if (exchange->plan().leader == plan.leader && exchange->plan().previous == plan.previous)
@@ -119,7 +119,7 @@ Result<Bytes> Exchanges::take_repair(const PeerId& from, ByteView request) {
     if (exchange->plan().leader != from || repair->parts.size() != repair->owners.size() ||
         !context_.verifier.verify(from, repair_domain, message->payload, message->signature))
         return bad("it is not signed by the plan's leader");
-    if (repair->number == 0 || repair->number > repairs_max) return bad("its number");
+    if (repair->number == 0 || repair->number > consensus::repairs_max) return bad("its number");
     exchange->leader_spoke();
     exchange->add_repair(*repair);
     return Bytes{};
@@ -129,7 +129,8 @@ Task<void> Exchanges::serve(std::unique_ptr<p2p::MessageStream> owned) {
     std::shared_ptr<p2p::MessageStream> stream = std::move(owned);
     const base::Counted counted(serving_);
     const TimePoint deadline =
-        context_.now() + std::max<Duration>(header_patience_min, context_.newest_round / 2);
+        context_.now() +
+        std::max<Duration>(header_patience_min, context_.patience.newest_round() / 2);
     Task<Result<std::optional<SharedBytes>>> reading = stream->read();
     auto first = co_await runtime::with_deadline(
         context_.node.clock, deadline, "a parts stream's header", std::move(reading));

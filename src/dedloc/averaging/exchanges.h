@@ -22,8 +22,8 @@ class Exchanges {
     ~Exchanges();
 
     // Of another's plan, before it is begun: conflict if a later one of its leader is here.
-    Ok check_turn(const Plan& plan, const Digest& digest);
-    std::shared_ptr<Exchange> begin(Plan plan,
+    Ok check_turn(const consensus::Plan& plan, const Digest& digest);
+    std::shared_ptr<Exchange> begin(consensus::Plan plan,
                                     Digest digest,
                                     std::shared_ptr<const RoundInput> input);
     std::shared_ptr<Exchange> find(const Digest& plan) const;
@@ -44,7 +44,7 @@ class Exchanges {
 
   private:
     // That of the same leader, for the same step.
-    std::shared_ptr<Exchange> of_leader(const Plan& plan) const;
+    std::shared_ptr<Exchange> of_leader(const consensus::Plan& plan) const;
     Digest least_needed() const;
     void push_out(Digest plan);
     void overtake(const Digest& plan);

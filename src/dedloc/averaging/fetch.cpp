@@ -32,7 +32,7 @@ std::size_t fetches_at_once(const RoundContext& context, std::size_t parts_in_al
 
 struct Fetching {
     explicit Fetching(runtime::Executor executor) : changed(std::move(executor)) {}
-    std::vector<FinishedPart> parts;
+    std::vector<consensus::FinishedPart> parts;
     std::size_t next = 0;
     std::size_t parts_in_all = 0;
     std::vector<PeerId> members;
@@ -60,7 +60,7 @@ struct Fetching {
         const auto found = std::find(candidates.begin(), candidates.end(), peer);
         if (found != candidates.end()) std::rotate(found, found + 1, candidates.end());
     }
-    std::vector<PeerId> order_for(const FinishedPart& part) const {
+    std::vector<PeerId> order_for(const consensus::FinishedPart& part) const {
         std::vector<PeerId> order = candidates;
         if (part.owner >= members.size() || silent.contains(members[part.owner])) return order;
         const auto owner = std::find(order.begin(), order.end(), members[part.owner]);
@@ -91,7 +91,7 @@ std::vector<PeerId> fellows_ahead(const Fetching& fetching, const PeerId& me, st
 }
 
 Task<Result<SharedBytes>> ask_for_part(RoundContext& context,
-                                       FinishedPart header,
+                                       consensus::FinishedPart header,
                                        std::shared_ptr<Fetching> fetching,
                                        PeerId candidate,
                                        TimePoint until) {
@@ -128,13 +128,14 @@ Task<Result<SharedBytes>> ask_for_part(RoundContext& context,
 
 // Asks one candidate after the other until the bytes are there.
 Task<Result<SharedBytes>> fetch_part(RoundContext& context,
-                                     FinishedPart header,
+                                     consensus::FinishedPart header,
                                      std::shared_ptr<Fetching> fetching,
                                      TimePoint deadline) {
     if (auto here = context.parts.find(header.digest)) co_return here;
     const bool one_has_it = fetching->members.size() == 1;
-    const Duration brief = one_has_it ? std::max<Duration>(context.patience(), fetching->usual * 2)
-                                      : context.patience();
+    const Duration brief =
+        one_has_it ? std::max<Duration>(context.patience.with_answer(), fetching->usual * 2)
+                   : context.patience.with_answer();
     if (fetching->usual > slow && fetching->fellows.size() > fetching->members.size()) {
         const auto ahead = fellows_ahead(*fetching, context.me(), header.part);
         for (const PeerId& fellow : ahead) {
@@ -184,7 +185,7 @@ Task<void> fetch_some(RoundContext& context,
             if (context.now() >= deadline) co_return;
             continue;
         }
-        const FinishedPart header = fetching->parts[fetching->next++];
+        const consensus::FinishedPart header = fetching->parts[fetching->next++];
         // What its owner still sends comes by itself.
         if (context.arrival && !context.parts.find(header.digest))
             co_await context.arrival(header, deadline);
@@ -199,22 +200,26 @@ Task<void> fetch_some(RoundContext& context,
 }
 
 // Those who fetch the same at the same time are not to ask for the same at the same time.
-void begin_elsewhere(std::vector<FinishedPart>& parts, std::size_t all, const PeerId& me) {
-    const auto first = std::ranges::min_element(
-        parts, {}, [&](const FinishedPart& part) { return begins_before(part.part, me, all); });
+void begin_elsewhere(std::vector<consensus::FinishedPart>& parts,
+                     std::size_t all,
+                     const PeerId& me) {
+    const auto first =
+        std::ranges::min_element(parts, {}, [&](const consensus::FinishedPart& part) {
+            return begins_before(part.part, me, all);
+        });
     std::rotate(parts.begin(), first, parts.end());
 }
 
 }  // namespace
 
-std::vector<PeerId> peers_of(const std::vector<PlanMember>& members) {
+std::vector<PeerId> peers_of(const std::vector<consensus::PlanMember>& members) {
     std::vector<PeerId> peers;
-    for (const PlanMember& member : members) peers.push_back(member.peer);
+    for (const consensus::PlanMember& member : members) peers.push_back(member.peer);
     return peers;
 }
 
 Task<Result<void>> fetch_parts(RoundContext& context,
-                               std::vector<FinishedPart> parts,
+                               std::vector<consensus::FinishedPart> parts,
                                PartSources sources,
                                TimePoint deadline) {
     auto fetching = std::make_shared<Fetching>(context.node.executor);
@@ -223,7 +228,7 @@ Task<Result<void>> fetch_parts(RoundContext& context,
     const std::size_t wanted = before > 0 ? std::max(before, fetches_at_least) : fetches_at_first;
     fetching->at_once = std::min(wanted, fetching->at_once_max);
     fetching->usual = context.part_fetched_in;
-    for (FinishedPart& part : parts)
+    for (consensus::FinishedPart& part : parts)
         if (!context.parts.find(part.digest)) fetching->parts.push_back(std::move(part));
     begin_elsewhere(fetching->parts, parts.size(), context.me());
     fetching->parts_in_all = parts.size();

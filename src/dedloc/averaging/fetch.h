@@ -21,11 +21,11 @@ struct PartSources {
 // parts; where parts take long, each asks the fellow who began a little before one for it first.
 // Errors: not_found (nobody who was asked has one of them), timeout.
 Task<Result<void>> fetch_parts(RoundContext& context,
-                               std::vector<FinishedPart> parts,
+                               std::vector<consensus::FinishedPart> parts,
                                PartSources sources,
                                TimePoint deadline);
 
-std::vector<PeerId> peers_of(const std::vector<PlanMember>& members);
+std::vector<PeerId> peers_of(const std::vector<consensus::PlanMember>& members);
 
 // Answers fetch calls from the part store.
 Result<Bytes> answer_fetch(const PartStore& parts, ByteView request);

@@ -39,7 +39,7 @@ class FetchTest : public testing::Test {
             bytes[0] = static_cast<std::uint8_t>(part);
             bytes[1] = static_cast<std::uint8_t>(step);
             const SharedBytes encoded(std::move(bytes));
-            FinishedPart header;
+            consensus::FinishedPart header;
             header.plan.bytes[0] = static_cast<std::uint8_t>(step);
             header.part = part;
             header.owner = 1 + part % 3;
@@ -60,7 +60,7 @@ class FetchTest : public testing::Test {
     double fetch_all() {
         const TimePoint begun = world_.now();
         world_.run_task(fetch());
-        for (const FinishedPart& part : wanted_)
+        for (const consensus::FinishedPart& part : wanted_)
             EXPECT_TRUE(peers_[0]->context().parts.find(part.digest)) << part.part;
         return to_seconds(world_.now() - begun);
     }
@@ -71,7 +71,7 @@ class FetchTest : public testing::Test {
     std::vector<std::unique_ptr<AnsweringPeer>> peers_;
     std::vector<PeerId> members_;
     std::vector<PeerId> fellows_;
-    std::vector<FinishedPart> wanted_;
+    std::vector<consensus::FinishedPart> wanted_;
 };
 
 TEST_F(FetchTest, asks_who_reduced_it) {
@@ -102,7 +102,7 @@ class FetchFromOneTest : public FetchTest {
     FetchFromOneTest() {
         fellows_ = {members_[2], members_[3]};
         members_ = {members_[1]};
-        for (FinishedPart& part : wanted_) part.owner = 0;
+        for (consensus::FinishedPart& part : wanted_) part.owner = 0;
     }
     void fetch_from(double owners_upload) {
         nodes_[1]->options().upload_bytes_per_s = owners_upload;

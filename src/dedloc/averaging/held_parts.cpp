@@ -21,7 +21,8 @@ struct Search {
     void go_on() {
         const TimePoint end = exchange->round_deadline();
         const Duration left = end - context.now();
-        until = std::min(end, context.now() + std::max(context.patience() / 2, left / 4));
+        until =
+            std::min(end, context.now() + std::max(context.patience.with_answer() / 2, left / 4));
     }
 
     RoundContext& context;
@@ -54,7 +55,8 @@ Task<bool> ask_for(std::shared_ptr<Search> search, PeerId member, std::uint32_t 
     request.plan = search->exchange->digest();
     request.part = part;
     Bytes bytes = wire::encode(request);
-    const TimePoint deadline = std::min(search->until, context.now() + context.patience() / 2);
+    const TimePoint deadline =
+        std::min(search->until, context.now() + context.patience.with_answer() / 2);
     auto reply = co_await context.host.call(member, fetch_method, std::move(bytes), deadline);
     if (!reply) co_return reply.error().kind() == ErrorKind::not_found;
     const SharedBytes whole(*std::move(reply));

@@ -18,7 +18,7 @@ class Holder final : public AnsweringPeer {
     Holder(sim::SimNode& node, RoundOptions options)
         : AnsweringPeer(node, options), signer_(node.signer()), exchanges_(context_, 4) {}
     struct Reduced {
-        FinishedPart header;
+        consensus::FinishedPart header;
         SharedBytes encoded;
     };
     // An average that this member, place `owner` of the plan, reduced: each byte is this one.
@@ -29,20 +29,20 @@ class Holder final : public AnsweringPeer {
                     Bytes included) const {
         SharedBytes encoded(
             Bytes(codec::encoded_size(codec::CodecId::fp32, held_part_elements), byte));
-        FinishedPart header;
+        consensus::FinishedPart header;
         header.plan = exchange.digest();
         header.part = part;
         header.owner = owner;
         header.included = std::move(included);
         header.digest = security::hash_list(*encoded);
-        header.signature = signer_.sign(part_domain, header.signed_bytes());
+        header.signature = signer_.sign(consensus::part_domain, header.signed_bytes());
         return {std::move(header), std::move(encoded)};
     }
     void hold(const Exchange& exchange, std::uint32_t owner, std::uint32_t part) {
         put(reduced(exchange, owner, part, static_cast<std::uint8_t>(part), {1}));
     }
     void put(Reduced part) { parts_.put(std::move(part.header), std::move(part.encoded)); }
-    std::shared_ptr<Exchange> begin(const Plan& plan) {
+    std::shared_ptr<Exchange> begin(const consensus::Plan& plan) {
         return exchanges_.begin(plan, Digest{}, nullptr);
     }
     Task<void> stop() {
@@ -64,7 +64,7 @@ class HeldPartsTest : public testing::Test {
         for (int i = 0; i < 4; ++i) {
             nodes_.push_back(&world_.add_node());
             peers_.push_back(std::make_unique<Holder>(*nodes_.back(), options_));
-            PlanMember member;
+            consensus::PlanMember member;
             member.peer = nodes_.back()->id();
             plan_.members.push_back(member);
         }
@@ -72,7 +72,7 @@ class HeldPartsTest : public testing::Test {
         plan_.codec = static_cast<std::uint32_t>(codec::CodecId::fp32);
         plan_.reduce_ms = 4000;
         plan_.round_ms = 8000;
-        std::ranges::sort(plan_.members, {}, &PlanMember::peer);
+        std::ranges::sort(plan_.members, {}, &consensus::PlanMember::peer);
         for (std::uint32_t part = 0; part < held_parts; ++part)
             plan_.parts.push_back({part * held_part_elements, held_part_elements, owner()});
         exchange_ = peers_[0]->begin(plan_);
@@ -134,7 +134,7 @@ class HeldPartsTest : public testing::Test {
     RoundOptions options_;
     std::vector<sim::SimNode*> nodes_;
     std::vector<std::unique_ptr<Holder>> peers_;
-    Plan plan_;
+    consensus::Plan plan_;
     std::shared_ptr<Exchange> exchange_;
     bool done_ = false;
 };
@@ -173,13 +173,13 @@ TEST_F(HeldPartsTest, a_member_that_does_not_answer_costs_its_patience_and_no_pa
     peers_[2]->silent = true;
     const double seconds = collect_all({2, 3});
     EXPECT_TRUE(exchange_->complete());
-    EXPECT_LT(seconds, to_seconds(peers_[0]->context().patience()));
+    EXPECT_LT(seconds, to_seconds(peers_[0]->context().patience.with_answer()));
     EXPECT_EQ(peers_[2]->asked.size(), 1u);
 }
 
 // Twelve questions would take seven seconds of a round of eight.
 TEST_F(HeldPartsTest, leaves_time_to_reduce_what_nobody_has) {
-    peers_[0]->context().options.call_timeout = 4s;
+    peers_[0]->context().patience = links::Patience(4s, 120s);
     nodes_[2]->set_weather(0, 300ms);
     EXPECT_LT(collect_all({2}), 3.1);
     EXPECT_GE(peers_[2]->asked.size(), 1u);

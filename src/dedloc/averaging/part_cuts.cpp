@@ -12,9 +12,10 @@ namespace {
 // too long in it.
 class CodecCutter {
   public:
-    CodecCutter(Plan& plan, const RoundOptions& options) : plan_(plan), options_(options) {}
+    CodecCutter(consensus::Plan& plan, const RoundOptions& options)
+        : plan_(plan), options_(options) {}
 
-    void cut(const PlanPart& part) {
+    void cut(const consensus::PlanPart& part) {
         for (std::uint64_t at = part.offset; at < part.range().end();) {
             while (range().end() <= at) ++range_;
             const std::uint64_t length = std::min(part.range().end(), range().end()) - at;
@@ -34,10 +35,10 @@ class CodecCutter {
     }
 
     // A crumb and its neighbour in the range belong to who has more of them.
-    void append(PlanPart part) {
+    void append(consensus::PlanPart part) {
         const std::uint64_t crumb = std::min(crumb_elements_max, longest() / 8);
         if (part.offset > range().offset) {
-            PlanPart& last = plan_.parts.back();
+            consensus::PlanPart& last = plan_.parts.back();
             if (std::min(last.count, part.count) < crumb && last.count + part.count <= longest()) {
                 if (last.count < part.count) last.owner = part.owner;
                 last.count += part.count;
@@ -48,7 +49,7 @@ class CodecCutter {
         plan_.parts.push_back(part);
     }
 
-    Plan& plan_;
+    consensus::Plan& plan_;
     const RoundOptions& options_;
     std::size_t range_ = 0;
 };
@@ -61,11 +62,11 @@ std::uint64_t longest_part(const RoundOptions& options, codec::CodecId codec, bo
     return std::min<std::uint64_t>(options.part_elements_max, part_bytes_max / bytes * some);
 }
 
-void cut_by_codec(Plan& plan, const RoundOptions& options) {
+void cut_by_codec(consensus::Plan& plan, const RoundOptions& options) {
     if (options.codec_ranges.empty()) return;
-    const std::vector<PlanPart> whole = std::exchange(plan.parts, {});
+    const std::vector<consensus::PlanPart> whole = std::exchange(plan.parts, {});
     CodecCutter cutter(plan, options);
-    for (const PlanPart& part : whole) cutter.cut(part);
+    for (const consensus::PlanPart& part : whole) cutter.cut(part);
 }
 
 std::vector<std::uint64_t> cuts_for(std::uint64_t pieces, double seconds) {
@@ -82,7 +83,7 @@ std::vector<std::uint64_t> cuts_for(std::uint64_t pieces, double seconds) {
     return cuts;
 }
 
-void cut_range(Plan& plan,
+void cut_range(consensus::Plan& plan,
                std::uint64_t range,
                const std::vector<std::uint64_t>& cuts,
                const std::vector<std::uint32_t>& owners) {

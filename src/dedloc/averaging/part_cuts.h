@@ -29,14 +29,14 @@ std::vector<std::uint64_t> cuts_for(std::uint64_t pieces, double seconds);
 
 // Appends parts for the next `range` elements to the plan. Each of the owners gets one at each cut,
 // in turn.
-void cut_range(Plan& plan,
+void cut_range(consensus::Plan& plan,
                std::uint64_t range,
                const std::vector<std::uint64_t>& cuts,
                const std::vector<std::uint32_t>& owners);
 
 // Cuts the plan's parts, which cover the vector, at the borders of the options' codec ranges, and
 // says each one's codec. Without such ranges nothing changes.
-void cut_by_codec(Plan& plan, const RoundOptions& options);
+void cut_by_codec(consensus::Plan& plan, const RoundOptions& options);
 
 // Elements of the longest part in this codec that a plan may have: the run file's, and of what
 // travels of it (encoded numbers; in a grid also sums of fp32) not more than part_bytes_max.

@@ -14,20 +14,20 @@ namespace {
 constexpr double a_moment = 0.1;
 constexpr double long_enough = 60;
 
-std::vector<std::uint64_t> lengths(const Plan& plan) {
+std::vector<std::uint64_t> lengths(const consensus::Plan& plan) {
     std::vector<std::uint64_t> all;
-    for (const PlanPart& part : plan.parts) all.push_back(part.count);
+    for (const consensus::PlanPart& part : plan.parts) all.push_back(part.count);
     return all;
 }
 
 TEST(PartCuts, are_equal_where_a_part_takes_no_time) {
-    Plan plan;
+    consensus::Plan plan;
     cut_range(plan, 4000, cuts_for(40, a_moment), {0});
     EXPECT_EQ(lengths(plan), std::vector<std::uint64_t>(40, 100));
 }
 
 TEST(PartCuts, make_the_first_and_the_last_parts_short_where_parts_take_long) {
-    Plan plan;
+    consensus::Plan plan;
     cut_range(plan, 1600, cuts_for(16, long_enough), {0});
     EXPECT_EQ(lengths(plan),
               (std::vector<std::uint64_t>{25,  25,  50,  50,  100, 100, 100, 100, 100, 100, 100,
@@ -35,14 +35,14 @@ TEST(PartCuts, make_the_first_and_the_last_parts_short_where_parts_take_long) {
 }
 
 TEST(PartCuts, leave_few_parts_as_they_are) {
-    Plan plan;
+    consensus::Plan plan;
     cut_range(plan, 1500, cuts_for(15, long_enough), {0});
     EXPECT_EQ(lengths(plan), std::vector<std::uint64_t>(15, 100));
 }
 
 TEST(PartCuts, cover_ranges_without_gap_or_crumb_and_owners_take_turns) {
     for (const std::uint64_t range : {4801u, 6007u, 99'991u}) {
-        Plan plan;
+        consensus::Plan plan;
         cut_range(plan, 10, cuts_for(1, a_moment), {7});
         cut_range(plan, range, cuts_for(48, long_enough), {4, 2});
         ASSERT_EQ(plan.parts.size(), 1u + 2 * 53) << range;
@@ -71,9 +71,9 @@ RoundOptions options_of(std::vector<codec::CodecRange> ranges) {
 }
 
 // "offset+count of owner", with a star where the codec is not the plan's.
-std::vector<std::string> words(const Plan& plan) {
+std::vector<std::string> words(const consensus::Plan& plan) {
     std::vector<std::string> all;
-    for (const PlanPart& part : plan.parts)
+    for (const consensus::PlanPart& part : plan.parts)
         all.push_back(fmt::format(
             "{}+{} of {}{}", part.offset, part.count, part.owner, part.codec ? " *" : ""));
     return all;
@@ -83,7 +83,7 @@ TEST(CodecCuts, end_parts_where_the_codec_changes) {
     const RoundOptions options = options_of({{0, 15000, CodecId::blockwise8},
                                              {15000, 5000, CodecId::fp16},
                                              {20000, 20000, CodecId::blockwise8}});
-    Plan plan;
+    consensus::Plan plan;
     cut_range(plan, 20000, cuts_for(2, a_moment), {0});
     cut_range(plan, 20000, cuts_for(1, a_moment), {1});
     cut_by_codec(plan, options);
@@ -97,7 +97,7 @@ TEST(CodecCuts, give_crumbs_beside_a_border_to_their_neighbours) {
     const RoundOptions options = options_of({{0, 10010, CodecId::blockwise8},
                                              {10010, 9980, CodecId::fp16},
                                              {19990, 20010, CodecId::blockwise8}});
-    Plan plan;
+    consensus::Plan plan;
     for (std::uint32_t owner = 0; owner < 4; ++owner)
         cut_range(plan, 10000, cuts_for(1, a_moment), {owner});
     cut_by_codec(plan, options);
@@ -109,7 +109,7 @@ TEST(CodecCuts, give_crumbs_beside_a_border_to_their_neighbours) {
 TEST(CodecCuts, keep_each_part_within_what_travels_in_its_codec) {
     const RoundOptions options =
         options_of({{0, 1u << 20, CodecId::blockwise8}, {1u << 20, 1u << 20, CodecId::fp16}});
-    Plan plan;
+    consensus::Plan plan;
     for (std::uint32_t owner = 0; owner < 2; ++owner)
         cut_range(plan, 1u << 20, cuts_for(1, a_moment), {owner});
     cut_by_codec(plan, options);
@@ -119,7 +119,7 @@ TEST(CodecCuts, keep_each_part_within_what_travels_in_its_codec) {
 }
 
 TEST(CodecCuts, leave_a_plan_of_one_codec_as_it_is) {
-    Plan plan;
+    consensus::Plan plan;
     cut_range(plan, 4801, cuts_for(7, a_moment), {0, 1});
     const Bytes before = wire::encode(plan);
     cut_by_codec(plan, RoundOptions{});
@@ -137,7 +137,7 @@ TEST(CodecCuts, of_any_ranges_and_shares_are_sound) {
                               random.chance(0.5) ? CodecId::blockwise8 : CodecId::fp16});
         RoundOptions options = options_of(ranges);
         options.part_elements_max = 2048 + random.below(20'000);
-        Plan plan;
+        consensus::Plan plan;
         plan.codec = static_cast<std::uint32_t>(options.codec);
         plan.round_ms = 1;
         plan.members.resize(1);
@@ -155,7 +155,7 @@ TEST(CodecCuts, of_any_ranges_and_shares_are_sound) {
 }
 
 TEST(PartCuts, of_nothing_are_none) {
-    Plan plan;
+    consensus::Plan plan;
     cut_range(plan, 0, cuts_for(0, long_enough), {0});
     EXPECT_TRUE(plan.parts.empty());
 }

@@ -2,7 +2,7 @@
 
 namespace dedloc::averaging {
 
-void PartStore::put(FinishedPart header, SharedBytes encoded) {
+void PartStore::put(consensus::FinishedPart header, SharedBytes encoded) {
     const Digest digest = header.digest;
     Key key{header.plan, header.part, digest};
     if (!headers_.try_emplace(key, std::move(header)).second) return;
@@ -32,7 +32,8 @@ SharedBytes PartStore::find(const Digest& digest) const {
     return held == by_digest_.end() ? SharedBytes() : held->second.encoded;
 }
 
-std::optional<FinishedPart> PartStore::header(const Digest& plan, std::uint32_t part) const {
+std::optional<consensus::FinishedPart> PartStore::header(const Digest& plan,
+                                                         std::uint32_t part) const {
     const auto found = headers_.lower_bound({plan, part, Digest{}});
     if (found == headers_.end() || found->second.plan != plan || found->second.part != part)
         return std::nullopt;

@@ -22,10 +22,10 @@ class PartStore {
   public:
     explicit PartStore(std::size_t bytes_max) : bytes_max_(bytes_max) {}
 
-    void put(FinishedPart header, SharedBytes encoded);
+    void put(consensus::FinishedPart header, SharedBytes encoded);
     SharedBytes find(const Digest& digest) const;  // empty-handed: not here
     // A finished part of (plan, part).
-    std::optional<FinishedPart> header(const Digest& plan, std::uint32_t part) const;
+    std::optional<consensus::FinishedPart> header(const Digest& plan, std::uint32_t part) const;
     std::size_t bytes() const { return bytes_; }
 
   private:
@@ -39,7 +39,7 @@ class PartStore {
     std::size_t bytes_max_;
     std::size_t bytes_ = 0;
     std::map<Digest, Held> by_digest_;
-    std::map<Key, FinishedPart> headers_;
+    std::map<Key, consensus::FinishedPart> headers_;
     std::deque<Key> order_;
 };
 // What a header costs beside the bytes, about.

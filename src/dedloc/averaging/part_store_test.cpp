@@ -11,8 +11,8 @@ Digest digest_of(std::uint8_t number) {
     return digest;
 }
 
-FinishedPart finished(std::uint8_t plan, std::uint32_t part, std::uint8_t bytes) {
-    FinishedPart header;
+consensus::FinishedPart finished(std::uint8_t plan, std::uint32_t part, std::uint8_t bytes) {
+    consensus::FinishedPart header;
     header.plan = digest_of(plan);
     header.part = part;
     header.digest = digest_of(bytes);

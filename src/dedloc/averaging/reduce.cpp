@@ -59,18 +59,19 @@ class WeightDivider {
 
 bool is_sum(const PartInput& input) { return !input.members.empty(); }
 
-codec::CodecId codec_of(const Plan& plan, std::uint32_t part, const PartInput& input) {
-    return is_sum(input) ? codec::CodecId::fp32 : codec_of(plan, part);
+codec::CodecId codec_of(const consensus::Plan& plan, std::uint32_t part, const PartInput& input) {
+    return is_sum(input) ? codec::CodecId::fp32 : averaging::codec_of(plan, part);
 }
 
-float factor_of(const Plan& plan, std::uint32_t part, const PartInput& input) {
+float factor_of(const consensus::Plan& plan, std::uint32_t part, const PartInput& input) {
     if (is_sum(input)) return 1.0f;
-    return power_of_two(scale_exponent(codec_of(plan, part), plan.members[input.member].input));
+    return power_of_two(
+        scale_exponent(averaging::codec_of(plan, part), plan.members[input.member].input));
 }
 
 // Who is in these inputs.
-Bytes members_of(const Plan& plan, const std::vector<PartInput>& inputs) {
-    Bytes members = no_members(plan);
+Bytes members_of(const consensus::Plan& plan, const std::vector<PartInput>& inputs) {
+    Bytes members = consensus::no_members(plan);
     for (const PartInput& input : inputs) {
         if (!is_sum(input)) base::set_bit(members, input.member);
         for (std::size_t i = 0; i < input.members.size(); ++i) members[i] |= input.members[i];
@@ -78,22 +79,23 @@ Bytes members_of(const Plan& plan, const std::vector<PartInput>& inputs) {
     return members;
 }
 
-std::vector<const MemberInput*> weights_of(const Plan& plan, const Bytes& members) {
-    std::vector<const MemberInput*> weights;
+std::vector<const consensus::MemberInput*> weights_of(const consensus::Plan& plan,
+                                                      const Bytes& members) {
+    std::vector<const consensus::MemberInput*> weights;
     for (std::size_t i = 0; i < plan.members.size(); ++i)
         if (base::has_bit(members, i)) weights.push_back(&plan.members[i].input);
     return weights;
 }
 
-double samples_of(const Plan& plan, const PartInput& input) {
+double samples_of(const consensus::Plan& plan, const PartInput& input) {
     double samples = 0;
-    for (const MemberInput* each : weights_of(plan, members_of(plan, {input})))
+    for (const consensus::MemberInput* each : weights_of(plan, members_of(plan, {input})))
         samples += static_cast<double>(each->weight_max());
     return samples;
 }
 
 // Sums in member order: of the part's elements from `first` on, as many as `sum` holds.
-void add_all(const Plan& plan,
+void add_all(const consensus::Plan& plan,
              std::uint32_t part,
              const std::vector<PartInput>& inputs,
              std::size_t first,
@@ -108,14 +110,15 @@ void add_all(const Plan& plan,
 
 // Any members' sum is then one that may be added.
 constexpr double contribution_magnitude_max =
-    static_cast<double>(codec::accumulated_magnitude_max) / static_cast<double>(members_max);
+    static_cast<double>(codec::accumulated_magnitude_max) /
+    static_cast<double>(consensus::members_max);
 
 // Infinities and NaN do not leave a sum again, and what is too long makes the sum long, unless the
 // others make it short again. With any norm allowed, too long is what nobody may add (codec.h): an
 // average that carries it would be refused by all, and its owner blamed.
 class SumCheck {
   public:
-    SumCheck(const Plan& plan, const std::vector<PartInput>& inputs, double norm_max) {
+    SumCheck(const consensus::Plan& plan, const std::vector<PartInput>& inputs, double norm_max) {
         double length = contribution_magnitude_max;
         if (norm_max > 0 && !inputs.empty()) {
             double samples = samples_of(plan, inputs.front());
@@ -135,10 +138,14 @@ class SumCheck {
 };
 
 // Why this one is refused; nullptr: it is not.
-const char* refusal(const Plan& plan, std::uint32_t part, const PartInput& input, double norm_max) {
+const char* refusal(const consensus::Plan& plan,
+                    std::uint32_t part,
+                    const PartInput& input,
+                    double norm_max) {
     const auto count = static_cast<std::size_t>(plan.parts[part].count);
     // A group's sum may be as large as the contributions of all its members.
-    const float share = norm_max > 0 || is_sum(input) ? 1.0f : static_cast<float>(members_max);
+    const float share =
+        norm_max > 0 || is_sum(input) ? 1.0f : static_cast<float>(consensus::members_max);
     if (!codec::verify(codec_of(plan, part, input),
                        *input.encoded,
                        count,
@@ -161,14 +168,14 @@ const char* refusal(const Plan& plan, std::uint32_t part, const PartInput& input
 enum class Wanted { average, sum };
 
 // What is wanted of these inputs; `check` sees the sums on the way.
-void add_up(const Plan& plan,
+void add_up(const consensus::Plan& plan,
             std::uint32_t part,
             const std::vector<PartInput>& inputs,
             Wanted wanted,
             SumCheck& check,
             ReducedPart& result) {
     const bool averages = wanted == Wanted::average;
-    const auto codec = averages ? codec_of(plan, part) : codec::CodecId::fp32;
+    const auto codec = averages ? averaging::codec_of(plan, part) : codec::CodecId::fp32;
     const auto count = static_cast<std::size_t>(plan.parts[part].count);
     result.included = members_of(plan, inputs);
     WeightDivider divider(
@@ -190,7 +197,7 @@ void add_up(const Plan& plan,
 }
 
 // Of all inputs, or of those that may be added if the sum shows that something is wrong.
-ReducedPart reduce_sound(const Plan& plan,
+ReducedPart reduce_sound(const consensus::Plan& plan,
                          std::uint32_t part,
                          const std::vector<PartInput>& inputs,
                          Wanted wanted,
@@ -213,11 +220,11 @@ ReducedPart reduce_sound(const Plan& plan,
 
 }  // namespace
 
-codec::CodecId codec_of(const Plan& plan, std::uint32_t part) {
+codec::CodecId codec_of(const consensus::Plan& plan, std::uint32_t part) {
     return static_cast<codec::CodecId>(plan.codec_of(plan.parts[part]));
 }
 
-int scale_exponent(codec::CodecId codec, const MemberInput& input) {
+int scale_exponent(codec::CodecId codec, const consensus::MemberInput& input) {
     return codec == codec::CodecId::fp32 ? 0 : scale_exponent(input);
 }
 
@@ -231,20 +238,20 @@ SharedBytes contribution_as_it_lies(codec::CodecId codec,
 
 SharedBytes encode_contribution(codec::CodecId codec,
                                 std::span<const float> sum,
-                                const MemberInput& input) {
+                                const consensus::MemberInput& input) {
     auto [shared, out] = SharedBytes::for_overwrite(codec::encoded_size(codec, sum.size()));
     codec::encode_into(codec, sum, out, power_of_two(-scale_exponent(codec, input)));
     return shared;
 }
 
-ReducedPart reduce_part(const Plan& plan,
+ReducedPart reduce_part(const consensus::Plan& plan,
                         std::uint32_t part,
                         const std::vector<PartInput>& inputs,
                         double norm_max) {
     return reduce_sound(plan, part, inputs, Wanted::average, norm_max);
 }
 
-ReducedPart sum_part(const Plan& plan,
+ReducedPart sum_part(const consensus::Plan& plan,
                      std::uint32_t part,
                      const std::vector<PartInput>& inputs,
                      double norm_max) {

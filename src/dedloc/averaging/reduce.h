@@ -14,6 +14,7 @@
 #include <span>
 #include <vector>
 
+#include "dedloc/averaging/contribution.h"
 #include "dedloc/averaging/messages.h"
 #include "dedloc/base/shared_bytes.h"
 #include "dedloc/codec/codec.h"
@@ -21,14 +22,14 @@
 namespace dedloc::averaging {
 
 // Of a part of a plan that check_plan() has passed.
-codec::CodecId codec_of(const Plan& plan, std::uint32_t part);
+codec::CodecId codec_of(const consensus::Plan& plan, std::uint32_t part);
 
 // Of the sums of a contribution with this input; 0 for fp32.
-int scale_exponent(codec::CodecId codec, const MemberInput& input);
+int scale_exponent(codec::CodecId codec, const consensus::MemberInput& input);
 
 SharedBytes encode_contribution(codec::CodecId codec,
                                 std::span<const float> sum,
-                                const MemberInput& input);
+                                const consensus::MemberInput& input);
 // The same bytes, where the codec's are those of memory; else none. `owner` keeps the sums.
 SharedBytes contribution_as_it_lies(codec::CodecId codec,
                                     std::span<const float> sum,
@@ -57,14 +58,14 @@ struct ReducedPart {
 // has in this part a norm beyond `norm_max` (0: any). With no input left the average is zero.
 // Nobody is looked at alone while the sum shows that all is well: it is finite, and shorter than
 // half of what the member with the fewest samples might bring.
-ReducedPart reduce_part(const Plan& plan,
+ReducedPart reduce_part(const consensus::Plan& plan,
                         std::uint32_t part,
                         const std::vector<PartInput>& inputs,
                         double norm_max = 0);
 
 // The same without division, for who adds further: the sum as fp32, whatever the part's codec, and
 // no digest.
-ReducedPart sum_part(const Plan& plan,
+ReducedPart sum_part(const consensus::Plan& plan,
                      std::uint32_t part,
                      const std::vector<PartInput>& inputs,
                      double norm_max = 0);

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "dedloc/averaging/ledger.h"
+#include "dedloc/consensus/environment.h"
 
 namespace dedloc::averaging {
 
@@ -46,27 +46,14 @@ struct RoundNote {
 };
 
 // Who takes part in the run, as far as this peer has heard.
-class Roster {
+class Roster : public consensus::Electorate {
   public:
-    virtual ~Roster() = default;
     // Live trainers that stand on `base` and are worth waiting for (not us).
-    virtual std::vector<PeerId> expected(const Base& base) const = 0;
+    virtual std::vector<PeerId> expected(const consensus::Base& base) const = 0;
     // Live peers that could share a new branch, trainers only (not us).
     virtual std::vector<PeerId> live_trainers() const = 0;
     // Those of them that have no state yet, or an old one.
     virtual std::vector<PeerId> newcomers() const { return {}; }
-    // Voters of `base` (us included) that are heard of and still have their memory of votes.
-    virtual std::size_t voters_heard_of(const Base& base) const = 0;
-    // Those of them that have not gone on as another branch.
-    virtual std::size_t voters_of_our_branch(const Base& base) const {
-        return voters_heard_of(base);
-    }
-    // Somebody tells of certificates that follow those of `base`: its chain goes on without us.
-    virtual bool chain_goes_on(const Base&) const { return false; }
-    // The state of another chain, or of a later step, is on its way to us.
-    virtual bool loads_state() const { return false; }
-    // May this peer speak in rounds at all (it proved the run's secret)?
-    virtual bool allowed(const PeerId& peer) const = 0;
     // The longest micro-batch somebody expected is computing, seconds.
     virtual double micro_batch_s() const = 0;
     // What `peer` says of its line; 0: not measured yet, or not known.
@@ -74,7 +61,7 @@ class Roster {
     // Can `peer` have computed so many samples since the open step began? Errors:
     // peer_broke_protocol: no, by the speed that it told of itself; overloaded: not by the newest
     // that we have heard of it, which is older than what it hands in: ask again.
-    virtual Ok check_samples(const PeerId& peer, const MemberInput& input) const = 0;
+    virtual Ok check_samples(const PeerId& peer, const consensus::MemberInput& input) const = 0;
 };
 
 // Is told what happens in rounds.
@@ -86,7 +73,7 @@ class RoundListener {
     // `peer` knows certificates that we lack.
     virtual void behind(const PeerId& peer) = 0;
     // We vote for this commit and hold every average of it: most likely it will be certified.
-    virtual void voting_for(const Decision& decision) = 0;
+    virtual void voting_for(const consensus::Decision& decision) = 0;
     virtual void note(const RoundNote& note) = 0;
 };
 

@@ -18,19 +18,27 @@ Result<std::unique_ptr<RoundEngine>> RoundEngine::make(runtime::Node node,
                                                        p2p::Host& host,
                                                        const security::Signer& signer,
                                                        const security::Verifier& verifier,
-                                                       Ledger& ledger,
+                                                       consensus::Ledger& ledger,
                                                        PartStore& parts,
                                                        const Roster& roster,
                                                        RoundListener& listener,
                                                        RoundOptions options) {
     RoundContext context{node, host, signer, verifier, ledger, parts, roster, listener, options};
     std::unique_ptr<RoundEngine> engine(new RoundEngine(std::move(context)));
-    DEDLOC_TRY(engine->voter_, VoterService::open(engine->context_));
+    DEDLOC_TRY(engine->acceptor_, consensus::Acceptor::open(engine->consensus_));
+    engine->proposer_ = std::make_unique<consensus::Proposer>(
+        engine->consensus_, *engine->acceptor_, engine->proposer_hooks());
+    consensus::RoundUnderWay& round = *engine;
+    engine->service_ = std::make_unique<consensus::ConsensusService>(
+        engine->consensus_, *engine->acceptor_, round);
     return engine;
 }
 
 RoundEngine::RoundEngine(RoundContext context)
     : context_(std::move(context)),
+      reports_(context_),
+      averages_(context_),
+      consensus_(consensus_environment(context_, averages_, reports_)),
       exchanges_(context_, engine_exchanges_max),
       line_(context_.node,
             context_.host,
@@ -38,16 +46,29 @@ RoundEngine::RoundEngine(RoundContext context)
       changed_(context_.node.executor),
       turn_over_(context_.node.executor),
       handlers_(context_.host),
-      scope_(context_.node.executor) {}
+      scope_(context_.node.executor) {
+    averages_.read_kept();
+}
+
+consensus::ProposerHooks RoundEngine::proposer_hooks() {
+    consensus::ProposerHooks hooks;
+    hooks.is_suspected = [this](const PeerId& peer) { return suspected(peer); };
+    hooks.take_certificates = [this](const PeerId& voter, const std::vector<Bytes>& certificates) {
+        service_->take_certificates(voter, certificates);
+    };
+    hooks.audience = [this] { return audience(); };
+    return hooks;
+}
 
 RoundEngine::~RoundEngine() = default;
 
 void RoundEngine::start() {
     register_handlers();
-    context_.arrival = [this](FinishedPart part, TimePoint deadline) {
+    service_->start();
+    context_.arrival = [this](consensus::FinishedPart part, TimePoint deadline) {
         return arrival(std::move(part), deadline);
     };
-    context_.was_checked = [this](const FinishedPart& part) {
+    context_.was_checked = [this](const consensus::FinishedPart& part) {
         const auto exchange = exchanges_.find(part.plan);
         return exchange && exchange->has(part);
     };
@@ -57,14 +78,14 @@ void RoundEngine::start() {
         exchanges_.peer_gone(peer);
         changed_.pulse();
     });
-    context_.ledger.on_decision([this](const Decision& decision, const Bytes&) {
+    context_.ledger.on_decision([this](const consensus::Link& link) {
         const bool in_round = round_begun_.since_start.count() > 0;
         const Duration took = in_round ? context_.now() - round_begun_ : Duration(0);
-        pace_.learn(took, context_.standing.learn(decision));
+        pace_.learn(took, context_.scores.learn(link.decision, link.plan.get()));
         ledger_moved();
     });
     context_.ledger.follow_branches_if(
-        [this](const Decision& branch) { return may_follow(branch); });
+        [this](const consensus::Decision& branch) { return may_follow(branch); });
     awake_at_ = context_.now();
     scope_.spawn("watch sleep", watch_sleep());
     scope_.spawn("drive rounds", drive());
@@ -73,9 +94,12 @@ void RoundEngine::start() {
 
 Task<void> RoundEngine::stop() {
     co_await handlers_.stop();
+    co_await service_->stop();
     co_await scope_.stop();
+    co_await proposer_->stop();
     co_await exchanges_.stop();
-    co_await voter_->stop();
+    co_await averages_.stop();
+    co_await acceptor_->stop();
 }
 
 void RoundEngine::ledger_moved() {
@@ -84,7 +108,7 @@ void RoundEngine::ledger_moved() {
     std::erase_if(announced_, [&previous](const auto& entry) {
         return entry.second.announce.previous != previous;
     });
-    const Instance& open = context_.ledger.base().instance;
+    const consensus::Instance& open = context_.ledger.base().instance;
     if (step_open_.first.step != open.step || step_open_.first.branch != open.branch) {
         step_open_ = {open, context_.now()};
         step_averaged_.reset();
@@ -95,13 +119,11 @@ void RoundEngine::ledger_moved() {
     suspects_.clear();
     told_.clear();
     asked_.reset();
-    ballot_round_ = 0;
-    unanswered_prepares_ = 0;
+    proposer_->ledger_moved();
     lonely_turns_ = 0;
-    outbid_ = 0;
     wanted_ = false;
     wanted_since_.reset();
-    voter_->round_wanted_since(std::nullopt);
+    acceptor_->round_wanted_since(std::nullopt);
     round_begun_ = {};
     changed_.pulse();
     turn_over_.pulse();
@@ -112,24 +134,25 @@ void RoundEngine::ledger_moved() {
 // know: to take all who are in it for dead would be rash.
 void RoundEngine::learn_from_newest_commit() {
     if (!context_.ledger.started()) return;
-    const bool decided = context_.ledger.newest_decision().kind == DecisionKind::commit;
-    const Decision* const commit = context_.ledger.newest_commit();
-    const bool knows_length = !decided && context_.newest_round.count() > 0;
+    const bool decided = context_.ledger.newest_decision().kind == consensus::DecisionKind::commit;
+    const consensus::Link* const commit = context_.ledger.newest_commit();
+    const bool knows_length = !decided && context_.patience.newest_round().count() > 0;
     if (!commit || (knows_length && not_waited_for_.empty())) return;
-    const auto plan = wire::decode<Plan>(commit->plan);
-    if (!plan) return;
-    for (const PlanMember& member : plan->members) not_waited_for_.erase(member.peer);
+    const consensus::Plan* const plan = commit->plan.get();
+    for (const consensus::PlanMember& member : plan->members) not_waited_for_.erase(member.peer);
     if (knows_length) return;
-    context_.newest_round = context_.told_deadline(plan->round_ms);
+    context_.patience.is_told_of_round(plan->round_ms);
 }
 
 // A few who are out of reach of the others, or new, must not lead those away who have a majority,
 // or whose chain has gone on.
-bool RoundEngine::may_follow(const Decision& branch) const {
-    const auto is_us = [this](const Voter& voter) { return voter.peer == context_.me(); };
+bool RoundEngine::may_follow(const consensus::Decision& branch) const {
+    const auto is_us = [this](const consensus::Voter& voter) {
+        return voter.peer == context_.me();
+    };
     if (std::ranges::any_of(branch.next_voters, is_us)) return true;
-    const Base& base = context_.ledger.base();
-    if (context_.roster.voters_of_our_branch(base) < majority(base.voters.size()) &&
+    const consensus::Base& base = context_.ledger.base();
+    if (context_.roster.voters_of_our_branch(base) < consensus::majority(base.voters.size()) &&
         !context_.roster.chain_goes_on(base))
         return true;
     const Duration waited = wanted_since_ ? context_.now() - *wanted_since_ : Duration(0);
@@ -148,8 +171,8 @@ void RoundEngine::learn_rates() {
     line_in_doubt_ = line_in_doubt_ && !exchange->contributes();
 }
 
-std::optional<TimePoint> RoundEngine::planned_at(const Decision& commit) const {
-    const auto exchange = exchanges_.find(decision_digest(commit.plan));
+std::optional<TimePoint> RoundEngine::planned_at(const consensus::Decision& commit) const {
+    const auto exchange = exchanges_.find(consensus::decision_digest(commit.plan));
     if (!exchange) return std::nullopt;
     return exchange->started();
 }
@@ -186,7 +209,7 @@ void RoundEngine::set_left_out(bool left_out) {
 void RoundEngine::set_wanted(bool wanted) {
     if (wanted && !wanted_since_) {
         wanted_since_ = context_.now();
-        voter_->round_wanted_since(wanted_since_);
+        acceptor_->round_wanted_since(wanted_since_);
     }
     if (wanted == wanted_) return;
     wanted_ = wanted;
@@ -194,9 +217,9 @@ void RoundEngine::set_wanted(bool wanted) {
 }
 
 Task<void> RoundEngine::participate(std::shared_ptr<const RoundInput> input) {
-    const Instance open = context_.ledger.base().instance;
+    const consensus::Instance open = context_.ledger.base().instance;
     const auto is_open = [this, open] {
-        const Instance& now = context_.ledger.base().instance;
+        const consensus::Instance& now = context_.ledger.base().instance;
         return now.step == open.step && now.branch == open.branch;
     };
     input_ = std::move(input);
@@ -223,7 +246,7 @@ Task<void> RoundEngine::participate(std::shared_ptr<const RoundInput> input) {
 
 Task<void> RoundEngine::drive() {
     for (;;) {
-        const Base base = context_.ledger.base();
+        const consensus::Base base = context_.ledger.base();
         const bool offered =
             std::any_of(announced_.begin(), announced_.end(), [](const auto& entry) {
                 return !entry.second.announce.input.is_empty();
@@ -249,7 +272,7 @@ Task<void> RoundEngine::pause(Duration duration) {
     (void)co_await changed_.wait_until(context_.node.clock, until);
 }
 
-Task<void> RoundEngine::one_turn(Base base) {
+Task<void> RoundEngine::one_turn(consensus::Base base) {
     const auto leader = pick_leader(base);
     if (!leader) {
         co_await pause(context_.options.announce_interval);
@@ -294,11 +317,11 @@ Task<void> RoundEngine::watch_sleep() {
     for (;;) {
         if (slept() && wanted_since_) {
             wanted_since_ = context_.now();
-            voter_->round_wanted_since(wanted_since_);
+            acceptor_->round_wanted_since(wanted_since_);
         }
         awake_at_ = context_.now();
         look_at_line();
-        voter_->look_at_disk();
+        acceptor_->look_at_disk();
         co_await context_.node.clock.sleep_for(sleep_min / 4);
     }
 }
@@ -310,14 +333,14 @@ bool RoundEngine::quorum_is_lost() const {
     const Duration waited = context_.now() - *wanted_since_;
     const Duration timeout = context_.quorum_patience();
     if (waited <= timeout || context_.roster.loads_state()) return false;
-    return !context_.lives(context_.ledger.base()) || waited > timeout * 3;
+    return !consensus::lives(context_.roster, context_.ledger.base()) || waited > timeout * 3;
 }
 
-std::optional<PeerId> RoundEngine::pick_leader(const Base& base) const {
+std::optional<PeerId> RoundEngine::pick_leader(const consensus::Base& base) const {
     std::optional<PeerId> left_over;
-    for (const PeerId& candidate : leader_order(base.previous, base.voters)) {
-        if (candidate == context_.me() ? !voter_->may_lead() : suspected(candidate)) continue;
-        if (context_.standing.may_lead(candidate)) return candidate;
+    for (const PeerId& candidate : consensus::leader_order(base.previous, base.voters)) {
+        if (candidate == context_.me() ? !acceptor_->may_lead() : suspected(candidate)) continue;
+        if (context_.scores.may_lead(candidate)) return candidate;
         if (!left_over) left_over = candidate;
     }
     if (left_over) return left_over;
@@ -325,20 +348,20 @@ std::optional<PeerId> RoundEngine::pick_leader(const Base& base) const {
     // No voter answers and has not for long: whoever is left of the trainers may open a branch. Not
     // who has no state to begin it with.
     const std::vector<PeerId> newcomers = context_.roster.newcomers();
-    std::vector<Voter> left{{context_.me(), 0, true}};
+    std::vector<consensus::Voter> left{{context_.me(), 0, true}};
     for (const PeerId& peer : context_.roster.live_trainers())
         if (std::ranges::find(newcomers, peer) == newcomers.end()) left.push_back({peer, 0, true});
-    for (const PeerId& candidate : leader_order(base.previous, left))
+    for (const PeerId& candidate : consensus::leader_order(base.previous, left))
         if (candidate == context_.me() || !suspected(candidate)) return candidate;
     return std::nullopt;
 }
 
-Announce RoundEngine::own_announcement(const Base& base) {
+Announce RoundEngine::own_announcement(const consensus::Base& base) {
     Announce announce;
     announce.instance = base.instance;
     announce.previous = base.previous;
     announce.state = base.state.value_or(Digest{});
-    announce.incarnation = voter_->incarnation();
+    announce.incarnation = acceptor_->incarnation();
     if (input_) announce.input = input_->input;
     // Of a line in doubt only the user's word is sure.
     const RoundOptions& options = context_.options;
@@ -352,11 +375,14 @@ Announce RoundEngine::own_announcement(const Base& base) {
 
 Duration RoundEngine::patience_with_leader() const {
     const double micro_batch = std::clamp(context_.roster.micro_batch_s(), 0.0, 60.0);
-    return usual_deadline() * 4 + from_seconds(micro_batch * 2) + context_.patience() * 2;
+    return usual_deadline() * 4 + from_seconds(micro_batch * 2) +
+           context_.patience.with_answer() * 2;
 }
 
 // For longer than that, and nobody else meanwhile.
-bool RoundEngine::has_followed(const Base& base, const PeerId& leader, Duration duration) {
+bool RoundEngine::has_followed(const consensus::Base& base,
+                               const PeerId& leader,
+                               Duration duration) {
     if (followed_ != std::make_pair(base.previous, leader)) {
         followed_ = {base.previous, leader};
         followed_since_ = context_.now();
@@ -364,7 +390,7 @@ bool RoundEngine::has_followed(const Base& base, const PeerId& leader, Duration 
     return context_.now() - followed_since_ > duration;
 }
 
-Task<void> RoundEngine::follow(Base base, PeerId leader) {
+Task<void> RoundEngine::follow(consensus::Base base, PeerId leader) {
     const Announce announce = own_announcement(base);
     if (std::find(told_.begin(), told_.end(), announce.input) == told_.end())
         told_.push_back(announce.input);
@@ -380,7 +406,7 @@ Task<void> RoundEngine::follow(Base base, PeerId leader) {
     if (!answer) {
         // It has begun again, perhaps, and is about to say hello.
         if (answer.error().kind() == ErrorKind::denied &&
-            !has_followed(base, leader, context_.patience())) {
+            !has_followed(base, leader, context_.patience.with_answer())) {
             co_await pause(context_.options.announce_interval);
             co_return;
         }
@@ -393,8 +419,7 @@ Task<void> RoundEngine::follow(Base base, PeerId leader) {
         suspect(leader, "its answer cannot be read");
         co_return;
     }
-    context_.newest_round =
-        std::max(context_.newest_round, context_.told_deadline(reply->round_ms));
+    context_.patience.is_told_of_longer_round(reply->round_ms);
     switch (reply->verdict) {
         case Verdict::accepted:
             break;
@@ -403,19 +428,19 @@ Task<void> RoundEngine::follow(Base base, PeerId leader) {
             // just failed us, it will find out as well; otherwise that is the one to ask.
             if (!suspected(reply->leader))
                 suspects_[leader] = context_.now() + suspicion_of_leaders;
-            else if (has_followed(base, leader, context_.patience() * 4))
+            else if (has_followed(base, leader, context_.patience.with_answer() * 4))
                 suspect(leader, "it sends us to a leader who is gone");
             break;
         case Verdict::you_are_behind:
-            take_certificates(leader, reply->certificates);
+            service_->take_certificates(leader, reply->certificates);
             if (reply->certificates.empty()) context_.listener.behind(leader);
             break;
         case Verdict::i_am_behind: {
-            const TimePoint until = context_.now() + context_.patience();
+            const TimePoint until = context_.now() + context_.patience.with_answer();
             auto certificates = context_.ledger.tail(4);
             for (Bytes& certificate : certificates)
                 if (context_.now() < until)
-                    co_await send(leader, certificate_method, std::move(certificate));
+                    co_await send(leader, consensus::certificate_method, std::move(certificate));
             break;
         }
         case Verdict::refused:
@@ -432,7 +457,7 @@ Task<void> RoundEngine::follow(Base base, PeerId leader) {
 }
 
 // A leader that answers, whatever it says, and brings no round about is passed over for a while.
-void RoundEngine::pass_over_if_idle(const Base& base, const PeerId& leader) {
+void RoundEngine::pass_over_if_idle(const consensus::Base& base, const PeerId& leader) {
     if (context_.ledger.base().previous != base.previous ||
         !has_followed(base, leader, patience_with_leader()))
         return;
@@ -447,7 +472,8 @@ Task<void> RoundEngine::ask_leader(PeerId leader,
     // Where nobody else could lead, a line that is full of what it brings newcomers is waited for.
     const bool no_other = context_.ledger.base().voters.size() == 1;
     const int late = no_other ? std::min(late_answers_[leader], late_answers_max) : 0;
-    const Duration patience = std::min(context_.patience() * (1 << late), patience_max);
+    const Duration patience =
+        std::min(context_.patience.with_answer() * (1 << late), links::patience_max);
     *answer =
         co_await context_.host.call(leader, announce_method, std::move(request), asked + patience);
     if (*answer || answer->error().kind() != ErrorKind::timeout)
@@ -471,7 +497,7 @@ TimePoint RoundEngine::overdue_at(const PeerId& leader, Duration silence) const 
 
 // Where answers come late, whoever leads, silence means less.
 Duration RoundEngine::silence_of_the_dead() const {
-    const Duration patience = context_.patience();
+    const Duration patience = context_.patience.with_answer();
     return std::clamp<Duration>(answers_in_ * 3 / 2, patience / 3, patience);
 }
 
@@ -485,8 +511,8 @@ Task<void> RoundEngine::until_overdue(PeerId leader) {
 
 // Of forty members who each look four times a second a slow leader's line has little left for the
 // averages, which tell that the round goes on. One whose connection is lost is asked at once.
-Task<void> RoundEngine::pause_following(Base base, PeerId leader) {
-    const TimePoint until = context_.now() + context_.patience() / 2;
+Task<void> RoundEngine::pause_following(consensus::Base base, PeerId leader) {
+    const TimePoint until = context_.now() + context_.patience.with_answer() / 2;
     Duration next = context_.options.announce_interval;
     do {
         co_await pause(next);
@@ -494,7 +520,7 @@ Task<void> RoundEngine::pause_following(Base base, PeerId leader) {
     } while (context_.now() < until && awaits_averages(base) && is_here(leader));
 }
 
-bool RoundEngine::awaits_averages(const Base& base) const {
+bool RoundEngine::awaits_averages(const consensus::Base& base) const {
     const auto exchange = exchanges_.newest();
     return exchange && exchange->plan().previous == base.previous && !exchange->complete() &&
            context_.now() < exchange->round_deadline();

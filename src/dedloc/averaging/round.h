@@ -19,10 +19,13 @@
 #include <optional>
 #include <set>
 
+#include "dedloc/averaging/commit_averages.h"
 #include "dedloc/averaging/context.h"
 #include "dedloc/averaging/exchanges.h"
+#include "dedloc/averaging/reports.h"
 #include "dedloc/averaging/round_pace.h"
-#include "dedloc/averaging/voter.h"
+#include "dedloc/consensus/proposer.h"
+#include "dedloc/consensus/service.h"
 #include "dedloc/links/bandwidth_probe.h"
 #include "dedloc/links/rates.h"
 #include "dedloc/links/served_link.h"
@@ -32,13 +35,13 @@
 
 namespace dedloc::averaging {
 
-class RoundEngine {
+class RoundEngine : private consensus::RoundUnderWay {
   public:
     static Result<std::unique_ptr<RoundEngine>> make(runtime::Node node,
                                                      p2p::Host& host,
                                                      const security::Signer& signer,
                                                      const security::Verifier& verifier,
-                                                     Ledger& ledger,
+                                                     consensus::Ledger& ledger,
                                                      PartStore& parts,
                                                      const Roster& roster,
                                                      RoundListener& listener,
@@ -48,7 +51,7 @@ class RoundEngine {
     void start();
     Task<void> stop();
 
-    std::uint64_t incarnation() const { return voter_->incarnation(); }
+    std::uint64_t incarnation() const { return acceptor_->incarnation(); }
     // Have we, as an owner, refused some of what we brought last?
     bool own_refused() const { return context_.own_refused; }
     RoundContext& context() { return context_; }
@@ -61,10 +64,10 @@ class RoundEngine {
     // Takes no part in votes after the next commit: this peer is about to leave.
     void set_leaving(bool leaving) {
         leaving_ = leaving;
-        voter_->set_leaving(leaving);
+        acceptor_->set_leaving(leaving);
     }
     // This peer hosts, and its ledger has just begun.
-    void begin_run() { voter_->begin_run(); }
+    void begin_run() { acceptor_->begin_run(); }
     // The ledger has moved for a reason outside (state downloaded, certificate from elsewhere).
     void ledger_moved();
     // This peer's line as measured in rounds, at most what the user grants; bytes per second,
@@ -83,7 +86,7 @@ class RoundEngine {
     Duration measured_round() const { return pace_.usual(); }
     // When the plan of a commit came to us, or was made here; nothing: it never did, or we have
     // forgotten it.
-    std::optional<TimePoint> planned_at(const Decision& commit) const;
+    std::optional<TimePoint> planned_at(const consensus::Decision& commit) const;
 
   private:
     struct Announced {
@@ -97,21 +100,26 @@ class RoundEngine {
 
     // round.cpp: the driver and following
     Task<void> drive();
-    Task<void> one_turn(Base base);
+    Task<void> one_turn(consensus::Base base);
     Task<void> until_advanced(Digest previous);
-    std::optional<PeerId> pick_leader(const Base& base) const;
-    Task<void> follow(Base base, PeerId leader);
-    void pass_over_if_idle(const Base& base, const PeerId& leader);
-    bool has_followed(const Base& base, const PeerId& leader, Duration duration);
-    Announce own_announcement(const Base& base);
+    std::optional<PeerId> pick_leader(const consensus::Base& base) const;
+    Task<void> follow(consensus::Base base, PeerId leader);
+    void pass_over_if_idle(const consensus::Base& base, const PeerId& leader);
+    bool has_followed(const consensus::Base& base, const PeerId& leader, Duration duration);
+    Announce own_announcement(const consensus::Base& base);
     void learn_rates();
     void learn_from_newest_commit();
-    bool may_follow(const Decision& branch) const;
+    bool may_follow(const consensus::Decision& branch) const;
     void suspect(const PeerId& peer, std::string why);
     void refuse_plan(const PeerId& leader, const Error& why);
     bool suspected(const PeerId& peer) const;
     bool is_here(const PeerId& peer) const;
-    bool keeps_to_round(const PeerId& from, const Prepare& prepare) const;
+    // consensus::RoundUnderWay
+    bool keeps_to_round(const PeerId& from, const consensus::Prepare& prepare) const override;
+    void is_proposed_to(const PeerId& leader) override;
+    Task<Result<Bytes>> whole_proposal(consensus::Propose propose) override;
+    void unreadable_proposal(const PeerId& from, const Error& why) override;
+    void untrue_proposal(const PeerId& from, const std::string& why) override;
     bool quorum_is_lost() const;
     bool slept() const;
     Task<void> watch_sleep();
@@ -120,63 +128,57 @@ class RoundEngine {
     Task<void> until_overdue(PeerId leader);
     TimePoint overdue_at(const PeerId& leader, Duration silence) const;
     Duration silence_of_the_dead() const;
-    Task<void> pause_following(Base base, PeerId leader);
-    bool awaits_averages(const Base& base) const;
+    Task<void> pause_following(consensus::Base base, PeerId leader);
+    bool awaits_averages(const consensus::Base& base) const;
     Task<void> pause(Duration duration);
 
     // round_handlers.cpp
     Task<Result<Bytes>> on_announce(PeerId from, Bytes request);
     Task<Result<Bytes>> on_plan(PeerId from, Bytes request);
     Result<void> take_plan(const PeerId& from, ByteView request);
-    Ok check_leaders_line(const Plan& plan) const;
-    Ok check_own_line(const Plan& plan, const Base& base);
+    Ok check_leaders_line(const consensus::Plan& plan) const;
+    Ok check_own_line(const consensus::Plan& plan, const consensus::Base& base);
     Task<Result<Bytes>> on_repair(PeerId from, Bytes request);
-    Task<Result<Bytes>> on_prepare(PeerId from, Bytes request);
-    Task<Result<Bytes>> on_propose(PeerId from, Bytes request);
-    Task<Result<Bytes>> on_certificate(PeerId from, Bytes request);
-    Task<Result<Bytes>> on_certified(PeerId from, Bytes request);
-    Task<Result<Bytes>> whole_proposal(Propose propose);
-    Task<Result<Bytes>> on_certificates(PeerId from, Bytes request);
     Task<Result<Bytes>> on_fetch(PeerId from, Bytes request);
-    Task<void> arrival(FinishedPart part, TimePoint deadline);
+    Task<void> arrival(consensus::FinishedPart part, TimePoint deadline);
     Task<void> on_probe(std::unique_ptr<p2p::MessageStream> stream);
     Task<void> on_parts(std::unique_ptr<p2p::MessageStream> stream);
-    Ok check_announcement(const PeerId& from, const Base& base, const Announce& announce) const;
+    Ok check_announcement(const PeerId& from,
+                          const consensus::Base& base,
+                          const Announce& announce) const;
     bool make_room_for(const PeerId& from, bool aggregator);
     bool keep_announcement(const PeerId& from, Announce announce);
-    std::shared_ptr<Exchange> begin_exchange(Plan plan, Digest digest);
-    void take_certificates(const PeerId& from, const std::vector<Bytes>& certificates);
-    bool take_certificate(const PeerId& from, const Bytes& certificate);
-    void take_certified(const PeerId& from, Bytes decision, Certified certified);
-    Task<void> take_certified_later(PeerId from, Propose outline, Certified certified);
+    std::shared_ptr<Exchange> begin_exchange(consensus::Plan plan, Digest digest);
 
     // round_leader.cpp: gather, reduce, repair; round_plan.cpp: plan
-    Task<void> lead(Base base);
-    Task<bool> gather(Base base);
+    Task<void> lead(consensus::Base base);
+    Task<bool> gather(consensus::Base base);
     void look_at_line();
     Duration time_for_newcomers();
-    bool others_follow_another(const Base& base) const;
+    bool others_follow_another(const consensus::Base& base) const;
     Duration usual_deadline() const;
-    std::map<PeerId, Announce> announces_for(const Base& base);
+    std::map<PeerId, Announce> announces_for(const consensus::Base& base);
     std::vector<planner::PeerRates> rates_of(const std::map<PeerId, Announce>& announces) const;
     Result<Division> divide(const std::map<PeerId, Announce>& announces) const;
     Result<Division> divide_with_aggregators(std::map<PeerId, Announce> announces) const;
     Result<Division> divide_into_groups(const std::map<PeerId, Announce>& announces) const;
     Result<Division> divide_all(std::map<PeerId, Announce> announces) const;
-    std::string leave_out_slow(const Base& base,
+    std::string leave_out_slow(const consensus::Base& base,
                                std::map<PeerId, Announce>& announces,
                                std::vector<PeerId>& left_out) const;
     double computing_s() const;
     Result<planner::LeaveOutAnswer> whom_to_leave_out(
-        const Base& base, const std::map<PeerId, Announce>& announces) const;
-    Result<Plan> make_plan(const Base& base, std::uint32_t ballot);
-    void set_parts(Plan& plan, const std::vector<std::uint64_t>& shares, double seconds) const;
-    void set_parts(Plan& plan, const planner::Grid& grid) const;
+        const consensus::Base& base, const std::map<PeerId, Announce>& announces) const;
+    Result<consensus::Plan> make_plan(const consensus::Base& base, std::uint32_t ballot);
+    void set_parts(consensus::Plan& plan,
+                   const std::vector<std::uint64_t>& shares,
+                   double seconds) const;
+    void set_parts(consensus::Plan& plan, const planner::Grid& grid) const;
     std::uint64_t pieces_of(std::uint64_t share,
                             std::size_t shares_count,
                             double seconds,
                             bool in_grid) const;
-    std::shared_ptr<Exchange> send_plan(Plan plan);
+    std::shared_ptr<Exchange> send_plan(consensus::Plan plan);
     Task<void> reduce(std::shared_ptr<Exchange> exchange);
     Task<void> repair(std::shared_ptr<Exchange> exchange,
                       std::vector<std::uint32_t> parts,
@@ -185,46 +187,30 @@ class RoundEngine {
     void send_repair(const std::shared_ptr<Exchange>& exchange,
                      const std::vector<std::uint32_t>& parts,
                      std::uint32_t number);
-    Decision make_decision(const Base& base, const Exchange* exchange) const;
-    std::vector<Voter> next_voters(const Base& base,
-                                   const Decision& decision,
-                                   const Plan* plan) const;
+    consensus::Decision make_decision(const consensus::Base& base, const Exchange* exchange) const;
+    std::vector<consensus::Voter> next_voters(const consensus::Base& base,
+                                              const consensus::Decision& decision,
+                                              const consensus::Plan* plan) const;
     std::vector<std::pair<PeerId, const Announced*>> fresh_announcements(
-        const Base& base, bool of_aggregators = false) const;
+        const consensus::Base& base, bool of_aggregators = false) const;
     Task<void> send(PeerId peer, std::string method, Bytes message);
 
-    // round_decide.cpp: prepare, propose, branch, publish
-    struct Poll;  // a Tally and who waits for it
-    std::uint32_t next_ballot(const Base& base);
-    Task<std::shared_ptr<Poll>> prepare(Base base, std::uint32_t ballot);
-    Duration pause_before_prepare() const;
-    Task<void> ask_promise(PeerId voter, Prepare request, std::shared_ptr<Poll> poll);
-    Task<bool> take_promise(PeerId voter, Prepare request, std::shared_ptr<Poll> poll);
-    Task<bool> propose(Base base, std::uint32_t ballot, Bytes decision, Duration patience);
-    struct Question;  // a proposal, outlined and whole
-    Task<void> ask_vote(PeerId voter,
-                        std::shared_ptr<const Question> question,
-                        TimePoint deadline,
-                        std::shared_ptr<Poll> poll);
-    Task<bool> take_vote(PeerId voter,
-                         std::shared_ptr<const Question> question,
-                         TimePoint deadline,
-                         std::shared_ptr<Poll> poll);
-    Task<void> open_branch(Base base);
-    Task<void> sign_branch(Base base,
-                           std::vector<Voter> survivors,
-                           std::shared_ptr<std::set<PeerId>> refused);
-    void learn_from(const PeerId& voter, const ConsensusReply& reply);
-    Task<Result<ConsensusReply>> call_for_vote(PeerId voter,
-                                               std::shared_ptr<const Question> question,
-                                               TimePoint deadline);
-    void publish(const Base& base, const Certificate& certificate);
-    Task<void> send_certificate(PeerId peer, Bytes certified, Bytes certificate);
+    Task<void> open_branch(consensus::Base base);
+    std::vector<consensus::Voter> survivors(const consensus::Base& base,
+                                            const std::set<PeerId>& refused) const;
+    std::set<PeerId> audience() const;
+    consensus::ProposerHooks proposer_hooks();
 
     RoundContext context_;
-    std::unique_ptr<VoterService> voter_;
+    Reports reports_;
+    CommitAverages averages_;
+    consensus::Environment consensus_;
+    std::unique_ptr<consensus::Acceptor> acceptor_;
+    std::unique_ptr<consensus::Proposer> proposer_;
+    std::unique_ptr<consensus::ConsensusService> service_;
     std::shared_ptr<const RoundInput> input_;
-    std::vector<MemberInput> told_;  // what leaders have heard of us, for the open instance
+    std::vector<consensus::MemberInput>
+        told_;  // what leaders have heard of us, for the open instance
     bool wanted_ = false;
     bool leaving_ = false;
     std::optional<TimePoint> wanted_since_;
@@ -233,15 +219,9 @@ class RoundEngine {
     // They cost a deadline; until they announce again, here or to who led a round.
     std::set<PeerId> not_waited_for_;
     Exchanges exchanges_;
-    std::uint32_t ballot_round_ = 0;      // of the next ballot of ours in the open instance
-    int unanswered_prepares_ = 0;         // by a majority: in a row, in the open instance
     std::uint32_t lonely_turns_ = 0;      // how often we have led it and nobody came
     TimePoint lonely_since_;              // the first of them
     TimePoint awake_at_;                  // a moment ago, unless this process was stopped
-    Bytes proposal_;                      // the newest decision that we were asked about
-    std::pair<PeerId, Propose> outline_;  // the newest one that came, and from whom
-    std::size_t certified_later_ = 0;     // certificates that wait for averages
-    std::uint32_t outbid_ = 0;            // highest ballot heard of in the open instance
     std::pair<Digest, PeerId> followed_;  // after which decision we follow whom …
     TimePoint followed_since_;            // … and since when
     std::optional<std::pair<PeerId, TimePoint>> asked_;  // a leader that has not answered yet
@@ -255,8 +235,8 @@ class RoundEngine {
     links::ServedLink served_;   // since we led the last time
     Duration average_takes_{0};  // our line, to each who fetched meanwhile; 0: not known
     TimePoint round_begun_;      // by a plan of ours or another's
-    std::pair<Instance, TimePoint> step_open_;  // which step, and since when
-    std::optional<TimePoint> step_averaged_;    // since when; attempts that fail are no computing
+    std::pair<consensus::Instance, TimePoint> step_open_;  // which step, and since when
+    std::optional<TimePoint> step_averaged_;  // since when; attempts that fail are no computing
     runtime::Event changed_;
     runtime::Event turn_over_;
     p2p::Handlers handlers_;

@@ -8,10 +8,10 @@
 #include <cmath>
 
 #include "dedloc/averaging/exchange.h"
-#include "dedloc/averaging/ledger.h"
 #include "dedloc/averaging/routes.h"
-#include "dedloc/averaging/standing.h"
 #include "dedloc/base/check.h"
+#include "dedloc/consensus/ledger.h"
+#include "dedloc/consensus/peer_score.h"
 #include "dedloc/wire/message.h"
 
 using namespace dedloc;
@@ -28,11 +28,11 @@ class TrustingVerifier final : public security::Verifier {
     bool verify(const PeerId&, std::string_view, ByteView, ByteView) const override { return true; }
 };
 
-std::uint32_t looked_at(const Plan& plan) {
+std::uint32_t looked_at(const consensus::Plan& plan) {
     return std::min(parts_looked_at, static_cast<std::uint32_t>(plan.parts.size()));
 }
 
-void follow_the_routes(const Plan& plan) {
+void follow_the_routes(const consensus::Plan& plan) {
     const Routes routes(plan);
     const auto members = static_cast<std::uint32_t>(plan.members.size());
     for (std::uint32_t part = 0; part < looked_at(plan); ++part) {
@@ -45,19 +45,20 @@ void follow_the_routes(const Plan& plan) {
         for (const std::uint32_t source : routes.sources(owner, part))
             DEDLOC_CHECK(source < members && routes.next(source, part) == owner);
     }
-    DEDLOC_CHECK(routes.may_include(0, no_members(plan)));
+    DEDLOC_CHECK(routes.may_include(0, consensus::no_members(plan)));
 }
 
-void weigh(const Plan& plan, std::uint64_t count) {
-    std::vector<const MemberInput*> all;
-    for (const PlanMember& member : plan.members) all.push_back(&member.input);
+void weigh(const consensus::Plan& plan, std::uint64_t count) {
+    std::vector<const consensus::MemberInput*> all;
+    for (const consensus::PlanMember& member : plan.members) all.push_back(&member.input);
     for (std::uint32_t part = 0; part < looked_at(plan); ++part) {
         std::uint64_t covered = 0;
         for (const WeightSegment& segment : total_weights(all, plan.parts[part].range()))
             covered += segment.count;
         DEDLOC_CHECK(covered == plan.parts[part].count);
-        for (const MemberInput* input : all) {
-            const double samples = included_samples(*input, plan.parts[part].range(), count);
+        for (const consensus::MemberInput* input : all) {
+            const double samples =
+                consensus::included_samples(*input, plan.parts[part].range(), count);
             DEDLOC_CHECK(std::isfinite(samples) && samples >= 0);
             DEDLOC_CHECK(scale_exponent(*input) < 63);
         }
@@ -65,10 +66,10 @@ void weigh(const Plan& plan, std::uint64_t count) {
 }
 
 void look_at_plan(ByteView bytes) {
-    const auto plan = wire::decode<Plan>(bytes);
+    const auto plan = wire::decode<consensus::Plan>(bytes);
     if (!plan) return;
     RoundOptions options;
-    options.vector_count = vector_count(*plan);
+    options.vector_count = consensus::vector_count(*plan);
     const bool sound = check_plan(*plan, options).has_value();
     if (!sound) return;
     follow_the_routes(*plan);
@@ -76,54 +77,54 @@ void look_at_plan(ByteView bytes) {
 }
 
 // As its author meant it, were it the next one of this chain: to find digests is not for a fuzzer.
-Bytes made_to_follow(const Base& base, const Bytes& bytes) {
-    auto certificate = wire::decode<Certificate>(bytes);
+Bytes made_to_follow(const consensus::Base& base, const Bytes& bytes) {
+    auto certificate = wire::decode<consensus::Certificate>(bytes);
     if (!certificate) return bytes;
-    auto decision = wire::decode<Decision>(certificate->decision);
+    auto decision = wire::decode<consensus::Decision>(certificate->decision);
     if (!decision) return bytes;
     decision->run = base.run;
     decision->previous = base.previous;
     decision->number = base.number + 1;
     decision->instance = base.instance;
     if (base.state) decision->state_before = *base.state;
-    std::vector<Voter> voters = base.voters;
-    if (decision->kind == DecisionKind::branch) {
+    std::vector<consensus::Voter> voters = base.voters;
+    if (decision->kind == consensus::DecisionKind::branch) {
         voters = decision->next_voters;
-        decision->instance = {branch_id(base.previous, voters), base.instance.step, 0};
+        decision->instance = {consensus::branch_id(base.previous, voters), base.instance.step, 0};
         decision->branch_samples = base.branch_samples;
     }
     certificate->decision = wire::encode(*decision);
     certificate->votes.clear();
-    for (const Voter& voter : voters) certificate->votes.push_back({voter.peer, {}});
+    for (const consensus::Voter& voter : voters) certificate->votes.push_back({voter.peer, {}});
     return wire::encode(*certificate);
 }
 
-void account_for(const Ledger& ledger, const Decision& decision) {
-    if (decision.kind != DecisionKind::commit) return;
-    const auto plan = wire::decode<Plan>(decision.plan);
-    DEDLOC_CHECK(plan.has_value() && plan->parts.size() == decision.parts.size());
-    const std::uint64_t count = vector_count(*plan);
-    const double samples = committed_samples(*plan, decision.parts, count);
+void account_for(const consensus::Ledger& ledger, const consensus::Decision& decision) {
+    if (decision.kind != consensus::DecisionKind::commit) return;
+    const auto plan = ledger.newest_link().plan;
+    DEDLOC_CHECK(plan && plan->parts.size() == decision.parts.size());
+    const std::uint64_t count = consensus::vector_count(*plan);
+    const double samples = consensus::committed_samples(*plan, decision.parts, count);
     DEDLOC_CHECK(std::isfinite(samples) && samples >= 0);
-    const std::vector<bool> included = included_members(decision, *plan);
+    const std::vector<bool> included = consensus::included_members(decision, *plan);
     for (std::size_t i = 0; i < included.size(); ++i) {
-        const PlanMember& member = plan->members[i];
-        (void)has_reached_others(*plan, decision, i);
+        const consensus::PlanMember& member = plan->members[i];
+        (void)consensus::has_reached_others(*plan, decision, i);
         (void)ledger.check_not_committed(member.peer, member.input);
         if (included[i]) DEDLOC_CHECK(ledger.contributions(member.peer) > 0);
     }
 }
 
 void look_at_chain(ByteView bytes, bool follows) {
-    const auto reply = wire::decode<CertificatesReply>(bytes);
+    const auto reply = wire::decode<consensus::CertificatesReply>(bytes);
     if (!reply || reply->certificates.empty()) return;
     const TrustingVerifier verifier;
-    Ledger ledger(verifier, 4);
-    Standing standing;
+    consensus::Ledger ledger(verifier, 4);
+    consensus::PeerScore score;
     const bool sound = ledger.check_start(reply->certificates.front()).has_value();
     DEDLOC_CHECK(ledger.start_from(reply->certificates.front()).has_value() == sound);
     if (!sound) return;
-    (void)standing.learn(ledger.newest_decision());
+    (void)score.learn(ledger.newest_decision(), ledger.newest_link().plan.get());
     account_for(ledger, ledger.newest_decision());
     for (std::size_t i = 1; i < std::min(reply->certificates.size(), chain_max); ++i) {
         const Bytes& said = reply->certificates[i];
@@ -131,9 +132,9 @@ void look_at_chain(ByteView bytes, bool follows) {
         const auto accepted = ledger.accept(follows ? made_to_follow(ledger.base(), said) : said);
         if (!accepted || !*accepted) continue;
         DEDLOC_CHECK(ledger.base().number == number + 1 && !ledger.base().voters.empty());
-        (void)standing.learn(ledger.newest_decision());
+        (void)score.learn(ledger.newest_decision(), ledger.newest_link().plan.get());
         account_for(ledger, ledger.newest_decision());
-        for (const Voter& voter : ledger.base().voters) (void)standing.may_own(voter.peer);
+        for (const consensus::Voter& voter : ledger.base().voters) (void)score.may_own(voter.peer);
     }
 }
 

@@ -2,9 +2,10 @@
 
 #include <algorithm>
 
-#include "dedloc/averaging/outline.h"
+#include "dedloc/averaging/fetch.h"
 #include "dedloc/averaging/round.h"
 #include "dedloc/base/counted.h"
+#include "dedloc/consensus/compact_proposal.h"
 #include "dedloc/links/messages.h"
 #include "dedloc/wire/message.h"
 
@@ -18,7 +19,7 @@ Result<Message> read_from(RoundContext& context,
                           ByteView bytes,
                           const char* what) {
     auto message = wire::decode<Message>(bytes);
-    if (!message) context.refuse_message(from, unreadable(what));
+    if (!message) context.refuse_message(from, consensus::unreadable(what));
     return message;
 }
 
@@ -56,21 +57,6 @@ void RoundEngine::register_handlers() {
     handlers_.on_call(repair_method, [this](PeerId from, Bytes request) {
         return on_repair(from, std::move(request));
     });
-    handlers_.on_call(prepare_method, [this](PeerId from, Bytes request) {
-        return on_prepare(from, std::move(request));
-    });
-    handlers_.on_call(propose_method, [this](PeerId from, Bytes request) {
-        return on_propose(from, std::move(request));
-    });
-    handlers_.on_call(certified_method, [this](PeerId from, Bytes request) {
-        return on_certified(from, std::move(request));
-    });
-    handlers_.on_call(certificate_method, [this](PeerId from, Bytes request) {
-        return on_certificate(from, std::move(request));
-    });
-    handlers_.on_call(certificates_method, [this](PeerId from, Bytes request) {
-        return on_certificates(from, std::move(request));
-    });
     handlers_.on_call(fetch_method, [this](PeerId from, Bytes request) {
         return on_fetch(from, std::move(request));
     });
@@ -85,15 +71,15 @@ void RoundEngine::register_handlers() {
 // Aggregators stand on no state; whoever says so may bring nothing, not even ranges without
 // samples: a plan with such a line would be refused, and its leader blamed.
 Ok RoundEngine::check_announcement(const PeerId& from,
-                                   const Base& base,
+                                   const consensus::Base& base,
                                    const Announce& announce) const {
-    if (announce.aggregator && announce.input == MemberInput{}) return {};
+    if (announce.aggregator && announce.input == consensus::MemberInput{}) return {};
     if (announce.aggregator)
         return make_error(ErrorKind::peer_broke_protocol, "an aggregator brings no contribution");
     if (announce.state != *base.state)
         return make_error(ErrorKind::conflict, "you stand on another state; load ours");
-    DEDLOC_TRY_VOID(
-        check_input(announce.input, context_.options.vector_count, context_.options.samples_max));
+    DEDLOC_TRY_VOID(consensus::check_input(
+        announce.input, context_.options.vector_count, context_.options.samples_max));
     DEDLOC_TRY_VOID(context_.roster.check_samples(from, announce.input));
     return context_.ledger.check_not_committed(from, announce.input);
 }
@@ -108,7 +94,7 @@ bool RoundEngine::make_room_for(const PeerId& from, bool aggregator) {
         }));
     if (aggregator) return alike < aggregators_max;
     if (alike + 1 < context_.options.members_max) return true;  // one is our own
-    const Base& base = context_.ledger.base();
+    const consensus::Base& base = context_.ledger.base();
     if (!base.is_voter(from)) return false;
     const auto other = std::ranges::find_if(announced_, [&base](const auto& entry) {
         return !entry.second.announce.aggregator && !base.is_voter(entry.first);
@@ -138,15 +124,15 @@ bool RoundEngine::keep_announcement(const PeerId& from, Announce announce) {
 Task<Result<Bytes>> RoundEngine::on_announce(PeerId from, Bytes request) {
     DEDLOC_CO_TRY_VOID(context_.gate(from));
     DEDLOC_CO_TRY(Announce announce, read_from<Announce>(context_, from, request, "announcement"));
-    const Base& base = context_.ledger.base();
+    const consensus::Base& base = context_.ledger.base();
     AnnounceReply reply;
     // Another peer had the new state sooner than we: it need not ask twice.
-    const TimePoint patience = context_.now() + context_.patience() / 2;
+    const TimePoint patience = context_.now() + context_.patience.with_answer() / 2;
     while (announce.previous == base.previous && !base.state && !announce.aggregator &&
            context_.now() < patience)
         co_await context_.node.clock.sleep_for(5ms);
     if (announce.previous != base.previous) {
-        std::vector<Bytes> certificates = voter_->certificates_after(announce.previous);
+        std::vector<Bytes> certificates = acceptor_->certificates_after(announce.previous);
         const bool foreign = certificates.empty();
         reply.verdict = foreign ? Verdict::i_am_behind : Verdict::you_are_behind;
         if (bytes_of(certificates) <= reply_bytes_max) reply.certificates = std::move(certificates);
@@ -162,7 +148,7 @@ Task<Result<Bytes>> RoundEngine::on_announce(PeerId from, Bytes request) {
             announced_.erase(from);
             not_waited_for_.insert(from);  // until it announces what can be taken
             context_.refuse(RoundNote::Kind::refused_input, from, sound.error().message());
-            context_.complaints.bar(from, context_.now());
+            context_.scores.complaints().bar(from, context_.now());
             changed_.pulse();
         }
         reply.verdict = Verdict::refused;
@@ -193,7 +179,7 @@ Task<Result<Bytes>> RoundEngine::on_announce(PeerId from, Bytes request) {
     co_return wire::encode(reply);
 }
 
-std::shared_ptr<Exchange> RoundEngine::begin_exchange(Plan plan, Digest digest) {
+std::shared_ptr<Exchange> RoundEngine::begin_exchange(consensus::Plan plan, Digest digest) {
     auto exchange = exchanges_.begin(std::move(plan), digest, input_);
     round_begun_ = context_.now();
     if (!step_averaged_) step_averaged_ = round_begun_;
@@ -213,19 +199,20 @@ Task<Result<Bytes>> RoundEngine::on_plan(PeerId from, Bytes request) {
 
 Result<void> RoundEngine::take_plan(const PeerId& from, ByteView request) {
     const auto message = wire::decode<Signed>(request);
-    if (!message) return unreadable("plan");
-    auto decoded = wire::decode<Plan>(message->payload);
-    if (!decoded) return unreadable("plan");
-    Plan plan = *std::move(decoded);
-    const Base& base = context_.ledger.base();
+    if (!message) return consensus::unreadable("plan");
+    auto decoded = wire::decode<consensus::Plan>(message->payload);
+    if (!decoded) return consensus::unreadable("plan");
+    consensus::Plan plan = *std::move(decoded);
+    const consensus::Base& base = context_.ledger.base();
     if (plan.run != base.run || plan.previous != base.previous || plan.instance != base.instance ||
         !base.state || plan.state != *base.state)
         return make_error(ErrorKind::conflict, "the plan is not for the step that is open here");
-    if (plan.leader != from || !owns_ballot(base, from, plan.ballot) ||
-        !context_.verifier.verify(from, plan_domain, message->payload, message->signature))
+    if (plan.leader != from || !consensus::owns_ballot(base, from, plan.ballot) ||
+        !context_.verifier.verify(
+            from, consensus::plan_domain, message->payload, message->signature))
         return make_error(ErrorKind::peer_broke_protocol, "the plan is not signed by its leader");
     DEDLOC_TRY_VOID(check_plan(plan, context_.options));
-    const Digest digest = decision_digest(message->payload);
+    const Digest digest = consensus::decision_digest(message->payload);
     if (exchanges_.find(digest)) return {};
     DEDLOC_TRY_VOID(exchanges_.check_turn(plan, digest));
     DEDLOC_TRY_VOID(check_leaders_line(plan));
@@ -235,8 +222,8 @@ Result<void> RoundEngine::take_plan(const PeerId& from, ByteView request) {
 }
 
 // Everybody else's samples were its to check.
-Ok RoundEngine::check_leaders_line(const Plan& plan) const {
-    for (const PlanMember& member : plan.members) {
+Ok RoundEngine::check_leaders_line(const consensus::Plan& plan) const {
+    for (const consensus::PlanMember& member : plan.members) {
         if (member.peer != plan.leader) continue;
         Ok sound = context_.roster.check_samples(member.peer, member.input);
         if (!sound && sound.error().kind() == ErrorKind::peer_broke_protocol) return sound;
@@ -245,9 +232,9 @@ Ok RoundEngine::check_leaders_line(const Plan& plan) const {
 }
 
 // The plan must name what we bring now. What we announced before is an old plan, not a lie.
-Ok RoundEngine::check_own_line(const Plan& plan, const Base& base) {
+Ok RoundEngine::check_own_line(const consensus::Plan& plan, const consensus::Base& base) {
     const Announce mine = own_announcement(base);
-    for (const PlanMember& member : plan.members) {
+    for (const consensus::PlanMember& member : plan.members) {
         if (member.peer != context_.me()) continue;
         if (member.incarnation == mine.incarnation && !member.aggregator &&
             (member.input == mine.input || plan.leaves_out(member.peer)))
@@ -269,61 +256,32 @@ Task<Result<Bytes>> RoundEngine::on_repair(PeerId from, Bytes request) {
 // Whom every answer reaches late takes all leaders for dead, and would outbid one round after
 // another. Not to promise is always allowed; it ends with the round, when we suspect its leader, or
 // when our connection to it is lost.
-bool RoundEngine::keeps_to_round(const PeerId& from, const Prepare& prepare) const {
+bool RoundEngine::keeps_to_round(const PeerId& from, const consensus::Prepare& prepare) const {
     const std::shared_ptr<Exchange> exchange = exchanges_.newest();
     if (!exchange || context_.now() >= exchange->round_deadline()) return false;
-    const Plan& plan = exchange->plan();
+    const consensus::Plan& plan = exchange->plan();
     return plan.instance == prepare.instance && plan.previous == prepare.previous &&
            plan.leader != from && !suspected(plan.leader) && is_here(plan.leader) &&
            context_.now() < overdue_at(plan.leader, silence_of_the_dead() / 2) &&
-           plan.ballot >= voter_->promised(plan.previous);
+           plan.ballot >= acceptor_->promised(plan.previous);
 }
 
-Task<Result<Bytes>> RoundEngine::on_prepare(PeerId from, Bytes request) {
-    DEDLOC_CO_TRY_VOID(context_.gate(from));
-    DEDLOC_CO_TRY(Prepare prepare, read_from<Prepare>(context_, from, request, "prepare"));
-    if (keeps_to_round(from, prepare)) {
-        ConsensusReply later;
-        later.answer = Answer::refused;
-        later.reason = "a round is under way, and its leader lives";
-        co_return wire::encode(later);
-    }
-    const ConsensusReply reply = co_await voter_->on_prepare(from, std::move(prepare));
-    co_return wire::encode(reply);
+void RoundEngine::is_proposed_to(const PeerId& leader) {
+    const auto exchange = exchanges_.newest();
+    if (exchange && exchange->plan().leader == leader) exchange->leader_spoke();
 }
 
-Task<Result<Bytes>> RoundEngine::on_propose(PeerId from, Bytes request) {
-    DEDLOC_CO_TRY_VOID(context_.gate(from));
-    auto propose = wire::decode<Propose>(request);
-    if (!propose) {
-        refuse_plan(from, unreadable("proposal"));
-        co_return std::move(propose).error();
-    }
-    if (const auto exchange = exchanges_.newest(); exchange && exchange->plan().leader == from)
-        exchange->leader_spoke();
-    if (!propose->outline.empty()) {
-        outline_ = {from, *propose};
-        auto whole = co_await whole_proposal(*propose);
-        if (!whole) {
-            ConsensusReply unknown;
-            unknown.answer = Answer::send_whole;
-            co_return wire::encode(unknown);
-        }
-        propose->decision = *std::move(whole);
-    }
-    proposal_ = propose->decision;
-    const std::uint64_t complaints = context_.complaints.count(from);
-    const ConsensusReply reply = co_await voter_->on_propose(from, *std::move(propose));
-    // Who proposes what cannot be true brings no round about.
-    if (reply.answer == Answer::refused && context_.complaints.count(from) > complaints) {
-        suspect(from, reply.reason);
-        changed_.pulse();
-    }
-    co_return wire::encode(reply);
+void RoundEngine::unreadable_proposal(const PeerId& from, const Error& why) {
+    refuse_plan(from, why);
+}
+
+void RoundEngine::untrue_proposal(const PeerId& from, const std::string& why) {
+    suspect(from, why);
+    changed_.pulse();
 }
 
 // The averages of a proposal may be a little behind it.
-Task<Result<Bytes>> RoundEngine::whole_proposal(Propose propose) {
+Task<Result<Bytes>> RoundEngine::whole_proposal(consensus::Propose propose) {
     const std::shared_ptr<Exchange> exchange = exchanges_.find(propose.plan);
     if (!exchange) co_return make_error(ErrorKind::not_found, "no such plan here");
     while (!exchange->complete()) {
@@ -332,74 +290,7 @@ Task<Result<Bytes>> RoundEngine::whole_proposal(Propose propose) {
         if (context_.now() >= until) break;
         (void)co_await exchange->changed().wait_until(context_.node.clock, until);
     }
-    co_return whole_decision(propose, *exchange);
-}
-
-Task<Result<Bytes>> RoundEngine::on_certified(PeerId from, Bytes request) {
-    DEDLOC_CO_TRY_VOID(context_.gate(from));
-    DEDLOC_CO_TRY(Certified certified, read_from<Certified>(context_, from, request, "certified"));
-    if (!proposal_.empty() && decision_digest(proposal_) == certified.decision) {
-        take_certified(from, proposal_, std::move(certified));
-    } else if (certified_later_ == 0 && outline_.first == from &&
-               outline_.second.digest == certified.decision) {
-        Propose outline = std::exchange(outline_, {}).second;
-        scope_.spawn("certified before all averages came",
-                     take_certified_later(from, std::move(outline), std::move(certified)));
-    } else {
-        co_return make_error(ErrorKind::not_found, "we were not asked about that decision");
-    }
-    co_return Bytes{};
-}
-
-// A majority voted before the last averages were here.
-Task<void> RoundEngine::take_certified_later(PeerId from, Propose outline, Certified certified) {
-    const base::Counted counted(certified_later_);
-    auto whole = co_await whole_proposal(std::move(outline));
-    if (whole)
-        take_certified(from, *std::move(whole), std::move(certified));
-    else
-        context_.listener.behind(from);
-}
-
-void RoundEngine::take_certified(const PeerId& from, Bytes decision, Certified certified) {
-    const Certificate certificate{
-        std::move(decision), certified.ballot, std::move(certified.votes)};
-    (void)take_certificate(from, wire::encode(certificate));
-}
-
-bool RoundEngine::take_certificate(const PeerId& from, const Bytes& certificate) {
-    const auto accepted = context_.ledger.accept(certificate);
-    if (!accepted) context_.refuse_message(from, accepted.error());
-    if (!accepted && (accepted.error().kind() == ErrorKind::not_found ||
-                      accepted.error().kind() == ErrorKind::conflict))
-        context_.listener.behind(from);
-    return accepted.has_value();
-}
-
-void RoundEngine::take_certificates(const PeerId& from, const std::vector<Bytes>& certificates) {
-    for (const Bytes& certificate : certificates)
-        if (!take_certificate(from, certificate)) return;
-}
-
-Task<Result<Bytes>> RoundEngine::on_certificate(PeerId from, Bytes request) {
-    DEDLOC_CO_TRY_VOID(context_.gate(from));
-    (void)take_certificate(from, request);
-    co_return Bytes{};
-}
-
-Task<Result<Bytes>> RoundEngine::on_certificates(PeerId from, Bytes request) {
-    DEDLOC_CO_TRY_VOID(context_.gate(from));
-    DEDLOC_CO_TRY(const CertificatesRequest asked, wire::decode<CertificatesRequest>(request));
-    CertificatesReply reply;
-    if (!context_.ledger.started())
-        co_return make_error(ErrorKind::not_found, "this peer knows no certificate yet");
-    if (asked.only_latest) {
-        reply.certificates.push_back(context_.ledger.newest());
-    } else {
-        reply.certificates = voter_->certificates_after(asked.previous);
-        reply.known = context_.ledger.after(asked.previous, 0).has_value();
-    }
-    co_return wire::encode(reply);
+    co_return consensus::whole_decision(propose, exchange->plan(), exchange->finished());
 }
 
 Task<Result<Bytes>> RoundEngine::on_fetch(PeerId from, Bytes request) {
@@ -409,7 +300,7 @@ Task<Result<Bytes>> RoundEngine::on_fetch(PeerId from, Bytes request) {
 
 // Whoever lacks a part when the others decide gets it in a moment: to ask for it would be to have
 // it twice over a line that is full.
-Task<void> RoundEngine::arrival(FinishedPart part, TimePoint deadline) {
+Task<void> RoundEngine::arrival(consensus::FinishedPart part, TimePoint deadline) {
     const std::shared_ptr<Exchange> exchange = exchanges_.find(part.plan);
     if (!exchange) co_return;
     for (;;) {

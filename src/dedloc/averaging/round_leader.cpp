@@ -36,14 +36,14 @@ constexpr Duration silence_look = 50ms;  // whether owners who were slow still s
 }  // namespace
 
 Task<void> RoundEngine::send(PeerId peer, std::string method, Bytes message) {
-    const TimePoint deadline = context_.now() + context_.patience();
+    const TimePoint deadline = context_.now() + context_.patience.with_answer();
     (void)co_await context_.host.call(peer, method, std::move(message), deadline);
 }
 
 std::vector<std::pair<PeerId, const RoundEngine::Announced*>> RoundEngine::fresh_announcements(
-    const Base& base, bool of_aggregators) const {
-    const Duration age_max =
-        std::max<Duration>(context_.options.announce_interval * 4, context_.patience() * 2);
+    const consensus::Base& base, bool of_aggregators) const {
+    const Duration age_max = std::max<Duration>(context_.options.announce_interval * 4,
+                                                context_.patience.with_answer() * 2);
     std::vector<std::pair<PeerId, const Announced*>> fresh;
     for (const auto& [peer, announced] : announced_)
         if (announced.announce.previous == base.previous &&
@@ -54,23 +54,23 @@ std::vector<std::pair<PeerId, const RoundEngine::Announced*>> RoundEngine::fresh
 }
 
 Duration RoundEngine::usual_deadline() const {
-    return std::clamp<Duration>(std::max(pace_.usual() * 3, context_.newest_round),
+    return std::clamp<Duration>(std::max(pace_.usual() * 3, context_.patience.newest_round()),
                                 context_.options.deadline_min,
                                 context_.options.deadline_max);
 }
 
-Task<void> RoundEngine::lead(Base base) {
+Task<void> RoundEngine::lead(consensus::Base base) {
     if (!base.is_voter(context_.me())) {
         co_await open_branch(base);
         co_return;
     }
-    const std::uint32_t ballot = next_ballot(base);
+    const std::uint32_t ballot = proposer_->next_ballot(base);
     if (ballot > 0 && !context_.options.bugs.skip_prepare) {
-        const std::shared_ptr<Poll> poll = co_await prepare(base, ballot);
-        if (!poll) {
+        const bool promised = co_await proposer_->prepare(base, ballot, usual_deadline());
+        if (!promised) {
             if (quorum_is_lost()) co_await open_branch(base);
             // Whoever announces itself meanwhile is no reason to ask all voters again.
-            co_await context_.node.clock.sleep_for(pause_before_prepare());
+            co_await context_.node.clock.sleep_for(proposer_->pause_before_prepare());
             co_return;
         }
     }
@@ -89,20 +89,56 @@ Task<void> RoundEngine::lead(Base base) {
         exchange = send_plan(*std::move(plan));
         co_await reduce(exchange);
     }
-    const Decision decision = make_decision(base, exchange.get());
-    if (decision.kind == DecisionKind::abort) {
+    const consensus::Decision decision = make_decision(base, exchange.get());
+    if (decision.kind == consensus::DecisionKind::abort) {
         const RoundNote note{RoundNote::Kind::aborted, {}, "a round ended without a whole average"};
         context_.listener.note(note);
     }
     Bytes bytes = wire::encode(decision);
-    const bool decided = co_await propose(base, ballot, std::move(bytes), usual_deadline());
+    const bool decided =
+        co_await proposer_->propose(base, ballot, std::move(bytes), usual_deadline());
     if (decided) co_return;
     if (quorum_is_lost()) co_await open_branch(base);
     co_await pause(context_.options.announce_interval);
 }
 
+Task<void> RoundEngine::open_branch(consensus::Base base) {
+    if (!quorum_is_lost() || !base.state) {
+        co_await pause(context_.options.announce_interval);
+        co_return;
+    }
+    auto those_left = [this, base](const std::set<PeerId>& refused) {
+        return survivors(base, refused);
+    };
+    co_await proposer_->open_branch(base, those_left);
+}
+
+// Those who announced to us, and we.
+std::vector<consensus::Voter> RoundEngine::survivors(const consensus::Base& base,
+                                                     const std::set<PeerId>& refused) const {
+    std::map<PeerId, consensus::Voter> survivors;
+    survivors[context_.me()] = {
+        context_.me(), acceptor_->incarnation(), !context_.host.addresses().empty()};
+    for (const auto& [peer, announced] : announced_)
+        if (announced.announce.previous == base.previous && !refused.contains(peer) &&
+            !announced.announce.aggregator &&
+            context_.now() - announced.at < context_.patience.with_answer() * 2)
+            survivors[peer] = {peer, announced.announce.incarnation, announced.announce.dialable};
+    std::vector<consensus::Voter> voters;
+    for (auto& [peer, voter] : survivors) voters.push_back(std::move(voter));
+    return voters;
+}
+
+// Voters aside, those who want to hear of a certificate.
+std::set<PeerId> RoundEngine::audience() const {
+    std::set<PeerId> audience;
+    for (const auto& [peer, announced] : announced_) audience.insert(peer);
+    for (const PeerId& peer : context_.roster.live_trainers()) audience.insert(peer);
+    return audience;
+}
+
 // Nobody came who brings anything, and yet others are there.
-bool RoundEngine::others_follow_another(const Base& base) const {
+bool RoundEngine::others_follow_another(const consensus::Base& base) const {
     std::set<PeerId> here;
     for (const auto& [peer, announced] : fresh_announcements(base)) {
         if (announced->announce.input.weight_max() > 0) return false;
@@ -137,7 +173,7 @@ void RoundEngine::look_at_line() {
     served_.look(context_.host.traffic().sent_bytes, context_.now(), peers * talk_bytes_per_s);
 }
 
-Task<bool> RoundEngine::gather(Base base) {
+Task<bool> RoundEngine::gather(consensus::Base base) {
     context_.listener.round_wanted();
     const Duration micro_batch =
         from_seconds(std::clamp(context_.roster.micro_batch_s(), 0.0, 60.0));
@@ -193,17 +229,17 @@ Task<bool> RoundEngine::gather(Base base) {
     }
 }
 
-std::shared_ptr<Exchange> RoundEngine::send_plan(Plan plan) {
+std::shared_ptr<Exchange> RoundEngine::send_plan(consensus::Plan plan) {
     Signed message;
     message.payload = wire::encode(plan);
     if (plan.members.size() > 1) {
-        message.signature = context_.signer.sign(plan_domain, message.payload);
+        message.signature = context_.signer.sign(consensus::plan_domain, message.payload);
         const Bytes bytes = wire::encode(message);
-        for (const PlanMember& member : plan.members)
+        for (const consensus::PlanMember& member : plan.members)
             if (member.peer != context_.me())
                 scope_.spawn("send plan", send(member.peer, plan_method, bytes));
     }
-    const Digest digest = decision_digest(message.payload);
+    const Digest digest = consensus::decision_digest(message.payload);
     return begin_exchange(std::move(plan), digest);
 }
 
@@ -216,7 +252,7 @@ Task<void> RoundEngine::reduce(std::shared_ptr<Exchange> exchange) {
         const bool late = context_.now() >= silent_deadline;
         std::vector<std::uint32_t> parts =
             late ? exchange->silent_parts() : exchange->failed_parts();
-        if (!parts.empty() && repairs < repairs_max) {
+        if (!parts.empty() && repairs < consensus::repairs_max) {
             ++repairs;
             co_await repair(exchange, parts, repairs);
             const Duration left = exchange->round_deadline() - context_.now();
@@ -233,7 +269,7 @@ Task<void> RoundEngine::reduce(std::shared_ptr<Exchange> exchange) {
 // One more try for parts that leave out somebody who is there, for as long as a live owner needs.
 Task<void> RoundEngine::include_more(std::shared_ptr<Exchange> exchange, std::uint32_t number) {
     const std::vector<std::uint32_t> lacking = exchange->lacking_parts();
-    if (!exchange->complete() || lacking.empty() || number > repairs_max) co_return;
+    if (!exchange->complete() || lacking.empty() || number > consensus::repairs_max) co_return;
     const Duration left = exchange->round_deadline() - context_.now();
     if (left < context_.options.call_timeout / 4) co_return;
     send_repair(exchange, lacking, number);
@@ -250,7 +286,7 @@ Task<void> RoundEngine::repair(std::shared_ptr<Exchange> exchange,
                                std::vector<std::uint32_t> parts,
                                std::uint32_t number) {
     const std::set<std::uint32_t> failed = owners_of(*exchange, parts);
-    const Plan& plan = exchange->plan();
+    const consensus::Plan& plan = exchange->plan();
     std::vector<PeerId> members;
     for (std::uint32_t i = 0; i < plan.members.size(); ++i)
         if (!failed.contains(i) && plan.members[i].peer != context_.me())
@@ -264,7 +300,7 @@ void RoundEngine::send_repair(const std::shared_ptr<Exchange>& exchange,
                               const std::vector<std::uint32_t>& parts,
                               std::uint32_t number) {
     const std::set<std::uint32_t> failed = owners_of(*exchange, parts);
-    const Plan& plan = exchange->plan();
+    const consensus::Plan& plan = exchange->plan();
     std::vector<std::uint32_t> owners;
     for (const std::uint32_t standby : plan.standby)
         if (!failed.contains(standby) && (plan.members[standby].peer == context_.me() ||
@@ -287,7 +323,7 @@ void RoundEngine::send_repair(const std::shared_ptr<Exchange>& exchange,
     envelope.payload = wire::encode(message);
     envelope.signature = context_.signer.sign(repair_domain, envelope.payload);
     const Bytes bytes = wire::encode(envelope);
-    for (const PlanMember& member : plan.members)
+    for (const consensus::PlanMember& member : plan.members)
         if (member.peer != context_.me())
             scope_.spawn("send repair", send(member.peer, repair_method, bytes));
     exchange->add_repair(message);
@@ -295,24 +331,25 @@ void RoundEngine::send_repair(const std::shared_ptr<Exchange>& exchange,
 
 // ---- the decision's value -----------------------------------------------------------------------
 
-Decision RoundEngine::make_decision(const Base& base, const Exchange* exchange) const {
-    Decision decision;
-    decision.kind = DecisionKind::abort;
+consensus::Decision RoundEngine::make_decision(const consensus::Base& base,
+                                               const Exchange* exchange) const {
+    consensus::Decision decision;
+    decision.kind = consensus::DecisionKind::abort;
     decision.run = base.run;
     decision.instance = base.instance;
     decision.previous = base.previous;
     decision.state_before = base.state.value_or(Digest{});
     decision.number = base.number + 1;
     decision.branch_samples = base.branch_samples;
-    const Plan* plan = nullptr;
+    const consensus::Plan* plan = nullptr;
     if (exchange != nullptr && exchange->complete()) {
-        std::vector<FinishedPart> parts;
+        std::vector<consensus::FinishedPart> parts;
         for (const auto& [index, part] : exchange->finished()) parts.push_back(part);
         const double samples =
-            committed_samples(exchange->plan(), parts, context_.options.vector_count);
+            consensus::committed_samples(exchange->plan(), parts, context_.options.vector_count);
         if (samples > 0) {
             plan = &exchange->plan();
-            decision.kind = DecisionKind::commit;
+            decision.kind = consensus::DecisionKind::commit;
             decision.plan = wire::encode(*plan);
             decision.parts = std::move(parts);
             decision.branch_samples += samples;
@@ -322,19 +359,19 @@ Decision RoundEngine::make_decision(const Base& base, const Exchange* exchange) 
     return decision;
 }
 
-std::vector<Voter> RoundEngine::next_voters(const Base& base,
-                                            const Decision& decision,
-                                            const Plan* plan) const {
-    std::map<PeerId, Voter> next;
+std::vector<consensus::Voter> RoundEngine::next_voters(const consensus::Base& base,
+                                                       const consensus::Decision& decision,
+                                                       const consensus::Plan* plan) const {
+    std::map<PeerId, consensus::Voter> next;
     const auto leaves = [&](const PeerId& peer) {
         if (peer == context_.me()) return leaving_;
         const auto found = announced_.find(peer);
         return found != announced_.end() && found->second.announce.leaving;
     };
     if (plan != nullptr) {
-        const std::vector<bool> included = included_members(decision, *plan);
+        const std::vector<bool> included = consensus::included_members(decision, *plan);
         for (std::size_t i = 0; i < plan->members.size(); ++i) {
-            const PlanMember& member = plan->members[i];
+            const consensus::PlanMember& member = plan->members[i];
             if (leaves(member.peer) || member.aggregator) continue;
             const bool voted = base.voter_incarnation(member.peer) == member.incarnation;
             const bool earned = included[i] && context_.ledger.contributions(member.peer) + 1 >=
@@ -343,21 +380,21 @@ std::vector<Voter> RoundEngine::next_voters(const Base& base,
                 next[member.peer] = {member.peer, member.incarnation, member.dialable};
         }
     } else {
-        for (const Voter& voter : base.voters) {
+        for (const consensus::Voter& voter : base.voters) {
             const bool here = voter.peer == context_.me() || announced_.contains(voter.peer) ||
                               context_.host.is_connected(voter.peer);
             if (here && !leaves(voter.peer)) next[voter.peer] = voter;
         }
     }
     // Those who are left, and those who leave, were a majority; else the run would be one of a few.
-    const auto stays_or_leaves = [&](const Voter& voter) {
+    const auto stays_or_leaves = [&](const consensus::Voter& voter) {
         return next.contains(voter.peer) || leaves(voter.peer);
     };
     const auto kept = static_cast<std::size_t>(std::ranges::count_if(base.voters, stays_or_leaves));
-    if (kept < majority(base.voters.size()))
-        for (const Voter& voter : base.voters)
+    if (kept < consensus::majority(base.voters.size()))
+        for (const consensus::Voter& voter : base.voters)
             if (!leaves(voter.peer)) next.emplace(voter.peer, voter);
-    std::vector<Voter> voters;
+    std::vector<consensus::Voter> voters;
     for (auto& [peer, voter] : next) voters.push_back(std::move(voter));
     return voters.empty() ? base.voters : voters;
 }

@@ -45,9 +45,9 @@ double plausible_rate(double claimed, double usual) {
     return std::clamp(claimed, usual / rate_factor, usual * rate_factor);
 }
 
-std::string describe(const Plan& plan) {
+std::string describe(const consensus::Plan& plan) {
     const auto aggregators = std::ranges::count_if(
-        plan.members, [](const PlanMember& member) { return member.aggregator; });
+        plan.members, [](const consensus::PlanMember& member) { return member.aggregator; });
     std::string text =
         fmt::format("step {}: {} members{}, {} parts",
                     plan.instance.step + 1,
@@ -57,7 +57,7 @@ std::string describe(const Plan& plan) {
     constexpr std::size_t members_told_max = 8;
     if (plan.members.size() > members_told_max || plan.parts.empty()) return text;
     std::vector<double> shares(plan.members.size(), 0.0);
-    for (const PlanPart& part : plan.parts)
+    for (const consensus::PlanPart& part : plan.parts)
         shares[part.owner] += 100.0 * static_cast<double>(part.count) /
                               static_cast<double>(plan.parts.back().range().end());
     text += " (";
@@ -82,7 +82,7 @@ std::string_view word_for(planner::Bottleneck bottleneck) {
 
 // `split` is over the plan's members, in their order; null: it is a grid, where the planner names
 // no single line.
-PlanNote note_of(const Plan& plan, const planner::Split* split) {
+PlanNote note_of(const consensus::Plan& plan, const planner::Split* split) {
     PlanNote note;
     note.predicted_s = plan.predicted_ms / 1e3;
     note.left_out = plan.left_out;
@@ -97,7 +97,7 @@ PlanNote note_of(const Plan& plan, const planner::Split* split) {
 
 // An average goes back while later parts still come, and when the last part has come its average is
 // still to go back: the more parts, the shorter that end. Fewer where a part would take no time.
-void RoundEngine::set_parts(Plan& plan,
+void RoundEngine::set_parts(consensus::Plan& plan,
                             const std::vector<std::uint64_t>& shares,
                             double seconds) const {
     for (std::uint32_t i = 0; i < shares.size(); ++i) {
@@ -108,7 +108,7 @@ void RoundEngine::set_parts(Plan& plan,
 }
 
 // The owners of a column take turns, so that sums go to all of them at all times.
-void RoundEngine::set_parts(Plan& plan, const planner::Grid& grid) const {
+void RoundEngine::set_parts(consensus::Plan& plan, const planner::Grid& grid) const {
     plan.groups = grid.groups;
     plan.group_of = grid.group_of;
     plan.collectors = grid.collectors;
@@ -129,7 +129,7 @@ std::uint64_t RoundEngine::pieces_of(std::uint64_t share,
                                      std::size_t shares_count,
                                      double seconds,
                                      bool in_grid) const {
-    const auto many = static_cast<double>(parts_max / (2 * shares_count));
+    const auto many = static_cast<double>(consensus::parts_max / (2 * shares_count));
     const auto wanted = static_cast<std::uint64_t>(
         std::clamp(seconds / part_seconds_min, 1.0, std::min(pieces_wanted_max, many)));
     const std::uint64_t most = longest_part(context_.options, context_.options.codec, in_grid);
@@ -145,7 +145,7 @@ struct RoundEngine::Division {
     std::optional<planner::Grid> grid{};
 };
 
-std::map<PeerId, Announce> RoundEngine::announces_for(const Base& base) {
+std::map<PeerId, Announce> RoundEngine::announces_for(const consensus::Base& base) {
     std::map<PeerId, Announce> announces;
     announces[context_.me()] = own_announcement(base);
     for (const auto& [peer, announced] : fresh_announcements(base)) {
@@ -178,7 +178,7 @@ std::vector<planner::PeerRates> RoundEngine::rates_of(
         rate.receives = !announce.aggregator;
         // Whoever cannot be dialled cannot be sure that every member has a connection to it.
         rate.owns_allowed = announce.dialable && !announce.leaving && !partitioned.contains(peer) &&
-                            context_.standing.may_own(peer) &&
+                            context_.scores.may_own(peer) &&
                             !context_.failed_owners.broke_protocol(peer, context_.now());
         rates.push_back(rate);
     }
@@ -295,7 +295,7 @@ double RoundEngine::computing_s() const {
 // follows by itself has the averages later: never so many voters that the rest would be no
 // majority.
 Result<planner::LeaveOutAnswer> RoundEngine::whom_to_leave_out(
-    const Base& base, const std::map<PeerId, Announce>& announces) const {
+    const consensus::Base& base, const std::map<PeerId, Announce>& announces) const {
     const std::vector<planner::PeerRates> rates = rates_of(announces);
     const auto slower_way = [](const planner::PeerRates& rate) {
         return std::min(rate.upload_per_s, rate.download_per_s);
@@ -327,7 +327,7 @@ Result<planner::LeaveOutAnswer> RoundEngine::whom_to_leave_out(
     std::size_t voters = 0;
     for (std::size_t i = 0; i < votes.size(); ++i)
         if (votes[i] && answer.parts[i] != planner::Part::none) ++voters;
-    if (voters >= majority(base.voters.size())) return answer;
+    if (voters >= consensus::majority(base.voters.size())) return answer;
     std::size_t place = 0;
     for (const auto& [peer, announce] : announces) {
         planner::Candidate& candidate = candidates[place++];
@@ -338,7 +338,7 @@ Result<planner::LeaveOutAnswer> RoundEngine::whom_to_leave_out(
 }
 
 // Empties or erases their announcements; what is said of it.
-std::string RoundEngine::leave_out_slow(const Base& base,
+std::string RoundEngine::leave_out_slow(const consensus::Base& base,
                                         std::map<PeerId, Announce>& announces,
                                         std::vector<PeerId>& left_out) const {
     if (!context_.options.leave_out_slow) return {};
@@ -363,8 +363,8 @@ std::string RoundEngine::leave_out_slow(const Base& base,
         answer->seconds_of_all);
 }
 
-Result<Plan> RoundEngine::make_plan(const Base& base, std::uint32_t ballot) {
-    Plan plan;
+Result<consensus::Plan> RoundEngine::make_plan(const consensus::Base& base, std::uint32_t ballot) {
+    consensus::Plan plan;
     plan.run = base.run;
     plan.instance = base.instance;
     plan.ballot = ballot;
@@ -378,7 +378,7 @@ Result<Plan> RoundEngine::make_plan(const Base& base, std::uint32_t ballot) {
     for (const auto& [peer, announce] : division.announces)
         plan.members.push_back({peer,
                                 announce.incarnation,
-                                announce.aggregator ? MemberInput{} : announce.input,
+                                announce.aggregator ? consensus::MemberInput{} : announce.input,
                                 announce.dialable,
                                 announce.aggregator});
     if (division.grid)

@@ -21,14 +21,11 @@ namespace dedloc::averaging {
 
 // Are the plan's groups and columns what a grid needs? Members and owners are checked already.
 // Errors: peer_broke_protocol.
-Ok check_grid(const Plan& plan);
-
-// Of FinishedPart::included.
-Bytes no_members(const Plan& plan);
+Ok check_grid(const consensus::Plan& plan);
 
 class Routes {
   public:
-    explicit Routes(const Plan& plan);
+    explicit Routes(const consensus::Plan& plan);
 
     bool is_grid() const { return plan_.groups > 0; }
     // To whom `member` sends what it has of a part, and from whom it gets the average. The owner's
@@ -50,7 +47,7 @@ class Routes {
     }
     bool contributes(std::uint32_t member) const { return !plan_.members[member].input.is_empty(); }
 
-    const Plan& plan_;
+    const consensus::Plan& plan_;
     std::vector<std::uint32_t> column_of_;     // of members; their number: in none
     std::vector<bool> contributing_groups_{};  // with somebody who brings something
 };

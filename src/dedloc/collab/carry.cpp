@@ -4,8 +4,8 @@
 
 namespace dedloc::collab {
 
-using averaging::CounterRange;
-using averaging::ElementRange;
+using consensus::CounterRange;
+using consensus::ElementRange;
 
 std::shared_ptr<const averaging::RoundInput> Carry::hand_in(CounterRange samples,
                                                             std::vector<float> sum) {
@@ -35,8 +35,8 @@ void Carry::hand_in_late(CounterRange samples, std::vector<float> sum) {
     carry(samples, std::move(sum), {{0, vector_count_}});
 }
 
-void Carry::committed(const averaging::Plan& plan,
-                      const averaging::Decision& decision,
+void Carry::committed(const consensus::Plan& plan,
+                      const consensus::Decision& decision,
                       std::optional<std::size_t> mine) {
     std::vector<ElementRange> included;
     if (mine)
@@ -44,10 +44,10 @@ void Carry::committed(const averaging::Plan& plan,
             if (decision.parts[p].includes(*mine)) included.push_back(plan.parts[p].range());
     if (bugs_.count_twice) included.clear();
     const std::vector<ElementRange> excluded =
-        averaging::complement(averaging::joined(std::move(included)), vector_count_);
+        consensus::complement(consensus::joined(std::move(included)), vector_count_);
     // What was carried and is left out again would be two steps stale.
     for (const ElementRange& range : carried_ranges_)
-        expire(carried_samples_, averaging::total_count(averaging::intersect(excluded, range)));
+        expire(carried_samples_, consensus::total_count(consensus::intersect(excluded, range)));
     carried_samples_ = {};
     carried_ranges_.clear();
     if (fresh_samples_.size() > 0 && !excluded.empty())
@@ -77,7 +77,7 @@ void Carry::expire(CounterRange samples, std::uint64_t elements) {
 }
 
 void Carry::expire_carried() {
-    expire(carried_samples_, averaging::total_count(carried_ranges_));
+    expire(carried_samples_, consensus::total_count(carried_ranges_));
     carried_samples_ = {};
     carried_ranges_.clear();
     carried_.clear();
@@ -86,8 +86,8 @@ void Carry::expire_carried() {
 // A change of buffers begins at a state that has moved on meanwhile, by the same: added to that,
 // too, it would count twice, and make a running variance negative.
 void Carry::carry(CounterRange samples, std::vector<float> sum, std::vector<ElementRange> ranges) {
-    std::vector<ElementRange> gradients = averaging::intersect(ranges, {0, gradients_count_});
-    expire(samples, averaging::total_count(ranges) - averaging::total_count(gradients));
+    std::vector<ElementRange> gradients = consensus::intersect(ranges, {0, gradients_count_});
+    expire(samples, consensus::total_count(ranges) - consensus::total_count(gradients));
     if (gradients.empty()) return;
     carried_samples_ = samples;
     carried_ranges_ = std::move(gradients);

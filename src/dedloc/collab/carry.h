@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "dedloc/averaging/exchange.h"
-#include "dedloc/averaging/messages.h"
+#include "dedloc/consensus/messages.h"
 
 namespace dedloc::collab {
 
@@ -23,7 +23,7 @@ class Carry {
     // A vector of [gradients | changes of buffers], of which only the first are carried. Of more
     // than `samples_max` samples together no round takes a contribution.
     Carry(std::uint64_t vector_count,
-          averaging::PlantedBugs bugs,
+          consensus::PlantedBugs bugs,
           std::uint64_t gradients_count,
           std::uint64_t samples_max)
         : vector_count_(vector_count),
@@ -33,14 +33,14 @@ class Carry {
 
     // Hands in fresh sums for the open step; combined with what is carried, which expires where
     // both are too many samples: refused together, they would be so in all rounds to come.
-    std::shared_ptr<const averaging::RoundInput> hand_in(averaging::CounterRange samples,
+    std::shared_ptr<const averaging::RoundInput> hand_in(consensus::CounterRange samples,
                                                          std::vector<float> sum);
     // Sums computed at the state before the open one: they are one step stale already.
-    void hand_in_late(averaging::CounterRange samples, std::vector<float> sum);
+    void hand_in_late(consensus::CounterRange samples, std::vector<float> sum);
 
     // A commit of the open step. `mine`: this peer's place in the plan, if it has one.
-    void committed(const averaging::Plan& plan,
-                   const averaging::Decision& decision,
+    void committed(const consensus::Plan& plan,
+                   const consensus::Decision& decision,
                    std::optional<std::size_t> mine);
     // The step was decided elsewhere and nobody knows what of ours was in it: at most once wins.
     void forget();
@@ -51,24 +51,24 @@ class Carry {
 
   private:
     // So many elements of the vector, of these samples.
-    void expire(averaging::CounterRange samples, std::uint64_t elements);
+    void expire(consensus::CounterRange samples, std::uint64_t elements);
     void expire_carried();
     std::vector<float> take_fresh();
     void forget_fresh();
-    void carry(averaging::CounterRange samples,
+    void carry(consensus::CounterRange samples,
                std::vector<float> sum,
-               std::vector<averaging::ElementRange> ranges);
+               std::vector<consensus::ElementRange> ranges);
 
     std::uint64_t vector_count_;
     std::uint64_t gradients_count_;
     std::uint64_t samples_max_;
-    averaging::PlantedBugs bugs_;
-    averaging::CounterRange fresh_samples_;
+    consensus::PlantedBugs bugs_;
+    consensus::CounterRange fresh_samples_;
     // The fresh sums: in what was handed in, unless carried ones were added there.
     std::shared_ptr<const averaging::RoundInput> handed_in_;
     std::vector<float> fresh_;
-    averaging::CounterRange carried_samples_;
-    std::vector<averaging::ElementRange> carried_ranges_;
+    consensus::CounterRange carried_samples_;
+    std::vector<consensus::ElementRange> carried_ranges_;
     std::vector<float> carried_;
     double samples_expired_ = 0;
 };

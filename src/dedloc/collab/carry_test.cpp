@@ -5,17 +5,17 @@
 namespace dedloc::collab {
 namespace {
 
-averaging::Plan plan_of_two_parts() {
-    averaging::Plan plan;
+consensus::Plan plan_of_two_parts() {
+    consensus::Plan plan;
     plan.members.resize(1);
     plan.parts = {{0, 4, 0}, {4, 4, 0}};
     return plan;
 }
 
-averaging::Decision decision_without_us() {
-    averaging::Decision decision;
+consensus::Decision decision_without_us() {
+    consensus::Decision decision;
     decision.parts.resize(2);
-    for (averaging::FinishedPart& part : decision.parts) part.included = {0};
+    for (consensus::FinishedPart& part : decision.parts) part.included = {0};
     return decision;
 }
 
@@ -28,14 +28,14 @@ TEST(Carry, gradients_that_came_late_are_in_the_next_step_and_changes_of_buffers
     EXPECT_TRUE(carry.has_carried());
     const auto next = carry.hand_in({16, 32}, std::vector<float>(8, 10.0f));
     EXPECT_EQ(next->sum, (std::vector<float>{11, 11, 11, 11, 11, 11, 10, 10}));
-    EXPECT_EQ(next->input.carried_ranges, (std::vector<averaging::ElementRange>{{0, 6}}));
+    EXPECT_EQ(next->input.carried_ranges, (std::vector<consensus::ElementRange>{{0, 6}}));
     EXPECT_EQ(carry.samples_expired(), 16 * 2.0 / 8);
 }
 
 TEST(Carry, where_only_buffers_came_late_nothing_is_carried) {
     Carry carry(8, {}, 4, 1000);
     (void)carry.hand_in({0, 16}, std::vector<float>(8, 1.0f));
-    averaging::Decision decision = decision_without_us();
+    consensus::Decision decision = decision_without_us();
     decision.parts[0].included = {1};
     carry.committed(plan_of_two_parts(), decision, 0);
     EXPECT_FALSE(carry.has_carried());

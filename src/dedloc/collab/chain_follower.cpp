@@ -3,18 +3,18 @@
 #include <algorithm>
 #include <functional>
 
-#include "dedloc/averaging/catch_up.h"
 #include "dedloc/averaging/fetch.h"
 #include "dedloc/base/log.h"
+#include "dedloc/consensus/catch_up.h"
 #include "dedloc/runtime/together.h"
 #include "dedloc/wire/message.h"
 
 namespace dedloc::collab {
 namespace {
 
-using averaging::Decision;
-using averaging::decision_of;
-using averaging::DecisionKind;
+using consensus::Decision;
+using consensus::decision_of;
+using consensus::DecisionKind;
 
 constexpr Duration fetch_patience_min = 20s;  // without any part of an average
 constexpr Duration load_patience = 10min;     // without any progress
@@ -37,7 +37,7 @@ std::vector<PeerId> fellow_newcomers(const std::vector<const KnownPeer*>& live) 
 
 }  // namespace
 
-bool is_ahead(const Status& status, const averaging::Base& base) {
+bool is_ahead(const Status& status, const consensus::Base& base) {
     return status.role == Role::trainer && status.branch == base.instance.branch &&
            (status.step > base.instance.step || status.branch_samples > base.branch_samples);
 }
@@ -76,10 +76,11 @@ ChainFollower::ChainFollower(averaging::RoundContext& context,
                 layout_,
                 context.options.bugs),
       callbacks_(std::move(callbacks)),
-      informants_(context.node.executor,
-                  context.node.clock,
-                  {.ask = [this](const PeerId& peer) { return catch_up_with(peer); },
-                   .patience = [this] { return context_.patience(); }}),
+      sync_candidates_(context.node.executor,
+                       context.node.clock,
+                       {.ask = [this](const PeerId& peer) { return catch_up_with(peer); },
+                        .patience = [this] { return context_.patience.with_answer(); }}),
+      catch_up_(context.node.clock, context.host, context.ledger),
       wake_(context.node.executor),
       changed_(context.node.executor),
       scope_(context.node.executor) {}
@@ -87,10 +88,11 @@ ChainFollower::ChainFollower(averaging::RoundContext& context,
 ChainFollower::~ChainFollower() = default;
 
 void ChainFollower::start() {
-    context_.ledger.on_decision([this](const Decision& decision, const Bytes& certificate) {
+    context_.ledger.on_decision([this](const consensus::Link& link) {
+        const Decision& decision = link.decision;
         // Who loads a state begins anew from there: only the first of these is of any use.
-        if (!need_state_ || queue_.empty()) queue_.push_back({decision, certificate});
-        const std::vector<averaging::Voter>& voters = decision.next_voters;
+        if (!need_state_ || queue_.empty()) queue_.push_back({decision, link.certificate});
+        const std::vector<consensus::Voter>& voters = decision.next_voters;
         if (decision.kind == DecisionKind::branch && voters.size() == 1 &&
             voters.front().peer == context_.me())
             opened_alone_.insert(decision.instance.branch);
@@ -98,11 +100,11 @@ void ChainFollower::start() {
     });
     scope_.spawn("apply commits", work());
     scope_.spawn("look for a state", look_for_state());
-    informants_.start();
+    sync_candidates_.start();
 }
 
 Task<void> ChainFollower::stop() {
-    co_await informants_.stop();
+    co_await sync_candidates_.stop();
     co_await scope_.stop();
     co_await computer_.stop();
 }
@@ -116,7 +118,7 @@ Ok ChainFollower::begin(ByteView certificate, const Digest& root) {
 // ---- applying -----------------------------------------------------------------------------------
 
 // Only what follows from the state that is here, with nothing still to apply before it.
-void ChainFollower::expect(const averaging::Decision& decision) {
+void ChainFollower::expect(const consensus::Decision& decision) {
     const auto before = store_.newest();
     if (up_to_date() && before && before->root() == decision.state_before)
         computer_.expect(decision, before);
@@ -161,7 +163,7 @@ Task<void> ChainFollower::apply_next() {
     stuck_ = false;
     settle();
     if (entry.decision.kind == DecisionKind::commit) {
-        const auto plan = wire::decode<averaging::Plan>(entry.decision.plan);
+        const auto plan = wire::decode<consensus::Plan>(entry.decision.plan);
         if (plan) callbacks_.on_applied(entry.decision, *plan, *applied);
     }
 }
@@ -181,7 +183,7 @@ Task<Result<void>> ChainFollower::fetch_average(const Decision& decision,
                                                 averaging::PartSources sources,
                                                 Duration patience) {
     const auto have = [&] {
-        return std::ranges::count_if(decision.parts, [&](const averaging::FinishedPart& part) {
+        return std::ranges::count_if(decision.parts, [&](const consensus::FinishedPart& part) {
             return static_cast<bool>(context_.parts.find(part.digest));
         });
     };
@@ -215,7 +217,7 @@ Task<Result<optim::StepReport>> ChainFollower::apply_commit(Decision decision) {
                              before ? before->root().short_hex() : "-",
                              decision.state_before.short_hex(),
                              decision.instance.step);
-    DEDLOC_CO_TRY(const averaging::Plan plan, wire::decode<averaging::Plan>(decision.plan));
+    DEDLOC_CO_TRY(const consensus::Plan plan, wire::decode<consensus::Plan>(decision.plan));
     // Who took part and lives knows the average best; who is gone without a word costs its
     // time-out.
     std::vector<PeerId> candidates;
@@ -228,7 +230,7 @@ Task<Result<optim::StepReport>> ChainFollower::apply_commit(Decision decision) {
     // Who did not take part lacks the average as well.
     const auto others = std::stable_partition(candidates.begin(), candidates.end(), is_member);
     std::vector<PeerId> fellows(others, candidates.end());
-    for (const averaging::PlanMember& member : plan.members)
+    for (const consensus::PlanMember& member : plan.members)
         if (std::find(candidates.begin(), candidates.end(), member.peer) == candidates.end())
             candidates.push_back(member.peer);
     // A group whose rounds may take minutes has lines on which a part may. And who gives up loads
@@ -262,7 +264,7 @@ Task<Result<optim::StepReport>> ChainFollower::apply_commit(Decision decision) {
 // ---- catching up --------------------------------------------------------------------------------
 
 void ChainFollower::look_at(const PeerId& peer) {
-    if (peer != context_.me()) informants_.add(peer);
+    if (peer != context_.me()) sync_candidates_.add(peer);
 }
 
 void ChainFollower::look_at_all() {
@@ -278,12 +280,12 @@ Task<void> ChainFollower::look_for_state() {
             continue;
         }
         co_await context_.node.clock.sleep_for(500ms);
-        if (need_state_ && informants_.idle()) look_at_all();
+        if (need_state_ && sync_candidates_.idle()) look_at_all();
     }
 }
 
 bool ChainFollower::better(const Decision& theirs) const {
-    return averaging::is_better(context_.ledger.base(), theirs);
+    return consensus::is_better(context_.ledger.base(), theirs);
 }
 
 Task<void> ChainFollower::catch_up_with(PeerId peer) {
@@ -291,12 +293,12 @@ Task<void> ChainFollower::catch_up_with(PeerId peer) {
     // First the cheap way: certificates that follow ours, to be replayed.
     if (!need_state_) {
         const Digest previous = context_.ledger.base().previous;
-        const auto level = co_await averaging::follow_chain(context_, peer);
+        const auto level = co_await catch_up_.follow_chain(peer);
         if (context_.ledger.base().previous == previous) brings_nothing(peer);
         if (!level || *level) co_return;  // nothing newer
     }
     if (adopting_) co_return;  // what is on its way comes first
-    auto newest = co_await averaging::newest_certificate(context_, peer, TimePoint::never());
+    auto newest = co_await catch_up_.newest_certificate(peer, TimePoint::never());
     if (!newest || newest->empty()) co_return;
     const Result<Decision> theirs = decision_of(*newest);
     if (!theirs || !brings_us_further(*theirs) || others_may_know_what_follows(*theirs)) co_return;
@@ -317,7 +319,7 @@ Task<void> ChainFollower::catch_up_with(PeerId peer) {
 
 // It goes on where we stand, from another state: that no replay mends.
 bool ChainFollower::is_contradicted_by(const Decision& theirs) const {
-    const averaging::Base& base = context_.ledger.base();
+    const consensus::Base& base = context_.ledger.base();
     return theirs.previous == base.previous && base.state && theirs.state_before != *base.state;
 }
 
@@ -331,7 +333,7 @@ void ChainFollower::brings_nothing(const PeerId& peer) {
 // ahead that we have not asked for what follows ours, no state is loaded: that takes longer than a
 // replay, and what we have handed in would be lost.
 bool ChainFollower::others_may_know_what_follows(const Decision& theirs) {
-    const averaging::Base& base = context_.ledger.base();
+    const consensus::Base& base = context_.ledger.base();
     if (need_state_ || theirs.instance.branch != base.instance.branch) return false;
     bool others = false;
     for (const KnownPeer* peer : membership_.live()) {
@@ -345,7 +347,7 @@ bool ChainFollower::others_may_know_what_follows(const Decision& theirs) {
 }
 
 bool ChainFollower::brings_us_further(const Decision& theirs) const {
-    const averaging::Base& base = context_.ledger.base();
+    const consensus::Base& base = context_.ledger.base();
     if (!need_state_ && !better(theirs)) return false;
     if (need_state_ && theirs.number + 1 < base.number &&
         theirs.instance.branch == base.instance.branch)
@@ -472,16 +474,16 @@ void ChainFollower::wait_for_help() {
 // later than we stand. Certificates that nobody can apply would hold up for ever who has the only
 // state, and all who come to load it. Who still had the newer state, and comes back, has the better
 // branch, and we follow it.
-std::optional<Bytes> ChainFollower::part_from_lost(const averaging::Voter& self) {
+std::optional<Bytes> ChainFollower::part_from_lost(const consensus::Voter& self) {
     wait_for_help();
     if (!is_lost() || !need_state_ || queue_.empty()) return std::nullopt;
     const auto newest = store_.newest();
     const Decision& lost = queue_.front().decision;
     if (!newest || newest->root() != lost.state_before) return std::nullopt;
     // On a branch that went on from here once, steps may be certified already.
-    if (!opened_alone_.insert(averaging::branch_id(lost.previous, {self})).second)
+    if (!opened_alone_.insert(consensus::branch_id(lost.previous, {self})).second)
         return std::nullopt;
-    Bytes branch = averaging::make_branch_before(lost, self, context_.signer);
+    Bytes branch = consensus::make_branch_before(lost, self, context_.signer);
     const Result<void> started = context_.ledger.start_from(branch);
     DEDLOC_CHECK(started.has_value());
     queue_.clear();
@@ -504,7 +506,7 @@ std::vector<PeerId> ChainFollower::informants() const {
 }
 
 Task<Result<void>> ChainFollower::join_through(PeerId peer) {
-    auto newest = co_await averaging::newest_certificate(context_, peer, join_until_);
+    auto newest = co_await catch_up_.newest_certificate(peer, join_until_);
     if (!newest) co_return std::move(newest).error();
     if (newest->empty())
         co_return make_error(ErrorKind::not_found, "peer {} is new itself", peer.short_text());

@@ -14,12 +14,14 @@
 #include <memory>
 #include <set>
 
-#include "dedloc/averaging/informants.h"
+#include "dedloc/averaging/fetch.h"
 #include "dedloc/averaging/round.h"
 #include "dedloc/collab/carry.h"
 #include "dedloc/collab/membership.h"
 #include "dedloc/collab/model_state.h"
 #include "dedloc/collab/step_computer.h"
+#include "dedloc/consensus/catch_up.h"
+#include "dedloc/consensus/sync_candidates.h"
 #include "dedloc/state/store.h"
 #include "dedloc/state/transfer.h"
 
@@ -27,7 +29,7 @@ namespace dedloc::collab {
 
 // A trainer that knows certificates of our branch that we lack. Its step is that of the state it
 // has; who could not apply the newest commit counts samples that it has none of.
-bool is_ahead(const Status& status, const averaging::Base& base);
+bool is_ahead(const Status& status, const consensus::Base& base);
 
 // Trainers that may give a state, the fastest uplinks first, as slow ones set the time of rounds
 // that go on meanwhile. `first`, who told of the state, is among them; it goes before those of
@@ -39,7 +41,7 @@ class ChainFollower {
     struct Callbacks {
         // A step was applied: the state stands on `decision`.
         std::function<void(
-            const averaging::Decision&, const averaging::Plan&, const optim::StepReport&)>
+            const consensus::Decision&, const consensus::Plan&, const optim::StepReport&)>
             on_applied;
         // The state was replaced by a downloaded one.
         std::function<void(std::string why)> on_replaced;
@@ -68,13 +70,13 @@ class ChainFollower {
 
     // This peer votes for `decision` and holds its averages: the state after it is computed while
     // the others vote.
-    void expect(const averaging::Decision& decision);
+    void expect(const consensus::Decision& decision);
     // `peer` knows more than we do, or stands on another branch: look and follow the better one.
     void look_at(const PeerId& peer);
     // To be asked now and then. If a certified step can be applied by nobody who lives, as all who
     // had its average are gone, and that for the quorum timeout, a branch of `self` alone begins
     // at the state that is here; the others load it. Returns its certificate, once.
-    std::optional<Bytes> part_from_lost(const averaging::Voter& self);
+    std::optional<Bytes> part_from_lost(const consensus::Voter& self);
     // True when every certificate in the ledger has been applied.
     bool up_to_date() const { return queue_.empty() && !busy_; }
     // A state is being downloaded.
@@ -83,35 +85,35 @@ class ChainFollower {
 
   private:
     struct Entry {
-        averaging::Decision decision;
+        consensus::Decision decision;
         Bytes certificate;
     };
     Task<void> work();
     Task<void> apply_next();
-    Task<Result<optim::StepReport>> apply_commit(averaging::Decision decision);
-    Task<Result<void>> fetch_average(const averaging::Decision& decision,
+    Task<Result<optim::StepReport>> apply_commit(consensus::Decision decision);
+    Task<Result<void>> fetch_average(const consensus::Decision& decision,
                                      averaging::PartSources sources,
                                      Duration patience);
     Task<void> fetch_average_into(std::shared_ptr<Result<void>> fetched,
-                                  averaging::Decision decision,
+                                  consensus::Decision decision,
                                   averaging::PartSources sources,
                                   Duration patience);
     Task<void> until_replaced(std::shared_ptr<const state::PublishedState> stood_on);
     void look_at_all();
     void brings_nothing(const PeerId& peer);
-    bool others_may_know_what_follows(const averaging::Decision& theirs);
+    bool others_may_know_what_follows(const consensus::Decision& theirs);
     Task<void> look_for_state();
     Task<void> catch_up_with(PeerId peer);
-    bool is_contradicted_by(const averaging::Decision& theirs) const;
-    bool brings_us_further(const averaging::Decision& theirs) const;
+    bool is_contradicted_by(const consensus::Decision& theirs) const;
+    bool brings_us_further(const consensus::Decision& theirs) const;
     Task<Result<bool>> adopt(PeerId peer, Bytes certificate);
     Task<Result<bool>> adopt_alone(PeerId peer, Bytes certificate);
-    bool better(const averaging::Decision& theirs) const;
+    bool better(const consensus::Decision& theirs) const;
     std::vector<PeerId> informants() const;
     Task<Result<void>> join_through(PeerId peer);
     void extend_join();
     void settle();
-    bool leads_nowhere(const averaging::Decision& theirs) const;
+    bool leads_nowhere(const consensus::Decision& theirs) const;
     bool could_help(const Status& status) const;
     bool is_lost() const;
     void wait_for_help();
@@ -124,7 +126,7 @@ class ChainFollower {
     StepComputer computer_;
     Callbacks callbacks_;
     std::deque<Entry> queue_;
-    averaging::Informants informants_;
+    consensus::SyncCandidates sync_candidates_;
     Digest nothing_after_;            // our newest certificate, after which …
     std::set<PeerId> bring_nothing_;  // … these knew none when they were asked
     std::shared_ptr<state::PartialState> partial_;
@@ -141,6 +143,7 @@ class ChainFollower {
     std::set<Digest> opened_alone_;  // branches of this peer alone
     Duration no_help_for_{0};        // while stuck
     TimePoint looked_for_help_at_;
+    consensus::CatchUp catch_up_;
     runtime::Event wake_;
     runtime::Event changed_;
     runtime::Scope scope_;

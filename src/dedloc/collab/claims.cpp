@@ -42,12 +42,12 @@ double CollaborationImpl::computed_most(const KnownPeer& peer, bool carried) con
 
 // Its newest status is from when it had handed in, or later: so is the speed in it.
 bool CollaborationImpl::told_of_all_it_hands_in(const Status& status) const {
-    const averaging::Instance& open = ledger_.base().instance;
+    const consensus::Instance& open = ledger_.base().instance;
     return status.branch == open.branch && status.step == open.step && status.samples > 0 &&
            (status.phase == Phase::averaging || status.phase == Phase::leaving);
 }
 
-Ok CollaborationImpl::check_samples(const PeerId& peer, const averaging::MemberInput& input) const {
+Ok CollaborationImpl::check_samples(const PeerId& peer, const consensus::MemberInput& input) const {
     const KnownPeer* const known = membership_->find(peer);
     if (known == nullptr) return {};
     for (const bool carried : {false, true}) {

@@ -3,12 +3,12 @@
 #include <iterator>
 #include <limits>
 
-#include "dedloc/averaging/standing.h"
 #include "dedloc/base/log.h"
 #include "dedloc/collab/collaboration_impl.h"
 #include "dedloc/collab/join_string.h"
 #include "dedloc/collab/peers_to_dial.h"
 #include "dedloc/collab/vector_codecs.h"
+#include "dedloc/consensus/peer_score.h"
 #include "dedloc/security/hash.h"
 #include "dedloc/wire/message.h"
 
@@ -30,9 +30,9 @@ double middle_round_trip_s(const p2p::Host& host) {
 }
 
 // Something that this member handed in is in the step.
-bool is_in(const averaging::Decision& decision, const averaging::Plan& plan, std::size_t member) {
+bool is_in(const consensus::Decision& decision, const consensus::Plan& plan, std::size_t member) {
     return !plan.members[member].input.is_empty() &&
-           std::ranges::any_of(decision.parts, [member](const averaging::FinishedPart& part) {
+           std::ranges::any_of(decision.parts, [member](const consensus::FinishedPart& part) {
                return part.includes(member);
            });
 }
@@ -209,8 +209,8 @@ Membership::Callbacks CollaborationImpl::membership_callbacks() {
 
 ChainFollower::Callbacks CollaborationImpl::follower_callbacks() {
     ChainFollower::Callbacks callbacks;
-    callbacks.on_applied = [this](const averaging::Decision& decision,
-                                  const averaging::Plan& plan,
+    callbacks.on_applied = [this](const consensus::Decision& decision,
+                                  const consensus::Plan& plan,
                                   const optim::StepReport& optimizer) {
         on_applied(decision, plan, optimizer);
     };
@@ -237,9 +237,8 @@ Task<Result<void>> CollaborationImpl::start() {
         co_return Result<void>();
     }
     certificate_log_.start();
-    ledger_.on_decision([this](const averaging::Decision& decision, const Bytes& certificate) {
-        on_decision(decision, certificate);
-    });
+    ledger_.on_decision(
+        [this](const consensus::Link& link) { on_decision(link.decision, link.certificate); });
     engine_->start();
     follower_->start();
     state_server_ = std::make_unique<state::StateServer>(
@@ -262,9 +261,9 @@ Task<Result<void>> CollaborationImpl::start_as_host() {
     DEDLOC_CO_TRY_VOID(check_state(options_.run, options_.layout, *options_.initial));
     auto published = co_await state::publish(node_.workers, options_.initial);
     store_.put(published);
-    const averaging::Voter self = as_voter();
+    const consensus::Voter self = as_voter();
     const auto samples = static_cast<double>(options_.initial->info().samples);
-    const Bytes genesis = averaging::make_genesis(
+    const Bytes genesis = consensus::make_genesis(
         run_hash_, published->root(), self, signer_, options_.initial->step(), samples);
     DEDLOC_CO_TRY_VOID(follower_->begin(genesis, published->root()));
     engine_->begin_run();
@@ -393,13 +392,13 @@ void CollaborationImpl::begin_anew() {
     }
 }
 
-averaging::Voter CollaborationImpl::as_voter() const {
+consensus::Voter CollaborationImpl::as_voter() const {
     return {host_.id(), engine_->incarnation(), !host_.addresses().empty()};
 }
 
 void CollaborationImpl::part_from_lost_state() {
     const std::uint64_t step = ledger_.base().instance.step;
-    const averaging::Voter self = as_voter();
+    const consensus::Voter self = as_voter();
     const auto branch = follower_->part_from_lost(self);
     if (!branch) return;
     certificate_log_.add(*branch);
@@ -429,21 +428,20 @@ void CollaborationImpl::emit(std::string kind,
 
 // An aggregator stands where its certificates say: there is nothing to apply.
 void CollaborationImpl::start_aggregator() {
-    ledger_.on_decision([this](const averaging::Decision& decision, const Bytes&) {
-        on_decision_assisted(decision);
-    });
+    ledger_.on_decision(
+        [this](const consensus::Link& link) { on_decision_assisted(link.decision); });
     aggregator_->start();
     set_phase(Phase::waiting);
     emit("joined", {}, "offering to reduce parts");
 }
 
-void CollaborationImpl::on_decision_assisted(const averaging::Decision& decision) {
+void CollaborationImpl::on_decision_assisted(const consensus::Decision& decision) {
     ++accounts_.certificates;
     membership_->push_now();
     check_stop_conditions();
-    const auto plan = decision.kind == averaging::DecisionKind::commit
-                          ? wire::decode<averaging::Plan>(decision.plan)
-                          : Result<averaging::Plan>(averaging::Plan{});
+    const auto plan = decision.kind == consensus::DecisionKind::commit
+                          ? wire::decode<consensus::Plan>(decision.plan)
+                          : Result<consensus::Plan>(consensus::Plan{});
     if (!plan) return;
     std::size_t owned = 0;
     std::uint64_t elements = 0;
@@ -455,7 +453,7 @@ void CollaborationImpl::on_decision_assisted(const averaging::Decision& decision
     }
     if (owned == 0) return;
     const double share =
-        static_cast<double>(elements) / static_cast<double>(averaging::vector_count(*plan));
+        static_cast<double>(elements) / static_cast<double>(consensus::vector_count(*plan));
     const auto work = aggregator_->work();
     emit("reduced",
          {},
@@ -473,7 +471,7 @@ void CollaborationImpl::on_decision_assisted(const averaging::Decision& decision
 // Whoever has steps that we know no certificate of, or more samples on another branch, is asked.
 void CollaborationImpl::follow_if_ahead(const Status& status) {
     if (!ledger_.started() || status.role != Role::trainer || status.branch.is_zero()) return;
-    const averaging::Base& base = ledger_.base();
+    const consensus::Base& base = ledger_.base();
     const bool elsewhere = status.branch != base.instance.branch;
     if (is_ahead(status, base) || (elsewhere && status.branch_samples >= base.branch_samples))
         aggregator_->look_at(status.peer);
@@ -485,7 +483,7 @@ void CollaborationImpl::on_status(const Status& before, const Status& now) {
         check_stop_conditions();
     }
     if (options_.role != Role::trainer || !ledger_.started()) return;
-    const averaging::Base& base = ledger_.base();
+    const consensus::Base& base = ledger_.base();
     const bool same = now.certificate == base.previous;
     const bool elsewhere = now.branch != base.instance.branch && !now.branch.is_zero();
     if (!same && (is_ahead(now, base) || elsewhere) && now.role == Role::trainer &&
@@ -502,19 +500,19 @@ void CollaborationImpl::on_status(const Status& before, const Status& now) {
     refresh_progress();
 }
 
-void CollaborationImpl::on_decision(const averaging::Decision& decision, const Bytes& certificate) {
+void CollaborationImpl::on_decision(const consensus::Decision& decision, const Bytes& certificate) {
     ++accounts_.certificates;
     decided_at_ = node_.clock.now();
     certificate_log_.add(certificate);
-    if (decision.kind == averaging::DecisionKind::branch) {
+    if (decision.kind == consensus::DecisionKind::branch) {
         ++accounts_.branches;
         emit("new_branch",
              {},
              fmt::format("{} peers go on as a new branch", decision.next_voters.size()));
         return;
     }
-    if (decision.kind != averaging::DecisionKind::commit) return;
-    const auto plan = wire::decode<averaging::Plan>(decision.plan);
+    if (decision.kind != consensus::DecisionKind::commit) return;
+    const auto plan = wire::decode<consensus::Plan>(decision.plan);
     if (!plan) return;
     std::optional<std::size_t> mine;
     for (std::size_t i = 0; i < plan->members.size(); ++i)
@@ -552,13 +550,13 @@ void CollaborationImpl::end_rest() {
 }
 
 // What became of our contribution, which is number `mine` of the plan.
-Rest::Fate CollaborationImpl::fate_of(const averaging::Plan& plan,
-                                      const averaging::Decision& decision,
+Rest::Fate CollaborationImpl::fate_of(const consensus::Plan& plan,
+                                      const consensus::Decision& decision,
                                       std::optional<std::size_t> mine) const {
     using Fate = Rest::Fate;
     if (!handed_in_ || handed_in_->is_empty()) return Fate::missing;
     if (!mine) return plan.leaves_out(host_.id()) ? Fate::left_out : Fate::missing;
-    return averaging::has_reached_others(plan, decision, *mine).value_or(true) ? Fate::taken
+    return consensus::has_reached_others(plan, decision, *mine).value_or(true) ? Fate::taken
                                                                                : Fate::late;
 }
 
@@ -586,7 +584,7 @@ void CollaborationImpl::tell_rest(Rest::Fate fate, const PeerId& leader) {
 }
 
 // While what we handed in is not forgotten.
-void CollaborationImpl::note_times(const averaging::Decision& commit) {
+void CollaborationImpl::note_times(const consensus::Decision& commit) {
     const auto planned = engine_->planned_at(commit);
     if (!planned) return;
     std::optional<TimePoint> handed_in;
@@ -596,7 +594,7 @@ void CollaborationImpl::note_times(const averaging::Decision& commit) {
 
 // Where the time of a step went; together all of it. Nothing where its plan did not come to us, as
 // when we catch up.
-Event::Fields CollaborationImpl::times_of(const averaging::Decision& commit,
+Event::Fields CollaborationImpl::times_of(const consensus::Decision& commit,
                                           TimePoint applied) const {
     if (!round_times_ || round_times_->step != commit.instance) return {};
     const TimePoint planned = std::max(round_times_->planned, step_started_);
@@ -610,14 +608,14 @@ Event::Fields CollaborationImpl::times_of(const averaging::Decision& commit,
             {"applying_s", to_seconds(applied - decided)}};
 }
 
-void CollaborationImpl::on_applied(const averaging::Decision& decision,
-                                   const averaging::Plan& plan,
+void CollaborationImpl::on_applied(const consensus::Decision& decision,
+                                   const consensus::Plan& plan,
                                    const optim::StepReport& optimizer) {
     const auto newest = store_.newest();
     state_hash_ = newest->root();
     take_state(newest->snapshot);
     const double samples =
-        averaging::committed_samples(plan, decision.parts, options_.layout.vector_count());
+        consensus::committed_samples(plan, decision.parts, options_.layout.vector_count());
     const std::uint64_t step = decision.instance.step + 1;
     const auto members = static_cast<std::int64_t>(
         std::ranges::count_if(plan.members, [](const auto& member) { return !member.aggregator; }));
@@ -712,7 +710,7 @@ Status CollaborationImpl::status() const {
     status.role = options_.role;
     status.phase = phase_;
     if (ledger_.started()) {
-        const averaging::Base& base = ledger_.base();
+        const consensus::Base& base = ledger_.base();
         status.branch = base.instance.branch;
         // What is certified but not applied yet does not count: we do not stand there.
         const auto current = state();
@@ -797,7 +795,7 @@ averaging::AggregatorWork CollaborationImpl::assistance() const {
 }
 
 Bytes CollaborationImpl::chain() const {
-    averaging::CertificatesReply tail;
+    consensus::CertificatesReply tail;
     if (ledger_.started()) tail.certificates = ledger_.tail(chain_tail);
     return wire::encode(tail);
 }
@@ -806,7 +804,7 @@ Bytes CollaborationImpl::chain() const {
 
 // By step rather than by certificate: who has not heard of an aborted attempt or a new branch yet
 // will in a moment.
-bool CollaborationImpl::stands_on(const Status& status, const averaging::Base& base) const {
+bool CollaborationImpl::stands_on(const Status& status, const consensus::Base& base) const {
     return (status.branch == base.instance.branch && status.step == base.instance.step &&
             !status.certificate.is_zero()) ||
            (base.is_voter(status.peer) && status.step == base.instance.step);
@@ -814,12 +812,12 @@ bool CollaborationImpl::stands_on(const Status& status, const averaging::Base& b
 
 // One that is a step behind and speaks is making this step as well, over a slower line. If it were
 // not waited for, it would come too late to every round that follows.
-bool CollaborationImpl::arrives_at(const KnownPeer& peer, const averaging::Base& base) const {
+bool CollaborationImpl::arrives_at(const KnownPeer& peer, const consensus::Base& base) const {
     return peer.status.branch == base.instance.branch &&
            peer.status.step + 1 == base.instance.step && peer.received > decided_at_;
 }
 
-std::vector<PeerId> CollaborationImpl::expected(const averaging::Base& base) const {
+std::vector<PeerId> CollaborationImpl::expected(const consensus::Base& base) const {
     std::vector<PeerId> expected;
     for (const KnownPeer* peer : membership_->live()) {
         const Status& status = peer->status;
@@ -837,7 +835,7 @@ std::vector<PeerId> CollaborationImpl::live_trainers() const {
 }
 
 std::vector<PeerId> CollaborationImpl::newcomers() const {
-    const averaging::Instance& open = ledger_.base().instance;
+    const consensus::Instance& open = ledger_.base().instance;
     std::vector<PeerId> newcomers;
     for (const KnownPeer* peer : membership_->live()) {
         const Status& status = peer->status;
@@ -849,7 +847,7 @@ std::vector<PeerId> CollaborationImpl::newcomers() const {
 }
 
 std::size_t CollaborationImpl::count_voters(
-    const averaging::Base& base, const std::function<bool(const Status&)>& counts) const {
+    const consensus::Base& base, const std::function<bool(const Status&)>& counts) const {
     std::size_t count = base.voter_incarnation(host_.id()) == engine_->incarnation() ? 1 : 0;
     for (const KnownPeer* peer : membership_->live())
         if (peer->status.role == Role::trainer &&
@@ -859,17 +857,17 @@ std::size_t CollaborationImpl::count_voters(
     return count;
 }
 
-std::size_t CollaborationImpl::voters_heard_of(const averaging::Base& base) const {
+std::size_t CollaborationImpl::voters_heard_of(const consensus::Base& base) const {
     return count_voters(base, [](const Status&) { return true; });
 }
 
-bool CollaborationImpl::chain_goes_on(const averaging::Base& base) const {
+bool CollaborationImpl::chain_goes_on(const consensus::Base& base) const {
     return std::ranges::any_of(membership_->live(), [&base](const KnownPeer* peer) {
         return is_ahead(peer->status, base);
     });
 }
 
-std::size_t CollaborationImpl::voters_of_our_branch(const averaging::Base& base) const {
+std::size_t CollaborationImpl::voters_of_our_branch(const consensus::Base& base) const {
     return count_voters(
         base, [&base](const Status& status) { return status.branch == base.instance.branch; });
 }
@@ -897,7 +895,7 @@ void CollaborationImpl::behind(const PeerId& peer) {
     if (aggregator_) aggregator_->look_at(peer);
 }
 
-void CollaborationImpl::voting_for(const averaging::Decision& decision) {
+void CollaborationImpl::voting_for(const consensus::Decision& decision) {
     follower_->expect(decision);
 }
 

@@ -26,7 +26,6 @@
 #include <vector>
 
 #include "dedloc/averaging/aggregator_work.h"
-#include "dedloc/averaging/consensus.h"
 #include "dedloc/base/result.h"
 #include "dedloc/collab/attachments.h"
 #include "dedloc/collab/events.h"
@@ -34,6 +33,7 @@
 #include "dedloc/collab/learner.h"
 #include "dedloc/collab/run_file.h"
 #include "dedloc/collab/status.h"
+#include "dedloc/consensus/paxos.h"
 #include "dedloc/p2p/host.h"
 #include "dedloc/runtime/node.h"
 #include "dedloc/security/identity.h"
@@ -86,9 +86,9 @@ struct Options {
     // Aggregator: contributions that wait for slower members' may take so many bytes.
     std::size_t reduce_bytes_max = 256u << 20;
     // Of a round, and known to a peer: fewer in tests of what is told to those beyond it.
-    std::size_t members_max = averaging::members_max;
+    std::size_t members_max = consensus::members_max;
     std::size_t peers_max = collab::peers_max;
-    averaging::PlantedBugs bugs;  // for tests of the checkers only
+    consensus::PlantedBugs bugs;  // for tests of the checkers only
 };
 
 class Collaboration {

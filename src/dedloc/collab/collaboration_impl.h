@@ -61,51 +61,51 @@ class CollaborationImpl final : public Collaboration,
 
   private:
     // averaging::Roster
-    std::vector<PeerId> expected(const averaging::Base& base) const override;
+    std::vector<PeerId> expected(const consensus::Base& base) const override;
     std::vector<PeerId> live_trainers() const override;
     std::vector<PeerId> newcomers() const override;
-    std::size_t voters_heard_of(const averaging::Base& base) const override;
-    bool chain_goes_on(const averaging::Base& base) const override;
+    std::size_t voters_heard_of(const consensus::Base& base) const override;
+    bool chain_goes_on(const consensus::Base& base) const override;
     bool loads_state() const override { return follower_ && follower_->loads_state(); }
-    std::size_t voters_of_our_branch(const averaging::Base& base) const override;
+    std::size_t voters_of_our_branch(const consensus::Base& base) const override;
     bool allowed(const PeerId& peer) const override;
     double micro_batch_s() const override;
     double upload_bytes_per_s(const PeerId& peer) const override;
-    Ok check_samples(const PeerId& peer, const averaging::MemberInput& input) const override;
+    Ok check_samples(const PeerId& peer, const consensus::MemberInput& input) const override;
     // averaging::RoundListener
     void round_wanted() override;
     void behind(const PeerId& peer) override;
-    void voting_for(const averaging::Decision& decision) override;
+    void voting_for(const consensus::Decision& decision) override;
     void note(const averaging::RoundNote& note) override;
 
-    bool stands_on(const Status& status, const averaging::Base& base) const;
-    bool arrives_at(const KnownPeer& peer, const averaging::Base& base) const;
+    bool stands_on(const Status& status, const consensus::Base& base) const;
+    bool arrives_at(const KnownPeer& peer, const consensus::Base& base) const;
     Task<Result<void>> start_as_host();
     Task<Result<void>> start_as_newcomer();
     Task<void> meet_bootstrap();
     void start_aggregator();
-    void on_decision_assisted(const averaging::Decision& decision);
+    void on_decision_assisted(const consensus::Decision& decision);
     void follow_if_ahead(const Status& status);
     Task<void> watch_progress();
-    averaging::Voter as_voter() const;
+    consensus::Voter as_voter() const;
     void part_from_lost_state();
     void begin_anew();
     Membership::Callbacks membership_callbacks();
     ChainFollower::Callbacks follower_callbacks();
     void on_status(const Status& before, const Status& now);
-    void on_decision(const averaging::Decision& decision, const Bytes& certificate);
+    void on_decision(const consensus::Decision& decision, const Bytes& certificate);
     double line() const;
     bool is_needed() const;
     void end_rest();
-    Rest::Fate fate_of(const averaging::Plan& plan,
-                       const averaging::Decision& decision,
+    Rest::Fate fate_of(const consensus::Plan& plan,
+                       const consensus::Decision& decision,
                        std::optional<std::size_t> mine) const;
     void tell_rest(Rest::Fate fate, const PeerId& leader);
-    void on_applied(const averaging::Decision& decision,
-                    const averaging::Plan& plan,
+    void on_applied(const consensus::Decision& decision,
+                    const consensus::Plan& plan,
                     const optim::StepReport& optimizer);
-    void note_times(const averaging::Decision& commit);
-    Event::Fields times_of(const averaging::Decision& commit, TimePoint applied) const;
+    void note_times(const consensus::Decision& commit);
+    Event::Fields times_of(const consensus::Decision& commit, TimePoint applied) const;
     void take_state(std::shared_ptr<const state::Snapshot> state);
     void check_stop_conditions();
     void refresh_progress();
@@ -128,7 +128,7 @@ class CollaborationImpl final : public Collaboration,
     bool has_open_state() const;
     Task<bool> rest_until_due(bool has_samples);
     // Live voters of `base` with their memory of votes, we among them, that `counts`.
-    std::size_t count_voters(const averaging::Base& base,
+    std::size_t count_voters(const consensus::Base& base,
                              const std::function<bool(const Status&)>& counts) const;
     bool is_still_to_be_averaged(const averaging::RoundInput& input) const;
     Task<bool> wait_to_hand_in_last();
@@ -146,7 +146,7 @@ class CollaborationImpl final : public Collaboration,
     EventSink* events_;
     Digest run_hash_;
 
-    averaging::Ledger ledger_;
+    consensus::Ledger ledger_;
     averaging::PartStore parts_;
     state::SnapshotStore store_;
     Carry carry_;
@@ -190,8 +190,8 @@ class CollaborationImpl final : public Collaboration,
     std::atomic<bool> leaving_{false};
     Rest rest_;
     double line_at_rest_ = 0;         // bytes per second, as the rest began
-    averaging::Instance trainer_at_;  // the step the trainer computes for
-    std::optional<averaging::MemberInput> handed_in_;
+    consensus::Instance trainer_at_;  // the step the trainer computes for
+    std::optional<consensus::MemberInput> handed_in_;
     TimePoint handed_in_at_;
     // When we handed in what we have in the newest commits, newest first; nothing: they have
     // nothing of ours. Nobody can have computed at a commit's state before that, however late we
@@ -199,7 +199,7 @@ class CollaborationImpl final : public Collaboration,
     std::array<std::optional<TimePoint>, 3> in_commit_since_;
     double handed_in_loss_ = 0;
     // The newest commit with fresh samples of ours in it, and their loss.
-    std::optional<averaging::Instance> contributed_to_;
+    std::optional<consensus::Instance> contributed_to_;
     double contributed_loss_ = 0;
     bool in_step_ = false;
     bool replaced_ = false;  // the state was replaced since the last step
@@ -208,7 +208,7 @@ class CollaborationImpl final : public Collaboration,
     TimePoint step_started_;  // the state that it begins at was there
     // Of the newest commit whose plan has come to us.
     struct RoundTimes {
-        averaging::Instance step;
+        consensus::Instance step;
         std::optional<TimePoint> handed_in;  // fresh samples; nothing: none were computed
         TimePoint planned;
         TimePoint decided;

@@ -100,7 +100,7 @@ class Events final : public EventSink {
 
 // Of a round, known to a peer, and for averages.
 struct Room {
-    std::size_t members_max = averaging::members_max;
+    std::size_t members_max = consensus::members_max;
     std::size_t peers_max = collab::peers_max;
     std::size_t kept_bytes_max = 512u << 20;
     std::uint64_t differs_at_step = 0;  // planted: it computes another state than the others
@@ -336,21 +336,21 @@ class Swarm {
     // How much of the vector a peer reduced in the newest step, 0 to 1.
     double share_of(std::size_t i) { return share_of(world.node(i).id()); }
     double share_of(const PeerId& peer) {
-        const averaging::Plan plan = newest_plan();
+        const consensus::Plan plan = newest_plan();
         if (plan.parts.empty()) return 0;
         double owned = 0;
-        for (const averaging::PlanPart& part : plan.parts)
+        for (const consensus::PlanPart& part : plan.parts)
             if (plan.members[part.owner].peer == peer) owned += static_cast<double>(part.count);
         return owned / static_cast<double>(plan.parts.back().range().end());
     }
-    averaging::Plan newest_plan() {
+    consensus::Plan newest_plan() {
         const auto tail =
-            wire::decode<averaging::CertificatesReply>(peers[0]->collaboration->chain());
+            wire::decode<consensus::CertificatesReply>(peers[0]->collaboration->chain());
         for (auto bytes = tail->certificates.rbegin(); bytes != tail->certificates.rend();
              ++bytes) {
-            const auto certificate = wire::decode<averaging::Certificate>(*bytes);
-            const auto decision = wire::decode<averaging::Decision>(certificate->decision);
-            auto plan = wire::decode<averaging::Plan>(decision->plan);
+            const auto certificate = wire::decode<consensus::Certificate>(*bytes);
+            const auto decision = wire::decode<consensus::Decision>(certificate->decision);
+            auto plan = wire::decode<consensus::Plan>(decision->plan);
             if (plan && !plan->parts.empty()) return *std::move(plan);
         }
         return {};
@@ -386,11 +386,11 @@ class Swarm {
 // Everybody who may vote after any of the newest decisions.
 std::set<PeerId> recent_voters(const Collaboration& collaboration) {
     std::set<PeerId> voters;
-    const auto tail = wire::decode<averaging::CertificatesReply>(collaboration.chain());
+    const auto tail = wire::decode<consensus::CertificatesReply>(collaboration.chain());
     for (const Bytes& bytes : tail->certificates) {
-        const auto certificate = wire::decode<averaging::Certificate>(bytes);
-        const auto decision = wire::decode<averaging::Decision>(certificate->decision);
-        for (const averaging::Voter& voter : decision->next_voters) voters.insert(voter.peer);
+        const auto certificate = wire::decode<consensus::Certificate>(bytes);
+        const auto decision = wire::decode<consensus::Decision>(certificate->decision);
+        for (const consensus::Voter& voter : decision->next_voters) voters.insert(voter.peer);
     }
     return voters;
 }
@@ -798,12 +798,12 @@ TEST(Collaboration, peers_with_adaptive_codecs_stay_identical_whoever_reduces) {
     ASSERT_TRUE(swarm.world.run_until([&] { return swarm.all_at(joined + 8); }, 240s));
     EXPECT_GE(helper.collaboration->assistance().rounds, 3u);
     EXPECT_EQ(helper.events.counts["refused_message"], 0);
-    const averaging::Plan plan = swarm.newest_plan();
+    const consensus::Plan plan = swarm.newest_plan();
     const std::uint32_t aggregator = static_cast<std::uint32_t>(
-        std::ranges::find(plan.members, true, &averaging::PlanMember::aggregator) -
+        std::ranges::find(plan.members, true, &consensus::PlanMember::aggregator) -
         plan.members.begin());
     std::set<std::uint32_t> codecs_of_aggregator;
-    for (const averaging::PlanPart& part : plan.parts) {
+    for (const consensus::PlanPart& part : plan.parts) {
         const auto ranges = vector_codecs(model.run.averaging, model.layout);
         const bool fits = std::ranges::any_of(ranges, [&](const codec::CodecRange& range) {
             return part.offset >= range.offset && part.range().end() <= range.end() &&
@@ -1304,7 +1304,7 @@ TEST(Collaboration, a_step_that_would_leave_the_finite_numbers_keeps_the_state) 
     const Layout layout = small_model(elements).layout;
     std::vector<float> start(elements, 1.0f);
     const auto before = *initial_state(run, layout, start, {});
-    averaging::Decision decision;
+    consensus::Decision decision;
     std::vector<float> average(elements, 1.0f);
     average[7] = 3e38f;
     StepFacts facts;
@@ -1359,7 +1359,7 @@ TEST(Collaboration, buffers_move_by_the_average_of_their_changes) {
     layout.buffers_count = 4;
     const auto before = *initial_state(run, layout, {1, 1}, {1, 2, 0.406f, 1e-3f});
     const std::vector<float> average{0, 0, 0.5f, -3, 0, 0};
-    const auto after = next_state(run, layout, *before, averaging::Decision{}, average);
+    const auto after = next_state(run, layout, *before, consensus::Decision{}, average);
     ASSERT_TRUE(after);
     const auto buffers = buffers_of(**after);
     EXPECT_EQ(std::vector<float>(buffers.begin(), buffers.end()),

@@ -5,9 +5,9 @@
 #include <set>
 #include <utility>
 
-#include "dedloc/averaging/ledger.h"
 #include "dedloc/collab/collaboration.h"
 #include "dedloc/collab/model_state.h"
+#include "dedloc/consensus/ledger.h"
 #include "dedloc/sim/world.h"
 #include "dedloc/wire/message.h"
 
@@ -199,11 +199,11 @@ class Delayed : public testing::Test {
     }
     PeerId leads_next() {
         const auto chain =
-            wire::decode<averaging::CertificatesReply>(peers[0]->collaboration->chain());
-        const auto newest = wire::decode<averaging::Certificate>(chain->certificates.back());
-        const auto decision = wire::decode<averaging::Decision>(newest->decision);
-        const Digest digest = averaging::decision_digest(newest->decision);
-        return averaging::leader_order(digest, decision->next_voters).front();
+            wire::decode<consensus::CertificatesReply>(peers[0]->collaboration->chain());
+        const auto newest = wire::decode<consensus::Certificate>(chain->certificates.back());
+        const auto decision = wire::decode<consensus::Decision>(newest->decision);
+        const Digest digest = consensus::decision_digest(newest->decision);
+        return consensus::leader_order(digest, decision->next_voters).front();
     }
     bool until_step(std::uint64_t step) {
         return world.run_until(

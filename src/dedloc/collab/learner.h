@@ -16,9 +16,9 @@
 #include <string>
 #include <vector>
 
-#include "dedloc/averaging/contribution.h"
 #include "dedloc/base/peer_id.h"
 #include "dedloc/base/result.h"
+#include "dedloc/consensus/member_input.h"
 #include "dedloc/optim/optimizer.h"
 
 namespace dedloc::collab {
@@ -33,7 +33,7 @@ struct Layout {
 };
 
 // Samples [begin, end) of one peer's own sequence.
-using averaging::CounterRange;
+using consensus::CounterRange;
 
 struct GradientReport {
     double loss_sum = 0;     // sum over the samples

@@ -128,7 +128,7 @@ bool all_finite(const std::vector<state::Section>& sections,
 }  // namespace
 
 Result<AveragedVector> averaged_vector(const Layout& layout,
-                                       const averaging::Plan& plan,
+                                       const consensus::Plan& plan,
                                        const std::vector<SharedBytes>& encoded_parts,
                                        const optim::ParallelFor& parallel_for) {
     if (encoded_parts.size() != plan.parts.size())
@@ -137,7 +137,7 @@ Result<AveragedVector> averaged_vector(const Layout& layout,
                           encoded_parts.size(),
                           plan.parts.size());
     std::uint64_t count = 0;
-    for (const averaging::PlanPart& part : plan.parts) {
+    for (const consensus::PlanPart& part : plan.parts) {
         if (part.offset != count || part.count > layout.vector_count() - count)
             return make_error(ErrorKind::peer_broke_protocol, "averaged parts that do not fit");
         count += part.count;
@@ -152,7 +152,7 @@ Result<AveragedVector> averaged_vector(const Layout& layout,
     average.values = std::make_unique_for_overwrite<float[]>(average.count);
     std::vector<Ok> decoded(plan.parts.size());
     parallel_for(plan.parts.size(), [&](std::size_t i) {
-        const averaging::PlanPart& part = plan.parts[i];
+        const consensus::PlanPart& part = plan.parts[i];
         const std::span<float> stretch(average.values.get() + part.offset,
                                        static_cast<std::size_t>(part.count));
         decoded[i] = decode_part(plan.codec_of(part), i, encoded_parts[i], stretch);
@@ -165,7 +165,7 @@ Result<AveragedVector> averaged_vector(const Layout& layout,
 Result<std::shared_ptr<const state::Snapshot>> next_state(const RunFile& run,
                                                           const Layout& layout,
                                                           const state::Snapshot& before,
-                                                          const averaging::Decision& decision,
+                                                          const consensus::Decision& decision,
                                                           std::span<const float> average,
                                                           StepFacts* facts,
                                                           const optim::ParallelFor& parallel_for) {

@@ -9,10 +9,10 @@
 #include <span>
 #include <vector>
 
-#include "dedloc/averaging/messages.h"
 #include "dedloc/averaging/part_store.h"
 #include "dedloc/collab/learner.h"
 #include "dedloc/collab/run_file.h"
+#include "dedloc/consensus/messages.h"
 #include "dedloc/state/snapshot.h"
 
 namespace dedloc::collab {
@@ -47,7 +47,7 @@ struct AveragedVector {
 // or not of this model's size).
 Result<AveragedVector> averaged_vector(
     const Layout& layout,
-    const averaging::Plan& plan,
+    const consensus::Plan& plan,
     const std::vector<SharedBytes>& encoded_parts,
     const optim::ParallelFor& parallel_for = optim::run_in_order);
 
@@ -66,7 +66,7 @@ Result<std::shared_ptr<const state::Snapshot>> next_state(
     const RunFile& run,
     const Layout& layout,
     const state::Snapshot& before,
-    const averaging::Decision& decision,
+    const consensus::Decision& decision,
     std::span<const float> average,
     StepFacts* facts = nullptr,
     const optim::ParallelFor& parallel_for = optim::run_in_order);

@@ -2,14 +2,14 @@
 
 #include <bit>
 
-#include "dedloc/averaging/ledger.h"
+#include "dedloc/consensus/ledger.h"
 #include "dedloc/wire/message.h"
 
 namespace dedloc::collab {
 namespace {
 
-Digest digest_of(const averaging::Decision& decision) {
-    return averaging::decision_digest(wire::encode(decision));
+Digest digest_of(const consensus::Decision& decision) {
+    return consensus::decision_digest(wire::encode(decision));
 }
 
 // As a processor might that rounds otherwise.
@@ -33,7 +33,7 @@ StepComputer::StepComputer(runtime::Executor executor,
                            const averaging::PartStore& parts,
                            const RunFile& run,
                            const Layout& layout,
-                           averaging::PlantedBugs bugs)
+                           consensus::PlantedBugs bugs)
     : workers_(workers),
       parts_(parts),
       run_(run),
@@ -44,7 +44,7 @@ StepComputer::StepComputer(runtime::Executor executor,
 
 StepComputer::~StepComputer() = default;
 
-void StepComputer::expect(const averaging::Decision& decision, StatePointer before) {
+void StepComputer::expect(const consensus::Decision& decision, StatePointer before) {
     if (expected_ && !expected_->outcome) return;
     Expected expected{.decision = digest_of(decision), .before = std::move(before)};
     expected_ = std::make_shared<Expected>(std::move(expected));
@@ -52,12 +52,12 @@ void StepComputer::expect(const averaging::Decision& decision, StatePointer befo
 }
 
 Task<void> StepComputer::compute_ahead(std::shared_ptr<Expected> expected,
-                                       averaging::Decision decision) {
+                                       consensus::Decision decision) {
     expected->outcome = co_await compute(std::move(decision), expected->before);
     computed_.pulse();
 }
 
-Task<Result<StepComputer::Stepped>> StepComputer::step(averaging::Decision decision,
+Task<Result<StepComputer::Stepped>> StepComputer::step(consensus::Decision decision,
                                                        StatePointer before) {
     const std::shared_ptr<Expected> expected = std::move(expected_);
     expected_ = nullptr;
@@ -70,11 +70,11 @@ Task<Result<StepComputer::Stepped>> StepComputer::step(averaging::Decision decis
     co_return stepped;
 }
 
-Task<Result<StepComputer::Stepped>> StepComputer::compute(averaging::Decision decision,
+Task<Result<StepComputer::Stepped>> StepComputer::compute(consensus::Decision decision,
                                                           StatePointer before) {
-    DEDLOC_CO_TRY(const averaging::Plan plan, wire::decode<averaging::Plan>(decision.plan));
+    DEDLOC_CO_TRY(const consensus::Plan plan, wire::decode<consensus::Plan>(decision.plan));
     std::vector<SharedBytes> parts;
-    for (const averaging::FinishedPart& part : decision.parts)
+    for (const consensus::FinishedPart& part : decision.parts)
         parts.push_back(parts_.find(part.digest));
     auto facts = std::make_shared<StepFacts>();
     auto work = [this, plan, parts = std::move(parts), before, decision, facts]()

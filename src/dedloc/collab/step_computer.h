@@ -9,9 +9,9 @@
 #include <memory>
 #include <optional>
 
-#include "dedloc/averaging/consensus.h"
 #include "dedloc/averaging/part_store.h"
 #include "dedloc/collab/model_state.h"
+#include "dedloc/consensus/paxos.h"
 #include "dedloc/runtime/event.h"
 #include "dedloc/runtime/scope.h"
 #include "dedloc/runtime/workers.h"
@@ -33,27 +33,27 @@ class StepComputer {
                  const averaging::PartStore& parts,
                  const RunFile& run,
                  const Layout& layout,
-                 averaging::PlantedBugs bugs = {});
+                 consensus::PlantedBugs bugs = {});
     ~StepComputer();
     Task<void> stop() { return scope_.stop(); }
 
     // `decision`, whose averages are all in the part store, may soon be certified. One at a time:
     // nothing while another one is being computed.
-    void expect(const averaging::Decision& decision, StatePointer before);
+    void expect(const consensus::Decision& decision, StatePointer before);
     // The averages are in the part store. Errors: not_found (they are not),
     // peer_broke_protocol (they do not fit).
-    Task<Result<Stepped>> step(averaging::Decision decision, StatePointer before);
+    Task<Result<Stepped>> step(consensus::Decision decision, StatePointer before);
 
   private:
     struct Expected;
-    Task<void> compute_ahead(std::shared_ptr<Expected> expected, averaging::Decision decision);
-    Task<Result<Stepped>> compute(averaging::Decision decision, StatePointer before);
+    Task<void> compute_ahead(std::shared_ptr<Expected> expected, consensus::Decision decision);
+    Task<Result<Stepped>> compute(consensus::Decision decision, StatePointer before);
 
     runtime::Workers& workers_;
     const averaging::PartStore& parts_;
     const RunFile& run_;
     const Layout& layout_;
-    averaging::PlantedBugs bugs_;
+    consensus::PlantedBugs bugs_;
     std::shared_ptr<Expected> expected_;
     runtime::Event computed_;
     runtime::Scope scope_;

@@ -45,13 +45,13 @@ class StepComputerTest : public ::testing::Test {
     }
 
     // A commit of one part that averages to `value` everywhere; the part is not in the store yet.
-    averaging::Decision commit(float value) {
-        averaging::Plan plan;
+    consensus::Decision commit(float value) {
+        consensus::Plan plan;
         plan.codec = static_cast<std::uint32_t>(codec::CodecId::fp32);
         plan.parts = {{.offset = 0, .count = 3, .owner = 0}};
-        averaging::FinishedPart part;
+        consensus::FinishedPart part;
         part.digest = security::sha256(encoded(value));
-        averaging::Decision decision;
+        consensus::Decision decision;
         decision.state_before = before->root();
         decision.plan = wire::encode(plan);
         decision.parts = {part};
@@ -61,7 +61,7 @@ class StepComputerTest : public ::testing::Test {
         const std::vector<float> average(3, value);
         return codec::encode(codec::CodecId::fp32, average);
     }
-    void receive(const averaging::Decision& decision, float value) {
+    void receive(const consensus::Decision& decision, float value) {
         parts.put(decision.parts[0], SharedBytes(encoded(value)));
     }
 
@@ -87,7 +87,7 @@ class StepComputerTest : public ::testing::Test {
 };
 
 TEST_F(StepComputerTest, what_was_expected_is_there_when_its_certificate_comes) {
-    const averaging::Decision decision = commit(1);
+    const consensus::Decision decision = commit(1);
     receive(decision, 1);
     run_body([&]() -> Task<void> {
         computer.expect(decision, before);
@@ -101,7 +101,7 @@ TEST_F(StepComputerTest, what_was_expected_is_there_when_its_certificate_comes) 
 }
 
 TEST_F(StepComputerTest, a_certificate_that_comes_first_waits_for_what_was_begun) {
-    const averaging::Decision decision = commit(1);
+    const consensus::Decision decision = commit(1);
     receive(decision, 1);
     run_body([&]() -> Task<void> {
         computer.expect(decision, before);
@@ -115,8 +115,8 @@ TEST_F(StepComputerTest, a_certificate_that_comes_first_waits_for_what_was_begun
 }
 
 TEST_F(StepComputerTest, another_commit_than_the_expected_one_leads_to_its_own_state) {
-    const averaging::Decision expected = commit(1);
-    const averaging::Decision certified = commit(-1);
+    const consensus::Decision expected = commit(1);
+    const consensus::Decision certified = commit(-1);
     receive(expected, 1);
     receive(certified, -1);
     run_body([&]() -> Task<void> {
@@ -128,7 +128,7 @@ TEST_F(StepComputerTest, another_commit_than_the_expected_one_leads_to_its_own_s
 }
 
 TEST_F(StepComputerTest, the_same_commit_on_another_state_is_computed_anew) {
-    const averaging::Decision decision = commit(1);
+    const consensus::Decision decision = commit(1);
     receive(decision, 1);
     run_body([&]() -> Task<void> {
         computer.expect(decision, before);
@@ -142,7 +142,7 @@ TEST_F(StepComputerTest, the_same_commit_on_another_state_is_computed_anew) {
 }
 
 TEST_F(StepComputerTest, an_average_that_was_missing_and_came_is_no_error) {
-    const averaging::Decision decision = commit(1);
+    const consensus::Decision decision = commit(1);
     run_body([&]() -> Task<void> {
         computer.expect(decision, before);
         co_await some_turns();
@@ -153,12 +153,12 @@ TEST_F(StepComputerTest, an_average_that_was_missing_and_came_is_no_error) {
 }
 
 TEST_F(StepComputerTest, parts_that_do_not_fit_the_model_are_a_failure_of_peers) {
-    for (const std::vector<averaging::PlanPart>& plan_parts :
-         {std::vector<averaging::PlanPart>{{.offset = 1, .count = 3}},
-          std::vector<averaging::PlanPart>{{.offset = 0, .count = 2}},
-          std::vector<averaging::PlanPart>{{.offset = 0, .count = ~std::uint64_t{0}}},
-          std::vector<averaging::PlanPart>{}}) {
-        averaging::Plan plan;
+    for (const std::vector<consensus::PlanPart>& plan_parts :
+         {std::vector<consensus::PlanPart>{{.offset = 1, .count = 3}},
+          std::vector<consensus::PlanPart>{{.offset = 0, .count = 2}},
+          std::vector<consensus::PlanPart>{{.offset = 0, .count = ~std::uint64_t{0}}},
+          std::vector<consensus::PlanPart>{}}) {
+        consensus::Plan plan;
         plan.codec = static_cast<std::uint32_t>(codec::CodecId::fp32);
         plan.parts = plan_parts;
         EXPECT_FALSE(averaged_vector(layout, plan, {SharedBytes(encoded(1)), {}, {}}));
@@ -170,7 +170,7 @@ TEST_F(StepComputerTest, parts_that_do_not_fit_the_model_are_a_failure_of_peers)
 }
 
 TEST_F(StepComputerTest, parts_are_read_in_the_codec_of_each_and_unknown_ones_are_an_error) {
-    averaging::Plan plan;
+    consensus::Plan plan;
     plan.codec = static_cast<std::uint32_t>(codec::CodecId::fp32);
     plan.parts = {{.offset = 0, .count = 1}, {.offset = 1, .count = 2}};
     plan.parts[1].codec = static_cast<std::uint32_t>(codec::CodecId::fp16);
@@ -198,7 +198,7 @@ TEST(ModelState, the_next_state_has_the_same_bits_on_one_thread_and_on_many) {
     layout.parameters_count = count;
     std::vector<float> numbers(count);
     for (std::size_t i = 0; i < count; ++i) numbers[i] = std::sin(static_cast<float>(i)) + 0.1f;
-    averaging::Plan plan;
+    consensus::Plan plan;
     plan.codec = static_cast<std::uint32_t>(codec::CodecId::fp32);
     std::vector<SharedBytes> averages;
     for (std::size_t i = 0; i < 3; ++i) {
@@ -210,7 +210,7 @@ TEST(ModelState, the_next_state_has_the_same_bits_on_one_thread_and_on_many) {
     const auto root_by = [&](const optim::ParallelFor& parallel_for) {
         const auto average = averaged_vector(layout, plan, averages, parallel_for);
         const auto next = next_state(
-            run, layout, *before, averaging::Decision{}, average->view(), nullptr, parallel_for);
+            run, layout, *before, consensus::Decision{}, average->view(), nullptr, parallel_for);
         return state::make_manifest(**next).root;
     };
     runtime::Loop loop;

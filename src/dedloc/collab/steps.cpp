@@ -97,7 +97,7 @@ bool CollaborationImpl::stopped() const { return over_ || leaving_; }
 // our step, each extrapolated by its own measured speed for a bounded time.
 void CollaborationImpl::refresh_progress() {
     if (options_.role != Role::trainer || !ledger_.started()) return;
-    const averaging::Base& base = ledger_.base();
+    const consensus::Base& base = ledger_.base();
     const double age_max = to_seconds(options_.status_interval) * extrapolation_intervals;
     const auto target = static_cast<double>(options_.run.batch.target);
     double others = 0;

@@ -160,17 +160,17 @@ TEST(VectorCodecs, of_very_many_tensors_are_bounded) {
     expect_no_coarser(layout, options.codec_ranges);
     EXPECT_GT(options.codec_ranges.size(), 1900u) << "the largest stay in 8 bit";
     EXPECT_LE(options.codec_ranges.size(), 2048u);
-    averaging::Plan plan;
-    constexpr std::uint32_t owners = averaging::members_max;
+    consensus::Plan plan;
+    constexpr std::uint32_t owners = consensus::members_max;
     constexpr double long_enough = 1e6;
-    const auto cuts = averaging::cuts_for(averaging::parts_max / (2 * owners), long_enough);
+    const auto cuts = averaging::cuts_for(consensus::parts_max / (2 * owners), long_enough);
     const std::uint64_t vector = layout.vector_count();
     for (std::uint32_t i = 0; i < owners; ++i)
         averaging::cut_range(plan, vector * (i + 1) / owners - vector * i / owners, cuts, {i});
     const std::size_t before = plan.parts.size();
     averaging::cut_by_codec(plan, options);
     fmt::print("{} parts, {} with codecs\n", before, plan.parts.size());
-    EXPECT_LE(plan.parts.size(), averaging::parts_max);
+    EXPECT_LE(plan.parts.size(), consensus::parts_max);
 }
 
 TEST(VectorCodecs, are_described_for_people) {

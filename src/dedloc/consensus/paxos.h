@@ -2,8 +2,8 @@
 // the previous certificate. No clock, no network, no disk, so that the simulator can torture it
 // alone (consensus_test.cpp) and whole (tests/sim).
 //
-// Acceptor: a voter's memory. Every record it changes must be durable before the answer leaves.
-// Tally: what a proposer has heard in one ballot.
+// PaxosAcceptor: a voter's memory. Every record it changes must be durable before the answer
+// leaves. Tally: what a proposer has heard in one ballot.
 //
 // Ballot b of an instance belongs to the voter at place b mod n of the leader order; ballot 0 needs
 // no promises, because nobody can have accepted anything in a lower one.
@@ -16,28 +16,16 @@
 #include <optional>
 #include <vector>
 
-#include "dedloc/averaging/messages.h"
+#include "dedloc/consensus/messages.h"
+#include "dedloc/consensus/planted_bugs.h"
 
-namespace dedloc::averaging {
+namespace dedloc::consensus {
 
 // Higher ones are nobody's: a voter that asked for the last there is would leave the others none.
 inline constexpr std::uint32_t ballot_max = 1u << 24;
 
 // Of how many questions a voter knows that it went on from them.
 inline constexpr std::size_t passed_max = 64;
-
-// Bugs planted on purpose, for the tests that show that the checkers find them (--plant NAME).
-struct PlantedBugs {
-    bool forget_votes = false;         // votes are not written to disk
-    bool ignore_promises = false;      // an acceptor accepts below what it promised
-    bool skip_prepare = false;         // a successor proposes without asking what was accepted
-    bool minority_commits = false;     // one vote less than a majority certifies
-    bool count_twice = false;          // what a certificate includes is carried all the same
-    bool sum_by_arrival = false;       // owners add contributions as they come
-    bool vote_without_memory = false;  // a peer that lost its disk votes at once
-    // Computes the state of this step with another bit than the others do; 0: never.
-    std::uint64_t differs_at_step = 0;
-};
 
 // A question is open after one decision, `previous`, in one history; a run that was resumed from an
 // older checkpoint has the same instances once more, in another.
@@ -63,10 +51,11 @@ struct AcceptorRecord {
     }
 };
 
-class Acceptor {
+class PaxosAcceptor {
   public:
-    Acceptor() = default;
-    Acceptor(AcceptorRecord record, PlantedBugs bugs) : record_(std::move(record)), bugs_(bugs) {}
+    PaxosAcceptor() = default;
+    PaxosAcceptor(AcceptorRecord record, PlantedBugs bugs)
+        : record_(std::move(record)), bugs_(bugs) {}
 
     const AcceptorRecord& record() const { return record_; }
 
@@ -132,4 +121,4 @@ class Tally {
     std::uint32_t value_ballot_ = 0;
 };
 
-}  // namespace dedloc::averaging
+}  // namespace dedloc::consensus

@@ -1,5 +1,6 @@
-// Informants: peers that are said to know more of the chain than we do, asked in turn. Certificates
-// are long, so one is asked after the other; but who is silent keeps nobody from being asked.
+// SyncCandidates: peers that are said to know more of the chain than we do, asked in turn.
+// Certificates are long, so one is asked after the other; but who is silent keeps nobody from being
+// asked.
 //
 // Thread: the network thread. Cancel: stop() ends the questions.
 
@@ -13,9 +14,9 @@
 #include "dedloc/runtime/event.h"
 #include "dedloc/runtime/scope.h"
 
-namespace dedloc::averaging {
+namespace dedloc::consensus {
 
-struct InformantsOptions {
+struct SyncCandidatesOptions {
     // Asks one peer, and does with what it tells whatever is to be done. Of different peers at
     // once.
     std::function<Task<void>(PeerId)> ask;
@@ -23,9 +24,11 @@ struct InformantsOptions {
     std::function<Duration()> patience;
 };
 
-class Informants {
+class SyncCandidates {
   public:
-    Informants(runtime::Executor executor, runtime::Clock& clock, InformantsOptions options);
+    SyncCandidates(runtime::Executor executor,
+                   runtime::Clock& clock,
+                   SyncCandidatesOptions options);
 
     void start();
     Task<void> stop();
@@ -41,7 +44,7 @@ class Informants {
     std::set<PeerId>::const_iterator next() const;
 
     runtime::Clock& clock_;
-    InformantsOptions options_;
+    SyncCandidatesOptions options_;
     std::set<PeerId> waiting_;
     std::set<PeerId> asked_;
     PeerId last_;  // that was asked: those after it come first
@@ -49,4 +52,4 @@ class Informants {
     runtime::Scope scope_;
 };
 
-}  // namespace dedloc::averaging
+}  // namespace dedloc::consensus

@@ -1,29 +1,31 @@
-#include "dedloc/averaging/informants.h"
+#include "dedloc/consensus/sync_candidates.h"
 
 #include <algorithm>
 #include <utility>
 
-namespace dedloc::averaging {
+namespace dedloc::consensus {
 namespace {
 
 // That are to be asked; the others come up again by themselves.
-constexpr std::size_t informants_max = 64;
+constexpr std::size_t sync_candidates_max = 64;
 
 }  // namespace
 
-Informants::Informants(runtime::Executor executor, runtime::Clock& clock, InformantsOptions options)
+SyncCandidates::SyncCandidates(runtime::Executor executor,
+                               runtime::Clock& clock,
+                               SyncCandidatesOptions options)
     : clock_(clock), options_(std::move(options)), changed_(executor), scope_(executor) {}
 
-void Informants::start() { scope_.spawn("ask informants", run()); }
+void SyncCandidates::start() { scope_.spawn("ask informants", run()); }
 
-Task<void> Informants::stop() { return scope_.stop(); }
+Task<void> SyncCandidates::stop() { return scope_.stop(); }
 
-void Informants::add(const PeerId& peer) {
-    if (waiting_.size() < informants_max && waiting_.insert(peer).second) changed_.pulse();
+void SyncCandidates::add(const PeerId& peer) {
+    if (waiting_.size() < sync_candidates_max && waiting_.insert(peer).second) changed_.pulse();
 }
 
 // In turn: one that is named again and again must not hide the others.
-std::set<PeerId>::const_iterator Informants::next() const {
+std::set<PeerId>::const_iterator SyncCandidates::next() const {
     const auto is_free = [this](const PeerId& peer) { return !asked_.contains(peer); };
     const auto after = waiting_.upper_bound(last_);
     const auto found = std::find_if(after, waiting_.end(), is_free);
@@ -32,7 +34,7 @@ std::set<PeerId>::const_iterator Informants::next() const {
     return before == after ? waiting_.end() : before;
 }
 
-Task<void> Informants::run() {
+Task<void> SyncCandidates::run() {
     for (;;) {
         const auto found = next();
         if (found == waiting_.end()) {
@@ -49,10 +51,10 @@ Task<void> Informants::run() {
     }
 }
 
-Task<void> Informants::ask(PeerId peer) {
+Task<void> SyncCandidates::ask(PeerId peer) {
     co_await options_.ask(peer);
     asked_.erase(peer);
     changed_.pulse();
 }
 
-}  // namespace dedloc::averaging
+}  // namespace dedloc::consensus

@@ -1,10 +1,10 @@
-#include "dedloc/averaging/outline.h"
+#include "dedloc/consensus/compact_proposal.h"
 
 #include "dedloc/wire/message.h"
 
-namespace dedloc::averaging {
+namespace dedloc::consensus {
 
-Propose outlined(std::uint32_t ballot, const Bytes& decision) {
+Propose compact(std::uint32_t ballot, const Bytes& decision) {
     Propose propose;
     propose.ballot = ballot;
     auto outline = wire::decode<Decision>(decision);
@@ -17,16 +17,18 @@ Propose outlined(std::uint32_t ballot, const Bytes& decision) {
     return propose;
 }
 
-Result<Bytes> whole_decision(const Propose& propose, const Exchange& exchange) {
+Result<Bytes> whole_decision(const Propose& propose,
+                             const Plan& plan,
+                             const std::map<std::uint32_t, FinishedPart>& finished) {
     auto decision = wire::decode<Decision>(propose.outline);
     if (!decision)
         return make_error(ErrorKind::peer_broke_protocol, "an outline that cannot be read");
-    decision->plan = wire::encode(exchange.plan());
-    for (const auto& [part, header] : exchange.finished()) decision->parts.push_back(header);
+    decision->plan = wire::encode(plan);
+    for (const auto& [part, header] : finished) decision->parts.push_back(header);
     Bytes whole = wire::encode(*decision);
     if (decision_digest(whole) != propose.digest)
         return make_error(ErrorKind::not_found, "the decision names other averages than are here");
     return whole;
 }
 
-}  // namespace dedloc::averaging
+}  // namespace dedloc::consensus

@@ -1,4 +1,4 @@
-#include "dedloc/averaging/ledger.h"
+#include "dedloc/consensus/ledger.h"
 
 #include <algorithm>
 #include <cmath>
@@ -8,7 +8,7 @@
 #include "dedloc/security/hash.h"
 #include "dedloc/wire/message.h"
 
-namespace dedloc::averaging {
+namespace dedloc::consensus {
 namespace {
 
 Error broken(std::string_view why) {
@@ -35,13 +35,12 @@ bool voters_are_sound(const std::vector<Voter>& voters) {
 
 // What is computed with a commit without looking again: a majority may have signed it, or a liar
 // alone.
-Ok check_shape(const Decision& decision) {
+Result<std::shared_ptr<const Plan>> check_shape(const Decision& decision) {
     if (!voters_are_sound(decision.next_voters)) return broken("it names no sound set of voters");
     if (!std::isfinite(decision.branch_samples) || decision.branch_samples < 0)
         return broken("its count of samples is no number");
-    if (decision.kind != DecisionKind::commit) return {};
-    const auto plan = wire::decode<Plan>(decision.plan);
-    if (!plan) return broken("its plan cannot be read");
+    DEDLOC_TRY(std::shared_ptr<const Plan> plan, plan_of(decision));
+    if (!plan) return plan;
     if (plan->parts.size() != decision.parts.size())
         return broken("it has not an average for each part of its plan");
     const auto strange = [&plan](const auto& part) { return part.owner >= plan->members.size(); };
@@ -51,7 +50,7 @@ Ok check_shape(const Decision& decision) {
     constexpr std::uint64_t samples_of_one_max = std::uint64_t{1} << 48;
     for (const PlanMember& member : plan->members)
         DEDLOC_TRY_VOID(check_input(member.input, vector_count(*plan), samples_of_one_max));
-    return {};
+    return plan;
 }
 
 // Whoever begins a branch before a lost step takes that step's samples away again, which rounds.
@@ -69,8 +68,6 @@ std::optional<std::uint64_t> Base::voter_incarnation(const PeerId& peer) const {
         if (voter.peer == peer) return voter.incarnation;
     return std::nullopt;
 }
-
-Digest decision_digest(ByteView decision) { return security::sha256(decision); }
 
 Bytes vote_bytes(const Digest& decision, std::uint32_t ballot) {
     Bytes bytes = to_bytes(decision.view());
@@ -93,6 +90,13 @@ std::vector<PeerId> leader_order(const Digest& previous, const std::vector<Voter
     return order;
 }
 
+Result<std::shared_ptr<const Plan>> plan_of(const Decision& decision) {
+    if (decision.kind != DecisionKind::commit) return std::shared_ptr<const Plan>();
+    auto plan = wire::decode<Plan>(decision.plan);
+    if (!plan) return broken("its plan cannot be read");
+    return std::make_shared<const Plan>(*std::move(plan));
+}
+
 Digest branch_id(const Digest& previous, const std::vector<Voter>& survivors) {
     Bytes bytes = to_bytes("dedloc-branch");
     base::append(bytes, previous.view());
@@ -103,10 +107,15 @@ Digest branch_id(const Digest& previous, const std::vector<Voter>& survivors) {
     return security::sha256(bytes);
 }
 
-Result<Decision> Ledger::check_start(ByteView certificate_bytes) const {
+Result<Decision> Ledger::check_start(ByteView certificate) const {
+    DEDLOC_TRY(Link link, read_start(certificate));
+    return std::move(link.decision);
+}
+
+Result<Link> Ledger::read_start(ByteView certificate_bytes) const {
     DEDLOC_TRY(Certificate certificate, wire::decode<Certificate>(certificate_bytes));
     DEDLOC_TRY(Decision decision, wire::decode<Decision>(certificate.decision));
-    DEDLOC_TRY_VOID(check_shape(decision));
+    DEDLOC_TRY(std::shared_ptr<const Plan> plan, check_shape(decision));
     // Who makes a beginning is named in it. Voters before anything else are unknown: whoever signed
     // is taken for one, and somebody must have.
     const bool beginning =
@@ -118,18 +127,19 @@ Result<Decision> Ledger::check_start(ByteView certificate_bytes) const {
         if (voters.empty()) return broken("nobody signed it");
     }
     DEDLOC_TRY_VOID(check_votes(certificate, voters, beginning));
-    return decision;
+    return Link{decision_digest(certificate.decision),
+                std::move(decision),
+                std::move(plan),
+                to_bytes(certificate_bytes)};
 }
 
-Ok Ledger::start_from(ByteView certificate_bytes) {
-    DEDLOC_TRY(Decision decision, check_start(certificate_bytes));
-    DEDLOC_TRY(const Certificate certificate, wire::decode<Certificate>(certificate_bytes));
-    const Digest digest = decision_digest(certificate.decision);
+Ok Ledger::start_from(ByteView certificate) {
+    DEDLOC_TRY(Link link, read_start(certificate));
     chain_.clear();
     committed_.clear();
     base_ = Base{};
-    base_.run = decision.run;
-    append(std::move(decision), to_bytes(certificate_bytes), digest);
+    base_.run = link.decision.run;
+    append(std::move(link));
     return {};
 }
 
@@ -155,22 +165,26 @@ Ok Ledger::check_votes(const Certificate& certificate,
     return {};
 }
 
-Result<Decision> Ledger::check(const Base& base, ByteView certificate_bytes) const {
+Result<Link> Ledger::read_next(ByteView certificate_bytes) const {
     if (certificate_bytes.size() > certificate_bytes_max) return broken("it is too large");
     DEDLOC_TRY(const Certificate certificate, wire::decode<Certificate>(certificate_bytes));
     DEDLOC_TRY(Decision decision, wire::decode<Decision>(certificate.decision));
-    DEDLOC_TRY_VOID(check_decision(base, decision));
+    DEDLOC_TRY(std::shared_ptr<const Plan> plan, check_decision(base_, decision));
     const bool branch = decision.kind == DecisionKind::branch;
-    DEDLOC_TRY_VOID(check_votes(certificate, branch ? decision.next_voters : base.voters, branch));
-    return decision;
+    DEDLOC_TRY_VOID(check_votes(certificate, branch ? decision.next_voters : base_.voters, branch));
+    return Link{decision_digest(certificate.decision),
+                std::move(decision),
+                std::move(plan),
+                to_bytes(certificate_bytes)};
 }
 
-Ok Ledger::check_decision(const Base& base, const Decision& decision) const {
+Result<std::shared_ptr<const Plan>> Ledger::check_decision(const Base& base,
+                                                           const Decision& decision) const {
     if (decision.run != base.run) return broken("it belongs to another run");
     if (decision.previous != base.previous)
         return make_error(ErrorKind::not_found, "the certificate does not follow our newest one");
     if (decision.number != base.number + 1) return broken("its number does not follow");
-    DEDLOC_TRY_VOID(check_shape(decision));
+    DEDLOC_TRY(std::shared_ptr<const Plan> plan, check_shape(decision));
     if (decision.kind == DecisionKind::branch) {
         const Instance expected{
             branch_id(base.previous, decision.next_voters), base.instance.step, 0};
@@ -187,15 +201,15 @@ Ok Ledger::check_decision(const Base& base, const Decision& decision) const {
     }
     if (base.state && decision.state_before != *base.state)
         return make_error(ErrorKind::conflict, "the group stands on another state than we do");
-    return {};
+    return plan;
 }
 
 Result<bool> Ledger::accept(ByteView certificate) {
     if (!started()) return make_error(ErrorKind::not_found, "no certificate is known here yet");
     for (const Link& link : chain_)
         if (base::equal(link.certificate, certificate)) return false;
-    auto decision = check(base_, certificate);
-    if (!decision) {
+    auto next = read_next(certificate);
+    if (!next) {
         // Another set of votes for a decision that is in the chain already is nothing new.
         auto decoded = wire::decode<Certificate>(certificate);
         if (decoded) {
@@ -203,21 +217,20 @@ Result<bool> Ledger::accept(ByteView certificate) {
             for (const Link& link : chain_)
                 if (link.digest == digest) return false;
         }
-        return std::move(decision).error();
+        return std::move(next).error();
     }
-    if (decision->kind == DecisionKind::branch && may_follow_ && !may_follow_(*decision))
+    if (next->decision.kind == DecisionKind::branch && may_follow_ && !may_follow_(next->decision))
         return make_error(ErrorKind::conflict, "a branch that left while our voters live");
-    auto decoded = wire::decode<Certificate>(certificate);
-    const Digest digest = decision_digest(decoded->decision);
-    append(*std::move(decision), to_bytes(certificate), digest);
+    append(*std::move(next));
     const Link link = chain_.back();  // a listener may accept the next one
-    for (const auto& listener : listeners_) listener(link.decision, link.certificate);
+    for (const auto& listener : listeners_) listener(link);
     return true;
 }
 
-void Ledger::append(Decision decision, Bytes certificate, const Digest& digest) {
+void Ledger::append(Link link) {
+    const Decision& decision = link.decision;
     base_.instance = next_instance(decision);
-    base_.previous = digest;
+    base_.previous = link.digest;
     base_.voters = decision.next_voters;
     base_.branch_samples = decision.branch_samples;
     base_.number = decision.number;
@@ -225,20 +238,19 @@ void Ledger::append(Decision decision, Bytes certificate, const Digest& digest) 
         base_.state.reset();
     else if (!base_.state || decision.kind == DecisionKind::genesis)
         base_.state = decision.state_before;
-    std::vector<PeerId> contributors = note_committed(decision);
-    chain_.push_back(
-        {digest, std::move(decision), std::move(certificate), std::move(contributors)});
+    link.contributors = note_committed(link);
+    chain_.push_back(std::move(link));
     while (chain_.size() > kept_max_) chain_.pop_front();
 }
 
-std::vector<PeerId> Ledger::note_committed(const Decision& decision) {
+std::vector<PeerId> Ledger::note_committed(const Link& link) {
+    const Decision& decision = link.decision;
+    const Plan* const plan = link.plan.get();
     std::erase_if(committed_, [&](const auto& entry) {
         return entry.second.number + kept_max_ < decision.number;
     });
     std::vector<PeerId> contributors;
-    if (decision.kind != DecisionKind::commit) return contributors;
-    const auto plan = wire::decode<Plan>(decision.plan);
-    if (!plan) return contributors;
+    if (plan == nullptr) return contributors;
     for (std::size_t i = 0; i < plan->members.size(); ++i) {
         const PlanMember& member = plan->members[i];
         std::vector<ElementRange> included;
@@ -293,9 +305,9 @@ std::optional<std::vector<Bytes>> Ledger::after(const Digest& previous,
     return std::nullopt;
 }
 
-const Decision* Ledger::newest_commit() const {
+const Link* Ledger::newest_commit() const {
     for (auto link = chain_.rbegin(); link != chain_.rend(); ++link)
-        if (link->decision.kind == DecisionKind::commit) return &link->decision;
+        if (link->plan) return &*link;
     return nullptr;
 }
 
@@ -318,9 +330,9 @@ namespace {
 
 // Of the chain before a decision; to what double precision gives back.
 double samples_before(const Decision& decision) {
-    const auto plan = wire::decode<Plan>(decision.plan);
-    if (decision.kind != DecisionKind::commit || !plan) return decision.branch_samples;
-    const double committed = committed_samples(*plan, decision.parts, vector_count(*plan));
+    const auto plan = plan_of(decision);
+    if (!plan || !*plan) return decision.branch_samples;
+    const double committed = committed_samples(**plan, decision.parts, vector_count(**plan));
     return std::max(decision.branch_samples - committed, 0.0);
 }
 
@@ -373,26 +385,4 @@ std::vector<bool> included_members(const Decision& decision, const Plan& plan) {
     return included;
 }
 
-double committed_samples(const Plan& plan,
-                         const std::vector<FinishedPart>& parts,
-                         std::uint64_t elements_count) {
-    double total = 0;
-    for (std::size_t p = 0; p < parts.size() && p < plan.parts.size(); ++p)
-        for (std::size_t i = 0; i < plan.members.size(); ++i)
-            if (parts[p].includes(i))
-                total +=
-                    included_samples(plan.members[i].input, plan.parts[p].range(), elements_count);
-    return total;
-}
-
-std::uint64_t vector_count(const Plan& plan) {
-    return plan.parts.empty() ? 0 : plan.parts.back().range().end();
-}
-
-Bytes FinishedPart::signed_bytes() const {
-    FinishedPart bare = *this;
-    bare.signature.clear();
-    return wire::encode(bare);
-}
-
-}  // namespace dedloc::averaging
+}  // namespace dedloc::consensus

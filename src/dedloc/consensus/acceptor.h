@@ -1,38 +1,35 @@
-// VoterService: the voter in every trainer. Answers prepare and propose, and keeps its promises on
-// disk before it says them.
+// Acceptor: the voter in every trainer. Answers prepare and propose, and keeps its promises on disk
+// before it says them.
 //
 // A voter votes for a commit only when it stands on the state the step starts from and holds every
-// averaged byte (it fetches what it lacks), so that a certificate means: a majority can apply it.
-// A voter that lost its disk has another incarnation and is silent until a certificate names it.
+// averaged byte (it asks Averages, which fetch what is missing), so that a certificate means: a
+// majority can apply it. A voter that lost its disk has another incarnation and is silent until a
+// certificate names it.
 //
 // File "votes": records of u32 LE length ‖ encode({1 incarnation, 2 AcceptorRecord}), the last
-// whole one counts. Files "parts.0", "parts.1": averaged parts of the last two commits voted for,
-// each part at one voter, so that bytes a majority vouched for survive the death of all processes
-// that held them in memory (best effort: written beside the vote, not before it).
-// Cost: one durable append a promise and a vote; 1/P of the average to disk a commit, in the
-// background. Lifetime: stop() before destruction.
+// whole one counts.
+// Cost: one durable append a promise and a vote. Lifetime: stop() before destruction.
 // Thread: the network thread.
 
 #pragma once
 #include <algorithm>
 #include <memory>
 
-#include "dedloc/averaging/context.h"
-#include "dedloc/averaging/fetch.h"
+#include "dedloc/consensus/environment.h"
 #include "dedloc/runtime/event.h"
 #include "dedloc/runtime/scope.h"
 
-namespace dedloc::averaging {
+namespace dedloc::consensus {
 
 // A disk that is full or read-only for no longer than that is a matter of a moment.
 inline constexpr Duration disk_failure_of_a_moment = 30s;
 inline constexpr Duration disk_tried_again_after = 2s;
 inline constexpr Duration disk_hangs_after = 2s;  // a write of some hundred bytes
 
-class VoterService {
+class Acceptor {
   public:
     // Reads the votes file, or begins one with a fresh incarnation.
-    static Result<std::unique_ptr<VoterService>> open(RoundContext& context);
+    static Result<std::unique_ptr<Acceptor>> open(const Environment& environment);
 
     Task<void> stop() { return scope_.stop(); }
     std::uint64_t incarnation() const { return incarnation_; }
@@ -49,38 +46,38 @@ class VoterService {
     // We have said that we leave: that the next decision takes our vote is right.
     void set_leaving(bool leaving) { leaving_ = leaving; }
     // This peer alone begins the run, after the newest certificate.
-    void begin_run() { acceptor_.begin_after(context_.ledger.base().previous); }
+    void begin_run() { paxos_.begin_after(environment_.ledger.base().previous); }
     // Certificates a reply carries for one who lags.
     std::vector<Bytes> certificates_after(const Digest& previous) const;
 
   private:
-    VoterService(RoundContext& context, std::uint64_t incarnation, AcceptorRecord record);
+    Acceptor(const Environment& environment, std::uint64_t incarnation, AcceptorRecord record);
     Task<Result<void>> persist();
     Task<Result<void>> write_record();
     void tell_of_disk(const Result<void>& written);
-    void tell(RoundNote::Kind kind, std::string text);
     void tell_that_it_goes_on(Duration failing, const std::string& why);
     Task<void> write_again();
-    struct KeptPart {
-        FinishedPart header;
-        SharedBytes encoded;
-    };
-    void keep_parts(const Plan& plan, const Decision& decision);
-    Task<void> write_parts(std::uint64_t step, std::vector<KeptPart> kept);
     // Refuses what no honest proposer would say.
     ConsensusReply accuse(const PeerId& proposer, std::string why);
     // Voters, or members of a plan.
     bool names_us(const auto& all) const {
         return std::ranges::any_of(all, [this](const auto& one) {
-            return one.peer == context_.me() && one.incarnation == incarnation_;
+            return one.peer == environment_.me() && one.incarnation == incarnation_;
         });
     }
     bool drops_us(const Decision& decision) const;
     bool drops_most(const Decision& decision) const;
     // Errors as a reply; nullopt: the value may be voted for.
     Task<std::optional<ConsensusReply>> check_value(PeerId from, Decision decision);
-    Task<std::optional<ConsensusReply>> check_commit(PeerId from, Decision decision);
-    Task<Result<void>> check_averages(const Plan& plan, const std::vector<FinishedPart>& parts);
+    Task<std::optional<ConsensusReply>> check_commit(PeerId from,
+                                                     Decision decision,
+                                                     std::shared_ptr<const Plan> plan);
+    std::optional<ConsensusReply> check_members(const PeerId& from,
+                                                const Decision& decision,
+                                                const Plan& plan);
+    std::optional<ConsensusReply> check_parts(const PeerId& from,
+                                              const Decision& decision,
+                                              const Plan& plan);
     std::optional<ConsensusReply> check_branch(const PeerId& from, const Decision& decision) const;
     // Does the asker stand where we stand?
     std::optional<ConsensusReply> compare(const PeerId& from,
@@ -88,9 +85,9 @@ class VoterService {
                                           const Instance& instance) const;
     Task<void> wait_for_state();
 
-    RoundContext& context_;
+    const Environment& environment_;
     std::uint64_t incarnation_;
-    Acceptor acceptor_;
+    PaxosAcceptor paxos_;
     std::size_t file_bytes_ = 0;
     std::uint64_t version_ = 0;  // of the record in memory …
     std::uint64_t durable_ = 0;  // … and on disk
@@ -100,12 +97,11 @@ class VoterService {
     bool tries_again_ = false;
     bool told_that_it_goes_on_ = false;  // to fail
     std::optional<TimePoint> wanted_since_;
-    bool keeping_ = false;
     bool leaving_ = false;
-    runtime::Scope scope_;  // averages on their way to the disk
+    runtime::Scope scope_;
 };
 
 // The place of the proposer of `ballot`, as the leader order of `base` says.
 bool owns_ballot(const Base& base, const PeerId& proposer, std::uint32_t ballot);
 
-}  // namespace dedloc::averaging
+}  // namespace dedloc::consensus

@@ -1,8 +1,8 @@
-#include "dedloc/averaging/contribution.h"
+#include "dedloc/consensus/member_input.h"
 
 #include <gtest/gtest.h>
 
-namespace dedloc::averaging {
+namespace dedloc::consensus {
 namespace {
 
 MemberInput input_of(std::uint64_t carried, std::uint64_t fresh) {
@@ -24,4 +24,4 @@ TEST(CheckInput, bounds_fresh_and_carried_samples_together) {
 }
 
 }  // namespace
-}  // namespace dedloc::averaging
+}  // namespace dedloc::consensus

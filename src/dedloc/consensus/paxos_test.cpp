@@ -1,10 +1,10 @@
 // What a voter remembers of questions; whole elections are tortured in lab/consensus_torture.
 
-#include "dedloc/averaging/consensus.h"
+#include "dedloc/consensus/paxos.h"
 
 #include <gtest/gtest.h>
 
-namespace dedloc::averaging {
+namespace dedloc::consensus {
 namespace {
 
 Digest after(std::uint8_t first) {
@@ -18,22 +18,22 @@ Instance question(std::uint64_t number) { return {after(99), number, 0}; }
 const Bytes one_value(1, 1);
 const Bytes another_value(1, 2);
 
-TEST(Acceptor, does_not_answer_a_question_again_from_which_it_went_on) {
-    Acceptor acceptor;
+TEST(PaxosAcceptor, does_not_answer_a_question_again_from_which_it_went_on) {
+    PaxosAcceptor acceptor;
     EXPECT_EQ(acceptor.accept(after(1), question(1), 0, one_value).answer, Answer::yes);
     EXPECT_EQ(acceptor.accept(after(2), question(2), 0, one_value).answer, Answer::yes);
     EXPECT_EQ(acceptor.accept(after(1), question(1), 3, another_value).answer, Answer::refused);
     EXPECT_EQ(acceptor.prepare(after(1), question(1), 4).answer, Answer::refused);
     // It knows what it accepted last all the same, after a restart as well.
-    Acceptor restarted(acceptor.record(), {});
+    PaxosAcceptor restarted(acceptor.record(), {});
     EXPECT_EQ(restarted.prepare(after(1), question(1), 4).answer, Answer::refused);
     const ConsensusReply promise = restarted.prepare(after(2), question(2), 4);
     EXPECT_EQ(promise.answer, Answer::yes);
     EXPECT_EQ(promise.accepted_decision, one_value);
 }
 
-TEST(Acceptor, answers_for_the_same_step_of_a_run_that_was_resumed) {
-    Acceptor acceptor;
+TEST(PaxosAcceptor, answers_for_the_same_step_of_a_run_that_was_resumed) {
+    PaxosAcceptor acceptor;
     EXPECT_EQ(acceptor.accept(after(1), question(1), 0, one_value).answer, Answer::yes);
     EXPECT_EQ(acceptor.accept(after(2), question(2), 0, one_value).answer, Answer::yes);
     EXPECT_EQ(acceptor.accept(after(3), question(1), 0, another_value).answer, Answer::yes);
@@ -42,8 +42,8 @@ TEST(Acceptor, answers_for_the_same_step_of_a_run_that_was_resumed) {
     EXPECT_FALSE(promise.has_accepted);
 }
 
-TEST(Acceptor, begins_a_run_twice_with_the_same_certificate) {
-    Acceptor acceptor;
+TEST(PaxosAcceptor, begins_a_run_twice_with_the_same_certificate) {
+    PaxosAcceptor acceptor;
     EXPECT_EQ(acceptor.accept(after(1), question(1), 0, one_value).answer, Answer::yes);
     EXPECT_EQ(acceptor.accept(after(2), question(2), 0, one_value).answer, Answer::yes);
     acceptor.begin_after(after(1));
@@ -51,22 +51,22 @@ TEST(Acceptor, begins_a_run_twice_with_the_same_certificate) {
 }
 
 // Killed after its first vote, or while it prepared, and resumed from the same checkpoint.
-TEST(Acceptor, begins_a_run_again_whose_first_question_is_still_open) {
-    Acceptor voted;
+TEST(PaxosAcceptor, begins_a_run_again_whose_first_question_is_still_open) {
+    PaxosAcceptor voted;
     EXPECT_EQ(voted.accept(after(9), question(9), 0, one_value).answer, Answer::yes);
     EXPECT_EQ(voted.accept(after(1), question(1), 0, one_value).answer, Answer::yes);
     voted.begin_after(after(1));
     EXPECT_EQ(voted.accept(after(1), question(1), 0, another_value).answer, Answer::yes);
     EXPECT_EQ(voted.prepare(after(9), question(9), 4).answer, Answer::refused);
 
-    Acceptor promised;
+    PaxosAcceptor promised;
     EXPECT_EQ(promised.prepare(after(1), question(1), 7).answer, Answer::yes);
     promised.begin_after(after(1));
     EXPECT_EQ(promised.accept(after(1), question(1), 0, another_value).answer, Answer::yes);
 }
 
-TEST(Acceptor, remembers_a_bounded_number_of_questions) {
-    Acceptor acceptor;
+TEST(PaxosAcceptor, remembers_a_bounded_number_of_questions) {
+    PaxosAcceptor acceptor;
     for (std::size_t i = 0; i < passed_max + 20; ++i)
         (void)acceptor.accept(after(static_cast<std::uint8_t>(i)), question(i), 0, one_value);
     EXPECT_EQ(acceptor.record().passed.size(), passed_max);
@@ -74,4 +74,4 @@ TEST(Acceptor, remembers_a_bounded_number_of_questions) {
 }
 
 }  // namespace
-}  // namespace dedloc::averaging
+}  // namespace dedloc::consensus

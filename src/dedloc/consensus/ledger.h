@@ -13,14 +13,15 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <vector>
 
-#include "dedloc/averaging/consensus.h"
-#include "dedloc/averaging/messages.h"
+#include "dedloc/consensus/messages.h"
+#include "dedloc/consensus/paxos.h"
 #include "dedloc/security/signer.h"
 
-namespace dedloc::averaging {
+namespace dedloc::consensus {
 
 // Where a chain stands: what the next decision must follow.
 struct Base {
@@ -36,11 +37,7 @@ struct Base {
     std::optional<std::uint64_t> voter_incarnation(const PeerId& peer) const;
 };
 
-Digest decision_digest(ByteView decision);
 inline constexpr std::string_view vote_domain = "dedloc-vote";
-inline constexpr std::string_view plan_domain = "dedloc-plan";
-inline constexpr std::string_view repair_domain = "dedloc-repair";
-inline constexpr std::string_view part_domain = "dedloc-part";
 // What a vote signs.
 Bytes vote_bytes(const Digest& decision, std::uint32_t ballot);
 
@@ -51,6 +48,18 @@ std::vector<PeerId> leader_order(const Digest& previous, const std::vector<Voter
 
 // The id of the branch that `survivors` open after `previous`.
 Digest branch_id(const Digest& previous, const std::vector<Voter>& survivors);
+
+// One decision of the chain, read once.
+struct Link {
+    Digest digest;
+    Decision decision;
+    std::shared_ptr<const Plan> plan;  // of a commit
+    Bytes certificate;
+    std::vector<PeerId> contributors{};  // those with something in it, if it is a commit
+};
+
+// The plan of a commit; null: the decision is none. Errors: it cannot be read.
+Result<std::shared_ptr<const Plan>> plan_of(const Decision& decision);
 
 class Ledger {
   public:
@@ -69,11 +78,10 @@ class Ledger {
     // peer_broke_protocol (signatures, run, numbers do not hold).
     Result<bool> accept(ByteView certificate);
 
-    // Checks a certificate as a follower of `base`, without appending it.
-    Result<Decision> check(const Base& base, ByteView certificate) const;
-    // The same of a decision that nobody has signed yet. Errors: not_found, conflict,
-    // peer_broke_protocol.
-    Ok check_decision(const Base& base, const Decision& decision) const;
+    // Whether a decision that nobody has signed yet may follow `base`; its plan, if it is a commit.
+    // Errors: not_found, conflict, peer_broke_protocol.
+    Result<std::shared_ptr<const Plan>> check_decision(const Base& base,
+                                                       const Decision& decision) const;
 
     // Asked before a branch is followed that others signed, a majority of our voters or not; none:
     // every branch is.
@@ -89,8 +97,9 @@ class Ledger {
     std::optional<std::vector<Bytes>> after(const Digest& previous, std::size_t count_max) const;
     const Bytes& newest() const { return chain_.back().certificate; }
     const Decision& newest_decision() const { return chain_.back().decision; }
+    const Link& newest_link() const { return chain_.back(); }
     // The newest commit in the kept chain; nullptr: none.
-    const Decision* newest_commit() const;
+    const Link* newest_commit() const;
     std::vector<Bytes> tail(std::size_t count_max) const;
     // Committed contributions of a peer in the kept chain.
     std::uint32_t contributions(const PeerId& peer) const;
@@ -99,18 +108,12 @@ class Ledger {
     // Errors: peer_broke_protocol.
     Ok check_not_committed(const PeerId& peer, const MemberInput& input) const;
 
-    // Called after every accepted certificate, with the decision and its certificate.
-    void on_decision(std::function<void(const Decision&, const Bytes&)> listener) {
+    // Called after every accepted certificate.
+    void on_decision(std::function<void(const Link&)> listener) {
         listeners_.push_back(std::move(listener));
     }
 
   private:
-    struct Link {
-        Digest digest;
-        Decision decision;
-        Bytes certificate;
-        std::vector<PeerId> contributors;  // those with something in it, if it is a commit
-    };
     // What of one peer is in the model already.
     struct Committed {
         std::uint64_t until = 0;           // every sample before this one is in it, or gone
@@ -118,11 +121,13 @@ class Ledger {
         std::vector<ElementRange> ranges;  // … are in it on these
         std::uint64_t number = 0;          // of that decision
     };
-    std::vector<PeerId> note_committed(const Decision& decision);  // returns its contributors
+    std::vector<PeerId> note_committed(const Link& link);  // returns its contributors
     Ok check_votes(const Certificate& certificate,
                    const std::vector<Voter>& voters,
                    bool all) const;
-    void append(Decision decision, Bytes certificate, const Digest& digest);
+    Result<Link> read_start(ByteView certificate) const;
+    Result<Link> read_next(ByteView certificate) const;
+    void append(Link link);
 
     const security::Verifier& verifier_;
     std::size_t kept_max_;
@@ -131,7 +136,7 @@ class Ledger {
     std::map<PeerId, Committed> committed_;
     Base base_;
     std::function<bool(const Decision&)> may_follow_;
-    std::vector<std::function<void(const Decision&, const Bytes&)>> listeners_;
+    std::vector<std::function<void(const Link&)>> listeners_;
 };
 
 // A certificate of the run's first decision: the host is the only voter, `state` the start.
@@ -147,10 +152,5 @@ Bytes make_branch_before(const Decision& lost, Voter survivor, const security::S
 
 // Who of a commit's plan is in the average at all (at least one part).
 std::vector<bool> included_members(const Decision& decision, const Plan& plan);
-// Samples of all members that a commit includes, each by the fraction of the vector.
-double committed_samples(const Plan& plan,
-                         const std::vector<FinishedPart>& parts,
-                         std::uint64_t vector_count);
-std::uint64_t vector_count(const Plan& plan);
 
-}  // namespace dedloc::averaging
+}  // namespace dedloc::consensus

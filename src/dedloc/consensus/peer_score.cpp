@@ -1,10 +1,8 @@
-#include "dedloc/averaging/standing.h"
+#include "dedloc/consensus/peer_score.h"
 
 #include <algorithm>
 
-#include "dedloc/wire/message.h"
-
-namespace dedloc::averaging {
+namespace dedloc::consensus {
 namespace {
 
 constexpr std::size_t entries_max = 256;
@@ -25,10 +23,8 @@ std::optional<bool> has_reached_others(const Plan& plan,
     });
 }
 
-bool Standing::learn(const Decision& decision) {
-    if (decision.kind != DecisionKind::commit) return false;
-    const auto plan = wire::decode<Plan>(decision.plan);
-    if (!plan || plan->parts.size() != decision.parts.size()) return false;
+bool PeerScore::learn(const Decision& decision, const Plan* plan) {
+    if (plan == nullptr || plan->parts.size() != decision.parts.size()) return false;
     ++commits_;
     // Owners who waited for one that sends nothing are not to blame.
     const bool well = learn_of_members(decision, *plan) && learn_of_owners(decision, *plan);
@@ -38,7 +34,7 @@ bool Standing::learn(const Decision& decision) {
     return well;
 }
 
-bool Standing::learn_of_members(const Decision& decision, const Plan& plan) {
+bool PeerScore::learn_of_members(const Decision& decision, const Plan& plan) {
     bool all_here = true;
     for (std::size_t i = 0; i < plan.members.size(); ++i) {
         const PlanMember& member = plan.members[i];
@@ -55,7 +51,7 @@ bool Standing::learn_of_members(const Decision& decision, const Plan& plan) {
     return all_here;
 }
 
-bool Standing::learn_of_owners(const Decision& decision, const Plan& plan) {
+bool PeerScore::learn_of_owners(const Decision& decision, const Plan& plan) {
     std::map<std::uint32_t, bool> failed;  // by owner: in all of its parts
     for (std::size_t i = 0; i < plan.parts.size(); ++i) {
         const bool elsewhere = decision.parts[i].owner != plan.parts[i].owner;
@@ -78,7 +74,7 @@ bool Standing::learn_of_owners(const Decision& decision, const Plan& plan) {
     return count == 0;
 }
 
-Standing::Entry& Standing::entry_of(const PeerId& peer) {
+PeerScore::Entry& PeerScore::entry_of(const PeerId& peer) {
     if (!entries_.contains(peer) && entries_.size() >= entries_max)
         entries_.erase(std::ranges::min_element(
             entries_, {}, [](const auto& entry) { return entry.second.newest; }));
@@ -87,21 +83,21 @@ Standing::Entry& Standing::entry_of(const PeerId& peer) {
     return entry;
 }
 
-bool Standing::may_own(const PeerId& peer) const {
+bool PeerScore::may_own(const PeerId& peer) const {
     const auto found = entries_.find(peer);
     return found == entries_.end() ||
            (found->second.missed == 0 && commits_ >= found->second.owns_from);
 }
 
-std::uint32_t Standing::missed(const PeerId& peer) const {
+std::uint32_t PeerScore::missed(const PeerId& peer) const {
     const auto found = entries_.find(peer);
     return found == entries_.end() ? 0 : found->second.missed;
 }
 
-bool Standing::may_lead(const PeerId& peer) const { return missed(peer) < missed_max; }
+bool PeerScore::may_lead(const PeerId& peer) const { return missed(peer) < missed_max; }
 
-bool Standing::is_waited_for(const PeerId& peer) const {
+bool PeerScore::is_waited_for(const PeerId& peer) const {
     return missed(peer) < missed_max || missed(peer) % waited_again == 0;
 }
 
-}  // namespace dedloc::averaging
+}  // namespace dedloc::consensus

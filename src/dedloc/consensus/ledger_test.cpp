@@ -1,4 +1,4 @@
-#include "dedloc/averaging/ledger.h"
+#include "dedloc/consensus/ledger.h"
 
 #include <cmath>
 #include <functional>
@@ -7,7 +7,7 @@
 #include "dedloc/security/toy_signature.h"
 #include "dedloc/wire/message.h"
 
-namespace dedloc::averaging {
+namespace dedloc::consensus {
 namespace {
 
 constexpr double samples_first = 0.1;  // 0.1 + 3 - 3 is not 0.1
@@ -175,4 +175,4 @@ TEST_F(LedgerTest, a_branch_of_others_waits_until_it_may_be_followed) {
 }
 
 }  // namespace
-}  // namespace dedloc::averaging
+}  // namespace dedloc::consensus

@@ -1,13 +1,14 @@
-// The proposer's side of a decision: promises, votes, certificate; and the new branch when no
-// majority can be had.
+#include "dedloc/consensus/proposer.h"
 
-#include "dedloc/averaging/outline.h"
-#include "dedloc/averaging/round.h"
+#include <algorithm>
+#include <map>
+
 #include "dedloc/base/log.h"
+#include "dedloc/consensus/compact_proposal.h"
 #include "dedloc/runtime/together.h"
 #include "dedloc/wire/message.h"
 
-namespace dedloc::averaging {
+namespace dedloc::consensus {
 namespace {
 
 constexpr Duration prepare_pause_max = 3s;
@@ -23,7 +24,7 @@ bool fits_question(const Prepare& question, const ConsensusReply& reply) {
 
 }  // namespace
 
-struct RoundEngine::Poll {
+struct Proposer::Poll {
     Poll(const Base& base, PlantedBugs bugs, runtime::Executor executor)
         : tally(base.voters, bugs), may_say_yes(base.voters.size()), enough(executor) {}
     void answered(const PeerId& voter, bool yes) {
@@ -41,12 +42,12 @@ struct RoundEngine::Poll {
     runtime::Event enough;
 };
 
-struct RoundEngine::Question {
+struct Proposer::Question {
     Question(std::uint32_t of_ballot, const Bytes& decision)
         : digest(decision_digest(decision)),
           ballot(of_ballot),
           whole(wire::encode(Propose{of_ballot, decision, {}, {}, {}})) {
-        const Propose brief = outlined(of_ballot, decision);
+        const Propose brief = compact(of_ballot, decision);
         if (!brief.outline.empty()) outline = wire::encode(brief);
     }
     Digest digest;  // of the decision
@@ -55,34 +56,42 @@ struct RoundEngine::Question {
     Bytes outline;  // the same without what voters hold; empty: there is none
 };
 
-void RoundEngine::learn_from(const PeerId& voter, const ConsensusReply& reply) {
-    if (reply.answer == Answer::outbid)
-        outbid_ = std::max(outbid_, std::min(reply.ballot, ballot_max));
-    if (reply.answer == Answer::you_are_behind) take_certificates(voter, reply.certificates);
+Proposer::Proposer(const Environment& environment, Acceptor& acceptor, ProposerHooks hooks)
+    : environment_(environment),
+      acceptor_(acceptor),
+      hooks_(std::move(hooks)),
+      scope_(environment.node.executor) {}
+
+void Proposer::ledger_moved() {
+    ballot_round_ = 0;
+    unanswered_prepares_ = 0;
+    outbid_ = 0;
 }
 
-// Ballots of this peer: its place, place + n, place + 2n, … above everything it was outbid by, and
-// that it has promised to others as a voter.
-std::uint32_t RoundEngine::next_ballot(const Base& base) {
-    outbid_ = std::max(outbid_, voter_->promised(base.previous));
+void Proposer::learn_from(const PeerId& voter, const ConsensusReply& reply) {
+    if (reply.answer == Answer::outbid)
+        outbid_ = std::max(outbid_, std::min(reply.ballot, ballot_max));
+    if (reply.answer == Answer::you_are_behind) hooks_.take_certificates(voter, reply.certificates);
+}
+
+std::uint32_t Proposer::next_ballot(const Base& base) {
+    outbid_ = std::max(outbid_, acceptor_.promised(base.previous));
     const std::vector<PeerId> order = leader_order(base.previous, base.voters);
     const auto n = static_cast<std::uint32_t>(order.size());
     const auto place = static_cast<std::uint32_t>(
-        std::find(order.begin(), order.end(), context_.me()) - order.begin());
+        std::find(order.begin(), order.end(), environment_.me()) - order.begin());
     if (const std::uint32_t ballot = place + ballot_round_ * n; ballot < outbid_)
         ballot_round_ += (outbid_ - ballot + n - 1) / n;
     return place + n * ballot_round_++;
 }
 
-// Returns the poll when a majority promised and nothing had been accepted; otherwise null. What was
-// accepted before is proposed again on the spot, and decides.
-Task<std::shared_ptr<RoundEngine::Poll>> RoundEngine::prepare(Base base, std::uint32_t ballot) {
-    auto poll = std::make_shared<Poll>(base, context_.options.bugs, context_.node.executor);
+Task<bool> Proposer::prepare(Base base, std::uint32_t ballot, Duration patience) {
+    auto poll = std::make_shared<Poll>(base, environment_.options.bugs, environment_.node.executor);
     Prepare request{base.instance, base.previous, ballot};
     // A leader that stopped answers nobody. Who refuses now, as it has not missed it yet, may
     // promise when it is asked again.
     for (const Voter& voter : base.voters)
-        if (!suspected(voter.peer)) poll->awaited.insert(voter.peer);
+        if (!hooks_.is_suspected(voter.peer)) poll->awaited.insert(voter.peer);
     if (poll->awaited.size() < majority(base.voters.size())) poll->awaited.clear();
     std::vector<Task<void>> asks;
     for (const Voter& voter : base.voters) asks.push_back(ask_promise(voter.peer, request, poll));
@@ -90,38 +99,37 @@ Task<std::shared_ptr<RoundEngine::Poll>> RoundEngine::prepare(Base base, std::ui
     co_await runtime::first_of(std::move(all), poll->enough.wait());
     const bool slow = poll->late > 0 && poll->answers < majority(base.voters.size());
     unanswered_prepares_ = slow ? unanswered_prepares_ + 1 : 0;
-    if (!poll->tally.promised()) co_return nullptr;
+    if (!poll->tally.promised()) co_return false;
     if (poll->tally.value_to_keep()) {
         Bytes decision = *poll->tally.value_to_keep();
-        (void)co_await propose(base, ballot, std::move(decision), usual_deadline());
-        co_return nullptr;
+        (void)co_await propose(base, ballot, std::move(decision), patience);
+        co_return false;
     }
-    co_return poll;
+    co_return true;
 }
 
-// Before all voters are asked again. Whom no majority answers in time would outbid the others with
-// each question and never lead itself: it asks less and less often.
-Duration RoundEngine::pause_before_prepare() const {
-    const Duration interval = context_.options.announce_interval;
+Duration Proposer::pause_before_prepare() const {
+    const Duration interval = environment_.options.announce_interval;
     if (unanswered_prepares_ == 0) return interval;
-    const Duration longer = context_.patience() * (1 << std::min(unanswered_prepares_, 2));
+    const Duration longer =
+        environment_.patience.with_answer() * (1 << std::min(unanswered_prepares_, 2));
     return std::clamp<Duration>(longer, interval, std::max(interval, prepare_pause_max));
 }
 
-Task<void> RoundEngine::ask_promise(PeerId voter, Prepare request, std::shared_ptr<Poll> poll) {
+Task<void> Proposer::ask_promise(PeerId voter, Prepare request, std::shared_ptr<Poll> poll) {
     const bool promised = co_await take_promise(voter, std::move(request), poll);
     poll->answered(voter, promised);
 }
 
-Task<bool> RoundEngine::take_promise(PeerId voter, Prepare request, std::shared_ptr<Poll> poll) {
+Task<bool> Proposer::take_promise(PeerId voter, Prepare request, std::shared_ptr<Poll> poll) {
     ConsensusReply reply;
-    if (voter == context_.me()) {
-        reply = co_await voter_->on_prepare(voter, request);
+    if (voter == environment_.me()) {
+        reply = co_await acceptor_.on_prepare(voter, request);
     } else {
         Bytes bytes = wire::encode(request);
-        const TimePoint deadline = context_.now() + context_.patience();
+        const TimePoint deadline = environment_.now() + environment_.patience.with_answer();
         auto answer =
-            co_await context_.host.call(voter, prepare_method, std::move(bytes), deadline);
+            co_await environment_.host.call(voter, prepare_method, std::move(bytes), deadline);
         if (!answer) {
             if (answer.error().kind() == ErrorKind::timeout) ++poll->late;
             co_return false;
@@ -131,9 +139,7 @@ Task<bool> RoundEngine::take_promise(PeerId voter, Prepare request, std::shared_
         reply = *std::move(decoded);
     }
     if (!fits_question(request, reply)) {
-        context_.refuse(RoundNote::Kind::refused_message,
-                        voter,
-                        "a promise with a decision that is none of this step");
+        environment_.listener.refused(voter, "a promise with a decision that is none of this step");
         co_return false;
     }
     learn_from(voter, reply);
@@ -144,20 +150,18 @@ Task<bool> RoundEngine::take_promise(PeerId voter, Prepare request, std::shared_
     co_return reply.answer == Answer::yes;
 }
 
-Task<bool> RoundEngine::propose(Base base,
-                                std::uint32_t ballot,
-                                Bytes decision,
-                                Duration patience) {
-    auto poll = std::make_shared<Poll>(base, context_.options.bugs, context_.node.executor);
+Task<bool> Proposer::propose(Base base, std::uint32_t ballot, Bytes decision, Duration patience) {
+    auto poll = std::make_shared<Poll>(base, environment_.options.bugs, environment_.node.executor);
     const auto question = std::make_shared<const Question>(ballot, decision);
-    const TimePoint deadline = context_.now() + std::max<Duration>(context_.patience(), patience);
+    const TimePoint deadline =
+        environment_.now() + std::max<Duration>(environment_.patience.with_answer(), patience);
     // Our own vote first: once it is on disk, a restart cannot propose another value in this
     // ballot.
-    co_await ask_vote(context_.me(), question, deadline, poll);
+    co_await ask_vote(environment_.me(), question, deadline, poll);
     if (poll->tally.votes_count() == 0) co_return false;
     std::vector<Task<void>> asks;
     for (const Voter& voter : base.voters)
-        if (voter.peer != context_.me())
+        if (voter.peer != environment_.me())
             asks.push_back(ask_vote(voter.peer, question, deadline, poll));
     Task<void> all = runtime::all_of(std::move(asks));
     co_await runtime::first_of(std::move(all), poll->enough.wait());
@@ -170,23 +174,23 @@ Task<bool> RoundEngine::propose(Base base,
     co_return true;
 }
 
-Task<void> RoundEngine::ask_vote(PeerId voter,
-                                 std::shared_ptr<const Question> question,
-                                 TimePoint deadline,
-                                 std::shared_ptr<Poll> poll) {
+Task<void> Proposer::ask_vote(PeerId voter,
+                              std::shared_ptr<const Question> question,
+                              TimePoint deadline,
+                              std::shared_ptr<Poll> poll) {
     const bool voted = co_await take_vote(voter, std::move(question), deadline, poll);
     poll->answered(voter, voted);
 }
 
-Task<bool> RoundEngine::take_vote(PeerId voter,
-                                  std::shared_ptr<const Question> question,
-                                  TimePoint deadline,
-                                  std::shared_ptr<Poll> poll) {
+Task<bool> Proposer::take_vote(PeerId voter,
+                               std::shared_ptr<const Question> question,
+                               TimePoint deadline,
+                               std::shared_ptr<Poll> poll) {
     ConsensusReply reply;
-    if (voter == context_.me()) {
+    if (voter == environment_.me()) {
         auto propose = wire::decode<Propose>(question->whole);
         DEDLOC_CHECK(propose.has_value());
-        reply = co_await voter_->on_propose(voter, *std::move(propose));
+        reply = co_await acceptor_.on_propose(voter, *std::move(propose));
     } else {
         auto answer = co_await call_for_vote(voter, question, deadline);
         if (!answer) co_return false;
@@ -194,10 +198,9 @@ Task<bool> RoundEngine::take_vote(PeerId voter,
     }
     learn_from(voter, reply);
     if (reply.answer != Answer::yes) co_return false;
-    if (!context_.verifier.verify(
+    if (!environment_.verifier.verify(
             voter, vote_domain, vote_bytes(question->digest, question->ballot), reply.signature)) {
-        context_.refuse(
-            RoundNote::Kind::refused_message, voter, "a vote whose signature does not hold");
+        environment_.listener.refused(voter, "a vote whose signature does not hold");
         co_return false;
     }
     poll->tally.vote(voter, std::move(reply.signature));
@@ -205,18 +208,18 @@ Task<bool> RoundEngine::take_vote(PeerId voter,
     co_return true;
 }
 
-Task<Result<ConsensusReply>> RoundEngine::call_for_vote(PeerId voter,
-                                                        std::shared_ptr<const Question> question,
-                                                        TimePoint deadline) {
+Task<Result<ConsensusReply>> Proposer::call_for_vote(PeerId voter,
+                                                     std::shared_ptr<const Question> question,
+                                                     TimePoint deadline) {
     for (const bool whole : {false, true}) {
         Bytes request = whole ? question->whole : question->outline;
         if (request.empty()) continue;
         auto answer =
-            co_await context_.host.call(voter, propose_method, std::move(request), deadline);
+            co_await environment_.host.call(voter, propose_method, std::move(request), deadline);
         if (!answer) co_return std::move(answer).error();
         auto reply = wire::decode<ConsensusReply>(*answer);
         if (!reply) {
-            context_.refuse(RoundNote::Kind::refused_message, voter, "a vote that cannot be read");
+            environment_.listener.refused(voter, "a vote that cannot be read");
             co_return std::move(reply).error();
         }
         if (reply->answer != Answer::send_whole) co_return reply;
@@ -225,20 +228,18 @@ Task<Result<ConsensusReply>> RoundEngine::call_for_vote(PeerId voter,
 }
 
 // Voters hold the decision: they were asked.
-void RoundEngine::publish(const Base& base, const Certificate& certificate) {
+void Proposer::publish(const Base& base, const Certificate& certificate) {
     const Bytes whole = wire::encode(certificate);
     const Bytes certified = wire::encode(
         Certified{decision_digest(certificate.decision), certificate.ballot, certificate.votes});
-    std::set<PeerId> recipients;
+    std::set<PeerId> recipients = hooks_.audience();
     for (const Voter& voter : base.voters) recipients.insert(voter.peer);
-    for (const auto& [peer, announced] : announced_) recipients.insert(peer);
-    for (const PeerId& peer : context_.roster.live_trainers()) recipients.insert(peer);
-    recipients.erase(context_.me());
+    recipients.erase(environment_.me());
     for (const PeerId& peer : recipients)
-        if (context_.host.is_connected(peer))
+        if (environment_.host.is_connected(peer))
             scope_.spawn("send certificate",
                          send_certificate(peer, base.is_voter(peer) ? certified : Bytes{}, whole));
-    const auto accepted = context_.ledger.accept(whole);
+    const auto accepted = environment_.ledger.accept(whole);
     if (!accepted)
         log(LogLevel::warning,
             "averaging",
@@ -246,48 +247,36 @@ void RoundEngine::publish(const Base& base, const Certificate& certificate) {
             accepted.error().message());
 }
 
-Task<void> RoundEngine::send_certificate(PeerId peer, Bytes certified, Bytes certificate) {
+Task<void> Proposer::send_certificate(PeerId peer, Bytes certified, Bytes certificate) {
     if (!certified.empty()) {
-        const TimePoint deadline = context_.now() + context_.patience();
+        const TimePoint deadline = environment_.now() + environment_.patience.with_answer();
         const auto taken =
-            co_await context_.host.call(peer, certified_method, std::move(certified), deadline);
+            co_await environment_.host.call(peer, certified_method, std::move(certified), deadline);
         if (taken || taken.error().kind() != ErrorKind::not_found) co_return;
     }
-    co_await send(peer, certificate_method, std::move(certificate));
+    const TimePoint deadline = environment_.now() + environment_.patience.with_answer();
+    (void)co_await environment_.host.call(
+        peer, certificate_method, std::move(certificate), deadline);
 }
 
 // ---- a new branch -------------------------------------------------------------------------------
 
-// No majority of voters could be had for the quorum timeout. Those who announced to us and we go on
-// as a branch of our own, if all of us sign.
-Task<void> RoundEngine::open_branch(Base base) {
-    if (!quorum_is_lost() || !base.state) {
-        co_await pause(context_.options.announce_interval);
-        co_return;
-    }
+Task<void> Proposer::open_branch(
+    Base base, std::function<std::vector<Voter>(const std::set<PeerId>& refused)> survivors) {
+    constexpr int tries_max = 4;
     auto refused = std::make_shared<std::set<PeerId>>();
-    for (int tries = 0; tries < 4; ++tries) {
-        std::map<PeerId, Voter> survivors;
-        survivors[context_.me()] = {
-            context_.me(), voter_->incarnation(), !context_.host.addresses().empty()};
-        for (const auto& [peer, announced] : announced_)
-            if (announced.announce.previous == base.previous && !refused->contains(peer) &&
-                !announced.announce.aggregator &&
-                context_.now() - announced.at < context_.patience() * 2)
-                survivors[peer] = {
-                    peer, announced.announce.incarnation, announced.announce.dialable};
-        std::vector<Voter> voters;
-        for (auto& [peer, voter] : survivors) voters.push_back(std::move(voter));
+    for (int tries = 0; tries < tries_max; ++tries) {
+        std::vector<Voter> voters = survivors(*refused);
         const std::size_t refused_before = refused->size();
         co_await sign_branch(base, std::move(voters), refused);
-        if (context_.ledger.base().previous != base.previous) co_return;
+        if (environment_.ledger.base().previous != base.previous) co_return;
         if (refused->size() == refused_before) co_return;
     }
 }
 
-Task<void> RoundEngine::sign_branch(Base base,
-                                    std::vector<Voter> survivors,
-                                    std::shared_ptr<std::set<PeerId>> refused) {
+Task<void> Proposer::sign_branch(Base base,
+                                 std::vector<Voter> survivors,
+                                 std::shared_ptr<std::set<PeerId>> refused) {
     Decision decision;
     decision.kind = DecisionKind::branch;
     decision.run = base.run;
@@ -299,24 +288,21 @@ Task<void> RoundEngine::sign_branch(Base base,
     decision.number = base.number + 1;
     Base everyone = base;
     everyone.voters = survivors;
-    auto poll = std::make_shared<Poll>(everyone, PlantedBugs{}, context_.node.executor);
+    auto poll = std::make_shared<Poll>(everyone, PlantedBugs{}, environment_.node.executor);
     Certificate certificate;
     certificate.decision = wire::encode(decision);
     const auto question = std::make_shared<const Question>(0, certificate.decision);
-    const TimePoint deadline = context_.now() + context_.patience();
+    const TimePoint deadline = environment_.now() + environment_.patience.with_answer();
     std::vector<Task<void>> asks;
     for (const Voter& voter : survivors)
         asks.push_back(ask_vote(voter.peer, question, deadline, poll));
     co_await runtime::all_of(std::move(asks));
     certificate.votes = poll->tally.votes();
     if (certificate.votes.size() == survivors.size()) {
-        const RoundNote note{
-            RoundNote::Kind::branch_opened,
-            context_.me(),
+        environment_.listener.branch_opened(
             fmt::format("no majority of voters for {:.0f} s: {} of us go on as a new branch",
-                        to_seconds(context_.options.quorum_timeout),
-                        survivors.size())};
-        context_.listener.note(note);
+                        to_seconds(environment_.options.quorum_timeout),
+                        survivors.size()));
         publish(base, certificate);
         co_return;
     }
@@ -329,4 +315,4 @@ Task<void> RoundEngine::sign_branch(Base base,
     }
 }
 
-}  // namespace dedloc::averaging
+}  // namespace dedloc::consensus

@@ -1,8 +1,8 @@
-#include "dedloc/averaging/consensus.h"
+#include "dedloc/consensus/paxos.h"
 
 #include <algorithm>
 
-namespace dedloc::averaging {
+namespace dedloc::consensus {
 namespace {
 
 ConsensusReply went_on() {
@@ -14,7 +14,7 @@ ConsensusReply went_on() {
 
 }  // namespace
 
-bool Acceptor::open(const Digest& previous, const Instance& instance) {
+bool PaxosAcceptor::open(const Digest& previous, const Instance& instance) {
     if (record_.previous == previous && record_.instance == instance) return true;
     std::vector<Digest>& passed = record_.passed;
     if (std::ranges::find(passed, previous) != passed.end()) return false;
@@ -28,9 +28,9 @@ bool Acceptor::open(const Digest& previous, const Instance& instance) {
     return true;
 }
 
-ConsensusReply Acceptor::prepare(const Digest& previous,
-                                 const Instance& instance,
-                                 std::uint32_t ballot) {
+ConsensusReply PaxosAcceptor::prepare(const Digest& previous,
+                                      const Instance& instance,
+                                      std::uint32_t ballot) {
     if (!open(previous, instance)) return went_on();
     ConsensusReply reply;
     if (ballot < record_.promised) {
@@ -45,10 +45,10 @@ ConsensusReply Acceptor::prepare(const Digest& previous,
     return reply;
 }
 
-ConsensusReply Acceptor::accept(const Digest& previous,
-                                const Instance& instance,
-                                std::uint32_t ballot,
-                                const Bytes& decision) {
+ConsensusReply PaxosAcceptor::accept(const Digest& previous,
+                                     const Instance& instance,
+                                     std::uint32_t ballot,
+                                     const Bytes& decision) {
     if (!open(previous, instance)) return went_on();
     ConsensusReply reply;
     if (ballot < record_.promised && !bugs_.ignore_promises) {
@@ -98,4 +98,4 @@ std::vector<Vote> Tally::votes() const {
     return votes;
 }
 
-}  // namespace dedloc::averaging
+}  // namespace dedloc::consensus

@@ -1,0 +1,47 @@
+// CommitAverages: the averaged bytes of a commit, for the voter that is asked to certify it:
+// fetched where they are missing, looked at, and kept.
+//
+// Files "parts.0", "parts.1": averaged parts of the last two commits voted for, each part at one
+// voter, so that bytes a majority vouched for survive the death of all processes that held them in
+// memory (best effort: written beside the vote, not before it).
+// Cost: 1/P of the average to disk a commit, in the background. Lifetime: stop() before
+// destruction. Thread: the network thread.
+
+#pragma once
+#include <memory>
+#include <vector>
+
+#include "dedloc/averaging/context.h"
+#include "dedloc/runtime/scope.h"
+
+namespace dedloc::averaging {
+
+class CommitAverages final : public consensus::Averages {
+  public:
+    explicit CommitAverages(RoundContext& context);
+    Task<void> stop() { return scope_.stop(); }
+
+    // What a process before this one kept comes into the part store.
+    void read_kept();
+
+    Ok check_plan(const consensus::Plan& plan) const override;
+    Task<Result<void>> hold(std::shared_ptr<const consensus::Plan> plan,
+                            std::vector<consensus::FinishedPart> parts,
+                            PeerId proposer) override;
+    void keep(const consensus::Plan& plan, const consensus::Decision& decision) override;
+
+  private:
+    struct KeptPart {
+        consensus::FinishedPart header;
+        SharedBytes encoded;
+    };
+    Task<Result<void>> check(std::shared_ptr<const consensus::Plan> plan,
+                             std::vector<consensus::FinishedPart> parts);
+    Task<void> write(std::uint64_t step, std::vector<KeptPart> kept);
+
+    RoundContext& context_;
+    bool keeping_ = false;
+    runtime::Scope scope_;  // averages on their way to the disk
+};
+
+}  // namespace dedloc::averaging

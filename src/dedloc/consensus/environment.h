@@ -1,0 +1,120 @@
+// What consensus needs from outside: the machine, whom it asks about the run (Electorate), about
+// the bytes of averages (Averages), and whom it tells (Listener). All are constant for a node's
+// life.
+//
+// Thread: the network thread; calls of the three interfaces return at once unless they are tasks.
+
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "dedloc/consensus/ledger.h"
+#include "dedloc/consensus/peer_score.h"
+#include "dedloc/links/patience.h"
+#include "dedloc/p2p/host.h"
+#include "dedloc/runtime/node.h"
+#include "dedloc/security/signer.h"
+
+namespace dedloc::consensus {
+
+// Who may speak and vote, as far as this peer has heard.
+class Electorate {
+  public:
+    virtual ~Electorate() = default;
+    // May this peer speak in rounds at all (it proved the run's secret)?
+    virtual bool allowed(const PeerId& peer) const = 0;
+    // Voters of `base` (us included) that are heard of and still have their memory of votes.
+    virtual std::size_t voters_heard_of(const Base& base) const = 0;
+    // Those of them that have not gone on as another branch.
+    virtual std::size_t voters_of_our_branch(const Base& base) const {
+        return voters_heard_of(base);
+    }
+    // Somebody tells of certificates that follow those of `base`: its chain goes on without us.
+    virtual bool chain_goes_on(const Base&) const { return false; }
+    // The state of another chain, or of a later step, is on its way to us.
+    virtual bool loads_state() const { return false; }
+};
+
+// A majority of its voters is heard of, or somebody tells of what they decided.
+inline bool lives(const Electorate& electorate, const Base& base) {
+    return electorate.voters_heard_of(base) >= majority(base.voters.size()) ||
+           electorate.chain_goes_on(base);
+}
+
+// May this peer ask us anything?
+inline Ok gate(const Electorate& electorate, const PeerId& from) {
+    if (electorate.allowed(from)) return {};
+    return make_error(ErrorKind::denied, "say hello first: this run does not know you");
+}
+
+// Answers a voter's question about a commit: do we hold its averages? What their bytes are, only
+// the answering module knows.
+class Averages {
+  public:
+    virtual ~Averages() = default;
+    // May a round of this run have this plan? Errors: peer_broke_protocol.
+    virtual Ok check_plan(const Plan& plan) const = 0;
+    // Fetches what is missing and looks at what nobody has looked at. Errors: peer_broke_protocol:
+    // bytes that nobody can apply; others: they are not here in time.
+    virtual Task<Result<void>> hold(std::shared_ptr<const Plan> plan,
+                                    std::vector<FinishedPart> parts,
+                                    PeerId proposer) = 0;
+    // Writes this voter's share of them to disk, in the background.
+    virtual void keep(const Plan& plan, const Decision& decision) = 0;
+};
+
+// Is told what happens.
+class Listener {
+  public:
+    virtual ~Listener() = default;
+    // `peer` knows certificates that we lack.
+    virtual void behind(const PeerId& peer) = 0;
+    // We vote for this commit and hold every average of it: most likely it will be certified.
+    virtual void voting_for(const Decision& decision) = 0;
+    // A peer said what the protocol does not allow.
+    virtual void refused(const PeerId& peer, std::string why) = 0;
+    virtual void branch_opened(std::string text) = 0;
+    // Our votes cannot be written: until they can, we have none; and that for longer than a moment;
+    // they can again.
+    virtual void votes_failed(std::string text) = 0;
+    virtual void votes_failing(std::string text) = 0;
+    virtual void votes_written(std::string text) = 0;
+};
+
+struct Options {
+    Duration quorum_timeout = 10s;
+    Duration announce_interval = 250ms;  // how often a member looks whether the leader lives
+    PlantedBugs bugs{};
+};
+
+struct Environment {
+    runtime::Node node;
+    p2p::Host& host;
+    const security::Signer& signer;
+    const security::Verifier& verifier;
+    Ledger& ledger;
+    PeerScore& scores;
+    const links::Patience& patience;
+    const Electorate& electorate;
+    Averages& averages;
+    Listener& listener;
+    Options options;
+
+    TimePoint now() const { return node.clock.now(); }
+    const PeerId& me() const { return host.id(); }
+    // How long a majority of voters is waited for; a long round may keep them silent for as long.
+    Duration quorum_patience() const { return patience.at_least(options.quorum_timeout); }
+};
+
+// That somebody is late or stands elsewhere is no offence.
+inline void tell_of_refusal(Listener& listener, const PeerId& peer, const Error& why) {
+    if (why.kind() == ErrorKind::peer_broke_protocol) listener.refused(peer, why.message());
+}
+
+// A message of this kind.
+inline Error unreadable(const char* what) {
+    return make_error(ErrorKind::peer_broke_protocol, "a {} that cannot be read", what);
+}
+
+}  // namespace dedloc::consensus

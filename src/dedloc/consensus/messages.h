@@ -1,0 +1,206 @@
+// What peers say to each other to decide a step (DESIGN §5, docs/spec/round.md), as field lists in
+// protobuf's wire format. All methods are calls.
+//
+// Bytes that are signed or hashed travel as opaque fields, so that nobody re-encodes them.
+
+#pragma once
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "dedloc/base/bytes.h"
+#include "dedloc/base/peer_id.h"
+#include "dedloc/consensus/plan.h"
+#include "dedloc/wire/message.h"
+
+namespace dedloc::consensus {
+
+inline constexpr std::size_t certificates_max = 64;  // in one reply
+inline constexpr std::size_t certificate_bytes_max = 2u << 20;
+
+inline constexpr const char* prepare_method = "/dedloc/round/1/prepare";
+inline constexpr const char* propose_method = "/dedloc/round/1/propose";
+inline constexpr const char* certificate_method = "/dedloc/round/1/certificate";
+inline constexpr const char* certified_method = "/dedloc/round/1/certified";
+inline constexpr const char* certificates_method = "/dedloc/round/1/certificates";
+
+// A trainer that may vote. A process that lost its memory of votes comes back with another
+// incarnation and does not vote until a certificate names that one.
+struct Voter {
+    PeerId peer;
+    std::uint64_t incarnation = 0;
+    bool dialable = false;  // those who are lead before those who are not
+
+    friend bool operator==(const Voter&, const Voter&) = default;
+    template <typename Visitor, typename Self>
+    static void fields(Visitor& visit, Self& self) {
+        visit(1, self.peer);
+        visit(2, self.incarnation);
+        visit(3, self.dialable);
+    }
+};
+
+enum class DecisionKind : std::uint32_t {
+    commit = 0,
+    abort = 1,    // the next attempt begins, with next_voters
+    branch = 2,   // quorum was lost: the survivors, all of them signing, go on as a new branch
+    genesis = 3,  // the host begins the run
+};
+
+struct Decision {
+    DecisionKind kind = DecisionKind::commit;
+    Digest run;
+    Instance instance;                // of a branch: its new id, the step, attempt 0
+    Digest previous;                  // digest of the decision before it
+    Digest state_before;              // the state the step starts from
+    Bytes plan;                       // commit: the plan's payload
+    std::vector<FinishedPart> parts;  // commit: one a range, in the plan's order
+    std::vector<Voter> next_voters;   // sorted
+    double branch_samples = 0;        // committed up to and with this decision
+    std::uint64_t number = 0;         // of this decision in its chain: previous number + 1
+
+    template <typename Visitor, typename Self>
+    static void fields(Visitor& visit, Self& self) {
+        visit(1, self.kind);
+        visit(2, self.run);
+        visit(3, self.instance);
+        visit(4, self.previous);
+        visit(5, self.state_before);
+        visit(6, self.plan);
+        visit(7, self.parts, parts_max);
+        visit(8, self.next_voters, members_max);
+        visit(9, self.branch_samples);
+        visit(10, self.number);
+    }
+};
+
+struct Vote {
+    PeerId voter;
+    Bytes signature;  // domain "dedloc-vote", over (decision digest, ballot)
+
+    template <typename Visitor, typename Self>
+    static void fields(Visitor& visit, Self& self) {
+        visit(1, self.voter);
+        visit(2, self.signature);
+    }
+};
+
+struct Certificate {
+    Bytes decision;
+    std::uint32_t ballot = 0;
+    std::vector<Vote> votes;
+
+    template <typename Visitor, typename Self>
+    static void fields(Visitor& visit, Self& self) {
+        visit(1, self.decision);
+        visit(2, self.ballot);
+        visit(3, self.votes, members_max);
+    }
+};
+
+struct Prepare {
+    Instance instance;
+    Digest previous;
+    std::uint32_t ballot = 0;
+
+    template <typename Visitor, typename Self>
+    static void fields(Visitor& visit, Self& self) {
+        visit(1, self.instance);
+        visit(2, self.previous);
+        visit(3, self.ballot);
+    }
+};
+
+struct Propose {
+    std::uint32_t ballot = 0;
+    Bytes decision;
+    // Why a voter should believe a re-proposal needs no argument: promises are checked by the
+    // proposer; a voter only follows its own record.
+    // Instead of the decision, of a commit (compact_proposal.h): without its plan and its parts.
+    Bytes outline;
+    Digest plan;    // of the plan
+    Digest digest;  // of the whole decision
+
+    template <typename Visitor, typename Self>
+    static void fields(Visitor& visit, Self& self) {
+        visit(1, self.ballot);
+        visit(2, self.decision);
+        visit(3, self.outline);
+        visit(4, self.plan);
+        visit(5, self.digest);
+    }
+};
+
+// A certificate for who was sent the proposal. An error: send it whole (certificate_method).
+struct Certified {
+    Digest decision;
+    std::uint32_t ballot = 0;
+    std::vector<Vote> votes;
+
+    template <typename Visitor, typename Self>
+    static void fields(Visitor& visit, Self& self) {
+        visit(1, self.decision);
+        visit(2, self.ballot);
+        visit(3, self.votes, members_max);
+    }
+};
+
+enum class Answer : std::uint32_t {
+    yes = 0,
+    outbid = 1,          // promised a higher ballot: `ballot` says which
+    you_are_behind = 2,  // `certificates` follow
+    i_am_behind = 3,
+    may_not_vote = 4,  // lost its memory of votes, or is no voter
+    refused = 5,       // the value is wrong or its bytes cannot be had: `reason`
+    send_whole = 6,    // the outline names other averages than the voter has: send the decision
+};
+
+// Reply to prepare and to propose.
+struct ConsensusReply {
+    Answer answer = Answer::yes;
+    std::uint32_t ballot = 0;   // outbid: the promised one
+    bool has_accepted = false;  // prepare, yes: what was accepted before
+    std::uint32_t accepted_ballot = 0;
+    Bytes accepted_decision;
+    Bytes signature;  // propose, yes: the vote
+    std::vector<Bytes> certificates;
+    std::string reason;
+
+    template <typename Visitor, typename Self>
+    static void fields(Visitor& visit, Self& self) {
+        visit(1, self.answer);
+        visit(2, self.ballot);
+        visit(3, self.has_accepted);
+        visit(4, self.accepted_ballot);
+        visit(5, self.accepted_decision);
+        visit(6, self.signature);
+        visit(7, self.certificates, certificates_max);
+        visit(8, self.reason);
+    }
+};
+
+// "Which certificates follow `previous`?" An empty reply: it is the latest, or not known here.
+struct CertificatesRequest {
+    Digest previous;
+    bool only_latest = false;
+
+    template <typename Visitor, typename Self>
+    static void fields(Visitor& visit, Self& self) {
+        visit(1, self.previous);
+        visit(2, self.only_latest);
+    }
+};
+
+struct CertificatesReply {
+    std::vector<Bytes> certificates;
+    bool known = false;  // `previous` is in the chain of the asked one
+
+    template <typename Visitor, typename Self>
+    static void fields(Visitor& visit, Self& self) {
+        visit(1, self.certificates, certificates_max);
+        visit(2, self.known);
+    }
+};
+
+}  // namespace dedloc::consensus

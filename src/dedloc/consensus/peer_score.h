@@ -1,0 +1,117 @@
+// PeerScore: which peers let the others down in committed rounds, and which broke the protocol.
+// Everybody learns the former from the same certificates, so that it does not matter who leads
+// next; the latter is what this peer saw itself.
+//
+//   missed        brings a contribution by the plan, and no part that another one reduced has it in
+//                 it: owns nothing until one has again. After two commits in a row owners wait for
+//                 it no longer than a live member needs to begin (exchange.h).
+//   failed owner  all of its parts were reduced again by others: it owns nothing in the next
+//                 commits, four at first, twice as many each time that follows. In a grid a
+//                 collector that fails costs its whole column its parts, and it all stands aside.
+//
+// Thread: the network thread. Cost: a pass over the parts and members of each commit.
+
+#pragma once
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <optional>
+
+#include "dedloc/base/time.h"
+#include "dedloc/consensus/messages.h"
+
+namespace dedloc::consensus {
+
+// Is something of what this member contributed in a part that another one reduced? No answer where
+// the plan gives it all parts itself. Whoever is only in the parts that it reduces itself, by a
+// repair perhaps, may have sent nothing to anybody. `decision` is a commit of this plan.
+std::optional<bool> has_reached_others(const Plan& plan,
+                                       const Decision& decision,
+                                       std::size_t member);
+
+// Which members broke the protocol, and how often. A line is written about each, but a member that
+// sends nonsense as fast as it can does not fill anybody's log.
+inline constexpr std::size_t complained_of_max = 256;     // peers
+inline constexpr std::uint32_t complaints_per_s_max = 4;  // lines about one peer
+
+class Complaints {
+  public:
+    // Counts one more; true: it is worth a line.
+    bool add(const PeerId& peer, TimePoint now) {
+        if (!peers_.contains(peer) && peers_.size() >= complained_of_max) {
+            const auto oldest =
+                std::min_element(peers_.begin(), peers_.end(), [](const auto& a, const auto& b) {
+                    return a.second.since < b.second.since;
+                });
+            peers_.erase(oldest);
+        }
+        Entry& entry = peers_[peer];
+        ++entry.all;
+        if (now - entry.since >= Duration(1s)) {
+            entry.since = now;
+            entry.lines = 0;
+        }
+        return ++entry.lines <= complaints_per_s_max;
+    }
+    std::uint64_t count(const PeerId& peer) const {
+        const auto found = peers_.find(peer);
+        return found == peers_.end() ? 0 : found->second.all;
+    }
+
+    // One that was complained of may not take over from leaders for a while: refused by all of
+    // them, it believes that they have failed.
+    void bar(const PeerId& peer, TimePoint now) {
+        const auto found = peers_.find(peer);
+        if (found != peers_.end()) found->second.barred_until = now + barred_for;
+    }
+    bool is_barred(const PeerId& peer, TimePoint now) const {
+        const auto found = peers_.find(peer);
+        return found != peers_.end() && now < found->second.barred_until;
+    }
+
+  private:
+    static constexpr Duration barred_for = std::chrono::seconds(10);
+    struct Entry {
+        std::uint64_t all = 0;
+        std::uint32_t lines = 0;  // since then
+        TimePoint since;
+        TimePoint barred_until;
+    };
+    std::map<PeerId, Entry> peers_;
+};
+
+class PeerScore {
+  public:
+    Complaints& complaints() { return complaints_; }
+    const Complaints& complaints() const { return complaints_; }
+
+    // Of each decision, as it is accepted; `plan`: of a commit. False: its round waited for
+    // somebody who failed, or came to nothing. (Where somebody is left out here and there, or most
+    // are late, lines are slow.)
+    bool learn(const Decision& decision, const Plan* plan);
+
+    bool may_own(const PeerId& peer) const;
+    // Who gets nothing through to others had better not lead, while another one can.
+    bool may_lead(const PeerId& peer) const;
+    // Does it get the time that all have for their contributions?
+    bool is_waited_for(const PeerId& peer) const;
+
+  private:
+    struct Entry {
+        std::uint32_t missed = 0;    // commits in a row
+        std::uint64_t back_off = 0;  // commits
+        std::uint64_t owns_from = 0;
+        std::uint64_t newest = 0;  // the commit that changed this
+    };
+
+    bool learn_of_members(const Decision& decision, const Plan& plan);
+    bool learn_of_owners(const Decision& decision, const Plan& plan);
+    Entry& entry_of(const PeerId& peer);
+    std::uint32_t missed(const PeerId& peer) const;
+
+    Complaints complaints_;
+    std::uint64_t commits_ = 0;
+    std::map<PeerId, Entry> entries_;
+};
+
+}  // namespace dedloc::consensus

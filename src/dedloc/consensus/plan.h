@@ -1,0 +1,169 @@
+// The plan of a round and what came of its parts, as a decision names them: who takes part with
+// what, who owns which range, and what an owner signed of it. No gradients, no codec: counters,
+// ranges and digests only.
+//
+// Thread: any; pure. Cost: linear in members and parts.
+
+#pragma once
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "dedloc/base/bits.h"
+#include "dedloc/base/bytes.h"
+#include "dedloc/base/peer_id.h"
+#include "dedloc/consensus/member_input.h"
+
+namespace dedloc::consensus {
+
+// Of one plan, aggregators among them. Voters have their places first.
+inline constexpr std::size_t members_max = 256;
+inline constexpr std::size_t parts_max = 8192;  // of one plan
+
+inline constexpr std::string_view plan_domain = "dedloc-plan";
+inline constexpr std::string_view part_domain = "dedloc-part";
+
+// One single-decree consensus: at most one decision is ever certified for it.
+struct Instance {
+    Digest branch;
+    std::uint64_t step = 0;
+    std::uint32_t attempt = 0;
+
+    friend bool operator==(const Instance&, const Instance&) = default;
+    template <typename Visitor, typename Self>
+    static void fields(Visitor& visit, Self& self) {
+        visit(1, self.branch);
+        visit(2, self.step);
+        visit(3, self.attempt);
+    }
+};
+
+struct PlanMember {
+    PeerId peer;
+    std::uint64_t incarnation = 0;
+    MemberInput input;
+    bool dialable = false;
+    bool aggregator = false;  // only reduces: brings nothing, gets no averages, never votes
+
+    template <typename Visitor, typename Self>
+    static void fields(Visitor& visit, Self& self) {
+        visit(1, self.peer);
+        visit(2, self.incarnation);
+        visit(3, self.input);
+        visit(4, self.dialable);
+        visit(5, self.aggregator);
+    }
+};
+
+struct PlanPart {
+    std::uint64_t offset = 0;
+    std::uint64_t count = 0;
+    std::uint32_t owner = 0;  // index into members
+    // Where it is not the plan's, because codecs are chosen by tensor.
+    std::optional<std::uint32_t> codec{};
+
+    ElementRange range() const { return {offset, count}; }
+    template <typename Visitor, typename Self>
+    static void fields(Visitor& visit, Self& self) {
+        visit(1, self.offset);
+        visit(2, self.count);
+        visit(3, self.owner);
+        visit(4, self.codec);
+    }
+};
+
+struct Plan {
+    Digest run;
+    Instance instance;
+    std::uint32_t ballot = 0;
+    PeerId leader;
+    Digest previous;
+    Digest state;
+    std::uint32_t codec = 0;
+    std::vector<PlanMember> members;     // sorted by PeerId: the order of the sums
+    std::vector<PlanPart> parts;         // cover the vector in order
+    std::vector<std::uint32_t> standby;  // members that take over parts, in this order
+    std::uint32_t reduce_ms = 0;         // durations from receipt
+    std::uint32_t round_ms = 0;
+    std::uint32_t predicted_ms = 0;  // what the lines as they were announced allow
+    // A grid (routes.h): whom repair 0 goes through. 0 groups: members send to the owners.
+    std::uint32_t groups = 0;
+    std::vector<std::uint32_t> group_of;    // one a member
+    std::vector<std::uint32_t> collectors;  // members: column k's of group g at [k * groups + g]
+    // Trainers whose contributions this round does without, as their lines are too slow for what
+    // they bring, rising. Those who are members all the same only receive.
+    std::vector<PeerId> left_out;
+
+    bool leaves_out(const PeerId& peer) const {
+        return std::binary_search(left_out.begin(), left_out.end(), peer);
+    }
+
+    std::uint32_t codec_of(const PlanPart& part) const { return part.codec.value_or(codec); }
+    template <typename Visitor, typename Self>
+    static void fields(Visitor& visit, Self& self) {
+        visit(1, self.run);
+        visit(2, self.instance);
+        visit(3, self.ballot);
+        visit(4, self.leader);
+        visit(5, self.previous);
+        visit(6, self.state);
+        visit(7, self.codec);
+        visit(8, self.members, members_max);
+        visit(9, self.parts, parts_max);
+        visit(10, self.standby, members_max);
+        visit(11, self.reduce_ms);
+        visit(12, self.round_ms);
+        visit(13, self.groups);
+        visit(14, self.group_of, members_max);
+        visit(15, self.collectors, members_max);
+        visit(16, self.left_out, members_max);
+        visit(17, self.predicted_ms);
+    }
+};
+
+inline constexpr std::uint32_t repairs_max = 3;  // of one round
+
+// What an owner signs about one reduced range. Domain "dedloc-part", over the fields below.
+struct FinishedPart {
+    Digest plan;
+    std::uint32_t part = 0;
+    std::uint32_t repair = 0;
+    std::uint32_t owner = 0;  // index into the plan's members
+    Bytes included;           // bits: whose contributions are in it
+    Digest digest;            // SHA-256 of the encoded average
+    Bytes signature;
+
+    bool includes(std::size_t member) const { return base::has_bit(included, member); }
+    Bytes signed_bytes() const;
+    template <typename Visitor, typename Self>
+    static void fields(Visitor& visit, Self& self) {
+        visit(1, self.plan);
+        visit(2, self.part);
+        visit(3, self.repair);
+        visit(4, self.owner);
+        visit(5, self.included);
+        visit(6, self.digest);
+        visit(7, self.signature);
+    }
+};
+
+// The SHA-256 by which a decision, and a plan, is named.
+Digest decision_digest(ByteView decision);
+
+// Can an honest owner have signed this, of a plan whose fields have been checked? The part's owner
+// has, or after a repair one whom an honest leader may name; and in it are members only. Whether
+// the signature holds, and what the bytes are, is not looked at.
+bool fits_plan(const FinishedPart& header, const Plan& plan, const Digest& plan_digest);
+
+// Of FinishedPart::included.
+Bytes no_members(const Plan& plan);
+
+// Samples of all members that a commit includes, each by the fraction of the vector.
+double committed_samples(const Plan& plan,
+                         const std::vector<FinishedPart>& parts,
+                         std::uint64_t vector_count);
+std::uint64_t vector_count(const Plan& plan);
+
+}  // namespace dedloc::consensus

@@ -1,0 +1,20 @@
+// Bugs for the tests of the tests.
+#pragma once
+#include <cstdint>
+
+namespace dedloc::consensus {
+
+// Bugs planted on purpose, for the tests that show that the checkers find them (--plant NAME).
+struct PlantedBugs {
+    bool forget_votes = false;         // votes are not written to disk
+    bool ignore_promises = false;      // an acceptor accepts below what it promised
+    bool skip_prepare = false;         // a successor proposes without asking what was accepted
+    bool minority_commits = false;     // one vote less than a majority certifies
+    bool count_twice = false;          // what a certificate includes is carried all the same
+    bool sum_by_arrival = false;       // owners add contributions as they come
+    bool vote_without_memory = false;  // a peer that lost its disk votes at once
+    // Computes the state of this step with another bit than the others do; 0: never.
+    std::uint64_t differs_at_step = 0;
+};
+
+}  // namespace dedloc::consensus

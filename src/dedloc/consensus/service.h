@@ -1,0 +1,62 @@
+// ConsensusService: answers what other peers ask to decide a step: prepare, propose, certified,
+// certificate, certificates. It hands them to the acceptor and the ledger, and makes whole what a
+// compact proposal leaves out, by what the round under way holds.
+//
+// Thread: the network thread. Lifetime: stop() before destruction.
+
+#pragma once
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "dedloc/consensus/acceptor.h"
+#include "dedloc/consensus/environment.h"
+#include "dedloc/p2p/handlers.h"
+
+namespace dedloc::consensus {
+
+// The round that is under way here, as far as deciding depends on it.
+class RoundUnderWay {
+  public:
+    virtual ~RoundUnderWay() = default;
+    // Is a promise to `from` refused, as the round's leader lives?
+    virtual bool keeps_to_round(const PeerId& from, const Prepare& prepare) const = 0;
+    virtual void is_proposed_to(const PeerId& leader) = 0;
+    // The decision of a compact proposal, as soon as its averages have come. Errors: not_found.
+    virtual Task<Result<Bytes>> whole_proposal(Propose propose) = 0;
+    // A leader proposed what cannot be read, or cannot be true: it brings no round about.
+    virtual void unreadable_proposal(const PeerId& from, const Error& why) = 0;
+    virtual void untrue_proposal(const PeerId& from, const std::string& why) = 0;
+};
+
+class ConsensusService {
+  public:
+    ConsensusService(const Environment& environment, Acceptor& acceptor, RoundUnderWay& round);
+
+    void start();
+    Task<void> stop();
+
+    // Those that follow, in order; stops at the first that is refused.
+    void take_certificates(const PeerId& from, const std::vector<Bytes>& certificates);
+    bool take_certificate(const PeerId& from, const Bytes& certificate);
+
+  private:
+    Task<Result<Bytes>> on_prepare(PeerId from, Bytes request);
+    Task<Result<Bytes>> on_propose(PeerId from, Bytes request);
+    Task<Result<Bytes>> on_certificate(PeerId from, Bytes request);
+    Task<Result<Bytes>> on_certified(PeerId from, Bytes request);
+    Task<Result<Bytes>> on_certificates(PeerId from, Bytes request);
+    void take_certified(const PeerId& from, Bytes decision, Certified certified);
+    Task<void> take_certified_later(PeerId from, Propose outline, Certified certified);
+
+    const Environment& environment_;
+    Acceptor& acceptor_;
+    RoundUnderWay& round_;
+    Bytes proposal_;                      // the newest decision that we were asked about
+    std::pair<PeerId, Propose> outline_;  // the newest one that came, and from whom
+    std::size_t certified_later_ = 0;     // certificates that wait for averages
+    p2p::Handlers handlers_;
+    runtime::Scope scope_;
+};
+
+}  // namespace dedloc::consensus
