@@ -20,6 +20,8 @@
 #include "dedloc/security/hash.h"
 #include "dedloc/wire/msgpack.h"
 
+#include "expert_requests.h"
+
 namespace dedloc::interop {
 namespace {
 
@@ -166,6 +168,7 @@ class Peer {
     // One request to its answer.
     Task<json> serve(json request);
     Task<void> stop() {
+        if (experts_) co_await experts_->stop();
         if (node_) co_await node_->stop();
     }
 
@@ -192,6 +195,7 @@ class Peer {
     p2p::Host& host_;
     security::IdentityVerifier verifier_;
     std::unique_ptr<dht::DhtNode> node_;
+    std::unique_ptr<ExpertRequests> experts_;
 };
 
 Task<Result<json>> Peer::connect(json request) {
@@ -332,6 +336,7 @@ Task<Result<json>> Peer::dht_start(json request) {
     dht::DhtOptions options;
     node_ = std::make_unique<dht::DhtNode>(host_, verifier_, options);
     node_->start();
+    experts_ = std::make_unique<ExpertRequests>(host_, *node_);
     std::vector<PeerId> peers;
     for (const json& address : request.value("bootstrap", json::array())) {
         auto peer = co_await host_.dial(address.get<std::string>(), deadline());
@@ -381,8 +386,13 @@ Task<json> Peer::serve(json request) {
         {"dht_store", &Peer::dht_store},
         {"dht_get", &Peer::dht_get}};
     const auto found = known.find(what);
-    if (found == known.end()) co_return json{{"ok", false}, {"error", "unknown request " + what}};
-    auto answer = co_await (this->*found->second)(std::move(request));
+    Result<json> answer = make_error(ErrorKind::bad_input, "unknown request {}", what);
+    if (found != known.end()) {
+        answer = co_await (this->*found->second)(std::move(request));
+    } else if (experts_) {
+        auto told = co_await experts_->serve(std::move(request));
+        if (told) answer = *std::move(told);
+    }
     if (!answer) co_return failure(answer.error());
     json good = *std::move(answer);
     good["ok"] = true;

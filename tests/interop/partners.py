@@ -184,6 +184,12 @@ class Hivemind(Partner):
         quiet = {**os.environ, "HIVEMIND_LOGLEVEL": "ERROR", "HIVEMIND_COLORS": "False"}
         return Peer("hivemind", command, logs, env=quiet)
 
+    def start_moe(self, logs, bootstrap):
+        """hivemind.DHT with experts; it joins the table at that address."""
+        command = [str(self.home / "venv/bin/python"), str(HERE / "python/moe_peer.py")]
+        quiet = {**os.environ, "HIVEMIND_LOGLEVEL": "ERROR", "HIVEMIND_COLORS": "False"}
+        return Peer("moe", [*command, "--bootstrap", bootstrap], logs, env=quiet)
+
 
 def relay_arguments(dashes, relay="", hidden=False, reserve=""):
     """Of a partner's program. relay: the limits with which it serves as one, "none" or "default";
@@ -253,16 +259,26 @@ class Peer:
 
     def ask(self, do, **arguments):
         """The answer, or Failed."""
+        answer = self.exchange(do, arguments)
+        if not answer.get("ok"):
+            raise Failed(f"{self.name}, {do}: {answer.get('error')}")
+        return answer
+
+    def ask_for_error(self, do, **arguments):
+        """What is wrong, where something must be."""
+        answer = self.exchange(do, arguments)
+        if answer.get("ok"):
+            raise Failed(f"{self.name}, {do}: it did what it should refuse")
+        return answer["error"]
+
+    def exchange(self, do, arguments):
         line = json.dumps({"do": do, **arguments}) + "\n"
         try:
             self.process.stdin.write(line.encode())
             self.process.stdin.flush()
         except OSError as error:
             raise Failed(f"{self.name} is gone: {error}")
-        answer = self.next(REQUEST_SECONDS_MAX, f"\"{do}\"")
-        if not answer.get("ok"):
-            raise Failed(f"{self.name}, {do}: {answer.get('error')}")
-        return answer
+        return self.next(REQUEST_SECONDS_MAX, f"\"{do}\"")
 
     def kill(self):
         """Dies at once, with all its children."""

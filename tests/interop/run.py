@@ -55,14 +55,22 @@ class Run:
             print(f"ok     {self.partner}: {name}  {seconds:.1f} s{text}", flush=True)
 
 
+def chosen_modules(only):
+    """All; a subject that has a file of its own (ONLY = ...) needs only that."""
+    names = [path.stem for path in sorted(HERE.glob("cases_*.py"))]
+    modules = [importlib.import_module(name) for name in names]
+    own = [module for module in modules if only and getattr(module, "ONLY", None) == only]
+    return own or modules
+
+
 def run_partner(name, build, logs, options):
     """Fetches one partner and tries all cases with it."""
     partner = PARTNERS[name](build)
     run = Run(logs, name, options.only, not options.quiet)
     try:
         partner.prepare()
-        for module in sorted(HERE.glob("cases_*.py")):
-            importlib.import_module(module.stem).cases(run, partner)
+        for module in chosen_modules(options.only):
+            module.cases(run, partner)
     except Unavailable as reason:
         run.skipped = str(reason)
         print(f"skipped {name}: {reason}", flush=True)

@@ -1,0 +1,184 @@
+"""A real hivemind peer with experts (hivemind.DHT, hivemind.moe) that does what it is told on
+standard input: see docs/interop.md. Experts are hivemind's own "ffn" block."""
+import argparse
+import json
+import sys
+
+import hivemind
+import torch
+from hivemind.moe import ModuleBackend, RemoteExpert, RemoteMixtureOfExperts, Server, get_experts
+from hivemind.moe.client.beam_search import MoEBeamSearcher
+from hivemind.moe.server.dht_handler import declare_experts
+from hivemind.moe.server.layers import name_to_block
+from hivemind.utils import get_dht_time
+from hivemind.utils.tensor_descr import BatchTensorDescriptor
+
+# The order in which parameters travel as one list.
+NAMES = (
+    "ffn.weight",
+    "ffn.bias",
+    "ffn_output.weight",
+    "ffn_output.bias",
+    "layer_norm.weight",
+    "layer_norm.bias",
+)
+
+
+def module_of(width, parameters=None):
+    module = name_to_block["ffn"](width)
+    if parameters is not None:
+        at, flat, state = 0, torch.tensor(parameters), module.state_dict()
+        for name in NAMES:
+            count = state[name].numel()
+            state[name] = flat[at : at + count].reshape(state[name].shape)
+            at += count
+        assert at == len(flat), "another number of parameters"
+        module.load_state_dict(state)
+    return module
+
+
+def flat(module):
+    state = module.state_dict()
+    return torch.cat([state[name].flatten() for name in NAMES]).tolist()
+
+
+def passed(module, inputs, gradients):
+    """Outputs and the gradients of the inputs, of anything that autograd can go through."""
+    inputs = torch.tensor(inputs, requires_grad=True)
+    outputs = module(inputs)
+    outputs.backward(torch.tensor(gradients))
+    return {"outputs": outputs.tolist(), "gradients": inputs.grad.tolist()}
+
+
+class Peer:
+    def __init__(self, dht):
+        self.dht, self.server, self.backends = dht, None, {}
+
+    def serve(self, uids, width, rate):
+        for uid in uids:
+            module = module_of(width)
+            self.backends[uid] = ModuleBackend(
+                name=uid,
+                module=module,
+                optimizer=torch.optim.SGD(module.parameters(), lr=rate),
+                args_schema=(BatchTensorDescriptor(width),),
+                outputs_schema=BatchTensorDescriptor(width),
+                max_batch_size=64,
+            )
+        self.server = Server(self.dht, self.backends, num_connection_handlers=1, device="cpu")
+        self.server.run_in_background(await_ready=True)
+        return {}
+
+    def declare(self, uids):
+        good = declare_experts(self.dht, uids, expiration_time=get_dht_time() + 600)
+        return {"declared": sum(map(bool, good.values()))}
+
+    def parameters(self, uid):
+        return {"parameters": flat(self.backends[uid].module)}
+
+    def reference(self, parameters, width, rate, inputs, gradients):
+        """The same expert at home: what it gives, and its parameters after one backward call."""
+        module = module_of(width, parameters)
+        result = passed(module, inputs, gradients)
+        torch.optim.SGD(module.parameters(), lr=rate).step()
+        return {**result, "parameters": flat(module)}
+
+    def remote(self, uid, inputs, gradients):
+        (expert,) = get_experts(self.dht, [uid])
+        if expert is None:
+            raise RuntimeError(f"{uid} is not in the table")
+        return passed(expert, inputs, gradients)
+
+    def search(self, grid, sizes, scores, best):
+        searcher = MoEBeamSearcher(self.dht, grid + ".", tuple(sizes), negative_caching=False)
+        return {
+            "chosen": [
+                [expert.uid for expert in searcher.find_best_experts(row, best)] for row in scores
+            ]
+        }
+
+    def mix(self, grid, sizes, best, gate, inputs, gradients):
+        """RemoteMixtureOfExperts with the gate's weights and bias."""
+        mixture = RemoteMixtureOfExperts(
+            in_features=len(inputs[0]),
+            grid_size=tuple(sizes),
+            dht=self.dht,
+            uid_prefix=grid + ".",
+            k_best=best,
+            k_min=best,
+            forward_timeout=30,
+            backward_timeout=30,
+            timeout_after_k_min=30,
+            detect_anomalies=True,
+        )
+        self.set_gate(mixture.proj, gate)
+        result = passed(mixture, inputs, gradients)
+        return {**result, "gate_gradient": mixture.proj.bias.grad.tolist()}
+
+    @staticmethod
+    def set_gate(gate, values):
+        with torch.no_grad():
+            gate.weight.copy_(torch.tensor(values["weight"]))
+            gate.bias.copy_(torch.tensor(values["bias"]))
+
+    def gate_scores(self, sizes, gate, inputs):
+        layer = torch.nn.Linear(len(inputs[0]), sum(sizes))
+        self.set_gate(layer, gate)
+        heads = layer(torch.tensor(inputs)).split_with_sizes(sizes, dim=-1)
+        return {"scores": [[head[i].tolist() for head in heads] for i in range(len(inputs))]}
+
+    def reference_mix(self, experts, width, sizes, best, gate, inputs, gradients):
+        """The same layer in one process. experts: parameters by name."""
+        modules = {uid: module_of(width, values) for uid, values in experts.items()}
+        layer = torch.nn.Linear(width, sum(sizes))
+        self.set_gate(layer, gate)
+        places = {uid: list(map(int, uid.split(".")[1:])) for uid in modules}
+
+        def mixture(batch):
+            heads = layer(batch).split_with_sizes(sizes, dim=-1)
+            rows = []
+            for row, values in enumerate(batch):
+                score = {
+                    uid: sum(head[row, at] for head, at in zip(heads, place))
+                    for uid, place in places.items()
+                }
+                chosen = sorted(score, key=lambda uid: -score[uid].item())[:best]
+                weights = torch.softmax(torch.stack([score[uid] for uid in chosen]), dim=0)
+                outputs = torch.stack([modules[uid](values[None])[0] for uid in chosen])
+                rows.append(weights @ outputs)
+            return torch.stack(rows)
+
+        result = passed(mixture, inputs, gradients)
+        return {**result, "gate_gradient": layer.bias.grad.tolist()}
+
+    def stop(self):
+        if self.server is not None:
+            self.server.shutdown()
+        self.dht.shutdown()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--bootstrap", action="append", default=[])
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    dht = hivemind.DHT(
+        initial_peers=arguments.bootstrap, start=True, host_maddrs=["/ip4/127.0.0.1/tcp/0"]
+    )
+    addresses = [str(address).partition("/p2p/")[0] for address in dht.get_visible_maddrs()]
+    peer = Peer(dht)
+    print(json.dumps({"id": dht.peer_id.to_base58(), "addresses": addresses}), flush=True)
+    for line in sys.stdin:
+        request = json.loads(line)
+        name = request.pop("do")
+        try:
+            answer = {"ok": True, **getattr(peer, name)(**request)}
+        except Exception as error:
+            answer = {"ok": False, "error": f"{type(error).__name__}: {error}"}
+        print(json.dumps(answer), flush=True)
+    peer.stop()
+
+
+if __name__ == "__main__":
+    assert hivemind.__version__ == "1.1.12", hivemind.__version__
+    main()
