@@ -635,11 +635,11 @@ Outcome play(Scene& scene, std::size_t group_max, const sim::World::Tamper& tamp
     };
     options.events = [&](std::size_t who, const collab::Event& event) {
         if (who == bad || event.peer.is_empty()) return;
-        const bool accuses = event.kind == "refused_input" || event.kind == "refused_message" ||
-                             event.kind == "owner_failed";
+        using namespace collab::events;
+        const bool accuses = event.is<InputRefused, MessageRefused, OwnerFailed>();
         if (event.peer == ids[bad] && accuses) ++outcome.told[event.text];
         if (event.peer != ids[bad] && accuses)
-            outcome.slandered.push_back(event.kind + ": " + event.text);
+            outcome.slandered.push_back(fmt::format("{}: {}", event.kind(), event.text));
     };
     outcome.result = simulate(options);
     return outcome;

@@ -12,7 +12,7 @@ constexpr std::string_view endings[] = {" left", " is gone without a word"};
 
 // Empty: the event names nobody.
 std::string name_in(const collab::Event& event) {
-    if (event.peer.is_empty() || (event.kind != "peer_left" && event.kind != "peer_lost"))
+    if (event.peer.is_empty() || !event.is<collab::events::PeerLeft, collab::events::PeerLost>())
         return {};
     for (const std::string_view ending : endings) {
         if (!event.text.ends_with(ending)) continue;

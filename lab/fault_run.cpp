@@ -103,11 +103,11 @@ void FaultRun::fail(std::string sentence) {
 // ---- watching -----------------------------------------------------------------------------------
 
 void FaultRun::take(PeerProcess& peer, const collab::Event& event) {
-    if (event.kind == "plan") {
+    if (event.is<collab::events::PlanMade>()) {
         plan_at_[&peer] = event.time;
         newest_plan_ = event.time;
         newest_plan_step_ = event.step;
-    } else if (event.kind == "step") {
+    } else if (event.is<collab::events::StepMade>()) {
         const auto planned = plan_at_.find(&peer);
         if (planned != plan_at_.end()) {
             // An outage of who leads is no round: deadlines are judged by the longest of those.
@@ -115,7 +115,7 @@ void FaultRun::take(PeerProcess& peer, const collab::Event& event) {
                 rounds_ms_.push_back((event.time - planned->second) * 1000);
             plan_at_.erase(planned);
         }
-    } else if (event.kind == "new_branch") {
+    } else if (event.is<collab::events::NewBranch>()) {
         fail(fmt::format("{} went on as a new branch, although a majority lived", peer.name()));
     }
 }
@@ -186,7 +186,7 @@ std::uint64_t FaultRun::newest_step(const Peers& peers) const {
 // Each of the living has made a step of all of them after `since`.
 bool FaultRun::all_take_part(double since) const {
     const Peers all = living();
-    const auto count = static_cast<std::int64_t>(all.size());
+    const std::uint64_t count = all.size();
     return std::all_of(all.begin(), all.end(), [&](const PeerProcess* peer) {
         return !peer->steps().empty() && peer->steps().back().time > since &&
                peer->steps().back().members == count;
@@ -195,7 +195,7 @@ bool FaultRun::all_take_part(double since) const {
 
 void FaultRun::wait_for_a_steady_pace() {
     const Peers all = living();
-    const auto count = static_cast<std::int64_t>(all.size());
+    const std::uint64_t count = all.size();
     wait_for(pace_patience_s, "no steady pace was found", [&] {
         return std::all_of(all.begin(), all.end(), [&](const PeerProcess* peer) {
             const std::vector<StepSeen>& steps = peer->steps();

@@ -157,7 +157,7 @@ Ok PaperProcesses::start(std::size_t index) {
 }
 
 void PaperProcesses::book(const Seat& seat, const collab::Event& event) {
-    if (event.kind == "joined" || event.kind == "run_started") joined_.insert(seat.name);
+    if (event.is<collab::events::Joined, collab::events::RunStarted>()) joined_.insert(seat.name);
     book_.take(event, event.time);
 }
 

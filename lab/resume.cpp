@@ -107,10 +107,10 @@ class ResumeRun {
 };
 
 void ResumeRun::take(const PeerProcess& peer, const collab::Event& event) {
-    if (event.kind == "plan") planned_ = std::max(planned_, event.step + 1);
-    if (event.kind == "checkpoint_saved") saved_told_ = std::max(saved_told_, event.step);
-    if (event.kind == "checkpoint_failed" || event.kind == "new_branch" ||
-        event.kind == "state_differs")
+    using namespace collab::events;
+    if (event.is<PlanMade>()) planned_ = std::max(planned_, event.step + 1);
+    if (event.is<CheckpointSaved>()) saved_told_ = std::max(saved_told_, event.step);
+    if (event.is<CheckpointFailed, NewBranch, StateDiffers>())
         fail(fmt::format("{}: {}", peer.name(), event.text));
 }
 

@@ -130,18 +130,10 @@ std::uint64_t SimPeer::step() const {
 }
 
 void SimPeer::record(const collab::Event& event) {
-    if (event.kind == "step") {
+    if (const auto* made = event.as<collab::events::StepMade>()) {
         const auto state = collaboration_->state();
-        for (const auto& [name, value] : event.fields) {
-            if (name != "state_hash") continue;
-            const auto bytes = base::from_hex(std::get<std::string>(value));
-            DEDLOC_CHECK(bytes.has_value());
-            setup_.checkers.on_state(node_.name(),
-                                     state->info().branch,
-                                     state->step(),
-                                     Digest::from(*bytes).value(),
-                                     world_.now());
-        }
+        setup_.checkers.on_state(
+            node_.name(), state->info().branch, state->step(), made->state_hash, world_.now());
     }
     if (setup_.on_event) setup_.on_event(*this, event);
 }

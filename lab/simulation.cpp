@@ -363,9 +363,10 @@ void Simulation::trace(const std::string& line) {
 }
 
 void Simulation::on_event(SimPeer& peer, const collab::Event& event) {
+    using namespace collab::events;
     note_rest(peer, event);
     if (options_.events) options_.events(peer.node().index(), event);
-    if (event.kind == "refused_input" && options_.bad.empty())
+    if (event.is<InputRefused>() && options_.bad.empty())
         checkers_.violation(fmt::format("{} refuses the samples of {}, which is honest: {}",
                                         peer.node().name(),
                                         event.peer.short_text(),
@@ -374,13 +375,12 @@ void Simulation::on_event(SimPeer& peer, const collab::Event& event) {
         trace(fmt::format("{} [{}] {}: {}{}",
                           peer.node().name(),
                           event.step,
-                          event.kind,
+                          event.kind(),
                           event.text,
                           event.peer.is_empty() ? "" : " (" + event.peer.short_text() + ")"));
     if (assassin_ <= 0 || world_.now() < TimePoint{6s} || world_.now() > faults_end_ - 5s) return;
-    const bool telling = event.kind == "step" || event.kind == "plan" || event.kind == "repair" ||
-                         event.kind == "branch_opened" || event.kind == "round_failed";
-    if (!telling || !random_.chance(assassin_ * (event.kind == "plan" ? 8 : 1))) return;
+    const bool telling = event.is<StepMade, PlanMade, PartsRepaired, BranchOpened, RoundFailed>();
+    if (!telling || !random_.chance(assassin_ * (event.is<PlanMade>() ? 8 : 1))) return;
     const std::size_t victim = peer.node().index();
     const std::size_t keeper =
         world_.now() < TimePoint{options_.faults_for / 2} ? keeper_first_ : keeper_second_;
@@ -497,11 +497,8 @@ bool Simulation::can_meet(const PeerId& one, const PeerId& other) const {
 
 // It says for how many steps it rests, as plans do without it.
 void Simulation::note_rest(SimPeer& peer, const collab::Event& event) {
-    if (event.kind != "left_out") return;
-    for (const auto& [name, value] : event.fields)
-        if (name == "steps")
-            seats_[peer.node().index()].rests.emplace_back(
-                event.step, event.step + static_cast<std::uint64_t>(std::get<std::int64_t>(value)));
+    if (const auto* left_out = event.as<collab::events::LeftOut>())
+        seats_[peer.node().index()].rests.emplace_back(event.step, event.step + left_out->steps);
 }
 
 bool Simulation::was_there(const Seat& seat, const Link& link, TimePoint at) const {

@@ -1,30 +1,22 @@
 #include "lab/step_book.h"
 
 #include <algorithm>
-#include <variant>
 
 namespace dedloc::lab {
 
 std::optional<StepSeen> step_in(const collab::Event& event) {
-    if (event.kind != "step") return std::nullopt;
-    StepSeen seen;
-    seen.time = event.time;
-    for (const auto& [name, value] : event.fields) {
-        if (const auto* count = std::get_if<std::int64_t>(&value)) {
-            if (name == "step") seen.step = static_cast<std::uint64_t>(*count);
-            if (name == "members") seen.members = *count;
-        } else if (const auto* number = std::get_if<double>(&value)) {
-            if (name == "samples") seen.samples = *number;
-            if (name == "loss") seen.loss = *number;
-        } else if (const auto* text = std::get_if<std::string>(&value)) {
-            if (name == "state_hash") seen.hash = *text;
-        }
-    }
-    return seen;
+    const auto* made = event.as<collab::events::StepMade>();
+    if (made == nullptr) return std::nullopt;
+    return StepSeen{.step = made->step,
+                    .time = event.time,
+                    .members = made->members,
+                    .samples = made->samples,
+                    .loss = made->loss,
+                    .hash = made->state_hash.hex()};
 }
 
 void StepBook::take(const collab::Event& event, double at_s) {
-    if (event.kind == "reduced") ++rounds_of_aggregators_;
+    if (event.is<collab::events::PartsReduced>()) ++rounds_of_aggregators_;
     const std::optional<StepSeen> seen = step_in(event);
     if (!seen) return;
     const auto [place, first] = steps_.try_emplace(seen->step);
@@ -33,7 +25,7 @@ void StepBook::take(const collab::Event& event, double at_s) {
         booked.step.step = seen->step;
         booked.step.at_s = at_s;
         booked.step.samples = seen->samples;
-        booked.step.members = static_cast<std::size_t>(seen->members);
+        booked.step.members = seen->members;
         booked.hash = seen->hash;
     }
     booked.step.at_s = std::min(booked.step.at_s, at_s);

@@ -18,7 +18,7 @@ namespace dedloc::lab {
 struct StepSeen {
     std::uint64_t step = 0;
     double time = 0;  // the event's
-    std::int64_t members = 0;
+    std::uint64_t members = 0;
     double samples = 0;
     double loss = 0;
     std::string hash;

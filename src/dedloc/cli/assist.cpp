@@ -147,7 +147,7 @@ void AssistRun::look() {
     const double now = steady_seconds();
     trainer_news_ = trainers_.look(now, statuses);
     for (const collab::Event& event : mailbox_.take()) {
-        if (event.kind == "peer_left") trainers_.left(event.peer);
+        if (event.is<collab::events::PeerLeft>()) trainers_.left(event.peer);
         model_.add(event);
     }
     model_.update(std::move(statuses), session_.clock().wall_now());
@@ -185,11 +185,9 @@ void AssistRun::refresh_join_string() {
     const Ok written = write_private_file(file(join_file), text + "\n");
     if (written || std::exchange(join_problem_told_, true)) return;
     fan_->record({.time = session_.clock().wall_now(),
-                  .kind = "join_file_failed",
-                  .peer = {},
                   .step = status_.step,
                   .text = written.error().message(),
-                  .fields = {}});
+                  .what = collab::events::JoinFileFailed{}});
 }
 
 std::optional<Failure> AssistRun::assist() {

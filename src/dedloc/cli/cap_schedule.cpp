@@ -171,11 +171,9 @@ std::string caps_in_words(const runtime::LineCaps& caps) {
 
 collab::Event caps_event(const runtime::LineCaps& caps, WallSeconds now) {
     return {.time = now,
-            .kind = "caps",
-            .peer = {},
             .text = "this peer " + caps_in_words(caps),
-            .fields = {{"up_mbit", caps.up / megabit_of_cap_bytes},
-                       {"down_mbit", caps.down / megabit_of_cap_bytes}}};
+            .what = collab::events::CapsChanged{.up_mbit = caps.up / megabit_of_cap_bytes,
+                                                .down_mbit = caps.down / megabit_of_cap_bytes}};
 }
 
 }  // namespace dedloc::cli

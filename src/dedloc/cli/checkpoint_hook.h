@@ -23,6 +23,7 @@
 #include <string>
 #include <vector>
 
+#include "dedloc/collab/events.h"
 #include "dedloc/runtime/child_process.h"
 
 namespace dedloc::cli {
@@ -39,8 +40,8 @@ struct HookOptions {
 
 class CheckpointHook {
   public:
-    // `tell(kind, sentence)` of events: "published", "publish_failed".
-    using Tell = std::function<void(std::string kind, std::string text)>;
+    // Of Published and PublishFailed, with a sentence.
+    using Tell = std::function<void(collab::events::Any what, std::string text)>;
     CheckpointHook(HookOptions options, Tell tell);
 
     bool wanted() const { return !options_.command.empty() || !options_.publish_directory.empty(); }

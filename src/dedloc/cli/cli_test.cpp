@@ -527,8 +527,8 @@ TEST(CheckpointSource, knows_the_folder_of_the_peer_that_saved_it) {
 
 struct Told {
     CheckpointHook::Tell tell() {
-        return [this](const std::string& kind, const std::string& text) {
-            all += kind + ": " + text + "\n";
+        return [this](const collab::events::Any& what, const std::string& text) {
+            all += fmt::format("{}: {}\n", collab::Event{.what = what}.kind(), text);
         };
     }
     std::string all;

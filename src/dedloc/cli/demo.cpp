@@ -256,33 +256,26 @@ std::optional<Failure> Demo::start_all() {
 
 std::optional<Failure> Demo::act(Act act) {
     const double at = watcher_->wall_now();
-    const auto tell = [&](std::string kind, std::string text) {
-        collab::Event event{.time = at,
-                            .kind = std::move(kind),
-                            .peer = {},
-                            .step = 0,
-                            .text = std::move(text),
-                            .fields = {}};
-        model_->add(event);
-    };
+    using monitor::Tone;
     switch (act) {
         case Act::kill: {
             DemoPeer& victim = *peers_[2];
             victim.process.send(SIGKILL);
             victim.was_killed = true;
-            tell("demo_kill_lost", "the demo killed " + victim.name + " (SIGKILL)");
+            model_->add_note(at, "the demo killed " + victim.name + " (SIGKILL)", Tone::bad);
             break;
         }
         case Act::leave: {
             DemoPeer& leaver = *peers_[1];
             leaver.process.send(SIGINT);
             leaver.was_told_to_leave = true;
-            tell("demo_leave", "the demo asked " + leaver.name + " to leave (Ctrl-C)");
+            model_->add_note(
+                at, "the demo asked " + leaver.name + " to leave (Ctrl-C)", Tone::neutral);
             break;
         }
         case Act::join: {
             if (auto failed = start_peer(/*late=*/true)) return failed;
-            tell("demo_joined", "the demo started " + peers_.back()->name);
+            model_->add_note(at, "the demo started " + peers_.back()->name, Tone::good);
             break;
         }
     }

@@ -43,6 +43,8 @@ std::string host_name() {
 
 namespace {
 
+namespace events = collab::events;
+
 constexpr Duration leave_patience = 5s;   // after Ctrl-C: for a step that takes our samples
 constexpr Duration file_patience = 120s;  // for a file of the run that peers have
 constexpr Duration end_patience = 10s;    // after the end: for peers that still apply it
@@ -61,9 +63,9 @@ class PeerRun {
           hook_({.command = options.on_checkpoint,
                  .publish_directory = options.publish_directory,
                  .log_directory = input_.opened.directory},
-                [this](std::string kind, std::string text) {
-                    if (view_is_over_) return announce(std::move(kind), std::move(text));
-                    tell(std::move(kind), std::move(text));
+                [this](events::Any what, std::string text) {
+                    if (view_is_over_) return announce(std::move(what), std::move(text));
+                    tell(std::move(what), std::move(text));
                 }) {}
 
     int run();
@@ -104,8 +106,8 @@ class PeerRun {
     std::optional<Failure> end();
     void finish_hook(const std::optional<Failure>& failed);
     void print_json(const std::optional<Failure>& failed);
-    void tell(std::string kind, std::string text);
-    void announce(std::string kind, std::string text);  // to who looks at the screen as well
+    void tell(events::Any what, std::string text);
+    void announce(events::Any what, std::string text);  // to who looks at the screen as well
 
     PeerRunInput input_;
     PeerOptions options_;
@@ -156,12 +158,12 @@ std::optional<Failure> PeerRun::fetch_missing_file() {
         session_.attachment(input_.invitation, wanted.hash, wanted.bytes_max, file_patience);
     if (!fetched) {
         if (fetched.error().kind() == ErrorKind::denied) return failure(fetched.error());
-        announce("file_missing", fetched.error().message());
+        announce(events::FileMissing{}, fetched.error().message());
         return std::nullopt;
     }
     if (const Ok kept = tasks::keep_file(wanted, *fetched); !kept)
         return failure(ExitCode::disk, kept.error());
-    tell("file_fetched",
+    tell(events::FileFetched{},
          fmt::format(
              "fetched the {} of the run ({} bytes) from its peers; it is in this user's cache",
              wanted.what,
@@ -199,7 +201,7 @@ void PeerRun::say_folder() {
     if (!hosts() || input_.resume) return;
     const auto saved = state::list_checkpoints(session_.disk(), std::string(checkpoints_folder));
     if (!saved || saved->empty()) return;
-    announce("earlier_checkpoints",
+    announce(events::EarlierCheckpoints{},
              fmt::format("a new run begins at step 0; checkpoints of an earlier one are there, the "
                          "newest of step {}: `{} host --resume {}` would go on from it",
                          saved->front().step,
@@ -249,7 +251,7 @@ std::optional<Failure> PeerRun::begin() {
     if (!hosts())
         if (auto failed = fetch_missing_file()) return failed;
     if (auto failed = train::on_passing_thread([this] { return make_task(); })) return failed;
-    announce("task", task_->description());
+    announce(events::TaskMade{}, task_->description());
     if (const Ok kept = keep_run_files(input_.opened.directory, *task_); !kept)
         return failure(ExitCode::disk, kept.error());
     const Ok copied = write_private_file(file(run_copy_file), collab::to_toml(run_file()));
@@ -259,7 +261,7 @@ std::optional<Failure> PeerRun::begin() {
     if (hosts()) {
         auto first = train::on_passing_thread([this] { return first_state(*learner_); });
         if (!first) return failure(first.error());
-        if (!warm_start_told_.empty()) announce("started_from", warm_start_told_);
+        if (!warm_start_told_.empty()) announce(events::StartedFrom{}, warm_start_told_);
         input_.from.reset();  // as large as the state
         saver_.begin_at((*first)->step());
         options.initial = *std::move(first);
@@ -291,7 +293,7 @@ void PeerRun::tell_micro_batch() {
         text = std::exchange(micro_batch_text_, {});
     }
     if (text.empty()) return;
-    announce("micro_batch", std::move(text));
+    announce(events::MicroBatchFound{}, std::move(text));
 }
 
 void PeerRun::start_trainer() {
@@ -321,19 +323,17 @@ void PeerRun::start_trainer() {
     trainer_->start();
 }
 
-void PeerRun::tell(std::string kind, std::string text) {
+void PeerRun::tell(events::Any what, std::string text) {
     const collab::Event event{.time = session_.clock().wall_now(),
-                              .kind = std::move(kind),
-                              .peer = {},
                               .step = saver_.step(),
                               .text = std::move(text),
-                              .fields = {}};
+                              .what = std::move(what)};
     fan_->record(event);
 }
 
-void PeerRun::announce(std::string kind, std::string text) {
+void PeerRun::announce(events::Any what, std::string text) {
     screen_.say(text);
-    tell(std::move(kind), std::move(text));
+    tell(std::move(what), std::move(text));
 }
 
 void PeerRun::tell_caps(const runtime::LineCaps& caps) {
@@ -356,8 +356,8 @@ std::string PeerRun::how_to_come_back() const {
 }
 
 void PeerRun::look_at(const collab::Event& event) {
-    if (event.kind == "votes_failed" || event.kind == "votes_written") screen_.say(event.text);
-    if (event.kind == "votes_failing" && vote_problem_.empty())
+    if (event.is<events::VotesFailed, events::VotesWritten>()) screen_.say(event.text);
+    if (event.is<events::VotesFailing>() && vote_problem_.empty())
         vote_problem_ = event.text + how_to_come_back();
     model_.add(event);
 }
@@ -381,7 +381,7 @@ void PeerRun::refresh_join_string() {
     const bool first = join_string_.empty();
     join_string_ = session_.there([this] { return session_.collaboration().join_string(); });
     const Ok written = write_private_file(file(join_file), join_string_ + "\n");
-    if (!written && first) tell("join_file_failed", written.error().message());
+    if (!written && first) tell(events::JoinFileFailed{}, written.error().message());
     if (hosts())
         show_join_string();
     else if (first)
@@ -411,11 +411,11 @@ void PeerRun::save(std::shared_ptr<const state::Snapshot> snapshot) {
         save_problem_.clear();
         hook_.saved(file(checkpoints_folder) + "/" + saved->name, saved->step, saved->root.hex());
         checkpoint_ = file(checkpoints_folder) + "/" + saved->name;
-        tell("checkpoint_saved", fmt::format("saved the state of step {}", saved->step));
+        tell(events::CheckpointSaved{}, fmt::format("saved the state of step {}", saved->step));
         return;
     }
     save_problem_ = saved.error().message();
-    tell("checkpoint_failed", save_problem_);
+    tell(events::CheckpointFailed{}, save_problem_);
 }
 
 void PeerRun::save_if_due() {
@@ -471,7 +471,7 @@ std::optional<Failure> PeerRun::end() {
         failed = Failure{ExitCode::disk, vote_problem_};  // whatever else that disk did not take
     } else if (!trained && trained.error().kind() != ErrorKind::cancelled) {
         failed = failure(trained.error());
-        tell("training_failed", failed->message);
+        tell(events::TrainingFailed{}, failed->message);
     } else if (!save_problem_.empty()) {
         failed = Failure{ExitCode::disk, save_problem_};
     }

@@ -152,7 +152,7 @@ Task<void> ChainFollower::apply_next() {
     if (!applied) {
         const auto newest = store_.newest();
         differs_ = newest && newest->root() != entry.decision.state_before;
-        callbacks_.note("replay_failed", applied.error().message());
+        callbacks_.note(events::ReplayFailed{}, applied.error().message());
         need_state_ = true;
         stuck_ = true;
         look_at_all();
@@ -254,7 +254,7 @@ Task<Result<optim::StepReport>> ChainFollower::apply_commit(Decision decision) {
     store_.put(std::move(stepped.state));
     if (stepped.facts.kept_back)
         callbacks_.note(
-            "step_not_finite",
+            events::StepNotFinite{},
             fmt::format("step {} would have left the finite numbers; the state before it "
                         "stays. A lower learning rate may help",
                         decision.instance.step + 1));

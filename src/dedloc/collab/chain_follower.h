@@ -17,6 +17,7 @@
 #include "dedloc/averaging/fetch.h"
 #include "dedloc/averaging/round.h"
 #include "dedloc/collab/carry.h"
+#include "dedloc/collab/events.h"
 #include "dedloc/collab/membership.h"
 #include "dedloc/collab/model_state.h"
 #include "dedloc/collab/step_computer.h"
@@ -46,7 +47,7 @@ class ChainFollower {
         // The state was replaced by a downloaded one.
         std::function<void(std::string why)> on_replaced;
         std::function<void(double)> on_progress;  // of a download
-        std::function<void(std::string kind, std::string text)> note;
+        std::function<void(events::Any what, std::string text)> note;
     };
 
     ChainFollower(averaging::RoundContext& context,

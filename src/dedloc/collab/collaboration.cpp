@@ -39,18 +39,47 @@ bool is_in(const consensus::Decision& decision, const consensus::Plan& plan, std
 
 std::string number(double value) { return fmt::format("{:.6g}", value); }
 
-Event::Fields fields_of(const averaging::PlanNote& plan) {
+events::PlanMade event_of(const averaging::PlanNote& plan) {
     constexpr std::size_t left_out_told_max = 8;
-    Event::Fields fields{{"predicted_s", plan.predicted_s}};
-    if (!plan.bottleneck.empty()) fields.emplace_back("bottleneck", plan.bottleneck);
-    if (!plan.bottleneck_peer.is_empty())
-        fields.emplace_back("bottleneck_peer", plan.bottleneck_peer.text());
-    fields.emplace_back("left_out", static_cast<std::int64_t>(plan.left_out.size()));
+    events::PlanMade made{.predicted_s = plan.predicted_s, .left_out = plan.left_out.size()};
+    if (!plan.bottleneck.empty()) made.bottleneck = plan.bottleneck;
+    if (!plan.bottleneck_peer.is_empty()) made.bottleneck_peer = plan.bottleneck_peer.text();
     std::string peers;
     for (std::size_t i = 0; i < std::min(plan.left_out.size(), left_out_told_max); ++i)
         peers += (i == 0 ? "" : " ") + plan.left_out[i].text();
-    if (!peers.empty()) fields.emplace_back("left_out_peers", std::move(peers));
-    return fields;
+    if (!peers.empty()) made.left_out_peers = std::move(peers);
+    return made;
+}
+
+events::Any event_of(const averaging::RoundNote& note) {
+    using Kind = averaging::RoundNote::Kind;
+    switch (note.kind) {
+        case Kind::plan_made:
+            return note.plan ? event_of(*note.plan) : events::PlanMade{};
+        case Kind::repair:
+            return events::PartsRepaired{};
+        case Kind::refused_input:
+            return events::InputRefused{};
+        case Kind::refused_message:
+            return events::MessageRefused{};
+        case Kind::owner_failed:
+            return events::OwnerFailed{};
+        case Kind::aborted:
+            return events::RoundFailed{};
+        case Kind::leader_suspected:
+            return events::LeaderSuspected{};
+        case Kind::branch_opened:
+            return events::BranchOpened{};
+        case Kind::round_full:
+            return events::RoundFull{};
+        case Kind::votes_failed:
+            return events::VotesFailed{};
+        case Kind::votes_failing:
+            return events::VotesFailing{};
+        case Kind::votes_written:
+            return events::VotesWritten{};
+    }
+    return events::MessageRefused{};
 }
 
 void set_codecs(averaging::RoundOptions& round, const Options& options) {
@@ -192,11 +221,11 @@ Membership::Callbacks CollaborationImpl::membership_callbacks() {
         on_status(before, now);
     };
     callbacks.on_joined = [this](const Status& peer) {
-        emit("peer_joined", peer.peer, fmt::format("{} joined", peer.peer.short_text()));
+        emit(events::PeerJoined{}, peer.peer, fmt::format("{} joined", peer.peer.short_text()));
         changed_.pulse();
     };
     callbacks.on_lost = [this](const Status& peer, bool in_order) {
-        emit(in_order ? "peer_left" : "peer_lost",
+        emit(in_order ? events::Any(events::PeerLeft{}) : events::PeerLost{},
              peer.peer,
              fmt::format("{} {}",
                          peer.name.empty() ? peer.peer.short_text() : peer.name,
@@ -216,11 +245,11 @@ ChainFollower::Callbacks CollaborationImpl::follower_callbacks() {
     };
     callbacks.on_replaced = [this](const std::string& why) {
         begin_anew();
-        emit("resynced", {}, "loaded the group's state: " + why);
+        emit(events::Resynced{}, {}, "loaded the group's state: " + why);
     };
     callbacks.on_progress = [this](double progress) { download_progress_ = progress; };
-    callbacks.note = [this](const std::string& kind, const std::string& text) {
-        emit(kind, {}, text);
+    callbacks.note = [this](events::Any what, std::string text) {
+        emit(std::move(what), {}, std::move(text));
     };
     return callbacks;
 }
@@ -270,7 +299,7 @@ Task<Result<void>> CollaborationImpl::start_as_host() {
     certificate_log_.add(genesis);
     state_hash_ = published->root();
     take_state(published->snapshot);
-    emit("run_started", {}, fmt::format("hosting from step {}", options_.initial->step()));
+    emit(events::RunStarted{}, {}, fmt::format("hosting from step {}", options_.initial->step()));
     co_return Result<void>();
 }
 
@@ -305,7 +334,7 @@ Task<Result<void>> CollaborationImpl::start_as_newcomer() {
     DEDLOC_CHECK(newest != nullptr);
     state_hash_ = newest->root();
     take_state(newest->snapshot);
-    emit("joined", {}, fmt::format("joined at step {}", newest->snapshot->step()));
+    emit(events::Joined{}, {}, fmt::format("joined at step {}", newest->snapshot->step()));
     co_return Result<void>();
 }
 
@@ -355,7 +384,7 @@ Task<void> CollaborationImpl::leave(Duration patience) {
     if (!over_) drop(samples_ + samples_ahead_, "the collaboration was left before a step was due");
     set_phase(Phase::leaving);
     co_await membership_->say_goodbye();
-    emit("left", {}, "left the collaboration");
+    emit(events::Left{}, {}, "left the collaboration");
     co_await stop();
 }
 
@@ -403,7 +432,7 @@ void CollaborationImpl::part_from_lost_state() {
     if (!branch) return;
     certificate_log_.add(*branch);
     begin_anew();
-    emit("branch_opened",
+    emit(events::BranchOpened{},
          {},
          fmt::format("nobody has the state of step {} any more: we go on from step {} as a new "
                      "branch",
@@ -411,18 +440,14 @@ void CollaborationImpl::part_from_lost_state() {
                      ledger_.base().instance.step));
 }
 
-void CollaborationImpl::emit(std::string kind,
-                             PeerId peer,
-                             std::string text,
-                             Event::Fields fields) {
+void CollaborationImpl::emit(events::Any what, PeerId peer, std::string text) {
     if (events_ == nullptr) return;
     Event event;
     event.time = node_.clock.wall_now();
-    event.kind = std::move(kind);
     event.peer = std::move(peer);
     event.step = ledger_.started() ? ledger_.base().instance.step : 0;
     event.text = std::move(text);
-    event.fields = std::move(fields);
+    event.what = std::move(what);
     events_->record(event);
 }
 
@@ -432,7 +457,7 @@ void CollaborationImpl::start_aggregator() {
         [this](const consensus::Link& link) { on_decision_assisted(link.decision); });
     aggregator_->start();
     set_phase(Phase::waiting);
-    emit("joined", {}, "offering to reduce parts");
+    emit(events::Joined{}, {}, "offering to reduce parts");
 }
 
 void CollaborationImpl::on_decision_assisted(const consensus::Decision& decision) {
@@ -455,17 +480,16 @@ void CollaborationImpl::on_decision_assisted(const consensus::Decision& decision
     const double share =
         static_cast<double>(elements) / static_cast<double>(consensus::vector_count(*plan));
     const auto work = aggregator_->work();
-    emit("reduced",
+    emit(events::PartsReduced{.step = decision.instance.step + 1,
+                              .parts = owned,
+                              .share = share,
+                              .memory_bytes_most = work.memory_most},
          {},
          fmt::format("step {}: reduced {} of {} parts, {:.0f} % of the vector",
                      decision.instance.step + 1,
                      owned,
                      decision.parts.size(),
-                     share * 100),
-         {{"step", static_cast<std::int64_t>(decision.instance.step + 1)},
-          {"parts", static_cast<std::int64_t>(owned)},
-          {"share", share},
-          {"memory_bytes_most", static_cast<std::int64_t>(work.memory_most)}});
+                     share * 100));
 }
 
 // Whoever has steps that we know no certificate of, or more samples on another branch, is asked.
@@ -491,7 +515,7 @@ void CollaborationImpl::on_status(const Status& before, const Status& now) {
         follower_->look_at(now.peer);
     const bool told = before.certificate == now.certificate && before.state_hash == now.state_hash;
     if (same && base.state && now.state_hash != *base.state && !now.state_hash.is_zero() && !told)
-        emit("state_differs",
+        emit(events::StateDiffers{},
              now.peer,
              fmt::format("{} has another state at step {}", now.name, now.step));
     // Whoever averages for the step we stand on has seen the batch full: join at once.
@@ -506,7 +530,7 @@ void CollaborationImpl::on_decision(const consensus::Decision& decision, const B
     certificate_log_.add(certificate);
     if (decision.kind == consensus::DecisionKind::branch) {
         ++accounts_.branches;
-        emit("new_branch",
+        emit(events::NewBranch{},
              {},
              fmt::format("{} peers go on as a new branch", decision.next_voters.size()));
         return;
@@ -569,7 +593,7 @@ void CollaborationImpl::tell_rest(Rest::Fate fate, const PeerId& leader) {
     if (!begins) return;
     line_at_rest_ = line();
     const auto megabit = [](double bytes_per_s) { return bytes_per_s * 8 / 1e6; };
-    emit("left_out",
+    emit(events::LeftOut{.steps = rest_.steps_left()},
          {},
          fmt::format("{} ({:.3g} Mb/s up, {:.3g} Mb/s down). We follow the run and try again in {} "
                      "steps; a faster line or a higher cap ends this at once",
@@ -579,8 +603,7 @@ void CollaborationImpl::tell_rest(Rest::Fate fate, const PeerId& leader) {
                            "samples are worth with our line",
                      megabit(engine_->upload_bytes_per_s()),
                      megabit(engine_->download_bytes_per_s()),
-                     rest_.steps_left()),
-         {{"steps", static_cast<std::int64_t>(rest_.steps_left())}});
+                     rest_.steps_left()));
 }
 
 // While what we handed in is not forgotten.
@@ -594,18 +617,18 @@ void CollaborationImpl::note_times(const consensus::Decision& commit) {
 
 // Where the time of a step went; together all of it. Nothing where its plan did not come to us, as
 // when we catch up.
-Event::Fields CollaborationImpl::times_of(const consensus::Decision& commit,
-                                          TimePoint applied) const {
-    if (!round_times_ || round_times_->step != commit.instance) return {};
+std::optional<events::StepMade::Times> CollaborationImpl::times_of(
+    const consensus::Decision& commit, TimePoint applied) const {
+    if (!round_times_ || round_times_->step != commit.instance) return std::nullopt;
     const TimePoint planned = std::max(round_times_->planned, step_started_);
     const TimePoint decided = std::max(round_times_->decided, planned);
     // A plan that counts on what we said before may come while we still compute.
     const TimePoint handed_in =
         std::clamp(round_times_->handed_in.value_or(step_started_), step_started_, planned);
-    return {{"computing_s", to_seconds(handed_in - step_started_)},
-            {"waiting_s", to_seconds(planned - handed_in)},
-            {"averaging_s", to_seconds(decided - planned)},
-            {"applying_s", to_seconds(applied - decided)}};
+    return events::StepMade::Times{.computing_s = to_seconds(handed_in - step_started_),
+                                   .waiting_s = to_seconds(planned - handed_in),
+                                   .averaging_s = to_seconds(decided - planned),
+                                   .applying_s = to_seconds(applied - decided)};
 }
 
 void CollaborationImpl::on_applied(const consensus::Decision& decision,
@@ -617,9 +640,9 @@ void CollaborationImpl::on_applied(const consensus::Decision& decision,
     const double samples =
         consensus::committed_samples(plan, decision.parts, options_.layout.vector_count());
     const std::uint64_t step = decision.instance.step + 1;
-    const auto members = static_cast<std::int64_t>(
+    const auto members = static_cast<std::uint64_t>(
         std::ranges::count_if(plan.members, [](const auto& member) { return !member.aggregator; }));
-    std::int64_t contributors = 0;
+    std::uint64_t contributors = 0;
     for (std::size_t i = 0; i < plan.members.size(); ++i)
         if (is_in(decision, plan, i)) ++contributors;
     // Who slept applies many steps in a row: what it last handed in is in none of them.
@@ -627,29 +650,28 @@ void CollaborationImpl::on_applied(const consensus::Decision& decision,
                             ? contributed_loss_
                             : std::numeric_limits<double>::quiet_NaN();
     const TimePoint now = node_.clock.now();
-    Event::Fields fields{{"step", static_cast<std::int64_t>(step)},
-                         {"samples", samples},
-                         {"samples_total", decision.branch_samples},
-                         {"members", members},
-                         {"contributors", contributors},
-                         {"left_out", static_cast<std::int64_t>(plan.left_out.size())},
-                         {"attempt", static_cast<std::int64_t>(decision.instance.attempt)},
-                         {"loss", loss},
-                         {"learning_rate", optimizer.learning_rate},
-                         {"seconds", to_seconds(now - step_started_)},
-                         {"predicted_s", plan.predicted_ms / 1e3},
-                         {"state_hash", state_hash_.hex()}};
-    std::ranges::move(times_of(decision, now), std::back_inserter(fields));
+    events::StepMade made{.step = step,
+                          .samples = samples,
+                          .samples_total = decision.branch_samples,
+                          .members = members,
+                          .contributors = contributors,
+                          .left_out = plan.left_out.size(),
+                          .attempt = decision.instance.attempt,
+                          .loss = loss,
+                          .learning_rate = optimizer.learning_rate,
+                          .seconds = to_seconds(now - step_started_),
+                          .predicted_s = plan.predicted_ms / 1e3,
+                          .state_hash = state_hash_};
+    if (const auto times = times_of(decision, now)) made.set_times(*times);
     if (options_.run.optimizer.gradient_norm_max > 0)  // else nobody measures it
-        fields.emplace_back("gradient_norm", optimizer.gradient_norm);
-    emit("step",
+        made.gradient_norm = optimizer.gradient_norm;
+    emit(std::move(made),
          {},
          fmt::format("step {}: {} samples of {} peer{}",
                      step,
                      number(samples),
                      contributors,
-                     contributors == 1 ? "" : "s"),
-         std::move(fields));
+                     contributors == 1 ? "" : "s"));
     step_started_ = now;
     check_stop_conditions();
     membership_->push_now();
@@ -677,19 +699,16 @@ void CollaborationImpl::check_stop_conditions() {
         accuracy = std::max(accuracy, peer->status.accuracy);
     if (!stop.is_met(step, samples, accuracy)) return;
     over_ = true;
-    emit("run_over", {}, fmt::format("the stop condition is met at step {}", step));
+    emit(events::RunOver{}, {}, fmt::format("the stop condition is met at step {}", step));
     changed_.pulse();
 }
 
 void CollaborationImpl::report_evaluation(std::uint64_t step, const Evaluation& evaluation) {
     evaluation_ = evaluation;
     evaluation_step_ = step;
-    emit("evaluation",
+    emit(events::Evaluated{.step = step, .accuracy = evaluation.accuracy, .loss = evaluation.loss},
          {},
-         fmt::format("step {}: accuracy {:.2f} %", step, evaluation.accuracy * 100),
-         {{"step", static_cast<std::int64_t>(step)},
-          {"accuracy", evaluation.accuracy},
-          {"loss", evaluation.loss}});
+         fmt::format("step {}: accuracy {:.2f} %", step, evaluation.accuracy * 100));
     check_stop_conditions();
     membership_->push_now();
 }
@@ -900,47 +919,7 @@ void CollaborationImpl::voting_for(const consensus::Decision& decision) {
 }
 
 void CollaborationImpl::note(const averaging::RoundNote& note) {
-    using Kind = averaging::RoundNote::Kind;
-    const char* kind = "round";
-    switch (note.kind) {
-        case Kind::plan_made:
-            kind = "plan";
-            break;
-        case Kind::repair:
-            kind = "repair";
-            break;
-        case Kind::refused_input:
-            kind = "refused_input";
-            break;
-        case Kind::refused_message:
-            kind = "refused_message";
-            break;
-        case Kind::owner_failed:
-            kind = "owner_failed";
-            break;
-        case Kind::aborted:
-            kind = "round_failed";
-            break;
-        case Kind::leader_suspected:
-            kind = "leader_suspected";
-            break;
-        case Kind::branch_opened:
-            kind = "branch_opened";
-            break;
-        case Kind::round_full:
-            kind = "round_full";
-            break;
-        case Kind::votes_failed:
-            kind = "votes_failed";
-            break;
-        case Kind::votes_failing:
-            kind = "votes_failing";
-            break;
-        case Kind::votes_written:
-            kind = "votes_written";
-            break;
-    }
-    emit(kind, note.peer, note.text, note.plan ? fields_of(*note.plan) : Event::Fields{});
+    emit(event_of(note), note.peer, note.text);
 }
 
 }  // namespace dedloc::collab

@@ -105,7 +105,8 @@ class CollaborationImpl final : public Collaboration,
                     const consensus::Plan& plan,
                     const optim::StepReport& optimizer);
     void note_times(const consensus::Decision& commit);
-    Event::Fields times_of(const consensus::Decision& commit, TimePoint applied) const;
+    std::optional<events::StepMade::Times> times_of(const consensus::Decision& commit,
+                                                    TimePoint applied) const;
     void take_state(std::shared_ptr<const state::Snapshot> state);
     void check_stop_conditions();
     void refresh_progress();
@@ -113,7 +114,7 @@ class CollaborationImpl final : public Collaboration,
     bool batch_is_full() const;         // any thread
     bool add_to_sums(std::uint64_t samples, double loss_sum);
     void set_phase(Phase phase);
-    void emit(std::string kind, PeerId peer, std::string text, Event::Fields fields = {});
+    void emit(events::Any what, PeerId peer, std::string text);
 
     // claims.cpp
     std::optional<TimePoint> computed_since(bool carried) const;

@@ -70,32 +70,28 @@ float gradient(std::uint64_t counter, std::size_t element, float parameter) {
     return parameter + 0.125f * noise;
 }
 
-// What an event says; nothing: it has no such field.
-template <typename Value>
-std::optional<Value> field_of(const Event& event, std::string_view name) {
-    for (const auto& [key, value] : event.fields)
-        if (key == name) return std::get<Value>(value);
-    return std::nullopt;
-}
-
 class Events final : public EventSink {
   public:
     void record(const Event& event) override {
-        ++counts[event.kind];
-        last.push_back(fmt::format("{:.3f} {} {}", event.time, event.kind, event.text));
-        if (event.kind == "plan") plans.push_back(event);
-        if (event.kind != "step") return;
-        const std::int64_t step = field_of<std::int64_t>(event, "step").value();
-        steps[step] = event;
-        losses[step] = field_of<double>(event, "loss").value();
-        contributors[step] = field_of<std::int64_t>(event, "contributors").value();
+        ++counts[std::string(event.kind())];
+        last.push_back(fmt::format("{:.3f} {} {}", event.time, event.kind(), event.text));
+        if (const auto* plan = event.as<events::PlanMade>()) plans.push_back({event.step, *plan});
+        const auto* made = event.as<events::StepMade>();
+        if (made == nullptr) return;
+        steps[made->step] = *made;
+        losses[made->step] = made->loss;
+        contributors[made->step] = made->contributors;
     }
     std::map<std::string, int> counts;
     std::vector<std::string> last;
-    std::vector<Event> plans;
-    std::map<std::int64_t, Event> steps;
-    std::map<std::int64_t, double> losses;  // by step
-    std::map<std::int64_t, std::int64_t> contributors;
+    struct Planned {
+        std::uint64_t step;  // newest committed one
+        events::PlanMade plan;
+    };
+    std::vector<Planned> plans;
+    std::map<std::uint64_t, events::StepMade> steps;
+    std::map<std::uint64_t, double> losses;  // by step
+    std::map<std::uint64_t, std::uint64_t> contributors;
 };
 
 // Of a round, known to a peer, and for averages.
@@ -516,14 +512,11 @@ TEST(Collaboration, of_two_that_differ_one_takes_the_others_state) {
 
 // In the log of who led, and by their steps in everybody's.
 bool plans_tell_of_who_is_left_out(const Swarm& swarm) {
-    const auto leaves_out = [](const Event& plan) {
-        const std::string peers = field_of<std::string>(plan, "left_out_peers").value_or("");
-        return field_of<std::int64_t>(plan, "left_out").value_or(0) > 0 &&
-               PeerId::from_text(peers.substr(0, peers.find(' ')));
+    const auto leaves_out = [](const Events::Planned& planned) {
+        const std::string peers = planned.plan.left_out_peers.value_or("");
+        return planned.plan.left_out > 0 && PeerId::from_text(peers.substr(0, peers.find(' ')));
     };
-    const auto says_so = [](const auto& step) {
-        return field_of<std::int64_t>(step.second, "left_out").value_or(0) > 0;
-    };
+    const auto says_so = [](const auto& step) { return step.second.left_out > 0; };
     const auto planned = [&](const auto& peer) {
         return std::ranges::any_of(peer->events.plans, leaves_out);
     };
@@ -1402,24 +1395,24 @@ TEST(Collaboration, a_step_without_samples_of_a_peer_has_no_loss_of_it) {
     ASSERT_TRUE(swarm.world.run_until([&] { return swarm.all_at(5); }, 60s));
     ASSERT_TRUE(swarm.world.run_until([&] { return swarm.all_share(); }, 60s));
     // The open step may have what it has sent already; the one after that has not.
-    const auto first = static_cast<std::int64_t>(swarm.peers[1]->step()) + 3;
+    const std::uint64_t first = swarm.peers[1]->step() + 3;
     swarm.world.node(2).freeze_for(20s);
     swarm.world.run_for(15s);
-    const auto last = static_cast<std::int64_t>(swarm.peers[1]->step());
+    const std::uint64_t last = swarm.peers[1]->step();
     ASSERT_GE(last, first + 2);
-    const auto woken = static_cast<std::uint64_t>(last) + 30;
+    const std::uint64_t woken = last + 30;
     ASSERT_TRUE(swarm.world.run_until([&] { return swarm.all_at(woken); }, 120s));
     Events& slept = swarm.peers[2]->events;
     Events& awake = swarm.peers[1]->events;
-    for (std::int64_t step = first; step <= last; ++step) {
+    for (std::uint64_t step = first; step <= last; ++step) {
         ASSERT_TRUE(slept.losses.contains(step)) << step;
         EXPECT_TRUE(std::isnan(slept.losses[step])) << step;
         EXPECT_TRUE(std::isfinite(awake.losses[step])) << step;
-        EXPECT_LE(awake.contributors[step], 3) << step;
+        EXPECT_LE(awake.contributors[step], 3u) << step;
         // It only knows what the plans say: these rounds went on without it.
-        EXPECT_FALSE(field_of<double>(slept.steps[step], "computing_s")) << step;
-        EXPECT_TRUE(field_of<double>(slept.steps[step], "predicted_s")) << step;
-        EXPECT_TRUE(field_of<double>(awake.steps[step], "computing_s")) << step;
+        EXPECT_FALSE(slept.steps[step].computing_s) << step;
+        EXPECT_TRUE(std::isfinite(slept.steps[step].predicted_s)) << step;
+        EXPECT_TRUE(awake.steps[step].computing_s) << step;
     }
     const auto takes_part_again = [last](const auto& told) {
         return told.first > last && std::isfinite(told.second);
@@ -1430,24 +1423,24 @@ TEST(Collaboration, a_step_without_samples_of_a_peer_has_no_loss_of_it) {
 }
 
 // From step `first` on: the parts of each step are all of it. Returns the sum of what was waited.
-double check_where_the_time_went(const Events& events, std::int64_t first) {
+double check_where_the_time_went(const Events& events, std::uint64_t first) {
     double waited = 0;
-    for (const auto& [step, event] : events.steps) {
+    for (const auto& [step, made] : events.steps) {
         if (step < first) continue;
         double sum = 0;
-        for (const char* part : {"computing_s", "waiting_s", "averaging_s", "applying_s"}) {
-            const auto seconds = field_of<double>(event, part);
-            EXPECT_GE(seconds.value_or(-1), 0) << part << " of step " << step;
+        for (const auto& seconds :
+             {made.computing_s, made.waiting_s, made.averaging_s, made.applying_s}) {
+            EXPECT_GE(seconds.value_or(-1), 0) << step;
             sum += seconds.value_or(0);
         }
-        EXPECT_NEAR(sum, field_of<double>(event, "seconds").value(), 1e-6) << step;
-        EXPECT_GT(field_of<double>(event, "computing_s").value_or(0), 0) << step;
-        EXPECT_EQ(field_of<std::int64_t>(event, "attempt"), 0) << step;
-        EXPECT_EQ(field_of<std::int64_t>(event, "left_out"), 0) << step;
-        EXPECT_TRUE(field_of<double>(event, "predicted_s")) << step;
-        EXPECT_EQ(field_of<double>(event, "learning_rate"), 0.25) << step;
-        EXPECT_GT(field_of<double>(event, "gradient_norm").value_or(0), 0) << step;
-        waited += field_of<double>(event, "waiting_s").value_or(0);
+        EXPECT_NEAR(sum, made.seconds, 1e-6) << step;
+        EXPECT_GT(made.computing_s.value_or(0), 0) << step;
+        EXPECT_EQ(made.attempt, 0u) << step;
+        EXPECT_EQ(made.left_out, 0u) << step;
+        EXPECT_TRUE(std::isfinite(made.predicted_s)) << step;
+        EXPECT_EQ(made.learning_rate, 0.25) << step;
+        EXPECT_GT(made.gradient_norm.value_or(0), 0) << step;
+        waited += made.waiting_s.value_or(0);
     }
     return waited;
 }
@@ -1465,20 +1458,19 @@ TEST(Collaboration, each_step_says_where_its_time_went) {
     ASSERT_TRUE(swarm.world.run_until([&] { return swarm.all_at(from + 8); }, 120s));
     std::vector<double> waited;
     for (const auto& peer : swarm.peers)
-        waited.push_back(check_where_the_time_went(peer->events, static_cast<std::int64_t>(from)));
+        waited.push_back(check_where_the_time_went(peer->events, from));
     for (std::size_t i = 0; i < 3; ++i) EXPECT_GT(waited[i], 2 * waited[3]) << i;
     int plans = 0;
     for (const auto& peer : swarm.peers) {
-        for (const Event& plan : peer->events.plans) {
-            if (plan.step < from) continue;
+        for (const auto& [step, plan] : peer->events.plans) {
+            if (step < from) continue;
             ++plans;
-            EXPECT_TRUE(field_of<double>(plan, "predicted_s"));
-            const auto full = field_of<std::string>(plan, "bottleneck").value_or("");
+            EXPECT_TRUE(std::isfinite(plan.predicted_s));
+            const auto full = plan.bottleneck.value_or("");
             EXPECT_TRUE(full == "upload" || full == "download") << full;
-            EXPECT_TRUE(
-                PeerId::from_text(field_of<std::string>(plan, "bottleneck_peer").value_or("")));
-            EXPECT_EQ(field_of<std::int64_t>(plan, "left_out"), 0);
-            EXPECT_FALSE(field_of<std::string>(plan, "left_out_peers"));
+            EXPECT_TRUE(PeerId::from_text(plan.bottleneck_peer.value_or("")));
+            EXPECT_EQ(plan.left_out, 0u);
+            EXPECT_FALSE(plan.left_out_peers);
         }
     }
     EXPECT_GE(plans, 8);

@@ -62,7 +62,7 @@ class DelayedPeer final : public EventSink {
         co_await collaboration->stop();
     }
     void record(const Event& event) override {
-        last.push_back(fmt::format("{:.3f} {} {}", event.time, event.kind, event.text));
+        last.push_back(fmt::format("{:.3f} {} {}", event.time, event.kind(), event.text));
     }
     void leave() { scope_.spawn("leave", leave_task()); }
     std::uint64_t step() const {

@@ -163,13 +163,12 @@ void CollaborationImpl::tell_of_not_finite() {
     const std::uint64_t fresh = all - not_finite_told_;
     not_finite_told_ = all;
     not_finite_told_at_ = now;
-    emit("not_finite",
+    emit(events::NotFinite{.samples = fresh},
          {},
          fmt::format("{} samples are left out: their loss or gradient is not finite, or beyond "
                      "averaging.norm_max ({} so far)",
                      fresh,
-                     all),
-         {{"samples", static_cast<std::int64_t>(fresh)}});
+                     all));
 }
 
 bool CollaborationImpl::trainer_is_current() const {
@@ -223,10 +222,9 @@ void CollaborationImpl::tell_of_forgotten() {
 void CollaborationImpl::drop(std::uint64_t samples, std::string_view why) {
     if (samples == 0) return;
     accounts_.samples_dropped += samples;
-    emit("samples_dropped",
+    emit(events::SamplesDropped{.samples = samples},
          {},
-         fmt::format("{} samples are dropped: {}", samples, why),
-         {{"samples", static_cast<std::int64_t>(samples)}});
+         fmt::format("{} samples are dropped: {}", samples, why));
 }
 
 // Handed in again it would be refused again, and no step would ever be made.

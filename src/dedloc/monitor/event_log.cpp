@@ -109,11 +109,102 @@ class LineFile {
     std::uint64_t bytes_ = 0;
 };
 
-collab::Event::Value value_of(const Json& value) {
+using collab::events::Any;
+using collab::events::Unknown;
+
+Unknown::Value value_of(const Json& value) {
     if (value.is_number_integer()) return value.get<std::int64_t>();
     if (value.is_number()) return value.get<double>();
     if (value.is_string()) return value.get<std::string>();
     return std::nan("");
+}
+
+class FieldWriter {
+  public:
+    explicit FieldWriter(Json& fields) : fields_(fields) {}
+
+    template <typename Value>
+    void operator()(const char* name, const Value& value) {
+        fields_[name] = value;
+    }
+    void operator()(const char* name, const Digest& value) { fields_[name] = value.hex(); }
+    template <typename Value>
+    void operator()(const char* name, const std::optional<Value>& value) {
+        if (value) (*this)(name, *value);
+    }
+
+  private:
+    Json& fields_;
+};
+
+// What is missing, or of another type, keeps its default.
+class FieldReader {
+  public:
+    explicit FieldReader(const Json& fields) : fields_(fields) {}
+
+    template <typename Value>
+    void operator()(const char* name, Value& value) {
+        const auto found = fields_.find(name);
+        if (found != fields_.end()) read(*found, value);
+    }
+
+  private:
+    static void read(const Json& json, std::uint64_t& value) {
+        if (json.is_number_unsigned()) value = json.get<std::uint64_t>();
+    }
+    static void read(const Json& json, double& value) {
+        if (json.is_number()) value = json.get<double>();
+        if (json.is_null()) value = std::nan("");
+    }
+    static void read(const Json& json, std::string& value) {
+        if (json.is_string()) value = json.get<std::string>();
+    }
+    static void read(const Json& json, Digest& value) {
+        const auto bytes = base::from_hex(json.is_string() ? json.get<std::string>() : "");
+        const auto digest = bytes ? Digest::from(*bytes) : Result<Digest>(bytes.error());
+        if (digest) value = *digest;
+    }
+    template <typename Value>
+    static void read(const Json& json, std::optional<Value>& value) {
+        read(json, value.emplace());
+    }
+
+    const Json& fields_;
+};
+
+template <typename Kind>
+Json fields_of(const Kind& what) {
+    Json fields = Json::object();
+    FieldWriter writer(fields);
+    if constexpr (std::is_same_v<Kind, Unknown>) {
+        for (const auto& [name, value] : what.facts)
+            std::visit([&, &key = name](const auto& held) { fields[key] = held; }, value);
+    } else if constexpr (requires { Kind::fields(writer, what); }) {
+        Kind::fields(writer, what);
+    }
+    return fields;
+}
+
+Unknown read_unknown(std::string kind, const Json& fields) {
+    Unknown unknown{.kind = std::move(kind)};
+    for (const auto& [name, value] : fields.items())
+        unknown.facts.emplace_back(name, value_of(value));
+    return unknown;
+}
+
+// Kind number `first` of the variant and those behind it.
+template <std::size_t first = 1>
+Any read_what(std::string kind, const Json& fields) {
+    if constexpr (first < std::variant_size_v<Any>) {
+        using Kind = std::variant_alternative_t<first, Any>;
+        if (kind != Kind::kind) return read_what<first + 1>(std::move(kind), fields);
+        Kind what;
+        FieldReader reader(fields);
+        if constexpr (requires { Kind::fields(reader, what); }) Kind::fields(reader, what);
+        return what;
+    } else {
+        return read_unknown(std::move(kind), fields);
+    }
 }
 
 }  // namespace
@@ -121,15 +212,12 @@ collab::Event::Value value_of(const Json& value) {
 std::string to_json_line(const collab::Event& event) {
     Json json;
     json["time"] = std::round(event.time * 1000) / 1000;
-    json["kind"] = event.kind;
+    json["kind"] = event.kind();
     if (!event.peer.is_empty()) json["peer"] = event.peer.text();
     json["step"] = event.step;
     json["text"] = event.text;
-    if (!event.fields.empty()) {
-        Json& fields = json["fields"] = Json::object();
-        for (const auto& [name, value] : event.fields)
-            std::visit([&, &key = name](const auto& held) { fields[key] = held; }, value);
-    }
+    Json fields = std::visit([](const auto& what) { return fields_of(what); }, event.what);
+    if (!fields.empty()) json["fields"] = std::move(fields);
     return json_line(json);
 }
 
@@ -146,9 +234,9 @@ Result<collab::Event> event_from_json_line(std::string_view line) {
                                                          : std::string();
     };
     collab::Event event;
-    event.kind = text("kind");
     event.text = text("text");
-    if (event.kind.empty()) return wrong("it has no kind");
+    std::string kind = text("kind");
+    if (kind.empty()) return wrong("it has no kind");
     if (const auto time = json.find("time"); time != json.end() && time->is_number())
         event.time = time->get<double>();
     if (const auto step = json.find("step"); step != json.end() && step->is_number_unsigned())
@@ -156,9 +244,9 @@ Result<collab::Event> event_from_json_line(std::string_view line) {
     if (const std::string peer = text("peer"); !peer.empty()) {
         DEDLOC_TRY(event.peer, PeerId::from_text(peer));
     }
-    if (const auto fields = json.find("fields"); fields != json.end() && fields->is_object())
-        for (const auto& [name, value] : fields->items())
-            event.fields.emplace_back(name, value_of(value));
+    const auto fields = json.find("fields");
+    const bool has_fields = fields != json.end() && fields->is_object();
+    event.what = read_what(std::move(kind), has_fields ? *fields : Json::object());
     return event;
 }
 
@@ -200,11 +288,9 @@ struct EventLog::State {
     void tell_missing(const collab::Event& nearest) {
         if (missing == 0) return;
         const collab::Event event{.time = nearest.time,
-                                  .kind = "events_dropped",
-                                  .peer = {},
                                   .step = nearest.step,
                                   .text = fmt::format("{} events are missing here", missing),
-                                  .fields = {{"count", static_cast<std::int64_t>(missing)}}};
+                                  .what = collab::events::EventsDropped{.count = missing}};
         if (append(to_json_line(event) + '\n') == 0) missing = 0;
     }
 

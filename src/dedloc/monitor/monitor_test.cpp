@@ -23,6 +23,7 @@ namespace dedloc::monitor {
 namespace {
 
 using collab::Event;
+namespace events = collab::events;
 using collab::Phase;
 using collab::Role;
 using collab::Status;
@@ -52,13 +53,8 @@ Status status(std::uint8_t number, std::string name, std::uint64_t step, Phase p
     return made;
 }
 
-Event event(double time, std::string kind, std::string text, std::uint64_t step = 0) {
-    return {.time = time,
-            .kind = std::move(kind),
-            .peer = {},
-            .step = step,
-            .text = std::move(text),
-            .fields = {}};
+Event event(double time, events::Any what, std::string text, std::uint64_t step = 0) {
+    return {.time = time, .step = step, .text = std::move(text), .what = std::move(what)};
 }
 
 collab::RunFile run() {
@@ -73,9 +69,9 @@ collab::RunFile run() {
 RunView busy_view() {
     RunModel model(run(), id(1), 1000);
     for (std::uint64_t step = 1; step <= 142; ++step) {
-        Event made = event(1000 + static_cast<double>(step) / 2, "step", "step made", step);
-        made.fields = {{"loss", 2.3 / (1 + static_cast<double>(step) / 20)}};
-        model.add(made);
+        events::StepMade made;
+        made.loss = 2.3 / (1 + static_cast<double>(step) / 20);
+        model.add(event(1000 + static_cast<double>(step) / 2, made, "step made", step));
     }
     std::vector<Status> statuses = {status(1, "host", 142, Phase::computing),
                                     status(2, "peer-2", 142, Phase::averaging),
@@ -92,8 +88,8 @@ RunView busy_view() {
     newcomer.samples_per_s = 0;
     newcomer.progress = 0.4;
     statuses.push_back(newcomer);
-    model.add(event(1075, "peer_joined", "peer-5 joined"));
-    model.add(event(1081, "peer_lost", "peer-4 was lost: no answer for 4 s"));
+    model.add(event(1075, events::PeerJoined{}, "peer-5 joined"));
+    model.add(event(1081, events::PeerLost{}, "peer-4 was lost: no answer for 4 s"));
     model.update(statuses, 1083);
     model.update(statuses, 1088);
     return model.view();
@@ -204,8 +200,8 @@ TEST(TerminalView, losses_that_are_no_numbers_or_huge_are_no_level) {
 
 TEST(TerminalView, times_of_events_are_whole_after_an_hour_too) {
     RunModel model(run(), {}, 0);
-    model.add(event(3599, "peer_joined", "peer-2 joined"));
-    model.add(event(5025, "peer_joined", "peer-3 joined"));
+    model.add(event(3599, events::PeerJoined{}, "peer-2 joined"));
+    model.add(event(5025, events::PeerJoined{}, "peer-3 joined"));
     const std::string text = as_text(render(model.view(), 80, 24, {}));
     EXPECT_NE(text.find("\n59:59    peer-2 joined\n1:23:45  peer-3 joined\n"), std::string::npos)
         << text;
@@ -220,14 +216,14 @@ TEST(TerminalView, colours_only_when_asked) {
 TEST(TerminalView, plain_lines_say_everything_once) {
     RunModel model(run(), id(1), 0);
     PlainProgress seen;
-    model.add(event(1, "peer_joined", "peer-2 joined"));
+    model.add(event(1, events::PeerJoined{}, "peer-2 joined"));
     model.update({status(1, "host", 1, Phase::computing)}, 2);
     const std::vector<std::string> first = {"   0:01  peer-2 joined",
                                             "   0:02  step 1 of 400  loss 0.5000  1 peer  250 "
                                             "samples/s"};
     EXPECT_EQ(plain_lines(model.view(), seen), first);
     EXPECT_TRUE(plain_lines(model.view(), seen).empty());
-    model.add(event(1, "peer_joined", "peer-3 joined"));
+    model.add(event(1, events::PeerJoined{}, "peer-3 joined"));
     EXPECT_EQ(plain_lines(model.view(), seen).size(), 1u);
 }
 
@@ -405,7 +401,7 @@ TEST(RunModel, hashes_are_compared_within_a_step_only) {
 
 TEST(RunModel, events_get_the_name_of_whom_they_are_about) {
     RunModel model(run(), {}, 0);
-    Event joined = event(1, "peer_joined", id(2).short_text() + " joined");
+    Event joined = event(1, events::PeerJoined{}, id(2).short_text() + " joined");
     joined.peer = id(2);
     model.add(joined);
     model.update({status(1, "a", 1, Phase::computing)}, 1);
@@ -436,9 +432,14 @@ TEST(RunModel, hostile_text_cannot_reach_the_terminal) {
 }
 
 TEST(EventLog, lines_survive_the_trip) {
-    Event made = event(1700000000.125, "step", "step 5: \"quoted\" \xff", 5);
+    events::StepMade step;
+    step.step = 5;
+    step.samples = 1024;
+    step.loss = 0.25;
+    step.state_hash.bytes.fill(0xab);
+    step.gradient_norm = 0.5;
+    Event made = event(1700000000.125, step, "step 5: \"quoted\" \xff", 5);
     made.peer = id(1);
-    made.fields = {{"loss", 0.25}, {"samples", std::int64_t{1024}}, {"why", std::string("x\ny")}};
     const std::string line = to_json_line(made);
     EXPECT_EQ(line.find('\n'), std::string::npos);
     const auto back = event_from_json_line(line);
@@ -446,11 +447,72 @@ TEST(EventLog, lines_survive_the_trip) {
     EXPECT_EQ(back->time, made.time);
     EXPECT_EQ(back->peer, made.peer);
     EXPECT_EQ(back->step, 5u);
-    EXPECT_EQ(back->fields, made.fields);
+    const auto* again = back->as<events::StepMade>();
+    ASSERT_NE(again, nullptr);
+    EXPECT_EQ(again->step, 5u);
+    EXPECT_EQ(again->samples, 1024);
+    EXPECT_EQ(again->loss, 0.25);
+    EXPECT_EQ(again->state_hash, step.state_hash);
+    EXPECT_EQ(again->gradient_norm, 0.5);
+    EXPECT_FALSE(again->waiting_s);
+    EXPECT_EQ(to_json_line(*back), line);
     EXPECT_FALSE(event_from_json_line("{\"kind\":5}"));
     EXPECT_FALSE(event_from_json_line("[]"));
     EXPECT_FALSE(event_from_json_line("{\"kind\":\"x\",\"peer\":\"???\"}"));
     EXPECT_FALSE(event_from_json_line("{"));
+}
+
+// Programs of others read the log: these lines are what they have always been.
+TEST(EventLog, lines_are_what_they_always_were) {
+    const std::string hash(64, 'c');
+    const std::vector<std::string> lines{
+        R"({"time":1.5,"kind":"run_started","step":0,"text":"hosting from step 0"})",
+        R"({"time":1.5,"kind":"step","step":9,"text":"t","fields":{"step":9,"samples":1024.0,)"
+        R"("samples_total":9216.0,"members":4,"contributors":3,"left_out":1,"attempt":0,)"
+        R"("loss":null,"learning_rate":0.001,"seconds":2.25,"predicted_s":0.75,"state_hash":")" +
+            hash +
+            R"(","computing_s":1.0,"waiting_s":0.5,"averaging_s":0.5,"applying_s":0.25,)"
+            R"("gradient_norm":0.125}})",
+        R"({"time":1.5,"kind":"plan","step":9,"text":"t","fields":{"predicted_s":0.5,)"
+        R"("bottleneck":"upload","bottleneck_peer":"x","left_out":2,"left_out_peers":"a b"}})",
+        R"({"time":1.5,"kind":"plan","step":9,"text":"t","fields":{"predicted_s":0.5,)"
+        R"("left_out":0}})",
+        R"({"time":1.5,"kind":"reduced","step":9,"text":"t","fields":{"step":9,"parts":3,)"
+        R"("share":0.25,"memory_bytes_most":4096}})",
+        R"({"time":1.5,"kind":"evaluation","step":9,"text":"t","fields":{"step":9,)"
+        R"("accuracy":0.5,"loss":1.5}})",
+        R"({"time":1.5,"kind":"left_out","step":9,"text":"t","fields":{"steps":4}})",
+        R"({"time":1.5,"kind":"not_finite","step":9,"text":"t","fields":{"samples":4}})",
+        R"({"time":1.5,"kind":"samples_dropped","step":9,"text":"t","fields":{"samples":4}})",
+        R"({"time":1.5,"kind":"caps","step":0,"text":"t","fields":{"up_mbit":5.0,)"
+        R"("down_mbit":0.0}})",
+        R"({"time":1.5,"kind":"events_dropped","step":9,"text":"t","fields":{"count":4}})",
+        R"({"time":1.5,"kind":"of another version","step":9,"text":"t","fields":{"a":1,)"
+        R"("b":"two","c":3.5}})",
+    };
+    for (const std::string& line : lines) {
+        const auto event = event_from_json_line(line);
+        ASSERT_TRUE(event) << line;
+        EXPECT_EQ(to_json_line(*event), line);
+    }
+}
+
+// No two kinds share a name, so that a line is read as what it was written.
+TEST(EventLog, every_kind_is_read_as_itself) {
+    std::set<std::string_view> names;
+    const auto check = [&]<typename Kind>(const Kind& what) {
+        if constexpr (!std::is_same_v<Kind, events::Unknown>) {
+            EXPECT_TRUE(names.insert(Kind::kind).second) << Kind::kind;
+            const auto back = event_from_json_line(to_json_line(event(1, what, "text")));
+            ASSERT_TRUE(back) << Kind::kind;
+            EXPECT_TRUE(std::holds_alternative<Kind>(back->what)) << Kind::kind;
+        }
+    };
+    [&]<std::size_t... number>(std::index_sequence<number...>) {
+        (check(std::variant_alternative_t<number, events::Any>()), ...);
+    }
+    (std::make_index_sequence<std::variant_size_v<events::Any>>());
+    EXPECT_EQ(names.size(), 44u);
 }
 
 class Folder {
@@ -472,9 +534,10 @@ TEST(EventLog, writes_and_appends_whole_lines) {
     for (int round = 0; round < 2; ++round) {
         auto log = EventLog::open(path);
         ASSERT_TRUE(log) << to_string(log.error());
-        for (std::uint64_t i = 0; i < 500; ++i) (*log)->record(event(1, "step", "text", i));
+        for (std::uint64_t i = 0; i < 500; ++i)
+            (*log)->record(event(1, events::StepMade{}, "text", i));
         (*log)->flush();
-        (*log)->record(event(1, "finished", "after the flush"));
+        (*log)->record(event(1, events::RunOver{}, "after the flush"));
     }
     std::ifstream file(path);
     std::string line;
@@ -522,7 +585,8 @@ TEST(EventLog, goes_on_after_a_full_disk_and_says_how_many_events_are_missing) {
     auto log = EventLog::open(path);
     ASSERT_TRUE(log);
     const auto record = [&](std::uint64_t first, std::uint64_t end) {
-        for (std::uint64_t i = first; i < end; ++i) (*log)->record(event(1, "step", "text", i));
+        for (std::uint64_t i = first; i < end; ++i)
+            (*log)->record(event(1, events::StepMade{}, "text", i));
         (*log)->flush();
     };
     record(0, 10);
@@ -534,25 +598,25 @@ TEST(EventLog, goes_on_after_a_full_disk_and_says_how_many_events_are_missing) {
     record(30, 35);
     const std::vector<Event> events = events_in(path);
     EXPECT_EQ(events.back().step, 34u);
-    std::int64_t told = 0;
-    std::int64_t missing = 0;
+    std::uint64_t told = 0;
+    std::uint64_t missing = 0;
     for (const Event& each : events) {
-        told += each.kind == "step";
-        if (each.kind == "events_dropped") missing += std::get<std::int64_t>(each.fields[0].second);
+        told += each.is<events::StepMade>();
+        if (const auto* dropped = each.as<events::EventsDropped>()) missing += dropped->count;
     }
-    EXPECT_GT(missing, 15);
-    EXPECT_EQ(told + missing, 35);
+    EXPECT_GT(missing, 15u);
+    EXPECT_EQ(told + missing, 35u);
 }
 
 TEST(EventLog, cuts_off_the_torn_line_of_a_process_that_died) {
     const Folder folder;
     const std::string path = folder.file("events.jsonl");
-    std::ofstream(path) << to_json_line(event(1, "step", "whole", 1)) << "\n"
+    std::ofstream(path) << to_json_line(event(1, events::StepMade{}, "whole", 1)) << "\n"
                         << "{\"kind\":\"step\",\"text\":\"" << std::string(10000, 'x');
     {
         auto log = EventLog::open(path);
         ASSERT_TRUE(log);
-        (*log)->record(event(1, "step", "next", 2));
+        (*log)->record(event(1, events::StepMade{}, "next", 2));
     }
     const std::vector<Event> events = events_in(path);
     ASSERT_EQ(events.size(), 2u);
@@ -566,7 +630,7 @@ TEST(EventLog, keeps_one_full_file_and_goes_on_in_a_new_one) {
     auto log = EventLog::open(path, 1000);
     ASSERT_TRUE(log);
     for (std::uint64_t i = 0; i < 200; ++i) {
-        (*log)->record(event(1, "step", "text", i));
+        (*log)->record(event(1, events::RunOver{}, "text", i));
         (*log)->flush();
     }
     EXPECT_EQ(full_event_file(path), folder.file("events.1.jsonl"));
@@ -591,7 +655,7 @@ TEST(EventLog, says_why_it_cannot_be_opened) {
 TEST(EventMailbox, keeps_the_newest) {
     EventMailbox mailbox;
     for (std::uint64_t i = 0; i < recent_events_max + 5; ++i)
-        mailbox.record(event(1, "step", "", i));
+        mailbox.record(event(1, events::StepMade{}, "", i));
     const auto events = mailbox.take();
     ASSERT_EQ(events.size(), recent_events_max);
     EXPECT_EQ(events.front().step, 5u);

@@ -25,30 +25,26 @@ std::optional<Value> upper_median(std::vector<Value> values) {
     return *middle;
 }
 
-Tone tone_of(std::string_view kind) {
-    for (const char* word : {"lost",
-                             "failed",
-                             "orphan",
-                             "dropped",
-                             "refused",
-                             "error",
-                             "differs",
-                             "suspected",
-                             "full"})
-        if (kind.find(word) != std::string_view::npos) return Tone::bad;
-    for (const char* word : {"joined", "caught_up", "saved", "run_over"})
-        if (kind.find(word) != std::string_view::npos) return Tone::good;
-    return Tone::neutral;
-}
-
-double field(const collab::Event& event, std::string_view name) {
-    for (const auto& [key, value] : event.fields) {
-        if (key != name) continue;
-        if (const auto* number = std::get_if<double>(&value)) return *number;
-        if (const auto* number = std::get_if<std::int64_t>(&value))
-            return static_cast<double>(*number);
-    }
-    return std::nan("");
+Tone tone_of(const collab::Event& event) {
+    using namespace collab::events;
+    if (event.is<PeerLost,
+                 OwnerFailed,
+                 RoundFailed,
+                 ReplayFailed,
+                 CheckpointFailed,
+                 VotesFailed,
+                 PublishFailed,
+                 JoinFileFailed,
+                 TrainingFailed,
+                 SamplesDropped,
+                 EventsDropped,
+                 InputRefused,
+                 MessageRefused,
+                 StateDiffers,
+                 LeaderSuspected,
+                 RoundFull>())
+        return Tone::bad;
+    return event.is<Joined, PeerJoined, CheckpointSaved, RunOver>() ? Tone::good : Tone::neutral;
 }
 
 // 0 where it is no number.
@@ -120,12 +116,6 @@ double finite_or_zero(double value) { return std::isfinite(value) ? value : 0; }
 
 }  // namespace
 
-bool EventView::is_routine() const {
-    for (const char* routine : {"step", "plan", "round", "evaluation", "checkpoint_saved"})
-        if (kind == routine) return true;
-    return false;
-}
-
 std::size_t RunView::live_peers() const {
     return static_cast<std::size_t>(
         std::count_if(peers.begin(), peers.end(), [](auto& peer) { return !peer.is_gone; }));
@@ -149,11 +139,10 @@ RunModel::RunModel(const collab::RunFile& run, PeerId us, WallSeconds started)
       now_(started) {}
 
 void RunModel::add(const collab::Event& event) {
-    if (event.kind == "step") {
-        const double loss = field(event, "loss");
-        if (std::isfinite(loss) && event.step > 0) losses_[event.step] = loss;
-    }
-    if (event.kind == "peer_left") {
+    using namespace collab::events;
+    if (const auto* step = event.as<StepMade>())
+        if (std::isfinite(step->loss) && event.step > 0) losses_[event.step] = step->loss;
+    if (event.is<PeerLeft>()) {
         if (const auto found = gone_.find(event.peer); found != gone_.end())
             found->second.left = true;
         else
@@ -161,12 +150,23 @@ void RunModel::add(const collab::Event& event) {
                 if (status.peer == event.peer) status.phase = Phase::leaving;
     }
     if (event.text.empty()) return;
-    events_.push_back({.number = ++events_count_,
-                       .seconds = std::max(0.0, event.time - started_),
-                       .kind = event.kind,
-                       .peer = event.peer,
-                       .text = printable(event.text, view_text_bytes_max),
-                       .tone = tone_of(event.kind)});
+    add_line({.seconds = std::max(0.0, event.time - started_),
+              .peer = event.peer,
+              .text = printable(event.text, view_text_bytes_max),
+              .tone = tone_of(event),
+              .is_routine = event.is<StepMade, PlanMade, Evaluated, CheckpointSaved>()});
+}
+
+void RunModel::add_note(WallSeconds time, std::string text, Tone tone) {
+    add_line({.seconds = std::max(0.0, time - started_),
+              .peer = {},
+              .text = printable(text, view_text_bytes_max),
+              .tone = tone});
+}
+
+void RunModel::add_line(EventView line) {
+    line.number = ++events_count_;
+    events_.push_back(std::move(line));
     if (events_.size() > view_events_max) events_.pop_front();
 }
 

@@ -60,13 +60,11 @@ enum class Tone { neutral, good, bad };
 struct EventView {
     std::uint64_t number = 0;  // 1, 2, … in the order they came
     double seconds = 0;        // since the view's start
-    std::string kind;
-    PeerId peer;  // whom it is about; empty: us
+    PeerId peer;               // whom it is about; empty: us
     std::string text;
     Tone tone = Tone::neutral;
-
-    // What happens in every round: the picture shows it already, a list need not.
-    bool is_routine() const;
+    // It happens in every round: the picture shows it already, a list need not.
+    bool is_routine = false;
 };
 
 struct RunView {
@@ -98,6 +96,8 @@ class RunModel {
     RunModel(const collab::RunFile& run, PeerId us, WallSeconds started);
 
     void add(const collab::Event& event);
+    // Something that is no event of the run.
+    void add_note(WallSeconds time, std::string text, Tone tone);
     void update(std::vector<collab::Status> statuses, WallSeconds now);
     RunView view() const;
 
@@ -107,6 +107,7 @@ class RunModel {
         WallSeconds since = 0;
         bool left = false;  // in order
     };
+    void add_line(EventView line);
     std::string with_name(const EventView& event) const;
     struct Committed {
         WallSeconds at = 0;

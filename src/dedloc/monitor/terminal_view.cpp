@@ -274,7 +274,7 @@ std::vector<EventView> shown_events(const RunView& view, std::size_t count_max) 
     for (auto event = view.events.rbegin();
          event != view.events.rend() && events.size() < count_max;
          ++event)
-        if (!event->is_routine()) events.push_back(*event);
+        if (!event->is_routine) events.push_back(*event);
     std::reverse(events.begin(), events.end());
     return events;
 }
@@ -352,7 +352,7 @@ std::vector<std::string> plain_lines(const RunView& view, PlainProgress& seen) {
     for (const EventView& event : view.events) {
         if (event.number <= seen.event_number) continue;
         seen.event_number = event.number;
-        if (!event.is_routine() && seen.said.erase(event.text) == 0)
+        if (!event.is_routine && seen.said.erase(event.text) == 0)
             lines.push_back(fmt::format("{:>7}  {}", clock_text(event.seconds), event.text));
     }
     // What was told before was somebody's claim, or a branch that was lost. (One step less:

@@ -49,10 +49,11 @@ class VoteWatch final : public collab::EventSink {
     explicit VoteWatch(collab::EventSink* next) : next_(next) {}
     void record(const collab::Event& event) override {
         if (next_ != nullptr) next_->record(event);
-        if (!event.kind.starts_with("votes_")) return;
+        using namespace collab::events;
+        if (!event.is<VotesFailed, VotesFailing, VotesWritten>()) return;
         log(LogLevel::warning, "train", "{}", event.text);
         const std::lock_guard lock(mutex_);
-        problem_ = event.kind == "votes_failing" ? event.text : std::string();
+        problem_ = event.is<VotesFailing>() ? event.text : std::string();
     }
     std::string problem() const {  // empty: none, or one of a moment
         const std::lock_guard lock(mutex_);

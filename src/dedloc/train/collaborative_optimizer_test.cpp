@@ -283,7 +283,7 @@ class KindsSink final : public collab::EventSink {
   public:
     void record(const collab::Event& event) override {
         const std::lock_guard lock(mutex_);
-        kinds_.insert(event.kind);
+        kinds_.insert(std::string(event.kind()));
     }
     bool has(const std::string& kind) const {
         const std::lock_guard lock(mutex_);
