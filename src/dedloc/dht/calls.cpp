@@ -51,7 +51,14 @@ void DhtNode::Core::note_info(const PeerId& from,
     if (add) note_seen(contact);
 }
 
+void DhtNode::Core::remember(const Contact& contact) {
+    std::erase_if(remembered_, [&](const Contact& old) { return old.peer == contact.peer; });
+    remembered_.push_back(contact);
+    if (remembered_.size() > remembered_max) remembered_.pop_front();
+}
+
 void DhtNode::Core::note_seen(const Contact& contact) {
+    joined = true;
     bans.erase(contact.peer);
     RoutingTable::Added added = table.add(contact);
     if (added.ping && pings < pings_max) {
@@ -68,7 +75,10 @@ void DhtNode::Core::note_seen(const Contact& contact) {
 void DhtNode::Core::note_failed(const PeerId& peer, const Error& error) {
     const ErrorKind kind = error.kind();
     if (kind == ErrorKind::cancelled || kind == ErrorKind::overloaded) return;
-    if (const auto node_id = table.id_of(peer)) table.remove(*node_id);
+    if (const auto node_id = table.id_of(peer)) {
+        remember({.id = *node_id, .peer = peer});
+        table.remove(*node_id);
+    }
     if (bans.size() >= banned_max && !bans.contains(peer)) {
         const auto first = std::min_element(bans.begin(), bans.end(), [](auto& a, auto& b) {
             return a.second.until < b.second.until;

@@ -26,6 +26,7 @@ inline constexpr std::size_t keys_at_once = 8;      // of store_many and get_man
 inline constexpr std::size_t banned_max = 1024;
 inline constexpr Duration ban_min = 5s;
 inline constexpr int ban_doublings_max = 6;
+inline constexpr std::size_t remembered_max = 32;  // to join again through
 
 class DhtNode::Core : public std::enable_shared_from_this<DhtNode::Core> {
   public:
@@ -53,6 +54,9 @@ class DhtNode::Core : public std::enable_shared_from_this<DhtNode::Core> {
     void note_failed(const PeerId& peer, const Error& error);
     void note_addresses(const PeerId& peer, const std::vector<std::string>& addresses);
     bool banned(const PeerId& peer) const;
+    // Who was cut off from everybody has an empty table: these it tries to join again through.
+    void remember(const Contact& contact);
+    const std::deque<Contact>& remembered() const { return remembered_; }
     Task<void> ping_old(Contact contact);
     Task<void> replicate_to_newcomers();
     Task<void> replicate_to(Contact contact);
@@ -95,6 +99,8 @@ class DhtNode::Core : public std::enable_shared_from_this<DhtNode::Core> {
         int failures = 0;
     };
     std::map<PeerId, Ban> bans;
+    std::deque<Contact> remembered_;  // the last that were lost, and the first peers
+    bool joined = false;              // others were seen once: alone is cut off
 };
 
 // The wire form of an absent subkey: MessagePack nil.

@@ -12,6 +12,11 @@ Lookup::Lookup(DhtNode::Core& core, DhtId target, std::size_t beam, Found found)
       changed_(core.host.executor()),
       done_(core.host.executor()) {
     for (const Contact& contact : core_.table.nearest(target_, beam_)) add(contact, State::waiting);
+    if (!candidates_.empty()) return;
+    for (const Contact& contact : core_.remembered()) {
+        core_.bans.erase(contact.peer);
+        add(contact, State::waiting);
+    }
 }
 
 void Lookup::add(const Contact& contact, State state) {

@@ -103,6 +103,8 @@ Task<Result<BootstrapReport>> DhtNode::bootstrap(std::vector<PeerId> peers, Time
     Pinged pinged;
     std::vector<Task<void>> pings;
     for (const PeerId& peer : peers)
+        if (peer != core.host.id()) core.remember({.id = DhtId::of_peer(peer), .peer = peer});
+    for (const PeerId& peer : peers)
         if (peer != core.host.id()) pings.push_back(ping_one(core, peer, deadline, pinged));
     co_await runtime::all_of(std::move(pings));
     if (pinged.answered == 0)
@@ -347,6 +349,8 @@ Task<Result<std::optional<Stored>>> get_key(Core& core,
     }
     if (lookup.last_error() && lookup.nearest().empty())
         co_return lookup.last_error()->with_context("no node of the DHT answered");
+    if (core.joined && lookup.nearest().empty())
+        co_return make_error(ErrorKind::peer_gone, "no node of the DHT is in reach");
     co_return std::optional<Stored>();
 }
 

@@ -372,5 +372,24 @@ TEST(DhtNode, garbage_is_an_error_and_nothing_else) {
     swarm.world.run_task(core.scope.stop());
 }
 
+TEST(DhtNode, who_was_cut_off_says_so_and_joins_again_by_itself) {
+    Swarm swarm(4);
+    swarm.add_joined(12);
+    ASSERT_TRUE(swarm.store(1, text_item("a", "b", swarm.wall() + 36000)));
+    std::vector<std::string> others;
+    for (std::size_t i = 0; i < 12; ++i)
+        if (i != 7) others.push_back(swarm.machines[i]->name());
+    swarm.world.partition({others});
+    for (int i = 0; i < 4; ++i) {
+        const auto got = swarm.get(7, DhtId::of_text("never stored"));
+        ASSERT_FALSE(got);  // and not "nothing is there"
+        swarm.world.run_for(60s);
+    }
+    swarm.world.heal();
+    swarm.world.run_for(60s);
+    EXPECT_EQ(text_of(swarm.get(7, DhtId::of_text("a"))), "b");
+    EXPECT_EQ(text_of(swarm.get(7, DhtId::of_text("never stored"))), "nothing");
+}
+
 }  // namespace
 }  // namespace dedloc::dht
