@@ -113,8 +113,9 @@ Task<Result<json>> ExpertRequests::call(json request) {
     std::vector<ExpertUid> uids{uid};
     const auto servers =
         co_await directory_.find(std::move(uids), dht::Freshness::latest, deadline());
-    if (!servers.front()) co_return make_error(ErrorKind::not_found, "nobody serves it");
-    const experts::Location location{.uid = uid, .server = *servers.front()};
+    if (!servers.front()) co_return servers.front().error();
+    if (!*servers.front()) co_return make_error(ErrorKind::not_found, "nobody serves it");
+    const experts::Location location{.uid = uid, .server = **servers.front()};
     DEDLOC_CO_TRY(Tensor inputs, tensor_from(request["inputs"]));
     std::vector<Tensor> forward_inputs{inputs};
     auto outputs = co_await remote_.forward(location, std::move(forward_inputs));

@@ -103,20 +103,27 @@ Task<std::vector<bool>> Directory::declare(std::vector<ExpertUid> uids,
     co_return declared;
 }
 
-Task<std::vector<std::optional<PeerId>>> Directory::find(std::vector<ExpertUid> uids,
-                                                         dht::Freshness freshness,
-                                                         TimePoint deadline) {
+Task<std::vector<Result<std::optional<PeerId>>>> Directory::find(std::vector<ExpertUid> uids,
+                                                                 dht::Freshness freshness,
+                                                                 TimePoint deadline) {
     std::vector<dht::DhtId> keys;
     for (const ExpertUid& uid : uids) keys.push_back(key_of(uid.text()));
-    ++lookups_;
+    lookups_ += keys.size();
     const auto found = co_await table_.get_many(std::move(keys), freshness, deadline);
-    std::vector<std::optional<PeerId>> servers(uids.size());
-    for (std::size_t i = 0; i < found.size(); ++i) {
-        if (!found[i] || !*found[i] || !(*found[i])->regular) continue;
-        const auto value = wire::decode_msgpack((*found[i])->regular->value);
-        const auto* text = value ? value->get<std::string>() : nullptr;
-        if (text == nullptr) continue;
-        if (auto peer = PeerId::from_text(*text)) servers[i] = *std::move(peer);
+    std::vector<Result<std::optional<PeerId>>> servers;
+    for (const auto& record : found) {
+        if (!record) {
+            servers.emplace_back(record.error());
+            continue;
+        }
+        std::optional<PeerId> server;
+        if (*record && (**record).regular) {
+            const auto value = wire::decode_msgpack((**record).regular->value);
+            const auto* text = value ? value->get<std::string>() : nullptr;
+            auto peer = PeerId::from_text(text ? *text : std::string());
+            if (peer) server = *std::move(peer);
+        }
+        servers.emplace_back(std::move(server));
     }
     co_return servers;
 }

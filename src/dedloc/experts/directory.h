@@ -56,10 +56,10 @@ class Directory {
                                     PeerId server,
                                     WallSeconds expiration,
                                     TimePoint deadline);
-    // nullopt: nobody serves it.
-    Task<std::vector<std::optional<PeerId>>> find(std::vector<ExpertUid> uids,
-                                                  dht::Freshness freshness,
-                                                  TimePoint deadline);
+    // nullopt: nobody serves it; an Error: the table did not answer.
+    Task<std::vector<Result<std::optional<PeerId>>>> find(std::vector<ExpertUid> uids,
+                                                          dht::Freshness freshness,
+                                                          TimePoint deadline);
     // As many as prefixes ("ffn.3."); of what does not answer, none.
     Task<std::vector<Successors>> successors(std::vector<std::string> prefixes, TimePoint deadline);
     // A server there did not answer: ask the table again.

@@ -1,0 +1,243 @@
+#include "dedloc/experts/expert_host.h"
+
+#include <gtest/gtest.h>
+#include <set>
+
+#include "dedloc/experts/experts_testing.h"
+
+namespace dedloc::experts {
+namespace {
+
+using testing::random_tensor;
+using testing::small_expert;
+
+struct Server {
+    Server(sim::SimNode& given, const security::Verifier& verifier, const HostOptions& options)
+        : node(given),
+          table(given.host(), verifier),
+          host(
+              given.runtime(),
+              given.host(),
+              table,
+              given.signer(),
+              given.runtime().workers,
+              [](const ExpertUid& uid) -> Result<std::unique_ptr<ExpertBackend>> {
+                  return std::unique_ptr<ExpertBackend>(
+                      std::make_unique<FfnExpert>(uid, small_expert()));
+              },
+              options) {
+        table.start();
+    }
+    static Task<void> start(Server& server, std::optional<PeerId> first) {
+        if (first) {
+            std::vector<PeerId> peers{*first};
+            const TimePoint deadline = server.node.clock().now() + std::chrono::seconds(10);
+            EXPECT_TRUE(co_await server.table.bootstrap(std::move(peers), deadline));
+        }
+        server.host.start();
+    }
+    static Task<void> stop(Server& server) {
+        co_await server.host.stop();
+        co_await server.table.stop();
+    }
+    static Task<void> leave(Server& server) {
+        co_await server.host.leave(server.node.clock().now() + std::chrono::seconds(20));
+    }
+    sim::SimNode& node;
+    dht::DhtNode table;
+    ExpertHost host;
+};
+
+// Machine 0 is only a node of the table; the last one a client.
+class Grid {
+  public:
+    explicit Grid(std::size_t servers_count, HostOptions options = make_options())
+        : world(3), grid(options.grid) {
+        sim::SimNode& first = world.add_node();
+        root = std::make_unique<dht::DhtNode>(first.host(), verifier);
+        root->start();
+        for (std::size_t i = 0; i < servers_count; ++i) {
+            servers.push_back(std::make_unique<Server>(world.add_node(), verifier, options));
+            world.run_task(Server::start(*servers.back(), first.id()));
+        }
+        client = std::make_unique<testing::Machine>(world.add_node(), verifier, ServerLimits{});
+        world.run_task(join_client(*this, first.id()));
+    }
+    ~Grid() {
+        for (auto& server : servers) world.run_task(Server::stop(*server));
+        world.run_task(testing::Machine::stop(*client));
+        world.run_task(root->stop());
+    }
+    static HostOptions make_options() {
+        HostOptions options;
+        options.grid = {.name = "ffn", .sizes = {4, 4}};
+        options.experts_max = 8;
+        return options;
+    }
+    static Task<void> join_client(Grid& grid, PeerId first) {
+        std::vector<PeerId> peers{std::move(first)};
+        EXPECT_TRUE(co_await grid.client->table.bootstrap(std::move(peers), grid.client->soon()));
+    }
+    static Task<void> look(Grid& grid, std::vector<Result<std::optional<PeerId>>>& named) {
+        std::vector<ExpertUid> uids = grid.grid.all();
+        named = co_await grid.client->directory.find(
+            std::move(uids), dht::Freshness::latest, grid.client->soon());
+    }
+    // How many experts are declared by servers that live.
+    std::size_t served() {
+        std::vector<Result<std::optional<PeerId>>> named;
+        world.run_task(look(*this, named));
+        std::size_t count = 0;
+        for (const auto& peer : named)
+            for (const auto& server : servers)
+                if (peer && *peer && server->node.id() == **peer && server->node.alive() &&
+                    !server->node.frozen())
+                    ++count;
+        return count;
+    }
+    static Task<void> train(Grid& grid, ExpertUid uid, bool& good) {
+        std::vector<ExpertUid> uids{uid};
+        const auto named = co_await grid.client->directory.find(
+            std::move(uids), dht::Freshness::latest, grid.client->soon());
+        if (!named.front() || !*named.front()) co_return;
+        Random random(1);
+        const Location location{.uid = uid, .server = **named.front()};
+        std::vector<Tensor> inputs{random_tensor(random, 2, 8)};
+        std::vector<Tensor> outer{random_tensor(random, 2, 8)};
+        const auto answer =
+            co_await grid.client->remote.backward(location, std::move(inputs), std::move(outer));
+        good = answer.has_value();
+    }
+    std::size_t train_all() {
+        std::size_t good_count = 0;
+        for (const ExpertUid& uid : grid.all()) {
+            bool good = false;
+            world.run_task(train(*this, uid, good));
+            good_count += good ? 1 : 0;
+        }
+        return good_count;
+    }
+    std::uint64_t updates_of_all() const {
+        std::uint64_t updates = 0;
+        for (const auto& server : servers) {
+            if (!server->node.alive() || server->node.frozen()) continue;
+            for (const std::string& uid : server->host.server().batcher().uids())
+                updates += server->host.server().batcher().find(uid)->updates();
+        }
+        return updates;
+    }
+
+    sim::World world;
+    security::ToyVerifier verifier;
+    ExpertGrid grid;
+    std::unique_ptr<dht::DhtNode> root;
+    std::vector<std::unique_ptr<Server>> servers;
+    std::unique_ptr<testing::Machine> client;
+};
+
+TEST(ExpertHost, servers_share_a_new_grid_and_every_expert_answers) {
+    Grid grid(4);
+    grid.world.run_for(std::chrono::seconds(30));
+    EXPECT_EQ(grid.served(), 16u);
+    std::size_t hosted = 0;
+    for (const auto& server : grid.servers) {
+        hosted += server->host.hosted();
+        EXPECT_GE(server->host.hosted(), 2u);
+        EXPECT_LE(server->host.hosted(), 6u);
+    }
+    EXPECT_EQ(hosted, 16u);
+    EXPECT_EQ(grid.train_all(), 16u);
+}
+
+TEST(ExpertHost, experts_of_a_killed_server_answer_again_within_30_s_with_what_they_had_learnt) {
+    Grid grid(4);
+    grid.world.run_for(std::chrono::seconds(30));
+    EXPECT_EQ(grid.train_all(), 16u);
+    EXPECT_EQ(grid.train_all(), 16u);
+    grid.world.run_for(std::chrono::seconds(30));
+    EXPECT_EQ(grid.updates_of_all(), 32u);
+    grid.servers[1]->node.kill();
+    grid.world.run_for(std::chrono::seconds(30));
+    EXPECT_EQ(grid.served(), 16u);
+    EXPECT_EQ(grid.updates_of_all(), 32u);
+    EXPECT_EQ(grid.train_all(), 16u);
+}
+
+TEST(ExpertHost, a_stopped_server_that_comes_back_gives_its_experts_up) {
+    Grid grid(4);
+    grid.world.run_for(std::chrono::seconds(30));
+    EXPECT_EQ(grid.train_all(), 16u);
+    grid.world.run_for(std::chrono::seconds(25));
+    const std::size_t had = grid.servers[2]->host.hosted();
+    grid.servers[2]->node.freeze();
+    grid.world.run_for(std::chrono::seconds(30));
+    EXPECT_EQ(grid.served(), 16u);
+    EXPECT_EQ(grid.updates_of_all(), 16u);
+    grid.servers[2]->node.thaw();
+    grid.world.run_for(std::chrono::seconds(30));
+    EXPECT_EQ(grid.servers[2]->host.counts().given_up, had);
+    std::size_t hosted = 0;
+    for (const auto& server : grid.servers) hosted += server->host.hosted();
+    EXPECT_EQ(hosted, 16u);
+    EXPECT_EQ(grid.train_all(), 16u);
+}
+
+TEST(ExpertHost, who_leaves_hands_over_and_nothing_is_lost) {
+    Grid grid(4);
+    grid.world.run_for(std::chrono::seconds(30));
+    EXPECT_EQ(grid.train_all(), 16u);
+    const std::size_t had = grid.servers[0]->host.hosted();
+    grid.world.run_task(Server::leave(*grid.servers[0]));
+    EXPECT_EQ(grid.servers[0]->host.counts().handed_over, had);
+    grid.world.run_for(std::chrono::seconds(5));
+    EXPECT_EQ(grid.served(), 16u);
+    EXPECT_EQ(grid.updates_of_all(), 16u);
+    for (const auto& server : grid.servers) EXPECT_EQ(server->host.counts().updates_lost, 0u);
+}
+
+TEST(ExpertHost, keeps_snapshots_only_of_who_serves_the_expert) {
+    Grid grid(3);
+    grid.world.run_for(std::chrono::seconds(30));
+    KeepRequest request;
+    request.uid = grid.grid.all().front().text();
+    request.root.bytes[0] = 1;
+    Result<Bytes> answer = Bytes();
+    const auto ask = [](Grid& of, KeepRequest what, Result<Bytes>& out) -> Task<void> {
+        // Of a server that neither serves nor leaves the expert.
+        for (const auto& server : of.servers) {
+            if (server->host.server().batcher().find(what.uid)) continue;
+            out = co_await of.client->node.host().call(
+                server->node.id(), keep_method, wire::encode(what), of.client->soon());
+        }
+    };
+    grid.world.run_task(ask(grid, request, answer));
+    ASSERT_FALSE(answer);
+    EXPECT_EQ(answer.error().kind(), ErrorKind::denied);
+}
+
+TEST(Placement, fills_servers_in_proportion_and_moves_little_when_one_goes) {
+    const ExpertGrid grid{.name = "ffn", .sizes = {16, 16}};
+    sim::World world(1);
+    std::vector<ServerRoom> rooms;
+    for (std::size_t i = 0; i < 4; ++i)
+        rooms.push_back({.server = world.add_node().id(), .experts_max = i == 0 ? 200u : 100u});
+    const auto first = assign(grid.all(), rooms, 256);
+    EXPECT_EQ(first.size(), 256u);
+    std::map<PeerId, std::size_t> counts;
+    for (const auto& [uid, server] : first) ++counts[server];
+    EXPECT_LE(counts[rooms[0].server], 103u);
+    for (std::size_t i = 1; i < 4; ++i) EXPECT_LE(counts[rooms[i].server], 52u);
+    // Nobody takes more than fits.
+    for (ServerRoom& room : rooms) room.experts_max = 10;
+    EXPECT_EQ(assign(grid.all(), rooms, 256).size(), 40u);
+    EXPECT_EQ(assign(grid.all(), {}, 256).size(), 0u);
+    // The rank of one server does not depend on the others.
+    std::vector<PeerId> ids;
+    for (const ServerRoom& room : rooms) ids.push_back(room.server);
+    const auto all = ranked("ffn.1.1", ids);
+    std::vector<PeerId> fewer(all.begin() + 1, all.end());
+    EXPECT_EQ(ranked("ffn.1.1", fewer), fewer);
+}
+
+}  // namespace
+}  // namespace dedloc::experts

@@ -1,0 +1,96 @@
+// What dedloc's expert servers say to each other, beside hivemind's calls.
+//
+//   /dedloc/experts/1/alive   call  which experts a server serves, and how far each has come
+//   /dedloc/experts/1/keep    call  "fetch this snapshot from me, and keep it"
+//   /dedloc/experts/1/offer   call  which snapshot a keeper has of an expert
+//   record "dedloc-experts:<grid>", subkey of the server, signed: what it can take (docs/dht.md)
+//
+// Errors: bad_input. Thread: any.
+
+#pragma once
+#include <string>
+#include <vector>
+
+#include "dedloc/experts/uid.h"
+#include "dedloc/wire/message.h"
+
+namespace dedloc::experts {
+
+inline constexpr char alive_method[] = "/dedloc/experts/1/alive";
+inline constexpr char keep_method[] = "/dedloc/experts/1/keep";
+inline constexpr char offer_method[] = "/dedloc/experts/1/offer";
+
+// In one answer; a server with more would be asked again for the rest.
+inline constexpr std::size_t alive_experts_max = 8192;
+
+struct AliveRequest {
+    std::vector<std::string> uids;
+
+    template <typename Visitor, typename Self>
+    static void fields(Visitor& visit, Self& self) {
+        visit(1, self.uids, alive_experts_max);
+    }
+};
+
+struct AliveResponse {
+    // As many as asked: updates + 1 of an expert that is served here, else 0.
+    std::vector<std::uint64_t> updates;
+
+    template <typename Visitor, typename Self>
+    static void fields(Visitor& visit, Self& self) {
+        visit(1, self.updates, alive_experts_max);
+    }
+};
+
+struct KeepRequest {
+    std::string uid;
+    Digest root;
+    std::uint64_t updates = 0;
+    bool take_over = false;  // the server leaves: serve it from now on
+
+    template <typename Visitor, typename Self>
+    static void fields(Visitor& visit, Self& self) {
+        visit(1, self.uid);
+        visit(2, self.root);
+        visit(3, self.updates);
+        visit(4, self.take_over);
+    }
+};
+
+struct OfferRequest {
+    std::string uid;
+
+    template <typename Visitor, typename Self>
+    static void fields(Visitor& visit, Self& self) {
+        visit(1, self.uid);
+    }
+};
+
+struct OfferResponse {
+    Digest root;  // zeros: none
+    std::uint64_t updates = 0;
+
+    template <typename Visitor, typename Self>
+    static void fields(Visitor& visit, Self& self) {
+        visit(1, self.root);
+        visit(2, self.updates);
+    }
+};
+
+// The payload of a server's signed record.
+struct ServerRecordPayload {
+    std::uint64_t experts_max = 0;
+    std::uint64_t hosted = 0;
+    std::uint64_t queue_ms = 0;
+    double calls_per_s = 0;
+
+    template <typename Visitor, typename Self>
+    static void fields(Visitor& visit, Self& self) {
+        visit(1, self.experts_max);
+        visit(2, self.hosted);
+        visit(3, self.queue_ms);
+        visit(4, self.calls_per_s);
+    }
+};
+
+}  // namespace dedloc::experts
