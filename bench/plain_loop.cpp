@@ -16,7 +16,7 @@
 #include "dedloc/base/random.h"
 #include "dedloc/runtime/heap.h"
 #include "dedloc/tasks/vision_models.h"
-#include "dedloc/train/libtorch.h"
+#include "dedloc/torch_bridge/libtorch.h"
 
 namespace dedloc {
 namespace {
@@ -38,7 +38,7 @@ int run(const Arguments& arguments) {
     Random random(1);
     random.shuffle(order);
 
-    const train::TorchModel model = tasks::make_vision_model("small_cnn", 1);
+    const torch_bridge::TorchModel model = tasks::make_vision_model("small_cnn", 1);
     model.module->train();
     torch::optim::SGD optimizer(model.module->parameters(),
                                 torch::optim::SGDOptions(0.05).momentum(0.9));
@@ -58,9 +58,9 @@ int run(const Arguments& arguments) {
         optimizer.zero_grad();
         loss_sum = 0;
         for (std::uint32_t done = 0; done < arguments.target; done += arguments.batch) {
-            const train::TorchBatch batch = batch_of(arguments.batch);
+            const torch_bridge::TorchBatch batch = batch_of(arguments.batch);
             const torch::Tensor loss =
-                train::classification_loss(model.forward(batch.inputs), batch.targets).sum /
+                torch_bridge::classification_loss(model.forward(batch.inputs), batch.targets).sum /
                 static_cast<double>(arguments.target);
             loss.backward();
             loss_sum += loss.item<double>();

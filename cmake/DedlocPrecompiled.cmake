@@ -5,7 +5,7 @@
 #   dedloc_tool_pch     the same and nlohmann-json's: cli and lab
 #   dedloc_test_pch     Asio's, GoogleTest's and nlohmann-json's; tests are compiled without
 #                       optimization, as they are compiled far more often than they run
-#   dedloc_torch_pch    Asio's and libtorch's (in room train, where libtorch is found)
+#   dedloc_torch_pch    Asio's and libtorch's (in torch_bridge, where libtorch is found)
 # Who uses the last four does its work in libraries and other rooms: less optimization makes a build
 # a tenth shorter, and nothing slower that could be measured. (None at all in tool_pch would make
 # `lab simulate` three times slower: the linker then takes its copies of inline functions for all.)

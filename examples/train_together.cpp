@@ -9,7 +9,7 @@
 #include <string>
 
 #include "dedloc/monitor/event_log.h"
-#include "dedloc/train/collaborative_optimizer.h"
+#include "dedloc/torch_bridge/collaborative_optimizer.h"
 
 namespace {
 
@@ -34,14 +34,14 @@ int main(int argc, char** argv) try {
     const auto events = dedloc::monitor::EventLog::open(directory + "/events.jsonl");
     if (!events) throw std::runtime_error(events.error().message());
 
-    dedloc::train::JoinOptions options{.directory = directory, .events = events->get()};
+    dedloc::torch_bridge::JoinOptions options{.directory = directory, .events = events->get()};
     (run.starts_with("dedloc1") ? options.join : options.run_file) = run;
-    dedloc::train::Session session = dedloc::train::join(model, options);
+    dedloc::torch_bridge::Session session = dedloc::torch_bridge::join(model, options);
     std::printf("join: %s\n", session.join_string().c_str());
     std::fflush(stdout);
     torch::manual_seed(session.seed());  // every peer draws other samples
 
-    dedloc::train::CollaborativeOptimizer optimizer(session);
+    dedloc::torch_bridge::CollaborativeOptimizer optimizer(session);
     while (!optimizer.finished() && !interrupted) {
         const torch::Tensor inputs = torch::rand({64, 2}) * 2 - 1;
         const torch::Tensor targets = inputs.select(1, 0) * inputs.select(1, 1);

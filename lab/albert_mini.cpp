@@ -20,7 +20,7 @@
 #include "dedloc/monitor/json_line.h"
 #include "dedloc/security/identity.h"
 #include "dedloc/tasks/training_task.h"
-#include "dedloc/train/trainer.h"
+#include "dedloc/trainer/trainer.h"
 
 #include "lab/exit_codes.h"
 #include "lab/step_book.h"
@@ -211,7 +211,7 @@ class MiniPeer final : public collab::EventSink {
     std::size_t number_;
     std::string directory_;
     std::unique_ptr<collab::Session> session_;
-    std::unique_ptr<train::Trainer> trainer_;
+    std::unique_ptr<trainer::Trainer> trainer_;
     std::atomic<bool> failed_ = false;
     mutable std::mutex mutex_;
     std::map<std::uint64_t, std::string> hashes_;  // by step; under mutex_
@@ -252,16 +252,16 @@ Ok MiniPeer::start(const collab::RunFile& run, const std::string& join) {
         options.secret = invitation.secret;
     }
     DEDLOC_TRY_VOID(session_->begin(std::move(options), this));
-    train::TrainerOptions trainer;
+    trainer::TrainerOptions trainer;
     trainer.micro_batch = run.batch.micro;
     trainer.evaluate_every = 0;
     trainer.on_end = [this](const Result<void>& how) { failed_ = !how; };
-    trainer_ = std::make_unique<train::Trainer>(session_->spawn(),
-                                                session_->clock(),
-                                                session_->disk(),
-                                                session_->collaboration(),
-                                                std::move(learner),
-                                                std::move(trainer));
+    trainer_ = std::make_unique<trainer::Trainer>(session_->spawn(),
+                                                  session_->clock(),
+                                                  session_->disk(),
+                                                  session_->collaboration(),
+                                                  std::move(learner),
+                                                  std::move(trainer));
     trainer_->start();
     return {};
 }

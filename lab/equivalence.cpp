@@ -21,9 +21,9 @@
 #include "dedloc/tasks/sample_order.h"
 #include "dedloc/tasks/training_task.h"
 #include "dedloc/tasks/vision_models.h"
-#include "dedloc/train/device.h"
-#include "dedloc/train/flat_module.h"
-#include "dedloc/train/libtorch.h"
+#include "dedloc/torch_bridge/device.h"
+#include "dedloc/torch_bridge/flat_module.h"
+#include "dedloc/torch_bridge/libtorch.h"
 #include "dedloc/wire/message.h"
 
 #include "lab/exit_codes.h"
@@ -467,8 +467,9 @@ class PlainLoop {
     // batch of all. The two differ in nothing but libtorch's own order of sums.
     Result<std::vector<std::vector<float>>> play(std::uint64_t pieces) {
         std::vector<std::vector<float>> after;
-        const train::TorchModel model = tasks::make_vision_model(run_.task.model, run_.task.seed);
-        DEDLOC_TRY(train::FlatModule flat, train::FlatModule::make(model.module));
+        const torch_bridge::TorchModel model =
+            tasks::make_vision_model(run_.task.model, run_.task.seed);
+        DEDLOC_TRY(torch_bridge::FlatModule flat, torch_bridge::FlatModule::make(model.module));
         flat.load(collab::parameters_of(*recording_.first), collab::buffers_of(*recording_.first));
         const std::vector<torch::Tensor> parameters = model.module->parameters();
         prepare(parameters);
@@ -502,17 +503,17 @@ class PlainLoop {
         return ranges;
     }
     // Adds the samples' share of the gradient of the mean over the step's batch.
-    void accumulate(const train::TorchModel& model,
+    void accumulate(const torch_bridge::TorchModel& model,
                     const std::vector<PeerId>& peers,
                     CounterRange samples) {
-        const train::TorchBatch batch = batch_of(peers, samples);
+        const torch_bridge::TorchBatch batch = batch_of(peers, samples);
         const auto mean =
             torch::nn::functional::cross_entropy(model.forward(batch.inputs), batch.targets);
         const double share =
             static_cast<double>(batch.targets.size(0)) / static_cast<double>(run_.batch.target);
         (share == 1 ? mean : mean * share).backward();
     }
-    train::TorchBatch batch_of(const std::vector<PeerId>& peers, CounterRange samples);
+    torch_bridge::TorchBatch batch_of(const std::vector<PeerId>& peers, CounterRange samples);
     void apply(std::uint64_t step);
 
     const collab::RunFile& run_;
@@ -555,7 +556,8 @@ void PlainLoop::prepare(const std::vector<torch::Tensor>& parameters) {
     optimizer_ = std::make_unique<torch::optim::AdamW>(std::move(groups), options);
 }
 
-train::TorchBatch PlainLoop::batch_of(const std::vector<PeerId>& peers, CounterRange samples) {
+torch_bridge::TorchBatch PlainLoop::batch_of(const std::vector<PeerId>& peers,
+                                             CounterRange samples) {
     std::vector<std::uint32_t> indices;
     for (const PeerId& peer : peers) {
         tasks::SampleOrder order(run_.task.seed, peer, data_.train.count);

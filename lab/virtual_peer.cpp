@@ -2,8 +2,8 @@
 
 #include <utility>
 
-#include "dedloc/collab/local_learner.h"
 #include "dedloc/collab/model_state.h"
+#include "dedloc/trainer/local_learner.h"
 
 namespace dedloc::lab {
 namespace {
@@ -43,7 +43,7 @@ Ok VirtualPeer::make(std::vector<std::string> bootstrap, const VirtualLine& gran
         options.role = collab::Role::aggregator;
     } else {
         DEDLOC_TRY(auto learner, options_.make_learner(node_.id()));
-        learner_ = collab::trainers_learner(options_.run, std::move(learner));
+        learner_ = trainer::trainers_learner(options_.run, std::move(learner));
         layout_ = options.layout = learner_->layout();
         const std::uint64_t first = std::uint64_t{node_.incarnation()} << 24;
         samples_ = {first, first};

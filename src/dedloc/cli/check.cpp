@@ -16,7 +16,7 @@
 #include "dedloc/planner/split.h"
 #include "dedloc/security/identity.h"
 #include "dedloc/tasks/training_task.h"
-#include "dedloc/train/micro_batch.h"
+#include "dedloc/trainer/micro_batch.h"
 
 namespace dedloc::cli {
 namespace {
@@ -124,8 +124,8 @@ Ok find_micro_batch(const collab::RunFile& run,
     };
     const bool on_cpu = task.device() == "cpu";  // of a GPU's memory nothing is known
     const auto bytes = [on_cpu] { return on_cpu ? memory_in_use() : 0; };
-    DEDLOC_TRY(const train::MicroBatchSearch search,
-               train::search_micro_batch(learner, micro_batch_options(run), now, bytes, told));
+    DEDLOC_TRY(const trainer::MicroBatchSearch search,
+               trainer::search_micro_batch(learner, micro_batch_options(run), now, bytes, told));
     forecast.micro = search.size();
     forecast.samples_per_second = search.samples_per_s();
     forecast.micro_text = fmt::format("{} samples at a time on this machine, {:.3g} a second: {}",

@@ -91,10 +91,10 @@ std::uint64_t memory_available() {
     return left == no_limit ? 0 : std::max<std::uint64_t>(left, 1);
 }
 
-train::MicroBatchOptions micro_batch_options(const collab::RunFile& run) {
+trainer::MicroBatchOptions micro_batch_options(const collab::RunFile& run) {
     const std::uint64_t available = memory_available();
     const std::uint64_t inner_batch = run.local ? run.local->batch : 0;
-    return {.samples_max = train::micro_batch_max(run.batch.target, inner_batch),
+    return {.samples_max = trainer::micro_batch_max(run.batch.target, inner_batch),
             .bytes_max = available == 0 ? 0 : memory_in_use() + available / 2};
 }
 

@@ -7,7 +7,7 @@
 #include <filesystem>
 
 #include "dedloc/collab/run_file.h"
-#include "dedloc/train/micro_batch.h"
+#include "dedloc/trainer/micro_batch.h"
 
 namespace dedloc::cli {
 
@@ -25,6 +25,6 @@ std::uint64_t memory_left_by_groups(const std::filesystem::path& groups,
 
 // What the search for a run's micro-batch may try: of memory, what is in use and half of what is
 // available.
-train::MicroBatchOptions micro_batch_options(const collab::RunFile& run);
+trainer::MicroBatchOptions micro_batch_options(const collab::RunFile& run);
 
 }  // namespace dedloc::cli

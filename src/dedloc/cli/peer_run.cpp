@@ -15,7 +15,6 @@
 #include "dedloc/cli/memory.h"
 #include "dedloc/cli/peer_directory.h"
 #include "dedloc/cli/run_files.h"
-#include "dedloc/collab/local_learner.h"
 #include "dedloc/collab/model_state.h"
 #include "dedloc/collab/vector_codecs.h"
 #include "dedloc/monitor/event_log.h"
@@ -25,9 +24,10 @@
 #include "dedloc/p2p/nat.h"
 #include "dedloc/security/hash.h"
 #include "dedloc/tasks/training_task.h"
-#include "dedloc/train/checkpoint_saver.h"
-#include "dedloc/train/passing_thread.h"
-#include "dedloc/train/trainer.h"
+#include "dedloc/trainer/checkpoint_saver.h"
+#include "dedloc/trainer/local_learner.h"
+#include "dedloc/trainer/passing_thread.h"
+#include "dedloc/trainer/trainer.h"
 
 namespace dedloc::cli {
 
@@ -92,7 +92,7 @@ class PeerRun {
     bool look_while_joining();
     Result<std::shared_ptr<const state::Snapshot> > first_state(collab::Learner& learner);
     void start_trainer();
-    void found_micro_batch(const train::MicroBatchSearch& search);
+    void found_micro_batch(const trainer::MicroBatchSearch& search);
     void tell_micro_batch();
     void tell_caps(const runtime::LineCaps& caps);
     void train();
@@ -120,7 +120,7 @@ class PeerRun {
     std::unique_ptr<monitor::EventFan> fan_;
     std::shared_ptr<const tasks::TrainingTask> task_;
     std::unique_ptr<collab::Learner> learner_;
-    std::unique_ptr<train::Trainer> trainer_;
+    std::unique_ptr<trainer::Trainer> trainer_;
     std::atomic<bool> trainer_ended_ = false;
     std::mutex micro_batch_mutex_;
     std::string micro_batch_text_;  // to be told; the trainer's thread writes it
@@ -130,7 +130,7 @@ class PeerRun {
     JoinOffer offer_;
     std::string join_string_;
     double join_refreshed_ = -join_refresh_s;
-    train::CheckpointSaver saver_;
+    trainer::CheckpointSaver saver_;
     std::string checkpoint_;
     std::string save_problem_;
     std::string vote_problem_;  // it takes no part any more: the others do without it
@@ -177,7 +177,7 @@ std::optional<Failure> PeerRun::make_task() {
     task_ = *std::move(made);
     auto learner = task_->learner(session_.id());
     if (!learner) return failure(learner.error());
-    learner_ = collab::trainers_learner(run_file(), *std::move(learner));
+    learner_ = trainer::trainers_learner(run_file(), *std::move(learner));
     return std::nullopt;
 }
 
@@ -250,7 +250,7 @@ std::optional<Failure> PeerRun::begin() {
     say_folder();
     if (!hosts())
         if (auto failed = fetch_missing_file()) return failed;
-    if (auto failed = train::on_passing_thread([this] { return make_task(); })) return failed;
+    if (auto failed = trainer::on_passing_thread([this] { return make_task(); })) return failed;
     announce(events::TaskMade{}, task_->description());
     if (const Ok kept = keep_run_files(input_.opened.directory, *task_); !kept)
         return failure(ExitCode::disk, kept.error());
@@ -259,7 +259,7 @@ std::optional<Failure> PeerRun::begin() {
 
     collab::Options options = collaboration_options();
     if (hosts()) {
-        auto first = train::on_passing_thread([this] { return first_state(*learner_); });
+        auto first = trainer::on_passing_thread([this] { return first_state(*learner_); });
         if (!first) return failure(first.error());
         if (!warm_start_told_.empty()) announce(events::StartedFrom{}, warm_start_told_);
         input_.from.reset();  // as large as the state
@@ -277,7 +277,7 @@ std::optional<Failure> PeerRun::begin() {
     return std::nullopt;
 }
 
-void PeerRun::found_micro_batch(const train::MicroBatchSearch& search) {
+void PeerRun::found_micro_batch(const trainer::MicroBatchSearch& search) {
     const std::lock_guard lock(micro_batch_mutex_);
     const double rate = search.samples_per_s();  // 0: not measured
     micro_batch_text_ = fmt::format("computes {} samples at a time{}: {}",
@@ -301,7 +301,7 @@ void PeerRun::start_trainer() {
     if (!run.averaging.codec)
         screen_.say(collab::describe_codecs(run.averaging, learner_->layout()));
     const bool on_cpu = task_->device() == "cpu";
-    train::TrainerOptions trainer{
+    trainer::TrainerOptions trainer{
         .micro_batch = run.batch.micro,
         .evaluate_every = run.evaluate_every,
         .delayed = run.averaging.delayed,
@@ -311,15 +311,15 @@ void PeerRun::start_trainer() {
         .computes_on_cpu = on_cpu,
         .memory = on_cpu ? memory_in_use : nullptr,  // of a GPU's nothing is known
         .on_micro_batch =
-            [this](const train::MicroBatchSearch& search) { found_micro_batch(search); },
+            [this](const trainer::MicroBatchSearch& search) { found_micro_batch(search); },
         .make_evaluator = [task = task_, id = session_.id()] { return task->learner(id); },
         .on_end = [this](const Result<void>&) { trainer_ended_ = true; }};
-    trainer_ = std::make_unique<train::Trainer>(session_.spawn(),
-                                                session_.clock(),
-                                                session_.disk(),
-                                                session_.collaboration(),
-                                                std::move(learner_),
-                                                std::move(trainer));
+    trainer_ = std::make_unique<trainer::Trainer>(session_.spawn(),
+                                                  session_.clock(),
+                                                  session_.disk(),
+                                                  session_.collaboration(),
+                                                  std::move(learner_),
+                                                  std::move(trainer));
     trainer_->start();
 }
 

@@ -6,7 +6,7 @@
 
 #include "dedloc/base/check.h"
 #include "dedloc/base/random.h"
-#include "dedloc/train/dense.h"
+#include "dedloc/torch_bridge/dense.h"
 
 namespace dedloc::tasks {
 
@@ -30,7 +30,7 @@ Tensor int64_tensor(const std::vector<std::int64_t>& values, std::vector<std::in
 }  // namespace
 
 Tensor AlbertModel::Dense::operator()(const Tensor& inputs) const {
-    return train::dense(inputs, weight, bias);
+    return torch_bridge::dense(inputs, weight, bias);
 }
 
 Tensor AlbertModel::Norm::operator()(const Tensor& inputs) const {
@@ -160,12 +160,12 @@ Tensor AlbertModel::attend(const Tensor& inputs, const Tensor& mask, Dropout& dr
     if (config_.attention_dropout > 0)
         keep = dropout.keep(torch::empty({rows, config_.heads, columns, columns}, inputs.options()),
                             config_.attention_dropout);
-    const Tensor context = train::attention(heads(query_(inputs)),
-                                            heads(key_(inputs)),
-                                            heads(value_(inputs)),
-                                            mask,
-                                            1 / std::sqrt(static_cast<double>(width)),
-                                            keep);
+    const Tensor context = torch_bridge::attention(heads(query_(inputs)),
+                                                   heads(key_(inputs)),
+                                                   heads(value_(inputs)),
+                                                   mask,
+                                                   1 / std::sqrt(static_cast<double>(width)),
+                                                   keep);
     const Tensor joined = context.transpose(1, 2).reshape({rows, columns, config_.hidden});
     const Tensor out = dropout(attention_out_(joined), config_.dropout);
     return attention_norm_(inputs + out);
@@ -191,7 +191,7 @@ AlbertOutputs AlbertModel::forward(const AlbertBatch& batch) {
     outputs.word_rows = torch::div(masked, batch.labels.size(1), "floor");
     const Tensor words = states.reshape({-1, config_.hidden}).index_select(0, masked);
     outputs.word_logits =
-        train::dense(word_norm_(gelu_new(word_dense_(words))), words_, decoder_bias_);
+        torch_bridge::dense(word_norm_(gelu_new(word_dense_(words))), words_, decoder_bias_);
     const Tensor pooled = torch::tanh(pooler_(states.select(1, 0)));
     outputs.order_logits = order_(dropout(pooled, config_.classifier_dropout));
     return outputs;
@@ -223,7 +223,7 @@ AlbertBatch to_device(AlbertBatch batch, const torch::Device& device) {
     return batch;
 }
 
-train::TorchLoss albert_sample_loss(const AlbertOutputs& outputs, const AlbertBatch& batch) {
+torch_bridge::TorchLoss albert_sample_loss(const AlbertOutputs& outputs, const AlbertBatch& batch) {
     const auto each = functional::CrossEntropyFuncOptions().reduction(torch::kNone);
     const auto sum = functional::CrossEntropyFuncOptions().reduction(torch::kSum);
     // In mixed precision logits come in bf16.
@@ -233,7 +233,7 @@ train::TorchLoss albert_sample_loss(const AlbertOutputs& outputs, const AlbertBa
     // 1 / (masked words of its sample), for each masked word.
     const Tensor counts = torch::bincount(outputs.word_rows, {}, batch.labels.size(0));
     const Tensor share = counts.index_select(0, outputs.word_rows).to(torch::kFloat32).reciprocal();
-    train::TorchLoss loss;
+    torch_bridge::TorchLoss loss;
     loss.sum =
         (words * share).sum() + functional::cross_entropy(order_logits, batch.sentence_order, sum);
     const Tensor right = word_logits.detach().argmax(1) == outputs.word_labels;

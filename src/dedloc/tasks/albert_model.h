@@ -26,8 +26,8 @@
 
 #include "dedloc/tasks/albert_config.h"
 #include "dedloc/text/masked_batch.h"
-#include "dedloc/train/libtorch.h"
-#include "dedloc/train/torch_learner.h"
+#include "dedloc/torch_bridge/libtorch.h"
+#include "dedloc/torch_bridge/torch_learner.h"
 
 namespace dedloc::tasks {
 
@@ -108,7 +108,7 @@ AlbertBatch albert_batch(const text::MaskedBatch& batch, const std::vector<std::
 AlbertBatch to_device(AlbertBatch batch, const torch::Device& device);
 
 // Sum over the samples, and of each the fraction of masked words that are predicted right.
-train::TorchLoss albert_sample_loss(const AlbertOutputs& outputs, const AlbertBatch& batch);
+torch_bridge::TorchLoss albert_sample_loss(const AlbertOutputs& outputs, const AlbertBatch& batch);
 // Hugging Face's: mean over all masked words plus mean over all samples.
 torch::Tensor albert_batch_loss(const AlbertOutputs& outputs, const AlbertBatch& batch);
 

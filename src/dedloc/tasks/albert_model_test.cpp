@@ -11,7 +11,7 @@
 
 #include "dedloc/optim/optimizer.h"
 #include "dedloc/tasks/albert_weights.h"
-#include "dedloc/train/flat_module.h"
+#include "dedloc/torch_bridge/flat_module.h"
 
 namespace dedloc::tasks {
 namespace {
@@ -255,7 +255,7 @@ TEST(AlbertModel, begins_by_knowing_nothing) {
 TEST(AlbertModel, a_batch_without_masked_words_still_has_an_order) {
     AlbertModel model(small(), 5);
     const AlbertBatch batch = albert_batch(row_of(made_batch(2, 9, 60), 1), {3});
-    const train::TorchLoss loss = albert_sample_loss(model.forward(batch), batch);
+    const torch_bridge::TorchLoss loss = albert_sample_loss(model.forward(batch), batch);
     EXPECT_NEAR(loss.sum.item<double>(), std::log(2.0), 0.3);
     EXPECT_EQ(loss.correct.item<double>(), 0);
     loss.sum.backward();

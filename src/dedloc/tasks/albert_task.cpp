@@ -13,9 +13,9 @@
 #include "dedloc/text/cache.h"
 #include "dedloc/text/prefetch.h"
 #include "dedloc/text/text_data.h"
-#include "dedloc/train/device.h"
-#include "dedloc/train/flat_module.h"
-#include "dedloc/train/torch_learner.h"
+#include "dedloc/torch_bridge/device.h"
+#include "dedloc/torch_bridge/flat_module.h"
+#include "dedloc/torch_bridge/torch_learner.h"
 
 namespace dedloc::tasks {
 
@@ -56,8 +56,8 @@ class DropoutSeeds {
 };
 
 // The learner knows one tensor of inputs, one of targets, and what stays on the CPU.
-train::TorchBatch packed(const AlbertBatch& batch) {
-    train::TorchBatch result;
+torch_bridge::TorchBatch packed(const AlbertBatch& batch) {
+    torch_bridge::TorchBatch result;
     result.inputs = torch::stack(
         {batch.input_ids, batch.token_type_ids, batch.attention_mask, batch.labels}, 1);
     result.targets = batch.sentence_order;
@@ -65,7 +65,7 @@ train::TorchBatch packed(const AlbertBatch& batch) {
     return result;
 }
 
-AlbertBatch unpacked(const train::TorchBatch& batch) {
+AlbertBatch unpacked(const torch_bridge::TorchBatch& batch) {
     AlbertBatch result;
     result.input_ids = batch.inputs.select(1, 0);
     result.token_type_ids = batch.inputs.select(1, 1);
@@ -76,11 +76,11 @@ AlbertBatch unpacked(const train::TorchBatch& batch) {
     return result;
 }
 
-train::TorchModel torch_model(const AlbertConfig& sizes, std::uint64_t seed) {
+torch_bridge::TorchModel torch_model(const AlbertConfig& sizes, std::uint64_t seed) {
     auto model = std::make_shared<AlbertModel>(sizes, seed);
-    train::TorchModel result;
+    torch_bridge::TorchModel result;
     result.module = model;
-    result.loss = [model = model.get()](const train::TorchBatch& batch) {
+    result.loss = [model = model.get()](const torch_bridge::TorchBatch& batch) {
         const AlbertBatch albert = unpacked(batch);
         return albert_sample_loss(model->forward(albert), albert);
     };
@@ -198,29 +198,30 @@ Result<std::unique_ptr<collab::Learner>> AlbertTask::learner(const PeerId& peer)
     auto batches = std::make_shared<text::Prefetcher>(
         std::move(stream), text::Prefetcher::Options{.threads = 1, .batches_ahead = 4});
     const auto seeds = std::make_shared<const DropoutSeeds>(config_.seed, peer);
-    train::TorchTask task;
+    torch_bridge::TorchTask task;
     task.make_model = [sizes = sizes_, seed = config_.seed] { return torch_model(sizes, seed); };
-    task.train_batch = [batches, seeds](collab::CounterRange samples) -> Result<train::TorchBatch> {
+    task.train_batch = [batches,
+                        seeds](collab::CounterRange samples) -> Result<torch_bridge::TorchBatch> {
         DEDLOC_TRY(const text::MaskedBatch batch, batches->take({samples.begin, samples.end}));
         return packed(albert_batch(batch, seeds->of(samples)));
     };
     task.held_out_count = held_out_count();
     task.held_out_batch_samples_max = held_out_rows(config_.text.length);
     task.held_out_batch =
-        [stream = held_out_](collab::CounterRange samples) -> Result<train::TorchBatch> {
+        [stream = held_out_](collab::CounterRange samples) -> Result<torch_bridge::TorchBatch> {
         DEDLOC_TRY(const text::MaskedBatch batch, stream->batch({samples.begin, samples.end}));
         return packed(albert_batch(batch, {}));
     };
     task.device = device_;
     task.bf16 = config_.precision == "bf16";
-    return train::make_torch_learner(std::move(task));
+    return torch_bridge::make_torch_learner(std::move(task));
 }
 
 Result<std::shared_ptr<AlbertModel>> AlbertTask::model_at(std::span<const float> parameters,
                                                           std::span<const float> buffers) const {
     auto model = std::make_shared<AlbertModel>(sizes_, config_.seed);
     model->to(torch::Device(device_));
-    DEDLOC_TRY(train::FlatModule flat, train::FlatModule::make(model));
+    DEDLOC_TRY(torch_bridge::FlatModule flat, torch_bridge::FlatModule::make(model));
     if (flat.layout().parameters_count != parameters.size() || !buffers.empty())
         return make_error(ErrorKind::bad_input,
                           "{} parameters do not fit a model of {}",
@@ -416,8 +417,8 @@ Result<std::shared_ptr<const TrainingTask>> make_albert(const collab::TaskConfig
     DEDLOC_TRY(const AlbertConfig sizes, sizes_of(config));
     DEDLOC_TRY(const text::TextDataConfig wanted, text_config(config));
     DEDLOC_TRY_VOID(check_places(config.data, options.data_directory));
-    DEDLOC_TRY(std::string device, train::choose_device(options.device));
-    train::set_compute_threads(options.threads_count);
+    DEDLOC_TRY(std::string device, torch_bridge::choose_device(options.device));
+    torch_bridge::set_compute_threads(options.threads_count);
     text::TextDataOptions own;
     own.data_directory = options.data_directory;
     own.tokenizer_file = tokenizer_in_data(options);

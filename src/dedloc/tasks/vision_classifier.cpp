@@ -9,9 +9,9 @@
 #include "dedloc/tasks/sample_order.h"
 #include "dedloc/tasks/vision_models.h"
 #include "dedloc/text/cache.h"
-#include "dedloc/train/device.h"
-#include "dedloc/train/flat_module.h"
-#include "dedloc/train/torch_learner.h"
+#include "dedloc/torch_bridge/device.h"
+#include "dedloc/torch_bridge/flat_module.h"
+#include "dedloc/torch_bridge/torch_learner.h"
 
 namespace dedloc::tasks {
 
@@ -49,12 +49,12 @@ class VisionClassifier final : public TrainingTask {
 
     Result<std::unique_ptr<collab::Learner>> learner(const PeerId& peer) const override {
         auto order = std::make_shared<SampleOrder>(config_.seed, peer, data_->train.count);
-        train::TorchTask task;
+        torch_bridge::TorchTask task;
         task.make_model = [name = config_.model, seed = config_.seed] {
             return make_vision_model(name, seed);
         };
         task.train_batch = [data = data_, order, flips = config_.data == flipped_data](
-                               collab::CounterRange samples) -> Result<train::TorchBatch> {
+                               collab::CounterRange samples) -> Result<torch_bridge::TorchBatch> {
             std::vector<std::uint8_t> flip;
             for (std::uint64_t i = samples.begin; flips && i < samples.end; ++i) {
                 flip.push_back(order->coin(i) ? 1 : 0);
@@ -63,15 +63,15 @@ class VisionClassifier final : public TrainingTask {
         };
         task.held_out_count = data_->test.count;
         task.held_out_batch =
-            [data = data_](collab::CounterRange samples) -> Result<train::TorchBatch> {
+            [data = data_](collab::CounterRange samples) -> Result<torch_bridge::TorchBatch> {
             std::vector<std::uint32_t> indices(samples.size());
             std::iota(indices.begin(), indices.end(), static_cast<std::uint32_t>(samples.begin));
             return image_batch(data->test, indices, {});
         };
-        task.loss = train::classification_loss;
+        task.loss = torch_bridge::classification_loss;
         task.device = device_;
         task.bf16 = config_.precision == "bf16";
-        return train::make_torch_learner(std::move(task));
+        return torch_bridge::make_torch_learner(std::move(task));
     }
 
     std::string device() const override { return device_; }
@@ -87,8 +87,8 @@ class VisionClassifier final : public TrainingTask {
     Result<std::vector<std::string>> export_model(std::span<const float> parameters,
                                                   std::span<const float> buffers,
                                                   const std::string& directory) const override {
-        const train::TorchModel model = make_vision_model(config_.model, config_.seed);
-        DEDLOC_TRY(train::FlatModule flat, train::FlatModule::make(model.module));
+        const torch_bridge::TorchModel model = make_vision_model(config_.model, config_.seed);
+        DEDLOC_TRY(torch_bridge::FlatModule flat, torch_bridge::FlatModule::make(model.module));
         if (flat.layout().parameters_count != parameters.size() ||
             flat.layout().buffers_count != buffers.size())
             return make_error(ErrorKind::bad_input,
@@ -126,8 +126,8 @@ Result<std::shared_ptr<const TrainingTask>> make_vision_classifier(const collab:
                                                                    const TaskOptions& options) {
     DEDLOC_TRY_VOID(expect_known("task.model", config.model, vision_models()));
     DEDLOC_TRY_VOID(expect_known("task.data", config.data, {plain_data, flipped_data}));
-    DEDLOC_TRY(std::string device, train::choose_device(options.device));
-    train::set_compute_threads(options.threads_count);
+    DEDLOC_TRY(std::string device, torch_bridge::choose_device(options.device));
+    torch_bridge::set_compute_threads(options.threads_count);
     const std::string directory =
         options.data_directory.empty() ? fashion_mnist_directory : options.data_directory;
     DEDLOC_TRY(FashionMnist data, load_fashion_mnist(directory));

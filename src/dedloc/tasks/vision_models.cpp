@@ -75,7 +75,7 @@ std::vector<std::string> vision_models() {
     return names;
 }
 
-train::TorchModel make_vision_model(const std::string& name, std::uint64_t seed) {
+torch_bridge::TorchModel make_vision_model(const std::string& name, std::uint64_t seed) {
     for (const Model& model : models) {
         if (name != model.name) continue;
         torch::manual_seed(seed);
@@ -115,11 +115,11 @@ void normalise_image(const std::uint8_t* grey, bool mirrored, float* out) {
 
 }  // namespace
 
-train::TorchBatch image_batch(const LabelledImages& images,
-                              const std::vector<std::uint32_t>& indices,
-                              const std::vector<std::uint8_t>& flip) {
+torch_bridge::TorchBatch image_batch(const LabelledImages& images,
+                                     const std::vector<std::uint32_t>& indices,
+                                     const std::vector<std::uint8_t>& flip) {
     const auto count = static_cast<std::int64_t>(indices.size());
-    train::TorchBatch batch{
+    torch_bridge::TorchBatch batch{
         .inputs = torch::empty({count, 1, image_side, image_side}, torch::kFloat32),
         .targets = torch::empty({count}, torch::kInt64)};
     float* pixels = batch.inputs.data_ptr<float>();

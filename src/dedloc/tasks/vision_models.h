@@ -11,18 +11,18 @@
 #include <vector>
 
 #include "dedloc/tasks/fashion_mnist.h"
-#include "dedloc/train/torch_learner.h"
+#include "dedloc/torch_bridge/torch_learner.h"
 
 namespace dedloc::tasks {
 
 std::vector<std::string> vision_models();
 // Parameters are random, from the seed. `name` is one of the above.
-train::TorchModel make_vision_model(const std::string& name, std::uint64_t seed);
+torch_bridge::TorchModel make_vision_model(const std::string& name, std::uint64_t seed);
 
 // [n, 1, 28, 28] fp32, normalised, and [n] int64, of the images with these indices. flip[i] != 0
 // mirrors image i; empty: none.
-train::TorchBatch image_batch(const LabelledImages& images,
-                              const std::vector<std::uint32_t>& indices,
-                              const std::vector<std::uint8_t>& flip);
+torch_bridge::TorchBatch image_batch(const LabelledImages& images,
+                                     const std::vector<std::uint32_t>& indices,
+                                     const std::vector<std::uint8_t>& flip);
 
 }  // namespace dedloc::tasks

@@ -1,0 +1,139 @@
+// The front door for people with a libtorch training loop of their own. The loop stays as it is;
+// gradients of many computers become one optimizer step.
+//
+//   dedloc::torch_bridge::Session session = dedloc::torch_bridge::join(model, {.run_file =
+//   "run.toml"}); std::cout << session.join_string();               // others: {.join = "dedloc1…"}
+//   torch::manual_seed(session.seed());               // for the samples: each peer its own
+//   dedloc::torch_bridge::CollaborativeOptimizer optimizer(session);
+//   while (!optimizer.finished()) {
+//       optimizer.zero_grad();
+//       torch::Tensor loss = loss_of(model, batch);   // a mean over the batch
+//       loss.backward();
+//       optimizer.step(batch_size, loss.item<double>());
+//   }
+//   session.leave();                                  // save or measure the model after this
+//
+// The optimizer, its learning rates and the target batch are in the run file, the same for all.
+// step() only adds up gradients until the target batch of the whole collaboration is full; then it
+// takes part in the averaging (it blocks for that long) and loads the new parameters into the
+// model, which from then on are the same bits on every peer. Others may make steps, the run's last
+// one too, while this loop is in a forward or backward pass: global_step() and state_hash() are
+// ahead of the model then. After leave() it is theirs, BatchNorm's statistics included.
+//
+// Samples: every peer has to draw others, in another order. Nothing here can see to that, and peers
+// with the same seed compute the same batch, which is worth no more than one of them alone. Seed
+// what draws them, shuffles and drops out with Session::seed(), after the model is built: frozen
+// parameters may need a seed that all have.
+//
+// What is shared: parameters that need a gradient are trained together, float buffers (BatchNorm's
+// statistics) move by the average of their changes, by samples. Frozen parameters and integer
+// buffers are neither sent nor averaged: they, as the model's structure, must be the host's, and
+// who joins with others is told. A constant in a float buffer keeps its bits; it must be finite, as
+// all that is averaged.
+//
+// A batch whose mean gradient is not finite, or longer than averaging.norm_max, leaves no trace in
+// what is handed in, BatchNorm's statistics included.
+//
+// Of the run file, [checkpoint] is kept to: in step() and leave(), in checkpoints/ of the peer's
+// folder, the newest three (as `dedloc host` does; every = 0: none). [task] is only compared.
+// Nothing is evaluated here: [evaluate] is nothing to a session, and of [stop] it does steps and
+// samples; accuracy only counts where peers of `dedloc join` measure it. averaging.delayed is not
+// done, either: step() waits for each average (join() logs a warning).
+//
+// Events go to JoinOptions::events only: `dedloc host` and `dedloc join` write events.jsonl, a loop
+// of your own does with monitor::EventLog (examples/train_together.cpp).
+//
+// Errors: std::runtime_error with a sentence for people (no such file, nobody reachable, another
+// run or model, one with local updates, which are made by dedloc's own trainer only, a disk that is
+// full, one gradient after the other that is left out), or what libtorch throws. Where its votes
+// cannot be written for half a minute, step() throws and the session has ended: the others need the
+// votes of all who take part. Join again in its directory when that is mended.
+// Thread: one at a time. Cost: one pass over the parameters a call, two copies to the CPU and back
+// a global step.
+
+#pragma once
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "dedloc/base/time.h"
+#include "dedloc/collab/events.h"
+#include "dedloc/torch_bridge/libtorch.h"
+
+namespace dedloc::torch_bridge {
+
+struct JoinOptions {
+    std::string run_file{};  // host a new run from this file…
+    std::string join{};      // …or join one by its join string
+    // Host: go on from this checkpoint, or the newest of this folder (a peer's own, say). Without a
+    // run_file the one that was saved with it counts.
+    std::string resume{};
+    // Identity and bookkeeping of this peer, one process at a time; made if it is missing.
+    std::string directory = "dedloc-peer";
+    std::string name{};                                        // for people
+    std::vector<std::string> listen = {"/ip4/0.0.0.0/tcp/0"};  // empty: others cannot dial us
+    std::vector<std::string> announce{};  // addresses at which others reach us, if not those
+    std::vector<std::string> relays{};    // addresses with /p2p/<id> to stay connected to
+    Duration patience = std::chrono::seconds(60);  // to find the run and its state
+    // Told what happens (docs/events.md), on the network thread: it must not block, and outlives
+    // the session.
+    collab::EventSink* events = nullptr;
+};
+
+class Session {
+  public:
+    Session(Session&&) noexcept;
+    Session& operator=(Session&&) = delete;
+    ~Session();  // leaves, waiting little
+
+    std::string join_string() const;  // for others
+    std::string peer_id() const;
+    // For generators of samples: another one for each peer, and each time that it comes back to a
+    // run, or it would compute once more what it has. It is made of the peer's id and the number of
+    // its first sample, and stays as it is until the session ends.
+    std::uint64_t seed() const;
+    std::uint64_t global_step() const;
+    std::string state_hash() const;  // hexadecimal; equal on all peers at the same step
+    bool finished() const;           // the run's stop condition is met, or it was left
+    // Hands in what was computed if a step comes within `patience`, says goodbye, loads the last
+    // state into the model, and saves it. Where that throws (a full disk, say), it can be called
+    // again, and does what is left to do. Call it before the optimizer goes.
+    void leave(Duration patience = std::chrono::seconds(10));
+
+    struct State;
+
+  private:
+    friend Session join(std::shared_ptr<torch::nn::Module> model, JoinOptions options);
+    friend class CollaborativeOptimizer;
+    explicit Session(std::unique_ptr<State> state);
+    std::unique_ptr<State> state_;
+};
+
+// Returns when the model holds the collaboration's present parameters: those of `model` for who
+// hosts, those of the checkpoint for who resumes, downloaded ones for who joins. The model is on
+// the device where it shall compute.
+Session join(std::shared_ptr<torch::nn::Module> model, JoinOptions options);
+
+template <typename Impl>
+Session join(const torch::nn::ModuleHolder<Impl>& model, JoinOptions options) {
+    return join(model.ptr(), std::move(options));
+}
+
+class CollaborativeOptimizer {
+  public:
+    explicit CollaborativeOptimizer(Session& session) : state_(*session.state_) {}
+
+    void zero_grad();
+    // After backward() of the MEAN loss over `samples` samples (without it, others see no loss of
+    // this peer). True if the model has new parameters now. Once the run is over it only loads its
+    // last state. At most batch.target samples.
+    bool step(std::int64_t samples, double mean_loss = std::numeric_limits<double>::quiet_NaN());
+    bool finished() const;
+
+  private:
+    Session::State& state_;
+};
+
+}  // namespace dedloc::torch_bridge

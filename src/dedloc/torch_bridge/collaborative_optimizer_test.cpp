@@ -1,0 +1,411 @@
+// Training loops of peers that host a run of their own, and of some who join: real threads, files
+// and sockets of this machine.
+
+#include "dedloc/torch_bridge/collaborative_optimizer.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <future>
+#include <gtest/gtest.h>
+#include <limits>
+#include <mutex>
+#include <set>
+#include <stdexcept>
+#include <torch/nn/modules/batchnorm.h>
+
+#include "dedloc/base/log_sink.h"
+
+namespace dedloc::torch_bridge {
+namespace {
+
+namespace nn = torch::nn;
+
+constexpr std::int64_t micro_batch = 16;
+constexpr int batches_a_step = 4;
+constexpr double rate = 0.25;
+
+class CollaborativeOptimizerTest : public testing::Test {
+  protected:
+    CollaborativeOptimizerTest() {
+        std::string pattern = (std::filesystem::temp_directory_path() / "dedloc-XXXXXX").string();
+        directory_ = ::mkdtemp(pattern.data());
+    }
+    ~CollaborativeOptimizerTest() override { std::filesystem::remove_all(directory_); }
+
+    // `more` of the section [averaging], and further sections.
+    std::string run_file(const std::string& more = "",
+                         const std::string& stop = "steps = 2",
+                         std::int64_t micro = micro_batch) const {
+        const std::filesystem::path path = directory_ / "run.toml";
+        std::ofstream(path) << "name = \"alone\"\n"
+                            << "[batch]\ntarget = " << batches_a_step * micro_batch
+                            << "\nmicro = " << micro << "\n"
+                            << "[optimizer]\nkind = \"sgd\"\nmomentum = 0\n"
+                            << "[schedule]\npeak = " << rate << "\n"
+                            << "[stop]\n"
+                            << stop << "\n"
+                            << "[averaging]\ncodec = \"fp32\"\n"
+                            << more;
+        return path;
+    }
+    JoinOptions options(const std::string& name) const {
+        return {.directory = directory_ / name, .listen = {"/ip4/127.0.0.1/tcp/0"}};
+    }
+    Session host(std::shared_ptr<nn::Module> model, const std::string& more = "") const {
+        JoinOptions hosting = options("peer");
+        hosting.run_file = run_file(more);
+        return join(std::move(model), hosting);
+    }
+    Session guest(std::shared_ptr<nn::Module> model,
+                  const Session& host,
+                  const std::string& name = "guest") const {
+        JoinOptions joining = options(name);
+        joining.join = host.join_string();
+        return join(std::move(model), joining);
+    }
+    // What `work` throws; empty: nothing.
+    template <typename Work>
+    static std::string failure_of(Work work) {
+        try {
+            work();
+        } catch (const std::runtime_error& failure) {
+            return failure.what();
+        }
+        return {};
+    }
+
+    std::filesystem::path directory_;
+};
+
+// One number, whose gradient is 1 whatever the sample.
+struct NumberModule : nn::Module {
+    torch::Tensor number = register_parameter("number", torch::zeros({1}));
+};
+
+// One step() with a gradient of 1.
+bool step_once(CollaborativeOptimizer& optimizer, NumberModule& model, std::int64_t samples) {
+    optimizer.zero_grad();
+    model.number.sum().backward();
+    return optimizer.step(samples);
+}
+
+TEST_F(CollaborativeOptimizerTest, counts_no_samples_of_a_step_that_threw) {
+    const auto model = std::make_shared<NumberModule>();
+    Session session = host(model);
+    CollaborativeOptimizer optimizer(session);
+    model->number.mutable_grad() = torch::ones({1}, torch::kMeta);  // has no values to look at
+    EXPECT_THROW(optimizer.step(micro_batch), std::exception);
+    for (int i = 1; i <= batches_a_step; ++i) {
+        optimizer.zero_grad();
+        model->number.sum().backward();
+        EXPECT_EQ(optimizer.step(micro_batch), i == batches_a_step);
+    }
+    EXPECT_EQ(session.global_step(), 1u);
+    EXPECT_FLOAT_EQ(model->number.item<float>(), -rate);
+}
+
+TEST_F(CollaborativeOptimizerTest, a_batch_that_is_not_finite_leaves_no_trace) {
+    nn::Sequential model(nn::Linear(2, 3), nn::BatchNorm1d(3), nn::Linear(3, 1));
+    Session session = host(model.ptr());
+    CollaborativeOptimizer optimizer(session);
+    const auto step = [&](double factor) {
+        optimizer.zero_grad();
+        const torch::Tensor loss = (model->forward(torch::rand({micro_batch, 2}) * factor)).mean();
+        loss.backward();
+        return optimizer.step(micro_batch, loss.item<double>());
+    };
+    constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+    const auto mean_now = [&] { return model->named_buffers()["1.running_mean"].clone(); };
+    const torch::Tensor at_the_start = mean_now();
+    EXPECT_FALSE(step(nan));
+    EXPECT_TRUE(mean_now().equal(at_the_start));
+    EXPECT_FALSE(step(1));
+    const torch::Tensor after_one = mean_now();
+    EXPECT_FALSE(after_one.equal(at_the_start));
+    EXPECT_FALSE(step(nan));
+    EXPECT_TRUE(mean_now().equal(after_one));
+    for (int i = 2; i <= batches_a_step; ++i) EXPECT_EQ(step(1), i == batches_a_step);
+    EXPECT_TRUE(mean_now().isfinite().all().item<bool>());
+    for (const torch::Tensor& parameter : model->parameters())
+        EXPECT_TRUE(parameter.isfinite().all().item<bool>());
+}
+
+TEST_F(CollaborativeOptimizerTest, ends_when_nothing_that_it_is_given_is_finite) {
+    const auto model = std::make_shared<NumberModule>();
+    Session session = host(model);
+    CollaborativeOptimizer optimizer(session);
+    int steps = 0;
+    try {
+        for (; steps < 1000; ++steps) {
+            model->number.mutable_grad() =
+                torch::full({1}, std::numeric_limits<float>::quiet_NaN());
+            optimizer.step(micro_batch);
+        }
+    } catch (const std::runtime_error& failure) {
+        EXPECT_NE(std::string(failure.what()).find("last 64 gradients"), std::string::npos)
+            << failure.what();
+    }
+    EXPECT_EQ(steps, 63);
+}
+
+TEST_F(CollaborativeOptimizerTest, says_so_when_step_finds_no_gradient) {
+    const auto model = std::make_shared<NumberModule>();
+    Session session = host(model);
+    CollaborativeOptimizer optimizer(session);
+    const std::string failure = failure_of([&] { optimizer.step(micro_batch); });
+    EXPECT_NE(failure.find("no gradient: call backward()"), std::string::npos) << failure;
+    EXPECT_FALSE(step_once(optimizer, *model, micro_batch));
+}
+
+// No round would take them, and step() would wait for one for ever.
+TEST_F(CollaborativeOptimizerTest, refuses_more_samples_at_a_time_than_the_run_takes) {
+    const auto model = std::make_shared<NumberModule>();
+    JoinOptions hosting = options("peer");
+    hosting.run_file = run_file("", "steps = 2", /*micro=*/1);
+    Session session = join(model, hosting);
+    CollaborativeOptimizer optimizer(session);
+    const std::string failure = failure_of([&] { step_once(optimizer, *model, 65); });
+    EXPECT_NE(failure.find("at most 64 samples"), std::string::npos) << failure;
+    EXPECT_TRUE(step_once(optimizer, *model, 64));
+}
+
+// A round waits a minute for the peer that joined and computes nothing.
+TEST_F(CollaborativeOptimizerTest, leaves_in_time_though_a_round_outlasts_its_patience) {
+    const auto model = std::make_shared<NumberModule>();
+    Session session = host(model, "round_deadline_min = \"60s\"\nquorum_timeout = \"1s\"\n");
+    const auto model_of_other = std::make_shared<NumberModule>();
+    Session other = guest(model_of_other, session, "other");
+    Session idle = guest(std::make_shared<NumberModule>(), session, "idle");
+    CollaborativeOptimizer optimizer(session);
+    EXPECT_FALSE(step_once(optimizer, *model, micro_batch));
+    const std::future<void> filled = std::async(std::launch::async, [&] {
+        CollaborativeOptimizer optimizer_of_other(other);
+        step_once(optimizer_of_other, *model_of_other, batches_a_step * micro_batch);
+    });
+    std::future<void> left =
+        std::async(std::launch::async, [&] { session.leave(std::chrono::seconds(2)); });
+    // Without a deadline of its own this test would wait for ever, too.
+    if (left.wait_for(std::chrono::seconds(15)) != std::future_status::ready) {
+        ADD_FAILURE() << "it still waits";
+        std::_Exit(1);
+    }
+    idle.leave(std::chrono::seconds(1));  // the other one ends its round without them
+}
+
+nn::Sequential small_network() {
+    return nn::Sequential(nn::Linear(2, 3), nn::BatchNorm1d(3), nn::Linear(3, 1));
+}
+
+// Forward and backward; the forward pass moves BatchNorm's statistics.
+void compute(nn::Sequential& model, std::int64_t samples) {
+    model->forward(torch::rand({samples, 2})).mean().backward();
+}
+
+// Do both hold the same parameters and float buffers?
+bool are_equal(const nn::Module& one, const nn::Module& other) {
+    const auto numbers = [](const nn::Module& model) {
+        std::vector<torch::Tensor> all = model.parameters();
+        for (const torch::Tensor& buffer : model.buffers())
+            if (buffer.is_floating_point()) all.push_back(buffer);
+        return all;
+    };
+    return std::ranges::equal(
+        numbers(one), numbers(other), [](const torch::Tensor& a, const torch::Tensor& b) {
+            return a.equal(b);
+        });
+}
+
+// The host makes the only step while the others are between two calls of step().
+TEST_F(CollaborativeOptimizerTest, has_the_last_state_of_a_run_that_others_ended) {
+    JoinOptions hosting = options("peer");
+    hosting.run_file = run_file("", "steps = 1");
+    nn::Sequential model = small_network();
+    nn::Sequential model_of_one = small_network();
+    nn::Sequential model_of_two = small_network();
+    Session session = join(model, hosting);
+    Session one = guest(model_of_one.ptr(), session, "one");
+    Session two = guest(model_of_two.ptr(), session, "two");
+    CollaborativeOptimizer optimizer(session);
+    CollaborativeOptimizer optimizer_of_one(one);
+    compute(model_of_one, micro_batch);
+    compute(model_of_two, micro_batch);
+    compute(model, batches_a_step * micro_batch);
+    EXPECT_TRUE(optimizer.step(batches_a_step * micro_batch));
+    session.leave(std::chrono::seconds(60));  // waits until both have made the step as well
+    ASSERT_TRUE(one.finished());
+    ASSERT_TRUE(two.finished());
+    EXPECT_FALSE(are_equal(*model_of_one, *model));
+    EXPECT_TRUE(optimizer_of_one.step(micro_batch));
+    EXPECT_TRUE(are_equal(*model_of_one, *model)) << "after step()";
+    EXPECT_FALSE(optimizer_of_one.step(micro_batch)) << "it has it already";
+    two.leave();
+    EXPECT_TRUE(are_equal(*model_of_two, *model)) << "after leave()";
+    EXPECT_EQ(two.state_hash(), session.state_hash());
+    // What its owner makes of it then stays.
+    torch::NoGradGuard no_grad;
+    model_of_two->parameters().front().fill_(7);
+    two.leave();
+    EXPECT_FALSE(are_equal(*model_of_two, *model));
+}
+
+TEST_F(CollaborativeOptimizerTest, can_leave_again_when_its_last_state_could_not_be_saved) {
+    const auto model = std::make_shared<NumberModule>();
+    Session session = host(model, "[checkpoint]\nevery = 50\n");
+    CollaborativeOptimizer optimizer(session);
+    EXPECT_TRUE(step_once(optimizer, *model, 64));
+    const std::filesystem::path folder = options("peer").directory + "/checkpoints";
+    std::ofstream(folder) << "no folder";
+    for (int i = 0; i < 2; ++i) EXPECT_NE(failure_of([&] { session.leave(); }), "");
+    std::filesystem::remove(folder);
+    EXPECT_EQ(failure_of([&] { session.leave(); }), "");
+    EXPECT_TRUE(std::filesystem::is_directory(folder));
+}
+
+TEST_F(CollaborativeOptimizerTest, no_two_sessions_have_the_same_seed) {
+    const Session session = host(std::make_shared<NumberModule>());
+    const auto model = std::make_shared<NumberModule>();
+    std::uint64_t seed_before = 0;
+    {
+        Session other = guest(model, session);
+        seed_before = other.seed();
+        EXPECT_NE(seed_before, session.seed());
+        CollaborativeOptimizer optimizer(other);
+        EXPECT_FALSE(step_once(optimizer, *model, micro_batch));
+        EXPECT_EQ(other.seed(), seed_before);
+        other.leave(Duration(0));
+    }
+    EXPECT_NE(guest(model, session).seed(), seed_before) << "it would draw the same ones again";
+}
+
+class KindsSink final : public collab::EventSink {
+  public:
+    void record(const collab::Event& event) override {
+        const std::lock_guard lock(mutex_);
+        kinds_.insert(std::string(event.kind()));
+    }
+    bool has(const std::string& kind) const {
+        const std::lock_guard lock(mutex_);
+        return kinds_.contains(kind);
+    }
+
+  private:
+    mutable std::mutex mutex_;
+    std::set<std::string> kinds_;
+};
+
+TEST_F(CollaborativeOptimizerTest, tells_its_sink_what_happens) {
+    KindsSink events;
+    JoinOptions hosting = options("peer");
+    hosting.run_file = run_file();
+    hosting.events = &events;
+    const auto model = std::make_shared<NumberModule>();
+    Session session = join(model, hosting);
+    CollaborativeOptimizer optimizer(session);
+    EXPECT_TRUE(step_once(optimizer, *model, 64));
+    session.leave();
+    for (const char* kind : {"run_started", "step", "left"}) EXPECT_TRUE(events.has(kind)) << kind;
+}
+
+TEST_F(CollaborativeOptimizerTest, warns_that_it_does_not_compute_while_a_step_is_made) {
+    std::string lines;
+    base::give_log_lines_to([&lines](const std::string& line) { lines += line; });
+    host(std::make_shared<NumberModule>(), "delayed = true\n");
+    base::give_log_lines_to({});
+    EXPECT_NE(lines.find("averaging.delayed"), std::string::npos) << lines;
+}
+
+TEST_F(CollaborativeOptimizerTest, goes_on_from_a_checkpoint_of_its_own) {
+    const auto model = std::make_shared<NumberModule>();
+    JoinOptions resuming = options("peer");
+    std::string hash;
+    {
+        Session session = host(model, "[checkpoint]\nevery = 1\n");
+        CollaborativeOptimizer optimizer(session);
+        EXPECT_TRUE(step_once(optimizer, *model, 64));
+        hash = session.state_hash();
+        const std::filesystem::path saved = resuming.directory + "/checkpoints";
+        EXPECT_TRUE(std::filesystem::exists(saved)) << "before it leaves";
+        std::filesystem::copy(saved, directory_ / "copy", std::filesystem::copy_options::recursive);
+    }
+    for (const std::string& folder : {resuming.directory, (directory_ / "copy").string()}) {
+        const auto fresh = std::make_shared<NumberModule>();
+        resuming.resume = folder;
+        Session session = join(fresh, resuming);
+        EXPECT_EQ(session.global_step(), 1u);
+        EXPECT_EQ(session.state_hash(), hash);
+        EXPECT_EQ(fresh->number.item<float>(), -static_cast<float>(rate));
+    }
+    const std::string failure =
+        failure_of([&] { join(nn::Sequential(nn::Linear(1, 1)), resuming); });
+    EXPECT_NE(failure.find("does not fit the model"), std::string::npos) << failure;
+}
+
+TEST_F(CollaborativeOptimizerTest, saves_its_last_state_when_it_leaves) {
+    const auto model = std::make_shared<NumberModule>();
+    {
+        Session session = host(model, "[checkpoint]\nevery = 50\n");
+        CollaborativeOptimizer optimizer(session);
+        EXPECT_TRUE(step_once(optimizer, *model, 64));
+    }
+    JoinOptions resuming = options("peer");
+    resuming.resume = resuming.directory;
+    EXPECT_EQ(join(model, resuming).global_step(), 1u);
+}
+
+TEST_F(CollaborativeOptimizerTest, hosts_no_run_that_only_an_accuracy_ends) {
+    JoinOptions hosting = options("peer");
+    hosting.run_file = run_file("", "accuracy = 0.9");
+    const std::string failure =
+        failure_of([&] { join(std::make_shared<NumberModule>(), hosting); });
+    EXPECT_NE(failure.find("would never end"), std::string::npos) << failure;
+}
+
+// One trained layer, or two of equal sizes whose names are in either order, and a constant.
+struct LayersModule : nn::Module {
+    explicit LayersModule(float constant, std::vector<std::string> names = {"a", "b"}) {
+        for (const std::string& name : names) register_parameter(name, torch::ones({2, 2}));
+        register_parameter("frozen", torch::full({3}, constant), /*requires_grad=*/false);
+        register_module("norm", nn::BatchNorm1d(2));
+    }
+};
+
+TEST_F(CollaborativeOptimizerTest, trains_together_only_what_is_the_same_model) {
+    const Session session = host(std::make_shared<LayersModule>(1.0f));
+    const auto failure_with = [&](const std::shared_ptr<nn::Module>& model) {
+        return failure_of([&] { guest(model, session); });
+    };
+    const std::string other_values = failure_with(std::make_shared<LayersModule>(2.0f));
+    EXPECT_NE(other_values.find("frozen parameters"), std::string::npos) << other_values;
+    const std::vector<std::string> turned_round{"b", "a"};
+    const std::string other_order =
+        failure_with(std::make_shared<LayersModule>(1.0f, turned_round));
+    EXPECT_NE(other_order.find("built differently"), std::string::npos) << other_order;
+    // Not with what training moves by itself.
+    const auto used = std::make_shared<LayersModule>(1.0f);
+    used->named_buffers()["norm.num_batches_tracked"].fill_(7);
+    EXPECT_EQ(failure_with(used), "");
+}
+
+TEST_F(CollaborativeOptimizerTest, names_what_is_not_finite_in_a_model) {
+    constexpr float infinity = std::numeric_limits<float>::infinity();
+    const auto failure_with = [&](const std::shared_ptr<nn::Module>& model) {
+        return failure_of([&] { host(model); });
+    };
+    const auto masked = std::make_shared<LayersModule>(1.0f);
+    masked->register_buffer("mask", torch::full({2}, -infinity));
+    const std::string buffer = failure_with(masked);
+    EXPECT_NE(buffer.find("'mask' holds numbers that are not finite; float buffers are averaged"),
+              std::string::npos)
+        << buffer;
+    const auto broken = std::make_shared<NumberModule>();
+    broken->number.data().fill_(infinity);
+    const std::string parameter = failure_with(broken);
+    EXPECT_NE(parameter.find("'number' holds numbers that are not finite"), std::string::npos)
+        << parameter;
+    EXPECT_EQ(failure_with(std::make_shared<LayersModule>(infinity)), "") << "it is not averaged";
+}
+
+}  // namespace
+}  // namespace dedloc::torch_bridge

@@ -1,0 +1,224 @@
+#include "dedloc/torch_bridge/torch_learner.h"
+
+#include <atomic>
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <utility>
+
+#include "dedloc/torch_bridge/autocast.h"
+#include "dedloc/torch_bridge/device.h"
+#include "dedloc/trainer/first_line.h"
+
+namespace dedloc::torch_bridge {
+
+namespace {
+
+Error from_torch(const char* during, const std::exception& failure) {
+    return make_error(
+        ErrorKind::cannot_compute, "{}: libtorch says: {}", during, trainer::first_line(failure));
+}
+
+class TorchLearner final : public collab::Learner {
+  public:
+    TorchLearner(TorchTask task, TorchModel model, FlatModule flat)
+        : task_(std::move(task)), model_(std::move(model)), flat_(std::move(flat)) {
+        model_.module->train();
+    }
+
+    collab::Layout layout() const override { return flat_.layout(); }
+
+    void initial(std::span<float> parameters, std::span<float> buffers) override {
+        TorchModel fresh = task_.make_model();
+        Result<FlatModule> flat = FlatModule::make(fresh.module);
+        DEDLOC_CHECK(flat, "the same factory gave another model");
+        flat->store(parameters, buffers);
+    }
+
+    void limit_norm(double norm_max) override { norm_max_ = norm_max; }
+
+    void load(std::span<const float> parameters, std::span<const float> buffers) override {
+        flat_.load(parameters, buffers);
+        flat_.forget_gradients();
+        flat_.forget_sums();
+        here_ = 0;
+        elsewhere_ = 0;
+    }
+
+    // Buffers start from the new state's, or peers would drift apart; what the samples so far made
+    // of the old state's is handed over beside that.
+    void move_to(std::span<const float> parameters, std::span<const float> buffers) override {
+        if (here_ > 0) {
+            std::vector<float> sum(buffers.size());
+            flat_.take_buffer_changes(sum, static_cast<double>(here_));
+            if (elsewhere_ == 0) buffers_elsewhere_.assign(buffers.size(), 0.0f);
+            for (std::size_t i = 0; i < sum.size(); ++i) buffers_elsewhere_[i] += sum[i];
+            elsewhere_ += here_;
+            here_ = 0;
+        }
+        flat_.load(parameters, buffers);
+    }
+
+    Result<collab::GradientReport> accumulate(collab::CounterRange samples) override {
+        bool computes = false;
+        try {
+            DEDLOC_TRY(TorchBatch batch, task_.train_batch(samples));
+            flat_.remember_buffers();
+            computes = true;
+            const TorchLoss loss = training_loss(std::move(batch));
+            collab::GradientReport report{.loss_sum = loss.sum.item<double>()};
+            if (loss.correct.defined()) report.correct_sum = loss.correct.item<double>();
+            if (std::isfinite(report.loss_sum)) loss.sum.backward();
+            const double norm_max = norm_max_ * std::sqrt(static_cast<double>(samples.size()));
+            if (!std::isfinite(report.loss_sum) || !flat_.gradients_are_sound(norm_max))
+                return left_out();
+            flat_.add_gradients(1);  // the last that can fail: a caller may try the samples again
+            here_ += samples.size();
+            return report;
+        } catch (const std::exception& failure) {
+            return failed(failure, computes);
+        }
+    }
+
+    void take(std::span<float> gradient_sum,
+              std::span<float> buffers_sum,
+              std::uint64_t samples) override {
+        flat_.take_sums(gradient_sum);
+        flat_.take_buffer_changes(buffers_sum, static_cast<double>(samples - elsewhere_));
+        if (elsewhere_ > 0)
+            for (std::size_t i = 0; i < buffers_sum.size(); ++i)
+                buffers_sum[i] += buffers_elsewhere_[i];
+        here_ = 0;
+        elsewhere_ = 0;
+    }
+
+    Result<collab::Evaluation> evaluate() override {
+        model_.module->eval();
+        Result<collab::Evaluation> evaluation = evaluate_now();
+        model_.module->train();
+        return evaluation;
+    }
+
+    void cancel_evaluation() override { evaluation_cancelled_ = true; }
+
+  private:
+    // What one bad micro-batch must not leave behind: its gradient, and BatchNorm's statistics.
+    void leave_no_trace() {
+        flat_.forget_gradients();
+        flat_.restore_buffers();
+    }
+
+    // Memory may run out half-way through a pass. A device that broke fails at taking back, too.
+    Error failed(const std::exception& failure, bool began) {
+        try {
+            if (began) leave_no_trace();
+        } catch (const std::exception& again) {
+            return from_torch("taking back a gradient that failed", again);
+        }
+        return from_torch("computing a gradient", failure);
+    }
+
+    collab::GradientReport left_out() {
+        leave_no_trace();
+        return {.loss_sum = 0, .correct_sum = 0, .finite = false};
+    }
+
+    TorchLoss training_loss(TorchBatch batch) {
+        std::optional<Autocast> autocast;
+        if (task_.bf16) autocast.emplace(flat_.device().type());
+        return loss_of(std::move(batch));
+    }
+
+    TorchLoss loss_of(TorchBatch batch) {
+        batch.inputs = batch.inputs.to(flat_.device());
+        batch.targets = batch.targets.to(flat_.device());
+        if (model_.loss) return model_.loss(batch);
+        return task_.loss(model_.forward(batch.inputs), batch.targets);
+    }
+
+    Result<collab::Evaluation> evaluate_now() {
+        torch::NoGradGuard no_grad;
+        collab::Evaluation evaluation{.samples = task_.held_out_count};
+        bool counts_correct = false;
+        double correct_sum = 0;
+        try {
+            for (std::uint64_t begin = 0; begin < task_.held_out_count;) {
+                if (evaluation_cancelled_)
+                    return make_error(ErrorKind::cancelled, "the evaluation was cancelled");
+                const std::uint64_t end =
+                    std::min(begin + task_.held_out_batch_samples_max, task_.held_out_count);
+                DEDLOC_TRY(TorchBatch batch, task_.held_out_batch({begin, end}));
+                const TorchLoss loss = loss_of(std::move(batch));
+                evaluation.loss += loss.sum.item<double>();
+                counts_correct = loss.correct.defined();
+                if (counts_correct) correct_sum += loss.correct.item<double>();
+                begin = end;
+            }
+        } catch (const std::exception& failure) {
+            return from_torch("evaluating the model", failure);
+        }
+        const auto count = static_cast<double>(task_.held_out_count);
+        evaluation.loss /= count;
+        evaluation.accuracy =
+            counts_correct ? correct_sum / count : std::numeric_limits<double>::quiet_NaN();
+        return evaluation;
+    }
+
+    TorchTask task_;
+    TorchModel model_;
+    FlatModule flat_;
+    double norm_max_ = 0;  // of one sample's gradient
+    // Samples since the last take(), at this state and at those before move_to(); and samples x
+    // buffers of these.
+    std::uint64_t here_ = 0;
+    std::uint64_t elsewhere_ = 0;
+    std::vector<float> buffers_elsewhere_;
+    std::atomic<bool> evaluation_cancelled_ = false;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<collab::Learner>> make_torch_learner(TorchTask task) {
+    try {
+        TorchModel model = task.make_model();
+        model.module->to(torch::Device(task.device));
+        DEDLOC_TRY(FlatModule flat, FlatModule::make(model.module));
+        return std::unique_ptr<collab::Learner>(
+            std::make_unique<TorchLearner>(std::move(task), std::move(model), std::move(flat)));
+    } catch (const std::exception& failure) {
+        return from_torch("making the model", failure);
+    }
+}
+
+TorchLoss classification_loss(const torch::Tensor& outputs, const torch::Tensor& targets) {
+    namespace functional = torch::nn::functional;
+    const auto sum = functional::CrossEntropyFuncOptions().reduction(torch::kSum);
+    return {.sum = functional::cross_entropy(outputs.to(torch::kFloat32), targets, sum),
+            .correct = (outputs.detach().argmax(1) == targets).sum()};
+}
+
+void set_compute_threads(int threads_count) {
+    if (threads_count > 0) torch::set_num_threads(threads_count);
+}
+
+Result<std::string> choose_device(const std::string& wish) {
+    const bool has_cuda = torch::cuda::is_available();
+    if (wish == "auto" || wish.empty()) return std::string(has_cuda ? "cuda" : "cpu");
+    if (wish == "cpu") return wish;
+    if (wish == "cuda" || wish.starts_with("cuda:")) {
+        if (!has_cuda) {
+            return make_error(ErrorKind::unsupported,
+                              "no CUDA device is usable here (driver, card, or a libtorch built "
+                              "without CUDA); use 'cpu'");
+        }
+        try {
+            return torch::Device(wish).str();
+        } catch (const std::exception&) {
+            // Falls through to the sentence below: libtorch could not read the number.
+        }
+    }
+    return make_error(
+        ErrorKind::bad_input, "'{}' is not a device; use auto, cpu, cuda or cuda:1", wish);
+}
+
+}  // namespace dedloc::torch_bridge

@@ -1,0 +1,69 @@
+// TorchLearner: a libtorch model, its batches and its loss, as collab's Learner.
+//
+// The loss is a SUM over the samples of a batch: gradients of micro-batches then add up, whatever
+// their sizes. They accumulate in sums of our own on the device; take() is the only copy from
+// there. A micro-batch whose loss or gradient is not finite, or whose mean gradient is beyond
+// limit_norm(), leaves no trace (GradientReport::finite).
+//
+// In mixed precision the model's outputs may be bf16: a loss makes them fp32 before it adds up.
+// Evaluation is fp32 always.
+//
+// Cost: what the model costs, one pass over the gradients a micro-batch to look whether they are
+// finite and one to add them, plus two copies of the parameters a global step.
+// Thread: one at a time. Errors: cannot_compute for libtorch's exceptions (out of memory, shapes).
+
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "dedloc/collab/learner.h"
+#include "dedloc/torch_bridge/flat_module.h"
+#include "dedloc/torch_bridge/libtorch.h"
+
+namespace dedloc::torch_bridge {
+
+struct TorchBatch {
+    torch::Tensor inputs;               // [samples, …]
+    torch::Tensor targets;              // [samples, …]
+    std::vector<torch::Tensor> more{};  // what else the model wants; stays where it is
+};
+
+struct TorchLoss {
+    torch::Tensor sum;      // scalar: summed over the samples
+    torch::Tensor correct;  // scalar, how many answers are right; undefined: the task has none
+};
+
+// libtorch's modules have no common forward(), so a model is the module and a way to call it:
+// either `forward`, followed by the task's loss, or both in one.
+struct TorchModel {
+    std::shared_ptr<torch::nn::Module> module{};
+    std::function<torch::Tensor(const torch::Tensor& inputs)> forward{};
+    std::function<TorchLoss(const TorchBatch& batch)> loss{};
+};
+
+inline constexpr std::uint64_t held_out_batch_max = 500;
+
+struct TorchTask {
+    // A fresh model with random parameters (only the host's are used).
+    std::function<TorchModel()> make_model;
+    // Samples of this peer's sequence; on any device.
+    std::function<Result<TorchBatch>(collab::CounterRange)> train_batch;
+    // Samples [begin, end) of the held-out data, of which there are held_out_count.
+    std::function<Result<TorchBatch>(collab::CounterRange)> held_out_batch;
+    std::uint64_t held_out_count = 0;
+    // Not used where the model has its own.
+    std::function<TorchLoss(const torch::Tensor& outputs, const torch::Tensor& targets)> loss;
+    std::uint64_t held_out_batch_samples_max = held_out_batch_max;
+    std::string device = "cpu";  // as choose_device() returns it
+    bool bf16 = false;           // training passes: mixed precision (autocast.h)
+};
+
+Result<std::unique_ptr<collab::Learner>> make_torch_learner(TorchTask task);
+
+// Sum-reduced cross entropy and the count of right answers.
+TorchLoss classification_loss(const torch::Tensor& outputs, const torch::Tensor& targets);
+
+}  // namespace dedloc::torch_bridge

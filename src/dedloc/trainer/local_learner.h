@@ -1,0 +1,96 @@
+// Local updates with an outer optimizer (DiLoCo): a Learner whose "gradient" of a global step is
+// the way that it has gone by itself.
+//
+// Between two averages a peer makes inner steps: after every `batch` samples one step of an
+// optimizer of its own, on the mean gradient of those samples, at parameters of its own. What it
+// hands in is (start - end) × samples, so that the weighted mean over the peers is the mean way
+// back, which the run's [optimizer] takes for the averaged gradient. Averaging, certificates and
+// state are those of any run, and all peers are bit-identical at each global step.
+//
+// Private, never averaged, gone with the process: the inner parameters, which start anew from every
+// global step's state; the inner optimizer's moments and count of steps, which are kept from one
+// global step to the next, as in the paper. The inner learning rate follows from the global step,
+// so that who comes late has the others'; bias corrections go by the count of own inner steps.
+//
+// When the global step is due in the middle of an inner batch, its samples are worth what others
+// are: a step on their mean gradient, at the rate × their share of a batch.
+//
+// A gradient that is not finite leaves no trace. An inner step that would leave the numbers that
+// are finite (a learning rate far too high) leads back to the start, buffers included, and the
+// moments to zero; so do several gradients in a row that are not finite, after inner steps: the way
+// has led where the model gives none that are.
+//
+// With this, nobody can recompute a contribution from state and sample numbers alone:
+// docs/local-updates.md.
+//
+// Source: Douillard et al. 2311.08105, algorithm 1.
+// Cost:   an inner step takes one pass of the optimizer on the CPU, in the caller's thread, and a
+//         copy of the parameters from and to the device. Memory: three vectors as long as the
+//         parameters, two as the buffers, and the optimizer's moments.
+// Thread, errors: as the learner's inside.
+
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "dedloc/collab/learner.h"
+#include "dedloc/collab/run_file.h"
+
+namespace dedloc::trainer {
+
+class LocalLearner final : public collab::Learner {
+  public:
+    // `config` has passed parse_run_file().
+    LocalLearner(std::unique_ptr<collab::Learner> inside, collab::LocalConfig config);
+
+    collab::Layout layout() const override { return layout_; }
+    void initial(std::span<float> parameters, std::span<float> buffers) override;
+    void at_step(std::uint64_t global_step) override;
+    void load(std::span<const float> parameters, std::span<const float> buffers) override;
+    void move_to(std::span<const float> parameters, std::span<const float> buffers) override;
+    Result<collab::GradientReport> accumulate(collab::CounterRange samples) override;
+    void take(std::span<float> gradient_sum,
+              std::span<float> buffers_sum,
+              std::uint64_t samples) override;
+    Result<collab::Evaluation> evaluate() override { return inside_->evaluate(); }
+    void cancel_evaluation() override { inside_->cancel_evaluation(); }
+
+    // Since the moments were last zero.
+    std::uint64_t inner_steps() const { return inner_steps_; }
+
+  private:
+    bool inner_step();
+    optim::OptimizerConfig optimizer_for(std::uint64_t samples) const;
+    bool is_finite() const;
+    void forget_the_way();
+    void turn_back_if_lost();
+    void begin_at(std::span<const float> parameters, std::span<const float> buffers);
+    void add_way(std::uint64_t samples, std::span<float> way, std::span<float> buffers) const;
+
+    std::unique_ptr<collab::Learner> inside_;
+    collab::LocalConfig config_;
+    collab::Layout layout_;
+    std::uint64_t global_step_ = 0;
+    std::vector<float> start_;  // parameters where the way began,
+    std::vector<float> here_;   // and where it has come to
+    std::vector<float> start_buffers_;
+    std::vector<float> buffers_;  // as the last inner step left them
+    std::vector<float> buffers_change_;
+    std::vector<float> gradient_;
+    std::vector<std::vector<float>> moments_;
+    std::uint64_t inner_steps_ = 0;
+    std::uint64_t since_step_ = 0;   // samples in the learner inside
+    std::uint64_t since_start_ = 0;  // samples
+    int not_finite_in_a_row_ = 0;    // gradients
+    // Of ways that ended with a move_to(); empty while there is none.
+    std::uint64_t samples_before_ = 0;
+    std::vector<float> way_before_;
+    std::vector<float> buffers_before_;
+};
+
+// What a trainer of this run computes with: `learner` itself, or local updates around it.
+std::unique_ptr<collab::Learner> trainers_learner(const collab::RunFile& run,
+                                                  std::unique_ptr<collab::Learner> learner);
+
+}  // namespace dedloc::trainer

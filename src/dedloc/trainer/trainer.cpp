@@ -1,0 +1,390 @@
+#include "dedloc/trainer/trainer.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <utility>
+
+#include "dedloc/base/log.h"
+#include "dedloc/collab/model_state.h"
+#include "dedloc/trainer/evaluator.h"
+#include "dedloc/trainer/first_line.h"
+
+namespace dedloc::trainer {
+
+namespace {
+
+// A step that fails is a round the collaboration could not even end; it tries again by itself.
+constexpr int failures_in_a_row_max = 10;
+// How often a waiting trainer looks whether it was asked to stop.
+constexpr auto stop_poll = std::chrono::milliseconds(50);
+// A disk that is full for no longer than that is a matter of a moment, as it is for votes.
+constexpr Duration disk_patience = 30s;
+// In a row, until the next trainer makes them; so many more for each one after it.
+constexpr std::uint64_t evaluations_missed = 2;
+// Searches until one tries again what ran out of memory. An hour: where nothing has changed that
+// costs others a full memory for a moment, and a micro-batch that is computed twice.
+constexpr int searches_until_more_fit = 6;
+// How often one that has computed ahead as much as it may looks after the step.
+constexpr auto ahead_poll = std::chrono::milliseconds(2);
+
+// The evaluating peer: the first trainer by PeerId, of those that have a state and stay. It may not
+// be able to, and nobody else can tell but by the steps that pass: the one after it takes over, and
+// if that cannot, either, later the next. One that can, but slowly, is given the time it needs: or
+// all would evaluate at once.
+bool evaluates(const collab::Collaboration& collaboration,
+               std::uint64_t step,
+               EvaluationTurn& turn) {
+    const PeerId self = collaboration.status().peer;
+    std::uint64_t newest = turn.since;
+    std::uint64_t before_us = 0;
+    std::uint64_t measured = 0;
+    bool met_us = false;
+    for (const collab::Status& peer : collaboration.peers()) {  // sorted
+        if (peer.accuracy_step <= step) newest = std::max(newest, peer.accuracy_step);
+        if (peer.role != collab::Role::trainer || peer.is_newcomer()) continue;
+        if (peer.phase == collab::Phase::leaving) continue;
+        met_us = met_us || peer.peer == self;
+        if (met_us) continue;
+        ++before_us;
+        if (peer.accuracy_step <= step) measured = std::max(measured, peer.accuracy_step);
+    }
+    if (measured > std::max(turn.measured, turn.since)) {
+        turn.measured = measured;
+        turn.taken = step - measured;
+    }
+    const std::uint64_t patience = evaluations_missed * (turn.every + turn.taken);
+    return before_us == 0 || step > newest + (1 + before_us) * patience;
+}
+
+}  // namespace
+
+Task<Result<Trainer::Stepped>> Trainer::step_task(collab::Collaboration& collaboration,
+                                                  collab::Contribution contribution,
+                                                  EvaluationTurn turn) {
+    Result<collab::StepOutcome> outcome = co_await collaboration.step(std::move(contribution));
+    if (!outcome) co_return std::move(outcome).error();
+    Stepped stepped;
+    stepped.outcome = std::move(*outcome);
+    const std::uint64_t step = stepped.outcome.state ? stepped.outcome.state->step() : 0;
+    stepped.evaluates = trainer::evaluates(collaboration, step, turn);
+    stepped.turn = turn;
+    co_return stepped;
+}
+
+Task<Result<bool>> Trainer::ask_evaluates(const collab::Collaboration& collaboration,
+                                          std::uint64_t step,
+                                          EvaluationTurn turn) {
+    co_return trainer::evaluates(collaboration, step, turn);
+}
+
+Trainer::Trainer(runtime::Spawn spawn,
+                 runtime::Clock& clock,
+                 runtime::Disk& disk,
+                 collab::Collaboration& collaboration,
+                 std::unique_ptr<collab::Learner> learner,
+                 TrainerOptions options)
+    : spawn_(std::move(spawn)),
+      clock_(clock),
+      disk_(disk),
+      collaboration_(collaboration),
+      learner_(std::move(learner)),
+      options_(std::move(options)),
+      layout_(learner_->layout()),
+      micro_batch_(options_.micro_batch) {
+    learner_->limit_norm(options_.norm_max);
+}
+
+Trainer::~Trainer() {
+    stop(Duration(0));
+    if (thread_.joinable()) thread_.join();
+}
+
+void Trainer::start() {
+    DEDLOC_CHECK(!thread_.joinable(), "started twice");
+    thread_ = std::thread([this] {
+        if (options_.computes_on_cpu) runtime::lower_thread_priority();
+        outcome_ = run();
+        if (options_.on_end && !stopping_) options_.on_end(outcome_);
+    });
+}
+
+void Trainer::stop(Duration patience) {
+    give_up_at_ = (clock_.now() + patience).since_start.count();
+    stopping_ = true;
+}
+
+Result<void> Trainer::join() {
+    if (thread_.joinable()) thread_.join();
+    return outcome_;
+}
+
+bool Trainer::is_over() const { return stopping_ || collaboration_.stopped(); }
+
+bool Trainer::patience_is_over() const {
+    return stopping_ && clock_.now().since_start.count() >= give_up_at_;
+}
+
+Result<void> Trainer::run() {
+    DEDLOC_TRY(SampleCounter counter, SampleCounter::open(disk_, options_.counter_path));
+    if (options_.make_evaluator && options_.evaluate_every > 0) {
+        evaluator_ = std::make_unique<Evaluator>(spawn_, collaboration_, options_.make_evaluator);
+    }
+    if (options_.micro_batch == collab::micro_auto) {
+        memory_before_ = memory();
+        begin_search(options_.micro_search.samples_first);
+    }
+    collaboration_.trainer_runs(true);
+    const Result<void> trained = train_or_say_why(counter);
+    collaboration_.trainer_runs(false);
+    if (trained && !stopping_) evaluate_the_end();
+    while (evaluator_ && !stopping_ && !evaluator_->finish_within(stop_poll)) {
+    }
+    evaluator_.reset();
+    const Result<void> closed = counter.close();
+    DEDLOC_TRY_VOID(trained);
+    return closed;
+}
+
+// A learner throws what it has no way to return: libtorch's memory runs out in load(), too.
+Result<void> Trainer::train_or_say_why(SampleCounter& counter) {
+    try {
+        return train(counter);
+    } catch (const std::exception& failure) {
+        return make_error(ErrorKind::cannot_compute,
+                          "this machine cannot go on training: {} (if memory ran out, --device cpu "
+                          "may have more)",
+                          first_line(failure));
+    }
+}
+
+Result<void> Trainer::train(SampleCounter& counter) {
+    samples_ = {counter.next(), counter.next()};
+    if (!start_from(collaboration_.state())) {
+        return make_error(ErrorKind::conflict, "the collaboration has no state to train from yet");
+    }
+    turn_ = {.since = collaboration_.state()->step(), .every = options_.evaluate_every};
+    bool more = true;
+    while (more && !is_over()) {
+        if (in_flight_.valid()) {
+            DEDLOC_TRY(more, meanwhile(counter));
+            continue;
+        }
+        if (collaboration_.is_to_compute()) DEDLOC_TRY_VOID(compute(counter));
+        if (collaboration_.is_to_compute()) continue;
+        DEDLOC_TRY(more, hand_in(options_.delayed));
+    }
+    if (more && in_flight_.valid()) {
+        DEDLOC_TRY(more, take_outcome());
+    }
+    // A leaver's last samples are worth a step; whether one still comes, the collaboration knows.
+    if (more && samples_.size() > 0 && !patience_is_over()) {
+        DEDLOC_TRY(more, hand_in(/*ahead=*/false));
+    }
+    return {};
+}
+
+Result<void> Trainer::compute(SampleCounter& counter) {
+    if (!search_ && clock_.now() >= search_at_) begin_search(micro_batch_ / 2);
+    const Result<collab::CounterRange> range =
+        take(counter, search_ ? search_->size() : micro_batch_);
+    if (range) return compute(*range);
+    if (is_over()) return {};  // what was computed before is handed in all the same
+    return range.error();
+}
+
+// Ends early, with the disk's error, when there is nothing more to compute.
+Result<collab::CounterRange> Trainer::take(SampleCounter& counter, std::uint64_t count) {
+    Result<collab::CounterRange> range = counter.take(count);
+    if (range || range.error().kind() != ErrorKind::local_fault) return range;
+    log(LogLevel::warning,
+        "trainer",
+        "{}; trying again for {:.0f} s",
+        range.error().message(),
+        to_seconds(disk_patience));
+    const TimePoint until = clock_.now() + disk_patience;
+    while (!range && !is_over() && clock_.now() < until) {
+        std::future<void> pause = runtime::spawn_future(
+            spawn_, "wait for the disk", clock_.sleep_for(options_.disk_tried_again_after));
+        while (!is_over() && pause.wait_for(stop_poll) != std::future_status::ready) {
+        }
+        if (!is_over()) range = counter.take(count);
+    }
+    return range;
+}
+
+Result<void> Trainer::compute(collab::CounterRange range) {
+    const TimePoint begun = clock_.now();
+    const Result<collab::GradientReport> report = learner_->accumulate(range);
+    if (!report) {
+        if (range.size() == 1 || !says_out_of_memory(report.error())) return report.error();
+        if (options_.micro_batch == collab::micro_auto) return compute_in_halves(range);
+        return report.error().with_context(fmt::format(
+            "the run's batch.micro, {} samples at a time, does not fit into the memory here (the "
+            "run file could say \"auto\"; --device cpu may have more)",
+            range.size()));
+    }
+    const double seconds = to_seconds(clock_.now() - begun);
+    samples_.end = range.end;
+    if (!report->finite) return leave_out(range);
+    not_finite_.end_row();
+    loss_sum_ += report->loss_sum;
+    correct_sum_ += report->correct_sum;
+    samples_computed_ += range.size();
+    collaboration_.report(range.size(), report->loss_sum, seconds);
+    if (search_) search_->measured(seconds, memory());
+    end_search_if_done();
+    return {};
+}
+
+// What the search tried, or what others leave of the memory by now, was too much for this machine;
+// the samples are computed all the same.
+Result<void> Trainer::compute_in_halves(collab::CounterRange range) {
+    const std::uint64_t tried = search_ ? search_->size() : micro_batch_;
+    if (range.size() <= tried) {  // else we know it from the first half
+        if (!search_) begin_search(tried);
+        search_->out_of_memory();
+        end_search_if_done();
+        samples_fit_ = micro_batch_;
+        more_fit_at_ = clock_.now() + options_.micro_search_again * searches_until_more_fit;
+    }
+    const std::uint64_t middle = range.begin + range.size() / 2;
+    DEDLOC_TRY_VOID(compute(collab::CounterRange{range.begin, middle}));
+    return compute(collab::CounterRange{middle, range.end});
+}
+
+void Trainer::begin_search(std::uint64_t samples_first) {
+    MicroBatchOptions options = options_.micro_search;
+    options.samples_first = std::max(options.samples_first, samples_first);
+    options.samples_known = micro_batch_;
+    // What took the memory may be gone by now; if not, one micro-batch is computed in halves.
+    if (samples_fit_ < options.samples_max && clock_.now() >= more_fit_at_) {
+        samples_fit_ *= 2;
+        more_fit_at_ = clock_.now() + options_.micro_search_again * searches_until_more_fit;
+    }
+    options.samples_max = std::min(options.samples_max, samples_fit_);
+    search_.emplace(options, memory_before_);
+}
+
+void Trainer::end_search_if_done() {
+    if (!search_ || !search_->done()) return;
+    const bool is_news = search_->size() != micro_batch_;
+    micro_batch_ = search_->size();
+    if (is_news && options_.on_micro_batch) options_.on_micro_batch(*search_);
+    search_.reset();
+    search_at_ = clock_.now() + options_.micro_search_again;
+}
+
+Result<void> Trainer::leave_out(collab::CounterRange range) {
+    samples_.leave_out(range.size());
+    collaboration_.report_not_finite(range.size());
+    return not_finite_.one_more();
+}
+
+collab::Contribution Trainer::take_sums() {
+    collab::Contribution contribution;
+    contribution.samples = samples_;
+    contribution.loss_sum = loss_sum_;
+    contribution.correct_sum = correct_sum_;
+    if (samples_.size() > 0) {
+        contribution.sum.resize(layout_.vector_count());
+        const std::span<float> all(contribution.sum);
+        learner_->take(all.first(layout_.parameters_count),
+                       all.subspan(layout_.parameters_count),
+                       samples_.size());
+    }
+    samples_ = {samples_.end, samples_.end};
+    loss_sum_ = 0;
+    correct_sum_ = 0;
+    return contribution;
+}
+
+Result<bool> Trainer::hand_in(bool ahead) {
+    collab::Contribution contribution = take_sums();
+    ahead_ = ahead;
+    if (ahead) collaboration_.compute_ahead();
+    in_flight_ = runtime::spawn_future(
+        spawn_, "step", step_task(collaboration_, std::move(contribution), turn_));
+    if (ahead) return true;
+    return take_outcome();
+}
+
+Result<bool> Trainer::meanwhile(SampleCounter& counter) {
+    if (in_flight_.wait_for(std::chrono::seconds(0)) == std::future_status::ready)
+        return take_outcome();
+    if (collaboration_.may_compute_ahead()) {
+        DEDLOC_TRY_VOID(compute(counter));
+    } else {
+        in_flight_.wait_for(ahead_poll);
+    }
+    return true;
+}
+
+Result<bool> Trainer::take_outcome() {
+    while (in_flight_.wait_for(stop_poll) != std::future_status::ready) {
+        if (patience_is_over()) return false;
+    }
+    std::future<Result<Stepped>> future = std::move(in_flight_);
+    Result<Stepped> stepped = runtime::wait_for_result(future);
+    if (!stepped) {
+        if (stepped.error().kind() == ErrorKind::cancelled) return false;
+        if (++failures_in_a_row_ >= failures_in_a_row_max) return std::move(stepped).error();
+        log(LogLevel::warning, "trainer", "a step failed: {}", to_string(stepped.error()));
+        start_from(collaboration_.state());
+        return true;
+    }
+    failures_in_a_row_ = 0;
+    turn_ = stepped->turn;
+    DEDLOC_TRY_VOID(refused_.next(/*sound=*/!stepped->outcome.refused));
+    if (stepped->outcome.kind == collab::StepKind::stepped && stepped->outcome.state)
+        go_on_from(*stepped->outcome.state);
+    else
+        start_from(stepped->outcome.state);
+    evaluate_if_due(*stepped);
+    return stepped->outcome.kind != collab::StepKind::stopped;
+}
+
+void Trainer::evaluate_if_due(const Stepped& stepped) {
+    if (!evaluator_ || !stepped.outcome.state) return;
+    const std::uint64_t every = options_.evaluate_every;
+    const std::uint64_t step = stepped.outcome.state->step();
+    if (step / every == evaluated_step_ / every) return;
+    // Others' evaluations count as made, so that a change of the evaluating peer repeats none.
+    evaluated_step_ = step;
+    if (stepped.evaluates) evaluator_->request(stepped.outcome.state);
+}
+
+// The run may be over without an outcome that says so.
+void Trainer::evaluate_the_end() {
+    const std::shared_ptr<const state::Snapshot> state = collaboration_.state();
+    if (!evaluator_ || !state || state->step() == evaluated_step_) return;
+    std::future<Result<bool>> future = runtime::spawn_future(
+        spawn_, "who evaluates", ask_evaluates(collaboration_, state->step(), turn_));
+    const Result<bool> ours = runtime::wait_for_result(future);
+    if (!ours || !*ours) return;
+    evaluated_step_ = state->step();
+    evaluator_->request(state);
+}
+
+// What was computed ahead stays: it goes into the step that begins here.
+void Trainer::go_on_from(const state::Snapshot& state) {
+    ahead_ = false;
+    learner_->at_step(state.step());
+    if (samples_.size() > 0)
+        learner_->move_to(collab::parameters_of(state), collab::buffers_of(state));
+    else
+        learner_->load(collab::parameters_of(state), collab::buffers_of(state));
+}
+
+bool Trainer::start_from(const std::shared_ptr<const state::Snapshot>& state) {
+    if (ahead_) collaboration_.forget_ahead(samples_.size());
+    ahead_ = false;
+    samples_ = {samples_.end, samples_.end};
+    loss_sum_ = 0;
+    correct_sum_ = 0;
+    if (!state) return false;
+    learner_->at_step(state->step());
+    learner_->load(collab::parameters_of(*state), collab::buffers_of(*state));
+    return true;
+}
+
+}  // namespace dedloc::trainer
