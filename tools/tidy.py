@@ -61,7 +61,7 @@ BANS = (
         "co_await clock.sleep_for(duration)",
         ("src/dedloc/runtime/", "src/dedloc/tasks/synthetic")),
     Ban(r"\bstd::j?thread\b(?!::(?:hardware_concurrency|id))|\bstd::async\b|\bpthread_create\b",
-        "runtime::Workers", ("src/dedloc/runtime/", "src/dedloc/torch_bridge/", "src/dedloc/tasks/",
+        "runtime::Workers", ("src/dedloc/runtime/", "src/dedloc/trainer/", "src/dedloc/tasks/",
                              "src/dedloc/monitor/", "src/dedloc/collab/session.cpp",
                              "src/dedloc/text/prefetch"),
         in_tests=False),
