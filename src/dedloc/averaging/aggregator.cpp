@@ -157,6 +157,7 @@ Ok Aggregator::check(const PeerId& from, const Signed& message, const consensus:
         return make_error(ErrorKind::peer_broke_protocol, "the plan is not signed by its leader");
     RoundOptions options = context_.options;
     options.vector_count = consensus::vector_count(plan);
+    options.bounded_count = plan.bounded_count;
     DEDLOC_TRY_VOID(check_plan(plan, options));
     const bool named =
         std::ranges::any_of(plan.members, [this](const consensus::PlanMember& member) {

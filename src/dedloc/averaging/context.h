@@ -34,10 +34,11 @@ inline constexpr Duration full_round_pause = 2s;
 
 struct RoundOptions {
     codec::CodecId codec = codec::CodecId::fp16;
-    // Where codecs are chosen by tensor: the other one that parts may have, of more bytes, and what
+    // Where codecs are chosen by tensor: the others that parts may have, of more bytes, and what
     // has which. The ranges cover the vector; an aggregator knows no tensors and has none.
-    std::optional<codec::CodecId> other_codec{};
+    std::vector<codec::CodecId> other_codecs{};
     std::vector<codec::CodecRange> codec_ranges{};
+    std::uint64_t bounded_count = 0;  // as a plan's; a range of codecs ends there. 0: all
     std::uint64_t vector_count = 0;
     std::uint64_t part_elements_max = 1u << 20;
     std::uint64_t part_elements_min = 4096;  // a smaller share is not worth its messages
@@ -57,8 +58,8 @@ struct RoundOptions {
     // Contributions that wait for others may take so much memory, then who is ahead is not read
     // from for a while; 0: no bound beside what the members send at all.
     std::size_t reduce_bytes_max = 0;
-    double norm_max = 0;          // of the mean gradient in a part of a contribution; 0: any
-    bool delayed = false;         // the next batch is computed beside the round
+    double norm_max = 0;   // of the mean gradient in a bounded part of a contribution; 0: any
+    bool delayed = false;  // the next batch is computed beside the round
     bool leave_out_slow = false;  // contributions of lines that are too slow for what they bring
     consensus::PlantedBugs bugs;
 

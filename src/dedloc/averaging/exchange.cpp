@@ -35,14 +35,15 @@ Ok check_left_out(const consensus::Plan& plan) {
 // know them.
 Ok check_parts(const consensus::Plan& plan, const RoundOptions& options) {
     const auto number = [](codec::CodecId id) { return static_cast<std::uint32_t>(id); };
-    const codec::CodecId other = options.other_codec.value_or(options.codec);
     DEDLOC_CHECK(options.codec_ranges.empty() ||
                  options.codec_ranges.back().end() == options.vector_count);
     std::uint64_t position = 0;
     auto range = options.codec_ranges.begin();
     for (const consensus::PlanPart& part : plan.parts) {
         const std::uint32_t said = plan.codec_of(part);
-        if (said != number(options.codec) && said != number(other)) return bad_plan("its codec");
+        const auto is_said = [&](codec::CodecId id) { return number(id) == said; };
+        if (!is_said(options.codec) && std::ranges::none_of(options.other_codecs, is_said))
+            return bad_plan("its codec");
         const auto codec = static_cast<codec::CodecId>(said);
         if (part.offset != position || part.count == 0 ||
             part.count > longest_part(options, codec, plan.groups > 0) ||
@@ -72,6 +73,7 @@ Ok check_plan(const consensus::Plan& plan, const RoundOptions& options) {
     }
     DEDLOC_TRY_VOID(check_left_out(plan));
     if (plan.codec != static_cast<std::uint32_t>(options.codec)) return bad_plan("its codec");
+    if (plan.bounded_count != options.bounded_count) return bad_plan("where norms are bounded");
     DEDLOC_TRY_VOID(check_parts(plan, options));
     for (const std::uint32_t standby : plan.standby)
         if (standby >= plan.members.size()) return bad_plan("a standby owner is no member");

@@ -96,11 +96,12 @@ Task<void> Exchange::reduce(std::shared_ptr<Reduction> reduction) {
     } else {
         for (const auto& [member, input] : reduction->inputs) inputs.push_back(input);
     }
+    const bool bounded = plan_.is_bounded(plan_.parts[reduction->part]);
     auto work = [plan = &plan_,
                  part = reduction->part,
                  inputs = std::move(inputs),
                  only_sum = reduction->collects,
-                 norm_max = context_.options.norm_max] {
+                 norm_max = bounded ? context_.options.norm_max : 0.0] {
         return only_sum ? sum_part(*plan, part, inputs, norm_max)
                         : reduce_part(*plan, part, inputs, norm_max);
     };

@@ -356,7 +356,7 @@ class ExchangeOfTensors : public ExchangeTest {
     static constexpr auto fine = codec::CodecId::fp16;
 
     void begin_adaptive(std::size_t count, const std::vector<std::size_t>& owners) {
-        options_.other_codec = fine;
+        options_.other_codecs = {fine};
         options_.codec_ranges = {{0, 1000, coarse}, {1000, 1000, fine}, {2000, 4000, coarse}};
         begin(count, coarse);
         for (std::uint64_t at = 0; at < elements; at += part_elements)
@@ -417,7 +417,7 @@ TEST_F(ExchangeOfTensors, plans_with_a_part_across_the_border_of_a_tensor_are_re
     EXPECT_TRUE(check_plan(plan_, options_of_aggregator())) << "who does not know the tensors";
 }
 
-TEST_F(ExchangeOfTensors, an_aggregator_takes_the_two_codecs_of_the_run_and_no_other) {
+TEST_F(ExchangeOfTensors, an_aggregator_takes_the_codecs_of_the_run_and_no_other) {
     begin_adaptive(4, {3});
     for (std::uint32_t number = 0; number < 1000; ++number) {
         plan_.parts[7].codec = number;
@@ -428,6 +428,21 @@ TEST_F(ExchangeOfTensors, an_aggregator_takes_the_two_codecs_of_the_run_and_no_o
     }
     plan_.parts[7].codec = 0xffff'ffff;
     EXPECT_FALSE(check_plan(plan_, options_of_aggregator()));
+}
+
+// A running variance of 1e8 is no gradient that explodes.
+TEST_F(ExchangeTest, changes_of_buffers_may_be_longer_than_gradients) {
+    constexpr std::uint64_t gradients = 4 * part_elements;
+    begin(3, codec::CodecId::fp32);
+    options_.norm_max = 1e-6;
+    options_.bounded_count = gradients;
+    EXPECT_FALSE(check_plan(plan_, options_)) << "the plan says otherwise";
+    plan_.bounded_count = gradients;
+    give_parts_to({0, 1, 2});
+    start();
+    ASSERT_TRUE(trainers_have_all());
+    for (const auto& [part, header] : members_[0]->exchange->finished())
+        EXPECT_EQ(header.includes(place(1)), plan_.parts[part].offset >= gradients) << part;
 }
 
 TEST_F(ExchangeOfTensors, plans_of_a_run_with_one_codec_have_no_part_in_another) {

@@ -64,7 +64,7 @@ using codec::CodecId;
 RoundOptions options_of(std::vector<codec::CodecRange> ranges) {
     RoundOptions options;
     options.codec = CodecId::blockwise8;
-    options.other_codec = CodecId::fp16;
+    options.other_codecs = {CodecId::fp16};
     options.vector_count = ranges.back().end();
     options.codec_ranges = std::move(ranges);
     return options;

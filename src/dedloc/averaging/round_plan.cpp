@@ -372,6 +372,7 @@ Result<consensus::Plan> RoundEngine::make_plan(const consensus::Base& base, std:
     plan.previous = base.previous;
     plan.state = base.state.value_or(Digest{});
     plan.codec = static_cast<std::uint32_t>(context_.options.codec);
+    plan.bounded_count = context_.options.bounded_count;
     std::map<PeerId, Announce> announces = announces_for(base);
     const std::string without = leave_out_slow(base, announces, plan.left_out);
     DEDLOC_TRY(const Division division, divide_all(std::move(announces)));

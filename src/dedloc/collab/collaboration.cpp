@@ -83,12 +83,15 @@ events::Any event_of(const averaging::RoundNote& note) {
 }
 
 void set_codecs(averaging::RoundOptions& round, const Options& options) {
-    round.codec = options.run.averaging.codec.value_or(codec_of_large_tensors);
-    if (round.codec != codec_of_large_tensors) return;
+    const std::optional<codec::CodecId> one = options.run.averaging.codec;
+    round.codec = one.value_or(codec_of_large_tensors);
+    // An aggregator has no layout, and takes any of them.
+    round.other_codecs = {codec_of_buffers};
+    if (!one) round.other_codecs.push_back(codec_of_small_tensors);
     auto ranges = vector_codecs(options.run.averaging, options.layout);
-    if (options.run.averaging.codec && ranges.size() == 1) return;
-    round.other_codec = codec_of_small_tensors;  // an aggregator has no layout, and takes either
+    if (one && ranges.size() <= 1) return;
     round.codec_ranges = std::move(ranges);
+    if (options.layout.buffers_count > 0) round.bounded_count = options.layout.parameters_count;
 }
 
 // Of one contribution. A batch, and one that is carried: nobody computes on when the whole batch is

@@ -18,42 +18,25 @@ std::vector<codec::TensorFacts> tensors_of(const Layout& layout) {
         count += group.count;
     }
     DEDLOC_CHECK(count == layout.parameters_count);
-    tensors.push_back({"buffers", layout.buffers_count, codec::TensorRole::buffer});
     return tensors;
 }
 
-// Buffers' changes are as large as they like beside gradients, and one scale of 8 bits for both
-// would make zeros of these.
-codec::CodecRules rules_for_buffers() {
-    codec::CodecRule buffers;
-    buffers.role = codec::TensorRole::buffer;
-    buffers.codec = codec_of_small_tensors;
-    return {{buffers}, codec_of_large_tensors};
-}
-
 codec::CodecRules rules_of(std::uint64_t threshold) {
-    codec::CodecRules rules = rules_for_buffers();
     codec::CodecRule small;
     small.elements_below = threshold;
     small.codec = codec_of_small_tensors;
-    rules.rules.push_back(small);
-    return rules;
+    return {{small}, codec_of_large_tensors};
 }
 
 std::string in_millions(std::uint64_t elements) {
     return fmt::format("{:.3g} M", static_cast<double>(elements) / 1e6);
 }
 
-}  // namespace
-
-std::vector<codec::CodecRange> vector_codecs(const AveragingConfig& averaging,
-                                             const Layout& layout) {
-    if (layout.vector_count() == 0) return {};
+std::vector<codec::CodecRange> parameter_codecs(const AveragingConfig& averaging,
+                                                const Layout& layout) {
+    if (layout.parameters_count == 0) return {};
+    if (averaging.codec) return {{0, layout.parameters_count, *averaging.codec}};
     const std::vector<codec::TensorFacts> tensors = tensors_of(layout);
-    if (averaging.codec == codec_of_large_tensors)
-        return codec::without_short_ranges(codec::codec_ranges(rules_for_buffers(), tensors),
-                                           range_elements_min);
-    if (averaging.codec) return {{0, layout.vector_count(), *averaging.codec}};
     std::vector<codec::CodecRange> ranges;
     std::uint64_t threshold = averaging.codec_threshold;
     do {
@@ -64,12 +47,22 @@ std::vector<codec::CodecRange> vector_codecs(const AveragingConfig& averaging,
     return ranges;
 }
 
+}  // namespace
+
+std::vector<codec::CodecRange> vector_codecs(const AveragingConfig& averaging,
+                                             const Layout& layout) {
+    std::vector<codec::CodecRange> ranges = parameter_codecs(averaging, layout);
+    if (layout.buffers_count > 0)
+        ranges.push_back({layout.parameters_count, layout.buffers_count, codec_of_buffers});
+    return ranges;
+}
+
 std::string describe_codecs(const AveragingConfig& averaging, const Layout& layout) {
     const std::vector<codec::CodecRange> ranges = vector_codecs(averaging, layout);
     std::map<codec::CodecId, std::uint64_t, std::greater<>> elements;
     for (const codec::CodecRange& range : ranges) elements[range.codec] += range.count;
     std::string text = "adaptive: ";
-    if (averaging.codec) text = ranges.size() > 1 ? "one, but for buffers: " : "one for all: ";
+    if (averaging.codec) text = elements.size() > 1 ? "one, but for buffers: " : "one for all: ";
     bool first = true;
     for (const auto& [codec, count] : elements) {
         text += fmt::format("{}{}{} in {}",

@@ -1,9 +1,11 @@
 // Which elements of a run's averaged vector travel in which codec (the run file's averaging.codec).
 //
-// One codec for all (but for buffers beside 8 bit), or "adaptive", as hivemind's
-// SizeAdaptiveCompression: parameters of at least averaging.codec_threshold elements in 8 bit,
-// smaller ones and the buffers in fp16. Small tensors (biases, norms) suffer most from 8 bits and
-// cost least.
+// One codec for all parameters, or "adaptive", as hivemind's SizeAdaptiveCompression: those of at
+// least averaging.codec_threshold elements in 8 bit, smaller ones in fp16. Small tensors (biases,
+// norms) suffer most from 8 bits and cost least.
+//
+// Buffers are in fp32, and a range of their own, whatever the codec: a variance may be 1e8, a
+// counter has to be exact, and both are few beside the parameters.
 //
 // A range of fewer than 4,096 elements is not worth a part of its own: a small tensor between large
 // ones takes so many elements of the next one into fp16. Where that leaves more ranges than a plan
@@ -24,8 +26,10 @@ namespace dedloc::collab {
 
 inline constexpr codec::CodecId codec_of_large_tensors = codec::CodecId::blockwise8;
 inline constexpr codec::CodecId codec_of_small_tensors = codec::CodecId::fp16;
+inline constexpr codec::CodecId codec_of_buffers = codec::CodecId::fp32;
 
-// They cover the vector in order. One range if all of it travels in one codec.
+// They cover the vector in order. One range if all of it travels in one codec and there are no
+// buffers; those are the last range.
 std::vector<codec::CodecRange> vector_codecs(const AveragingConfig& averaging,
                                              const Layout& layout);
 

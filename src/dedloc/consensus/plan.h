@@ -95,7 +95,13 @@ struct Plan {
     // Trainers whose contributions this round does without, as their lines are too slow for what
     // they bring, rising. Those who are members all the same only receive.
     std::vector<PeerId> left_out;
+    // The run's norm_max holds for parts that begin before this element; what follows (changes of
+    // buffers) is as long as it is. 0: for all.
+    std::uint64_t bounded_count = 0;
 
+    bool is_bounded(const PlanPart& part) const {
+        return bounded_count == 0 || part.offset < bounded_count;
+    }
     bool leaves_out(const PeerId& peer) const {
         return std::binary_search(left_out.begin(), left_out.end(), peer);
     }
@@ -120,6 +126,7 @@ struct Plan {
         visit(15, self.collectors, members_max);
         visit(16, self.left_out, members_max);
         visit(17, self.predicted_ms);
+        visit(18, self.bounded_count);
     }
 };
 
