@@ -386,8 +386,9 @@ Session join(std::shared_ptr<torch::nn::Module> model, JoinOptions options) {
         throw std::runtime_error(
             "dedloc: say either run_file or resume (to host) or join (to join)");
     }
-    const Fingerprint fingerprint = Fingerprint::of(*model);
-    FlatModule flat = or_throw(FlatModule::make(std::move(model)));
+    const Fingerprint fingerprint = Fingerprint::of(*model, options.private_buffers);
+    FlatModule flat = or_throw(FlatModule::make(
+        std::move(model), {.private_buffers = options.private_buffers, .unread_counters = true}));
     auto votes = std::make_unique<VoteWatch>(options.events);
     auto session = or_throw(collab::Session::open({.directory = options.directory,
                                                    .listen = options.listen,

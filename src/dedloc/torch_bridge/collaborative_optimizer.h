@@ -25,11 +25,14 @@
 // what draws them, shuffles and drops out with Session::seed(), after the model is built: frozen
 // parameters may need a seed that all have.
 //
-// What is shared: parameters that need a gradient are trained together, float buffers (BatchNorm's
-// statistics) move by the average of their changes, by samples. Frozen parameters and integer
-// buffers are neither sent nor averaged: they, as the model's structure, must be the host's, and
-// who joins with others is told. A constant in a float buffer keeps its bits; it must be finite, as
-// all that is averaged.
+// What is shared: parameters that need a gradient are trained together, sparse gradients as dense
+// ones; buffers (BatchNorm's statistics and its counter of batches) move by the average of their
+// changes, by samples. They are part of the state and of checkpoints. Frozen parameters and large
+// buffers of whole numbers (masks, tables: more than 1,024) are neither sent nor averaged: they, as
+// the model's structure, must be the host's, and who joins with others is told. A constant in a
+// buffer keeps its bits; it must be finite, as all that is averaged. What belongs to one peer alone
+// (a queue of keys and its pointer) is named in JoinOptions::private_buffers: it stays as the loop
+// makes it, is in no checkpoint, and begins anew when the peer comes back.
 //
 // A batch whose mean gradient is not finite, or longer than averaging.norm_max, leaves no trace in
 // what is handed in, BatchNorm's statistics included.
@@ -77,6 +80,9 @@ struct JoinOptions {
     std::vector<std::string> announce{};  // addresses at which others reach us, if not those
     std::vector<std::string> relays{};    // addresses with /p2p/<id> to stay connected to
     Duration patience = std::chrono::seconds(60);  // to find the run and its state
+    // Names of buffers, as named_buffers() has them, that each peer keeps to itself; the same on
+    // all peers.
+    std::vector<std::string> private_buffers{};
     // Told what happens (docs/events.md), on the network thread: it must not block, and outlives
     // the session.
     collab::EventSink* events = nullptr;

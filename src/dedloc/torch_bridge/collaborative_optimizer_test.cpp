@@ -13,7 +13,9 @@
 #include <mutex>
 #include <set>
 #include <stdexcept>
+#include <torch/nn/init.h>
 #include <torch/nn/modules/batchnorm.h>
+#include <torch/nn/modules/embedding.h>
 
 #include "dedloc/base/log_sink.h"
 
@@ -37,7 +39,8 @@ class CollaborativeOptimizerTest : public testing::Test {
     // `more` of the section [averaging], and further sections.
     std::string run_file(const std::string& more = "",
                          const std::string& stop = "steps = 2",
-                         std::int64_t micro = micro_batch) const {
+                         std::int64_t micro = micro_batch,
+                         const std::string& codec = "fp32") const {
         const std::filesystem::path path = directory_ / "run.toml";
         std::ofstream(path) << "name = \"alone\"\n"
                             << "[batch]\ntarget = " << batches_a_step * micro_batch
@@ -46,7 +49,7 @@ class CollaborativeOptimizerTest : public testing::Test {
                             << "[schedule]\npeak = " << rate << "\n"
                             << "[stop]\n"
                             << stop << "\n"
-                            << "[averaging]\ncodec = \"fp32\"\n"
+                            << "[averaging]\ncodec = \"" << codec << "\"\n"
                             << more;
         return path;
     }
@@ -340,6 +343,91 @@ TEST_F(CollaborativeOptimizerTest, goes_on_from_a_checkpoint_of_its_own) {
     const std::string failure =
         failure_of([&] { join(nn::Sequential(nn::Linear(1, 1)), resuming); });
     EXPECT_NE(failure.find("does not fit the model"), std::string::npos) << failure;
+}
+
+// A mean over all batches, whose weights follow from a counter; and a buffer of the loop's own.
+struct CumulativeMean : nn::Module {
+    nn::BatchNorm1d norm =
+        register_module("norm", nn::BatchNorm1d(nn::BatchNormOptions(1).momentum(c10::nullopt)));
+    torch::Tensor queue = register_buffer("queue", torch::zeros({2}));
+
+    void compute() {
+        queue.add_(1);
+        norm->forward(torch::randn({micro_batch, 1}) + 10).mean().backward();
+    }
+    std::int64_t counter() const { return norm->num_batches_tracked.item<std::int64_t>(); }
+    float mean() const { return norm->running_mean.item<float>(); }
+};
+
+TEST_F(CollaborativeOptimizerTest, counters_are_in_the_state_and_private_buffers_are_not) {
+    constexpr int steps = 10;
+    JoinOptions options_of_host = options("peer");
+    options_of_host.run_file = run_file("[checkpoint]\nevery = 1\n", "steps = 1000");
+    options_of_host.private_buffers = {"queue"};
+    const auto take_steps = [](CumulativeMean& model, Session& session, int count) {
+        CollaborativeOptimizer optimizer(session);
+        for (int i = 0; i < count * batches_a_step; ++i) {
+            optimizer.zero_grad();
+            model.compute();
+            optimizer.step(micro_batch);
+        }
+    };
+    {
+        const auto model = std::make_shared<CumulativeMean>();
+        Session session = join(model, options_of_host);
+        take_steps(*model, session, steps);
+        EXPECT_EQ(model->counter(), steps * batches_a_step);
+        EXPECT_EQ(model->queue[0].item<float>(), steps * batches_a_step);
+        const auto newcomer = std::make_shared<CumulativeMean>();
+        JoinOptions joining = options("guest");
+        joining.join = session.join_string();
+        joining.private_buffers = {"queue"};
+        const Session other = join(newcomer, joining);
+        EXPECT_EQ(newcomer->counter(), steps * batches_a_step);
+        EXPECT_EQ(newcomer->queue[0].item<float>(), 0);
+    }
+    options_of_host.run_file.clear();
+    options_of_host.resume = options_of_host.directory;
+    const auto model = std::make_shared<CumulativeMean>();
+    Session session = join(model, options_of_host);
+    EXPECT_EQ(model->counter(), steps * batches_a_step);
+    EXPECT_NEAR(model->mean(), 10, 0.3);
+    take_steps(*model, session, 1);
+    EXPECT_EQ(model->counter(), (steps + 1) * batches_a_step);
+    EXPECT_NEAR(model->mean(), 10, 0.3) << "one step weighs as much as each before it";
+}
+
+// Their variance is beyond fp16's range, and its change beyond any norm of a gradient.
+TEST_F(CollaborativeOptimizerTest, buffers_of_inputs_that_are_not_normalised_follow_them) {
+    for (const std::string codec : {"fp32", "fp16", "adaptive"}) {
+        JoinOptions hosting = options(codec);
+        hosting.run_file = run_file("", "steps = 1000", micro_batch, codec);
+        const auto model = std::make_shared<nn::BatchNorm1dImpl>(1);
+        Session session = join(model, hosting);
+        CollaborativeOptimizer optimizer(session);
+        for (int i = 0; i < 20 * batches_a_step; ++i) {
+            optimizer.zero_grad();
+            model->forward(torch::randn({micro_batch, 1}) * 1e4).mean().backward();
+            optimizer.step(micro_batch);
+        }
+        EXPECT_EQ(session.global_step(), 20u) << codec;
+        EXPECT_NEAR(model->running_var.item<float>(), 1e8, 5e7) << codec;
+    }
+}
+
+TEST_F(CollaborativeOptimizerTest, trains_with_sparse_gradients) {
+    nn::Embedding rows(nn::EmbeddingOptions(5, 1).sparse(true));
+    torch::nn::init::zeros_(rows->weight);
+    Session session = host(rows.ptr());
+    CollaborativeOptimizer optimizer(session);
+    for (int i = 0; i < batches_a_step; ++i) {
+        optimizer.zero_grad();
+        rows->forward(torch::tensor({1, 3}, torch::kLong)).mean().backward();
+        optimizer.step(micro_batch);
+    }
+    ASSERT_EQ(session.global_step(), 1u);
+    const auto half = static_cast<float>(-rate / 2);
+    EXPECT_TRUE(rows->weight.equal(torch::tensor({{0.f}, {half}, {0.f}, {half}, {0.f}})));
 }
 
 TEST_F(CollaborativeOptimizerTest, saves_its_last_state_when_it_leaves) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "dedloc/security/hash.h"
+#include "dedloc/torch_bridge/flat_module.h"
 
 namespace dedloc::torch_bridge {
 namespace {
@@ -24,7 +25,8 @@ void add_values(security::Sha256& hash, const std::string& name, const torch::Te
 
 }  // namespace
 
-Fingerprint Fingerprint::of(const torch::nn::Module& module) {
+Fingerprint Fingerprint::of(const torch::nn::Module& module,
+                            const std::vector<std::string>& private_buffers) {
     security::Sha256 structure;
     security::Sha256 constants;
     for (const auto& item : module.named_parameters()) {
@@ -36,11 +38,19 @@ Fingerprint Fingerprint::of(const torch::nn::Module& module) {
     structure.update("buffers\n");
     constants.update("buffers\n");
     for (const auto& item : module.named_buffers()) {
-        if (!item.value().defined() || item.key().ends_with("num_batches_tracked")) continue;
-        if (item.value().is_floating_point())
-            add_name(structure, item.key(), item.value());
-        else
-            add_values(constants, item.key(), item.value());
+        const auto& [name, tensor] = item.pair();
+        if (!tensor.defined()) continue;
+        switch (kind_of_buffer(name, tensor, private_buffers)) {
+            case BufferKind::averaged:
+                add_name(structure, name, tensor);
+                break;
+            case BufferKind::constant:
+                add_values(constants, name, tensor);
+                break;
+            case BufferKind::kept_apart:
+                structure.update(fmt::format("private {}\n", name));
+                break;
+        }
     }
     return {.structure = structure.finish(), .constants = constants.finish()};
 }
@@ -68,7 +78,7 @@ Ok check_same_model(const Fingerprint& ours, ByteView theirs) {
     if (!is_equal(mark.size() + sizeof(Digest)))
         return make_error(
             ErrorKind::conflict,
-            "frozen parameters or integer buffers of your model have other values than the "
+            "frozen parameters or constant buffers of your model have other values than the "
             "host's; they are not downloaded: take them from the same file on all peers, or build "
             "the model after the same torch::manual_seed() (and draw samples after another one: "
             "Session::seed())");

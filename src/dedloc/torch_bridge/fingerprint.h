@@ -2,9 +2,8 @@
 // they are as many says little. Two hashes, of what must be equal and is not downloaded:
 //
 //   structure   name, shape and weight decay of each trained parameter, name and shape of each
-//               float buffer, in order
-//   constants   name, type, shape and values of frozen parameters and of the other buffers. Not
-//               num_batches_tracked, which every forward pass moves
+//               buffer that is averaged or private, in order
+//   constants   name, type, shape and values of frozen parameters and of the other buffers
 //
 // The host's is in SnapshotInfo::extra, which goes on from state to state. A state that
 // `dedloc host` began has none: nothing is compared then.
@@ -12,6 +11,9 @@
 // Cost: the constants' values once through SHA-256. Thread: any. Errors: conflict, for people.
 
 #pragma once
+#include <string>
+#include <vector>
+
 #include "dedloc/base/bytes.h"
 #include "dedloc/torch_bridge/libtorch.h"
 
@@ -21,7 +23,8 @@ struct Fingerprint {
     Digest structure;
     Digest constants;
 
-    static Fingerprint of(const torch::nn::Module& module);
+    static Fingerprint of(const torch::nn::Module& module,
+                          const std::vector<std::string>& private_buffers = {});
     Bytes to_bytes() const;
 };
 

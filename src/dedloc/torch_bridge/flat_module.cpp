@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <set>
 #include <string>
+#include <torch/nn/modules/batchnorm.h>
 #include <utility>
 
 #include "dedloc/tensor/kernels.h"
@@ -12,6 +12,7 @@ namespace dedloc::torch_bridge {
 
 namespace {
 
+namespace nn = torch::nn;
 using torch::Tensor;
 
 // A tensor over the caller's memory; the caller keeps the memory alive.
@@ -51,7 +52,8 @@ void copy_out(const std::vector<Tensor>& tensors, std::span<float> out) {
     if (!tensors.front().is_cpu()) {
         std::vector<Tensor> flat;
         flat.reserve(tensors.size());
-        for (const Tensor& tensor : tensors) flat.push_back(tensor.detach().reshape({-1}));
+        for (const Tensor& tensor : tensors)
+            flat.push_back(tensor.detach().reshape({-1}).to(torch::kFloat32));
         view_of(out).copy_(torch::cat(flat));
         return;
     }
@@ -124,32 +126,70 @@ Result<void> check_buffer(const std::string& name, const Tensor& tensor) {
                       name);
 }
 
+constexpr double whole_numbers_max = 1 << 24;  // fp32 holds all up to here
+
+bool is_whole(const Tensor& tensor) {
+    return torch::isIntegralType(tensor.scalar_type(), /*includeBool=*/true);
+}
+
+Result<void> check_whole_numbers(const std::string& name, const Tensor& tensor) {
+    torch::NoGradGuard no_grad;
+    if (tensor.to(torch::kFloat64).abs().max().item<double>() <= whole_numbers_max) return {};
+    return make_error(ErrorKind::bad_input,
+                      "'{}' holds whole numbers beyond {}, which are not averaged exactly; keep "
+                      "them out of register_buffer, or name it in private_buffers",
+                      name,
+                      static_cast<std::int64_t>(whole_numbers_max));
+}
+
+template <typename Norm>
+void add_unread_counter(std::set<const void*>& counters, const nn::Module& module) {
+    const auto* norm = dynamic_cast<const Norm*>(&module);
+    if (norm != nullptr && norm->options.momentum().has_value() &&
+        norm->num_batches_tracked.defined())
+        counters.insert(norm->num_batches_tracked.unsafeGetTensorImpl());
+}
+
+// Batches are counted for a mean over all of them; with a momentum nothing reads the counter.
+std::set<const void*> unread_counters(const nn::Module& model) {
+    std::set<const void*> counters;
+    for (const auto& module : model.modules()) {
+        add_unread_counter<nn::BatchNorm1dImpl>(counters, *module);
+        add_unread_counter<nn::BatchNorm2dImpl>(counters, *module);
+        add_unread_counter<nn::BatchNorm3dImpl>(counters, *module);
+    }
+    return counters;
+}
+
+Result<void> check_private_buffers(const nn::Module& module,
+                                   const std::vector<std::string>& names) {
+    const auto buffers = module.named_buffers();
+    for (const std::string& name : names)
+        if (!buffers.contains(name))
+            return make_error(ErrorKind::bad_input,
+                              "private_buffers names '{}', which is no buffer of the model",
+                              name);
+    return {};
+}
+
 }  // namespace
 
-Result<FlatModule> FlatModule::make(std::shared_ptr<torch::nn::Module> module) {
+BufferKind kind_of_buffer(const std::string& name,
+                          const Tensor& tensor,
+                          const std::vector<std::string>& private_buffers) {
+    if (std::ranges::find(private_buffers, name) != private_buffers.end())
+        return BufferKind::kept_apart;
+    if (tensor.is_floating_point()) return BufferKind::averaged;
+    return is_whole(tensor) && tensor.numel() <= integer_elements_max ? BufferKind::averaged
+                                                                      : BufferKind::constant;
+}
+
+Result<FlatModule> FlatModule::make(std::shared_ptr<nn::Module> module,
+                                    const FlatOptions& options) {
     FlatModule flat(std::move(module));
     std::set<const void*> seen;
-    for (const auto& item : flat.module_->named_parameters()) {
-        const Tensor& tensor = item.value();
-        if (!tensor.requires_grad() || !seen.insert(tensor.unsafeGetTensorImpl()).second) continue;
-        DEDLOC_TRY_VOID(check_parameter(item.key(), tensor));
-        const auto count = static_cast<std::size_t>(tensor.numel());
-        if (count == 0) continue;
-        flat.layout_.parameters.push_back({.name = item.key(),
-                                           .offset = flat.layout_.parameters_count,
-                                           .count = count,
-                                           .decay = tensor.dim() >= 2});
-        flat.layout_.parameters_count += count;
-        flat.parameters_.push_back(tensor);
-    }
-    for (const auto& item : flat.module_->named_buffers()) {
-        const Tensor& tensor = item.value();
-        if (!tensor.defined() || !tensor.is_floating_point() || tensor.numel() == 0) continue;
-        if (!seen.insert(tensor.unsafeGetTensorImpl()).second) continue;
-        DEDLOC_TRY_VOID(check_buffer(item.key(), tensor));
-        flat.layout_.buffers_count += static_cast<std::uint64_t>(tensor.numel());
-        flat.buffers_.push_back(tensor);
-    }
+    DEDLOC_TRY_VOID(flat.take_parameters(seen));
+    DEDLOC_TRY_VOID(flat.take_buffers(seen, options));
     if (flat.parameters_.empty()) {
         return make_error(ErrorKind::bad_input, "the model has no parameters to train");
     }
@@ -160,11 +200,61 @@ Result<FlatModule> FlatModule::make(std::shared_ptr<torch::nn::Module> module) {
     return flat;
 }
 
+Result<void> FlatModule::take_parameters(std::set<const void*>& seen) {
+    for (const auto& item : module_->named_parameters()) {
+        const Tensor& tensor = item.value();
+        if (!tensor.requires_grad() || !seen.insert(tensor.unsafeGetTensorImpl()).second) continue;
+        DEDLOC_TRY_VOID(check_parameter(item.key(), tensor));
+        const auto count = static_cast<std::size_t>(tensor.numel());
+        if (count == 0) continue;
+        layout_.parameters.push_back({.name = item.key(),
+                                      .offset = layout_.parameters_count,
+                                      .count = count,
+                                      .decay = tensor.dim() >= 2});
+        layout_.parameters_count += count;
+        parameters_.push_back(tensor);
+    }
+    return {};
+}
+
+Result<void> FlatModule::take_buffers(std::set<const void*>& seen, const FlatOptions& options) {
+    DEDLOC_TRY_VOID(check_private_buffers(*module_, options.private_buffers));
+    if (!options.unread_counters) seen.merge(unread_counters(*module_));
+    for (const auto& item : module_->named_buffers()) {
+        const Tensor& tensor = item.value();
+        if (!tensor.defined() || tensor.numel() == 0) continue;
+        if (!seen.insert(tensor.unsafeGetTensorImpl()).second) continue;
+        if (kind_of_buffer(item.key(), tensor, options.private_buffers) != BufferKind::averaged)
+            continue;
+        if (is_whole(tensor))
+            DEDLOC_TRY_VOID(check_whole_numbers(item.key(), tensor));
+        else
+            DEDLOC_TRY_VOID(check_buffer(item.key(), tensor));
+        layout_.buffers_count += static_cast<std::uint64_t>(tensor.numel());
+        buffers_.push_back(tensor);
+    }
+    return {};
+}
+
+// The state keeps fractions of a counter: peers that computed unlike many batches add up to them.
+std::vector<float> FlatModule::as_the_module_holds(std::span<const float> buffers) const {
+    std::vector<float> values(buffers.begin(), buffers.end());
+    std::size_t offset = 0;
+    for (const Tensor& buffer : buffers_) {
+        const auto count = static_cast<std::size_t>(buffer.numel());
+        if (is_whole(buffer))
+            for (float& value : std::span(values).subspan(offset, count))
+                value = std::nearbyint(value);
+        offset += count;
+    }
+    return values;
+}
+
 void FlatModule::load(std::span<const float> parameters, std::span<const float> buffers) {
     torch::NoGradGuard no_grad;
     copy_in(parameters, parameters_);
-    copy_in(buffers, buffers_);
-    taken_buffers_.assign(buffers.begin(), buffers.end());
+    taken_buffers_ = as_the_module_holds(buffers);
+    copy_in(taken_buffers_, buffers_);
 }
 
 void FlatModule::store(std::span<float> parameters, std::span<float> buffers) const {
@@ -183,8 +273,18 @@ void FlatModule::take_buffer_changes(std::span<float> out, double scale) {
     }
 }
 
+void FlatModule::make_gradients_dense() {
+    torch::NoGradGuard no_grad;
+    for (Tensor& parameter : parameters_) {
+        Tensor& gradient = parameter.mutable_grad();
+        if (gradient.defined() && gradient.layout() != torch::kStrided)
+            gradient = gradient.to_dense();
+    }
+}
+
 void FlatModule::take_gradients(std::span<float> out) {
     torch::NoGradGuard no_grad;
+    make_gradients_dense();
     std::vector<Tensor> gradients;
     gradients.reserve(parameters_.size());
     for (const Tensor& parameter : parameters_) gradients.push_back(parameter.grad());
@@ -198,7 +298,8 @@ bool FlatModule::has_gradients() const {
 }
 
 // A sum is not finite when one of its terms is not. (Or when finite ones overflow: no better.)
-bool FlatModule::gradients_are_sound(double norm_max) const {
+bool FlatModule::gradients_are_sound(double norm_max) {
+    make_gradients_dense();
     if (norm_max > 0) return gradients_norm() <= norm_max;  // NaN: false
     torch::NoGradGuard no_grad;
     Tensor total;  // of the others, so that a device is asked once
@@ -247,6 +348,7 @@ void FlatModule::restore_buffers() {
 // over the model's memory a micro-batch.
 void FlatModule::add_gradients(double scale) {
     torch::NoGradGuard no_grad;
+    make_gradients_dense();
     sums_.resize(parameters_.size());
     for (std::size_t i = 0; i < parameters_.size(); ++i) {
         const Tensor& gradient = parameters_[i].grad();

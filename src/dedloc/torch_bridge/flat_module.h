@@ -1,19 +1,30 @@
-// FlatModule: a torch::nn::Module seen as two flat fp32 vectors, parameters and float buffers.
+// FlatModule: a torch::nn::Module seen as two flat fp32 vectors, parameters and buffers.
 //
 // Order: registration, depth first, as named_parameters() and named_buffers() give it; a tensor
-// that is registered twice (tied weights) is there once. Integer buffers (num_batches_tracked) and
-// parameters that need no gradient stay out of the vectors: they must be the same on all peers by
-// construction.
+// that is registered twice (tied weights) is there once. Parameters that need no gradient stay out
+// of the vectors, and so do buffers that are constants (below): both must be the same on all peers
+// by construction.
+//
+// Buffers of whole numbers (BatchNorm's counter, a queue's pointer, flags) are in the vector like
+// float ones and move by the average of their changes, fractions included; the module sees the
+// nearest whole number. fp32 holds whole numbers up to 16,777,216 exactly; a counter beyond that
+// is right in its first seven digits. Buffers of more whole numbers than integer_elements_max
+// (tables, masks) are taken for constants.
+//
+// Sparse gradients (an embedding's) are made dense: what is averaged is the whole vector.
 // Weight decay applies to parameters of rank ≥ 2 (biases and norms have rank 1).
 //
 // Cost: one copy to or from the CPU a call, whatever the device. Thread: one at a time.
 // Errors: unsupported  a parameter or float buffer that is not fp32; bad_input  one whose numbers
-//         are not finite, as means with them would not be; both say which.
+//         are not finite, as means with them would not be, or whole numbers beyond 16,777,216; a
+//         private buffer that is none. All say which.
 
 #pragma once
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "dedloc/base/result.h"
@@ -22,9 +33,32 @@
 
 namespace dedloc::torch_bridge {
 
+// A table or a mask has more elements; a counter, a pointer or an observer fewer.
+inline constexpr std::int64_t integer_elements_max = 1024;
+
+enum class BufferKind {
+    averaged,    // in the vector, the state and checkpoints
+    constant,    // the same on all peers; compared, never sent
+    kept_apart,  // this peer's own: a queue of keys
+};
+
+struct FlatOptions {
+    // Names of buffers that each peer keeps to itself.
+    std::vector<std::string> private_buffers{};
+    // BatchNorm counts batches also where it has a momentum, and nothing reads that counter: it
+    // stays out of the vector, as a number more to average for each layer, unless this is true.
+    bool unread_counters = false;
+};
+
+// Only where there is a buffer: `tensor` is defined and not empty.
+BufferKind kind_of_buffer(const std::string& name,
+                          const torch::Tensor& tensor,
+                          const std::vector<std::string>& private_buffers);
+
 class FlatModule {
   public:
-    static Result<FlatModule> make(std::shared_ptr<torch::nn::Module> module);
+    static Result<FlatModule> make(std::shared_ptr<torch::nn::Module> module,
+                                   const FlatOptions& options = {});
 
     const collab::Layout& layout() const { return layout_; }
     torch::nn::Module& module() const { return *module_; }
@@ -42,13 +76,14 @@ class FlatModule {
     void take_gradients(std::span<float> out);
     bool has_gradients() const;  // any
     // Are all of the parameters' .grad finite, and no longer together than `norm_max` (0: any)? One
-    // pass on the device, one number to the CPU.
-    bool gradients_are_sound(double norm_max) const;
+    // pass on the device, one number to the CPU. Sparse ones are dense afterwards.
+    bool gradients_are_sound(double norm_max);
     // Adds scale × .grad into sums of our own, on the device, and forgets .grad.
     void add_gradients(double scale);
     // Copies those sums and begins anew.
     void take_sums(std::span<float> out);
-    // Buffers as they are now, and back to them: a forward pass moves BatchNorm's.
+    // Buffers as they are now, and back to them: a forward pass moves BatchNorm's. Private ones are
+    // left alone.
     void remember_buffers();
     void restore_buffers();
     void forget_gradients();
@@ -56,7 +91,11 @@ class FlatModule {
 
   private:
     FlatModule(std::shared_ptr<torch::nn::Module> module) : module_(std::move(module)) {}
+    Result<void> take_parameters(std::set<const void*>& seen);
+    Result<void> take_buffers(std::set<const void*>& seen, const FlatOptions& options);
+    void make_gradients_dense();
     double gradients_norm() const;  // NaN or infinite if one of them is
+    std::vector<float> as_the_module_holds(std::span<const float> buffers) const;
 
     std::shared_ptr<torch::nn::Module> module_;
     torch::Device device_ = torch::kCPU;

@@ -7,6 +7,7 @@
 #include <numeric>
 #include <stdexcept>
 #include <torch/nn/modules/batchnorm.h>
+#include <torch/nn/modules/embedding.h>
 
 #include "dedloc/optim/optimizer.h"
 #include "dedloc/torch_bridge/autocast.h"
@@ -82,7 +83,7 @@ TEST(FlatModule, gives_back_what_was_loaded_and_knows_what_decays) {
     ASSERT_TRUE(flat);
     const collab::Layout& layout = flat->layout();
     EXPECT_EQ(layout.parameters_count, 12u * 24 + 24 + 24 + 24 + 24 * 5 + 5);
-    EXPECT_EQ(layout.buffers_count, 48u);  // running mean and variance, not the batch counter
+    EXPECT_EQ(layout.buffers_count, 48u);  // running mean and variance; nothing reads the counter
     ASSERT_EQ(layout.parameters.size(), 6u);
     EXPECT_TRUE(optim::check(layout.parameters, layout.parameters_count));
     const std::vector<std::pair<std::string, bool>> expected = {{"0.weight", true},
@@ -140,6 +141,84 @@ TEST(FlatModule, adds_scaled_gradients_until_they_are_taken) {
     EXPECT_EQ(sums, (std::vector<float>{16, 8}));
     flat->take_sums(sums);
     EXPECT_EQ(sums, (std::vector<float>{0, 0}));
+}
+
+TEST(FlatModule, whole_numbers_move_by_the_average_of_their_changes) {
+    nn::BatchNorm1d norm(nn::BatchNormOptions(2).momentum(c10::nullopt));
+    norm->register_buffer("flag", torch::zeros({1}, torch::kBool));
+    norm->register_buffer("table", torch::arange(integer_elements_max + 1));
+    Result<FlatModule> flat = FlatModule::make(norm.ptr());
+    ASSERT_TRUE(flat);
+    const collab::Layout& layout = flat->layout();
+    ASSERT_EQ(layout.buffers_count, 2u + 2 + 1 + 1) << "a table is a constant";
+    const auto counter = [&] { return norm->num_batches_tracked.item<std::int64_t>(); };
+    const std::vector<float> parameters(layout.parameters_count, 1.0f);
+    // mean, variance, counter, flag: as after a step in which one peer of two computed more.
+    flat->load(parameters, std::vector<float>{0, 0, 1, 1, 160.5f, 0.75f});
+    EXPECT_EQ(counter(), 160);
+    EXPECT_TRUE(norm->named_buffers()["flag"].item<bool>());
+    for (int i = 0; i < 3; ++i) norm->forward(torch::randn({4, 2}));
+    EXPECT_EQ(counter(), 163);
+    std::vector<float> change(layout.buffers_count);
+    flat->take_buffer_changes(change, 10);
+    EXPECT_EQ(change[4], 30);
+    EXPECT_EQ(change[5], 0) << "what it is, not what the state's fraction was";
+}
+
+TEST(FlatModule, counters_that_nothing_reads_are_there_on_request) {
+    const TorchModel model = made_model(true);
+    Result<FlatModule> flat = FlatModule::make(model.module, {.unread_counters = true});
+    ASSERT_TRUE(flat);
+    EXPECT_EQ(flat->layout().buffers_count, 49u);
+}
+
+TEST(FlatModule, leaves_private_buffers_alone) {
+    nn::Linear layer(1, 1);
+    layer->register_buffer("queue", torch::zeros({3}));
+    layer->register_buffer("pointer", torch::zeros({1}, torch::kLong));
+    Result<FlatModule> flat =
+        FlatModule::make(layer.ptr(), {.private_buffers = {"queue", "pointer"}});
+    ASSERT_TRUE(flat);
+    EXPECT_EQ(flat->layout().buffers_count, 0u);
+    layer->named_buffers()["queue"].fill_(7);
+    flat->remember_buffers();
+    flat->restore_buffers();
+    flat->load(std::vector<float>(2), {});
+    EXPECT_EQ(layer->named_buffers()["queue"][0].item<float>(), 7);
+    const auto wrong = FlatModule::make(layer.ptr(), {.private_buffers = {"queu"}});
+    ASSERT_FALSE(wrong);
+    EXPECT_NE(wrong.error().message().find("'queu', which is no buffer"), std::string::npos);
+}
+
+TEST(FlatModule, refuses_whole_numbers_that_fp32_does_not_hold) {
+    nn::Linear layer(1, 1);
+    layer->register_buffer("seeds", torch::full({2}, (1 << 24) + 2, torch::kLong));
+    const Result<FlatModule> flat = FlatModule::make(layer.ptr());
+    ASSERT_FALSE(flat);
+    EXPECT_NE(flat.error().message().find("'seeds' holds whole numbers beyond 16777216"),
+              std::string::npos)
+        << flat.error().message();
+}
+
+TEST(FlatModule, takes_sparse_gradients_as_dense_ones) {
+    nn::Embedding rows(nn::EmbeddingOptions(5, 2).sparse(true));
+    Result<FlatModule> flat = FlatModule::make(rows.ptr());
+    ASSERT_TRUE(flat);
+    const auto compute = [&] {
+        rows->forward(torch::tensor({1, 1, 4}, torch::kLong)).sum().backward();
+    };
+    compute();
+    EXPECT_FALSE(flat->gradients_are_sound(2.0)) << "its length is √10";
+    EXPECT_TRUE(flat->gradients_are_sound(4.0));
+    flat->add_gradients(1);
+    compute();
+    flat->add_gradients(2);
+    std::vector<float> sums(10);
+    flat->take_sums(sums);
+    EXPECT_EQ(sums, (std::vector<float>{0, 0, 6, 6, 0, 0, 0, 0, 3, 3}));
+    compute();
+    flat->take_gradients(sums);
+    EXPECT_EQ(sums, (std::vector<float>{0, 0, 2, 2, 0, 0, 0, 0, 1, 1}));
 }
 
 TEST(TorchLearner, adds_up_micro_batches_to_the_gradient_of_the_whole) {
