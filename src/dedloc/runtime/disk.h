@@ -5,6 +5,7 @@
 // directory; "a/b" is allowed, ".." is not.
 
 #pragma once
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,11 @@ class Disk {
     virtual ~Disk() = default;
     // Errors of all: not_found, local_fault ("no space left on …; free some and …").
     virtual Result<Bytes> read(const std::string& path) = 0;
+    // Of a file, without reading it.
+    virtual Result<std::uint64_t> size(const std::string& path) {
+        DEDLOC_TRY(const Bytes bytes, read(path));
+        return bytes.size();
+    }
     // Whole or not at all, and durable when it returns (temporary file, fsync, rename).
     virtual Result<void> write_atomically(const std::string& path, ByteView bytes) = 0;
     // Over what was there, so that the memory that held it is used again; the pieces are joined. If

@@ -120,6 +120,15 @@ class RealDisk final : public Disk {
         return bytes;
     }
 
+    Result<std::uint64_t> size(const std::string& path) override {
+        DEDLOC_TRY(const std::string full, full_path(path));
+        struct stat status {};
+        if (::stat(full.c_str(), &status) != 0) return explain(errno, "looking at", full);
+        if (!S_ISREG(status.st_mode))
+            return make_error(ErrorKind::local_fault, "{} is not a file", full);
+        return static_cast<std::uint64_t>(status.st_size);
+    }
+
     Result<void> write_atomically(const std::string& path, ByteView bytes) override {
         DEDLOC_TRY(const std::string full, full_path(path));
         DEDLOC_TRY_VOID(prepare_to_write(full));

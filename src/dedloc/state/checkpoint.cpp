@@ -227,9 +227,28 @@ Result<Manifest> read_manifest(runtime::Disk& disk, const std::string& path, con
     return manifest;
 }
 
+// A manifest may announce what it likes: memory is taken only for what is there.
+Ok check_sizes(runtime::Disk& disk, const std::string& path, const Manifest& manifest) {
+    for (std::size_t file = 0; file < files_for(manifest.chunks_count()); ++file) {
+        const std::string name = chunks_path(path, file);
+        const std::uint64_t offset = manifest.chunk_offset(file * chunks_per_file);
+        const std::uint64_t wanted =
+            std::min<std::uint64_t>(chunks_per_file * chunk_bytes, manifest.bytes - offset);
+        DEDLOC_TRY(const std::uint64_t there, disk.size(name));
+        if (there != wanted)
+            return damaged(name,
+                           fmt::format("it is too {}: {} bytes instead of {}",
+                                       there < wanted ? "short" : "long",
+                                       there,
+                                       wanted));
+    }
+    return {};
+}
+
 Result<std::shared_ptr<const Snapshot>> read_chunks(runtime::Disk& disk,
                                                     const std::string& path,
                                                     const Manifest& manifest) {
+    DEDLOC_TRY_VOID(check_sizes(disk, path, manifest));
     std::optional<SnapshotBuilder> builder;
     for (std::size_t file = 0; file < files_for(manifest.chunks_count()); ++file) {
         const std::string name = chunks_path(path, file);

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <map>
+#include <set>
 
 namespace dedloc::state {
 namespace {
@@ -12,7 +13,13 @@ class MemoryDisk final : public runtime::Disk {
     Result<Bytes> read(const std::string& path) override {
         const auto found = files.find(path);
         if (found == files.end()) return make_error(ErrorKind::not_found, "no file {}", path);
+        reads.insert(path);
         return found->second;
+    }
+    Result<std::uint64_t> size(const std::string& path) override {
+        const auto found = files.find(path);
+        if (found == files.end()) return make_error(ErrorKind::not_found, "no file {}", path);
+        return found->second.size();
     }
     Result<void> write_atomically(const std::string& path, ByteView bytes) override {
         std::size_t used = bytes.size();
@@ -45,6 +52,7 @@ class MemoryDisk final : public runtime::Disk {
     }
 
     std::map<std::string, Bytes> files;
+    std::set<std::string> reads;
     std::size_t room = std::size_t{1} << 30;
 };
 
@@ -230,6 +238,26 @@ TEST(Checkpoint, damage_to_any_file_is_found_named_and_another_one_offered) {
     EXPECT_EQ(load_newest_checkpoint(disk, "c")->summary.step, 1u);
     EXPECT_NE(load_checkpoint(disk, "c", newest->name).error().message().find("checkpoint.json"),
               std::string::npos);
+}
+
+// As if its chunks were there: 6 GB, of which one file is.
+TEST(Checkpoint, takes_no_memory_for_a_state_that_is_only_announced) {
+    MemoryDisk disk;
+    const auto saved = save_checkpoint(disk, "c", checkpoint_of_step(1, 5'000'000));
+    ASSERT_TRUE(saved);
+    const std::string folder = "c/" + saved->name + "/";
+    disk.files.erase(folder + "chunks-00001");
+    disk.reads.clear();
+    const auto gone = load_checkpoint(disk, "c", saved->name);
+    ASSERT_FALSE(gone);
+    EXPECT_NE(gone.error().message().find("chunks-00001"), std::string::npos);
+    EXPECT_FALSE(disk.reads.contains(folder + "chunks-00000")) << "nothing was begun";
+    disk.files[folder + "chunks-00001"] = Bytes(10);
+    const auto cut = load_checkpoint(disk, "c", saved->name);
+    ASSERT_FALSE(cut);
+    EXPECT_NE(cut.error().message().find("too short: 10 bytes instead of"), std::string::npos)
+        << cut.error().message();
+    EXPECT_FALSE(disk.reads.contains(folder + "chunks-00000"));
 }
 
 TEST(Checkpoint, saving_over_a_damaged_one_mends_it) {
