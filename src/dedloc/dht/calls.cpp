@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "dedloc/base/log.h"
-#include "dedloc/dht/core.h"
+#include "dedloc/dht/batches.h"
 
 namespace dedloc::dht {
 
@@ -18,7 +18,11 @@ DhtNode::Core::Core(p2p::Host& given_host,
       table(id, options.routing),
       storage(options.storage),
       cache(options.cache),
-      scope(host.executor()) {}
+      scope(host.executor()),
+      finds(std::make_unique<FindBatches>(*this)),
+      stores(std::make_unique<StoreBatches>(*this)) {}
+
+DhtNode::Core::~Core() = default;
 
 std::optional<wire::NodeInfo> DhtNode::Core::own_info() const {
     wire::NodeInfo info;
@@ -116,33 +120,7 @@ Task<Result<wire::PingResponse>> DhtNode::Core::call_ping(PeerId peer,
     co_return response;
 }
 
-Task<Result<wire::FindResponse>> DhtNode::Core::call_find(PeerId peer,
-                                                          DhtId key,
-                                                          TimePoint deadline) {
-    wire::FindRequest request;
-    request.keys.push_back(to_bytes(key.view()));
-    request.peer = own_info();
-    auto answer =
-        co_await host.call(peer, find_method, wire::encode(request), call_deadline(deadline));
-    if (!answer) {
-        note_failed(peer, answer.error());
-        co_return std::move(answer).error();
-    }
-    auto response = wire::decode<wire::FindResponse>(*answer);
-    if (response && response->results.size() != 1)
-        response = make_error(ErrorKind::peer_broke_protocol,
-                              "node {} answered one question {} times",
-                              peer.short_text(),
-                              response->results.size());
-    if (!response) {
-        note_failed(peer, response.error());
-        co_return std::move(response).error();
-    }
-    note_info(peer, response->peer, /*add=*/true);
-    co_return response;
-}
-
-Task<Result<std::vector<bool>>> DhtNode::Core::call_store(PeerId peer,
+Task<Result<std::vector<bool>>> DhtNode::Core::send_store(PeerId peer,
                                                           std::vector<DhtItem> items,
                                                           bool in_cache,
                                                           TimePoint deadline) {
@@ -226,7 +204,7 @@ Task<void> DhtNode::Core::replicate_to(Contact contact) {
     }
     if (items.empty()) co_return;
     auto taken =
-        co_await call_store(contact.peer, std::move(items), /*in_cache=*/false, TimePoint::never());
+        co_await send_store(contact.peer, std::move(items), /*in_cache=*/false, TimePoint::never());
     if (!taken) log(LogLevel::debug, "dht", "no records given: {}", taken.error().message());
 }
 

@@ -22,15 +22,29 @@ inline constexpr std::size_t address_bytes_max = 256;
 inline constexpr std::size_t pings_max = 16;        // of old nodes, at a time
 inline constexpr std::size_t newcomers_max = 1024;  // that wait to be given records
 inline constexpr std::size_t keys_a_turn = 256;     // looked at before others may run
-inline constexpr std::size_t keys_at_once = 8;      // of store_many and get_many
+inline constexpr std::size_t keys_at_once = 32;     // of store_many and get_many
+inline constexpr std::size_t refreshed_max = 1024;  // cached keys that are kept fresh
 inline constexpr std::size_t banned_max = 1024;
 inline constexpr Duration ban_min = 5s;
 inline constexpr int ban_doublings_max = 6;
 inline constexpr std::size_t remembered_max = 32;  // to join again through
 
+inline constexpr char stopping_text[] = "this node stops";
+
+// A look-up that others may wait for, too.
+struct PendingGet {
+    explicit PendingGet(runtime::Executor executor) : done(executor) {}
+    std::optional<Result<std::optional<Stored>>> result;
+    runtime::Event done;
+};
+
+class FindBatches;
+class StoreBatches;
+
 class DhtNode::Core : public std::enable_shared_from_this<DhtNode::Core> {
   public:
     Core(p2p::Host& host, const security::Verifier& verifier, DhtOptions options);
+    ~Core();
 
     // --- handlers (handlers.cpp)
     Task<Result<Bytes>> on_ping(PeerId from, Bytes request);
@@ -39,12 +53,23 @@ class DhtNode::Core : public std::enable_shared_from_this<DhtNode::Core> {
 
     // --- calls (calls.cpp); a failure removes the node from the table
     Task<Result<wire::PingResponse>> call_ping(PeerId peer, bool validate, TimePoint deadline);
-    Task<Result<wire::FindResponse>> call_find(PeerId peer, DhtId key, TimePoint deadline);
-    // One flag an item: taken or not.
-    Task<Result<std::vector<bool>>> call_store(PeerId peer,
+    // One flag an item: taken or not. Without batches: for those.
+    Task<Result<std::vector<bool>>> send_store(PeerId peer,
                                                std::vector<DhtItem> items,
                                                bool in_cache,
                                                TimePoint deadline);
+
+    // --- gets (gets.cpp)
+    // Shares a look-up with whoever asks the same at the moment.
+    Task<Result<std::optional<Stored>>> get(DhtId key, Freshness freshness, TimePoint deadline);
+    Task<void> look_up(DhtId key,
+                       Freshness freshness,
+                       TimePoint deadline,
+                       std::shared_ptr<PendingGet> pending);
+    // What was read from the cache is fetched again before it expires.
+    void refresh_later(const DhtId& key, WallSeconds expiration);
+    Task<void> refresh_cached();
+    Task<void> refresh_table();
 
     // --- who is there (calls.cpp)
     std::optional<wire::NodeInfo> own_info() const;
@@ -101,6 +126,11 @@ class DhtNode::Core : public std::enable_shared_from_this<DhtNode::Core> {
     std::map<PeerId, Ban> bans;
     std::deque<Contact> remembered_;  // the last that were lost, and the first peers
     bool joined = false;              // others were seen once: alone is cut off
+    std::unique_ptr<FindBatches> finds;
+    std::unique_ptr<StoreBatches> stores;
+    std::map<std::pair<DhtId, Freshness>, std::shared_ptr<PendingGet>> pending_gets;
+    std::map<DhtId, WallSeconds> to_refresh;  // keys of the cache that were read, by expiration
+    bool refreshing = false;
 };
 
 // The wire form of an absent subkey: MessagePack nil.

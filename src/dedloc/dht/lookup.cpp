@@ -1,5 +1,6 @@
 #include "dedloc/dht/lookup.h"
 
+#include "dedloc/dht/batches.h"
 #include "dedloc/runtime/together.h"
 
 namespace dedloc::dht {
@@ -11,15 +12,16 @@ Lookup::Lookup(DhtNode::Core& core, DhtId target, std::size_t beam, Found found)
       found_(std::move(found)),
       changed_(core.host.executor()),
       done_(core.host.executor()) {
-    for (const Contact& contact : core_.table.nearest(target_, beam_)) add(contact, State::waiting);
+    for (const Contact& contact : core_.table.nearest(target_, beam_))
+        add(contact, State::waiting, 1);
     if (!candidates_.empty()) return;
     for (const Contact& contact : core_.remembered()) {
         core_.bans.erase(contact.peer);
-        add(contact, State::waiting);
+        add(contact, State::waiting, 1);
     }
 }
 
-void Lookup::add(const Contact& contact, State state) {
+void Lookup::add(const Contact& contact, State state, std::size_t hops) {
     if (contact.id == core_.id || contact.peer == core_.host.id()) return;
     if (core_.options.routing.bound_only && !contact.bound()) return;
     const DhtId at = distance(target_, contact.id);
@@ -32,7 +34,7 @@ void Lookup::add(const Contact& contact, State state) {
         }
         // Two peers claim one id: whose hash it is has it, else whoever came first.
         if (!contact.bound() || candidate.state == State::asked) return;
-        candidate = {.contact = contact, .state = state};
+        candidate = {.contact = contact, .state = state, .hops = hops};
         return;
     }
     if (candidates_.size() >= candidates_max) {
@@ -41,7 +43,7 @@ void Lookup::add(const Contact& contact, State state) {
         if (!(at < last->first) || last->second.state == State::asked) return;
         candidates_.erase(last);
     }
-    candidates_.emplace(at, Candidate{.contact = contact, .state = state});
+    candidates_.emplace(at, Candidate{.contact = contact, .state = state, .hops = hops});
 }
 
 Lookup::Candidate* Lookup::next() {
@@ -82,7 +84,7 @@ Task<void> Lookup::worker(TimePoint deadline) {
         const DhtId at = distance(target_, contact.id);
         ++active_;
         ++visits_;
-        auto answer = co_await core_.call_find(contact.peer, target_, deadline);
+        auto answer = co_await core_.finds->find(contact.peer, target_, deadline);
         --active_;
         // The map may have changed meanwhile; what is being asked stays in it.
         Candidate& asked = candidates_.at(at);
@@ -100,6 +102,8 @@ Task<void> Lookup::worker(TimePoint deadline) {
 }
 
 void Lookup::take_answer(const Contact& asked, const wire::FindResponse& response) {
+    const std::size_t hops = candidates_.at(distance(target_, asked.id)).hops;
+    hops_ = std::max(hops_, hops);
     const auto own_id = response.peer ? DhtId::from(response.peer->node_id)
                                       : Result<DhtId>(Error(ErrorKind::bad_input, "no id"));
     if (!own_id || *own_id != asked.id) {
@@ -107,15 +111,15 @@ void Lookup::take_answer(const Contact& asked, const wire::FindResponse& respons
         candidates_.at(distance(target_, asked.id)).state = State::failed;
         if (!own_id) return;
         const Contact contact{.id = *own_id, .peer = asked.peer};
-        add(contact, State::answered);
+        add(contact, State::answered, hops);
     }
     if (response.results.empty()) return;
     const wire::FindResult& result = response.results.front();
-    take_neighbours(result);
+    take_neighbours(result, hops + 1);
     if (found_ && found_(asked, result)) enough_ = true;
 }
 
-void Lookup::take_neighbours(const wire::FindResult& result) {
+void Lookup::take_neighbours(const wire::FindResult& result, std::size_t hops) {
     const std::size_t count =
         std::min(result.nearest_node_ids.size(), result.nearest_peer_ids.size());
     for (std::size_t i = 0; i < std::min(count, 4 * core_.options.routing.bucket_size); ++i) {
@@ -125,7 +129,7 @@ void Lookup::take_neighbours(const wire::FindResult& result) {
         const Contact contact{.id = *id, .peer = *std::move(peer)};
         if (i < result.nearest_addresses.size())
             core_.note_addresses(contact.peer, result.nearest_addresses[i].addresses);
-        add(contact, State::waiting);
+        add(contact, State::waiting, hops);
     }
 }
 

@@ -33,6 +33,8 @@ class Lookup {
     // Nodes that answered, nearest first.
     std::vector<Contact> nearest() const;
     std::size_t asked() const { return visits_; }
+    // The longest chain of nodes, each named by the one before, that were asked.
+    std::size_t hops() const { return hops_; }
     const std::optional<Error>& last_error() const { return last_error_; }
 
   private:
@@ -40,13 +42,14 @@ class Lookup {
     struct Candidate {
         Contact contact;
         State state = State::waiting;
+        std::size_t hops = 0;  // who named it had so many, less one
     };
 
-    void add(const Contact& contact, State state);
+    void add(const Contact& contact, State state, std::size_t hops);
     Candidate* next();  // nullptr: none for now
     Task<void> worker(TimePoint deadline);
     void take_answer(const Contact& asked, const wire::FindResponse& response);
-    void take_neighbours(const wire::FindResult& result);
+    void take_neighbours(const wire::FindResult& result, std::size_t hops);
 
     DhtNode::Core& core_;
     DhtId target_;
@@ -55,6 +58,7 @@ class Lookup {
     std::map<DhtId, Candidate> candidates_;  // by distance
     std::size_t active_ = 0;
     std::size_t visits_ = 0;
+    std::size_t hops_ = 0;
     bool enough_ = false;
     std::optional<Error> last_error_;
     runtime::Event changed_;

@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "dedloc/dht/batches.h"
 #include "dedloc/dht/core.h"
 #include "dedloc/dht/lookup.h"
 #include "dedloc/runtime/together.h"
@@ -48,6 +49,8 @@ std::uint64_t DhtNode::forged() const { return core_->forged; }
 void DhtNode::start() {
     DEDLOC_CHECK(!core_->started);
     core_->started = true;
+    if (core_->options.refresh_period > Duration(0))
+        core_->scope.spawn("refresh the table", core_->refresh_table());
     if (core_->options.client_mode) return;
     p2p::Host& host = core_->host;
     host.handle_call(ping_method, [core = core_](PeerId from, Bytes request) {
@@ -169,8 +172,8 @@ Task<void> place_one(Core& core, Placing& placing, TimePoint deadline) {
             co_return;
         }
         std::vector<DhtItem> items = placing.items;
-        auto taken =
-            co_await core.call_store(target.peer, std::move(items), /*in_cache=*/false, deadline);
+        auto taken = co_await core.stores->store(
+            target.peer, std::move(items), /*in_cache=*/false, deadline);
         if (taken) {
             count(placing, *taken);
             co_return;
@@ -285,75 +288,6 @@ Task<Result<StoreReport>> DhtNode::store_signed(const security::Signer& signer,
 
 namespace {
 
-Task<void> cache_at(Core& core, PeerId peer, std::vector<DhtItem> items) {
-    (void)co_await core.call_store(peer, std::move(items), /*in_cache=*/true, TimePoint::never());
-}
-
-// Whoever asks next should find it sooner: at the nearest node that did not have it.
-void cache_result(Core& core,
-                  const DhtId& key,
-                  const Stored& stored,
-                  const Lookup& lookup,
-                  const std::set<PeerId>& sources) {
-    const std::vector<DhtItem> items = items_of(key, stored);
-    for (const DhtItem& item : items)
-        (void)core.take_record(core.cache,
-                               key,
-                               item.subkey ? *item.subkey : nil_subkey(),
-                               item.value,
-                               item.expiration,
-                               core.host.id());
-    std::size_t told = 0;
-    for (const Contact& contact : lookup.nearest()) {
-        if (told >= core.options.cache_nearest) return;
-        if (sources.contains(contact.peer)) continue;
-        ++told;
-        core.scope.spawn("cache at the nearest node", cache_at(core, contact.peer, items));
-    }
-}
-
-Task<Result<std::optional<Stored>>> get_key(Core& core,
-                                            DhtId key,
-                                            Freshness freshness,
-                                            TimePoint deadline) {
-    runtime::Clock& clock = core.host.clock();
-    Storage merged(core.options.storage);
-    for (Storage* own : {&core.storage, &core.cache}) {
-        const Stored* stored = own->find(key, clock.wall_now());
-        if (!stored) continue;
-        for (const DhtItem& item : items_of(key, *stored)) {
-            // Verified when they came in.
-            if (item.subkey)
-                (void)merged.store_subkey(
-                    key, *item.subkey, item.value, item.expiration, {}, clock.wall_now());
-            else
-                (void)merged.store(key, item.value, item.expiration, {}, clock.wall_now());
-        }
-    }
-    const Stored* here = merged.find(key, clock.wall_now());
-    if (here && freshness == Freshness::any) co_return std::optional<Stored>(*here);
-
-    std::set<PeerId> sources;
-    Lookup::Found found = [&](const Contact& from, const wire::FindResult& result) {
-        if (result.type == wire::FindType::not_found) return false;
-        sources.insert(from.peer);
-        core.take_result(merged, key, result);
-        return freshness == Freshness::any && merged.find(key, clock.wall_now()) != nullptr;
-    };
-    Lookup lookup(core, key, core.options.beam_size, std::move(found));
-    co_await lookup.run(deadline);
-    const Stored* stored = merged.find(key, clock.wall_now());
-    if (stored) {
-        if (freshness == Freshness::any) cache_result(core, key, *stored, lookup, sources);
-        co_return std::optional<Stored>(*stored);
-    }
-    if (lookup.last_error() && lookup.nearest().empty())
-        co_return lookup.last_error()->with_context("no node of the DHT answered");
-    if (core.joined && lookup.nearest().empty())
-        co_return make_error(ErrorKind::peer_gone, "no node of the DHT is in reach");
-    co_return std::optional<Stored>();
-}
-
 struct GetJob {
     std::vector<DhtId> keys;
     std::vector<std::optional<Result<std::optional<Stored>>>> results;
@@ -363,7 +297,7 @@ struct GetJob {
 Task<void> get_keys(Core& core, GetJob& job, Freshness freshness, TimePoint deadline) {
     while (job.next < job.keys.size()) {
         const std::size_t index = job.next++;
-        auto result = co_await get_key(core, job.keys[index], freshness, deadline);
+        auto result = co_await core.get(job.keys[index], freshness, deadline);
         job.results[index].emplace(std::move(result));
     }
 }
@@ -373,7 +307,7 @@ Task<void> get_keys(Core& core, GetJob& job, Freshness freshness, TimePoint dead
 Task<Result<std::optional<Stored>>> DhtNode::get(DhtId key,
                                                  Freshness freshness,
                                                  TimePoint deadline) {
-    return get_key(*core_, key, freshness, deadline);
+    return core_->get(key, freshness, deadline);
 }
 
 Task<std::vector<Result<std::optional<Stored>>>> DhtNode::get_many(std::vector<DhtId> keys,
@@ -389,6 +323,36 @@ Task<std::vector<Result<std::optional<Stored>>>> DhtNode::get_many(std::vector<D
     std::vector<Result<std::optional<Stored>>> results;
     for (auto& result : job.results) results.push_back(std::move(*result));
     co_return results;
+}
+
+Task<LocateReport> DhtNode::locate(DhtId key, TimePoint deadline) {
+    Lookup lookup(*core_, key, core_->options.beam_size, {});
+    co_await lookup.run(deadline);
+    LocateReport report;
+    report.nearest = lookup.nearest();
+    report.asked = lookup.asked();
+    report.hops = lookup.hops();
+    co_return report;
+}
+
+Task<std::vector<Contact>> DhtNode::list_nodes(std::size_t nodes_max, TimePoint deadline) {
+    // Nodes know their own neighbourhood best: each that was found is asked for its own id.
+    std::map<DhtId, Contact> found;
+    std::deque<Contact> to_ask;
+    const auto take = [&](const Contact& contact) {
+        if (found.size() < nodes_max && found.emplace(contact.id, contact).second)
+            to_ask.push_back(contact);
+    };
+    for (const Contact& contact : core_->table.all()) take(contact);
+    while (!to_ask.empty() && core_->host.clock().now() < deadline) {
+        const Contact asked = to_ask.front();
+        to_ask.pop_front();
+        const LocateReport report = co_await locate(asked.id, deadline);
+        for (const Contact& contact : report.nearest) take(contact);
+    }
+    std::vector<Contact> nodes;
+    for (const auto& [id, contact] : found) nodes.push_back(contact);
+    co_return nodes;
 }
 
 }  // namespace dedloc::dht

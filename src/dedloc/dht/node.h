@@ -4,7 +4,8 @@
 // hivemind's semantics and wire format (docs/spec/dht.md), so that both kinds of peers
 // share one table. Ours: node ids are sha1(PeerId), storage has quotas, records under a peer's
 // subkey are signed by it (signed_record.h), requests and answers also carry addresses.
-// Weaker than hivemind's: no refresh of cached keys before they expire, one key a find call.
+// Calls that go to one node at the same time travel together, several keys each; gets of one key
+// share a look-up; a cached key that was read is fetched again before it expires.
 //
 //   DhtNode node(host, verifier, options);
 //   node.start();
@@ -48,6 +49,8 @@ struct DhtOptions {
     bool client_mode = false;  // asks, but answers nobody and is in nobody's table
     Duration call_timeout = 3s;
     double clock_difference_max_s = 3;
+    double cache_refresh_before_s = 5;  // 0: cached keys are left to expire
+    Duration refresh_period{0};         // of the table, by look-ups; 0: never
 };
 
 struct DhtItem {
@@ -70,6 +73,13 @@ struct BootstrapReport {
 enum class Freshness {
     any,     // the first record found that has not expired, our own copies included
     latest,  // ask all nodes near the key and take the newest, dictionaries merged
+};
+
+// Where a key belongs, and what it took to find out.
+struct LocateReport {
+    std::vector<Contact> nearest;  // that answered
+    std::size_t asked = 0;
+    std::size_t hops = 0;
 };
 
 class DhtNode {
@@ -103,6 +113,10 @@ class DhtNode {
     Task<std::vector<Result<std::optional<Stored>>>> get_many(std::vector<DhtId> keys,
                                                               Freshness freshness,
                                                               TimePoint deadline);
+
+    Task<LocateReport> locate(DhtId key, TimePoint deadline);
+    // Nodes of the whole table, as many as there are up to nodes_max; walks through it.
+    Task<std::vector<Contact>> list_nodes(std::size_t nodes_max, TimePoint deadline);
 
     const RoutingTable& table() const;
     std::size_t records() const;   // stored here for others

@@ -391,5 +391,94 @@ TEST(DhtNode, who_was_cut_off_says_so_and_joins_again_by_itself) {
     EXPECT_EQ(text_of(swarm.get(7, DhtId::of_text("never stored"))), "nothing");
 }
 
+Task<void> get_several(Swarm& swarm,
+                       std::size_t index,
+                       std::vector<DhtId> keys,
+                       Freshness freshness,
+                       std::vector<Got>& out) {
+    out = co_await swarm.nodes[index]->get_many(std::move(keys), freshness, swarm.soon(index));
+}
+
+std::size_t count_finds(Swarm& swarm, const std::function<void()>& action) {
+    std::size_t finds = 0;
+    swarm.world.on_message([&](std::size_t, std::size_t, const std::string& method) {
+        if (method == find_method) ++finds;
+    });
+    action();
+    swarm.world.on_message({});
+    return finds;
+}
+
+TEST(DhtNode, keys_that_are_asked_together_travel_together) {
+    Swarm swarm(6);
+    swarm.add_joined(12);
+    std::vector<DhtId> keys;
+    for (int i = 0; i < 16; ++i) {
+        const std::string name = "key " + std::to_string(i);
+        ASSERT_TRUE(swarm.store(1, text_item(name, name, swarm.wall() + 3600)));
+        keys.push_back(DhtId::of_text(name));
+    }
+    std::vector<Got> one;
+    const std::size_t alone = count_finds(swarm, [&] {
+        swarm.world.run_task(get_several(swarm, 9, {keys[0]}, Freshness::latest, one));
+    });
+    std::vector<Got> all;
+    const std::size_t together = count_finds(
+        swarm, [&] { swarm.world.run_task(get_several(swarm, 8, keys, Freshness::latest, all)); });
+    for (std::size_t i = 0; i < keys.size(); ++i)
+        EXPECT_EQ(text_of(all[i]), "key " + std::to_string(i));
+    EXPECT_LT(together, 8 * alone);  // not 16 times
+}
+
+TEST(DhtNode, gets_of_one_key_at_the_same_time_share_a_look_up) {
+    Swarm swarm(6);
+    swarm.add_joined(12);
+    ASSERT_TRUE(swarm.store(1, text_item("a", "b", swarm.wall() + 3600)));
+    std::vector<Got> got;
+    const std::size_t alone = count_finds(swarm, [&] {
+        swarm.world.run_task(get_several(swarm, 9, {DhtId::of_text("a")}, Freshness::latest, got));
+    });
+    const std::size_t shared = count_finds(swarm, [&] {
+        const std::vector<DhtId> keys(10, DhtId::of_text("a"));
+        swarm.world.run_task(get_several(swarm, 9, keys, Freshness::latest, got));
+    });
+    ASSERT_EQ(got.size(), 10u);
+    for (const Got& each : got) EXPECT_EQ(text_of(each), "b");
+    EXPECT_LE(shared, alone);
+}
+
+TEST(DhtNode, a_cached_key_that_is_read_is_fetched_again_before_it_expires) {
+    Swarm swarm(6);
+    DhtOptions few;
+    few.num_replicas = 2;
+    swarm.add_joined(30, few);
+    const DhtId key = DhtId::of_text("a");
+    ASSERT_TRUE(swarm.store(1, text_item("a", "old", swarm.wall() + 30)));
+    std::size_t reader = 2;  // one that does not hold it
+    while (swarm.nodes[reader]->records() > 0) ++reader;
+    EXPECT_EQ(text_of(swarm.get(reader, key, Freshness::any)), "old");
+    EXPECT_EQ(text_of(swarm.get(reader, key, Freshness::any)), "old");  // of its cache
+    ASSERT_TRUE(swarm.store(1, text_item("a", "new", swarm.wall() + 600)));
+    EXPECT_EQ(text_of(swarm.get(reader, key, Freshness::any)), "old");
+    swarm.world.run_for(27s);
+    Got got = std::optional<Stored>();
+    const std::size_t finds =
+        count_finds(swarm, [&] { got = swarm.get(reader, key, Freshness::any); });
+    EXPECT_EQ(text_of(got), "new");
+    EXPECT_EQ(finds, 0u);
+}
+
+Task<void> list_all(Swarm& swarm, std::size_t index, std::vector<Contact>& out) {
+    out = co_await swarm.nodes[index]->list_nodes(1000, swarm.soon(index));
+}
+
+TEST(DhtNode, lists_all_nodes_of_the_table) {
+    Swarm swarm(6);
+    swarm.add_joined(60);
+    std::vector<Contact> nodes;
+    swarm.world.run_task(list_all(swarm, 33, nodes));
+    EXPECT_EQ(nodes.size(), 59u);  // all but itself
+}
+
 }  // namespace
 }  // namespace dedloc::dht

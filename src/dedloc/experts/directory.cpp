@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "dedloc/runtime/together.h"
 #include "dedloc/wire/msgpack.h"
 
 namespace dedloc::experts {
@@ -128,38 +129,47 @@ Task<std::vector<Result<std::optional<PeerId>>>> Directory::find(std::vector<Exp
     co_return servers;
 }
 
+Task<void> Directory::ask(std::vector<std::string> prefixes,
+                          dht::Freshness freshness,
+                          TimePoint deadline) {
+    // Whoever waits for these must not wait for ever when this is cancelled.
+    struct Asked {
+        Directory& directory;
+        const std::vector<std::string>& prefixes;
+        ~Asked() {
+            for (const std::string& prefix : prefixes) {
+                const auto known = directory.known_.find(prefix);
+                if (known != directory.known_.end()) known->second.asked = false;
+            }
+            directory.arrived_.pulse();
+        }
+    } asked{*this, prefixes};
+    std::vector<dht::DhtId> keys;
+    for (const std::string& prefix : prefixes) keys.push_back(key_of(prefix));
+    lookups_ += prefixes.size();
+    const auto found = co_await table_.get_many(std::move(keys), freshness, deadline);
+    for (std::size_t i = 0; i < found.size(); ++i) {
+        Successors successors;
+        if (found[i] && *found[i]) successors = successors_from(prefixes[i], **found[i]);
+        remember(prefixes[i], std::move(successors), found[i].has_value());
+    }
+}
+
 Task<std::vector<Successors>> Directory::successors(std::vector<std::string> prefixes,
                                                     TimePoint deadline) {
     std::vector<std::string> to_ask;
+    std::vector<std::string> to_ask_again;
     for (const std::string& prefix : prefixes) {
         Known& known = known_[prefix];
         if (known.asked || known.until > clock_.now()) continue;
         known.asked = true;
-        to_ask.push_back(prefix);
+        (known.doubted ? to_ask_again : to_ask).push_back(prefix);
     }
-    if (!to_ask.empty()) {
-        std::vector<dht::DhtId> keys;
-        for (const std::string& prefix : to_ask) keys.push_back(key_of(prefix));
-        lookups_ += to_ask.size();
-        // Whoever waits for these must not wait for ever when this is cancelled.
-        struct Asked {
-            Directory& directory;
-            const std::vector<std::string>& prefixes;
-            ~Asked() {
-                for (const std::string& prefix : prefixes) {
-                    const auto known = directory.known_.find(prefix);
-                    if (known != directory.known_.end()) known->second.asked = false;
-                }
-                directory.arrived_.pulse();
-            }
-        } asked{*this, to_ask};
-        const auto found = co_await table_.get_many(std::move(keys), dht::Freshness::any, deadline);
-        for (std::size_t i = 0; i < found.size(); ++i) {
-            Successors successors;
-            if (found[i] && *found[i]) successors = successors_from(to_ask[i], **found[i]);
-            remember(to_ask[i], std::move(successors), found[i].has_value());
-        }
-    }
+    std::vector<Task<void>> questions;
+    if (!to_ask.empty()) questions.push_back(ask(std::move(to_ask), dht::Freshness::any, deadline));
+    if (!to_ask_again.empty())
+        questions.push_back(ask(std::move(to_ask_again), dht::Freshness::latest, deadline));
+    co_await runtime::all_of(std::move(questions));
     std::vector<Successors> result;
     for (const std::string& prefix : prefixes) {
         while (known_[prefix].asked && clock_.now() < deadline)
@@ -178,6 +188,7 @@ void Directory::remember(const std::string& prefix, Successors successors, bool 
     const bool empty = successors.empty();
     // What was known before is better than nothing while the table does not answer.
     if (answered || known.successors.empty()) known.successors = std::move(successors);
+    known.doubted = false;
     known.until = clock_.now() + (empty ? options_.unknown_for : options_.known_for);
 }
 
@@ -185,6 +196,7 @@ void Directory::doubt(const Location& location) {
     for (std::size_t count = 1; count <= location.uid.coordinates.size(); ++count) {
         const auto known = known_.find(location.uid.prefix(count));
         if (known == known_.end()) continue;
+        known->second.doubted = true;
         known->second.until = std::min(known->second.until, clock_.now() + options_.unknown_for);
     }
 }

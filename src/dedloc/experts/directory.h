@@ -71,8 +71,10 @@ class Directory {
     struct Known {
         Successors successors;
         TimePoint until;
-        bool asked = false;  // somebody is asking the table now
+        bool asked = false;    // somebody is asking the table now
+        bool doubted = false;  // ask those who hold the record, not the caches
     };
+    Task<void> ask(std::vector<std::string> prefixes, dht::Freshness freshness, TimePoint deadline);
     void remember(const std::string& prefix, Successors successors, bool answered);
 
     dht::DhtNode& table_;
