@@ -35,7 +35,7 @@
 namespace dedloc {
 namespace {
 
-using averaging::RoundInput;
+using allreduce::RoundInput;
 using bench::cpu_seconds;
 using lab::median;
 using lab::RoundMember;

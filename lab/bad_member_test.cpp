@@ -18,6 +18,7 @@ namespace {
 
 using namespace averaging;
 using namespace consensus;
+using namespace allreduce;
 
 constexpr std::size_t bad = 2;
 constexpr TimePoint from_then_on{10s};

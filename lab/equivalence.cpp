@@ -10,7 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "dedloc/averaging/reduce.h"
+#include "dedloc/allreduce/mean_reducer.h"
 #include "dedloc/collab/model_state.h"
 #include "dedloc/collab/session.h"
 #include "dedloc/monitor/json_line.h"
@@ -383,15 +383,15 @@ class Soloist {
                         const std::vector<std::vector<float>>& sums) {
         const consensus::Plan& plan = record.plan;
         const consensus::ElementRange range = plan.parts[part].range();
-        std::vector<averaging::PartInput> inputs;
+        std::vector<allreduce::PartInput> inputs;
         for (std::uint32_t i = 0; i < plan.members.size(); ++i) {
             const std::span<const float> sum = std::span(sums[i]).subspan(
                 static_cast<std::size_t>(range.offset), static_cast<std::size_t>(range.count));
             inputs.push_back({i,
-                              averaging::encode_contribution(
-                                  averaging::codec_of(plan, part), sum, plan.members[i].input)});
+                              allreduce::encode_contribution(
+                                  allreduce::codec_of(plan, part), sum, plan.members[i].input)});
         }
-        const averaging::ReducedPart reduced = averaging::reduce_part(plan, part, inputs);
+        const allreduce::ReducedPart reduced = allreduce::reduce_part(plan, part, inputs);
         if (reduced.digest != record.decision.parts[part].digest) ++difference_.parts;
         return reduced.encoded;
     }

@@ -13,7 +13,7 @@
 namespace dedloc::lab {
 namespace {
 
-using averaging::RoundInput;
+using allreduce::RoundInput;
 using Json = nlohmann::ordered_json;
 
 constexpr Duration pause_max = 15s;   // between rounds

@@ -8,7 +8,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "dedloc/averaging/fetch.h"
+#include "dedloc/allreduce/fetch.h"
 #include "dedloc/p2p/make_host.h"
 #include "dedloc/security/hash.h"
 #include "dedloc/wire/message.h"
@@ -190,7 +190,7 @@ Task<void> RoundMember::meet() {
     if (!aggregates()) ledger_.set_state(state);
 }
 
-Task<void> RoundMember::do_round(std::shared_ptr<const averaging::RoundInput> input) {
+Task<void> RoundMember::do_round(std::shared_ptr<const allreduce::RoundInput> input) {
     const std::uint64_t step = ledger_.base().instance.step;
     const TimePoint deadline = clock_->now() + options_.patience;
     while (ledger_.base().instance.step == step) {
@@ -203,9 +203,9 @@ Task<void> RoundMember::do_round(std::shared_ptr<const averaging::RoundInput> in
     const Decision decided = decision();
     plan_ = need(wire::decode<Plan>(decided.plan));
     if (aggregates()) co_return;
-    averaging::PartSources sources{averaging::peers_of(plan_.members), group_->trainers};
-    Result<void> fetched = co_await averaging::fetch_parts(
-        engine_->context(), decided.parts, std::move(sources), deadline);
+    allreduce::PartSources sources{allreduce::peers_of(plan_.members), group_->trainers};
+    Result<void> fetched =
+        co_await engine_->fetcher().fetch(decided.parts, std::move(sources), deadline);
     if (!fetched) fail(fetched.error());
     co_await decode(decided);
     ledger_.set_state(ledger_.base().previous);

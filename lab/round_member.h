@@ -52,7 +52,7 @@ class RoundMember {
     std::vector<float> contribution() const;
     // Ends when a round is committed and every averaged number is here. For an aggregator: when it
     // is committed.
-    Task<void> do_round(std::shared_ptr<const averaging::RoundInput> input);
+    Task<void> do_round(std::shared_ptr<const allreduce::RoundInput> input);
 
     // Of the newest round.
     const consensus::Decision& decision() const { return ledger_.newest_commit()->decision; }
@@ -95,7 +95,7 @@ class RoundMember {
     security::RememberingSigner signer_{identity_signer_, verifier_};
     std::unique_ptr<Group> group_;
     consensus::Ledger ledger_;
-    averaging::PartStore parts_;
+    allreduce::PartStore parts_;
     std::unique_ptr<p2p::Host> host_;
     std::unique_ptr<averaging::RoundEngine> engine_;
     std::unique_ptr<averaging::Aggregator> aggregator_;  // instead of the engine

@@ -29,7 +29,7 @@ void stop_its_leader(Stop& stop, sim::World& world, Duration after) {
     world.on_send([&stop, &world, after](const sim::World::Outgoing& sent) {
         const bool is_plan = sent.method == averaging::plan_method && !sent.is_answer;
         if (!is_plan || stop.leader || world.now() < steady_from) return;
-        const auto message = wire::decode<averaging::Signed>(sent.payload);
+        const auto message = wire::decode<allreduce::Signed>(sent.payload);
         const auto plan = wire::decode<consensus::Plan>(message->payload);
         stop.leader = sent.from;
         stop.planned_at = world.now();

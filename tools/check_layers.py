@@ -39,6 +39,8 @@ class Room:
     test_rooms: set[str]
     libraries: set[str]
     files: dict[str, set[str]] = field(default_factory=dict)
+    # Of these rooms only these headers.
+    only: dict[str, set[str]] = field(default_factory=dict)
 
 
 @dataclass
@@ -65,6 +67,7 @@ class Table:
                 set(entry.get("test_rooms", [])),
                 set(entry["libraries"]),
                 {file: set(libraries) for file, libraries in entry.get("files", {}).items()},
+                {other: set(headers) for other, headers in entry.get("only", {}).items()},
             )
             unknown = (rooms[name].rooms | rooms[name].test_rooms) - every
             if unknown:
@@ -186,6 +189,8 @@ class Checker:
             tests_only = other in entry.test_rooms and is_test(path)
             if other not in entry.rooms and not tests_only:
                 self.report(path, number, f"room {room} may not include room {other}")
+            elif other in entry.only and Path(header).name not in entry.only[other]:
+                self.report(path, number, f"room {room} may not include {header}")
             elif not is_test(path) and header not in self.table.interfaces:
                 self.included[room].add(other)
 

@@ -1,6 +1,7 @@
 #include "dedloc/averaging/aggregator.h"
 
-#include "dedloc/averaging/fetch.h"
+#include "dedloc/allreduce/fetch.h"
+#include "dedloc/allreduce/plan_check.h"
 #include "dedloc/consensus/acceptor.h"
 #include "dedloc/consensus/catch_up.h"
 #include "dedloc/wire/message.h"
@@ -28,7 +29,9 @@ links::BandwidthProbeOptions probe_options_of_aggregators(RoundContext& context,
 
 Aggregator::Aggregator(RoundContext context)
     : context_(std::move(context)),
-      exchanges_(context_, aggregator_exchanges_max),
+      reports_(context_),
+      transfers_(transfer_environment(context_, reports_)),
+      exchanges_(transfers_, aggregator_exchanges_max),
       line_(context_.node,
             context_.host,
             probe_options_of_aggregators(context_, [this] { return !busy(); })),
@@ -79,8 +82,8 @@ bool Aggregator::busy() const { return exchanges_.in_round(); }
 
 AggregatorWork Aggregator::work() const {
     AggregatorWork work = work_;
-    work.memory_bytes = context_.memory.now;
-    work.memory_most = context_.memory.most;
+    work.memory_bytes = exchanges_.state().memory.now;
+    work.memory_most = exchanges_.state().memory.most;
     work.memory_bound = context_.options.reduce_bytes_max;
     return work;
 }
@@ -110,30 +113,30 @@ void Aggregator::register_handlers() {
     handlers_.on_call(plan_method, [this](PeerId from, Bytes request) {
         return on_plan(from, std::move(request));
     });
-    handlers_.on_call(repair_method, [this](PeerId from, Bytes request) {
+    handlers_.on_call(allreduce::repair_method, [this](PeerId from, Bytes request) {
         return on_repair(from, std::move(request));
     });
     handlers_.on_call(consensus::certificate_method, [this](PeerId from, Bytes request) {
         return on_certificate(from, std::move(request));
     });
-    handlers_.on_call(fetch_method, [this](PeerId from, Bytes request) {
+    handlers_.on_call(allreduce::fetch_method, [this](PeerId from, Bytes request) {
         return on_fetch(from, std::move(request));
     });
-    handlers_.on_stream(parts_method, [this](std::unique_ptr<p2p::MessageStream> stream) {
-        return on_parts(std::move(stream));
-    });
+    handlers_.on_stream(
+        allreduce::parts_method,
+        [this](std::unique_ptr<p2p::MessageStream> stream) { return on_parts(std::move(stream)); });
 }
 
 Task<Result<Bytes>> Aggregator::on_repair(PeerId from, Bytes request) {
     DEDLOC_CO_TRY_VOID(context_.gate(from));
     Result<Bytes> taken = exchanges_.take_repair(from, request);
-    if (!taken) context_.refuse_message(from, taken.error());
+    if (!taken) reports_.refuse_message(from, taken.error());
     co_return taken;
 }
 
 Task<Result<Bytes>> Aggregator::on_fetch(PeerId from, Bytes request) {
     DEDLOC_CO_TRY_VOID(context_.gate(from));
-    co_return answer_fetch(context_.parts, request);
+    co_return allreduce::answer_fetch(context_.parts, request);
 }
 
 Task<void> Aggregator::on_parts(std::unique_ptr<p2p::MessageStream> stream) {
@@ -146,7 +149,9 @@ double Aggregator::vector_bytes(const consensus::Plan& plan) const {
 }
 
 // How long the vector is, only the trainers know: the plan says it, within what parts_max allows.
-Ok Aggregator::check(const PeerId& from, const Signed& message, const consensus::Plan& plan) const {
+Ok Aggregator::check(const PeerId& from,
+                     const allreduce::Signed& message,
+                     const consensus::Plan& plan) const {
     if (!context_.ledger.started())
         return make_error(ErrorKind::not_found, "this peer knows no certificate yet");
     const consensus::Base& base = context_.ledger.base();
@@ -158,7 +163,7 @@ Ok Aggregator::check(const PeerId& from, const Signed& message, const consensus:
     RoundOptions options = context_.options;
     options.vector_count = consensus::vector_count(plan);
     options.bounded_count = plan.bounded_count;
-    DEDLOC_TRY_VOID(check_plan(plan, options));
+    DEDLOC_TRY_VOID(allreduce::check_plan(plan, options));
     const bool named =
         std::ranges::any_of(plan.members, [this](const consensus::PlanMember& member) {
             return member.peer == context_.me() && member.aggregator;
@@ -171,14 +176,14 @@ Task<Result<Bytes>> Aggregator::on_plan(PeerId from, Bytes request) {
     DEDLOC_CO_TRY_VOID(context_.gate(from));
     Result<void> taken = take_plan(from, request);
     if (!taken) {
-        context_.refuse_message(from, taken.error());
+        reports_.refuse_message(from, taken.error());
         co_return std::move(taken).error();
     }
     co_return Bytes{};
 }
 
 Result<void> Aggregator::take_plan(const PeerId& from, ByteView request) {
-    const auto message = wire::decode<Signed>(request);
+    const auto message = wire::decode<allreduce::Signed>(request);
     if (!message) return consensus::unreadable("plan");
     auto plan = wire::decode<consensus::Plan>(message->payload);
     if (!plan) return consensus::unreadable("plan");
@@ -200,7 +205,7 @@ Task<Result<Bytes>> Aggregator::on_certificate(PeerId from, Bytes certificate) {
 void Aggregator::take_certificate(const PeerId& from, const Bytes& certificate) {
     if (!context_.ledger.started()) return;
     const auto accepted = context_.ledger.accept(certificate);
-    if (!accepted) context_.refuse_message(from, accepted.error());
+    if (!accepted) reports_.refuse_message(from, accepted.error());
     if (!accepted && (accepted.error().kind() == ErrorKind::not_found ||
                       accepted.error().kind() == ErrorKind::conflict))
         look_at(from);
@@ -317,7 +322,7 @@ Task<void> Aggregator::announce_to(PeerId leader) {
     announce.download_bytes_per_s = download_bytes_per_s();
     announce.dialable = !context_.host.addresses().empty();
     announce.leaving = leaving_;
-    announce.unreachable = context_.unreachable.list(context_.host, context_.now());
+    announce.unreachable = exchanges_.state().unreachable.list(context_.host, context_.now());
     announce.aggregator = true;
     const Digest previous = base.previous;
     Bytes request = wire::encode(announce);
@@ -350,7 +355,7 @@ Task<void> Aggregator::announce_to(PeerId leader) {
     }
     if (reply->verdict == Verdict::refused) suspect(leader);
     if (reply->verdict == Verdict::full) {
-        context_.tell_of_full_round(leader, reply->reason);
+        reports_.round_is_full(leader, reply->reason);
         const TimePoint next = context_.now() + full_round_pause;
         (void)co_await changed_.wait_until(context_.node.clock, next);
     }

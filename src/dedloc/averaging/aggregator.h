@@ -18,8 +18,10 @@
 #include <optional>
 #include <set>
 
+#include "dedloc/allreduce/exchanges.h"
 #include "dedloc/averaging/aggregator_work.h"
-#include "dedloc/averaging/exchanges.h"
+#include "dedloc/averaging/messages.h"
+#include "dedloc/averaging/reports.h"
 #include "dedloc/consensus/catch_up.h"
 #include "dedloc/consensus/sync_candidates.h"
 #include "dedloc/links/bandwidth_probe.h"
@@ -57,7 +59,9 @@ class Aggregator {
     Task<Result<Bytes>> on_fetch(PeerId from, Bytes request);
     Task<void> on_parts(std::unique_ptr<p2p::MessageStream> stream);
     Result<void> take_plan(const PeerId& from, ByteView request);
-    Ok check(const PeerId& from, const Signed& message, const consensus::Plan& plan) const;
+    Ok check(const PeerId& from,
+             const allreduce::Signed& message,
+             const consensus::Plan& plan) const;
     double vector_bytes(const consensus::Plan& plan) const;
     double measured(double probed, const links::GrowingRate& seen) const;
     void register_handlers();
@@ -75,7 +79,9 @@ class Aggregator {
     Task<void> catch_up_with(PeerId peer);
 
     RoundContext context_;
-    Exchanges exchanges_;
+    Reports reports_;
+    allreduce::Environment transfers_;
+    allreduce::Exchanges exchanges_;
     links::GrowingRate upload_;
     links::GrowingRate download_;
     links::BandwidthProbe line_;

@@ -1,7 +1,7 @@
 #include "dedloc/averaging/commit_averages.h"
 
-#include "dedloc/averaging/exchange.h"
-#include "dedloc/averaging/fetch.h"
+#include "dedloc/allreduce/messages.h"
+#include "dedloc/allreduce/plan_check.h"
 #include "dedloc/base/log.h"
 #include "dedloc/security/hash_list.h"
 #include "dedloc/wire/message.h"
@@ -14,8 +14,8 @@ std::string parts_file(std::uint64_t step) { return fmt::format("parts.{}", step
 
 }  // namespace
 
-CommitAverages::CommitAverages(RoundContext& context)
-    : context_(context), scope_(context.node.executor) {}
+CommitAverages::CommitAverages(RoundContext& context, allreduce::PartFetcher& fetcher)
+    : context_(context), fetcher_(fetcher), scope_(context.node.executor) {}
 
 void CommitAverages::read_kept() {
     for (const std::uint64_t step : {0, 1}) {
@@ -28,7 +28,7 @@ void CommitAverages::read_kept() {
             if (!size) break;
             const auto payload = reader.take(*size);
             if (!payload) break;
-            auto data = wire::decode<FinishedPartData>(*payload);
+            auto data = wire::decode<allreduce::FinishedPartData>(*payload);
             if (!data || security::hash_list(data->encoded) != data->header.digest) break;
             context_.parts.put(data->header, whole.part(data->encoded));
         }
@@ -36,7 +36,7 @@ void CommitAverages::read_kept() {
 }
 
 Ok CommitAverages::check_plan(const consensus::Plan& plan) const {
-    return averaging::check_plan(plan, context_.options);
+    return allreduce::check_plan(plan, context_.options);
 }
 
 Task<Result<void>> CommitAverages::hold(std::shared_ptr<const consensus::Plan> plan,
@@ -46,9 +46,8 @@ Task<Result<void>> CommitAverages::hold(std::shared_ptr<const consensus::Plan> p
     for (const consensus::PlanMember& member : plan->members)
         if (member.peer != proposer) candidates.push_back(member.peer);
     const TimePoint deadline = context_.now() + std::chrono::milliseconds(plan->round_ms);
-    PartSources sources{peers_of(plan->members), std::move(candidates)};
-    const Result<void> fetched =
-        co_await fetch_parts(context_, parts, std::move(sources), deadline);
+    allreduce::PartSources sources{allreduce::peers_of(plan->members), std::move(candidates)};
+    const Result<void> fetched = co_await fetcher_.fetch(parts, std::move(sources), deadline);
     // That nobody gave them is not the proposer's lie.
     if (!fetched) co_return Error(ErrorKind::not_found, fetched.error().message());
     co_return co_await check(std::move(plan), std::move(parts));
@@ -60,11 +59,12 @@ Task<Result<void>> CommitAverages::hold(std::shared_ptr<const consensus::Plan> p
 Task<Result<void>> CommitAverages::check(std::shared_ptr<const consensus::Plan> plan,
                                          std::vector<consensus::FinishedPart> parts) {
     for (const consensus::FinishedPart& part : parts) {
-        if (context_.was_checked && context_.was_checked(part)) continue;
+        if (was_checked_ && was_checked_(part)) continue;
         SharedBytes encoded = context_.parts.find(part.digest);
         if (!encoded)
             co_return make_error(ErrorKind::not_found, "the averages have no room here together");
-        const bool sound = co_await is_sound(context_, *plan, part, std::move(encoded));
+        const bool sound =
+            co_await allreduce::is_sound(context_.node.workers, *plan, part, std::move(encoded));
         if (!sound)
             co_return make_error(ErrorKind::peer_broke_protocol,
                                  "a proposal is refused: an average is damaged or not finite");
@@ -97,9 +97,10 @@ Task<void> CommitAverages::write(std::uint64_t step, std::vector<KeptPart> kept)
         std::vector<ByteView> pieces;
         for (const auto& [header, encoded] : kept) {
             if (!encoded) continue;  // bounded store: it was forgotten already
-            FinishedPartData data;
+            allreduce::FinishedPartData data;
             data.header = header;
-            const Bytes head = wire::encode_before_body(data, body_field, encoded->size());
+            const Bytes head =
+                wire::encode_before_body(data, allreduce::body_field, encoded->size());
             Bytes& framed = heads.emplace_back();
             base::put_u32_le(framed, static_cast<std::uint32_t>(head.size() + encoded->size()));
             base::append(framed, head);

@@ -8,9 +8,11 @@
 // destruction. Thread: the network thread.
 
 #pragma once
+#include <functional>
 #include <memory>
 #include <vector>
 
+#include "dedloc/allreduce/fetch.h"
 #include "dedloc/averaging/context.h"
 #include "dedloc/runtime/scope.h"
 
@@ -18,9 +20,14 @@ namespace dedloc::averaging {
 
 class CommitAverages final : public consensus::Averages {
   public:
-    explicit CommitAverages(RoundContext& context);
+    CommitAverages(RoundContext& context, allreduce::PartFetcher& fetcher);
     Task<void> stop() { return scope_.stop(); }
 
+    // Has a round of ours taken this average, and looked at its bytes? Without an answer nobody
+    // has.
+    void ask_whether_checked(std::function<bool(const consensus::FinishedPart&)> answer) {
+        was_checked_ = std::move(answer);
+    }
     // What a process before this one kept comes into the part store.
     void read_kept();
 
@@ -40,6 +47,8 @@ class CommitAverages final : public consensus::Averages {
     Task<void> write(std::uint64_t step, std::vector<KeptPart> kept);
 
     RoundContext& context_;
+    allreduce::PartFetcher& fetcher_;
+    std::function<bool(const consensus::FinishedPart&)> was_checked_;
     bool keeping_ = false;
     runtime::Scope scope_;  // averages on their way to the disk
 };

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <limits>
 
+#include "dedloc/allreduce/plan_check.h"
 #include "dedloc/averaging/averaging_testing.h"
 #include "dedloc/averaging/reports.h"
 #include "dedloc/codec/codec.h"
@@ -24,13 +25,12 @@ class CommitAveragesTest : public testing::Test {
         options_.vector_count = 2 * half;
         for (int i = 0; i < 2; ++i) {
             nodes_.push_back(&world_.add_node());
-            peers_.push_back(std::make_unique<AnsweringPeer>(*nodes_.back(), options_));
+            peers_.push_back(std::make_unique<AnsweringMember>(*nodes_.back(), options_));
         }
         RoundContext& context = peers_[1]->context();
-        reports_ = std::make_unique<Reports>(context);
-        averages_ = std::make_unique<CommitAverages>(context);
+        averages_ = std::make_unique<CommitAverages>(context, peers_[1]->fetcher());
         environment_ = std::make_unique<consensus::Environment>(
-            consensus_environment(context, *averages_, *reports_));
+            consensus_environment(context, *averages_, peers_[1]->reports()));
         voter_ = std::move(*consensus::Acceptor::open(*environment_));
         begin_run();
         make_decision();
@@ -77,7 +77,7 @@ class CommitAveragesTest : public testing::Test {
                        {half, half, place_of(plan_, nodes_[1]->id())}};
         plan_.reduce_ms = 500;
         plan_.round_ms = 1000;
-        EXPECT_TRUE(check_plan(plan_, options_));
+        EXPECT_TRUE(allreduce::check_plan(plan_, options_));
     }
     void make_decision() {
         make_plan();
@@ -157,8 +157,7 @@ class CommitAveragesTest : public testing::Test {
     sim::World world_;
     RoundOptions options_;
     std::vector<sim::SimNode*> nodes_;
-    std::vector<std::unique_ptr<AnsweringPeer>> peers_;
-    std::unique_ptr<Reports> reports_;
+    std::vector<std::unique_ptr<AnsweringMember>> peers_;
     std::unique_ptr<CommitAverages> averages_;
     std::unique_ptr<consensus::Environment> environment_;
     std::unique_ptr<consensus::Acceptor> voter_;
@@ -216,9 +215,8 @@ TEST_F(CommitAveragesTest, refuses_an_average_of_three_bytes) {
 TEST_F(CommitAveragesTest, looks_at_no_average_that_its_exchange_has_looked_at) {
     const std::vector<float> numbers(half, std::numeric_limits<float>::quiet_NaN());
     finish(0, codec::encode(options_.codec, numbers));
-    peers_[1]->context().was_checked = [](const consensus::FinishedPart& part) {
-        return part.part == 0;
-    };
+    averages_->ask_whether_checked(
+        [](const consensus::FinishedPart& part) { return part.part == 0; });
     EXPECT_EQ(answer(), consensus::Answer::yes) << reply_.reason;
 }
 

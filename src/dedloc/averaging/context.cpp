@@ -33,4 +33,24 @@ consensus::Environment consensus_environment(RoundContext& context,
             .options = {options.quorum_timeout, options.announce_interval, options.bugs}};
 }
 
+allreduce::Environment transfer_environment(RoundContext& context, allreduce::Listener& listener) {
+    allreduce::Options options = context.options;
+    options.sum_by_arrival = context.options.bugs.sum_by_arrival;
+    return {.node = context.node,
+            .host = context.host,
+            .signer = context.signer,
+            .verifier = context.verifier,
+            .parts = context.parts,
+            .patience = context.patience,
+            .listener = listener,
+            .options = std::move(options),
+            .open_step =
+                [&context] {
+                    const consensus::Base& base = context.ledger.base();
+                    return allreduce::OpenStep{base.previous, base.instance.step};
+                },
+            .is_waited_for =
+                [&context](const PeerId& peer) { return context.scores.is_waited_for(peer); }};
+}
+
 }  // namespace dedloc::averaging

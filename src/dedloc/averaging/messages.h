@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "dedloc/averaging/transfer_messages.h"
+#include "dedloc/allreduce/messages.h"
 #include "dedloc/consensus/messages.h"
 #include "dedloc/links/reachability.h"
 

@@ -19,7 +19,7 @@ Result<std::unique_ptr<RoundEngine>> RoundEngine::make(runtime::Node node,
                                                        const security::Signer& signer,
                                                        const security::Verifier& verifier,
                                                        consensus::Ledger& ledger,
-                                                       PartStore& parts,
+                                                       allreduce::PartStore& parts,
                                                        const Roster& roster,
                                                        RoundListener& listener,
                                                        RoundOptions options) {
@@ -37,9 +37,11 @@ Result<std::unique_ptr<RoundEngine>> RoundEngine::make(runtime::Node node,
 RoundEngine::RoundEngine(RoundContext context)
     : context_(std::move(context)),
       reports_(context_),
-      averages_(context_),
+      transfers_(transfer_environment(context_, reports_)),
+      fetcher_(transfers_),
+      averages_(context_, fetcher_),
       consensus_(consensus_environment(context_, averages_, reports_)),
-      exchanges_(context_, engine_exchanges_max),
+      exchanges_(transfers_, engine_exchanges_max),
       line_(context_.node,
             context_.host,
             probe_options(context_, [this] { return !wanted_ && !exchanges_.in_round(); })),
@@ -65,13 +67,13 @@ RoundEngine::~RoundEngine() = default;
 void RoundEngine::start() {
     register_handlers();
     service_->start();
-    context_.arrival = [this](consensus::FinishedPart part, TimePoint deadline) {
+    fetcher_.wait_for_arrivals([this](consensus::FinishedPart part, TimePoint deadline) {
         return arrival(std::move(part), deadline);
-    };
-    context_.was_checked = [this](const consensus::FinishedPart& part) {
+    });
+    averages_.ask_whether_checked([this](const consensus::FinishedPart& part) {
         const auto exchange = exchanges_.find(part.plan);
-        return exchange && exchange->has(part);
-    };
+        return exchange && exchange->collected().has(part);
+    });
     handlers_.on_connection([this](const PeerId& peer, bool connected) {
         if (connected) return;
         announced_.erase(peer);
@@ -216,14 +218,14 @@ void RoundEngine::set_wanted(bool wanted) {
     changed_.pulse();
 }
 
-Task<void> RoundEngine::participate(std::shared_ptr<const RoundInput> input) {
+Task<void> RoundEngine::participate(std::shared_ptr<const allreduce::RoundInput> input) {
     const consensus::Instance open = context_.ledger.base().instance;
     const auto is_open = [this, open] {
         const consensus::Instance& now = context_.ledger.base().instance;
         return now.step == open.step && now.branch == open.branch;
     };
     input_ = std::move(input);
-    context_.own_refused = false;
+    reports_.is_handed_in();
     // Who brings nothing waits for those who bring something; when they do not come, it had better
     // compute. (If all waited for each other with empty hands, nobody ever would.)
     const TimePoint give_up =
@@ -232,7 +234,7 @@ Task<void> RoundEngine::participate(std::shared_ptr<const RoundInput> input) {
     // Brought again, what nobody can take would bring about the same abort, as fast as votes are
     // written down.
     const auto in_vain = [this, open] {
-        return context_.own_refused && context_.ledger.base().instance.attempt != open.attempt;
+        return reports_.own_refused() && context_.ledger.base().instance.attempt != open.attempt;
     };
     while (is_open() && context_.now() < give_up && !in_vain()) {
         // Again after an aborted attempt, which clears the wish; not for the step that follows.
@@ -303,7 +305,7 @@ void RoundEngine::suspect(const PeerId& peer, std::string why) {
 
 // A leader that sends such a plan brings no round about: the next one is asked at once.
 void RoundEngine::refuse_plan(const PeerId& leader, const Error& why) {
-    context_.refuse_message(leader, why);
+    reports_.refuse_message(leader, why);
     if (why.kind() != ErrorKind::peer_broke_protocol) return;
     suspect(leader, why.message());
     changed_.pulse();
@@ -369,7 +371,7 @@ Announce RoundEngine::own_announcement(const consensus::Base& base) {
     announce.download_bytes_per_s = line_in_doubt_ ? options.download_max : download_bytes_per_s();
     announce.dialable = !context_.host.addresses().empty();
     announce.leaving = leaving_;
-    announce.unreachable = context_.unreachable.list(context_.host, context_.now());
+    announce.unreachable = exchanges_.state().unreachable.list(context_.host, context_.now());
     return announce;
 }
 
@@ -447,7 +449,7 @@ Task<void> RoundEngine::follow(consensus::Base base, PeerId leader) {
             suspect(leader, "it refused our announcement: " + reply->reason);
             break;
         case Verdict::full:
-            context_.tell_of_full_round(leader, std::move(reply->reason));
+            reports_.round_is_full(leader, std::move(reply->reason));
             co_await context_.node.clock.sleep_for(full_round_pause);
             break;
     }

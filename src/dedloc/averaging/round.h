@@ -19,9 +19,11 @@
 #include <optional>
 #include <set>
 
+#include "dedloc/allreduce/exchanges.h"
+#include "dedloc/allreduce/fetch.h"
 #include "dedloc/averaging/commit_averages.h"
 #include "dedloc/averaging/context.h"
-#include "dedloc/averaging/exchanges.h"
+#include "dedloc/averaging/messages.h"
 #include "dedloc/averaging/reports.h"
 #include "dedloc/averaging/round_pace.h"
 #include "dedloc/consensus/proposer.h"
@@ -42,7 +44,7 @@ class RoundEngine : private consensus::RoundUnderWay {
                                                      const security::Signer& signer,
                                                      const security::Verifier& verifier,
                                                      consensus::Ledger& ledger,
-                                                     PartStore& parts,
+                                                     allreduce::PartStore& parts,
                                                      const Roster& roster,
                                                      RoundListener& listener,
                                                      RoundOptions options);
@@ -53,14 +55,16 @@ class RoundEngine : private consensus::RoundUnderWay {
 
     std::uint64_t incarnation() const { return acceptor_->incarnation(); }
     // Have we, as an owner, refused some of what we brought last?
-    bool own_refused() const { return context_.own_refused; }
+    bool own_refused() const { return reports_.own_refused(); }
     RoundContext& context() { return context_; }
+    // Fetches parts of commits.
+    allreduce::PartFetcher& fetcher() { return fetcher_; }
 
     // A round is wanted (or no more) although this peer has nothing to hand in yet.
     void set_wanted(bool wanted);
     // Hands in a frozen contribution and waits until the ledger has left the open step (or branch).
     // The caller then looks at the ledger. May be called once at a time.
-    Task<void> participate(std::shared_ptr<const RoundInput> input);
+    Task<void> participate(std::shared_ptr<const allreduce::RoundInput> input);
     // Takes no part in votes after the next commit: this peer is about to leave.
     void set_leaving(bool leaving) {
         leaving_ = leaving;
@@ -148,7 +152,7 @@ class RoundEngine : private consensus::RoundUnderWay {
                           const Announce& announce) const;
     bool make_room_for(const PeerId& from, bool aggregator);
     bool keep_announcement(const PeerId& from, Announce announce);
-    std::shared_ptr<Exchange> begin_exchange(consensus::Plan plan, Digest digest);
+    std::shared_ptr<allreduce::Exchange> begin_exchange(consensus::Plan plan, Digest digest);
 
     // round_leader.cpp: gather, reduce, repair; round_plan.cpp: plan
     Task<void> lead(consensus::Base base);
@@ -178,16 +182,17 @@ class RoundEngine : private consensus::RoundUnderWay {
                             std::size_t shares_count,
                             double seconds,
                             bool in_grid) const;
-    std::shared_ptr<Exchange> send_plan(consensus::Plan plan);
-    Task<void> reduce(std::shared_ptr<Exchange> exchange);
-    Task<void> repair(std::shared_ptr<Exchange> exchange,
+    std::shared_ptr<allreduce::Exchange> send_plan(consensus::Plan plan);
+    Task<void> reduce(std::shared_ptr<allreduce::Exchange> exchange);
+    Task<void> repair(std::shared_ptr<allreduce::Exchange> exchange,
                       std::vector<std::uint32_t> parts,
                       std::uint32_t number);
-    Task<void> include_more(std::shared_ptr<Exchange> exchange, std::uint32_t number);
-    void send_repair(const std::shared_ptr<Exchange>& exchange,
+    Task<void> include_more(std::shared_ptr<allreduce::Exchange> exchange, std::uint32_t number);
+    void send_repair(const std::shared_ptr<allreduce::Exchange>& exchange,
                      const std::vector<std::uint32_t>& parts,
                      std::uint32_t number);
-    consensus::Decision make_decision(const consensus::Base& base, const Exchange* exchange) const;
+    consensus::Decision make_decision(const consensus::Base& base,
+                                      const allreduce::Exchange* exchange) const;
     std::vector<consensus::Voter> next_voters(const consensus::Base& base,
                                               const consensus::Decision& decision,
                                               const consensus::Plan* plan) const;
@@ -203,12 +208,14 @@ class RoundEngine : private consensus::RoundUnderWay {
 
     RoundContext context_;
     Reports reports_;
+    allreduce::Environment transfers_;
+    allreduce::PartFetcher fetcher_;
     CommitAverages averages_;
     consensus::Environment consensus_;
     std::unique_ptr<consensus::Acceptor> acceptor_;
     std::unique_ptr<consensus::Proposer> proposer_;
     std::unique_ptr<consensus::ConsensusService> service_;
-    std::shared_ptr<const RoundInput> input_;
+    std::shared_ptr<const allreduce::RoundInput> input_;
     std::vector<consensus::MemberInput>
         told_;  // what leaders have heard of us, for the open instance
     bool wanted_ = false;
@@ -218,7 +225,7 @@ class RoundEngine : private consensus::RoundUnderWay {
     std::map<PeerId, TimePoint> suspects_;
     // They cost a deadline; until they announce again, here or to who led a round.
     std::set<PeerId> not_waited_for_;
-    Exchanges exchanges_;
+    allreduce::Exchanges exchanges_;
     std::uint32_t lonely_turns_ = 0;      // how often we have led it and nobody came
     TimePoint lonely_since_;              // the first of them
     TimePoint awake_at_;                  // a moment ago, unless this process was stopped

@@ -7,15 +7,15 @@
 //
 #include <cmath>
 
-#include "dedloc/averaging/exchange.h"
-#include "dedloc/averaging/routes.h"
+#include "dedloc/allreduce/contribution.h"
+#include "dedloc/allreduce/plan_check.h"
+#include "dedloc/allreduce/routes.h"
 #include "dedloc/base/check.h"
 #include "dedloc/consensus/ledger.h"
 #include "dedloc/consensus/peer_score.h"
 #include "dedloc/wire/message.h"
 
 using namespace dedloc;
-using namespace dedloc::averaging;
 
 namespace {
 
@@ -33,7 +33,7 @@ std::uint32_t looked_at(const consensus::Plan& plan) {
 }
 
 void follow_the_routes(const consensus::Plan& plan) {
-    const Routes routes(plan);
+    const allreduce::Routes routes(plan);
     const auto members = static_cast<std::uint32_t>(plan.members.size());
     for (std::uint32_t part = 0; part < looked_at(plan); ++part) {
         const std::uint32_t owner = plan.parts[part].owner;
@@ -53,14 +53,15 @@ void weigh(const consensus::Plan& plan, std::uint64_t count) {
     for (const consensus::PlanMember& member : plan.members) all.push_back(&member.input);
     for (std::uint32_t part = 0; part < looked_at(plan); ++part) {
         std::uint64_t covered = 0;
-        for (const WeightSegment& segment : total_weights(all, plan.parts[part].range()))
+        for (const allreduce::WeightSegment& segment :
+             allreduce::total_weights(all, plan.parts[part].range()))
             covered += segment.count;
         DEDLOC_CHECK(covered == plan.parts[part].count);
         for (const consensus::MemberInput* input : all) {
             const double samples =
                 consensus::included_samples(*input, plan.parts[part].range(), count);
             DEDLOC_CHECK(std::isfinite(samples) && samples >= 0);
-            DEDLOC_CHECK(scale_exponent(*input) < 63);
+            DEDLOC_CHECK(allreduce::scale_exponent(*input) < 63);
         }
     }
 }
@@ -68,9 +69,9 @@ void weigh(const consensus::Plan& plan, std::uint64_t count) {
 void look_at_plan(ByteView bytes) {
     const auto plan = wire::decode<consensus::Plan>(bytes);
     if (!plan) return;
-    RoundOptions options;
+    allreduce::Options options;
     options.vector_count = consensus::vector_count(*plan);
-    const bool sound = check_plan(*plan, options).has_value();
+    const bool sound = allreduce::check_plan(*plan, options).has_value();
     if (!sound) return;
     follow_the_routes(*plan);
     weigh(*plan, options.vector_count);

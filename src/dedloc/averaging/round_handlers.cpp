@@ -2,7 +2,8 @@
 
 #include <algorithm>
 
-#include "dedloc/averaging/fetch.h"
+#include "dedloc/allreduce/fetch.h"
+#include "dedloc/allreduce/plan_check.h"
 #include "dedloc/averaging/round.h"
 #include "dedloc/base/counted.h"
 #include "dedloc/consensus/compact_proposal.h"
@@ -14,12 +15,9 @@ namespace {
 
 // Of a member that is told of if it cannot be read.
 template <typename Message>
-Result<Message> read_from(RoundContext& context,
-                          const PeerId& from,
-                          ByteView bytes,
-                          const char* what) {
+Result<Message> read_from(Reports& reports, const PeerId& from, ByteView bytes, const char* what) {
     auto message = wire::decode<Message>(bytes);
-    if (!message) context.refuse_message(from, consensus::unreadable(what));
+    if (!message) reports.refuse_message(from, consensus::unreadable(what));
     return message;
 }
 
@@ -54,15 +52,15 @@ void RoundEngine::register_handlers() {
     handlers_.on_call(plan_method, [this](PeerId from, Bytes request) {
         return on_plan(from, std::move(request));
     });
-    handlers_.on_call(repair_method, [this](PeerId from, Bytes request) {
+    handlers_.on_call(allreduce::repair_method, [this](PeerId from, Bytes request) {
         return on_repair(from, std::move(request));
     });
-    handlers_.on_call(fetch_method, [this](PeerId from, Bytes request) {
+    handlers_.on_call(allreduce::fetch_method, [this](PeerId from, Bytes request) {
         return on_fetch(from, std::move(request));
     });
-    handlers_.on_stream(parts_method, [this](std::unique_ptr<p2p::MessageStream> stream) {
-        return on_parts(std::move(stream));
-    });
+    handlers_.on_stream(
+        allreduce::parts_method,
+        [this](std::unique_ptr<p2p::MessageStream> stream) { return on_parts(std::move(stream)); });
     handlers_.on_stream(links::probe_method, [this](std::unique_ptr<p2p::MessageStream> stream) {
         return on_probe(std::move(stream));
     });
@@ -123,7 +121,7 @@ bool RoundEngine::keep_announcement(const PeerId& from, Announce announce) {
 
 Task<Result<Bytes>> RoundEngine::on_announce(PeerId from, Bytes request) {
     DEDLOC_CO_TRY_VOID(context_.gate(from));
-    DEDLOC_CO_TRY(Announce announce, read_from<Announce>(context_, from, request, "announcement"));
+    DEDLOC_CO_TRY(Announce announce, read_from<Announce>(reports_, from, request, "announcement"));
     const consensus::Base& base = context_.ledger.base();
     AnnounceReply reply;
     // Another peer had the new state sooner than we: it need not ask twice.
@@ -147,7 +145,7 @@ Task<Result<Bytes>> RoundEngine::on_announce(PeerId from, Bytes request) {
         if (sound.error().kind() == ErrorKind::peer_broke_protocol) {
             announced_.erase(from);
             not_waited_for_.insert(from);  // until it announces what can be taken
-            context_.refuse(RoundNote::Kind::refused_input, from, sound.error().message());
+            reports_.refused_input(from, sound.error().message());
             context_.scores.complaints().bar(from, context_.now());
             changed_.pulse();
         }
@@ -179,7 +177,8 @@ Task<Result<Bytes>> RoundEngine::on_announce(PeerId from, Bytes request) {
     co_return wire::encode(reply);
 }
 
-std::shared_ptr<Exchange> RoundEngine::begin_exchange(consensus::Plan plan, Digest digest) {
+std::shared_ptr<allreduce::Exchange> RoundEngine::begin_exchange(consensus::Plan plan,
+                                                                 Digest digest) {
     auto exchange = exchanges_.begin(std::move(plan), digest, input_);
     round_begun_ = context_.now();
     if (!step_averaged_) step_averaged_ = round_begun_;
@@ -198,7 +197,7 @@ Task<Result<Bytes>> RoundEngine::on_plan(PeerId from, Bytes request) {
 }
 
 Result<void> RoundEngine::take_plan(const PeerId& from, ByteView request) {
-    const auto message = wire::decode<Signed>(request);
+    const auto message = wire::decode<allreduce::Signed>(request);
     if (!message) return consensus::unreadable("plan");
     auto decoded = wire::decode<consensus::Plan>(message->payload);
     if (!decoded) return consensus::unreadable("plan");
@@ -211,7 +210,7 @@ Result<void> RoundEngine::take_plan(const PeerId& from, ByteView request) {
         !context_.verifier.verify(
             from, consensus::plan_domain, message->payload, message->signature))
         return make_error(ErrorKind::peer_broke_protocol, "the plan is not signed by its leader");
-    DEDLOC_TRY_VOID(check_plan(plan, context_.options));
+    DEDLOC_TRY_VOID(allreduce::check_plan(plan, context_.options));
     const Digest digest = consensus::decision_digest(message->payload);
     if (exchanges_.find(digest)) return {};
     DEDLOC_TRY_VOID(exchanges_.check_turn(plan, digest));
@@ -249,7 +248,7 @@ Ok RoundEngine::check_own_line(const consensus::Plan& plan, const consensus::Bas
 Task<Result<Bytes>> RoundEngine::on_repair(PeerId from, Bytes request) {
     DEDLOC_CO_TRY_VOID(context_.gate(from));
     Result<Bytes> taken = exchanges_.take_repair(from, request);
-    if (!taken) context_.refuse_message(from, taken.error());
+    if (!taken) reports_.refuse_message(from, taken.error());
     co_return taken;
 }
 
@@ -257,7 +256,7 @@ Task<Result<Bytes>> RoundEngine::on_repair(PeerId from, Bytes request) {
 // another. Not to promise is always allowed; it ends with the round, when we suspect its leader, or
 // when our connection to it is lost.
 bool RoundEngine::keeps_to_round(const PeerId& from, const consensus::Prepare& prepare) const {
-    const std::shared_ptr<Exchange> exchange = exchanges_.newest();
+    const std::shared_ptr<allreduce::Exchange> exchange = exchanges_.newest();
     if (!exchange || context_.now() >= exchange->round_deadline()) return false;
     const consensus::Plan& plan = exchange->plan();
     return plan.instance == prepare.instance && plan.previous == prepare.previous &&
@@ -282,11 +281,11 @@ void RoundEngine::untrue_proposal(const PeerId& from, const std::string& why) {
 
 // The averages of a proposal may be a little behind it.
 Task<Result<Bytes>> RoundEngine::whole_proposal(consensus::Propose propose) {
-    const std::shared_ptr<Exchange> exchange = exchanges_.find(propose.plan);
+    const std::shared_ptr<allreduce::Exchange> exchange = exchanges_.find(propose.plan);
     if (!exchange) co_return make_error(ErrorKind::not_found, "no such plan here");
     while (!exchange->complete()) {
         const TimePoint until =
-            std::min(exchange->missing_awaited_until(), exchange->round_deadline());
+            std::min(exchange->collected().missing_awaited_until(), exchange->round_deadline());
         if (context_.now() >= until) break;
         (void)co_await exchange->changed().wait_until(context_.node.clock, until);
     }
@@ -295,16 +294,16 @@ Task<Result<Bytes>> RoundEngine::whole_proposal(consensus::Propose propose) {
 
 Task<Result<Bytes>> RoundEngine::on_fetch(PeerId from, Bytes request) {
     DEDLOC_CO_TRY_VOID(context_.gate(from));
-    co_return answer_fetch(context_.parts, request);
+    co_return allreduce::answer_fetch(context_.parts, request);
 }
 
 // Whoever lacks a part when the others decide gets it in a moment: to ask for it would be to have
 // it twice over a line that is full.
 Task<void> RoundEngine::arrival(consensus::FinishedPart part, TimePoint deadline) {
-    const std::shared_ptr<Exchange> exchange = exchanges_.find(part.plan);
+    const std::shared_ptr<allreduce::Exchange> exchange = exchanges_.find(part.plan);
     if (!exchange) co_return;
     for (;;) {
-        const TimePoint until = std::min(deadline, exchange->awaited_until(part.part));
+        const TimePoint until = std::min(deadline, exchange->collected().awaited_until(part.part));
         if (context_.now() >= until) co_return;
         (void)co_await exchange->changed().wait_until(context_.node.clock, until);
     }

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "dedloc/averaging/held_parts.h"
+#include "dedloc/allreduce/held_parts.h"
 #include "dedloc/averaging/round.h"
 #include "dedloc/wire/message.h"
 
@@ -22,10 +22,10 @@ constexpr double talk_bytes_per_s = 4e3;
 constexpr double fetched_least = 1.0 / 32;
 constexpr double steps_caught_up = 2;  // by newcomers, while the only voter makes one
 
-std::set<std::uint32_t> owners_of(const Exchange& exchange,
+std::set<std::uint32_t> owners_of(const allreduce::Exchange& exchange,
                                   const std::vector<std::uint32_t>& parts) {
     std::set<std::uint32_t> owners;
-    for (const std::uint32_t part : parts) owners.merge(exchange.way_of(part));
+    for (const std::uint32_t part : parts) owners.merge(exchange.collected().way_of(part));
     return owners;
 }
 
@@ -84,7 +84,7 @@ Task<void> RoundEngine::lead(consensus::Base base) {
         co_return;
     }
     auto plan = make_plan(base, ballot);
-    std::shared_ptr<Exchange> exchange;
+    std::shared_ptr<allreduce::Exchange> exchange;
     if (plan) {
         exchange = send_plan(*std::move(plan));
         co_await reduce(exchange);
@@ -229,8 +229,8 @@ Task<bool> RoundEngine::gather(consensus::Base base) {
     }
 }
 
-std::shared_ptr<Exchange> RoundEngine::send_plan(consensus::Plan plan) {
-    Signed message;
+std::shared_ptr<allreduce::Exchange> RoundEngine::send_plan(consensus::Plan plan) {
+    allreduce::Signed message;
     message.payload = wire::encode(plan);
     if (plan.members.size() > 1) {
         message.signature = context_.signer.sign(consensus::plan_domain, message.payload);
@@ -245,13 +245,13 @@ std::shared_ptr<Exchange> RoundEngine::send_plan(consensus::Plan plan) {
 
 // ---- reduce and repair --------------------------------------------------------------------------
 
-Task<void> RoundEngine::reduce(std::shared_ptr<Exchange> exchange) {
+Task<void> RoundEngine::reduce(std::shared_ptr<allreduce::Exchange> exchange) {
     std::uint32_t repairs = 0;
     TimePoint silent_deadline = exchange->reduce_deadline() + return_grace;
     while (!exchange->complete() && context_.now() < exchange->round_deadline()) {
         const bool late = context_.now() >= silent_deadline;
         std::vector<std::uint32_t> parts =
-            late ? exchange->silent_parts() : exchange->failed_parts();
+            late ? exchange->collected().silent_parts() : exchange->collected().failed_parts();
         if (!parts.empty() && repairs < consensus::repairs_max) {
             ++repairs;
             co_await repair(exchange, parts, repairs);
@@ -267,22 +267,25 @@ Task<void> RoundEngine::reduce(std::shared_ptr<Exchange> exchange) {
 }
 
 // One more try for parts that leave out somebody who is there, for as long as a live owner needs.
-Task<void> RoundEngine::include_more(std::shared_ptr<Exchange> exchange, std::uint32_t number) {
-    const std::vector<std::uint32_t> lacking = exchange->lacking_parts();
+Task<void> RoundEngine::include_more(std::shared_ptr<allreduce::Exchange> exchange,
+                                     std::uint32_t number) {
+    const std::vector<std::uint32_t> lacking = exchange->collected().lacking_parts();
     if (!exchange->complete() || lacking.empty() || number > consensus::repairs_max) co_return;
     const Duration left = exchange->round_deadline() - context_.now();
     if (left < context_.options.call_timeout / 4) co_return;
     send_repair(exchange, lacking, number);
     const TimePoint until = context_.now() + left / 2 + return_grace;
     // Whoever was refused will be again: what has been reduced once more is not waited for.
-    const auto may_come = [&](std::uint32_t part) { return !exchange->repaired(part, number); };
-    while (!exchange->lacking_parts().empty() && context_.now() < until &&
+    const auto may_come = [&](std::uint32_t part) {
+        return !exchange->collected().repaired(part, number);
+    };
+    while (!exchange->collected().lacking_parts().empty() && context_.now() < until &&
            std::any_of(lacking.begin(), lacking.end(), may_come))
         (void)co_await exchange->changed().wait_until(context_.node.clock, until);
 }
 
 // Somebody may hold a part that we miss; only what nobody has is reduced again, by another owner.
-Task<void> RoundEngine::repair(std::shared_ptr<Exchange> exchange,
+Task<void> RoundEngine::repair(std::shared_ptr<allreduce::Exchange> exchange,
                                std::vector<std::uint32_t> parts,
                                std::uint32_t number) {
     const std::set<std::uint32_t> failed = owners_of(*exchange, parts);
@@ -291,12 +294,12 @@ Task<void> RoundEngine::repair(std::shared_ptr<Exchange> exchange,
     for (std::uint32_t i = 0; i < plan.members.size(); ++i)
         if (!failed.contains(i) && plan.members[i].peer != context_.me())
             members.push_back(plan.members[i].peer);
-    co_await collect_held_parts(context_, exchange, members, parts);
+    co_await allreduce::collect_held_parts(transfers_, exchange, members, parts);
     std::erase_if(parts, [&](std::uint32_t part) { return exchange->finished().contains(part); });
     if (!parts.empty()) send_repair(exchange, parts, number);
 }
 
-void RoundEngine::send_repair(const std::shared_ptr<Exchange>& exchange,
+void RoundEngine::send_repair(const std::shared_ptr<allreduce::Exchange>& exchange,
                               const std::vector<std::uint32_t>& parts,
                               std::uint32_t number) {
     const std::set<std::uint32_t> failed = owners_of(*exchange, parts);
@@ -308,7 +311,7 @@ void RoundEngine::send_repair(const std::shared_ptr<Exchange>& exchange,
             owners.push_back(standby);
     for (std::uint32_t i = 0; i < plan.members.size() && owners.empty(); ++i)
         if (plan.members[i].peer == context_.me()) owners.push_back(i);
-    Repair message;
+    allreduce::Repair message;
     message.plan = exchange->digest();
     message.number = number;
     for (const std::uint32_t part : parts) {
@@ -319,20 +322,20 @@ void RoundEngine::send_repair(const std::shared_ptr<Exchange>& exchange,
                          plan.members[*failed.begin()].peer,
                          fmt::format("{} parts are reduced again", message.parts.size())};
     context_.listener.note(note);
-    Signed envelope;
+    allreduce::Signed envelope;
     envelope.payload = wire::encode(message);
-    envelope.signature = context_.signer.sign(repair_domain, envelope.payload);
+    envelope.signature = context_.signer.sign(allreduce::repair_domain, envelope.payload);
     const Bytes bytes = wire::encode(envelope);
     for (const consensus::PlanMember& member : plan.members)
         if (member.peer != context_.me())
-            scope_.spawn("send repair", send(member.peer, repair_method, bytes));
+            scope_.spawn("send repair", send(member.peer, allreduce::repair_method, bytes));
     exchange->add_repair(message);
 }
 
 // ---- the decision's value -----------------------------------------------------------------------
 
 consensus::Decision RoundEngine::make_decision(const consensus::Base& base,
-                                               const Exchange* exchange) const {
+                                               const allreduce::Exchange* exchange) const {
     consensus::Decision decision;
     decision.kind = consensus::DecisionKind::abort;
     decision.run = base.run;

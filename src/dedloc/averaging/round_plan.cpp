@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "dedloc/averaging/part_cuts.h"
+#include "dedloc/allreduce/chunking.h"
 #include "dedloc/averaging/round.h"
 #include "dedloc/links/partition_detector.h"
 #include "dedloc/planner/grid.h"
@@ -103,7 +103,7 @@ void RoundEngine::set_parts(consensus::Plan& plan,
     for (std::uint32_t i = 0; i < shares.size(); ++i) {
         const std::uint64_t pieces =
             pieces_of(shares[i], shares.size(), seconds, /*in_grid=*/false);
-        cut_range(plan, shares[i], cuts_for(pieces, seconds), {i});
+        allreduce::cut_range(plan, shares[i], allreduce::cuts_for(pieces, seconds), {i});
     }
 }
 
@@ -120,7 +120,7 @@ void RoundEngine::set_parts(consensus::Plan& plan, const planner::Grid& grid) co
         for (const std::uint32_t owner : owners) range += grid.part_elements[owner];
         const std::uint64_t pieces =
             pieces_of(range / owners.size() + 1, grid.collectors.size(), grid.seconds, true);
-        cut_range(plan, range, cuts_for(pieces, grid.seconds), owners);
+        allreduce::cut_range(plan, range, allreduce::cuts_for(pieces, grid.seconds), owners);
     }
 }
 
@@ -132,7 +132,8 @@ std::uint64_t RoundEngine::pieces_of(std::uint64_t share,
     const auto many = static_cast<double>(consensus::parts_max / (2 * shares_count));
     const auto wanted = static_cast<std::uint64_t>(
         std::clamp(seconds / part_seconds_min, 1.0, std::min(pieces_wanted_max, many)));
-    const std::uint64_t most = longest_part(context_.options, context_.options.codec, in_grid);
+    const std::uint64_t most =
+        allreduce::longest_part(context_.options, context_.options.codec, in_grid);
     const std::uint64_t fewest = (share + most - 1) / most;
     return std::max(fewest, std::min(wanted, share / std::min(piece_elements_min, most)));
 }
@@ -154,7 +155,7 @@ std::map<PeerId, Announce> RoundEngine::announces_for(const consensus::Base& bas
     }
     for (const auto& [peer, announced] : fresh_announcements(base, /*of_aggregators=*/true))
         if (announces.size() < context_.options.members_max && announced->announce.dialable &&
-            !context_.failed_owners.contains(peer, context_.now()))
+            !exchanges_.state().failed_owners.contains(peer, context_.now()))
             announces[peer] = announced->announce;
     return announces;
 }
@@ -179,7 +180,7 @@ std::vector<planner::PeerRates> RoundEngine::rates_of(
         // Whoever cannot be dialled cannot be sure that every member has a connection to it.
         rate.owns_allowed = announce.dialable && !announce.leaving && !partitioned.contains(peer) &&
                             context_.scores.may_own(peer) &&
-                            !context_.failed_owners.broke_protocol(peer, context_.now());
+                            !exchanges_.state().failed_owners.broke_protocol(peer, context_.now());
         rates.push_back(rate);
     }
     std::vector<double*> up;
@@ -386,7 +387,7 @@ Result<consensus::Plan> RoundEngine::make_plan(const consensus::Base& base, std:
         set_parts(plan, *division.grid);
     else
         set_parts(plan, division.split.part_elements, division.split.seconds);
-    cut_by_codec(plan, context_.options);
+    allreduce::cut_by_codec(plan, context_.options);
     for (std::uint32_t i = 0; i < plan.members.size(); ++i)
         if (division.may_own[i] && !plan.leaves_out(plan.members[i].peer))
             plan.standby.push_back(i);

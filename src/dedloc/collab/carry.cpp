@@ -7,12 +7,12 @@ namespace dedloc::collab {
 using consensus::CounterRange;
 using consensus::ElementRange;
 
-std::shared_ptr<const averaging::RoundInput> Carry::hand_in(CounterRange samples,
+std::shared_ptr<const allreduce::RoundInput> Carry::hand_in(CounterRange samples,
                                                             std::vector<float> sum) {
     DEDLOC_CHECK(sum.size() == vector_count_ || samples.size() == 0);
     fresh_samples_ = samples;
     if (samples.size() + carried_samples_.size() > samples_max_) expire_carried();
-    auto input = std::make_shared<averaging::RoundInput>();
+    auto input = std::make_shared<allreduce::RoundInput>();
     input->input.fresh = fresh_samples_;
     if (carried_samples_.size() > 0) {
         input->input.carried = carried_samples_;

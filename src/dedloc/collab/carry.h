@@ -13,8 +13,9 @@
 #include <optional>
 #include <vector>
 
-#include "dedloc/averaging/exchange.h"
+#include "dedloc/allreduce/contribution.h"
 #include "dedloc/consensus/messages.h"
+#include "dedloc/consensus/planted_bugs.h"
 
 namespace dedloc::collab {
 
@@ -33,7 +34,7 @@ class Carry {
 
     // Hands in fresh sums for the open step; combined with what is carried, which expires where
     // both are too many samples: refused together, they would be so in all rounds to come.
-    std::shared_ptr<const averaging::RoundInput> hand_in(consensus::CounterRange samples,
+    std::shared_ptr<const allreduce::RoundInput> hand_in(consensus::CounterRange samples,
                                                          std::vector<float> sum);
     // Sums computed at the state before the open one: they are one step stale already.
     void hand_in_late(consensus::CounterRange samples, std::vector<float> sum);
@@ -65,7 +66,7 @@ class Carry {
     consensus::PlantedBugs bugs_;
     consensus::CounterRange fresh_samples_;
     // The fresh sums: in what was handed in, unless carried ones were added there.
-    std::shared_ptr<const averaging::RoundInput> handed_in_;
+    std::shared_ptr<const allreduce::RoundInput> handed_in_;
     std::vector<float> fresh_;
     consensus::CounterRange carried_samples_;
     std::vector<consensus::ElementRange> carried_ranges_;

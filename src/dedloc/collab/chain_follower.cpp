@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <functional>
 
-#include "dedloc/averaging/fetch.h"
+#include "dedloc/allreduce/fetch.h"
 #include "dedloc/base/log.h"
 #include "dedloc/consensus/catch_up.h"
 #include "dedloc/runtime/together.h"
@@ -59,12 +59,14 @@ std::vector<PeerId> fastest_donors(const std::vector<const KnownPeer*>& live, co
 }
 
 ChainFollower::ChainFollower(averaging::RoundContext& context,
+                             allreduce::PartFetcher& fetcher,
                              state::SnapshotStore& store,
                              Membership& membership,
                              RunFile run,
                              Layout layout,
                              Callbacks callbacks)
     : context_(context),
+      fetcher_(fetcher),
       store_(store),
       membership_(membership),
       run_(std::move(run)),
@@ -180,7 +182,7 @@ void ChainFollower::settle() {
 // As long as parts come. Newcomers of a group with slow lines ask for the same average at once, and
 // whoever gave up here would load a whole state over the same lines, and be behind again.
 Task<Result<void>> ChainFollower::fetch_average(const Decision& decision,
-                                                averaging::PartSources sources,
+                                                allreduce::PartSources sources,
                                                 Duration patience) {
     const auto have = [&] {
         return std::ranges::count_if(decision.parts, [&](const consensus::FinishedPart& part) {
@@ -190,8 +192,7 @@ Task<Result<void>> ChainFollower::fetch_average(const Decision& decision,
     for (;;) {
         const auto before = have();
         const TimePoint deadline = context_.now() + patience;
-        Result<void> fetched =
-            co_await averaging::fetch_parts(context_, decision.parts, sources, deadline);
+        Result<void> fetched = co_await fetcher_.fetch(decision.parts, sources, deadline);
         if (fetched || have() <= before) co_return fetched;
         extend_join();
         changed_.pulse();
@@ -200,7 +201,7 @@ Task<Result<void>> ChainFollower::fetch_average(const Decision& decision,
 
 Task<void> ChainFollower::fetch_average_into(std::shared_ptr<Result<void>> fetched,
                                              Decision decision,
-                                             averaging::PartSources sources,
+                                             allreduce::PartSources sources,
                                              Duration patience) {
     *fetched = co_await fetch_average(decision, std::move(sources), patience);
 }
@@ -237,8 +238,8 @@ Task<Result<optim::StepReport>> ChainFollower::apply_commit(Decision decision) {
     // the state again.
     const Duration patience = std::max<Duration>(
         {fetch_patience_min, std::chrono::milliseconds(plan.round_ms), state_took_});
-    averaging::PartSources sources{
-        averaging::peers_of(plan.members), std::move(candidates), std::move(fellows)};
+    allreduce::PartSources sources{
+        allreduce::peers_of(plan.members), std::move(candidates), std::move(fellows)};
     // Nobody needs it any more where another state is adopted meanwhile.
     const auto fetched = std::make_shared<Result<void>>(
         make_error(ErrorKind::conflict, "the state was replaced while an average was fetched"));

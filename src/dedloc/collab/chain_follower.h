@@ -14,7 +14,7 @@
 #include <memory>
 #include <set>
 
-#include "dedloc/averaging/fetch.h"
+#include "dedloc/allreduce/fetch.h"
 #include "dedloc/averaging/round.h"
 #include "dedloc/collab/carry.h"
 #include "dedloc/collab/events.h"
@@ -51,6 +51,7 @@ class ChainFollower {
     };
 
     ChainFollower(averaging::RoundContext& context,
+                  allreduce::PartFetcher& fetcher,
                   state::SnapshotStore& store,
                   Membership& membership,
                   RunFile run,
@@ -93,11 +94,11 @@ class ChainFollower {
     Task<void> apply_next();
     Task<Result<optim::StepReport>> apply_commit(consensus::Decision decision);
     Task<Result<void>> fetch_average(const consensus::Decision& decision,
-                                     averaging::PartSources sources,
+                                     allreduce::PartSources sources,
                                      Duration patience);
     Task<void> fetch_average_into(std::shared_ptr<Result<void>> fetched,
                                   consensus::Decision decision,
-                                  averaging::PartSources sources,
+                                  allreduce::PartSources sources,
                                   Duration patience);
     Task<void> until_replaced(std::shared_ptr<const state::PublishedState> stood_on);
     void look_at_all();
@@ -120,6 +121,7 @@ class ChainFollower {
     void wait_for_help();
 
     averaging::RoundContext& context_;
+    allreduce::PartFetcher& fetcher_;
     state::SnapshotStore& store_;
     Membership& membership_;
     RunFile run_;

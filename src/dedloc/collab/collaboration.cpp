@@ -209,6 +209,7 @@ Result<void> CollaborationImpl::prepare() {
                                             *this,
                                             round_options(options_)));
     follower_ = std::make_unique<ChainFollower>(engine_->context(),
+                                                engine_->fetcher(),
                                                 store_,
                                                 *membership_,
                                                 options_.run,

@@ -131,7 +131,7 @@ class CollaborationImpl final : public Collaboration,
     // Live voters of `base` with their memory of votes, we among them, that `counts`.
     std::size_t count_voters(const consensus::Base& base,
                              const std::function<bool(const Status&)>& counts) const;
-    bool is_still_to_be_averaged(const averaging::RoundInput& input) const;
+    bool is_still_to_be_averaged(const allreduce::RoundInput& input) const;
     Task<bool> wait_to_hand_in_last();
     Task<void> wait_for_state();
     void tell_of_not_finite();
@@ -148,7 +148,7 @@ class CollaborationImpl final : public Collaboration,
     Digest run_hash_;
 
     consensus::Ledger ledger_;
-    averaging::PartStore parts_;
+    allreduce::PartStore parts_;
     state::SnapshotStore store_;
     Carry carry_;
     CertificateLog certificate_log_;

@@ -904,7 +904,7 @@ TEST(Collaboration, an_aggregator_names_the_peer_whose_messages_cannot_be_read) 
     EXPECT_EQ(helper.events.counts["refused_message"], 0);
     const TimePoint deadline = swarm.world.now() + 5s;
     p2p::Host& host = swarm.world.node(1).host();
-    for (const char* method : {averaging::plan_method, averaging::repair_method})
+    for (const char* method : {averaging::plan_method, allreduce::repair_method})
         swarm.world.run_task(call_with_nonsense(host, swarm.helper_node->id(), method, deadline));
     EXPECT_EQ(helper.events.counts["refused_message"], 2);
 }

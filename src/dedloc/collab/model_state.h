@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include "dedloc/averaging/part_store.h"
+#include "dedloc/allreduce/part_store.h"
 #include "dedloc/collab/learner.h"
 #include "dedloc/collab/run_file.h"
 #include "dedloc/consensus/messages.h"

@@ -30,7 +30,7 @@ struct StepComputer::Expected {
 
 StepComputer::StepComputer(runtime::Executor executor,
                            runtime::Workers& workers,
-                           const averaging::PartStore& parts,
+                           const allreduce::PartStore& parts,
                            const RunFile& run,
                            const Layout& layout,
                            consensus::PlantedBugs bugs)

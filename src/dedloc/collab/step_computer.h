@@ -9,7 +9,7 @@
 #include <memory>
 #include <optional>
 
-#include "dedloc/averaging/part_store.h"
+#include "dedloc/allreduce/part_store.h"
 #include "dedloc/collab/model_state.h"
 #include "dedloc/consensus/paxos.h"
 #include "dedloc/runtime/event.h"
@@ -30,7 +30,7 @@ class StepComputer {
     // All outlive this.
     StepComputer(runtime::Executor executor,
                  runtime::Workers& workers,
-                 const averaging::PartStore& parts,
+                 const allreduce::PartStore& parts,
                  const RunFile& run,
                  const Layout& layout,
                  consensus::PlantedBugs bugs = {});
@@ -50,7 +50,7 @@ class StepComputer {
     Task<Result<Stepped>> compute(consensus::Decision decision, StatePointer before);
 
     runtime::Workers& workers_;
-    const averaging::PartStore& parts_;
+    const allreduce::PartStore& parts_;
     const RunFile& run_;
     const Layout& layout_;
     consensus::PlantedBugs bugs_;

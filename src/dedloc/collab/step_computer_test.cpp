@@ -79,7 +79,7 @@ class StepComputerTest : public ::testing::Test {
 
     runtime::Loop loop;
     CountingWorkers workers;
-    averaging::PartStore parts{1u << 20};
+    allreduce::PartStore parts{1u << 20};
     RunFile run = three_numbers();
     Layout layout;
     StepComputer::StatePointer before;

@@ -271,7 +271,7 @@ Task<bool> CollaborationImpl::rest_until_due(bool has_samples) {
 
 // A new branch begins with the step that was open: what was handed in for it is worth as much
 // there.
-bool CollaborationImpl::is_still_to_be_averaged(const averaging::RoundInput& input) const {
+bool CollaborationImpl::is_still_to_be_averaged(const allreduce::RoundInput& input) const {
     const bool patient = !leaving_ || node_.clock.now() < leave_deadline_;
     return !input.input.is_empty() && handed_in_ && trainer_is_current() && patient && !over_ &&
            !stopped_tasks_;

@@ -2,7 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include "dedloc/averaging/part_cuts.h"
+#include "dedloc/allreduce/chunking.h"
+#include "dedloc/allreduce/environment.h"
 
 namespace dedloc::collab {
 namespace {
@@ -169,7 +170,7 @@ TEST(VectorCodecs, of_usual_models_are_few_and_cost_little_more_than_8_bit) {
 TEST(VectorCodecs, of_very_many_tensors_are_bounded) {
     Layout layout;
     for (int i = 0; i < 4'000; ++i) add(layout, i % 2 == 1 ? 10 : i % 4 == 0 ? 66'000 : 200'000);
-    averaging::RoundOptions options;
+    allreduce::Options options;
     options.codec = codec_of_large_tensors;
     options.vector_count = layout.vector_count();
     options.codec_ranges = vector_codecs(adaptive(), layout);
@@ -179,12 +180,12 @@ TEST(VectorCodecs, of_very_many_tensors_are_bounded) {
     consensus::Plan plan;
     constexpr std::uint32_t owners = consensus::members_max;
     constexpr double long_enough = 1e6;
-    const auto cuts = averaging::cuts_for(consensus::parts_max / (2 * owners), long_enough);
+    const auto cuts = allreduce::cuts_for(consensus::parts_max / (2 * owners), long_enough);
     const std::uint64_t vector = layout.vector_count();
     for (std::uint32_t i = 0; i < owners; ++i)
-        averaging::cut_range(plan, vector * (i + 1) / owners - vector * i / owners, cuts, {i});
+        allreduce::cut_range(plan, vector * (i + 1) / owners - vector * i / owners, cuts, {i});
     const std::size_t before = plan.parts.size();
-    averaging::cut_by_codec(plan, options);
+    allreduce::cut_by_codec(plan, options);
     fmt::print("{} parts, {} with codecs\n", before, plan.parts.size());
     EXPECT_LE(plan.parts.size(), consensus::parts_max);
 }

@@ -98,6 +98,7 @@ struct Plan {
     // The run's norm_max holds for parts that begin before this element; what follows (changes of
     // buffers) is as long as it is. 0: for all.
     std::uint64_t bounded_count = 0;
+    std::uint32_t reducer = 0;  // how parts are reduced (allreduce/reducer.h); 0: by the mean
 
     bool is_bounded(const PlanPart& part) const {
         return bounded_count == 0 || part.offset < bounded_count;
@@ -127,6 +128,7 @@ struct Plan {
         visit(16, self.left_out, members_max);
         visit(17, self.predicted_ms);
         visit(18, self.bounded_count);
+        visit(19, self.reducer);
     }
 };
 

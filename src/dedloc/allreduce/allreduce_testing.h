@@ -1,0 +1,131 @@
+// For tests of what an exchange consists of: a simulated peer with all that is around it. Of the
+// tests only.
+#pragma once
+#include <gtest/gtest.h>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "dedloc/allreduce/exchanges.h"
+#include "dedloc/allreduce/fetch.h"
+#include "dedloc/base/random.h"
+#include "dedloc/p2p/handlers.h"
+#include "dedloc/sim/world.h"
+#include "dedloc/wire/message.h"
+
+namespace dedloc::allreduce {
+
+class TestPeer : public Listener {
+  public:
+    void refused_input(const PeerId&, std::string why) override { notes.push_back(why); }
+    void refused_message(const PeerId&, std::string why) override { notes.push_back(why); }
+    void owner_failed(const PeerId&, std::string why) override { notes.push_back(why); }
+
+    std::vector<std::string> notes;
+    OpenStep open_step;
+
+    PartStore& parts() { return parts_; }
+    links::Patience& patience() { return patience_; }
+    const Environment& environment() const { return environment_; }
+
+  protected:
+    TestPeer(sim::SimNode& node, Options options)
+        : parts_(64u << 20),
+          patience_(600ms, options.deadline_max),
+          environment_{node.runtime(),
+                       node.host(),
+                       node.signer(),
+                       verifier_,
+                       parts_,
+                       patience_,
+                       *this,
+                       std::move(options),
+                       [this] { return open_step; },
+                       [](const PeerId&) { return true; }},
+          handlers_(node.host()) {}
+
+    security::ToyVerifier verifier_;
+    PartStore parts_;
+    links::Patience patience_;
+    Environment environment_;
+    p2p::Handlers handlers_;
+};
+
+// Answers what it is asked for from its part store, and counts.
+class AnsweringPeer : public TestPeer {
+  public:
+    AnsweringPeer(sim::SimNode& node, Options options) : TestPeer(node, std::move(options)) {
+        handlers_.on_call(fetch_method,
+                          [this](PeerId, Bytes request) { return answer(std::move(request)); });
+    }
+    Task<Result<Bytes>> answer(Bytes request) {
+        const auto fetch = wire::decode<Fetch>(request);
+        EXPECT_TRUE(fetch);
+        if (fetch) asked.push_back(fetch->part);
+        if (silent) co_await environment_.node.clock.sleep_for(1h);
+        co_return answer_fetch(parts_, request);
+    }
+    Task<void> stop() { return handlers_.stop(); }
+
+    PartFetcher fetcher{environment_};
+    std::vector<std::uint32_t> asked;
+    bool silent = false;
+};
+
+// What a RoundEngine or an Aggregator would have around its exchanges.
+class ExchangePeer final : public TestPeer {
+  public:
+    ExchangePeer(sim::SimNode& node, Options options)
+        : TestPeer(node, std::move(options)), exchanges_(environment_, 4) {
+        handlers_.on_stream(parts_method, [this](std::unique_ptr<p2p::MessageStream> stream) {
+            return exchanges_.serve(std::move(stream));
+        });
+        handlers_.on_connection([this](const PeerId& peer, bool connected) {
+            if (!connected) exchanges_.peer_gone(peer);
+        });
+    }
+
+    std::shared_ptr<Exchange> begin(const consensus::Plan& plan,
+                                    std::shared_ptr<const RoundInput> input) {
+        exchange = exchanges_.begin(plan, Digest{}, std::move(input));
+        return exchange;
+    }
+    Task<void> stop() {
+        co_await handlers_.stop();
+        co_await exchanges_.stop();
+    }
+    ReduceMemory memory() const { return exchanges_.state().memory; }
+    // The whole average as this member holds it; empty if anything is missing.
+    Bytes average() const {
+        Bytes all;
+        if (!exchange->complete()) return all;
+        for (const auto& [part, header] : exchange->finished())
+            base::append(all, *parts_.find(header.digest));
+        return all;
+    }
+
+    std::shared_ptr<Exchange> exchange;
+
+  private:
+    Exchanges exchanges_;
+};
+
+inline std::uint32_t place_of(const consensus::Plan& plan, const PeerId& peer) {
+    for (std::uint32_t i = 0; i < plan.members.size(); ++i)
+        if (plan.members[i].peer == peer) return i;
+    return 0;
+}
+
+inline std::shared_ptr<RoundInput> make_contribution(std::uint64_t peer,
+                                                     std::uint64_t samples,
+                                                     std::uint64_t elements) {
+    auto input = std::make_shared<RoundInput>();
+    input->input.fresh = {peer * 1000, peer * 1000 + samples, 0};
+    Random random(peer + 7);
+    for (std::uint64_t i = 0; i < elements; ++i)
+        input->sum.push_back(static_cast<float>(random.normal()) * static_cast<float>(samples));
+    return input;
+}
+
+}  // namespace dedloc::allreduce

@@ -1,0 +1,110 @@
+// What moving and summing bytes under a plan needs from outside: the machine, the store of finished
+// parts, how long answers are waited for, what is known of members, and whom it tells (Listener).
+// What one peer's exchanges share beside that is TransferState, which Exchanges own.
+//
+// Thread: the network thread; calls return at once.
+
+#pragma once
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "dedloc/allreduce/failed_owners.h"
+#include "dedloc/allreduce/part_store.h"
+#include "dedloc/allreduce/reducer.h"
+#include "dedloc/codec/chooser.h"
+#include "dedloc/codec/codec.h"
+#include "dedloc/links/patience.h"
+#include "dedloc/links/reachability.h"
+#include "dedloc/p2p/host.h"
+#include "dedloc/runtime/node.h"
+#include "dedloc/security/signer.h"
+
+namespace dedloc::allreduce {
+
+// Of a run: what plans may look like, and what reductions may hold.
+struct Options {
+    codec::CodecId codec = codec::CodecId::fp16;
+    // Where codecs are chosen by tensor: the others that parts may have, of more bytes, and what
+    // has which. The ranges cover the vector; an aggregator knows no tensors and has none.
+    std::vector<codec::CodecId> other_codecs{};
+    std::vector<codec::CodecRange> codec_ranges{};
+    std::uint64_t bounded_count = 0;  // as a plan's; a range of codecs ends there. 0: all
+    std::uint64_t vector_count = 0;
+    std::uint64_t part_elements_max = 1u << 20;
+    std::uint64_t samples_max = 1u << 30;  // one peer may bring to one step, carried ones included
+    Duration deadline_max = 120s;          // of a whole round, from its plan
+    // Contributions that wait for others may take so much memory, then a member that is ahead is
+    // not read from for a while; 0: no bound beside what the members send at all.
+    std::size_t reduce_bytes_max = 0;
+    double norm_max = 0;  // of the mean gradient in a bounded part of a contribution; 0: any
+    // How parts are reduced; null: by the mean (mean_reducer.h).
+    std::shared_ptr<const Reducer> reducer{};
+    bool sum_by_arrival = false;  // a planted bug: owners add contributions as they come
+
+    // As encoded, on average.
+    double element_bytes() const {
+        constexpr std::size_t many = 1024;  // what a block adds once does not count
+        if (!codec_ranges.empty()) return codec::element_bytes(codec_ranges);
+        return static_cast<double>(codec::encoded_size(codec, many)) / many;
+    }
+    // May sums be reduced further? Else there are neither grids nor collectors.
+    bool adds_up() const { return !reducer || reducer->adds_up(); }
+    std::uint32_t reducer_number() const { return reducer ? reducer->number() : mean_number; }
+};
+
+// What the reductions of this peer hold, in bytes: contributions that wait for others, and averages
+// that somebody may still ask for.
+struct ReduceMemory {
+    std::size_t now = 0;
+    std::size_t most = 0;
+
+    void take(std::size_t bytes) { most = std::max(most, now += bytes); }
+    void give_back(std::size_t bytes) { now -= bytes; }
+};
+
+// Is told what a peer has done.
+class Listener {
+  public:
+    virtual ~Listener() = default;
+    // A contribution, or a piece of it, is refused.
+    virtual void refused_input(const PeerId& peer, std::string why) = 0;
+    // It said anything else that a member may not say.
+    virtual void refused_message(const PeerId& peer, std::string why) = 0;
+    // What it owns did not come.
+    virtual void owner_failed(const PeerId& peer, std::string why) = 0;
+};
+
+// The step that is open here, by the newest decision and its number.
+struct OpenStep {
+    Digest previous;
+    std::uint64_t step = 0;
+};
+
+struct Environment {
+    runtime::Node node;
+    p2p::Host& host;
+    const security::Signer& signer;
+    const security::Verifier& verifier;
+    PartStore& parts;
+    links::Patience& patience;
+    Listener& listener;
+    Options options;
+    std::function<OpenStep()> open_step;
+    // Does this peer get the time that all have for their contributions?
+    std::function<bool(const PeerId&)> is_waited_for;
+
+    TimePoint now() const { return node.clock.now(); }
+    const PeerId& me() const { return host.id(); }
+};
+
+struct TransferState {
+    ReduceMemory memory{};
+    FailedOwners failed_owners{};
+    links::UnreachablePeers unreachable{};
+};
+
+}  // namespace dedloc::allreduce

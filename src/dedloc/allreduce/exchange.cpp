@@ -1,0 +1,89 @@
+#include "dedloc/allreduce/exchange.h"
+
+namespace dedloc::allreduce {
+
+Exchange::Exchange(const Environment& environment,
+                   TransferState& state,
+                   consensus::Plan plan,
+                   const Digest& plan_digest,
+                   std::shared_ptr<const RoundInput> input)
+    : transfer_(environment, state, std::move(plan), plan_digest, std::move(input)),
+      pacing_(transfer_),
+      collector_(transfer_,
+                 pacing_,
+                 [this](const consensus::FinishedPart& header, const SharedBytes& encoded) {
+                     owner_.pass_on(header, encoded);
+                 }),
+      meter_(transfer_),
+      owner_(transfer_, pacing_, collector_, meter_, scope_),
+      sender_(transfer_, pacing_, owner_, collector_, meter_),
+      scope_(environment.node.executor) {}
+
+Exchange::~Exchange() = default;
+
+Task<void> Exchange::stop() { return scope_.stop(); }
+
+void Exchange::start() {
+    std::map<std::uint32_t, std::vector<std::uint32_t>> by_next;
+    std::vector<std::uint32_t> collected;
+    for (std::uint32_t part = 0; part < transfer_.plan.parts.size(); ++part) {
+        by_next[transfer_.me ? transfer_.routes.next(*transfer_.me, part)
+                             : transfer_.plan.parts[part].owner]
+            .push_back(part);
+        if (transfer_.me && transfer_.routes.collects(*transfer_.me, part))
+            collected.push_back(part);
+    }
+    for (const std::uint32_t part : collected) owner_.open_reduction(part, /*repair=*/0);
+    for (auto& [next, parts] : by_next) assign(next, std::move(parts), /*repair=*/0);
+    if (!collected.empty())
+        scope_.spawn("collected contribution",
+                     owner_.contribute_own(std::move(collected), /*repair=*/0));
+    scope_.spawn("reduce deadline", owner_.close_at(transfer_.reduce_deadline(), /*repair=*/0));
+    if (pacing_.doubts_somebody())
+        scope_.spawn("doubtful members", owner_.close_without_doubtful());
+    scope_.spawn("watch the link", meter_.watch());
+}
+
+void Exchange::add_repair(const Repair& repair) {
+    std::map<std::uint32_t, std::vector<std::uint32_t>> by_owner;
+    for (std::size_t i = 0; i < repair.parts.size() && i < repair.owners.size(); ++i) {
+        const std::uint32_t part = repair.parts[i];
+        if (part >= transfer_.plan.parts.size() ||
+            repair.owners[i] >= transfer_.plan.members.size())
+            continue;
+        if (collector_.newest_repair(part) >= repair.number) continue;  // repeated
+        by_owner[repair.owners[i]].push_back(part);
+    }
+    for (auto& [owner, parts] : by_owner) assign(owner, std::move(parts), repair.number);
+    // A repair gets half of what is left of the round, but never less than a live peer needs.
+    const TimePoint now = transfer_.now();
+    const Duration left = std::max<Duration>((transfer_.round_deadline() - now) / 2, 150ms);
+    scope_.spawn("repair deadline", owner_.close_at(now + left, repair.number));
+}
+
+void Exchange::assign(std::uint32_t owner, std::vector<std::uint32_t> parts, std::uint32_t repair) {
+    for (const std::uint32_t part : parts) collector_.expect(part, owner, repair);
+    if (transfer_.me && owner == *transfer_.me) {
+        for (const std::uint32_t part : parts) owner_.open_reduction(part, repair);
+        scope_.spawn("own contribution", owner_.contribute_own(std::move(parts), repair));
+    } else if (transfer_.me &&
+               (!transfer_.only_reduces() ||
+                (repair == 0 && transfer_.routes.sends_sums(*transfer_.me, owner)))) {
+        scope_.spawn("talk to owner", sender_.talk_to_owner(owner, std::move(parts), repair));
+    }
+}
+
+Task<void> Exchange::serve(std::shared_ptr<p2p::MessageStream> stream,
+                           std::uint32_t repair,
+                           TimePoint begun) {
+    return owner_.serve(std::move(stream), repair, begun);
+}
+
+void Exchange::peer_gone(const PeerId& peer) {
+    const auto member = transfer_.index_of(peer);
+    if (!member) return;
+    pacing_.lose(*member);
+    owner_.lose(*member);
+}
+
+}  // namespace dedloc::allreduce

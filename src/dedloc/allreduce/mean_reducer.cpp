@@ -1,0 +1,235 @@
+#include "dedloc/allreduce/mean_reducer.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <optional>
+#include <vector>
+
+#include "dedloc/security/hash_list.h"
+#include "dedloc/tensor/kernels.h"
+
+namespace dedloc::allreduce {
+namespace {
+
+// Elements of a part that are summed, checked, divided, encoded and hashed before the next ones are
+// touched: they stay in the first-level cache. A multiple of every codec's block.
+constexpr std::size_t piece_elements = 4096;
+using Piece = std::array<float, piece_elements>;
+
+// `work(first, count)` for each piece of `count` elements, in order.
+template <typename Work>
+void for_each_piece(std::size_t count, const Work& work) {
+    for (std::size_t first = 0; first < count; first += piece_elements)
+        work(first, std::min(piece_elements, count - first));
+}
+
+// 2^k as an exact float; k within what scale_exponent returns.
+float power_of_two(int exponent) { return std::ldexp(1.0f, exponent); }
+
+// Divides a part's sums by their weights, piece after piece.
+class WeightDivider {
+  public:
+    explicit WeightDivider(std::vector<WeightSegment> segments) : segments_(std::move(segments)) {}
+
+    void divide_next(std::span<float> values) {
+        while (!values.empty()) {
+            const WeightSegment& segment = segments_.at(at_);
+            const auto left = static_cast<std::size_t>(segment.count) - used_;
+            const std::span<float> stretch = values.first(std::min(left, values.size()));
+            if (segment.weight == 0)
+                std::fill(stretch.begin(), stretch.end(), 0.0f);
+            else
+                tensor::divide(stretch, static_cast<float>(segment.weight));
+            values = values.subspan(stretch.size());
+            used_ += stretch.size();
+            if (used_ < segment.count) continue;
+            ++at_;
+            used_ = 0;
+        }
+    }
+
+  private:
+    std::vector<WeightSegment> segments_;
+    std::size_t at_ = 0;
+    std::size_t used_ = 0;  // of segments_[at_]
+};
+
+bool is_sum(const PartInput& input) { return !input.members.empty(); }
+
+codec::CodecId codec_of(const consensus::Plan& plan, std::uint32_t part, const PartInput& input) {
+    return is_sum(input) ? codec::CodecId::fp32 : allreduce::codec_of(plan, part);
+}
+
+float factor_of(const consensus::Plan& plan, std::uint32_t part, const PartInput& input) {
+    if (is_sum(input)) return 1.0f;
+    return power_of_two(
+        scale_exponent(allreduce::codec_of(plan, part), plan.members[input.member].input));
+}
+
+// Who is in these inputs.
+Bytes members_of(const consensus::Plan& plan, const std::vector<PartInput>& inputs) {
+    Bytes members = consensus::no_members(plan);
+    for (const PartInput& input : inputs) {
+        if (!is_sum(input)) base::set_bit(members, input.member);
+        for (std::size_t i = 0; i < input.members.size(); ++i) members[i] |= input.members[i];
+    }
+    return members;
+}
+
+std::vector<const consensus::MemberInput*> weights_of(const consensus::Plan& plan,
+                                                      const Bytes& members) {
+    std::vector<const consensus::MemberInput*> weights;
+    for (std::size_t i = 0; i < plan.members.size(); ++i)
+        if (base::has_bit(members, i)) weights.push_back(&plan.members[i].input);
+    return weights;
+}
+
+double samples_of(const consensus::Plan& plan, const PartInput& input) {
+    double samples = 0;
+    for (const consensus::MemberInput* each : weights_of(plan, members_of(plan, {input})))
+        samples += static_cast<double>(each->weight_max());
+    return samples;
+}
+
+// Sums in member order: of the part's elements from `first` on, as many as `sum` holds.
+void add_all(const consensus::Plan& plan,
+             std::uint32_t part,
+             const std::vector<PartInput>& inputs,
+             std::size_t first,
+             std::span<float> sum) {
+    std::fill(sum.begin(), sum.end(), 0.0f);
+    for (const PartInput& input : inputs) {
+        const codec::CodecId codec = codec_of(plan, part, input);
+        const ByteView encoded = codec::window(codec, *input.encoded, first, sum.size());
+        codec::accumulate_verified(codec, encoded, factor_of(plan, part, input), sum);
+    }
+}
+
+// Any members' sum is then one that may be added.
+constexpr double contribution_magnitude_max =
+    static_cast<double>(codec::accumulated_magnitude_max) /
+    static_cast<double>(consensus::members_max);
+
+// Infinities and NaN do not leave a sum again, and what is too long makes the sum long, unless the
+// others make it short again. With any norm allowed, too long is what nobody may add (codec.h): an
+// average that carries it would be refused by all, and its owner blamed.
+class SumCheck {
+  public:
+    SumCheck(const consensus::Plan& plan, const std::vector<PartInput>& inputs, double norm_max) {
+        double length = contribution_magnitude_max;
+        if (norm_max > 0 && !inputs.empty()) {
+            double samples = samples_of(plan, inputs.front());
+            for (const PartInput& input : inputs)
+                samples = std::min(samples, samples_of(plan, input));
+            length = std::min(length, norm_max * samples / 2);
+        }
+        squares_max_ = length * length;
+    }
+
+    void look_at(std::span<const float> sum) { squares_ += tensor::sum_of_squares(sum); }
+    bool shows_nothing_wrong() const { return squares_ <= squares_max_; }  // false: NaN, too
+
+  private:
+    double squares_max_ = 0;
+    double squares_ = 0;
+};
+
+// Why this one is refused; nullptr: it is not.
+const char* refusal(const consensus::Plan& plan,
+                    std::uint32_t part,
+                    const PartInput& input,
+                    double norm_max) {
+    const auto count = static_cast<std::size_t>(plan.parts[part].count);
+    // A group's sum may be as large as the contributions of all its members.
+    const float share =
+        norm_max > 0 || is_sum(input) ? 1.0f : static_cast<float>(consensus::members_max);
+    if (!codec::verify(codec_of(plan, part, input),
+                       *input.encoded,
+                       count,
+                       factor_of(plan, part, input) * share))
+        return "its contribution has numbers that are not finite, or far beyond all use";
+    if (norm_max <= 0) return nullptr;
+    double squares = 0;
+    for_each_piece(count, [&](std::size_t first, std::size_t piece_count) {
+        Piece memory;
+        const std::span<float> alone = std::span(memory).first(piece_count);
+        add_all(plan, part, {input}, first, alone);
+        squares += tensor::sum_of_squares(alone);
+    });
+    const double length = norm_max * samples_of(plan, input);
+    return squares > length * length
+               ? "the norm of its contribution is beyond the run's averaging.norm_max"
+               : nullptr;
+}
+
+enum class Wanted { average, sum };
+
+// What is wanted of these inputs; `check` sees the sums on the way.
+void add_up(const consensus::Plan& plan,
+            std::uint32_t part,
+            const std::vector<PartInput>& inputs,
+            Wanted wanted,
+            SumCheck& check,
+            ReducedPart& result) {
+    const bool averages = wanted == Wanted::average;
+    const auto codec = averages ? allreduce::codec_of(plan, part) : codec::CodecId::fp32;
+    const auto count = static_cast<std::size_t>(plan.parts[part].count);
+    result.included = members_of(plan, inputs);
+    WeightDivider divider(
+        total_weights(weights_of(plan, result.included), plan.parts[part].range()));
+    auto [shared, out] = SharedBytes::for_overwrite(codec::encoded_size(codec, count));
+    std::span<std::uint8_t> rest = out;
+    for_each_piece(count, [&](std::size_t first, std::size_t piece_count) {
+        Piece memory;
+        const std::span<float> sum = std::span(memory).first(piece_count);
+        add_all(plan, part, inputs, first, sum);
+        check.look_at(sum);
+        if (averages) divider.divide_next(sum);
+        const auto encoded = rest.first(codec::encoded_size(codec, piece_count));
+        codec::encode_into(codec, sum, encoded);
+        rest = rest.subspan(encoded.size());
+    });
+    result.encoded = std::move(shared);
+    if (averages) result.digest = security::hash_list(*result.encoded);
+}
+
+// Of all inputs, or of those that may be added if the sum shows that something is wrong.
+ReducedPart reduce_sound(const consensus::Plan& plan,
+                         std::uint32_t part,
+                         const std::vector<PartInput>& inputs,
+                         Wanted wanted,
+                         double norm_max) {
+    ReducedPart result;
+    SumCheck check(plan, inputs, norm_max);
+    add_up(plan, part, inputs, wanted, check, result);
+    if (check.shows_nothing_wrong()) return result;
+    std::vector<PartInput> sound;
+    for (const PartInput& input : inputs) {
+        if (const char* why = refusal(plan, part, input, norm_max))
+            result.refused.push_back({input.member, why});
+        else
+            sound.push_back(input);
+    }
+    // Else the sum was long because they agree.
+    if (!result.refused.empty()) add_up(plan, part, sound, wanted, check, result);
+    return result;
+}
+
+}  // namespace
+
+ReducedPart reduce_part(const consensus::Plan& plan,
+                        std::uint32_t part,
+                        const std::vector<PartInput>& inputs,
+                        double norm_max) {
+    return reduce_sound(plan, part, inputs, Wanted::average, norm_max);
+}
+
+ReducedPart sum_part(const consensus::Plan& plan,
+                     std::uint32_t part,
+                     const std::vector<PartInput>& inputs,
+                     double norm_max) {
+    return reduce_sound(plan, part, inputs, Wanted::sum, norm_max);
+}
+
+}  // namespace dedloc::allreduce

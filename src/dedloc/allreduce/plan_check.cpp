@@ -1,0 +1,95 @@
+#include "dedloc/allreduce/plan_check.h"
+
+#include <algorithm>
+
+#include "dedloc/allreduce/chunking.h"
+#include "dedloc/allreduce/part_codec.h"
+#include "dedloc/allreduce/routes.h"
+
+namespace dedloc::allreduce {
+namespace {
+
+Error bad_plan(const char* why) {
+    return make_error(ErrorKind::peer_broke_protocol, "a plan is refused: {}", why);
+}
+
+Ok check_left_out(const consensus::Plan& plan) {
+    const auto rises = [](const PeerId& a, const PeerId& b) { return a >= b; };
+    const bool sorted = std::ranges::adjacent_find(plan.left_out, rises) == plan.left_out.end();
+    const bool empty = std::ranges::none_of(plan.members, [&](const consensus::PlanMember& member) {
+        return plan.leaves_out(member.peer) && (!member.input.is_empty() || member.aggregator);
+    });
+    return sorted && empty && !plan.leaves_out(plan.leader) ? Ok() : bad_plan("whom it leaves out");
+}
+
+// They cover the vector, and each of them is all in one codec: in that of its tensors, as far as we
+// know them.
+Ok check_parts(const consensus::Plan& plan, const Options& options) {
+    const auto number = [](codec::CodecId id) { return static_cast<std::uint32_t>(id); };
+    DEDLOC_CHECK(options.codec_ranges.empty() ||
+                 options.codec_ranges.back().end() == options.vector_count);
+    std::uint64_t position = 0;
+    auto range = options.codec_ranges.begin();
+    for (const consensus::PlanPart& part : plan.parts) {
+        const std::uint32_t said = plan.codec_of(part);
+        const auto is_said = [&](codec::CodecId id) { return number(id) == said; };
+        if (!is_said(options.codec) && std::ranges::none_of(options.other_codecs, is_said))
+            return bad_plan("its codec");
+        const auto codec = static_cast<codec::CodecId>(said);
+        if (part.offset != position || part.count == 0 ||
+            part.count > longest_part(options, codec, plan.groups > 0) ||
+            part.count > options.vector_count - position || part.owner >= plan.members.size())
+            return bad_plan("its parts do not cover the vector");
+        position += part.count;
+        if (options.codec_ranges.empty()) continue;
+        while (range->end() <= part.offset) ++range;
+        if (range->codec != codec || range->end() < position) return bad_plan("a part's codec");
+    }
+    return position == options.vector_count ? Ok() : bad_plan("its parts do not cover the vector");
+}
+
+}  // namespace
+
+Ok check_plan(const consensus::Plan& plan, const Options& options) {
+    if (plan.members.empty() || plan.members.size() > consensus::members_max)
+        return bad_plan("its member count");
+    for (std::size_t i = 0; i < plan.members.size(); ++i) {
+        if (i > 0 && plan.members[i - 1].peer >= plan.members[i].peer)
+            return bad_plan("its members are not sorted");
+        DEDLOC_TRY_VOID(consensus::check_input(
+            plan.members[i].input, options.vector_count, options.samples_max));
+        if (plan.members[i].aggregator &&
+            (!plan.members[i].input.is_empty() || plan.members[i].peer == plan.leader))
+            return bad_plan("an aggregator contributes or leads");
+    }
+    DEDLOC_TRY_VOID(check_left_out(plan));
+    if (plan.reducer != options.reducer_number()) return bad_plan("its reducer");
+    if (plan.groups > 0 && !options.adds_up()) return bad_plan("a grid of what does not add up");
+    if (plan.codec != static_cast<std::uint32_t>(options.codec)) return bad_plan("its codec");
+    if (plan.bounded_count != options.bounded_count) return bad_plan("where norms are bounded");
+    DEDLOC_TRY_VOID(check_parts(plan, options));
+    for (const std::uint32_t standby : plan.standby)
+        if (standby >= plan.members.size()) return bad_plan("a standby owner is no member");
+    DEDLOC_TRY_VOID(check_grid(plan));
+    const auto round_max = std::chrono::ceil<std::chrono::milliseconds>(options.deadline_max);
+    if (plan.round_ms == 0 || plan.reduce_ms > plan.round_ms || plan.predicted_ms > plan.round_ms ||
+        plan.round_ms > round_max.count())
+        return bad_plan("its deadlines");
+    return {};
+}
+
+Task<bool> is_sound(runtime::Workers& workers,
+                    const consensus::Plan& plan,
+                    consensus::FinishedPart header,
+                    SharedBytes encoded) {
+    const codec::CodecId codec = codec_of(plan, header.part);
+    const auto count = static_cast<std::size_t>(plan.parts[header.part].count);
+    if (encoded->size() != codec::encoded_size(codec, count)) co_return false;
+    auto work = [encoded = std::move(encoded), digest = header.digest, codec, count] {
+        return is_sound_average(codec, *encoded, count, digest);
+    };
+    const bool sound = co_await workers.run(std::move(work));
+    co_return sound;
+}
+
+}  // namespace dedloc::allreduce

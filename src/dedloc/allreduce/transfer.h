@@ -1,0 +1,80 @@
+// Transfer: what is constant about the exchange of one plan at one member, and what its parts
+// share: the plan and its routes, this member's place, its contribution, the plan's times.
+//
+// Thread: the network thread.
+
+#pragma once
+#include <memory>
+#include <optional>
+
+#include "dedloc/allreduce/contribution.h"
+#include "dedloc/allreduce/environment.h"
+#include "dedloc/allreduce/routes.h"
+
+namespace dedloc::allreduce {
+
+using ReductionKey = std::pair<std::uint32_t, std::uint32_t>;  // repair, part
+
+// Of things that come one after the other.
+struct Rhythm {
+    TimePoint newest;
+    Duration gap{0};  // the longest between two
+
+    void beat(TimePoint now) {
+        gap = std::max<Duration>(gap, now - newest);
+        newest = now;
+    }
+    // Until when the next one may be waited for.
+    TimePoint awaited_until(Duration least) const {
+        return newest + std::max<Duration>(gap * 2, least);
+    }
+};
+
+struct Transfer {
+    Transfer(const Environment& environment_of,
+             TransferState& shared,
+             consensus::Plan of,
+             const Digest& plan_digest,
+             std::shared_ptr<const RoundInput> brought)
+        : environment(environment_of),
+          state(shared),
+          plan(std::move(of)),
+          routes(plan),
+          digest(plan_digest),
+          input(std::move(brought)),
+          me(index_of(environment.me())),
+          contributes(me && input && !plan.members[*me].input.is_empty()),
+          started(environment.now()),
+          leader_heard_at(started) {}
+    Transfer(const Transfer&) = delete;
+    Transfer& operator=(const Transfer&) = delete;
+
+    const Environment& environment;
+    TransferState& state;
+    const consensus::Plan plan;
+    const Routes routes;
+    const Digest digest;
+    std::shared_ptr<const RoundInput> input;  // null: nothing (more) is sent of it
+    const std::optional<std::uint32_t> me;
+    const bool contributes;  // does the plan count on what we bring?
+    const TimePoint started;
+    TimePoint leader_heard_at;
+
+    TimePoint now() const { return environment.now(); }
+    void leader_spoke() { leader_heard_at = now(); }
+    TimePoint reduce_deadline() const {
+        return started + std::chrono::milliseconds(plan.reduce_ms);
+    }
+    TimePoint round_deadline() const { return started + std::chrono::milliseconds(plan.round_ms); }
+    bool only_reduces() const { return me && plan.members[*me].aggregator; }
+    std::optional<std::uint32_t> index_of(const PeerId& peer) const {
+        for (std::size_t i = 0; i < plan.members.size(); ++i)
+            if (plan.members[i].peer == peer) return static_cast<std::uint32_t>(i);
+        return std::nullopt;
+    }
+};
+
+// A part of our contribution, as it travels.
+Task<SharedBytes> encode_own(const Transfer& transfer, std::uint32_t part);
+
+}  // namespace dedloc::allreduce
