@@ -3,11 +3,14 @@
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
+#include <algorithm>
+#include <charconv>
 #include <cstdio>
 #include <cstring>
 #include <exception>
 #include <fcntl.h>
 #include <signal.h>
+#include <system_error>
 #include <unistd.h>
 
 #include "dedloc/base/edit_distance.h"
@@ -18,6 +21,7 @@
 #include "dedloc/cli/join_string_source.h"
 #include "dedloc/cli/say.h"
 #include "dedloc/runtime/heap.h"
+#include "dedloc/runtime/machine.h"
 #include "dedloc/runtime/open_files.h"
 #include "dedloc/text/recipe.h"
 #if DEDLOC_WITH_LAB
@@ -33,7 +37,8 @@ constexpr const char* join_string_help =
 constexpr const char* device_help = "auto, cpu, cuda, cuda:1 (auto: a GPU if there is one)";
 constexpr const char* threads_help =
     "threads of one gradient computation, and of what works beside it, to leave others some cores "
-    "(0: as libtorch chooses, mostly all cores)";
+    "(0: one for each processor that this process may use)";
+constexpr std::size_t threads_always = 8;  // allowed on the smallest machine, for scripts
 constexpr const char* json_help = "print one JSON object as the last line of standard output";
 constexpr const char* port_mapping_help =
     "do not ask the router to pass the port on (UPnP, NAT-PMP)";
@@ -108,6 +113,12 @@ void add_line_options(CLI::App& command, Options& peer) {
                  peer.relays,
                  "a relay to stay connected to (what `dedloc relay` printed); relays among the "
                  "run's peers are found without it");
+    command
+        .add_option("--relay-for",
+                    peer.relay_for,
+                    "whom this peer carries connections for, once it can be dialled: members of "
+                    "the run (default), anyone, nobody; what it carries counts towards its caps")
+        ->check(CLI::IsMember({"members", "anyone", "nobody"}));
     command.add_flag("--no-port-mapping", peer.no_port_mapping, port_mapping_help);
     command.add_option("--congestion-control", peer.congestion_control, congestion_control_help);
     command.add_option("--dir", peer.directory, "folder of this peer (default: a numbered one)");
@@ -122,9 +133,27 @@ void add_line_options(CLI::App& command, Options& peer) {
                      "folder's join.txt has it)");
 }
 
+// More threads than processors only wait for each other.
+CLI::Validator threads_check() {
+    const auto most = std::max<std::size_t>(threads_always, runtime::processors());
+    return CLI::Validator(
+        [most](const std::string& text) {
+            std::size_t threads = 0;
+            const auto [end, error] =
+                std::from_chars(text.data(), text.data() + text.size(), threads);
+            const bool is_number = error == std::errc() && end == text.data() + text.size();
+            if (is_number && threads <= most) return std::string();
+            return fmt::format("'{}' threads: give 0 to {}; this machine has {} processors",
+                               text,
+                               most,
+                               runtime::processors());
+        },
+        fmt::format("0 to {}", most));
+}
+
 void add_peer_options(CLI::App& command, PeerOptions& peer) {
     add_line_options(command, peer);
-    command.add_option("--threads", peer.threads, threads_help)->check(CLI::Range(0, 1024));
+    command.add_option("--threads", peer.threads, threads_help)->check(threads_check());
     command.add_option("--device", peer.device, device_help);
     command.add_option("--data", peer.data_directory, "folder of the task's data");
     command.add_option("--keep-checkpoints", peer.checkpoints_kept, "the newest so many (3)")
@@ -188,7 +217,7 @@ void add_file_commands(CLI::App& app, AllOptions& all) {
         ->needs(network);
     check->add_option("--data", all.check.data_directory, "folder of the task's data");
     check->add_option("--device", all.check.device, device_help);
-    check->add_option("--threads", all.check.threads, threads_help)->check(CLI::Range(0, 1024));
+    check->add_option("--threads", all.check.threads, threads_help)->check(threads_check());
     check->add_option("--samples", all.check.samples, "training samples to show (2)")
         ->check(CLI::Range(0, 64));
     check->add_option("--peers", all.check.peers, "of the predicted round (16)")
@@ -206,7 +235,7 @@ void add_file_commands(CLI::App& app, AllOptions& all) {
     CLI::App* eval = app.add_subcommand("eval", "measure a checkpoint on the held-out data");
     eval->add_option("checkpoint", all.eval.checkpoint, "a checkpoint, or a folder of them")
         ->required();
-    eval->add_option("--threads", all.eval.threads, threads_help)->check(CLI::Range(0, 1024));
+    eval->add_option("--threads", all.eval.threads, threads_help)->check(threads_check());
     eval->add_option("--device", all.eval.device, device_help);
     eval->add_option("--data", all.eval.data_directory, "folder of the task's data");
     eval->add_flag("--json", all.eval.json, json_help);
@@ -333,6 +362,11 @@ void add_run_commands(CLI::App& app, AllOptions& all) {
         "string", all.relay.join_string, "a join string (as for join): help that run's peers");
     add_repeated(*relay, "--listen", all.relay.listen, "as for host (default: port 4001)");
     add_repeated(*relay, "--announce", all.relay.announce, "as for host");
+    relay
+        ->add_option("--relay-for",
+                     all.relay.relay_for,
+                     "whom it serves: members of the run (default with a join string), anyone")
+        ->check(CLI::IsMember({"members", "anyone"}));
     relay->add_flag("--no-port-mapping", all.relay.no_port_mapping, port_mapping_help);
     relay->add_option(
         "--congestion-control", all.relay.congestion_control, congestion_control_help);
@@ -470,6 +504,11 @@ int main(int argc, char** argv) {
         const int code = dedloc::cli::run_program(argc, argv);
         return dedloc::cli::unless_output_is_missing(code);
     } catch (const std::exception& error) {
+        const auto* refused = dynamic_cast<const std::system_error*>(&error);
+        if (refused != nullptr &&
+            refused->code() == std::errc::resource_unavailable_try_again)  // a thread
+            return dedloc::cli::report({dedloc::cli::ExitCode::cannot_compute,
+                                        dedloc::runtime::no_more_threads().message()});
         std::fprintf(stderr, "dedloc: a bug, please report it: %s\n", error.what());
         return static_cast<int>(dedloc::cli::ExitCode::internal);
     }

@@ -12,6 +12,7 @@
 #include "dedloc/cli/cap_schedule.h"
 #include "dedloc/cli/peer_directory.h"
 #include "dedloc/collab/join_string.h"
+#include "dedloc/runtime/machine.h"
 #include "dedloc/runtime/real.h"
 #include "dedloc/wire/multiaddr.h"
 
@@ -19,6 +20,9 @@ namespace dedloc::cli {
 namespace {
 
 namespace fs = std::filesystem;
+
+// The network, the event log, names, evaluations, data, the disk: each has a thread or two.
+constexpr std::size_t threads_beside = 8;
 
 struct HostAndPort {
     std::string host;  // IPv6 in brackets; empty: only the port was said
@@ -86,9 +90,10 @@ Result<collab::SessionOptions> session_options(const OpeningOptions& options) {
 
 Ok make_writable_folder(const std::string& path) {
     std::error_code error;
-    fs::create_directories(path, error);
+    const bool is_new = fs::create_directories(path, error);
     if (error)
         return make_error(ErrorKind::local_fault, "cannot make {}: {}", path, error.message());
+    if (is_new) fs::permissions(path, fs::perms::owner_all, error);  // its files are private, too
     if (::access(path.c_str(), W_OK | X_OK) != 0)
         return make_error(
             ErrorKind::local_fault, "cannot write in {}: {}", path, std::strerror(errno));
@@ -161,6 +166,10 @@ Ok check_opening(const OpeningOptions& options) {
 Outcome<OpenedSession> open_session(const Digest& run, const OpeningOptions& options) {
     const auto session = session_options(options);
     if (!session) return failure(session.error());
+    const std::size_t computing =
+        options.workers_count == 0 ? runtime::usable_processors() : options.workers_count;
+    if (const Ok started = runtime::can_start_threads(2 * computing + threads_beside); !started)
+        return failure(ExitCode::cannot_compute, started.error());
     if (const std::string why = announced_in_vain(session->announce, session->listen); !why.empty())
         log(LogLevel::warning, "cli", "{}", why);
     const bool numbered = options.directory.empty();

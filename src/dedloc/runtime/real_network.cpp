@@ -8,6 +8,7 @@
 #include <asio/ip/tcp.hpp>
 #include <asio/ip/udp.hpp>
 #include <asio/ip/v6_only.hpp>
+#include <asio/post.hpp>
 #include <asio/redirect_error.hpp>
 #include <asio/this_coro.hpp>
 #include <asio/use_awaitable.hpp>
@@ -336,16 +337,21 @@ Task<Result<Endpoints>> resolve(Executor executor, SocketAddress address) {
     auto lookup = std::make_shared<Lookup>(std::move(executor));
     auto start = [&lookup, &address](std::shared_ptr<Parked> parked) {
         lookup->waiter = std::move(parked);
-        lookup->resolver.async_resolve(
-            address.host,
-            std::to_string(address.port),
-            [lookup](std::error_code failure, const tcp::resolver::results_type& results) {
-                lookup->error = failure;
-                for (const auto& entry : results)
-                    if (lookup->endpoints.size() < endpoints_max)
-                        lookup->endpoints.push_back(entry.endpoint());
-                lookup->waiter->resume();
-            });
+        const auto take = [lookup](std::error_code failure,
+                                   const tcp::resolver::results_type& results) {
+            lookup->error = failure;
+            for (const auto& entry : results)
+                if (lookup->endpoints.size() < endpoints_max)
+                    lookup->endpoints.push_back(entry.endpoint());
+            lookup->waiter->resume();
+        };
+        // The first name starts Asio's thread, which the system may refuse.
+        try {
+            lookup->resolver.async_resolve(address.host, std::to_string(address.port), take);
+        } catch (const std::system_error& refused) {
+            lookup->error = refused.code();
+            asio::post(lookup->resolver.get_executor(), [lookup] { lookup->waiter->resume(); });
+        }
     };
     struct TakenBack {
         Lookup& lookup;

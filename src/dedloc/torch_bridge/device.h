@@ -10,7 +10,8 @@
 
 namespace dedloc::torch_bridge {
 
-// Threads of one operation, for the whole process; 0 leaves libtorch's own choice.
+// Threads of one operation, for the whole process; 0: libtorch's own choice, but no more than the
+// process may use processors (affinity, quota: runtime/machine.h).
 void set_compute_threads(int threads_count);
 
 // "auto" (CUDA if there is a device that works, else the CPU), "cpu", "cuda", "cuda:1"; returns

@@ -1,11 +1,13 @@
 #include "dedloc/torch_bridge/torch_learner.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <limits>
 #include <optional>
 #include <utility>
 
+#include "dedloc/runtime/machine.h"
 #include "dedloc/torch_bridge/autocast.h"
 #include "dedloc/torch_bridge/device.h"
 #include "dedloc/trainer/first_line.h"
@@ -198,7 +200,9 @@ TorchLoss classification_loss(const torch::Tensor& outputs, const torch::Tensor&
 }
 
 void set_compute_threads(int threads_count) {
-    if (threads_count > 0) torch::set_num_threads(threads_count);
+    const int usable = static_cast<int>(runtime::usable_processors());
+    if (threads_count == 0) threads_count = std::min(torch::get_num_threads(), usable);
+    torch::set_num_threads(threads_count);
 }
 
 Result<std::string> choose_device(const std::string& wish) {
