@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <sys/stat.h>
 #include <thread>
 #include <unistd.h>
 
@@ -61,7 +62,9 @@ class LineFile {
 
     // Cuts off a torn line, which would make the next one unreadable.
     Ok open() {
-        file_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+        file_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+        // One of an older version, which others could read.
+        if (file_ >= 0) (void)::fchmod(file_, 0600);
         if (file_ < 0) return system_error();
         const auto whole = whole_lines_bytes(file_);
         if (whole && ::ftruncate(file_, static_cast<off_t>(*whole)) == 0) {

@@ -9,9 +9,14 @@
 #include <unistd.h>
 #include <utility>
 
+#include "dedloc/base/log.h"
+
 namespace dedloc::p2p {
 
 namespace {
+
+constexpr mode_t key_mode = 0600;
+constexpr mode_t others_may = 0077;
 
 // A key file has 72 bytes; anything longer is another file.
 constexpr std::size_t key_file_bytes_max = 4096;
@@ -36,7 +41,7 @@ Error system_error(std::string_view what, const std::string& path, int code) {
 }
 
 Result<int> lock_file(const std::string& path) {
-    Descriptor file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+    Descriptor file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, key_mode));
     if (file.get() < 0) return system_error("open", path, errno);
     if (::flock(file.get(), LOCK_EX | LOCK_NB) == 0) return file.release();
     if (errno != EWOULDBLOCK) return system_error("lock", path, errno);
@@ -46,12 +51,27 @@ Result<int> lock_file(const std::string& path) {
                       path);
 }
 
+// A backup that was unpacked, or a copy from another machine, may be anybody's to read.
+void keep_private(int file, const std::string& path) {
+    struct stat facts {};
+    if (::fstat(file, &facts) != 0 || (facts.st_mode & others_may) == 0) return;
+    const bool mended = ::fchmod(file, key_mode) == 0;
+    log(LogLevel::warning,
+        "p2p",
+        "others on this machine could read {} (mode {:o}){}; whoever has copied it can speak as "
+        "this peer: move it away to become a new one",
+        path,
+        facts.st_mode & 0777,
+        mended ? ", which is private now" : ": chmod 600 it");
+}
+
 Result<Bytes> read_key(const std::string& path) {
     const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
     if (file.get() < 0) {
         if (errno == ENOENT) return make_error(ErrorKind::not_found, "no file {}", path);
         return system_error("read", path, errno);
     }
+    keep_private(file.get(), path);
     Bytes bytes(key_file_bytes_max);
     const ssize_t size = ::read(file.get(), bytes.data(), bytes.size());
     if (size < 0) return system_error("read", path, errno);
@@ -73,7 +93,7 @@ Ok write_all(int file, ByteView bytes, const std::string& path) {
 Ok write_key(const std::string& path, ByteView bytes) {
     const std::string temporary = path + ".new";
     const Descriptor file(
-        ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
+        ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, key_mode));
     if (file.get() < 0) return system_error("create", temporary, errno);
     DEDLOC_TRY_VOID(write_all(file.get(), bytes, temporary));
     if (::rename(temporary.c_str(), path.c_str()) != 0) return system_error("create", path, errno);

@@ -4,6 +4,8 @@
 #include <fstream>
 #include <gtest/gtest.h>
 
+#include "dedloc/base/log_sink.h"
+
 namespace dedloc::p2p {
 namespace {
 
@@ -31,6 +33,19 @@ TEST_F(IdentityFile, is_made_once_and_found_again) {
     EXPECT_EQ(again->identity().id(), first);
     const auto permissions = std::filesystem::status(folder + "/identity.key").permissions();
     EXPECT_EQ(permissions & std::filesystem::perms(0777), std::filesystem::perms(0600));
+}
+
+TEST_F(IdentityFile, that_others_could_read_is_made_private_and_that_is_said) {
+    const std::string key = directory_ + "/identity.key";
+    { ASSERT_TRUE(load_or_create_identity(directory_)); }
+    std::filesystem::permissions(key, std::filesystem::perms(0644));
+    std::string said;
+    base::give_log_lines_to([&said](const std::string& line) { said += line; });
+    { ASSERT_TRUE(load_or_create_identity(directory_)); }
+    base::give_log_lines_to(nullptr);
+    const auto permissions = std::filesystem::status(key).permissions();
+    EXPECT_EQ(permissions & std::filesystem::perms(0777), std::filesystem::perms(0600));
+    EXPECT_NE(said.find("mode 644"), std::string::npos) << said;
 }
 
 TEST_F(IdentityFile, belongs_to_one_process_at_a_time) {

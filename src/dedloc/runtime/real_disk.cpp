@@ -20,6 +20,9 @@ namespace dedloc::runtime {
 
 namespace {
 
+// Votes, certificates, states: nobody else on the machine has to do with them.
+constexpr mode_t file_mode = 0600;
+
 constexpr std::size_t open_files_max = 32;
 constexpr std::size_t file_bytes_max = std::size_t{1} << 40;
 constexpr std::string_view temporary_prefix = ".tmp-";
@@ -222,7 +225,8 @@ class RealDisk final : public Disk {
     }
 
     static Ok write_new(const std::string& path, ByteView bytes) {
-        const FileHandle file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+        const FileHandle file(
+            ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, file_mode));
         if (!file.is_open()) return explain(errno, "creating", path);
         DEDLOC_TRY_VOID(write_all(file.get(), bytes, path));
         if (::fsync(file.get()) != 0) return explain(errno, "syncing", path);
@@ -230,7 +234,7 @@ class RealDisk final : public Disk {
     }
 
     static Result<void> overwrite(const std::string& full, const std::vector<ByteView>& pieces) {
-        const FileHandle file(::open(full.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666));
+        const FileHandle file(::open(full.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, file_mode));
         if (!file.is_open()) return explain(errno, "opening", full);
         off_t size = 0;
         for (const ByteView piece : pieces) {
@@ -260,7 +264,8 @@ class RealDisk final : public Disk {
             return open_files_.front().handle.get();
         }
         DEDLOC_TRY_VOID(make_folders(full));
-        FileHandle handle(::open(full.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
+        FileHandle handle(
+            ::open(full.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, file_mode));
         if (!handle.is_open()) return explain(errno, "opening", full);
         DEDLOC_TRY_VOID(sync_folder(parent_of(full)));
         open_files_.push_front(OpenFile{full, std::move(handle)});
