@@ -70,6 +70,7 @@ std::unique_ptr<p2p::Host> make_end(runtime::Loop& loop,
                              .identity = security::Identity::generate(),
                              .listen = std::move(listen),
                              .announce = {}};
+    options.strangers = p2p::HostOptions::Strangers::welcome;
     if (security == "noise") options.security.protocols = {"/noise"};
     if (security == "tls") options.security.protocols = {"/tls/1.0.0"};
     return need(p2p::make_host(std::move(options)));

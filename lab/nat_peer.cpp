@@ -89,6 +89,7 @@ class PeerMain {
                                  .identity = security::Identity::generate(),
                                  .listen = {command.listen},
                                  .announce = {}};
+        options.nat.relay_for = p2p::RelayFor::anyone;
         if (command.relay == "always") options.nat.relay = p2p::RelayServing::always;
         if (command.relay == "never") options.nat.relay = p2p::RelayServing::never;
         DEDLOC_TRY(host_, p2p::make_host(std::move(options)));

@@ -113,6 +113,7 @@ RoundMember::RoundMember(RoundMemberOptions options, runtime::Loop& loop)
                           .identity = identity_,
                           .listen = {options_.listen},
                           .announce = {}};
+    host.strangers = p2p::HostOptions::Strangers::welcome;
     host_ = need(p2p::make_host(std::move(host)));
     options_.round.group_max = options_.size;
 }

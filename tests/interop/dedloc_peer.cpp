@@ -492,6 +492,8 @@ int main(int argc, char** argv) {
                              .announce = {}};
     if (!protocols.empty()) options.security.protocols = protocols;
     options.security.early_muxer = !late_muxer;
+    options.nat.relay_for = p2p::RelayFor::anyone;
+    options.strangers = p2p::HostOptions::Strangers::welcome;
     if (is_relay) options.nat.relay = p2p::RelayServing::always;
     options.nat.relay_limits.circuit_bytes = relay_bytes;
     int status = 0;

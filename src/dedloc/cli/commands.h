@@ -71,6 +71,7 @@ struct RelayOptions {
     std::string join_string;  // the run to help; empty: whoever knows the address
     std::vector<std::string> listen;
     std::vector<std::string> announce;
+    std::string relay_for;  // members, anyone; empty: members of the run, if there is one
     bool no_port_mapping = false;
     std::string congestion_control;  // as for host and join
     CapOptions caps;
@@ -113,6 +114,7 @@ struct PeerOptions {
     std::vector<std::string> listen;    // multiaddrs or HOST:PORT; empty: a port of the system's
     std::vector<std::string> announce;  // what others are told instead; written alike
     std::vector<std::string> relays;    // to stay connected to
+    std::string relay_for = "members";  // anyone, nobody
     bool no_port_mapping = false;       // the router is not asked to pass the port on
     std::string directory;
     std::string name;
@@ -153,6 +155,7 @@ struct AssistOptions {
     std::vector<std::string> listen;
     std::vector<std::string> announce;
     std::vector<std::string> relays;
+    std::string relay_for = "members";  // anyone, nobody
     bool no_port_mapping = false;
     std::string directory;
     std::string name;

@@ -87,6 +87,9 @@ int run_relay(const RelayOptions& options) {
         .directory = options.directory, .listen = options.listen, .announce = options.announce};
     if (opening.listen.empty()) opening.listen.emplace_back(default_listen);
     opening.nat.relay = p2p::RelayServing::always;
+    // Without a run it has no members.
+    const bool for_anyone = options.join_string.empty() || options.relay_for == "anyone";
+    opening.nat.relay_for = for_anyone ? p2p::RelayFor::anyone : p2p::RelayFor::members;
     opening.nat.map_ports = !options.no_port_mapping;
     opening.congestion_control = options.congestion_control;
     opening.caps = options.caps;

@@ -43,9 +43,9 @@ struct OpeningOptions {
     CapOptions caps{};
     std::size_t workers_count = 0;  // collab::SessionOptions
 };
-// Of a command that has --dir, --listen, --announce, --relay, --no-port-mapping,
-// --congestion-control, --max-up and --max-down. Cores that --threads leaves to others are left by
-// what works beside the gradients as well.
+// Of a command that has --dir, --listen, --announce, --relay, --relay-for,
+// --no-port-mapping, --congestion-control, --max-up and --max-down. Cores that --threads leaves to
+// others are left by what works beside the gradients as well.
 template <typename Options>
 OpeningOptions opening_options(const Options& given) {
     OpeningOptions opening{.directory = given.directory,
@@ -55,6 +55,8 @@ OpeningOptions opening_options(const Options& given) {
                            .congestion_control = given.congestion_control,
                            .caps = given.caps};
     opening.nat.map_ports = !given.no_port_mapping;
+    if (given.relay_for == "anyone") opening.nat.relay_for = p2p::RelayFor::anyone;
+    if (given.relay_for == "nobody") opening.nat.relay = p2p::RelayServing::never;
     if constexpr (requires { given.threads; })
         opening.workers_count = static_cast<std::size_t>(given.threads);
     return opening;

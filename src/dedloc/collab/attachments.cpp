@@ -51,13 +51,17 @@ struct Served {
     std::map<Digest, SharedBytes> files;
 };
 
-Task<Result<Bytes>> answer(std::shared_ptr<const Served> served, PeerId from, Bytes request) {
+Task<Result<Bytes>> answer(p2p::Host* host,
+                           std::shared_ptr<const Served> served,
+                           PeerId from,
+                           Bytes request) {
     DEDLOC_CO_TRY(const Question question, wire::decode<Question>(request));
     const Bytes expected = proof_of(served->secret, from, question.hash);
     if (question.run != served->run || !security::equal_in_constant_time(question.proof, expected))
         co_return make_error(ErrorKind::denied,
                              "the run or its secret in your join string is not ours; ask for a "
                              "fresh join string");
+    host->vouch(from);
     const auto file = served->files.find(question.hash);
     if (file == served->files.end())
         co_return make_error(
@@ -172,11 +176,11 @@ AttachmentServer::AttachmentServer(p2p::Host& host,
     served->secret = std::move(secret);
     for (Attachment& attachment : attachments)
         served->files[attachment.hash] = std::move(attachment.bytes);
-    host_.handle_call(
-        attachment_method,
-        [served = std::shared_ptr<const Served>(std::move(served))](PeerId from, Bytes request) {
-            return answer(served, std::move(from), std::move(request));
-        });
+    host_.handle_call(attachment_method,
+                      [&host, served = std::shared_ptr<const Served>(std::move(served))](
+                          PeerId from, Bytes request) {
+                          return answer(&host, served, std::move(from), std::move(request));
+                      });
 }
 
 AttachmentServer::~AttachmentServer() { host_.remove_handler(attachment_method); }

@@ -9,6 +9,7 @@
 #include "dedloc/p2p/make_host.h"
 #include "dedloc/p2p/relay_keeper.h"
 #include "dedloc/runtime/event.h"
+#include "dedloc/runtime/machine.h"
 #include "dedloc/runtime/router_port_mapper.h"
 #include "dedloc/runtime/together.h"
 #include "dedloc/security/hash.h"
@@ -25,7 +26,7 @@ constexpr std::size_t workers_max = 8;
 constexpr auto goes_on_interval = std::chrono::milliseconds(250);
 
 std::size_t workers_wanted(std::size_t given) {
-    if (given == 0) given = std::thread::hardware_concurrency();
+    if (given == 0) given = runtime::usable_processors();
     return std::clamp<std::size_t>(given, 1, workers_max);
 }
 
@@ -233,6 +234,7 @@ Result<std::unique_ptr<Session>> Session::open(SessionOptions options) {
                               .announce = s.options.announce,
                               .nat = s.options.nat,
                               .port_mapper = s.port_mapper.get()};
+        host.memory_bytes = runtime::memory_allowed();
         DEDLOC_TRY(s.host, p2p::make_host(std::move(host)));
         if (s.limited) s.scope->spawn("keep to the caps", s.keep_to_caps());
         for (const std::string& relay : s.options.relays)

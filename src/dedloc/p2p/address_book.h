@@ -3,6 +3,7 @@
 // Thread: one. Cost: map look-ups; adding a peer to a full book is linear in the book.
 
 #pragma once
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -22,8 +23,10 @@ class AddressBook {
   public:
     // Only those that can be dialled are kept, without the peer's id; new ones are tried first.
     void add(const PeerId& peer, const std::vector<wire::Multiaddr>& addresses);
-    // What a peer says of itself: tried after what is known.
+    // What a peer says of itself, or another of it: tried after what is known, bounded in bytes.
     void add_hearsay(const PeerId& peer, const std::vector<wire::Multiaddr>& addresses);
+    // What was only hearsay; a peer without other addresses is not known any more.
+    void forget_hearsay(const PeerId& peer);
     const std::vector<wire::Multiaddr>& of(const PeerId& peer) const;  // best first
     void worked(const PeerId& peer, const wire::Multiaddr& address);   // to the front
     std::vector<PeerId> peers() const;
@@ -32,14 +35,18 @@ class AddressBook {
   private:
     struct Entry {
         std::vector<wire::Multiaddr> addresses;
+        std::size_t proved = 0;  // so many of them, the first ones, are more than hearsay
         std::uint64_t last_use = 0;
     };
-    Entry& entry(const PeerId& peer);
+    using Entries = std::map<PeerId, Entry>;
+    void make_room_for(const PeerId& peer, bool as_hearsay);
+    void erase(Entries::iterator entry);
     void merge(const PeerId& peer,
-               const std::vector<wire::Multiaddr>& first,
-               const std::vector<wire::Multiaddr>& second);
+               const std::vector<wire::Multiaddr>& proved,
+               const std::vector<wire::Multiaddr>& hearsay);
 
-    std::map<PeerId, Entry> peers_;
+    Entries peers_;
+    std::size_t hearsay_peers_ = 0;  // with proved == 0
     std::uint64_t uses_ = 0;
 };
 

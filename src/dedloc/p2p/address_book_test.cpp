@@ -47,6 +47,35 @@ TEST(AddressBook, keeps_only_what_we_can_dial_for_that_peer) {
     EXPECT_EQ(book.peers_count(), 0u);
 }
 
+TEST(AddressBook, forgets_hearsay_and_keeps_what_was_proved) {
+    AddressBook book;
+    book.add_hearsay(numbered_peer(1), addresses({"/ip4/10.0.0.1/tcp/1", "/ip4/10.0.0.2/tcp/1"}));
+    book.add_hearsay(numbered_peer(2), addresses({"/ip4/10.0.0.3/tcp/1"}));
+    book.worked(numbered_peer(1), addresses({"/ip4/10.0.0.2/tcp/1"})[0]);
+    book.forget_hearsay(numbered_peer(1));
+    book.forget_hearsay(numbered_peer(2));
+    book.forget_hearsay(numbered_peer(3));
+    EXPECT_EQ(texts(book, numbered_peer(1)), Texts{"/ip4/10.0.0.2/tcp/1"});
+    EXPECT_EQ(book.peers_count(), 1u);
+}
+
+TEST(AddressBook, hearsay_is_bounded_in_peers_and_bytes_and_never_drives_out_the_proved) {
+    AddressBook book;
+    book.add(numbered_peer(0), addresses({"/ip4/10.0.0.1/tcp/1"}));
+    const std::string name = "/dns4/" + std::string(60, 'a') + "." + std::string(60, 'b') + "." +
+                             std::string(60, 'c') + "." + std::string(60, 'd') + "/tcp/";
+    for (int i = 1; i < 3 * static_cast<int>(hearsay_peers_max); ++i)
+        for (int port = 1; port < 10; ++port)
+            book.add_hearsay(numbered_peer(i), addresses({(name + std::to_string(port)).c_str()}));
+    EXPECT_EQ(book.peers_count(), 1 + hearsay_peers_max);
+    EXPECT_EQ(book.of(numbered_peer(0)).size(), 1u);
+    std::size_t bytes = 0;
+    const int last = 3 * static_cast<int>(hearsay_peers_max) - 1;
+    for (const auto& address : book.of(numbered_peer(last))) bytes += address.bytes().size();
+    EXPECT_GT(bytes, 0u);
+    EXPECT_LE(bytes, hearsay_bytes_per_peer_max);
+}
+
 TEST(AddressBook, is_bounded_and_forgets_the_least_used) {
     AddressBook book;
     for (int i = 0; i < static_cast<int>(address_book_peers_max); ++i)

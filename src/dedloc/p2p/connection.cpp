@@ -177,6 +177,16 @@ void PeerConnection::moved(std::size_t bytes) {
     if (on_busy) on_busy();
 }
 
+bool PeerConnection::is_stranger() const {
+    return settings_.strangers_turn && !(settings_.is_needed && settings_.is_needed());
+}
+
+void PeerConnection::spend_read(std::uint64_t frames_before) {
+    const auto frames = static_cast<std::int64_t>(session_.frames_received() - frames_before);
+    const StrangerBudget::Cost cost{.work = read_cost + frames * frame_cost, .bytes = 0};
+    settings_.spend(remote_, cost);
+}
+
 Ok PeerConnection::take_plain() {
     const Bytes plain = channel_->take_plain();
     return session_.feed(plain);
@@ -189,6 +199,12 @@ Task<void> PeerConnection::read_loop(Self self) {
     Ok state = self->take_plain();
     SessionReader to_session(self->session_);
     while (state && !self->closed_) {
+        const bool is_stranger = self->is_stranger();
+        if (is_stranger) {
+            const PeerId peer = self->remote_;
+            co_await self->settings_.strangers_turn(peer);
+            if (self->closed_) co_return;
+        }
         auto count = co_await self->raw_->read_some(cipher);
         if (self->closed_) co_return;
         if (!count) {
@@ -200,7 +216,12 @@ Task<void> PeerConnection::read_loop(Self self) {
             co_return;
         }
         self->moved(*count);
+        const std::uint64_t frames = self->session_.frames_received();
         state = self->channel_->feed_to(ByteView(cipher).first(*count), to_session);
+        if (is_stranger) {
+            self->spend_read(frames);
+            continue;  // with a small buffer, so that its turn is short
+        }
         small_reads = *count < read_buffer_bytes_min / 2 ? small_reads + 1 : 0;
         if (*count == cipher.size() && cipher.size() < read_buffer_bytes_max) {
             cipher.resize(2 * cipher.size());

@@ -15,6 +15,7 @@
 #include <string>
 
 #include "dedloc/p2p/nat.h"
+#include "dedloc/p2p/stranger_budget.h"
 #include "dedloc/p2p/stream.h"
 #include "dedloc/p2p/upgrade.h"
 #include "dedloc/runtime/event.h"
@@ -40,6 +41,9 @@ class PeerConnection : public std::enable_shared_from_this<PeerConnection> {
         Duration keep_alive_answer_max;
         Origin origin{};
         std::function<bool()> is_needed{};  // null: the peer is a stranger
+        // Where strangers have a budget: waits for this one's turn; counts what it cost.
+        std::function<Task<void>(PeerId)> strangers_turn{};
+        std::function<void(const PeerId&, const StrangerBudget::Cost&)> spend{};
     };
 
     PeerConnection(SecureConnection secured, Settings settings);
@@ -105,6 +109,8 @@ class PeerConnection : public std::enable_shared_from_this<PeerConnection> {
     static Task<void> read_loop(Self self);
     static Task<void> write_loop(Self self);
     static Task<void> keep_alive_loop(Self self);
+    bool is_stranger() const;
+    void spend_read(std::uint64_t frames_before);
     Ok take_plain();
     void moved(std::size_t bytes);
     void fit_batch(std::size_t written, Duration took);

@@ -83,6 +83,9 @@ class Host {
     // A connection that nobody uses is closed after a while, and one makes room when there are too
     // many; those to a protected peer are not. Whoever protects says when that is over.
     virtual void protect(const PeerId& peer, bool needed) = 0;
+    // This peer has shown that it belongs here, though it is no member: it is none of the
+    // strangers, who are served sparingly, as long as it is connected.
+    virtual void vouch(const PeerId&) {}
     // `listener(peer, connected)`, after the fact, on the network thread; registered for good.
     virtual void on_connection(std::function<void(const PeerId&, bool)> listener) = 0;
 

@@ -35,6 +35,7 @@ struct End {
                             .identity = security::Identity::generate(),
                             .listen = {"/ip4/127.0.0.1/tcp/0"},
                             .announce = {}};
+        options.strangers = HostOptions::Strangers::welcome;
         host = make_host(std::move(options)).value();
     }
 };

@@ -66,7 +66,8 @@ class TestWorld {
                              .random = Random(seed),
                              .identity = identity,
                              .listen = {},
-                             .announce = {}};
+                             .announce = {},
+                             .strangers = HostOptions::Strangers::welcome};
             if (listens) made.listen = {"/ip4/127.0.0.1/tcp/0"};
             return made;
         }
@@ -78,7 +79,8 @@ class TestWorld {
                          .random = Random(seed),
                          .identity = identity,
                          .listen = {},
-                         .announce = {}};
+                         .announce = {},
+                         .strangers = HostOptions::Strangers::welcome};
         if (listens) made.listen = {"/ip4/0.0.0.0/tcp/4001"};
         return made;
     }

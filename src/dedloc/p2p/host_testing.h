@@ -6,7 +6,8 @@
 
 namespace dedloc::p2p {
 
-// Listens on port 4001 of all its addresses. `network`: instead of the machine's own.
+// Listens on port 4001 of all its addresses, and welcomes everybody: these hosts have no members.
+// `network`: instead of the machine's own.
 inline HostOptions simulated_host(sim::World& world,
                                   sim::SimNode& node,
                                   std::uint8_t seed,
@@ -17,7 +18,9 @@ inline HostOptions simulated_host(sim::World& world,
             .random = Random(seed),
             .identity = security::Identity::from_seed(Bytes(32, seed)).value(),
             .listen = {"/ip4/0.0.0.0/tcp/4001"},
-            .announce = {}};
+            .announce = {},
+            .nat = {.relay_for = RelayFor::anyone},
+            .strangers = HostOptions::Strangers::welcome};
 }
 
 inline Task<Result<Bytes>> echo(PeerId, Bytes request) { co_return request; }

@@ -7,7 +7,9 @@
 //
 // A network whose own members drive each other out does so at a limited pace; the rest of them find
 // no room. So a flood from one network costs little, and a peer in that network that got a seat has
-// the time that it needs. Newcomers of other networks do not wait for this.
+// the time that it needs: of a network it is the address with most seats that loses one. Newcomers
+// of other networks do not wait for this, and nor does an address of the same one that has knocked
+// little lately: the honest neighbour of those who flood.
 //
 // A network is an IPv4 /24 or an IPv6 /48. Thread: one. Cost: O(seats) to choose, when all are
 // taken.
@@ -51,12 +53,16 @@ class InboundHandshakes {
   private:
     struct Taken {
         std::string network;
+        std::string address;
         runtime::TaskId task = 0;
     };
+    bool knocks_little(const std::string& ip, TimePoint now);
+
     std::map<std::uint64_t, Taken> seats_;  // oldest first
     std::uint64_t next_ = 0;
     // When a network may have driven out its own as often as it has (a leaky bucket).
     TimePoint crowding_until_{0s};
+    std::map<std::string, TimePoint> knocks_;  // the same, of each address that found no room
 };
 
 // "203.0.113." of "203.0.113.7" in bytes; what is no IP literal is a network of its own.

@@ -52,6 +52,30 @@ TEST(InboundHandshakes, a_flood_of_one_network_drives_out_its_own_at_a_limited_p
             << "others never wait";
 }
 
+TEST(InboundHandshakes, a_neighbour_of_those_who_flood_gets_a_seat_at_once_and_keeps_it) {
+    InboundHandshakes seats;
+    std::vector<std::unique_ptr<InboundHandshakes::Seat>> held;
+    TimePoint now{1s};
+    const auto flood = [&](Duration time) {
+        for (const TimePoint end = now + time; now < end; now = now + 300us) {
+            const int host = static_cast<int>(now.since_start / 300us) % 20;
+            const std::string ip = "203.0.113." + std::to_string(host);
+            if (seats.size() >= handshakes_inbound_max && !seats.unseat_one_for(ip, now)) continue;
+            held.push_back(seats.sit(ip));
+        }
+    };
+    flood(5s);
+    ASSERT_TRUE(seats.unseat_one_for("203.0.113.99", now)) << "others of the network wait";
+    const auto seat = seats.sit("203.0.113.99");
+    constexpr runtime::TaskId its_task = 99;
+    seats.belongs_to(seat->number(), its_task);
+    flood(1s);
+    bool is_there = false;
+    for (int i = 0; i < static_cast<int>(handshakes_inbound_max); ++i)
+        is_there = seats.unseat_one_for("198.51.100.1", now) == its_task || is_there;
+    EXPECT_TRUE(is_there);
+}
+
 TEST(InboundHandshakes, a_network_is_what_one_stranger_may_own) {
     EXPECT_EQ(network_of("203.0.113.7"), network_of("203.0.113.200"));
     EXPECT_NE(network_of("203.0.113.7"), network_of("203.0.114.7"));

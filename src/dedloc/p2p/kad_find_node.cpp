@@ -55,12 +55,29 @@ std::vector<PeerId> PeerFinder::servers() const {
 
 // --------------------------------------------------------------------------------------- server
 
-wire::KadPeer PeerFinder::describe(const PeerId& peer) const {
+// Somebody in a network of ours; over a relay we do not see where it is.
+bool PeerFinder::is_neighbour(const PeerId& asker) const {
+    const auto connection = swarm_.best(asker);
+    return !connection ||
+           (!connection->is_relayed() && !is_public_(connection->remote_address().host));
+}
+
+bool PeerFinder::may_tell(const wire::Multiaddr& address,
+                          const PeerId& of,
+                          const PeerId& asker) const {
+    if (is_public_(address.host().value_or("")) || swarm_.is_protected(asker)) return true;
+    return !swarm_.is_protected(of) && is_neighbour(asker);
+}
+
+wire::KadPeer PeerFinder::describe(const PeerId& peer,
+                                   const PeerId& asker,
+                                   std::size_t addresses_max) const {
     wire::KadPeer entry;
     entry.id = to_bytes(peer.bytes());
     const auto addresses = peer == self_ ? own_addresses_() : swarm_.addresses().of(peer);
     for (const auto& address : addresses)
-        if (entry.addresses.size() < addresses_per_peer_max)
+        if (entry.addresses.size() < addresses_max &&
+            address.bytes().size() <= kad_sent_address_bytes_max && may_tell(address, peer, asker))
             entry.addresses.push_back(address.bytes());
     if (peer == self_ || swarm_.best(peer)) entry.connection = wire::KadConnection::connected;
     return entry;
@@ -86,13 +103,18 @@ wire::KadMessage PeerFinder::answer(const wire::KadMessage& request, const PeerI
     answer.key = request.key;
     if (request.type != wire::KadType::find_node) return answer;  // a ping comes back
     const auto target = PeerId::from_bytes(request.key);
-    if (target && (*target == self_ || !swarm_.addresses().of(*target).empty()))
-        answer.closer_peers.push_back(describe(*target));
+    const auto add = [&](const PeerId& peer, std::size_t addresses_max) {
+        wire::KadPeer entry = describe(peer, asker, addresses_max);
+        if (!entry.addresses.empty()) answer.closer_peers.push_back(std::move(entry));
+    };
+    if (target) add(*target, kad_sent_addresses_max);
     // Whoever asks for us wants to know whether we answer, and how we are reached: nothing else.
     if (target && *target == self_) return answer;
     for (const PeerId& peer : nearest(security::sha256(request.key), asker))
         if (answer.closer_peers.size() < wire::kad_closer_peers_max && !(target && peer == *target))
-            answer.closer_peers.push_back(describe(peer));
+            add(peer, kad_named_addresses_max);
+    while (answer.closer_peers.size() > 1 && wire::encode(answer).size() > kad_sent_bytes_max)
+        answer.closer_peers.pop_back();
     return answer;
 }
 
@@ -107,7 +129,10 @@ Task<void> PeerFinder::serve(std::shared_ptr<Stream> stream) {
         const bool is_ours =
             request->type == wire::KadType::find_node || request->type == wire::KadType::ping;
         if (!is_ours) co_return;  // records and providers are kept elsewhere
-        const Bytes answered = wire::encode(answer(*request, stream->remote()));
+        const PeerId asker = stream->remote();
+        co_await swarm_.strangers_turn(asker);
+        const Bytes answered = wire::encode(answer(*request, asker));
+        swarm_.spend(asker, {.work = kad_answer_cost, .bytes = answered.size()});
         stream->write(wire::with_length_prefix(answered));
         auto sent = co_await stream->sent();
         if (!sent) co_return;

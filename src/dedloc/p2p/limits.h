@@ -98,9 +98,13 @@ inline constexpr Duration idle_look_interval = 30s;
 // Beyond it, a silent one goes (inbound_handshakes.h).
 inline constexpr std::size_t handshakes_inbound_max = 64;
 // Of a full house, the same network's newcomers drive out each other so often, and so many at once:
-// 64 seats are then held for 0.6 s, the time of a handshake over a long, slow line.
-inline constexpr Duration crowding_interval = 10ms;
+// 64 seats are then held for 1.3 s, the time of a handshake over a long, slow line.
+inline constexpr Duration crowding_interval = 20ms;
 inline constexpr int crowding_burst = 16;
+// An address that knocked no more often than this, a few times in a row, does not wait for that.
+inline constexpr Duration knock_interval = 1s;
+inline constexpr int knocks_in_a_row = 3;
+inline constexpr std::size_t knocking_addresses_max = 1024;
 inline constexpr std::size_t dials_max = 128;
 // Two connections between one pair may exist while one of them drains.
 inline constexpr std::size_t connections_per_peer_max = 4;
@@ -136,9 +140,56 @@ inline constexpr Duration lane_room_unused_min = 60s;
 // A stream that has moved so much makes its method one for lanes.
 inline constexpr std::size_t bulk_stream_bytes_min = 1u << 20;
 
+// --- strangers (stranger_budget.h): nobody protects the connection to them ---
+// What a question costs the network thread, stated: a handshake (an X25519 exchange, two
+// signatures made or checked, a certificate read), an inbound stream with its negotiation, and
+// what is answered on it beyond that.
+inline constexpr Duration handshake_cost = 1ms;
+inline constexpr Duration stream_cost = 200us;
+inline constexpr Duration answer_cost = 100us;
+inline constexpr Duration kad_answer_cost = 300us;
+inline constexpr Duration ping_cost = 30us;
+inline constexpr Duration read_cost = 5us;
+inline constexpr Duration frame_cost = 1us;
+inline constexpr std::size_t stranger_meters_max = 4096;
+// A pause ends after this, whoever is still beyond its share, so that nobody starves for ever.
+inline constexpr Duration stranger_pause_max = 2s;
+// Streams that a stranger may have open at once: hello, identify, a question or two.
+inline constexpr std::size_t stranger_streams_max = 64;
+// Connections to strangers: in all, and from one address and one network; beyond it the one that
+// was unused longest makes room. A school behind one address that joins at once has places for
+// as long as its hellos take: members do not count.
+inline constexpr std::size_t stranger_connections_max = 1024;
+inline constexpr std::size_t stranger_connections_per_address_max = 64;
+inline constexpr std::size_t stranger_connections_per_network_max = 256;
+// Of the bytes that a host may have received or queued for all (above), strangers have one part
+// in so many, and each a little always.
+inline constexpr std::size_t stranger_bytes_part = 8;
+inline constexpr std::size_t stranger_share_bytes_min = 16u << 10;
+// A stranger's call that is announced and does not come.
+inline constexpr Duration stranger_request_max = 15s;
+// Freed memory is given back to the system after so many strangers have gone, looked at every
+// idle_look_interval.
+inline constexpr std::size_t strangers_gone_max = 32;
+
+// --- the machine's memory ---
+// Of what the process may have: for bytes received and for bytes queued. Never less than
+// host_bytes_min, which a run of small models needs.
+inline constexpr std::uint64_t received_part_of_memory = 8;
+inline constexpr std::uint64_t queued_part_of_memory = 8;
+inline constexpr std::size_t host_bytes_min = 32u << 20;
+// A connection to a stranger with its buffers, and what of memory all of them may take.
+inline constexpr std::size_t stranger_connection_bytes = 128u << 10;
+inline constexpr std::uint64_t strangers_part_of_memory = 32;
+inline constexpr std::size_t stranger_connections_min = 64;
+
 // --- dialling ---
 inline constexpr std::size_t addresses_per_peer_max = 16;
 inline constexpr std::size_t address_book_peers_max = 4096;
+// Of those a part whose addresses are hearsay alone: connected strangers, and peers that others
+// named. What a stranger says of itself is bounded in bytes, too.
+inline constexpr std::size_t hearsay_peers_max = 512;
+inline constexpr std::size_t hearsay_bytes_per_peer_max = 1u << 10;
 inline constexpr Duration dial_max = 15s;
 inline constexpr Duration dial_stagger = 100ms;
 inline constexpr Duration dial_backoff_min = 200ms;
@@ -166,6 +217,11 @@ inline constexpr std::size_t kad_request_bytes_max = 4u << 10;
 inline constexpr std::size_t kad_requests_per_stream_max = 1024;
 inline constexpr std::size_t kad_streams_per_peer_max = 8;
 inline constexpr Duration kad_idle_max = 60s;
+// What a server answers: twenty peers with few addresses each, and no long names.
+inline constexpr std::size_t kad_sent_bytes_max = 4u << 10;
+inline constexpr std::size_t kad_sent_addresses_max = 8;   // of the peer that is asked for
+inline constexpr std::size_t kad_named_addresses_max = 2;  // of each other
+inline constexpr std::size_t kad_sent_address_bytes_max = 128;
 // What a client reads: 64 peers of 16 addresses and more.
 inline constexpr std::size_t kad_answer_bytes_max = 256u << 10;
 // A look-up asks so many peers in all and at once (alpha), so long each and together.
@@ -188,7 +244,7 @@ inline constexpr std::size_t error_text_bytes_max = 4096;
 
 // --- circuit relay v2 (libp2p specs/relay) ---
 // Reservations of one relay, and of peers with one IP address (a school behind one NAT; of IPv6,
-// one /64).
+// one /64). When all are taken, an address that has few takes one of the address that has most.
 inline constexpr std::size_t relay_reservations_max = 512;
 inline constexpr std::size_t relay_reservations_per_ip_max = 64;
 // Circuits through one relay, and of one peer at either end: 16 as everywhere, times the peers of a
@@ -197,6 +253,13 @@ inline constexpr std::size_t relay_circuits_max = 2048;
 inline constexpr std::size_t relay_circuits_per_peer_max = 64;
 // That were opened from one address, as above: whoever is there, others find room.
 inline constexpr std::size_t relay_circuits_per_ip_max = relay_circuits_max / 2;
+// Circuits of those who are no members yet, at a relay for members: a hello, the run file, a
+// tokenizer. Whoever has become one meanwhile is limited no longer.
+inline constexpr std::size_t relay_introductions_max = 64;
+inline constexpr std::size_t relay_introductions_per_ip_max = 8;
+inline constexpr Duration relay_introduction_duration_max = std::chrono::minutes(10);
+inline constexpr std::uint64_t relay_introduction_bytes_max = 64u << 20;
+inline constexpr std::uint64_t relay_introduction_bytes_per_s_max = 256u << 10;
 // A circuit ends after this long or this many bytes in one direction; whoever still needs it dials
 // again. A gradient of 100 MB a minute fits.
 inline constexpr Duration relay_circuit_duration_max = std::chrono::hours(2);
@@ -211,8 +274,10 @@ inline constexpr Duration relay_reservation_life_min = 2s;
 inline constexpr Duration relay_reservation_life_max = std::chrono::hours(1);
 // Relays that we keep reservations at: when one dies, the other still leads to us.
 inline constexpr std::size_t relays_used_max = 2;
-// Addresses that we tell of ourselves for each of them.
-inline constexpr std::size_t addresses_per_relay_max = 2;
+// Addresses that we tell of ourselves for each of them: of both families where it has both, as
+// those who look for us may have one only.
+inline constexpr std::size_t addresses_per_relay_max = 3;
+inline constexpr std::size_t addresses_per_relay_and_family_max = 2;
 
 // --- hole punching (libp2p specs/relay/DCUtR) ---
 inline constexpr int punch_attempts_max = 3;

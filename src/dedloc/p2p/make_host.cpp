@@ -34,7 +34,11 @@ class Libp2pHost final : public Host, public NatView, public PeerView {
           scope_(options_.executor),
           swarm_(swarm_options(), scope_),
           finder_(
-              swarm_, options_.identity.id(), [this] { return own_addresses(); }, options_.clock),
+              swarm_,
+              options_.identity.id(),
+              [this] { return own_addresses(); },
+              options_.clock,
+              options_.nat.is_public),
           nat_(options_.nat, nat_surroundings()) {
         swarm_.on_stream = [this](ConnectionPtr connection, std::shared_ptr<YamuxStream> stream) {
             take_stream(std::move(connection), std::move(stream));
@@ -43,8 +47,12 @@ class Libp2pHost final : public Host, public NatView, public PeerView {
             nat_.connected(connection);
             scope_.spawn("p2p identify", identify(std::move(connection)));
         };
+        swarm_.on_not_reached = [this](const PeerId&) { nat_.not_reached(); };
         swarm_.on_peer = [this](const PeerId& peer, bool connected) {
-            if (!connected) nat_.peer_gone(peer);
+            if (!connected) {
+                nat_.peer_gone(peer);
+                if (swarm_.is_stranger(peer)) swarm_.addresses().forget_hearsay(peer);
+            }
             for (const auto& listener : listeners_) listener(peer, connected);
         };
     }
@@ -75,7 +83,11 @@ class Libp2pHost final : public Host, public NatView, public PeerView {
     void disconnect(const PeerId& peer) override {
         swarm_.disconnect(peer, Error(ErrorKind::peer_gone, "we closed the connection"));
     }
-    void protect(const PeerId& peer, bool needed) override { swarm_.protect(peer, needed); }
+    void protect(const PeerId& peer, bool needed) override {
+        swarm_.protect(peer, needed);
+        if (needed) nat_.befriended(peer);
+    }
+    void vouch(const PeerId& peer) override { swarm_.vouch(peer); }
     void on_connection(std::function<void(const PeerId&, bool)> listener) override {
         listeners_.push_back(std::move(listener));
     }
@@ -136,6 +148,8 @@ class Libp2pHost final : public Host, public NatView, public PeerView {
                 .connections_max =
                     std::min(options_.connections_max, options_.network.connections_allowed()),
                 .is_needed = [this](const PeerId& peer) { return nat_.needs(peer); },
+                .limits_strangers = options_.strangers == HostOptions::Strangers::limited,
+                .memory_bytes = options_.memory_bytes,
                 .from_listen_port =
                     [this](const std::string& host) { return nat_.dials_from_listen_port(host); }};
     }
@@ -451,10 +465,13 @@ bool Libp2pHost::offers(const std::string& protocol) const {
 void Libp2pHost::take_stream(ConnectionPtr connection, std::shared_ptr<YamuxStream> stream) {
     const PeerId& peer = connection->remote();
     const auto load = loads_.find(peer);
-    if (stopping_ || (load != loads_.end() && load->second.tasks >= stream_tasks_max)) {
+    const bool is_stranger = swarm_.is_stranger(peer);
+    const std::size_t tasks_max = is_stranger ? stranger_streams_max : stream_tasks_max;
+    if (stopping_ || (load != loads_.end() && load->second.tasks >= tasks_max)) {
         stream->reset();
         return;
     }
+    if (is_stranger) swarm_.spend(peer, {.work = stream_cost});
     auto guard = std::make_shared<LoadGuard>(loads_, peer);
     auto serving = std::make_shared<Serving>();
     std::shared_ptr<Stream> adopted = connection->adopt(std::move(stream));
@@ -477,11 +494,15 @@ Task<void> Libp2pHost::serve(ConnectionPtr connection,
         co_return;
     }
     if (*protocol == wire::identify_protocol) {
-        co_await serve_identify(stream, identify_answer(*connection), &options_.clock);
+        Bytes answer = identify_answer(*connection);
+        swarm_.spend(connection->remote(), {.work = answer_cost, .bytes = answer.size()});
+        co_await serve_identify(stream, std::move(answer), &options_.clock);
         co_return;
     }
     if (*protocol == ping_protocol) {
-        if (guard->becomes_ping()) co_await serve_ping(stream, &options_.clock);
+        const PeerId peer = connection->remote();
+        const auto spend = [this, peer] { swarm_.spend(peer, {.work = ping_cost}); };
+        if (guard->becomes_ping()) co_await serve_ping(stream, &options_.clock, spend);
         co_return;
     }
     if (*protocol == wire::kad_protocol) {
@@ -512,6 +533,9 @@ Task<void> Libp2pHost::serve_call(std::shared_ptr<Stream> stream,
                                   HandlerPtr handler,
                                   bool overloaded) {
     stream->set_deadline(options_.clock.now() + call_request_max);
+    const PeerId caller = stream->remote();
+    if (swarm_.is_stranger(caller))
+        stream->set_deadline(options_.clock.now() + stranger_request_max);
     auto request = co_await read_call(*stream);
     if (!request) co_return;
     const wire::CallId id = request->id;
@@ -524,7 +548,9 @@ Task<void> Libp2pHost::serve_call(std::shared_ptr<Stream> stream,
         stream->unwatch();
     }
     stream->set_deadline(options_.clock.now() + call_answer_max);
-    stream->write(encode_answer(id, answer));
+    Bytes answered = encode_answer(id, answer);
+    swarm_.spend(caller, {.work = answer_cost, .bytes = answered.size()});
+    stream->write(std::move(answered));
     stream->finish();
     auto sent = co_await stream->sent();
     if (!sent) stream->reset();
@@ -604,6 +630,7 @@ Task<void> Libp2pHost::take_push(ConnectionPtr connection, std::shared_ptr<Strea
         base::append(whole, **message);
     }
     stream->finish();
+    swarm_.spend(connection->remote(), {.work = answer_cost});
     const auto identify = wire::decode<wire::Identify>(whole);
     if (identify) learn(connection, *identify);
 }

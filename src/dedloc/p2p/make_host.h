@@ -55,6 +55,14 @@ struct HostOptions {
     // Opens a port of the router; must outlive the host. Null: none is asked for.
     runtime::PortMapper* port_mapper = nullptr;
 
+    // Peers that nobody protects (Host::protect) have a small budget of processor time, bytes and
+    // connections (stranger_budget.h). `welcome`: they have what everybody has, in an open swarm
+    // without members, and in tests of what hosts can do.
+    enum class Strangers { limited, welcome };
+    Strangers strangers = Strangers::limited;
+    // What this process may have of memory, for bounds that follow it; 0: as if there was plenty.
+    std::uint64_t memory_bytes = 0;
+
     // Fewer where the network does not allow so many.
     std::size_t connections_max = p2p::connections_max;
     Duration keep_alive_interval = p2p::keep_alive_interval;

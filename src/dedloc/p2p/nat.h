@@ -35,6 +35,10 @@ bool is_public_address(std::string_view ip);
 std::string subnet_of(const std::string& ip);
 
 enum class RelayServing { automatic, always, never };
+// Whom a relay serves: peers that the host protects (the members of its run), or anybody. Whoever
+// opens a circuit to a member is served a little before it is one (RelayLimits::introduction_…):
+// that is how it joins.
+enum class RelayFor { members, anyone };
 
 struct RelayLimits {
     Duration reservation_life = std::chrono::hours(1);
@@ -45,11 +49,18 @@ struct RelayLimits {
     std::size_t circuits_per_ip = relay_circuits_per_ip_max;
     Duration circuit_duration = relay_circuit_duration_max;  // 0: no limit
     std::uint64_t circuit_bytes = relay_circuit_bytes_max;   // per direction; 0: no limit
+    // Circuits that were opened by somebody who is no member, where those are served alone.
+    std::size_t introductions = relay_introductions_max;
+    std::size_t introductions_per_ip = relay_introductions_per_ip_max;
+    Duration introduction_duration = relay_introduction_duration_max;
+    std::uint64_t introduction_bytes = relay_introduction_bytes_max;              // per direction
+    std::uint64_t introduction_bytes_per_s = relay_introduction_bytes_per_s_max;  // all together
 };
 
 struct NatOptions {
     // automatic: once others have been seen to reach us.
     RelayServing relay = RelayServing::automatic;
+    RelayFor relay_for = RelayFor::members;
     RelayLimits relay_limits{};
     bool use_relays = true;
     bool punch_holes = true;

@@ -52,6 +52,11 @@ NatService::NatService(NatOptions options, Surroundings surroundings)
            .clock = around_.clock,
            .identity = around_.identity,
            .is_serving = [this] { return serves_as_relay(); },
+           .is_served =
+               [this](const PeerId& peer) {
+                   return options_.relay_for == RelayFor::anyone ||
+                          around_.swarm.is_protected(peer);
+               },
            .direct_connection = [this](const PeerId& peer) { return around_.swarm.direct(peer); },
            .own_addresses =
                [this] {
@@ -310,6 +315,13 @@ void NatService::peer_gone(const PeerId& peer) {
     reservations_.forget(peer);
     punches_answered_.erase(peer);
     if (saw_us_elsewhere_.erase(peer) > 0) observed_.forget(peer);
+}
+
+// Whether that peer is gone or in a network that has no way to ours does not show here.
+void NatService::not_reached() {
+    const bool needed = needs_relays();
+    kept_out_until_ = around_.clock.now() + kept_out_rest;
+    if (!needed) reservations_.wake();
 }
 
 // ------------------------------------------------------------------------------------- AutoNAT

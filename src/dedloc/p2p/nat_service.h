@@ -5,7 +5,9 @@
 // address of ours; AutoNAT's answers. The first is enough for "public", one failed dial back makes
 // "private" of "unknown", two of "public"; all who may be asked are asked in turn. "Public" says
 // that somebody can dial us, not that everybody can: while some cannot (a campus whose firewall
-// keeps outsiders out, a home with an open port for IPv6 alone), the places at relays stay. A port
+// keeps outsiders out, a home with an open port for IPv6 alone), the places at relays stay; and so
+// they do, or are taken again, while a peer that we look for cannot be dialled (one that has the
+// other family of addresses alone, or is in another such campus). A port
 // that the router opened is told to others at once, and asked about anew; "public" it makes nobody
 // before somebody came through. What was found out in one network does not count in the next.
 //
@@ -64,6 +66,9 @@ class NatService {
     void connected(const ConnectionPtr& connection);
     void identified(const ConnectionPtr& connection, const wire::Identify& identify);
     void peer_gone(const PeerId& peer);
+    // A peer could not be dialled, or over a relay only.
+    void not_reached();
+    void befriended(const PeerId& peer) { reservations_.ask_soon(peer); }  // it was protected
 
     // What others may dial, best first: who has room for a few takes the first ones.
     std::vector<wire::Multiaddr> addresses() const;
@@ -134,7 +139,7 @@ class NatService {
     std::vector<wire::Multiaddr> confirmed_;  // beyond the interfaces' own
     int failures_ = 0;                        // of dials back, since the last success
     std::map<PeerId, Asked> servers_;
-    TimePoint kept_out_until_;  // by one who is gone: others may be kept out, too
+    TimePoint kept_out_until_;  // by one who is gone, or not reached: others may be, too
     TimePoint router_news_after_;
     TimePoint ask_again_;
     runtime::Event ask_news_;

@@ -334,6 +334,7 @@ class PunchTest : public ::testing::Test {
                             .announce = {}};
         options.listen = {is_relay ? "/ip4/127.0.0.1/tcp/0" : "/ip4/0.0.0.0/tcp/0"};
         options.agent_version = std::move(agent);
+        options.nat.relay_for = RelayFor::anyone;
         options.nat.relay = is_relay ? RelayServing::always : RelayServing::never;
         options.nat.is_public = [](std::string_view ip) { return ip == "127.0.0.1"; };
         options.nat.ask_reachability = false;

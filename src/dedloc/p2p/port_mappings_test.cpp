@@ -427,6 +427,7 @@ class HostBehindRouterTest : public ::testing::Test {
                             .identity = security::Identity::from_seed(Bytes(32, seed)).value(),
                             .listen = {"/ip4/0.0.0.0/tcp/4001"},
                             .announce = {}};
+        options.nat.relay_for = RelayFor::anyone;
         options.nat.is_public = [](std::string_view ip) {
             return !ip.starts_with("192.168.") && !ip.starts_with("127.");
         };

@@ -81,7 +81,9 @@ Task<Result<Duration>> ask_ping(std::shared_ptr<PeerConnection> connection,
     co_return took;
 }
 
-Task<void> serve_ping(std::shared_ptr<Stream> stream, runtime::Clock* clock) {
+Task<void> serve_ping(std::shared_ptr<Stream> stream,
+                      runtime::Clock* clock,
+                      std::function<void()> on_ping) {
     std::array<std::uint8_t, ping_bytes> payload{};
     for (;;) {
         stream->set_deadline(clock->now() + ping_idle_max);
@@ -91,6 +93,7 @@ Task<void> serve_ping(std::shared_ptr<Stream> stream, runtime::Clock* clock) {
             stream->finish();
             co_return;
         }
+        on_ping();
         stream->write(to_bytes(ByteView(payload)));
         auto sent = co_await stream->sent();
         if (!sent) co_return;

@@ -3,6 +3,7 @@
 // Source: libp2p specs/identify, specs/ping. Limits: limits.h. Thread: the network thread.
 
 #pragma once
+#include <functional>
 #include <set>
 #include <string>
 #include <vector>
@@ -39,7 +40,9 @@ Task<Result<Duration>> ask_ping(std::shared_ptr<PeerConnection> connection,
                                 runtime::Clock* clock,
                                 TimePoint deadline);
 
-// Echoes 32 bytes at a time until the other side ends or is idle.
-Task<void> serve_ping(std::shared_ptr<Stream> stream, runtime::Clock* clock);
+// Echoes 32 bytes at a time until the other side ends or is idle; `on_ping` is told of each.
+Task<void> serve_ping(std::shared_ptr<Stream> stream,
+                      runtime::Clock* clock,
+                      std::function<void()> on_ping);
 
 }  // namespace dedloc::p2p

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "dedloc/base/log.h"
+#include "dedloc/p2p/ip_family.h"
 
 namespace dedloc::p2p {
 
@@ -12,6 +13,8 @@ namespace {
 constexpr Duration refused_min = 5s;
 constexpr Duration refused_max = std::chrono::minutes(5);
 constexpr Duration ask_max = 10s;
+// Who has just become a member here may not be one there yet.
+constexpr Duration soon = 250ms;
 
 }  // namespace
 
@@ -22,6 +25,14 @@ void RelayReservations::add_candidate(const PeerId& peer) {
     if (const auto held = held_.find(peer); held != held_.end()) held->second.is_retired = false;
     if (candidates_.size() >= connections_max) return;
     if (candidates_.emplace(peer, Candidate{}).second) news_.set();
+}
+
+void RelayReservations::ask_soon(const PeerId& peer) {
+    const auto candidate = candidates_.find(peer);
+    if (candidate == candidates_.end() || held_.contains(peer)) return;
+    candidate->second.wait = Duration(0);
+    candidate->second.not_before = around_.clock.now() + soon;
+    news_.set();
 }
 
 void RelayReservations::forget(const PeerId& peer) {
@@ -166,7 +177,13 @@ std::vector<wire::Multiaddr> RelayReservations::addresses_of(const PeerConnectio
                                                              const Reservation& reservation) const {
     std::vector<wire::Multiaddr> chosen;
     const auto add = [&chosen](const wire::Multiaddr& address) {
-        if (chosen.size() >= addresses_per_relay_max) return;
+        const bool is_v6 = is_ip6(address.host().value_or(""));
+        const auto alike = std::ranges::count_if(chosen, [is_v6](const wire::Multiaddr& one) {
+            return is_ip6(one.host().value_or("")) == is_v6;
+        });
+        if (chosen.size() >= addresses_per_relay_max ||
+            static_cast<std::size_t>(alike) >= addresses_per_relay_and_family_max)
+            return;
         if (std::ranges::find(chosen, address) == chosen.end()) chosen.push_back(address);
     };
     const auto socket = connection.remote_address();

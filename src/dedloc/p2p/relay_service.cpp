@@ -36,6 +36,7 @@ void refuse(Stream& stream, wire::RelayStatus status) {
 
 // Two streams that are joined; ends both when either fails or a limit is reached.
 struct RelayService::Circuit {
+    PeerId from;
     std::shared_ptr<Stream> ends[2];
     std::uint64_t bytes[2] = {0, 0};
 
@@ -52,8 +53,16 @@ class RelayService::PeerLoad {
         for (const PeerId& peer : peers_) ++service_.circuits_[peer];
         ++service_.opened_from_[subnet_];
         ++service_.counters_.circuits;
+        is_introduction_ = !service_.around_.is_served(from);
+        if (!is_introduction_) return;
+        ++service_.introduced_from_[subnet_];
+        ++service_.introductions_;
     }
     ~PeerLoad() {
+        if (is_introduction_) {
+            --service_.introductions_;
+            if (--service_.introduced_from_[subnet_] == 0) service_.introduced_from_.erase(subnet_);
+        }
         for (const PeerId& peer : peers_)
             if (--service_.circuits_[peer] == 0) service_.circuits_.erase(peer);
         if (--service_.opened_from_[subnet_] == 0) service_.opened_from_.erase(subnet_);
@@ -66,6 +75,7 @@ class RelayService::PeerLoad {
     RelayService& service_;
     PeerId peers_[2];
     std::string subnet_;
+    bool is_introduction_ = false;
 };
 
 RelayService::RelayService(RelayLimits limits, Surroundings surroundings)
@@ -76,7 +86,9 @@ void RelayService::forget(const PeerId& peer) { places_.erase(peer); }
 
 void RelayService::drop_expired() {
     const TimePoint now = around_.clock.now();
-    std::erase_if(places_, [now](const auto& entry) { return entry.second.until <= now; });
+    std::erase_if(places_, [&](const auto& entry) {
+        return entry.second.until <= now || !around_.is_served(entry.first);
+    });
 }
 
 RelayCounters RelayService::counters() const {
@@ -111,15 +123,30 @@ wire::RelayStatus RelayService::take_reservation(const PeerConnection& connectio
     if (!around_.is_serving() || connection.is_relayed()) return Status::permission_denied;
     drop_expired();
     const PeerId& peer = connection.remote();
+    if (!around_.is_served(peer)) return Status::permission_denied;
     const std::string subnet = subnet_of(connection.remote_address().host);
-    if (!places_.contains(peer)) {
-        const auto neighbours = static_cast<std::size_t>(std::ranges::count_if(
-            places_, [&](const auto& entry) { return entry.second.subnet == subnet; }));
-        if (places_.size() >= limits_.reservations || neighbours >= limits_.reservations_per_ip)
-            return Status::reservation_refused;
-    }
+    if (!places_.contains(peer) && !make_place_for(subnet)) return Status::reservation_refused;
     places_[peer] = {around_.clock.now() + limits_.reservation_life, subnet};
     return Status::ok;
+}
+
+// A full relay has room for an address that has two places less than the one with most.
+bool RelayService::make_place_for(const std::string& subnet) {
+    std::map<std::string, std::size_t> held;
+    for (const auto& [peer, place] : places_) ++held[place.subnet];
+    if (held[subnet] >= limits_.reservations_per_ip) return false;
+    if (places_.size() < limits_.reservations) return true;
+    const auto most =
+        std::ranges::max_element(held, {}, [](const auto& entry) { return entry.second; });
+    if (most->second < held[subnet] + 2) return false;
+    // The one that asked longest ago: the next to renew, if it is still there.
+    auto goes = places_.end();
+    for (auto place = places_.begin(); place != places_.end(); ++place) {
+        if (place->second.subnet != most->first) continue;
+        if (goes == places_.end() || place->second.until < goes->second.until) goes = place;
+    }
+    places_.erase(goes);
+    return true;
 }
 
 wire::HopMessage RelayService::grant(const PeerId& peer) const {
@@ -193,6 +220,11 @@ wire::RelayStatus RelayService::may_connect(const PeerId& from,
         circuits_of(*to) >= limits_.circuits_per_peer ||
         circuits_from(subnet) >= limits_.circuits_per_ip)
         return Status::resource_limit_exceeded;
+    if (around_.is_served(from)) return Status::ok;
+    const auto introduced = introduced_from_.find(subnet);
+    const std::size_t here = introduced == introduced_from_.end() ? 0 : introduced->second;
+    if (introductions_ >= limits_.introductions || here >= limits_.introductions_per_ip)
+        return Status::resource_limit_exceeded;
     return Status::ok;
 }
 
@@ -223,7 +255,7 @@ Task<void> RelayService::connect(std::shared_ptr<Stream> stream,
     welcome.limit = circuit_limit();
     answer(*stream, std::move(welcome));
     ++counters_.circuits_begun;
-    co_await bridge(std::move(stream), *std::move(other));
+    co_await bridge(from, std::move(stream), *std::move(other));
 }
 
 // Tells the one with the reservation who wants to speak with it.
@@ -251,20 +283,37 @@ Task<Result<std::shared_ptr<Stream>>> RelayService::knock(PeerId from, PeerId to
     co_return stream;
 }
 
-Task<void> RelayService::bridge(std::shared_ptr<Stream> a, std::shared_ptr<Stream> b) {
+Task<void> RelayService::bridge(PeerId from, std::shared_ptr<Stream> a, std::shared_ptr<Stream> b) {
     auto circuit = std::make_shared<Circuit>();
+    circuit->from = from;
     circuit->ends[0] = a;
     circuit->ends[1] = b;
     TimePoint end = TimePoint::never();
     if (limits_.circuit_duration > 0s) end = around_.clock.now() + limits_.circuit_duration;
     const auto expire = [circuit] { circuit->break_off(); };
     const runtime::TimerGuard guard(around_.clock, around_.clock.call_at(end, expire));
+    const TimePoint introduced = around_.clock.now() + limits_.introduction_duration;
+    const auto expire_if_stranger = [this, circuit] {
+        if (!around_.is_served(circuit->from)) circuit->break_off();
+    };
+    const runtime::TimerGuard introduction(around_.clock,
+                                           around_.clock.call_at(introduced, expire_if_stranger));
     a->set_deadline(TimePoint::never());
     b->set_deadline(TimePoint::never());
     std::vector<Task<void>> directions;
     directions.push_back(copy(circuit, a, b));
     directions.push_back(copy(circuit, b, a));
     co_await runtime::all_of(std::move(directions));
+}
+
+// All of those who are not served share a rate, in turn.
+Task<void> RelayService::wait_for_introductions(std::size_t bytes) {
+    const TimePoint now = around_.clock.now();
+    const double seconds =
+        static_cast<double>(bytes) / static_cast<double>(limits_.introduction_bytes_per_s);
+    introductions_until_ = std::max(introductions_until_, now) + from_seconds(seconds);
+    const TimePoint until = introductions_until_;
+    co_await around_.clock.sleep_until(until);
 }
 
 Task<void> RelayService::copy(std::shared_ptr<Circuit> circuit,
@@ -283,6 +332,10 @@ Task<void> RelayService::copy(std::shared_ptr<Circuit> circuit,
         carried += piece.size();
         counters_.bytes += piece.size();
         if (limits_.circuit_bytes > 0 && carried > limits_.circuit_bytes) break;
+        if (!around_.is_served(circuit->from)) {
+            if (carried > limits_.introduction_bytes) break;
+            co_await wait_for_introductions(piece.size());
+        }
         to->write(std::move(piece));
         auto sent = co_await to->sent();
         if (!sent) break;

@@ -29,6 +29,8 @@ class RelayService {
         runtime::Clock& clock;
         security::Identity identity;
         std::function<bool()> is_serving;
+        // Whom it serves; others may only open circuits of few bytes, to be introduced.
+        std::function<bool(const PeerId&)> is_served;
         // A connection to that peer that is no relayed one; null if there is none.
         std::function<ConnectionPtr(const PeerId&)> direct_connection;
         std::function<std::vector<wire::Multiaddr>()> own_addresses;  // plain, without our id
@@ -53,6 +55,8 @@ class RelayService {
     using Status = wire::RelayStatus;
 
     Status take_reservation(const PeerConnection& connection);
+    bool make_place_for(const std::string& subnet);
+    Task<void> wait_for_introductions(std::size_t bytes);
     wire::HopMessage grant(const PeerId& peer) const;
     Status may_connect(const PeerId& from,
                        const std::string& subnet,
@@ -62,7 +66,7 @@ class RelayService {
                        std::string subnet,
                        std::optional<PeerId> to);
     Task<Result<std::shared_ptr<Stream>>> knock(PeerId from, PeerId to);
-    Task<void> bridge(std::shared_ptr<Stream> a, std::shared_ptr<Stream> b);
+    Task<void> bridge(PeerId from, std::shared_ptr<Stream> a, std::shared_ptr<Stream> b);
     Task<void> copy(std::shared_ptr<Circuit> circuit,
                     std::shared_ptr<Stream> from,
                     std::shared_ptr<Stream> to);
@@ -74,8 +78,11 @@ class RelayService {
     RelayLimits limits_;
     Surroundings around_;
     std::map<PeerId, Place> places_;
-    std::map<PeerId, std::size_t> circuits_;          // at either end
-    std::map<std::string, std::size_t> opened_from_;  // by the caller's subnet
+    std::map<PeerId, std::size_t> circuits_;              // at either end
+    std::map<std::string, std::size_t> opened_from_;      // by the caller's subnet
+    std::map<std::string, std::size_t> introduced_from_;  // the same, of those who are not served
+    std::size_t introductions_ = 0;
+    TimePoint introductions_until_{Duration(0)};  // what they carried is paid off then
     RelayCounters counters_;
 };
 

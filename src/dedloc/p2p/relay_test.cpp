@@ -7,6 +7,7 @@
 #include "dedloc/p2p/make_host.h"
 #include "dedloc/p2p/relay_client.h"
 #include "dedloc/p2p/relay_stream.h"
+#include "dedloc/runtime/runtime_testing.h"
 #include "dedloc/runtime/together.h"
 #include "dedloc/security/envelope.h"
 #include "dedloc/sim/world.h"
@@ -35,6 +36,7 @@ class RelayTest : public ::testing::Test {
         if (kind.is_relay) public_.insert(node.ip());
         const auto seed = static_cast<std::uint8_t>(world_.nodes_count());
         HostOptions options = simulated_host(world_, node, seed);
+        options.nat.relay_for = RelayFor::anyone;
         options.nat.relay = kind.is_relay ? RelayServing::always : RelayServing::never;
         options.nat.is_public = [this](std::string_view ip) {
             return public_.contains(std::string(ip));
@@ -173,6 +175,38 @@ TEST_F(RelayTest, reservations_are_limited_and_others_still_reach_those_inside) 
     // The place is free again as soon as its owner is gone.
     stop(first);
     EXPECT_TRUE(until([&] { return uses(second, middle); }, 60s));
+}
+
+TEST_F(RelayTest, a_relay_for_members_gives_places_to_nobody_else) {
+    HostOptions made = options({.is_relay = true, .dialable = true});
+    made.nat.relay_for = RelayFor::members;
+    Host& middle = add(std::move(made));
+    Host& b = hidden();
+    ASSERT_TRUE(dial(b, address_with_id(middle)));
+    world_.run_for(20s);
+    EXPECT_FALSE(uses(b, middle));
+    EXPECT_EQ(counters(middle).reservations, 0u);
+    middle.protect(b.id(), true);
+    b.protect(middle.id(), true);
+    EXPECT_TRUE(until([&] { return uses(b, middle); }, 2s)) << "it has become a member";
+}
+
+TEST_F(RelayTest, who_is_no_member_yet_reaches_one_over_its_relay_with_few_bytes) {
+    HostOptions made = options({.is_relay = true, .dialable = true});
+    made.nat.relay_for = RelayFor::members;
+    made.nat.relay_limits.introduction_bytes = 200'000;
+    Host& middle = add(std::move(made));
+    Host& b = hidden();
+    ASSERT_TRUE(dial(b, address_with_id(middle)));
+    middle.protect(b.id(), true);
+    b.protect(middle.id(), true);
+    ASSERT_TRUE(until([&] { return uses(b, middle); }, 5s));
+    Host& a = hidden();
+    a.add_addresses(b.id(), b.addresses());
+    EXPECT_TRUE(call(a, b.id(), Bytes(10'000, 1))) << "a hello";
+    EXPECT_FALSE(call(a, b.id(), Bytes(300'000, 1)));
+    middle.protect(a.id(), true);
+    EXPECT_TRUE(call(a, b.id(), Bytes(300'000, 1)));
 }
 
 TEST_F(RelayTest, a_reservation_is_renewed_while_it_is_needed) {
@@ -369,6 +403,58 @@ TEST_F(RelayTest, a_public_address_where_nobody_has_come_in_is_no_reason_to_go_w
     Host& a = hidden();
     a.add_addresses(b.id(), b.addresses());
     EXPECT_TRUE(call(a, b.id(), Bytes(10, 1)));
+}
+
+// Networks of two kinds (IPv6 and IPv4; a VPN and the Internet), and machines in both.
+class OneOfTwoNetworks final : public runtime::NetworkLike {
+  public:
+    OneOfTwoNetworks(runtime::Network& model, std::set<std::string>& others)
+        : NetworkLike(model), others_(others) {}
+    Task<Result<std::unique_ptr<runtime::Connection>>> connect(runtime::SocketAddress address,
+                                                               TimePoint deadline) override {
+        if (others_.contains(address.host))
+            co_return Error(ErrorKind::peer_gone, "the network is unreachable");
+        auto connected = co_await model_.connect(std::move(address), deadline);
+        co_return connected;
+    }
+
+  private:
+    std::set<std::string>& others_;
+};
+
+TEST_F(RelayTest, two_that_share_no_network_meet_over_a_relay_that_is_in_both) {
+    Host& middle = relay();
+    std::set<std::string> of_a;
+    std::set<std::string> of_b;
+    std::vector<std::unique_ptr<OneOfTwoNetworks>> networks;
+    const auto add_to = [&](std::set<std::string>& own, std::set<std::string>& others) -> Host& {
+        sim::SimNode& machine = world_.add_node({});
+        networks.push_back(std::make_unique<OneOfTwoNetworks>(machine.network(), others));
+        own.insert(machine.ip());
+        public_.insert(machine.ip());
+        const auto seed = static_cast<std::uint8_t>(60 + networks.size());
+        HostOptions made = simulated_host(world_, machine, seed, networks.back().get());
+        made.nat.relay = RelayServing::never;
+        made.nat.is_public = [this](std::string_view ip) {
+            return public_.contains(std::string(ip));
+        };
+        return add(std::move(made));
+    };
+    Host& a = add_to(of_a, of_b);
+    Host& b = add_to(of_b, of_a);
+    for (Host* host : {&a, &b}) ASSERT_TRUE(dial(*host, address_with_id(middle)));
+    // Both are dialled back by the one in the middle: they are public, and have no places.
+    ASSERT_TRUE(until([&] { return !uses(a, middle) && !uses(b, middle); }, 60s));
+    // They hear of each other, and try.
+    a.add_addresses(b.id(), b.addresses());
+    b.add_addresses(a.id(), a.addresses());
+    EXPECT_FALSE(call(a, b.id(), Bytes(10, 1)));
+    ASSERT_TRUE(until([&] { return uses(a, middle); }, 5s)) << "somebody cannot dial it";
+    b.add_addresses(a.id(), a.addresses());
+    EXPECT_TRUE(call(b, a.id(), Bytes(10, 1)));
+    world_.run_for(20min);
+    EXPECT_TRUE(uses(a, middle));
+    EXPECT_TRUE(call(b, a.id(), Bytes(10, 1)));
 }
 
 TEST_F(RelayTest, a_hole_that_could_not_be_punched_is_tried_again_later) {

@@ -17,8 +17,9 @@ constexpr Duration goodbye_max = 200ms;   // for the go-aways of close_all()
 
 }  // namespace
 
-Swarm::Swarm(Options options, runtime::Scope& scope)
-    : options_(std::move(options)), scope_(scope) {}
+Swarm::Swarm(Options options, runtime::Scope& scope) : options_(std::move(options)), scope_(scope) {
+    limit_memory();
+}
 
 Swarm::~Swarm() = default;
 
@@ -92,6 +93,8 @@ void Swarm::start_handshake(std::string name, std::uint64_t seat, Task<void> han
 
 Task<void> Swarm::take_inbound(std::unique_ptr<runtime::Connection> raw, SeatPtr seat) {
     const std::string from = raw->remote().text();
+    std::string address = raw->remote().host;
+    co_await wait_at_the_door(std::move(address));
     auto secured = co_await upgrade_accepted(std::move(raw), options_.upgrades, options_.clock);
     if (!secured) {
         log(LogLevel::debug, "p2p", "inbound from {}: {}", from, secured.error().message());
@@ -104,6 +107,7 @@ Task<void> Swarm::take_inbound(std::unique_ptr<runtime::Connection> raw, SeatPtr
     }
     seat.reset();
     Origin origin;
+    if (is_stranger(secured->remote)) make_room_for_stranger(secured->raw->remote().host);
     (void)add(*std::move(secured), std::move(origin));
 }
 
@@ -239,6 +243,7 @@ void Swarm::finish_dial(const DialPtr& dial, Ok outcome, bool by_relay) {
     dial->outcome = outcome;
     dial->by_relay = by_relay && outcome.has_value();
     dials_.erase(dial->peer);
+    if ((!outcome || by_relay) && !closing_ && on_not_reached) on_not_reached(dial->peer);
     if (outcome) {
         backoffs_.erase(dial->peer);
     } else {
@@ -325,7 +330,15 @@ Swarm::ConnectionPtr Swarm::make_connection(SecureConnection secured, Origin ori
         .keep_alive_interval = options_.keep_alive_interval,
         .keep_alive_answer_max = options_.keep_alive_answer_max,
         .origin = std::move(origin),
-        .is_needed = [this, peer = secured.remote] { return is_needed(peer); }};
+        .is_needed = [this, peer = secured.remote] { return is_needed(peer); },
+        .strangers_turn = nullptr,
+        .spend = nullptr};
+    if (options_.limits_strangers) {
+        settings.strangers_turn = [this](PeerId peer) { return strangers_turn(std::move(peer)); };
+        settings.spend = [this](const PeerId& peer, const StrangerBudget::Cost& cost) {
+            spend(peer, cost);
+        };
+    }
     auto connection = std::make_shared<PeerConnection>(std::move(secured), std::move(settings));
     const std::weak_ptr<PeerConnection> weak = connection;
     connection->on_inbound = [this, weak](std::shared_ptr<YamuxStream> stream) {
@@ -374,8 +387,10 @@ void Swarm::remove(const PeerConnection* connection) {
     const auto gone =
         std::erase_if(twins, [&](const auto& one) { return one.get() == connection; });
     connections_count_ -= gone;
+    if (gone > 0 && is_stranger(peer)) ++strangers_gone_;
     if (gone == 0 || !twins.empty()) return;
     peers_.erase(found);
+    vouched_for_.erase(peer);
     close_bundles(peer, Error(ErrorKind::peer_gone, "the connection to the peer was lost"));
     if (on_peer) on_peer(peer, false);
 }

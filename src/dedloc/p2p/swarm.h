@@ -30,6 +30,7 @@
 #include "dedloc/p2p/connection.h"
 #include "dedloc/p2p/inbound_handshakes.h"
 #include "dedloc/p2p/lane_bundle.h"
+#include "dedloc/p2p/stranger_budget.h"
 #include "dedloc/runtime/network.h"
 #include "dedloc/runtime/scope.h"
 
@@ -50,6 +51,10 @@ class Swarm {
         std::size_t connections_max = p2p::connections_max;
         // Beside those that were protected: relays in use, peers that have their place here.
         std::function<bool(const PeerId&)> is_needed{};
+        // Whether strangers have a budget, and few connections and bytes (stranger_budget.h).
+        bool limits_strangers = true;
+        // What this process may have of memory; 0: not known.
+        std::uint64_t memory_bytes = 0;
         // Shall this host be dialled from our listen port, so that it sees that port's NAT mapping?
         std::function<bool(const std::string& host)> from_listen_port{};
     };
@@ -62,6 +67,8 @@ class Swarm {
     std::function<void(ConnectionPtr, std::shared_ptr<YamuxStream>)> on_stream;
     std::function<void(ConnectionPtr)> on_connection;            // every new one
     std::function<void(const PeerId&, bool connected)> on_peer;  // the first, the last of a peer
+    // It could not be dialled, or over a relay only: perhaps it cannot dial us, either.
+    std::function<void(const PeerId&)> on_not_reached;
 
     // Errors: bad_input, local_fault.
     Ok listen(const std::vector<std::string>& multiaddrs);
@@ -112,6 +119,17 @@ class Swarm {
     // --- which connections may go (swarm_room.cpp) ---
     // Neither closed when idle nor to make room. Whoever protects says when that is over.
     void protect(const PeerId& peer, bool needed);
+    bool is_protected(const PeerId& peer) const { return protected_.contains(peer); }
+    bool is_needed(const PeerId& peer) const;
+
+    // --- what strangers may cost (swarm_strangers.cpp) ---
+    bool is_stranger(const PeerId& peer) const;
+    // It is none, as long as it is connected.
+    void vouch(const PeerId& peer);
+    // Counts what a stranger cost; nothing for others.
+    void spend(const PeerId& peer, const StrangerBudget::Cost& cost);
+    // Waits while a stranger is beyond its share, for stranger_pause_max at most.
+    Task<void> strangers_turn(PeerId peer);
 
     std::vector<PeerId> peers() const;
     std::vector<ConnectionPtr> connections() const;
@@ -142,7 +160,6 @@ class Swarm {
     SeatPtr seat_for(const std::string& ip);
     // `handshake` holds the seat of that number.
     void start_handshake(std::string name, std::uint64_t seat, Task<void> handshake);
-    bool is_needed(const PeerId& peer) const;
     TimePoint last_use(PeerConnection& connection) const;
     std::vector<ConnectionPtr> dispensable(Duration unused_for) const;
     void let_go(const ConnectionPtr& one);
@@ -150,6 +167,13 @@ class Swarm {
     // At the cost of those that nobody used for so long. False: there are too few, and none went.
     bool make_room_for(std::size_t connections, Duration unused_for = Duration(0));
     Task<void> close_idle_loop();
+    static std::string address_behind(const PeerConnection& connection);
+    StrangerBudget::Asker asker(const PeerId& peer) const;
+    Task<void> wait_at_the_door(std::string address);
+    void limit_memory();
+    std::size_t stranger_connections_max() const;
+    void make_room_for_stranger(const std::string& address);
+    void give_back_memory();
     Task<void> take_inbound(std::unique_ptr<runtime::Connection> raw, SeatPtr seat);
     Task<void> upgrade_circuit(std::shared_ptr<Stream> stream,
                                PeerId caller,
@@ -211,12 +235,15 @@ class Swarm {
     Options options_;
     runtime::Scope& scope_;
     std::shared_ptr<StreamMemory> stream_memory_ = std::make_shared<StreamMemory>();
+    StrangerBudget budget_;
+    std::size_t strangers_gone_ = 0;  // since memory was given back
     std::shared_ptr<LaneMemory> lane_memory_ = std::make_shared<LaneMemory>();
     AddressBook addresses_;
     std::vector<std::shared_ptr<runtime::Listener>> listeners_;
     std::map<PeerId, std::vector<ConnectionPtr>> peers_;
     std::size_t connections_count_ = 0;
     std::set<PeerId> protected_;
+    std::set<PeerId> vouched_for_;
     InboundHandshakes strangers_;
     std::map<PeerId, DialPtr> dials_;
     std::map<PeerId, Backoff> backoffs_;

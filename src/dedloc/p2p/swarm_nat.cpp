@@ -89,6 +89,8 @@ Task<void> Swarm::upgrade_circuit(std::shared_ptr<Stream> stream,
                                   PeerId caller,
                                   PeerId relay,
                                   SeatPtr seat) {
+    std::string address = relay.text();
+    co_await wait_at_the_door(std::move(address));
     auto raw = make_relayed_bytes(std::move(stream), caller, relay);
     auto secured = co_await upgrade_accepted(std::move(raw), options_.upgrades, options_.clock);
     seat.reset();
@@ -112,6 +114,7 @@ Result<Swarm::ConnectionPtr> Swarm::add_circuit(Result<SecureConnection> secured
     Origin origin;
     origin.relay = relay;
     origin.path = Path::relayed;
+    if (is_stranger(caller)) make_room_for_stranger(relay.text());
     return add(*std::move(secured), std::move(origin));
 }
 

@@ -77,6 +77,7 @@ bool Swarm::make_room_for(std::size_t connections, Duration unused_for) {
 Task<void> Swarm::close_idle_loop() {
     for (;;) {
         co_await options_.clock.sleep_for(idle_look_interval);
+        give_back_memory();
         const TimePoint now = options_.clock.now();
         for (const ConnectionPtr& one : connections()) {
             const bool is_idle = now - last_use(*one) >= connection_idle_max;

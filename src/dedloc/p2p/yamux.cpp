@@ -235,6 +235,7 @@ Ok YamuxSession::feed(ByteView bytes) {
         bytes = bytes.subspan(count);
         if (header_filled_ < header_.size()) break;
         header_filled_ = 0;
+        ++frames_received_;
         auto header = wire::decode_yamux_header(header_);
         if (!header) return protocol_error(header.error().message());
         DEDLOC_TRY_VOID(take_header(*header));
@@ -416,11 +417,14 @@ void YamuxSession::deliver(const StreamPtr& stream, ByteView bytes) {
 
 // Whether this session may hold so much of what all sessions of the host hold: no more than is left
 // free. So there is a share for one more, however many want all of it, and who holds much is
-// refused before those who hold little. Strangers have half of it; a little everybody may hold.
+// refused before those who hold little. Strangers have a part of it; a little everybody may hold.
 bool YamuxSession::has_share(std::size_t held, std::size_t all, std::size_t all_max) const {
+    const StreamMemory& memory = *options_.memory;
     const auto free_of = [all](std::size_t usable) { return usable - std::min(usable, all); };
-    if (held <= std::max(connection_share_bytes_min, free_of(all_max / 2))) return true;
-    return options_.is_needed && held <= free_of(all_max) && options_.is_needed();
+    if (held <= std::max(memory.strangers_share_min, free_of(all_max / memory.strangers_part)))
+        return true;
+    if (!options_.is_needed || !options_.is_needed()) return false;
+    return held <= std::max(connection_share_bytes_min, free_of(all_max));
 }
 
 bool YamuxSession::may_receive(std::size_t bytes) const {

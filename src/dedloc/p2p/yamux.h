@@ -46,6 +46,9 @@ struct StreamMemory {
     // Bytes that are queued on streams which the other sides opened.
     std::size_t queued = 0;
     std::size_t queued_max = host_queued_bytes_max;
+    // Strangers have one part in so many, and each of them a little always.
+    std::size_t strangers_part = 2;
+    std::size_t strangers_share_min = connection_share_bytes_min;
 };
 
 class YamuxStream {
@@ -181,6 +184,7 @@ class YamuxSession {
     // Asks for a sign of life within `answer_max`; tick() fails without one.
     void probe(Duration answer_max);
     TimePoint last_received() const { return last_received_; }
+    std::uint64_t frames_received() const { return frames_received_; }
     std::optional<Duration> round_trip() const { return round_trip_; }
 
     // No new streams from either side; those that exist go on.
@@ -252,6 +256,7 @@ class YamuxSession {
     std::size_t payload_left_ = 0;
     StreamPtr payload_stream_;  // null: the payload is dropped
     std::uint16_t payload_flags_ = 0;
+    std::uint64_t frames_received_ = 0;
 
     // Output.
     std::deque<wire::YamuxHeader> control_;

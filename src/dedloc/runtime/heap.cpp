@@ -12,4 +12,6 @@ void keep_freed_memory() {
     (void)mallopt(M_TRIM_THRESHOLD, free_max);
 }
 
+void give_back_freed_memory() { (void)malloc_trim(0); }
+
 }  // namespace dedloc::runtime
