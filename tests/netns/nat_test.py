@@ -42,6 +42,12 @@ every = 0
 """
 
 
+def whole_lines(path: Path) -> list[str]:
+    """Those of a file that still grows: its last line may be half written."""
+    text = path.read_text(errors="replace") if path.exists() else ""
+    return text[:text.rfind("\n") + 1].splitlines()
+
+
 class Process:
     def __init__(self, test: "NatTest", machine: str, words: list[str]) -> None:
         self.machine = machine
@@ -68,11 +74,7 @@ class Process:
         return json.loads(lines[-1]) if lines else {}
 
     def events(self, kind: str) -> list[dict]:
-        path = self.directory / "events.jsonl"
-        if not path.exists():
-            return []
-        text = path.read_text(errors="replace")
-        lines = text[:text.rfind("\n") + 1].splitlines()
+        lines = whole_lines(self.directory / "events.jsonl")
         return [event for event in map(json.loads, lines) if event["kind"] == kind]
 
     def join_string(self) -> str:

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from nat_test import DEDLOC, NatTest, Process, main  # noqa: E402
+from nat_test import DEDLOC, NatTest, Process, main, whole_lines  # noqa: E402
 
 
 class Training(NatTest):
@@ -35,7 +35,7 @@ class Training(NatTest):
         self.net.home("b", "203.0.113.3", "symmetric")
         relay = Process(self, "relay", ["relay"])
         address = self.until("the relay's address", lambda: next(
-            (line.strip() for line in relay.said().splitlines() if "/ip4/203.0.113.10/" in line),
+            (line.strip() for line in whole_lines(relay.err) if "/ip4/203.0.113.10/" in line),
             ""))
         host = self.host("a", "--relay", address)
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import network  # noqa: E402
-from nat_test import DEDLOC, NatTest, Process, main  # noqa: E402
+from nat_test import DEDLOC, NatTest, Process, main, whole_lines  # noqa: E402
 
 # miniupnpd opens no port on an address of the blocks for documentation. These are public, nobody
 # uses them, and nothing leaves the namespaces anyway.
@@ -93,7 +93,7 @@ class PortMapping(NatTest):
         host = Process(self, "a", words)
 
         def shown() -> list[str]:
-            lines = host.out.read_text(errors="replace").splitlines()
+            lines = whole_lines(host.out)
             return [line.split(" join ")[1] for line in lines if " join dedloc1" in line]
         self.until("a join string is shown", shown, 20)
         packed = shown()[0].removeprefix("dedloc1")

@@ -52,6 +52,12 @@ def run_text(model="bowl", gradient_ms=10, target=16, peak=0.01, steps=0, checkp
                       checkpoint_every=checkpoint_every)
 
 
+def whole_lines(path: Path) -> list[str]:
+    """Those of a file that still grows: its last line may be half written."""
+    text = path.read_text(errors="replace") if path.exists() else ""
+    return text[:text.rfind("\n") + 1].splitlines()
+
+
 class Peer:
     """A process of `dedloc host`, `join` or `assist` with its folder. Without `dir_given` it takes
     a numbered one (set `directory` when it is known), and the name of `directory` is only ours."""
@@ -95,11 +101,7 @@ class Peer:
         return json.loads(lines[-1]) if lines else {}
 
     def events(self, kind: str | None = None) -> list[dict]:
-        path = self.directory / "events.jsonl"
-        if not path.exists():
-            return []
-        text = path.read_text(errors="replace")
-        events = [json.loads(line) for line in text[:text.rfind("\n") + 1].splitlines()]
+        events = [json.loads(line) for line in whole_lines(self.directory / "events.jsonl")]
         return [event for event in events if kind is None or event["kind"] == kind]
 
     def step(self) -> int:

@@ -105,7 +105,7 @@ class Assist(ProcessTest):
         assistant = self.assist(host.join_string(), "assist", view="--plain")
         self.until("it is said", lambda: self.alive(assistant) and
                    "the trainers' lines are not what limits them" in assistant.out.read_text())
-        said = [line for line in assistant.out.read_text().splitlines() if "no plan has" in line]
+        said = [line for line in harness.whole_lines(assistant.out) if "no plan has" in line]
         self.assertEqual(len(said), 1, said)
         self.assertIn("join STRING`", said[0])
 

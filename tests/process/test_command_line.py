@@ -111,7 +111,7 @@ class CommandLine(ProcessTest):
                    lambda: "leads only into this machine's own network" in host.out.read_text(), 20)
         self.assertGreater(time.monotonic() - began, in_file + 3, "it was held back for the relay")
         self.until("the relay is tried again", lambda: host.errors().count("cannot be reached") > 2)
-        warnings = [line for line in host.errors().splitlines()
+        warnings = [line for line in harness.whole_lines(host.err)
                     if "cannot be reached" in line and " W " in line]
         self.assertEqual(len(warnings), 1, host.errors())
 
