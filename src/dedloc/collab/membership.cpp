@@ -12,7 +12,6 @@ namespace dedloc::collab {
 namespace {
 
 constexpr std::string_view status_domain = "dedloc-status";
-constexpr std::size_t nonce_bytes = 16;
 constexpr Duration call_patience = 2s;
 constexpr Duration hello_patience = 5s;
 constexpr Duration meet_again_after = 2s;
@@ -38,22 +37,6 @@ constexpr std::uint64_t restart_distance = 1000;
 bool is_relayed(std::string_view address) {
     return address.find("/p2p-circuit") != std::string_view::npos;
 }
-
-struct HelloMessage {
-    Digest run;
-    Bytes nonce;
-    Bytes proof;
-    std::string run_file;
-    std::vector<Bytes> statuses;
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit(1, self.run);
-        visit(2, self.nonce);
-        visit(3, self.proof);
-        visit(4, self.run_file);
-        visit(5, self.statuses, peers_max);
-    }
-};
 
 // What tells whether a status is news: most of what peers tell of others is not.
 struct StatusHead {
@@ -190,18 +173,6 @@ Task<void> Membership::stop() {
 
 // ---- hello --------------------------------------------------------------------------------------
 
-Bytes Membership::proof(const PeerId& prover,
-                        const PeerId& to,
-                        ByteView nonce_caller,
-                        ByteView nonce_callee) const {
-    Bytes message = to_bytes("dedloc-hello");
-    for (const ByteView piece : {prover.bytes(), to.bytes(), nonce_caller, nonce_callee}) {
-        base::put_u32_be(message, static_cast<std::uint32_t>(piece.size()));
-        base::append(message, piece);
-    }
-    return to_bytes(security::hmac_sha256(secret_, message).view());
-}
-
 Error Membership::different_run(const PeerId& peer, std::string_view their_run_file) const {
     const auto theirs = parse_run_file(their_run_file, "their run file");
     std::string text;
@@ -225,29 +196,17 @@ Task<Result<PeerId>> Membership::meet(std::string multiaddr, TimePoint deadline)
 }
 
 Task<Result<void>> Membership::hello(PeerId peer, TimePoint deadline) {
-    HelloMessage request;
-    request.run = run_hash_;
-    request.nonce = random_.bytes(nonce_bytes);
-    const Bytes nonce_ours = request.nonce;
-    Bytes bytes = wire::encode(request);
-    auto answer = co_await host_.call(peer, hello_method, std::move(bytes), deadline);
-    if (!answer) co_return std::move(answer).error();
-    DEDLOC_CO_TRY(const HelloMessage reply, wire::decode<HelloMessage>(*answer));
-    if (reply.run != run_hash_) co_return different_run(peer, reply.run_file);
-    if (reply.nonce.size() != nonce_bytes ||
-        !security::equal_in_constant_time(reply.proof,
-                                          proof(peer, host_.id(), nonce_ours, reply.nonce)))
-        co_return make_error(ErrorKind::denied,
-                             "peer {} could not prove that it knows the run's secret",
-                             peer.short_text());
-    HelloMessage prove;
-    prove.nonce = reply.nonce;
-    prove.proof = proof(host_.id(), peer, nonce_ours, reply.nonce);
+    Bytes nonce = random_.bytes(hello_nonce_bytes);
+    auto said = co_await say_hello(host_, peer, secret_, std::move(nonce), deadline);
+    if (!said) co_return std::move(said).error();
+    HelloMessage prove = *std::move(said);
+    prove.run = run_hash_;
     prove.statuses.push_back(own_signed_status());
     Bytes prove_bytes = wire::encode(prove);
     auto welcome = co_await host_.call(peer, prove_method, std::move(prove_bytes), deadline);
     if (!welcome) co_return std::move(welcome).error();
     DEDLOC_CO_TRY(const HelloMessage others, wire::decode<HelloMessage>(*welcome));
+    if (!others.run_file.empty()) co_return different_run(peer, others.run_file);
     for (const Bytes& status : others.statuses) (void)take_status(status, nullptr);
     admit(peer);
     if (!is_member(peer)) co_return knows_enough(peers_most_);
@@ -257,22 +216,17 @@ Task<Result<void>> Membership::hello(PeerId peer, TimePoint deadline) {
 
 Task<Result<Bytes>> Membership::on_hello(PeerId from, Bytes request) {
     DEDLOC_CO_TRY(const HelloMessage hello, wire::decode<HelloMessage>(request));
-    HelloMessage reply;
-    reply.run = run_hash_;
-    if (hello.run != run_hash_) {
-        reply.run_file = to_toml(run_);
-        co_return wire::encode(reply);
-    }
-    if (hello.nonce.size() != nonce_bytes)
+    if (hello.nonce.size() != hello_nonce_bytes)
         co_return make_error(ErrorKind::peer_broke_protocol, "a hello needs a nonce of 16 bytes");
+    HelloMessage reply;
     const auto own = pending_.find(from);
     if (own != pending_.end() && own->second.size() == hellos_of_one_max)
         forget_oldest(own);
     else if (pending_count_ == pending_hellos_max)
         forget_a_hello();
-    reply.nonce = random_.bytes(nonce_bytes);
-    reply.proof = proof(host_.id(), from, hello.nonce, reply.nonce);
-    pending_[from].push_back(Pending{reply.nonce, hello.nonce, node_.clock.now()});
+    reply.nonce = random_.bytes(hello_nonce_bytes);
+    reply.proof = hello_proof(secret_, host_.id(), from, hello.nonce, reply.nonce);
+    pending_[from].push_back(Pending{reply.nonce, hello.nonce, hello.run, node_.clock.now()});
     ++pending_count_;
     co_return wire::encode(reply);
 }
@@ -292,31 +246,38 @@ void Membership::forget_oldest(std::map<PeerId, std::deque<Pending>>::iterator o
     if (of_peer->second.empty()) pending_.erase(of_peer);
 }
 
-// The nonce that came with the hello that we answered with `nonce_ours`; it is good for once.
-std::optional<Bytes> Membership::take_pending(const PeerId& peer, const Bytes& nonce_ours) {
+// The hello that we answered with `nonce_ours`; it is good for once.
+std::optional<Membership::Pending> Membership::take_pending(const PeerId& peer,
+                                                            const Bytes& nonce_ours) {
     const auto of_peer = pending_.find(peer);
     if (of_peer == pending_.end()) return std::nullopt;
     const auto pending = std::ranges::find(of_peer->second, nonce_ours, &Pending::nonce_ours);
     if (pending == of_peer->second.end()) return std::nullopt;
-    Bytes nonce_theirs = std::move(pending->nonce_theirs);
+    Pending hello = std::move(*pending);
     of_peer->second.erase(pending);
     --pending_count_;
     if (of_peer->second.empty()) pending_.erase(of_peer);
-    return nonce_theirs;
+    return hello;
 }
 
 Task<Result<Bytes>> Membership::on_prove(PeerId from, Bytes request) {
     DEDLOC_CO_TRY(const HelloMessage prove, wire::decode<HelloMessage>(request));
-    const auto nonce_theirs = take_pending(from, prove.nonce);
-    if (!nonce_theirs)
-        co_return make_error(ErrorKind::overloaded, "that hello has expired; say it again");
-    const Bytes expected = proof(from, host_.id(), *nonce_theirs, prove.nonce);
+    const auto hello = take_pending(from, prove.nonce);
+    if (!hello) co_return make_error(ErrorKind::overloaded, "that hello has expired; say it again");
+    const Bytes expected = hello_proof(secret_, from, host_.id(), hello->nonce_theirs, prove.nonce);
     if (!security::equal_in_constant_time(prove.proof, expected))
         co_return make_error(ErrorKind::denied,
                              "the run's secret in your join string is not this run's; ask for a "
                              "fresh join string");
-    if (!make_room_for_member(from)) co_return knows_enough(peers_most_);
+    host_.vouch(from);
     HelloMessage reply;
+    const Digest& theirs = prove.run == Digest{} ? hello->run : prove.run;
+    if (theirs != run_hash_ || prove.wants_run_file != 0) {
+        reply.run = run_hash_;
+        reply.run_file = to_toml(run_);
+        co_return wire::encode(reply);
+    }
+    if (!make_room_for_member(from)) co_return knows_enough(peers_most_);
     reply.statuses.push_back(own_signed_status());
     std::size_t bytes = 0;
     for (const auto& [peer, known] : peers_) {

@@ -8,11 +8,9 @@
 // newcomers first, so that two who join at once meet. (Not more: a status is 0.4 KB, and each of
 // forty peers at home answers eighty a second.)
 //
-//   /dedloc/hello/1        {1 run, 2 nonce} -> {1 run, 2 nonce, 3 proof, 4 run file if another run}
-//   /dedloc/hello/1/prove  {2 callee's nonce, 3 proof, 5 own status} -> {5 signed statuses}
+//   /dedloc/hello/1, …/prove  hello.h
 //   /dedloc/status/1       signed status -> {5 signed statuses: its own, perhaps another's}
 //   /dedloc/run_file/1     -> canonical TOML
-// proof = HMAC-SHA-256(secret, "dedloc-hello" ‖ who proves ‖ to whom ‖ caller's nonce ‖ callee's)
 //
 // Thread: the network thread. Limits: peers_max (whoever comes beyond it is told so),
 // pending_hellos_max.
@@ -27,6 +25,7 @@
 #include <string>
 #include <vector>
 
+#include "dedloc/collab/hello.h"
 #include "dedloc/collab/run_file.h"
 #include "dedloc/collab/status.h"
 #include "dedloc/p2p/handlers.h"
@@ -44,8 +43,6 @@ namespace dedloc::collab {
 inline constexpr std::size_t pending_hellos_max = 1024;
 inline constexpr std::size_t hellos_of_one_max = 16;
 
-inline constexpr const char* hello_method = "/dedloc/hello/1";
-inline constexpr const char* prove_method = "/dedloc/hello/1/prove";
 inline constexpr const char* status_method = "/dedloc/status/1";
 inline constexpr const char* run_file_method = "/dedloc/run_file/1";
 
@@ -120,6 +117,7 @@ class Membership {
     struct Pending {
         Bytes nonce_ours;
         Bytes nonce_theirs;
+        Digest run;  // that it named already, perhaps none
         TimePoint at;
     };
 
@@ -127,7 +125,7 @@ class Membership {
     Task<Result<Bytes>> on_prove(PeerId from, Bytes request);
     void forget_a_hello();
     void forget_oldest(std::map<PeerId, std::deque<Pending>>::iterator of_peer);
-    std::optional<Bytes> take_pending(const PeerId& peer, const Bytes& nonce_ours);
+    std::optional<Pending> take_pending(const PeerId& peer, const Bytes& nonce_ours);
     Task<Result<Bytes>> on_status(PeerId from, Bytes request);
     Task<Result<Bytes>> on_run_file(PeerId from, Bytes request);
     Task<void> push_loop();
@@ -148,10 +146,6 @@ class Membership {
                 bool from_itself) const;
     const Bytes* status_to_tell(const PeerId& asker);
     void take_statuses(ByteView reply, const PeerId& from);
-    Bytes proof(const PeerId& prover,
-                const PeerId& to,
-                ByteView nonce_caller,
-                ByteView nonce_callee) const;
     Error different_run(const PeerId& peer, std::string_view their_run_file) const;
     bool fresh(const KnownPeer& peer) const;
 

@@ -39,19 +39,6 @@ std::string what_may_help(const std::vector<std::string>& addresses) {
            "says what else helps.";
 }
 
-// The part of a hello that a stranger needs: asked about no run at all, a peer answers with its
-// run file.
-struct RunQuestion {
-    Digest run;
-    std::string run_file;
-
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit(1, self.run);
-        visit(4, self.run_file);
-    }
-};
-
 Error other_version(const PeerId& peer, std::string_view why) {
     return make_error(ErrorKind::conflict,
                       "peer {} answers, but its run file is of another version of dedloc ({}): "
@@ -62,19 +49,22 @@ Error other_version(const PeerId& peer, std::string_view why) {
 
 // What a peer of our own version sends can be read here, and is then written as it came: to_toml()
 // names every key.
-Task<Result<RunFile>> ask_run_file(p2p::Host& host,
-                                   std::string address,
-                                   Digest run,
-                                   TimePoint deadline) {
+Task<Result<RunFile>> ask_run_file(
+    p2p::Host& host, std::string address, Digest run, Bytes secret, TimePoint deadline) {
     auto peer = co_await host.dial(address, deadline);
     if (!peer) co_return std::move(peer).error();
     const PeerId id = *peer;
-    std::string method = hello_method;
-    const RunQuestion question;
+    Bytes nonce = security::secure_random(hello_nonce_bytes);
+    auto said = co_await say_hello(host, id, std::move(secret), std::move(nonce), deadline);
+    if (!said) co_return std::move(said).error();
+    HelloMessage question = *std::move(said);
+    question.run = run;
+    question.wants_run_file = 1;
+    std::string method = prove_method;
     Bytes bytes = wire::encode(question);
     auto answer_bytes = co_await host.call(id, std::move(method), std::move(bytes), deadline);
     if (!answer_bytes) co_return std::move(answer_bytes).error();
-    DEDLOC_CO_TRY(const RunQuestion answer, wire::decode<RunQuestion>(*answer_bytes));
+    DEDLOC_CO_TRY(const HelloMessage answer, wire::decode<HelloMessage>(*answer_bytes));
     auto parsed = parse_run_file(answer.run_file, "its run file");
     if (!parsed) co_return other_version(id, parsed.error().message());
     if (run_hash(*parsed) == run) co_return *std::move(parsed);
@@ -98,11 +88,12 @@ Task<void> ask_in_turn(p2p::Host& host,
                        runtime::Clock& clock,
                        std::string address,
                        Digest run,
+                       Bytes secret,
                        TimePoint turn,
                        TimePoint deadline,
                        RunFileSearch& search) {
     co_await clock.sleep_until(turn);
-    auto answer = co_await ask_run_file(host, address, run, deadline);
+    auto answer = co_await ask_run_file(host, address, run, std::move(secret), deadline);
     if (answer) {
         search.found = *std::move(answer);
         search.ended.set();
@@ -111,7 +102,11 @@ Task<void> ask_in_turn(p2p::Host& host,
     search.reasons += fmt::format("\n  {}: {}", address, answer.error().message());
     // That one of them trains another run by now, or is of another version, says most, if none
     // has this one's file.
-    if (search.last.kind() != ErrorKind::conflict) search.last = std::move(answer).error();
+    const ErrorKind before = search.last.kind();
+    const bool says_less =
+        before != ErrorKind::conflict &&
+        (before != ErrorKind::denied || answer.error().kind() == ErrorKind::conflict);
+    if (says_less) search.last = std::move(answer).error();
 }
 
 std::uint64_t random_seed() {
@@ -130,13 +125,15 @@ Task<Result<RunFile>> fetch_run_file(p2p::Host& host,
     std::vector<Task<void>> asks;
     TimePoint turn = clock.now();
     for (const std::string& address : peers_to_dial(host, join.addresses)) {
-        asks.push_back(ask_in_turn(host, clock, address, join.run, turn, deadline, search));
+        asks.push_back(
+            ask_in_turn(host, clock, address, join.run, join.secret, turn, deadline, search));
         turn = turn + next_one_after;
     }
     Task<void> all = runtime::all_of(std::move(asks));
     co_await runtime::first_of(std::move(all), search.ended.wait());
     if (search.found) co_return *std::move(search.found);
-    if (search.last.kind() == ErrorKind::conflict) co_return std::move(search.last);
+    const ErrorKind kind = search.last.kind();
+    if (kind == ErrorKind::conflict || kind == ErrorKind::denied) co_return std::move(search.last);
     co_return make_error(search.last.kind(),
                          "no peer of the run gave its run file; is one running, and can this "
                          "machine reach it?{}{}",

@@ -184,29 +184,81 @@ TEST_F(SessionTest, a_join_string_for_another_run_is_a_conflict) {
         << invitation.error().message();
 }
 
-// The part of the answer to a hello that a stranger reads (session.cpp).
-struct RunAnswer {
-    Digest run;
-    std::string run_file;
-    template <typename Visitor, typename Self>
-    static void fields(Visitor& visit, Self& self) {
-        visit(1, self.run);
-        visit(4, self.run_file);
+// A peer that knows the secret, and tells of its run what it likes.
+class Teller {
+  public:
+    Teller(p2p::Host& host, Bytes secret) : secret_(std::move(secret)) {
+        host.handle_call(hello_method, [this, &host](PeerId from, Bytes bytes) {
+            return hello(host.id(), std::move(from), std::move(bytes));
+        });
+        host.handle_call(prove_method, [this](PeerId, Bytes) { return run_file(); });
     }
+    HelloMessage told;
+
+  private:
+    Task<Result<Bytes>> hello(PeerId me, PeerId from, Bytes bytes) {
+        const auto request = wire::decode<HelloMessage>(bytes);
+        HelloMessage reply;
+        reply.nonce = Bytes(hello_nonce_bytes, 5);
+        reply.proof = hello_proof(secret_, me, from, request->nonce, reply.nonce);
+        co_return wire::encode(reply);
+    }
+    Task<Result<Bytes>> run_file() { co_return wire::encode(told); }
+
+    Bytes secret_;
 };
 
-Task<Result<Bytes>> answered(Bytes answer) { co_return answer; }
+Task<Result<Bytes>> ask_a_host(p2p::Host* host,
+                               std::string address,
+                               std::string method,
+                               Bytes request) {
+    const TimePoint deadline = host->clock().now() + 10s;
+    auto peer = co_await host->dial(address, deadline);
+    if (!peer) co_return std::move(peer).error();
+    const PeerId id = *peer;
+    auto answer = co_await host->call(id, std::move(method), std::move(request), deadline);
+    co_return answer;
+}
+
+TEST_F(SessionTest, a_stranger_learns_nothing_of_the_run) {
+    const auto host = hosting("one");
+    const auto stranger = *open("stranger");
+    const auto join = parse_join_string(join_string(*host));
+    ASSERT_TRUE(join);
+    const auto ask = [&](std::string method, Bytes request) {
+        return stranger->call(
+            "ask",
+            ask_a_host(
+                &stranger->host(), join->addresses.front(), std::move(method), std::move(request)));
+    };
+    HelloMessage hello;
+    EXPECT_FALSE(ask(hello_method, wire::encode(hello)));
+    hello.nonce = Bytes(hello_nonce_bytes, 1);
+    hello.wants_run_file = 1;
+    const auto answer = ask(hello_method, wire::encode(hello));
+    ASSERT_TRUE(answer) << answer.error().message();
+    const auto reply = wire::decode<HelloMessage>(*answer);
+    ASSERT_TRUE(reply);
+    EXPECT_EQ(reply->run, Digest{});
+    EXPECT_TRUE(reply->run_file.empty());
+    EXPECT_TRUE(reply->statuses.empty());
+    hello.nonce = reply->nonce;
+    hello.proof = reply->proof;  // what the host proved is no proof of ours
+    const auto denied = ask(prove_method, wire::encode(hello));
+    ASSERT_FALSE(denied);
+    EXPECT_EQ(denied.error().kind(), ErrorKind::denied);
+    EXPECT_FALSE(ask(run_file_method, Bytes()));
+}
 
 // To either side the other one was reached, and no join string helps.
 TEST_F(SessionTest, a_host_of_another_version_of_dedloc_is_told_from_one_of_another_run) {
-    Bytes answer;  // to every hello
+    std::unique_ptr<Teller> teller;
     const auto peer = *open("peer");
     const auto guest = *open("guest");
     JoinString join;
     join.secret = Bytes(run_secret_bytes, 7);
     join.addresses = peer->there([&] {
-        peer->host().handle_call(hello_method,
-                                 [&answer](PeerId, Bytes) { return answered(answer); });
+        teller = std::make_unique<Teller>(peer->host(), join.secret);
         return std::vector<std::string>{peer->host().addresses().front() + "/p2p/" +
                                         peer->id().text()};
     });
@@ -227,8 +279,10 @@ TEST_F(SessionTest, a_host_of_another_version_of_dedloc_is_told_from_one_of_anot
                                     Told{older, "writes the same run differently"},
                                     Told{newest, "'format' is 999 in this file"}}) {
         join.run = security::sha256(as_bytes(text));
-        const RunAnswer words{.run = join.run, .run_file = text};
-        peer->there([&] { answer = wire::encode(words); });
+        peer->there([&, run_file = text] {
+            teller->told.run = join.run;
+            teller->told.run_file = run_file;
+        });
         const auto invitation = guest->invitation(to_text(join), 10s);
         ASSERT_FALSE(invitation);
         const Error& error = invitation.error();
