@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cmath>
+#include <cstdio>
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <thread>
@@ -15,6 +16,7 @@
 #include "dedloc/cli/memory.h"
 #include "dedloc/cli/peer_directory.h"
 #include "dedloc/cli/run_files.h"
+#include "dedloc/cli/say.h"
 #include "dedloc/collab/model_state.h"
 #include "dedloc/collab/vector_codecs.h"
 #include "dedloc/monitor/event_log.h"
@@ -45,6 +47,7 @@ namespace {
 
 namespace events = collab::events;
 
+constexpr double gradient_patience_s = 1;  // after Ctrl-C, once the state is saved
 constexpr Duration leave_patience = 5s;   // after Ctrl-C: for a step that takes our samples
 constexpr Duration file_patience = 120s;  // for a file of the run that peers have
 constexpr Duration end_patience = 10s;    // after the end: for peers that still apply it
@@ -104,6 +107,8 @@ class PeerRun {
     void save_if_due();
     void save(std::shared_ptr<const state::Snapshot> snapshot);
     std::optional<Failure> end();
+    void wait_for_trainer();
+    bool computes_in_vain() const { return trainer_ && !trainer_->has_ended(); }
     void finish_hook(const std::optional<Failure>& failed);
     void print_json(const std::optional<Failure>& failed);
     void tell(events::Any what, std::string text);
@@ -453,6 +458,12 @@ void PeerRun::finish_hook(const std::optional<Failure>& failed) {
     hook_.finish(2 * hook_seconds_max, [] { return interrupts() > 0; });  // one before it, and it
 }
 
+void PeerRun::wait_for_trainer() {
+    const double until = steady_seconds() + gradient_patience_s;
+    while (!trainer_->has_ended() && (!interrupted_ || steady_seconds() < until))
+        std::this_thread::sleep_for(monitor::frame_time);
+}
+
 std::optional<Failure> PeerRun::end() {
     if (interrupted_)
         screen_.say("leaving: handing in what was computed … (Ctrl-C again: end at once)");
@@ -461,11 +472,14 @@ std::optional<Failure> PeerRun::end() {
     const bool votes = vote_problem_.empty();
     if (interrupted_ || !votes) trainer_->stop(votes ? leave_patience : Duration(0));
     session_.leave(!votes ? Duration(0) : interrupted_ ? leave_patience : end_patience);
-    look();  // a micro-batch may take long, and nobody is heard of any more
-    const Result<void> trained = trainer_->join();
-    ::unlink(file(join_file).c_str());
+    look();
+    // Nothing changes the state any more. What ends this process next (a service manager, a machine
+    // that is switched off) may not wait for a gradient, and nor do we.
     const auto final_state = session_.collaboration().state();
     if (!saver_.has_saved(final_state)) save(final_state);
+    ::unlink(file(join_file).c_str());
+    wait_for_trainer();
+    const Result<void> trained = trainer_->has_ended() ? trainer_->join() : Result<void>();
     std::optional<Failure> failed;
     if (!vote_problem_.empty()) {
         failed = Failure{ExitCode::disk, vote_problem_};  // whatever else that disk did not take
@@ -530,6 +544,12 @@ int PeerRun::run() {
     if (log_) log_->flush();
     const int code = failed ? report(*failed) : 0;
     if (options_.json) print_json(failed);
+    // All is written and said. The gradient that is still computed is nobody's, and what it uses
+    // must not be destroyed under it.
+    if (computes_in_vain()) {
+        std::fflush(nullptr);
+        ::_exit(code == 0 && output_error() != 0 ? static_cast<int>(ExitCode::disk) : code);
+    }
     return code;
 }
 

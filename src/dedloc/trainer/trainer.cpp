@@ -105,6 +105,7 @@ void Trainer::start() {
         if (options_.computes_on_cpu) runtime::lower_thread_priority();
         outcome_ = run();
         if (options_.on_end && !stopping_) options_.on_end(outcome_);
+        ended_ = true;
     });
 }
 

@@ -88,6 +88,8 @@ class Trainer {
     // handed in, and the decision is awaited no longer than `patience` from now. To leave in
     // order, call this, then await collaboration.leave(), then join().
     void stop(Duration patience);
+    // Whether join() would return at once: a gradient that is being computed ends when it does.
+    bool has_ended() const { return ended_; }
     Result<void> join();
 
     std::uint64_t samples_computed() const { return samples_computed_; }
@@ -159,6 +161,7 @@ class Trainer {
     std::unique_ptr<Evaluator> evaluator_;
 
     std::atomic<bool> stopping_ = false;
+    std::atomic<bool> ended_ = false;
     std::atomic<std::int64_t> give_up_at_ = 0;  // TimePoint of clock_, in nanoseconds
     std::atomic<std::uint64_t> samples_computed_ = 0;
     Result<void> outcome_;
