@@ -294,6 +294,9 @@ int run(const std::vector<std::string>& arguments, const std::string& program) {
                      simulate_command.group_max,
                      "more peers than that average in a grid, in all seeds, not in a quarter")
         ->check(CLI::Range(std::size_t{1}, std::size_t{64}));
+    simulate->add_flag("--two-networks",
+                       simulate_command.two_networks,
+                       "members of two networks that reach each other through those in both");
     simulate->add_flag("--delayed",
                        simulate_command.delayed,
                        "trainers compute while a step is made, in all seeds, not in a third");

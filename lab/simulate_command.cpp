@@ -123,16 +123,18 @@ SeedPoolOptions pool_options(const SimulateCommand& command) {
     options.stop_when_found = !command.plant.empty();
     options.decides = {{"peers", command.peers},
                        {"delayed", command.delayed ? "yes" : "no"},
+                       {"two-networks", command.two_networks ? "yes" : "no"},
                        {"group-max", std::to_string(command.group_max)},
                        {"codec", command.codec},
                        {"plant", command.plant.empty() ? "nothing" : command.plant}};
     if (!command.resume_file.empty()) options.decides.emplace_back("engine", trace_of_engine());
     options.again = [&command](std::uint64_t seed) {
         return fmt::format(
-            "dedloc lab simulate --first {} --seeds 1 --peers {}{}{}{}{} --trace",
+            "dedloc lab simulate --first {} --seeds 1 --peers {}{}{}{}{}{} --trace",
             seed,
             command.peers,
             command.delayed ? " --delayed" : "",
+            command.two_networks ? " --two-networks" : "",
             command.group_max == 0 ? "" : fmt::format(" --group-max {}", command.group_max),
             command.codec == usual_codec ? "" : " --codec " + command.codec,
             command.plant.empty() ? "" : " --plant " + command.plant);
@@ -161,6 +163,7 @@ int run_simulate(const SimulateCommand& command, const std::string&) {
         options.bugs = *bugs;
     }
     if (command.delayed) options.delayed = true;
+    options.two_networks = command.two_networks;
     if (command.group_max > 0) options.group_max = command.group_max;
     options.codec = codec::codec_from_string(command.codec).value();
     if (!command.trace) base::set_log_level(LogLevel::error);

@@ -19,6 +19,7 @@ struct SimulateCommand {
     std::uint64_t first = 1;
     std::uint64_t seeds = 100;
     std::string peers = "5-20";
+    bool two_networks = false;  // members that cannot dial each other (IPv6 and IPv4, a VPN)
     bool delayed = false;       // trainers compute while a step is made, in all seeds
     std::size_t group_max = 0;  // of all seeds; 0: as the seed has it
     std::string codec = usual_codec;

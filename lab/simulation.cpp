@@ -148,6 +148,8 @@ void Simulation::add_machines() {
             node.wall_skew = random_.duration(-60s, 60s);
         }
         node.dialable = i == 0 || options_.steady || !random_.chance(0.15);
+        constexpr unsigned kinds[] = {3, 1, 2};
+        if (options_.two_networks) node.networks = kinds[i % std::size(kinds)];
         Seat& seat = seats_[i];
         seat.node = &world_.add_node(node);
         const double speed = options_.steady ? 1.0 : random_.uniform(0.4, 1.6);

@@ -41,6 +41,24 @@ TEST(Simulation, without_faults_steps_come_at_their_pace_and_nothing_is_lost) {
     EXPECT_LT(result.step_gap_max_s, 8);
 }
 
+// A dual-stack host, and peers with IPv6 alone and IPv4 alone, who reach each other through it.
+TEST(Simulation, members_that_share_no_network_train_as_one) {
+    SimulationOptions options = steady(6);
+    options.two_networks = true;
+    const SimulationResult result = expect_no_violation(options);
+    EXPECT_GE(result.commits, 6u);
+    EXPECT_EQ(result.branches, 0u);
+    EXPECT_EQ(result.samples_lost, 0);
+    for (options.seed = 1; options.seed <= 4; ++options.seed) {
+        SimulationOptions troubled;
+        troubled.seed = options.seed;
+        troubled.peers_min = 5;
+        troubled.peers_max = 9;
+        troubled.two_networks = true;
+        expect_no_violation(troubled);
+    }
+}
+
 // Small collaborations that once found a fault: trainers that a group of two left out for good; a
 // lost average that all who were left replayed in vain, in circles.
 TEST(Simulation, seeds_of_small_collaborations_that_found_faults_find_none) {

@@ -364,6 +364,24 @@ void World::set_default_link(LinkOptions options) {
 }
 
 bool World::path_open(std::size_t from, std::size_t to) const {
+    const unsigned shared = nodes_[from]->options_.networks & nodes_[to]->options_.networks;
+    return shared != 0 ? leg_open(from, to) : is_bridged(from, to);
+}
+
+bool World::is_bridged(std::size_t from, std::size_t to) const {
+    const unsigned here = nodes_[from]->options_.networks;
+    const unsigned there = nodes_[to]->options_.networks;
+    for (const auto& node : nodes_) {
+        const unsigned networks = node->options_.networks;
+        const bool is_in_both = (networks & here) != 0 && (networks & there) != 0;
+        if (is_in_both && node->machine_up_ && node->alive() && leg_open(from, node->index()) &&
+            leg_open(node->index(), to))
+            return true;
+    }
+    return false;
+}
+
+bool World::leg_open(std::size_t from, std::size_t to) const {
     if (!group_of_.empty()) {
         const std::size_t outside = 0;  // nodes that came after the partition was made
         const std::size_t a = from < group_of_.size() ? group_of_[from] : outside;

@@ -81,6 +81,9 @@ struct NodeOptions {
     double upload_bytes_per_s = 12.5e6;
     double download_bytes_per_s = 12.5e6;
     bool dialable = true;
+    // The networks that the machine is in, a bit each: IPv4 and IPv6, the Internet and a VPN. Two
+    // that share none reach each other through any live machine that is in one of each (a relay).
+    unsigned networks = 1;
 };
 
 struct WorldOptions {
@@ -261,6 +264,9 @@ class World {
     bool path_open(std::size_t from, std::size_t to) const;
     std::uint32_t intern(const std::string& method);
     const std::string& method_name(std::uint32_t method) const;
+    // One way between two that share a network, or are not asked for one.
+    bool leg_open(std::size_t from, std::size_t to) const;
+    bool is_bridged(std::size_t from, std::size_t to) const;
     void add_wire(std::shared_ptr<Wire> wire);
     void remove_wire(std::uint64_t id);
     void reassess_wires();
