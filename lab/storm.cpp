@@ -24,6 +24,7 @@
 #include "lab/exit_codes.h"
 #include "lab/peer_process.h"
 #include "lab/process_folder.h"
+#include "lab/storm_floods.h"
 
 namespace dedloc::lab {
 namespace {
@@ -33,6 +34,13 @@ using Clock = std::chrono::steady_clock;
 constexpr double slowdown_max = 0.10;
 // 64 handshakes of strangers with their buffers are some 2 MB; all else the kernel holds.
 constexpr double growth_mb_max = 64;
+// What a flood leaves of the speed beside a neighbour that computes as much, and of memory once it
+// is over.
+constexpr double speed_min = 0.9;
+constexpr double kept_mb_max = 50;
+constexpr double flood_seconds_max = 10;
+constexpr auto settling = std::chrono::seconds(2);
+constexpr auto giving_back = std::chrono::seconds(60);
 constexpr double start_patience_s = 180;
 constexpr auto log_glance = std::chrono::milliseconds(5);
 constexpr auto dial_again = std::chrono::milliseconds(300);
@@ -308,15 +316,60 @@ struct Peers {
     }
 };
 
+struct FloodOutcome {
+    FloodKind kind{};
+    double step_s = 0;
+    double neighbour_s = 0;  // beside a neighbour that is as busy
+    double busy = 0;         // of a core, both
+    double answers_per_s = 0;
+    double peak_mb = 0;
+    double speed() const { return neighbour_s / step_s; }
+};
+
 struct Outcome {
     double before_s = 0;
     double during_s = 0;
     double before_mb = 0;
     double peak_mb = 0;
+    double after_mb = 0;  // a minute after all of it
     std::uint64_t dialled = 0;
     std::uint64_t bytes = 0;
+    std::vector<FloodOutcome> floods;
+
     double slowdown() const { return during_s / before_s - 1; }
+    bool is_good() const {
+        const bool quick = std::ranges::all_of(
+            floods, [](const auto& flood) { return flood.speed() >= speed_min; });
+        return quick && slowdown() < slowdown_max && peak_mb - before_mb < growth_mb_max &&
+               after_mb - before_mb < kept_mb_max;
+    }
 };
+
+// Half of the time beside a neighbour is before the flood and half after it, as what else runs on
+// the machine changes.
+Result<FloodOutcome> measure_flood(FloodKind kind, Peers& peers, double seconds) {
+    FloodOutcome outcome;
+    outcome.kind = kind;
+    const pid_t pid = peers.host().process().pid();
+    {
+        const Flood flood(kind, peers.port);
+        std::this_thread::sleep_for(settling);
+        (void)peers.host().look();
+        const double spent = flood.cpu_seconds();
+        const std::uint64_t answers = flood.answers();
+        const auto begun = Clock::now();
+        DEDLOC_TRY(outcome.step_s, peers.mean_step(seconds));
+        const double took = std::chrono::duration<double>(Clock::now() - begun).count();
+        outcome.busy = (flood.cpu_seconds() - spent) / took;
+        outcome.answers_per_s = static_cast<double>(flood.answers() - answers) / took;
+        outcome.peak_mb = memory_mb(pid, "VmRSS");
+    }
+    std::this_thread::sleep_for(settling);
+    (void)peers.host().look();
+    const BusyNeighbour neighbour(outcome.busy);
+    DEDLOC_TRY(outcome.neighbour_s, peers.mean_step(seconds));
+    return outcome;
+}
 
 Result<Outcome> measure(const StormCommand& command, const std::string& folder) {
     Peers peers;
@@ -331,8 +384,44 @@ Result<Outcome> measure(const StormCommand& command, const std::string& folder) 
         outcome.dialled = storm.dialled();
         outcome.bytes = storm.bytes();
     }
+    const double seconds = std::min(command.seconds, flood_seconds_max);
+    for (const FloodKind kind : flood_kinds) {
+        DEDLOC_TRY(FloodOutcome flood, measure_flood(kind, peers, seconds));
+        outcome.floods.push_back(flood);
+    }
     outcome.peak_mb = memory_mb(pid, "VmHWM");
+    std::this_thread::sleep_for(giving_back);
+    outcome.after_mb = memory_mb(pid, "VmRSS");
     return outcome;
+}
+
+void print_floods(const Outcome& outcome) {
+    for (const FloodOutcome& flood : outcome.floods)
+        fmt::print(
+            "{:>10}: a step takes {:.0f} ms, {:.0f} ms beside a neighbour that is as busy ({:.0f} "
+            "% "
+            "of a core): {:.2f} of the speed; {:.0f} answers/s, {:.0f} MB\n",
+            to_string(flood.kind),
+            flood.step_s * 1e3,
+            flood.neighbour_s * 1e3,
+            flood.busy * 100,
+            flood.speed(),
+            flood.answers_per_s,
+            flood.peak_mb);
+    fmt::print("a minute later the host holds {:.0f} MB\n", outcome.after_mb);
+}
+
+json floods_json(const Outcome& outcome) {
+    json floods = json::object();
+    for (const FloodOutcome& flood : outcome.floods)
+        floods[std::string(to_string(flood.kind))] = {
+            {"speed", flood.speed()},
+            {"step_ms", flood.step_s * 1e3},
+            {"neighbour_step_ms", flood.neighbour_s * 1e3},
+            {"busy", flood.busy},
+            {"answers_per_s", flood.answers_per_s},
+            {"mb", flood.peak_mb}};
+    return floods;
 }
 
 }  // namespace
@@ -349,8 +438,6 @@ int run_storm(const StormCommand& command) {
         fmt::print(stderr, "dedloc: {}\n", outcome.error().message());
         return exit_check_failed;
     }
-    const bool good =
-        outcome->slowdown() < slowdown_max && outcome->peak_mb - outcome->before_mb < growth_mb_max;
     fmt::print(
         "a step takes {:.0f} ms, in the storm {:.0f} ms ({:+.1f} %)\n"
         "the host holds {:.0f} MB, in the storm at most {:.0f} MB\n"
@@ -363,18 +450,23 @@ int run_storm(const StormCommand& command) {
         command.dialers,
         outcome->dialled,
         static_cast<double>(outcome->bytes) / 1e6);
+    print_floods(*outcome);
     if (command.json) {
         const json result = {{"slowdown", outcome->slowdown()},
                              {"peak_mb", outcome->peak_mb},
                              {"before_mb", outcome->before_mb},
                              {"growth_mb_max", growth_mb_max},
+                             {"after_mb", outcome->after_mb},
+                             {"kept_mb_max", kept_mb_max},
+                             {"floods", floods_json(*outcome)},
+                             {"speed_min", speed_min},
                              {"step_ms_before", outcome->before_s * 1e3},
                              {"step_ms_during", outcome->during_s * 1e3},
                              {"dialled", outcome->dialled},
                              {"dialers", command.dialers}};
         fmt::print("{}\n", monitor::json_line(result));
     }
-    return good ? 0 : exit_check_failed;
+    return outcome->is_good() ? 0 : exit_check_failed;
 }
 
 }  // namespace dedloc::lab

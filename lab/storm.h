@@ -6,8 +6,12 @@
 // away; begin TLS and wait; offer TLS the costliest key exchange alone; send half of a proposal and
 // close their side; connect and reset.
 //
+// Then floods by strangers who have shown an identity (storm_floods.h), one kind after another.
+//
 // Prints slowdown (of the mean step, 0.1 = 10 %) and peak_mb (the host's resident memory at its
-// highest). Exit status: 0 both within their limits, 9 not. Thread: one, and one for the strangers.
+// highest); for each flood `speed`, which is that beside the flood by that beside a neighbour which
+// only computes as much; after_mb, what the host holds a minute later. Exit status: 0 all within
+// their limits (speed ≥ 0.9, 50 MB more), 9 not. Thread: one, and one for the strangers.
 // Errors: on standard error.
 
 #pragma once
