@@ -7,6 +7,7 @@
 #include "dedloc/p2p/make_host.h"
 #include "dedloc/p2p/relay_client.h"
 #include "dedloc/p2p/relay_stream.h"
+#include "dedloc/runtime/limited_network.h"
 #include "dedloc/runtime/runtime_testing.h"
 #include "dedloc/runtime/together.h"
 #include "dedloc/security/envelope.h"
@@ -189,6 +190,47 @@ TEST_F(RelayTest, a_relay_for_members_gives_places_to_nobody_else) {
     middle.protect(b.id(), true);
     b.protect(middle.id(), true);
     EXPECT_TRUE(until([&] { return uses(b, middle); }, 2s)) << "it has become a member";
+}
+
+TEST_F(RelayTest, what_it_carries_counts_towards_the_caps_of_its_line) {
+    sim::SimNode& machine = world_.add_node({});
+    runtime::LimitedNetwork line(machine.network(), machine.clock());
+    line.set_caps({.up = 50'000, .down = 0});
+    HostOptions made = simulated_host(world_, machine, 90, &line);
+    made.nat.relay = RelayServing::always;
+    made.nat.is_public = [](std::string_view) { return true; };
+    Host& middle = add(std::move(made));
+    Host& b = hidden();
+    reserve_at(b, middle);
+    Host& a = hidden();
+    a.add_addresses(b.id(), b.addresses());
+    ASSERT_TRUE(call(a, b.id(), Bytes(10, 1)));
+    const TimePoint begun = a.clock().now();
+    ASSERT_TRUE(call(a, b.id(), Bytes(200'000, 1)));
+    EXPECT_GT(a.clock().now() - begun, 7s) << "200 KB there and back, at 50 KB/s";
+    stop(middle);
+}
+
+TEST_F(RelayTest, an_address_with_few_places_takes_one_of_the_address_with_most) {
+    RelayLimits limits;
+    limits.reservations = 4;
+    Host& middle = relay(limits);
+    sim::SimNode& crowded = world_.add_node({});
+    for (std::uint8_t i = 0; i < 4; ++i) {
+        HostOptions made = simulated_host(world_, crowded, static_cast<std::uint8_t>(110 + i));
+        made.listen = {fmt::format("/ip4/0.0.0.0/tcp/{}", 4100 + i)};
+        made.nat.relay = RelayServing::never;
+        made.nat.ask_reachability = false;
+        made.nat.is_public = [](std::string_view) { return false; };
+        Host& one = add(std::move(made));
+        ASSERT_TRUE(dial(one, address_with_id(middle)));
+        ASSERT_TRUE(until([&] { return uses(one, middle); }, 5s));
+    }
+    ASSERT_EQ(counters(middle).reservations, 4u);
+    Host& newcomer = hidden();
+    ASSERT_TRUE(dial(newcomer, address_with_id(middle)));
+    EXPECT_TRUE(until([&] { return uses(newcomer, middle); }, 5s));
+    EXPECT_EQ(counters(middle).reservations, 4u);
 }
 
 TEST_F(RelayTest, who_is_no_member_yet_reaches_one_over_its_relay_with_few_bytes) {
@@ -455,6 +497,8 @@ TEST_F(RelayTest, two_that_share_no_network_meet_over_a_relay_that_is_in_both) {
     world_.run_for(20min);
     EXPECT_TRUE(uses(a, middle));
     EXPECT_TRUE(call(b, a.id(), Bytes(10, 1)));
+    stop(a);
+    stop(b);
 }
 
 TEST_F(RelayTest, a_hole_that_could_not_be_punched_is_tried_again_later) {
