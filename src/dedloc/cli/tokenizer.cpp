@@ -60,6 +60,9 @@ Result<int> train(const TokenizerTrainOptions& options) {
         say(stdout, "training {} pieces on {} …\n", recipe.vocabulary, corpus->description());
     const auto begin = std::chrono::steady_clock::now();
     text::TrainingOptions training{};
+    training.progress = [quiet = options.json](double seconds) {
+        if (!quiet) say(stderr, "  {:.0f} s so far …\n", seconds);
+    };
     if (options.megabytes > 0) training.bytes = options.megabytes * 1'000'000;
     DEDLOC_TRY(const auto tokenizer, text::train_tokenizer(*corpus, recipe, training));
     const double seconds =

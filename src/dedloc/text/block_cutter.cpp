@@ -12,6 +12,11 @@ namespace {
 constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
 constexpr std::size_t sentence_search_bytes = 1024;
 
+// As old Macs did it. CR before LF is white space.
+bool ends_lines_with_cr(std::string_view text) {
+    return text.find('\n') == std::string_view::npos && text.find('\r') < text.size() - 1;
+}
+
 bool is_blank(std::string_view line) { return without_surrounding_space(line).empty(); }
 
 // Each finder: a place in (from, to], or 0.
@@ -142,6 +147,11 @@ Ok BlockCutter::check(std::string_view text) const {
                           "{}: byte {} is zero, so this is no text; take the file away",
                           path_,
                           offset_ + at);
+    if (offset_ <= byte_order_mark.size() && ends_lines_with_cr(text))
+        return make_error(ErrorKind::bad_input,
+                          "{}: its lines end with CR alone, so that all of it is one line; convert "
+                          "the file (tr '\\r' '\\n')",
+                          path_);
     // The first record tells whether the field's name is right; others are looked at when read.
     if (config_.format == SourceFormat::json_lines && offset_ <= byte_order_mark.size()) {
         const auto lines = lines_of(text);

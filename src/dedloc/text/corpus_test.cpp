@@ -293,6 +293,13 @@ TEST(Corpus, says_what_is_wrong_with_bad_input) {
                       "/wide.txt is UTF-16; convert the file (iconv -f utf-16 -t utf-8) or take it "
                       "away");
     }
+    folder.write("mac.txt", "one line\rand another\r");
+    EXPECT_EQ(error_of(folder, "text:mac.txt"),
+              folder.path() +
+                  "/mac.txt: its lines end with CR alone, so that all of it is one line; convert "
+                  "the file (tr '\\r' '\\n')");
+    folder.write("windows.txt", "one line\r\nand another\r\n");
+    EXPECT_EQ(error_of(folder, "text:windows.txt"), "");
     folder.write("binary/x.txt", std::string("ab\0cd", 5));
     EXPECT_NE(error_of(folder, "text:binary").find("byte 2 is zero, so this is no text"),
               std::string::npos);

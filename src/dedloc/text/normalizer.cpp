@@ -16,6 +16,17 @@ std::uint32_t value_of(std::uint32_t unit) { return unit & 0x7FFFFFFF; }
 std::uint32_t label_of(std::uint32_t unit) { return unit & 0x800000FF; }
 std::uint32_t offset_of(std::uint32_t unit) { return (unit >> 10) << ((unit & 0x200) >> 6); }
 
+// Each ends with a zero.
+std::size_t longest_replacement(std::string_view replacements) {
+    std::size_t longest = 0;
+    while (!replacements.empty()) {
+        const std::size_t bytes = std::min(replacements.find('\0'), replacements.size());
+        longest = std::max(longest, bytes);
+        replacements.remove_prefix(std::min(bytes + 1, replacements.size()));
+    }
+    return longest;
+}
+
 bool is_bengali(char32_t code) { return code >= 0x980 && code <= 0x9FF; }
 
 }  // namespace
@@ -69,6 +80,11 @@ Result<Normalizer> Normalizer::make(ByteView map, const Options& options) {
         if (normalizer.replacements_.empty() || normalizer.replacements_.back() != '\0')
             return bad("its last replacement has no end");
         if (first_invalid(normalizer.replacements_)) return bad("a replacement is not UTF-8");
+        if (longest_replacement(normalizer.replacements_) > replacement_bytes_max)
+            return make_error(ErrorKind::bad_input,
+                              "the tokenizer replaces letters by more than {} bytes; make one "
+                              "with: dedloc tokenizer train",
+                              replacement_bytes_max);
     }
     for (int letter = 0; letter < 128; ++letter) {
         // A rule may need more letters than this one; only the first step is looked at.

@@ -149,6 +149,11 @@ Result<Tokenizer::Parts> Tokenizer::read_parts(ByteView file) {
                           "this is a SentencePiece model, but not a unigram one without byte "
                           "fallback and with white space in front; make one with: dedloc "
                           "tokenizer train");
+    std::size_t bytes = 0;
+    for (const PieceMessage& piece : model.pieces) bytes += piece.text.size();
+    if (bytes > pieces_bytes_max)
+        return not_ours(fmt::format(
+            "its pieces have {} bytes of text, at most {} are read", bytes, pieces_bytes_max));
     Parts parts;
     parts.pieces.reserve(model.pieces.size());
     for (PieceMessage& piece : model.pieces) {

@@ -242,6 +242,20 @@ TEST(Tokenizer, says_why_it_cannot_be_trained) {
     EXPECT_NE(none.error().message().find("/nowhere/helper is not there"), std::string::npos);
 }
 
+TEST(Tokenizer, tells_that_it_is_still_being_trained) {
+    const Trained& trained = shared();
+    std::vector<double> told;
+    const auto tokenizer =
+        train_tokenizer(*trained.corpus,
+                        *parse_recipe("vocabulary=160"),
+                        {.scratch_directory = trained.folder.path(),
+                         .progress = [&told](double seconds) { told.push_back(seconds); },
+                         .progress_every_s = 0.001});
+    ASSERT_TRUE(tokenizer);
+    ASSERT_FALSE(told.empty());
+    EXPECT_DOUBLE_EQ(told.front(), 0.001);
+}
+
 TEST(Tokenizer, is_loaded_only_with_the_hash_that_the_run_names) {
     const Trained& trained = shared();
     const std::string path = trained.folder.write("t.model", as_text(trained.tokenizer->file()));
@@ -271,6 +285,67 @@ TEST(Tokenizer, survives_damaged_files) {
         if (!tokenizer) continue;
         (*tokenizer)->encode("The naïve ﬁsh of Ⅷ … “kings” তুমি ☃");
     }
+}
+
+// One length-delimited field of a protobuf message.
+void append_field(Bytes& out, std::uint32_t number, ByteView content) {
+    const auto varint = [&out](std::uint64_t value) {
+        for (; value >= 128; value >>= 7) out.push_back(static_cast<std::uint8_t>(value | 128));
+        out.push_back(static_cast<std::uint8_t>(value));
+    };
+    varint(number << 3 | 2);
+    varint(content.size());
+    base::append(out, content);
+}
+
+// A character map in which the letter "t" becomes so many letters.
+Bytes map_with_replacement(std::size_t bytes) {
+    constexpr std::uint32_t letter = 't';
+    constexpr std::uint32_t units = 512;
+    Bytes map;
+    base::put_u32_le(map, units * 4);
+    for (std::uint32_t i = 0; i < units; ++i) {
+        // The root's children begin at 0; labels that are never asked for elsewhere.
+        std::uint32_t unit = i == 0 ? 0 : i < 256 ? (i == 0xFE ? 0xFD : 0xFE) : 0;
+        if (i == letter) unit = letter | 1u << 8 | 256u << 10;
+        base::put_u32_le(map, unit);
+    }
+    map.resize(map.size() + bytes, 'a');
+    map.push_back(0);
+    return map;
+}
+
+TEST(Tokenizer, no_letter_becomes_megabytes) {
+    const auto with_map = [](std::size_t bytes) {
+        Bytes normalizer;
+        append_field(normalizer, 2, map_with_replacement(bytes));
+        Bytes file = shared().tokenizer->file();
+        append_field(file, 3, normalizer);
+        return Tokenizer::parse(file);
+    };
+    const auto longest = with_map(replacement_bytes_max);
+    ASSERT_TRUE(longest) << to_string(longest.error());
+    EXPECT_EQ((*longest)->normalizer().replace("t").size(), replacement_bytes_max);
+    const auto longer = with_map(replacement_bytes_max + 1);
+    ASSERT_FALSE(longer);
+    EXPECT_NE(longer.error().message().find("replaces letters by more than 256 bytes"),
+              std::string::npos)
+        << longer.error().message();
+}
+
+TEST(Tokenizer, is_refused_when_its_pieces_would_take_gigabytes) {
+    Bytes file = shared().tokenizer->file();
+    for (std::size_t i = 0; i <= pieces_bytes_max / piece_bytes_max; ++i) {
+        std::string text = fmt::format("{:08}", i);
+        text.resize(piece_bytes_max, 'x');
+        Bytes piece;
+        append_field(piece, 1, as_bytes(text));
+        append_field(file, 1, piece);
+    }
+    const auto large = Tokenizer::parse(file);
+    ASSERT_FALSE(large);
+    EXPECT_NE(large.error().message().find("bytes of text, at most 8388608"), std::string::npos)
+        << large.error().message();
 }
 
 TEST(CachedTokenizer, is_made_once_and_replaced_by_the_runs_own) {

@@ -101,18 +101,26 @@ Result<std::string> run_helper(const std::string& program,
                                const std::string& text_path,
                                const TokenizerRecipe& recipe,
                                const ScratchFolder& scratch,
-                               double seconds_max) {
+                               const TrainingOptions& options) {
     const std::string model_path = scratch.file("model");
     DEDLOC_TRY(auto child,
                runtime::ChildProcess::start(
                    {.command = {program, text_path, model_path, to_string(recipe)},
                     .output_file = scratch.file("out"),
                     .error_file = scratch.file("err")}));
-    if (!child.wait_for(seconds_max))
-        return make_error(ErrorKind::local_fault,
-                          "training the tokenizer did not end within {:.0f} s; take less text or "
-                          "a smaller vocabulary",
-                          seconds_max);
+    double seconds = 0;
+    while (!child.wait_for(std::min(options.progress_every_s, options.seconds_max - seconds))) {
+        seconds += options.progress_every_s;
+        if (seconds >= options.seconds_max)
+            return make_error(ErrorKind::local_fault,
+                              "training the tokenizer did not end within {:.0f} s; take less text "
+                              "or a smaller vocabulary",
+                              options.seconds_max);
+        if (options.progress)
+            options.progress(seconds);
+        else
+            log(LogLevel::warning, "text", "training the tokenizer: {:.0f} s so far", seconds);
+    }
     if (child.end()->signal != 0)
         return make_error(ErrorKind::local_fault,
                           "training the tokenizer was ended by signal {}; is the memory full?",
@@ -135,8 +143,7 @@ Result<std::shared_ptr<const Tokenizer>> train_tokenizer(const Corpus& corpus,
     DEDLOC_TRY(const ScratchFolder scratch, ScratchFolder::make(directory));
     const std::string text_path = scratch.file("text");
     DEDLOC_TRY_VOID(write_training_text(corpus, recipe, options.bytes, text_path));
-    DEDLOC_TRY(const std::string model,
-               run_helper(program, text_path, recipe, scratch, options.seconds_max));
+    DEDLOC_TRY(const std::string model, run_helper(program, text_path, recipe, scratch, options));
     DEDLOC_TRY(const Bytes file, with_recipe(as_bytes(model), recipe));
     return Tokenizer::parse(file);
 }

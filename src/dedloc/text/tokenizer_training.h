@@ -11,6 +11,7 @@
 //         local_fault  the helper is not there or failed
 
 #pragma once
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -28,6 +29,9 @@ struct TrainingOptions {
     // Of larger corpora evenly spread blocks are taken.
     std::uint64_t bytes = training_bytes_default;
     double seconds_max = 24 * 3600;
+    // Told again and again while the helper computes, with the seconds so far. None: the log tells.
+    std::function<void(double)> progress{};
+    double progress_every_s = 10;
 };
 
 Result<std::shared_ptr<const Tokenizer>> train_tokenizer(const Corpus& corpus,
