@@ -122,15 +122,15 @@ RoundMember::~RoundMember() = default;
 
 Task<void> RoundMember::start() {
     if (aggregates()) {
-        averaging::RoundContext context{
+        averaging::Environment context{
             node_, *host_, signer_, verifier_, ledger_, parts_, *group_, *group_, options_.round};
         aggregator_ = std::make_unique<averaging::Aggregator>(std::move(context));
         co_await meet();
         aggregator_->start();
         co_return;
     }
-    engine_ = need(averaging::RoundEngine::make(
-        node_, *host_, signer_, verifier_, ledger_, parts_, *group_, *group_, options_.round));
+    engine_ = need(averaging::Coordinator::make(
+        {node_, *host_, signer_, verifier_, ledger_, parts_, *group_, *group_, options_.round}));
     co_await meet();
     engine_->start();
 }
@@ -142,16 +142,16 @@ Task<void> RoundMember::stop() {
 }
 
 Task<void> RoundMember::probe_line(TimePoint deadline) {
-    while (engine_ && !engine_->line_settled() && clock_->now() < deadline)
+    while (engine_ && !engine_->link().settled() && clock_->now() < deadline)
         co_await clock_->sleep_for(look_interval);
 }
 
 double RoundMember::upload_bytes_per_s() const {
-    return engine_ ? engine_->upload_bytes_per_s() : aggregator_->upload_bytes_per_s();
+    return engine_ ? engine_->link().upload_bytes_per_s() : aggregator_->upload_bytes_per_s();
 }
 
 double RoundMember::download_bytes_per_s() const {
-    return engine_ ? engine_->download_bytes_per_s() : aggregator_->download_bytes_per_s();
+    return engine_ ? engine_->link().download_bytes_per_s() : aggregator_->download_bytes_per_s();
 }
 
 std::vector<float> RoundMember::contribution() const {

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "dedloc/averaging/aggregator.h"
-#include "dedloc/averaging/round.h"
+#include "dedloc/averaging/coordinator.h"
 #include "dedloc/p2p/host.h"
 #include "dedloc/runtime/real.h"
 #include "dedloc/security/identity.h"
@@ -97,7 +97,7 @@ class RoundMember {
     consensus::Ledger ledger_;
     allreduce::PartStore parts_;
     std::unique_ptr<p2p::Host> host_;
-    std::unique_ptr<averaging::RoundEngine> engine_;
+    std::unique_ptr<averaging::Coordinator> engine_;
     std::unique_ptr<averaging::Aggregator> aggregator_;  // instead of the engine
     consensus::Plan plan_;
     std::vector<float> average_;

@@ -1,6 +1,7 @@
 // For tests of what an exchange consists of: a simulated peer with all that is around it. Of the
 // tests only.
 #pragma once
+#include <algorithm>
 #include <gtest/gtest.h>
 #include <map>
 #include <memory>
@@ -11,6 +12,7 @@
 #include "dedloc/allreduce/fetch.h"
 #include "dedloc/base/random.h"
 #include "dedloc/p2p/handlers.h"
+#include "dedloc/security/hash_list.h"
 #include "dedloc/sim/world.h"
 #include "dedloc/wire/message.h"
 
@@ -73,7 +75,7 @@ class AnsweringPeer : public TestPeer {
     bool silent = false;
 };
 
-// What a RoundEngine or an Aggregator would have around its exchanges.
+// What a Coordinator or an Aggregator would have around its exchanges.
 class ExchangePeer final : public TestPeer {
   public:
     ExchangePeer(sim::SimNode& node, Options options)
@@ -109,6 +111,46 @@ class ExchangePeer final : public TestPeer {
 
   private:
     Exchanges exchanges_;
+};
+
+// A reducer that wants all contributions of a part at once: the median of their means, element by
+// element, of a vector in fp32.
+class MedianReducer final : public Reducer {
+  public:
+    std::uint32_t number() const override { return 7; }
+    bool adds_up() const override { return false; }
+    ReducedPart reduce(const consensus::Plan& plan,
+                       std::uint32_t part,
+                       const std::vector<PartInput>& inputs) const override {
+        const auto count = static_cast<std::size_t>(plan.parts[part].count);
+        ReducedPart reduced;
+        reduced.included = consensus::no_members(plan);
+        std::vector<std::vector<float>> means;
+        for (const PartInput& input : inputs) {
+            std::vector<float>& mean = means.emplace_back(count);
+            EXPECT_TRUE(codec::decode(codec::CodecId::fp32, *input.encoded, mean));
+            const std::uint64_t weight = plan.members[input.member].input.weight_max();
+            for (float& value : mean) value /= static_cast<float>(weight);
+            base::set_bit(reduced.included, input.member);
+        }
+        std::vector<float> medians(count);
+        for (std::size_t i = 0; i < count; ++i) medians[i] = median(means, i);
+        reduced.encoded = SharedBytes(codec::encode(codec::CodecId::fp32, medians));
+        reduced.digest = security::hash_list(*reduced.encoded);
+        return reduced;
+    }
+    ReducedPart sum(const consensus::Plan&,
+                    std::uint32_t,
+                    const std::vector<PartInput>&) const override {
+        ADD_FAILURE() << "medians do not add up";
+        return {};
+    }
+    static float median(const std::vector<std::vector<float>>& means, std::size_t i) {
+        std::vector<float> values;
+        for (const std::vector<float>& mean : means) values.push_back(mean[i]);
+        std::ranges::sort(values);
+        return values.empty() ? 0.0f : values[values.size() / 2];
+    }
 };
 
 inline std::uint32_t place_of(const consensus::Plan& plan, const PeerId& peer) {

@@ -85,7 +85,7 @@ TimePoint Collector::missing_awaited_until() const {
     return earliest;
 }
 
-// What a slow line still carries comes sooner than it could be reduced again, over lines that are
+// What a slow link still carries comes sooner than it could be reduced again, over links that are
 // full; but a quarter of the round is left for those who stop after all.
 std::vector<std::uint32_t> Collector::silent_parts() const {
     const TimePoint last_call =

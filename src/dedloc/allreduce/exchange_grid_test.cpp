@@ -202,6 +202,15 @@ TEST_F(GridExchange, a_member_speaks_with_its_group_and_its_column_only) {
 }
 
 // n4 collects for its group, and owns.
+TEST_F(GridExchange, is_refused_for_a_reducer_whose_sums_do_not_add_up) {
+    make_plan(codec::CodecId::fp32);
+    options_.reducer = std::make_shared<MedianReducer>();
+    plan_.reducer = options_.reducer->number();
+    const Ok sound = check_plan(plan_, options_);
+    ASSERT_FALSE(sound);
+    EXPECT_NE(sound.error().message().find("does not add up"), std::string::npos);
+}
+
 TEST_F(GridExchange, a_collector_that_dies_costs_a_repair_and_only_its_own_contribution) {
     make_plan(codec::CodecId::fp32);
     start();

@@ -190,7 +190,7 @@ TEST_F(ExchangeTest, a_repair_does_not_wait_for_a_member_that_died) {
     EXPECT_TRUE(members_[0]->exchange->collected().lacking_parts().empty());
 }
 
-// n2's line is slow: parts of n0 and n1 wait for it at the aggregator.
+// n2's link is slow: parts of n0 and n1 wait for it at the aggregator.
 TEST_F(ExchangeTest, what_waits_for_a_slow_member_is_bounded_and_nobody_is_left_out) {
     nodes_[2]->options().upload_bytes_per_s = 20'000;
     std::vector<std::size_t> most;
@@ -211,7 +211,7 @@ TEST_F(ExchangeTest, what_waits_for_a_slow_member_is_bounded_and_nobody_is_left_
     EXPECT_LT(most[1], most[0]);
 }
 
-// n2 brings four parts a second: more of the others' would only take its share of the line.
+// n2 brings four parts a second: more of the others' would only take its share of the link.
 TEST_F(ExchangeTest, who_is_far_ahead_of_a_slow_member_is_not_read_from) {
     nodes_[2]->options().upload_bytes_per_s = 8'000;
     begin(4, codec::CodecId::fp32);
@@ -277,6 +277,37 @@ TEST_F(ExchangeTest, a_repair_at_a_full_memory_waits_for_who_sends_there_for_the
     const auto& averages = members_[3]->exchange->finished();
     ASSERT_TRUE(world_.run_until([&] { return averages.contains(5); }, 3s));
     for (std::size_t i = 0; i < 3; ++i) EXPECT_TRUE(averages.at(5).includes(place(i))) << i;
+}
+
+TEST_F(ExchangeTest, a_reducer_gets_all_contributions_of_a_part_at_once) {
+    options_.reducer = std::make_shared<MedianReducer>();
+    plan_.reducer = options_.reducer->number();
+    begin(3, codec::CodecId::fp32);
+    give_parts_to({0, 1, 2});
+    start();
+    ASSERT_TRUE(trainers_have_all());
+    expect_everybody_included();
+    std::vector<std::vector<float>> means;
+    for (std::size_t i = 0; i < 3; ++i) {
+        means.push_back(inputs_[i]->sum);
+        for (float& value : means.back())
+            value /= static_cast<float>(inputs_[i]->input.weight_max());
+    }
+    std::vector<float> medians(elements);
+    for (std::size_t i = 0; i < elements; ++i) medians[i] = MedianReducer::median(means, i);
+    const Bytes expected = codec::encode(codec::CodecId::fp32, medians);
+    for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(members_[i]->average(), expected) << i;
+}
+
+TEST_F(ExchangeTest, a_plan_with_another_reducer_than_the_runs_is_refused) {
+    begin(3, codec::CodecId::fp32);
+    give_parts_to({0, 1, 2});
+    plan_.reducer = 7;
+    EXPECT_FALSE(check_plan(plan_, options_));
+    options_.reducer = std::make_shared<MedianReducer>();
+    EXPECT_TRUE(check_plan(plan_, options_));
+    plan_.reducer = mean_number;
+    EXPECT_FALSE(check_plan(plan_, options_));
 }
 
 // What an owner, a leader and whoever says that it holds a part may claim.

@@ -10,7 +10,7 @@
 namespace dedloc::allreduce {
 namespace {
 
-// For a stream's header, and for the plan that it names; on a line that many share, where a packet
+// For a stream's header, and for the plan that it names; on a link that many share, where a packet
 // may be lost several times over, half of a round. Without the stream all would wait for as long.
 constexpr Duration header_patience_min = 5s;
 constexpr Duration late_reader_grace = 5s;  // members give up a second after the round's deadline
@@ -160,7 +160,8 @@ Task<void> Exchanges::serve(std::unique_ptr<p2p::MessageStream> owned) {
         (void)co_await stream->fail(std::move(error));
         co_return;
     }
-    // Who neither sends on nor reads would hold the exchange, with all its parts, for ever.
+    // A member that neither sends on nor reads would hold the exchange, with all its parts, for
+    // ever.
     Task<void> serving = exchange->serve(stream, header->repair, begun);
     Task<void> patience =
         environment_.node.clock.sleep_until(exchange->round_deadline() + late_reader_grace);

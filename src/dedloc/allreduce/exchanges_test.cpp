@@ -1,4 +1,4 @@
-// Whose exchanges make room for whose, where a voter makes as many plans as it likes.
+// Which exchanges make room for which, where a voter makes as many plans as it likes.
 
 #include "dedloc/allreduce/exchanges.h"
 

@@ -15,7 +15,7 @@ inline constexpr std::size_t failed_owners_max = 64;  // of a group; further one
 // Owners, and collectors, whose averages or sums did not come. An aggregator that is one of them
 // owns nothing for a while: it cost everybody a repair, and the group has no other use for it. Nor
 // does anybody who sent what the protocol does not allow; that one did not come may be our own
-// line's fault.
+// link's fault.
 class FailedOwners {
   public:
     void failed(const PeerId& peer, TimePoint now, bool broke_protocol) {

@@ -11,7 +11,7 @@
 namespace dedloc::allreduce {
 namespace {
 
-// Each costs a round trip: so many at once that a line is full, and no more. A slow line is full
+// Each costs a round trip: so many at once that a link is full, and no more. A slow link is full
 // with the few that are asked for at first, and several may fetch over it: where none comes in time
 // fewer are asked for, or what is sent too late for us would fill it for ever.
 constexpr std::size_t fetches_at_first = 4;
@@ -40,7 +40,7 @@ void begin_elsewhere(std::vector<consensus::FinishedPart>& parts,
     std::rotate(parts.begin(), first, parts.end());
 }
 
-// Who had it before we did, if they are as quick: the nearest first.
+// The fellows that had it before we did, if they are as quick: the nearest first.
 std::vector<PeerId> fellows_ahead(const std::vector<PeerId>& fellows,
                                   const std::set<PeerId>& silent,
                                   std::size_t all,
@@ -84,7 +84,7 @@ struct PartFetcher::Fetching {
         if (outcome) at_once = std::max<std::size_t>(at_once / 2, 1);
         outcome = std::move(error);
     }
-    // Whoever did not answer is asked last from now on.
+    // A peer that did not answer is asked last from now on.
     void demote(const PeerId& peer) {
         silent.insert(peer);
         const auto found = std::find(candidates.begin(), candidates.end(), peer);
@@ -163,7 +163,7 @@ Task<Result<SharedBytes>> PartFetcher::fetch_part(consensus::FinishedPart header
     }
     // First everybody briefly, so that one who sleeps costs little; then with all the patience
     // that slow links need, who has not said that it lacks the part. What is given up has taken the
-    // line as well: not where the others took as long, nor where nobody else could be asked.
+    // link as well: not where the others took as long, nor where nobody else could be asked.
     const TimePoint brief_until = environment_.now() + (deadline - environment_.now()) / 4;
     std::vector<PeerId> candidates = fetching->order_for(header);
     std::erase(candidates, environment_.me());

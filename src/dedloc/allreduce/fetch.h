@@ -27,7 +27,7 @@ class PartFetcher {
     void wait_for_arrivals(Arrival arrival) { arrival_ = std::move(arrival); }
 
     // All parts of a commit, several at a time; what comes is in the part store. Each is asked of
-    // who reduced it, so that lines are used as the plan used them, then of one candidate after the
+    // who reduced it, so that links are used as the plan used them, then of one candidate after the
     // other: connected ones first, who does not answer last. Those who fetch the same begin with
     // different parts; where parts take long, each asks the fellow who began a little before one
     // for it first. Errors: not_found (nobody who was asked has one of them), timeout.

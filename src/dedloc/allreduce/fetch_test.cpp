@@ -1,4 +1,4 @@
-// Who slept through a commit fetches its averages from simulated members.
+// A peer that slept through a commit fetches its averages from simulated members.
 
 #include "dedloc/allreduce/fetch.h"
 

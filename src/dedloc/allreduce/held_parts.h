@@ -1,6 +1,6 @@
 // Parts that somebody in the group may hold already, when the leader lacks them.
 //
-// Each part is asked of one member at a time: it may be large, and the line full. Members are asked
+// Each part is asked of one member at a time: it may be large, and the link full. Members are asked
 // side by side, for different parts.
 // Thread: the network thread.
 

@@ -67,7 +67,7 @@ float factor_of(const consensus::Plan& plan, std::uint32_t part, const PartInput
         scale_exponent(allreduce::codec_of(plan, part), plan.members[input.member].input));
 }
 
-// Who is in these inputs.
+// The members that are in these inputs.
 Bytes members_of(const consensus::Plan& plan, const std::vector<PartInput>& inputs) {
     Bytes members = consensus::no_members(plan);
     for (const PartInput& input : inputs) {

@@ -16,7 +16,7 @@
 namespace dedloc::allreduce {
 
 // Of one part, as it travels. A part costs a signature, and a check of it by everybody, so short
-// ones are dear where lines are fast; 2^20 elements of 8 bit with their scales fit.
+// ones are dear where links are fast; 2^20 elements of 8 bit with their scales fit.
 inline constexpr std::size_t part_bytes_max = (1u << 20) + (16u << 10);
 inline constexpr std::string_view repair_domain = "dedloc-repair";
 

@@ -6,7 +6,7 @@ namespace {
 // Silence of one that keeps all others waiting at a full memory; a live peer needs less.
 constexpr Duration sleeper_patience_min = 500ms;
 // Of one member before the slowest one: what the slowest brings in a second, but some parts at
-// least. More only takes its share of the owner's line.
+// least. More only takes its share of the owner's link.
 constexpr std::size_t read_ahead_min = 4;  // parts
 
 }  // namespace

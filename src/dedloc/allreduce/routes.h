@@ -35,7 +35,8 @@ class Routes {
     bool collects(std::uint32_t member, std::uint32_t part) const;
     // From another group: what it sends is a sum.
     bool sends_sums(std::uint32_t from, std::uint32_t to) const;
-    // Whom a collector, or the owner, of a part waits for; itself among them, if it contributes.
+    // The members that a collector, or the owner, of a part waits for; itself too, if it
+    // contributes.
     std::set<std::uint32_t> sources(std::uint32_t member, std::uint32_t part) const;
     // May the sums of this collector have these members in them?
     bool may_include(std::uint32_t collector, const Bytes& members) const;

@@ -1,6 +1,6 @@
 // SendPacing: keeps a member's streams to the owners level, part by part.
 //
-// A part is averaged when it has come from everybody. A line that is full gives its streams uneven
+// A part is averaged when it has come from everybody. A link that is full gives its streams uneven
 // shares; where one stream of each member runs ahead and another stays behind, owners wait for
 // somebody in every part, averages come back only after everything was sent, and the way back lies
 // idle meanwhile. So nobody begins a part that would be `lead_max` parts ahead of another stream of

@@ -2,6 +2,7 @@
 
 #include "dedloc/allreduce/fetch.h"
 #include "dedloc/allreduce/plan_check.h"
+#include "dedloc/averaging/leader_election.h"
 #include "dedloc/consensus/acceptor.h"
 #include "dedloc/consensus/catch_up.h"
 #include "dedloc/wire/message.h"
@@ -18,31 +19,33 @@ constexpr int redirections_max = 3;
 
 namespace {
 
-links::BandwidthProbeOptions probe_options_of_aggregators(RoundContext& context,
+links::BandwidthProbeOptions probe_options_of_aggregators(const Environment& environment,
                                                           std::function<bool()> idle) {
-    links::BandwidthProbeOptions options = probe_options(context, std::move(idle));
+    links::BandwidthProbeOptions options = probe_options(environment, std::move(idle));
     options.pauses = links::BandwidthProbeOptions::of_aggregators;
     return options;
 }
 
 }  // namespace
 
-Aggregator::Aggregator(RoundContext context)
-    : context_(std::move(context)),
-      reports_(context_),
-      transfers_(transfer_environment(context_, reports_)),
+Aggregator::Aggregator(Environment environment)
+    : environment_(std::move(environment)),
+      patience_(environment_.options.call_timeout, environment_.options.deadline_max),
+      caps_{environment_.options.upload_max, environment_.options.download_max},
+      reports_(environment_, scores_),
+      transfers_(transfer_environment(environment_, scores_, patience_, reports_)),
       exchanges_(transfers_, aggregator_exchanges_max),
-      line_(context_.node,
-            context_.host,
-            probe_options_of_aggregators(context_, [this] { return !busy(); })),
-      sync_candidates_(context_.node.executor,
-                       context_.node.clock,
+      probe_(environment_.node,
+             environment_.host,
+             probe_options_of_aggregators(environment_, [this] { return !busy(); })),
+      sync_candidates_(environment_.node.executor,
+                       environment_.node.clock,
                        {.ask = [this](const PeerId& peer) { return catch_up_with(peer); },
-                        .patience = [this] { return context_.patience.with_answer(); }}),
-      catch_up_(context_.node.clock, context_.host, context_.ledger),
-      changed_(context_.node.executor),
-      handlers_(context_.host),
-      scope_(context_.node.executor) {}
+                        .patience = [this] { return patience_.with_answer(); }}),
+      catch_up_(environment_.node.clock, environment_.host, environment_.ledger),
+      changed_(environment_.node.executor),
+      handlers_(environment_.host),
+      scope_(environment_.node.executor) {}
 
 Aggregator::~Aggregator() = default;
 
@@ -51,14 +54,14 @@ void Aggregator::start() {
     handlers_.on_connection([this](const PeerId& peer, bool connected) {
         if (!connected) exchanges_.peer_gone(peer);
     });
-    context_.ledger.on_decision([this](const consensus::Link& link) {
-        (void)context_.scores.learn(link.decision, link.plan.get());
+    environment_.ledger.on_decision([this](const consensus::Link& link) {
+        (void)scores_.learn(link.decision, link.plan.get());
         ledger_moved(link);
     });
     scope_.spawn("announce", announce_loop());
     scope_.spawn("catch up", catch_up_first());
     sync_candidates_.start();
-    scope_.spawn("probe the line", line_.run());
+    scope_.spawn("probe the link", probe_.run());
 }
 
 Task<void> Aggregator::stop() {
@@ -71,10 +74,10 @@ Task<void> Aggregator::stop() {
 Task<void> Aggregator::leave(TimePoint deadline) {
     leaving_ = true;
     changed_.pulse();
-    while (context_.now() < deadline &&
-           (busy() || exchanges_.serving() > 0 || (!said_so_ && context_.ledger.started()))) {
-        const TimePoint next = std::min(deadline, context_.now() + look_again);
-        (void)co_await changed_.wait_until(context_.node.clock, next);
+    while (environment_.now() < deadline &&
+           (busy() || exchanges_.serving() > 0 || (!said_so_ && environment_.ledger.started()))) {
+        const TimePoint next = std::min(deadline, environment_.now() + look_again);
+        (void)co_await changed_.wait_until(environment_.node.clock, next);
     }
 }
 
@@ -84,27 +87,25 @@ AggregatorWork Aggregator::work() const {
     AggregatorWork work = work_;
     work.memory_bytes = exchanges_.state().memory.now;
     work.memory_most = exchanges_.state().memory.most;
-    work.memory_bound = context_.options.reduce_bytes_max;
+    work.memory_bound = environment_.options.reduce_bytes_max;
     return work;
 }
 
 // A probe has told, and rounds what came since; until then a guess that doubles has to do.
 double Aggregator::measured(double probed, const links::GrowingRate& seen) const {
-    return line_.was_probed() ? std::max(probed, seen.least()) : seen.bytes_per_s();
+    return probe_.was_probed() ? std::max(probed, seen.least()) : seen.bytes_per_s();
 }
 
 double Aggregator::upload_bytes_per_s() const {
-    return links::capped(measured(line_.upload_bytes_per_s(), upload_),
-                         context_.options.upload_max);
+    return links::capped(measured(probe_.upload_bytes_per_s(), upload_), caps_.upload_max);
 }
 
 double Aggregator::download_bytes_per_s() const {
-    return links::capped(measured(line_.download_bytes_per_s(), download_),
-                         context_.options.download_max);
+    return links::capped(measured(probe_.download_bytes_per_s(), download_), caps_.download_max);
 }
 
 void Aggregator::set_caps(double upload_max, double download_max) {
-    if (context_.set_caps(upload_max, download_max)) line_.ask_again();
+    if (caps_.set(upload_max, download_max)) probe_.ask_again();
 }
 
 // ---- what others ask ----------------------------------------------------------------------------
@@ -128,52 +129,54 @@ void Aggregator::register_handlers() {
 }
 
 Task<Result<Bytes>> Aggregator::on_repair(PeerId from, Bytes request) {
-    DEDLOC_CO_TRY_VOID(context_.gate(from));
+    DEDLOC_CO_TRY_VOID(environment_.gate(from));
     Result<Bytes> taken = exchanges_.take_repair(from, request);
     if (!taken) reports_.refuse_message(from, taken.error());
     co_return taken;
 }
 
 Task<Result<Bytes>> Aggregator::on_fetch(PeerId from, Bytes request) {
-    DEDLOC_CO_TRY_VOID(context_.gate(from));
-    co_return allreduce::answer_fetch(context_.parts, request);
+    DEDLOC_CO_TRY_VOID(environment_.gate(from));
+    co_return allreduce::answer_fetch(environment_.parts, request);
 }
 
 Task<void> Aggregator::on_parts(std::unique_ptr<p2p::MessageStream> stream) {
-    if (!context_.roster.allowed(stream->remote())) co_return;
+    if (!environment_.roster.allowed(stream->remote())) co_return;
     co_await exchanges_.serve(std::move(stream));
 }
 
 double Aggregator::vector_bytes(const consensus::Plan& plan) const {
-    return context_.options.element_bytes() * static_cast<double>(consensus::vector_count(plan));
+    return environment_.options.element_bytes() *
+           static_cast<double>(consensus::vector_count(plan));
 }
 
 // How long the vector is, only the trainers know: the plan says it, within what parts_max allows.
 Ok Aggregator::check(const PeerId& from,
                      const allreduce::Signed& message,
                      const consensus::Plan& plan) const {
-    if (!context_.ledger.started())
+    if (!environment_.ledger.started())
         return make_error(ErrorKind::not_found, "this peer knows no certificate yet");
-    const consensus::Base& base = context_.ledger.base();
+    const consensus::Base& base = environment_.ledger.base();
     if (plan.run != base.run || plan.previous != base.previous || plan.instance != base.instance)
         return make_error(ErrorKind::conflict, "the plan is not for the step that is open here");
     if (plan.leader != from || !consensus::owns_ballot(base, from, plan.ballot) ||
-        !context_.verifier.verify(from, consensus::plan_domain, message.payload, message.signature))
+        !environment_.verifier.verify(
+            from, consensus::plan_domain, message.payload, message.signature))
         return make_error(ErrorKind::peer_broke_protocol, "the plan is not signed by its leader");
-    RoundOptions options = context_.options;
+    RoundOptions options = environment_.options;
     options.vector_count = consensus::vector_count(plan);
     options.bounded_count = plan.bounded_count;
     DEDLOC_TRY_VOID(allreduce::check_plan(plan, options));
     const bool named =
         std::ranges::any_of(plan.members, [this](const consensus::PlanMember& member) {
-            return member.peer == context_.me() && member.aggregator;
+            return member.peer == environment_.me() && member.aggregator;
         });
     if (!named) return make_error(ErrorKind::conflict, "the plan does not name us an aggregator");
     return {};
 }
 
 Task<Result<Bytes>> Aggregator::on_plan(PeerId from, Bytes request) {
-    DEDLOC_CO_TRY_VOID(context_.gate(from));
+    DEDLOC_CO_TRY_VOID(environment_.gate(from));
     Result<void> taken = take_plan(from, request);
     if (!taken) {
         reports_.refuse_message(from, taken.error());
@@ -189,7 +192,7 @@ Result<void> Aggregator::take_plan(const PeerId& from, ByteView request) {
     if (!plan) return consensus::unreadable("plan");
     DEDLOC_TRY_VOID(check(from, *message, *plan));
     const Digest digest = consensus::decision_digest(message->payload);
-    line_.vector_takes(vector_bytes(*plan));
+    probe_.vector_takes(vector_bytes(*plan));
     if (exchanges_.find(digest)) return {};
     DEDLOC_TRY_VOID(exchanges_.check_turn(*plan, digest));
     (void)exchanges_.begin(*std::move(plan), digest, nullptr);
@@ -197,14 +200,14 @@ Result<void> Aggregator::take_plan(const PeerId& from, ByteView request) {
 }
 
 Task<Result<Bytes>> Aggregator::on_certificate(PeerId from, Bytes certificate) {
-    DEDLOC_CO_TRY_VOID(context_.gate(from));
+    DEDLOC_CO_TRY_VOID(environment_.gate(from));
     take_certificate(from, certificate);
     co_return Bytes{};
 }
 
 void Aggregator::take_certificate(const PeerId& from, const Bytes& certificate) {
-    if (!context_.ledger.started()) return;
-    const auto accepted = context_.ledger.accept(certificate);
+    if (!environment_.ledger.started()) return;
+    const auto accepted = environment_.ledger.accept(certificate);
     if (!accepted) reports_.refuse_message(from, accepted.error());
     if (!accepted && (accepted.error().kind() == ErrorKind::not_found ||
                       accepted.error().kind() == ErrorKind::conflict))
@@ -223,35 +226,35 @@ void Aggregator::ledger_moved(const consensus::Link& link) {
 void Aggregator::count_work(const consensus::Decision& decision, const consensus::Plan& plan) {
     const auto exchange = exchanges_.find(consensus::decision_digest(decision.plan));
     if (!exchange) {
-        // Its line is measured also before it is in a plan: leaders take an unmeasured one for one
+        // Its link is measured also before it is in a plan: leaders take an unmeasured one for one
         // like the others', which among many trainers is none that helps.
-        line_.vector_takes(vector_bytes(plan));
+        probe_.vector_takes(vector_bytes(plan));
         return;
     }
     const links::LinkRates rates = exchange->end_measuring();
     upload_.observe(rates.upload, rates.upload_bytes);
     download_.observe(rates.download, rates.download_bytes);
-    line_.round_gave(rates);
+    probe_.round_gave(rates);
     const auto parts = static_cast<std::uint64_t>(
         std::ranges::count_if(decision.parts, [&](const consensus::FinishedPart& part) {
             return part.owner < exchange->plan().members.size() &&
-                   exchange->plan().members[part.owner].peer == context_.me();
+                   exchange->plan().members[part.owner].peer == environment_.me();
         }));
     work_.parts += parts;
     work_.rounds += parts > 0 ? 1 : 0;
 }
 
-// Whoever trains knows some certificate.
+// Every trainer knows some certificate.
 Task<void> Aggregator::catch_up_first() {
-    while (!context_.ledger.started()) {
-        for (const PeerId& peer : context_.roster.live_trainers()) look_at(peer);
-        const TimePoint next = context_.now() + context_.options.announce_interval;
-        (void)co_await changed_.wait_until(context_.node.clock, next);
+    while (!environment_.ledger.started()) {
+        for (const PeerId& peer : environment_.roster.live_trainers()) look_at(peer);
+        const TimePoint next = environment_.now() + environment_.options.announce_interval;
+        (void)co_await changed_.wait_until(environment_.node.clock, next);
     }
 }
 
 Task<void> Aggregator::catch_up_with(PeerId peer) {
-    if (context_.ledger.started()) {
+    if (environment_.ledger.started()) {
         const auto level = co_await catch_up_.follow_chain(peer);
         if (!level || *level) co_return;
     }
@@ -259,11 +262,11 @@ Task<void> Aggregator::catch_up_with(PeerId peer) {
     if (!newest || newest->empty()) co_return;
     const auto decision = consensus::decision_of(*newest);
     if (!decision) co_return;
-    const bool started = context_.ledger.started();
-    if (started && (decision->run != context_.ledger.base().run ||
-                    !consensus::is_better(context_.ledger.base(), *decision)))
+    const bool started = environment_.ledger.started();
+    if (started && (decision->run != environment_.ledger.base().run ||
+                    !consensus::is_better(environment_.ledger.base(), *decision)))
         co_return;
-    if (!context_.ledger.start_from(*newest)) co_return;
+    if (!environment_.ledger.start_from(*newest)) co_return;
     suspects_.clear();
     sent_to_.reset();
     changed_.pulse();
@@ -272,16 +275,16 @@ Task<void> Aggregator::catch_up_with(PeerId peer) {
 // ---- offering -----------------------------------------------------------------------------------
 
 void Aggregator::suspect(const PeerId& peer) {
-    suspects_[peer] = context_.now() + suspicion_of_leaders;
+    suspects_[peer] = environment_.now() + suspicion_of_leaders;
     sent_to_.reset();
 }
 
 std::optional<PeerId> Aggregator::pick_leader() {
-    const consensus::Base& base = context_.ledger.base();
+    const consensus::Base& base = environment_.ledger.base();
     const auto usable = [this](const PeerId& peer) {
         const auto found = suspects_.find(peer);
-        return peer != context_.me() &&
-               (found == suspects_.end() || found->second <= context_.now());
+        return peer != environment_.me() &&
+               (found == suspects_.end() || found->second <= environment_.now());
     };
     if (sent_to_ && base.is_voter(*sent_to_) && usable(*sent_to_)) return sent_to_;
     for (const PeerId& candidate : consensus::leader_order(base.previous, base.voters))
@@ -291,10 +294,10 @@ std::optional<PeerId> Aggregator::pick_leader() {
 
 Task<void> Aggregator::announce_loop() {
     for (;;) {
-        if (context_.ledger.started()) co_await announce_once();
+        if (environment_.ledger.started()) co_await announce_once();
         // Old after four intervals, and what became of a round is news at once.
-        const TimePoint next = context_.now() + context_.options.announce_interval * 2;
-        (void)co_await changed_.wait_until(context_.node.clock, next);
+        const TimePoint next = environment_.now() + environment_.options.announce_interval * 2;
+        (void)co_await changed_.wait_until(environment_.node.clock, next);
     }
 }
 
@@ -305,31 +308,32 @@ Task<void> Aggregator::announce_once() {
         const auto leader = pick_leader();
         if (!leader) co_return;
         const std::optional<PeerId> before = sent_to_;
-        const Digest previous = context_.ledger.base().previous;
+        const Digest previous = environment_.ledger.base().previous;
         co_await announce_to(*leader);
-        if (context_.ledger.base().previous != previous) continue;
+        if (environment_.ledger.base().previous != previous) continue;
         if (sent_to_ == before) co_return;
         ++redirections;
     }
 }
 
 Task<void> Aggregator::announce_to(PeerId leader) {
-    const consensus::Base& base = context_.ledger.base();
+    const consensus::Base& base = environment_.ledger.base();
     Announce announce;
     announce.instance = base.instance;
     announce.previous = base.previous;
     announce.upload_bytes_per_s = upload_bytes_per_s();
     announce.download_bytes_per_s = download_bytes_per_s();
-    announce.dialable = !context_.host.addresses().empty();
+    announce.dialable = !environment_.host.addresses().empty();
     announce.leaving = leaving_;
-    announce.unreachable = exchanges_.state().unreachable.list(context_.host, context_.now());
+    announce.unreachable =
+        exchanges_.state().unreachable.list(environment_.host, environment_.now());
     announce.aggregator = true;
     const Digest previous = base.previous;
     Bytes request = wire::encode(announce);
-    const TimePoint deadline = context_.now() + context_.patience.with_answer();
+    const TimePoint deadline = environment_.now() + patience_.with_answer();
     auto answer =
-        co_await context_.host.call(leader, announce_method, std::move(request), deadline);
-    if (context_.ledger.base().previous != previous) co_return;  // the answer is about the past
+        co_await environment_.host.call(leader, announce_method, std::move(request), deadline);
+    if (environment_.ledger.base().previous != previous) co_return;  // the answer is about the past
     if (!answer) {
         suspect(leader);
         co_return;
@@ -347,17 +351,17 @@ Task<void> Aggregator::announce_to(PeerId leader) {
     }
     if (reply->verdict == Verdict::i_am_behind) {
         // Most likely it is about to hear of the newest decision.
-        Bytes newest = context_.ledger.newest();
-        const TimePoint until = context_.now() + context_.patience.with_answer();
-        (void)co_await context_.host.call(
+        Bytes newest = environment_.ledger.newest();
+        const TimePoint until = environment_.now() + patience_.with_answer();
+        (void)co_await environment_.host.call(
             leader, consensus::certificate_method, std::move(newest), until);
         look_at(leader);
     }
     if (reply->verdict == Verdict::refused) suspect(leader);
     if (reply->verdict == Verdict::full) {
         reports_.round_is_full(leader, reply->reason);
-        const TimePoint next = context_.now() + full_round_pause;
-        (void)co_await changed_.wait_until(context_.node.clock, next);
+        const TimePoint next = environment_.now() + full_round_pause;
+        (void)co_await changed_.wait_until(environment_.node.clock, next);
     }
 }
 

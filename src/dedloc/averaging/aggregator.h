@@ -2,7 +2,7 @@
 // parts, reduces those that plans give it, and follows the chain of certificates to know which
 // plans hold.
 //
-// It is no RoundEngine: it has no vote, leads no round, proposes nothing, and stands on no state.
+// It is no Coordinator: it has no vote, leads no round, proposes nothing, and stands on no state.
 // What it knows of the step are certificates; where it does not know what follows (it is new, or
 // slept), it takes the newest one of a better chain (consensus/catch_up.h). Plans are believed if
 // they are signed by who owns their ballot there; what becomes of the sums is for the voters to
@@ -21,6 +21,7 @@
 #include "dedloc/allreduce/exchanges.h"
 #include "dedloc/averaging/aggregator_work.h"
 #include "dedloc/averaging/messages.h"
+#include "dedloc/averaging/own_link.h"
 #include "dedloc/averaging/reports.h"
 #include "dedloc/consensus/catch_up.h"
 #include "dedloc/consensus/sync_candidates.h"
@@ -32,7 +33,7 @@ namespace dedloc::averaging {
 
 class Aggregator {
   public:
-    Aggregator(RoundContext context);
+    explicit Aggregator(Environment environment);
     ~Aggregator();
 
     void start();
@@ -50,7 +51,6 @@ class Aggregator {
     double download_bytes_per_s() const;
     // What the user grants from now on, bytes per second; 0: everything.
     void set_caps(double upload_max, double download_max);
-    RoundContext& context() { return context_; }
 
   private:
     Task<Result<Bytes>> on_plan(PeerId from, Bytes request);
@@ -78,13 +78,16 @@ class Aggregator {
     Task<void> catch_up_first();
     Task<void> catch_up_with(PeerId peer);
 
-    RoundContext context_;
+    const Environment environment_;
+    consensus::PeerScore scores_;
+    links::Patience patience_;
+    LinkCaps caps_;
     Reports reports_;
     allreduce::Environment transfers_;
     allreduce::Exchanges exchanges_;
     links::GrowingRate upload_;
     links::GrowingRate download_;
-    links::BandwidthProbe line_;
+    links::BandwidthProbe probe_;
     AggregatorWork work_;
     std::map<PeerId, TimePoint> suspects_;
     std::optional<PeerId> sent_to_;  // a leader that the one we asked named

@@ -19,17 +19,18 @@ class AnsweringMember : public Roster, public RoundListener {
     AnsweringMember(sim::SimNode& node, RoundOptions options)
         : parts_(64u << 20),
           ledger_(verifier_, 4),
-          context_{node.runtime(),
-                   node.host(),
-                   node.signer(),
-                   verifier_,
-                   ledger_,
-                   parts_,
-                   *this,
-                   *this,
-                   options},
-          reports_(context_),
-          transfers_(transfer_environment(context_, reports_)),
+          environment_{node.runtime(),
+                       node.host(),
+                       node.signer(),
+                       verifier_,
+                       ledger_,
+                       parts_,
+                       *this,
+                       *this,
+                       options},
+          patience_(options.call_timeout, options.deadline_max),
+          reports_(environment_, scores_),
+          transfers_(transfer_environment(environment_, scores_, patience_, reports_)),
           fetcher_(transfers_),
           handlers_(node.host()) {
         handlers_.on_call(allreduce::fetch_method,
@@ -49,7 +50,9 @@ class AnsweringMember : public Roster, public RoundListener {
     void behind(const PeerId&) override {}
     void note(const RoundNote& note) override { notes.push_back(note.text); }
 
-    RoundContext& context() { return context_; }
+    const Environment& environment() const { return environment_; }
+    consensus::PeerScore& scores() { return scores_; }
+    links::Patience& patience() { return patience_; }
     Reports& reports() { return reports_; }
     allreduce::PartFetcher& fetcher() { return fetcher_; }
 
@@ -67,7 +70,9 @@ class AnsweringMember : public Roster, public RoundListener {
     security::ToyVerifier verifier_;
     allreduce::PartStore parts_;
     consensus::Ledger ledger_;
-    RoundContext context_;
+    Environment environment_;
+    consensus::PeerScore scores_;
+    links::Patience patience_;
     Reports reports_;
     allreduce::Environment transfers_;
     allreduce::PartFetcher fetcher_;

@@ -14,12 +14,12 @@ std::string parts_file(std::uint64_t step) { return fmt::format("parts.{}", step
 
 }  // namespace
 
-CommitAverages::CommitAverages(RoundContext& context, allreduce::PartFetcher& fetcher)
-    : context_(context), fetcher_(fetcher), scope_(context.node.executor) {}
+CommitAverages::CommitAverages(const Environment& environment, allreduce::PartFetcher& fetcher)
+    : environment_(environment), fetcher_(fetcher), scope_(environment.node.executor) {}
 
 void CommitAverages::read_kept() {
     for (const std::uint64_t step : {0, 1}) {
-        auto file = context_.node.disk.read(parts_file(step));
+        auto file = environment_.node.disk.read(parts_file(step));
         if (!file) continue;
         const SharedBytes whole(*std::move(file));
         base::ByteReader reader(*whole);
@@ -30,13 +30,13 @@ void CommitAverages::read_kept() {
             if (!payload) break;
             auto data = wire::decode<allreduce::FinishedPartData>(*payload);
             if (!data || security::hash_list(data->encoded) != data->header.digest) break;
-            context_.parts.put(data->header, whole.part(data->encoded));
+            environment_.parts.put(data->header, whole.part(data->encoded));
         }
     }
 }
 
 Ok CommitAverages::check_plan(const consensus::Plan& plan) const {
-    return allreduce::check_plan(plan, context_.options);
+    return allreduce::check_plan(plan, environment_.options);
 }
 
 Task<Result<void>> CommitAverages::hold(std::shared_ptr<const consensus::Plan> plan,
@@ -45,7 +45,7 @@ Task<Result<void>> CommitAverages::hold(std::shared_ptr<const consensus::Plan> p
     std::vector<PeerId> candidates{proposer};
     for (const consensus::PlanMember& member : plan->members)
         if (member.peer != proposer) candidates.push_back(member.peer);
-    const TimePoint deadline = context_.now() + std::chrono::milliseconds(plan->round_ms);
+    const TimePoint deadline = environment_.now() + std::chrono::milliseconds(plan->round_ms);
     allreduce::PartSources sources{allreduce::peers_of(plan->members), std::move(candidates)};
     const Result<void> fetched = co_await fetcher_.fetch(parts, std::move(sources), deadline);
     // That nobody gave them is not the proposer's lie.
@@ -60,11 +60,11 @@ Task<Result<void>> CommitAverages::check(std::shared_ptr<const consensus::Plan> 
                                          std::vector<consensus::FinishedPart> parts) {
     for (const consensus::FinishedPart& part : parts) {
         if (was_checked_ && was_checked_(part)) continue;
-        SharedBytes encoded = context_.parts.find(part.digest);
+        SharedBytes encoded = environment_.parts.find(part.digest);
         if (!encoded)
             co_return make_error(ErrorKind::not_found, "the averages have no room here together");
-        const bool sound =
-            co_await allreduce::is_sound(context_.node.workers, *plan, part, std::move(encoded));
+        const bool sound = co_await allreduce::is_sound(
+            environment_.node.workers, *plan, part, std::move(encoded));
         if (!sound)
             co_return make_error(ErrorKind::peer_broke_protocol,
                                  "a proposal is refused: an average is damaged or not finite");
@@ -73,7 +73,7 @@ Task<Result<void>> CommitAverages::check(std::shared_ptr<const consensus::Plan> 
 }
 
 void CommitAverages::keep(const consensus::Plan& plan, const consensus::Decision& decision) {
-    const std::vector<consensus::Voter>& voters = context_.ledger.base().voters;
+    const std::vector<consensus::Voter>& voters = environment_.ledger.base().voters;
     if (voters.size() < 2) return;  // a lone voter's state dies with it anyway
     if (keeping_) return;           // a disk slower than the rounds gets fewer of them
     std::vector<KeptPart> kept;
@@ -84,14 +84,15 @@ void CommitAverages::keep(const consensus::Plan& plan, const consensus::Decision
                 return !(voter.peer < owner);
             });
         const consensus::Voter& keeper = at == voters.end() ? voters.front() : *at;
-        if (keeper.peer == context_.me()) kept.push_back({part, context_.parts.find(part.digest)});
+        if (keeper.peer == environment_.me())
+            kept.push_back({part, environment_.parts.find(part.digest)});
     }
     keeping_ = true;
     scope_.spawn("keep averages", write(decision.instance.step, std::move(kept)));
 }
 
 Task<void> CommitAverages::write(std::uint64_t step, std::vector<KeptPart> kept) {
-    auto work = [disk = &context_.node.disk, step, kept = std::move(kept)]() -> Result<void> {
+    auto work = [disk = &environment_.node.disk, step, kept = std::move(kept)]() -> Result<void> {
         std::vector<Bytes> heads;
         heads.reserve(kept.size());
         std::vector<ByteView> pieces;
@@ -110,7 +111,7 @@ Task<void> CommitAverages::write(std::uint64_t step, std::vector<KeptPart> kept)
         return disk->write_over(parts_file(step), pieces);
     };
     // A full disk costs this safety, not the training.
-    const Result<void> written = co_await context_.node.workers.run(std::move(work));
+    const Result<void> written = co_await environment_.node.workers.run(std::move(work));
     keeping_ = false;
     if (!written) log(LogLevel::warning, "averaging", "{}", written.error().message());
 }

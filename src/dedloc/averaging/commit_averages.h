@@ -13,14 +13,14 @@
 #include <vector>
 
 #include "dedloc/allreduce/fetch.h"
-#include "dedloc/averaging/context.h"
+#include "dedloc/averaging/environment.h"
 #include "dedloc/runtime/scope.h"
 
 namespace dedloc::averaging {
 
 class CommitAverages final : public consensus::Averages {
   public:
-    CommitAverages(RoundContext& context, allreduce::PartFetcher& fetcher);
+    CommitAverages(const Environment& environment, allreduce::PartFetcher& fetcher);
     Task<void> stop() { return scope_.stop(); }
 
     // Has a round of ours taken this average, and looked at its bytes? Without an answer nobody
@@ -46,7 +46,7 @@ class CommitAverages final : public consensus::Averages {
                              std::vector<consensus::FinishedPart> parts);
     Task<void> write(std::uint64_t step, std::vector<KeptPart> kept);
 
-    RoundContext& context_;
+    const Environment& environment_;
     allreduce::PartFetcher& fetcher_;
     std::function<bool(const consensus::FinishedPart&)> was_checked_;
     bool keeping_ = false;

@@ -27,10 +27,14 @@ class CommitAveragesTest : public testing::Test {
             nodes_.push_back(&world_.add_node());
             peers_.push_back(std::make_unique<AnsweringMember>(*nodes_.back(), options_));
         }
-        RoundContext& context = peers_[1]->context();
-        averages_ = std::make_unique<CommitAverages>(context, peers_[1]->fetcher());
-        environment_ = std::make_unique<consensus::Environment>(
-            consensus_environment(context, *averages_, peers_[1]->reports()));
+        AnsweringMember& member = *peers_[1];
+        averages_ = std::make_unique<CommitAverages>(member.environment(), member.fetcher());
+        environment_ =
+            std::make_unique<consensus::Environment>(consensus_environment(member.environment(),
+                                                                           member.scores(),
+                                                                           member.patience(),
+                                                                           *averages_,
+                                                                           member.reports()));
         voter_ = std::move(*consensus::Acceptor::open(*environment_));
         begin_run();
         make_decision();
@@ -43,7 +47,7 @@ class CommitAveragesTest : public testing::Test {
     }
 
     const PeerId& leader() const { return nodes_[0]->id(); }
-    const consensus::Base& base() { return peers_[1]->context().ledger.base(); }
+    const consensus::Base& base() { return peers_[1]->environment().ledger.base(); }
     // A branch of the two.
     void begin_run() {
         consensus::Decision beginning;
@@ -58,7 +62,7 @@ class CommitAveragesTest : public testing::Test {
         for (const sim::SimNode* node : nodes_)
             certificate.votes.push_back(
                 {node->id(), node->signer().sign(consensus::vote_domain, vote)});
-        EXPECT_TRUE(peers_[1]->context().ledger.start_from(wire::encode(certificate)));
+        EXPECT_TRUE(peers_[1]->environment().ledger.start_from(wire::encode(certificate)));
     }
     void make_plan() {
         plan_.instance = base().instance;
@@ -103,7 +107,7 @@ class CommitAveragesTest : public testing::Test {
         const SharedBytes encoded(std::move(bytes));
         header.digest = security::hash_list(*encoded);
         sign(part);
-        peers_[0]->context().parts.put(header, encoded);
+        peers_[0]->environment().parts.put(header, encoded);
     }
     void sign(std::uint32_t part) {
         consensus::FinishedPart& header = decision_.parts[part];
@@ -126,7 +130,7 @@ class CommitAveragesTest : public testing::Test {
     void expect_refused(const char* why) {
         EXPECT_EQ(answer(), consensus::Answer::refused);
         EXPECT_NE(reply_.reason.find(why), std::string::npos) << reply_.reason;
-        EXPECT_GT(peers_[1]->context().scores.complaints().count(leader()), 0u);
+        EXPECT_GT(peers_[1]->scores().complaints().count(leader()), 0u);
     }
 
     // The leader alone was in the round.
@@ -151,7 +155,7 @@ class CommitAveragesTest : public testing::Test {
     void expect_to_keep_the_vote() {
         EXPECT_EQ(answer(), consensus::Answer::refused);
         EXPECT_EQ(reply_.reason, "it takes the vote from most of us");
-        EXPECT_EQ(peers_[1]->context().scores.complaints().count(leader()), 0u);
+        EXPECT_EQ(peers_[1]->scores().complaints().count(leader()), 0u);
     }
 
     sim::World world_;

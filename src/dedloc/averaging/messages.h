@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "dedloc/allreduce/messages.h"
+#include "dedloc/base/time.h"
 #include "dedloc/consensus/messages.h"
 #include "dedloc/links/reachability.h"
 
@@ -45,6 +46,9 @@ struct Announce {
         visit(11, self.aggregator);
     }
 };
+
+// A peer for which a leader has no room asks it again after so long, in case somebody leaves.
+inline constexpr Duration full_round_pause = std::chrono::seconds(2);
 
 enum class Verdict : std::uint32_t {
     accepted = 0,

@@ -8,17 +8,18 @@
 #include <string>
 #include <utility>
 
-#include "dedloc/averaging/context.h"
+#include "dedloc/averaging/environment.h"
 #include "dedloc/averaging/messages.h"
 
 namespace dedloc::averaging {
 
 class Reports final : public consensus::Listener, public allreduce::Listener {
   public:
-    explicit Reports(RoundContext& context) : context_(context) {}
+    Reports(const Environment& environment, consensus::PeerScore& scores)
+        : environment_(environment), scores_(scores) {}
 
     void note(RoundNote::Kind kind, const PeerId& peer, std::string text) {
-        context_.listener.note({kind, peer, std::move(text)});
+        environment_.listener.note({kind, peer, std::move(text)});
     }
     // Has some of our input been refused by ourselves, since it was handed in?
     bool own_refused() const { return own_refused_; }
@@ -37,7 +38,7 @@ class Reports final : public consensus::Listener, public allreduce::Listener {
 
     // allreduce::Listener
     void refused_input(const PeerId& peer, std::string why) override {
-        if (peer == context_.me()) own_refused_ = true;
+        if (peer == environment_.me()) own_refused_ = true;
         complain(RoundNote::Kind::refused_input, peer, std::move(why));
     }
     void refused_message(const PeerId& peer, std::string why) override {
@@ -50,12 +51,12 @@ class Reports final : public consensus::Listener, public allreduce::Listener {
     void refused(const PeerId& peer, std::string why) override {
         complain(RoundNote::Kind::refused_message, peer, std::move(why));
     }
-    void behind(const PeerId& peer) override { context_.listener.behind(peer); }
+    void behind(const PeerId& peer) override { environment_.listener.behind(peer); }
     void voting_for(const consensus::Decision& decision) override {
-        context_.listener.voting_for(decision);
+        environment_.listener.voting_for(decision);
     }
     void branch_opened(std::string text) override {
-        note(RoundNote::Kind::branch_opened, context_.me(), std::move(text));
+        note(RoundNote::Kind::branch_opened, environment_.me(), std::move(text));
     }
     void votes_failed(std::string text) override {
         note(RoundNote::Kind::votes_failed, {}, std::move(text));
@@ -70,11 +71,11 @@ class Reports final : public consensus::Listener, public allreduce::Listener {
   private:
     // A member broke the protocol: told with its name and the reason, but not without end.
     void complain(RoundNote::Kind kind, const PeerId& peer, std::string why) {
-        if (context_.scores.complaints().add(peer, context_.now()))
-            note(kind, peer, std::move(why));
+        if (scores_.complaints().add(peer, environment_.now())) note(kind, peer, std::move(why));
     }
 
-    RoundContext& context_;
+    const Environment& environment_;
+    consensus::PeerScore& scores_;
     bool own_refused_ = false;
     bool told_of_full_round_ = false;
 };

@@ -16,7 +16,7 @@ namespace dedloc::averaging {
 // Why a round is planned to take as long as it does.
 struct PlanNote {
     double predicted_s = 0;
-    // What the slowest line is full with, in a word (none, upload, download), and whose it is.
+    // What the slowest link is full with, in a word (none, upload, download), and whose it is.
     // Empty: not known, as in a grid.
     std::string bottleneck;
     PeerId bottleneck_peer;
@@ -45,7 +45,7 @@ struct RoundNote {
     std::optional<PlanNote> plan{};  // of plan_made
 };
 
-// Who takes part in the run, as far as this peer has heard.
+// Tells which peers take part in the run, as far as this one has heard.
 class Roster : public consensus::Electorate {
   public:
     // Live trainers that stand on `base` and are worth waiting for (not us).
@@ -56,7 +56,7 @@ class Roster : public consensus::Electorate {
     virtual std::vector<PeerId> newcomers() const { return {}; }
     // The longest micro-batch somebody expected is computing, seconds.
     virtual double micro_batch_s() const = 0;
-    // What `peer` says of its line; 0: not measured yet, or not known.
+    // What `peer` says of its link; 0: not measured yet, or not known.
     virtual double upload_bytes_per_s(const PeerId& peer) const = 0;
     // Can `peer` have computed so many samples since the open step began? Errors:
     // peer_broke_protocol: no, by the speed that it told of itself; overloaded: not by the newest

@@ -1,7 +1,7 @@
 // RoundPace: how long rounds take, from the plan to the certificate, smoothed; deadlines follow it.
 //
 // A round in which somebody failed (peer_score.h) took what was waited for, which is the deadline:
-// counted, it would make the next one longer. Where there are no other rounds the lines have become
+// counted, it would make the next one longer. Where there are no other rounds the links have become
 // slower than the deadline thinks, and they count.
 //
 // Pure. Thread: any.

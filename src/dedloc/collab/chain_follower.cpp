@@ -58,34 +58,34 @@ std::vector<PeerId> fastest_donors(const std::vector<const KnownPeer*>& live, co
     return donors;
 }
 
-ChainFollower::ChainFollower(averaging::RoundContext& context,
-                             allreduce::PartFetcher& fetcher,
+ChainFollower::ChainFollower(averaging::Coordinator& engine,
                              state::SnapshotStore& store,
                              Membership& membership,
                              RunFile run,
                              Layout layout,
                              Callbacks callbacks)
-    : context_(context),
-      fetcher_(fetcher),
+    : context_(engine.environment()),
+      patience_(engine.patience()),
+      fetcher_(engine.fetcher()),
       store_(store),
       membership_(membership),
       run_(std::move(run)),
       layout_(std::move(layout)),
-      computer_(context.node.executor,
-                context.node.workers,
-                context.parts,
+      computer_(context_.node.executor,
+                context_.node.workers,
+                context_.parts,
                 run_,
                 layout_,
-                context.options.bugs),
+                context_.options.bugs),
       callbacks_(std::move(callbacks)),
-      sync_candidates_(context.node.executor,
-                       context.node.clock,
+      sync_candidates_(context_.node.executor,
+                       context_.node.clock,
                        {.ask = [this](const PeerId& peer) { return catch_up_with(peer); },
-                        .patience = [this] { return context_.patience.with_answer(); }}),
-      catch_up_(context.node.clock, context.host, context.ledger),
-      wake_(context.node.executor),
-      changed_(context.node.executor),
-      scope_(context.node.executor) {}
+                        .patience = [this] { return patience_.with_answer(); }}),
+      catch_up_(context_.node.clock, context_.host, context_.ledger),
+      wake_(context_.node.executor),
+      changed_(context_.node.executor),
+      scope_(context_.node.executor) {}
 
 ChainFollower::~ChainFollower() = default;
 
@@ -460,7 +460,9 @@ bool ChainFollower::could_help(const Status& status) const {
            status.step > store_.newest()->snapshot->step();
 }
 
-bool ChainFollower::is_lost() const { return stuck_ && no_help_for_ > context_.quorum_patience(); }
+bool ChainFollower::is_lost() const {
+    return stuck_ && no_help_for_ > averaging::quorum_patience(context_, patience_);
+}
 
 // A machine that slept has waited for nobody meanwhile.
 void ChainFollower::wait_for_help() {

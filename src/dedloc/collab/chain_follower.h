@@ -15,7 +15,7 @@
 #include <set>
 
 #include "dedloc/allreduce/fetch.h"
-#include "dedloc/averaging/round.h"
+#include "dedloc/averaging/coordinator.h"
 #include "dedloc/collab/carry.h"
 #include "dedloc/collab/events.h"
 #include "dedloc/collab/membership.h"
@@ -50,8 +50,7 @@ class ChainFollower {
         std::function<void(events::Any what, std::string text)> note;
     };
 
-    ChainFollower(averaging::RoundContext& context,
-                  allreduce::PartFetcher& fetcher,
+    ChainFollower(averaging::Coordinator& engine,
                   state::SnapshotStore& store,
                   Membership& membership,
                   RunFile run,
@@ -120,7 +119,8 @@ class ChainFollower {
     bool is_lost() const;
     void wait_for_help();
 
-    averaging::RoundContext& context_;
+    const averaging::Environment& context_;
+    const links::Patience& patience_;
     allreduce::PartFetcher& fetcher_;
     state::SnapshotStore& store_;
     Membership& membership_;

@@ -186,35 +186,30 @@ Result<void> CollaborationImpl::prepare() {
                                                options_.peers_max,
                                                membership_callbacks());
     if (options_.role == Role::aggregator) {
-        averaging::RoundContext context{node_,
-                                        host_,
-                                        signer_,
-                                        verifier_,
-                                        ledger_,
-                                        parts_,
-                                        *this,
-                                        *this,
-                                        round_options(options_)};
+        averaging::Environment context{node_,
+                                       host_,
+                                       signer_,
+                                       verifier_,
+                                       ledger_,
+                                       parts_,
+                                       *this,
+                                       *this,
+                                       round_options(options_)};
         aggregator_ = std::make_unique<averaging::Aggregator>(std::move(context));
     }
     if (options_.role != Role::trainer) return {};
     DEDLOC_TRY(engine_,
-               averaging::RoundEngine::make(node_,
-                                            host_,
-                                            signer_,
-                                            verifier_,
-                                            ledger_,
-                                            parts_,
-                                            *this,
-                                            *this,
-                                            round_options(options_)));
-    follower_ = std::make_unique<ChainFollower>(engine_->context(),
-                                                engine_->fetcher(),
-                                                store_,
-                                                *membership_,
-                                                options_.run,
-                                                options_.layout,
-                                                follower_callbacks());
+               averaging::Coordinator::make({node_,
+                                             host_,
+                                             signer_,
+                                             verifier_,
+                                             ledger_,
+                                             parts_,
+                                             *this,
+                                             *this,
+                                             round_options(options_)}));
+    follower_ = std::make_unique<ChainFollower>(
+        *engine_, store_, *membership_, options_.run, options_.layout, follower_callbacks());
     return {};
 }
 
@@ -564,14 +559,14 @@ void CollaborationImpl::on_decision(const consensus::Decision& decision, const B
 
 // The slower way, bytes per second.
 double CollaborationImpl::line() const {
-    return std::min(engine_->upload_bytes_per_s(), engine_->download_bytes_per_s());
+    return std::min(engine_->link().upload_bytes_per_s(), engine_->link().download_bytes_per_s());
 }
 
 void CollaborationImpl::end_rest() {
     if (!resting_) return;
     rest_.end();
     resting_ = false;
-    engine_->set_left_out(false);
+    engine_->link().set_left_out(false);
     // It computes the next step's samples already, if it keeps some of this one.
     if (phase_ == Phase::waiting && ahead_ == Ahead::yes && !in_step_) set_phase(Phase::computing);
     changed_.pulse();
@@ -592,7 +587,7 @@ Rest::Fate CollaborationImpl::fate_of(const consensus::Plan& plan,
 void CollaborationImpl::tell_rest(Rest::Fate fate, const PeerId& leader) {
     if (!options_.run.averaging.leave_out_slow) return;
     const bool begins = rest_.step_made(fate, leader);
-    if (resting_ != rest_.resting()) engine_->set_left_out(rest_.resting());
+    if (resting_ != rest_.resting()) engine_->link().set_left_out(rest_.resting());
     resting_ = rest_.resting();
     if (!begins) return;
     line_at_rest_ = line();
@@ -605,8 +600,8 @@ void CollaborationImpl::tell_rest(Rest::Fate fate, const PeerId& leader) {
                          ? "nothing of what we contribute reaches the others in time over our line"
                          : "rounds do without us: every step would take much longer than our "
                            "samples are worth with our line",
-                     megabit(engine_->upload_bytes_per_s()),
-                     megabit(engine_->download_bytes_per_s()),
+                     megabit(engine_->link().upload_bytes_per_s()),
+                     megabit(engine_->link().download_bytes_per_s()),
                      rest_.steps_left()));
 }
 
@@ -756,8 +751,8 @@ Status CollaborationImpl::status() const {
     status.samples_per_s = samples_per_s_;
     status.micro_batch_s = micro_batch_s_;
     if (engine_) {
-        status.upload_bytes_per_s = engine_->upload_bytes_per_s();
-        status.download_bytes_per_s = engine_->download_bytes_per_s();
+        status.upload_bytes_per_s = engine_->link().upload_bytes_per_s();
+        status.download_bytes_per_s = engine_->link().download_bytes_per_s();
     } else if (aggregator_) {
         status.upload_bytes_per_s = aggregator_->upload_bytes_per_s();
         status.download_bytes_per_s = aggregator_->download_bytes_per_s();
@@ -809,7 +804,7 @@ Collaboration::Accounts CollaborationImpl::accounts() const {
 
 void CollaborationImpl::set_caps(double upload_max, double download_max) {
     if (aggregator_) aggregator_->set_caps(upload_max, download_max);
-    if (engine_) engine_->set_caps(upload_max, download_max);
+    if (engine_) engine_->link().set_caps(upload_max, download_max);
     end_rest();
 }
 

@@ -11,7 +11,7 @@
 #include <mutex>
 
 #include "dedloc/averaging/aggregator.h"
-#include "dedloc/averaging/round.h"
+#include "dedloc/averaging/coordinator.h"
 #include "dedloc/collab/carry.h"
 #include "dedloc/collab/certificate_log.h"
 #include "dedloc/collab/chain_follower.h"
@@ -153,7 +153,7 @@ class CollaborationImpl final : public Collaboration,
     Carry carry_;
     CertificateLog certificate_log_;
     std::unique_ptr<Membership> membership_;
-    std::unique_ptr<averaging::RoundEngine> engine_;
+    std::unique_ptr<averaging::Coordinator> engine_;
     std::unique_ptr<ChainFollower> follower_;
     std::unique_ptr<averaging::Aggregator> aggregator_;  // instead of engine and follower
     std::unique_ptr<state::StateServer> state_server_;

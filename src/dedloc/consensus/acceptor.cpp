@@ -182,7 +182,7 @@ Task<Result<void>> Acceptor::write_record() {
     co_return written;
 }
 
-// Who cannot write its votes has none, and the others may wait for it: somebody has to know.
+// A voter that cannot write its votes has none, and the others may wait for it: tell somebody.
 void Acceptor::tell_of_disk(const Result<void>& written) {
     if (written) {
         if (disk_fails_since_ || told_that_it_goes_on_)

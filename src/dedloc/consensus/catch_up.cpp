@@ -6,7 +6,7 @@ namespace dedloc::consensus {
 namespace {
 
 // At first, so that one who sleeps does not keep us from asking the others. Certificates may take
-// longer over a slow line that is full: who was late gets twice as long the next time.
+// longer over a slow link that is full: who was late gets twice as long the next time.
 constexpr Duration ask_patience_min = 2s;
 constexpr Duration ask_patience_max = 32s;
 constexpr int pages_max = 64;  // of certificates in one catch-up

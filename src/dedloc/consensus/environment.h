@@ -18,7 +18,7 @@
 
 namespace dedloc::consensus {
 
-// Who may speak and vote, as far as this peer has heard.
+// Tells which peers may speak and vote, as far as this one has heard.
 class Electorate {
   public:
     virtual ~Electorate() = default;

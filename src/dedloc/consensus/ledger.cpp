@@ -53,7 +53,7 @@ Result<std::shared_ptr<const Plan>> check_shape(const Decision& decision) {
     return plan;
 }
 
-// Whoever begins a branch before a lost step takes that step's samples away again, which rounds.
+// A branch that begins before a lost step takes that step's samples away again, which rounds.
 bool counts_the_same(double one, double other) {
     constexpr double rounding = 1e-9;
     return std::abs(one - other) <= rounding * (other + 1);
@@ -116,7 +116,7 @@ Result<Link> Ledger::read_start(ByteView certificate_bytes) const {
     DEDLOC_TRY(Certificate certificate, wire::decode<Certificate>(certificate_bytes));
     DEDLOC_TRY(Decision decision, wire::decode<Decision>(certificate.decision));
     DEDLOC_TRY(std::shared_ptr<const Plan> plan, check_shape(decision));
-    // Who makes a beginning is named in it. Voters before anything else are unknown: whoever signed
+    // A beginning names its maker. Voters before anything else are unknown: whoever signed
     // is taken for one, and somebody must have.
     const bool beginning =
         decision.kind == DecisionKind::genesis || decision.kind == DecisionKind::branch;

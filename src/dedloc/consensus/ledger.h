@@ -150,7 +150,7 @@ Bytes make_genesis(const Digest& run,
 // more; `survivor` signs alone.
 Bytes make_branch_before(const Decision& lost, Voter survivor, const security::Signer& signer);
 
-// Who of a commit's plan is in the average at all (at least one part).
+// Which members of a commit's plan are in the average at all (at least one part).
 std::vector<bool> included_members(const Decision& decision, const Plan& plan);
 
 }  // namespace dedloc::consensus

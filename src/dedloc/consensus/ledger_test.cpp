@@ -98,7 +98,7 @@ TEST_F(LedgerTest, a_branch_that_counts_more_samples_than_came_before_it_is_refu
     EXPECT_TRUE(before_.accept(signed_by_voter(branch)));
 }
 
-// Whoever names no voter before it must have somebody's signature, and a beginning all it names.
+// A certificate without voters before it needs somebody's signature, a beginning all it names.
 TEST_F(LedgerTest, a_beginning_that_nobody_signed_is_refused) {
     const auto unsigned_one = [](const Decision& decision) {
         Certificate certificate;

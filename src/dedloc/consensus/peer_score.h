@@ -87,11 +87,11 @@ class PeerScore {
 
     // Of each decision, as it is accepted; `plan`: of a commit. False: its round waited for
     // somebody who failed, or came to nothing. (Where somebody is left out here and there, or most
-    // are late, lines are slow.)
+    // are late, links are slow.)
     bool learn(const Decision& decision, const Plan* plan);
 
     bool may_own(const PeerId& peer) const;
-    // Who gets nothing through to others had better not lead, while another one can.
+    // A peer that gets nothing through to others had better not lead, while another one can.
     bool may_lead(const PeerId& peer) const;
     // Does it get the time that all have for their contributions?
     bool is_waited_for(const PeerId& peer) const;

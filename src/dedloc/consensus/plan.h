@@ -87,12 +87,12 @@ struct Plan {
     std::vector<std::uint32_t> standby;  // members that take over parts, in this order
     std::uint32_t reduce_ms = 0;         // durations from receipt
     std::uint32_t round_ms = 0;
-    std::uint32_t predicted_ms = 0;  // what the lines as they were announced allow
+    std::uint32_t predicted_ms = 0;  // what the links as they were announced allow
     // A grid (routes.h): whom repair 0 goes through. 0 groups: members send to the owners.
     std::uint32_t groups = 0;
     std::vector<std::uint32_t> group_of;    // one a member
     std::vector<std::uint32_t> collectors;  // members: column k's of group g at [k * groups + g]
-    // Trainers whose contributions this round does without, as their lines are too slow for what
+    // Trainers whose contributions this round does without, as their links are too slow for what
     // they bring, rising. Those who are members all the same only receive.
     std::vector<PeerId> left_out;
     // The run's norm_max holds for parts that begin before this element; what follows (changes of

@@ -16,7 +16,7 @@ SyncCandidates::SyncCandidates(runtime::Executor executor,
                                SyncCandidatesOptions options)
     : clock_(clock), options_(std::move(options)), changed_(executor), scope_(executor) {}
 
-void SyncCandidates::start() { scope_.spawn("ask informants", run()); }
+void SyncCandidates::start() { scope_.spawn("ask sync candidates", run()); }
 
 Task<void> SyncCandidates::stop() { return scope_.stop(); }
 
@@ -44,7 +44,7 @@ Task<void> SyncCandidates::run() {
         last_ = *found;
         waiting_.erase(found);
         asked_.insert(last_);
-        scope_.spawn("ask an informant", ask(last_));
+        scope_.spawn("ask a sync candidate", ask(last_));
         const TimePoint until = clock_.now() + options_.patience();
         while (asked_.contains(last_) && clock_.now() < until)
             (void)co_await changed_.wait_until(clock_, until);

@@ -1,4 +1,4 @@
-// Who is asked when, in virtual time.
+// Which candidate is asked when, in virtual time.
 
 #include "dedloc/consensus/sync_candidates.h"
 

@@ -1,11 +1,9 @@
-// What others ask of this peer in a round, at any time.
+#include "dedloc/averaging/round_service.h"
 
 #include <algorithm>
 
 #include "dedloc/allreduce/fetch.h"
 #include "dedloc/allreduce/plan_check.h"
-#include "dedloc/averaging/round.h"
-#include "dedloc/base/counted.h"
 #include "dedloc/consensus/compact_proposal.h"
 #include "dedloc/links/messages.h"
 #include "dedloc/wire/message.h"
@@ -22,7 +20,7 @@ Result<Message> read_from(Reports& reports, const PeerId& from, ByteView bytes, 
 }
 
 // Of certificates in the answer to an announcement: it is waited for briefly, and passes what else
-// goes over a slow line. Who gets none asks for them with more patience.
+// goes over a slow link. Who gets none asks for them with more patience.
 constexpr std::size_t reply_bytes_max = 4000;
 
 std::size_t bytes_of(const std::vector<Bytes>& messages) {
@@ -45,7 +43,11 @@ std::string full_round(const RoundOptions& options, bool aggregator) {
 
 }  // namespace
 
-void RoundEngine::register_handlers() {
+RoundService::RoundService(RoundParts& parts)
+    : parts_(parts), environment_(parts.environment), handlers_(parts.environment.host) {}
+
+void RoundService::start(const Following& following) {
+    following_ = &following;
     handlers_.on_call(announce_method, [this](PeerId from, Bytes request) {
         return on_announce(from, std::move(request));
     });
@@ -64,77 +66,47 @@ void RoundEngine::register_handlers() {
     handlers_.on_stream(links::probe_method, [this](std::unique_ptr<p2p::MessageStream> stream) {
         return on_probe(std::move(stream));
     });
+    handlers_.on_connection([this](const PeerId& peer, bool connected) {
+        if (connected) return;
+        parts_.announcements.erase(peer);
+        parts_.exchanges.peer_gone(peer);
+        parts_.open.changed().pulse();
+    });
 }
 
 // Aggregators stand on no state; whoever says so may bring nothing, not even ranges without
-// samples: a plan with such a line would be refused, and its leader blamed.
-Ok RoundEngine::check_announcement(const PeerId& from,
-                                   const consensus::Base& base,
-                                   const Announce& announce) const {
+// samples: a plan with such a link would be refused, and its leader blamed.
+Ok RoundService::check_announcement(const PeerId& from,
+                                    const consensus::Base& base,
+                                    const Announce& announce) const {
     if (announce.aggregator && announce.input == consensus::MemberInput{}) return {};
     if (announce.aggregator)
         return make_error(ErrorKind::peer_broke_protocol, "an aggregator brings no contribution");
     if (announce.state != *base.state)
         return make_error(ErrorKind::conflict, "you stand on another state; load ours");
     DEDLOC_TRY_VOID(consensus::check_input(
-        announce.input, context_.options.vector_count, context_.options.samples_max));
-    DEDLOC_TRY_VOID(context_.roster.check_samples(from, announce.input));
-    return context_.ledger.check_not_committed(from, announce.input);
+        announce.input, environment_.options.vector_count, environment_.options.samples_max));
+    DEDLOC_TRY_VOID(environment_.roster.check_samples(from, announce.input));
+    return environment_.ledger.check_not_committed(from, announce.input);
 }
 
-// Of a plan of ours. Who may vote has a place before who may not: it stays among the members, and
-// the same ones are left out of every round.
-bool RoundEngine::make_room_for(const PeerId& from, bool aggregator) {
-    if (announced_.contains(from)) return true;
-    const auto alike =
-        static_cast<std::size_t>(std::ranges::count_if(announced_, [aggregator](const auto& entry) {
-            return entry.second.announce.aggregator == aggregator;
-        }));
-    if (aggregator) return alike < aggregators_max;
-    if (alike + 1 < context_.options.members_max) return true;  // one is our own
-    const consensus::Base& base = context_.ledger.base();
-    if (!base.is_voter(from)) return false;
-    const auto other = std::ranges::find_if(announced_, [&base](const auto& entry) {
-        return !entry.second.announce.aggregator && !base.is_voter(entry.first);
-    });
-    if (other == announced_.end()) return false;
-    not_waited_for_.insert(other->first);
-    announced_.erase(other);
-    return true;
-}
-
-// Kept also by one who does not lead: if the leader fails, it knows who is there. False: there is
-// no room.
-bool RoundEngine::keep_announcement(const PeerId& from, Announce announce) {
-    if (announce.aggregator && announce.leaving) {
-        announced_.erase(from);
-        return true;
-    }
-    if (!make_room_for(from, announce.aggregator)) {
-        not_waited_for_.insert(from);
-        return false;
-    }
-    announced_[from] = Announced{std::move(announce), context_.now()};
-    not_waited_for_.erase(from);
-    return true;
-}
-
-Task<Result<Bytes>> RoundEngine::on_announce(PeerId from, Bytes request) {
-    DEDLOC_CO_TRY_VOID(context_.gate(from));
-    DEDLOC_CO_TRY(Announce announce, read_from<Announce>(reports_, from, request, "announcement"));
-    const consensus::Base& base = context_.ledger.base();
+Task<Result<Bytes>> RoundService::on_announce(PeerId from, Bytes request) {
+    DEDLOC_CO_TRY_VOID(environment_.gate(from));
+    DEDLOC_CO_TRY(Announce announce,
+                  read_from<Announce>(parts_.reports, from, request, "announcement"));
+    const consensus::Base& base = environment_.ledger.base();
     AnnounceReply reply;
     // Another peer had the new state sooner than we: it need not ask twice.
-    const TimePoint patience = context_.now() + context_.patience.with_answer() / 2;
+    const TimePoint patience = environment_.now() + parts_.patience.with_answer() / 2;
     while (announce.previous == base.previous && !base.state && !announce.aggregator &&
-           context_.now() < patience)
-        co_await context_.node.clock.sleep_for(5ms);
+           environment_.now() < patience)
+        co_await environment_.node.clock.sleep_for(5ms);
     if (announce.previous != base.previous) {
-        std::vector<Bytes> certificates = acceptor_->certificates_after(announce.previous);
+        std::vector<Bytes> certificates = parts_.acceptor.certificates_after(announce.previous);
         const bool foreign = certificates.empty();
         reply.verdict = foreign ? Verdict::i_am_behind : Verdict::you_are_behind;
         if (bytes_of(certificates) <= reply_bytes_max) reply.certificates = std::move(certificates);
-        if (foreign) context_.listener.behind(from);
+        if (foreign) environment_.listener.behind(from);
         co_return wire::encode(reply);
     }
     if (!base.state && !announce.aggregator) {  // still computing the state; ask again soon
@@ -143,180 +115,171 @@ Task<Result<Bytes>> RoundEngine::on_announce(PeerId from, Bytes request) {
     if (const Ok sound = check_announcement(from, base, announce); !sound) {
         if (sound.error().kind() == ErrorKind::overloaded) co_return wire::encode(reply);
         if (sound.error().kind() == ErrorKind::peer_broke_protocol) {
-            announced_.erase(from);
-            not_waited_for_.insert(from);  // until it announces what can be taken
-            reports_.refused_input(from, sound.error().message());
-            context_.scores.complaints().bar(from, context_.now());
-            changed_.pulse();
+            parts_.announcements.erase(from);
+            parts_.announcements.do_not_wait_for(from);  // until it announces what can be taken
+            parts_.reports.refused_input(from, sound.error().message());
+            parts_.scores.complaints().bar(from, environment_.now());
+            parts_.open.changed().pulse();
         }
         reply.verdict = Verdict::refused;
         reply.reason = sound.error().message();
         co_return wire::encode(reply);
     }
-    const auto leader = pick_leader(base);
-    if (leader && *leader != context_.me()) {
+    const auto leader = parts_.election.pick(base);
+    if (leader && *leader != environment_.me()) {
         reply.verdict = Verdict::redirect;
         reply.leader = *leader;
     }
-    if (exchanges_.in_round()) reply.round_ms = exchanges_.newest()->plan().round_ms;
+    if (parts_.exchanges.in_round()) reply.round_ms = parts_.exchanges.newest()->plan().round_ms;
     const bool brings_something = !announce.input.is_empty();
     const bool aggregates = announce.aggregator;
-    if (!keep_announcement(from, std::move(announce))) {
+    if (!parts_.announcements.keep(from, std::move(announce))) {
         if (reply.verdict == Verdict::accepted) {
             reply.verdict = Verdict::full;
-            reply.reason = full_round(context_.options, aggregates);
+            reply.reason = full_round(environment_.options, aggregates);
         }
-        changed_.pulse();
+        parts_.open.changed().pulse();
         co_return wire::encode(reply);
     }
     if (brings_something) {
-        context_.listener.round_wanted();
-        set_wanted(true);
+        environment_.listener.round_wanted();
+        parts_.open.set_wanted(true);
     }
-    changed_.pulse();
+    parts_.open.changed().pulse();
     co_return wire::encode(reply);
 }
 
-std::shared_ptr<allreduce::Exchange> RoundEngine::begin_exchange(consensus::Plan plan,
-                                                                 Digest digest) {
-    auto exchange = exchanges_.begin(std::move(plan), digest, input_);
-    round_begun_ = context_.now();
-    if (!step_averaged_) step_averaged_ = round_begun_;
-    changed_.pulse();
-    return exchange;
-}
-
-Task<Result<Bytes>> RoundEngine::on_plan(PeerId from, Bytes request) {
-    DEDLOC_CO_TRY_VOID(context_.gate(from));
+Task<Result<Bytes>> RoundService::on_plan(PeerId from, Bytes request) {
+    DEDLOC_CO_TRY_VOID(environment_.gate(from));
     Result<void> taken = take_plan(from, request);
     if (!taken) {
-        refuse_plan(from, taken.error());
+        parts_.election.refuse_plan(from, taken.error());
         co_return std::move(taken).error();
     }
     co_return Bytes{};
 }
 
-Result<void> RoundEngine::take_plan(const PeerId& from, ByteView request) {
+Result<void> RoundService::take_plan(const PeerId& from, ByteView request) {
     const auto message = wire::decode<allreduce::Signed>(request);
     if (!message) return consensus::unreadable("plan");
     auto decoded = wire::decode<consensus::Plan>(message->payload);
     if (!decoded) return consensus::unreadable("plan");
     consensus::Plan plan = *std::move(decoded);
-    const consensus::Base& base = context_.ledger.base();
+    const consensus::Base& base = environment_.ledger.base();
     if (plan.run != base.run || plan.previous != base.previous || plan.instance != base.instance ||
         !base.state || plan.state != *base.state)
         return make_error(ErrorKind::conflict, "the plan is not for the step that is open here");
     if (plan.leader != from || !consensus::owns_ballot(base, from, plan.ballot) ||
-        !context_.verifier.verify(
+        !environment_.verifier.verify(
             from, consensus::plan_domain, message->payload, message->signature))
         return make_error(ErrorKind::peer_broke_protocol, "the plan is not signed by its leader");
-    DEDLOC_TRY_VOID(allreduce::check_plan(plan, context_.options));
+    DEDLOC_TRY_VOID(allreduce::check_plan(plan, environment_.options));
     const Digest digest = consensus::decision_digest(message->payload);
-    if (exchanges_.find(digest)) return {};
-    DEDLOC_TRY_VOID(exchanges_.check_turn(plan, digest));
-    DEDLOC_TRY_VOID(check_leaders_line(plan));
-    DEDLOC_TRY_VOID(check_own_line(plan, base));
-    (void)begin_exchange(std::move(plan), digest);
+    if (parts_.exchanges.find(digest)) return {};
+    DEDLOC_TRY_VOID(parts_.exchanges.check_turn(plan, digest));
+    DEDLOC_TRY_VOID(check_leaders_member(plan));
+    DEDLOC_TRY_VOID(check_own_member(plan, base));
+    (void)begin_exchange(parts_, std::move(plan), digest);
     return {};
 }
 
 // Everybody else's samples were its to check.
-Ok RoundEngine::check_leaders_line(const consensus::Plan& plan) const {
+Ok RoundService::check_leaders_member(const consensus::Plan& plan) const {
     for (const consensus::PlanMember& member : plan.members) {
         if (member.peer != plan.leader) continue;
-        Ok sound = context_.roster.check_samples(member.peer, member.input);
+        Ok sound = environment_.roster.check_samples(member.peer, member.input);
         if (!sound && sound.error().kind() == ErrorKind::peer_broke_protocol) return sound;
     }
     return {};
 }
 
 // The plan must name what we bring now. What we announced before is an old plan, not a lie.
-Ok RoundEngine::check_own_line(const consensus::Plan& plan, const consensus::Base& base) {
-    const Announce mine = own_announcement(base);
+Ok RoundService::check_own_member(const consensus::Plan& plan, const consensus::Base& base) {
+    const Announce mine = own_announcement(parts_, base);
     for (const consensus::PlanMember& member : plan.members) {
-        if (member.peer != context_.me()) continue;
+        if (member.peer != environment_.me()) continue;
         if (member.incarnation == mine.incarnation && !member.aggregator &&
             (member.input == mine.input || plan.leaves_out(member.peer)))
             return {};
-        if (std::find(told_.begin(), told_.end(), member.input) == told_.end())
+        if (!following_->has_told(member.input))
             return make_error(ErrorKind::peer_broke_protocol,
                               "a plan is refused: it gives us a weight that we never announced");
     }
     return make_error(ErrorKind::conflict, "the plan names another contribution than ours");
 }
 
-Task<Result<Bytes>> RoundEngine::on_repair(PeerId from, Bytes request) {
-    DEDLOC_CO_TRY_VOID(context_.gate(from));
-    Result<Bytes> taken = exchanges_.take_repair(from, request);
-    if (!taken) reports_.refuse_message(from, taken.error());
+Task<Result<Bytes>> RoundService::on_repair(PeerId from, Bytes request) {
+    DEDLOC_CO_TRY_VOID(environment_.gate(from));
+    Result<Bytes> taken = parts_.exchanges.take_repair(from, request);
+    if (!taken) parts_.reports.refuse_message(from, taken.error());
     co_return taken;
 }
 
 // Whom every answer reaches late takes all leaders for dead, and would outbid one round after
 // another. Not to promise is always allowed; it ends with the round, when we suspect its leader, or
 // when our connection to it is lost.
-bool RoundEngine::keeps_to_round(const PeerId& from, const consensus::Prepare& prepare) const {
-    const std::shared_ptr<allreduce::Exchange> exchange = exchanges_.newest();
-    if (!exchange || context_.now() >= exchange->round_deadline()) return false;
+bool RoundService::keeps_to_round(const PeerId& from, const consensus::Prepare& prepare) const {
+    const std::shared_ptr<allreduce::Exchange> exchange = parts_.exchanges.newest();
+    if (!exchange || environment_.now() >= exchange->round_deadline()) return false;
     const consensus::Plan& plan = exchange->plan();
     return plan.instance == prepare.instance && plan.previous == prepare.previous &&
-           plan.leader != from && !suspected(plan.leader) && is_here(plan.leader) &&
-           context_.now() < overdue_at(plan.leader, silence_of_the_dead() / 2) &&
-           plan.ballot >= acceptor_->promised(plan.previous);
+           plan.leader != from && !parts_.election.suspected(plan.leader) &&
+           parts_.election.is_here(plan.leader) && following_->hears_from(plan.leader) &&
+           plan.ballot >= parts_.acceptor.promised(plan.previous);
 }
 
-void RoundEngine::is_proposed_to(const PeerId& leader) {
-    const auto exchange = exchanges_.newest();
+void RoundService::is_proposed_to(const PeerId& leader) {
+    const auto exchange = parts_.exchanges.newest();
     if (exchange && exchange->plan().leader == leader) exchange->leader_spoke();
 }
 
-void RoundEngine::unreadable_proposal(const PeerId& from, const Error& why) {
-    refuse_plan(from, why);
+void RoundService::untrue_proposal(const PeerId& from, const std::string& why) {
+    parts_.election.suspect(from, why);
+    parts_.open.changed().pulse();
 }
 
-void RoundEngine::untrue_proposal(const PeerId& from, const std::string& why) {
-    suspect(from, why);
-    changed_.pulse();
+void RoundService::unreadable_proposal(const PeerId& from, const Error& why) {
+    parts_.election.refuse_plan(from, why);
 }
 
 // The averages of a proposal may be a little behind it.
-Task<Result<Bytes>> RoundEngine::whole_proposal(consensus::Propose propose) {
-    const std::shared_ptr<allreduce::Exchange> exchange = exchanges_.find(propose.plan);
+Task<Result<Bytes>> RoundService::whole_proposal(consensus::Propose propose) {
+    const std::shared_ptr<allreduce::Exchange> exchange = parts_.exchanges.find(propose.plan);
     if (!exchange) co_return make_error(ErrorKind::not_found, "no such plan here");
     while (!exchange->complete()) {
         const TimePoint until =
             std::min(exchange->collected().missing_awaited_until(), exchange->round_deadline());
-        if (context_.now() >= until) break;
-        (void)co_await exchange->changed().wait_until(context_.node.clock, until);
+        if (environment_.now() >= until) break;
+        (void)co_await exchange->changed().wait_until(environment_.node.clock, until);
     }
     co_return consensus::whole_decision(propose, exchange->plan(), exchange->finished());
 }
 
-Task<Result<Bytes>> RoundEngine::on_fetch(PeerId from, Bytes request) {
-    DEDLOC_CO_TRY_VOID(context_.gate(from));
-    co_return allreduce::answer_fetch(context_.parts, request);
+Task<Result<Bytes>> RoundService::on_fetch(PeerId from, Bytes request) {
+    DEDLOC_CO_TRY_VOID(environment_.gate(from));
+    co_return allreduce::answer_fetch(environment_.parts, request);
 }
 
 // Whoever lacks a part when the others decide gets it in a moment: to ask for it would be to have
-// it twice over a line that is full.
-Task<void> RoundEngine::arrival(consensus::FinishedPart part, TimePoint deadline) {
-    const std::shared_ptr<allreduce::Exchange> exchange = exchanges_.find(part.plan);
+// it twice over a link that is full.
+Task<void> RoundService::arrival(consensus::FinishedPart part, TimePoint deadline) {
+    const std::shared_ptr<allreduce::Exchange> exchange = parts_.exchanges.find(part.plan);
     if (!exchange) co_return;
     for (;;) {
         const TimePoint until = std::min(deadline, exchange->collected().awaited_until(part.part));
-        if (context_.now() >= until) co_return;
-        (void)co_await exchange->changed().wait_until(context_.node.clock, until);
+        if (environment_.now() >= until) co_return;
+        (void)co_await exchange->changed().wait_until(environment_.node.clock, until);
     }
 }
 
-Task<void> RoundEngine::on_probe(std::unique_ptr<p2p::MessageStream> stream) {
-    if (!context_.roster.allowed(stream->remote())) co_return;
-    co_await line_.serve(std::move(stream));
+Task<void> RoundService::on_probe(std::unique_ptr<p2p::MessageStream> stream) {
+    if (!environment_.roster.allowed(stream->remote())) co_return;
+    co_await parts_.link.serve(std::move(stream));
 }
 
-Task<void> RoundEngine::on_parts(std::unique_ptr<p2p::MessageStream> owned) {
-    if (!context_.roster.allowed(owned->remote())) co_return;
-    co_await exchanges_.serve(std::move(owned));
+Task<void> RoundService::on_parts(std::unique_ptr<p2p::MessageStream> owned) {
+    if (!environment_.roster.allowed(owned->remote())) co_return;
+    co_await parts_.exchanges.serve(std::move(owned));
 }
 
 }  // namespace dedloc::averaging

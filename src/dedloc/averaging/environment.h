@@ -1,5 +1,5 @@
-// What the classes of a round share: the node, the host, keys, the ledger and the part store, and
-// whom they ask and tell (roster.h).
+// What a round needs from outside: the machine, keys, the ledger, the store of finished parts, and
+// whom it asks and tells (roster.h). What changes has an owner elsewhere.
 
 #pragma once
 #include <algorithm>
@@ -19,11 +19,6 @@
 
 namespace dedloc::averaging {
 
-// How long a leader that failed is passed over. Shorter than a usual step, so that nobody is lost.
-inline constexpr Duration suspicion_of_leaders = 3s;
-// Whom a leader has no room for asks it again after so long, in case somebody leaves.
-inline constexpr Duration full_round_pause = 2s;
-
 struct RoundOptions : allreduce::Options {
     std::uint64_t part_elements_min = 4096;  // a smaller share is not worth its messages
     std::size_t group_max = 64;
@@ -42,7 +37,8 @@ struct RoundOptions : allreduce::Options {
     consensus::PlantedBugs bugs;
 };
 
-struct RoundContext {
+// Constant for a node's life.
+struct Environment {
     runtime::Node node;
     p2p::Host& host;
     const security::Signer& signer;
@@ -52,39 +48,33 @@ struct RoundContext {
     const Roster& roster;
     RoundListener& listener;
     RoundOptions options;
-    consensus::PeerScore scores{};
-    links::Patience patience{options.call_timeout, options.deadline_max};
 
-    // What the user grants from now on; true: more than before.
-    bool set_caps(double upload_max, double download_max) {
-        const auto grew = [](double before, double now) {
-            return before > 0 && (now <= 0 || now > before);
-        };
-        const bool more =
-            grew(options.upload_max, upload_max) || grew(options.download_max, download_max);
-        options.upload_max = upload_max;
-        options.download_max = download_max;
-        return more;
-    }
-
-    // How long a majority of voters is waited for; a long round may keep them silent for as long.
-    Duration quorum_patience() const { return patience.at_least(options.quorum_timeout); }
     // May this peer ask us anything?
     Ok gate(const PeerId& from) const { return consensus::gate(roster, from); }
-
     TimePoint now() const { return node.clock.now(); }
     const PeerId& me() const { return host.id(); }
 };
 
-// What consensus needs of the context.
-consensus::Environment consensus_environment(RoundContext& context,
+// How long a majority of voters is waited for; a long round may keep them silent for as long.
+inline Duration quorum_patience(const Environment& environment, const links::Patience& patience) {
+    return patience.at_least(environment.options.quorum_timeout);
+}
+
+// What consensus needs of it.
+consensus::Environment consensus_environment(const Environment& environment,
+                                             consensus::PeerScore& scores,
+                                             const links::Patience& patience,
                                              consensus::Averages& averages,
                                              consensus::Listener& listener);
 
-// What exchanges need of the context.
-allreduce::Environment transfer_environment(RoundContext& context, allreduce::Listener& listener);
+// What exchanges need of it.
+allreduce::Environment transfer_environment(const Environment& environment,
+                                            const consensus::PeerScore& scores,
+                                            links::Patience& patience,
+                                            allreduce::Listener& listener);
 
-// A probe of this peer's link, by what the context knows.
-links::BandwidthProbeOptions probe_options(RoundContext& context, std::function<bool()> idle);
+// A probe of this peer's link.
+links::BandwidthProbeOptions probe_options(const Environment& environment,
+                                           std::function<bool()> idle);
 
 }  // namespace dedloc::averaging

@@ -1,15 +1,14 @@
-// What the leader plans: who takes part, who owns how much, and for more members than a group holds
-// the grid.
+#include "dedloc/averaging/round_planner.h"
 
 #include <algorithm>
 #include <cmath>
 
 #include "dedloc/allreduce/chunking.h"
-#include "dedloc/averaging/round.h"
 #include "dedloc/links/partition_detector.h"
+#include "dedloc/links/rates.h"
 #include "dedloc/planner/grid.h"
+#include "dedloc/planner/left_out.h"
 #include "dedloc/planner/split.h"
-#include "dedloc/wire/message.h"
 
 namespace dedloc::averaging {
 namespace {
@@ -19,12 +18,12 @@ constexpr double pieces_wanted_max = 48;
 constexpr double part_seconds_min = 0.05;
 constexpr std::uint64_t piece_elements_min = 8192;
 constexpr double rate_factor = 1000;  // between the usual rate and what is believed
-// Bytes per second; what is said beyond is no line's.
+// Bytes per second; what is said beyond is no link's.
 constexpr double rate_least = 100;
 constexpr double rate_most = 1e12;
 constexpr double worth_it = 0.95;  // of the round's time without aggregators; more: without them
 
-// Measured, and of a line that there may be.
+// Measured, and of a link that there may be.
 bool is_rate(double claimed) { return claimed >= rate_least && claimed <= rate_most; }
 
 // The median of the uplinks that were measured: what is assumed of the others.
@@ -39,7 +38,7 @@ double usual_rate(const std::map<PeerId, Announce>& announces, double if_none) {
     return *middle;
 }
 
-// A peer's own claim: nobody's line is beyond all measure of the others'.
+// A peer's own claim: nobody's link is beyond all measure of the others'.
 double plausible_rate(double claimed, double usual) {
     if (!is_rate(claimed)) return usual;
     return std::clamp(claimed, usual / rate_factor, usual * rate_factor);
@@ -81,7 +80,7 @@ std::string_view word_for(planner::Bottleneck bottleneck) {
 }
 
 // `split` is over the plan's members, in their order; null: it is a grid, where the planner names
-// no single line.
+// no single link.
 PlanNote note_of(const consensus::Plan& plan, const planner::Split* split) {
     PlanNote note;
     note.predicted_s = plan.predicted_ms / 1e3;
@@ -93,13 +92,46 @@ PlanNote note_of(const consensus::Plan& plan, const planner::Split* split) {
     return note;
 }
 
-}  // namespace
+struct Division {
+    std::map<PeerId, Announce> announces;
+    std::vector<bool> may_own;
+    planner::Split split;
+    std::string gain{};  // what the aggregators are for, in words
+    std::optional<planner::Grid> grid{};
+};
+
+class RoundPlanner {
+  public:
+    explicit RoundPlanner(const PlanQuestion& question) : question_(question) {}
+    Result<PlannedRound> plan() const;
+
+  private:
+    std::vector<planner::PeerRates> rates_of(const std::map<PeerId, Announce>& announces) const;
+    Result<Division> divide(const std::map<PeerId, Announce>& announces) const;
+    Result<Division> divide_with_aggregators(std::map<PeerId, Announce> announces) const;
+    Result<Division> divide_into_groups(const std::map<PeerId, Announce>& announces) const;
+    Result<Division> divide_all(std::map<PeerId, Announce> announces) const;
+    std::string leave_out_slow(std::map<PeerId, Announce>& announces,
+                               std::vector<PeerId>& left_out) const;
+    Result<planner::LeaveOutAnswer> whom_to_leave_out(
+        const std::map<PeerId, Announce>& announces) const;
+    void set_parts(consensus::Plan& plan,
+                   const std::vector<std::uint64_t>& shares,
+                   double seconds) const;
+    void set_parts(consensus::Plan& plan, const planner::Grid& grid) const;
+    std::uint64_t pieces_of(std::uint64_t share,
+                            std::size_t shares_count,
+                            double seconds,
+                            bool in_grid) const;
+
+    const PlanQuestion& question_;
+};
 
 // An average goes back while later parts still come, and when the last part has come its average is
 // still to go back: the more parts, the shorter that end. Fewer where a part would take no time.
-void RoundEngine::set_parts(consensus::Plan& plan,
-                            const std::vector<std::uint64_t>& shares,
-                            double seconds) const {
+void RoundPlanner::set_parts(consensus::Plan& plan,
+                             const std::vector<std::uint64_t>& shares,
+                             double seconds) const {
     for (std::uint32_t i = 0; i < shares.size(); ++i) {
         const std::uint64_t pieces =
             pieces_of(shares[i], shares.size(), seconds, /*in_grid=*/false);
@@ -108,7 +140,7 @@ void RoundEngine::set_parts(consensus::Plan& plan,
 }
 
 // The owners of a column take turns, so that sums go to all of them at all times.
-void RoundEngine::set_parts(consensus::Plan& plan, const planner::Grid& grid) const {
+void RoundPlanner::set_parts(consensus::Plan& plan, const planner::Grid& grid) const {
     plan.groups = grid.groups;
     plan.group_of = grid.group_of;
     plan.collectors = grid.collectors;
@@ -125,49 +157,27 @@ void RoundEngine::set_parts(consensus::Plan& plan, const planner::Grid& grid) co
 }
 
 // Of a share, when so many peers have one.
-std::uint64_t RoundEngine::pieces_of(std::uint64_t share,
-                                     std::size_t shares_count,
-                                     double seconds,
-                                     bool in_grid) const {
+std::uint64_t RoundPlanner::pieces_of(std::uint64_t share,
+                                      std::size_t shares_count,
+                                      double seconds,
+                                      bool in_grid) const {
     const auto many = static_cast<double>(consensus::parts_max / (2 * shares_count));
     const auto wanted = static_cast<std::uint64_t>(
         std::clamp(seconds / part_seconds_min, 1.0, std::min(pieces_wanted_max, many)));
     const std::uint64_t most =
-        allreduce::longest_part(context_.options, context_.options.codec, in_grid);
+        allreduce::longest_part(question_.options, question_.options.codec, in_grid);
     const std::uint64_t fewest = (share + most - 1) / most;
     return std::max(fewest, std::min(wanted, share / std::min(piece_elements_min, most)));
 }
 
-struct RoundEngine::Division {
-    std::map<PeerId, Announce> announces;
-    std::vector<bool> may_own;
-    planner::Split split;
-    std::string gain{};  // what the aggregators are for, in words
-    std::optional<planner::Grid> grid{};
-};
-
-std::map<PeerId, Announce> RoundEngine::announces_for(const consensus::Base& base) {
-    std::map<PeerId, Announce> announces;
-    announces[context_.me()] = own_announcement(base);
-    for (const auto& [peer, announced] : fresh_announcements(base)) {
-        if (announces.size() >= context_.options.members_max) break;
-        announces[peer] = announced->announce;
-    }
-    for (const auto& [peer, announced] : fresh_announcements(base, /*of_aggregators=*/true))
-        if (announces.size() < context_.options.members_max && announced->announce.dialable &&
-            !exchanges_.state().failed_owners.contains(peer, context_.now()))
-            announces[peer] = announced->announce;
-    return announces;
-}
-
-std::vector<planner::PeerRates> RoundEngine::rates_of(
+std::vector<planner::PeerRates> RoundPlanner::rates_of(
     const std::map<PeerId, Announce>& announces) const {
     std::map<PeerId, std::vector<PeerId>> unreachable;
     for (const auto& [peer, announce] : announces) unreachable[peer] = announce.unreachable;
     const std::set<PeerId> partitioned = links::partitioned_peers(unreachable);
     std::vector<planner::PeerRates> rates;
-    const double usual = usual_rate(announces, context_.options.rate_unknown);
-    const double element_bytes = context_.options.element_bytes();
+    const double usual = usual_rate(announces, question_.options.rate_unknown);
+    const double element_bytes = question_.options.element_bytes();
     for (const auto& [peer, announce] : announces) {
         const auto per_s = [&](double bytes) {
             return plausible_rate(bytes, usual) / element_bytes;
@@ -177,10 +187,9 @@ std::vector<planner::PeerRates> RoundEngine::rates_of(
         rate.download_per_s = per_s(announce.download_bytes_per_s);
         rate.contributes = !announce.input.is_empty();
         rate.receives = !announce.aggregator;
-        // Whoever cannot be dialled cannot be sure that every member has a connection to it.
+        // A peer that cannot be dialled cannot be sure that every member has a connection to it.
         rate.owns_allowed = announce.dialable && !announce.leaving && !partitioned.contains(peer) &&
-                            context_.scores.may_own(peer) &&
-                            !exchanges_.state().failed_owners.broke_protocol(peer, context_.now());
+                            !question_.not_owners.contains(peer);
         rates.push_back(rate);
     }
     std::vector<double*> up;
@@ -195,15 +204,15 @@ std::vector<planner::PeerRates> RoundEngine::rates_of(
 }
 
 // Errors: not_found: nobody brings anything; bad_input: too few may own for a grid.
-Result<RoundEngine::Division> RoundEngine::divide_into_groups(
+Result<Division> RoundPlanner::divide_into_groups(
     const std::map<PeerId, Announce>& announces) const {
     const std::vector<planner::PeerRates> rates = rates_of(announces);
     planner::GridOptions options;
-    options.group_max = context_.options.group_max;
-    options.part_elements_min = context_.options.part_elements_min;
-    options.sums_cost = sizeof(float) / context_.options.element_bytes();
+    options.group_max = question_.options.group_max;
+    options.part_elements_min = question_.options.part_elements_min;
+    options.sums_cost = sizeof(float) / question_.options.element_bytes();
     DEDLOC_TRY(planner::Grid grid,
-               planner::make_grid(rates, context_.options.vector_count, options));
+               planner::make_grid(rates, question_.options.vector_count, options));
     Division division{.announces = announces, .may_own = {}, .split = {}, .grid = {}};
     for (const planner::PeerRates& rate : rates) division.may_own.push_back(rate.owns_allowed);
     division.split.seconds = grid.seconds;
@@ -216,29 +225,28 @@ Result<RoundEngine::Division> RoundEngine::divide_into_groups(
 // A grid where they are more than a group holds; it takes the aggregators there are. With fewer who
 // may own than there would be groups, one group after all: the few owners have everybody's share to
 // move in either, and nobody is left out.
-Result<RoundEngine::Division> RoundEngine::divide_all(std::map<PeerId, Announce> announces) const {
+Result<Division> RoundPlanner::divide_all(std::map<PeerId, Announce> announces) const {
     const auto trainers = static_cast<std::size_t>(std::ranges::count_if(
         announces, [](const auto& entry) { return !entry.second.aggregator; }));
-    if (trainers > context_.options.group_max) {
+    if (trainers > question_.options.group_max && question_.options.adds_up()) {
         auto grid = divide_into_groups(announces);
         if (grid) return grid;
     }
     return divide_with_aggregators(std::move(announces));
 }
 
-Result<RoundEngine::Division> RoundEngine::divide(
-    const std::map<PeerId, Announce>& announces) const {
+Result<Division> RoundPlanner::divide(const std::map<PeerId, Announce>& announces) const {
     std::vector<planner::PeerRates> rates = rates_of(announces);
     if (std::none_of(rates.begin(), rates.end(), [](const auto& rate) { return rate.contributes; }))
         return make_error(ErrorKind::not_found, "nobody has anything to average");
     planner::SplitOptions split_options;
-    split_options.part_elements_min = context_.options.part_elements_min;
-    auto split = planner::split_elements(rates, context_.options.vector_count, split_options);
+    split_options.part_elements_min = question_.options.part_elements_min;
+    auto split = planner::split_elements(rates, question_.options.vector_count, split_options);
     if (!split) {  // nobody may own: the leader does, as everybody who announced reached it
         std::size_t place = 0;
         for (const auto& [peer, announce] : announces)
-            rates[place++].owns_allowed = peer == context_.me();
-        split = planner::split_elements(rates, context_.options.vector_count, split_options);
+            rates[place++].owns_allowed = peer == question_.me;
+        split = planner::split_elements(rates, question_.options.vector_count, split_options);
     }
     if (!split) return std::move(split).error();
     Division division{.announces = announces, .may_own = {}, .split = *std::move(split)};
@@ -248,8 +256,7 @@ Result<RoundEngine::Division> RoundEngine::divide(
 
 // Aggregators take part where the round becomes faster by as much as they are worth: each is one
 // more machine that may fail. Those who would own nothing stay away.
-Result<RoundEngine::Division> RoundEngine::divide_with_aggregators(
-    std::map<PeerId, Announce> announces) const {
+Result<Division> RoundPlanner::divide_with_aggregators(std::map<PeerId, Announce> announces) const {
     auto with = divide(announces);
     std::map<PeerId, Announce> trainers = announces;
     std::erase_if(trainers, [](const auto& entry) { return entry.second.aggregator; });
@@ -276,32 +283,24 @@ Result<RoundEngine::Division> RoundEngine::divide_with_aggregators(
             "; {} aggregators take {:.0f} %: {:.3g} s predicted instead of "
             "{:.3g} s",
             helping,
-            100 * share / static_cast<double>(context_.options.vector_count),
+            100 * share / static_cast<double>(question_.options.vector_count),
             with->split.seconds,
             without->split.seconds);
     return with;
 }
 
-// Of the batch that is there. With the delayed update most of it was computed beside the round
-// before; where nobody had to wait for the rest, it is only known that computing took no longer.
-double RoundEngine::computing_s() const {
-    const Duration waited = step_averaged_.value_or(context_.now()) - step_open_.second;
-    if (!context_.options.delayed) return to_seconds(waited);
-    return waited > pace_.usual() / 10 ? to_seconds(waited + pace_.usual()) : 0;
-}
-
-// Not the leader, as everybody waits for it anyhow, nor whose line is not much slower than the
+// Not the leader, as everybody waits for it anyhow, nor whose link is not much slower than the
 // leader's: where few may own, fewer contributions make the round shorter, whosever they are. Nor
-// who leaves after this round, nor whose line nobody has measured. Whoever
+// who leaves after this round, nor whose link nobody has measured. Whoever
 // follows by itself has the averages later: never so many voters that the rest would be no
 // majority.
-Result<planner::LeaveOutAnswer> RoundEngine::whom_to_leave_out(
-    const consensus::Base& base, const std::map<PeerId, Announce>& announces) const {
+Result<planner::LeaveOutAnswer> RoundPlanner::whom_to_leave_out(
+    const std::map<PeerId, Announce>& announces) const {
     const std::vector<planner::PeerRates> rates = rates_of(announces);
     const auto slower_way = [](const planner::PeerRates& rate) {
         return std::min(rate.upload_per_s, rate.download_per_s);
     };
-    const auto me = std::distance(announces.begin(), announces.find(context_.me()));
+    const auto me = std::distance(announces.begin(), announces.find(question_.me));
     DEDLOC_CHECK(static_cast<std::size_t>(me) < rates.size(), "the leader announces to itself");
     const double leaders = slower_way(rates[static_cast<std::size_t>(me)]);
     auto rate = rates.begin();
@@ -314,36 +313,35 @@ Result<planner::LeaveOutAnswer> RoundEngine::whom_to_leave_out(
                          announce.upload_bytes_per_s > 0 && announce.download_bytes_per_s > 0;
         samples.push_back(static_cast<double>(announce.input.weight_max()));
         candidates.push_back(may ? planner::Candidate::yes : planner::Candidate::no);
-        votes.push_back(base.voter_incarnation(peer) == announce.incarnation);
+        votes.push_back(question_.base.voter_incarnation(peer) == announce.incarnation);
     }
     planner::LeaveOutQuestion question{
         .peers = rates,
         .samples = samples,
         .candidates = candidates,
-        .elements_count = static_cast<double>(context_.options.vector_count),
-        .computing_s = computing_s(),
-        .delayed = context_.options.delayed,
+        .elements_count = static_cast<double>(question_.options.vector_count),
+        .computing_s = question_.computing_s,
+        .delayed = question_.options.delayed,
         .worth_it = planner::leaving_out_worth};
     DEDLOC_TRY(planner::LeaveOutAnswer answer, planner::choose_left_out(question));
     std::size_t voters = 0;
     for (std::size_t i = 0; i < votes.size(); ++i)
         if (votes[i] && answer.parts[i] != planner::Part::none) ++voters;
-    if (voters >= consensus::majority(base.voters.size())) return answer;
+    if (voters >= consensus::majority(question_.base.voters.size())) return answer;
     std::size_t place = 0;
     for (const auto& [peer, announce] : announces) {
         planner::Candidate& candidate = candidates[place++];
-        if (base.is_voter(peer) && candidate == planner::Candidate::yes)
+        if (question_.base.is_voter(peer) && candidate == planner::Candidate::yes)
             candidate = planner::Candidate::if_it_receives;
     }
     return planner::choose_left_out(question);
 }
 
 // Empties or erases their announcements; what is said of it.
-std::string RoundEngine::leave_out_slow(const consensus::Base& base,
-                                        std::map<PeerId, Announce>& announces,
-                                        std::vector<PeerId>& left_out) const {
-    if (!context_.options.leave_out_slow) return {};
-    const auto answer = whom_to_leave_out(base, announces);
+std::string RoundPlanner::leave_out_slow(std::map<PeerId, Announce>& announces,
+                                         std::vector<PeerId>& left_out) const {
+    if (!question_.options.leave_out_slow) return {};
+    const auto answer = whom_to_leave_out(announces);
     if (!answer || !answer->leaves_out()) return {};
     std::size_t place = 0;
     for (auto entry = announces.begin(); entry != announces.end();) {
@@ -364,18 +362,20 @@ std::string RoundEngine::leave_out_slow(const consensus::Base& base,
         answer->seconds_of_all);
 }
 
-Result<consensus::Plan> RoundEngine::make_plan(const consensus::Base& base, std::uint32_t ballot) {
+Result<PlannedRound> RoundPlanner::plan() const {
+    const consensus::Base& base = question_.base;
     consensus::Plan plan;
     plan.run = base.run;
     plan.instance = base.instance;
-    plan.ballot = ballot;
-    plan.leader = context_.me();
+    plan.ballot = question_.ballot;
+    plan.leader = question_.me;
     plan.previous = base.previous;
     plan.state = base.state.value_or(Digest{});
-    plan.codec = static_cast<std::uint32_t>(context_.options.codec);
-    plan.bounded_count = context_.options.bounded_count;
-    std::map<PeerId, Announce> announces = announces_for(base);
-    const std::string without = leave_out_slow(base, announces, plan.left_out);
+    plan.reducer = question_.options.reducer_number();
+    plan.codec = static_cast<std::uint32_t>(question_.options.codec);
+    plan.bounded_count = question_.options.bounded_count;
+    std::map<PeerId, Announce> announces = question_.announces;
+    const std::string without = leave_out_slow(announces, plan.left_out);
     DEDLOC_TRY(const Division division, divide_all(std::move(announces)));
     for (const auto& [peer, announce] : division.announces)
         plan.members.push_back({peer,
@@ -387,29 +387,33 @@ Result<consensus::Plan> RoundEngine::make_plan(const consensus::Base& base, std:
         set_parts(plan, *division.grid);
     else
         set_parts(plan, division.split.part_elements, division.split.seconds);
-    allreduce::cut_by_codec(plan, context_.options);
+    allreduce::cut_by_codec(plan, question_.options);
     for (std::uint32_t i = 0; i < plan.members.size(); ++i)
         if (division.may_own[i] && !plan.leaves_out(plan.members[i].peer))
             plan.standby.push_back(i);
     const int hops = division.grid ? 2 : 1;  // each way
-    // Of lines that are not measured yet we know how long ours took to bring newcomers here. Where
+    // Of links that are not measured yet we know how long ours took to bring newcomers here. Where
     // that is no longer than the shortest round, short attempts find out who is slow.
-    const bool slow = plan.members.size() > 1 && average_takes_ > context_.options.deadline_min;
-    const Duration as_served = slow ? average_takes_ * 4 / 3 : Duration(0);
+    const bool slow =
+        plan.members.size() > 1 && question_.average_takes > question_.options.deadline_min;
+    const Duration as_served = slow ? question_.average_takes * 4 / 3 : Duration(0);
     const Duration whole = std::clamp<Duration>(
-        std::max({pace_.usual(), from_seconds(division.split.seconds), as_served}) * 3,
-        std::min(context_.options.deadline_min * hops, context_.options.deadline_max),
-        context_.options.deadline_max);
+        std::max({question_.usual_round, from_seconds(division.split.seconds), as_served}) * 3,
+        std::min(question_.options.deadline_min * hops, question_.options.deadline_max),
+        question_.options.deadline_max);
     plan.round_ms = static_cast<std::uint32_t>(whole / 1ms);
     plan.reduce_ms = plan.round_ms / 2;
     plan.predicted_ms = static_cast<std::uint32_t>(
         std::min(division.split.seconds * 1e3, static_cast<double>(plan.round_ms)));
-    const RoundNote note{RoundNote::Kind::plan_made,
-                         context_.me(),
-                         describe(plan) + division.gain + without,
-                         note_of(plan, division.grid ? nullptr : &division.split)};
-    context_.listener.note(note);
-    return plan;
+    PlanNote note = note_of(plan, division.grid ? nullptr : &division.split);
+    std::string text = describe(plan) + division.gain + without;
+    return PlannedRound{std::move(plan), std::move(note), std::move(text)};
+}
+
+}  // namespace
+
+Result<PlannedRound> plan_round(const PlanQuestion& question) {
+    return RoundPlanner(question).plan();
 }
 
 }  // namespace dedloc::averaging

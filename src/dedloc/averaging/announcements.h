@@ -1,0 +1,60 @@
+// Announcements: who has announced itself for the open step, with what, and who is not waited for.
+// Kept also by a peer that does not lead: if the leader fails, it knows who is there.
+//
+// Thread: the network thread. Limits: members_max trainers, aggregators_max aggregators.
+
+#pragma once
+#include <map>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "dedloc/averaging/environment.h"
+#include "dedloc/averaging/messages.h"
+
+namespace dedloc::averaging {
+
+struct Announced {
+    Announce announce;
+    TimePoint at;
+};
+
+class Announcements {
+  public:
+    Announcements(const Environment& environment, const links::Patience& patience)
+        : environment_(environment), patience_(patience) {}
+
+    // False: there is no room.
+    bool keep(const PeerId& from, Announce announce);
+    void erase(const PeerId& peer) { announced_.erase(peer); }
+    // Of another decision than `previous`. A peer that was quick has announced itself for the new
+    // base already.
+    void keep_only(const Digest& previous);
+
+    const std::map<PeerId, Announced>& all() const { return announced_; }
+    std::vector<std::pair<PeerId, const Announced*>> fresh(const consensus::Base& base,
+                                                           bool of_aggregators = false) const;
+    // Somebody brings something.
+    bool offer_something() const;
+    bool is_leaving(const PeerId& peer) const;
+    // Trainers that announced themselves lately, without `refused`: they may go on as a branch.
+    std::map<PeerId, consensus::Voter> survivors(const consensus::Base& base,
+                                                 const std::set<PeerId>& refused) const;
+
+    // It cost a deadline, until it announces itself again, here or to the leader of a round.
+    void do_not_wait_for(const PeerId& peer) { not_waited_for_.insert(peer); }
+    bool is_waited_for(const PeerId& peer) const { return !not_waited_for_.contains(peer); }
+    bool waits_for_all() const { return not_waited_for_.empty(); }
+    // These have been in a round since.
+    void wait_for_members(const consensus::Plan& plan);
+
+  private:
+    bool make_room_for(const PeerId& from, bool aggregator);
+
+    const Environment& environment_;
+    const links::Patience& patience_;
+    std::map<PeerId, Announced> announced_;
+    std::set<PeerId> not_waited_for_;
+};
+
+}  // namespace dedloc::averaging

@@ -1,0 +1,88 @@
+#include "dedloc/averaging/decide_phase.h"
+
+#include <algorithm>
+#include <map>
+
+#include "dedloc/wire/message.h"
+
+namespace dedloc::averaging {
+
+Task<PhaseEnd> DecidePhase::begin(std::shared_ptr<Attempt> attempt) {
+    const consensus::Decision decision = make_decision(attempt->base, attempt->exchange.get());
+    if (decision.kind == consensus::DecisionKind::abort)
+        parts_.reports.note(RoundNote::Kind::aborted, {}, "a round ended without a whole average");
+    Bytes bytes = wire::encode(decision);
+    attempt->decided = co_await proposer_.propose(
+        attempt->base, attempt->ballot, std::move(bytes), parts_.open.usual_deadline());
+    co_return PhaseEnd::go_on;
+}
+
+consensus::Decision DecidePhase::make_decision(const consensus::Base& base,
+                                               const allreduce::Exchange* exchange) const {
+    consensus::Decision decision;
+    decision.kind = consensus::DecisionKind::abort;
+    decision.run = base.run;
+    decision.instance = base.instance;
+    decision.previous = base.previous;
+    decision.state_before = base.state.value_or(Digest{});
+    decision.number = base.number + 1;
+    decision.branch_samples = base.branch_samples;
+    const consensus::Plan* plan = nullptr;
+    if (exchange != nullptr && exchange->complete()) {
+        std::vector<consensus::FinishedPart> parts;
+        for (const auto& [index, part] : exchange->finished()) parts.push_back(part);
+        const double samples = consensus::committed_samples(
+            exchange->plan(), parts, environment_.options.vector_count);
+        if (samples > 0) {
+            plan = &exchange->plan();
+            decision.kind = consensus::DecisionKind::commit;
+            decision.plan = wire::encode(*plan);
+            decision.parts = std::move(parts);
+            decision.branch_samples += samples;
+        }
+    }
+    decision.next_voters = next_voters(base, decision, plan);
+    return decision;
+}
+
+std::vector<consensus::Voter> DecidePhase::next_voters(const consensus::Base& base,
+                                                       const consensus::Decision& decision,
+                                                       const consensus::Plan* plan) const {
+    std::map<PeerId, consensus::Voter> next;
+    const auto leaves = [&](const PeerId& peer) {
+        if (peer == environment_.me()) return parts_.open.leaving();
+        return parts_.announcements.is_leaving(peer);
+    };
+    if (plan != nullptr) {
+        const std::vector<bool> included = consensus::included_members(decision, *plan);
+        for (std::size_t i = 0; i < plan->members.size(); ++i) {
+            const consensus::PlanMember& member = plan->members[i];
+            if (leaves(member.peer) || member.aggregator) continue;
+            const bool voted = base.voter_incarnation(member.peer) == member.incarnation;
+            const bool earned = included[i] && environment_.ledger.contributions(member.peer) + 1 >=
+                                                   environment_.options.voter_after_contributions;
+            if (voted || earned)
+                next[member.peer] = {member.peer, member.incarnation, member.dialable};
+        }
+    } else {
+        for (const consensus::Voter& voter : base.voters) {
+            const bool here = voter.peer == environment_.me() ||
+                              parts_.announcements.all().contains(voter.peer) ||
+                              environment_.host.is_connected(voter.peer);
+            if (here && !leaves(voter.peer)) next[voter.peer] = voter;
+        }
+    }
+    // Those who are left, and those who leave, were a majority; else the run would be one of a few.
+    const auto stays_or_leaves = [&](const consensus::Voter& voter) {
+        return next.contains(voter.peer) || leaves(voter.peer);
+    };
+    const auto kept = static_cast<std::size_t>(std::ranges::count_if(base.voters, stays_or_leaves));
+    if (kept < consensus::majority(base.voters.size()))
+        for (const consensus::Voter& voter : base.voters)
+            if (!leaves(voter.peer)) next.emplace(voter.peer, voter);
+    std::vector<consensus::Voter> voters;
+    for (auto& [peer, voter] : next) voters.push_back(std::move(voter));
+    return voters.empty() ? base.voters : voters;
+}
+
+}  // namespace dedloc::averaging

@@ -1,0 +1,63 @@
+#include "dedloc/averaging/environment.h"
+
+namespace dedloc::averaging {
+
+links::BandwidthProbeOptions probe_options(const Environment& environment,
+                                           std::function<bool()> idle) {
+    const RoundOptions& round = environment.options;
+    links::BandwidthProbeOptions options;
+    options.vector_bytes = round.element_bytes() * static_cast<double>(round.vector_count);
+    options.rate_unknown = round.rate_unknown;
+    options.granted_is_true = round.granted_is_true;
+    options.idle = std::move(idle);
+    options.partners = [roster = &environment.roster] { return roster->live_trainers(); };
+    options.uplink_of = [roster = &environment.roster](const PeerId& peer) {
+        return roster->upload_bytes_per_s(peer);
+    };
+    return options;
+}
+
+consensus::Environment consensus_environment(const Environment& environment,
+                                             consensus::PeerScore& scores,
+                                             const links::Patience& patience,
+                                             consensus::Averages& averages,
+                                             consensus::Listener& listener) {
+    const RoundOptions& options = environment.options;
+    return {.node = environment.node,
+            .host = environment.host,
+            .signer = environment.signer,
+            .verifier = environment.verifier,
+            .ledger = environment.ledger,
+            .scores = scores,
+            .patience = patience,
+            .electorate = environment.roster,
+            .averages = averages,
+            .listener = listener,
+            .options = {options.quorum_timeout, options.announce_interval, options.bugs}};
+}
+
+allreduce::Environment transfer_environment(const Environment& environment,
+                                            const consensus::PeerScore& scores,
+                                            links::Patience& patience,
+                                            allreduce::Listener& listener) {
+    allreduce::Options options = environment.options;
+    options.sum_by_arrival = environment.options.bugs.sum_by_arrival;
+    const consensus::Ledger* const ledger = &environment.ledger;
+    return {.node = environment.node,
+            .host = environment.host,
+            .signer = environment.signer,
+            .verifier = environment.verifier,
+            .parts = environment.parts,
+            .patience = patience,
+            .listener = listener,
+            .options = std::move(options),
+            .open_step =
+                [ledger] {
+                    const consensus::Base& base = ledger->base();
+                    return allreduce::OpenStep{base.previous, base.instance.step};
+                },
+            .is_waited_for =
+                [scores = &scores](const PeerId& peer) { return scores->is_waited_for(peer); }};
+}
+
+}  // namespace dedloc::averaging

@@ -1,0 +1,126 @@
+#include "dedloc/averaging/gather_phase.h"
+
+#include <algorithm>
+
+namespace dedloc::averaging {
+namespace {
+
+// How often a leader to whom nobody announces gives way, at least, before it goes on alone; and not
+// before a quorum would be given up.
+constexpr std::uint32_t lonely_turns_max = 3;
+
+// What statuses and the like cost with each peer, at most; and the part of an average that must
+// have gone over the link beside that, before anybody is taken to fetch one.
+constexpr double talk_bytes_per_s = 4e3;
+constexpr double fetched_least = 1.0 / 32;
+constexpr double steps_caught_up = 2;  // by newcomers, while the only voter makes one
+
+}  // namespace
+
+Task<PhaseEnd> GatherPhase::begin(std::shared_ptr<Attempt> attempt) {
+    co_await gather(attempt->base);
+    attempt->average_takes = average_takes_;
+    // A step of ours would be a lonely one, and its ballot might win.
+    if (!others_follow_another(attempt->base) ||
+        (lonely_turns_ >= lonely_turns_max &&
+         environment_.now() - lonely_since_ >= environment_.options.quorum_timeout))
+        co_return PhaseEnd::go_on;
+    if (lonely_turns_++ == 0) lonely_since_ = environment_.now();
+    co_await parts_.open.pause(environment_.options.announce_interval);
+    co_return PhaseEnd::give_up;
+}
+
+// Nobody came who brings anything, and yet others are there.
+bool GatherPhase::others_follow_another(const consensus::Base& base) const {
+    std::set<PeerId> here;
+    for (const auto& [peer, announced] : parts_.announcements.fresh(base)) {
+        if (announced->announce.input.weight_max() > 0) return false;
+        here.insert(peer);
+    }
+    return std::ranges::any_of(environment_.roster.expected(base),
+                               [&here](const PeerId& peer) { return !here.contains(peer); });
+}
+
+// What one who trains alone makes while others load its state they have to fetch as well: it may
+// not make it faster than its link carries it to them, or they would never come. At most a
+// deadline, and as its link was used since the step before: none fetches where next to nothing went
+// over it.
+Duration GatherPhase::time_for_newcomers() {
+    look_at_link();
+    const links::Served served = served_.take();
+    const double average = environment_.options.element_bytes() *
+                           static_cast<double>(environment_.options.vector_count);
+    if (served.bytes < served.talk_bytes || served.bytes < average * fetched_least)
+        return Duration(0);
+    const double averages = served.bytes / average;
+    average_takes_ = from_seconds(served.busy_seconds / averages);
+    const auto newcomers = static_cast<double>(environment_.roster.newcomers().size());
+    const double seconds = steps_caught_up * newcomers * served.seconds / averages;
+    return std::min<Duration>(from_seconds(seconds), environment_.options.deadline_max);
+}
+
+void GatherPhase::look_at_link() {
+    const auto peers = static_cast<double>(environment_.roster.live_trainers().size());
+    served_.look(
+        environment_.host.traffic().sent_bytes, environment_.now(), peers * talk_bytes_per_s);
+}
+
+Task<void> GatherPhase::gather(consensus::Base base) {
+    environment_.listener.round_wanted();
+    const Duration micro_batch =
+        from_seconds(std::clamp(environment_.roster.micro_batch_s(), 0.0, 60.0));
+    const Duration patience = std::min<Duration>(
+        std::max<Duration>(parts_.open.usual_deadline() * 2 / 5, micro_batch * 2),
+        environment_.options.deadline_max);
+    // A leader that brings nothing may have looked on for long when the first contribution comes:
+    // the others are not late before that.
+    std::optional<TimePoint> since;
+    bool was_lonely = false;
+    // While another one may lead as well, nobody is held up.
+    average_takes_ = Duration(0);
+    const Duration of_newcomers = base.voters.size() == 1 ? time_for_newcomers() : Duration(0);
+    for (;;) {
+        std::uint64_t brought = 0;  // by others
+        std::set<PeerId> here;
+        for (const auto& [peer, announced] : parts_.announcements.fresh(base))
+            brought += announced->announce.input.weight_max();
+        const std::uint64_t weight =
+            brought + (parts_.open.input() ? parts_.open.input()->input.weight_max() : 0);
+        for (const auto& [peer, announced] : parts_.announcements.all())
+            if (announced.announce.previous == base.previous && !announced.announce.aggregator)
+                here.insert(peer);
+        if (weight == 0)
+            since.reset();
+        else if (!since)
+            since = environment_.now();
+        std::vector<PeerId> missing;
+        for (const PeerId& peer : environment_.roster.expected(base))
+            if (!here.contains(peer) && parts_.announcements.is_waited_for(peer))
+                missing.push_back(peer);
+        // Who may vote finds room.
+        if (here.size() + 1 >= environment_.options.members_max)
+            std::erase_if(missing, [&base](const PeerId& peer) { return !base.is_voter(peer); });
+        // Others live, but none who brings anything has announced and none is known to stand here:
+        // they are about to, or will be when they have the state.
+        const bool lonely = brought == 0 && std::ranges::any_of(environment_.roster.live_trainers(),
+                                                                [&here](const PeerId& peer) {
+                                                                    return !here.contains(peer);
+                                                                });
+        if (missing.empty() && !lonely && parts_.open.input() && weight > 0) co_return;
+        // The first newcomer is there, and the next ones may be about to come.
+        if (was_lonely && !lonely && since) since = environment_.now();
+        was_lonely = lonely && of_newcomers > patience;
+        const Duration time = lonely ? std::max(patience, of_newcomers) : patience;
+        limit_ = since ? *since + time : TimePoint::never();
+        if (environment_.now() >= limit_) {
+            for (const PeerId& peer : missing) parts_.announcements.do_not_wait_for(peer);
+            co_return;
+        }
+        const TimePoint next = std::min(limit_, environment_.now() + 200ms);
+        (void)co_await parts_.open.changed().wait_until(environment_.node.clock, next);
+        // A machine that slept has waited for nobody meanwhile: what they sent is still to be read.
+        if (since) since = *since + std::max(environment_.now() - next, Duration(0));
+    }
+}
+
+}  // namespace dedloc::averaging

@@ -1,0 +1,39 @@
+// GatherPhase: the leader waits for those who are expected to announce themselves.
+#pragma once
+#include <set>
+
+#include "dedloc/averaging/phase.h"
+#include "dedloc/averaging/round_parts.h"
+#include "dedloc/links/served_link.h"
+
+namespace dedloc::averaging {
+
+class GatherPhase final : public Phase {
+  public:
+    explicit GatherPhase(RoundParts& parts) : parts_(parts), environment_(parts.environment) {}
+
+    // Gives up where a step of ours would be a lonely one: others follow another leader.
+    Task<PhaseEnd> begin(std::shared_ptr<Attempt> attempt) override;
+    TimePoint deadline(const Attempt&) const override { return limit_; }
+    bool complete(const Attempt& attempt) const override {
+        return !others_follow_another(attempt.base);
+    }
+    // What goes over our link; to be called often.
+    void look_at_link();
+    void ledger_moved() { lonely_turns_ = 0; }
+
+  private:
+    Task<void> gather(consensus::Base base);
+    Duration time_for_newcomers();
+    bool others_follow_another(const consensus::Base& base) const;
+
+    RoundParts& parts_;
+    const Environment& environment_;
+    TimePoint limit_ = TimePoint::never();
+    std::uint32_t lonely_turns_ = 0;  // how often we have led it and nobody came
+    TimePoint lonely_since_;          // the first of them
+    links::ServedLink served_;        // since we led the last time
+    Duration average_takes_{0};       // our link, to each who fetched meanwhile; 0: not known
+};
+
+}  // namespace dedloc::averaging

@@ -1,0 +1,73 @@
+// OpenRound: what this peer wants of the open step, and how the time goes by in it: since when a
+// round is wanted, what it brings, when the step opened and its round began, and how long rounds
+// take.
+//
+// Thread: the network thread.
+
+#pragma once
+#include <functional>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "dedloc/averaging/environment.h"
+#include "dedloc/averaging/round_pace.h"
+#include "dedloc/runtime/event.h"
+
+namespace dedloc::averaging {
+
+class OpenRound {
+  public:
+    using OnWanted = std::function<void(std::optional<TimePoint> since)>;
+
+    OpenRound(const Environment& environment, const links::Patience& patience)
+        : environment_(environment), patience_(patience), changed_(environment.node.executor) {}
+    // Is told since when a round is wanted, for branches.
+    void on_wanted(OnWanted listener) { on_wanted_ = std::move(listener); }
+
+    // Something that somebody waits for may have changed.
+    runtime::Event& changed() { return changed_; }
+    Task<void> pause(Duration duration);
+
+    const std::shared_ptr<const allreduce::RoundInput>& input() const { return input_; }
+    void hand_in(std::shared_ptr<const allreduce::RoundInput> input) { input_ = std::move(input); }
+    void take_back() { input_.reset(); }
+    bool leaving() const { return leaving_; }
+    void set_leaving(bool leaving) { leaving_ = leaving; }
+
+    bool wanted() const { return wanted_; }
+    std::optional<TimePoint> wanted_since() const { return wanted_since_; }
+    void set_wanted(bool wanted);
+    // This machine slept, and has waited for nobody meanwhile.
+    void wait_anew();
+
+    // The ledger has moved to this instance.
+    void ledger_moved(const consensus::Instance& open);
+    void round_begins();
+    bool in_round() const { return round_begun_.since_start.count() > 0; }
+    TimePoint round_begun() const { return round_begun_; }
+    // Of each decision; `undisturbed`: RoundPace.
+    void learn_pace(bool undisturbed);
+    Duration usual_round() const { return pace_.usual(); }
+    Duration usual_deadline() const;
+    // How long the batch that is there was computed. With the delayed update most of it was
+    // computed beside the round before; where nobody had to wait for the rest, it is only known
+    // that computing took no longer.
+    double computing_s() const;
+
+  private:
+    const Environment& environment_;
+    const links::Patience& patience_;
+    OnWanted on_wanted_;
+    std::shared_ptr<const allreduce::RoundInput> input_;
+    bool leaving_ = false;
+    bool wanted_ = false;
+    std::optional<TimePoint> wanted_since_;
+    RoundPace pace_;
+    TimePoint round_begun_;                                // by a plan of ours or another's
+    std::pair<consensus::Instance, TimePoint> step_open_;  // which step, and since when
+    std::optional<TimePoint> step_averaged_;  // since when; attempts that fail are no computing
+    runtime::Event changed_;
+};
+
+}  // namespace dedloc::averaging

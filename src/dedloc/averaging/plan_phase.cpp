@@ -1,0 +1,59 @@
+#include "dedloc/averaging/plan_phase.h"
+
+#include "dedloc/averaging/round_planner.h"
+#include "dedloc/wire/message.h"
+
+namespace dedloc::averaging {
+
+Task<PhaseEnd> PlanPhase::begin(std::shared_ptr<Attempt> attempt) {
+    PlanQuestion question{.base = attempt->base,
+                          .ballot = attempt->ballot,
+                          .me = environment_.me(),
+                          .options = environment_.options,
+                          .announces = announces_for(attempt->base),
+                          .computing_s = parts_.open.computing_s(),
+                          .usual_round = parts_.open.usual_round(),
+                          .average_takes = attempt->average_takes};
+    for (const auto& [peer, announce] : question.announces)
+        if (!parts_.scores.may_own(peer) ||
+            parts_.exchanges.state().failed_owners.broke_protocol(peer, environment_.now()))
+            question.not_owners.insert(peer);
+    auto planned = plan_round(question);
+    if (!planned) co_return PhaseEnd::go_on;  // the attempt is aborted by all
+    environment_.listener.note({RoundNote::Kind::plan_made,
+                                environment_.me(),
+                                std::move(planned->text),
+                                std::move(planned->note)});
+    attempt->exchange = send_plan(std::move(planned->plan));
+    co_return PhaseEnd::go_on;
+}
+
+std::map<PeerId, Announce> PlanPhase::announces_for(const consensus::Base& base) const {
+    std::map<PeerId, Announce> announces;
+    announces[environment_.me()] = own_announcement(parts_, base);
+    for (const auto& [peer, announced] : parts_.announcements.fresh(base)) {
+        if (announces.size() >= environment_.options.members_max) break;
+        announces[peer] = announced->announce;
+    }
+    for (const auto& [peer, announced] : parts_.announcements.fresh(base, /*of_aggregators=*/true))
+        if (announces.size() < environment_.options.members_max && announced->announce.dialable &&
+            !parts_.exchanges.state().failed_owners.contains(peer, environment_.now()))
+            announces[peer] = announced->announce;
+    return announces;
+}
+
+std::shared_ptr<allreduce::Exchange> PlanPhase::send_plan(consensus::Plan plan) {
+    allreduce::Signed message;
+    message.payload = wire::encode(plan);
+    if (plan.members.size() > 1) {
+        message.signature = environment_.signer.sign(consensus::plan_domain, message.payload);
+        const Bytes bytes = wire::encode(message);
+        for (const consensus::PlanMember& member : plan.members)
+            if (member.peer != environment_.me())
+                parts_.scope.spawn("send plan", send(parts_, member.peer, plan_method, bytes));
+    }
+    const Digest digest = consensus::decision_digest(message.payload);
+    return begin_exchange(parts_, std::move(plan), digest);
+}
+
+}  // namespace dedloc::averaging

@@ -1,0 +1,44 @@
+// What the parts of a round share: references to what the coordinator owns.
+//
+// Thread: the network thread.
+
+#pragma once
+#include <memory>
+#include <string>
+
+#include "dedloc/allreduce/exchanges.h"
+#include "dedloc/averaging/announcements.h"
+#include "dedloc/averaging/leader_election.h"
+#include "dedloc/averaging/open_round.h"
+#include "dedloc/averaging/own_link.h"
+#include "dedloc/averaging/reports.h"
+#include "dedloc/consensus/acceptor.h"
+#include "dedloc/runtime/scope.h"
+
+namespace dedloc::averaging {
+
+struct RoundParts {
+    const Environment& environment;
+    const allreduce::Environment& transfers;
+    consensus::PeerScore& scores;
+    links::Patience& patience;
+    Reports& reports;
+    allreduce::Exchanges& exchanges;
+    const consensus::Acceptor& acceptor;
+    OpenRound& open;
+    Announcements& announcements;
+    OwnLink& link;
+    LeaderElection& election;
+    runtime::Scope& scope;
+};
+
+// What this peer says of itself for the open step.
+Announce own_announcement(const RoundParts& parts, const consensus::Base& base);
+// A plan that is checked, or ours.
+std::shared_ptr<allreduce::Exchange> begin_exchange(RoundParts& parts,
+                                                    consensus::Plan plan,
+                                                    const Digest& digest);
+// A call whose answer nobody needs.
+Task<void> send(const RoundParts& parts, PeerId peer, std::string method, Bytes message);
+
+}  // namespace dedloc::averaging

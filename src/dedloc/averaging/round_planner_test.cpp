@@ -1,0 +1,114 @@
+// Plans of rounds, by what members announce alone.
+
+#include "dedloc/averaging/round_planner.h"
+
+#include <gtest/gtest.h>
+
+#include "dedloc/allreduce/plan_check.h"
+#include "dedloc/security/toy_signature.h"
+
+namespace dedloc::averaging {
+namespace {
+
+class AllAtOnce final : public allreduce::Reducer {
+  public:
+    std::uint32_t number() const override { return 9; }
+    bool adds_up() const override { return false; }
+    allreduce::ReducedPart reduce(const consensus::Plan&,
+                                  std::uint32_t,
+                                  const std::vector<allreduce::PartInput>&) const override {
+        return {};
+    }
+    allreduce::ReducedPart sum(const consensus::Plan&,
+                               std::uint32_t,
+                               const std::vector<allreduce::PartInput>&) const override {
+        return {};
+    }
+};
+
+class RoundPlannerTest : public testing::Test {
+  protected:
+    RoundPlannerTest() {
+        options_.vector_count = 1'000'000;
+        for (std::uint64_t i = 0; i < 8; ++i) {
+            Announce announce;
+            announce.incarnation = i + 1;
+            announce.input.fresh = {0, 100, 0};
+            announce.upload_bytes_per_s = announce.download_bytes_per_s = 1e6;
+            announce.dialable = true;
+            announces_[security::toy_peer_id(i)] = announce;
+        }
+        for (const auto& [peer, announce] : announces_)
+            base_.voters.push_back({peer, announce.incarnation, true});
+    }
+    PeerId leader() const { return security::toy_peer_id(0); }
+    PlanQuestion question() const {
+        return {.base = base_,
+                .ballot = 3,
+                .me = leader(),
+                .options = options_,
+                .announces = announces_,
+                .not_owners = not_owners_};
+    }
+    consensus::Plan plan() const {
+        auto planned = plan_round(question());
+        EXPECT_TRUE(planned);
+        return planned ? std::move(planned->plan) : consensus::Plan{};
+    }
+    static std::uint64_t owned(const consensus::Plan& plan, const PeerId& peer) {
+        std::uint64_t elements = 0;
+        for (const consensus::PlanPart& part : plan.parts)
+            if (plan.members[part.owner].peer == peer) elements += part.count;
+        return elements;
+    }
+
+    consensus::Base base_;
+    RoundOptions options_;
+    std::map<PeerId, Announce> announces_;
+    std::set<PeerId> not_owners_;
+};
+
+TEST_F(RoundPlannerTest, shares_the_vector_among_equal_members) {
+    const consensus::Plan plan = this->plan();
+    EXPECT_TRUE(allreduce::check_plan(plan, options_));
+    EXPECT_EQ(plan.leader, leader());
+    EXPECT_EQ(plan.ballot, 3u);
+    ASSERT_EQ(plan.members.size(), 8u);
+    for (const consensus::PlanMember& member : plan.members)
+        EXPECT_NEAR(static_cast<double>(owned(plan, member.peer)), 125e3, 8e3);
+}
+
+TEST_F(RoundPlannerTest, gives_nothing_to_those_who_may_not_own) {
+    not_owners_ = {security::toy_peer_id(2)};
+    announces_.at(security::toy_peer_id(3)).leaving = true;
+    announces_.at(security::toy_peer_id(4)).dialable = false;
+    const consensus::Plan plan = this->plan();
+    EXPECT_TRUE(allreduce::check_plan(plan, options_));
+    for (const std::uint64_t i : {2, 3, 4}) EXPECT_EQ(owned(plan, security::toy_peer_id(i)), 0u);
+    EXPECT_EQ(plan.standby.size(), 5u);
+}
+
+TEST_F(RoundPlannerTest, has_the_leader_own_all_where_nobody_else_may) {
+    for (auto& [peer, announce] : announces_) announce.dialable = false;
+    EXPECT_EQ(owned(plan(), leader()), options_.vector_count);
+}
+
+TEST_F(RoundPlannerTest, makes_no_plan_where_nobody_brings_anything) {
+    for (auto& [peer, announce] : announces_) announce.input = {};
+    const auto planned = plan_round(question());
+    ASSERT_FALSE(planned);
+    EXPECT_EQ(planned.error().kind(), ErrorKind::not_found);
+}
+
+TEST_F(RoundPlannerTest, makes_a_grid_of_many_members_only_for_a_reducer_that_adds_up) {
+    options_.group_max = 4;
+    EXPECT_GT(plan().groups, 0u);
+    options_.reducer = std::make_shared<AllAtOnce>();
+    const consensus::Plan plan = this->plan();
+    EXPECT_EQ(plan.groups, 0u);
+    EXPECT_EQ(plan.reducer, 9u);
+    EXPECT_TRUE(allreduce::check_plan(plan, options_));
+}
+
+}  // namespace
+}  // namespace dedloc::averaging
