@@ -5,6 +5,7 @@
 #include "dedloc/averaging/decide_phase.h"
 #include "dedloc/averaging/plan_phase.h"
 #include "dedloc/averaging/reduce_phase.h"
+#include "dedloc/base/log.h"
 #include "dedloc/runtime/together.h"
 
 namespace dedloc::averaging {
@@ -12,6 +13,16 @@ namespace {
 
 // Exchanges of older plans that are kept so that slower members can still read from us.
 constexpr std::size_t exchanges_max = 6;
+
+void log_incomplete(const Phase& phase, const Attempt& attempt) {
+    log(LogLevel::debug,
+        "averaging",
+        "step {}, attempt {}: {} ended with something missing, {} parts failed",
+        attempt.base.instance.step + 1,
+        attempt.base.instance.attempt,
+        phase.name(),
+        phase.failed_parts(attempt).size());
+}
 
 }  // namespace
 
@@ -250,6 +261,7 @@ Task<void> Coordinator::lead(consensus::Base base) {
     }
     for (const std::unique_ptr<Phase>& phase : phases_) {
         const PhaseEnd end = co_await phase->begin(attempt);
+        if (!phase->complete(*attempt)) log_incomplete(*phase, *attempt);
         if (end == PhaseEnd::give_up) co_return;
     }
     if (attempt->decided) co_return;

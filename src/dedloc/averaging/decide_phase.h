@@ -12,6 +12,7 @@ class DecidePhase final : public Phase {
     DecidePhase(RoundParts& parts, consensus::Proposer& proposer)
         : parts_(parts), environment_(parts.environment), proposer_(proposer) {}
 
+    std::string_view name() const override { return "decide"; }
     Task<PhaseEnd> begin(std::shared_ptr<Attempt> attempt) override;
     TimePoint deadline(const Attempt&) const override {
         return environment_.now() + parts_.open.usual_deadline();

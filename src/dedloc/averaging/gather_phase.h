@@ -12,6 +12,7 @@ class GatherPhase final : public Phase {
   public:
     explicit GatherPhase(RoundParts& parts) : parts_(parts), environment_(parts.environment) {}
 
+    std::string_view name() const override { return "gather"; }
     // Gives up where a step of ours would be a lonely one: others follow another leader.
     Task<PhaseEnd> begin(std::shared_ptr<Attempt> attempt) override;
     TimePoint deadline(const Attempt&) const override { return limit_; }

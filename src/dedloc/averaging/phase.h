@@ -7,6 +7,7 @@
 #pragma once
 #include <cstdint>
 #include <memory>
+#include <string_view>
 #include <vector>
 
 #include "dedloc/allreduce/exchange.h"
@@ -28,6 +29,7 @@ enum class PhaseEnd { go_on, give_up };
 class Phase {
   public:
     virtual ~Phase() = default;
+    virtual std::string_view name() const = 0;  // for the log
     // Works until it is complete, or its deadline is over and it makes the best of what there is.
     // Cancel: the step has been decided, or another peer leads.
     virtual Task<PhaseEnd> begin(std::shared_ptr<Attempt> attempt) = 0;

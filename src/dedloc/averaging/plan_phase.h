@@ -9,6 +9,7 @@ class PlanPhase final : public Phase {
   public:
     explicit PlanPhase(RoundParts& parts) : parts_(parts), environment_(parts.environment) {}
 
+    std::string_view name() const override { return "plan"; }
     Task<PhaseEnd> begin(std::shared_ptr<Attempt> attempt) override;
     TimePoint deadline(const Attempt&) const override { return environment_.now(); }
     bool complete(const Attempt& attempt) const override { return attempt.exchange != nullptr; }

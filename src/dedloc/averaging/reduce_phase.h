@@ -10,6 +10,7 @@ class ReducePhase final : public Phase {
   public:
     explicit ReducePhase(RoundParts& parts) : parts_(parts), environment_(parts.environment) {}
 
+    std::string_view name() const override { return "reduce"; }
     Task<PhaseEnd> begin(std::shared_ptr<Attempt> attempt) override;
     TimePoint deadline(const Attempt& attempt) const override {
         return attempt.exchange ? attempt.exchange->round_deadline() : environment_.now();
