@@ -35,8 +35,8 @@ struct SimulationOptions {
     std::uint64_t tortures = 16;
     // Instead of the seed's own faults.
     std::optional<sim::FaultScript> script;
-    // Machines of two kinds that cannot dial each other (IPv6 and IPv4, a VPN and the Internet); the
-    // first, and every third, is in both networks.
+    // Machines of two kinds that cannot dial each other (IPv6 and IPv4, a VPN and the Internet);
+    // the first, and every third, is in both networks.
     bool two_networks = false;
     bool steady = false;  // everybody joins at once, no assassins, nobody leaves
     // averaging.delayed: trainers compute while a step is made. Default: in a third of the seeds.

@@ -10,8 +10,10 @@
 //
 // Prints slowdown (of the mean step, 0.1 = 10 %) and peak_mb (the host's resident memory at its
 // highest); for each flood `speed`, which is that beside the flood by that beside a neighbour which
-// only computes as much; after_mb, what the host holds a minute later. Exit status: 0 all within
-// their limits (speed ≥ 0.9, 50 MB more), 9 not. Thread: one, and one for the strangers.
+// only computes as much; kept_mb, what the host holds more a minute later, beyond what another
+// peer does.
+// Exit status: 0 all within their limits (speed ≥ 0.9, 50 MB more), 9 not. Thread: one, and one for
+// the strangers.
 // Errors: on standard error.
 
 #pragma once

@@ -22,6 +22,13 @@ class BadInput(ProcessTest):
             self.expect_sentence(done.stderr, f"run.toml:{line}:1:", "'batch.tarjet'",
                                  "did you mean 'batch.target'")
 
+    def test_more_threads_than_the_machine_is_for(self) -> None:
+        path = self.write("run.toml", run_text())
+        for words in (("check", path), ("host", path)):
+            done = self.dedloc(*words, "--threads", "1000")
+            self.assertEqual(done.returncode, harness.BAD_INPUT, done.stderr)
+            self.assertIn("this machine has", done.stderr)
+
     def test_wrong_value(self) -> None:
         cases = {"target = 16": ('target = "many"', "'batch.target' must be a whole number"),
                  'kind = "synthetic"': ('kind = "alchemy"', "there is no task 'alchemy'"),

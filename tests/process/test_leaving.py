@@ -35,6 +35,21 @@ class Leaving(ProcessTest):
         audit = self.dedloc("lab", "audit", str(host.directory), str(peer.directory), "--json")
         self.assertEqual(audit.returncode, harness.OK, audit.stderr)
 
+    def test_the_state_is_saved_though_a_gradient_takes_long(self) -> None:
+        """A service manager sends SIGKILL ten seconds after SIGTERM. What is saved is private."""
+        host = self.running_host(self.write("run.toml", run_text(gradient_ms=40_000,
+                                                                 checkpoint_every=50)))
+        self.until("it has begun to train", lambda: has_taken_samples(host))
+        begun = time.monotonic()
+        host.signal(signal.SIGTERM)
+        self.assertEqual(host.end(), harness.OK, host.errors())
+        self.assertLess(time.monotonic() - begun, 10)
+        self.assertTrue(host.last_words()["left"])
+        self.assertEqual(len(host.checkpoints()), 1)
+        for path in host.directory.rglob("*"):
+            if path.is_file():
+                self.assertEqual(path.stat().st_mode & 0o077, 0, path)
+
     def test_nohup_outlives_its_terminal(self) -> None:
         before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup does it
         try:

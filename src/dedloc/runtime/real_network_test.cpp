@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include "dedloc/base/random.h"
@@ -294,6 +295,32 @@ TEST(RealNetwork, interfaces_are_listed) {
         EXPECT_EQ(std::ranges::count(all, outward), 1) << outward;
         EXPECT_FALSE(outward.starts_with("127.")) << outward;
     }
+}
+
+Task<void> connect_by_name(NetworkFixture& f, SocketAddress there, Result<void>& outcome) {
+    auto connected = co_await f.network->connect(there, f.late());
+    outcome = connected ? Result<void>() : Result<void>(std::move(connected).error());
+}
+
+// A peer's announced name must not end this process, where no thread can be started for it.
+TEST(RealNetwork, a_name_for_which_no_thread_can_be_started_is_an_error_and_no_end) {
+    NetworkFixture f;
+    const SocketAddress anywhere{"127.0.0.1", 0};
+    auto listener = f.network->listen(anywhere);
+    ASSERT_TRUE(listener);
+    const SocketAddress there{"localhost", (*listener)->local().port};
+    Result<void> outcome;
+    rlimit before{};
+    ASSERT_EQ(::getrlimit(RLIMIT_AS, &before), 0);
+    rlimit tight = before;
+    tight.rlim_cur = 1 << 20;  // no room for a stack
+    ASSERT_EQ(::setrlimit(RLIMIT_AS, &tight), 0);
+    f.loop.run_task(connect_by_name(f, there, outcome));
+    ASSERT_EQ(::setrlimit(RLIMIT_AS, &before), 0);
+    ASSERT_FALSE(outcome);
+    EXPECT_EQ(outcome.error().kind(), ErrorKind::not_found);
+    f.loop.run_task(connect_by_name(f, there, outcome));
+    EXPECT_TRUE(outcome) << outcome.error().message();
 }
 
 }  // namespace
