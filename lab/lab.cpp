@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 
+#include "dedloc/base/edit_distance.h"
 #include "dedloc/codec/codec.h"
 
 #include "lab/audit.h"
@@ -261,9 +262,42 @@ std::shared_ptr<NetworkCommands> add_network_commands(CLI::App& app, int& code) 
 
 }  // namespace
 
+namespace {
+
+// What is wrong with the words of a command line, and which ones they look like.
+std::string what_was_wrong(const CLI::App* app, const CLI::Error& error) {
+    const auto chosen = app->get_subcommands();
+    const CLI::App* command = chosen.empty() ? app : chosen.front();
+    const std::vector<std::string> unknown = command->remaining();
+    std::string what = error.what();
+    std::vector<std::string> known;
+    if (!unknown.empty() && unknown.front().starts_with("-")) {
+        for (const CLI::Option* option : command->get_options())
+            for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
+        what = fmt::format("there is no option '{}'{}",
+                           unknown.front(),
+                           base::did_you_mean(unknown.front(), known));
+    } else if (chosen.empty() && !unknown.empty()) {
+        for (const CLI::App* each : app->get_subcommands([](const CLI::App*) { return true; }))
+            known.push_back(each->get_name());
+        what = fmt::format("there is no command '{}'{}",
+                           unknown.front(),
+                           base::did_you_mean(unknown.front(), known));
+    } else if (chosen.empty()) {
+        what = "say what to do";
+    }
+    const std::string words = app->get_name() + (chosen.empty() ? "" : " " + command->get_name());
+    return fmt::format(
+        "dedloc: {}{} `{} --help` says more\n", what, what.ends_with('?') ? "" : ";", words);
+}
+
+}  // namespace
+
 int run(const std::vector<std::string>& arguments, const std::string& program) {
-    CLI::App app("Simulates, breaks and audits runs.", program + " lab");
+    const bool alone = program.ends_with("dedloc-lab");
+    CLI::App app("Simulates, breaks and audits runs.", alone ? program : program + " lab");
     app.require_subcommand(1);
+    app.failure_message(what_was_wrong);
     int code = 0;
 
     AuditCommand audit_command;

@@ -1,7 +1,6 @@
 #include "dedloc/base/edit_distance.h"
 
 #include <algorithm>
-#include <vector>
 
 namespace dedloc::base {
 
@@ -18,6 +17,19 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
         }
     }
     return row[b.size()];
+}
+
+std::string did_you_mean(std::string_view word, const std::vector<std::string>& known) {
+    constexpr std::size_t word_bytes_max = 64;
+    std::string best;
+    std::size_t best_distance = 3;
+    if (word.size() > word_bytes_max) return {};
+    for (const std::string& each : known)
+        if (const std::size_t distance = edit_distance(word, each); distance < best_distance) {
+            best_distance = distance;
+            best = each;
+        }
+    return best.empty() ? std::string() : "; did you mean '" + best + "'?";
 }
 
 }  // namespace dedloc::base

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <exception>
 #include <fcntl.h>
+#include <new>
 #include <signal.h>
 #include <system_error>
 #include <unistd.h>
@@ -129,8 +130,8 @@ void add_line_options(CLI::App& command, Options& peer) {
     command.add_flag("--plain", peer.plain, "plain lines instead of the live view");
     command.add_flag("--quiet",
                      peer.quiet,
-                     "no view at all; `host` prints its join string alone (with --json: its "
-                     "folder's join.txt has it)");
+                     "no view at all; failures that need you go to standard error; `host` prints "
+                     "its join string alone (with --json: its folder's join.txt has it)");
 }
 
 // More threads than processors only wait for each other.
@@ -406,18 +407,19 @@ void set_level(const std::string& level) {
 
 // The word that stands where a command should, and the command that it looks like.
 std::string no_such_command(const CLI::App& app, const std::string& word) {
-    std::string best;
-    std::size_t best_distance = 3;
-    if (word.size() < 32)
-        for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
-            if (const std::size_t distance = base::edit_distance(word, command->get_name());
-                distance < best_distance) {
-                best_distance = distance;
-                best = command->get_name();
-            }
-    return fmt::format("there is no command '{}'{}",
-                       word,
-                       best.empty() ? "" : fmt::format("; did you mean '{}'?", best));
+    std::vector<std::string> names;
+    for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
+        names.push_back(command->get_name());
+    return fmt::format("there is no command '{}'{}", word, base::did_you_mean(word, names));
+}
+
+// An option that the command does not have, and the one that it looks like.
+std::string no_such_option(const CLI::App& command, const std::string& given) {
+    const std::string word = given.substr(0, given.find('='));
+    std::vector<std::string> names;
+    for (const CLI::Option* option : command.get_options())
+        for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+    return fmt::format("there is no option '{}'{}", word, base::did_you_mean(word, names));
 }
 
 // One sentence that says what to do, in place of CLI11's "string is required".
@@ -429,8 +431,11 @@ std::string what_was_wrong(const CLI::App* app, const CLI::Error& error) {
         words += " " + command->get_name();
     }
     std::string what = error.what();
-    if (command->get_require_subcommand_min() > 0) {
-        const std::vector<std::string> unknown = command->remaining();
+    const std::vector<std::string> unknown = command->remaining();
+    const bool is_option = !unknown.empty() && unknown.front().starts_with("-");
+    if (is_option) {
+        what = no_such_option(*command, unknown.front());
+    } else if (command->get_require_subcommand_min() > 0) {
         what = unknown.empty() ? "say what to do" : no_such_command(*command, unknown.front());
     } else if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr) {
         for (const CLI::Option* option : command->get_options())
@@ -503,6 +508,10 @@ int main(int argc, char** argv) {
     try {
         const int code = dedloc::cli::run_program(argc, argv);
         return dedloc::cli::unless_output_is_missing(code);
+    } catch (const std::bad_alloc&) {
+        return dedloc::cli::report({dedloc::cli::ExitCode::cannot_compute,
+                                    "this machine, or what limits this program on it, has not "
+                                    "enough memory for that"});
     } catch (const std::exception& error) {
         const auto* refused = dynamic_cast<const std::system_error*>(&error);
         if (refused != nullptr &&

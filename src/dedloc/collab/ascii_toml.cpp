@@ -110,6 +110,8 @@ class TextGuard {
 }  // namespace
 
 Result<std::string> ascii_toml(std::string_view text, std::string_view file_name) {
+    constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";  // some editors write it
+    if (text.starts_with(byte_order_mark)) text.remove_prefix(byte_order_mark.size());
     return TextGuard(text, file_name).ascii();
 }
 

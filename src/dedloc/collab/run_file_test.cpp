@@ -242,9 +242,11 @@ TEST(RunFile, says_what_is_wrong_with_local_updates_and_where) {
     EXPECT_EQ(failure("local = 8\n" + start), "run.toml:1:1: unknown key 'local'");
     EXPECT_EQ(failure("\"batch.target\" = 8\n" + start).substr(0, 39),
               "run.toml:1:1: unknown key 'batch.target");
-    EXPECT_EQ(failure(start + "[local]\nbatch = 8\n[local.schedule]\nkind = \"cosine\"\n"
-                              "total_steps = 0\n"),
-              "run.toml:9:15: the cosine schedule ends at step 0, before its warm-up of 0 steps");
+    EXPECT_EQ(
+        failure(start + "[local]\nbatch = 8\n[local.schedule]\nkind = \"cosine\"\n"
+                        "total_steps = 0\n"),
+        "run.toml:9:15: the cosine schedule needs the step at which it has fallen to its end; "
+        "write beside it, for instance: total_steps = 1000");
     EXPECT_EQ(failure(start + "[local]\nbatch = 8\n[local.optimizer]\nmomentum = 1\n"),
               "run.toml:8:12: 'local.optimizer.momentum' must be from 0 to 0.9999, not 1");
     EXPECT_EQ(
@@ -400,6 +402,7 @@ TEST(RunFile, letters_beyond_ascii_live_in_texts_and_comments) {
     EXPECT_EQ(run_hash(parsed(to_toml(run))), run_hash(run));
     EXPECT_EQ(failure("name = \"x\"\n\u00fcber = 1\n"),
               "run.toml:2:1: letters beyond ASCII belong in double quotes");
+    EXPECT_EQ(parsed("\xEF\xBB\xBFname = \"a\"").name, "a") << "some editors write a mark";
     EXPECT_EQ(failure("name = \"\xc3\x28\""), "run.toml:1:9: this is not UTF-8");
     EXPECT_EQ(failure("name = \"\xed\xa0\x80\""), "run.toml:1:9: this is not UTF-8");
     EXPECT_EQ(failure("name = \"\xc3"), "run.toml:1:9: this is not UTF-8");

@@ -99,6 +99,12 @@ Ok check(const Schedule& schedule) {
                           "final_fraction is {}; it must lie between 0 and 1",
                           schedule.final_fraction);
     }
+    if (schedule.kind != ScheduleKind::constant && schedule.total_steps == 0) {
+        return make_error(ErrorKind::bad_input,
+                          "the {} schedule needs the step at which it has fallen to its end; write "
+                          "beside it, for instance: total_steps = 1000",
+                          to_string(schedule.kind));
+    }
     if (schedule.kind != ScheduleKind::constant && schedule.total_steps <= schedule.warmup_steps) {
         return make_error(ErrorKind::bad_input,
                           "the {} schedule ends at step {}, before its warm-up of {} steps",

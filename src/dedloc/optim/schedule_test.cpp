@@ -99,6 +99,10 @@ TEST(Schedule, wrong_numbers_are_refused_with_a_sentence) {
         check(Schedule{.kind = ScheduleKind::cosine, .warmup_steps = 10, .total_steps = 10});
     EXPECT_EQ(late.error().message(),
               "the cosine schedule ends at step 10, before its warm-up of 10 steps");
+    const Ok endless = check(Schedule{.kind = ScheduleKind::linear, .warmup_steps = 10});
+    EXPECT_EQ(endless.error().message(),
+              "the linear schedule needs the step at which it has fallen to its end; write beside "
+              "it, for instance: total_steps = 1000");
     EXPECT_EQ(*schedule_from_string("cosine"), ScheduleKind::cosine);
     EXPECT_EQ(to_string(ScheduleKind::linear), "linear");
     EXPECT_FALSE(schedule_from_string("step"));
