@@ -410,6 +410,29 @@ TEST(RunModel, events_get_the_name_of_whom_they_are_about) {
     EXPECT_EQ(model.view().events[0].text, "bob joined");
 }
 
+TEST(RunModel, a_peer_that_is_killed_is_two_lines) {
+    RunModel model(run(), {}, 0);
+    const auto add = [&](double time, events::Any what, const std::string& text) {
+        Event added = event(time, std::move(what), text);
+        added.peer = id(2);
+        model.add(added);
+    };
+    const auto lines = [&] {
+        std::vector<std::string> texts;
+        for (const EventView& line : model.view().events)
+            if (!line.is_routine) texts.push_back(line.text);
+        return texts;
+    };
+    add(1, events::OwnerFailed{}, "its average did not come");
+    add(1.1, events::LeaderSuspected{}, "it leads no more");
+    add(1.2, events::PartsRepaired{}, "its parts are reduced again");
+    add(1.3, events::OwnerFailed{}, "its average did not come");
+    add(6, events::PeerLost{}, "it is gone");
+    EXPECT_EQ(lines(), (std::vector<std::string>{"its average did not come", "it is gone"}));
+    add(7 + one_failure_seconds, events::OwnerFailed{}, "it failed again");
+    EXPECT_EQ(lines().back(), "it failed again") << "much later is another failure";
+}
+
 TEST(RunModel, equal_names_are_told_apart) {
     RunModel model(run(), {}, 0);
     model.update({status(1, "same", 1, Phase::computing), status(2, "same", 1, Phase::computing)},

@@ -154,7 +154,21 @@ void RunModel::add(const collab::Event& event) {
               .peer = event.peer,
               .text = printable(event.text, view_text_bytes_max),
               .tone = tone_of(event),
-              .is_routine = event.is<StepMade, PlanMade, Evaluated, CheckpointSaved>()});
+              .is_routine = event.is<StepMade, PlanMade, Evaluated, CheckpointSaved>() ||
+                            is_of_a_failure_that_was_told(event)});
+}
+
+// A peer that is killed fails as an owner and as a leader, its parts are repaired, and then it is
+// gone: people are told the first and the last. The event log has all.
+bool RunModel::is_of_a_failure_that_was_told(const collab::Event& event) {
+    using namespace collab::events;
+    std::erase_if(failing_, [&](const auto& each) {
+        return std::abs(event.time - each.second) > one_failure_seconds;
+    });
+    if (event.is<PartsRepaired>()) return !failing_.empty();
+    if (event.peer.is_empty() || !event.is<OwnerFailed, LeaderSuspected, PeerLost>()) return false;
+    const bool was_told = !failing_.try_emplace(event.peer, event.time).second;
+    return was_told && !event.is<PeerLost>();
 }
 
 void RunModel::add_note(WallSeconds time, std::string text, Tone tone) {

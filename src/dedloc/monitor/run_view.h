@@ -28,6 +28,7 @@ namespace dedloc::monitor {
 
 inline constexpr std::size_t view_losses_max = 512;
 inline constexpr std::size_t view_events_max = 64;
+inline constexpr double one_failure_seconds = 10;  // what follows from it comes within so long
 inline constexpr std::size_t view_names_max = 4096;
 inline constexpr std::size_t view_speed_steps_max = 10;  // of which the run's speed is the mean
 inline constexpr std::size_t view_text_bytes_max = 200;
@@ -108,6 +109,7 @@ class RunModel {
         bool left = false;  // in order
     };
     void add_line(EventView line);
+    bool is_of_a_failure_that_was_told(const collab::Event& event);
     std::string with_name(const EventView& event) const;
     struct Committed {
         WallSeconds at = 0;
@@ -142,6 +144,7 @@ class RunModel {
     std::map<PeerId, std::string> names_;     // of all who were seen, at most view_names_max
     std::deque<EventView> events_;
     std::uint64_t events_count_ = 0;
+    std::map<PeerId, WallSeconds> failing_;  // of whom it was told a moment ago
 };
 
 // What a table may be given (base/printable.h).
