@@ -245,6 +245,18 @@ Ok check_sizes(runtime::Disk& disk, const std::string& path, const Manifest& man
     return {};
 }
 
+// A file of zeros may be larger than what it takes on the disk, and than all memory.
+Ok check_memory(const std::string& path, const Manifest& manifest, std::uint64_t memory_max) {
+    if (memory_max == 0 || manifest.bytes <= memory_max) return {};
+    constexpr double mib = 1024.0 * 1024;
+    return make_error(ErrorKind::cannot_compute,
+                      "the state in {} takes {:.0f} MiB of memory, and this machine, or what "
+                      "limits this program on it, has {:.0f} MiB left",
+                      path,
+                      static_cast<double>(manifest.bytes) / mib,
+                      static_cast<double>(memory_max) / mib);
+}
+
 Result<std::shared_ptr<const Snapshot>> read_chunks(runtime::Disk& disk,
                                                     const std::string& path,
                                                     const Manifest& manifest) {
@@ -273,12 +285,16 @@ Result<std::shared_ptr<const Snapshot>> read_chunks(runtime::Disk& disk,
     return (*std::move(builder)).finish();
 }
 
-Result<Checkpoint> read_checkpoint(runtime::Disk& disk, const std::string& path, std::string name) {
+Result<Checkpoint> read_checkpoint(runtime::Disk& disk,
+                                   const std::string& path,
+                                   std::string name,
+                                   std::uint64_t memory_max) {
     DEDLOC_TRY(const Bytes text, disk.read(path + "/" + summary_file));
     const auto summary = from_json(std::move(name), text);
     if (!summary) return damaged(path + "/" + summary_file, summary.error().message());
     auto state = std::make_shared<PublishedState>();
     DEDLOC_TRY(state->manifest, read_manifest(disk, path, summary->root));
+    DEDLOC_TRY_VOID(check_memory(path, state->manifest, memory_max));
     DEDLOC_TRY(state->snapshot, read_chunks(disk, path, state->manifest));
     Checkpoint checkpoint;
     checkpoint.state = std::move(state);
@@ -292,10 +308,11 @@ Result<Checkpoint> read_checkpoint(runtime::Disk& disk, const std::string& path,
 
 Result<Checkpoint> load_checkpoint(runtime::Disk& disk,
                                    const std::string& folder,
-                                   const std::string& name) {
+                                   const std::string& name,
+                                   std::uint64_t memory_max) {
     const std::string path = folder + "/" + name;
-    auto checkpoint = read_checkpoint(disk, path, name);
-    if (checkpoint) return checkpoint;
+    auto checkpoint = read_checkpoint(disk, path, name, memory_max);
+    if (checkpoint || checkpoint.error().kind() == ErrorKind::cannot_compute) return checkpoint;
     const Error& error = checkpoint.error();
     // A finished checkpoint that lacks a file is damaged; without its marker it is none.
     ErrorKind kind = error.kind();
@@ -325,16 +342,20 @@ Result<Checkpoint> load_checkpoint(runtime::Disk& disk,
     return Error(kind, sentence + advice);
 }
 
-Result<NewestCheckpoint> load_newest_checkpoint(runtime::Disk& disk, const std::string& folder) {
+Result<NewestCheckpoint> load_newest_checkpoint(runtime::Disk& disk,
+                                                const std::string& folder,
+                                                std::uint64_t memory_max) {
     DEDLOC_TRY(const auto summaries, list_checkpoints(disk, folder));
     NewestCheckpoint newest;
     for (const CheckpointSummary& summary : summaries) {
-        auto checkpoint = read_checkpoint(disk, folder + "/" + summary.name, summary.name);
+        auto checkpoint =
+            read_checkpoint(disk, folder + "/" + summary.name, summary.name, memory_max);
         if (checkpoint) {
             newest.checkpoint = *std::move(checkpoint);
             newest.summary = summary;
             return newest;
         }
+        if (checkpoint.error().kind() == ErrorKind::cannot_compute) return checkpoint.error();
         newest.skipped.push_back(checkpoint.error().message());
     }
     if (newest.skipped.empty())

@@ -67,10 +67,12 @@ Result<CheckpointSummary> save_checkpoint(runtime::Disk& disk,
 Result<std::vector<CheckpointSummary>> list_checkpoints(runtime::Disk& disk,
                                                         const std::string& folder);
 
-// `name` as in the summary. Everything is verified.
+// `name` as in the summary. Everything is verified. `memory_max`: bytes that the state may take
+// (0: any); a larger one is cannot_compute, before it is read.
 Result<Checkpoint> load_checkpoint(runtime::Disk& disk,
                                    const std::string& folder,
-                                   const std::string& name);
+                                   const std::string& name,
+                                   std::uint64_t memory_max = 0);
 
 struct NewestCheckpoint {
     Checkpoint checkpoint;
@@ -79,6 +81,8 @@ struct NewestCheckpoint {
 };
 
 // The newest that is intact. not_found: there is none; bad_input: all are damaged.
-Result<NewestCheckpoint> load_newest_checkpoint(runtime::Disk& disk, const std::string& folder);
+Result<NewestCheckpoint> load_newest_checkpoint(runtime::Disk& disk,
+                                                const std::string& folder,
+                                                std::uint64_t memory_max = 0);
 
 }  // namespace dedloc::state

@@ -260,6 +260,22 @@ TEST(Checkpoint, takes_no_memory_for_a_state_that_is_only_announced) {
     EXPECT_FALSE(disk.reads.contains(folder + "chunks-00000"));
 }
 
+TEST(Checkpoint, larger_than_the_memory_that_is_there_is_not_read) {
+    MemoryDisk disk;
+    const auto saved = save_checkpoint(disk, "c", checkpoint_of_step(1, 5'000'000));
+    ASSERT_TRUE(saved);
+    disk.reads.clear();
+    constexpr std::uint64_t little = 10u << 20;
+    for (const Error& error : {load_checkpoint(disk, "c", saved->name, little).error(),
+                               load_newest_checkpoint(disk, "c", little).error()}) {
+        EXPECT_EQ(error.kind(), ErrorKind::cannot_compute);
+        EXPECT_NE(error.message().find("takes 19 MiB of memory"), std::string::npos)
+            << error.message();
+    }
+    EXPECT_FALSE(disk.reads.contains("c/" + saved->name + "/chunks-00000"));
+    EXPECT_TRUE(load_checkpoint(disk, "c", saved->name, 20u << 20));
+}
+
 TEST(Checkpoint, saving_over_a_damaged_one_mends_it) {
     MemoryDisk disk;
     const Checkpoint checkpoint = checkpoint_of_step(3, 1000);

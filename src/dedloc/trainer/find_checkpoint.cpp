@@ -2,6 +2,7 @@
 
 #include <filesystem>
 
+#include "dedloc/runtime/machine.h"
 #include "dedloc/runtime/real.h"
 
 namespace dedloc::trainer {
@@ -31,13 +32,14 @@ Result<FoundCheckpoint> find_checkpoint(const std::string& given) {
     const fs::path folder = is_one ? path.parent_path() : path;
     DEDLOC_TRY(auto disk, runtime::real_disk(folder.parent_path().string()));
     const std::string folder_name = folder.filename().string();
+    const std::uint64_t memory = runtime::memory_available();
     if (is_one) {
-        auto loaded = state::load_checkpoint(*disk, folder_name, path.filename().string());
+        auto loaded = state::load_checkpoint(*disk, folder_name, path.filename().string(), memory);
         if (!loaded) return as_input_error(loaded.error());
         return FoundCheckpoint{
             .path = path.string(), .checkpoint = *std::move(loaded), .skipped = {}};
     }
-    auto newest = state::load_newest_checkpoint(*disk, folder_name);
+    auto newest = state::load_newest_checkpoint(*disk, folder_name, memory);
     if (!newest) {
         if (newest.error().kind() == ErrorKind::not_found)
             return make_error(ErrorKind::bad_input, "there is no checkpoint in {}", given);
