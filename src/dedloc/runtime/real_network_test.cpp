@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <sys/resource.h>
+#include <pthread.h>
 #include <sys/socket.h>
 
 #include "dedloc/base/random.h"
@@ -302,6 +302,26 @@ Task<void> connect_by_name(NetworkFixture& f, SocketAddress there, Result<void>&
     outcome = connected ? Result<void>() : Result<void>(std::move(connected).error());
 }
 
+// No thread can be started: there is no room for its stack, and none that is left over is as large.
+class HugeStacks {
+  public:
+    HugeStacks() {
+        pthread_attr_t huge;
+        EXPECT_EQ(::pthread_getattr_default_np(&before_), 0);
+        EXPECT_EQ(::pthread_getattr_default_np(&huge), 0);
+        EXPECT_EQ(::pthread_attr_setstacksize(&huge, std::size_t{1} << 46), 0);
+        EXPECT_EQ(::pthread_setattr_default_np(&huge), 0);
+        ::pthread_attr_destroy(&huge);
+    }
+    ~HugeStacks() {
+        EXPECT_EQ(::pthread_setattr_default_np(&before_), 0);
+        ::pthread_attr_destroy(&before_);
+    }
+
+  private:
+    pthread_attr_t before_;
+};
+
 // A peer's announced name must not end this process, where no thread can be started for it.
 TEST(RealNetwork, a_name_for_which_no_thread_can_be_started_is_an_error_and_no_end) {
     NetworkFixture f;
@@ -310,13 +330,10 @@ TEST(RealNetwork, a_name_for_which_no_thread_can_be_started_is_an_error_and_no_e
     ASSERT_TRUE(listener);
     const SocketAddress there{"localhost", (*listener)->local().port};
     Result<void> outcome;
-    rlimit before{};
-    ASSERT_EQ(::getrlimit(RLIMIT_AS, &before), 0);
-    rlimit tight = before;
-    tight.rlim_cur = 1 << 20;  // no room for a stack
-    ASSERT_EQ(::setrlimit(RLIMIT_AS, &tight), 0);
-    f.loop.run_task(connect_by_name(f, there, outcome));
-    ASSERT_EQ(::setrlimit(RLIMIT_AS, &before), 0);
+    {
+        const HugeStacks none;
+        f.loop.run_task(connect_by_name(f, there, outcome));
+    }
     ASSERT_FALSE(outcome);
     EXPECT_EQ(outcome.error().kind(), ErrorKind::not_found);
     f.loop.run_task(connect_by_name(f, there, outcome));
