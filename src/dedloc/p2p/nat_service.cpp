@@ -55,7 +55,7 @@ NatService::NatService(NatOptions options, Surroundings surroundings)
            .is_served =
                [this](const PeerId& peer) {
                    return options_.relay_for == RelayFor::anyone ||
-                          around_.swarm.is_protected(peer);
+                          around_.swarm.is_protected(peer) || around_.swarm.is_vouched_for(peer);
                },
            .direct_connection = [this](const PeerId& peer) { return around_.swarm.direct(peer); },
            .own_addresses =

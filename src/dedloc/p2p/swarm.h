@@ -126,6 +126,7 @@ class Swarm {
     bool is_stranger(const PeerId& peer) const;
     // It is none, as long as it is connected.
     void vouch(const PeerId& peer);
+    bool is_vouched_for(const PeerId& peer) const { return vouched_for_.contains(peer); }
     // Counts what a stranger cost; nothing for others.
     void spend(const PeerId& peer, const StrangerBudget::Cost& cost);
     // Waits while a stranger is beyond its share, for stranger_pause_max at most.
