@@ -1,5 +1,6 @@
 #include "lab/sim_peer.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "dedloc/collab/model_state.h"
@@ -52,8 +53,6 @@ void add_gradient(std::size_t peer,
 
 SimPeer::SimPeer(sim::World& world, sim::SimNode& node, Setup setup)
     : world_(world), node_(node), setup_(std::move(setup)), scope_(world.executor()) {
-    const std::uint64_t first = std::uint64_t{node_.incarnation()} << 24;
-    samples_ = {first, first};
     sum_.assign(setup_.run.layout.vector_count(), 0.0f);
 }
 
@@ -147,10 +146,12 @@ void SimPeer::take_state(std::shared_ptr<const state::Snapshot> state) {
         node_.name(), state_->info().branch, state_->step(), root_, world_.now());
 }
 
-void SimPeer::compute() {
-    const consensus::CounterRange samples{samples_.end, samples_.end + setup_.micro_batch};
+void SimPeer::compute(double seconds) {
+    const std::uint64_t begin = driver_->samples().end;
+    const consensus::CounterRange samples{begin, begin + setup_.micro_batch};
     add_gradient(node_.index(), samples, collab::parameters_of(*state_), sum_);
-    samples_.end = samples.end;
+    const collab::GradientReport report{.loss_sum = static_cast<double>(setup_.micro_batch)};
+    driver_->computed(samples, report, seconds);
 }
 
 Task<void> SimPeer::train() {
@@ -164,38 +165,38 @@ Task<void> SimPeer::train() {
     take_state(collaboration_->state());
     const double seconds = static_cast<double>(setup_.micro_batch) / setup_.samples_per_s;
     const Duration duration = from_seconds(seconds);
+    using Next = trainer::StepDriver::Next;
+    driver_.emplace(*collaboration_, setup_.run.layout, std::uint64_t{node_.incarnation()} << 24);
     for (;;) {
         if (outcome_) take_outcome();
-        if (!in_flight_ && collaboration_->stopped()) break;
-        const bool may_compute =
-            in_flight_ ? collaboration_->may_compute_ahead() : collaboration_->is_to_compute();
-        if (may_compute) {
+        const Next next = driver_->next();
+        if (next == Next::end) break;
+        if (next == Next::compute) {
             co_await node_.clock().sleep_for(duration);
-            compute();
-            collaboration_->report(
-                setup_.micro_batch, static_cast<double>(setup_.micro_batch), seconds);
-        } else if (in_flight_) {
+            compute(seconds);
+        } else if (next == Next::wait) {
             co_await node_.clock().sleep_for(look_pause);
+        } else {
+            co_await hand_in();
         }
-        if (!in_flight_ && !collaboration_->is_to_compute()) co_await hand_in();
     }
-    if (samples_.size() > 0) co_await hand_in();
+    if (driver_->samples().size() > 0) co_await hand_in();
     running_ = false;
 }
 
 Task<void> SimPeer::hand_in() {
-    collab::Contribution contribution;
-    contribution.samples = samples_;
-    contribution.loss_sum = static_cast<double>(samples_.size());
-    contribution.sum = sum_;
-    HandedIn handed_in{samples_, std::move(sum_), root_, world_.now(), ahead_};
+    const consensus::CounterRange samples = driver_->samples();
+    const bool ahead = setup_.run.run.averaging.delayed && !collaboration_->stopped();
+    const trainer::StepDriver::TakeSums take =
+        [this](std::span<float> sum, std::span<float> /*buffers*/, std::uint64_t /*samples*/) {
+            std::ranges::copy(sum_, sum.begin());
+        };
+    collab::Contribution contribution = driver_->hand_in(ahead, take);
+    HandedIn handed_in{samples, std::move(sum_), root_, world_.now(), ahead_};
     setup_.checkers.on_handed_in(node_.id(), std::move(handed_in));
-    samples_ = {samples_.end, samples_.end};
     sum_.assign(setup_.run.layout.vector_count(), 0.0f);
     ahead_ = {};
-    in_flight_ = true;
-    if (setup_.run.run.averaging.delayed && !collaboration_->stopped()) {
-        collaboration_->compute_ahead();
+    if (ahead) {
         scope_.spawn("step", step_beside(std::move(contribution)));
         co_return;
     }
@@ -209,23 +210,19 @@ Task<void> SimPeer::step_beside(collab::Contribution contribution) {
 }
 
 void SimPeer::take_outcome() {
-    in_flight_ = false;
     const Result<collab::StepOutcome> outcome = *std::exchange(outcome_, std::nullopt);
+    const bool goes_on = driver_->ended(outcome);
     if (!outcome) {
         failure_ = outcome.error().message();
         return;
     }
-    if (outcome->kind != collab::StepKind::stepped) {
-        collaboration_->forget_ahead(samples_.size());
-        samples_ = {samples_.end, samples_.end};
-        sum_.assign(setup_.run.layout.vector_count(), 0.0f);
-    }
+    if (!goes_on) sum_.assign(setup_.run.layout.vector_count(), 0.0f);
     const Digest computed_at = root_;
     // The step's, not the newest: the collaboration may be further already.
     take_state(outcome->state);
-    if (samples_.size() == 0 || root_ == computed_at) return;
+    if (driver_->samples().size() == 0 || root_ == computed_at) return;
     ahead_ = computed_at;
-    samples_ahead_ += samples_.size();
+    samples_ahead_ += driver_->samples().size();
 }
 
 }  // namespace dedloc::lab

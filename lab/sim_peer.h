@@ -14,6 +14,7 @@
 
 #include "dedloc/collab/collaboration.h"
 #include "dedloc/sim/world.h"
+#include "dedloc/trainer/step_driver.h"
 
 #include "lab/checkers.h"
 
@@ -81,7 +82,7 @@ class SimPeer final : public collab::EventSink {
     void take_outcome();
     Task<void> leave_task(Duration patience);
     void take_state(std::shared_ptr<const state::Snapshot> state);
-    void compute();
+    void compute(double seconds);
 
     sim::World& world_;
     sim::SimNode& node_;
@@ -90,10 +91,9 @@ class SimPeer final : public collab::EventSink {
     std::unique_ptr<collab::Collaboration> collaboration_;
     std::shared_ptr<const state::Snapshot> state_;
     Digest root_;
-    consensus::CounterRange samples_;
+    std::optional<trainer::StepDriver> driver_;
     std::vector<float> sum_;
-    Digest ahead_;            // the state of the first samples, if they were computed ahead
-    bool in_flight_ = false;  // a step is being made (with averaging.delayed: beside us)
+    Digest ahead_;  // the state of the first samples, if they were computed ahead
     std::optional<Result<collab::StepOutcome>> outcome_;
     std::uint64_t samples_ahead_ = 0;
     bool running_ = false;

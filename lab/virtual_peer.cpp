@@ -45,8 +45,6 @@ Ok VirtualPeer::make(std::vector<std::string> bootstrap, const VirtualLine& gran
         DEDLOC_TRY(auto learner, options_.make_learner(node_.id()));
         learner_ = trainer::trainers_learner(options_.run, std::move(learner));
         layout_ = options.layout = learner_->layout();
-        const std::uint64_t first = std::uint64_t{node_.incarnation()} << 24;
-        samples_ = {first, first};
     }
     if (options.bootstrap.empty()) {
         std::vector<float> parameters(layout_.parameters_count);
@@ -92,8 +90,6 @@ Task<void> VirtualPeer::assist() {
 }
 
 void VirtualPeer::start_from(const state::Snapshot& state) {
-    samples_ = {samples_.end, samples_.end};
-    loss_sum_ = 0;
     learner_->at_step(state.step());
     learner_->load(collab::parameters_of(state), collab::buffers_of(state));
 }
@@ -102,31 +98,16 @@ Task<void> VirtualPeer::compute() {
     const std::uint64_t micro = options_.run.batch.micro;
     const double seconds = static_cast<double>(micro) / machine_.samples_per_s;
     co_await node_.clock().sleep_for(from_seconds(seconds));
-    const collab::CounterRange range{samples_.end, samples_.end + micro};
+    const std::uint64_t begin = driver_->samples().end;
+    const collab::CounterRange range{begin, begin + micro};
     const auto report = learner_->accumulate(range);
     if (!report || !report->finite) {
         failure_ = report ? "a gradient is not finite" : report.error().message();
         co_return;
     }
-    samples_.end = range.end;
-    loss_sum_ += report->loss_sum;
+    driver_->computed(range, *report, seconds);
     computing_s_ += seconds;
     samples_computed_ += micro;
-    collaboration_->report(micro, report->loss_sum, seconds);
-}
-
-collab::Contribution VirtualPeer::take_sums() {
-    collab::Contribution contribution;
-    contribution.samples = samples_;
-    contribution.loss_sum = loss_sum_;
-    contribution.sum.resize(layout_.vector_count());
-    const std::span<float> all(contribution.sum);
-    learner_->take(all.first(layout_.parameters_count),
-                   all.subspan(layout_.parameters_count),
-                   samples_.size());
-    samples_ = {samples_.end, samples_.end};
-    loss_sum_ = 0;
-    return contribution;
 }
 
 Task<void> VirtualPeer::step_beside(collab::Contribution contribution) {
@@ -137,10 +118,13 @@ Task<void> VirtualPeer::step_beside(collab::Contribution contribution) {
 
 Task<void> VirtualPeer::hand_in() {
     handed_in_at_ = world_.now();
-    collab::Contribution contribution = take_sums();
-    in_flight_ = true;
-    if (options_.run.averaging.delayed && !collaboration_->stopped()) {
-        collaboration_->compute_ahead();
+    const bool ahead = options_.run.averaging.delayed && !collaboration_->stopped();
+    const trainer::StepDriver::TakeSums take =
+        [this](std::span<float> sum, std::span<float> buffers, std::uint64_t samples) {
+            learner_->take(sum, buffers, samples);
+        };
+    collab::Contribution contribution = driver_->hand_in(ahead, take);
+    if (ahead) {
         scope_.spawn("step", step_beside(std::move(contribution)));
         co_return;
     }
@@ -149,20 +133,19 @@ Task<void> VirtualPeer::hand_in() {
 }
 
 void VirtualPeer::take_outcome() {
-    in_flight_ = false;
     const Result<collab::StepOutcome> outcome = *std::exchange(outcome_, std::nullopt);
+    const bool goes_on = driver_->ended(outcome);
     if (!outcome) {
         failure_ = outcome.error().message();
         return;
     }
     const auto& state = outcome->state;
     listener_.on_round(state->step(), to_seconds(world_.now() - handed_in_at_));
-    if (outcome->kind == collab::StepKind::stepped && samples_.size() > 0) {
+    if (goes_on && driver_->samples().size() > 0) {
         learner_->at_step(state->step());
         learner_->move_to(collab::parameters_of(*state), collab::buffers_of(*state));
         return;
     }
-    if (outcome->kind != collab::StepKind::stepped) collaboration_->forget_ahead(samples_.size());
     start_from(*state);
 }
 
@@ -175,21 +158,23 @@ Task<void> VirtualPeer::train() {
     ready_ = true;
     while (!going_) co_await changed_.wait();
     const auto begun = collaboration_->state();
+    using Next = trainer::StepDriver::Next;
+    driver_.emplace(*collaboration_, layout_, std::uint64_t{node_.incarnation()} << 24);
     start_from(*begun);
     while (failure_.empty()) {
         if (outcome_) take_outcome();
-        if (!in_flight_ && collaboration_->stopped()) break;
-        const bool may_compute =
-            in_flight_ ? collaboration_->may_compute_ahead() : collaboration_->is_to_compute();
-        if (may_compute) {
+        const Next next = driver_->next();
+        if (next == Next::end) break;
+        if (next == Next::compute) {
             co_await compute();
-        } else if (in_flight_) {
-            const TimePoint next = node_.clock().now() + look_every;
-            (void)co_await changed_.wait_until(node_.clock(), next);
+        } else if (next == Next::wait) {
+            const TimePoint look_at = node_.clock().now() + look_every;
+            (void)co_await changed_.wait_until(node_.clock(), look_at);
+        } else {
+            co_await hand_in();
         }
-        if (!in_flight_ && failure_.empty() && !collaboration_->is_to_compute()) co_await hand_in();
     }
-    if (failure_.empty() && samples_.size() > 0) co_await hand_in();
+    if (failure_.empty() && driver_->samples().size() > 0) co_await hand_in();
 }
 
 }  // namespace dedloc::lab

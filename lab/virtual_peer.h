@@ -12,6 +12,7 @@
 #include "dedloc/collab/collaboration.h"
 #include "dedloc/runtime/event.h"
 #include "dedloc/sim/world.h"
+#include "dedloc/trainer/step_driver.h"
 
 #include "lab/virtual_run.h"
 
@@ -54,7 +55,6 @@ class VirtualPeer final : public collab::EventSink {
     Task<void> hand_in();
     Task<void> step_beside(collab::Contribution contribution);
     Task<void> leave_task();
-    collab::Contribution take_sums();
     void take_outcome();
     void start_from(const state::Snapshot& state);
 
@@ -66,9 +66,7 @@ class VirtualPeer final : public collab::EventSink {
     std::unique_ptr<collab::Collaboration> collaboration_;
     std::unique_ptr<collab::Learner> learner_;
     collab::Layout layout_;
-    collab::CounterRange samples_;
-    double loss_sum_ = 0;
-    bool in_flight_ = false;
+    std::optional<trainer::StepDriver> driver_;
     TimePoint handed_in_at_;
     std::optional<Result<collab::StepOutcome>> outcome_;
     double computing_s_ = 0;

@@ -61,32 +61,12 @@
 #include <string>
 #include <vector>
 
-#include "dedloc/base/time.h"
-#include "dedloc/collab/events.h"
 #include "dedloc/torch_bridge/libtorch.h"
+#include "dedloc/trainer/own_loop.h"
 
 namespace dedloc::torch_bridge {
 
-struct JoinOptions {
-    std::string run_file{};  // host a new run from this file…
-    std::string join{};      // …or join one by its join string
-    // Host: go on from this checkpoint, or the newest of this folder (a peer's own, say). Without a
-    // run_file the one that was saved with it counts.
-    std::string resume{};
-    // Identity and bookkeeping of this peer, one process at a time; made if it is missing.
-    std::string directory = "dedloc-peer";
-    std::string name{};                                        // for people
-    std::vector<std::string> listen = {"/ip4/0.0.0.0/tcp/0"};  // empty: others cannot dial us
-    std::vector<std::string> announce{};  // addresses at which others reach us, if not those
-    std::vector<std::string> relays{};    // addresses with /p2p/<id> to stay connected to
-    Duration patience = std::chrono::seconds(60);  // to find the run and its state
-    // Names of buffers, as named_buffers() has them, that each peer keeps to itself; the same on
-    // all peers.
-    std::vector<std::string> private_buffers{};
-    // Told what happens (docs/events.md), on the network thread: it must not block, and outlives
-    // the session.
-    collab::EventSink* events = nullptr;
-};
+using JoinOptions = trainer::OwnLoopOptions;
 
 class Session {
   public:
@@ -108,13 +88,11 @@ class Session {
     // again, and does what is left to do. Call it before the optimizer goes.
     void leave(Duration patience = std::chrono::seconds(10));
 
-    struct State;
-
   private:
     friend Session join(std::shared_ptr<torch::nn::Module> model, JoinOptions options);
     friend class CollaborativeOptimizer;
-    explicit Session(std::unique_ptr<State> state);
-    std::unique_ptr<State> state_;
+    explicit Session(std::unique_ptr<trainer::OwnLoop> loop);
+    std::unique_ptr<trainer::OwnLoop> loop_;
 };
 
 // Returns when the model holds the collaboration's present parameters: those of `model` for who
@@ -129,7 +107,7 @@ Session join(const torch::nn::ModuleHolder<Impl>& model, JoinOptions options) {
 
 class CollaborativeOptimizer {
   public:
-    explicit CollaborativeOptimizer(Session& session) : state_(*session.state_) {}
+    explicit CollaborativeOptimizer(Session& session) : loop_(*session.loop_) {}
 
     void zero_grad();
     // After backward() of the MEAN loss over `samples` samples (without it, others see no loss of
@@ -139,7 +117,7 @@ class CollaborativeOptimizer {
     bool finished() const;
 
   private:
-    Session::State& state_;
+    trainer::OwnLoop& loop_;
 };
 
 }  // namespace dedloc::torch_bridge

@@ -159,26 +159,37 @@ Result<void> Trainer::train_or_say_why(SampleCounter& counter) {
 }
 
 Result<void> Trainer::train(SampleCounter& counter) {
-    samples_ = {counter.next(), counter.next()};
+    driver_.emplace(collaboration_, layout_, counter.next());
     if (!start_from(collaboration_.state())) {
         return make_error(ErrorKind::conflict, "the collaboration has no state to train from yet");
     }
     turn_ = {.since = collaboration_.state()->step(), .every = options_.evaluate_every};
     bool more = true;
     while (more && !is_over()) {
-        if (in_flight_.valid()) {
-            DEDLOC_TRY(more, meanwhile(counter));
+        if (in_flight_.valid() && in_flight_.wait_for(0s) == std::future_status::ready) {
+            DEDLOC_TRY(more, take_outcome());
             continue;
         }
-        if (collaboration_.is_to_compute()) DEDLOC_TRY_VOID(compute(counter));
-        if (collaboration_.is_to_compute()) continue;
-        DEDLOC_TRY(more, hand_in(options_.delayed));
+        switch (driver_->next()) {
+            case StepDriver::Next::compute:
+                DEDLOC_TRY_VOID(compute(counter));
+                break;
+            case StepDriver::Next::hand_in: {
+                DEDLOC_TRY(more, hand_in(options_.delayed));
+                break;
+            }
+            case StepDriver::Next::wait:
+                in_flight_.wait_for(ahead_poll);
+                break;
+            case StepDriver::Next::end:
+                break;  // is_over()
+        }
     }
     if (more && in_flight_.valid()) {
         DEDLOC_TRY(more, take_outcome());
     }
     // A leaver's last samples are worth a step; whether one still comes, the collaboration knows.
-    if (more && samples_.size() > 0 && !patience_is_over()) {
+    if (more && driver_->samples().size() > 0 && !patience_is_over()) {
         DEDLOC_TRY(more, hand_in(/*ahead=*/false));
     }
     return {};
@@ -225,13 +236,13 @@ Result<void> Trainer::compute(collab::CounterRange range) {
             range.size()));
     }
     const double seconds = to_seconds(clock_.now() - begun);
-    samples_.end = range.end;
-    if (!report->finite) return leave_out(range);
+    if (!report->finite) {
+        driver_->left_out(range);
+        return not_finite_.one_more();
+    }
     not_finite_.end_row();
-    loss_sum_ += report->loss_sum;
-    correct_sum_ += report->correct_sum;
+    driver_->computed(range, *report, seconds);
     samples_computed_ += range.size();
-    collaboration_.report(range.size(), report->loss_sum, seconds);
     if (search_) search_->measured(seconds, memory());
     end_search_if_done();
     return {};
@@ -275,49 +286,15 @@ void Trainer::end_search_if_done() {
     search_at_ = clock_.now() + options_.micro_search_again;
 }
 
-Result<void> Trainer::leave_out(collab::CounterRange range) {
-    samples_.leave_out(range.size());
-    collaboration_.report_not_finite(range.size());
-    return not_finite_.one_more();
-}
-
-collab::Contribution Trainer::take_sums() {
-    collab::Contribution contribution;
-    contribution.samples = samples_;
-    contribution.loss_sum = loss_sum_;
-    contribution.correct_sum = correct_sum_;
-    if (samples_.size() > 0) {
-        contribution.sum.resize(layout_.vector_count());
-        const std::span<float> all(contribution.sum);
-        learner_->take(all.first(layout_.parameters_count),
-                       all.subspan(layout_.parameters_count),
-                       samples_.size());
-    }
-    samples_ = {samples_.end, samples_.end};
-    loss_sum_ = 0;
-    correct_sum_ = 0;
-    return contribution;
-}
-
 Result<bool> Trainer::hand_in(bool ahead) {
-    collab::Contribution contribution = take_sums();
-    ahead_ = ahead;
-    if (ahead) collaboration_.compute_ahead();
+    collab::Contribution contribution = driver_->hand_in(
+        ahead, [this](std::span<float> sum, std::span<float> buffers, std::uint64_t samples) {
+            learner_->take(sum, buffers, samples);
+        });
     in_flight_ = runtime::spawn_future(
         spawn_, "step", step_task(collaboration_, std::move(contribution), turn_));
     if (ahead) return true;
     return take_outcome();
-}
-
-Result<bool> Trainer::meanwhile(SampleCounter& counter) {
-    if (in_flight_.wait_for(std::chrono::seconds(0)) == std::future_status::ready)
-        return take_outcome();
-    if (collaboration_.may_compute_ahead()) {
-        DEDLOC_TRY_VOID(compute(counter));
-    } else {
-        in_flight_.wait_for(ahead_poll);
-    }
-    return true;
 }
 
 Result<bool> Trainer::take_outcome() {
@@ -327,6 +304,7 @@ Result<bool> Trainer::take_outcome() {
     std::future<Result<Stepped>> future = std::move(in_flight_);
     Result<Stepped> stepped = runtime::wait_for_result(future);
     if (!stepped) {
+        (void)driver_->ended(stepped.error());
         if (stepped.error().kind() == ErrorKind::cancelled) return false;
         if (++failures_in_a_row_ >= failures_in_a_row_max) return std::move(stepped).error();
         log(LogLevel::warning, "trainer", "a step failed: {}", to_string(stepped.error()));
@@ -336,7 +314,7 @@ Result<bool> Trainer::take_outcome() {
     failures_in_a_row_ = 0;
     turn_ = stepped->turn;
     DEDLOC_TRY_VOID(refused_.next(/*sound=*/!stepped->outcome.refused));
-    if (stepped->outcome.kind == collab::StepKind::stepped && stepped->outcome.state)
+    if (driver_->ended(stepped->outcome))
         go_on_from(*stepped->outcome.state);
     else
         start_from(stepped->outcome.state);
@@ -368,20 +346,14 @@ void Trainer::evaluate_the_end() {
 
 // What was computed ahead stays: it goes into the step that begins here.
 void Trainer::go_on_from(const state::Snapshot& state) {
-    ahead_ = false;
     learner_->at_step(state.step());
-    if (samples_.size() > 0)
+    if (driver_->samples().size() > 0)
         learner_->move_to(collab::parameters_of(state), collab::buffers_of(state));
     else
         learner_->load(collab::parameters_of(state), collab::buffers_of(state));
 }
 
 bool Trainer::start_from(const std::shared_ptr<const state::Snapshot>& state) {
-    if (ahead_) collaboration_.forget_ahead(samples_.size());
-    ahead_ = false;
-    samples_ = {samples_.end, samples_.end};
-    loss_sum_ = 0;
-    correct_sum_ = 0;
     if (!state) return false;
     learner_->at_step(state->step());
     learner_->load(collab::parameters_of(*state), collab::buffers_of(*state));

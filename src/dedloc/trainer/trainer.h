@@ -34,6 +34,7 @@
 #include "dedloc/trainer/micro_batch.h"
 #include "dedloc/trainer/not_finite.h"
 #include "dedloc/trainer/sample_counter.h"
+#include "dedloc/trainer/step_driver.h"
 
 namespace dedloc::trainer {
 
@@ -117,17 +118,13 @@ class Trainer {
     void begin_search(std::uint64_t samples_first);
     void end_search_if_done();
     std::uint64_t memory() const { return options_.memory ? options_.memory() : 0; }
-    Result<void> leave_out(collab::CounterRange range);
     // True while the run goes on. `ahead`: returns when the step has begun.
     Result<bool> hand_in(bool ahead);
-    collab::Contribution take_sums();
     Result<bool> take_outcome();
-    // Looks after a step that is being made: computes ahead, or waits a moment.
-    Result<bool> meanwhile(SampleCounter& counter);
     void evaluate_if_due(const Stepped& stepped);
     void evaluate_the_end();
     void go_on_from(const state::Snapshot& state);
-    // Forgets what was accumulated.
+    // What was accumulated is forgotten.
     bool start_from(const std::shared_ptr<const state::Snapshot>& state);
     bool is_over() const;  // nothing more is to be computed
     bool patience_is_over() const;
@@ -147,12 +144,8 @@ class Trainer {
     std::uint64_t memory_before_ = 0;  // anything was computed
     std::uint64_t micro_batch_;
 
-    // The running sums, of samples [samples_.begin, samples_.end).
-    collab::CounterRange samples_;
-    double loss_sum_ = 0;
-    double correct_sum_ = 0;
+    std::optional<StepDriver> driver_;        // since train() began
     std::future<Result<Stepped>> in_flight_;  // valid while a step is being made
-    bool ahead_ = false;                      // … beside us
     int failures_in_a_row_ = 0;
     NotFiniteInARow not_finite_;
     NotFiniteInARow refused_{refused_in_a_row_max};
