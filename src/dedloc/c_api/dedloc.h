@@ -1,0 +1,148 @@
+/* dedloc's C interface: a training loop of one's own as a peer of a run, over plain memory.
+ *
+ *   dedloc_loop* loop = NULL;
+ *   dedloc_error error = {0};
+ *   if (!dedloc_join(&options, tensors, count, NULL, &loop, &error)) { puts(error.message); … }
+ *   while (!dedloc_finished(loop)) {
+ *       … a forward and a backward pass …
+ *       dedloc_place(loop, values, gradients);
+ *       int has_new_parameters = dedloc_step(loop, samples, mean_loss, &error);   // -1: error
+ *   }
+ *   dedloc_leave(loop, 10.0, &error);
+ *   dedloc_close(loop);
+ *
+ * The rules are those of dedloc/trainer/own_loop.h. Shapes: a tensor is `count` elements in a row.
+ * Memory: the caller keeps the tensors' memory for as long as the loop is open; strings that are
+ * passed are copied. Nothing throws. Thread: one at a time for each loop. dedloc_status_json,
+ * dedloc_next_event and the numbers below it: any. After fork() only the parent may use a loop. */
+#ifndef DEDLOC_H
+#define DEDLOC_H
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define DEDLOC_API __attribute__((visibility("default")))
+
+typedef struct dedloc_loop dedloc_loop;
+
+/* As dedloc/base/result.h has them. */
+enum dedloc_error_kind {
+    DEDLOC_OK = 0,
+    DEDLOC_TIMEOUT = 1,
+    DEDLOC_OVERLOADED = 2,
+    DEDLOC_PEER_GONE = 3,
+    DEDLOC_PEER_BROKE_PROTOCOL = 4,
+    DEDLOC_NOT_FOUND = 5,
+    DEDLOC_DENIED = 6,
+    DEDLOC_UNSUPPORTED = 7,
+    DEDLOC_CANCELLED = 8,
+    DEDLOC_BAD_INPUT = 9,
+    DEDLOC_CONFLICT = 10,
+    DEDLOC_LOCAL_FAULT = 11,
+    DEDLOC_CANNOT_COMPUTE = 12
+};
+
+typedef struct dedloc_error {
+    int32_t kind;
+    char message[2044]; /* one sentence for people, UTF-8, cut where it is longer */
+} dedloc_error;
+
+typedef struct dedloc_options {
+    const char* run_file;  /* host a new run from this file… */
+    const char* join;      /* …or join one by its join string */
+    const char* resume;    /* host: go on from this checkpoint or folder of checkpoints */
+    const char* directory; /* identity and bookkeeping; NULL: "dedloc-peer" */
+    const char* name;      /* for people */
+    /* Multiaddresses, one a line. NULL: /ip4/0.0.0.0/tcp/0. Empty: others cannot dial this peer. */
+    const char* listen;
+    const char* announce; /* addresses at which others reach us, if not those; one a line */
+    const char* relays;   /* addresses with /p2p/<id> to stay connected to; one a line */
+    double patience_s;    /* to find the run and its state; 0: a minute */
+    /* Asked every 20 ms while a call waits, on the caller's thread; 0 makes it return CANCELLED. */
+    int (*goes_on)(void* self);
+    void* self;
+} dedloc_options;
+
+enum dedloc_tensor_kind {
+    DEDLOC_TRAINED = 0,  /* a parameter that needs a gradient */
+    DEDLOC_CONSTANT = 1, /* a frozen parameter: compared, never sent */
+    DEDLOC_BUFFER = 2,   /* moves by the average of its changes */
+    DEDLOC_CONSTANT_BUFFER = 3,
+    DEDLOC_PRIVATE_BUFFER = 4 /* only its name is compared */
+};
+
+/* Parameters first, then buffers; in the order in which the model registers them. */
+typedef struct dedloc_tensor {
+    const char* name;
+    const int64_t* shape;
+    size_t rank;
+    int32_t kind;
+    /* A second name of a tensor that was there before (tied weights): compared, not trained. */
+    int32_t is_repeated;
+    const char* type; /* as libtorch spells it: Float, Long, Int, Byte, Bool, … */
+    void* values;
+    size_t bytes;
+} dedloc_tensor;
+
+/* How to reach a model that is not in plain memory (on a device, say): called on the caller's
+ * thread, with fp32 vectors on the CPU that are valid during the call: the trained parameters, then
+ * the averaged buffers, each in the order of the tensors. See dedloc/trainer/gradients.h. */
+typedef struct dedloc_model_calls {
+    void* self;
+    void (*load)(void* self, const float* parameters, const float* buffers);
+    void (*store)(void* self, float* parameters, float* buffers);
+    int (*has_gradient)(void* self);
+    int (*is_sound)(void* self, double norm_max);
+    void (*add)(void* self, double scale);
+    void (*leave_out)(void* self);
+    void (*forget_gradient)(void* self);
+    void (*take)(void* self, float* gradient_sum, float* buffers_sum, uint64_t samples);
+    void (*forget_sum)(void* self);
+} dedloc_model_calls;
+
+/* Returns when the model holds the run's present parameters. `calls`: NULL where the tensors lie in
+ * plain memory (trained ones: Float; averaged buffers: Float, Long, Int, Byte or Bool). 0: error. */
+DEDLOC_API int dedloc_join(const dedloc_options* options,
+                           const dedloc_tensor* tensors,
+                           size_t count,
+                           const dedloc_model_calls* calls,
+                           dedloc_loop** loop,
+                           dedloc_error* error);
+/* Plain memory only: where the trained tensors and averaged buffers lie now (without repeated and
+ * constant ones), and the trained ones' gradients (NULL: none). Before each dedloc_step(), and
+ * before dedloc_leave() if the memory has moved. */
+DEDLOC_API void dedloc_place(dedloc_loop* loop, void* const* values, const float* const* gradients);
+/* After a backward pass of the MEAN loss over `samples` samples (NaN: no loss). 1: the model has
+ * new parameters; 0: not yet; -1: error. Where it was CANCELLED the step is still being made: call
+ * it again, which waits on. */
+DEDLOC_API int dedloc_step(dedloc_loop* loop, int64_t samples, double mean_loss, dedloc_error*);
+/* Forgets what was summed since the last global step. */
+DEDLOC_API void dedloc_drop(dedloc_loop* loop);
+/* Hands in what was computed if a step comes in time, says goodbye, loads the last state, saves it.
+ * 0: error; it can be called again and does what is left to do. */
+DEDLOC_API int dedloc_leave(dedloc_loop* loop, double patience_s, dedloc_error* error);
+/* Frees it; leaves first, waiting little, if that was not done. */
+DEDLOC_API void dedloc_close(dedloc_loop* loop);
+
+DEDLOC_API int dedloc_finished(const dedloc_loop* loop);
+DEDLOC_API uint64_t dedloc_global_step(const dedloc_loop* loop);
+DEDLOC_API uint64_t dedloc_seed(const dedloc_loop* loop); /* for generators of samples */
+DEDLOC_API uint64_t dedloc_target_batch(const dedloc_loop* loop);
+/* Texts: written to `out` with a final 0, cut to `size`; returns the whole length. */
+DEDLOC_API size_t dedloc_join_string(const dedloc_loop* loop, char* out, size_t size);
+DEDLOC_API size_t dedloc_peer_id(const dedloc_loop* loop, char* out, size_t size);
+DEDLOC_API size_t dedloc_state_hash(const dedloc_loop* loop, char* out, size_t size);
+/* {"self": id, "peers": [{"id", "name", "role", "phase", "step", "samples", …}]} */
+DEDLOC_API size_t dedloc_status_json(const dedloc_loop* loop, char* out, size_t size);
+/* The oldest event that was not read (docs/events.md), one JSON object; 0: none. The newest 1,024
+ * are kept. It is taken off only if it fits. */
+DEDLOC_API size_t dedloc_next_event(dedloc_loop* loop, char* out, size_t size);
+DEDLOC_API const char* dedloc_version(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
