@@ -104,14 +104,15 @@ typedef struct dedloc_model_calls {
 } dedloc_model_calls;
 
 /* Returns when the model holds the run's present parameters. `calls`: NULL where the tensors lie in
- * plain memory (trained ones: Float; averaged buffers: Float, Long, Int, Byte or Bool). 0: error. */
+ * plain memory (trained ones: Float; averaged buffers: Float, Long, Int, Byte or Bool).
+ * 0: error. */
 DEDLOC_API int dedloc_join(const dedloc_options* options,
                            const dedloc_tensor* tensors,
                            size_t count,
                            const dedloc_model_calls* calls,
                            dedloc_loop** loop,
                            dedloc_error* error);
-/* Plain memory only: where the trained tensors and averaged buffers lie now (without repeated and
+/* Plain memory only: where the trained tensors and averaged buffers lie now (without repeated or
  * constant ones), and the trained ones' gradients (NULL: none). Before each dedloc_step(), and
  * before dedloc_leave() if the memory has moved. */
 DEDLOC_API void dedloc_place(dedloc_loop* loop, void* const* values, const float* const* gradients);

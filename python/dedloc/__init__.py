@@ -1,0 +1,25 @@
+"""Train one PyTorch model together with others, over the open Internet.
+
+    import dedloc, torch
+    run = dedloc.join("dedloc1…")                     # or dedloc.host("run.toml")
+    opt = dedloc.Optimizer(run, model)                # its parameters and buffers
+    for inputs, targets in loader:
+        loss = criterion(model(inputs), targets)      # a mean over the batch
+        loss.backward()
+        opt.step(loss, samples=len(inputs))           # True when a global step was made
+        if run.finished:
+            break
+
+docs/python.md says more.
+"""
+
+from . import callbacks
+from .errors import (BadInput, Cancelled, CannotCompute, DedlocError, Denied, DifferentRun,
+                     LocalFault, NotFound, Unreachable, Unsupported)
+from .optimizer import Optimizer
+from .run import Run, host, join
+
+__version__ = "0.1.0"
+__all__ = ["BadInput", "Cancelled", "CannotCompute", "DedlocError", "Denied", "DifferentRun",
+           "LocalFault", "NotFound", "Optimizer", "Run", "Unreachable", "Unsupported", "callbacks",
+           "host", "join"]

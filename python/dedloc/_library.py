@@ -1,0 +1,106 @@
+"""The engine, one shared library beside this file, through its C interface (dedloc.h).
+
+Calls release the interpreter lock for as long as they run. The library links no PyTorch: tensors
+are handed over as the addresses of their memory.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from pathlib import Path
+
+from .errors import error_of
+
+TRAINED, CONSTANT, BUFFER, CONSTANT_BUFFER, PRIVATE_BUFFER = range(5)
+
+GoesOn = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)
+_Floats = ctypes.c_void_p
+_Self = ctypes.c_void_p
+
+
+class Error(ctypes.Structure):
+    _fields_ = [("kind", ctypes.c_int32), ("message", ctypes.c_char * 2044)]
+
+
+class Options(ctypes.Structure):
+    _fields_ = [
+        ("run_file", ctypes.c_char_p), ("join", ctypes.c_char_p), ("resume", ctypes.c_char_p),
+        ("directory", ctypes.c_char_p), ("name", ctypes.c_char_p), ("listen", ctypes.c_char_p),
+        ("announce", ctypes.c_char_p), ("relays", ctypes.c_char_p),
+        ("patience_s", ctypes.c_double), ("goes_on", GoesOn), ("self", ctypes.c_void_p),
+    ]
+
+
+class Tensor(ctypes.Structure):
+    _fields_ = [
+        ("name", ctypes.c_char_p), ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("rank", ctypes.c_size_t), ("kind", ctypes.c_int32), ("is_repeated", ctypes.c_int32),
+        ("type", ctypes.c_char_p), ("values", ctypes.c_void_p), ("bytes", ctypes.c_size_t),
+    ]
+
+
+class ModelCalls(ctypes.Structure):
+    _fields_ = [
+        ("self", _Self),
+        ("load", ctypes.CFUNCTYPE(None, _Self, _Floats, _Floats)),
+        ("store", ctypes.CFUNCTYPE(None, _Self, _Floats, _Floats)),
+        ("has_gradient", ctypes.CFUNCTYPE(ctypes.c_int, _Self)),
+        ("is_sound", ctypes.CFUNCTYPE(ctypes.c_int, _Self, ctypes.c_double)),
+        ("add", ctypes.CFUNCTYPE(None, _Self, ctypes.c_double)),
+        ("leave_out", ctypes.CFUNCTYPE(None, _Self)),
+        ("forget_gradient", ctypes.CFUNCTYPE(None, _Self)),
+        ("take", ctypes.CFUNCTYPE(None, _Self, _Floats, _Floats, ctypes.c_uint64)),
+        ("forget_sum", ctypes.CFUNCTYPE(None, _Self)),
+    ]
+
+
+def _path() -> Path:
+    given = os.environ.get("DEDLOC_LIBRARY")  # a build folder's, for tests
+    return Path(given) if given else Path(__file__).with_name("libdedloc.so")
+
+
+def _load() -> ctypes.CDLL:
+    library = ctypes.CDLL(str(_path()))
+    loop, error = ctypes.c_void_p, ctypes.POINTER(Error)
+    text = [loop, ctypes.c_char_p, ctypes.c_size_t]
+    for name, result, arguments in (
+        ("join", ctypes.c_int, [ctypes.POINTER(Options), ctypes.POINTER(Tensor), ctypes.c_size_t,
+                                ctypes.POINTER(ModelCalls), ctypes.POINTER(loop), error]),
+        ("place", None, [loop, ctypes.POINTER(ctypes.c_void_p), ctypes.POINTER(ctypes.c_void_p)]),
+        ("step", ctypes.c_int, [loop, ctypes.c_int64, ctypes.c_double, error]),
+        ("drop", None, [loop]),
+        ("leave", ctypes.c_int, [loop, ctypes.c_double, error]),
+        ("close", None, [loop]),
+        ("finished", ctypes.c_int, [loop]),
+        ("global_step", ctypes.c_uint64, [loop]),
+        ("seed", ctypes.c_uint64, [loop]),
+        ("target_batch", ctypes.c_uint64, [loop]),
+        ("join_string", ctypes.c_size_t, text),
+        ("peer_id", ctypes.c_size_t, text),
+        ("state_hash", ctypes.c_size_t, text),
+        ("status_json", ctypes.c_size_t, text),
+        ("next_event", ctypes.c_size_t, text),
+        ("version", ctypes.c_char_p, []),
+    ):
+        function = getattr(library, "dedloc_" + name)
+        function.restype, function.argtypes = result, arguments
+    return library
+
+
+library = _load()
+
+
+def raise_error(error: Error) -> None:
+    raise error_of(error.kind, error.message.decode("utf-8", "replace"))
+
+
+def text(function, loop) -> str:
+    """What a function of the C interface writes, whole."""
+    size = 1024
+    while True:
+        out = ctypes.create_string_buffer(size)
+        length = function(loop, out, size)
+        if length < size:
+            return out.raw[:length].decode("utf-8", "replace")
+        size = length + 1

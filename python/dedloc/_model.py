@@ -1,0 +1,247 @@
+"""A torch.nn.Module as the engine sees it: tensors in the order of registration, parameters first.
+
+In plain memory of the CPU nothing is copied: the engine reads gradients and writes parameters where
+they lie. A model on a device keeps its sum there; one copy through pinned memory a global step.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any, Iterator, Sequence
+
+import torch
+
+from . import _library
+from ._library import (BUFFER, CONSTANT, CONSTANT_BUFFER, PRIVATE_BUFFER, TRAINED, ModelCalls,
+                       Tensor, library)
+from .errors import BadInput
+
+# As libtorch spells types, which the fingerprint of a model contains.
+_TYPES = {torch.float32: "Float", torch.float64: "Double", torch.float16: "Half",
+          torch.bfloat16: "BFloat16", torch.int64: "Long", torch.int32: "Int",
+          torch.int16: "Short", torch.int8: "Char", torch.uint8: "Byte", torch.bool: "Bool"}
+_IN_MEMORY = {torch.float32, torch.int64, torch.int32, torch.uint8, torch.bool}
+_WHOLE_ELEMENTS_MAX = 1024  # a table or a mask has more, and is a constant
+
+
+def _named(model: torch.nn.Module, which: str) -> Iterator[tuple[str, torch.Tensor]]:
+    """With the second names of tied tensors, as the C++ library lists them."""
+    for prefix, module in model.named_modules(remove_duplicate=False):
+        for name, tensor in getattr(module, which).items():
+            if tensor is not None:
+                yield (f"{prefix}.{name}" if prefix else name), tensor
+
+
+def _kind_of_buffer(name: str, tensor: torch.Tensor, private: Sequence[str]) -> int:
+    if name in private:
+        return PRIVATE_BUFFER
+    if tensor.is_floating_point():
+        return BUFFER
+    whole = not tensor.is_complex()
+    return BUFFER if whole and tensor.numel() <= _WHOLE_ELEMENTS_MAX else CONSTANT_BUFFER
+
+
+class Described:
+    """The array for the C interface, and what keeps its memory alive."""
+
+    def __init__(self) -> None:
+        self.kept: list[Any] = []
+        self._all: list[Tensor] = []
+
+    def add(self, name: str, tensor: torch.Tensor, kind: int, repeated: bool) -> None:
+        if kind in (CONSTANT, CONSTANT_BUFFER):
+            tensor = tensor.detach().cpu().contiguous()
+        sizes = (ctypes.c_int64 * tensor.dim())(*tensor.shape)
+        self.kept += [tensor, sizes]
+        self._all.append(Tensor(
+            name.encode(), sizes, tensor.dim(), kind, int(repeated),
+            _TYPES.get(tensor.dtype, str(tensor.dtype)).encode(), tensor.data_ptr(),
+            tensor.numel() * tensor.element_size()))
+
+    @property
+    def array(self) -> Any:
+        return (Tensor * len(self._all))(*self._all)
+
+
+class Placed:
+    """What is trained and what is averaged: each tensor once, empty ones left out."""
+
+    def __init__(self, trained: list[torch.Tensor], buffers: list[torch.Tensor]) -> None:
+        self.trained, self.buffers = trained, buffers
+
+    def is_plain(self) -> bool:
+        return all(t.device.type == "cpu" and t.is_contiguous() and t.dtype in _IN_MEMORY
+                   for t in self.trained + self.buffers)
+
+    def place(self, loop: Any) -> list[torch.Tensor]:
+        """Says where everything lies now. What is returned must live until the step has ended."""
+        values = [t.data_ptr() for t in self.trained + self.buffers]
+        gradients: list[Any] = []
+        kept = []
+        for parameter in self.trained:
+            gradient = parameter.grad
+            if gradient is None:
+                gradients.append(None)
+                continue
+            if gradient.layout != torch.strided:
+                gradient = gradient.to_dense()
+            gradient = gradient.contiguous()  # itself, if it lies in a row already
+            kept.append(gradient)
+            gradients.append(gradient.data_ptr())
+        library.dedloc_place(loop, (ctypes.c_void_p * len(values))(*values),
+                             (ctypes.c_void_p * len(gradients))(*gradients))
+        return kept
+
+
+def describe(model: torch.nn.Module, private: Sequence[str]) -> tuple[Described, Placed]:
+    described, placed, seen = Described(), Placed([], []), set()
+    names = {name for name, _ in _named(model, "_buffers")}
+    for name in private:
+        if name not in names:
+            raise BadInput(f"private_buffers names {name!r}, which is no buffer of the model")
+    for name, tensor in _named(model, "_parameters"):
+        repeated = id(tensor) in seen
+        seen.add(id(tensor))
+        described.add(name, tensor, TRAINED if tensor.requires_grad else CONSTANT, repeated)
+        if tensor.requires_grad and not repeated and tensor.numel():
+            placed.trained.append(tensor)
+    for name, tensor in _named(model, "_buffers"):
+        repeated = id(tensor) in seen
+        seen.add(id(tensor))
+        kind = _kind_of_buffer(name, tensor, private)
+        described.add(name, tensor, kind, repeated)
+        if kind == BUFFER and not repeated and tensor.numel():
+            placed.buffers.append(tensor)
+    for tensor in placed.trained:
+        if tensor.dtype != torch.float32:
+            raise BadInput("parameters must be fp32 (model.float() before joining); compute in "
+                           "less with torch.autocast")
+    return described, placed
+
+
+def _view(address: int, count: int) -> torch.Tensor:
+    """The engine's vector as a tensor, without a copy."""
+    if count == 0:
+        return torch.empty(0)
+    return torch.frombuffer((ctypes.c_float * count).from_address(address), dtype=torch.float32)
+
+
+class DeviceModel:
+    """The model's owner's side of dedloc_model_calls: sums stay where the model computes."""
+
+    def __init__(self, placed: Placed) -> None:
+        self.placed = placed
+        self.sums: list[Any] = [None] * len(placed.trained)
+        self.trained_count = sum(t.numel() for t in placed.trained)
+        self.buffers_count = sum(t.numel() for t in placed.buffers)
+        self.loaded = self._buffers()
+        self.remembered = [b.clone() for b in placed.buffers]
+        self._failure: Any = None
+        self._kept: Any = None
+        on_device = any(t.is_cuda for t in placed.trained)
+        self._staging = (torch.empty(self.trained_count, pin_memory=True) if on_device else None)
+
+    def calls(self) -> ModelCalls:
+        types = dict(ModelCalls._fields_)
+        made = {name: types[name](self._guard(getattr(self, name), name == "is_sound"))
+                for name in types if name != "self"}
+        self._kept = ModelCalls(None, **made)
+        return self._kept
+
+    def _guard(self, work: Any, judges: bool) -> Any:
+        """Exceptions do not pass through the engine: they are raised when it has returned."""
+        def guarded(_self: Any, *arguments: Any) -> Any:
+            try:
+                with torch.no_grad():
+                    return work(*arguments)
+            except BaseException as failure:  # noqa: BLE001
+                self._failure = self._failure or failure
+                return 0
+        return guarded
+
+    def raise_failure(self) -> None:
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            raise failure
+
+    def _buffers(self) -> torch.Tensor:
+        if not self.placed.buffers:
+            return torch.empty(0)
+        return torch.cat([b.detach().reshape(-1).float() for b in self.placed.buffers]).cpu()
+
+    def _write(self, tensors: list[torch.Tensor], values: torch.Tensor) -> None:
+        offset = 0
+        for tensor in tensors:
+            part = values[offset:offset + tensor.numel()].view(tensor.shape)
+            tensor.copy_(part if tensor.is_floating_point() else part.round())
+            offset += tensor.numel()
+
+    def load(self, parameters: int, buffers: int) -> None:
+        values = _view(parameters, self.trained_count)
+        if self._staging is not None:
+            self._staging.copy_(values)
+            values = self._staging.to(self.placed.trained[0].device, non_blocking=True)
+        self._write([p.data for p in self.placed.trained], values)
+        self._write(self.placed.buffers, _view(buffers, self.buffers_count))
+        self.loaded = self._buffers()
+        self.remembered = [b.clone() for b in self.placed.buffers]
+        self.forget_gradient()
+
+    def store(self, parameters: int, buffers: int) -> None:
+        _view(parameters, self.trained_count).copy_(
+            torch.cat([p.detach().reshape(-1) for p in self.placed.trained]))
+        _view(buffers, self.buffers_count).copy_(self._buffers())
+
+    def has_gradient(self) -> int:
+        return int(any(p.grad is not None for p in self.placed.trained))
+
+    def norm(self) -> float:
+        norms = [torch.linalg.vector_norm(p.grad.coalesce().values() if p.grad.is_sparse
+                                          else p.grad).float()
+                 for p in self.placed.trained if p.grad is not None]
+        return float(torch.linalg.vector_norm(torch.stack(norms))) if norms else 0.0
+
+    def is_sound(self, norm_max: float) -> int:
+        norm = self.norm()  # one number from the device
+        return int(norm < float("inf") and (norm_max <= 0 or norm <= norm_max))  # NaN: false
+
+    def add(self, scale: float) -> None:
+        for i, parameter in enumerate(self.placed.trained):
+            if parameter.grad is None:
+                continue
+            gradient = parameter.grad.detach()
+            gradient = gradient.to_dense() if gradient.layout != torch.strided else gradient
+            if self.sums[i] is None:
+                self.sums[i] = gradient * scale
+            else:
+                self.sums[i].add_(gradient, alpha=scale)
+        self.forget_gradient()
+        self.remembered = [b.clone() for b in self.placed.buffers]
+
+    def leave_out(self) -> None:
+        self.forget_gradient()
+        for buffer, before in zip(self.placed.buffers, self.remembered):
+            buffer.copy_(before)
+
+    def forget_gradient(self) -> None:
+        for parameter in self.placed.trained:
+            parameter.grad = None
+
+    def flat_sum(self) -> torch.Tensor:
+        return torch.cat([torch.zeros_like(p).reshape(-1) if s is None else s.reshape(-1)
+                          for p, s in zip(self.placed.trained, self.sums)])
+
+    def take(self, gradient_sum: int, buffers_sum: int, samples: int) -> None:
+        flat = self.flat_sum()
+        if self._staging is not None:
+            self._staging.copy_(flat, non_blocking=True)
+            torch.cuda.current_stream(flat.device).synchronize()
+            flat = self._staging
+        _view(gradient_sum, self.trained_count).copy_(flat)
+        now = self._buffers()
+        _view(buffers_sum, self.buffers_count).copy_((now - self.loaded) * float(samples))
+        self.loaded = now
+        self.forget_sum()
+
+    def forget_sum(self) -> None:
+        self.sums = [None] * len(self.placed.trained)

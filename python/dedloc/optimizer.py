@@ -1,0 +1,161 @@
+"""The front door for a training loop of one's own: gradients of many computers become one step."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Optional, Sequence
+
+import torch
+
+from . import _library
+from ._library import library
+from ._model import DeviceModel, Placed, describe
+from .errors import BadInput
+from .run import Run
+
+# hivemind's spellings that mean something else here, and what to write instead.
+_IN_THE_RUN_FILE = {
+    "target_batch_size": "[batch] target",
+    "optimizer": "[optimizer] kind: the step is made by the engine, the same bits on all peers",
+    "scheduler": "[schedule]",
+    "grad_compression": "[averaging] codec",
+    "delay_optimizer_step": "[averaging] delayed, which loops of one's own cannot do",
+    "delay_grad_averaging": "[averaging] delayed, which loops of one's own cannot do",
+    "use_local_updates": "[local], which loops of one's own cannot do",
+}
+_MEANT_BY_THE_ENGINE = {"matchmaking_time", "averaging_timeout", "verbose", "load_state_timeout",
+                        "batch_size_per_step", "offload_optimizer", "reuse_grad_buffers",
+                        "use_local_updates", "delay_optimizer_step", "delay_grad_averaging",
+                        "client_mode"}
+
+
+class Optimizer:
+    """A peer's optimizer. ``run`` begins here: when this returns, ``model`` holds the run's present
+    parameters (its own for who hosts), on the device where it is.
+
+    model: its parameters that need a gradient (fp32) are trained together; its buffers move by the
+        average of their changes. Frozen parameters must be the same on all peers, and are compared.
+        Memory: one sum as long as the parameters; on the CPU nothing of the model is copied.
+    private_buffers: names of buffers that each peer keeps to itself, the same on all peers.
+    process_group: ranks of ``torch.distributed`` that are one peer together. ``run`` is used on
+        rank 0 of it, and may be None on the others.
+
+    Raises as :func:`dedloc.join` says; BadInput or Unsupported where the model does not fit.
+    Thread: one at a time.
+    """
+
+    def __init__(self, run: Optional[Run], model: "torch.nn.Module", *,
+                 private_buffers: Sequence[str] = (), process_group: Any = None,
+                 **others: Any) -> None:
+        for name, value in others.items():
+            if name in _IN_THE_RUN_FILE and value not in (None, False):
+                raise BadInput(f"{name} is the same for all peers of a run: write it into the run "
+                               f"file ({_IN_THE_RUN_FILE[name]})")
+            if name not in _MEANT_BY_THE_ENGINE and name not in _IN_THE_RUN_FILE:
+                raise TypeError(f"Optimizer has no argument {name!r}")
+        self.model = model
+        self._default_samples = others.get("batch_size_per_step")
+        self._group = None
+        tensors, placed = describe(model, private_buffers)
+        self._placed: Placed = placed
+        self._calls: Optional[DeviceModel] = None
+        if process_group is not None:
+            from ._process_group import GroupModel
+            self._group = GroupModel(placed, process_group)
+            self._calls = self._group
+        elif not placed.is_plain():
+            self._calls = DeviceModel(placed)
+        # GradScaler looks through these.
+        self.param_groups = [{"params": list(placed.trained)}]
+        self.state: dict = {}
+        self.run = run
+        if self._group is not None and not self._group.is_first:
+            self._group.follow_join()
+            return
+        if run is None:
+            raise BadInput("an Optimizer needs a run: dedloc.host(…) or dedloc.join(…)")
+        calls = self._calls.calls() if self._calls else None
+        array = tensors.array
+        run._begin(array, len(array), calls, (placed, self._calls))
+        self._raise_from_model()
+        if self._group is not None:
+            self._group.lead_join()
+
+    def step(self, loss: Any = None, samples: Optional[int] = None, *,
+             batch_size: Optional[int] = None) -> bool:
+        """After ``backward()`` of the MEAN loss over ``samples`` samples (several backward passes
+        whose losses were divided by their number count as one). True when the model has new
+        parameters: until the target batch of all peers is full gradients are only summed, and the
+        gradient is forgotten as by ``zero_grad``. Waits for the average when it is.
+
+        loss: a number or a scalar tensor, for what others see; None: none.
+        samples: at most the run's target batch. ``batch_size`` is hivemind's word for it.
+
+        A gradient that is not finite leaves no trace; after 64 in a row CannotCompute. Where
+        something else is raised between ``backward`` and ``step`` nothing was counted. Ctrl-C
+        raises KeyboardInterrupt; what was handed in is still averaged.
+        """
+        count = samples if samples is not None else batch_size
+        count = count if count is not None else self._default_samples
+        if count is None:
+            raise BadInput("step() needs samples=, the number of samples of this batch")
+        mean_loss = math.nan if loss is None else float(loss)
+        if self._group is not None:
+            return self._group.step(self, mean_loss, int(count))
+        return self._step(mean_loss, int(count))
+
+    def _step(self, mean_loss: float, samples: int) -> bool:
+        assert self.run is not None
+        loop = self.run._opened()
+        error = _library.Error()
+        kept = self._placed.place(loop) if self._calls is None else None
+        stepped = library.dedloc_step(loop, samples, mean_loss, error)
+        del kept  # gradients that were copied to lie in a row
+        self._raise_from_model()
+        self.run._raise_interrupt()
+        if stepped < 0:
+            _library.raise_error(error)
+        self.zero_grad()
+        return stepped == 1
+
+    def _raise_from_model(self) -> None:
+        if self._calls is not None:
+            self._calls.raise_failure()
+
+    def drop(self) -> None:
+        """Forgets what this peer has summed since the last global step (after an exception that
+        makes it doubtful, say)."""
+        if self.run is not None:
+            library.dedloc_drop(self.run._opened())
+        self.zero_grad()
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Forgets the present gradient, not what was summed."""
+        for parameter in self._placed.trained:
+            parameter.grad = None
+
+    # hivemind's words.
+
+    @property
+    def local_epoch(self) -> int:
+        """The run's global step."""
+        assert self.run is not None
+        return self.run.global_step
+
+    def load_state_from_peers(self, **_: Any) -> None:
+        """Nothing to do: joining loads the state, and a peer that is behind repairs itself."""
+
+    def shutdown(self) -> None:
+        """Leaves the run."""
+        if self.run is not None:
+            self.run.close()
+
+    def state_dict(self) -> dict[str, Any]:
+        """What a checkpoint of the script may keep: where the run was. The optimizer's moments are
+        in the run's own checkpoints ([checkpoint] of the run file) and on the other peers."""
+        if self.run is None:
+            return {}
+        return {"global_step": self.run.global_step, "state_hash": self.run.state_hash}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Nothing to do: the state comes from the run (host(resume=…) begins from a checkpoint)."""

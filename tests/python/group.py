@@ -1,0 +1,46 @@
+"""Two ranks (Gloo) that are one peer. Started by test_dedloc.py with torch.distributed's variables.
+
+usage: group.py RUN_FILE_OR_JOIN_STRING DIRECTORY
+"""
+
+import sys
+
+import dedloc
+import torch
+import torch.distributed as distributed
+
+
+def main(run_word: str, directory: str) -> None:
+    torch.set_num_threads(1)
+    distributed.init_process_group("gloo")
+    rank = distributed.get_rank()
+    torch.manual_seed(5)  # the same model on each rank
+    model = torch.nn.Sequential(torch.nn.Linear(2, 32), torch.nn.Tanh(), torch.nn.Linear(32, 1))
+    run = None
+    if rank == 0:
+        run = (dedloc.join(run_word, directory=directory) if run_word.startswith("dedloc1")
+               else dedloc.host(run_word, directory=directory))
+    opt = dedloc.Optimizer(run, model, process_group=distributed.group.WORLD)
+    torch.manual_seed(100 + rank + (run.seed % 2**31 if run else 0))
+    over = torch.zeros(1)
+    steps = 0
+    while not over:
+        inputs = torch.rand(64, 2) * 2 - 1
+        loss = torch.nn.functional.mse_loss(model(inputs).squeeze(1), inputs[:, 0] * inputs[:, 1])
+        loss.backward()
+        steps += opt.step(loss, samples=len(inputs))
+        over.fill_(float(run is not None and run.finished))
+        distributed.broadcast(over, 0)
+    numbers = torch.cat([p.detach().reshape(-1) for p in model.parameters()])
+    both = [torch.empty_like(numbers) for _ in range(2)]
+    distributed.all_gather(both, numbers)
+    assert torch.equal(*both), "the ranks hold other parameters"
+    if run is not None:
+        run.leave()
+        print("steps", steps)
+        print("state", run.state_hash)
+        run.close()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

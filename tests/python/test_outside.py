@@ -1,0 +1,52 @@
+"""A program outside the checkout: installed into an empty prefix, built with -Wall alone, and two
+of it in one run. DEDLOC_BUILD is the build folder that is installed from."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+from test_dedloc import EXAMPLES, RUN_FILE, join_string, start, word_after
+
+BUILD = os.environ.get("DEDLOC_BUILD", "")
+SECONDS = 120
+
+
+def quietly(*command: str) -> None:
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise AssertionError(f"{command}: {done.stdout}{done.stderr}")
+
+
+@unittest.skipUnless(BUILD and shutil.which("cmake"), "no build folder, or no cmake")
+class OutsideTest(unittest.TestCase):
+    def test_a_program_outside_the_checkout_joins_a_run(self):
+        with tempfile.TemporaryDirectory() as folder:
+            prefix, source, built = f"{folder}/prefix", f"{folder}/source", f"{folder}/built"
+            quietly("cmake", "--install", BUILD, "--prefix", prefix, "--component", "c_api")
+            shutil.copytree(EXAMPLES / "c_api", source)
+            quietly("cmake", "-S", source, "-B", built, f"-DCMAKE_PREFIX_PATH={prefix}")
+            quietly("cmake", "--build", built)
+            commands = (Path(built) / "CMakeFiles/join_from_c.dir/flags.make")
+            if commands.exists():
+                self.assertNotIn("-Werror", commands.read_text())
+            run_file = Path(folder) / "run.toml"
+            run_file.write_text(RUN_FILE.format(target=256, steps=2000))
+            program = f"{built}/join_from_c"
+            host = start(program, str(run_file), f"{folder}/a")
+            guest = start(program, join_string(host), f"{folder}/b")
+            outputs = []
+            for process in host, guest:
+                output, errors = process.communicate(timeout=SECONDS)
+                self.assertEqual(process.returncode, 0, errors)
+                outputs.append(output)
+            self.assertEqual(*(word_after(output, "\nstate ") for output in outputs))
+
+
+if __name__ == "__main__":
+    sys.exit(unittest.main())
