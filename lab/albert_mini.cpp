@@ -15,8 +15,8 @@
 #include <thread>
 #include <vector>
 
+#include "dedloc/collab/collaboration_service.h"
 #include "dedloc/collab/model_state.h"
-#include "dedloc/collab/session.h"
 #include "dedloc/monitor/json_line.h"
 #include "dedloc/security/identity.h"
 #include "dedloc/tasks/training_task.h"
@@ -183,13 +183,14 @@ class MiniPeer final : public collab::EventSink {
     void kill();
     void leave();
 
-    bool alive() const { return session_ != nullptr; }
+    bool alive() const { return node_ != nullptr; }
     std::size_t number() const { return number_; }
     std::shared_ptr<const state::Snapshot> state() const {
-        return session_->collaboration().state();
+        return service_->collaboration().state();
     }
     std::string join_string() const {
-        return session_->there([this] { return session_->collaboration().join_string(); });
+        return node_->run_on_network_thread(
+            [this] { return service_->collaboration().join_string(); });
     }
     std::map<std::uint64_t, std::string> hashes() const {
         const std::lock_guard lock(mutex_);
@@ -210,7 +211,8 @@ class MiniPeer final : public collab::EventSink {
     const tasks::TrainingTask& task_;
     std::size_t number_;
     std::string directory_;
-    std::unique_ptr<collab::Session> session_;
+    std::unique_ptr<collab::Node> node_;
+    collab::CollaborationService* service_ = nullptr;  // the node's
     std::unique_ptr<trainer::Trainer> trainer_;
     std::atomic<bool> failed_ = false;
     mutable std::mutex mutex_;
@@ -231,11 +233,12 @@ Ok MiniPeer::write_identity() const {
 
 Ok MiniPeer::start(const collab::RunFile& run, const std::string& join) {
     DEDLOC_TRY_VOID(write_identity());
-    collab::SessionOptions session;
-    session.directory = directory_;
-    session.listen = {"/ip4/127.0.0.1/tcp/0"};
-    DEDLOC_TRY(session_, collab::Session::open(std::move(session)));
-    DEDLOC_TRY(auto learner, task_.learner(session_->id()));
+    collab::NodeOptions node;
+    node.directory = directory_;
+    node.listen = {"/ip4/127.0.0.1/tcp/0"};
+    DEDLOC_TRY(node_, collab::Node::open(std::move(node)));
+    service_ = &node_->add<collab::CollaborationService>(*node_);
+    DEDLOC_TRY(auto learner, task_.learner(node_->id()));
     collab::Options options;
     options.run = run;
     options.layout = learner->layout();
@@ -247,19 +250,19 @@ Ok MiniPeer::start(const collab::RunFile& run, const std::string& join) {
                    collab::initial_state(run, options.layout, std::move(parameters), {}));
     } else {
         DEDLOC_TRY(const collab::Invitation invitation,
-                   session_->invitation(join, albert_patience));
+                   collab::fetch_invitation(*node_, join, albert_patience));
         options.bootstrap = invitation.bootstrap;
         options.secret = invitation.secret;
     }
-    DEDLOC_TRY_VOID(session_->begin(std::move(options), this));
+    DEDLOC_TRY_VOID(service_->begin(std::move(options), this));
     trainer::TrainerOptions trainer;
     trainer.micro_batch = run.batch.micro;
     trainer.evaluate_every = 0;
     trainer.on_end = [this](const Result<void>& how) { failed_ = !how; };
-    trainer_ = std::make_unique<trainer::Trainer>(session_->spawn(),
-                                                  session_->clock(),
-                                                  session_->disk(),
-                                                  session_->collaboration(),
+    trainer_ = std::make_unique<trainer::Trainer>(node_->spawn(),
+                                                  node_->clock(),
+                                                  node_->disk(),
+                                                  service_->collaboration(),
                                                   std::move(learner),
                                                   std::move(trainer));
     trainer_->start();
@@ -269,19 +272,19 @@ Ok MiniPeer::start(const collab::RunFile& run, const std::string& join) {
 void MiniPeer::kill() {
     if (trainer_) {
         trainer_->stop(Duration(0));
-        (void)session_->call("stop", stop_task(session_->collaboration()));
+        (void)node_->call("stop", stop_task(service_->collaboration()));
         (void)trainer_->join();
     }
     trainer_.reset();
-    session_.reset();
+    node_.reset();
 }
 
 void MiniPeer::leave() {
     trainer_->stop(leave_patience);
-    session_->leave(leave_patience);
+    service_->leave(leave_patience);
     (void)trainer_->join();
     trainer_.reset();
-    session_.reset();
+    node_.reset();
 }
 
 // What happens to whom, by global steps.

@@ -11,8 +11,8 @@
 #include <thread>
 
 #include "dedloc/allreduce/mean_reducer.h"
+#include "dedloc/collab/collaboration_service.h"
 #include "dedloc/collab/model_state.h"
-#include "dedloc/collab/session.h"
 #include "dedloc/monitor/json_line.h"
 #include "dedloc/optim/schedule.h"
 #include "dedloc/security/identity.h"
@@ -137,7 +137,8 @@ class Collaborators {
 
   private:
     struct Peer {
-        std::unique_ptr<collab::Session> session;
+        std::unique_ptr<collab::Node> node;
+        collab::CollaborationService* service = nullptr;  // the node's
         std::unique_ptr<collab::Learner> learner;
         std::vector<Digest> states;
         std::string problem;
@@ -174,13 +175,14 @@ Ok Collaborators::add_peer() {
     auto peer = std::make_unique<Peer>();
     const std::string directory = fmt::format("{}/peer-{}", folder_, peers_.size() + 1);
     DEDLOC_TRY_VOID(give_identity(directory, peers_.size() + 1));
-    collab::SessionOptions session{.directory = directory,
-                                   .listen = {"/ip4/127.0.0.1/tcp/0"},
-                                   .announce = {},
-                                   .workers_count = 1};
-    DEDLOC_TRY(peer->session, collab::Session::open(std::move(session)));
-    DEDLOC_TRY(peer->learner, task_.learner(peer->session->id()));
-    recording_.peers.push_back(peer->session->id());
+    collab::NodeOptions node{.directory = directory,
+                             .listen = {"/ip4/127.0.0.1/tcp/0"},
+                             .announce = {},
+                             .workers_count = 1};
+    DEDLOC_TRY(peer->node, collab::Node::open(std::move(node)));
+    peer->service = &peer->node->add<collab::CollaborationService>(*peer->node);
+    DEDLOC_TRY(peer->learner, task_.learner(peer->node->id()));
+    recording_.peers.push_back(peer->node->id());
     collab::Options options;
     options.run = run_;
     options.layout = peer->learner->layout();
@@ -195,14 +197,15 @@ Ok Collaborators::add_peer() {
                        options.run, options.layout, std::move(parameters), std::move(buffers)));
         recording_.first = options.initial;
     } else {
-        collab::Session& host = *peers_.front()->session;
-        const std::string join = host.there([&] { return host.collaboration().join_string(); });
+        const collab::CollaborationService& host = *peers_.front()->service;
+        const std::string join =
+            host.node().run_on_network_thread([&] { return host.collaboration().join_string(); });
         DEDLOC_TRY(const collab::Invitation invitation,
-                   peer->session->invitation(join, peers_patience));
+                   collab::fetch_invitation(*peer->node, join, peers_patience));
         options.bootstrap = invitation.bootstrap;
         options.secret = invitation.secret;
     }
-    DEDLOC_TRY_VOID(peer->session->begin(std::move(options), nullptr));
+    DEDLOC_TRY_VOID(peer->service->begin(std::move(options), nullptr));
     peers_.push_back(std::move(peer));
     return {};
 }
@@ -212,8 +215,9 @@ Ok Collaborators::wait_until_all_stand_at(std::uint64_t step) const {
     const auto deadline = std::chrono::steady_clock::now() + peers_patience;
     for (const auto& peer : peers_) {
         for (;;) {
-            collab::Session& session = *peer->session;
-            const auto statuses = session.there([&] { return session.collaboration().peers(); });
+            const collab::CollaborationService& service = *peer->service;
+            const auto statuses = service.node().run_on_network_thread(
+                [&] { return service.collaboration().peers(); });
             const auto here =
                 std::count_if(statuses.begin(), statuses.end(), [&](const collab::Status& status) {
                     return status.step == step && status.phase == collab::Phase::computing;
@@ -233,7 +237,7 @@ Ok Collaborators::wait_until_all_stand_at(std::uint64_t step) const {
 }
 
 Ok Collaborators::one_step(Peer& peer, std::uint64_t step) {
-    collab::Collaboration& collaboration = peer.session->collaboration();
+    collab::Collaboration& collaboration = peer.service->collaboration();
     const SnapshotPointer state = collaboration.state();
     collab::Contribution handed_in;
     handed_in.samples = samples_of_step(step);
@@ -241,7 +245,7 @@ Ok Collaborators::one_step(Peer& peer, std::uint64_t step) {
         handed_in.sum,
         contribution(*peer.learner, recording_.layout, *state, handed_in.samples, &collaboration));
     DEDLOC_TRY(const collab::StepOutcome outcome,
-               peer.session->call("step", step_task(collaboration, std::move(handed_in))));
+               peer.node->call("step", step_task(collaboration, std::move(handed_in))));
     if (outcome.kind != collab::StepKind::stepped || outcome.state->step() != step + 1)
         return make_error(ErrorKind::conflict, "step {} ended at another state", step);
     peer.states.push_back(state::make_manifest(*outcome.state).root);
@@ -262,8 +266,9 @@ void Collaborators::train(Peer& peer, std::uint64_t steps, std::barrier<>& toget
 }
 
 Result<StepRecord> Collaborators::newest_record() const {
-    collab::Session& session = *peers_.front()->session;
-    const Bytes chain = session.there([&] { return session.collaboration().chain(); });
+    const collab::CollaborationService& service = *peers_.front()->service;
+    const Bytes chain =
+        service.node().run_on_network_thread([&] { return service.collaboration().chain(); });
     DEDLOC_TRY(const auto reply, wire::decode<consensus::CertificatesReply>(chain));
     if (reply.certificates.empty()) return make_error(ErrorKind::not_found, "no certificate");
     DEDLOC_TRY(const auto certificate,
@@ -290,7 +295,7 @@ Result<Recording> Collaborators::play(int peers, std::uint64_t steps) {
         if (!failed_) {
             auto record = newest_record();
             if (record) recording_.steps.push_back(*std::move(record));
-            recording_.after.push_back(peers_.front()->session->collaboration().state());
+            recording_.after.push_back(peers_.front()->service->collaboration().state());
             seen = record ? wait_until_all_stand_at(step + 1) : Ok(record.error());
             if (!seen) failed_ = true;
         }

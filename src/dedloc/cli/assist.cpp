@@ -16,11 +16,12 @@
 #include "dedloc/cli/early_failure.h"
 #include "dedloc/cli/exit_codes.h"
 #include "dedloc/cli/interrupts.h"
+#include "dedloc/cli/node_opening.h"
 #include "dedloc/cli/peer_directory.h"
 #include "dedloc/cli/peer_run.h"
-#include "dedloc/cli/session_opening.h"
 #include "dedloc/cli/trainer_watch.h"
 #include "dedloc/cli/use_watch.h"
+#include "dedloc/collab/collaboration_service.h"
 #include "dedloc/collab/join_string.h"
 #include "dedloc/monitor/event_log.h"
 #include "dedloc/monitor/json_line.h"
@@ -36,14 +37,15 @@ constexpr double mebibyte = 1 << 20;
 
 class AssistRun {
   public:
-    AssistRun(const AssistOptions& options, OpenedSession opened, collab::Invitation invitation)
+    AssistRun(const AssistOptions& options, OpenedNode opened, collab::Invitation invitation)
         : options_(options),
           opened_(std::move(opened)),
-          session_(*opened_.session),
-          id_(session_.id()),
+          node_(*opened_.node),
+          service_(node_.add<collab::CollaborationService>(node_)),
+          id_(node_.id()),
           invitation_(std::move(invitation)),
           screen_(STDOUT_FILENO, screen_options(options)),
-          model_(invitation_.run, id_, session_.clock().wall_now()),
+          model_(invitation_.run, id_, node_.clock().wall_now()),
           started_(steady_seconds()),
           trainers_(started_) {}
 
@@ -73,8 +75,9 @@ class AssistRun {
     void print(const std::optional<Failure>& failed);
 
     AssistOptions options_;
-    OpenedSession opened_;
-    collab::Session& session_;  // until a begin that failed
+    OpenedNode opened_;
+    collab::Node& node_;  // until a begin that failed
+    collab::CollaborationService& service_;
     PeerId id_;
     collab::Invitation invitation_;
     monitor::Screen screen_;
@@ -115,7 +118,7 @@ std::optional<Failure> AssistRun::begin() {
     options.reduce_bytes_max = static_cast<std::size_t>(options_.memory_mib) << 20;
     // Averages of ours, for members that missed them; the members have them as well.
     options.kept_bytes_max = options.reduce_bytes_max;
-    const auto begun = session_.begin(std::move(options), fan_.get());
+    const auto begun = service_.begin(std::move(options), fan_.get());
     if (!begun) return failure(begun.error());
     begun_ = true;
     if (!options_.json) screen_.say(fmt::format("this peer's folder: {}", opened_.directory));
@@ -128,7 +131,7 @@ std::optional<Failure> AssistRun::begin() {
 
 void AssistRun::tell_caps(const runtime::LineCaps& caps) {
     caps_told_ = caps;
-    const collab::Event event = caps_event(caps, session_.clock().wall_now());
+    const collab::Event event = caps_event(caps, node_.clock().wall_now());
     screen_.say(event.text);
     fan_->record(event);
 }
@@ -136,12 +139,12 @@ void AssistRun::tell_caps(const runtime::LineCaps& caps) {
 void AssistRun::look() {
     std::vector<collab::Status> statuses;
     runtime::LineCaps caps;
-    session_.there([&] {
-        const collab::Collaboration& collaboration = session_.collaboration();
+    node_.run_on_network_thread([&] {
+        const collab::Collaboration& collaboration = service_.collaboration();
         statuses = collaboration.peers();
         status_ = collaboration.status();
         work_ = collaboration.assistance();
-        caps = session_.caps();
+        caps = node_.caps();
     });
     if (caps != caps_told_) tell_caps(caps);
     const double now = steady_seconds();
@@ -150,7 +153,7 @@ void AssistRun::look() {
         if (event.is<collab::events::PeerLeft>()) trainers_.left(event.peer);
         model_.add(event);
     }
-    model_.update(std::move(statuses), session_.clock().wall_now());
+    model_.update(std::move(statuses), node_.clock().wall_now());
     screen_.show(model_.view());
 }
 
@@ -181,17 +184,17 @@ void AssistRun::refresh_join_string() {
     if (!knows_the_step() || steady_seconds() - join_refreshed_ < join_refresh_s) return;
     join_refreshed_ = steady_seconds();
     const std::string text =
-        session_.there([this] { return session_.collaboration().join_string(); });
+        node_.run_on_network_thread([this] { return service_.collaboration().join_string(); });
     const Ok written = write_private_file(file(join_file), text + "\n");
     if (written || std::exchange(join_problem_told_, true)) return;
-    fan_->record({.time = session_.clock().wall_now(),
+    fan_->record({.time = node_.clock().wall_now(),
                   .step = status_.step,
                   .text = written.error().message(),
                   .what = collab::events::JoinFileFailed{}});
 }
 
 std::optional<Failure> AssistRun::assist() {
-    while (!session_.collaboration().stopped()) {
+    while (!service_.collaboration().stopped()) {
         look();
         if (interrupts() > 0) {
             interrupted_ = true;
@@ -246,11 +249,11 @@ int AssistRun::run() {
     if (!failed) failed = assist();
     if (begun_) {
         if (interrupted_) screen_.say("leaving … (Ctrl-C again: end at once)");
-        session_.leave(leave_patience);
+        service_.leave(leave_patience);
         look();
         ::unlink(file(join_file).c_str());
     } else {
-        opened_.session.reset();  // it would tell `fan_` what happens until the very end
+        opened_.node.reset();  // it would tell `fan_` what happens until the very end
     }
     screen_.release();
     if (log_) log_->flush();
@@ -264,9 +267,9 @@ int AssistRun::run() {
 int run_assist(const AssistOptions& options) {
     const auto join = collab::parse_join_string(options.join_string);
     if (!join) return report_early(failure(join.error()), options.json);
-    auto opened = open_session(join->run, opening_options(options));
+    auto opened = open_node(join->run, opening_options(options));
     if (!opened) return report_early(opened.failure(), options.json);
-    auto invitation = opened->session->invitation(options.join_string, reach_patience);
+    auto invitation = collab::fetch_invitation(*opened->node, options.join_string, reach_patience);
     if (!invitation) return report_early(failure(invitation.error()), options.json);
     AssistRun run(options, std::move(*opened), *std::move(invitation));
     return run.run();

@@ -16,9 +16,9 @@
 #include "dedloc/cli/early_failure.h"
 #include "dedloc/cli/exit_codes.h"
 #include "dedloc/cli/interrupts.h"
+#include "dedloc/cli/node_opening.h"
 #include "dedloc/cli/peer_run.h"
 #include "dedloc/cli/say.h"
-#include "dedloc/cli/session_opening.h"
 #include "dedloc/collab/join_string.h"
 #include "dedloc/monitor/json_line.h"
 
@@ -152,11 +152,11 @@ Result<std::string> make_check_folder() {
 }
 
 // Long enough for an answer to "dial us back", which takes its whole time when it fails.
-p2p::NatReport watch_until_known(const collab::Session& session, double seconds_max) {
+p2p::NatReport watch_until_known(const collab::Node& node, double seconds_max) {
     const double until = steady_seconds() + seconds_max;
     for (;;) {
         const p2p::NatReport nat =
-            session.there([&] { return p2p::nat_of(session.host())->nat_report(); });
+            node.run_on_network_thread([&] { return p2p::nat_of(node.host())->nat_report(); });
         const bool known = nat.reachability != p2p::Reachability::unknown;
         if ((known && !nat.router_is_asked) || interrupts() > 0 || steady_seconds() > until)
             return nat;
@@ -183,16 +183,17 @@ int run_check_network(const CheckNetworkOptions& options) {
     OpeningOptions opening{.directory = *folder, .listen = options.listen, .announce = {}};
     opening.nat.relay = p2p::RelayServing::never;
     opening.nat.map_ports = !options.no_port_mapping;
-    auto opened = open_session(join->run, opening);
+    auto opened = open_node(join->run, opening);
     if (!opened) return report_early(opened.failure(), options.json);
-    collab::Session& session = *opened->session;
-    const auto reached = session.call("reach peers", reach_peers(session.host(), *join));
+    collab::Node& node = *opened->node;
+    const auto reached = node.call("reach peers", reach_peers(node.host(), *join));
     if (!reached) return report_early(failure(reached.error()), options.json);
-    const bool listens = session.there([&] { return !session.host().addresses().empty(); });
+    const bool listens =
+        node.run_on_network_thread([&] { return !node.host().addresses().empty(); });
     const double patience = reached->peers.empty() || !listens ? 0 : options.seconds_max;
-    const p2p::NatReport nat = watch_until_known(session, patience);
+    const p2p::NatReport nat = watch_until_known(node, patience);
     const bool still_there =
-        session.there([&] { return !session.host().connected_peers().empty(); });
+        node.run_on_network_thread([&] { return !node.host().connected_peers().empty(); });
     const Verdict verdict = verdict_of(nat, !reached->peers.empty(), still_there);
     if (options.json) {
         const bool ok = !reached->peers.empty();

@@ -13,9 +13,9 @@
 #include "dedloc/cli/exit_codes.h"
 #include "dedloc/cli/join_offer.h"
 #include "dedloc/cli/join_string_source.h"
+#include "dedloc/cli/node_opening.h"
 #include "dedloc/cli/peer_directory.h"
 #include "dedloc/cli/run_templates.h"
-#include "dedloc/cli/session_opening.h"
 #include "dedloc/cli/trainer_watch.h"
 #include "dedloc/cli/use_watch.h"
 #include "dedloc/cli/warm_start.h"
@@ -142,14 +142,14 @@ TEST(PeerDirectory, numbers_peers_of_one_machine_and_gives_identities_back) {
     PeerId first_id;
     const OpeningOptions options{.directory = {}, .listen = {"none"}, .announce = {}};
     {
-        auto first = open_session(run, options);
+        auto first = open_node(run, options);
         ASSERT_TRUE(first) << first.failure().message;
         EXPECT_EQ(first->directory, folder.path() + "/dedloc/abababab/1");
-        auto second = open_session(run, options);
+        auto second = open_node(run, options);
         ASSERT_TRUE(second) << second.failure().message;
         EXPECT_EQ(second->directory, folder.path() + "/dedloc/abababab/2");
-        first_id = first->session->id();
-        EXPECT_NE(first_id, second->session->id());
+        first_id = first->node->id();
+        EXPECT_NE(first_id, second->node->id());
 
         EXPECT_FALSE(running_peer(first->directory));  // no join string yet
         ASSERT_TRUE(write_private_file(first->directory + "/join.txt", "dedloc1abc\n"));
@@ -159,14 +159,14 @@ TEST(PeerDirectory, numbers_peers_of_one_machine_and_gives_identities_back) {
 
         const OpeningOptions same{
             .directory = first->directory, .listen = {"none"}, .announce = {}};
-        const auto taken = open_session(run, same);
+        const auto taken = open_node(run, same);
         ASSERT_FALSE(taken);
         EXPECT_EQ(taken.failure().code, ExitCode::identity_in_use);
     }
     EXPECT_TRUE(running_peers(folder.path() + "/dedloc").empty());
-    auto again = open_session(run, options);
+    auto again = open_node(run, options);
     ASSERT_TRUE(again);
-    EXPECT_EQ(again->session->id(), first_id);
+    EXPECT_EQ(again->node->id(), first_id);
     ::unsetenv("XDG_STATE_HOME");
 }
 
@@ -175,11 +175,11 @@ TEST(PeerDirectory, the_join_string_of_who_had_the_folder_before_is_gone) {
     const Folder folder;
     ASSERT_TRUE(write_private_file(folder.file("join.txt"), "dedloc1abc\n"));
     const OpeningOptions options{.directory = folder.path(), .listen = {"none"}, .announce = {}};
-    auto opened = open_session(Digest{}, options);
+    auto opened = open_node(Digest{}, options);
     ASSERT_TRUE(opened) << opened.failure().message;
     EXPECT_FALSE(running_peer(folder.path()));
     ASSERT_TRUE(write_private_file(folder.file("join.txt"), "dedloc1def\n"));
-    ASSERT_FALSE(open_session(Digest{}, options)) << "it is taken";
+    ASSERT_FALSE(open_node(Digest{}, options)) << "it is taken";
     EXPECT_EQ(running_peer(folder.path()).value().join_string, "dedloc1def");
 }
 
@@ -196,29 +196,29 @@ TEST(PeerDirectory, files_are_private_and_whole) {
     EXPECT_FALSE(read_text_file(path, 2));
 }
 
-TEST(SessionOpening, says_by_its_code_what_is_wrong) {
+TEST(NodeOpening, says_by_its_code_what_is_wrong) {
     const Folder folder;
     const OpeningOptions first{
         .directory = folder.file("a"), .listen = {"127.0.0.1:0"}, .announce = {}};
-    auto opened = open_session(Digest{}, first);
+    auto opened = open_node(Digest{}, first);
     ASSERT_TRUE(opened) << opened.failure().message;
     const auto addresses =
-        opened->session->there([&] { return opened->session->host().addresses(); });
+        opened->node->run_on_network_thread([&] { return opened->node->host().addresses(); });
     ASSERT_EQ(addresses.size(), 1u);
     const OpeningOptions second{.directory = folder.file("b"), .listen = addresses, .announce = {}};
-    const auto busy = open_session(Digest{}, second);
+    const auto busy = open_node(Digest{}, second);
     ASSERT_FALSE(busy);
     EXPECT_EQ(busy.failure().code, ExitCode::port) << busy.failure().message;
     ASSERT_TRUE(write_private_file(folder.file("file"), "x"));
     const OpeningOptions third{.directory = folder.file("file/c"), .listen = {}, .announce = {}};
-    const auto no_folder = open_session(Digest{}, third);
+    const auto no_folder = open_node(Digest{}, third);
     ASSERT_FALSE(no_folder);
     EXPECT_EQ(no_folder.failure().code, ExitCode::disk);
     const OpeningOptions fourth{.directory = folder.file("d"), .listen = {"x:y"}, .announce = {}};
-    EXPECT_EQ(open_session(Digest{}, fourth).failure().code, ExitCode::bad_input);
+    EXPECT_EQ(open_node(Digest{}, fourth).failure().code, ExitCode::bad_input);
 }
 
-TEST(SessionOpening, listens_where_users_say_in_several_ways) {
+TEST(NodeOpening, listens_where_users_say_in_several_ways) {
     const std::vector<std::string> given = {
         "0.0.0.0:4001", "[::]:4002", ":4003", "/ip4/1.2.3.4/tcp/5", "none"};
     const std::vector<std::string> expected = {
@@ -229,7 +229,7 @@ TEST(SessionOpening, listens_where_users_say_in_several_ways) {
     EXPECT_EQ(listen_addresses({}).value().size(), 1u);
 }
 
-TEST(SessionOpening, announces_what_users_write_names_among_them) {
+TEST(NodeOpening, announces_what_users_write_names_among_them) {
     const std::vector<std::string> given = {
         "203.0.113.7:4001", "example.org:4002", "[2001:db8::1]:4003", "/dns4/a.b/tcp/5"};
     const std::vector<std::string> expected = {"/ip4/203.0.113.7/tcp/4001",
@@ -241,7 +241,7 @@ TEST(SessionOpening, announces_what_users_write_names_among_them) {
         EXPECT_FALSE(announced_addresses({bad})) << bad;
 }
 
-TEST(SessionOpening, whoever_announces_an_address_needs_a_port_that_stays) {
+TEST(NodeOpening, whoever_announces_an_address_needs_a_port_that_stays) {
     const auto listen = listen_addresses({}).value();
     const std::string why = announced_in_vain({"/ip4/203.0.113.7/tcp/4001"}, listen);
     EXPECT_NE(why.find("/ip4/203.0.113.7/tcp/4001"), std::string::npos) << why;
@@ -253,7 +253,7 @@ TEST(SessionOpening, whoever_announces_an_address_needs_a_port_that_stays) {
         << "a router may pass it on to another port";
 }
 
-TEST(SessionOpening, options_are_checked_before_anything_that_takes_long) {
+TEST(NodeOpening, options_are_checked_before_anything_that_takes_long) {
     const Folder folder;
     const auto refused = [](const OpeningOptions& options) {
         const Ok checked = check_opening(options);
@@ -742,7 +742,7 @@ TEST(UseWatch, who_is_used_hears_nothing) {
         EXPECT_EQ(watch.look(step, step / 5), Use::none) << step;
 }
 
-TEST(SessionOpening, threads_bound_what_works_beside_the_gradients) {
+TEST(NodeOpening, threads_bound_what_works_beside_the_gradients) {
     PeerOptions peer;
     peer.threads = 2;
     EXPECT_EQ(opening_options(peer).workers_count, 2u);
@@ -750,9 +750,9 @@ TEST(SessionOpening, threads_bound_what_works_beside_the_gradients) {
     OpeningOptions opening = opening_options(peer);
     opening.directory = folder.path();
     opening.listen = {"none"};
-    auto opened = open_session(Digest{}, opening);
+    auto opened = open_node(Digest{}, opening);
     ASSERT_TRUE(opened) << opened.failure().message;
-    EXPECT_EQ(opened->session->node().workers.threads_count(), 2u);
+    EXPECT_EQ(opened->node->environment().workers.threads_count(), 2u);
 }
 
 TEST(Commands, bad_input_has_its_exit_code) {

@@ -6,11 +6,11 @@
 #include "dedloc/cli/decided_run.h"
 #include "dedloc/cli/early_failure.h"
 #include "dedloc/cli/exit_codes.h"
+#include "dedloc/cli/node_opening.h"
 #include "dedloc/cli/peer_directory.h"
 #include "dedloc/cli/peer_run.h"
 #include "dedloc/cli/run_files.h"
 #include "dedloc/cli/say.h"
-#include "dedloc/cli/session_opening.h"
 #include "dedloc/collab/join_string.h"
 #include "dedloc/security/hash.h"
 
@@ -113,7 +113,7 @@ Outcome<PeerRunInput> hosting(const HostOptions& options) {
     input.invitation.run = *std::move(given);
     if (!options.open) input.invitation.secret = security::secure_random(collab::run_secret_bytes);
 
-    auto opened = open_session(collab::run_hash(input.invitation.run), opening);
+    auto opened = open_node(collab::run_hash(input.invitation.run), opening);
     if (!opened) return opened.failure();
     if (!resumed_peer.empty())
         say(stderr,

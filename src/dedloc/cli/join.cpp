@@ -15,10 +15,11 @@ Outcome<PeerRunInput> joining(const JoinOptions& options) {
     input.started = steady_seconds();
     const auto join = collab::parse_join_string(options.join_string);
     if (!join) return failure(join.error());
-    auto opened = open_session(join->run, opening_options(options.peer));
+    auto opened = open_node(join->run, opening_options(options.peer));
     if (!opened) return opened.failure();
     input.opened = std::move(*opened);
-    auto invitation = input.opened.session->invitation(options.join_string, reach_patience);
+    auto invitation =
+        collab::fetch_invitation(*input.opened.node, options.join_string, reach_patience);
     if (!invitation) return failure(invitation.error());
     input.invitation = *std::move(invitation);
     return input;

@@ -48,21 +48,22 @@ namespace {
 namespace events = collab::events;
 
 constexpr double gradient_patience_s = 1;  // after Ctrl-C, once the state is saved
-constexpr Duration leave_patience = 5s;   // after Ctrl-C: for a step that takes our samples
-constexpr Duration file_patience = 120s;  // for a file of the run that peers have
-constexpr Duration end_patience = 10s;    // after the end: for peers that still apply it
-constexpr double download_tell_s = 10;    // between plain lines about a download
+constexpr Duration leave_patience = 5s;    // after Ctrl-C: for a step that takes our samples
+constexpr Duration file_patience = 120s;   // for a file of the run that peers have
+constexpr Duration end_patience = 10s;     // after the end: for peers that still apply it
+constexpr double download_tell_s = 10;     // between plain lines about a download
 
 class PeerRun {
   public:
     PeerRun(PeerRunInput input, const PeerOptions& options)
         : input_(std::move(input)),
           options_(options),
-          session_(*input_.opened.session),
+          node_(*input_.opened.node),
+          service_(node_.add<collab::CollaborationService>(node_)),
           screen_(STDOUT_FILENO, screen_options(options)),
-          model_(input_.invitation.run, session_.id(), session_.clock().wall_now()),
+          model_(input_.invitation.run, node_.id(), node_.clock().wall_now()),
           started_(input_.started),
-          saver_(session_, run_file()),
+          saver_(service_, run_file()),
           hook_({.command = options.on_checkpoint,
                  .publish_directory = options.publish_directory,
                  .log_directory = input_.opened.directory},
@@ -116,7 +117,8 @@ class PeerRun {
 
     PeerRunInput input_;
     PeerOptions options_;
-    collab::Session& session_;
+    collab::Node& node_;
+    collab::CollaborationService& service_;
     monitor::Screen screen_;
     monitor::RunModel model_;
     double started_;
@@ -159,8 +161,8 @@ std::optional<Failure> PeerRun::fetch_missing_file() {
     if (!*missing) return std::nullopt;
     const tasks::MissingFile& wanted = **missing;
     screen_.say(fmt::format("fetching the {} of the run …", wanted.what));
-    const auto fetched =
-        session_.attachment(input_.invitation, wanted.hash, wanted.bytes_max, file_patience);
+    const auto fetched = collab::fetch_attachment(
+        node_, input_.invitation, wanted.hash, wanted.bytes_max, file_patience);
     if (!fetched) {
         if (fetched.error().kind() == ErrorKind::denied) return failure(fetched.error());
         announce(events::FileMissing{}, fetched.error().message());
@@ -180,7 +182,7 @@ std::optional<Failure> PeerRun::make_task() {
     auto made = tasks::make_task(run_file().task, task_options());
     if (!made) return failure(made.error());
     task_ = *std::move(made);
-    auto learner = task_->learner(session_.id());
+    auto learner = task_->learner(node_.id());
     if (!learner) return failure(learner.error());
     learner_ = trainer::trainers_learner(run_file(), *std::move(learner));
     return std::nullopt;
@@ -204,7 +206,7 @@ Result<std::shared_ptr<const state::Snapshot> > PeerRun::first_state(collab::Lea
 void PeerRun::say_folder() {
     if (!options_.json) screen_.say(fmt::format("this peer's folder: {}", input_.opened.directory));
     if (!hosts() || input_.resume) return;
-    const auto saved = state::list_checkpoints(session_.disk(), std::string(checkpoints_folder));
+    const auto saved = state::list_checkpoints(node_.disk(), std::string(checkpoints_folder));
     if (!saved || saved->empty()) return;
     announce(events::EarlierCheckpoints{},
              fmt::format("a new run begins at step 0; checkpoints of an earlier one are there, the "
@@ -218,7 +220,7 @@ void PeerRun::say_folder() {
 bool PeerRun::look_while_joining() {
     look();
     for (const collab::Status& status : last_statuses_) {
-        if (status.peer != session_.id() || status.phase != collab::Phase::downloading) continue;
+        if (status.peer != node_.id() || status.phase != collab::Phase::downloading) continue;
         if (screen_.options().in_place || steady_seconds() - download_told_ < download_tell_s)
             continue;  // the picture shows it
         download_told_ = steady_seconds();
@@ -276,9 +278,9 @@ std::optional<Failure> PeerRun::begin() {
     // Until it has joined there is nothing to hand in: a Ctrl-C ends it, and gives the cursor back.
     catch_interrupts();
     const auto begun =
-        session_.begin(std::move(options), fan_.get(), [this] { return look_while_joining(); });
+        service_.begin(std::move(options), fan_.get(), [this] { return look_while_joining(); });
     if (!begun) return failure(begun.error());
-    if (!hosts()) saver_.begin_at(session_.collaboration().state()->step());
+    if (!hosts()) saver_.begin_at(service_.collaboration().state()->step());
     return std::nullopt;
 }
 
@@ -317,19 +319,19 @@ void PeerRun::start_trainer() {
         .memory = on_cpu ? memory_in_use : nullptr,  // of a GPU's nothing is known
         .on_micro_batch =
             [this](const trainer::MicroBatchSearch& search) { found_micro_batch(search); },
-        .make_evaluator = [task = task_, id = session_.id()] { return task->learner(id); },
+        .make_evaluator = [task = task_, id = node_.id()] { return task->learner(id); },
         .on_end = [this](const Result<void>&) { trainer_ended_ = true; }};
-    trainer_ = std::make_unique<trainer::Trainer>(session_.spawn(),
-                                                  session_.clock(),
-                                                  session_.disk(),
-                                                  session_.collaboration(),
+    trainer_ = std::make_unique<trainer::Trainer>(node_.spawn(),
+                                                  node_.clock(),
+                                                  node_.disk(),
+                                                  service_.collaboration(),
                                                   std::move(learner_),
                                                   std::move(trainer));
     trainer_->start();
 }
 
 void PeerRun::tell(events::Any what, std::string text) {
-    const collab::Event event{.time = session_.clock().wall_now(),
+    const collab::Event event{.time = node_.clock().wall_now(),
                               .step = saver_.step(),
                               .text = std::move(text),
                               .what = std::move(what)};
@@ -343,7 +345,7 @@ void PeerRun::announce(events::Any what, std::string text) {
 
 void PeerRun::tell_caps(const runtime::LineCaps& caps) {
     caps_told_ = caps;
-    const collab::Event event = caps_event(caps, session_.clock().wall_now());
+    const collab::Event event = caps_event(caps, node_.clock().wall_now());
     screen_.say(event.text);
     fan_->record(event);
 }
@@ -369,13 +371,13 @@ void PeerRun::look_at(const collab::Event& event) {
 
 void PeerRun::look() {
     runtime::LineCaps caps;
-    session_.there([&] {
-        last_statuses_ = session_.collaboration().peers();
-        caps = session_.caps();
+    node_.run_on_network_thread([&] {
+        last_statuses_ = service_.collaboration().peers();
+        caps = node_.caps();
     });
     if (caps != caps_told_) tell_caps(caps);
     for (const collab::Event& event : mailbox_.take()) look_at(event);
-    model_.update(last_statuses_, session_.clock().wall_now());
+    model_.update(last_statuses_, node_.clock().wall_now());
     screen_.show(model_.view());
 }
 
@@ -384,7 +386,8 @@ void PeerRun::refresh_join_string() {
     if (!is_due && !(hosts() && offer_.is_held())) return;
     join_refreshed_ = steady_seconds();
     const bool first = join_string_.empty();
-    join_string_ = session_.there([this] { return session_.collaboration().join_string(); });
+    join_string_ =
+        node_.run_on_network_thread([this] { return service_.collaboration().join_string(); });
     const Ok written = write_private_file(file(join_file), join_string_ + "\n");
     if (!written && first) tell(events::JoinFileFailed{}, written.error().message());
     if (hosts())
@@ -397,8 +400,8 @@ void PeerRun::show_join_string() {
     JoinOffer::Surroundings around{.announced = !options_.announce.empty(),
                                    .relays_given = !options_.relays.empty(),
                                    .own_text = own_text(run_file().task)};
-    session_.there([&] {
-        const p2p::NatReport nat = p2p::nat_of(session_.host())->nat_report();
+    node_.run_on_network_thread([&] {
+        const p2p::NatReport nat = p2p::nat_of(node_.host())->nat_report();
         around.is_asking = nat.router_is_asked || (around.relays_given && nat.relays.empty());
     });
     const std::vector<std::string> lines = offer_.look(steady_seconds(), join_string_, around);
@@ -424,7 +427,7 @@ void PeerRun::save(std::shared_ptr<const state::Snapshot> snapshot) {
 }
 
 void PeerRun::save_if_due() {
-    auto snapshot = session_.collaboration().state();
+    auto snapshot = service_.collaboration().state();
     if (saver_.is_due(*snapshot)) save(std::move(snapshot));
 }
 
@@ -471,11 +474,11 @@ std::optional<Failure> PeerRun::end() {
     // there is no step to wait for.
     const bool votes = vote_problem_.empty();
     if (interrupted_ || !votes) trainer_->stop(votes ? leave_patience : Duration(0));
-    session_.leave(!votes ? Duration(0) : interrupted_ ? leave_patience : end_patience);
+    service_.leave(!votes ? Duration(0) : interrupted_ ? leave_patience : end_patience);
     look();
     // Nothing changes the state any more. What ends this process next (a service manager, a machine
     // that is switched off) may not wait for a gradient, and nor do we.
-    const auto final_state = session_.collaboration().state();
+    const auto final_state = service_.collaboration().state();
     if (!saver_.has_saved(final_state)) save(final_state);
     ::unlink(file(join_file).c_str());
     wait_for_trainer();
@@ -506,11 +509,11 @@ void PeerRun::print_json(const std::optional<Failure>& failed) {
     nlohmann::ordered_json json{{"ok", !failed}};
     if (failed) json["error"] = failed->message;
     if (trainer_) {
-        const auto snapshot = session_.collaboration().state();
+        const auto snapshot = service_.collaboration().state();
         const monitor::RunView view = model_.view();
         json["run"] = run_file().name;
         json["run_hash"] = collab::run_hash(run_file()).hex();
-        json["peer"] = session_.id().text();
+        json["peer"] = node_.id().text();
         json["step"] = snapshot->step();
         json["samples"] = snapshot->info().samples;
         json["loss"] = view.loss;
@@ -519,7 +522,7 @@ void PeerRun::print_json(const std::optional<Failure>& failed) {
         json["state_hash"] = state::make_manifest(*snapshot).root.hex();
         json["samples_computed"] = trainer_->samples_computed();
         const auto accounts =
-            session_.there([this] { return session_.collaboration().accounts(); });
+            node_.run_on_network_thread([this] { return service_.collaboration().accounts(); });
         json["samples_expired"] = accounts.samples_expired;
         json["samples_dropped"] = accounts.samples_dropped;
         json["left"] = interrupted_;
@@ -535,7 +538,7 @@ int PeerRun::run() {
     std::optional<Failure> failed = begin();
     if (failed) {
         screen_.release();
-        input_.opened.session.reset();  // it would tell `fan_` what happens until the very end
+        input_.opened.node.reset();  // it would tell `fan_` what happens until the very end
     } else {
         start_trainer();
         train();

@@ -8,9 +8,9 @@
 
 #include "dedloc/cli/commands.h"
 #include "dedloc/cli/exit_codes.h"
-#include "dedloc/cli/session_opening.h"
+#include "dedloc/cli/node_opening.h"
 #include "dedloc/cli/warm_start.h"
-#include "dedloc/collab/session.h"
+#include "dedloc/collab/collaboration_service.h"
 #include "dedloc/state/checkpoint.h"
 
 namespace dedloc::cli {
@@ -19,7 +19,7 @@ struct PeerRunInput {
     collab::Invitation invitation;            // without addresses: this peer hosts
     std::optional<state::Checkpoint> resume;  // host: go on from here
     std::optional<WarmSource> from;           // host: begin a new run with this model
-    OpenedSession opened;
+    OpenedNode opened;
     double started = 0;  // steady seconds when the command began
 };
 

@@ -13,10 +13,12 @@
 #include "dedloc/cli/early_failure.h"
 #include "dedloc/cli/exit_codes.h"
 #include "dedloc/cli/interrupts.h"
+#include "dedloc/cli/node_opening.h"
 #include "dedloc/cli/peer_run.h"
 #include "dedloc/cli/say.h"
-#include "dedloc/cli/session_opening.h"
+#include "dedloc/collab/collaboration_service.h"
 #include "dedloc/collab/join_string.h"
+#include "dedloc/collab/relay_service.h"
 #include "dedloc/monitor/json_line.h"
 
 namespace dedloc::cli {
@@ -27,8 +29,8 @@ constexpr double router_patience_s = 5;
 constexpr auto look_time = std::chrono::milliseconds(200);
 constexpr const char* default_listen = "/ip4/0.0.0.0/tcp/4001";
 
-p2p::NatReport nat_report(const collab::Session& session) {
-    return session.there([&] { return p2p::nat_of(session.host())->nat_report(); });
+p2p::NatReport nat_report(const collab::Node& node) {
+    return node.run_on_network_thread([&] { return p2p::nat_of(node.host())->nat_report(); });
 }
 
 std::string mebibytes(std::uint64_t bytes) {
@@ -43,34 +45,37 @@ void say_counters(const p2p::RelayCounters& counters) {
         mebibytes(counters.bytes));
 }
 
-std::optional<Failure> help_run(collab::Session& session, const std::string& join_string) {
-    auto invitation = session.invitation(join_string, reach_patience);
+// Makes the relay known to the peers of the run.
+std::optional<Failure> help_run(const collab::Node& node,
+                                collab::CollaborationService& service,
+                                const std::string& join_string) {
+    auto invitation = collab::fetch_invitation(node, join_string, reach_patience);
     if (!invitation) return failure(invitation.error());
     collab::Options options;
     options.run = std::move(invitation->run);
     options.secret = std::move(invitation->secret);
     options.bootstrap = std::move(invitation->bootstrap);
-    options.role = collab::Role::relay;
+    options.role = collab::Role::observer;
     options.name = "relay";
     options.join_patience = reach_patience;
-    const auto begun = session.begin(std::move(options), nullptr);
+    const auto begun = service.begin(std::move(options), nullptr);
     if (!begun) return failure(begun.error());
     return std::nullopt;
 }
 
 // What people are told to pass on should have the address that the router opens.
-void wait_for_router(const collab::Session& session) {
+void wait_for_router(const collab::Node& node) {
     const double until = steady_seconds() + router_patience_s;
-    while (interrupts() == 0 && steady_seconds() < until && nat_report(session).router_is_asked)
+    while (interrupts() == 0 && steady_seconds() < until && nat_report(node).router_is_asked)
         std::this_thread::sleep_for(look_time);
 }
 
-void say_addresses(const collab::Session& session, bool json) {
-    const auto addresses = session.there([&] { return session.host().addresses(); });
+void say_addresses(const collab::Node& node, bool json) {
+    const auto addresses = node.run_on_network_thread([&] { return node.host().addresses(); });
     std::FILE* out = json ? stderr : stdout;
     say(out, "This relay is\n");
     for (const std::string& address : addresses)
-        say(out, "  {}/p2p/{}\n", address, session.id().text());
+        say(out, "  {}/p2p/{}\n", address, node.id().text());
     say(out,
         "Who hosts a run where nobody can be dialled names it, by an address that others "
         "can reach: {} host RUNFILE --relay ADDRESS. Who joins then needs only the join "
@@ -99,13 +104,15 @@ int run_relay(const RelayOptions& options) {
         if (!join) return report_early(failure(join.error()), options.json);
         run = join->run;
     }
-    auto opened = open_session(run, opening);
+    auto opened = open_node(run, opening);
     if (!opened) return report_early(opened.failure(), options.json);
-    collab::Session& session = *opened->session;
-    wait_for_router(session);
-    say_addresses(session, options.json);
+    collab::Node& node = *opened->node;
+    const auto& relay = node.add<collab::RelayService>(node);
+    auto& service = node.add<collab::CollaborationService>(node);
+    wait_for_router(node);
+    say_addresses(node, options.json);
     if (!options.join_string.empty())
-        if (const auto failed = help_run(session, options.join_string))
+        if (const auto failed = help_run(node, service, options.join_string))
             return report_early(*failed, options.json);
 
     double reported = started;
@@ -114,15 +121,15 @@ int run_relay(const RelayOptions& options) {
         if (options.seconds > 0 && now - started >= options.seconds) break;
         if (now - reported >= report_every_s && !options.json) {
             reported = now;
-            say_counters(nat_report(session).relay);
+            say_counters(relay.counters());
         }
         std::this_thread::sleep_for(look_time);
     }
-    const p2p::RelayCounters counters = nat_report(session).relay;
-    if (!options.join_string.empty()) session.leave(goodbye_max);
+    const p2p::RelayCounters counters = relay.counters();
+    if (!options.join_string.empty()) service.leave(goodbye_max);
     if (options.json) {
         const nlohmann::ordered_json json{{"ok", true},
-                                          {"peer", session.id().text()},
+                                          {"peer", node.id().text()},
                                           {"reservations", counters.reservations},
                                           {"connections", counters.circuits_begun},
                                           {"refused", counters.refused},

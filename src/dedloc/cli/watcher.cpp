@@ -3,8 +3,8 @@
 #include <filesystem>
 #include <stdlib.h>
 
-#include "dedloc/cli/session_opening.h"
-#include "dedloc/collab/session.h"
+#include "dedloc/cli/node_opening.h"
+#include "dedloc/collab/collaboration_service.h"
 #include "dedloc/monitor/event_log.h"
 
 namespace dedloc::cli {
@@ -16,15 +16,16 @@ constexpr Duration status_interval = 250ms;
 
 struct Watcher::State {
     ~State() {
-        session.reset();
+        node.reset();
         std::error_code ignored;
         if (!directory.empty()) std::filesystem::remove_all(directory, ignored);
     }
 
-    std::string directory;  // a session has one; a watcher needs nothing that is in it
+    std::string directory;  // a node has one; a watcher needs nothing that is in it
     monitor::EventMailbox events;
     collab::RunFile run;
-    std::unique_ptr<collab::Session> session;
+    std::unique_ptr<collab::Node> node;
+    collab::CollaborationService* service = nullptr;  // the node's
 };
 
 Outcome<std::unique_ptr<Watcher>> Watcher::start(const std::string& join_text, double seconds) {
@@ -35,12 +36,13 @@ Outcome<std::unique_ptr<Watcher>> Watcher::start(const std::string& join_text, d
     if (!::mkdtemp(pattern.data()))
         return Failure{ExitCode::disk, "cannot make a temporary folder " + pattern};
     state->directory = pattern;
-    collab::SessionOptions session{
+    collab::NodeOptions node{
         .directory = pattern, .listen = {}, .announce = {}, .workers_count = 1};
-    auto opened = collab::Session::open(std::move(session));
+    auto opened = collab::Node::open(std::move(node));
     if (!opened) return failure(opened.error());
-    state->session = *std::move(opened);
-    auto invitation = state->session->invitation(join_text, from_seconds(seconds));
+    state->node = *std::move(opened);
+    state->service = &state->node->add<collab::CollaborationService>(*state->node);
+    auto invitation = collab::fetch_invitation(*state->node, join_text, from_seconds(seconds));
     if (!invitation) return failure(invitation.error());
     state->run = invitation->run;
     collab::Options options;
@@ -51,20 +53,20 @@ Outcome<std::unique_ptr<Watcher>> Watcher::start(const std::string& join_text, d
     options.name = "watcher";
     options.status_interval = status_interval;
     options.join_patience = from_seconds(seconds);
-    const auto begun = state->session->begin(std::move(options), &state->events);
+    const auto begun = state->service->begin(std::move(options), &state->events);
     if (!begun) return failure(begun.error());
     return std::unique_ptr<Watcher>(new Watcher(std::move(state)));
 }
 
 Watcher::Watcher(std::unique_ptr<State> state) : state_(std::move(state)) {}
 
-Watcher::~Watcher() { state_->session->leave(goodbye_max); }
+Watcher::~Watcher() { state_->service->leave(goodbye_max); }
 
 const collab::RunFile& Watcher::run() const { return state_->run; }
 
 std::vector<collab::Status> Watcher::statuses() const {
-    return state_->session->there([this] {
-        auto statuses = state_->session->collaboration().peers();
+    return state_->node->run_on_network_thread([this] {
+        auto statuses = state_->service->collaboration().peers();
         std::erase_if(statuses, [](const collab::Status& status) {
             return status.role == collab::Role::observer;
         });
@@ -74,6 +76,6 @@ std::vector<collab::Status> Watcher::statuses() const {
 
 std::vector<collab::Event> Watcher::take_events() { return state_->events.take(); }
 
-double Watcher::wall_now() const { return state_->session->clock().wall_now(); }
+double Watcher::wall_now() const { return state_->node->clock().wall_now(); }
 
 }  // namespace dedloc::cli

@@ -16,7 +16,7 @@
 
 #include "dedloc/allreduce/fetch.h"
 #include "dedloc/averaging/coordinator.h"
-#include "dedloc/collab/carry.h"
+#include "dedloc/collab/deferred_gradients.h"
 #include "dedloc/collab/events.h"
 #include "dedloc/collab/membership.h"
 #include "dedloc/collab/model_state.h"

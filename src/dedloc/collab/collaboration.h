@@ -118,7 +118,7 @@ class Collaboration {
     // leave() waits for its last contribution, also while nothing of it has been reported yet.
     virtual void trainer_runs(bool runs) = 0;
     // Any thread: is there use in computing? Not while rounds do without what this peer brings
-    // (rest.h): it hands in an empty contribution at once, and looks again after that step.
+    // (back_off.h): it hands in an empty contribution at once, and looks again after that step.
     virtual bool may_compute() const = 0;
     // Trainer's thread, right before step() is begun beside it: what is reported from now on was
     // computed ahead, for the step after. It stays when the outcome is `stepped`.

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <limits>
 
+#include "dedloc/collab/secret_authorizer.h"
 #include "dedloc/sim/world.h"
 #include "dedloc/wire/message.h"
 
@@ -25,7 +26,7 @@ struct DoorPeer {
                      node.signer(),
                      verifier,
                      run_at_the_door(),
-                     Bytes(16, 7),
+                     std::make_unique<SecretAuthorizer>(Bytes(16, 7)),
                      1s,
                      peers_max,
                      {.own_status =
@@ -59,7 +60,7 @@ Result<PeerId> meet(sim::World& world, DoorPeer& from, const DoorPeer& to) {
     return met;
 }
 
-// The beginning of a hello (membership.cpp).
+// The beginning of a hello (hello_message.h).
 struct VainHello {
     Digest run;
     Bytes nonce;

@@ -128,9 +128,10 @@ TEST(VectorCodecs, buffers_never_share_8_bits_with_gradients) {
     const std::vector<codec::CodecRange> apart{{0, 105'962, CodecId::blockwise8},
                                                {105'962, 96, CodecId::fp32}};
     EXPECT_EQ(vector_codecs(averaging, layout), apart);
-    EXPECT_EQ(describe_codecs(averaging, layout),
-              "one, but for buffers: 0.106 M elements in blockwise8, 9.6e-05 M in fp32, 1.01 bytes an "
-              "element");
+    EXPECT_EQ(
+        describe_codecs(averaging, layout),
+        "one, but for buffers: 0.106 M elements in blockwise8, 9.6e-05 M in fp32, 1.01 bytes an "
+        "element");
 }
 
 TEST(VectorCodecs, small_tensors_travel_in_fp16_and_buffers_in_fp32) {

@@ -70,7 +70,7 @@ std::string doing_of(const Status& status, double speed_sum, std::uint64_t targe
         }
         case Phase::averaging:
             return "averaging";
-        case Phase::waiting:  // a trainer only while it rests (collab/rest.h)
+        case Phase::waiting:  // a trainer only while it backs off (collab/back_off.h)
             return is_trainer(status) ? "left out (slow line)" : "waiting";
         case Phase::leaving:
             return "leaving";

@@ -18,14 +18,14 @@ Result<state::CheckpointSummary> CheckpointSaver::save(std::shared_ptr<const sta
     auto published = std::make_shared<state::PublishedState>();
     published->manifest = state::make_manifest(*state);
     published->snapshot = std::move(state);
-    const collab::Collaboration& collaboration = session_->collaboration();
-    const state::Checkpoint checkpoint{
-        .state = std::move(published),
-        .run_file = run_file_,
-        .extra = session_->there([&collaboration] { return collaboration.chain(); })};
+    const collab::Collaboration& collaboration = service_->collaboration();
+    const state::Checkpoint checkpoint{.state = std::move(published),
+                                       .run_file = run_file_,
+                                       .extra = service_->node().run_on_network_thread(
+                                           [&collaboration] { return collaboration.chain(); })};
     DEDLOC_TRY(state::CheckpointSummary summary,
                state::save_checkpoint(
-                   session_->disk(), std::string(checkpoints_folder), checkpoint, keep));
+                   service_->node().disk(), std::string(checkpoints_folder), checkpoint, keep));
     saved_ = saving;
     return summary;
 }

@@ -7,16 +7,16 @@
 #include <memory>
 #include <string>
 
-#include "dedloc/collab/session.h"
+#include "dedloc/collab/collaboration_service.h"
 #include "dedloc/state/checkpoint.h"
 
 namespace dedloc::trainer {
 
 class CheckpointSaver {
   public:
-    // `session` has begun with `run` when anything is saved, and outlives this.
-    CheckpointSaver(collab::Session& session, const collab::RunFile& run)
-        : session_(&session), run_file_(collab::to_toml(run)), every_(run.checkpoint_every) {}
+    // `service` has begun with `run` when anything is saved, and outlives this.
+    CheckpointSaver(const collab::CollaborationService& service, const collab::RunFile& run)
+        : service_(&service), run_file_(collab::to_toml(run)), every_(run.checkpoint_every) {}
 
     void begin_at(std::uint64_t step) { step_ = step; }
     std::uint64_t step() const { return step_; }  // of the last try, or where it began
@@ -30,7 +30,7 @@ class CheckpointSaver {
                                           const state::KeepRule& keep = {});
 
   private:
-    collab::Session* session_;
+    const collab::CollaborationService* service_;
     std::string run_file_;
     std::uint64_t every_;
     std::uint64_t step_ = 0;

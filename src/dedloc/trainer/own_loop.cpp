@@ -127,8 +127,9 @@ Result<collab::Options> hosting(const OwnLoopOptions& given,
     return run;
 }
 
-Result<collab::Options> joining(const OwnLoopOptions& given, collab::Session& session) {
-    DEDLOC_TRY(collab::Invitation invitation, session.invitation(given.join, given.patience));
+Result<collab::Options> joining(const OwnLoopOptions& given, const collab::Node& node) {
+    DEDLOC_TRY(collab::Invitation invitation,
+               collab::fetch_invitation(node, given.join, given.patience));
     collab::Options run;
     run.run = std::move(invitation.run);
     run.secret = std::move(invitation.secret);
@@ -158,53 +159,57 @@ Result<std::unique_ptr<OwnLoop>> OwnLoop::join(std::unique_ptr<Gradients> gradie
                           "say either run_file or resume (to host) or join (to join)");
     }
     auto votes = std::make_unique<VoteWatch>(options.events);
-    DEDLOC_TRY(auto session,
-               collab::Session::open({.directory = options.directory,
-                                      .listen = options.listen,
-                                      .announce = options.announce,
-                                      .relays = options.relays}));
+    DEDLOC_TRY(auto node,
+               collab::Node::open({.directory = options.directory,
+                                   .listen = options.listen,
+                                   .announce = options.announce,
+                                   .relays = options.relays}));
+    auto& service = node->add<collab::CollaborationService>(*node);
     DEDLOC_TRY(collab::Options run,
-               hosts ? hosting(options, *gradients, fingerprint) : joining(options, *session));
+               hosts ? hosting(options, *gradients, fingerprint) : joining(options, *node));
     DEDLOC_TRY_VOID(check_run(run.run, hosts));
     run.layout = gradients->layout();
     run.name = options.name;
     run.join_patience = options.patience;
     const collab::RunFile run_file = run.run;
-    DEDLOC_TRY_VOID(session->begin(std::move(run), votes.get(), options.goes_on));
-    const std::shared_ptr<const state::Snapshot> begun = session->collaboration().state();
+    DEDLOC_TRY_VOID(service.begin(std::move(run), votes.get(), options.goes_on));
+    const std::shared_ptr<const state::Snapshot> begun = service.collaboration().state();
     if (Ok same = check_same_model(fingerprint, begun->info().extra); !same) {
-        session->leave(patience_at_destruction);  // or others would wait for us
+        service.leave(patience_at_destruction);  // or others would wait for us
         return same.error();
     }
-    DEDLOC_TRY(SampleCounter counter, SampleCounter::open(session->disk(), "samples"));
+    DEDLOC_TRY(SampleCounter counter, SampleCounter::open(node->disk(), "samples"));
     std::unique_ptr<OwnLoop> loop(new OwnLoop(std::move(votes),
-                                              std::move(session),
+                                              std::move(node),
+                                              service,
                                               std::move(gradients),
                                               std::move(counter),
                                               run_file,
                                               std::move(options.goes_on)));
     loop->saver_.begin_at(begun->step());
     loop->load(begun);
-    loop->computing_since_ = loop->session_->clock().now();
+    loop->computing_since_ = loop->node_->clock().now();
     return loop;
 }
 
 OwnLoop::OwnLoop(std::unique_ptr<VoteWatch> votes,
-                 std::unique_ptr<collab::Session> session,
+                 std::unique_ptr<collab::Node> node,
+                 collab::CollaborationService& service,
                  std::unique_ptr<Gradients> gradients,
                  SampleCounter counter,
                  const collab::RunFile& run,
                  std::function<bool()> goes_on)
     : goes_on_(std::move(goes_on)),
       votes_(std::move(votes)),
-      session_(std::move(session)),
+      node_(std::move(node)),
+      service_(service),
       samples_max_(run.batch.target),
       norm_max_(collab::Learner::norm_max_of_one(run.averaging.norm_max, run.batch.target)),
       gradients_(std::move(gradients)),
       counter_(std::move(counter)),
-      seed_(seed_of(session_->id(), counter_.next())),
-      saver_(*session_, run),
-      driver_(session_->collaboration(), gradients_->layout(), counter_.next()) {}
+      seed_(seed_of(node_->id(), counter_.next())),
+      saver_(service_, run),
+      driver_(service_.collaboration(), gradients_->layout(), counter_.next()) {}
 
 OwnLoop::~OwnLoop() {
     try {
@@ -257,7 +262,7 @@ Result<void> OwnLoop::add(std::uint64_t samples, double loss_sum) {
         return range.error();
     }
     not_finite_.end_row();
-    const TimePoint now = session_->clock().now();
+    const TimePoint now = node_->clock().now();
     driver_.computed(*range, {.loss_sum = loss_sum}, to_seconds(now - computing_since_));
     computing_since_ = now;
     return {};
@@ -267,7 +272,7 @@ Result<void> OwnLoop::leave_out(std::uint64_t samples) {
     gradients_->leave_out();
     DEDLOC_TRY(const collab::CounterRange range, counter_.take(samples));
     driver_.left_out(range);
-    computing_since_ = session_->clock().now();
+    computing_since_ = node_->clock().now();
     return not_finite_.one_more();
 }
 
@@ -308,7 +313,7 @@ Result<bool> OwnLoop::hand_in(std::future<Result<void>>* gone) {
                 gradients_->take(sum, buffers, samples);
             });
         step_ = runtime::spawn_future(
-            session_->spawn(), "step", step_there(collaboration(), std::move(contribution)));
+            node_->spawn(), "step", step_there(collaboration(), std::move(contribution)));
     }
     // Once we are gone no round ends here any more: whoever waits there waits for ever, until the
     // session ends.
@@ -329,7 +334,7 @@ Result<bool> OwnLoop::hand_in(std::future<Result<void>>* gone) {
     load(outcome->state);
     DEDLOC_TRY_VOID(refused_.next(/*sound=*/!outcome->refused));
     save_if_due();
-    computing_since_ = session_->clock().now();
+    computing_since_ = node_->clock().now();
     return true;
 }
 
@@ -349,8 +354,8 @@ Result<void> OwnLoop::save_last() {
 
 Result<void> OwnLoop::leave(Duration patience) {
     if (!left_) {
-        parting_ = runtime::spawn_future(
-            session_->spawn(), "leave", leave_there(collaboration(), patience));
+        parting_ =
+            runtime::spawn_future(node_->spawn(), "leave", leave_there(collaboration(), patience));
         left_ = true;
     }
     if (parting_.valid()) {
@@ -368,7 +373,7 @@ Result<void> OwnLoop::end_without_votes() {
     const std::string problem = votes_->problem();
     if (problem.empty()) return {};
     left_ = true;
-    session_->leave(Duration(0));
+    service_.leave(Duration(0));
     (void)save_last();  // that disk may take nothing
     load_last();
     return make_error(
@@ -380,19 +385,19 @@ Result<void> OwnLoop::end_without_votes() {
 
 std::string OwnLoop::join_string() const {
     collab::Collaboration& collaboration = this->collaboration();
-    return session_->there([&collaboration] { return collaboration.join_string(); });
+    return node_->run_on_network_thread([&collaboration] { return collaboration.join_string(); });
 }
 
 collab::Status OwnLoop::status() const {
     collab::Collaboration& collaboration = this->collaboration();
-    return session_->there([&collaboration] { return collaboration.status(); });
+    return node_->run_on_network_thread([&collaboration] { return collaboration.status(); });
 }
 
 std::string OwnLoop::state_hash() const { return status().state_hash.hex(); }
 
 std::vector<collab::Status> OwnLoop::peers() const {
     collab::Collaboration& collaboration = this->collaboration();
-    return session_->there([&collaboration] { return collaboration.peers(); });
+    return node_->run_on_network_thread([&collaboration] { return collaboration.peers(); });
 }
 
 }  // namespace dedloc::trainer

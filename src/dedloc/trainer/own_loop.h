@@ -27,11 +27,11 @@
 //
 // Errors: cannot_compute (one gradient after the other is left out), local_fault (the disk),
 // conflict (another run or model), unsupported (a run with local updates), bad_input, peer_gone,
-// timeout, denied: as collab::Session's. Where votes cannot be written for half a minute, step()
-// fails and the session has ended: the others need the votes of all who take part.
-// After a failed step() what was summed may be gone; the loop may go on, or leave().
-// Thread: one at a time; peers() and status(): any. Cost: one pass over the
-// gradients a call, two copies of the model to and from the CPU a global step.
+// timeout, denied: as collab::Node's and CollaborationService's. Where votes cannot be written for
+// half a minute, step() fails and the session has ended: the others need the votes of all who take
+// part. After a failed step() what was summed may be gone; the loop may go on, or leave(). Thread:
+// one at a time; peers() and status(): any. Cost: one pass over the gradients a call, two copies of
+// the model to and from the CPU a global step.
 
 #pragma once
 #include <cstdint>
@@ -43,8 +43,8 @@
 
 #include "dedloc/base/result.h"
 #include "dedloc/base/time.h"
+#include "dedloc/collab/collaboration_service.h"
 #include "dedloc/collab/events.h"
-#include "dedloc/collab/session.h"
 #include "dedloc/trainer/checkpoint_saver.h"
 #include "dedloc/trainer/fingerprint.h"
 #include "dedloc/trainer/gradients.h"
@@ -104,7 +104,7 @@ class OwnLoop {
 
     bool finished() const { return collaboration().stopped(); }
     std::string join_string() const;
-    PeerId peer_id() const { return session_->id(); }
+    PeerId peer_id() const { return node_->id(); }
     // For generators of samples: another one for each peer, and each time that it comes back to a
     // run. It is made of the peer's id and the number of its first sample.
     std::uint64_t seed() const { return seed_; }
@@ -117,12 +117,13 @@ class OwnLoop {
 
   private:
     OwnLoop(std::unique_ptr<VoteWatch> votes,
-            std::unique_ptr<collab::Session> session,
+            std::unique_ptr<collab::Node> node,
+            collab::CollaborationService& service,
             std::unique_ptr<Gradients> gradients,
             SampleCounter counter,
             const collab::RunFile& run,
             std::function<bool()> goes_on);
-    collab::Collaboration& collaboration() const { return session_->collaboration(); }
+    collab::Collaboration& collaboration() const { return service_.collaboration(); }
     void load(const std::shared_ptr<const state::Snapshot>& snapshot);
     // Buffers, too, where it is the loaded one: own forward passes have moved them. Was it another
     // one?
@@ -141,8 +142,9 @@ class OwnLoop {
     Result<void> end_without_votes();
 
     std::function<bool()> goes_on_;     // empty: always
-    std::unique_ptr<VoteWatch> votes_;  // outlives the session, which tells it
-    std::unique_ptr<collab::Session> session_;
+    std::unique_ptr<VoteWatch> votes_;  // outlives the node, which tells it
+    std::unique_ptr<collab::Node> node_;
+    collab::CollaborationService& service_;  // the node's
     // Of one step(). Nobody computes on when the batch is full, so that a contribution is less than
     // two batches, which rounds take; of more they would take no part, for ever.
     std::uint64_t samples_max_;

@@ -1,4 +1,4 @@
-#include "dedloc/cli/session_opening.h"
+#include "dedloc/cli/node_opening.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -72,20 +72,20 @@ Result<std::string> announced_address(const std::string& text) {
 }
 
 // All but its folder.
-Result<collab::SessionOptions> session_options(const OpeningOptions& options) {
-    collab::SessionOptions session;
-    DEDLOC_TRY(session.listen, listen_addresses(options.listen));
-    DEDLOC_TRY(session.announce, announced_addresses(options.announce));
+Result<collab::NodeOptions> node_options(const OpeningOptions& options) {
+    collab::NodeOptions node;
+    DEDLOC_TRY(node.listen, listen_addresses(options.listen));
+    DEDLOC_TRY(node.announce, announced_addresses(options.announce));
     for (const std::string& relay : options.relays)
         DEDLOC_TRY_VOID(collab::split_peer_address(relay));
-    DEDLOC_TRY(session.caps, caps_of_day(options.caps.max_up, options.caps.max_down));
+    DEDLOC_TRY(node.caps, caps_of_day(options.caps.max_up, options.caps.max_down));
     if (!options.congestion_control.empty())
         DEDLOC_TRY_VOID(runtime::may_use_congestion_control(options.congestion_control));
-    session.workers_count = options.workers_count;
-    session.nat = options.nat;
-    session.relays = options.relays;
-    session.congestion_control = options.congestion_control;
-    return session;
+    node.workers_count = options.workers_count;
+    node.nat = options.nat;
+    node.relays = options.relays;
+    node.congestion_control = options.congestion_control;
+    return node;
 }
 
 Ok make_writable_folder(const std::string& path) {
@@ -159,18 +159,18 @@ std::string announced_in_vain(const std::vector<std::string>& announced,
 }
 
 Ok check_opening(const OpeningOptions& options) {
-    DEDLOC_TRY_VOID(session_options(options));
+    DEDLOC_TRY_VOID(node_options(options));
     return {};
 }
 
-Outcome<OpenedSession> open_session(const Digest& run, const OpeningOptions& options) {
-    const auto session = session_options(options);
-    if (!session) return failure(session.error());
+Outcome<OpenedNode> open_node(const Digest& run, const OpeningOptions& options) {
+    const auto node = node_options(options);
+    if (!node) return failure(node.error());
     const std::size_t computing =
         options.workers_count == 0 ? runtime::usable_processors() : options.workers_count;
     if (const Ok started = runtime::can_start_threads(2 * computing + threads_beside); !started)
         return failure(ExitCode::cannot_compute, started.error());
-    if (const std::string why = announced_in_vain(session->announce, session->listen); !why.empty())
+    if (const std::string why = announced_in_vain(node->announce, node->listen); !why.empty())
         log(LogLevel::warning, "cli", "{}", why);
     const bool numbered = options.directory.empty();
     std::string root;
@@ -185,13 +185,13 @@ Outcome<OpenedSession> open_session(const Digest& run, const OpeningOptions& opt
                      : fs::absolute(options.directory).lexically_normal().string();
         if (const Ok made = make_writable_folder(directory); !made)
             return failure(ExitCode::disk, made.error());
-        collab::SessionOptions here = *session;
+        collab::NodeOptions here = *node;
         here.directory = directory;
-        auto opened = collab::Session::open(std::move(here));
+        auto opened = collab::Node::open(std::move(here));
         if (opened) {
             // Left by a process that was killed: `invite` would print it as ours.
             ::unlink((directory + "/" + std::string(join_file)).c_str());
-            return OpenedSession{.session = *std::move(opened), .directory = directory};
+            return OpenedNode{.node = *std::move(opened), .directory = directory};
         }
         const Error& error = opened.error();
         if (!numbered || error.kind() != ErrorKind::conflict)

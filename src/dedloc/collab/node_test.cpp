@@ -1,6 +1,6 @@
-// Sessions on real sockets of this machine.
+// Nodes and their services on real sockets of this machine.
 
-#include "dedloc/collab/session.h"
+#include "dedloc/collab/node.h"
 
 #include <arpa/inet.h>
 #include <atomic>
@@ -11,8 +11,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "dedloc/collab/membership.h"
+#include "dedloc/collab/collaboration_service.h"
+#include "dedloc/collab/hello_message.h"
 #include "dedloc/collab/model_state.h"
+#include "dedloc/collab/relay_service.h"
+#include "dedloc/collab/secret_authorizer.h"
+#include "dedloc/dht/node.h"
 #include "dedloc/security/hash.h"
 #include "dedloc/security/identity.h"
 #include "dedloc/wire/message.h"
@@ -20,18 +24,43 @@
 namespace dedloc::collab {
 namespace {
 
-class SessionTest : public testing::Test {
+// A node that takes part in a run.
+struct Member {
+    explicit Member(std::unique_ptr<Node> made)
+        : node(std::move(made)), service(node->add<CollaborationService>(*node)) {}
+
+    const PeerId& id() const { return node->id(); }
+    runtime::Clock& clock() const { return node->clock(); }
+    p2p::Host& host() const { return node->host(); }
+    runtime::LineCaps caps() const { return node->caps(); }
+    Collaboration& collaboration() const { return service.collaboration(); }
+    Result<Invitation> invitation(const std::string& text, Duration patience) const {
+        return fetch_invitation(*node, text, patience);
+    }
+    Result<void> begin(Options options,
+                       EventSink* events,
+                       const std::function<bool()>& goes_on = {}) {
+        return service.begin(std::move(options), events, goes_on);
+    }
+    void leave(Duration patience) { service.leave(patience); }
+
+    std::unique_ptr<Node> node;
+    CollaborationService& service;
+};
+
+class NodeTest : public testing::Test {
   protected:
-    SessionTest() {
+    NodeTest() {
         std::string pattern = (std::filesystem::temp_directory_path() / "dedloc-XXXXXX").string();
         directory_ = ::mkdtemp(pattern.data());
     }
-    ~SessionTest() override { std::filesystem::remove_all(directory_); }
+    ~NodeTest() override { std::filesystem::remove_all(directory_); }
 
-    Result<std::unique_ptr<Session>> open(const std::string& name, SessionOptions options = {}) {
+    Result<std::unique_ptr<Member>> open(const std::string& name, NodeOptions options = {}) {
         options.directory = directory_ / name;
         options.listen = {"/ip4/127.0.0.1/tcp/0"};
-        return Session::open(options);
+        DEDLOC_TRY(auto node, Node::open(options));
+        return std::make_unique<Member>(std::move(node));
     }
 
     static Layout layout(std::size_t count = 16) {
@@ -42,27 +71,28 @@ class SessionTest : public testing::Test {
     }
 
     // A host of a run of 16 numbers.
-    std::unique_ptr<Session> hosting(const std::string& run_name, SessionOptions how = {}) {
-        auto session = open("host of " + run_name, std::move(how));
-        EXPECT_TRUE(session);
+    std::unique_ptr<Member> hosting(const std::string& run_name, NodeOptions how = {}) {
+        auto member = open("host of " + run_name, std::move(how));
+        EXPECT_TRUE(member);
         Options options;
         options.run.name = run_name;
         options.layout = layout();
         options.secret = Bytes(run_secret_bytes, 7);
         options.initial =
             *initial_state(options.run, options.layout, std::vector<float>(16, 1.0f), {});
-        EXPECT_TRUE((*session)->begin(std::move(options), nullptr));
-        return *std::move(session);
+        EXPECT_TRUE((*member)->begin(std::move(options), nullptr));
+        return *std::move(member);
     }
 
-    static std::string join_string(Session& session) {
-        return session.there([&session] { return session.collaboration().join_string(); });
+    static std::string join_string(const Member& member) {
+        return member.node->run_on_network_thread(
+            [&member] { return member.collaboration().join_string(); });
     }
 
     std::filesystem::path directory_;
 };
 
-TEST_F(SessionTest, a_newcomer_gets_run_file_and_state_with_the_join_string_alone) {
+TEST_F(NodeTest, a_newcomer_gets_run_file_and_state_with_the_join_string_alone) {
     const auto host = hosting("one");
     auto guest = *open("guest");
     const auto invitation = guest->invitation(join_string(*host), 30s);
@@ -82,7 +112,7 @@ TEST_F(SessionTest, a_newcomer_gets_run_file_and_state_with_the_join_string_alon
     EXPECT_TRUE(guest->collaboration().stopped());
 }
 
-TEST_F(SessionTest, who_waits_for_a_state_can_look_meanwhile_and_end_it) {
+TEST_F(NodeTest, who_waits_for_a_state_can_look_meanwhile_and_end_it) {
     auto guest = *open("guest");
     Options options;
     options.run.name = "nobody is there";
@@ -91,7 +121,8 @@ TEST_F(SessionTest, who_waits_for_a_state_can_look_meanwhile_and_end_it) {
     options.bootstrap = {"/ip4/127.0.0.1/tcp/9/p2p/" + guest->id().text()};
     int looks = 0;
     const auto begun = guest->begin(std::move(options), nullptr, [&] {
-        const auto peers = guest->there([&] { return guest->collaboration().peers(); });
+        const auto peers =
+            guest->node->run_on_network_thread([&] { return guest->collaboration().peers(); });
         EXPECT_EQ(peers.size(), 1u);
         EXPECT_EQ(peers.front().phase, Phase::starting);
         return ++looks < 2;
@@ -101,7 +132,7 @@ TEST_F(SessionTest, who_waits_for_a_state_can_look_meanwhile_and_end_it) {
     EXPECT_EQ(looks, 2);
 }
 
-TEST_F(SessionTest, who_joins_with_a_model_of_another_size_is_told_and_does_not_load_for_ever) {
+TEST_F(NodeTest, who_joins_with_a_model_of_another_size_is_told_and_does_not_load_for_ever) {
     const auto host = hosting("one");
     auto guest = *open("guest");
     const auto invitation = guest->invitation(join_string(*host), 30s);
@@ -125,37 +156,39 @@ TEST_F(SessionTest, who_joins_with_a_model_of_another_size_is_told_and_does_not_
     }
 }
 
-Task<Result<void>> until_cap(Session& session, double up) {
-    const TimePoint deadline = session.clock().now() + 20s;
-    while (session.caps().up != up && session.clock().now() < deadline)
-        co_await session.clock().sleep_for(20ms);
-    EXPECT_EQ(session.caps().up, up);
+Task<Result<void>> until_cap(const Node& node, double up) {
+    const TimePoint deadline = node.clock().now() + 20s;
+    while (node.caps().up != up && node.clock().now() < deadline)
+        co_await node.clock().sleep_for(20ms);
+    EXPECT_EQ(node.caps().up, up);
     co_return Result<void>();
 }
 
-TEST_F(SessionTest, caps_follow_the_clock_and_plans_count_on_a_little_less) {
+TEST_F(NodeTest, caps_follow_the_clock_and_plans_count_on_a_little_less) {
     std::atomic<double> up = 1e6;
-    SessionOptions how;
+    NodeOptions how;
     how.caps = [&up](WallSeconds) { return runtime::LineCaps{.up = up, .down = 0}; };
     const auto host = hosting("one", std::move(how));
     const auto planned = [&host] {
-        return host->there([&host] { return host->collaboration().status().upload_bytes_per_s; });
+        return host->node->run_on_network_thread(
+            [&host] { return host->collaboration().status().upload_bytes_per_s; });
     };
     EXPECT_EQ(planned(), 1e6 * planned_share_of_cap);
     up = 2e6;
-    EXPECT_TRUE(host->call("wait", until_cap(*host, 2e6)));
+    EXPECT_TRUE(host->node->call("wait", until_cap(*host->node, 2e6)));
     EXPECT_EQ(planned(), 2e6 * planned_share_of_cap);
     up = 0;
-    EXPECT_TRUE(host->call("wait", until_cap(*host, 0)));
+    EXPECT_TRUE(host->node->call("wait", until_cap(*host->node, 0)));
     EXPECT_EQ(planned(), 0) << "nothing was measured";
 }
 
-TEST_F(SessionTest, without_caps_there_is_no_limit) {
+TEST_F(NodeTest, without_caps_there_is_no_limit) {
     const auto host = hosting("one");
-    EXPECT_EQ(host->there([&host] { return host->caps(); }), runtime::LineCaps{});
+    EXPECT_EQ(host->node->run_on_network_thread([&host] { return host->caps(); }),
+              runtime::LineCaps{});
 }
 
-TEST_F(SessionTest, a_wrong_secret_is_denied) {
+TEST_F(NodeTest, a_wrong_secret_is_denied) {
     const auto host = hosting("one");
     auto guest = *open("guest");
     auto invitation = guest->invitation(join_string(*host), 30s);
@@ -171,7 +204,7 @@ TEST_F(SessionTest, a_wrong_secret_is_denied) {
     EXPECT_EQ(begun.error().kind(), ErrorKind::denied);
 }
 
-TEST_F(SessionTest, a_join_string_for_another_run_is_a_conflict) {
+TEST_F(NodeTest, a_join_string_for_another_run_is_a_conflict) {
     const auto host = hosting("one");
     auto join = parse_join_string(join_string(*host));
     ASSERT_TRUE(join);
@@ -200,7 +233,11 @@ class Teller {
         const auto request = wire::decode<HelloMessage>(bytes);
         HelloMessage reply;
         reply.nonce = Bytes(hello_nonce_bytes, 5);
-        reply.proof = hello_proof(secret_, me, from, request->nonce, reply.nonce);
+        reply.proof = SecretAuthorizer(secret_).credential({.caller = from,
+                                                            .callee = me,
+                                                            .nonce_caller = request->nonce,
+                                                            .nonce_callee = reply.nonce},
+                                                           Side::callee);
         co_return wire::encode(reply);
     }
     Task<Result<Bytes>> run_file() { co_return wire::encode(told); }
@@ -220,13 +257,13 @@ Task<Result<Bytes>> ask_a_host(p2p::Host* host,
     co_return answer;
 }
 
-TEST_F(SessionTest, a_stranger_learns_nothing_of_the_run) {
+TEST_F(NodeTest, a_stranger_learns_nothing_of_the_run) {
     const auto host = hosting("one");
     const auto stranger = *open("stranger");
     const auto join = parse_join_string(join_string(*host));
     ASSERT_TRUE(join);
     const auto ask = [&](std::string method, Bytes request) {
-        return stranger->call(
+        return stranger->node->call(
             "ask",
             ask_a_host(
                 &stranger->host(), join->addresses.front(), std::move(method), std::move(request)));
@@ -251,13 +288,13 @@ TEST_F(SessionTest, a_stranger_learns_nothing_of_the_run) {
 }
 
 // To either side the other one was reached, and no join string helps.
-TEST_F(SessionTest, a_host_of_another_version_of_dedloc_is_told_from_one_of_another_run) {
+TEST_F(NodeTest, a_host_of_another_version_of_dedloc_is_told_from_one_of_another_run) {
     std::unique_ptr<Teller> teller;
     const auto peer = *open("peer");
     const auto guest = *open("guest");
     JoinString join;
     join.secret = Bytes(run_secret_bytes, 7);
-    join.addresses = peer->there([&] {
+    join.addresses = peer->node->run_on_network_thread([&] {
         teller = std::make_unique<Teller>(peer->host(), join.secret);
         return std::vector<std::string>{peer->host().addresses().front() + "/p2p/" +
                                         peer->id().text()};
@@ -279,7 +316,7 @@ TEST_F(SessionTest, a_host_of_another_version_of_dedloc_is_told_from_one_of_anot
                                     Told{older, "writes the same run differently"},
                                     Told{newest, "'format' is 999 in this file"}}) {
         join.run = security::sha256(as_bytes(text));
-        peer->there([&, run_file = text] {
+        peer->node->run_on_network_thread([&, run_file = text] {
             teller->told.run = join.run;
             teller->told.run_file = run_file;
         });
@@ -295,7 +332,7 @@ TEST_F(SessionTest, a_host_of_another_version_of_dedloc_is_told_from_one_of_anot
 }
 
 // Whoever came first in the string may be a machine that is switched off: nothing comes back.
-TEST_F(SessionTest, an_old_join_string_works_while_one_of_its_peers_lives) {
+TEST_F(NodeTest, an_old_join_string_works_while_one_of_its_peers_lives) {
     const auto host = hosting("one");
     auto join = parse_join_string(join_string(*host));
     ASSERT_TRUE(join);
@@ -330,7 +367,7 @@ TEST_F(SessionTest, an_old_join_string_works_while_one_of_its_peers_lives) {
     ::close(listener);
 }
 
-TEST_F(SessionTest, a_run_without_live_peers_is_named_by_its_addresses) {
+TEST_F(NodeTest, a_run_without_live_peers_is_named_by_its_addresses) {
     std::string text;
     {
         const auto host = hosting("one");
@@ -343,30 +380,107 @@ TEST_F(SessionTest, a_run_without_live_peers_is_named_by_its_addresses) {
         << invitation.error().message();
 }
 
-TEST_F(SessionTest, garbled_join_strings_are_bad_input) {
+TEST_F(NodeTest, garbled_join_strings_are_bad_input) {
     auto guest = *open("guest");
     const auto invitation = guest->invitation("dedloc1garbage", 1s);
     ASSERT_FALSE(invitation);
     EXPECT_EQ(invitation.error().kind(), ErrorKind::bad_input);
 }
 
-TEST_F(SessionTest, two_sessions_cannot_be_the_same_peer) {
+TEST_F(NodeTest, two_nodes_cannot_be_the_same_peer) {
     const auto first = *open("peer");
     const auto second = open("peer");
     ASSERT_FALSE(second);
     EXPECT_EQ(second.error().kind(), ErrorKind::conflict);
 }
 
-TEST_F(SessionTest, a_port_in_use_is_said) {
+TEST_F(NodeTest, a_port_in_use_is_said) {
     const auto first = *open("first");
     const std::string address =
-        first->there([&first] { return first->host().addresses().front(); });
-    SessionOptions options;
+        first->node->run_on_network_thread([&first] { return first->host().addresses().front(); });
+    NodeOptions options;
     options.directory = directory_ / "second";
     options.listen = {address};
-    const auto second = Session::open(options);
+    const auto second = Node::open(options);
     ASSERT_FALSE(second);
     EXPECT_EQ(second.error().kind(), ErrorKind::local_fault);
+}
+
+TEST_F(NodeTest, a_node_runs_several_services_and_its_role_follows_from_them) {
+    const auto host = hosting("one");
+    auto relay = *open("relay");
+    EXPECT_EQ(relay->node->roles(), std::vector<Role>{Role::observer});
+    const auto& carries = relay->node->add<RelayService>(*relay->node);
+    EXPECT_EQ(carries.counters().circuits, 0u);
+    const auto invitation = relay->invitation(join_string(*host), 30s);
+    ASSERT_TRUE(invitation) << to_string(invitation.error());
+    Options options;
+    options.run = invitation->run;
+    options.secret = invitation->secret;
+    options.bootstrap = invitation->bootstrap;
+    options.role = Role::observer;
+    ASSERT_TRUE(relay->begin(std::move(options), nullptr));
+    const auto told = [&] {
+        return relay->node->run_on_network_thread(
+            [&] { return relay->collaboration().status().role; });
+    };
+    EXPECT_EQ(told(), Role::relay);
+    EXPECT_EQ(relay->node->roles(), (std::vector<Role>{Role::relay, Role::relay}));
+    relay->leave(1s);
+}
+
+Task<Result<void>> put_in_dht(dht::DhtNode& dht,
+                              Bytes value,
+                              TimePoint deadline,
+                              WallSeconds expiration) {
+    dht::DhtItem item{.key = dht::DhtId::of_text("key"),
+                      .subkey = {},
+                      .value = std::move(value),
+                      .expiration = expiration};
+    auto stored = co_await dht.store(std::move(item), deadline);
+    if (!stored) co_return std::move(stored).error();
+    co_return Result<void>();
+}
+
+Task<Result<void>> meet_in_dht(dht::DhtNode& dht,
+                               p2p::Host& host,
+                               std::string address,
+                               TimePoint deadline) {
+    auto peer = co_await host.dial(address, deadline);
+    if (!peer) co_return std::move(peer).error();
+    std::vector<PeerId> peers(1, *peer);
+    auto met = co_await dht.bootstrap(std::move(peers), deadline);
+    if (!met) co_return std::move(met).error();
+    co_return Result<void>();
+}
+
+Task<Result<Bytes>> get_from_dht(dht::DhtNode& dht, TimePoint deadline) {
+    const dht::DhtId key = dht::DhtId::of_text("key");
+    auto found = co_await dht.get(key, dht::Freshness::latest, deadline);
+    if (!found) co_return std::move(found).error();
+    if (!*found || !(*found)->regular)
+        co_return make_error(ErrorKind::not_found, "nothing is there");
+    co_return (*found)->regular->value;
+}
+
+TEST_F(NodeTest, a_node_takes_part_in_the_distributed_hash_table_if_it_is_told_to) {
+    const auto without = *open("without");
+    EXPECT_EQ(without->node->run_on_network_thread([&] { return without->node->dht(); }), nullptr);
+    NodeOptions how;
+    how.dht = dht::DhtOptions{};
+    const auto first = *open("first", how);
+    const auto second = *open("second", how);
+    const std::string address = first->node->run_on_network_thread(
+        [&] { return first->host().addresses().front() + "/p2p/" + first->id().text(); });
+    const TimePoint deadline = second->clock().now() + 10s;
+    ASSERT_TRUE(second->node->call(
+        "meet", meet_in_dht(*second->node->dht(), second->host(), address, deadline)));
+    const Bytes value = {0x05};  // MessagePack: five
+    ASSERT_TRUE(second->node->call(
+        "put", put_in_dht(*second->node->dht(), value, deadline, second->clock().wall_now() + 60)));
+    const auto found = first->node->call("get", get_from_dht(*first->node->dht(), deadline));
+    ASSERT_TRUE(found) << found.error().message();
+    EXPECT_EQ(*found, value);
 }
 
 }  // namespace

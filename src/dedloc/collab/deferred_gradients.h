@@ -1,8 +1,9 @@
-// Carry: what one peer handed in, what a certificate took of it, and what goes into the next round.
+// DeferredGradients: what one peer handed in, what a certificate took of it, and what goes into the
+// next round.
 //
 // Promise 2: a sample enters the model at most once, and what a live peer contributed and the
-// certificate does not include is carried into the next step, at most one step stale. So there are
-// at most two sums: the fresh one (samples computed at the open step's state) and the carried one
+// certificate does not include is deferred to the next step, at most one step stale. So there are
+// at most two sums: the fresh one (samples computed at the open step's state) and the deferred one
 // (the previous step's samples, on the ranges that were left out). What is older expires and is
 // counted.
 //
@@ -19,20 +20,20 @@
 
 namespace dedloc::collab {
 
-class Carry {
+class DeferredGradients {
   public:
-    // A vector of [gradients | changes of buffers], of which only the first are carried. Of more
+    // A vector of [gradients | changes of buffers], of which only the first are deferred. Of more
     // than `samples_max` samples together no round takes a contribution.
-    Carry(std::uint64_t vector_count,
-          consensus::PlantedBugs bugs,
-          std::uint64_t gradients_count,
-          std::uint64_t samples_max)
+    DeferredGradients(std::uint64_t vector_count,
+                      consensus::PlantedBugs bugs,
+                      std::uint64_t gradients_count,
+                      std::uint64_t samples_max)
         : vector_count_(vector_count),
           gradients_count_(gradients_count),
           samples_max_(samples_max),
           bugs_(bugs) {}
 
-    // Hands in fresh sums for the open step; combined with what is carried, which expires where
+    // Hands in fresh sums for the open step; combined with what is deferred, which expires where
     // both are too many samples: refused together, they would be so in all rounds to come.
     std::shared_ptr<const allreduce::RoundInput> hand_in(consensus::CounterRange samples,
                                                          std::vector<float> sum);
@@ -48,15 +49,15 @@ class Carry {
 
     // Whole samples that expired or were forgotten, by the fraction of the vector.
     double samples_expired() const { return samples_expired_; }
-    bool has_carried() const { return carried_samples_.size() > 0; }
+    bool has_deferred() const { return deferred_samples_.size() > 0; }
 
   private:
     // So many elements of the vector, of these samples.
     void expire(consensus::CounterRange samples, std::uint64_t elements);
-    void expire_carried();
+    void expire_deferred();
     std::vector<float> take_fresh();
     void forget_fresh();
-    void carry(consensus::CounterRange samples,
+    void defer(consensus::CounterRange samples,
                std::vector<float> sum,
                std::vector<consensus::ElementRange> ranges);
 
@@ -65,12 +66,12 @@ class Carry {
     std::uint64_t samples_max_;
     consensus::PlantedBugs bugs_;
     consensus::CounterRange fresh_samples_;
-    // The fresh sums: in what was handed in, unless carried ones were added there.
+    // The fresh sums: in what was handed in, unless deferred ones were added there.
     std::shared_ptr<const allreduce::RoundInput> handed_in_;
     std::vector<float> fresh_;
-    consensus::CounterRange carried_samples_;
-    std::vector<consensus::ElementRange> carried_ranges_;
-    std::vector<float> carried_;
+    consensus::CounterRange deferred_samples_;
+    std::vector<consensus::ElementRange> deferred_ranges_;
+    std::vector<float> deferred_;
     double samples_expired_ = 0;
 };
 

@@ -1,4 +1,4 @@
-// Opens a Session with the exit codes that users were promised, and chooses the peer's folder.
+// Opens a Node with the exit codes that users were promised, and chooses the peer's folder.
 //
 // Errors: Failure with port, disk, identity_in_use or bad_input. Blocks for a few file operations.
 
@@ -10,7 +10,7 @@
 #include "dedloc/base/time.h"
 #include "dedloc/cli/commands.h"
 #include "dedloc/cli/exit_codes.h"
-#include "dedloc/collab/session.h"
+#include "dedloc/collab/node.h"
 
 namespace dedloc::cli {
 
@@ -28,8 +28,8 @@ Result<std::vector<std::string>> announced_addresses(const std::vector<std::stri
 std::string announced_in_vain(const std::vector<std::string>& announced,
                               const std::vector<std::string>& listen);
 
-struct OpenedSession {
-    std::unique_ptr<collab::Session> session;
+struct OpenedNode {
+    std::unique_ptr<collab::Node> node;
     std::string directory;  // absolute
 };
 
@@ -41,7 +41,7 @@ struct OpeningOptions {
     p2p::NatOptions nat{};
     std::string congestion_control{};
     CapOptions caps{};
-    std::size_t workers_count = 0;  // collab::SessionOptions
+    std::size_t workers_count = 0;  // collab::NodeOptions
 };
 // Of a command that has --dir, --listen, --announce, --relay, --relay-for,
 // --no-port-mapping, --congestion-control, --max-up and --max-down. Cores that --threads leaves to
@@ -62,10 +62,10 @@ OpeningOptions opening_options(const Options& given) {
     return opening;
 }
 
-// What open_session() would refuse of the options, without opening anything: for who has work
+// What open_node() would refuse of the options, without opening anything: for who has work
 // before that which takes long.
 Ok check_opening(const OpeningOptions& options);
 
-Outcome<OpenedSession> open_session(const Digest& run, const OpeningOptions& options);
+Outcome<OpenedNode> open_node(const Digest& run, const OpeningOptions& options);
 
 }  // namespace dedloc::cli

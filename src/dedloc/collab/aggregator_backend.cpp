@@ -1,0 +1,148 @@
+#include "dedloc/collab/aggregator_backend.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "dedloc/collab/chain_follower.h"
+#include "dedloc/collab/round_events.h"
+#include "dedloc/collab/round_options.h"
+
+namespace dedloc::collab {
+
+AggregatorBackend::AggregatorBackend(BackendContext context)
+    : context_(std::move(context)),
+      ledger_(context_.verifier,
+              std::max<std::size_t>(context_.options.kept_steps, 4),
+              context_.options.bugs),
+      parts_(kept_bytes(context_.options)) {
+    averaging::Environment round{context_.node,
+                                 context_.host,
+                                 context_.signer,
+                                 context_.verifier,
+                                 ledger_,
+                                 parts_,
+                                 *this,
+                                 *this,
+                                 round_options(context_.options)};
+    aggregator_ = std::make_unique<averaging::Aggregator>(std::move(round));
+}
+
+Task<Result<void>> AggregatorBackend::join(TimePoint) {
+    ledger_.on_decision([this](const consensus::Link& link) { on_decision(link); });
+    aggregator_->start();
+    context_.listener.tell(events::Joined{}, {}, "offering to reduce parts");
+    co_return Result<void>();
+}
+
+Task<void> AggregatorBackend::part(TimePoint deadline) { co_await aggregator_->leave(deadline); }
+
+Task<void> AggregatorBackend::stop() { co_await aggregator_->stop(); }
+
+std::uint64_t AggregatorBackend::open_step() const {
+    return ledger_.started() ? ledger_.base().instance.step : 0;
+}
+
+std::optional<Reached> AggregatorBackend::reached() const {
+    if (!ledger_.started()) return std::nullopt;
+    const consensus::Base& base = ledger_.base();
+    return Reached{.step = base.instance.step, .samples = std::floor(base.branch_samples)};
+}
+
+void AggregatorBackend::set_caps(double upload_max, double download_max) {
+    aggregator_->set_caps(upload_max, download_max);
+}
+
+// A trainer that has steps that we know no certificate of, or more samples on another branch, is
+// asked.
+void AggregatorBackend::on_status(const Status&, const Status& now) {
+    if (!ledger_.started() || now.role != Role::trainer || now.branch.is_zero()) return;
+    const consensus::Base& base = ledger_.base();
+    const bool elsewhere = now.branch != base.instance.branch;
+    if (is_ahead(now, base) || (elsewhere && now.branch_samples >= base.branch_samples))
+        aggregator_->look_at(now.peer);
+}
+
+void AggregatorBackend::on_decision(const consensus::Link& link) {
+    context_.listener.certified(/*new_branch=*/false);
+    const consensus::Decision& decision = link.decision;
+    if (!link.plan) return;
+    const consensus::Plan& plan = *link.plan;
+    std::size_t owned = 0;
+    std::uint64_t elements = 0;
+    for (std::size_t i = 0; i < decision.parts.size() && i < plan.parts.size(); ++i) {
+        const std::uint32_t owner = decision.parts[i].owner;
+        if (owner >= plan.members.size() || plan.members[owner].peer != context_.host.id())
+            continue;
+        ++owned;
+        elements += plan.parts[i].count;
+    }
+    if (owned == 0) return;
+    const double share =
+        static_cast<double>(elements) / static_cast<double>(consensus::vector_count(plan));
+    const events::PartsReduced reduced{.step = decision.instance.step + 1,
+                                       .parts = owned,
+                                       .share = share,
+                                       .memory_bytes_most = aggregator_->work().memory_most};
+    context_.listener.tell(reduced,
+                           {},
+                           fmt::format("step {}: reduced {} of {} parts, {:.0f} % of the vector",
+                                       reduced.step,
+                                       owned,
+                                       decision.parts.size(),
+                                       share * 100));
+}
+
+void AggregatorBackend::describe(Status& status) const {
+    status.upload_bytes_per_s = aggregator_->upload_bytes_per_s();
+    status.download_bytes_per_s = aggregator_->download_bytes_per_s();
+    if (status.phase == Phase::waiting && aggregator_->busy()) status.phase = Phase::averaging;
+    if (!ledger_.started()) return;
+    const consensus::Base& base = ledger_.base();
+    status.branch = base.instance.branch;
+    status.step = base.instance.step;
+    status.certificate = base.previous;
+    status.branch_samples = base.branch_samples;
+}
+
+std::optional<Anchor> AggregatorBackend::anchor() const {
+    if (!ledger_.started()) return std::nullopt;
+    return Anchor{ledger_.base().previous, ledger_.base().instance.step};
+}
+
+void AggregatorBackend::note(const averaging::RoundNote& note) {
+    context_.listener.tell(event_of(note), note.peer, note.text);
+}
+
+// ---- averaging::Roster --------------------------------------------------------------------------
+
+std::vector<PeerId> AggregatorBackend::live_trainers() const {
+    std::vector<PeerId> trainers;
+    for (const KnownPeer* peer : context_.membership.live())
+        if (peer->status.role == Role::trainer) trainers.push_back(peer->status.peer);
+    return trainers;
+}
+
+std::size_t AggregatorBackend::voters_heard_of(const consensus::Base& base) const {
+    return static_cast<std::size_t>(
+        std::ranges::count_if(context_.membership.live(), [&base](const KnownPeer* peer) {
+            return peer->status.role == Role::trainer &&
+                   base.voter_incarnation(peer->status.peer) == peer->status.incarnation;
+        }));
+}
+
+bool AggregatorBackend::chain_goes_on(const consensus::Base& base) const {
+    return std::ranges::any_of(context_.membership.live(), [&base](const KnownPeer* peer) {
+        return is_ahead(peer->status, base);
+    });
+}
+
+bool AggregatorBackend::allowed(const PeerId& peer) const {
+    return context_.membership.is_member(peer);
+}
+
+double AggregatorBackend::upload_bytes_per_s(const PeerId& peer) const {
+    const KnownPeer* const known = context_.membership.find(peer);
+    return known == nullptr ? 0 : known->status.upload_bytes_per_s;
+}
+
+}  // namespace dedloc::collab

@@ -1,0 +1,44 @@
+#include "dedloc/collab/averaging_backend.h"
+
+#include "dedloc/collab/aggregator_backend.h"
+#include "dedloc/collab/native_backend.h"
+#include "dedloc/wire/message.h"
+
+namespace dedloc::collab {
+namespace {
+
+constexpr std::size_t chain_tail = 16;
+
+}  // namespace
+
+Bytes encoded_tail(const consensus::Ledger& ledger) {
+    consensus::CertificatesReply tail;
+    if (ledger.started()) tail.certificates = ledger.tail(chain_tail);
+    return wire::encode(tail);
+}
+
+Task<Result<void>> AveragingBackend::host(std::shared_ptr<const state::Snapshot>) {
+    co_return Result<void>();
+}
+Task<Result<void>> AveragingBackend::join(TimePoint) { co_return Result<void>(); }
+Task<void> AveragingBackend::part(TimePoint) { co_return; }
+Task<void> AveragingBackend::stop() { co_return; }
+Task<void> AveragingBackend::average(std::shared_ptr<const allreduce::RoundInput>) { co_return; }
+void AveragingBackend::set_caps(double, double) {}
+void AveragingBackend::on_status(const Status&, const Status&) {}
+
+Result<std::unique_ptr<AveragingBackend>> make_backend(BackendContext context) {
+    switch (context.options.role) {
+        case Role::trainer:
+            return NativeBackend::make(std::move(context));
+        case Role::aggregator:
+            return std::unique_ptr<AveragingBackend>(
+                std::make_unique<AggregatorBackend>(std::move(context)));
+        case Role::observer:
+        case Role::relay:
+            break;
+    }
+    return std::unique_ptr<AveragingBackend>(std::make_unique<ObserverBackend>());
+}
+
+}  // namespace dedloc::collab

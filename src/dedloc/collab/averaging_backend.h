@@ -1,0 +1,133 @@
+// AveragingBackend: how the contributions of many peers become one step. A collaboration has one:
+//
+//   NativeBackend       rounds with certificates, branches, and identical states (DESIGN §5)
+//   AggregatorBackend   reduces parts of native rounds, and holds no state
+//   ObserverBackend     takes no part
+//
+// hivemind's will be another. What has happened a backend tells its BackendListener.
+//
+// Thread: the network thread.
+
+#pragma once
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "dedloc/averaging/aggregator_work.h"
+#include "dedloc/base/result.h"
+#include "dedloc/collab/back_off.h"
+#include "dedloc/collab/batch_progress.h"
+#include "dedloc/collab/collaboration.h"
+#include "dedloc/collab/contributions.h"
+#include "dedloc/collab/events.h"
+#include "dedloc/collab/join_string.h"
+#include "dedloc/collab/membership.h"
+#include "dedloc/collab/sample_claims.h"
+#include "dedloc/collab/step_report.h"
+#include "dedloc/consensus/ledger.h"
+#include "dedloc/state/snapshot.h"
+
+namespace dedloc::collab {
+
+class BackendListener {
+  public:
+    virtual ~BackendListener() = default;
+    // A decision of the group was accepted; on a new branch, perhaps.
+    virtual void certified(bool new_branch) = 0;
+    // The open step is decided: what became of our contribution, by a plan of `leader`.
+    virtual void decided(BackOff::Fate fate, const PeerId& leader) = 0;
+    // The trainer computes from this state now.
+    virtual void state_is(std::shared_ptr<const state::Snapshot> state) = 0;
+    // A step was applied; its state has been told.
+    virtual void applied(const events::StepMade& made) = 0;
+    // Another state takes the place of ours, which is told next: what was computed belongs nowhere.
+    virtual void state_replaced() = 0;
+    virtual void download_progress(double progress) = 0;
+    // Others average already: hand in soon.
+    virtual void step_wanted() = 0;
+    virtual void tell(events::Any what, PeerId peer, std::string text) = 0;
+};
+
+// How far the group is, as a backend without a state knows it.
+struct Reached {
+    std::uint64_t step = 0;
+    double samples = 0;
+};
+
+// What a backend works with; it outlives the backend.
+struct BackendContext {
+    runtime::Node node;
+    p2p::Host& host;
+    const security::Signer& signer;
+    const security::Verifier& verifier;
+    const Options& options;
+    Membership& membership;
+    Contributions& contributions;
+    SampleClaims& claims;
+    const BatchProgress& progress;
+    StepReport& report;
+    BackendListener& listener;
+};
+
+class AveragingBackend {
+  public:
+    virtual ~AveragingBackend() = default;
+
+    // Begins to answer others; before host() or join().
+    virtual void start() {}
+    // Begins a run with this state.
+    virtual Task<Result<void>> host(std::shared_ptr<const state::Snapshot> initial);
+    // Members are known by now: gets the state, or whatever else is needed to take part.
+    virtual Task<Result<void>> join(TimePoint deadline);
+    // Takes no part in what is decided after the open step.
+    virtual void set_leaving() {}
+    // Returns when nobody needs us any more, or at the deadline.
+    virtual Task<void> part(TimePoint deadline);
+    virtual Task<void> stop();
+
+    // There is an open step.
+    virtual bool started() const { return false; }
+    virtual std::uint64_t open_step() const { return 0; }
+    virtual Digest branch() const { return {}; }
+    // Nothing that was decided is still to be applied: the newest state is the open step's.
+    virtual bool has_open_state() const { return false; }
+    // Nothing: unknown, or the state tells.
+    virtual std::optional<Reached> reached() const { return std::nullopt; }
+    // What this peer says of its samples is about the open step.
+    virtual bool works_on_open_step(const Status&) const { return false; }
+
+    // A round is wanted although this peer has nothing to hand in yet.
+    virtual void want_round() {}
+    // Hands in a frozen contribution, and waits until the open step is left. One at a time.
+    virtual Task<void> average(std::shared_ptr<const allreduce::RoundInput> input);
+    // We have refused some of what we handed in last.
+    virtual bool own_refused() const { return false; }
+    // Rounds do without us for a while.
+    virtual void set_left_out(bool) {}
+
+    // Our link as measured, at most what the user grants; bytes per second, 0: not known.
+    virtual double upload_bytes_per_s() const { return 0; }
+    virtual double download_bytes_per_s() const { return 0; }
+    virtual void set_caps(double upload_max, double download_max);
+
+    // A member says how it is doing.
+    virtual void on_status(const Status& before, const Status& now);
+    // To be called a few times a second.
+    virtual void look() {}
+    // Fills in where we stand.
+    virtual void describe(Status&) const {}
+    virtual std::optional<Anchor> anchor() const { return std::nullopt; }
+    // What a checkpoint needs beside the snapshot.
+    virtual Bytes chain() const { return {}; }
+    virtual averaging::AggregatorWork work() const { return {}; }
+};
+
+class ObserverBackend final : public AveragingBackend {};
+
+// The newest certificates of a ledger, as chain() gives them.
+Bytes encoded_tail(const consensus::Ledger& ledger);
+
+// By the role in context.options. Errors: local_fault (votes of an earlier run cannot be read).
+Result<std::unique_ptr<AveragingBackend>> make_backend(BackendContext context);
+
+}  // namespace dedloc::collab

@@ -1,0 +1,393 @@
+#include "dedloc/collab/native_backend.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "dedloc/collab/round_events.h"
+#include "dedloc/collab/round_options.h"
+
+namespace dedloc::collab {
+
+Result<std::unique_ptr<AveragingBackend>> NativeBackend::make(BackendContext context) {
+    auto made = std::make_unique<NativeBackend>(std::move(context));
+    DEDLOC_TRY_VOID(made->prepare());
+    return std::unique_ptr<AveragingBackend>(std::move(made));
+}
+
+NativeBackend::NativeBackend(BackendContext context)
+    : context_(std::move(context)),
+      ledger_(context_.verifier,
+              std::max<std::size_t>(context_.options.kept_steps, 4),
+              context_.options.bugs),
+      parts_(kept_bytes(context_.options)),
+      store_(context_.node.clock),
+      certificate_log_(context_.node) {}
+
+NativeBackend::~NativeBackend() = default;
+
+Result<void> NativeBackend::prepare() {
+    averaging::Environment environment{context_.node,
+                                       context_.host,
+                                       context_.signer,
+                                       context_.verifier,
+                                       ledger_,
+                                       parts_,
+                                       *this,
+                                       *this,
+                                       round_options(context_.options)};
+    DEDLOC_TRY(engine_, averaging::Coordinator::make(std::move(environment)));
+    follower_ = std::make_unique<ChainFollower>(*engine_,
+                                                store_,
+                                                context_.membership,
+                                                context_.options.run,
+                                                context_.options.layout,
+                                                follower_callbacks());
+    return {};
+}
+
+ChainFollower::Callbacks NativeBackend::follower_callbacks() {
+    ChainFollower::Callbacks callbacks;
+    callbacks.on_applied = [this](const consensus::Decision& decision,
+                                  const consensus::Plan& plan,
+                                  const optim::StepReport& optimizer) {
+        on_applied(decision, plan, optimizer);
+    };
+    callbacks.on_replaced = [this](const std::string& why) {
+        begin_anew();
+        context_.listener.tell(events::Resynced{}, {}, "loaded the group's state: " + why);
+    };
+    callbacks.on_progress = [this](double progress) {
+        context_.listener.download_progress(progress);
+    };
+    callbacks.note = [this](events::Any what, std::string text) {
+        context_.listener.tell(std::move(what), {}, std::move(text));
+    };
+    return callbacks;
+}
+
+// ---- life ---------------------------------------------------------------------------------------
+
+void NativeBackend::start() {
+    certificate_log_.start();
+    ledger_.on_decision([this](const consensus::Link& link) { on_decision(link); });
+    engine_->start();
+    follower_->start();
+    state_server_ =
+        std::make_unique<state::StateServer>(context_.host, store_, [this](const PeerId& peer) {
+            return context_.membership.is_member(peer);
+        });
+}
+
+Task<Result<void>> NativeBackend::host(std::shared_ptr<const state::Snapshot> initial) {
+    DEDLOC_CO_TRY_VOID(check_state(context_.options.run, context_.options.layout, *initial));
+    auto published = co_await state::publish(context_.node.workers, initial);
+    store_.put(published);
+    const consensus::Voter self = as_voter();
+    const Bytes genesis = consensus::make_genesis(run_hash(context_.options.run),
+                                                  published->root(),
+                                                  self,
+                                                  context_.signer,
+                                                  initial->step(),
+                                                  static_cast<double>(initial->info().samples));
+    DEDLOC_CO_TRY_VOID(follower_->begin(genesis, published->root()));
+    engine_->begin_run();
+    certificate_log_.add(genesis);
+    take_newest();
+    context_.listener.tell(
+        events::RunStarted{}, {}, fmt::format("hosting from step {}", initial->step()));
+    co_return Result<void>();
+}
+
+Task<Result<void>> NativeBackend::join(TimePoint deadline) {
+    DEDLOC_CO_TRY_VOID(co_await follower_->join(deadline));
+    engine_->ledger_moved();
+    const auto newest = store_.newest();
+    DEDLOC_CHECK(newest != nullptr);
+    take_newest();
+    context_.listener.tell(
+        events::Joined{}, {}, fmt::format("joined at step {}", newest->snapshot->step()));
+    co_return Result<void>();
+}
+
+Task<void> NativeBackend::stop() {
+    co_await engine_->stop();
+    co_await follower_->stop();
+    state_server_.reset();
+    co_await certificate_log_.stop();
+}
+
+// ---- the open step ------------------------------------------------------------------------------
+
+std::uint64_t NativeBackend::open_step() const {
+    return ledger_.started() ? ledger_.base().instance.step : 0;
+}
+
+bool NativeBackend::has_open_state() const {
+    return ledger_.base().state && follower_->up_to_date();
+}
+
+// By step rather than by certificate: a peer that has not heard of an aborted attempt or a new
+// branch yet will in a moment.
+bool NativeBackend::works_on_open_step(const Status& status) const {
+    const consensus::Base& base = ledger_.base();
+    return (status.branch == base.instance.branch && status.step == base.instance.step &&
+            !status.certificate.is_zero()) ||
+           (base.is_voter(status.peer) && status.step == base.instance.step);
+}
+
+void NativeBackend::want_round() {
+    if (ledger_.base().state) engine_->set_wanted(true);
+}
+
+Task<void> NativeBackend::average(std::shared_ptr<const allreduce::RoundInput> input) {
+    co_await engine_->participate(std::move(input));
+}
+
+void NativeBackend::set_caps(double upload_max, double download_max) {
+    engine_->link().set_caps(upload_max, download_max);
+}
+
+// ---- what happens -------------------------------------------------------------------------------
+
+void NativeBackend::on_status(const Status& before, const Status& now) {
+    if (!ledger_.started()) return;
+    const consensus::Base& base = ledger_.base();
+    const bool same = now.certificate == base.previous;
+    const bool elsewhere = now.branch != base.instance.branch && !now.branch.is_zero();
+    if (!same && (is_ahead(now, base) || elsewhere) && now.role == Role::trainer &&
+        now.phase != Phase::downloading)
+        follower_->look_at(now.peer);
+    const bool told = before.certificate == now.certificate && before.state_hash == now.state_hash;
+    if (same && base.state && now.state_hash != *base.state && !now.state_hash.is_zero() && !told)
+        context_.listener.tell(events::StateDiffers{},
+                               now.peer,
+                               fmt::format("{} has another state at step {}", now.name, now.step));
+    // A peer that averages for the step we stand on has seen the batch full: join at once.
+    if (same && now.phase == Phase::averaging && now.samples > 0) context_.listener.step_wanted();
+}
+
+void NativeBackend::on_decision(const consensus::Link& link) {
+    const consensus::Decision& decision = link.decision;
+    const bool new_branch = decision.kind == consensus::DecisionKind::branch;
+    context_.listener.certified(new_branch);
+    context_.report.decided(context_.node.clock.now());
+    certificate_log_.add(link.certificate);
+    if (new_branch)
+        context_.listener.tell(
+            events::NewBranch{},
+            {},
+            fmt::format("{} peers go on as a new branch", decision.next_voters.size()));
+    if (decision.kind != consensus::DecisionKind::commit) return;
+    if (link.plan) on_commit(decision, *link.plan);
+}
+
+void NativeBackend::on_commit(const consensus::Decision& decision, const consensus::Plan& plan) {
+    Contributions& ours = context_.contributions;
+    const std::optional<std::size_t> mine = ours.place_in(plan, context_.host.id());
+    if (const auto planned = engine_->planned_at(decision))
+        context_.report.planned(decision.instance, *planned, ours.fresh_handed_in_at());
+    context_.listener.decided(fate_of(plan, decision, mine), plan.leader);
+    context_.claims.committed(ours.handed_in_at(mine));
+    ours.committed(plan, decision, mine);
+}
+
+// What became of our contribution, which is number `mine` of the plan.
+BackOff::Fate NativeBackend::fate_of(const consensus::Plan& plan,
+                                     const consensus::Decision& decision,
+                                     std::optional<std::size_t> mine) const {
+    using Fate = BackOff::Fate;
+    const auto& handed_in = context_.contributions.handed_in();
+    if (!handed_in || handed_in->is_empty()) return Fate::missing;
+    if (!mine) return plan.leaves_out(context_.host.id()) ? Fate::left_out : Fate::missing;
+    return consensus::has_reached_others(plan, decision, *mine).value_or(true) ? Fate::taken
+                                                                               : Fate::late;
+}
+
+void NativeBackend::on_applied(const consensus::Decision& decision,
+                               const consensus::Plan& plan,
+                               const optim::StepReport& optimizer) {
+    take_newest();
+    const Options& options = context_.options;
+    events::StepMade made{
+        .step = decision.instance.step + 1,
+        .samples =
+            consensus::committed_samples(plan, decision.parts, options.layout.vector_count()),
+        .samples_total = decision.branch_samples,
+        .members = static_cast<std::uint64_t>(std::ranges::count_if(
+            plan.members, [](const auto& member) { return !member.aggregator; })),
+        .contributors = 0,
+        .left_out = plan.left_out.size(),
+        .attempt = decision.instance.attempt,
+        // A peer that slept applies many steps in a row: what it last handed in is in none of them.
+        .loss = context_.contributions.loss_in(decision.instance)
+                    .value_or(std::numeric_limits<double>::quiet_NaN()),
+        .learning_rate = optimizer.learning_rate,
+        .predicted_s = plan.predicted_ms / 1e3,
+        .state_hash = state_hash_};
+    for (std::size_t i = 0; i < plan.members.size(); ++i)
+        if (is_in(decision, plan, i)) ++made.contributors;
+    context_.report.applied(decision.instance, context_.node.clock.now(), made);
+    if (options.run.optimizer.gradient_norm_max > 0)  // else nobody measures it
+        made.gradient_norm = optimizer.gradient_norm;
+    context_.listener.applied(made);
+}
+
+// The chain is another one now; what was computed for the old one belongs nowhere.
+void NativeBackend::begin_anew() {
+    context_.contributions.forget();
+    context_.claims.forget();
+    context_.report.begin_anew(context_.node.clock.now());
+    context_.listener.state_replaced();
+    engine_->ledger_moved();
+    if (store_.newest()) take_newest();
+}
+
+void NativeBackend::take_newest() {
+    const auto newest = store_.newest();
+    state_hash_ = newest->root();
+    state_step_ = newest->snapshot->step();
+    context_.listener.state_is(newest->snapshot);
+}
+
+consensus::Voter NativeBackend::as_voter() const {
+    return {context_.host.id(), engine_->incarnation(), !context_.host.addresses().empty()};
+}
+
+void NativeBackend::look() {
+    const std::uint64_t step = ledger_.base().instance.step;
+    const consensus::Voter self = as_voter();
+    const auto branch = follower_->part_from_lost(self);
+    if (!branch) return;
+    certificate_log_.add(*branch);
+    begin_anew();
+    context_.listener.tell(
+        events::BranchOpened{},
+        {},
+        fmt::format("nobody has the state of step {} any more: we go on from step {} as a new "
+                    "branch",
+                    step,
+                    ledger_.base().instance.step));
+}
+
+void NativeBackend::note(const averaging::RoundNote& note) {
+    context_.listener.tell(event_of(note), note.peer, note.text);
+}
+
+// ---- what others see ----------------------------------------------------------------------------
+
+void NativeBackend::describe(Status& status) const {
+    status.incarnation = engine_->incarnation();
+    status.upload_bytes_per_s = engine_->link().upload_bytes_per_s();
+    status.download_bytes_per_s = engine_->link().download_bytes_per_s();
+    if (!ledger_.started()) return;
+    const consensus::Base& base = ledger_.base();
+    status.branch = base.instance.branch;
+    // What is certified but not applied yet does not count: we do not stand there. Certificates
+    // after a commit tell its state before we have computed it.
+    status.step = state_step_;
+    if (base.state && *base.state == state_hash_) status.certificate = base.previous;
+    status.branch_samples = base.branch_samples;
+    status.state_hash = state_hash_;
+}
+
+std::optional<Anchor> NativeBackend::anchor() const {
+    if (!ledger_.started()) return std::nullopt;
+    return Anchor{ledger_.base().previous, ledger_.base().instance.step};
+}
+
+// ---- averaging::Roster --------------------------------------------------------------------------
+
+// One that is a step behind and speaks is making this step as well, over a slower link. If it were
+// not waited for, it would come too late to every round that follows.
+bool NativeBackend::arrives_at(const KnownPeer& peer, const consensus::Base& base) const {
+    return peer.status.branch == base.instance.branch &&
+           peer.status.step + 1 == base.instance.step &&
+           peer.received > context_.report.decided_at();
+}
+
+std::vector<PeerId> NativeBackend::expected(const consensus::Base& base) const {
+    std::vector<PeerId> expected;
+    for (const KnownPeer* peer : context_.membership.live()) {
+        const Status& status = peer->status;
+        if (status.is_training() && (works_on_open_step(status) || arrives_at(*peer, base)))
+            expected.push_back(status.peer);
+    }
+    return expected;
+}
+
+std::vector<PeerId> NativeBackend::live_trainers() const {
+    std::vector<PeerId> trainers;
+    for (const KnownPeer* peer : context_.membership.live())
+        if (peer->status.role == Role::trainer) trainers.push_back(peer->status.peer);
+    return trainers;
+}
+
+std::vector<PeerId> NativeBackend::newcomers() const {
+    const consensus::Instance& open = ledger_.base().instance;
+    std::vector<PeerId> newcomers;
+    for (const KnownPeer* peer : context_.membership.live()) {
+        const Status& status = peer->status;
+        const bool lags = status.branch == open.branch && status.step + 1 < open.step;
+        if (status.role == Role::trainer && (status.is_newcomer() || lags))
+            newcomers.push_back(status.peer);
+    }
+    return newcomers;
+}
+
+// Live voters of `base` with their memory of votes, we among them, that `counts`.
+std::size_t NativeBackend::count_voters(const consensus::Base& base,
+                                        const std::function<bool(const Status&)>& counts) const {
+    const PeerId& us = context_.host.id();
+    std::size_t count = base.voter_incarnation(us) == engine_->incarnation() ? 1 : 0;
+    for (const KnownPeer* peer : context_.membership.live())
+        if (peer->status.role == Role::trainer &&
+            base.voter_incarnation(peer->status.peer) == peer->status.incarnation &&
+            counts(peer->status))
+            ++count;
+    return count;
+}
+
+std::size_t NativeBackend::voters_heard_of(const consensus::Base& base) const {
+    return count_voters(base, [](const Status&) { return true; });
+}
+
+bool NativeBackend::chain_goes_on(const consensus::Base& base) const {
+    return std::ranges::any_of(context_.membership.live(), [&base](const KnownPeer* peer) {
+        return is_ahead(peer->status, base);
+    });
+}
+
+std::size_t NativeBackend::voters_of_our_branch(const consensus::Base& base) const {
+    return count_voters(
+        base, [&base](const Status& status) { return status.branch == base.instance.branch; });
+}
+
+bool NativeBackend::allowed(const PeerId& peer) const {
+    return context_.membership.is_member(peer);
+}
+
+double NativeBackend::micro_batch_s() const {
+    double longest = context_.progress.micro_batch_s();
+    for (const KnownPeer* peer : context_.membership.live())
+        longest = std::max(longest, peer->status.micro_batch_s);
+    return longest;
+}
+
+double NativeBackend::upload_bytes_per_s(const PeerId& peer) const {
+    const KnownPeer* const known = context_.membership.find(peer);
+    return known == nullptr ? 0 : known->status.upload_bytes_per_s;
+}
+
+Ok NativeBackend::check_samples(const PeerId& peer, const consensus::MemberInput& input) const {
+    const KnownPeer* const known = context_.membership.find(peer);
+    if (known == nullptr) return {};
+    const Status& status = known->status;
+    const consensus::Instance& open = ledger_.base().instance;
+    // Its newest status is from when it had handed in, or later: so is the speed in it.
+    const bool told_of_all = status.branch == open.branch && status.step == open.step &&
+                             status.samples > 0 &&
+                             (status.phase == Phase::averaging || status.phase == Phase::leaving);
+    return context_.claims.check(*known, input, told_of_all, context_.node.clock.now());
+}
+
+}  // namespace dedloc::collab

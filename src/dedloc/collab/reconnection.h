@@ -1,0 +1,39 @@
+// Reconnection: says hello to the peers that this one has heard of, and again to members that it
+// has lost. A broken connection to a live peer is mended before a round misses it.
+//
+// The longer nothing came from a peer, the rarer it is tried.
+//
+// Thread: the network thread.
+
+#pragma once
+#include "dedloc/collab/handshake.h"
+#include "dedloc/collab/peer_table.h"
+#include "dedloc/runtime/scope.h"
+
+namespace dedloc::collab {
+
+class Reconnection {
+  public:
+    // Tasks run in `scope`, which ends before this.
+    Reconnection(runtime::Clock& clock,
+                 PeerTable& table,
+                 Handshake& handshake,
+                 runtime::Scope& scope)
+        : clock_(clock), table_(table), handshake_(handshake), scope_(scope) {}
+
+    // To be called now and then: tries those whose time has come.
+    void look();
+    // `known` is a member no more: the next look tries it.
+    void soon(KnownPeer& known) { known.next_meeting = clock_.now(); }
+
+  private:
+    Task<void> meet_again(PeerId peer);
+    Duration until_met_again(const KnownPeer& peer) const;
+
+    runtime::Clock& clock_;
+    PeerTable& table_;
+    Handshake& handshake_;
+    runtime::Scope& scope_;
+};
+
+}  // namespace dedloc::collab

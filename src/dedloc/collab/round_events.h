@@ -1,0 +1,13 @@
+// What happens in rounds, as events of the run.
+//
+// Thread: any. Pure.
+
+#pragma once
+#include "dedloc/averaging/roster.h"
+#include "dedloc/collab/events.h"
+
+namespace dedloc::collab {
+
+events::Any event_of(const averaging::RoundNote& note);
+
+}  // namespace dedloc::collab

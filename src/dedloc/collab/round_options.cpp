@@ -1,0 +1,62 @@
+#include "dedloc/collab/round_options.h"
+
+#include <algorithm>
+
+#include "dedloc/collab/vector_codecs.h"
+
+namespace dedloc::collab {
+namespace {
+
+void set_codecs(averaging::RoundOptions& round, const Options& options) {
+    const std::optional<codec::CodecId> one = options.run.averaging.codec;
+    round.codec = one.value_or(codec_of_large_tensors);
+    // An aggregator has no layout, and takes any of them.
+    round.other_codecs = {codec_of_buffers};
+    if (!one) round.other_codecs.push_back(codec_of_small_tensors);
+    auto ranges = vector_codecs(options.run.averaging, options.layout);
+    if (one && ranges.size() <= 1) return;
+    round.codec_ranges = std::move(ranges);
+    if (options.layout.buffers_count > 0) round.bounded_count = options.layout.parameters_count;
+}
+
+}  // namespace
+
+// A batch, and one that is carried: nobody computes on when the whole batch is
+// there. Of each, two micro-batches may have been in the making then (one computed ahead), and a
+// machine's own may be larger than the run's.
+std::uint64_t samples_max(const BatchConfig& batch) {
+    const std::uint64_t in_the_making =
+        batch.micro == micro_auto ? batch.target * 2 : batch.micro * 8;
+    return batch.target * 2 + in_the_making;
+}
+
+averaging::RoundOptions round_options(const Options& options) {
+    averaging::RoundOptions round;
+    set_codecs(round, options);
+    round.vector_count = options.layout.vector_count();
+    round.part_elements_max = options.run.averaging.part_elements_max;
+    // A share below one whole part is not worth its messages, however small the run's parts are.
+    round.part_elements_min = std::min(round.part_elements_min, round.part_elements_max);
+    round.samples_max = samples_max(options.run.batch);
+    round.norm_max = options.run.averaging.norm_max;
+    round.leave_out_slow = options.run.averaging.leave_out_slow;
+    round.delayed = options.run.averaging.delayed;
+    round.members_max = options.members_max;
+    round.group_max = static_cast<std::size_t>(options.run.averaging.group_max);
+    round.deadline_min = options.run.averaging.round_deadline_min;
+    round.deadline_max = options.run.averaging.round_deadline_max;
+    round.quorum_timeout = options.run.averaging.quorum_timeout;
+    round.voter_after_contributions = options.run.averaging.voter_after_contributions;
+    round.upload_max = options.upload_max;
+    round.download_max = options.download_max;
+    if (options.role == Role::aggregator) round.reduce_bytes_max = options.reduce_bytes_max;
+    round.bugs = options.bugs;
+    return round;
+}
+
+std::size_t kept_bytes(const Options& options) {
+    const averaging::RoundOptions round = round_options(options);
+    return kept_averages_bytes(round.vector_count, round.element_bytes(), options.kept_bytes_max);
+}
+
+}  // namespace dedloc::collab

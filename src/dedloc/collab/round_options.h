@@ -1,0 +1,17 @@
+// What a run file, and what the user grants, mean for rounds.
+//
+// Thread: any. Pure.
+
+#pragma once
+#include "dedloc/averaging/environment.h"
+#include "dedloc/collab/collaboration.h"
+
+namespace dedloc::collab {
+
+averaging::RoundOptions round_options(const Options& options);
+// Of one contribution.
+std::uint64_t samples_max(const BatchConfig& batch);
+// How much of averages is kept for those that slept.
+std::size_t kept_bytes(const Options& options);
+
+}  // namespace dedloc::collab

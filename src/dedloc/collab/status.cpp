@@ -1,0 +1,37 @@
+#include "dedloc/collab/status.h"
+
+namespace dedloc::collab {
+
+std::string_view to_string(Role role) {
+    switch (role) {
+        case Role::trainer:
+            return "trainer";
+        case Role::aggregator:
+            return "aggregator";
+        case Role::observer:
+            return "observer";
+        case Role::relay:
+            return "relay";
+    }
+    return "unknown";
+}
+
+std::string_view to_string(Phase phase) {
+    switch (phase) {
+        case Phase::starting:
+            return "starting";
+        case Phase::downloading:
+            return "downloading";
+        case Phase::computing:
+            return "computing";
+        case Phase::averaging:
+            return "averaging";
+        case Phase::waiting:
+            return "waiting";
+        case Phase::leaving:
+            return "leaving";
+    }
+    return "unknown";
+}
+
+}  // namespace dedloc::collab

@@ -1,0 +1,43 @@
+// StatusPublisher: what this peer says of itself to others, put together from those that know it.
+//
+// Thread: the network thread.
+
+#pragma once
+#include "dedloc/collab/learner.h"
+#include "dedloc/collab/status.h"
+#include "dedloc/p2p/host.h"
+
+namespace dedloc::collab {
+
+class StatusPublisher {
+  public:
+    // `first_sequence`: beyond that of every status of an earlier process of this peer.
+    StatusPublisher(const p2p::Host& host,
+                    Role role,
+                    std::string name,
+                    std::uint64_t first_sequence)
+        : host_(host), role_(role), name_(std::move(name)), sequence_(first_sequence) {}
+
+    Phase phase() const { return phase_; }
+    // True: it is another one now.
+    bool set_phase(Phase phase);
+    void set_download_progress(double progress) { download_progress_ = progress; }
+    void set_evaluation(std::uint64_t step, const Evaluation& evaluation);
+    // Of our own evaluation; 0: there was none.
+    double accuracy() const { return evaluation_step_ > 0 ? evaluation_.accuracy : 0; }
+
+    // A new status without what the backend and the trainer know.
+    Status next() const;
+
+  private:
+    const p2p::Host& host_;
+    Role role_;
+    std::string name_;
+    mutable std::uint64_t sequence_;
+    Phase phase_ = Phase::starting;
+    double download_progress_ = 0;
+    Evaluation evaluation_;
+    std::uint64_t evaluation_step_ = 0;
+};
+
+}  // namespace dedloc::collab
