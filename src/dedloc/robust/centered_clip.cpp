@@ -1,0 +1,97 @@
+#include "dedloc/robust/centered_clip.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "dedloc/base/check.h"
+#include "dedloc/base/float_environment.h"
+#include "dedloc/robust/affine_hull.h"
+
+namespace dedloc::robust {
+namespace {
+
+// The iterations, with the point as its factors over the members.
+class ClipIteration {
+  public:
+    ClipIteration(AffineHull& hull, std::span<const double> weights, const ClipOptions& options)
+        : hull_(hull),
+          weights_(weights),
+          options_(options),
+          all_(std::accumulate(weights.begin(), weights.end(), 0.0)),
+          at_(weights.size(), 0.0),
+          step_(weights.size(), 0.0) {}
+
+    ClipReport run() {
+        ClipReport report;
+        while (report.iterations < options_.iterations_max) {
+            ++report.iterations;
+            report.clipped = find_step();
+            for (std::size_t m = 0; m < at_.size(); ++m) at_[m] = at_[m] + step_[m];
+            hull_.move_to(at_);
+            report.last_step = std::sqrt(hull_.squared_length(step_));
+            if (report.last_step <= options_.eps * options_.tau) break;
+        }
+        return report;
+    }
+    const std::vector<double>& at() const { return at_; }
+
+  private:
+    // s = Σ c[i] (y[i] - Σ a[j] y[j]) / Σ w.
+    std::uint32_t find_step() {
+        std::uint32_t clipped = 0;
+        double pull = 0;
+        for (std::size_t m = 0; m < at_.size(); ++m) {
+            const double factor = clip_factor(options_.tau, std::sqrt(hull_.squared_distance(m)));
+            if (factor < 1) ++clipped;
+            step_[m] = weights_[m] * factor / all_;
+            pull = pull + step_[m];
+        }
+        for (std::size_t m = 0; m < at_.size(); ++m) step_[m] = step_[m] - pull * at_[m];
+        return clipped;
+    }
+
+    AffineHull& hull_;
+    std::span<const double> weights_;
+    const ClipOptions& options_;
+    double all_ = 0;
+    std::vector<double> at_;
+    std::vector<double> step_;
+};
+
+}  // namespace
+
+double part_tau(double tau, std::uint64_t part_elements, std::uint64_t vector_elements) {
+    DEDLOC_CHECK(vector_elements > 0);
+    return tau *
+           std::sqrt(static_cast<double>(part_elements) / static_cast<double>(vector_elements));
+}
+
+std::vector<double> capped_weights(std::span<const double> weights, double cap) {
+    std::vector<double> positive;
+    for (const double weight : weights)
+        if (weight > 0) positive.push_back(weight);
+    std::vector<double> capped(weights.begin(), weights.end());
+    if (positive.empty()) return capped;
+    const auto middle = positive.begin() + static_cast<std::ptrdiff_t>((positive.size() - 1) / 2);
+    std::nth_element(positive.begin(), middle, positive.end());
+    for (double& weight : capped) weight = std::min(weight, cap * *middle);
+    return capped;
+}
+
+double clip_factor(double tau, double distance) { return distance > tau ? tau / distance : 1.0; }
+
+ClipReport centered_clip(const Inputs& inputs,
+                         std::span<const double> weights,
+                         const ClipOptions& options,
+                         std::span<float> out) {
+    DEDLOC_CHECK(weights.size() == inputs.members() && options.tau > 0);
+    const FloatEnvironmentGuard guard;
+    AffineHull hull(inputs, weights, out);
+    ClipIteration iteration(hull, weights, options);
+    const ClipReport report = iteration.run();
+    AffineHull::write(inputs, iteration.at(), out);
+    return report;
+}
+
+}  // namespace dedloc::robust
