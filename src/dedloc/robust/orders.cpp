@@ -1,0 +1,156 @@
+#include "dedloc/robust/orders.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <tuple>
+
+namespace dedloc::robust {
+namespace {
+
+auto key_of(const Order& order) { return std::tie(order.subject, order.person, order.kind); }
+
+bool by_key(const Order& a, const Order& b) { return key_of(a) < key_of(b); }
+
+bool in_force(const Order& order, std::uint64_t step) { return step < order.until_step; }
+
+bool keeps_out(const Order& order) {
+    return order.kind == OrderKind::ban || order.kind == OrderKind::eliminate;
+}
+
+Error unsound(std::string_view why) {
+    return make_error(ErrorKind::peer_broke_protocol, "orders are refused: {}", why);
+}
+
+}  // namespace
+
+std::string_view to_string(OrderKind kind) {
+    switch (kind) {
+        case OrderKind::ban:
+            return "banned";
+        case OrderKind::eliminate:
+            return "eliminated";
+        case OrderKind::probation:
+            return "on probation";
+        case OrderKind::revoke:
+            return "revoked";
+    }
+    return "kept out";
+}
+
+std::string_view to_string(Offence offence) {
+    switch (offence) {
+        case Offence::wrong_gradient:
+            return "it computes something else than others do";
+        case Offence::false_accusation:
+            return "it accused a peer that others find right";
+        case Offence::two_commitments:
+            return "it committed to two contributions in one round";
+        case Offence::wrong_reduction:
+            return "it reduced a part wrongly";
+        case Offence::false_row:
+            return "it told numbers that its contribution contradicts";
+        case Offence::double_vote:
+            return "it voted for two decisions";
+        case Offence::unjudged:
+            return "nobody can show what it sent, or got";
+        case Offence::withheld:
+            return "it kept back what a round needs of it";
+        case Offence::newcomer:
+            return "its first contributions are still to be checked";
+        case Offence::revoked:
+            return "its token was taken back";
+    }
+    return "it broke a rule";
+}
+
+const Order* Orders::barring(const PeerId& peer, std::uint64_t step) const {
+    for (const Order& order : list_)
+        if (order.subject == peer && keeps_out(order) && in_force(order, step)) return &order;
+    return nullptr;
+}
+
+const Order* Orders::revoking(std::string_view person) const {
+    for (const Order& order : list_)
+        if (order.kind == OrderKind::revoke && order.person == person) return &order;
+    return nullptr;
+}
+
+bool Orders::on_probation(const PeerId& peer, std::uint64_t step) const {
+    return std::ranges::any_of(list_, [&](const Order& order) {
+        return order.subject == peer && order.kind == OrderKind::probation && in_force(order, step);
+    });
+}
+
+bool Orders::add(Order order) {
+    const auto place = std::ranges::lower_bound(list_, order, by_key);
+    if (place != list_.end() && key_of(*place) == key_of(order)) {
+        if (place->until_step >= order.until_step) return false;
+        *place = std::move(order);
+        return true;
+    }
+    if (list_.size() >= orders_max) return false;
+    list_.insert(place, std::move(order));
+    return true;
+}
+
+void Orders::release(const PeerId& peer) {
+    std::erase_if(list_, [&peer](const Order& order) {
+        return order.subject == peer && order.kind == OrderKind::probation;
+    });
+}
+
+void Orders::forget_before(std::uint64_t step) {
+    std::erase_if(list_, [step](const Order& order) { return !in_force(order, step); });
+}
+
+Ok check_orders(std::span<const Order> orders) {
+    if (orders.size() > orders_max) return unsound("there are too many");
+    for (const Order& order : orders) {
+        if (order.kind > OrderKind::revoke || order.offence > Offence::revoked)
+            return unsound("one is of no kind that is known here");
+        const bool of_person = order.kind == OrderKind::revoke;
+        if (order.subject.is_empty() != of_person || order.person.empty() == of_person ||
+            order.person.size() > subject_letters_max)
+            return unsound("one names nobody");
+        if (order.until_step <= order.from_step) return unsound("one ends before it begins");
+    }
+    const auto unsorted = std::ranges::adjacent_find(
+        orders, [](const Order& a, const Order& b) { return !by_key(a, b); });
+    if (unsorted != orders.end()) return unsound("they are not in order");
+    return {};
+}
+
+Result<std::vector<Order>> orders_added(std::span<const Order> before,
+                                        std::span<const Order> after,
+                                        std::uint64_t step) {
+    DEDLOC_TRY_VOID(check_orders(after));
+    const auto find = [](std::span<const Order> list, const Order& wanted) -> const Order* {
+        const auto place = std::ranges::lower_bound(list, wanted, by_key);
+        return place != list.end() && key_of(*place) == key_of(wanted) ? &*place : nullptr;
+    };
+    for (const Order& order : before) {
+        if (!in_force(order, step) || order.kind == OrderKind::probation) continue;
+        const Order* now = find(after, order);
+        if (now == nullptr || now->until_step < order.until_step)
+            return unsound("one that is in force is gone");
+    }
+    std::vector<Order> added;
+    for (const Order& order : after) {
+        const Order* earlier = find(before, order);
+        if (earlier == nullptr || *earlier != order) added.push_back(order);
+    }
+    return added;
+}
+
+std::string in_words(const Order& order) {
+    const std::string until = order.until_step == for_good
+                                  ? std::string()
+                                  : fmt::format(" until step {}", order.until_step);
+    return fmt::format("{} since step {}{}: {}",
+                       to_string(order.kind),
+                       order.from_step,
+                       until,
+                       to_string(order.offence));
+}
+
+}  // namespace dedloc::robust

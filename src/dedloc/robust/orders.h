@@ -1,0 +1,105 @@
+// Orders: what certificates say about peers beside the average. They are carried from decision to
+// decision like the next voters, so the newest one alone tells who is kept out.
+//
+//   ban         out for good: computed something else than the rules, and it is proved
+//   eliminate   one of two who contradict each other where nobody can judge: out for some steps
+//   probation   takes part, but weighs nothing, until its contributions have been checked
+//   revoke      a person's token is taken back (the subject is the token's)
+//
+// Thread: any; pure. Bounds: orders_max, so that a list takes at most 64 kB.
+
+#pragma once
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "dedloc/base/bytes.h"
+#include "dedloc/base/peer_id.h"
+#include "dedloc/base/result.h"
+
+namespace dedloc::robust {
+
+inline constexpr std::size_t orders_max = 256;          // in force at a time
+inline constexpr std::size_t subject_letters_max = 64;  // of a person
+inline constexpr std::uint64_t for_good = std::numeric_limits<std::uint64_t>::max();
+
+enum class OrderKind : std::uint32_t { ban = 0, eliminate = 1, probation = 2, revoke = 3 };
+// What for. In the order's words; evidence says the rest.
+enum class Offence : std::uint32_t {
+    wrong_gradient = 0,  // two others, or more, compute something else
+    false_accusation = 1,
+    two_commitments = 2,  // in one round
+    wrong_reduction = 3,  // as an owner
+    false_row = 4,
+    double_vote = 5,
+    unjudged = 6,  // an input that neither its author nor the owner shows
+    withheld = 7,  // nonces, rows or checks, as several others say
+    newcomer = 8,
+    revoked = 9,
+};
+
+std::string_view to_string(OrderKind kind);
+std::string_view to_string(Offence offence);
+
+struct Order {
+    OrderKind kind = OrderKind::ban;
+    Offence offence = Offence::wrong_gradient;
+    PeerId subject;      // a peer …
+    std::string person;  // … or, of `revoke`, the subject of a token
+    std::uint64_t from_step = 0;
+    std::uint64_t until_step = 0;  // the first step without it
+    Digest evidence;
+
+    friend bool operator==(const Order&, const Order&) = default;
+    template <typename Visitor, typename Self>
+    static void fields(Visitor& visit, Self& self) {
+        visit(1, self.kind);
+        visit(2, self.offence);
+        visit(3, self.subject);
+        visit(4, self.person);
+        visit(5, self.from_step);
+        visit(6, self.until_step);
+        visit(7, self.evidence);
+    }
+};
+
+class Orders {
+  public:
+    Orders() = default;
+    explicit Orders(std::vector<Order> list) : list_(std::move(list)) {}
+
+    const std::vector<Order>& list() const { return list_; }
+    // Is this peer out at that step: banned or eliminated?
+    const Order* barring(const PeerId& peer, std::uint64_t step) const;
+    const Order* revoking(std::string_view person) const;
+    bool on_probation(const PeerId& peer, std::uint64_t step) const;
+
+    // With this one more; an order on the same subject that says less is replaced. False: there is
+    // no room, or what is there says as much.
+    bool add(Order order);
+    // Probation ends early, by evidence that its contributions were right.
+    void release(const PeerId& peer);
+    // Without what has run out before `step`.
+    void forget_before(std::uint64_t step);
+
+  private:
+    std::vector<Order> list_;  // sorted by subject, person, kind
+};
+
+// What makes a list sound whoever wrote it. Errors: peer_broke_protocol.
+Ok check_orders(std::span<const Order> orders);
+
+// Is `after` what an honest leader may put in the place of `before` at this step, if the orders in
+// `added` (returned) have evidence? What has not run out stays, but for probation, which may end.
+// Errors: peer_broke_protocol: a ban or an elimination is gone, or softened.
+Result<std::vector<Order>> orders_added(std::span<const Order> before,
+                                        std::span<const Order> after,
+                                        std::uint64_t step);
+
+// "banned at step 214: computes something else than two others".
+std::string in_words(const Order& order);
+
+}  // namespace dedloc::robust
