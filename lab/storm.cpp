@@ -39,7 +39,7 @@ constexpr double growth_mb_max = 64;
 constexpr double speed_min = 0.9;
 constexpr double kept_mb_max = 50;
 constexpr double flood_seconds_max = 10;
-constexpr auto settling = std::chrono::seconds(2);
+constexpr auto settling = std::chrono::seconds(1);
 constexpr auto giving_back = std::chrono::seconds(60);
 constexpr double start_patience_s = 180;
 constexpr auto log_glance = std::chrono::milliseconds(5);
@@ -349,29 +349,37 @@ struct Outcome {
     }
 };
 
-// Half of the time beside a neighbour is before the flood and half after it, as what else runs on
-// the machine changes.
+Result<double> step_beside_flood(FloodOutcome& outcome, Peers& peers, double seconds) {
+    const pid_t pid = peers.host().process().pid();
+    const Flood flood(outcome.kind, peers.port);
+    std::this_thread::sleep_for(settling);
+    (void)peers.host().look();
+    const double spent = flood.cpu_seconds();
+    const std::uint64_t answers = flood.answers();
+    const auto begun = Clock::now();
+    DEDLOC_TRY(const double step_s, peers.mean_step(seconds));
+    const double took = std::chrono::duration<double>(Clock::now() - begun).count();
+    outcome.busy = (flood.cpu_seconds() - spent) / took;
+    outcome.answers_per_s = static_cast<double>(flood.answers() - answers) / took;
+    outcome.peak_mb = std::max(outcome.peak_mb, memory_mb(pid, "VmRSS"));
+    return step_s;
+}
+
+Result<double> step_beside_neighbour(double busy, Peers& peers, double seconds) {
+    const BusyNeighbour neighbour(busy);
+    std::this_thread::sleep_for(settling);
+    (void)peers.host().look();
+    return peers.mean_step(seconds);
+}
+
+// The flood before and after the neighbour: what else runs on the machine changes meanwhile.
 Result<FloodOutcome> measure_flood(FloodKind kind, Peers& peers, double seconds) {
     FloodOutcome outcome;
     outcome.kind = kind;
-    const pid_t pid = peers.host().process().pid();
-    {
-        const Flood flood(kind, peers.port);
-        std::this_thread::sleep_for(settling);
-        (void)peers.host().look();
-        const double spent = flood.cpu_seconds();
-        const std::uint64_t answers = flood.answers();
-        const auto begun = Clock::now();
-        DEDLOC_TRY(outcome.step_s, peers.mean_step(seconds));
-        const double took = std::chrono::duration<double>(Clock::now() - begun).count();
-        outcome.busy = (flood.cpu_seconds() - spent) / took;
-        outcome.answers_per_s = static_cast<double>(flood.answers() - answers) / took;
-        outcome.peak_mb = memory_mb(pid, "VmRSS");
-    }
-    std::this_thread::sleep_for(settling);
-    (void)peers.host().look();
-    const BusyNeighbour neighbour(outcome.busy);
-    DEDLOC_TRY(outcome.neighbour_s, peers.mean_step(seconds));
+    DEDLOC_TRY(const double first_s, step_beside_flood(outcome, peers, seconds / 2));
+    DEDLOC_TRY(outcome.neighbour_s, step_beside_neighbour(outcome.busy, peers, seconds));
+    DEDLOC_TRY(const double second_s, step_beside_flood(outcome, peers, seconds / 2));
+    outcome.step_s = (first_s + second_s) / 2;
     return outcome;
 }
 

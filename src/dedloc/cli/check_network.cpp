@@ -33,6 +33,17 @@ struct Reached {
     std::vector<std::string> failures;  // a sentence each
 };
 
+// A run's relays are for those who may join it: each peer is shown that this machine may.
+Task<void> show_that_we_may_join(p2p::Host& host, PeerId peer, collab::JoinString join) {
+    std::erase_if(join.addresses, [&peer](const std::string& address) {
+        const auto parts = collab::split_peer_address(address);
+        return !parts || parts->peer != peer;
+    });
+    const TimePoint deadline = host.clock().now() + dial_patience;
+    auto run = co_await collab::fetch_run_file(host, host.clock(), std::move(join), deadline);
+    if (run) host.protect(peer, true);
+}
+
 Task<Result<Reached>> reach_peers(p2p::Host& host, collab::JoinString join) {
     Reached reached;
     std::vector<PeerId> asked;
@@ -44,10 +55,12 @@ Task<Result<Reached>> reach_peers(p2p::Host& host, collab::JoinString join) {
     for (const PeerId& peer : asked) {
         const TimePoint deadline = host.clock().now() + dial_patience;
         auto connected = co_await host.connect(peer, deadline);
-        if (connected)
+        if (connected) {
             reached.peers.push_back(peer.short_text());
-        else
+            co_await show_that_we_may_join(host, peer, join);
+        } else {
             reached.failures.push_back(connected.error().message());
+        }
     }
     co_return reached;
 }
