@@ -19,6 +19,7 @@
 #include "dedloc/cli/node_opening.h"
 #include "dedloc/cli/peer_run.h"
 #include "dedloc/cli/say.h"
+#include "dedloc/collab/collaboration_service.h"
 #include "dedloc/collab/join_string.h"
 #include "dedloc/monitor/json_line.h"
 
