@@ -20,6 +20,7 @@ namespace dedloc::allreduce {
 
 class TestPeer : public Listener {
   public:
+    void values_clipped(std::string what) override { notes.push_back(what); }
     void refused_input(const PeerId&, std::string why) override { notes.push_back(why); }
     void refused_message(const PeerId&, std::string why) override { notes.push_back(why); }
     void owner_failed(const PeerId&, std::string why) override { notes.push_back(why); }

@@ -76,6 +76,8 @@ class Listener {
     virtual void refused_message(const PeerId& peer, std::string why) = 0;
     // What it owns did not come.
     virtual void owner_failed(const PeerId& peer, std::string why) = 0;
+    // What we bring has numbers beyond the range of the codec that they travel in.
+    virtual void values_clipped(std::string what) = 0;
 };
 
 // The step that is open here, by the newest decision and its number.
@@ -105,6 +107,7 @@ struct TransferState {
     ReduceMemory memory{};
     FailedOwners failed_owners{};
     links::UnreachablePeers unreachable{};
+    std::optional<TimePoint> clipped_told{};
 };
 
 }  // namespace dedloc::allreduce

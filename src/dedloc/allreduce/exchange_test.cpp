@@ -428,6 +428,24 @@ TEST_F(ExchangeOfTensors, an_aggregator_takes_the_codecs_of_the_run_and_no_other
     EXPECT_FALSE(check_plan(plan_, options_of_aggregator()));
 }
 
+TEST_F(ExchangeTest, who_brings_what_its_codec_cuts_off_is_told_once) {
+    for (const codec::CodecId codec : {codec::CodecId::fp16, codec::CodecId::bf16}) {
+        begin(3, codec);
+        auto large = std::make_shared<RoundInput>(*inputs_[0]);
+        for (std::size_t at = 0; at < large->sum.size(); at += part_elements) large->sum[at] = 1e9f;
+        inputs_[0] = large;
+        give_parts_to({1, 2});
+        start();
+        ASSERT_TRUE(trainers_have_all());
+        const bool is_cut = codec == codec::CodecId::fp16;
+        ASSERT_EQ(members_[0]->notes.size(), is_cut ? 1u : 0u);
+        for (const std::string& note : members_[0]->notes)
+            EXPECT_NE(note.find("beyond the range of fp16"), std::string::npos) << note;
+        EXPECT_TRUE(members_[1]->notes.empty());
+        forget();
+    }
+}
+
 // A running variance of 1e8 is no gradient that explodes.
 TEST_F(ExchangeTest, changes_of_buffers_may_be_longer_than_gradients) {
     constexpr std::uint64_t gradients = 4 * part_elements;

@@ -3,6 +3,26 @@
 #include "dedloc/allreduce/part_codec.h"
 
 namespace dedloc::allreduce {
+namespace {
+
+constexpr Duration clipped_told_every = 1min;
+
+struct Encoded {
+    SharedBytes bytes;
+    bool clipped = false;
+};
+
+void tell_of_clipped(const Transfer& transfer, codec::CodecId codec) {
+    std::optional<TimePoint>& told = transfer.state.clipped_told;
+    if (told && transfer.now() - *told < clipped_told_every) return;
+    told = transfer.now();
+    transfer.environment.listener.values_clipped(fmt::format(
+        "gradients of this peer are beyond the range of {} and are cut off there; scale the loss "
+        "down, clip them, or take another averaging.codec",
+        codec::to_string(codec)));
+}
+
+}  // namespace
 
 Task<SharedBytes> encode_own(const Transfer& transfer, std::uint32_t part) {
     const consensus::PlanPart& range = transfer.plan.parts[part];
@@ -12,10 +32,13 @@ Task<SharedBytes> encode_own(const Transfer& transfer, std::uint32_t part) {
             .subspan(static_cast<std::size_t>(range.offset), static_cast<std::size_t>(range.count));
     if (SharedBytes lies = contribution_as_it_lies(codec, sum, transfer.input)) co_return lies;
     auto work = [input = transfer.input, codec, sum] {
-        return encode_contribution(codec, sum, input->input);
+        SharedBytes encoded = encode_contribution(codec, sum, input->input);
+        const bool clipped = codec::is_at_its_range(codec, *encoded);
+        return Encoded{std::move(encoded), clipped};
     };
-    SharedBytes encoded = co_await transfer.environment.node.workers.run(std::move(work));
-    co_return encoded;
+    Encoded own = co_await transfer.environment.node.workers.run(std::move(work));
+    if (own.clipped) tell_of_clipped(transfer, codec);
+    co_return std::move(own.bytes);
 }
 
 }  // namespace dedloc::allreduce

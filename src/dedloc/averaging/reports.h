@@ -44,6 +44,9 @@ class Reports final : public consensus::Listener, public allreduce::Listener {
     void refused_message(const PeerId& peer, std::string why) override {
         complain(RoundNote::Kind::refused_message, peer, std::move(why));
     }
+    void values_clipped(std::string what) override {
+        note(RoundNote::Kind::values_clipped, {}, std::move(what));
+    }
     void owner_failed(const PeerId& peer, std::string why) override {
         note(RoundNote::Kind::owner_failed, peer, std::move(why));
     }

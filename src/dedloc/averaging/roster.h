@@ -31,6 +31,7 @@ struct RoundNote {
         refused_input,    // a contribution, or a piece of it
         refused_message,  // anything else that a member may not say
         owner_failed,
+        values_clipped,  // of what we bring, by its codec
         aborted,
         leader_suspected,
         branch_opened,

@@ -172,6 +172,11 @@ float magnitude_bound(CodecId id, ByteView encoded) {
     return codec_of(id).magnitude_bound(encoded);
 }
 
+bool is_at_its_range(CodecId id, ByteView encoded) {
+    constexpr float largest_half = 65504.0f;
+    return id == CodecId::fp16 && magnitude_bound(id, encoded) >= largest_half;
+}
+
 Ok verify(CodecId id, ByteView encoded, std::size_t elements_count, float weight) {
     const Codec& codec = codec_of(id);
     DEDLOC_TRY_VOID(check_size(codec, encoded.size(), elements_count));

@@ -72,6 +72,10 @@ Ok decode(CodecId id, ByteView encoded, std::span<float> out);
 // The bytes have a right length (verify).
 float magnitude_bound(CodecId id, ByteView encoded);
 
+// Is one of these numbers the largest that the codec has, as all that are larger become? Only of
+// fp16 (65,504): the range of the others is fp32's. The bytes have a right length.
+bool is_at_its_range(CodecId id, ByteView encoded);
+
 // May these bytes be added with this weight? Reads the bytes once (block scales only where there
 // are such).
 // Errors: bad_input: wrong length, numbers that are not finite, or beyond

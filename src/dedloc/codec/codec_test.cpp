@@ -191,6 +191,17 @@ double average_error(CodecId id, std::size_t peers, bool laplace) {
     return std::sqrt(error / whole);
 }
 
+TEST(Codec, shows_what_was_cut_off_at_the_end_of_its_range) {
+    for (const CodecId id : all_codecs())
+        for (const float large : {65'400.0f, 65'504.0f, -70'000.0f, 1e30f}) {
+            std::vector<float> values(5000, 1.0f);
+            values[4321] = large;
+            const bool is_cut = id == CodecId::fp16 && std::abs(large) > 65'503.0f;
+            EXPECT_EQ(is_at_its_range(id, encode(id, values)), is_cut)
+                << to_string(id) << " " << large;
+        }
+}
+
 TEST(Codec, the_error_of_an_average_does_not_grow_with_the_group) {
     for (const std::size_t peers : {2u, 8u, 32u}) {
         EXPECT_LT(average_error(CodecId::fp32, peers, false), 1e-6) << peers;

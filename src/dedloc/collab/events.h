@@ -204,6 +204,9 @@ struct PartsReduced {
 struct PartsRepaired {
     static constexpr std::string_view kind = "repair";
 };
+struct ValuesClipped {
+    static constexpr std::string_view kind = "values_clipped";
+};
 struct OwnerFailed {
     static constexpr std::string_view kind = "owner_failed";
 };
@@ -325,6 +328,7 @@ using Any = std::variant<Unknown,
                          PartsReduced,
                          PartsRepaired,
                          OwnerFailed,
+                         ValuesClipped,
                          InputRefused,
                          MessageRefused,
                          RoundFull,

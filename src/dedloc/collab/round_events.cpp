@@ -32,6 +32,8 @@ events::Any event_of(const averaging::RoundNote& note) {
             return events::MessageRefused{};
         case Kind::owner_failed:
             return events::OwnerFailed{};
+        case Kind::values_clipped:
+            return events::ValuesClipped{};
         case Kind::aborted:
             return events::RoundFailed{};
         case Kind::leader_suspected:

@@ -535,7 +535,7 @@ TEST(EventLog, every_kind_is_read_as_itself) {
         (check(std::variant_alternative_t<number, events::Any>()), ...);
     }
     (std::make_index_sequence<std::variant_size_v<events::Any>>());
-    EXPECT_EQ(names.size(), 44u);
+    EXPECT_EQ(names.size(), std::variant_size_v<events::Any> - 1) << "all but Unknown";
 }
 
 class Folder {
