@@ -62,7 +62,7 @@ BANS = (
         ("src/dedloc/runtime/", "src/dedloc/tasks/synthetic")),
     Ban(r"\bstd::j?thread\b(?!::(?:hardware_concurrency|id))|\bstd::async\b|\bpthread_create\b",
         "runtime::Workers", ("src/dedloc/runtime/", "src/dedloc/trainer/", "src/dedloc/tasks/",
-                             "src/dedloc/monitor/", "src/dedloc/collab/session.cpp",
+                             "src/dedloc/monitor/", "src/dedloc/collab/node.cpp",
                              "src/dedloc/text/prefetch"),
         in_tests=False),
     Ban(r"\bstd::(abort|exit|quick_exit|terminate)\b|(?<![\w.:>])_?exit\s*\(",
