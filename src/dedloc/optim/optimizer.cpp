@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "dedloc/base/float_environment.h"
+#include "dedloc/optim/lamb8_kernels.h"
 #include "dedloc/optim/optimizer_kernels.h"
 
 namespace dedloc::optim {
@@ -20,15 +21,42 @@ struct Chunk {
     std::size_t count;
 };
 
-std::vector<Chunk> chunks_of(std::span<const ParameterGroup> groups) {
+std::vector<Chunk> chunks_of(std::span<const ParameterGroup> groups, std::uint64_t global_step) {
     std::vector<Chunk> chunks;
     for (std::size_t group = 0; group < groups.size(); ++group) {
+        if (global_step < groups[group].frozen_until) continue;
         for (std::size_t done = 0; done < groups[group].count; done += chunk_elements) {
             const std::size_t count = std::min(chunk_elements, groups[group].count - done);
             chunks.push_back({group, groups[group].offset + done, count});
         }
     }
     return chunks;
+}
+
+// Where the moments of a group are.
+struct Place {
+    bool coded = false;
+    std::size_t first = 0;  // in the codes, or in the values
+    std::size_t first_block = 0;
+};
+
+std::vector<Place> places_of(const OptimizerConfig& config,
+                             std::span<const ParameterGroup> groups,
+                             MomentSizes& sizes) {
+    std::vector<Place> places{};
+    for (const ParameterGroup& group : groups) {
+        if (!config.moments_8bit) {
+            places.push_back({.first = group.offset});
+        } else if (group.count < coded_elements_min) {
+            places.push_back({.first = sizes.values});
+            sizes.values += group.count;
+        } else {
+            places.push_back({.coded = true, .first = sizes.codes, .first_block = sizes.scales});
+            sizes.codes += group.count;
+            sizes.scales += (group.count + block8_elements - 1) / block8_elements;
+        }
+    }
+    return places;
 }
 
 // One step in progress: what every phase needs.
@@ -38,9 +66,10 @@ struct Step {
     std::uint64_t bias_steps;  // t of the bias corrections, from 1
     std::span<float> parameters;
     std::span<const float> gradient;
-    std::span<const std::span<float>> moments;
+    std::span<const MomentView> moments;
     const ParallelFor& parallel_for;
     std::vector<Chunk> chunks;
+    std::vector<Place> places{};
     double rate = 0;
     float gradient_scale = 1;
 
@@ -76,7 +105,24 @@ struct Step {
     double decay_of(std::size_t group) const {
         return groups[group].decay ? config.weight_decay : 0.0;
     }
+
+    // The values of a moment in a chunk that is not coded.
+    float* moment(std::size_t index, const Chunk& chunk) const {
+        const std::size_t inside = chunk.begin - groups[chunk.group].offset;
+        return moments[index].values.data() + places[chunk.group].first + inside;
+    }
+
+    Moments8 moments8(const Chunk& chunk) const {
+        const Place& place = places[chunk.group];
+        const std::size_t inside = chunk.begin - groups[chunk.group].offset;
+        const std::size_t block = place.first_block + inside / block8_elements;
+        return {.exp_avg_codes = moments[0].codes.data() + place.first + inside,
+                .exp_avg_scales = moments[0].scales.data() + block,
+                .exp_avg_sq_codes = moments[1].codes.data() + place.first + inside,
+                .exp_avg_sq_scales = moments[1].scales.data() + block};
+    }
 };
+static_assert(chunk_elements % block8_elements == 0, "a chunk begins where a block does");
 
 void clip(Step& step, StepReport& report) {
     if (step.config.gradient_norm_max <= 0) return;
@@ -106,7 +152,11 @@ void apply_larc(const Step& step,
     const double decayed = parameter_norm * step.decay_of(group);
     const double layer_rate =
         config.larc_trust * parameter_norm / (gradient_norm + decayed + config.larc_epsilon);
-    if (layer_rate < step.rate) scalars.larc_scale = static_cast<float>(layer_rate / step.rate);
+    if (!config.larc_clip) {
+        scalars.larc_scale = static_cast<float>(layer_rate);
+    } else if (layer_rate < step.rate) {
+        scalars.larc_scale = static_cast<float>(layer_rate / step.rate);
+    }
 }
 
 void step_sgd(const Step& step) {
@@ -135,7 +185,7 @@ void step_sgd(const Step& step) {
                   chunk.count,
                   step.parameters.data() + chunk.begin,
                   step.gradient.data() + chunk.begin,
-                  step.moments.empty() ? nullptr : step.moments[0].data() + chunk.begin);
+                  step.moments.empty() ? nullptr : step.moment(0, chunk));
     });
 }
 
@@ -167,8 +217,8 @@ void step_adamw(const Step& step) {
                     chunk.count,
                     step.parameters.data() + chunk.begin,
                     step.gradient.data() + chunk.begin,
-                    step.moments[0].data() + chunk.begin,
-                    step.moments[1].data() + chunk.begin);
+                    step.moment(0, chunk),
+                    step.moment(1, chunk));
     });
 }
 
@@ -176,6 +226,41 @@ double trust_ratio(const OptimizerConfig& config, double parameter_squares, doub
     const double parameter_norm = std::min(std::sqrt(parameter_squares), config.norm_clamp);
     const double step_norm = std::sqrt(step_squares);
     return parameter_norm > 0 && step_norm > 0 ? parameter_norm / step_norm : 1.0;
+}
+
+// The sum of squares of each group's direction; fp32 moments are updated.
+std::vector<double> lamb_squares(const Step& step, const std::vector<AdamScalars>& scalars) {
+    return step.sum_by_group([&](std::size_t, const Chunk& chunk) {
+        const float* parameters = step.parameters.data() + chunk.begin;
+        const float* gradient = step.gradient.data() + chunk.begin;
+        const AdamScalars& of_group = scalars[chunk.group];
+        if (step.places[chunk.group].coded)
+            return chunk_lamb8_squares(
+                of_group, chunk.count, parameters, gradient, step.moments8(chunk));
+        return chunk_lamb_moments(of_group,
+                                  chunk.count,
+                                  parameters,
+                                  gradient,
+                                  step.moment(0, chunk),
+                                  step.moment(1, chunk));
+    });
+}
+
+void apply_lamb(const Step& step, const std::vector<AdamScalars>& scalars) {
+    step.for_each_chunk([&](std::size_t, const Chunk& chunk) {
+        float* parameters = step.parameters.data() + chunk.begin;
+        const AdamScalars& of_group = scalars[chunk.group];
+        if (step.places[chunk.group].coded) {
+            chunk_lamb8_apply(of_group,
+                              chunk.count,
+                              parameters,
+                              step.gradient.data() + chunk.begin,
+                              step.moments8(chunk));
+        } else {
+            chunk_lamb_apply(
+                of_group, chunk.count, parameters, step.moment(0, chunk), step.moment(1, chunk));
+        }
+    });
 }
 
 void step_lamb(const Step& step) {
@@ -191,15 +276,7 @@ void step_lamb(const Step& step) {
         scalars[group].weight_decay = static_cast<float>(step.decay_of(group));
     }
     const std::vector<double> parameter_squares = step.sums_of_squares(step.parameters);
-    const std::vector<double> step_squares =
-        step.sum_by_group([&](std::size_t, const Chunk& chunk) {
-            return chunk_lamb_moments(scalars[chunk.group],
-                                      chunk.count,
-                                      step.parameters.data() + chunk.begin,
-                                      step.gradient.data() + chunk.begin,
-                                      step.moments[0].data() + chunk.begin,
-                                      step.moments[1].data() + chunk.begin);
-        });
+    const std::vector<double> step_squares = lamb_squares(step, scalars);
     for (std::size_t group = 0; group < scalars.size(); ++group) {
         const double trust =
             step.groups[group].trust
@@ -207,13 +284,23 @@ void step_lamb(const Step& step) {
                 : 1.0;
         scalars[group].minus_rate = static_cast<float>(-(step.rate * correction * trust));
     }
-    step.for_each_chunk([&](std::size_t, const Chunk& chunk) {
-        chunk_lamb_apply(scalars[chunk.group],
-                         chunk.count,
-                         step.parameters.data() + chunk.begin,
-                         step.moments[0].data() + chunk.begin,
-                         step.moments[1].data() + chunk.begin);
-    });
+    apply_lamb(step, scalars);
+}
+
+// Rows of a group to length 1, each summed as any sum of squares; a row of zeros stays.
+void scale_rows(const Step& step) {
+    for (const ParameterGroup& group : step.groups) {
+        if (group.unit_rows == 0 || step.bias_steps <= group.frozen_until) continue;
+        const std::size_t length = group.unit_rows;
+        step.parallel_for(group.count / length, [&](std::size_t row) {
+            const FloatEnvironmentGuard guard;
+            const auto values = step.parameters.subspan(group.offset + row * length, length);
+            const double norm = std::sqrt(chunk_sum_of_squares(values.data(), length));
+            if (!(norm > 0)) return;
+            for (float& value : values)
+                value = static_cast<float>(static_cast<double>(value) / norm);
+        });
+    }
 }
 
 // low <= value < high, as most fields of a configuration must be.
@@ -259,6 +346,9 @@ Ok check(const OptimizerConfig& config) {
     if (config.nesterov && config.momentum == 0) {
         return make_error(ErrorKind::bad_input, "nesterov needs a momentum above 0");
     }
+    if (config.moments_8bit && config.kind != OptimizerKind::lamb) {
+        return make_error(ErrorKind::bad_input, "moments_8bit needs the optimizer lamb");
+    }
     return {};
 }
 
@@ -276,6 +366,13 @@ Ok check(std::span<const ParameterGroup> groups, std::size_t elements_count) {
                               "parameter group '{}' ends beyond the {} parameters",
                               group.name,
                               elements_count);
+        }
+        if (group.unit_rows != 0 && group.count % group.unit_rows != 0) {
+            return make_error(ErrorKind::bad_input,
+                              "parameter group '{}' has {} elements, no whole rows of {}",
+                              group.name,
+                              group.count,
+                              group.unit_rows);
         }
         end = group.offset + group.count;
     }
@@ -297,6 +394,15 @@ void run_in_order(std::size_t tasks_count, const std::function<void(std::size_t)
     for (std::size_t i = 0; i < tasks_count; ++i) task(i);
 }
 
+MomentSizes moment_sizes(const OptimizerConfig& config,
+                         std::span<const ParameterGroup> groups,
+                         std::size_t elements_count) {
+    MomentSizes sizes;
+    (void)places_of(config, groups, sizes);
+    if (!config.moments_8bit) sizes.values = elements_count;
+    return sizes;
+}
+
 StepReport step(const OptimizerConfig& config,
                 std::span<const ParameterGroup> groups,
                 std::uint64_t global_step,
@@ -304,11 +410,33 @@ StepReport step(const OptimizerConfig& config,
                 std::span<const float> gradient,
                 std::span<const std::span<float>> moments,
                 const ParallelFor& parallel_for) {
+    std::vector<MomentView> views;
+    for (const std::span<float> moment : moments) views.push_back({.values = moment});
+    return step(config,
+                groups,
+                global_step,
+                parameters,
+                gradient,
+                std::span<const MomentView>(views),
+                parallel_for);
+}
+
+StepReport step(const OptimizerConfig& config,
+                std::span<const ParameterGroup> groups,
+                std::uint64_t global_step,
+                std::span<float> parameters,
+                std::span<const float> gradient,
+                std::span<const MomentView> moments,
+                const ParallelFor& parallel_for) {
     const Ok sound = check(groups, parameters.size());
     DEDLOC_CHECK(sound.has_value(), "{}", sound ? "" : sound.error().message());
     DEDLOC_CHECK(gradient.size() == parameters.size());
     DEDLOC_CHECK(moments.size() == moments_count(config), "{} moments", moments.size());
-    for (const std::span<float> moment : moments) DEDLOC_CHECK(moment.size() == parameters.size());
+    const MomentSizes sizes = moment_sizes(config, groups, parameters.size());
+    for (const MomentView& moment : moments) {
+        DEDLOC_CHECK(moment.values.size() == sizes.values && moment.codes.size() == sizes.codes &&
+                     moment.scales.size() == sizes.scales);
+    }
 
     const FloatEnvironmentGuard guard;
     Step current{.config = config,
@@ -318,8 +446,10 @@ StepReport step(const OptimizerConfig& config,
                  .gradient = gradient,
                  .moments = moments,
                  .parallel_for = parallel_for,
-                 .chunks = chunks_of(groups),
+                 .chunks = chunks_of(groups, global_step),
                  .rate = learning_rate(config.schedule, global_step)};
+    MomentSizes unused;
+    current.places = places_of(config, groups, unused);
     StepReport report{.learning_rate = current.rate};
     clip(current, report);
     switch (config.kind) {
@@ -333,6 +463,7 @@ StepReport step(const OptimizerConfig& config,
             step_lamb(current);
             break;
     }
+    scale_rows(current);
     return report;
 }
 

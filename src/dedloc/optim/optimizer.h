@@ -28,6 +28,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "dedloc/base/result.h"
 #include "dedloc/optim/schedule.h"
@@ -36,6 +37,10 @@ namespace dedloc::optim {
 
 // Part of the run's hash: raised whenever a change here changes any bit of any result.
 inline constexpr std::uint32_t numerics_version = 1;
+
+// Moments of 8 bits (8-bit LAMB): those of a tensor with at least so many elements are codes, in
+// blocks of 4,096 that share a scale; what smaller tensors need is little, and they learn worse.
+inline constexpr std::size_t coded_elements_min = 65536;
 
 // Part of the definition of sums (above), so never to be changed without a new numerics_version.
 inline constexpr std::size_t chunk_elements = 65536;
@@ -55,6 +60,10 @@ struct ParameterGroup {
     std::size_t count = 0;
     bool decay = true;  // weight decay applies (usually not to biases and norms)
     bool trust = true;  // LAMB and LARC: scale the step by the ratio of norms
+    // Before this global step the group stays as it is, moments too, and counts in no norm.
+    std::uint64_t frozen_until = 0;
+    // Above 0: the group is rows of so many elements, and each is scaled to length 1 after a step.
+    std::size_t unit_rows = 0;
 };
 
 struct OptimizerConfig {
@@ -67,7 +76,8 @@ struct OptimizerConfig {
 
     double momentum = 0.9;  // sgd; 0: no moment is kept
     bool nesterov = false;  // sgd
-    bool larc = false;      // sgd: layer-wise rates, clipped at the learning rate
+    bool larc = false;      // sgd: layer-wise rates
+    bool larc_clip = true;  // at most the learning rate; false: they multiply it
     double larc_trust = 0.02;
     double larc_epsilon = 1e-8;
 
@@ -76,16 +86,38 @@ struct OptimizerConfig {
     double epsilon = 1e-8;        // the LAMB runs of the paper: 1e-6
     bool debias = true;           // lamb
     double norm_clamp = 10000.0;  // lamb: largest parameter norm in the trust ratio
+    bool moments_8bit = false;    // lamb
 };
 
 // bad_input with the field's name and its bounds.
 Ok check(const OptimizerConfig& config);
-// bad_input when groups overlap, are not in ascending order, or leave the vector.
+// bad_input when groups overlap, are not in ascending order, leave the vector or are no whole rows.
 Ok check(std::span<const ParameterGroup> groups, std::size_t elements_count);
 
-// How many vectors of the parameters' size must be kept from step to step; they start as zeros.
+// How many numbers must be kept for each parameter from step to step; they start as zeros.
 std::size_t moments_count(const OptimizerConfig& config);
 std::string_view moment_name(const OptimizerConfig& config, std::size_t index);
+
+// A moment as it is kept. fp32: a value for each parameter. 8 bits: codes of the tensors that are
+// coded, one tensor after the other, a scale for each of their blocks (a block never spans two
+// tensors), and the values of the other groups.
+struct MomentView {
+    std::span<float> values;
+    std::span<std::uint8_t> codes{};
+    std::span<float> scales{};
+};
+
+// The sizes of the three, by which state is laid out.
+struct MomentSizes {
+    std::size_t values = 0;
+    std::size_t codes = 0;
+    std::size_t scales = 0;
+
+    std::size_t bytes() const { return 4 * values + codes + 4 * scales; }
+};
+MomentSizes moment_sizes(const OptimizerConfig& config,
+                         std::span<const ParameterGroup> groups,
+                         std::size_t elements_count);
 
 struct StepReport {
     double learning_rate = 0;
@@ -104,9 +136,17 @@ void run_in_order(std::size_t tasks_count, const std::function<void(std::size_t)
 //   groups       passed check(); elements in no group are left alone.
 //   global_step  from 0; the bias corrections use global_step + 1.
 //   gradient     the committed average, as long as parameters; finite (the caller has checked).
-//   moments      moments_count(config) spans as long as parameters.
+//   moments      moments_count(config) of moment_sizes().
 //
 // Sizes that do not fit are our bug (DEDLOC_CHECK).
+StepReport step(const OptimizerConfig& config,
+                std::span<const ParameterGroup> groups,
+                std::uint64_t global_step,
+                std::span<float> parameters,
+                std::span<const float> gradient,
+                std::span<const MomentView> moments,
+                const ParallelFor& parallel_for = run_in_order);
+// The same for moments in fp32: spans as long as parameters.
 StepReport step(const OptimizerConfig& config,
                 std::span<const ParameterGroup> groups,
                 std::uint64_t global_step,

@@ -12,20 +12,11 @@
 // (a line between, so that the formatter keeps the order)
 #include <hwy/highway.h>
 
+#include "dedloc/optim/formulas-inl.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace dedloc::optim::HWY_NAMESPACE {
 namespace {
-
-namespace hn = hwy::HWY_NAMESPACE;
-
-using Full = hn::ScalableTag<float>;
-using One = hn::CappedTag<float, 1>;
-
-// a + x * factor, rounded twice.
-template <typename D, typename V = hn::Vec<D>>
-HWY_INLINE V add_scaled(D d, V a, V x, float factor) {
-    return hn::Add(a, hn::Mul(x, hn::Set(d, factor)));
-}
 
 template <typename D>
 HWY_INLINE void sgd_at(D d,
@@ -69,11 +60,9 @@ HWY_INLINE void update_moments(D d,
                                float* HWY_RESTRICT exp_avg_sq,
                                V& m,
                                V& v) {
-    const auto g = hn::Mul(hn::LoadU(d, gradient), hn::Set(d, s.gradient_scale));
-    m = hn::Mul(hn::LoadU(d, exp_avg), hn::Set(d, s.beta1));
-    m = add_scaled(d, m, g, s.one_less_beta1);
-    v = hn::Mul(hn::LoadU(d, exp_avg_sq), hn::Set(d, s.beta2));
-    v = hn::Add(v, hn::Mul(hn::Mul(hn::Set(d, s.one_less_beta2), g), g));
+    m = hn::LoadU(d, exp_avg);
+    v = hn::LoadU(d, exp_avg_sq);
+    next_moments(d, s, hn::LoadU(d, gradient), m, v);
     hn::StoreU(m, d, exp_avg);
     hn::StoreU(v, d, exp_avg_sq);
 }
@@ -110,13 +99,6 @@ HWY_NOINLINE void adamw(const AdamScalars& scalars,
     for (; i < count; ++i) {
         adamw_at(One(), s, parameters + i, gradient + i, exp_avg + i, exp_avg_sq + i);
     }
-}
-
-// LAMB's direction: m / (sqrt(v) + epsilon) + weight_decay * p.
-template <typename D, typename V = hn::Vec<D>>
-HWY_INLINE V direction(D d, const AdamScalars& s, V p, V m, V v) {
-    const auto u = hn::Div(m, hn::Add(hn::Sqrt(v), hn::Set(d, s.epsilon)));
-    return s.weight_decay != 0 ? add_scaled(d, u, p, s.weight_decay) : u;
 }
 
 template <typename D>
@@ -157,44 +139,6 @@ HWY_NOINLINE void lamb_apply(const AdamScalars& scalars,
     }
     for (; i < count; ++i) lamb_apply_at(One(), s, parameters + i, exp_avg + i, exp_avg_sq + i);
 }
-
-// The 16 lanes of a sum of squares. A float's square is exact in a double.
-struct Lanes {
-    double sum[16] = {};
-
-    // count is a multiple of 16, except in the last call.
-    HWY_INLINE void add(const float* HWY_RESTRICT x, std::size_t count) {
-        const hn::CappedTag<double, 8> d64;
-        const hn::Rebind<float, decltype(d64)> d32;
-        const std::size_t lanes = hn::Lanes(d64);  // a power of two, at most 8
-        const std::size_t rows = count / 16;
-        for (std::size_t lane = 0; lane < 16; lane += 2 * lanes) {
-            auto first = hn::LoadU(d64, sum + lane);
-            auto second = hn::LoadU(d64, sum + lane + lanes);
-            for (std::size_t row = 0; row < rows; ++row) {
-                const float* at = x + 16 * row + lane;
-                const auto a = hn::PromoteTo(d64, hn::LoadU(d32, at));
-                const auto b = hn::PromoteTo(d64, hn::LoadU(d32, at + lanes));
-                first = hn::Add(first, hn::Mul(a, a));
-                second = hn::Add(second, hn::Mul(b, b));
-            }
-            hn::StoreU(first, d64, sum + lane);
-            hn::StoreU(second, d64, sum + lane + lanes);
-        }
-        for (std::size_t i = rows * 16; i < count; ++i) {
-            const double value = x[i];
-            const double square = value * value;
-            sum[i % 16] = sum[i % 16] + square;
-        }
-    }
-
-    double joined() {
-        for (std::size_t width = 8; width >= 1; width /= 2) {
-            for (std::size_t j = 0; j < width; ++j) sum[j] = sum[j] + sum[j + width];
-        }
-        return sum[0];
-    }
-};
 
 constexpr std::size_t block_elements = 1024;  // stays in the first-level cache
 

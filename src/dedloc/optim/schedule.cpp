@@ -38,6 +38,14 @@ double sine_near_zero(double y) {
     return y + y * (sum * z);
 }
 
+// From warmup_start at step 0 to the peak at the warm-up's last step.
+double warming_rate(const Schedule& schedule, std::uint64_t global_step) {
+    if (schedule.warmup_steps == 1) return schedule.warmup_start;
+    const auto last = static_cast<double>(schedule.warmup_steps - 1);
+    const double way = static_cast<double>(global_step) / last;
+    return schedule.warmup_start + way * (schedule.peak - schedule.warmup_start);
+}
+
 }  // namespace
 
 std::string_view to_string(ScheduleKind kind) {
@@ -73,6 +81,7 @@ double cosine_of_pi_times(double x) {
 double learning_rate(const Schedule& schedule, std::uint64_t global_step) {
     const FloatEnvironmentGuard guard;
     if (global_step < schedule.warmup_steps) {
+        if (schedule.warmup_start > 0) return warming_rate(schedule, global_step);
         return schedule.peak * static_cast<double>(global_step + 1) /
                static_cast<double>(schedule.warmup_steps);
     }
@@ -93,6 +102,11 @@ Ok check(const Schedule& schedule) {
         return make_error(ErrorKind::bad_input,
                           "the learning rate is {}; it must be a number from 0 on",
                           schedule.peak);
+    }
+    if (!(schedule.warmup_start >= 0 && std::isfinite(schedule.warmup_start))) {
+        return make_error(ErrorKind::bad_input,
+                          "warmup_start is {}; it must be a number from 0 on",
+                          schedule.warmup_start);
     }
     if (!(schedule.final_fraction >= 0 && schedule.final_fraction <= 1)) {
         return make_error(ErrorKind::bad_input,

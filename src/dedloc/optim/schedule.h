@@ -29,6 +29,8 @@ struct Schedule {
     double peak = 0.1;
     // Step s < warmup_steps uses peak * (s + 1) / warmup_steps: the first step already moves.
     std::uint64_t warmup_steps = 0;
+    // Above 0: the warm-up is a straight line from here at step 0 to the peak at its last step.
+    double warmup_start = 0;
     std::uint64_t total_steps = 0;  // linear, cosine: where the fall ends; > warmup_steps
     double final_fraction = 0;      // of the peak, reached at total_steps and kept after it
 };

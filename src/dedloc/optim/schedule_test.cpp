@@ -18,6 +18,22 @@ TEST(Schedule, constant_with_warm_up_moves_from_the_first_step) {
     EXPECT_EQ(learning_rate({.peak = 0.5}, 0), 0.5);
 }
 
+TEST(Schedule, warm_up_from_a_start_value_is_a_straight_line_to_the_peak) {
+    const Schedule schedule{.kind = ScheduleKind::cosine,
+                            .peak = 2.4,
+                            .warmup_steps = 500,
+                            .warmup_start = 0.3,
+                            .total_steps = 5000,
+                            .final_fraction = 0.002};
+    EXPECT_EQ(learning_rate(schedule, 0), 0.3);
+    EXPECT_DOUBLE_EQ(learning_rate(schedule, 100), 0.3 + 100 * 2.1 / 499);
+    EXPECT_EQ(learning_rate(schedule, 499), 2.4);
+    EXPECT_EQ(learning_rate(schedule, 500), 2.4);
+    EXPECT_DOUBLE_EQ(learning_rate(schedule, 5000), 0.0048);
+    EXPECT_EQ(learning_rate({.peak = 1, .warmup_steps = 1, .warmup_start = 0.5}, 0), 0.5);
+    EXPECT_FALSE(check({.warmup_start = -1}));
+}
+
 TEST(Schedule, linear_falls_to_its_end_and_stays) {
     const Schedule schedule{.kind = ScheduleKind::linear,
                             .peak = 1.0,
