@@ -11,7 +11,9 @@ bool corrects_bias(const optim::OptimizerConfig& optimizer) {
 }
 
 // Why the moments stay behind; empty: they come along.
-std::string why_no_moments(const collab::RunFile& run, const WarmSource& source) {
+std::string why_no_moments(const collab::RunFile& run,
+                           const collab::Layout& layout,
+                           const WarmSource& source) {
     if (!source.optimizer) return "the checkpoint's run file is of another version";
     const optim::OptimizerKind before = source.optimizer->kind;
     if (before != run.optimizer.kind)
@@ -19,12 +21,11 @@ std::string why_no_moments(const collab::RunFile& run, const WarmSource& source)
                            optim::to_string(before),
                            optim::to_string(run.optimizer.kind));
     if (corrects_bias(run.optimizer)) return "it counts its steps from 0";
-    const std::size_t count = optim::moments_count(run.optimizer);
-    if (count == 0) return "it keeps nothing from step to step";
-    const std::size_t parameters = collab::parameters_of(*source.state).size();
-    for (std::size_t i = 0; i < count; ++i) {
-        const auto* moment = source.state->find(optim::moment_name(run.optimizer, i));
-        if (moment == nullptr || moment->values.size() != parameters)
+    const auto moments = collab::empty_moments(run.optimizer, layout);
+    if (moments.empty()) return "it keeps nothing from step to step";
+    for (const state::Section& moment : moments) {
+        const auto* kept = source.state->find(moment.name);
+        if (kept == nullptr || kept->elements() != moment.elements() || kept->dtype != moment.dtype)
             return "the checkpoint has none of its moments";
     }
     return {};
@@ -84,11 +85,10 @@ Result<WarmStart> warm_start(const collab::RunFile& run,
                                      layout,
                                      std::vector<float>(parameters.begin(), parameters.end()),
                                      std::vector<float>(buffers.begin(), buffers.end())));
-    const std::string why = why_no_moments(run, source);
+    const std::string why = why_no_moments(run, layout, source);
     if (why.empty()) {
         std::vector<state::Section> sections = start.state->sections();
-        for (state::Section& section : sections)
-            section.values = source.state->find(section.name)->values;
+        for (state::Section& section : sections) section = *source.state->find(section.name);
         DEDLOC_TRY(start.state, state::Snapshot::make(start.state->info(), std::move(sections)));
     }
     start.told = fmt::format(

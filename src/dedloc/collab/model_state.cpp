@@ -9,6 +9,34 @@
 
 namespace dedloc::collab {
 
+namespace {
+
+std::string codes_section(std::string_view moment) { return fmt::format("{}.codes", moment); }
+std::string scales_section(std::string_view moment) { return fmt::format("{}.scales", moment); }
+
+optim::MomentSizes sizes_of_moments(const optim::OptimizerConfig& optimizer, const Layout& layout) {
+    return optim::moment_sizes(optimizer, layout.parameters, layout.parameters_count);
+}
+
+}  // namespace
+
+std::vector<state::Section> empty_moments(const optim::OptimizerConfig& optimizer,
+                                          const Layout& layout) {
+    const optim::MomentSizes sizes = sizes_of_moments(optimizer, layout);
+    std::vector<state::Section> sections;
+    for (std::size_t i = 0; i < optim::moments_count(optimizer); ++i) {
+        const std::string_view name = optim::moment_name(optimizer, i);
+        sections.push_back({std::string(name), std::vector<float>(sizes.values, 0.0f)});
+        if (!optimizer.moments_8bit) continue;
+        sections.push_back({.name = codes_section(name),
+                            .values = {},
+                            .codes = Bytes(sizes.codes, 0),
+                            .dtype = state::Dtype::u8});
+        sections.push_back({scales_section(name), std::vector<float>(sizes.scales, 0.0f)});
+    }
+    return sections;
+}
+
 Result<std::shared_ptr<const state::Snapshot>> initial_state(const RunFile& run,
                                                              const Layout& layout,
                                                              std::vector<float> parameters,
@@ -20,17 +48,16 @@ Result<std::shared_ptr<const state::Snapshot>> initial_state(const RunFile& run,
     info.branch = info.run;
     std::vector<state::Section> sections;
     sections.push_back({std::string(parameters_section), std::move(parameters)});
-    for (std::size_t i = 0; i < optim::moments_count(run.optimizer); ++i)
-        sections.push_back({std::string(optim::moment_name(run.optimizer, i)),
-                            std::vector<float>(layout.parameters_count, 0.0f)});
+    for (state::Section& moment : empty_moments(run.optimizer, layout))
+        sections.push_back(std::move(moment));
     sections.push_back({std::string(buffers_section), std::move(buffers)});
     return state::Snapshot::make(std::move(info), std::move(sections));
 }
 
 std::uint64_t state_bytes_most(const RunFile& run, const Layout& layout) {
-    const std::uint64_t vectors = 1 + optim::moments_count(run.optimizer);
-    const std::uint64_t numbers = vectors * layout.parameters_count + layout.buffers_count;
-    return state::prefix_bytes_max + numbers * sizeof(float);
+    const std::uint64_t numbers = layout.parameters_count + layout.buffers_count;
+    return state::prefix_bytes_max + numbers * sizeof(float) +
+           optim::moments_count(run.optimizer) * sizes_of_moments(run.optimizer, layout).bytes();
 }
 
 Ok check_state(const RunFile& run, const Layout& layout, const state::Snapshot& snapshot) {
@@ -39,21 +66,23 @@ Ok check_state(const RunFile& run, const Layout& layout, const state::Snapshot& 
                           "the state belongs to run {}, this is run {}",
                           snapshot.info().run.short_hex(),
                           run_hash(run).short_hex());
-    const auto check = [&](std::string_view name, std::size_t count) -> Ok {
+    const auto check = [&](std::string_view name,
+                           std::size_t count,
+                           state::Dtype dtype = state::Dtype::fp32) -> Ok {
         const state::Section* section = snapshot.find(name);
-        if (section == nullptr || section->values.size() != count)
+        if (section == nullptr || section->elements() != count || section->dtype != dtype)
             return make_error(ErrorKind::bad_input,
                               "the state's section '{}' does not fit the model: {} numbers, {} "
                               "expected (another version of the program made it?)",
                               name,
-                              section == nullptr ? 0 : section->values.size(),
+                              section == nullptr ? 0 : section->elements(),
                               count);
         return {};
     };
     DEDLOC_TRY_VOID(check(parameters_section, layout.parameters_count));
     DEDLOC_TRY_VOID(check(buffers_section, layout.buffers_count));
-    for (std::size_t i = 0; i < optim::moments_count(run.optimizer); ++i)
-        DEDLOC_TRY_VOID(check(optim::moment_name(run.optimizer, i), layout.parameters_count));
+    for (const state::Section& moment : empty_moments(run.optimizer, layout))
+        DEDLOC_TRY_VOID(check(moment.name, moment.elements(), moment.dtype));
     return {};
 }
 
@@ -94,17 +123,20 @@ std::vector<state::Section> stepped_sections(const RunFile& run,
     const std::size_t parameters_count = layout.parameters_count;
     parallel_for(sections.size(), [&](std::size_t i) {
         const state::Section& old = before.sections()[i];
-        sections[i].name = old.name;
-        sections[i].values = old.values;
+        sections[i] = old;
         if (old.name == buffers_section)
             tensor::add_weighted(sections[i].values, average.subspan(parameters_count), 1.0f);
     });
     std::span<float> parameters;
-    std::vector<std::span<float>> moments(optim::moments_count(run.optimizer));
+    std::vector<optim::MomentView> moments(optim::moments_count(run.optimizer));
     for (state::Section& section : sections) {
         if (section.name == parameters_section) parameters = section.values;
-        for (std::size_t i = 0; i < moments.size(); ++i)
-            if (section.name == optim::moment_name(run.optimizer, i)) moments[i] = section.values;
+        for (std::size_t i = 0; i < moments.size(); ++i) {
+            const std::string_view name = optim::moment_name(run.optimizer, i);
+            if (section.name == name) moments[i].values = section.values;
+            if (section.name == codes_section(name)) moments[i].codes = section.codes;
+            if (section.name == scales_section(name)) moments[i].scales = section.values;
+        }
     }
     report = optim::step(run.optimizer,
                          layout.parameters,

@@ -1,8 +1,9 @@
 // ModelState: a committed average turns one snapshot into the next. Pure and deterministic: every
 // peer computes the same bits (promise 1).
 //
-// Sections of a snapshot: "parameters", one for each optimizer moment, "buffers".
-// Cost: one pass of the optimizer and a copy of the state. Thread: any (meant for workers).
+// Sections of a snapshot: "parameters", one for each optimizer moment, "buffers". A moment of 8
+// bits has three: "exp_avg" (what is not coded), "exp_avg.codes" (u8), "exp_avg.scales". Cost: one
+// pass of the optimizer and a copy of the state. Thread: any (meant for workers).
 
 #pragma once
 #include <memory>
@@ -31,6 +32,10 @@ std::uint64_t state_bytes_most(const RunFile& run, const Layout& layout);
 
 // Does a snapshot (downloaded, or from a checkpoint) fit this run and model? Errors: bad_input.
 Ok check_state(const RunFile& run, const Layout& layout, const state::Snapshot& snapshot);
+
+// The moments' sections of a state, by name and size, as vectors of zeros.
+std::vector<state::Section> empty_moments(const optim::OptimizerConfig& optimizer,
+                                          const Layout& layout);
 
 std::span<const float> parameters_of(const state::Snapshot& snapshot);
 std::span<const float> buffers_of(const state::Snapshot& snapshot);

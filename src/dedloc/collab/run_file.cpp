@@ -104,6 +104,7 @@ void visit_optimizer(Visitor& visit, Optimizer& optimizer, std::string_view abov
     visit(key("optimizer.momentum"), optimizer.momentum, Numbers{0, 0.9999});
     visit(key("optimizer.nesterov"), optimizer.nesterov);
     visit(key("optimizer.larc"), optimizer.larc);
+    visit(key("optimizer.larc_clip"), optimizer.larc_clip);
     visit(key("optimizer.larc_trust"), optimizer.larc_trust, Numbers{1e-9, 10});
     visit(key("optimizer.larc_epsilon"), optimizer.larc_epsilon, Numbers{0, 1});
     visit(key("optimizer.beta1"), optimizer.beta1, Numbers{0, 0.99999});
@@ -111,9 +112,11 @@ void visit_optimizer(Visitor& visit, Optimizer& optimizer, std::string_view abov
     visit(key("optimizer.epsilon"), optimizer.epsilon, Numbers{1e-16, 1});
     visit(key("optimizer.debias"), optimizer.debias);
     visit(key("optimizer.norm_clamp"), optimizer.norm_clamp, Numbers{1e-9, 1e9});
+    visit(key("optimizer.moments_8bit"), optimizer.moments_8bit);
     visit(key("schedule.kind"), optimizer.schedule.kind, Enumeration{});
     visit(key("schedule.peak"), optimizer.schedule.peak, Numbers{0, 1000});  // learning rate
     visit(key("schedule.warmup_steps"), optimizer.schedule.warmup_steps, Integers{0, steps_max});
+    visit(key("schedule.warmup_start"), optimizer.schedule.warmup_start, Numbers{0, 1000});
     visit(key("schedule.total_steps"), optimizer.schedule.total_steps, Integers{0, steps_max});
     visit(key("schedule.final_fraction"), optimizer.schedule.final_fraction, Numbers{0, 1});
 }
@@ -586,6 +589,9 @@ void check_local(const RunFile& run, Reader& reader) {
         reader.fail_key("local.schedule.total_steps", schedule.error().message());
     if (const Ok optimizer = optim::check(local.optimizer); !optimizer)
         reader.fail_key("local.optimizer.kind", optimizer.error().message());
+    if (local.optimizer.moments_8bit)
+        reader.fail_key("local.optimizer.moments_8bit",
+                        "local updates keep their moments in fp32: only [optimizer] has 8 bits");
     if (run.averaging.delayed)
         reader.fail_key("averaging.delayed",
                         "'averaging.delayed' and [local] exclude each other: a peer that makes "

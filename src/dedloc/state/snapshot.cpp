@@ -19,10 +19,15 @@ constexpr std::size_t alignment = 64;
 struct SectionHeader {
     std::string name;
     std::uint64_t elements = 0;
+    std::uint32_t dtype = 0;
+
+    std::uint64_t element_bytes() const { return dtype == 0 ? sizeof(float) : 1; }
+
     template <typename Visitor, typename Self>
     static void fields(Visitor& visit, Self& self) {
         visit(1, self.name);
         visit(2, self.elements);
+        visit(3, self.dtype);
     }
 };
 
@@ -79,15 +84,29 @@ Result<std::uint64_t> check_header(const Header& header, std::size_t prefix_size
                               section.name.size());
         if (!names.insert(section.name).second)
             return make_error(ErrorKind::bad_input, "two sections of the state have one name");
-        if (section.elements > (state_bytes_max - total) / sizeof(float))
+        if (section.dtype > static_cast<std::uint32_t>(Dtype::u8))
+            return make_error(ErrorKind::bad_input,
+                              "a section's elements have type {}, which this program does not know",
+                              section.dtype);
+        if (section.elements > (state_bytes_max - total) / section.element_bytes())
             return make_error(
                 ErrorKind::bad_input, "the state is larger than {} bytes", state_bytes_max);
-        total += section.elements * sizeof(float);
+        total += section.elements * section.element_bytes();
     }
     return total;
 }
 
 }  // namespace
+
+ByteView Section::bytes() const {
+    if (dtype == Dtype::u8) return codes;
+    return {reinterpret_cast<const std::uint8_t*>(values.data()), values.size() * sizeof(float)};
+}
+
+std::span<std::uint8_t> Section::bytes() {
+    if (dtype == Dtype::u8) return codes;
+    return {reinterpret_cast<std::uint8_t*>(values.data()), values.size() * sizeof(float)};
+}
 
 Result<std::shared_ptr<const Snapshot>> Snapshot::make(SnapshotInfo info,
                                                        std::vector<Section> sections) {
@@ -97,8 +116,12 @@ Result<std::shared_ptr<const Snapshot>> Snapshot::make(SnapshotInfo info,
                   .samples = info.samples,
                   .extra = info.extra,
                   .sections = {}};
-    for (const Section& section : sections)
-        header.sections.push_back({.name = section.name, .elements = section.values.size()});
+    for (const Section& section : sections) {
+        DEDLOC_CHECK(section.dtype == Dtype::u8 ? section.values.empty() : section.codes.empty());
+        header.sections.push_back({.name = section.name,
+                                   .elements = section.elements(),
+                                   .dtype = static_cast<std::uint32_t>(section.dtype)});
+    }
     Bytes prefix = encode_prefix(header);
     DEDLOC_TRY(const std::uint64_t total, check_header(header, prefix.size()));
 
@@ -106,7 +129,7 @@ Result<std::shared_ptr<const Snapshot>> Snapshot::make(SnapshotInfo info,
     std::uint64_t offset = prefix.size();
     for (const Section& section : sections) {
         snapshot->offsets_.push_back(offset);
-        offset += section.values.size() * sizeof(float);
+        offset += section.bytes_size();
     }
     snapshot->info_ = std::move(info);
     snapshot->sections_ = std::move(sections);
@@ -136,12 +159,11 @@ void Snapshot::visit(std::uint64_t offset,
     for (index = index == 0 ? 0 : index - 1; index < sections_.size(); ++index) {
         const std::uint64_t begin = offsets_[index];
         if (begin >= end) break;
-        const std::uint64_t size = sections_[index].values.size() * sizeof(float);
+        const ByteView bytes = sections_[index].bytes();
         const std::uint64_t from = std::max(begin, offset);
-        const std::uint64_t to = std::min(begin + size, end);
+        const std::uint64_t to = std::min(begin + bytes.size(), end);
         if (from >= to) continue;
-        const auto* bytes = reinterpret_cast<const std::uint8_t*>(sections_[index].values.data());
-        piece(ByteView(bytes + (from - begin), to - from));
+        piece(bytes.subspan(from - begin, to - from));
     }
 }
 
@@ -178,10 +200,16 @@ Result<SnapshotBuilder> SnapshotBuilder::begin(ByteView first, std::uint64_t byt
     std::uint64_t offset = prefix.size();
     for (SectionHeader& section : header.sections) {
         snapshot->offsets_.push_back(offset);
-        offset += section.elements * sizeof(float);
-        std::vector<float> values(section.elements);
-        snapshot->sections_.push_back(
-            {.name = std::move(section.name), .values = std::move(values)});
+        Section place{.name = std::move(section.name),
+                      .values = {},
+                      .dtype = static_cast<Dtype>(section.dtype)};
+        if (place.dtype == Dtype::u8) {
+            place.codes.resize(section.elements);
+        } else {
+            place.values.resize(section.elements);
+        }
+        offset += place.bytes_size();
+        snapshot->sections_.push_back(std::move(place));
     }
     snapshot->prefix_ = std::move(prefix);
     snapshot->bytes_size_ = total;
@@ -194,12 +222,11 @@ void SnapshotBuilder::write(std::uint64_t offset, ByteView piece) {
     const std::uint64_t end = offset + piece.size();
     for (std::size_t index = 0; index < snapshot.sections_.size(); ++index) {
         const std::uint64_t begin = snapshot.offsets_[index];
-        std::vector<float>& values = snapshot.sections_[index].values;
+        const std::span<std::uint8_t> bytes = snapshot.sections_[index].bytes();
         const std::uint64_t from = std::max(begin, offset);
-        const std::uint64_t to = std::min(begin + values.size() * sizeof(float), end);
+        const std::uint64_t to = std::min(begin + bytes.size(), end);
         if (from >= to) continue;
-        auto* bytes = reinterpret_cast<std::uint8_t*>(values.data());
-        std::memcpy(bytes + (from - begin), piece.data() + (from - offset), to - from);
+        std::memcpy(bytes.data() + (from - begin), piece.data() + (from - offset), to - from);
     }
 }
 

@@ -1,14 +1,15 @@
 // Snapshot: what a peer needs to go on from a committed global step, immutable and shared.
 //
-// Parameters, optimizer state and buffers are named sections of fp32 numbers; everything else that
-// must be equal on all peers is in SnapshotInfo. Equal snapshots have equal canonical bytes, hence
-// equal state hashes (manifest.h), which is how promise 1 of the design is checked.
+// Parameters, optimizer state and buffers are named sections of fp32 numbers or codes; everything
+// else that must be equal on all peers is in SnapshotInfo. Equal snapshots have equal canonical
+// bytes, hence equal state hashes (manifest.h), which is how promise 1 of the design is checked.
 //
 // Canonical bytes (docs/spec/state.md):
 //   "dedloc-state-1\n\0" (16) ‖ u32 LE size of header ‖ header ‖ zeros up to a multiple of 64 ‖
-//   sections in order, each element as fp32 little endian, no gaps.
+//   sections in order, each element as fp32 little endian or as one byte, no gaps.
 //   header = wire::encode of {1 run, 2 branch, 3 step, 4 samples, 5 extra, 6 sections {1 name,
-//   2 elements}}. The prefix up to the first element fits in chunk 0.
+//   2 elements, 3 type: 0 fp32, 1 u8}}. The prefix up to the first element fits in chunk 0. A state
+//   of fp32 alone has the bytes that it had before there was a type.
 //
 // Cost: a snapshot owns its sections; read() copies what was asked for, nothing is materialised.
 // Errors: bad_input. Thread: any (immutable after make).
@@ -33,9 +34,19 @@ inline constexpr std::size_t section_name_bytes_max = 200;
 inline constexpr std::size_t prefix_bytes_max = (1u << 20) - 64;
 inline constexpr std::uint64_t state_bytes_max = std::uint64_t{64} << 30;
 
+enum class Dtype : std::uint8_t { fp32 = 0, u8 = 1 };
+
+// Elements of one type. Those of the other type's vector are none.
 struct Section {
     std::string name;           // unique in its snapshot, 1 … section_name_bytes_max bytes
-    std::vector<float> values;  // any bits, NaN payloads included, are kept
+    std::vector<float> values;  // fp32: any bits, NaN payloads included, are kept
+    Bytes codes{};              // u8: codes of blocks, whose scales are in another section
+    Dtype dtype = Dtype::fp32;
+
+    std::size_t elements() const { return dtype == Dtype::u8 ? codes.size() : values.size(); }
+    std::size_t bytes_size() const { return bytes().size(); }
+    ByteView bytes() const;
+    std::span<std::uint8_t> bytes();
 };
 
 struct SnapshotInfo {

@@ -91,6 +91,39 @@ TEST(Snapshot, has_bytes_that_never_change) {
     EXPECT_EQ(base::to_hex(ByteView(bytes).subspan(64)), "0000803f00000040");
 }
 
+Section some_codes(std::size_t count) {
+    Section section{.name = "exp_avg.codes", .values = {}, .dtype = Dtype::u8};
+    for (std::size_t i = 0; i < count; ++i)
+        section.codes.push_back(static_cast<std::uint8_t>(i * 7 % 251));
+    return section;
+}
+
+TEST(Snapshot, with_sections_of_bytes_comes_back_from_chunks) {
+    std::vector<Section> sections = some_sections(300'001, 2);
+    sections.insert(sections.begin() + 1, some_codes(1'000'003));
+    const auto snapshot = *Snapshot::make({}, std::move(sections));
+    const Manifest manifest = make_manifest(*snapshot);
+    auto builder = SnapshotBuilder::begin(chunk(*snapshot, 0), manifest.bytes);
+    ASSERT_TRUE(builder) << to_string(builder.error());
+    for (std::size_t i = manifest.chunks_count(); i-- > 0;) {
+        const Bytes piece = chunk(*snapshot, i);
+        builder->write(manifest.chunk_offset(i), piece);
+    }
+    const auto back = (*std::move(builder)).finish();
+    EXPECT_EQ(all_bytes(*back), all_bytes(*snapshot));
+    ASSERT_NE(back->find("exp_avg.codes"), nullptr);
+    EXPECT_EQ(back->find("exp_avg.codes")->dtype, Dtype::u8);
+    EXPECT_EQ(back->find("exp_avg.codes")->codes, some_codes(1'000'003).codes);
+    EXPECT_EQ(back->find("buffers")->values, snapshot->find("buffers")->values);
+}
+
+TEST(Snapshot, has_one_byte_for_a_code_and_says_so_in_its_header) {
+    const auto made = *Snapshot::make({}, {some_codes(5)});
+    EXPECT_EQ(made->bytes_size() % 64, 5u);
+    const auto floats = *Snapshot::make({}, {{.name = "exp_avg.codes", .values = {1, 2, 3, 4, 5}}});
+    EXPECT_NE(all_bytes(*made), all_bytes(*floats));
+}
+
 TEST(Snapshot, refuses_what_is_beyond_its_limits) {
     EXPECT_FALSE(Snapshot::make({}, {{.name = "a", .values = {}}, {.name = "a", .values = {}}}));
     EXPECT_FALSE(Snapshot::make({}, {{.name = "", .values = {}}}));
