@@ -59,6 +59,7 @@ WANTED = {
     **{f"tokens_feed_{length}": {"ratio_min": TOKENS_RATIO_MIN} for length in (64, 512)},
     "rpc": {"ratio_min": 1},
     "connections": {"ratio_max": 1},
+    "lamb8": {"ratio_max": 2},
     "delayed": {"ratio_min": 1},
     "delayed_loss": {"ratio_max": 1.02},
 }
@@ -355,6 +356,24 @@ def tokens(setup: Setup) -> list[dict]:
     return results
 
 
+def lamb8(setup: Setup) -> list[dict]:
+    """A step of LAMB with moments of 8 bits at 17.8 million parameters, one thread, against the same
+    with moments in fp32; ns a parameter."""
+    names = ("lamb/17800000", "lamb8/17800000")
+    done = subprocess.run(
+        [str(setup.program("dedloc_optim_bench")), "--benchmark_format=json",
+         "--benchmark_filter=^lamb8?/17800000$", "--benchmark_enable_random_interleaving=true",
+         f"--benchmark_repetitions={1 if setup.quick else 5}",
+         f"--benchmark_min_time={0.01 if setup.quick else 0.5}"],
+        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, timeout=600, check=False)
+    if done.returncode != 0:
+        raise BenchError(f"dedloc_optim_bench ended with status {done.returncode}")
+    runs = [b for b in json.loads(done.stdout)["benchmarks"] if b["run_type"] == "iteration"]
+    fp32, coded = (statistics.median(b["ns/element"] for b in runs if b["run_name"] == name)
+                   for name in names)
+    return [measure("lamb8", coded, "ns", "LAMB with moments in fp32", fp32)]
+
+
 def stream(setup: Setup) -> list[dict]:
     """One stream of 512 MiB between two hosts on loopback against go-libp2p's and iperf3 (lines
     stream_tls, stream_noise; GB/s); 100-byte calls a second on one connection (rpc); memory of a
@@ -384,7 +403,7 @@ def delayed(setup: Setup) -> list[dict]:
                     anchor_samples=found["sync_samples"], identical=found["identical"])]
 
 
-BENCHES = {b.__name__: b for b in (solo, round_overhead, allreduce, plan, tokens, stream, delayed)}
+BENCHES = {b.__name__: b for b in (solo, round_overhead, allreduce, plan, tokens, lamb8, stream, delayed)}
 
 
 def end_by_signal(number: int, _frame: object) -> None:

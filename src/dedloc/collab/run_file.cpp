@@ -104,7 +104,7 @@ void visit_optimizer(Visitor& visit, Optimizer& optimizer, std::string_view abov
     visit(key("optimizer.momentum"), optimizer.momentum, Numbers{0, 0.9999});
     visit(key("optimizer.nesterov"), optimizer.nesterov);
     visit(key("optimizer.larc"), optimizer.larc);
-    visit(key("optimizer.larc_clip"), optimizer.larc_clip);
+    if (optimizer.larc) visit(key("optimizer.larc_clip"), optimizer.larc_clip);
     visit(key("optimizer.larc_trust"), optimizer.larc_trust, Numbers{1e-9, 10});
     visit(key("optimizer.larc_epsilon"), optimizer.larc_epsilon, Numbers{0, 1});
     visit(key("optimizer.beta1"), optimizer.beta1, Numbers{0, 0.99999});
@@ -112,11 +112,13 @@ void visit_optimizer(Visitor& visit, Optimizer& optimizer, std::string_view abov
     visit(key("optimizer.epsilon"), optimizer.epsilon, Numbers{1e-16, 1});
     visit(key("optimizer.debias"), optimizer.debias);
     visit(key("optimizer.norm_clamp"), optimizer.norm_clamp, Numbers{1e-9, 1e9});
-    visit(key("optimizer.moments_8bit"), optimizer.moments_8bit);
+    if (optimizer.kind == optim::OptimizerKind::lamb)
+        visit(key("optimizer.moments_8bit"), optimizer.moments_8bit);
     visit(key("schedule.kind"), optimizer.schedule.kind, Enumeration{});
     visit(key("schedule.peak"), optimizer.schedule.peak, Numbers{0, 1000});  // learning rate
     visit(key("schedule.warmup_steps"), optimizer.schedule.warmup_steps, Integers{0, steps_max});
-    visit(key("schedule.warmup_start"), optimizer.schedule.warmup_start, Numbers{0, 1000});
+    if (optimizer.schedule.warmup_steps > 0)
+        visit(key("schedule.warmup_start"), optimizer.schedule.warmup_start, Numbers{0, 1000});
     visit(key("schedule.total_steps"), optimizer.schedule.total_steps, Integers{0, steps_max});
     visit(key("schedule.final_fraction"), optimizer.schedule.final_fraction, Numbers{0, 1});
 }
@@ -618,6 +620,15 @@ void check_together(const RunFile& run, Reader& reader) {
     if (run.local) check_local(run, reader);
 }
 
+// What decides on further keys of [optimizer] and [schedule].
+void look_ahead(toml::node_view<const toml::node> section, optim::OptimizerConfig& optimizer) {
+    const std::string_view kind = section["optimizer"]["kind"].value_or(std::string_view());
+    if (const auto known = optim::optimizer_from_string(kind)) optimizer.kind = *known;
+    optimizer.larc = section["optimizer"]["larc"].value_or(false);
+    const std::int64_t steps = section["schedule"]["warmup_steps"].value_or(std::int64_t{0});
+    optimizer.schedule.warmup_steps = steps > 0 ? 1 : 0;
+}
+
 std::string_view has_local(const RunFile& run) { return run.local ? "a section" : "none"; }
 
 }  // namespace
@@ -643,7 +654,11 @@ Result<RunFile> parse_run_file(std::string_view text, std::string_view file_name
     const toml::table& root = parsed.table();
     RunFile run;
     run.task.kind = root["task"]["kind"].value_or(run.task.kind);
-    if (root.contains("local")) run.local.emplace();
+    look_ahead(toml::node_view<const toml::node>(root), run.optimizer);
+    if (root.contains("local")) {
+        run.local.emplace();
+        look_ahead(root["local"], run.local->optimizer);
+    }
     if (root["averaging"]["codec"].value_or(std::string_view()) == adaptive)
         run.averaging.codec.reset();
     Reader reader(root, file_name);

@@ -39,6 +39,7 @@ gradient_norm_max = 1
 momentum = 0.5
 nesterov = true
 larc = true
+larc_clip = false
 larc_trust = 0.001
 larc_epsilon = 1e-9
 beta1 = 0.8
@@ -46,10 +47,12 @@ beta2 = 0.99
 epsilon = 1e-6
 debias = false
 norm_clamp = 10
+moments_8bit = true
 [schedule]
 kind = "cosine"
 peak = 0.00176
 warmup_steps = 100
+warmup_start = 0.0001
 total_steps = 1000
 final_fraction = 0.1
 [averaging]
@@ -97,6 +100,18 @@ TEST(RunFile, reads_every_field) {
     EXPECT_EQ(run.stop.accuracy, 0.9);
     EXPECT_EQ(run.checkpoint_every, 7u);
     EXPECT_EQ(run.evaluate_every, 3u);
+}
+
+TEST(RunFile, has_keys_of_larc_lamb_and_warm_up_only_with_them) {
+    const std::string plain = to_toml(parsed("name = \"x\""));
+    for (const char* key : {"larc_clip", "moments_8bit", "warmup_start"})
+        EXPECT_EQ(plain.find(key), std::string::npos) << key;
+    EXPECT_FALSE(parse_run_file("name = \"x\"\n[optimizer]\nmoments_8bit = true\n", "x.toml"));
+    const RunFile run = parsed(
+        "name = \"x\"\n[optimizer]\nkind = \"sgd\"\nlarc = true\nlarc_clip = false\n"
+        "[schedule]\nwarmup_steps = 5\nwarmup_start = 0.01\n");
+    EXPECT_FALSE(run.optimizer.larc_clip);
+    EXPECT_EQ(run.optimizer.schedule.warmup_start, 0.01);
 }
 
 TEST(RunFile, canonical_text_gives_the_same_run_and_hash) {

@@ -29,17 +29,25 @@ void copy(benchmark::State& state) {
 void run(benchmark::State& state, const OptimizerConfig& config) {
     const auto size = static_cast<std::size_t>(state.range(0));
     std::vector<float> parameters(size, 0.1f);
-    std::vector<float> gradient(size, 1e-3f);
-    std::vector<std::vector<float>> moments(moments_count(config), std::vector<float>(size, 0.0f));
-    std::vector<std::span<float>> spans(moments.begin(), moments.end());
+    std::vector<float> gradient(size);
+    for (std::size_t i = 0; i < size; ++i)
+        gradient[i] =
+            1e-5f * static_cast<float>(static_cast<int>(i * 2654435761u >> 20 & 2047) - 1024);
     std::vector<ParameterGroup> groups;
     constexpr std::size_t layers = 20;
     for (std::size_t i = 0; i < layers; ++i) {
         groups.push_back({.name = "layer", .offset = i * (size / layers), .count = size / layers});
     }
+    const MomentSizes sizes = moment_sizes(config, groups, size);
+    std::vector<std::vector<float>> values(2, std::vector<float>(sizes.values));
+    std::vector<std::vector<std::uint8_t>> codes(2, std::vector<std::uint8_t>(sizes.codes));
+    std::vector<std::vector<float>> scales(2, std::vector<float>(sizes.scales));
+    std::vector<MomentView> moments;
+    for (std::size_t i = 0; i < moments_count(config); ++i)
+        moments.push_back({values[i], codes[i], scales[i]});
     std::uint64_t global_step = 0;
     for (auto turn : state) {
-        step(config, groups, global_step++, parameters, gradient, spans);
+        step(config, groups, global_step++, parameters, gradient, moments);
         benchmark::ClobberMemory();
     }
     report(state);
@@ -54,12 +62,20 @@ void adamw(benchmark::State& state) {
 void lamb(benchmark::State& state) {
     run(state, {.kind = OptimizerKind::lamb, .schedule = {.peak = 1e-4}, .weight_decay = 0.01});
 }
+void lamb8(benchmark::State& state) {
+    run(state,
+        {.kind = OptimizerKind::lamb,
+         .schedule = {.peak = 1e-4},
+         .weight_decay = 0.01,
+         .moments_8bit = true});
+}
 BENCHMARK(copy)->Arg(100'000)->Arg(20'000'000);
 BENCHMARK(sgd)->Arg(100'000)->Arg(20'000'000);
 BENCHMARK(sgd_clipped)->Arg(100'000)->Arg(20'000'000);
 BENCHMARK(sgd_larc)->Arg(100'000)->Arg(20'000'000);
 BENCHMARK(adamw)->Arg(100'000)->Arg(20'000'000);
-BENCHMARK(lamb)->Arg(100'000)->Arg(20'000'000);
+BENCHMARK(lamb)->Arg(100'000)->Arg(17'800'000)->Arg(20'000'000);
+BENCHMARK(lamb8)->Arg(17'800'000);
 
 }  // namespace
 }  // namespace dedloc::optim
