@@ -1,0 +1,121 @@
+#include "dedloc/images/folder.h"
+
+#include <atomic>
+#include <gtest/gtest.h>
+
+#include "dedloc/images/images_testing.h"
+#include "dedloc/images/read_ahead.h"
+
+namespace dedloc::images {
+namespace {
+
+Bytes png(std::uint8_t shade) { return encode_png(sample_picture(8, 8, shade)); }
+
+TEST(ImageFolder, has_a_class_for_each_folder_in_the_same_order_for_everybody) {
+    const TemporaryFolder folder;
+    folder.write("n02/b.PNG", png(1));
+    folder.write("n01/a.jpg", encode_jpeg(sample_picture(8, 8, 2)));
+    folder.write("n01/deep/c.jpeg", encode_jpeg(sample_picture(8, 8, 3)));
+    folder.write("n01/readme.txt", as_bytes("no picture"));
+    std::size_t told = 0;
+    const auto opened = ImageFolder::open(
+        folder.path(), [&](std::size_t done, std::size_t all) { told += done == all ? 1 : 0; });
+    ASSERT_TRUE(opened) << to_string(opened.error());
+    EXPECT_EQ(told, 1u);
+    EXPECT_EQ(opened->classes(), (std::vector<std::string>{"n01", "n02"}));
+    ASSERT_EQ(opened->entries().size(), 3u);
+    EXPECT_EQ(opened->entries()[0].path, "n01/a.jpg");
+    EXPECT_EQ(opened->entries()[2].label, 1u);
+    ASSERT_TRUE(opened->picture(2));
+    EXPECT_EQ(opened->picture(2)->rgb, sample_picture(8, 8, 1).rgb);
+}
+
+TEST(ImageFolder, has_another_fingerprint_when_a_picture_differs) {
+    const TemporaryFolder mine;
+    const TemporaryFolder theirs;
+    for (const TemporaryFolder* folder : {&mine, &theirs}) folder->write("a/1.png", png(1));
+    EXPECT_EQ(ImageFolder::open(mine.path())->fingerprint(),
+              ImageFolder::open(theirs.path())->fingerprint());
+    theirs.write("a/1.png", png(2));
+    EXPECT_NE(ImageFolder::open(mine.path())->fingerprint(),
+              ImageFolder::open(theirs.path())->fingerprint());
+}
+
+TEST(ImageFolder, leaves_out_what_cannot_be_read_and_names_it) {
+    const TemporaryFolder folder;
+    folder.write("a/good.png", png(1));
+    folder.write("a/text.jpg", as_bytes("no picture at all"));
+    const auto opened = ImageFolder::open(folder.path());
+    ASSERT_TRUE(opened) << to_string(opened.error());
+    EXPECT_EQ(opened->entries().size(), 1u);
+    EXPECT_EQ(opened->unreadable_count(), 1u);
+    ASSERT_EQ(opened->unreadable().size(), 1u);
+    EXPECT_EQ(opened->unreadable()[0], "a/text.jpg: it is neither a JPEG nor a PNG file");
+}
+
+TEST(ImageFolder, without_pictures_is_refused_with_what_is_expected) {
+    const TemporaryFolder folder;
+    const auto empty = ImageFolder::open(folder.path());
+    ASSERT_FALSE(empty);
+    EXPECT_NE(empty.error().message().find("no pictures that can be read"), std::string::npos);
+    EXPECT_FALSE(ImageFolder::open(folder.path() + "/nowhere"));
+}
+
+TEST(ImageFolder, takes_captions_and_refuses_wrong_lines_by_their_number) {
+    const TemporaryFolder folder;
+    folder.write("x/1.png", png(1));
+    folder.write("captions.jsonl",
+                 as_bytes("{\"file\": \"x/1.png\", \"caption\": \"a hat\", \"group\": 3}\n"));
+    const auto opened = ImageFolder::open(folder.path());
+    ASSERT_TRUE(opened) << to_string(opened.error());
+    EXPECT_TRUE(opened->has_captions());
+    EXPECT_EQ(opened->entries()[0].caption, "a hat");
+    const std::pair<const char*, const char*> wrong[] = {
+        {"{\"file\": \"x/2.png\", \"caption\": \"b\"}", ":1: there is no picture x/2.png"},
+        {"{\"file\": \"../x/1.png\", \"caption\": \"b\"}", ":1: '../x/1.png' is not below"},
+        {"\n[1, 2]", ":2: it must be an object"},
+        {"{\"file\": \"x/1.png\", \"caption\": 7}", ":1: it must be an object"}};
+    for (const auto& [line, sentence] : wrong) {
+        folder.write("captions.jsonl", as_bytes(line));
+        const auto refused = ImageFolder::open(folder.path());
+        ASSERT_FALSE(refused) << line;
+        EXPECT_NE(refused.error().message().find(sentence), std::string::npos)
+            << refused.error().message();
+    }
+}
+
+TEST(ReadAhead, gives_what_its_function_gives_in_any_order) {
+    for (const std::size_t threads : {0u, 1u, 3u}) {
+        std::atomic<int> made = 0;
+        ReadAhead<std::uint64_t> ahead(
+            [&](std::uint64_t number) {
+                ++made;
+                return number * number;
+            },
+            threads,
+            4);
+        for (std::uint64_t i = 0; i < 200; ++i) EXPECT_EQ(ahead.take(i), i * i);
+        for (const std::uint64_t number : {1000u, 3u, 4u, 2u, 2u, 900u})
+            EXPECT_EQ(ahead.take(number), std::uint64_t{number} * number);
+        EXPECT_GE(made.load(), 206);
+    }
+}
+
+TEST(ReadAhead, makes_the_samples_behind_the_one_that_was_taken) {
+    std::atomic<int> made = 0;
+    ReadAhead<int> ahead(
+        [&](std::uint64_t number) {
+            ++made;
+            made.notify_all();
+            return static_cast<int>(number);
+        },
+        2,
+        4);
+    EXPECT_EQ(ahead.take(7), 7);
+    for (int seen = made; seen < 5; seen = made) made.wait(seen);
+    EXPECT_EQ(ahead.take(8), 8);
+    EXPECT_EQ(ahead.hits(), 1u);
+}
+
+}  // namespace
+}  // namespace dedloc::images
