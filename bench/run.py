@@ -357,8 +357,8 @@ def tokens(setup: Setup) -> list[dict]:
 
 
 def lamb8(setup: Setup) -> list[dict]:
-    """A step of LAMB with moments of 8 bits at 17.8 million parameters, one thread, against the same
-    with moments in fp32; ns a parameter."""
+    """A step of LAMB with moments of 8 bits at 17.8 million parameters, one thread, against the
+    same with moments in fp32; ns a parameter."""
     names = ("lamb/17800000", "lamb8/17800000")
     done = subprocess.run(
         [str(setup.program("dedloc_optim_bench")), "--benchmark_format=json",
@@ -403,7 +403,8 @@ def delayed(setup: Setup) -> list[dict]:
                     anchor_samples=found["sync_samples"], identical=found["identical"])]
 
 
-BENCHES = {b.__name__: b for b in (solo, round_overhead, allreduce, plan, tokens, lamb8, stream, delayed)}
+BENCHES = {b.__name__: b for b in (solo, round_overhead, allreduce, plan, tokens, lamb8, stream,
+                                   delayed)}
 
 
 def end_by_signal(number: int, _frame: object) -> None:

@@ -63,7 +63,7 @@ BANS = (
     Ban(r"\bstd::j?thread\b(?!::(?:hardware_concurrency|id))|\bstd::async\b|\bpthread_create\b",
         "runtime::Workers", ("src/dedloc/runtime/", "src/dedloc/trainer/", "src/dedloc/tasks/",
                              "src/dedloc/monitor/", "src/dedloc/collab/node.cpp",
-                             "src/dedloc/text/prefetch"),
+                             "src/dedloc/text/prefetch", "src/dedloc/images/read_ahead"),
         in_tests=False),
     Ban(r"\bstd::(abort|exit|quick_exit|terminate)\b|(?<![\w.:>])_?exit\s*\(",
         "an Error, or DEDLOC_CHECK for our own bugs",
