@@ -52,6 +52,15 @@ struct TokenizerShowOptions {
 };
 int run_tokenizer_show(const TokenizerShowOptions& options);
 
+struct DataEmojiOptions {
+    std::string folder{};
+    std::string language = "en";  // of the captions, as CLDR calls it
+    std::uint32_t side = 64;      // pixels
+    bool force = false;           // overwrite
+    bool json = false;
+};
+int run_data_emoji(const DataEmojiOptions& options);
+
 struct CheckNetworkOptions {
     std::string join_string;          // whose peers to ask
     std::vector<std::string> listen;  // as for host and join

@@ -49,6 +49,7 @@ struct AllOptions {
     CheckOptions check;
     TokenizerTrainOptions tokenizer_train;
     TokenizerShowOptions tokenizer_show;
+    DataEmojiOptions data_emoji;
     CheckNetworkOptions check_network;
     RelayOptions relay;
     VersionOptions version;
@@ -267,6 +268,22 @@ void add_file_commands(CLI::App& app, AllOptions& all) {
     on_run(version, all, [&all] { return run_version(all.version); });
 }
 
+void add_data_commands(CLI::App& app, AllOptions& all) {
+    CLI::App* data = app.add_subcommand("data", "make data to train on");
+    data->require_subcommand(1);
+
+    DataEmojiOptions& options = all.data_emoji;
+    CLI::App* emoji = data->add_subcommand(
+        "emoji", "the emoji of Debian's colour font as pictures with their names as captions");
+    emoji->add_option("folder", options.folder, "where the pictures go")->required();
+    emoji->add_option("--language", options.language, "of the names: en, bn, de, …");
+    emoji->add_option("--side", options.side, "pixels of a picture's side")
+        ->check(CLI::Range(8, 1024));
+    emoji->add_flag("--force", options.force, "replace what is there");
+    emoji->add_flag("--json", options.json, json_help);
+    on_run(emoji, all, [&all] { return run_data_emoji(all.data_emoji); });
+}
+
 void add_tokenizer_commands(CLI::App& app, AllOptions& all) {
     CLI::App* tokenizer = app.add_subcommand("tokenizer", "make a tokenizer, look at one");
     tokenizer->require_subcommand(1);
@@ -483,6 +500,7 @@ int run_program(int argc, char** argv) {
     add_file_commands(app, all);
     add_run_commands(app, all);
     add_tokenizer_commands(app, all);
+    add_data_commands(app, all);
     add_demo_command(app, all, argv[0]);
 #if DEDLOC_WITH_LAB
     app.add_subcommand("lab", "simulate, break and audit runs (dedloc lab --help)");
