@@ -1,0 +1,44 @@
+// Sizes of a text-to-image transformer. No libtorch. Thread: any; pure.
+
+#pragma once
+#include <cstdint>
+
+#include "dedloc/base/result.h"
+
+namespace dedloc::tasks {
+
+// Defaults are those of "Training Transformers Together".
+struct TextToImageConfig {
+    std::int64_t width = 1024;
+    std::int64_t layers = 64;
+    std::int64_t heads = 16;
+    std::int64_t head_width = 64;
+    std::int64_t text_vocabulary = 32100;  // 0 is padding; without the pads of each position
+    std::int64_t text_length = 256;
+    std::int64_t image_vocabulary = 8192;
+    std::int64_t image_side = 32;    // codes
+    std::int64_t shared_layers = 4;  // layer i has the weights of layer i mod 4 …
+    bool last_layer_apart = true;    // … but for the last, which has its own and a convolution's
+    std::int64_t convolution_side = 5;  // attention of the last layer; odd
+    bool reversible = true;
+
+    std::int64_t image_length() const { return image_side * image_side; }
+    // Every position of the text has a padding token of its own.
+    std::int64_t text_tokens() const { return text_vocabulary + text_length; }
+    std::int64_t tokens() const { return text_tokens() + image_vocabulary; }
+    // What the last token of the image would predict is nothing.
+    std::int64_t sequence() const { return text_length + image_length(); }
+
+    // How many sets of weights the layers have, and that of a layer.
+    std::int64_t weight_sets() const;
+    std::int64_t weight_set(std::int64_t layer) const;
+
+    std::int64_t parameters_count() const;
+    // The same with weights of its own for every layer.
+    std::int64_t unshared_parameters_count() const;
+};
+
+// bad_input: sizes that make no model, and which.
+Ok check(const TextToImageConfig& config);
+
+}  // namespace dedloc::tasks
