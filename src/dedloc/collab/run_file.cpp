@@ -621,7 +621,7 @@ void check_together(const RunFile& run, Reader& reader) {
 }
 
 // What decides on further keys of [optimizer] and [schedule].
-void look_ahead(toml::node_view<const toml::node> section, optim::OptimizerConfig& optimizer) {
+void look_ahead(const toml::table& section, optim::OptimizerConfig& optimizer) {
     const std::string_view kind = section["optimizer"]["kind"].value_or(std::string_view());
     if (const auto known = optim::optimizer_from_string(kind)) optimizer.kind = *known;
     optimizer.larc = section["optimizer"]["larc"].value_or(false);
@@ -654,11 +654,10 @@ Result<RunFile> parse_run_file(std::string_view text, std::string_view file_name
     const toml::table& root = parsed.table();
     RunFile run;
     run.task.kind = root["task"]["kind"].value_or(run.task.kind);
-    look_ahead(toml::node_view<const toml::node>(root), run.optimizer);
-    if (root.contains("local")) {
-        run.local.emplace();
-        look_ahead(root["local"], run.local->optimizer);
-    }
+    look_ahead(root, run.optimizer);
+    if (root.contains("local")) run.local.emplace();
+    if (const toml::table* local = root["local"].as_table())
+        look_ahead(*local, run.local->optimizer);
     if (root["averaging"]["codec"].value_or(std::string_view()) == adaptive)
         run.averaging.codec.reset();
     Reader reader(root, file_name);
