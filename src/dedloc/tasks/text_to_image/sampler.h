@@ -1,0 +1,23 @@
+// Draws image codes for captions, one code after the other.
+//
+// The same seed gives the same codes on one machine; on another a rounding may tip a choice.
+// Cost: a forward pass of the whole sequence a code. Thread: one at a time.
+
+#pragma once
+#include "dedloc/base/random.h"
+#include "dedloc/tasks/text_to_image/text_to_image_model.h"
+
+namespace dedloc::tasks {
+
+struct SamplingOptions {
+    std::int64_t top_k = 0;  // only so many of the likeliest codes; 0: all
+    double temperature = 1;  // 0: the likeliest code
+    std::uint64_t seed = 0;
+};
+
+// captions [n, text_length] int64. Returns codes [n, image_length].
+torch::Tensor sample_codes(TextToImageModel& model,
+                           const torch::Tensor& captions,
+                           const SamplingOptions& options);
+
+}  // namespace dedloc::tasks
