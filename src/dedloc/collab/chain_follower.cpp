@@ -93,7 +93,8 @@ void ChainFollower::start() {
     context_.ledger.on_decision([this](const consensus::Link& link) {
         const Decision& decision = link.decision;
         // Who loads a state begins anew from there: only the first of these is of any use.
-        if (!need_state_ || queue_.empty()) queue_.push_back({decision, link.certificate});
+        if (!need_state_ || queue_.empty())
+            queue_.push_back({decision, link.plan, link.certificate});
         const std::vector<consensus::Voter>& voters = decision.next_voters;
         if (decision.kind == DecisionKind::branch && voters.size() == 1 &&
             voters.front().peer == context_.me())
@@ -147,7 +148,7 @@ Task<void> ChainFollower::apply_next() {
     busy_ = true;
     Result<optim::StepReport> applied = optim::StepReport{};
     if (entry.decision.kind == DecisionKind::commit)
-        applied = co_await apply_commit(entry.decision);
+        applied = co_await apply_commit(entry.decision, entry.plan);
     busy_ = false;
     // The queue was replaced while we worked (another branch was adopted): this result is void.
     if (queue_.empty() || queue_.front().certificate != entry.certificate) co_return;
@@ -164,10 +165,7 @@ Task<void> ChainFollower::apply_next() {
     queue_.pop_front();
     stuck_ = false;
     settle();
-    if (entry.decision.kind == DecisionKind::commit) {
-        const auto plan = wire::decode<consensus::Plan>(entry.decision.plan);
-        if (plan) callbacks_.on_applied(entry.decision, *plan, *applied);
-    }
+    if (entry.plan) callbacks_.on_applied(entry.decision, *entry.plan, *applied);
 }
 
 // The ledger may go on once the newest state is the one its chain ends in.
@@ -210,7 +208,9 @@ Task<void> ChainFollower::until_replaced(std::shared_ptr<const state::PublishedS
     while (store_.newest() == stood_on) co_await changed_.wait();
 }
 
-Task<Result<optim::StepReport>> ChainFollower::apply_commit(Decision decision) {
+Task<Result<optim::StepReport>> ChainFollower::apply_commit(
+    Decision decision, std::shared_ptr<const consensus::Plan> decoded) {
+    const consensus::Plan& plan = *decoded;
     const auto before = store_.newest();
     if (!before || before->root() != decision.state_before)
         co_return make_error(ErrorKind::conflict,
@@ -218,7 +218,6 @@ Task<Result<optim::StepReport>> ChainFollower::apply_commit(Decision decision) {
                              before ? before->root().short_hex() : "-",
                              decision.state_before.short_hex(),
                              decision.instance.step);
-    DEDLOC_CO_TRY(const consensus::Plan plan, wire::decode<consensus::Plan>(decision.plan));
     // Who took part and lives knows the average best; who is gone without a word costs its
     // time-out.
     std::vector<PeerId> candidates;
@@ -378,6 +377,7 @@ Task<Result<bool>> ChainFollower::adopt(PeerId peer, Bytes certificate) {
 // one has brought us as far meanwhile.
 Task<Result<bool>> ChainFollower::adopt_alone(PeerId peer, Bytes certificate) {
     DEDLOC_CO_TRY(const Decision decision, context_.ledger.check_start(certificate));
+    DEDLOC_CO_TRY(std::shared_ptr<const consensus::Plan> plan, consensus::plan_of(decision));
     if (decision.run != context_.ledger.base().run && context_.ledger.started())
         co_return make_error(ErrorKind::conflict, "the certificate belongs to another run");
     // We may have waited for another one that brought us further.
@@ -428,7 +428,7 @@ Task<Result<bool>> ChainFollower::adopt_alone(PeerId peer, Bytes certificate) {
     // The same state once more is no step forward.
     if (!before || before->root() != state->root()) stuck_ = false;
     if (decision.kind == DecisionKind::commit) {
-        queue_.push_back({decision, certificate});
+        queue_.push_back({decision, std::move(plan), certificate});
     } else {
         stuck_ = false;
         context_.ledger.set_state(state->root());

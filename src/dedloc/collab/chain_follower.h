@@ -87,11 +87,13 @@ class ChainFollower {
   private:
     struct Entry {
         consensus::Decision decision;
+        std::shared_ptr<const consensus::Plan> plan;  // of a commit
         Bytes certificate;
     };
     Task<void> work();
     Task<void> apply_next();
-    Task<Result<optim::StepReport>> apply_commit(consensus::Decision decision);
+    Task<Result<optim::StepReport>> apply_commit(consensus::Decision decision,
+                                                 std::shared_ptr<const consensus::Plan> plan);
     Task<Result<void>> fetch_average(const consensus::Decision& decision,
                                      allreduce::PartSources sources,
                                      Duration patience);
