@@ -108,8 +108,10 @@ class ProcessesTest(Folder):
 
     def test_a_killed_peer_does_not_end_the_run(self):
         host = python_peer(self.run_file(target=8192, steps=12), f"{self.folder}/a", peers=2)
-        guest = python_peer(join_string(host), f"{self.folder}/b")
-        join_string(guest)
+        guest = python_peer(join_string(host), f"{self.folder}/b", peers=2)
+        for line in guest.stdout:
+            if line.startswith("step "):  # both are at work
+                break
         guest.send_signal(signal.SIGKILL)
         guest.communicate(timeout=SECONDS)
         self.assertIn("\nstate ", self.ends(host))
@@ -121,7 +123,7 @@ class ProcessesTest(Folder):
 
     def test_the_interpreters_exit_leaves_the_run(self):
         host = python_peer(self.run_file(steps=20), f"{self.folder}/a", peers=2)
-        guest = python_peer(join_string(host), f"{self.folder}/b", "exit")
+        guest = python_peer(join_string(host), f"{self.folder}/b", "exit", peers=2)
         self.ends(guest)
         self.assertIn("\nstate ", self.ends(host))
 
