@@ -13,8 +13,10 @@
 
 #include "lab/audit.h"
 #include "lab/codecs_command.h"
+#include "lab/dht_command.h"
 #include "lab/enumerate_command.h"
 #include "lab/exit_codes.h"
+#include "lab/experts_command.h"
 #include "lab/grid_command.h"
 #include "lab/link_member.h"
 #include "lab/links.h"
@@ -120,6 +122,30 @@ std::shared_ptr<EnumerateCommand> add_enumerate_command(CLI::App& app, int& code
     enumerate->add_flag(
         "--messages", command->messages, "with --trace: every message that arrives, too");
     enumerate->callback([command, &code] { code = run_enumerate(*command); });
+    return command;
+}
+
+std::shared_ptr<DhtCommand> add_dht_command(CLI::App& app, int& code) {
+    auto command = std::make_shared<DhtCommand>();
+    CLI::App* dht = app.add_subcommand("dht", "the distributed table in virtual time");
+    dht->add_option("--nodes", command->nodes, "of the table")->check(CLI::Range(100, 20000));
+    dht->add_option("--start", command->start, "nodes that start at once, instead");
+    dht->add_option("--repeat", command->repeat, "such starts");
+    dht->add_option("--seed", command->seed, "of the world");
+    dht->add_flag("--json", command->json, "one JSON object as the last line");
+    dht->callback([command, &code] { code = run_dht(*command); });
+    return command;
+}
+
+std::shared_ptr<ExpertsCommand> add_experts_command(CLI::App& app, int& code) {
+    auto command = std::make_shared<ExpertsCommand>();
+    CLI::App* experts = app.add_subcommand("experts", "mixtures of remote experts in virtual time");
+    experts->add_option("--nodes", command->nodes, "of the largest table that is searched")
+        ->check(CLI::Range(100, 20000));
+    experts->add_option("--only", command->only, "search, throughput or emulation");
+    experts->add_option("--seed", command->seed, "of the worlds");
+    experts->add_flag("--json", command->json, "one JSON object as the last line");
+    experts->callback([command, &code] { code = run_experts(*command); });
     return command;
 }
 
@@ -350,6 +376,8 @@ int run(const std::vector<std::string>& arguments, const std::string& program) {
     const auto network_commands = add_network_commands(app, code);
     const auto codecs_command = add_codecs_command(app, code);
     const auto moshpit_command = add_moshpit_command(app, code);
+    const auto dht_command = add_dht_command(app, code);
+    const auto experts_command = add_experts_command(app, code);
     const auto grid_command = add_grid_command(app, code);
     const auto enumerate_command = add_enumerate_command(app, code);
     const auto process_commands = add_process_commands(app, code);

@@ -133,6 +133,29 @@ Task<Result<BootstrapReport>> DhtNode::bootstrap(std::vector<PeerId> peers, Time
     co_return report;
 }
 
+namespace {
+
+constexpr Duration join_again_min = 1s;
+constexpr Duration join_again_max = 60s;
+
+Task<void> keep_joining(DhtNode& node, Core& core, std::vector<PeerId> peers) {
+    Duration wait = join_again_min;
+    for (;;) {
+        std::vector<PeerId> first = peers;
+        const TimePoint deadline = core.host.clock().now() + 4 * core.options.call_timeout;
+        const auto joined = co_await node.bootstrap(std::move(first), deadline);
+        // Soon again after the first time, too: whoever comes at the same time is there then.
+        wait = joined ? std::min(2 * wait, join_again_max) : join_again_min;
+        co_await core.host.clock().sleep_for(wait);
+    }
+}
+
+}  // namespace
+
+void DhtNode::stay_joined(std::vector<PeerId> peers) {
+    core_->scope.spawn("stay joined", keep_joining(*this, *core_, std::move(peers)));
+}
+
 // ---- store
 
 namespace {

@@ -96,6 +96,10 @@ class DhtNode {
     // peer_gone: nobody answered; conflict: our clock differs from everybody's (says by how much).
     Task<Result<BootstrapReport>> bootstrap(std::vector<PeerId> peers, TimePoint deadline);
 
+    // Bootstraps in the background until somebody answers, and looks after the first peers from
+    // then on: two swarms that began apart become one as soon as either reaches the other's.
+    void stay_joined(std::vector<PeerId> peers);
+
     // Ok when at least one replica took it.
     Task<Result<StoreReport>> store(DhtItem item, TimePoint deadline);
     // As many results as items, in order. Items of one key travel together.
