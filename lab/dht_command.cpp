@@ -104,7 +104,7 @@ Task<void> flood(TableWorld& table, std::size_t at, std::size_t victim) {
     }
 }
 
-struct Outcome {
+struct TableOutcome {
     double success = 0;
     double success_under_attack = 0;
     std::size_t most_records = 0;  // that the flooded node holds
@@ -113,10 +113,10 @@ struct Outcome {
     std::uint64_t trace = 0;
 };
 
-Outcome run_once(const DhtCommand& command, std::size_t nodes) {
+TableOutcome run_once(const DhtCommand& command, std::size_t nodes) {
     TableWorld table(command.seed, wire_latency);
     Random random = table.world.random("lab dht");
-    Outcome outcome;
+    TableOutcome outcome;
     for (const std::size_t size : {std::size_t{100}, std::size_t{1000}, nodes}) {
         if (size > nodes) continue;
         table.grow(size);
@@ -152,7 +152,7 @@ Outcome run_once(const DhtCommand& command, std::size_t nodes) {
 }
 
 int run_sizes(const DhtCommand& command) {
-    const Outcome outcome = run_once(command, command.nodes);
+    const TableOutcome outcome = run_once(command, command.nodes);
     // The same again; of a large table, a small one.
     const std::size_t small = std::min<std::size_t>(command.nodes, 100);
     const bool repeats = run_once(command, small).trace == run_once(command, small).trace;

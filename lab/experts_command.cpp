@@ -26,7 +26,7 @@ using nlohmann::ordered_json;
 
 constexpr double paper_ms_at_100 = 317;
 constexpr double paper_ms_at_10000 = 764;
-constexpr std::size_t searches = 100;
+constexpr std::size_t cold_searches = 100;
 
 Task<void> declare(TableWorld& table, std::size_t at, std::vector<ExpertUid> uids) {
     sim::SimNode& machine = table.machine(at);
@@ -66,7 +66,7 @@ double search_ms(std::size_t nodes, std::uint64_t seed) {
     for (std::size_t i = 0; i < servers; ++i) declares.push_back(declare(table, i, at[i]));
     table.run_all(std::move(declares));
     std::vector<double> took;
-    for (std::size_t i = 0; i < searches; ++i) {
+    for (std::size_t i = 0; i < cold_searches; ++i) {
         experts::GridScores scores;
         for (const std::uint32_t size : grid.sizes) {
             auto& axis = scores.emplace_back();
@@ -77,7 +77,7 @@ double search_ms(std::size_t nodes, std::uint64_t seed) {
         one.push_back(search_once(table, random.below(nodes), grid, std::move(scores), took));
         table.run_all(std::move(one));
     }
-    return took.size() < searches * 99 / 100 ? 1e9 : median(took);
+    return took.size() < cold_searches * 99 / 100 ? 1e9 : median(took);
 }
 
 bool run_search(const ExpertsCommand& command, ordered_json& line) {
@@ -99,10 +99,10 @@ bool run_search(const ExpertsCommand& command, ordered_json& line) {
 
 // -------------------------------------------------------------------------------------- throughput
 
-constexpr std::size_t layers = 4;
-constexpr std::size_t trainers = 64;
+constexpr std::size_t walked_layers = 4;
+constexpr std::size_t walking_trainers = 64;
 constexpr Duration call_cost = std::chrono::milliseconds(20);  // of a device
-constexpr Duration measured = std::chrono::seconds(60);
+constexpr Duration walks_measured_for = std::chrono::seconds(60);
 
 struct Walk {
     std::vector<experts::Location> path;  // one expert a layer
@@ -139,7 +139,7 @@ double walks_per_s(std::size_t count, Duration latency, std::uint64_t seed) {
     experts::ServerLimits limits;
     limits.batcher.batch_rows_max = 4;  // each call is a batch, as a full one of the paper's is
     Walk walk;
-    for (std::size_t layer = 0; layer < layers; ++layer) {
+    for (std::size_t layer = 0; layer < walked_layers; ++layer) {
         sim::SimNode& machine = world.add_node();
         servers.push_back(std::make_unique<experts::ExpertServer>(
             machine.host(), machine.runtime().workers, limits));
@@ -153,12 +153,12 @@ double walks_per_s(std::size_t count, Duration latency, std::uint64_t seed) {
     std::size_t walks = 0;
     const TimePoint warm = world.now() + 20s;
     for (sim::SimNode* machine : machines)
-        world.scope().spawn("walk", walk_for(*machine, walk, warm + measured, walks));
+        world.scope().spawn("walk", walk_for(*machine, walk, warm + walks_measured_for, walks));
     world.run_for(20s);
     walks = 0;
-    world.run_for(measured + 30s);
+    world.run_for(walks_measured_for + 30s);
     for (auto& server : servers) world.run_task(server->stop());
-    return static_cast<double>(walks) / to_seconds(measured);
+    return static_cast<double>(walks) / to_seconds(walks_measured_for);
 }
 
 bool run_throughput(const ExpertsCommand& command, ordered_json& line) {
@@ -170,7 +170,7 @@ bool run_throughput(const ExpertsCommand& command, ordered_json& line) {
     double chain_far = 0;
     for (const int ms : {0, 100, 200}) {
         const Duration latency = std::chrono::microseconds(500 * ms + 50);  // one way
-        const double many = walks_per_s(trainers, latency, command.seed);
+        const double many = walks_per_s(walking_trainers, latency, command.seed);
         const double one = walks_per_s(1, latency, command.seed);
         ours[std::to_string(ms)] = many;
         chain[std::to_string(ms)] = one;
@@ -181,7 +181,7 @@ bool run_throughput(const ExpertsCommand& command, ordered_json& line) {
         fmt::print("{:>4} ms: {:.1f} batches/s by {} trainers, {:.2f} by one chain\n",
                    ms,
                    many,
-                   trainers,
+                   walking_trainers,
                    one);
     }
     line["throughput"] = ours;
@@ -201,9 +201,8 @@ bool run_emulation(const ExpertsCommand& command, ordered_json& line) {
     options.failing = 0.1;
     const EmulationResult failing = emulate(data, options);
     fmt::print(
-        "{}: accuracy {:.3f} without failures; {:.3f} when {:.1f} % of the calls fail "
+        "accuracy {:.3f} without failures; {:.3f} when {:.1f} % of the calls fail "
         "({:.0f} steps skipped)\n",
-        name,
         whole.accuracy,
         failing.accuracy,
         100 * failing.failed_calls,
