@@ -1,7 +1,9 @@
 #include "dedloc/collab/round_options.h"
 
 #include <algorithm>
+#include <memory>
 
+#include "dedloc/allreduce/centered_clip_reducer.h"
 #include "dedloc/collab/vector_codecs.h"
 
 namespace dedloc::collab {
@@ -17,6 +19,17 @@ void set_codecs(averaging::RoundOptions& round, const Options& options) {
     if (one && ranges.size() <= 1) return;
     round.codec_ranges = std::move(ranges);
     if (options.layout.buffers_count > 0) round.bounded_count = options.layout.parameters_count;
+}
+
+// Null: the mean.
+std::shared_ptr<const allreduce::Reducer> reducer_of(const RunFile& run) {
+    if (!run.robust) return nullptr;
+    allreduce::CenteredClipRule rule;
+    rule.tau = run.robust->tau;
+    rule.iterations_max = static_cast<std::uint32_t>(run.robust->iterations_max);
+    rule.eps = run.robust->eps;
+    rule.weight_cap = run.robust->weight_cap;
+    return std::make_shared<allreduce::CenteredClipReducer>(rule);
 }
 
 }  // namespace
@@ -50,6 +63,7 @@ averaging::RoundOptions round_options(const Options& options) {
     round.upload_max = options.upload_max;
     round.download_max = options.download_max;
     if (options.role == Role::aggregator) round.reduce_bytes_max = options.reduce_bytes_max;
+    round.reducer = reducer_of(options.run);
     round.bugs = options.bugs;
     return round;
 }

@@ -149,6 +149,15 @@ void visit_averaging(Visitor& visit, Averaging& averaging) {
     visit("averaging.leave_out_slow", averaging.leave_out_slow);
 }
 
+template <typename Visitor, typename Robust>
+void visit_robust(Visitor& visit, Robust& robust) {
+    visit("robust.reducer", robust.reducer, Choice{{"centered_clip"}});
+    visit("robust.tau", robust.tau, Numbers{0, 1e9});
+    visit("robust.iterations_max", robust.iterations_max, Integers{1, 10'000});
+    visit("robust.eps", robust.eps, Numbers{1e-9, 0.1});
+    visit("robust.weight_cap", robust.weight_cap, Numbers{1, 1000});
+}
+
 template <typename Visitor, typename Albert>
 void visit_albert(Visitor& visit, Albert& albert) {
     constexpr std::uint64_t size_max = 1u << 20;
@@ -179,8 +188,8 @@ void visit_text(Visitor& visit, TextSection& text) {
     visit("text.window_samples", text.window_samples, Integers{1, 1u << 20});
 }
 
-// Which fields there are depends on task.kind, on whether there is a section [local], and on
-// whether codecs are adaptive; these are therefore looked at before them.
+// Which fields there are depends on task.kind, on whether there are sections [local] and
+// [robust], and on whether codecs are adaptive; these are therefore looked at before them.
 template <typename Visitor, typename Run>
 void visit_fields(Visitor& visit, Run& run) {
     visit("name", run.name, Text{.bytes_max = 64, .required = true});
@@ -199,6 +208,7 @@ void visit_fields(Visitor& visit, Run& run) {
     visit_optimizer(visit, run.optimizer);
     if (run.local) visit_local(visit, *run.local);
     visit_averaging(visit, run.averaging);
+    if (run.robust) visit_robust(visit, *run.robust);
     visit("stop.steps", run.stop.steps, Integers{0, steps_max});
     visit("stop.samples", run.stop.samples, Integers{});
     visit("stop.accuracy", run.stop.accuracy, Numbers{0, 1});
@@ -601,6 +611,17 @@ void check_local(const RunFile& run, Reader& reader) {
                         "[local] a larger 'batch.target' makes averages rarer");
 }
 
+void check_robust(const RunFile& run, Reader& reader) {
+    if (run.robust->tau <= 0)
+        reader.fail_key("robust.tau",
+                        "'robust.tau' (0) clips every gradient to nothing: write about the length "
+                        "of an honest mean gradient, such as 4");
+    if (run.local)
+        reader.fail_key("robust",
+                        "[robust] and [local] exclude each other: what a peer hands in after steps "
+                        "of its own is no gradient that others could clip to a common length");
+}
+
 void check_together(const RunFile& run, Reader& reader) {
     if (run.batch.micro > run.batch.target)
         reader.fail_key("batch.micro",
@@ -618,6 +639,7 @@ void check_together(const RunFile& run, Reader& reader) {
                                     to_word(run.averaging.round_deadline_min),
                                     to_word(run.averaging.round_deadline_max)));
     if (run.local) check_local(run, reader);
+    if (run.robust) check_robust(run, reader);
 }
 
 // What decides on further keys of [optimizer] and [schedule].
@@ -629,7 +651,7 @@ void look_ahead(const toml::table& section, optim::OptimizerConfig& optimizer) {
     optimizer.schedule.warmup_steps = steps > 0 ? 1 : 0;
 }
 
-std::string_view has_local(const RunFile& run) { return run.local ? "a section" : "none"; }
+std::string_view section_or_none(bool there) { return there ? "a section" : "none"; }
 
 }  // namespace
 
@@ -658,6 +680,7 @@ Result<RunFile> parse_run_file(std::string_view text, std::string_view file_name
     if (root.contains("local")) run.local.emplace();
     if (const toml::table* local = root["local"].as_table())
         look_ahead(*local, run.local->optimizer);
+    if (root.contains("robust")) run.robust.emplace();
     if (root["averaging"]["codec"].value_or(std::string_view()) == adaptive)
         run.averaging.codec.reset();
     Reader reader(root, file_name);
@@ -694,8 +717,13 @@ std::vector<std::string> differences(const RunFile& here, const RunFile& there) 
     const std::vector<Word> theirs = words_of(there);
     std::vector<std::string> sentences;
     if (here.local.has_value() != there.local.has_value())
-        sentences.push_back(
-            fmt::format("local: {} here, {} there", has_local(here), has_local(there)));
+        sentences.push_back(fmt::format("local: {} here, {} there",
+                                        section_or_none(here.local.has_value()),
+                                        section_or_none(there.local.has_value())));
+    if (here.robust.has_value() != there.robust.has_value())
+        sentences.push_back(fmt::format("robust: {} here, {} there",
+                                        section_or_none(here.robust.has_value()),
+                                        section_or_none(there.robust.has_value())));
     for (const Word& our : ours) {
         const auto their = std::find_if(
             theirs.begin(), theirs.end(), [&](const Word& word) { return word.key == our.key; });

@@ -100,6 +100,15 @@ struct AveragingConfig {
     bool leave_out_slow = true;
 };
 
+// Runs in which contributions may be poisoned, by intent or by mistake (docs/robust-runs.md).
+struct RobustConfig {
+    std::string reducer = "centered_clip";
+    double tau = 4;  // of a mean gradient over the whole vector; a part's follows from its share
+    std::uint64_t iterations_max = 500;
+    double eps = 1e-6;      // of tau
+    double weight_cap = 2;  // times the median weight of a plan
+};
+
 struct StopConfig {  // 0 = no such condition
     std::uint64_t steps = 0;
     std::uint64_t samples = 0;
@@ -120,6 +129,7 @@ struct RunFile {
     optim::OptimizerConfig optimizer;  // with local updates: the outer one
     std::optional<LocalConfig> local;
     AveragingConfig averaging;
+    std::optional<RobustConfig> robust;
     StopConfig stop;
     std::uint64_t checkpoint_every = 50;  // steps
     std::uint64_t evaluate_every = 10;    // steps

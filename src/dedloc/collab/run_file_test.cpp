@@ -271,6 +271,31 @@ TEST(RunFile, says_what_is_wrong_with_local_updates_and_where) {
         "larger 'batch.target' makes averages rarer");
 }
 
+TEST(RunFile, a_robust_run_says_so_in_a_section_of_its_own) {
+    const RunFile run = parsed("name = \"r\"\n[robust]\ntau = 2.5\nweight_cap = 3\n");
+    ASSERT_TRUE(run.robust);
+    EXPECT_EQ(run.robust->reducer, "centered_clip");
+    EXPECT_EQ(run.robust->tau, 2.5);
+    EXPECT_EQ(run.robust->iterations_max, 500u);
+    EXPECT_EQ(run.robust->weight_cap, 3.0);
+    EXPECT_EQ(to_toml(parsed(to_toml(run))), to_toml(run));
+    EXPECT_NE(run_hash(run), run_hash(parsed("name = \"r\"")));
+    EXPECT_EQ(to_toml(parsed("name = \"r\"")).find("robust"), std::string::npos);
+    EXPECT_EQ(differences(run, parsed("name = \"r\"")).front(),
+              "robust: a section here, none there");
+}
+
+TEST(RunFile, says_what_is_wrong_with_a_robust_run) {
+    EXPECT_NE(failure("name = \"r\"\n[robust]\ntau = 0\n").find("clips every gradient to nothing"),
+              std::string::npos);
+    EXPECT_NE(failure("name = \"r\"\n[robust]\ntau = -1\n").find("robust.tau"), std::string::npos);
+    EXPECT_NE(failure("name = \"r\"\n[robust]\nreducer = \"median\"\n").find("robust.reducer"),
+              std::string::npos);
+    EXPECT_NE(failure("name = \"r\"\n[robust]\n[local]\nbatch = 64\n")
+                  .find("[robust] and [local] exclude each other"),
+              std::string::npos);
+}
+
 TEST(RunFile, text_models_have_sections_of_their_own) {
     const RunFile run = parsed(albert);
     EXPECT_EQ(run.task.albert.feed_forward, 512u);
