@@ -1445,17 +1445,6 @@ double check_where_the_time_went(const Events& events, std::uint64_t first) {
     return waited;
 }
 
-// The reducer is the run's: owners clip, voters refuse plans with another one, and all apply the
-// same bytes.
-TEST(Collaboration, a_robust_run_clips_contributions_and_all_share_its_state) {
-    Swarm swarm(11);
-    Model model = small_model(elements);
-    model.run.robust.emplace();
-    for (int i = 0; i < 4; ++i) swarm.add(64, model, 12.5e6);
-    ASSERT_TRUE(swarm.world.run_until([&] { return swarm.all_at(6); }, 120s));
-    EXPECT_TRUE(swarm.world.run_until([&] { return swarm.all_share(); }, 60s));
-}
-
 // The fourth one's micro-batch takes two seconds, and the others have computed the rest by then:
 // whoever leads waits for it, and says so whoever does not.
 TEST(Collaboration, each_step_says_where_its_time_went) {
