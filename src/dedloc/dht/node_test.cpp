@@ -480,5 +480,23 @@ TEST(DhtNode, lists_all_nodes_of_the_table) {
     EXPECT_EQ(nodes.size(), 59u);  // all but itself
 }
 
+TEST(DhtNode, swarms_that_began_apart_become_one_when_they_see_each_others_first_peers) {
+    Swarm swarm(8);
+    for (int i = 0; i < 16; ++i) swarm.add();
+    // Two halves that cannot reach each other at first; both know the first peer of either.
+    std::vector<std::string> half;
+    for (std::size_t i = 0; i < 8; ++i) half.push_back(swarm.machines[i]->name());
+    swarm.world.partition({half});
+    for (auto& node : swarm.nodes)
+        node->stay_joined({swarm.machines[0]->id(), swarm.machines[8]->id()});
+    swarm.world.run_for(30s);
+    ASSERT_TRUE(swarm.store(1, text_item("a", "b", swarm.wall() + 36000)));
+    EXPECT_EQ(text_of(swarm.get(5, DhtId::of_text("a"))), "b");
+    EXPECT_EQ(text_of(swarm.get(12, DhtId::of_text("a"))), "nothing");
+    swarm.world.heal();
+    swarm.world.run_for(150s);
+    EXPECT_EQ(text_of(swarm.get(12, DhtId::of_text("a"))), "b");
+}
+
 }  // namespace
 }  // namespace dedloc::dht
