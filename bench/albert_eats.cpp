@@ -11,12 +11,15 @@
 #include <cstdio>
 
 #include "dedloc/collab/run_file.h"
+#include "dedloc/tasks/albert/albert_section.h"
+#include "dedloc/tasks/text_section.h"
 #include "dedloc/tasks/training_task.h"
 
 namespace {
 
 struct Options {
-    dedloc::collab::TaskConfig task;
+    dedloc::tasks::AlbertKeys sizes{.hidden = 768, .layers = 12, .heads = 12, .feed_forward = 3072};
+    dedloc::tasks::TextKeys text{.tokenizer = "vocabulary=4096"};
     std::uint64_t micro = 2;
     int repeats = 3;
     int threads = 0;
@@ -24,8 +27,11 @@ struct Options {
 
 dedloc::Result<double> tokens_per_s(const Options& options) {
     using namespace dedloc;
+    collab::TaskConfig config{.kind = "albert", .model = "albert", .data = "kjv"};
+    config.set_section(collab::section_from(tasks::albert_section_name, options.sizes));
+    config.set_section(collab::section_from(tasks::text_section_name, options.text));
     DEDLOC_TRY(const auto task,
-               tasks::make_task(options.task, {.device = "cpu", .threads_count = options.threads}));
+               tasks::make_task(config, {.device = "cpu", .threads_count = options.threads}));
     DEDLOC_TRY(const auto learner, task->learner(PeerId()));
     // The first one allocates.
     DEDLOC_TRY_VOID(learner->accumulate({0, options.micro}));
@@ -38,29 +44,24 @@ dedloc::Result<double> tokens_per_s(const Options& options) {
         std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
     const auto samples = static_cast<double>(options.repeats) * static_cast<double>(options.micro);
     // Samples are filled to the length nearly always; what is padded is computed as well.
-    return samples * static_cast<double>(options.task.text.length) / seconds;
+    return samples * static_cast<double>(options.text.length) / seconds;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
     Options options;
-    options.task.kind = "albert";
-    options.task.model = "albert";
-    options.task.data = "kjv";
-    options.task.albert = {.hidden = 768, .layers = 12, .heads = 12, .feed_forward = 3072};
     CLI::App app("tokens a second that ALBERT computes here");
-    app.add_option("--hidden", options.task.albert.hidden);
-    app.add_option("--layers", options.task.albert.layers);
-    app.add_option("--heads", options.task.albert.heads);
-    app.add_option("--feed-forward", options.task.albert.feed_forward);
-    app.add_option("--vocabulary", options.task.albert.vocabulary);
-    app.add_option("--length", options.task.text.length);
+    app.add_option("--hidden", options.sizes.hidden);
+    app.add_option("--layers", options.sizes.layers);
+    app.add_option("--heads", options.sizes.heads);
+    app.add_option("--feed-forward", options.sizes.feed_forward);
+    app.add_option("--vocabulary", options.sizes.vocabulary);
+    app.add_option("--length", options.text.length);
     app.add_option("--micro", options.micro);
     app.add_option("--repeats", options.repeats);
     app.add_option("--threads", options.threads);
     CLI11_PARSE(app, argc, argv);
-    options.task.text.tokenizer = "vocabulary=4096";
     const auto rate = tokens_per_s(options);
     if (!rate) {
         std::fprintf(stderr, "albert_eats: %s\n", rate.error().message().c_str());

@@ -15,7 +15,7 @@
 
 #include "dedloc/base/random.h"
 #include "dedloc/runtime/heap.h"
-#include "dedloc/tasks/vision_models.h"
+#include "dedloc/tasks/vision_classifier/vision_models.h"
 #include "dedloc/torch_bridge/libtorch.h"
 
 namespace dedloc {

@@ -17,16 +17,17 @@
 #include "dedloc/optim/schedule.h"
 #include "dedloc/security/identity.h"
 #include "dedloc/state/manifest.h"
-#include "dedloc/tasks/fashion_mnist.h"
 #include "dedloc/tasks/sample_order.h"
 #include "dedloc/tasks/training_task.h"
-#include "dedloc/tasks/vision_models.h"
+#include "dedloc/tasks/vision_classifier/fashion_mnist.h"
+#include "dedloc/tasks/vision_classifier/vision_models.h"
 #include "dedloc/torch_bridge/device.h"
 #include "dedloc/torch_bridge/flat_module.h"
 #include "dedloc/torch_bridge/libtorch.h"
 #include "dedloc/wire/message.h"
 
 #include "lab/exit_codes.h"
+#include "lab/image_task.h"
 #include "lab/temporary_folder.h"
 
 namespace dedloc::lab {
@@ -668,7 +669,7 @@ int run_equivalence(const EquivalenceCommand& command) {
                                       : command.data_directory;
     const auto data = tasks::load_fashion_mnist(directory);
     if (!data) return exit_after(data.error());
-    const collab::TaskConfig config;
+    const collab::TaskConfig config = image_task();
     const tasks::TaskOptions options{
         .device = "cpu", .threads_count = 1, .data_directory = directory};
     const auto task = tasks::make_task(config, options);

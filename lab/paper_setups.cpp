@@ -4,6 +4,8 @@
 
 #include "dedloc/planner/split.h"
 
+#include "lab/image_task.h"
+
 namespace dedloc::lab {
 namespace {
 
@@ -71,7 +73,7 @@ double exchange_s_predicted(const PaperSetup& setup) {
 }
 
 collab::RunFile paper_run(std::size_t trainers, std::uint64_t lines_divisor, double time_divisor) {
-    collab::RunFile run;
+    collab::RunFile run = image_run();
     run.name = "paper";
     const double share = static_cast<double>(trainers) / static_cast<double>(paper_trainers);
     run.batch.target = static_cast<std::uint64_t>(target_batch * share / time_divisor);

@@ -17,12 +17,13 @@
 #include "dedloc/trainer/step_driver.h"
 
 #include "lab/checkers.h"
+#include "lab/image_task.h"
 
 namespace dedloc::lab {
 
 // What is equal on all peers of a simulated run.
 struct SimRun {
-    collab::RunFile run;
+    collab::RunFile run = image_run();
     collab::Layout layout;
     Bytes secret;
     Duration status_interval{1'000'000'000};

@@ -22,6 +22,7 @@
 #include "dedloc/sim/world.h"
 #include "dedloc/state/snapshot.h"
 
+#include "lab/image_task.h"
 #include "lab/step_book.h"
 
 namespace dedloc::lab {
@@ -53,7 +54,7 @@ struct VirtualMachine {
 };
 
 struct VirtualRunOptions {
-    collab::RunFile run;
+    collab::RunFile run = image_run();
     std::vector<VirtualMachine> machines;  // the first one hosts and is there from the start
     std::function<Result<std::unique_ptr<collab::Learner>>(const PeerId&)> make_learner;
     // Everybody grants plans the same, so that all parts are equal; else as much as its line has.

@@ -192,7 +192,17 @@ class Checker:
             elif other in entry.only and Path(header).name not in entry.only[other]:
                 self.report(path, number, f"room {room} may not include {header}")
             elif not is_test(path) and header not in self.table.interfaces:
-                self.included[room].add(other)
+                # A folder inside a room has targets of its own; the linker checks those.
+                if path.parent.name == room:
+                    self.included[room].add(other)
+        elif room is not None:
+            self.check_neighbour(path, number, room, header)
+
+    # Folders inside a room are independent of each other: one task knows no other.
+    def check_neighbour(self, path, number, room: str, header: str) -> None:
+        parts = header.split("/")
+        if len(parts) > 2 and path.parent.name not in (room, parts[1]):
+            self.report(path, number, f"{room}/{path.parent.name} may not include {header}")
 
     def check_names(self, path: Path, source: str, library: str, names: list[str]) -> None:
         pattern = re.compile("|".join(r"(?<![\w:])" + re.escape(name) for name in names))

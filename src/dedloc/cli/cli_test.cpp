@@ -22,7 +22,10 @@
 #include "dedloc/collab/join_string.h"
 #include "dedloc/collab/model_state.h"
 #include "dedloc/collab/run_file.h"
+#include "dedloc/security/hash.h"
 #include "dedloc/security/identity.h"
+#include "dedloc/tasks/registry.h"
+#include "dedloc/tasks/text_section.h"
 
 namespace dedloc::cli {
 namespace {
@@ -68,33 +71,49 @@ TEST(ExitCodes, kinds_of_errors_have_their_codes) {
 }
 
 TEST(RunTemplates, are_valid_and_the_demo_is_the_example) {
-    const auto text = run_template("vision_classifier");
+    const auto text = run_template(collab::default_task().kind);
     ASSERT_TRUE(text);
     const auto run = collab::parse_run_file(*text, "template");
     ASSERT_TRUE(run) << to_string(run.error());
     // Only the name and the end are not the default.
     collab::RunFile plain;
+    plain.task = collab::default_task();
     plain.name = run->name;
     plain.stop = run->stop;
     EXPECT_EQ(collab::differences(*run, plain), std::vector<std::string>{});
     EXPECT_EQ(content_of(repository("examples/demo.toml")), demo_run_file());
     EXPECT_TRUE(collab::parse_run_file(demo_run_file(), "demo"));
     EXPECT_FALSE(run_template("nothing"));
-    const auto synthetic = run_template("synthetic");
-    ASSERT_TRUE(synthetic);
-    EXPECT_TRUE(collab::parse_run_file(*synthetic, "synthetic"));
-    // ALBERT's says what the paper's run was; only what is not the default differs.
-    const auto albert = run_template("albert");
-    ASSERT_TRUE(albert);
-    const auto paper = collab::parse_run_file(*albert, "albert");
-    ASSERT_TRUE(paper) << to_string(paper.error());
-    collab::RunFile large;
-    large.task.kind = "albert";
-    for (const std::string& difference : collab::differences(*paper, large)) {
-        EXPECT_EQ(difference.starts_with("text."), difference.starts_with("text.tokenizer:"));
-        EXPECT_FALSE(difference.starts_with("albert.")) << difference;
+}
+
+// Their hashes must never change: run.toml files, checkpoints and join strings hold them.
+TEST(RunTemplates, of_every_task_have_the_canonical_form_of_the_first_version) {
+    const std::string folder = repository("tests/vectors/run_files");
+    for (const std::string& task : tasks::task_kinds()) {
+        const auto text = run_template(task);
+        ASSERT_TRUE(text) << task;
+        const auto run = collab::parse_run_file(*text, task);
+        ASSERT_TRUE(run) << to_string(run.error());
+        const std::string path = folder + "/" + task + ".canonical";
+        if (!std::filesystem::exists(path)) continue;  // a task that is younger
+        EXPECT_EQ(collab::to_toml(*run), content_of(path)) << task;
     }
-    EXPECT_EQ(paper->optimizer.kind, optim::OptimizerKind::lamb);
+}
+
+TEST(RunFiles, have_the_canonical_form_and_hash_of_the_first_version) {
+    std::size_t compared = 0;
+    for (const auto& entry :
+         std::filesystem::directory_iterator(repository("tests/vectors/run_files"))) {
+        if (entry.path().extension() != ".toml") continue;
+        const auto run = collab::parse_run_file(content_of(entry.path().string()), "run.toml");
+        ASSERT_TRUE(run) << entry.path() << to_string(run.error());
+        const std::string canonical =
+            content_of(std::filesystem::path(entry.path()).replace_extension("canonical").string());
+        EXPECT_EQ(collab::to_toml(*run), canonical) << entry.path();
+        EXPECT_EQ(collab::run_hash(*run), security::sha256(as_bytes(canonical)));
+        ++compared;
+    }
+    EXPECT_EQ(compared, 5u);
 }
 
 // The section that the templates show commented out, as somebody would bring it in.
@@ -112,7 +131,8 @@ std::string with_local_updates(const std::string& text) {
 }
 
 TEST(RunTemplates, local_updates_need_only_be_uncommented) {
-    for (const std::string_view task : {"vision_classifier", "albert"}) {
+    for (const std::string& task : tasks::task_kinds()) {
+        if (tasks::find_task(task)->run_template.local_example.empty()) continue;
         const auto text = run_template(task);
         ASSERT_TRUE(text);
         const auto run = collab::parse_run_file(with_local_updates(*text), "template");
@@ -344,19 +364,27 @@ TEST(JoinOffer, shows_at_once_what_needs_no_help) {
     EXPECT_NE(alone.find("leads only"), std::string::npos);
 }
 
-TEST(JoinOffer, says_that_others_need_the_runs_own_text) {
-    collab::TaskConfig task;
-    EXPECT_EQ(own_text(task), "") << "pictures";
-    task.kind = "albert";
+// A task that learns from text.
+std::string text_task() {
+    for (const std::string& name : tasks::task_kinds())
+        for (const collab::SectionSchema& section : tasks::find_task(name)->schema.sections)
+            if (section.name == tasks::text_section_name) return name;
+    return {};
+}
+
+TEST(JoinOffer, says_that_others_need_the_runs_own_data) {
+    collab::TaskConfig task = collab::default_task();
+    EXPECT_EQ(own_data(task), "") << "pictures";
+    task.kind = text_task();
     for (const char* packaged : {"kjv", "kjv?weight=2", "no source"}) {
         task.data = packaged;
-        EXPECT_EQ(own_text(task), "") << packaged;
+        EXPECT_EQ(own_data(task), "") << packaged;
     }
     task.data = "kjv, text:books";
     const std::string said =
-        joined(JoinOffer().look(1, from_outside, {.own_text = own_text(task)}));
+        joined(JoinOffer().look(1, from_outside, {.own_data = own_data(task)}));
     EXPECT_NE(said.find("join " + from_outside + " --data FOLDER\n"), std::string::npos) << said;
-    EXPECT_NE(said.find("this run's text (kjv, text:books)"), std::string::npos) << said;
+    EXPECT_NE(said.find("this run's data (kjv, text:books)"), std::string::npos) << said;
     const std::string plain = joined(JoinOffer().look(1, from_outside, {}));
     EXPECT_EQ(plain.find("--data"), std::string::npos) << plain;
 }
@@ -462,22 +490,23 @@ TEST_F(WarmStartTest, another_model_is_refused_with_both_sizes) {
 // Its embeddings are of that tokenizer's pieces: with another one of the same size it would train,
 // and know nothing of what it learned.
 TEST_F(WarmStartTest, a_model_of_words_keeps_its_tokenizer) {
-    const auto albert = [](const std::string& hash) {
+    const auto of_words = [](const std::string& hash) {
         collab::TaskConfig task;
-        task.kind = "albert";
-        task.text.tokenizer_hash = hash;
+        task.kind = text_task();
+        task.set_section(collab::section_from(tasks::text_section_name,
+                                              tasks::TextKeys{.tokenizer_hash = hash}));
         return task;
     };
     const std::string own(64, 'a');
     const std::string other(64, 'b');
     WarmSource source = learned();
-    source.task = albert(own);
-    collab::TaskConfig open = albert("none");
-    ASSERT_TRUE(take_tokenizer(open, source));
-    EXPECT_EQ(open.text.tokenizer_hash, own);
-    EXPECT_TRUE(take_tokenizer(open, source)) << "named by the run file, too";
-    collab::TaskConfig another = albert(other);
-    const Ok refused = take_tokenizer(another, source);
+    source.task = of_words(own);
+    collab::TaskConfig open = of_words("none");
+    ASSERT_TRUE(inherit(open, source));
+    EXPECT_EQ(tasks::text_keys(open).tokenizer_hash, own);
+    EXPECT_TRUE(inherit(open, source)) << "named by the run file, too";
+    collab::TaskConfig another = of_words(other);
+    const Ok refused = inherit(another, source);
     ASSERT_FALSE(refused);
     EXPECT_EQ(refused.error().kind(), ErrorKind::bad_input);
     EXPECT_NE(refused.error().message().find("knows the tokenizer " + own +
@@ -486,15 +515,15 @@ TEST_F(WarmStartTest, a_model_of_words_keeps_its_tokenizer) {
         << refused.error().message();
 
     source.task.reset();  // a run file of another version
-    EXPECT_TRUE(take_tokenizer(another, source)) << "the user's word";
-    open = albert("none");
-    const Ok unknown = take_tokenizer(open, source);
+    EXPECT_TRUE(inherit(another, source)) << "the user's word";
+    open = of_words("none");
+    const Ok unknown = inherit(open, source);
     ASSERT_FALSE(unknown);
     EXPECT_NE(unknown.error().message().find("copy text.tokenizer_hash from its run.toml"),
               std::string::npos)
         << unknown.error().message();
-    collab::TaskConfig pictures;
-    EXPECT_TRUE(take_tokenizer(pictures, source));
+    collab::TaskConfig pictures = collab::default_task();
+    EXPECT_TRUE(inherit(pictures, source));
 }
 
 TEST(CheckpointSource, says_what_is_not_there) {
@@ -761,16 +790,12 @@ TEST(Commands, bad_input_has_its_exit_code) {
     ASSERT_TRUE(write_private_file(folder.file("bad.toml"), "name = \"x\"\nfoo = 1\n"));
     EXPECT_EQ(run_check({.run_file = folder.file("bad.toml"), .json = false}), 2);
     EXPECT_EQ(run_init({.task = "nothing", .output = folder.file("x"), .force = false}), 2);
-    EXPECT_EQ(
-        run_init({.task = "vision_classifier", .output = folder.file("x.toml"), .force = false}),
-        0);
-    EXPECT_EQ(
-        run_init({.task = "vision_classifier", .output = folder.file("x.toml"), .force = false}),
-        2);
+    EXPECT_EQ(run_init({.task = {}, .output = folder.file("x.toml"), .force = false}), 0);
+    EXPECT_EQ(run_init({.task = {}, .output = folder.file("x.toml"), .force = false}), 2);
     EXPECT_EQ(run_invite({.directory = folder.path(), .json = false}), 3);
     // What the system says of a name that no folder can hold is not that there is no such file.
     const std::string too_long = folder.file(std::string(300, 'x'));
-    EXPECT_EQ(run_init({.task = "synthetic", .output = too_long, .force = false}), 6);
+    EXPECT_EQ(run_init({.task = {}, .output = too_long, .force = false}), 6);
 }
 
 TEST(Commands, the_check_of_the_network_needs_a_folder_for_temporary_files) {

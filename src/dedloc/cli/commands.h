@@ -12,7 +12,7 @@
 namespace dedloc::cli {
 
 struct InitOptions {
-    std::string task = "vision_classifier";
+    std::string task;    // empty: what a run file without a task trains
     std::string output;  // empty: <task>.toml; "-": standard output
     bool force = false;  // overwrite
 };

@@ -2,11 +2,13 @@
 
 #include <utility>
 
+#include "dedloc/tasks/registry.h"
+
 namespace dedloc::cli {
 
 Result<collab::RunFile> decided_run(collab::RunFile run, const tasks::TaskOptions& options) {
-    const bool open = run.task.kind == "albert" && run.task.text.tokenizer_hash == "none";
-    if (!open) return run;
+    const tasks::TaskKind* kind = tasks::find_task(run.task.kind);
+    if (!kind || !kind->is_undecided || !kind->is_undecided(run.task)) return run;
     DEDLOC_TRY(const auto task, tasks::make_task(run.task, options));
     if (auto decided = task->decided_config()) run.task = *std::move(decided);
     return run;

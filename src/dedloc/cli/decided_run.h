@@ -1,7 +1,7 @@
-// A run file with what it left to the host: the tokenizer's hash, once the tokenizer is there.
+// A run file with what it left to the host decided, such as the hash of a tokenizer.
 //
-// May take as long as training a tokenizer does (seconds for the Bible, minutes for gigabytes);
-// afterwards it is in the cache. Blocks. Errors: those of tasks::make_task.
+// It takes as long as the task needs to make what is missing (training a tokenizer: seconds to
+// minutes); afterwards that is in the cache. Blocks. Errors: those of tasks::make_task.
 
 #pragma once
 #include "dedloc/collab/run_file.h"

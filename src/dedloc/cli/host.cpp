@@ -51,7 +51,7 @@ Result<collab::RunFile> given_run(const HostOptions& options,
     DEDLOC_TRY(collab::RunFile run, read_run_file(options.run_file));
     const tasks::TaskOptions task = task_options(options.peer);
     if (from) {
-        DEDLOC_TRY_VOID(take_tokenizer(run.task, *from));
+        DEDLOC_TRY_VOID(inherit(run.task, *from));
         DEDLOC_TRY_VOID(restore_run_files(from->path, run.task, task));
     }
     return decided_run(std::move(run), task);

@@ -14,13 +14,14 @@
 namespace dedloc::cli {
 
 int run_init(const InitOptions& options) {
-    const auto text = run_template(options.task);
+    const std::string& task = options.task.empty() ? collab::default_task().kind : options.task;
+    const auto text = run_template(task);
     if (!text) return report(failure(text.error()));
     if (options.output == "-") {
         say(stdout, "{}", *text);
         return 0;
     }
-    const std::string path = options.output.empty() ? options.task + ".toml" : options.output;
+    const std::string path = options.output.empty() ? task + ".toml" : options.output;
     std::error_code unknown;  // where we may not look, we cannot write
     if (std::filesystem::exists(path, unknown) && !options.force)
         return report({ExitCode::bad_input,

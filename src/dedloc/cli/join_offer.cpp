@@ -5,7 +5,7 @@
 #include "dedloc/cli/called_as.h"
 #include "dedloc/collab/join_string.h"
 #include "dedloc/collab/peers_to_dial.h"
-#include "dedloc/text/source.h"
+#include "dedloc/tasks/registry.h"
 
 namespace dedloc::cli {
 namespace {
@@ -25,13 +25,9 @@ std::vector<std::string> addresses_in(const std::string& join_string) {
 
 }  // namespace
 
-std::string own_text(const collab::TaskConfig& task) {
-    if (task.kind != "albert") return {};
-    const auto sources = text::parse_sources(task.data);
-    const bool is_own = sources && std::ranges::any_of(*sources, [](const auto& source) {
-                            return source.format != text::SourceFormat::kjv;
-                        });
-    return is_own ? task.data : std::string();
+std::string own_data(const collab::TaskConfig& task) {
+    const tasks::TaskKind* kind = tasks::find_task(task.kind);
+    return kind && kind->own_data ? kind->own_data(task) : std::string();
 }
 
 std::vector<std::string> JoinOffer::look(double now,
@@ -44,7 +40,7 @@ std::vector<std::string> JoinOffer::look(double now,
     const std::string command = fmt::format("  {} join {}{}\n",
                                             as_others_call_it(),
                                             join_string,
-                                            around.own_text.empty() ? "" : " --data FOLDER");
+                                            around.own_data.empty() ? "" : " --data FOLDER");
     if (is_shown_) {
         if (!leads_in) return {};
         leads_nowhere_ = false;
@@ -57,11 +53,11 @@ std::vector<std::string> JoinOffer::look(double now,
                             std::ranges::all_of(addresses, collab::stays_on_machine);
     leads_nowhere_ = !leads_in && !is_private;
     std::vector<std::string> lines{"Others join with:\n", command};
-    if (!around.own_text.empty())
+    if (!around.own_data.empty())
         lines.push_back(
-            fmt::format("FOLDER is theirs, with a copy of this run's text ({}) at the "
+            fmt::format("FOLDER is theirs, with a copy of this run's data ({}) at the "
                         "same path below it",
-                        around.own_text));
+                        around.own_data));
     if (leads_nowhere_) lines.emplace_back(addresses.empty() ? nowhere : only_here);
     return lines;
 }

@@ -19,9 +19,9 @@ namespace dedloc::cli {
 
 inline constexpr double way_in_patience_s = 5;
 
-// The text of a run that everybody who trains needs in a folder of their own, for --data; empty:
+// The data of a run that everybody who trains needs in a folder of their own, for --data; empty:
 // what the task needs comes in a package.
-std::string own_text(const collab::TaskConfig& task);
+std::string own_data(const collab::TaskConfig& task);
 
 class JoinOffer {
   public:
@@ -29,7 +29,7 @@ class JoinOffer {
         bool announced = false;     // the user said what others shall dial
         bool relays_given = false;  // and which relays to stay connected to
         bool is_asking = false;     // the router, or a relay, and has no answer yet
-        std::string own_text{};     // of the run
+        std::string own_data{};     // of the run
     };
     // Lines to show now; mostly none. `now`: steady seconds.
     std::vector<std::string> look(double now,

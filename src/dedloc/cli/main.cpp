@@ -9,6 +9,7 @@
 #include <cstring>
 #include <exception>
 #include <fcntl.h>
+#include <fmt/ranges.h>
 #include <new>
 #include <signal.h>
 #include <system_error>
@@ -24,6 +25,7 @@
 #include "dedloc/runtime/heap.h"
 #include "dedloc/runtime/machine.h"
 #include "dedloc/runtime/open_files.h"
+#include "dedloc/tasks/training_task.h"
 #include "dedloc/text/recipe.h"
 #if DEDLOC_WITH_LAB
 #include "lab/lab.h"
@@ -201,7 +203,9 @@ void on_run(CLI::App* command, AllOptions& all, Run run) {
 
 void add_file_commands(CLI::App& app, AllOptions& all) {
     CLI::App* init = app.add_subcommand("init", "write a run file to start from, with comments");
-    init->add_option("task", all.init.task, "what to train: vision_classifier, albert, synthetic");
+    init->add_option("task",
+                     all.init.task,
+                     fmt::format("what to train: {}", fmt::join(tasks::task_kinds(), ", ")));
     init->add_option("-o,--output", all.init.output, "file to write ('-': standard output)");
     init->add_flag("--force", all.init.force, "overwrite the file");
     on_run(init, all, [&all] { return run_init(all.init); });
@@ -245,8 +249,8 @@ void add_file_commands(CLI::App& app, AllOptions& all) {
 
     CLI::App* exported =
         app.add_subcommand("export",
-                           "write a checkpoint's model for other programs (safetensors; albert's "
-                           "also as Hugging Face's and TorchScript)");
+                           "write a checkpoint's model for other programs (safetensors; of some "
+                           "tasks also Hugging Face's form and TorchScript)");
     exported->add_option("checkpoint", all.exported.checkpoint, "a checkpoint, or a folder of them")
         ->required();
     exported->add_option("--to", all.exported.directory, "folder for the files")->required();

@@ -168,7 +168,7 @@ std::optional<Failure> PeerRun::fetch_missing_file() {
         announce(events::FileMissing{}, fetched.error().message());
         return std::nullopt;
     }
-    if (const Ok kept = tasks::keep_file(wanted, *fetched); !kept)
+    if (const Ok kept = tasks::keep_file(run_file().task, wanted, *fetched); !kept)
         return failure(ExitCode::disk, kept.error());
     tell(events::FileFetched{},
          fmt::format(
@@ -399,7 +399,7 @@ void PeerRun::refresh_join_string() {
 void PeerRun::show_join_string() {
     JoinOffer::Surroundings around{.announced = !options_.announce.empty(),
                                    .relays_given = !options_.relays.empty(),
-                                   .own_text = own_text(run_file().task)};
+                                   .own_data = own_data(run_file().task)};
     node_.run_on_network_thread([&] {
         const p2p::NatReport nat = p2p::nat_of(node_.host())->nat_report();
         around.is_asking = nat.router_is_asked || (around.relays_given && nat.relays.empty());

@@ -9,11 +9,7 @@
 #include "dedloc/monitor/run_view.h"
 #include "dedloc/planner/plan.h"
 #include "dedloc/security/identity.h"
-#include "dedloc/tasks/training_task.h"
-
-#if DEDLOC_WITH_TORCH
-#include "dedloc/tasks/albert_config.h"
-#endif
+#include "dedloc/tasks/registry.h"
 
 namespace dedloc::cli {
 namespace {
@@ -194,21 +190,8 @@ std::string plan_of_run(const collab::RunFile& run,
 }
 
 std::optional<std::uint64_t> vector_elements(const collab::RunFile& run) {
-    if (run.task.kind == "albert") {
-#if DEDLOC_WITH_TORCH
-        const collab::AlbertKeys& keys = run.task.albert;
-        const auto size = [](std::uint64_t key) { return static_cast<std::int64_t>(key); };
-        const tasks::AlbertConfig sizes{.vocabulary = size(keys.vocabulary),
-                                        .embedding = size(keys.embedding),
-                                        .hidden = size(keys.hidden),
-                                        .layers = size(keys.layers),
-                                        .heads = size(keys.heads),
-                                        .feed_forward = size(keys.feed_forward),
-                                        .positions = size(keys.positions)};
-        if (tasks::check(sizes)) return static_cast<std::uint64_t>(tasks::parameters_count(sizes));
-#endif
-        return std::nullopt;  // making the task would need the tokenizer and the text
-    }
+    const tasks::TaskKind* kind = tasks::find_task(run.task.kind);
+    if (kind && kind->vector_count) return kind->vector_count(run.task);
     const auto task = tasks::make_task(run.task, {.device = "cpu", .threads_count = 1});
     if (!task) return std::nullopt;
     const auto learner = (*task)->learner(security::Identity::generate().id());

@@ -24,7 +24,8 @@ std::string plan_of_run(const collab::RunFile& run,
                         std::uint64_t elements_count);
 
 // Numbers in the run's averaged vector; nothing: this machine cannot make the run's model, as it
-// lacks the data or libtorch. May load the data; albert's size follows from the run file alone.
+// lacks the data or libtorch. May load the data, where the
+// task's size does not follow from the run file alone.
 std::optional<std::uint64_t> vector_elements(const collab::RunFile& run);
 
 }  // namespace dedloc::cli

@@ -38,7 +38,7 @@ Ok restore_run_files(const std::string& checkpoint,
         const std::string path = (folder / run_files_folder / missing->hash.hex()).string();
         const auto content = text::read_file(path, missing->bytes_max);
         if (!content) continue;
-        const Ok kept = tasks::keep_file(*missing, as_bytes(*content));
+        const Ok kept = tasks::keep_file(task, *missing, as_bytes(*content));
         if (kept) return {};
         log(LogLevel::warning, "cli", "{} is of no use: {}", path, kept.error().message());
     }

@@ -1,196 +1,73 @@
 #include "dedloc/cli/run_templates.h"
 
+#include <array>
+#include <fmt/ranges.h>
+#include <utility>
+#include <vector>
+
+#include "dedloc/tasks/registry.h"
+
 namespace dedloc::cli {
 namespace {
 
-constexpr std::string_view vision_classifier =
-    R"(# A dedloc run: what must be equal on all peers.
-# Comments and order do not matter; what is left out has the value that is shown here, but for the
-# name, which must be there, and [stop]: without it the run ends when its peers leave.
-name = "my-run"
+using tasks::RunTemplate;
+using tasks::TaskKind;
 
-[task]
-kind = "vision_classifier"
-model = "small_cnn"      # or "mlp", "cnn_bn"
-data = "fashion-mnist"   # Debian package dataset-fashion-mnist; "fashion-mnist+flip" mirrors half
-seed = 1                 # starting parameters and order of samples
-precision = "fp32"       # or "bf16": mixed precision, faster on GPUs and on CPUs with AMX or
-                         # AVX-512 BF16, slower elsewhere; parameters and averages stay fp32
+constexpr std::size_t comment_column = 25;
+constexpr std::size_t page_columns = 100;
 
-[batch]
-target = 1024            # samples of all peers together for one global step
-micro = 64               # samples of one gradient computation of one peer; "auto": each finds its
-                         # own by measuring when it starts
+// What is said of the keys that every task has; tasks say it of their own.
+constexpr std::pair<std::string_view, std::string_view> common_comments[] = {
+    {"task.seed", "starting parameters and order of samples"},
+    {"task.precision",
+     "or \"bf16\": mixed precision, faster on GPUs and on CPUs with AMX or AVX-512 BF16, slower "
+     "elsewhere; parameters and averages stay fp32"},
+    {"batch.target", "samples of all peers together for one global step"},
+    {"batch.micro",
+     "samples of one gradient computation of one peer; \"auto\": each finds its own by measuring "
+     "when it starts"},
+    {"optimizer.kind", "\"sgd\", \"adamw\" or \"lamb\""},
+    {"optimizer.momentum", "sgd"},
+    {"optimizer.gradient_norm_max", "clips the averaged gradient; 0: off"},
+    {"schedule.kind",
+     "\"constant\"; \"linear\", \"cosine\": fall to final_fraction at total_steps"},
+    {"schedule.peak", "the learning rate after the warm-up"},
+    {"schedule.total_steps", "linear and cosine need it"},
+    {"averaging.codec",
+     "what travels: \"fp16\"; \"fp32\": twice the bytes and no rounding; \"adaptive\": large "
+     "tensors in 8 bit, half the bytes (docs/codecs.md)"},
+    {"averaging.round_deadline_min",
+     "nobody is waited for longer than this when rounds are quick …"},
+    {"averaging.round_deadline_max", "… or than this, however slow they are"},
+    {"averaging.quorum_timeout",
+     "when most voters are gone for good, the others go on after this time"},
+    {"averaging.delayed",
+     "true: computing goes on while a step is averaged and made; what is computed meanwhile goes "
+     "into the next step, one step stale"},
+    {"averaging.leave_out_slow",
+     "rounds do without lines that are much too slow for what they bring"},
+    {"stop", "the run ends when one of these is reached; 0: no such condition"},
+    {"stop.accuracy", "fraction on the held-out data, e.g. 0.9"},
+    {"checkpoint.every", "global steps, 0: never; each peer keeps its newest three"},
+    {"evaluate.every", "global steps between measurements of accuracy; 0: never"},
+};
 
-[optimizer]
-kind = "sgd"             # or "adamw", "lamb"
-momentum = 0.9           # sgd
-weight_decay = 0.0
-gradient_norm_max = 0.0  # clips the averaged gradient; 0: off
-
-[schedule]
-kind = "constant"        # or "linear", "cosine": fall to final_fraction at total_steps
-peak = 0.1               # the learning rate after the warm-up
-warmup_steps = 0
-total_steps = 0          # linear and cosine need it
-final_fraction = 0.0
-
-# Local updates (DiLoCo), for slow lines: peers make steps of their own, and only the way they have
-# gone is averaged. [optimizer] and [schedule] are then those of the outer step; try sgd with
-# momentum 0.9, nesterov = true and peak 0.7. For an average every N inner steps of each peer take
-# batch.target = N * local.batch * peers. docs/local-updates.md
-# [local]
-# batch = 64               # samples of one inner step of one peer; a multiple of batch.micro
-# [local.optimizer]        # same keys as [optimizer]
-# kind = "adamw"
-# [local.schedule]         # same keys as [schedule], also in global steps
-# peak = 0.001
-
-[averaging]
-codec = "fp16"           # what travels: "fp16"; "fp32": twice the bytes and no rounding;
-                         # "adaptive": large tensors in 8 bit, half the bytes (docs/codecs.md)
-round_deadline_min = "1s"    # nobody is waited for longer than this when rounds are quick …
-round_deadline_max = "120s"  # … or than this, however slow they are
-quorum_timeout = "10s"   # when most voters are gone for good, the others go on after this time
-delayed = false          # true: computing goes on while a step is averaged and made; what is
-                         # computed meanwhile goes into the next step, one step stale
-leave_out_slow = true    # rounds do without lines that are much too slow for what they bring
-# norm_max = 1e6         # longer mean gradients are refused (docs/security.md); 0: any
-# group_max = 64         # more trainers than that average in a grid of groups
-
-[stop]                   # the run ends when one of these is reached; 0: no such condition
-steps = 1000
-samples = 0
-accuracy = 0.0           # fraction on the held-out data, e.g. 0.9
-
-[checkpoint]
-every = 50               # global steps, 0: never; each peer keeps its newest three
-
-[evaluate]
-every = 10               # global steps between measurements of accuracy; 0: never
-)";
-
-constexpr std::string_view synthetic =
-    R"(# A dedloc run without a model: a bowl whose lowest point is found with noisy gradients.
-# It starts in milliseconds and needs no data; for trying out the network.
-# `dedloc check` it after a change.
-name = "my-run"
-
-[task]
-kind = "synthetic"
-model = "bowl-4096"      # so many parameters
-data = "noise-20ms"      # what one gradient takes, asleep; or "noise": as fast as it goes
-seed = 1
-
-[batch]
-target = 64              # samples of all peers together for one global step
-micro = 4                # samples of one gradient computation of one peer
-
-[schedule]
-peak = 0.01
-
-[stop]
-steps = 1000
-
-[checkpoint]
-every = 100
-)";
-
-constexpr std::string_view albert =
-    R"(# A dedloc run: ALBERT learns from text, by masked words and the order of sentences.
-# `dedloc check` it after a change: memory, samples, time of a round.
-name = "my-run"
-
-[task]
-kind = "albert"
-model = "albert"         # sizes: [albert]
-data = "kjv"             # the King James Bible, Debian package bible-kjv. Or, below --data:
-                         # "text:books", "jsonl:oscar?weight=0.77, text:wiki?weight=0.23"
-seed = 1                 # starting parameters and order of samples
-precision = "fp32"       # or "bf16": mixed precision, faster on GPUs and on CPUs with AMX or
-                         # AVX-512 BF16, slower elsewhere; parameters and averages stay fp32
-
-[albert]                 # ALBERT-large. Base: hidden 768, layers 12, heads 12, feed_forward 3072
-vocabulary = 30000       # at least the tokenizer's
-embedding = 128
-hidden = 1024
-layers = 24
-heads = 16
-feed_forward = 4096
-positions = 512          # at least text.length
-dropout = 0.0
-attention_dropout = 0.0
-classifier_dropout = 0.1
-
-[text]
-# See `dedloc tokenizer train --help`.
-tokenizer = "vocabulary=8192&normalization=nmt_nfkc_cf&coverage=1"
-tokenizer_hash = "none"  # none: of the tokenizer that the host trains or has
-corpus_hash = "none"     # none: peers may have different text
-length = 512             # tokens of a sample at most
-pad_multiple = 8
-masked = 0.15            # of the tokens are to be guessed; of those
-masked_as_mask = 0.8     # … so many are hidden,
-masked_as_random = 0.1   # … so many replaced, the rest left as it is
-held_out = 0.02          # of the text, for evaluation
-held_out_samples = 256
-window_samples = 4096    # within which samples of all sources are shuffled
-
-[batch]
-target = 4096            # samples of all peers together for one global step
-micro = "auto"           # samples of one gradient computation of one peer: each finds its own by
-                         # measuring; or a number for all
-
-[optimizer]
-kind = "lamb"
-weight_decay = 0.01
-beta1 = 0.9
-beta2 = 0.999
-epsilon = 1e-6
-norm_clamp = 10000.0
-gradient_norm_max = 1.0  # clips the averaged gradient; 0: off
-
-[schedule]
-kind = "linear"          # warm-up, then straight down to final_fraction at total_steps
-peak = 0.00176
-warmup_steps = 5000
-total_steps = 125000
-final_fraction = 0.0
-
-# Local updates (DiLoCo), for slow lines: peers make steps of their own, and only the way they have
-# gone is averaged. [optimizer] and [schedule] are then those of the outer step; try sgd with
-# momentum 0.9, nesterov = true and peak 0.7. For an average every N inner steps of each peer take
-# batch.target = N * local.batch * peers. docs/local-updates.md
-# [local]
-# batch = 32               # samples of one inner step of one peer; a multiple of batch.micro
-# [local.optimizer]        # same keys as [optimizer]
-# kind = "adamw"
-# [local.schedule]         # same keys as [schedule], also in global steps
-# peak = 0.0004
-
-[averaging]
-codec = "fp16"           # what travels: "fp16"; "fp32": twice the bytes and no rounding;
-                         # "adaptive": large tensors in 8 bit, half the bytes (docs/codecs.md)
-round_deadline_min = "1s"    # nobody is waited for longer than this when rounds are quick …
-round_deadline_max = "120s"  # … or than this, however slow they are
-quorum_timeout = "60s"   # when most voters are gone for good, the others go on after this time
-delayed = false          # true: computing goes on while a step is averaged and made; what is
-                         # computed meanwhile goes into the next step, one step stale
-leave_out_slow = true    # rounds do without lines that are much too slow for what they bring
-# norm_max = 1e6         # longer mean gradients are refused (docs/security.md); 0: any
-# group_max = 64         # more trainers than that average in a grid of groups
-
-[stop]                   # the run ends when one of these is reached; 0: no such condition
-steps = 125000
-samples = 0
-accuracy = 0.0           # fraction of masked words guessed right, on held-out text
-
-[checkpoint]
-every = 50               # global steps, 0: never; each peer keeps its newest three
-
-[evaluate]
-every = 20               # global steps between measurements on held-out text
-)";
+constexpr std::string_view local_intro =
+    "# Local updates (DiLoCo), for slow lines: peers make steps of their own, and only the way "
+    "they "
+    "have\n# gone is averaged. [optimizer] and [schedule] are then those of the outer step; try "
+    "sgd "
+    "with\n# momentum 0.9, nesterov = true and peak 0.7. For an average every N inner steps of "
+    "each "
+    "peer take\n# batch.target = N * local.batch * peers. docs/local-updates.md\n";
+constexpr std::pair<std::string_view, std::string_view> local_comments[] = {
+    {"batch", "samples of one inner step of one peer; a multiple of batch.micro"},
+    {"[local.optimizer]", "same keys as [optimizer]"},
+    {"[local.schedule]", "same keys as [schedule], also in global steps"},
+};
+constexpr std::string_view averaging_more =
+    "# norm_max = 1e6         # longer mean gradients are refused (docs/security.md); 0: any\n"
+    "# group_max = 64         # more trainers than that average in a grid of groups\n";
 
 constexpr std::string_view demo =
     R"(# The run of ./demo.sh: a small convolutional network learns to tell clothes apart.
@@ -233,15 +110,118 @@ every = 50
 every = 20
 )";
 
+std::vector<std::string_view> lines_of(std::string_view text) {
+    std::vector<std::string_view> lines;
+    while (!text.empty()) {
+        const std::size_t end = std::min(text.find('\n'), text.size());
+        lines.push_back(text.substr(0, end));
+        text.remove_prefix(std::min(end + 1, text.size()));
+    }
+    return lines;
+}
+
+// Columns of a terminal, not bytes.
+std::size_t columns(std::string_view text) {
+    std::size_t count = 0;
+    for (const char letter : text) count += (static_cast<unsigned char>(letter) & 0xC0) != 0x80;
+    return count;
+}
+
+// The line with its comment beside it, which goes on below where it is long.
+std::string commented(std::string_view line, std::string_view comment) {
+    if (comment.empty()) return std::string(line) + "\n";
+    std::string text(line);
+    std::size_t at = columns(line);
+    const auto new_line = [&] {
+        if (at < comment_column)
+            text.append(comment_column - at, ' ');
+        else
+            text += "  ";
+        text += "#";
+        at = std::max(at + 2, comment_column) + 1;
+    };
+    new_line();
+    while (!comment.empty()) {
+        const std::size_t end = std::min(comment.find(' '), comment.size());
+        const std::string_view word = comment.substr(0, end);
+        comment.remove_prefix(std::min(end + 1, comment.size()));
+        if (at + 1 + columns(word) > page_columns) {
+            text += "\n";
+            at = 0;
+            new_line();
+        }
+        text += " " + std::string(word);
+        at += 1 + columns(word);
+    }
+    return text + "\n";
+}
+
+std::string_view find_comment(std::span<const std::pair<std::string_view, std::string_view>> list,
+                              std::string_view key) {
+    for (const auto& [name, comment] : list)
+        if (name == key) return comment;
+    return {};
+}
+
+std::string_view schema_comment(const TaskKind& kind, std::string_view key) {
+    for (const collab::SectionSchema& section : kind.schema.sections)
+        for (const auto& field : section.fields)
+            if (key == section.name + "." + field.key) return field.comment;
+    return {};
+}
+
+std::string_view comment_of(const TaskKind& kind, const std::string& key) {
+    const auto own = kind.run_template.comments.find(key);
+    if (own != kind.run_template.comments.end()) return own->second;
+    const std::string_view common = find_comment(common_comments, key);
+    return common.empty() ? schema_comment(kind, key) : common;
+}
+
+// "batch = 64" -> "batch"; "[local]" as it is.
+std::string_view key_of(std::string_view line) {
+    return line.starts_with('[') ? line : line.substr(0, line.find(' '));
+}
+
+std::string local_block(const RunTemplate& source) {
+    if (source.local_example.empty()) return {};
+    std::string text(local_intro);
+    text += "# [local]\n";
+    for (const std::string_view line : lines_of(source.local_example))
+        text += commented("# " + std::string(line), find_comment(local_comments, key_of(line)));
+    return text + "\n";
+}
+
+std::string written(const TaskKind& kind) {
+    const RunTemplate& source = kind.run_template;
+    std::string text;
+    for (const std::string_view line : lines_of(source.intro))
+        text += "# " + std::string(line) + "\n";
+    std::string section;
+    for (const std::string_view line : lines_of(source.settings)) {
+        if (line.empty()) {
+            if (section == "averaging") text += averaging_more;
+            text += "\n";
+        } else if (line.starts_with('[')) {
+            section = line.substr(1, line.find(']') - 1);
+            if (section == "averaging") text += local_block(source);
+            text += commented(line, comment_of(kind, section));
+        } else {
+            const std::string above = section.empty() ? "" : section + ".";
+            text += commented(line, comment_of(kind, above + std::string(key_of(line))));
+        }
+    }
+    return text;
+}
+
 }  // namespace
 
 Result<std::string> run_template(std::string_view task) {
-    if (task == "vision_classifier") return std::string(vision_classifier);
-    if (task == "albert") return std::string(albert);
-    if (task == "synthetic") return std::string(synthetic);
+    const TaskKind* kind = tasks::find_task(task);
+    if (kind && !kind->run_template.settings.empty()) return written(*kind);
     return make_error(ErrorKind::bad_input,
-                      "there is no task '{}'; known: vision_classifier, albert, synthetic",
-                      task.substr(0, 64));
+                      "there is no task '{}'; known: {}",
+                      task.substr(0, 64),
+                      fmt::join(tasks::task_kinds(), ", "));
 }
 
 std::string_view demo_run_file() { return demo; }

@@ -1,6 +1,7 @@
 #include "dedloc/cli/warm_start.h"
 
 #include "dedloc/collab/model_state.h"
+#include "dedloc/tasks/registry.h"
 
 namespace dedloc::cli {
 namespace {
@@ -51,26 +52,13 @@ Ok check_counts(const collab::Layout& layout, const WarmSource& source) {
 
 }  // namespace
 
-Ok take_tokenizer(collab::TaskConfig& task, const WarmSource& source) {
-    constexpr std::string_view undecided = "none";
-    if (task.kind != "albert") return {};
+Ok inherit(collab::TaskConfig& task, const WarmSource& source) {
+    const tasks::TaskKind* kind = tasks::find_task(task.kind);
+    if (!kind || !kind->inherit) return {};
     if (source.task && source.task->kind != task.kind) return {};  // warm_start() refuses the model
-    std::string& wanted = task.text.tokenizer_hash;
-    const std::string known(source.task ? source.task->text.tokenizer_hash : undecided);
-    if (known == undecided) {
-        if (wanted != undecided) return {};
-        return make_error(ErrorKind::bad_input,
-                          "--from: which tokenizer the model of {} knows cannot be told, its run "
-                          "file is of another version; copy text.tokenizer_hash from its run.toml",
-                          source.path);
-    }
-    if (wanted == undecided) wanted = known;
-    if (wanted == known) return {};
-    return make_error(ErrorKind::bad_input,
-                      "--from: the checkpoint's model knows the tokenizer {}, the run file names "
-                      "{}; with text.tokenizer_hash = \"none\" it takes the checkpoint's",
-                      known,
-                      wanted);
+    const Ok taken = kind->inherit(task, source.task ? &*source.task : nullptr);
+    if (!taken) return taken.error().with_context("--from " + source.path);
+    return {};
 }
 
 Result<WarmStart> warm_start(const collab::RunFile& run,

@@ -33,9 +33,9 @@ struct WarmStart {
     std::string told;  // one sentence: what was taken
 };
 
-// Where the new run's file leaves the tokenizer open, the model's own; bad_input for another one,
-// and where nobody can tell.
-Ok take_tokenizer(collab::TaskConfig& task, const WarmSource& source);
+// What the new run's file leaves open becomes the model's own (a tokenizer); bad_input where the
+// file names another, and where nobody can tell.
+Ok inherit(collab::TaskConfig& task, const WarmSource& source);
 
 Result<WarmStart> warm_start(const collab::RunFile& run,
                              const collab::Layout& layout,

@@ -16,6 +16,7 @@
 #include "dedloc/base/bytes.h"
 #include "dedloc/base/time.h"
 #include "dedloc/codec/codec.h"
+#include "dedloc/collab/task_section.h"
 #include "dedloc/optim/optimizer.h"
 
 namespace dedloc::collab {
@@ -24,47 +25,6 @@ inline constexpr int run_format = 1;
 // Changes whenever any bit of a step could change, or of what is signed about it.
 inline constexpr int numerics_version = 4;
 inline constexpr std::size_t run_file_bytes_max = 256 * 1024;
-
-// Only runs of the task "albert" have the sections [albert] and [text]. Sizes are ALBERT-large's;
-// the vocabulary may be larger than the tokenizer's.
-struct AlbertKeys {
-    std::uint64_t vocabulary = 30000;
-    std::uint64_t embedding = 128;
-    std::uint64_t hidden = 1024;
-    std::uint64_t layers = 24;
-    std::uint64_t heads = 16;
-    std::uint64_t feed_forward = 4096;
-    std::uint64_t positions = 512;
-    double dropout = 0;
-    double attention_dropout = 0;
-    double classifier_dropout = 0.1;
-};
-
-struct TextKeys {
-    std::string tokenizer = "vocabulary=8192";  // recipe, text/recipe.h
-    std::string tokenizer_hash = "none";        // of the file; none: the host decides
-    std::string corpus_hash = "none";           // of all text; none: not compared
-    std::uint64_t length = 512;                 // longest sequence, in tokens
-    std::uint64_t pad_multiple = 8;
-    double masked = 0.15;           // of the tokens
-    double masked_as_mask = 0.8;    // of those
-    double masked_as_random = 0.1;  // of those
-    double held_out = 0.02;         // of the text
-    std::uint64_t held_out_samples = 256;
-    std::uint64_t window_samples = 4096;  // within which samples of all sources are shuffled
-};
-
-struct TaskConfig {
-    std::string kind = "vision_classifier";
-    std::string model = "small_cnn";
-    std::string data = "fashion-mnist";
-    std::uint64_t seed = 1;
-    // "bf16": products of a forward and backward pass are computed in it; parameters, sums of
-    // gradients, optimizer and evaluation stay fp32.
-    std::string precision = "fp32";
-    AlbertKeys albert{};
-    TextKeys text{};
-};
 
 inline constexpr std::uint64_t micro_auto = 0;  // in the file: "auto"
 

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "dedloc/security/hash.h"
+
 namespace dedloc::collab {
 namespace {
 
@@ -24,7 +26,7 @@ constexpr std::string_view full = R"(
 name = "a \"quoted\" name"
 protocol = "native"
 [task]
-kind = "albert"
+kind = "weaving"
 model = "tiny"
 data = "/data/some where"
 seed = 77
@@ -131,34 +133,6 @@ TEST(RunFile, every_field_of_the_full_example_differs_from_the_default) {
     const auto sentences = differences(parsed("name = \"x\""), parsed(full));
     EXPECT_EQ(sentences.size(), 41u);
 }
-
-constexpr std::string_view albert = R"(name = "a"
-[task]
-kind = "albert"
-[albert]
-vocabulary = 5000
-embedding = 64
-hidden = 128
-layers = 4
-heads = 4
-feed_forward = 512
-positions = 64
-dropout = 0.1
-attention_dropout = 0.2
-classifier_dropout = 0.3
-[text]
-tokenizer = "vocabulary=4096"
-tokenizer_hash = "ab"
-corpus_hash = "cd"
-length = 64
-pad_multiple = 1
-masked = 0.2
-masked_as_mask = 0.7
-masked_as_random = 0.2
-held_out = 0.05
-held_out_samples = 128
-window_samples = 512
-)";
 
 TEST(RunFile, a_micro_batch_may_be_left_to_each_peer) {
     const RunFile run = parsed("name = \"x\"\n[batch]\nmicro = \"auto\"\n[local]\nbatch = 24\n");
@@ -296,18 +270,94 @@ TEST(RunFile, says_what_is_wrong_with_a_robust_run) {
               std::string::npos);
 }
 
-TEST(RunFile, text_models_have_sections_of_their_own) {
-    const RunFile run = parsed(albert);
-    EXPECT_EQ(run.task.albert.feed_forward, 512u);
-    EXPECT_EQ(run.task.text.tokenizer, "vocabulary=4096");
-    EXPECT_EQ(to_toml(parsed(to_toml(run))), to_toml(run));
-    const auto sentences = differences(parsed("name = \"a\"\n[task]\nkind = \"albert\"\n"), run);
-    EXPECT_EQ(sentences.size(), 21u);
-    // Others do not have them, neither as keys nor in their hashes.
-    EXPECT_NE(failure("name = \"a\"\n[albert]\nhidden = 128\n").find("unknown key"),
+// A task's section, as a task declares it.
+struct PotteryKeys {
+    std::uint64_t jars = 3;
+    double heat = 0.5;
+    bool glazed = false;
+    std::string clay = "red";
+    template <typename Visitor, typename Self>
+    static void fields(Visitor& visit, Self& self) {
+        visit("jars", self.jars, Integers{1, 100}, "how many");
+        visit("heat", self.heat, Numbers{0, 1});
+        visit("glazed", self.glazed);
+        visit("clay", self.clay, Choice{{"red", "white"}});
+    }
+};
+
+const bool pottery_is_registered = [] {
+    TaskSchema schema;
+    schema.kind = "pottery";
+    schema.sections = {section_schema<PotteryKeys>("kiln")};
+    schema.check = [](const TaskConfig& task) -> Ok {
+        const auto keys = keys_of<PotteryKeys>(task, "kiln");
+        if (keys.clay == "white" && keys.heat < 0.2)
+            return make_error(ErrorKind::bad_input, "kiln.heat: white clay needs 0.2");
+        return {};
+    };
+    register_task_schema(std::move(schema));
+    return true;
+}();
+
+constexpr std::string_view pottery = R"(name = "a"
+[task]
+kind = "pottery"
+[kiln]
+glazed = true
+heat = 1
+)";
+
+TEST(RunFile, a_task_has_sections_of_its_own_with_defaults_and_rules) {
+    const RunFile run = parsed(pottery);
+    const auto keys = keys_of<PotteryKeys>(run.task, "kiln");
+    EXPECT_EQ(keys.jars, 3u);
+    EXPECT_EQ(keys.heat, 1.0);
+    EXPECT_TRUE(keys.glazed);
+    const std::string canonical = to_toml(run);
+    EXPECT_NE(canonical.find("precision = \"fp32\"\n\n[kiln]\njars = 3\nheat = 1.0\nglazed = "
+                             "true\nclay = \"red\"\n\n[batch]\n"),
+              std::string::npos)
+        << canonical;
+    EXPECT_EQ(to_toml(parsed(canonical)), canonical);
+    EXPECT_EQ(differences(parsed("name = \"a\"\n[task]\nkind = \"pottery\"\n"), run),
+              (std::vector<std::string>{"kiln.heat: 0.5 here, 1.0 there",
+                                        "kiln.glazed: false here, true there"}));
+    const std::string start = "name = \"a\"\n[task]\nkind = \"pottery\"\n[kiln]\n";
+    EXPECT_EQ(failure(start + "jars = 0\n"),
+              "run.toml:5:8: 'kiln.jars' must be from 1 to 100, not 0");
+    EXPECT_EQ(failure(start + "clay = \"blue\"\n"),
+              "run.toml:5:8: 'kiln.clay' must be \"red\" or \"white\", not \"blue\"");
+    EXPECT_NE(failure(start + "jar = 2\n").find("did you mean 'kiln.jars'?"), std::string::npos);
+    EXPECT_NE(failure(start + "clay = \"white\"\nheat = 0.1\n").find("white clay needs 0.2"),
               std::string::npos);
-    EXPECT_EQ(to_toml(parsed("name = \"a\"")).find("albert"), std::string::npos);
-    EXPECT_EQ(differences(parsed("name = \"a\""), run).size(), 1u);
+}
+
+TEST(RunFile, only_its_task_has_a_section) {
+    EXPECT_NE(failure("name = \"a\"\n[kiln]\njars = 2\n").find("unknown key"), std::string::npos);
+    EXPECT_EQ(to_toml(parsed("name = \"a\"")).find("kiln"), std::string::npos);
+    EXPECT_EQ(differences(parsed("name = \"a\""), parsed(pottery)).size(), 1u);
+}
+
+TEST(RunFile, a_program_without_the_task_keeps_its_sections_in_canonical_files) {
+    std::string canonical = to_toml(parsed(pottery));
+    const std::string known = "kind = \"pottery\"";
+    canonical.replace(canonical.find(known), known.size(), "kind = \"weaving\"");
+    const RunFile run = parsed(canonical);
+    ASSERT_EQ(run.task.sections.size(), 1u);
+    EXPECT_EQ(run.task.sections[0].name, "kiln");
+    EXPECT_EQ(to_toml(run), canonical);
+    EXPECT_EQ(run_hash(run), security::sha256(as_bytes(canonical)));
+    EXPECT_NE(
+        failure("name = \"a\"\n[task]\nkind = \"weaving\"\n[kiln]\njars = 2\n").find("unknown"),
+        std::string::npos)
+        << "a person's file says what the task does not know";
+}
+
+TEST(RunFile, sections_of_an_unknown_task_are_bounded) {
+    std::string canonical = to_toml(parsed("name = \"a\"\n[task]\nkind = \"weaving\"\n"));
+    canonical += "\n[loom]\n";
+    for (std::size_t i = 0; i <= task_keys_max; ++i) canonical += fmt::format("k{} = {}\n", i, i);
+    EXPECT_NE(failure(canonical).find("unknown key"), std::string::npos);
 }
 
 TEST(RunFile, comments_and_order_do_not_change_the_hash) {

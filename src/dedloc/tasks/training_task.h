@@ -4,17 +4,8 @@
 //   DEDLOC_TRY(auto learner, task->learner(my_id));     // for the trainer's thread
 //   DEDLOC_TRY(auto second, task->learner(my_id));      // for the evaluating thread
 //
-// Kinds: "vision_classifier", in builds with libtorch
-//   model  "small_cnn" (105,866 parameters), "mlp" (50,890), "cnn_bn" (with BatchNorm)
-//   data   "fashion-mnist", "fashion-mnist+flip" (each sample mirrored or not, by its number)
-// "synthetic", in every build (synthetic.h)
-//   model  "bowl" (4,096 parameters), "bowl-N"
-//   data   "noise", "noise-Nms" (each gradient takes at least N ms, without using the CPU)
-// "albert", in builds with libtorch (albert_task.h)
-//   model  "albert", with its sizes in [albert]
-//   data   texts (text/source.h), with how they are cut and masked in [text]
-//
-// All but "synthetic" compute in either precision: "fp32", or "bf16" (train/autocast.h).
+// The kinds are folders below this one; each says its models and data in its header, and registers
+// itself (registry.h).
 //
 // Learners share the data and may be used on different threads, one thread each.
 // Errors: bad_input    unknown kind, model or data; names the known ones
@@ -72,7 +63,7 @@ class TrainingTask {
     virtual std::string device() const = 0;
     virtual std::string description() const = 0;  // one line for people
 
-    // The run file's part with what it left open and this machine decided (albert: the tokenizer).
+    // The run file's part with what it left open and this machine decided (a tokenizer).
     virtual std::optional<collab::TaskConfig> decided_config() const { return std::nullopt; }
     // Files that the decided run file names by their hash and that this machine can give to others.
     virtual std::vector<SharedBytes> files() const { return {}; }
@@ -99,6 +90,6 @@ Result<std::shared_ptr<const TrainingTask>> make_task(const collab::TaskConfig& 
 Result<std::optional<MissingFile>> missing_file(const collab::TaskConfig& config,
                                                 const TaskOptions& options);
 // Keeps it (in the user's cache) where make_task() looks. bad_input: it is no such file.
-Ok keep_file(const MissingFile& missing, ByteView file);
+Ok keep_file(const collab::TaskConfig& config, const MissingFile& missing, ByteView file);
 
 }  // namespace dedloc::tasks

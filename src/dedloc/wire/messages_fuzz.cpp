@@ -40,26 +40,12 @@ void check_unary(dedloc::ByteView bytes) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     if (size == 0) return 0;
     const dedloc::ByteView bytes(data + 1, size - 1);
-    constexpr void (*checks[])(dedloc::ByteView) = {check<PingRequest>,
-                                                    check<PingResponse>,
-                                                    check<StoreRequest>,
-                                                    check<StoreResponse>,
-                                                    check<FindRequest>,
-                                                    check<FindResponse>,
-                                                    check<Identify>,
-                                                    check<Envelope>,
-                                                    check<PeerRecord>,
-                                                    check<HopMessage>,
-                                                    check<StopMessage>,
-                                                    check<RelayVoucher>,
-                                                    check<HolePunch>,
-                                                    check<AutonatMessage>,
-                                                    check_unary,
-                                                    check<NoisePayload>,
-                                                    check<KadMessage>,
-                                                    check<ExpertRequest>,
-                                                    check<ExpertResponse>,
-                                                    check<ExpertInfoMessage>};
+    constexpr void (*checks[])(dedloc::ByteView) = {
+        check<PingRequest>, check<PingResponse>,   check<StoreRequest>,   check<StoreResponse>,
+        check<FindRequest>, check<FindResponse>,   check<Identify>,       check<Envelope>,
+        check<PeerRecord>,  check<HopMessage>,     check<StopMessage>,    check<RelayVoucher>,
+        check<HolePunch>,   check<AutonatMessage>, check_unary,           check<NoisePayload>,
+        check<KadMessage>,  check<ExpertRequest>,  check<ExpertResponse>, check<ExpertInfoMessage>};
     checks[data[0] % std::size(checks)](bytes);
     return 0;
 }

@@ -1,0 +1,24 @@
+# dedloc_task(NAME [TORCH stems…] [ROOMS modules…] [LIBRARIES packages…])
+#
+# One folder = one task = one library dedloc_task_NAME with its tests. One source has the line
+# DEDLOC_TASK(NAME, …); programs that link the library know the task (tasks/registry.h).
+#   TORCH   stems of sources that need libtorch: builds without it leave them out, and the task then
+#           has its run file and no learner
+#
+# dedloc_all_tasks links every task of src/dedloc/tasks/.
+function(dedloc_task NAME)
+    cmake_parse_arguments(TASK "" "" "TORCH;ROOMS;LIBRARIES" ${ARGN})
+    if(DEDLOC_TORCH)
+        set(compiled PRECOMPILED dedloc_torch_pch)
+        set(bridge torch_bridge)
+        set(with_torch 1)
+    else()
+        set(compiled COROUTINES EXCLUDE ${TASK_TORCH})
+        set(bridge)
+        set(with_torch 0)
+    endif()
+    dedloc_room(task_${NAME} ROOMS tasks ${bridge} ${TASK_ROOMS} LIBRARIES ${TASK_LIBRARIES} ${compiled})
+    target_compile_definitions(dedloc_task_${NAME} PRIVATE DEDLOC_WITH_TORCH=${with_torch})
+    # Nothing else of a program may name anything in the archive.
+    target_link_options(dedloc_task_${NAME} INTERFACE LINKER:--undefined=dedloc_task_${NAME})
+endfunction()

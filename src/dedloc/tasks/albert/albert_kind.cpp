@@ -1,0 +1,162 @@
+// The task "albert" as the registry knows it. No libtorch here.
+
+#include "dedloc/tasks/albert/albert_section.h"
+#include "dedloc/tasks/albert/albert_task.h"
+#include "dedloc/tasks/registry.h"
+#include "dedloc/tasks/text_section.h"
+
+namespace dedloc::tasks {
+
+Result<AlbertConfig> albert_sizes(const collab::TaskConfig& task) {
+    const auto keys = collab::keys_of<AlbertKeys>(task, albert_section_name);
+    AlbertConfig sizes;
+    sizes.vocabulary = static_cast<std::int64_t>(keys.vocabulary);
+    sizes.embedding = static_cast<std::int64_t>(keys.embedding);
+    sizes.hidden = static_cast<std::int64_t>(keys.hidden);
+    sizes.layers = static_cast<std::int64_t>(keys.layers);
+    sizes.heads = static_cast<std::int64_t>(keys.heads);
+    sizes.feed_forward = static_cast<std::int64_t>(keys.feed_forward);
+    sizes.positions = static_cast<std::int64_t>(keys.positions);
+    sizes.dropout = keys.dropout;
+    sizes.attention_dropout = keys.attention_dropout;
+    sizes.classifier_dropout = keys.classifier_dropout;
+    DEDLOC_TRY_VOID(check(sizes));
+    const TextKeys text = text_keys(task);
+    if (text.columns_max() > keys.positions)
+        return make_error(ErrorKind::bad_input,
+                          "text.length: {} tokens (padded to {}) do not fit albert.positions = {}",
+                          text.length,
+                          text.columns_max(),
+                          keys.positions);
+    return sizes;
+}
+
+namespace {
+
+constexpr const char* albert_settings = R"(name = "my-run"
+
+[task]
+kind = "albert"
+model = "albert"
+data = "kjv"
+seed = 1
+precision = "fp32"
+
+[albert]
+vocabulary = 30000
+embedding = 128
+hidden = 1024
+layers = 24
+heads = 16
+feed_forward = 4096
+positions = 512
+dropout = 0.0
+attention_dropout = 0.0
+classifier_dropout = 0.1
+
+[text]
+tokenizer = "vocabulary=8192&normalization=nmt_nfkc_cf&coverage=1"
+tokenizer_hash = "none"
+corpus_hash = "none"
+length = 512
+pad_multiple = 8
+masked = 0.15
+masked_as_mask = 0.8
+masked_as_random = 0.1
+held_out = 0.02
+held_out_samples = 256
+window_samples = 4096
+
+[batch]
+target = 4096
+micro = "auto"
+
+[optimizer]
+kind = "lamb"
+weight_decay = 0.01
+beta1 = 0.9
+beta2 = 0.999
+epsilon = 1e-6
+norm_clamp = 10000.0
+gradient_norm_max = 1.0
+
+[schedule]
+kind = "linear"
+peak = 0.00176
+warmup_steps = 5000
+total_steps = 125000
+final_fraction = 0.0
+
+[averaging]
+codec = "fp16"
+round_deadline_min = "1s"
+round_deadline_max = "120s"
+quorum_timeout = "60s"
+delayed = false
+leave_out_slow = true
+
+[stop]
+steps = 125000
+samples = 0
+accuracy = 0.0
+
+[checkpoint]
+every = 50
+
+[evaluate]
+every = 20
+)";
+
+RunTemplate albert_template() {
+    RunTemplate result;
+    result.intro =
+        "A dedloc run: ALBERT learns from text, by masked words and the order of sentences.\n"
+        "`dedloc check` it after a change: memory, samples, time of a round.";
+    result.settings = albert_settings;
+    result.comments = {
+        {"task.model", "sizes: [albert]"},
+        {"task.data",
+         "the King James Bible, Debian package bible-kjv. Or, below --data: \"text:books\", "
+         "\"jsonl:oscar?weight=0.77, text:wiki?weight=0.23\""},
+        {"albert", "ALBERT-large. Base: hidden 768, layers 12, heads 12, feed_forward 3072"},
+        {"text", "see `dedloc tokenizer train --help`"},
+        {"stop.accuracy", "fraction of masked words guessed right, on held-out text"},
+        {"evaluate.every", "global steps between measurements on held-out text"},
+    };
+    result.local_example =
+        "batch = 32\n[local.optimizer]\nkind = \"adamw\"\n"
+        "[local.schedule]\npeak = 0.0004\n";
+    return result;
+}
+
+TaskKind albert_kind() {
+    TaskKind kind;
+    kind.schema.kind = "albert";
+    kind.schema.sections = {collab::section_schema<AlbertKeys>(albert_section_name),
+                            collab::section_schema<TextKeys>(text_section_name)};
+    kind.schema.check = [](const collab::TaskConfig& task) -> Ok {
+        DEDLOC_TRY_VOID(albert_sizes(task));
+        DEDLOC_TRY_VOID(text_config(task));
+        return {};
+    };
+    kind.run_template = albert_template();
+#if DEDLOC_WITH_TORCH
+    kind.make = make_albert;
+#endif
+    kind.vector_count = [](const collab::TaskConfig& task) -> std::optional<std::uint64_t> {
+        const auto sizes = albert_sizes(task);
+        if (!sizes) return std::nullopt;
+        return static_cast<std::uint64_t>(parameters_count(*sizes));
+    };
+    kind.is_undecided = leaves_tokenizer_open;
+    kind.own_data = own_text;
+    kind.inherit = inherit_tokenizer;
+    kind.missing_file = missing_tokenizer;
+    kind.keep_file = keep_missing_tokenizer;
+    return kind;
+}
+
+}  // namespace
+}  // namespace dedloc::tasks
+
+DEDLOC_TASK(albert, dedloc::tasks::albert_kind());

@@ -1,0 +1,249 @@
+#include "dedloc/tasks/albert/albert_model.h"
+
+#include <cmath>
+#include <torch/nn/functional/embedding.h>
+#include <utility>
+
+#include "dedloc/base/check.h"
+#include "dedloc/base/random.h"
+#include "dedloc/torch_bridge/dense.h"
+
+namespace dedloc::tasks {
+
+namespace {
+
+using torch::Tensor;
+namespace functional = torch::nn::functional;
+
+constexpr const char* layer_path = "albert.encoder.albert_layer_groups.0.albert_layers.0.";
+
+// Added to attention's scores where there is padding: exp gives 0.
+constexpr double minus_infinity = -3.0e38;
+
+Tensor gelu_new(const Tensor& inputs) { return torch::gelu(inputs, "tanh"); }
+
+Tensor int64_tensor(const std::vector<std::int64_t>& values, std::vector<std::int64_t> shape) {
+    return torch::tensor(torch::ArrayRef<std::int64_t>(values), torch::kInt64)
+        .view(torch::IntArrayRef(shape));
+}
+
+}  // namespace
+
+Tensor AlbertModel::Dense::operator()(const Tensor& inputs) const {
+    return torch_bridge::dense(inputs, weight, bias);
+}
+
+Tensor AlbertModel::Norm::operator()(const Tensor& inputs) const {
+    // In mixed precision what comes from a product is bf16; norms are made in fp32.
+    return torch::layer_norm(
+        inputs.to(weight.scalar_type()), {inputs.size(-1)}, weight, bias, albert_norm_epsilon);
+}
+
+// Every use takes the next stream of numbers of each sample.
+class AlbertModel::Dropout {
+  public:
+    Dropout(Tensor seeds, bool active) : seeds_(std::move(seeds)), active_(active) {}
+
+    // 0 or 1 / (1 - rate), shaped like `like`, whose first dimension are the samples. Undefined:
+    // nothing is dropped.
+    Tensor keep(const Tensor& like, double rate) {
+        if (!active_ || rate <= 0 || !seeds_.defined()) return {};
+        ++uses_;
+        Tensor mask = torch::empty(like.sizes(), torch::kFloat32);
+        float* values = mask.data_ptr<float>();
+        const std::int64_t rows = like.size(0);
+        const std::int64_t each = like.numel() / rows;
+        const auto kept = static_cast<float>(1 / (1 - rate));
+        const auto threshold = static_cast<std::uint64_t>(rate * 0x1p53);
+        for (std::int64_t row = 0; row < rows; ++row) {
+            const auto seed = static_cast<std::uint64_t>(seeds_[row].item<std::int64_t>());
+            Random random(base::mix64(seed ^ base::mix64(uses_)));
+            for (std::int64_t i = 0; i < each; ++i)
+                *values++ = (random.next() >> 11) < threshold ? 0.0f : kept;
+        }
+        return mask.to(like.device());
+    }
+
+    Tensor operator()(const Tensor& inputs, double rate) {
+        const Tensor mask = keep(inputs, rate);
+        return mask.defined() ? inputs * mask : inputs;
+    }
+
+  private:
+    Tensor seeds_;
+    bool active_;
+    std::uint64_t uses_ = 0;
+};
+
+AlbertModel::AlbertModel(const AlbertConfig& config, std::uint64_t seed)
+    : torch::nn::Module("AlbertForPreTraining"),
+      config_(config),
+      generator_(at::detail::createCPUGenerator(seed)) {
+    torch::NoGradGuard no_grad;
+    const std::int64_t e = config.embedding;
+    const std::int64_t h = config.hidden;
+    const std::string layer = layer_path;
+    words_ = random({config.vocabulary, e});
+    words_[albert_pad_id].zero_();
+    words_ = parameter("albert.embeddings.word_embeddings.weight", words_);
+    positions_ =
+        parameter("albert.embeddings.position_embeddings.weight", random({config.positions, e}));
+    types_ = parameter("albert.embeddings.token_type_embeddings.weight",
+                       random({albert_token_types, e}));
+    embedding_norm_ = norm("albert.embeddings.LayerNorm", e);
+    to_hidden_ = dense("albert.encoder.embedding_hidden_mapping_in", e, h);
+    layer_norm_ = norm(layer + "full_layer_layer_norm", h);
+    query_ = dense(layer + "attention.query", h, h);
+    key_ = dense(layer + "attention.key", h, h);
+    value_ = dense(layer + "attention.value", h, h);
+    attention_out_ = dense(layer + "attention.dense", h, h);
+    attention_norm_ = norm(layer + "attention.LayerNorm", h);
+    widen_ = dense(layer + "ffn", h, config.feed_forward);
+    narrow_ = dense(layer + "ffn_output", config.feed_forward, h);
+    pooler_ = dense("albert.pooler", h, h);
+    decoder_bias_ = parameter("predictions.bias", torch::zeros({config.vocabulary}));
+    word_norm_ = norm("predictions.LayerNorm", e);
+    word_dense_ = dense("predictions.dense", h, e);
+    order_ = dense("sop_classifier.classifier", h, 2);
+}
+
+// A name with dots is a place in a tree of modules, as it is for Python's.
+Tensor AlbertModel::parameter(const std::string& path, Tensor values) {
+    torch::nn::Module* module = this;
+    std::size_t begin = 0;
+    for (std::size_t dot = path.find('.'); dot != std::string::npos; dot = path.find('.', begin)) {
+        const std::string name = path.substr(begin, dot - begin);
+        const auto children = module->named_children();
+        const auto* child = children.find(name);
+        module =
+            child ? child->get()
+                  : module->register_module(name, std::make_shared<torch::nn::Module>(name)).get();
+        begin = dot + 1;
+    }
+    return module->register_parameter(path.substr(begin), std::move(values));
+}
+
+Tensor AlbertModel::random(std::vector<std::int64_t> shape) {
+    return torch::empty(torch::IntArrayRef(shape)).normal_(0, albert_initial_deviation, generator_);
+}
+
+AlbertModel::Dense AlbertModel::dense(const std::string& path, std::int64_t from, std::int64_t to) {
+    Dense layer;
+    layer.weight = parameter(path + ".weight", random({to, from}));
+    layer.bias = parameter(path + ".bias", torch::zeros({to}));
+    return layer;
+}
+
+AlbertModel::Norm AlbertModel::norm(const std::string& path, std::int64_t width) {
+    Norm layer;
+    layer.weight = parameter(path + ".weight", torch::ones({width}));
+    layer.bias = parameter(path + ".bias", torch::zeros({width}));
+    return layer;
+}
+
+Tensor AlbertModel::embed(const AlbertBatch& batch, Dropout& dropout) const {
+    const auto with_padding = functional::EmbeddingFuncOptions().padding_idx(albert_pad_id);
+    const Tensor sum = functional::embedding(batch.input_ids, words_, with_padding) +
+                       functional::embedding(batch.token_type_ids, types_) +
+                       positions_.narrow(0, 0, batch.input_ids.size(1));
+    return dropout(embedding_norm_(sum), config_.dropout);
+}
+
+Tensor AlbertModel::attend(const Tensor& inputs, const Tensor& mask, Dropout& dropout) const {
+    const std::int64_t rows = inputs.size(0);
+    const std::int64_t columns = inputs.size(1);
+    const std::int64_t width = config_.hidden / config_.heads;
+    const auto heads = [&](const Tensor& tensor) {
+        return tensor.view({rows, columns, config_.heads, width}).transpose(1, 2);
+    };
+    Tensor keep;
+    if (config_.attention_dropout > 0)
+        keep = dropout.keep(torch::empty({rows, config_.heads, columns, columns}, inputs.options()),
+                            config_.attention_dropout);
+    const Tensor context = torch_bridge::attention(heads(query_(inputs)),
+                                                   heads(key_(inputs)),
+                                                   heads(value_(inputs)),
+                                                   mask,
+                                                   1 / std::sqrt(static_cast<double>(width)),
+                                                   keep);
+    const Tensor joined = context.transpose(1, 2).reshape({rows, columns, config_.hidden});
+    const Tensor out = dropout(attention_out_(joined), config_.dropout);
+    return attention_norm_(inputs + out);
+}
+
+Tensor AlbertModel::layer(const Tensor& inputs, const Tensor& mask, Dropout& dropout) const {
+    const Tensor attended = attend(inputs, mask, dropout);
+    return layer_norm_(narrow_(gelu_new(widen_(attended))) + attended);
+}
+
+AlbertOutputs AlbertModel::forward(const AlbertBatch& batch) {
+    Dropout dropout(batch.dropout_seeds, is_training());
+    const Tensor mask = (1 - batch.attention_mask.to(torch::kFloat32))
+                            .mul(minus_infinity)
+                            .unsqueeze(1)
+                            .unsqueeze(1);
+    Tensor states = to_hidden_(embed(batch, dropout));
+    for (std::int64_t i = 0; i < config_.layers; ++i) states = layer(states, mask, dropout);
+
+    AlbertOutputs outputs;
+    const Tensor masked = torch::nonzero(batch.labels.view({-1}) >= 0).view({-1});
+    outputs.word_labels = batch.labels.view({-1}).index_select(0, masked);
+    outputs.word_rows = torch::div(masked, batch.labels.size(1), "floor");
+    const Tensor words = states.reshape({-1, config_.hidden}).index_select(0, masked);
+    outputs.word_logits =
+        torch_bridge::dense(word_norm_(gelu_new(word_dense_(words))), words_, decoder_bias_);
+    const Tensor pooled = torch::tanh(pooler_(states.select(1, 0)));
+    outputs.order_logits = order_(dropout(pooled, config_.classifier_dropout));
+    return outputs;
+}
+
+AlbertBatch albert_batch(const text::MaskedBatch& batch, const std::vector<std::uint64_t>& seeds) {
+    const std::vector<std::int64_t> shape = {batch.rows, batch.columns};
+    AlbertBatch result;
+    result.input_ids = int64_tensor(batch.input_ids, shape);
+    result.token_type_ids = int64_tensor(batch.token_type_ids, shape);
+    result.attention_mask = int64_tensor(batch.attention_mask, shape);
+    result.labels = int64_tensor(batch.labels, shape);
+    result.sentence_order = int64_tensor(batch.sentence_order, {batch.rows});
+    if (!seeds.empty()) {
+        DEDLOC_CHECK(seeds.size() == static_cast<std::size_t>(batch.rows), "{}", seeds.size());
+        std::vector<std::int64_t> bits(seeds.begin(), seeds.end());
+        result.dropout_seeds = int64_tensor(bits, {batch.rows});
+    }
+    return result;
+}
+
+AlbertBatch to_device(AlbertBatch batch, const torch::Device& device) {
+    for (Tensor* tensor : {&batch.input_ids,
+                           &batch.token_type_ids,
+                           &batch.attention_mask,
+                           &batch.labels,
+                           &batch.sentence_order})
+        *tensor = tensor->to(device);
+    return batch;
+}
+
+torch_bridge::TorchLoss albert_sample_loss(const AlbertOutputs& outputs, const AlbertBatch& batch) {
+    const auto each = functional::CrossEntropyFuncOptions().reduction(torch::kNone);
+    const auto sum = functional::CrossEntropyFuncOptions().reduction(torch::kSum);
+    // In mixed precision logits come in bf16.
+    const Tensor word_logits = outputs.word_logits.to(torch::kFloat32);
+    const Tensor order_logits = outputs.order_logits.to(torch::kFloat32);
+    const Tensor words = functional::cross_entropy(word_logits, outputs.word_labels, each);
+    // 1 / (masked words of its sample), for each masked word.
+    const Tensor counts = torch::bincount(outputs.word_rows, {}, batch.labels.size(0));
+    const Tensor share = counts.index_select(0, outputs.word_rows).to(torch::kFloat32).reciprocal();
+    torch_bridge::TorchLoss loss;
+    loss.sum =
+        (words * share).sum() + functional::cross_entropy(order_logits, batch.sentence_order, sum);
+    const Tensor right = word_logits.detach().argmax(1) == outputs.word_labels;
+    loss.correct = (right.to(torch::kFloat32) * share).sum();
+    return loss;
+}
+
+Tensor albert_batch_loss(const AlbertOutputs& outputs, const AlbertBatch& batch) {
+    return functional::cross_entropy(outputs.word_logits, outputs.word_labels) +
+           functional::cross_entropy(outputs.order_logits, batch.sentence_order);
+}
+
+}  // namespace dedloc::tasks

@@ -1,0 +1,329 @@
+#include "dedloc/tasks/albert/albert_task.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "dedloc/base/log.h"
+#include "dedloc/base/random.h"
+#include "dedloc/security/hash.h"
+#include "dedloc/tasks/albert/albert_model.h"
+#include "dedloc/tasks/albert/albert_section.h"
+#include "dedloc/tasks/albert/albert_weights.h"
+#include "dedloc/tasks/text_section.h"
+#include "dedloc/text/cache.h"
+#include "dedloc/text/prefetch.h"
+#include "dedloc/text/text_data.h"
+#include "dedloc/torch_bridge/device.h"
+#include "dedloc/torch_bridge/flat_module.h"
+#include "dedloc/torch_bridge/torch_learner.h"
+
+namespace dedloc::tasks {
+
+namespace {
+
+// Evaluation keeps no activations: what limits it are the scores of masked words.
+std::uint64_t held_out_rows(std::uint64_t length) {
+    constexpr std::uint64_t tokens = 4096;
+    return std::max<std::uint64_t>(1, tokens / length);
+}
+
+// What thins out sample number `counter` of this peer.
+class DropoutSeeds {
+  public:
+    DropoutSeeds(std::uint64_t seed, const PeerId& peer) {
+        Bytes number;
+        base::put_u64_be(number, seed);
+        security::Sha256 hash;
+        const Digest digest =
+            hash.update("dedloc/albert-dropout/1").update(number).update(peer.bytes()).finish();
+        base::ByteReader reader(digest.view());
+        base_ = *reader.u64_be();
+    }
+    std::vector<std::uint64_t> of(collab::CounterRange samples) const {
+        std::vector<std::uint64_t> seeds;
+        for (std::uint64_t counter = samples.begin; counter < samples.end; ++counter)
+            seeds.push_back(base_ ^ base::mix64(counter));
+        return seeds;
+    }
+
+  private:
+    std::uint64_t base_ = 0;
+};
+
+// The learner knows one tensor of inputs, one of targets, and what stays on the CPU.
+torch_bridge::TorchBatch packed(const AlbertBatch& batch) {
+    torch_bridge::TorchBatch result;
+    result.inputs = torch::stack(
+        {batch.input_ids, batch.token_type_ids, batch.attention_mask, batch.labels}, 1);
+    result.targets = batch.sentence_order;
+    if (batch.dropout_seeds.defined()) result.more.push_back(batch.dropout_seeds);
+    return result;
+}
+
+AlbertBatch unpacked(const torch_bridge::TorchBatch& batch) {
+    AlbertBatch result;
+    result.input_ids = batch.inputs.select(1, 0);
+    result.token_type_ids = batch.inputs.select(1, 1);
+    result.attention_mask = batch.inputs.select(1, 2);
+    result.labels = batch.inputs.select(1, 3).contiguous();
+    result.sentence_order = batch.targets;
+    if (!batch.more.empty()) result.dropout_seeds = batch.more.front();
+    return result;
+}
+
+torch_bridge::TorchModel torch_model(const AlbertConfig& sizes, std::uint64_t seed) {
+    auto model = std::make_shared<AlbertModel>(sizes, seed);
+    torch_bridge::TorchModel result;
+    result.module = model;
+    result.loss = [model = model.get()](const torch_bridge::TorchBatch& batch) {
+        const AlbertBatch albert = unpacked(batch);
+        return albert_sample_loss(model->forward(albert), albert);
+    };
+    return result;
+}
+
+// Sums over held-out text.
+struct Sums {
+    double words_loss = 0;
+    double words_right = 0;
+    double words = 0;
+    double order_loss = 0;
+    double order_right = 0;
+    double samples = 0;
+
+    void add(const AlbertOutputs& outputs, const AlbertBatch& batch) {
+        namespace functional = torch::nn::functional;
+        const auto sum = functional::CrossEntropyFuncOptions().reduction(torch::kSum);
+        const auto right = [](const torch::Tensor& scores, const torch::Tensor& answers) {
+            return (scores.argmax(1) == answers).sum().item<double>();
+        };
+        words += static_cast<double>(outputs.word_labels.size(0));
+        samples += static_cast<double>(batch.sentence_order.size(0));
+        order_loss += functional::cross_entropy(outputs.order_logits, batch.sentence_order, sum)
+                          .item<double>();
+        order_right += right(outputs.order_logits, batch.sentence_order);
+        if (outputs.word_labels.size(0) == 0) return;
+        words_loss +=
+            functional::cross_entropy(outputs.word_logits, outputs.word_labels, sum).item<double>();
+        words_right += right(outputs.word_logits, outputs.word_labels);
+    }
+
+    std::vector<Measure> measures(const AlbertConfig& sizes) const {
+        const double masked_loss = words_loss / std::max(words, 1.0);
+        return {{"masked_loss", masked_loss},
+                {"perplexity", std::exp(masked_loss)},
+                {"masked_accuracy", words_right / std::max(words, 1.0)},
+                {"order_loss", order_loss / samples},
+                {"order_accuracy", order_right / samples},
+                {"ignorance_loss", loss_of_ignorance(sizes)},
+                {"masked_words", words},
+                {"samples", samples}};
+    }
+};
+
+class AlbertTask final : public TrainingTask {
+  public:
+    AlbertTask(collab::TaskConfig config,
+               AlbertConfig sizes,
+               std::string device,
+               std::shared_ptr<const text::TextData> data,
+               std::shared_ptr<const text::SampleStream> held_out)
+        : config_(std::move(config)),
+          text_(text_keys(config_)),
+          sizes_(sizes),
+          device_(std::move(device)),
+          data_(std::move(data)),
+          held_out_(std::move(held_out)) {}
+
+    Result<std::unique_ptr<collab::Learner>> learner(const PeerId& peer) const override;
+    std::string device() const override { return device_; }
+    std::string description() const override {
+        return fmt::format(
+            "ALBERT with {} parameters (hidden {}, {} layers, {} pieces) on {}, computed on {} in "
+            "{}",
+            parameters_count(sizes_),
+            sizes_.hidden,
+            sizes_.layers,
+            sizes_.vocabulary,
+            data_->corpus().description(),
+            device_,
+            config_.precision);
+    }
+    std::optional<collab::TaskConfig> decided_config() const override {
+        TextKeys keys = text_;
+        keys.tokenizer_hash = data_->tokenizer().hash().hex();
+        collab::TaskConfig decided = config_;
+        decided.set_section(collab::section_from(text_section_name, std::move(keys)));
+        return decided;
+    }
+    std::vector<SharedBytes> files() const override {
+        const ByteView file = data_->tokenizer().file();
+        return {SharedBytes(data_, file)};
+    }
+    Result<std::vector<Measure>> measure(std::span<const float> parameters,
+                                         std::span<const float> buffers,
+                                         std::uint64_t samples_max) const override;
+    Result<std::vector<std::string>> export_model(std::span<const float> parameters,
+                                                  std::span<const float> buffers,
+                                                  const std::string& directory) const override;
+    Result<std::vector<std::string>> sample_texts(std::uint64_t count) const override;
+    MemoryEstimate memory(std::uint64_t micro_batch) const override {
+        const auto rows = static_cast<std::int64_t>(micro_batch);
+        const auto columns = static_cast<std::int64_t>(text_.length);
+        const auto masked =
+            static_cast<std::int64_t>(text_.masked * static_cast<double>(rows * columns));
+        const AlbertMemory estimate = memory_estimate(sizes_, rows, columns, masked);
+        return {
+            estimate.parameters, estimate.activations, estimate.collaboration, estimate.program};
+    }
+
+  private:
+    std::uint64_t held_out_count() const {
+        return std::min(text_.held_out_samples, held_out_->samples_per_epoch());
+    }
+    Result<std::shared_ptr<AlbertModel>> model_at(std::span<const float> parameters,
+                                                  std::span<const float> buffers) const;
+
+    collab::TaskConfig config_;
+    TextKeys text_;
+    AlbertConfig sizes_;
+    std::string device_;
+    std::shared_ptr<const text::TextData> data_;
+    std::shared_ptr<const text::SampleStream> held_out_;
+};
+
+Result<std::unique_ptr<collab::Learner>> AlbertTask::learner(const PeerId& peer) const {
+    DEDLOC_TRY(auto stream, data_->train(config_.seed, peer));
+    auto batches = std::make_shared<text::Prefetcher>(
+        std::move(stream), text::Prefetcher::Options{.threads = 1, .batches_ahead = 4});
+    const auto seeds = std::make_shared<const DropoutSeeds>(config_.seed, peer);
+    torch_bridge::TorchTask task;
+    task.make_model = [sizes = sizes_, seed = config_.seed] { return torch_model(sizes, seed); };
+    task.train_batch = [batches,
+                        seeds](collab::CounterRange samples) -> Result<torch_bridge::TorchBatch> {
+        DEDLOC_TRY(const text::MaskedBatch batch, batches->take({samples.begin, samples.end}));
+        return packed(albert_batch(batch, seeds->of(samples)));
+    };
+    task.held_out_count = held_out_count();
+    task.held_out_batch_samples_max = held_out_rows(text_.length);
+    task.held_out_batch =
+        [stream = held_out_](collab::CounterRange samples) -> Result<torch_bridge::TorchBatch> {
+        DEDLOC_TRY(const text::MaskedBatch batch, stream->batch({samples.begin, samples.end}));
+        return packed(albert_batch(batch, {}));
+    };
+    task.device = device_;
+    task.bf16 = config_.precision == "bf16";
+    return torch_bridge::make_torch_learner(std::move(task));
+}
+
+Result<std::shared_ptr<AlbertModel>> AlbertTask::model_at(std::span<const float> parameters,
+                                                          std::span<const float> buffers) const {
+    auto model = std::make_shared<AlbertModel>(sizes_, config_.seed);
+    model->to(torch::Device(device_));
+    DEDLOC_TRY(torch_bridge::FlatModule flat, torch_bridge::FlatModule::make(model));
+    if (flat.layout().parameters_count != parameters.size() || !buffers.empty())
+        return make_error(ErrorKind::bad_input,
+                          "{} parameters do not fit a model of {}",
+                          parameters.size(),
+                          flat.layout().parameters_count);
+    flat.load(parameters, buffers);
+    model->eval();
+    return model;
+}
+
+Result<std::vector<Measure>> AlbertTask::measure(std::span<const float> parameters,
+                                                 std::span<const float> buffers,
+                                                 std::uint64_t samples_max) const {
+    try {
+        torch::NoGradGuard no_grad;
+        DEDLOC_TRY(const auto model, model_at(parameters, buffers));
+        std::uint64_t count = held_out_count();
+        if (samples_max > 0) count = std::min(count, samples_max);
+        const std::uint64_t rows = held_out_rows(text_.length);
+        Sums sums;
+        for (std::uint64_t begin = 0; begin < count; begin += rows) {
+            DEDLOC_TRY(const text::MaskedBatch batch,
+                       held_out_->batch({begin, std::min(begin + rows, count)}));
+            const AlbertBatch albert = to_device(albert_batch(batch, {}), torch::Device(device_));
+            sums.add(model->forward(albert), albert);
+        }
+        return sums.measures(sizes_);
+    } catch (const std::exception& failure) {
+        return make_error(
+            ErrorKind::cannot_compute, "measuring: libtorch says: {}", failure.what());
+    }
+}
+
+Result<std::vector<std::string>> AlbertTask::export_model(std::span<const float> parameters,
+                                                          std::span<const float> buffers,
+                                                          const std::string& directory) const {
+    DEDLOC_TRY(const auto model, model_at(parameters, buffers));
+    DEDLOC_TRY(const Bytes script, albert_torchscript(*model));
+    const Bytes weights = albert_safetensors(*model);
+    const std::string config = albert_config_json(sizes_);
+    const std::string tokenizer = albert_tokenizer_json(sizes_);
+    const std::pair<const char*, std::string_view> files[] = {
+        {"model.safetensors", base::as_text(weights)},
+        {"config.json", config},
+        {"model.pt", base::as_text(script)},
+        {"tokenizer_config.json", tokenizer},
+        {"spiece.model", base::as_text(data_->tokenizer().file())}};
+    std::vector<std::string> names;
+    for (const auto& [name, content] : files) {
+        DEDLOC_TRY_VOID(text::write_file(directory + "/" + name, content));
+        names.emplace_back(name);
+    }
+    return names;
+}
+
+Result<std::vector<std::string>> AlbertTask::sample_texts(std::uint64_t count) const {
+    DEDLOC_TRY(const auto stream, data_->train(config_.seed, PeerId()));
+    DEDLOC_TRY(const text::MaskedBatch batch, stream->batch({0, count}));
+    std::vector<std::string> texts;
+    for (std::int64_t row = 0; row < batch.rows; ++row)
+        texts.push_back(stream->describe(batch, row));
+    return texts;
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const TrainingTask>> make_albert(const collab::TaskConfig& config,
+                                                        const TaskOptions& options) {
+    if (config.model != "albert")
+        return make_error(ErrorKind::bad_input,
+                          "task.model: '{}' is not known; it is \"albert\", and its sizes are in "
+                          "[albert]",
+                          config.model);
+    // Before the data are read, which takes longer.
+    DEDLOC_TRY(const AlbertConfig sizes, albert_sizes(config));
+    const TextKeys keys = text_keys(config);
+    DEDLOC_TRY(const text::TextDataConfig wanted, text_config(config));
+    DEDLOC_TRY_VOID(check_text_places(config.data, options.data_directory));
+    DEDLOC_TRY(std::string device, torch_bridge::choose_device(options.device));
+    torch_bridge::set_compute_threads(options.threads_count);
+    text::TextDataOptions own;
+    own.data_directory = options.data_directory;
+    own.tokenizer_file = tokenizer_in_data(options);
+    DEDLOC_TRY(auto data, text::TextData::open(wanted, own));
+    DEDLOC_TRY(auto held_out, data->held_out());
+    if (held_out->samples_per_epoch() == 0)
+        return make_error(ErrorKind::bad_input, "text.held_out: no text is held out");
+    if (held_out->samples_per_epoch() < keys.held_out_samples)
+        log(LogLevel::warning,
+            "tasks",
+            "evaluations have {} samples, not text.held_out_samples = {}: so many are in the text "
+            "that is held out; raise text.held_out ({})",
+            held_out->samples_per_epoch(),
+            keys.held_out_samples,
+            keys.held_out);
+    if (data->tokenizer().size() > sizes.vocabulary)
+        return make_error(ErrorKind::bad_input,
+                          "albert.vocabulary: {} are less than the tokenizer's {} pieces",
+                          sizes.vocabulary,
+                          data->tokenizer().size());
+    return std::shared_ptr<const TrainingTask>(std::make_shared<AlbertTask>(
+        config, sizes, std::move(device), std::move(data), std::move(held_out)));
+}
+
+}  // namespace dedloc::tasks

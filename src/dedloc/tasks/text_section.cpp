@@ -1,0 +1,141 @@
+#include "dedloc/tasks/text_section.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "dedloc/text/source.h"
+#include "dedloc/text/tokenizer.h"
+
+namespace dedloc::tasks {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* own_tokenizer = "tokenizer.model";  // in the data folder
+
+Result<std::optional<Digest>> hash_from(const char* field, const std::string& text) {
+    if (text == undecided_hash) return std::optional<Digest>();
+    const auto bytes = base::from_hex(text);
+    if (bytes) {
+        const auto digest = Digest::from(*bytes);
+        if (digest) return std::optional<Digest>(*digest);
+    }
+    return make_error(ErrorKind::bad_input,
+                      "{}: '{}' is not a SHA-256 in hexadecimal, nor \"{}\"",
+                      field,
+                      text.substr(0, 64),
+                      undecided_hash);
+}
+
+}  // namespace
+
+Result<text::TextDataConfig> text_config(const collab::TaskConfig& task) {
+    const TextKeys keys = text_keys(task);
+    text::TextDataConfig result;
+    result.sources = task.data;
+    result.tokenizer = keys.tokenizer;
+    DEDLOC_TRY(result.tokenizer_hash, hash_from("text.tokenizer_hash", keys.tokenizer_hash));
+    DEDLOC_TRY(result.corpus_hash, hash_from("text.corpus_hash", keys.corpus_hash));
+    // The run file's reader has bounded them.
+    result.samples.max_length = static_cast<std::uint32_t>(keys.length);
+    result.samples.pad_multiple = static_cast<std::uint32_t>(keys.pad_multiple);
+    result.samples.window_samples = static_cast<std::uint32_t>(keys.window_samples);
+    result.samples.masking = {.probability = keys.masked,
+                              .mask_share = keys.masked_as_mask,
+                              .random_share = keys.masked_as_random};
+    result.held_out = keys.held_out;
+    const double shares = keys.masked_as_mask + keys.masked_as_random;
+    if (shares > 1 || keys.masked <= 0)
+        return make_error(ErrorKind::bad_input,
+                          "text.masked must be above 0, and text.masked_as_mask + "
+                          "text.masked_as_random at most 1, not {}",
+                          shares);
+    if (keys.held_out <= 0)
+        return make_error(ErrorKind::bad_input,
+                          "text.held_out: {} leaves no text to evaluate on; give a fraction above "
+                          "0, such as 0.02",
+                          keys.held_out);
+    return result;
+}
+
+// A link in the data folder is the user's own word and is followed, but `..` behind one would lead
+// past it. What is hidden
+// (.ssh) is nobody's training text, should the folder be a whole home.
+Ok check_text_places(const std::string& data, const std::string& data_directory) {
+    DEDLOC_TRY(const auto sources, text::parse_sources(data));
+    for (const text::SourceConfig& wanted : sources) {
+        if (wanted.format == text::SourceFormat::kjv) continue;
+        const fs::path path = wanted.path;
+        const bool leaves = std::any_of(path.begin(), path.end(), [](const fs::path& name) {
+            return name.native().starts_with('.') && name != ".";
+        });
+        if (leaves || path.is_absolute())
+            return make_error(ErrorKind::bad_input,
+                              "task.data: {} is not below --data, or hidden there; a run file may "
+                              "name only what is there, by its path from there",
+                              wanted.path);
+        if (data_directory.empty())
+            return make_error(ErrorKind::not_found,
+                              "this run's text is {}: say with --data which folder has it",
+                              data);
+    }
+    return {};
+}
+
+std::string own_text(const collab::TaskConfig& task) {
+    const auto sources = text::parse_sources(task.data);
+    const bool is_own = sources && std::ranges::any_of(*sources, [](const auto& source) {
+                            return source.format != text::SourceFormat::kjv;
+                        });
+    return is_own ? task.data : std::string();
+}
+
+bool leaves_tokenizer_open(const collab::TaskConfig& task) {
+    return text_keys(task).tokenizer_hash == undecided_hash;
+}
+
+Ok inherit_tokenizer(collab::TaskConfig& task, const collab::TaskConfig* from) {
+    TextKeys keys = text_keys(task);
+    const std::string known = from ? text_keys(*from).tokenizer_hash : undecided_hash;
+    if (known == undecided_hash) {
+        if (keys.tokenizer_hash != undecided_hash) return {};
+        return make_error(ErrorKind::bad_input,
+                          "which tokenizer the model knows cannot be told, its run file is of "
+                          "another version; copy text.tokenizer_hash from its run.toml");
+    }
+    if (keys.tokenizer_hash == undecided_hash) {
+        keys.tokenizer_hash = known;
+        task.set_section(collab::section_from(text_section_name, std::move(keys)));
+        return {};
+    }
+    if (keys.tokenizer_hash == known) return {};
+    return make_error(ErrorKind::bad_input,
+                      "the checkpoint's model knows the tokenizer {}, the run file names {}; with "
+                      "text.tokenizer_hash = \"none\" it takes the checkpoint's",
+                      known,
+                      keys.tokenizer_hash);
+}
+
+std::string tokenizer_in_data(const TaskOptions& options) {
+    std::error_code error;
+    std::string path = options.data_directory + "/" + own_tokenizer;
+    if (options.data_directory.empty() || !fs::exists(path, error)) return {};
+    return path;
+}
+
+Result<std::optional<MissingFile>> missing_tokenizer(const collab::TaskConfig& task,
+                                                     const TaskOptions& options) {
+    DEDLOC_TRY(const auto hash, hash_from("text.tokenizer_hash", text_keys(task).tokenizer_hash));
+    if (!hash || !tokenizer_in_data(options).empty() || text::kept_tokenizer(*hash, ""))
+        return std::optional<MissingFile>();
+    return std::optional<MissingFile>(
+        {.what = "tokenizer", .hash = *hash, .bytes_max = text::tokenizer_bytes_max});
+}
+
+Ok keep_missing_tokenizer(const MissingFile& missing, ByteView file) {
+    DEDLOC_TRY_VOID(text::keep_tokenizer(file, missing.hash, ""));
+    return {};
+}
+
+}  // namespace dedloc::tasks

@@ -1,0 +1,95 @@
+// [text]: how a task that learns from text cuts, masks and holds out what task.data names, for all
+// tasks that do. No libtorch.
+//
+// Thread: any; pure, but for tokenizers (files in the data folder and the cache).
+
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "dedloc/collab/task_section.h"
+#include "dedloc/tasks/training_task.h"
+#include "dedloc/text/text_data.h"
+
+namespace dedloc::tasks {
+
+inline constexpr const char* text_section_name = "text";
+inline constexpr const char* undecided_hash = "none";
+
+struct TextKeys {
+    std::string tokenizer = "vocabulary=8192";    // recipe, text/recipe.h
+    std::string tokenizer_hash = undecided_hash;  // of the file; none: the host decides
+    std::string corpus_hash = undecided_hash;     // of all text; none: not compared
+    std::uint64_t length = 512;                   // longest sequence, in tokens
+    std::uint64_t pad_multiple = 8;
+    double masked = 0.15;           // of the tokens
+    double masked_as_mask = 0.8;    // of those
+    double masked_as_random = 0.1;  // of those
+    double held_out = 0.02;         // of the text
+    std::uint64_t held_out_samples = 256;
+    std::uint64_t window_samples = 4096;  // within which samples of all sources are shuffled
+
+    template <typename Visitor, typename Self>
+    static void fields(Visitor& visit, Self& self) {
+        using collab::Integers;
+        using collab::Numbers;
+        visit("tokenizer", self.tokenizer, collab::Text{.bytes_max = 256});
+        visit("tokenizer_hash",
+              self.tokenizer_hash,
+              collab::Text{.bytes_max = 64},
+              "none: of the tokenizer that the host trains or has");
+        visit("corpus_hash",
+              self.corpus_hash,
+              collab::Text{.bytes_max = 64},
+              "none: peers may have different text");
+        visit("length", self.length, Integers{8, 8192}, "tokens of a sample at most");
+        visit("pad_multiple", self.pad_multiple, Integers{1, 1024});
+        visit("masked", self.masked, Numbers{0, 1}, "of the tokens are to be guessed; of those");
+        visit("masked_as_mask", self.masked_as_mask, Numbers{0, 1}, "… so many are hidden,");
+        visit("masked_as_random",
+              self.masked_as_random,
+              Numbers{0, 1},
+              "… so many replaced, the rest left as it is");
+        visit("held_out", self.held_out, Numbers{0, 0.5}, "of the text, for evaluation");
+        visit("held_out_samples", self.held_out_samples, Integers{1, 1u << 20});
+        visit("window_samples",
+              self.window_samples,
+              Integers{1, 1u << 20},
+              "within which samples of all sources are shuffled");
+    }
+
+    // Rows are padded to a multiple, which may be more than the longest sample.
+    std::uint64_t columns_max() const {
+        return (length + pad_multiple - 1) / pad_multiple * pad_multiple;
+    }
+};
+
+inline TextKeys text_keys(const collab::TaskConfig& task) {
+    return collab::keys_of<TextKeys>(task, text_section_name);
+}
+
+// What the text module needs to know. bad_input: shares that make no sense, a hash that is none.
+Result<text::TextDataConfig> text_config(const collab::TaskConfig& task);
+
+// The run file is somebody else's, and who sees gradients sees into the text: it may name what lies
+// below the folder that this user gave for it, and nothing else of this machine. bad_input: it does
+// not; not_found: there is no such folder.
+Ok check_text_places(const std::string& data, const std::string& data_directory);
+
+// task.data, unless all of it comes in packages.
+std::string own_text(const collab::TaskConfig& task);
+
+// Does the run file leave the tokenizer to the host?
+bool leaves_tokenizer_open(const collab::TaskConfig& task);
+// The tokenizer of the run that the model comes from; TaskKind::inherit.
+Ok inherit_tokenizer(collab::TaskConfig& task, const collab::TaskConfig* from);
+
+// The tokenizer in the data folder, which goes before others; empty: there is none.
+std::string tokenizer_in_data(const TaskOptions& options);
+// The run's tokenizer, unless it is in the data folder or the cache; TaskKind::missing_file.
+Result<std::optional<MissingFile>> missing_tokenizer(const collab::TaskConfig& task,
+                                                     const TaskOptions& options);
+Ok keep_missing_tokenizer(const MissingFile& missing, ByteView file);
+
+}  // namespace dedloc::tasks

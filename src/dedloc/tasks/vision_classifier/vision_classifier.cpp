@@ -1,0 +1,138 @@
+#include "dedloc/tasks/vision_classifier/vision_classifier.h"
+
+#include <algorithm>
+#include <fmt/ranges.h>
+#include <numeric>
+
+#include "dedloc/tasks/safetensors.h"
+#include "dedloc/tasks/sample_order.h"
+#include "dedloc/tasks/vision_classifier/fashion_mnist.h"
+#include "dedloc/tasks/vision_classifier/vision_models.h"
+#include "dedloc/text/cache.h"
+#include "dedloc/torch_bridge/device.h"
+#include "dedloc/torch_bridge/flat_module.h"
+#include "dedloc/torch_bridge/torch_learner.h"
+
+namespace dedloc::tasks {
+
+namespace {
+
+constexpr const char* plain_data = "fashion-mnist";
+constexpr const char* flipped_data = "fashion-mnist+flip";
+
+// Under the names that PyTorch gives in an nn.Sequential of the same layers. What BatchNorm counts
+// in integers is no part of a state, and changes no answer.
+Bytes weights_of(const torch::nn::Module& model, const std::string& name) {
+    Safetensors file;
+    file.metadata["format"] = "pt";
+    file.metadata["model"] = name;
+    std::vector<torch::Tensor> kept;
+    const auto add = [&](const std::string& key, const torch::Tensor& tensor) {
+        if (tensor.scalar_type() != torch::kFloat32) return;
+        kept.push_back(tensor.detach().cpu().contiguous());
+        const auto* bytes = static_cast<const std::uint8_t*>(kept.back().data_ptr());
+        file.tensors[key] = {.type = SafetensorsType::f32,
+                             .shape = kept.back().sizes().vec(),
+                             .data = ByteView(bytes, kept.back().nbytes())};
+    };
+    for (const auto& item : model.named_parameters()) add(item.key(), item.value());
+    for (const auto& item : model.named_buffers()) add(item.key(), item.value());
+    return encode_safetensors(file);
+}
+
+class VisionClassifier final : public TrainingTask {
+  public:
+    VisionClassifier(collab::TaskConfig config, std::string device, FashionMnist data)
+        : config_(std::move(config)),
+          device_(std::move(device)),
+          data_(std::make_shared<const FashionMnist>(std::move(data))) {}
+
+    Result<std::unique_ptr<collab::Learner>> learner(const PeerId& peer) const override {
+        auto order = std::make_shared<SampleOrder>(config_.seed, peer, data_->train.count);
+        torch_bridge::TorchTask task;
+        task.make_model = [name = config_.model, seed = config_.seed] {
+            return make_vision_model(name, seed);
+        };
+        task.train_batch = [data = data_, order, flips = config_.data == flipped_data](
+                               collab::CounterRange samples) -> Result<torch_bridge::TorchBatch> {
+            std::vector<std::uint8_t> flip;
+            for (std::uint64_t i = samples.begin; flips && i < samples.end; ++i) {
+                flip.push_back(order->coin(i) ? 1 : 0);
+            }
+            return image_batch(data->train, order->indices(samples), flip);
+        };
+        task.held_out_count = data_->test.count;
+        task.held_out_batch =
+            [data = data_](collab::CounterRange samples) -> Result<torch_bridge::TorchBatch> {
+            std::vector<std::uint32_t> indices(samples.size());
+            std::iota(indices.begin(), indices.end(), static_cast<std::uint32_t>(samples.begin));
+            return image_batch(data->test, indices, {});
+        };
+        task.loss = torch_bridge::classification_loss;
+        task.device = device_;
+        task.bf16 = config_.precision == "bf16";
+        return torch_bridge::make_torch_learner(std::move(task));
+    }
+
+    std::string device() const override { return device_; }
+    std::string description() const override {
+        return fmt::format("{} on {} ({} training images, {} test images), computed on {} in {}",
+                           config_.model,
+                           config_.data,
+                           data_->train.count,
+                           data_->test.count,
+                           device_,
+                           config_.precision);
+    }
+    Result<std::vector<std::string>> export_model(std::span<const float> parameters,
+                                                  std::span<const float> buffers,
+                                                  const std::string& directory) const override {
+        const torch_bridge::TorchModel model = make_vision_model(config_.model, config_.seed);
+        DEDLOC_TRY(torch_bridge::FlatModule flat, torch_bridge::FlatModule::make(model.module));
+        if (flat.layout().parameters_count != parameters.size() ||
+            flat.layout().buffers_count != buffers.size())
+            return make_error(ErrorKind::bad_input,
+                              "{} parameters and {} buffers do not fit the model {}",
+                              parameters.size(),
+                              buffers.size(),
+                              config_.model);
+        flat.load(parameters, buffers);
+        const Bytes weights = weights_of(*model.module, config_.model);
+        const std::string name = "model.safetensors";
+        DEDLOC_TRY_VOID(text::write_file(directory + "/" + name, base::as_text(weights)));
+        return std::vector<std::string>(1, name);
+    }
+
+  private:
+    collab::TaskConfig config_;
+    std::string device_;
+    std::shared_ptr<const FashionMnist> data_;
+};
+
+Result<void> expect_known(const char* field,
+                          const std::string& value,
+                          const std::vector<std::string>& known) {
+    if (std::find(known.begin(), known.end(), value) != known.end()) return {};
+    return make_error(ErrorKind::bad_input,
+                      "{}: the vision classifier has no '{}'; it knows {}",
+                      field,
+                      value,
+                      fmt::join(known, ", "));
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const TrainingTask>> make_vision_classifier(const collab::TaskConfig& config,
+                                                                   const TaskOptions& options) {
+    DEDLOC_TRY_VOID(expect_known("task.model", config.model, vision_models()));
+    DEDLOC_TRY_VOID(expect_known("task.data", config.data, {plain_data, flipped_data}));
+    DEDLOC_TRY(std::string device, torch_bridge::choose_device(options.device));
+    torch_bridge::set_compute_threads(options.threads_count);
+    const std::string directory =
+        options.data_directory.empty() ? fashion_mnist_directory : options.data_directory;
+    DEDLOC_TRY(FashionMnist data, load_fashion_mnist(directory));
+    return std::shared_ptr<const TrainingTask>(
+        std::make_shared<VisionClassifier>(config, std::move(device), std::move(data)));
+}
+
+}  // namespace dedloc::tasks
