@@ -165,15 +165,25 @@ Result<std::string> make_check_folder() {
     return folder;
 }
 
+constexpr double told_every_s = 10;
+
 // Long enough for an answer to "dial us back", which takes its whole time when it fails.
-p2p::NatReport watch_until_known(const collab::Node& node, double seconds_max) {
-    const double until = steady_seconds() + seconds_max;
+p2p::NatReport watch_until_known(const collab::Node& node, double seconds_max, bool tells) {
+    const double began = steady_seconds();
+    const double until = began + seconds_max;
+    double next_told = told_every_s;
+    if (tells && seconds_max > 0)
+        say(stderr, "asking them to dial this machine back, for up to {:.0f} s …\n", seconds_max);
     for (;;) {
         const p2p::NatReport nat =
             node.run_on_network_thread([&] { return p2p::nat_of(node.host())->nat_report(); });
         const bool known = nat.reachability != p2p::Reachability::unknown;
         if ((known && !nat.router_is_asked) || interrupts() > 0 || steady_seconds() > until)
             return nat;
+        if (tells && steady_seconds() - began >= next_told) {
+            say(stderr, "  {:.0f} s so far …\n", next_told);
+            next_told += told_every_s;
+        }
         std::this_thread::sleep_for(look_time);
     }
 }
@@ -200,12 +210,13 @@ int run_check_network(const CheckNetworkOptions& options) {
     auto opened = open_node(join->run, opening);
     if (!opened) return report_early(opened.failure(), options.json);
     collab::Node& node = *opened->node;
+    if (!options.json) say(stderr, "connecting to the peers of the join string …\n");
     const auto reached = node.call("reach peers", reach_peers(node.host(), *join));
     if (!reached) return report_early(failure(reached.error()), options.json);
     const bool listens =
         node.run_on_network_thread([&] { return !node.host().addresses().empty(); });
     const double patience = reached->peers.empty() || !listens ? 0 : options.seconds_max;
-    const p2p::NatReport nat = watch_until_known(node, patience);
+    const p2p::NatReport nat = watch_until_known(node, patience, !options.json);
     const bool still_there =
         node.run_on_network_thread([&] { return !node.host().connected_peers().empty(); });
     const Verdict verdict = verdict_of(nat, !reached->peers.empty(), still_there);

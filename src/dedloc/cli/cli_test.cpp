@@ -285,6 +285,11 @@ TEST(NodeOpening, options_are_checked_before_anything_that_takes_long) {
     EXPECT_EQ(refused({.listen = {"localhost:4001"}}), ErrorKind::bad_input);
     EXPECT_EQ(refused({.announce = {"/ip4/203.0.113/tcp/4001"}}), ErrorKind::bad_input);
     EXPECT_EQ(refused({.relays = {"/ip4/203.0.113.7/tcp/4001"}}), ErrorKind::bad_input);
+    const std::string relay =
+        "/ip4/203.0.113.7/tcp/4001/p2p/12D3KooWPGiEvE985RVrma87U9qw1YDLcCJDQ9FXCWyaqmUz4KYX";
+    EXPECT_TRUE(check_opening({.relays = {relay}}));
+    EXPECT_EQ(refused({.listen = {"none"}, .relays = {relay}}), ErrorKind::bad_input)
+        << "nobody would get in";
     EXPECT_EQ(refused({.congestion_control = "telepathy"}), ErrorKind::bad_input);
     EXPECT_EQ(refused({.caps = {.max_up = "fast", .max_down = {}}}), ErrorKind::bad_input);
     // Of two mistakes the one whose test takes longer is told later.

@@ -78,6 +78,10 @@ Result<collab::NodeOptions> node_options(const OpeningOptions& options) {
     DEDLOC_TRY(node.announce, announced_addresses(options.announce));
     for (const std::string& relay : options.relays)
         DEDLOC_TRY_VOID(collab::split_peer_address(relay));
+    if (!options.relays.empty() && !options.listen.empty() && node.listen.empty())
+        return make_error(ErrorKind::bad_input,
+                          "--listen none says that nobody is to reach this peer, so it would take "
+                          "no place at the relay; leave --listen out (a relay needs no open port)");
     DEDLOC_TRY(node.caps, caps_of_day(options.caps.max_up, options.caps.max_down));
     if (!options.congestion_control.empty())
         DEDLOC_TRY_VOID(runtime::may_use_congestion_control(options.congestion_control));

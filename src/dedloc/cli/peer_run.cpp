@@ -15,6 +15,7 @@
 #include "dedloc/cli/join_offer.h"
 #include "dedloc/cli/memory.h"
 #include "dedloc/cli/peer_directory.h"
+#include "dedloc/cli/quiet_failures.h"
 #include "dedloc/cli/run_files.h"
 #include "dedloc/cli/say.h"
 #include "dedloc/collab/model_state.h"
@@ -140,6 +141,7 @@ class PeerRun {
     trainer::CheckpointSaver saver_;
     std::string checkpoint_;
     std::string save_problem_;
+    QuietFailures quiet_failures_;
     std::string vote_problem_;  // it takes no part any more: the others do without it
     CheckpointHook hook_;
     std::vector<collab::Status> last_statuses_;
@@ -364,6 +366,9 @@ std::string PeerRun::how_to_come_back() const {
 
 void PeerRun::look_at(const collab::Event& event) {
     if (event.is<events::VotesFailed, events::VotesWritten>()) screen_.say(event.text);
+    if (options_.quiet)
+        if (const auto line = quiet_failures_.look(event, steady_seconds()))
+            say(stderr, "dedloc: {}\n", *line);
     if (event.is<events::VotesFailing>() && vote_problem_.empty())
         vote_problem_ = event.text + how_to_come_back();
     model_.add(event);

@@ -1,0 +1,36 @@
+#include "dedloc/cli/quiet_failures.h"
+
+#include <fmt/format.h>
+#include <utility>
+
+namespace dedloc::cli {
+namespace {
+
+bool is_to_be_mended(const collab::Event& event) {
+    return event.peer.is_empty() && event.is<collab::events::CheckpointFailed,
+                                             collab::events::PublishFailed,
+                                             collab::events::TrainingFailed,
+                                             collab::events::JoinFileFailed,
+                                             collab::events::FileMissing,
+                                             collab::events::VotesFailed,
+                                             collab::events::VotesFailing,
+                                             collab::events::StateDiffers,
+                                             collab::events::EventsDropped>();
+}
+
+}  // namespace
+
+std::optional<std::string> QuietFailures::look(const collab::Event& event, double now) {
+    if (!is_to_be_mended(event)) return std::nullopt;
+    const auto [told, is_first] = told_.try_emplace(std::string(event.kind()));
+    if (!is_first && now - told->second.at < failure_told_every_s) {
+        ++told->second.since;
+        return std::nullopt;
+    }
+    const std::uint64_t between = std::exchange(told->second.since, 0);
+    told->second.at = now;
+    if (between == 0) return event.text;
+    return fmt::format("{} ({} more since the last time)", event.text, between);
+}
+
+}  // namespace dedloc::cli
