@@ -7,6 +7,7 @@
 
 #include "dedloc/cli/commands.h"
 #include "dedloc/cli/exit_codes.h"
+#include "dedloc/cli/fits_memory.h"
 #include "dedloc/cli/memory.h"
 #include "dedloc/cli/peer_directory.h"
 #include "dedloc/cli/say.h"
@@ -162,6 +163,7 @@ Result<Forecast> forecast_of(const collab::RunFile& run,
                              const tasks::TrainingTask& task,
                              const CheckOptions& options) {
     Forecast forecast;
+    DEDLOC_TRY_VOID(check_fits(task, MemoryUse::training, memory_available()));
     DEDLOC_TRY(const auto learner, task.learner(security::Identity::generate().id()));
     const collab::Layout layout = learner->layout();
     forecast.parameters = layout.parameters_count;

@@ -7,6 +7,8 @@
 #include "dedloc/cli/checkpoint_source.h"
 #include "dedloc/cli/commands.h"
 #include "dedloc/cli/exit_codes.h"
+#include "dedloc/cli/fits_memory.h"
+#include "dedloc/cli/memory.h"
 #include "dedloc/cli/run_files.h"
 #include "dedloc/cli/say.h"
 #include "dedloc/collab/model_state.h"
@@ -27,6 +29,7 @@ Result<std::vector<std::string>> export_to(const collab::RunFile& run,
     DEDLOC_TRY_VOID(restore_run_files(found.path, run.task, task_options));
     DEDLOC_TRY(const auto task, tasks::make_task(run.task, task_options));
     const PeerId anybody = security::Identity::generate().id();
+    DEDLOC_TRY_VOID(check_fits(*task, MemoryUse::evaluation, memory_available()));
     DEDLOC_TRY(const auto learner, task->learner(anybody));
     DEDLOC_TRY_VOID(collab::check_state(run, learner->layout(), snapshot));
     return task->export_model(

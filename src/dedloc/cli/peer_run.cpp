@@ -11,6 +11,7 @@
 #include "dedloc/cli/called_as.h"
 #include "dedloc/cli/cap_schedule.h"
 #include "dedloc/cli/checkpoint_hook.h"
+#include "dedloc/cli/fits_memory.h"
 #include "dedloc/cli/interrupts.h"
 #include "dedloc/cli/join_offer.h"
 #include "dedloc/cli/memory.h"
@@ -184,6 +185,8 @@ std::optional<Failure> PeerRun::make_task() {
     auto made = tasks::make_task(run_file().task, task_options());
     if (!made) return failure(made.error());
     task_ = *std::move(made);
+    if (const Ok fits = check_fits(*task_, MemoryUse::training, memory_available()); !fits)
+        return failure(fits.error());
     auto learner = task_->learner(node_.id());
     if (!learner) return failure(learner.error());
     learner_ = trainer::trainers_learner(run_file(), *std::move(learner));
