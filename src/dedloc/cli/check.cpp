@@ -12,6 +12,7 @@
 #include "dedloc/cli/peer_directory.h"
 #include "dedloc/cli/say.h"
 #include "dedloc/collab/run_file.h"
+#include "dedloc/collab/run_hints.h"
 #include "dedloc/collab/vector_codecs.h"
 #include "dedloc/monitor/json_line.h"
 #include "dedloc/planner/split.h"
@@ -300,6 +301,7 @@ int run_check(const CheckOptions& options) {
             json["inner_steps"] = inner_steps(*run, options.peers);
         }
         if (!elsewhere) json.update(to_json(*forecast, options));
+        json["hints"] = collab::hints_about(*run);
         say(stdout, "{}\n", monitor::json_line(json));
         return 0;
     }
@@ -316,6 +318,7 @@ int run_check(const CheckOptions& options) {
         stop_text(run->stop));
     if (run->local) print_local(*run, options);
     if (!elsewhere) print(*forecast, *run, options);
+    for (const std::string& hint : collab::hints_about(*run)) say(stdout, "  hint   {}\n", hint);
     return 0;
 }
 

@@ -20,6 +20,7 @@
 #include "dedloc/cli/run_files.h"
 #include "dedloc/cli/say.h"
 #include "dedloc/collab/model_state.h"
+#include "dedloc/collab/run_hints.h"
 #include "dedloc/collab/vector_codecs.h"
 #include "dedloc/monitor/event_log.h"
 #include "dedloc/monitor/json_line.h"
@@ -211,6 +212,7 @@ Result<std::shared_ptr<const state::Snapshot> > PeerRun::first_state(collab::Lea
 void PeerRun::say_folder() {
     if (!options_.json) screen_.say(fmt::format("this peer's folder: {}", input_.opened.directory));
     if (!hosts() || input_.resume) return;
+    for (const std::string& hint : collab::hints_about(run_file())) screen_.say(hint);
     const auto saved = state::list_checkpoints(node_.disk(), std::string(checkpoints_folder));
     if (!saved || saved->empty()) return;
     announce(events::EarlierCheckpoints{},
