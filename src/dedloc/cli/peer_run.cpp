@@ -30,6 +30,7 @@
 #include "dedloc/security/hash.h"
 #include "dedloc/tasks/training_task.h"
 #include "dedloc/trainer/checkpoint_saver.h"
+#include "dedloc/trainer/due_state.h"
 #include "dedloc/trainer/local_learner.h"
 #include "dedloc/trainer/passing_thread.h"
 #include "dedloc/trainer/trainer.h"
@@ -67,6 +68,7 @@ class PeerRun {
           model_(input_.invitation.run, node_.id(), node_.clock().wall_now()),
           started_(input_.started),
           saver_(service_, run_file()),
+          due_(run_file().checkpoint_every),
           hook_({.command = options.on_checkpoint,
                  .publish_directory = options.publish_directory,
                  .log_directory = input_.opened.directory},
@@ -141,6 +143,7 @@ class PeerRun {
     std::string join_string_;
     double join_refreshed_ = -join_refresh_s;
     trainer::CheckpointSaver saver_;
+    trainer::DueState due_;
     std::string checkpoint_;
     std::string save_problem_;
     QuietFailures quiet_failures_;
@@ -259,8 +262,8 @@ std::optional<Failure> PeerRun::begin() {
     auto log = monitor::EventLog::open(file(events_file));
     if (!log) return failure(ExitCode::disk, log.error());
     log_ = *std::move(log);
-    fan_ =
-        std::make_unique<monitor::EventFan>(std::vector<collab::EventSink*>{log_.get(), &mailbox_});
+    fan_ = std::make_unique<monitor::EventFan>(
+        std::vector<collab::EventSink*>{log_.get(), &mailbox_, &due_});
     say_folder();
     if (!hosts())
         if (auto failed = fetch_missing_file()) return failed;
@@ -288,6 +291,7 @@ std::optional<Failure> PeerRun::begin() {
         service_.begin(std::move(options), fan_.get(), [this] { return look_while_joining(); });
     if (!begun) return failure(begun.error());
     if (!hosts()) saver_.begin_at(service_.collaboration().state()->step());
+    due_.begin([&collaboration = service_.collaboration()] { return collaboration.state(); });
     return std::nullopt;
 }
 
@@ -437,7 +441,8 @@ void PeerRun::save(std::shared_ptr<const state::Snapshot> snapshot) {
 }
 
 void PeerRun::save_if_due() {
-    auto snapshot = service_.collaboration().state();
+    auto snapshot = due_.take();
+    if (!snapshot || snapshot->step() <= saver_.step()) snapshot = service_.collaboration().state();
     if (saver_.is_due(*snapshot)) save(std::move(snapshot));
 }
 
