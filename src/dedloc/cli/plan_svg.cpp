@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "dedloc/cli/plan_classes.h"
+#include "dedloc/monitor/report_page.h"
 #include "dedloc/monitor/terminal_view.h"
 #include "dedloc/planner/explanation.h"
 
@@ -24,29 +25,6 @@ constexpr double bar_width = 70;
 constexpr std::size_t side_letters = 26;
 constexpr std::size_t middle_letters = 60;
 constexpr std::size_t line_letters = 150;
-
-std::string escaped(std::string_view text) {
-    std::string out;
-    for (const char c : text) {
-        switch (c) {
-            case '<':
-                out += "&lt;";
-                break;
-            case '>':
-                out += "&gt;";
-                break;
-            case '&':
-                out += "&amp;";
-                break;
-            case '"':
-                out += "&quot;";
-                break;
-            default:
-                out += static_cast<unsigned char>(c) < 32 || c == 127 ? '?' : c;
-        }
-    }
-    return out;
-}
 
 // Long texts lose their middle: names are told apart by their ends ("desk-12", "desk ×8").
 std::string shortened(const std::string& text, std::size_t letters_max) {
@@ -134,7 +112,7 @@ class Drawing {
             y,
             anchor,
             style,
-            escaped(words));
+            monitor::escape_html(words));
     }
 
     // Title and sentences; returns their height.
