@@ -58,7 +58,7 @@ void store_all(TableWorld& table, Random& random, int version, std::size_t step)
     table.run_all(std::move(stores));
 }
 
-// Of gets by anybody who lives, for the last version of each key.
+// Returns the share of living nodes' gets that find the last version of their key.
 double success(TableWorld& table, Random& random, const std::vector<int>& versions) {
     std::size_t good = 0;
     std::size_t asked = 0;

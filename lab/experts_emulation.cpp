@@ -306,7 +306,7 @@ Task<void> Emulation::step(Client& client, Random& random) {
     }
     to_loss_gradient(pass.logits, labels);
     std::vector<float> gradient(trunk_.size());
-    // Of the trunk as it is now: others have moved it since.
+    // The gradients are computed at the trunk as it is now: others have moved it since.
     Tensor outer = pass.inputs.back();
     std::fill(outer.values.begin(), outer.values.end(), 0.0f);
     head_.backward(trunk_, pass.inputs.back(), pass.logits, gradient, &outer);

@@ -290,7 +290,7 @@ std::shared_ptr<NetworkCommands> add_network_commands(CLI::App& app, int& code) 
 
 namespace {
 
-// What is wrong with the words of a command line, and which ones they look like.
+// Says which words of a command line are wrong, and which ones they look like.
 std::string what_was_wrong(const CLI::App* app, const CLI::Error& error) {
     const auto chosen = app->get_subcommands();
     const CLI::App* command = chosen.empty() ? app : chosen.front();

@@ -34,8 +34,8 @@ using Clock = std::chrono::steady_clock;
 constexpr double slowdown_max = 0.10;
 // 64 handshakes of strangers with their buffers are some 2 MB; all else the kernel holds.
 constexpr double growth_mb_max = 64;
-// What a flood leaves of the speed beside a neighbour that computes as much, and of memory once it
-// is over.
+// These bound a flood: the speed that it leaves, beside a neighbour that computes as much, and the
+// memory that stays taken once it is over.
 constexpr double speed_min = 0.9;
 constexpr double kept_mb_max = 50;
 constexpr double flood_seconds_max = 10;
@@ -338,7 +338,7 @@ struct Outcome {
     std::uint64_t bytes = 0;
     std::vector<FloodOutcome> floods;
 
-    // What a run keeps of its steps is none of the strangers'.
+    // The memory that a run keeps for its steps is not the strangers' doing.
     double kept_mb() const { return after_mb - before_mb - steps_mb; }
     double slowdown() const { return during_s / before_s - 1; }
     bool is_good() const {

@@ -122,7 +122,7 @@ Task<Result<ConnectionPtr>> Flood::State::connect() {
     co_return connection;
 }
 
-// Whoever is hung up on, or refused, begins anew.
+// A flooder whose connection is closed or refused begins anew.
 Task<void> Flood::State::again(Task<void> (State::*act)()) {
     for (;;) {
         co_await (this->*act)();

@@ -87,7 +87,7 @@ class GroupModel(DeviceModel):
             self._spread()
         return stepped
 
-    # What the engine calls, on rank 0.
+    # The engine calls the methods below, on rank 0.
 
     def load(self, parameters: int, buffers: int) -> None:
         super().load(parameters, buffers)

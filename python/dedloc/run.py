@@ -113,7 +113,7 @@ class Run:
     def __exit__(self, *_: Any) -> None:
         self.close()
 
-    # What it says.
+    # The properties below say what is known of the run.
 
     @property
     def join_string(self) -> str:

@@ -78,7 +78,7 @@ Ok InviteBook::invite(const std::string& name,
         return make_error(ErrorKind::conflict,
                           "{} was revoked; invite under another name to let them in again",
                           name);
-    // What was never redeemed in time only takes room.
+    // A code that nobody redeemed in time only takes room.
     std::erase_if(person.codes, [now](const Code& old) {
         return old.redeemed == 0 && static_cast<WallSeconds>(old.not_after) < now;
     });

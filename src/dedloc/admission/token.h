@@ -98,7 +98,7 @@ enum class Refusal {
 
 std::string_view to_string(Refusal refusal);
 
-// What a member needs to judge tokens: the run, its authority, and who is revoked.
+// A member judges tokens by these: the run, its authority, and who is revoked.
 struct Rules {
     Digest run;
     PeerId authority;
@@ -137,7 +137,7 @@ Verdict judge_token(ByteView presented,
 // Letters that a terminal and a table can show; bad_input says what is wrong with the name.
 Ok check_subject(std::string_view subject);
 
-// What an issuer says of a device it lets in.
+// An issuer says this of a device that it lets in.
 struct Grant {
     std::string subject;
     PeerId holder;

@@ -76,7 +76,7 @@ class AnsweringPeer : public TestPeer {
     bool silent = false;
 };
 
-// What a Coordinator or an Aggregator would have around its exchanges.
+// Stands in for what a Coordinator or an Aggregator has around its exchanges.
 class ExchangePeer final : public TestPeer {
   public:
     ExchangePeer(sim::SimNode& node, Options options)
