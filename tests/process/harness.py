@@ -207,6 +207,18 @@ class ProcessTest(unittest.TestCase):
         self.assertEqual(len(said), 1, f"not one sentence: {text!r}")
         for part in parts:
             self.assertIn(part, text)
+        self.expect_no_bug(text)
+
+    def expect_last_sentence(self, text: str, *parts: str) -> None:
+        """The last word on standard error; with --quiet failures on the way came before it."""
+        said = [line for line in text.splitlines() if line.startswith("dedloc: ")]
+        self.assertTrue(said, f"no sentence: {text!r}")
+        self.assertEqual(len(said), len(set(said)), f"said twice: {text!r}")
+        for part in parts:
+            self.assertIn(part, said[-1])
+        self.expect_no_bug(text)
+
+    def expect_no_bug(self, text: str) -> None:
         for bug in ("terminate called", "a bug", "Assertion", "Traceback", "core dumped"):
             self.assertNotIn(bug, text)
 

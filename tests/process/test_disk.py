@@ -49,7 +49,7 @@ class Disk(ProcessTest):
                                                checkpoint_every=3))
         host = self.host(run, name="disk/host")
         self.assertEqual(host.end(50), harness.DISK, host.errors())
-        self.expect_sentence(host.errors(), "space")
+        self.expect_last_sentence(host.errors(), "step 9", "space")
         self.assertEqual(host.step(), 9)
         self.assertEqual(len(host.events("checkpoint_saved")), 1)
         self.assertGreaterEqual(len(host.events("checkpoint_failed")), 1)
@@ -117,13 +117,13 @@ class Votes(ProcessTest):
 
     def expect_to_end_without_votes(self, peer: harness.Peer, advice: str) -> None:
         self.assertEqual(peer.end(50), harness.DISK, peer.errors())
-        self.expect_sentence(peer.errors(), "votes cannot be written for 3", "no space left",
-                             advice)
+        self.expect_last_sentence(peer.errors(), "votes cannot be written for 3", "no space left",
+                                  advice)
         self.assertIn("votes", peer.last_words()["error"])
 
     def test_a_full_disk_of_one_of_two_stops_nobody(self) -> None:
-        """Who cannot write its votes has none, and the other one needs it for every decision: it
-        waits a moment, ends with a sentence, and the other one goes on without it."""
+        """A peer that cannot write its votes has none, and the other one needs it for every
+        decision: it waits a moment, ends with a sentence, and the other one goes on without it."""
         disk = small_disk(self)
         host = self.running_host(self.write("run.toml", run_text(gradient_ms=20)))
         guest = self.join(host.join_string(), "disk/guest")

@@ -6,6 +6,7 @@
 namespace dedloc::cli {
 namespace {
 
+// Votes that go on failing end the peer, whose last sentence says so.
 bool is_to_be_mended(const collab::Event& event) {
     return event.peer.is_empty() && event.is<collab::events::CheckpointFailed,
                                              collab::events::PublishFailed,
@@ -13,7 +14,6 @@ bool is_to_be_mended(const collab::Event& event) {
                                              collab::events::JoinFileFailed,
                                              collab::events::FileMissing,
                                              collab::events::VotesFailed,
-                                             collab::events::VotesFailing,
                                              collab::events::StateDiffers,
                                              collab::events::EventsDropped>();
 }
