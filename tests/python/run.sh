@@ -41,12 +41,15 @@ build_s=$((SECONDS - begun))
 # With a C++ peer, where the examples have been built.
 example=$root/build/release/bin/example_train_together
 [[ -x $example ]] && export DEDLOC_EXAMPLE=$example
+example=$root/build/release/bin/example_fashion_mnist
+[[ -x $example ]] && export DEDLOC_FASHION_MNIST=$example
 export DEDLOC_BUILD=$build
 export OMP_NUM_THREADS=1
 cd tests/python
 log=$folder/log
 status=0
-"$python" -m unittest -v test_dedloc test_outside 2>&1 | tee "$log" >&2 || status=1
+"$python" -m unittest -v test_dedloc test_outside test_fashion_mnist 2>&1 |
+    tee "$log" >&2 || status=1
 ran=$(sed -n 's/^Ran \([0-9]*\) tests\?.*/\1/p' "$log")
 failed=$(sed -n 's/^FAILED.*\bfailures=\([0-9]*\).*/\1/p' "$log")
 errors=$(sed -n 's/^FAILED.*\berrors=\([0-9]*\).*/\1/p' "$log")
