@@ -258,22 +258,35 @@ Result<std::vector<Tensor>> FfnExpert::backward(const std::vector<Tensor>& input
     return result;
 }
 
-std::vector<state::Section> FfnExpert::snapshot() const {
+std::vector<state::Section> snapshot_sections(const optim::OptimizerConfig& optimizer,
+                                              const std::vector<float>& parameters,
+                                              const std::vector<std::vector<float>>& moments) {
     std::vector<state::Section> sections;
-    sections.push_back({.name = "parameters", .values = parameters_});
-    for (std::size_t i = 0; i < moments_.size(); ++i)
-        sections.push_back({.name = std::string(optim::moment_name(options_.optimizer, i)),
-                            .values = moments_[i]});
+    sections.push_back({.name = "parameters", .values = parameters});
+    for (std::size_t i = 0; i < moments.size(); ++i)
+        sections.push_back(
+            {.name = std::string(optim::moment_name(optimizer, i)), .values = moments[i]});
     return sections;
 }
 
-Ok FfnExpert::load(const std::vector<state::Section>& sections, std::uint64_t updates) {
-    bool fits = sections.size() == moments_.size() + 1;
+Ok load_sections(const std::vector<state::Section>& sections,
+                 std::vector<float>& parameters,
+                 std::vector<std::vector<float>>& moments) {
+    bool fits = sections.size() == moments.size() + 1;
     for (const state::Section& section : sections)
-        fits = fits && section.values.size() == parameters_.size();
+        fits = fits && section.values.size() == parameters.size();
     if (!fits) return make_error(ErrorKind::bad_input, "the snapshot is of another expert");
-    parameters_ = sections[0].values;
-    for (std::size_t i = 0; i < moments_.size(); ++i) moments_[i] = sections[i + 1].values;
+    std::copy(sections[0].values.begin(), sections[0].values.end(), parameters.begin());
+    for (std::size_t i = 0; i < moments.size(); ++i) moments[i] = sections[i + 1].values;
+    return {};
+}
+
+std::vector<state::Section> FfnExpert::snapshot() const {
+    return snapshot_sections(options_.optimizer, parameters_, moments_);
+}
+
+Ok FfnExpert::load(const std::vector<state::Section>& sections, std::uint64_t updates) {
+    DEDLOC_TRY_VOID(load_sections(sections, parameters_, moments_));
     updates_ = updates;
     return {};
 }

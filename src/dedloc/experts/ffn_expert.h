@@ -37,6 +37,8 @@ class FfnExpert final : public ExpertBackend {
     std::uint64_t bytes() const override;
 
     std::span<const float> parameters() const { return parameters_; }
+    std::vector<float> take_parameters() && { return std::move(parameters_); }
+    const std::vector<optim::ParameterGroup>& groups() const { return groups_; }
     static std::size_t parameters_count(std::size_t width, std::size_t hidden);
 
   private:
@@ -51,6 +53,15 @@ class FfnExpert final : public ExpertBackend {
     std::vector<std::vector<float>> moments_;
     std::uint64_t updates_ = 0;
 };
+
+// An expert's snapshot: parameters, then moments. Servers with and without libtorch share it.
+std::vector<state::Section> snapshot_sections(const optim::OptimizerConfig& optimizer,
+                                              const std::vector<float>& parameters,
+                                              const std::vector<std::vector<float>>& moments);
+// In place: the parameters stay where they are. bad_input: sections of another expert.
+Ok load_sections(const std::vector<state::Section>& sections,
+                 std::vector<float>& parameters,
+                 std::vector<std::vector<float>>& moments);
 
 // hivemind's optimizer of an expert by default: Adam, as AdamW without decay.
 optim::OptimizerConfig default_optimizer();
