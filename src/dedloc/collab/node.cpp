@@ -16,6 +16,9 @@ namespace dedloc::collab {
 namespace {
 
 constexpr std::size_t workers_max = 8;
+constexpr Duration table_look_interval = 1s;  // while the table is empty
+constexpr Duration table_meet_interval = 20s;
+constexpr Duration table_answer_max = 5s;
 
 std::size_t workers_wanted(std::size_t given) {
     if (given == 0) given = runtime::usable_processors();
@@ -44,6 +47,7 @@ struct Node::State {
     void look_at_caps();
     void tell_caps(Service& service) const;
     Task<void> keep_to_caps();
+    Task<void> stay_in_table();
 
     NodeOptions options;
     p2p::LockedIdentity locked;
@@ -63,6 +67,7 @@ struct Node::State {
     runtime::Spawn spawn;
     std::unique_ptr<p2p::Host> host;
     std::unique_ptr<dht::DhtNode> dht;  // null: without
+    bool joins_table = false;
     std::vector<std::unique_ptr<Service>> services;
     std::thread thread;
 };
@@ -85,6 +90,21 @@ Task<void> Node::State::keep_to_caps() {
     for (;;) {
         co_await clock->sleep_for(caps_look_interval);
         look_at_caps();
+    }
+}
+
+// Tables that began apart become one as soon as peers of both are connected.
+Task<void> Node::State::stay_in_table() {
+    TimePoint met{};
+    for (;;) {
+        std::vector<PeerId> peers = host->connected_peers();
+        const bool is_alone = dht->table().all().empty();
+        if (!peers.empty() && (is_alone || clock->now() - met >= table_meet_interval)) {
+            met = clock->now();
+            const TimePoint deadline = met + table_answer_max;
+            (void)co_await dht->bootstrap(std::move(peers), deadline);
+        }
+        co_await clock->sleep_for(table_look_interval);
     }
 }
 
@@ -204,6 +224,19 @@ const security::Signer& Node::signer() const { return state_->signer; }
 const security::Verifier& Node::verifier() const { return state_->verifier; }
 p2p::Host& Node::host() const { return *state_->host; }
 dht::DhtNode* Node::dht() const { return state_->dht.get(); }
+void Node::join_table() const {
+    State& s = *state_;
+    run_on_network_thread([&s] {
+        if (!s.dht) {
+            dht::DhtOptions options;
+            options.client_mode = s.options.listen.empty();
+            s.dht = std::make_unique<dht::DhtNode>(*s.host, s.verifier, options);
+            s.dht->start();
+        }
+        if (!std::exchange(s.joins_table, true))
+            s.scope->spawn("stay in the table", s.stay_in_table());
+    });
+}
 runtime::LineCaps Node::caps() const {
     return state_->limited ? state_->limited->caps() : runtime::LineCaps{};
 }

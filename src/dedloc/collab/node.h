@@ -70,8 +70,11 @@ class Node {
     runtime::Disk& disk() const;
     const security::Signer& signer() const;
     const security::Verifier& verifier() const;
-    p2p::Host& host() const;         // network thread only
-    dht::DhtNode* dht() const;       // network thread only; null: without
+    p2p::Host& host() const;    // network thread only
+    dht::DhtNode* dht() const;  // network thread only; null: without
+    // Makes the node one of the distributed table, unless it is already, and from now on joins it
+    // through the peers that it is connected to. Who listens nowhere only asks.
+    void join_table() const;
     runtime::LineCaps caps() const;  // in force now; network thread only
     const runtime::Spawn& spawn() const;
 
