@@ -109,9 +109,12 @@ ReducedPart CenteredClipReducer::reduce(const consensus::Plan& plan,
                                         std::uint32_t part,
                                         const std::vector<PartInput>& inputs) const {
     ReducedPart result;
-    const std::vector<PartInput> sound = sound_inputs(plan, part, inputs, result.refused);
+    std::vector<PartInput> sound = sound_inputs(plan, part, inputs, result.refused);
     result.included = consensus::no_members(plan);
     for (const PartInput& input : sound) base::set_bit(result.included, input.member);
+    // Those of newcomers are used up, and checked, but are no part of the average.
+    std::erase_if(
+        sound, [&plan](const PartInput& input) { return plan.members[input.member].weightless; });
     const consensus::PlanPart& where = plan.parts[part];
     std::vector<float> average(static_cast<std::size_t>(where.count), 0.0f);
     if (!sound.empty()) {

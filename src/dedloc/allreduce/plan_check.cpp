@@ -61,6 +61,9 @@ Ok check_plan(const consensus::Plan& plan, const Options& options) {
         if (plan.members[i].aggregator &&
             (!plan.members[i].input.is_empty() || plan.members[i].peer == plan.leader))
             return bad_plan("an aggregator contributes or leads");
+        if (plan.members[i].weightless &&
+            (options.adds_up() || plan.members[i].peer == plan.leader))
+            return bad_plan("who weighs nothing in it");
     }
     DEDLOC_TRY_VOID(check_left_out(plan));
     if (plan.reducer != options.reducer_number()) return bad_plan("its reducer");

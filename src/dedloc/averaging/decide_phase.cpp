@@ -41,6 +41,7 @@ consensus::Decision DecidePhase::make_decision(const consensus::Base& base,
             decision.branch_samples += samples;
         }
     }
+    decision.orders = environment_.judge.orders_for(base, decision);
     decision.next_voters = next_voters(base, decision, plan);
     return decision;
 }
@@ -49,7 +50,10 @@ std::vector<consensus::Voter> DecidePhase::next_voters(const consensus::Base& ba
                                                        const consensus::Decision& decision,
                                                        const consensus::Plan* plan) const {
     std::map<PeerId, consensus::Voter> next;
+    const robust::Orders orders(decision.orders);
+    const std::uint64_t step = consensus::step_after(decision);
     const auto leaves = [&](const PeerId& peer) {
+        if (orders.barring(peer, step) != nullptr || orders.on_probation(peer, step)) return true;
         if (peer == environment_.me()) return parts_.open.leaving();
         return parts_.announcements.is_leaving(peer);
     };
@@ -59,8 +63,11 @@ std::vector<consensus::Voter> DecidePhase::next_voters(const consensus::Base& ba
             const consensus::PlanMember& member = plan->members[i];
             if (leaves(member.peer) || member.aggregator) continue;
             const bool voted = base.voter_incarnation(member.peer) == member.incarnation;
-            const bool earned = included[i] && environment_.ledger.contributions(member.peer) + 1 >=
-                                                   environment_.options.voter_after_contributions;
+            const bool known =
+                base.newcomers_weigh || orders.vouching(member.peer, step) != nullptr;
+            const bool earned = known && included[i] &&
+                                environment_.ledger.contributions(member.peer) + 1 >=
+                                    environment_.options.voter_after_contributions;
             if (voted || earned)
                 next[member.peer] = {member.peer, member.incarnation, member.dialable};
         }
@@ -82,7 +89,12 @@ std::vector<consensus::Voter> DecidePhase::next_voters(const consensus::Base& ba
             if (!leaves(voter.peer)) next.emplace(voter.peer, voter);
     std::vector<consensus::Voter> voters;
     for (auto& [peer, voter] : next) voters.push_back(std::move(voter));
-    return voters.empty() ? base.voters : voters;
+    if (!voters.empty()) return voters;
+    std::vector<consensus::Voter> allowed = base.voters;
+    std::erase_if(allowed, [&](const consensus::Voter& voter) {
+        return orders.barring(voter.peer, step) != nullptr || orders.on_probation(voter.peer, step);
+    });
+    return allowed;
 }
 
 }  // namespace dedloc::averaging

@@ -33,7 +33,8 @@ consensus::Environment consensus_environment(const Environment& environment,
             .electorate = environment.roster,
             .averages = averages,
             .listener = listener,
-            .options = {options.quorum_timeout, options.announce_interval, options.bugs}};
+            .options = {options.quorum_timeout, options.announce_interval, options.bugs},
+            .judge = environment.judge};
 }
 
 allreduce::Environment transfer_environment(const Environment& environment,

@@ -48,6 +48,7 @@ struct Environment {
     const Roster& roster;
     RoundListener& listener;
     RoundOptions options;
+    consensus::OrderJudge& judge = consensus::no_new_orders();
 
     // May this peer ask us anything?
     Ok gate(const PeerId& from) const { return consensus::gate(roster, from); }

@@ -382,7 +382,8 @@ Result<PlannedRound> RoundPlanner::plan() const {
                                 announce.incarnation,
                                 announce.aggregator ? consensus::MemberInput{} : announce.input,
                                 announce.dialable,
-                                announce.aggregator});
+                                announce.aggregator,
+                                !announce.aggregator && !question_.base.weighs(peer)});
     if (division.grid)
         set_parts(plan, *division.grid);
     else

@@ -174,6 +174,7 @@ Result<void> RoundService::take_plan(const PeerId& from, ByteView request) {
             from, consensus::plan_domain, message->payload, message->signature))
         return make_error(ErrorKind::peer_broke_protocol, "the plan is not signed by its leader");
     DEDLOC_TRY_VOID(allreduce::check_plan(plan, environment_.options));
+    DEDLOC_TRY_VOID(consensus::check_members_allowed(plan, base));
     const Digest digest = consensus::decision_digest(message->payload);
     if (parts_.exchanges.find(digest)) return {};
     DEDLOC_TRY_VOID(parts_.exchanges.check_turn(plan, digest));

@@ -330,8 +330,27 @@ std::optional<ConsensusReply> Acceptor::check_branch(const PeerId& from,
     return std::nullopt;
 }
 
+// Whom orders keep out does not vote.
 bool Acceptor::drops_us(const Decision& decision) const {
-    return !leaving_ && !names_us(decision.next_voters);
+    const robust::Orders orders(decision.orders);
+    const std::uint64_t step = step_after(decision);
+    return !leaving_ && !names_us(decision.next_voters) &&
+           orders.barring(environment_.me(), step) == nullptr &&
+           !orders.on_probation(environment_.me(), step);
+}
+
+// Nobody is kept out by a leader's word.
+Task<std::optional<ConsensusReply>> Acceptor::check_orders(PeerId from, Decision decision) {
+    auto changes = robust::changes_between(
+        environment_.ledger.base().orders.list(), decision.orders, decision.instance.step);
+    if (!changes) co_return accuse(from, changes.error().message());
+    auto of = std::make_shared<const Decision>(std::move(decision));
+    const Result<void> judged =
+        co_await environment_.judge.check(std::move(of), *std::move(changes), from);
+    if (judged) co_return std::nullopt;
+    if (judged.error().kind() == ErrorKind::peer_broke_protocol)
+        co_return accuse(from, judged.error().message());
+    co_return refuse(Answer::refused, judged.error().message());
 }
 
 // A leader that took the vote from most could go on without anybody's. One that takes it from a few
@@ -359,6 +378,7 @@ Task<std::optional<ConsensusReply>> Acceptor::check_value(PeerId from, Decision 
     // What no ledger takes must not be certified: it could not be followed, nor anything else.
     auto plan = environment_.ledger.check_decision(base, decision);
     if (!plan) co_return accuse(from, "a proposal is refused: " + plan.error().message());
+    if (auto wrong = co_await check_orders(from, decision)) co_return *std::move(wrong);
     if (decision.kind == DecisionKind::abort) {
         if (!are_known(decision.next_voters, base.voters, {}))
             co_return accuse(from, strange_voter);

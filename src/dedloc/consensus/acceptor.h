@@ -66,6 +66,7 @@ class Acceptor {
         });
     }
     bool drops_us(const Decision& decision) const;
+    Task<std::optional<ConsensusReply>> check_orders(PeerId from, Decision decision);
     bool drops_most(const Decision& decision) const;
     // Errors as a reply; nullopt: the value may be voted for.
     Task<std::optional<ConsensusReply>> check_value(PeerId from, Decision decision);

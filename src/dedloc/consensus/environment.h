@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "dedloc/consensus/ledger.h"
+#include "dedloc/consensus/order_judge.h"
 #include "dedloc/consensus/peer_score.h"
 #include "dedloc/links/patience.h"
 #include "dedloc/p2p/host.h"
@@ -24,6 +25,10 @@ class Electorate {
     virtual ~Electorate() = default;
     // May this peer speak in rounds at all (it proved the run's secret)?
     virtual bool allowed(const PeerId& peer) const = 0;
+    // What is said to one that may not.
+    virtual std::string refusal(const PeerId&) const {
+        return "say hello first: this run does not know you";
+    }
     // Voters of `base` (us included) that are heard of and still have their memory of votes.
     virtual std::size_t voters_heard_of(const Base& base) const = 0;
     // Those of them that have not gone on as another branch.
@@ -45,7 +50,7 @@ inline bool lives(const Electorate& electorate, const Base& base) {
 // May this peer ask us anything?
 inline Ok gate(const Electorate& electorate, const PeerId& from) {
     if (electorate.allowed(from)) return {};
-    return make_error(ErrorKind::denied, "say hello first: this run does not know you");
+    return make_error(ErrorKind::denied, "{}", electorate.refusal(from));
 }
 
 // Answers a voter's question about a commit: do we hold its averages? What their bytes are, only
@@ -100,6 +105,7 @@ struct Environment {
     Averages& averages;
     Listener& listener;
     Options options;
+    OrderJudge& judge = no_new_orders();
 
     TimePoint now() const { return node.clock.now(); }
     const PeerId& me() const { return host.id(); }

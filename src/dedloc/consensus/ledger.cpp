@@ -33,12 +33,42 @@ bool voters_are_sound(const std::vector<Voter>& voters) {
            }) == voters.end();
 }
 
+// They are sound, and nobody votes whom they keep out.
+Ok check_orders_shape(const Decision& decision) {
+    if (decision.orders.empty()) return {};
+    DEDLOC_TRY_VOID(robust::check_orders(decision.orders));
+    const std::uint64_t step = step_after(decision);
+    for (const robust::Order& order : decision.orders) {
+        const bool bars =
+            order.kind == robust::OrderKind::ban || order.kind == robust::OrderKind::eliminate;
+        if (bars && robust::in_force(order, step) &&
+            std::ranges::binary_search(decision.next_voters, order.subject, {}, &Voter::peer))
+            return broken("a peer that it keeps out is to vote");
+    }
+    return {};
+}
+
+// Voters are made of those who have proved themselves; a new branch takes whom there is.
+Ok check_new_voters(const Base& base, const Decision& decision) {
+    if (decision.kind == DecisionKind::branch) return {};
+    const robust::Orders orders(decision.orders);
+    const std::uint64_t step = step_after(decision);
+    for (const Voter& voter : decision.next_voters) {
+        const bool known = base.newcomers_weigh || base.is_voter(voter.peer) ||
+                           orders.vouching(voter.peer, step) != nullptr;
+        if (!known || orders.on_probation(voter.peer, step))
+            return broken("a peer is to vote that has yet to prove itself");
+    }
+    return {};
+}
+
 // What is computed with a commit without looking again: a majority may have signed it, or a liar
 // alone.
 Result<std::shared_ptr<const Plan>> check_shape(const Decision& decision) {
     if (!voters_are_sound(decision.next_voters)) return broken("it names no sound set of voters");
     if (!std::isfinite(decision.branch_samples) || decision.branch_samples < 0)
         return broken("its count of samples is no number");
+    DEDLOC_TRY_VOID(check_orders_shape(decision));
     DEDLOC_TRY(std::shared_ptr<const Plan> plan, plan_of(decision));
     if (!plan) return plan;
     if (plan->parts.size() != decision.parts.size())
@@ -60,6 +90,11 @@ bool counts_the_same(double one, double other) {
 }
 
 }  // namespace
+
+bool Base::weighs(const PeerId& peer) const {
+    if (orders.on_probation(peer, instance.step)) return false;
+    return newcomers_weigh || is_voter(peer) || orders.vouching(peer, instance.step) != nullptr;
+}
 
 bool Base::is_voter(const PeerId& peer) const { return voter_incarnation(peer).has_value(); }
 
@@ -95,6 +130,29 @@ Result<std::shared_ptr<const Plan>> plan_of(const Decision& decision) {
     auto plan = wire::decode<Plan>(decision.plan);
     if (!plan) return broken("its plan cannot be read");
     return std::make_shared<const Plan>(*std::move(plan));
+}
+
+std::uint64_t step_after(const Decision& decision) { return next_instance(decision).step; }
+
+std::vector<robust::Order> carried_orders(const Base& base) {
+    robust::Orders orders = base.orders;
+    orders.forget_before(base.instance.step);
+    return orders.list();
+}
+
+Ok check_members_allowed(const Plan& plan, const Base& base) {
+    for (const PlanMember& member : plan.members) {
+        if (const robust::Order* order = base.barring(member.peer))
+            return make_error(ErrorKind::peer_broke_protocol,
+                              "a plan is refused: a member of it is {}",
+                              robust::in_words(*order));
+        if (member.weightless == (base.weighs(member.peer) || member.aggregator))
+            return make_error(ErrorKind::peer_broke_protocol,
+                              "a plan is refused: a member of it {}",
+                              member.weightless ? "weighs nothing, though it has proved itself"
+                                                : "weighs something before it has proved itself");
+    }
+    return {};
 }
 
 Digest branch_id(const Digest& previous, const std::vector<Voter>& survivors) {
@@ -139,6 +197,7 @@ Ok Ledger::start_from(ByteView certificate) {
     committed_.clear();
     base_ = Base{};
     base_.run = link.decision.run;
+    base_.newcomers_weigh = newcomers_weigh_;
     append(std::move(link));
     return {};
 }
@@ -171,11 +230,16 @@ Result<Link> Ledger::read_next(ByteView certificate_bytes) const {
     DEDLOC_TRY(Decision decision, wire::decode<Decision>(certificate.decision));
     DEDLOC_TRY(std::shared_ptr<const Plan> plan, check_decision(base_, decision));
     const bool branch = decision.kind == DecisionKind::branch;
+    DEDLOC_TRY(
+        robust::OrderChanges changes,
+        robust::changes_between(base_.orders.list(), decision.orders, decision.instance.step));
     DEDLOC_TRY_VOID(check_votes(certificate, branch ? decision.next_voters : base_.voters, branch));
     return Link{decision_digest(certificate.decision),
                 std::move(decision),
                 std::move(plan),
-                to_bytes(certificate_bytes)};
+                to_bytes(certificate_bytes),
+                {},
+                std::move(changes)};
 }
 
 Result<std::shared_ptr<const Plan>> Ledger::check_decision(const Base& base,
@@ -185,12 +249,17 @@ Result<std::shared_ptr<const Plan>> Ledger::check_decision(const Base& base,
         return make_error(ErrorKind::not_found, "the certificate does not follow our newest one");
     if (decision.number != base.number + 1) return broken("its number does not follow");
     DEDLOC_TRY(std::shared_ptr<const Plan> plan, check_shape(decision));
+    DEDLOC_TRY(
+        const robust::OrderChanges changes,
+        robust::changes_between(base.orders.list(), decision.orders, decision.instance.step));
     if (decision.kind == DecisionKind::branch) {
         const Instance expected{
             branch_id(base.previous, decision.next_voters), base.instance.step, 0};
         if (decision.instance != expected) return broken("the new branch's id is not its hash");
         if (!counts_the_same(decision.branch_samples, base.branch_samples))
             return broken("a new branch cannot add samples");
+        // A few could keep out the rest.
+        if (!changes.empty()) return broken("a new branch cannot change orders");
     } else {
         if (decision.kind == DecisionKind::genesis) return broken("a second beginning");
         if (decision.instance != base.instance) return broken("it decides another step");
@@ -199,6 +268,8 @@ Result<std::shared_ptr<const Plan>> Ledger::check_decision(const Base& base,
         if (decision.kind == DecisionKind::abort && decision.branch_samples != base.branch_samples)
             return broken("an attempt that came to nothing cannot add samples");
     }
+    DEDLOC_TRY_VOID(check_new_voters(base, decision));
+    if (plan) DEDLOC_TRY_VOID(check_members_allowed(*plan, base));
     if (base.state && decision.state_before != *base.state)
         return make_error(ErrorKind::conflict, "the group stands on another state than we do");
     return plan;
@@ -234,6 +305,7 @@ void Ledger::append(Link link) {
     base_.voters = decision.next_voters;
     base_.branch_samples = decision.branch_samples;
     base_.number = decision.number;
+    base_.orders = robust::Orders(decision.orders);
     if (decision.kind == DecisionKind::commit)
         base_.state.reset();
     else if (!base_.state || decision.kind == DecisionKind::genesis)
@@ -351,7 +423,8 @@ Bytes make_genesis(const Digest& run,
                    Voter host,
                    const security::Signer& signer,
                    std::uint64_t step,
-                   double samples) {
+                   double samples,
+                   std::vector<robust::Order> orders) {
     Decision decision;
     decision.kind = DecisionKind::genesis;
     decision.run = run;
@@ -360,6 +433,7 @@ Bytes make_genesis(const Digest& run,
     decision.state_before = state;
     decision.next_voters = {std::move(host)};
     decision.branch_samples = samples;
+    decision.orders = std::move(orders);
     return signed_alone(decision, signer);
 }
 
@@ -374,6 +448,9 @@ Bytes make_branch_before(const Decision& lost, Voter survivor, const security::S
         Instance{branch_id(decision.previous, decision.next_voters), lost.instance.step, 0};
     decision.branch_samples = samples_before(lost);
     decision.number = lost.number;
+    robust::Orders orders(lost.orders);
+    orders.forget_before(lost.instance.step);
+    decision.orders = orders.list();
     return signed_alone(decision, signer);
 }
 

@@ -32,7 +32,17 @@ struct Base {
     std::vector<Voter> voters;    // of that instance, sorted
     double branch_samples = 0;
     std::uint64_t number = 0;  // of the newest decision
+    robust::Orders orders{};   // of the newest decision
 
+    bool newcomers_weigh = true;  // as the run says (Ledger::let_newcomers_weigh_nothing)
+
+    // Does what this peer brings count, or is it only checked? Where newcomers weigh nothing, those
+    // weigh who vote or are vouched for.
+    bool weighs(const PeerId& peer) const;
+    // Is this peer kept out of the open step?
+    const robust::Order* barring(const PeerId& peer) const {
+        return orders.barring(peer, instance.step);
+    }
     bool is_voter(const PeerId& peer) const;
     std::optional<std::uint64_t> voter_incarnation(const PeerId& peer) const;
 };
@@ -56,10 +66,19 @@ struct Link {
     std::shared_ptr<const Plan> plan;  // of a commit
     Bytes certificate;
     std::vector<PeerId> contributors{};  // those with something in it, if it is a commit
+    robust::OrderChanges changes{};      // of orders, by it
 };
 
 // The plan of a commit; null: the decision is none. Errors: it cannot be read.
 Result<std::shared_ptr<const Plan>> plan_of(const Decision& decision);
+
+// The orders of a decision after `base` that changes none.
+std::vector<robust::Order> carried_orders(const Base& base);
+// Has the plan no member that orders keep out, and weigh those who may? Errors:
+// peer_broke_protocol.
+Ok check_members_allowed(const Plan& plan, const Base& base);
+// The step that is open after a decision.
+std::uint64_t step_after(const Decision& decision);
 
 class Ledger {
   public:
@@ -79,6 +98,7 @@ class Ledger {
     Result<bool> accept(ByteView certificate);
 
     // Whether a decision that nobody has signed yet may follow `base`; its plan, if it is a commit.
+    // Evidence of orders is not looked at (order_judge.h).
     // Errors: not_found, conflict, peer_broke_protocol.
     Result<std::shared_ptr<const Plan>> check_decision(const Base& base,
                                                        const Decision& decision) const;
@@ -89,6 +109,9 @@ class Ledger {
         may_follow_ = std::move(answer);
     }
 
+    // In this run a peer is a newcomer until an order vouches for it: it weighs nothing and does
+    // not vote. To be called before the ledger starts.
+    void let_newcomers_weigh_nothing() { newcomers_weigh_ = false; }
     void set_state(const Digest& state);
     const Base& base() const { return base_; }
 
@@ -132,6 +155,7 @@ class Ledger {
     const security::Verifier& verifier_;
     std::size_t kept_max_;
     PlantedBugs bugs_;
+    bool newcomers_weigh_ = true;
     std::deque<Link> chain_;
     std::map<PeerId, Committed> committed_;
     Base base_;
@@ -145,7 +169,8 @@ Bytes make_genesis(const Digest& run,
                    Voter host,
                    const security::Signer& signer,
                    std::uint64_t step,
-                   double samples);
+                   double samples,
+                   std::vector<robust::Order> orders = {});
 // A certificate of a branch that begins where `lost` does, a decision that nobody can apply any
 // more; `survivor` signs alone.
 Bytes make_branch_before(const Decision& lost, Voter survivor, const security::Signer& signer);

@@ -12,6 +12,7 @@
 #include "dedloc/base/bytes.h"
 #include "dedloc/base/peer_id.h"
 #include "dedloc/consensus/plan.h"
+#include "dedloc/robust/orders.h"
 #include "dedloc/wire/message.h"
 
 namespace dedloc::consensus {
@@ -59,6 +60,8 @@ struct Decision {
     std::vector<Voter> next_voters;   // sorted
     double branch_samples = 0;        // committed up to and with this decision
     std::uint64_t number = 0;         // of this decision in its chain: previous number + 1
+    // All that are in force from the next step on, carried from decision to decision. Sorted.
+    std::vector<robust::Order> orders{};
 
     template <typename Visitor, typename Self>
     static void fields(Visitor& visit, Self& self) {
@@ -72,6 +75,7 @@ struct Decision {
         visit(8, self.next_voters, members_max);
         visit(9, self.branch_samples);
         visit(10, self.number);
+        visit(11, self.orders, robust::orders_max);
     }
 };
 

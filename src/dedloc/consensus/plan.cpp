@@ -26,7 +26,7 @@ double committed_samples(const Plan& plan,
     double total = 0;
     for (std::size_t p = 0; p < parts.size() && p < plan.parts.size(); ++p)
         for (std::size_t i = 0; i < plan.members.size(); ++i)
-            if (parts[p].includes(i))
+            if (parts[p].includes(i) && !plan.members[i].weightless)
                 total +=
                     included_samples(plan.members[i].input, plan.parts[p].range(), elements_count);
     return total;

@@ -46,6 +46,9 @@ struct PlanMember {
     MemberInput input;
     bool dialable = false;
     bool aggregator = false;  // only reduces: brings nothing, gets no averages, never votes
+    // What it brings is committed and checked, but is no part of the average: it is new, or on
+    // probation.
+    bool weightless = false;
 
     template <typename Visitor, typename Self>
     static void fields(Visitor& visit, Self& self) {
@@ -54,6 +57,7 @@ struct PlanMember {
         visit(3, self.input);
         visit(4, self.dialable);
         visit(5, self.aggregator);
+        visit(6, self.weightless);
     }
 };
 
@@ -169,7 +173,8 @@ bool fits_plan(const FinishedPart& header, const Plan& plan, const Digest& plan_
 // Of FinishedPart::included.
 Bytes no_members(const Plan& plan);
 
-// Samples of all members that a commit includes, each by the fraction of the vector.
+// Samples of all members that a commit includes and that weigh, each by the fraction of the
+// vector.
 double committed_samples(const Plan& plan,
                          const std::vector<FinishedPart>& parts,
                          std::uint64_t vector_count);

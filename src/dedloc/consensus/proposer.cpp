@@ -284,6 +284,7 @@ Task<void> Proposer::sign_branch(Base base,
     decision.previous = base.previous;
     decision.state_before = *base.state;
     decision.next_voters = survivors;
+    decision.orders = carried_orders(base);
     decision.branch_samples = base.branch_samples;
     decision.number = base.number + 1;
     Base everyone = base;

@@ -11,8 +11,6 @@ auto key_of(const Order& order) { return std::tie(order.subject, order.person, o
 
 bool by_key(const Order& a, const Order& b) { return key_of(a) < key_of(b); }
 
-bool in_force(const Order& order, std::uint64_t step) { return step < order.until_step; }
-
 bool keeps_out(const Order& order) {
     return order.kind == OrderKind::ban || order.kind == OrderKind::eliminate;
 }
@@ -33,6 +31,10 @@ std::string_view to_string(OrderKind kind) {
             return "on probation";
         case OrderKind::revoke:
             return "revoked";
+        case OrderKind::admit:
+            return "admitted";
+        case OrderKind::vouch:
+            return "known";
     }
     return "kept out";
 }
@@ -59,9 +61,15 @@ std::string_view to_string(Offence offence) {
             return "its first contributions are still to be checked";
         case Offence::revoked:
             return "its token was taken back";
+        case Offence::none:
+            return "no reproach";
+        case Offence::mistaken:
+            return "it computes something else than two others do, perhaps by mistake";
     }
     return "it broke a rule";
 }
+
+bool is_of_person(OrderKind kind) { return kind == OrderKind::revoke || kind == OrderKind::admit; }
 
 const Order* Orders::barring(const PeerId& peer, std::uint64_t step) const {
     for (const Order& order : list_)
@@ -75,6 +83,19 @@ const Order* Orders::revoking(std::string_view person) const {
     return nullptr;
 }
 
+const Order* Orders::admitting(std::string_view person) const {
+    for (const Order& order : list_)
+        if (order.kind == OrderKind::admit && order.person == person) return &order;
+    return nullptr;
+}
+
+const Order* Orders::vouching(const PeerId& peer, std::uint64_t step) const {
+    for (const Order& order : list_)
+        if (order.subject == peer && order.kind == OrderKind::vouch && in_force(order, step))
+            return &order;
+    return nullptr;
+}
+
 bool Orders::on_probation(const PeerId& peer, std::uint64_t step) const {
     return std::ranges::any_of(list_, [&](const Order& order) {
         return order.subject == peer && order.kind == OrderKind::probation && in_force(order, step);
@@ -82,6 +103,10 @@ bool Orders::on_probation(const PeerId& peer, std::uint64_t step) const {
 }
 
 bool Orders::add(Order order) {
+    if (is_of_person(order.kind))
+        std::erase_if(list_, [&order](const Order& other) {
+            return other.person == order.person && other.kind != order.kind;
+        });
     const auto place = std::ranges::lower_bound(list_, order, by_key);
     if (place != list_.end() && key_of(*place) == key_of(order)) {
         if (place->until_step >= order.until_step) return false;
@@ -99,6 +124,12 @@ void Orders::release(const PeerId& peer) {
     });
 }
 
+void Orders::forget_vouch(const PeerId& peer) {
+    std::erase_if(list_, [&peer](const Order& order) {
+        return order.subject == peer && order.kind == OrderKind::vouch;
+    });
+}
+
 void Orders::forget_before(std::uint64_t step) {
     std::erase_if(list_, [step](const Order& order) { return !in_force(order, step); });
 }
@@ -106,9 +137,9 @@ void Orders::forget_before(std::uint64_t step) {
 Ok check_orders(std::span<const Order> orders) {
     if (orders.size() > orders_max) return unsound("there are too many");
     for (const Order& order : orders) {
-        if (order.kind > OrderKind::revoke || order.offence > Offence::revoked)
+        if (order.kind > last_kind || order.offence > last_offence)
             return unsound("one is of no kind that is known here");
-        const bool of_person = order.kind == OrderKind::revoke;
+        const bool of_person = is_of_person(order.kind);
         if (order.subject.is_empty() != of_person || order.person.empty() == of_person ||
             order.person.size() > subject_letters_max)
             return unsound("one names nobody");
@@ -120,26 +151,47 @@ Ok check_orders(std::span<const Order> orders) {
     return {};
 }
 
-Result<std::vector<Order>> orders_added(std::span<const Order> before,
-                                        std::span<const Order> after,
-                                        std::uint64_t step) {
+namespace {
+
+const Order* find_alike(std::span<const Order> list, const Order& wanted) {
+    const auto place = std::ranges::lower_bound(list, wanted, by_key);
+    return place != list.end() && key_of(*place) == key_of(wanted) ? &*place : nullptr;
+}
+
+// One about a person is replaced by its contrary.
+bool is_replaced(const Order& order, std::span<const Order> after) {
+    if (!is_of_person(order.kind)) return false;
+    Order contrary = order;
+    contrary.kind = order.kind == OrderKind::revoke ? OrderKind::admit : OrderKind::revoke;
+    return find_alike(after, contrary) != nullptr;
+}
+
+bool may_end(OrderKind kind) { return kind == OrderKind::probation || kind == OrderKind::vouch; }
+
+}  // namespace
+
+Result<OrderChanges> changes_between(std::span<const Order> before,
+                                     std::span<const Order> after,
+                                     std::uint64_t step) {
     DEDLOC_TRY_VOID(check_orders(after));
-    const auto find = [](std::span<const Order> list, const Order& wanted) -> const Order* {
-        const auto place = std::ranges::lower_bound(list, wanted, by_key);
-        return place != list.end() && key_of(*place) == key_of(wanted) ? &*place : nullptr;
-    };
+    OrderChanges changes;
     for (const Order& order : before) {
-        if (!in_force(order, step) || order.kind == OrderKind::probation) continue;
-        const Order* now = find(after, order);
-        if (now == nullptr || now->until_step < order.until_step)
+        const Order* const now = find_alike(after, order);
+        if (!in_force(order, step)) continue;
+        if (now != nullptr && now->until_step >= order.until_step) continue;
+        if (now == nullptr && may_end(order.kind))
+            changes.ended.push_back(order);
+        else if (!may_end(order.kind) && !is_replaced(order, after))
             return unsound("one that is in force is gone");
     }
-    std::vector<Order> added;
     for (const Order& order : after) {
-        const Order* earlier = find(before, order);
-        if (earlier == nullptr || *earlier != order) added.push_back(order);
+        if (!in_force(order, step)) return unsound("one has run out");
+        const Order* const earlier = find_alike(before, order);
+        if (earlier != nullptr && *earlier == order) continue;
+        if (order.from_step != step) return unsound("a new one begins at another step");
+        changes.added.push_back(order);
     }
-    return added;
+    return changes;
 }
 
 std::string in_words(const Order& order) {

@@ -72,17 +72,17 @@ TEST(Orders, ALeaderThatForgetsABanIsRefused) {
     before.add(order(OrderKind::ban, 1));
     before.add(order(OrderKind::eliminate, 2, 20));
     const auto dropped =
-        orders_added(before.list(), std::vector<Order>{order(OrderKind::ban, 1)}, 15);
+        changes_between(before.list(), std::vector<Order>{order(OrderKind::ban, 1)}, 15);
     EXPECT_FALSE(dropped.has_value());
-    EXPECT_TRUE(
-        orders_added(before.list(), std::vector<Order>{order(OrderKind::ban, 1)}, 20).has_value());
+    EXPECT_TRUE(changes_between(before.list(), std::vector<Order>{order(OrderKind::ban, 1)}, 20)
+                    .has_value());
 }
 
 TEST(Orders, ALeaderThatShortensAnEliminationIsRefused) {
     Orders before;
     before.add(order(OrderKind::eliminate, 2, 20));
     const std::vector<Order> after = {order(OrderKind::eliminate, 2, 18)};
-    EXPECT_FALSE(orders_added(before.list(), after, 15).has_value());
+    EXPECT_FALSE(changes_between(before.list(), after, 15).has_value());
 }
 
 TEST(Orders, WhatIsNewIsNamedSoThatItsEvidenceIsLookedAt) {
@@ -90,10 +90,49 @@ TEST(Orders, WhatIsNewIsNamedSoThatItsEvidenceIsLookedAt) {
     before.add(order(OrderKind::ban, 1));
     Orders after = before;
     after.add(order(OrderKind::ban, 3));
-    const auto added = orders_added(before.list(), after.list(), 15);
-    ASSERT_TRUE(added.has_value());
-    ASSERT_EQ(added->size(), 1u);
-    EXPECT_EQ(added->front().subject, subject(3));
+    const auto changes = changes_between(before.list(), after.list(), 10);
+    ASSERT_TRUE(changes.has_value());
+    ASSERT_EQ(changes->added.size(), 1u);
+    EXPECT_EQ(changes->added.front().subject, subject(3));
+    EXPECT_TRUE(changes->ended.empty());
+}
+
+TEST(Orders, ANewOneBeginsAtTheStepThatSaysIt) {
+    Orders after;
+    after.add(order(OrderKind::ban, 3));
+    EXPECT_FALSE(changes_between({}, after.list(), 11).has_value());
+}
+
+TEST(Orders, WhatHasRunOutMayNotBeKept) {
+    Orders before;
+    before.add(order(OrderKind::eliminate, 3, 12));
+    EXPECT_TRUE(changes_between(before.list(), before.list(), 11).has_value());
+    EXPECT_FALSE(changes_between(before.list(), before.list(), 12).has_value());
+}
+
+TEST(Orders, AnEndOfProbationIsNamedSoThatItsReasonIsLookedAt) {
+    Orders before;
+    before.add(order(OrderKind::probation, 3));
+    const auto changes = changes_between(before.list(), {}, 15);
+    ASSERT_TRUE(changes.has_value());
+    ASSERT_EQ(changes->ended.size(), 1u);
+    EXPECT_EQ(changes->ended.front().subject, subject(3));
+}
+
+TEST(Orders, APersonIsRevokedOrAdmittedByTheNewerOrder) {
+    Order revoked = order(OrderKind::revoke, 1);
+    revoked.subject = PeerId();
+    revoked.person = "ann";
+    Orders before;
+    before.add(revoked);
+    Order admitted = revoked;
+    admitted.kind = OrderKind::admit;
+    Orders after = before;
+    EXPECT_TRUE(after.add(admitted));
+    EXPECT_EQ(after.revoking("ann"), nullptr);
+    EXPECT_NE(after.admitting("ann"), nullptr);
+    EXPECT_TRUE(changes_between(before.list(), after.list(), 10).has_value());
+    EXPECT_FALSE(changes_between(before.list(), {}, 10).has_value());
 }
 
 TEST(Orders, ListsThatNoHonestLeaderWritesAreRefused) {
