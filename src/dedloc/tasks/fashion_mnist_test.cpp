@@ -1,4 +1,4 @@
-#include "dedloc/tasks/vision_classifier/fashion_mnist.h"
+#include "dedloc/tasks/fashion_mnist.h"
 
 #include <array>
 #include <filesystem>

@@ -4,9 +4,9 @@
 #include <fmt/ranges.h>
 #include <numeric>
 
+#include "dedloc/tasks/fashion_mnist.h"
 #include "dedloc/tasks/safetensors.h"
 #include "dedloc/tasks/sample_order.h"
-#include "dedloc/tasks/vision_classifier/fashion_mnist.h"
 #include "dedloc/tasks/vision_classifier/vision_models.h"
 #include "dedloc/text/cache.h"
 #include "dedloc/torch_bridge/device.h"

@@ -4,10 +4,10 @@
 #include <gtest/gtest.h>
 
 #include "dedloc/optim/optimizer.h"
+#include "dedloc/tasks/fashion_mnist.h"
 #include "dedloc/tasks/safetensors.h"
 #include "dedloc/tasks/tasks_testing.h"
 #include "dedloc/tasks/training_task.h"
-#include "dedloc/tasks/vision_classifier/fashion_mnist.h"
 
 namespace dedloc::tasks {
 namespace {

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "dedloc/tasks/vision_classifier/fashion_mnist.h"
+#include "dedloc/tasks/fashion_mnist.h"
 #include "dedloc/torch_bridge/torch_learner.h"
 
 namespace dedloc::tasks {
