@@ -12,6 +12,7 @@
 #include "lab/paper.h"
 #include "lab/resume.h"
 #include "lab/storm.h"
+#include "lab/text_to_image_mini.h"
 
 namespace dedloc::lab {
 namespace {
@@ -27,6 +28,7 @@ struct Commands {
     DelayedCommand delayed;
     LocalCommand local;
     AlbertMiniCommand albert_mini;
+    TextToImageMiniCommand text_to_image_mini;
 };
 
 void add_faults(CLI::App& lab, FaultsCommand& command, int& code) {
@@ -171,6 +173,22 @@ void add_albert_mini(CLI::App& lab, AlbertMiniCommand& command, int& code) {
     mini->add_flag("--json", command.json, json_help);
     mini->callback([&command, &code] { code = run_albert_mini(command); });
 }
+
+void add_text_to_image_mini(CLI::App& lab, TextToImageMiniCommand& command, int& code) {
+    CLI::App* mini =
+        lab.add_subcommand("text-to-image-mini",
+                           "a small transformer learns to draw emoji, with peers that come and go");
+    mini->add_option("--steps", command.steps, "global steps of 64 samples")
+        ->check(CLI::Range(1, 1'000'000));
+    mini->add_option("--seconds-max", command.seconds_max, "of the training");
+    mini->add_option("--rate", command.rate, "the learning rate's peak")
+        ->check(CLI::Range(1e-6, 1.0));
+    mini->add_option("--seed", command.seed, "of the model and of the image codes");
+    mini->add_flag("--alone", command.alone, "in a plain loop instead, to compare");
+    mini->add_option("--sheet", command.sheet, "PNG file for 16 held-out prompts");
+    mini->add_flag("--json", command.json, json_help);
+    mini->callback([&command, &code] { code = run_text_to_image_mini(command); });
+}
 #endif
 
 }  // namespace
@@ -186,6 +204,7 @@ std::shared_ptr<void> add_process_commands(CLI::App& lab, int& code) {
     add_delayed(lab, commands->delayed, code);
     add_local(lab, commands->local, code);
     add_albert_mini(lab, commands->albert_mini, code);
+    add_text_to_image_mini(lab, commands->text_to_image_mini, code);
 #endif
     return commands;
 }

@@ -75,9 +75,11 @@ struct Forecast {
     std::uint64_t micro = 0;            // the run file's, or what this machine finds
     std::string micro_text;             // how it was found
     std::vector<std::string> texts;
+    std::vector<tasks::Measure> facts;
 };
 
 constexpr std::uint64_t first_samples = 8;
+constexpr double slow_sample_s = 5;  // one that takes longer tells enough
 // A gradient costs this many times what the loss alone does.
 constexpr double forward_and_back = 3;
 
@@ -179,18 +181,25 @@ Result<Forecast> forecast_of(const collab::RunFile& run,
     if (run.local && forecast.memory.total() > 0)
         forecast.memory.model += sizeof(float) * layout.parameters_count *
                                  (3 + optim::moments_count(run.local->optimizer));
+    forecast.facts = task.facts();
+    auto begun = std::chrono::steady_clock::now();
+    const auto seconds_since = [&begun] {
+        return std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
+    };
     DEDLOC_TRY(forecast.first, task.measure(parameters, buffers, 1));  // what is slow but once
+    double seconds = seconds_since();
     if (forecast.first.empty()) {
         if (forecast.samples_per_second == 0) DEDLOC_TRY_VOID(time_micro_batch(*learner, forecast));
         if (task.device() == "cpu") forecast.memory_in_use = memory_in_use();
         return forecast;
     }
-    const auto begun = std::chrono::steady_clock::now();
-    if (!options.json && run.batch.micro == collab::micro_auto)
-        say(stderr, "  the loss of {} held-out samples …\n", first_samples);
-    DEDLOC_TRY(forecast.first, task.measure(parameters, buffers, first_samples));
-    const double seconds =
-        std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
+    if (seconds < slow_sample_s) {
+        if (!options.json && run.batch.micro == collab::micro_auto)
+            say(stderr, "  the loss of {} held-out samples …\n", first_samples);
+        begun = std::chrono::steady_clock::now();
+        DEDLOC_TRY(forecast.first, task.measure(parameters, buffers, first_samples));
+        seconds = seconds_since();
+    }
     if (forecast.samples_per_second > 0) return forecast;  // found with the micro-batch
     forecast.samples_per_second =
         value_of(forecast.first, "samples") / (seconds * forward_and_back);
@@ -213,6 +222,7 @@ nlohmann::ordered_json to_json(const Forecast& forecast, const CheckOptions& opt
             value_of(forecast.first, "masked_loss") + value_of(forecast.first, "order_loss");
         json["ignorance_loss"] = value_of(forecast.first, "ignorance_loss");
     }
+    for (const tasks::Measure& fact : forecast.facts) json[fact.name] = fact.value;
     if (forecast.memory_in_use > 0) json["memory_in_use_bytes"] = forecast.memory_in_use;
     json["micro_batch"] = forecast.micro;
     if (forecast.samples_per_second > 0) json["samples_per_second"] = forecast.samples_per_second;
@@ -224,6 +234,8 @@ void print(const Forecast& forecast, const collab::RunFile& run, const CheckOpti
     constexpr double mib = 1024.0 * 1024.0;
     if (!forecast.micro_text.empty()) say(stdout, "  micro  {}\n", forecast.micro_text);
     say(stdout, "  model  {} parameters\n", forecast.parameters);
+    for (const tasks::Measure& fact : forecast.facts)
+        say(stdout, "         {} {:.10g}\n", fact.name, fact.value);
     const tasks::MemoryEstimate& memory = forecast.memory;
     if (memory.total() > 0)
         say(stdout,
@@ -279,7 +291,8 @@ int run_check(const CheckOptions& options) {
     if (!run) return report(failure(run.error()));
     const tasks::TaskOptions task_options{.device = options.device,
                                           .threads_count = options.threads,
-                                          .data_directory = options.data_directory};
+                                          .data_directory = options.data_directory,
+                                          .unprepared = true};
     const auto task = tasks::make_task(run->task, task_options);
     // A run that only another build can train is a valid one.
     const bool elsewhere = !task && task.error().kind() == ErrorKind::unsupported;

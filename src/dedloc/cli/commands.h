@@ -15,6 +15,7 @@ struct InitOptions {
     std::string task;    // empty: what a run file without a task trains
     std::string output;  // empty: <task>.toml; "-": standard output
     bool force = false;  // overwrite
+    std::string size{};  // empty: the one to start from
 };
 int run_init(const InitOptions& options);
 
@@ -118,6 +119,22 @@ struct ExportOptions {
 };
 int run_export(const ExportOptions& options);
 
+struct SampleOptions {
+    std::string checkpoint;   // as for eval; or ...
+    std::string join_string;  // ... a run that is under way
+    std::vector<std::string> prompts;
+    std::string prompts_file;  // one a line
+    std::size_t count = 16;    // pictures of each prompt
+    std::int64_t top_k = 0;    // 0: all codes
+    double temperature = 1;
+    std::uint64_t seed = 1;
+    std::string output = "grid.png";
+    std::string device = "auto";
+    int threads = 0;
+    bool json = false;
+};
+int run_sample(const SampleOptions& options);
+
 // What host and join have in common.
 struct PeerOptions {
     std::vector<std::string> listen;    // multiaddrs or HOST:PORT; empty: a port of the system's
@@ -142,6 +159,7 @@ struct PeerOptions {
     std::uint64_t checkpoint_kept_every = 0;  // steps; one of each such stretch stays; 0: none
     std::string on_checkpoint;      // a command, after each checkpoint (checkpoint_hook.h)
     std::string publish_directory;  // a folder that gets a copy of each checkpoint
+    std::string watch_prompts;      // a file of prompts that are drawn after each checkpoint
 };
 
 struct HostOptions {

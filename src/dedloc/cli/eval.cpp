@@ -1,6 +1,7 @@
 // dedloc eval: loss and accuracy of a checkpoint on the task's held-out data, and what else the
 // task measures (masked words: perplexity).
 
+#include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
@@ -47,6 +48,12 @@ Result<Evaluated> evaluate(const collab::RunFile& run,
     return result;
 }
 
+// Not every task has one.
+std::string accuracy_text(const collab::Evaluation& evaluation) {
+    if (std::isnan(evaluation.accuracy)) return {};
+    return fmt::format(", accuracy {:.2f} %", evaluation.accuracy * 100);
+}
+
 }  // namespace
 
 int run_eval(const EvalOptions& options) {
@@ -73,12 +80,12 @@ int run_eval(const EvalOptions& options) {
         return 0;
     }
     say(stdout,
-        "{}, step {}, state {}: loss {:.4f}, accuracy {:.2f} % on {} samples\n",
+        "{}, step {}, state {}: loss {:.4f}{} on {} samples\n",
         run->name,
         state.snapshot->step(),
         state.root().short_hex(),
         measured->evaluation.loss,
-        measured->evaluation.accuracy * 100,
+        accuracy_text(measured->evaluation),
         measured->evaluation.samples);
     for (const tasks::Measure& measure : measured->measures)
         say(stdout, "  {:<18} {:.6g}\n", measure.name, measure.value);

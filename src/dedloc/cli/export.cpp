@@ -24,8 +24,10 @@ Result<std::vector<std::string>> export_to(const collab::RunFile& run,
                                            const FoundCheckpoint& found,
                                            const ExportOptions& options) {
     const state::Snapshot& snapshot = *found.checkpoint.state->snapshot;
-    const tasks::TaskOptions task_options{
-        .device = "cpu", .threads_count = 1, .data_directory = options.data_directory};
+    const tasks::TaskOptions task_options{.device = "cpu",
+                                          .threads_count = 1,
+                                          .data_directory = options.data_directory,
+                                          .unprepared = true};
     DEDLOC_TRY_VOID(restore_run_files(found.path, run.task, task_options));
     DEDLOC_TRY(const auto task, tasks::make_task(run.task, task_options));
     const PeerId anybody = security::Identity::generate().id();

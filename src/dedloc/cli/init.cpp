@@ -15,7 +15,7 @@ namespace dedloc::cli {
 
 int run_init(const InitOptions& options) {
     const std::string& task = options.task.empty() ? collab::default_task().kind : options.task;
-    const auto text = run_template(task);
+    const auto text = run_template(task, options.size);
     if (!text) return report(failure(text.error()));
     if (options.output == "-") {
         say(stdout, "{}", *text);

@@ -58,6 +58,7 @@ struct AllOptions {
     InviteOptions invite;
     EvalOptions eval;
     ExportOptions exported;
+    SampleOptions sample;
     HostOptions host;
     JoinOptions join;
     AssistOptions assist;
@@ -173,6 +174,10 @@ void add_peer_options(CLI::App& command, PeerOptions& peer) {
                        peer.on_checkpoint,
                        "shell command after every checkpoint; $1 its folder, $2 its step, $3 the "
                        "state's hash; never waited for by the training");
+    command.add_option("--watch-prompts",
+                       peer.watch_prompts,
+                       "file with a prompt a line: after every checkpoint they are drawn into "
+                       "prompts/ of this peer's folder (text_to_image)");
 }
 
 template <typename Options>
@@ -201,14 +206,21 @@ void on_run(CLI::App* command, AllOptions& all, Run run) {
     });
 }
 
-void add_file_commands(CLI::App& app, AllOptions& all) {
+void add_init_command(CLI::App& app, AllOptions& all) {
     CLI::App* init = app.add_subcommand("init", "write a run file to start from, with comments");
     init->add_option("task",
                      all.init.task,
                      fmt::format("what to train: {}", fmt::join(tasks::task_kinds(), ", ")));
     init->add_option("-o,--output", all.init.output, "file to write ('-': standard output)");
+    init->add_option("--size",
+                     all.init.size,
+                     "another size of that task: published (text_to_image), the publication's");
     init->add_flag("--force", all.init.force, "overwrite the file");
     on_run(init, all, [&all] { return run_init(all.init); });
+}
+
+void add_file_commands(CLI::App& app, AllOptions& all) {
+    add_init_command(app, all);
 
     CLI::App* check =
         app.add_subcommand("check", "say what a run file means, or how others reach this machine");
@@ -339,6 +351,39 @@ void add_watch_command(CLI::App& app, AllOptions& all) {
         ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 50))
         ->needs(plan);
     on_run(watch, all, [&all] { return with_join_string(all.watch, run_watch); });
+}
+
+void add_sample_command(CLI::App& app, AllOptions& all) {
+    SampleOptions& options = all.sample;
+    CLI::App* sample =
+        app.add_subcommand("sample", "draw pictures for prompts with a text-to-image model");
+    CLI::Option* checkpoint =
+        sample->add_option("checkpoint", options.checkpoint, "a checkpoint, or a folder of them");
+    sample
+        ->add_option("--join",
+                     options.join_string,
+                     "a join string instead: the newest state of a run that is under way")
+        ->excludes(checkpoint);
+    add_repeated(*sample, "--prompt", options.prompts, "what to draw, as often as you like");
+    sample->add_option("--prompts", options.prompts_file, "a file with a prompt a line");
+    sample->add_option("--n", options.count, "pictures of each prompt (16)")
+        ->check(CLI::Range(1, 256));
+    sample->add_option("--top-k", options.top_k, "only so many of the likeliest codes (0: all)")
+        ->check(CLI::Range(0, 65536));
+    sample->add_option("--temperature", options.temperature, "0: always the likeliest code (1)")
+        ->check(CLI::Range(0.0, 10.0));
+    sample->add_option("--seed", options.seed, "another one, other pictures (1)");
+    sample->add_option("--out", options.output, "PNG file (grid.png)");
+    sample->add_option("--threads", options.threads, threads_help)->check(threads_check());
+    sample->add_option("--device", options.device, device_help);
+    sample->add_flag("--json", options.json, json_help);
+    on_run(sample, all, [&all] {
+        if (!all.sample.join_string.empty()) return with_join_string(all.sample, run_sample);
+        if (!all.sample.checkpoint.empty()) return run_sample(all.sample);
+        return report({ExitCode::bad_input,
+                       "say which model draws: dedloc sample CHECKPOINT, or dedloc sample --join "
+                       "STRING"});
+    });
 }
 
 void add_run_commands(CLI::App& app, AllOptions& all) {
@@ -503,6 +548,7 @@ int run_program(int argc, char** argv) {
         ->each([](const std::string& level) { set_level(level); });
     add_file_commands(app, all);
     add_run_commands(app, all);
+    add_sample_command(app, all);
     add_tokenizer_commands(app, all);
     add_data_commands(app, all);
     add_demo_command(app, all, argv[0]);

@@ -16,6 +16,7 @@
 #include "dedloc/cli/join_offer.h"
 #include "dedloc/cli/memory.h"
 #include "dedloc/cli/peer_directory.h"
+#include "dedloc/cli/prompts.h"
 #include "dedloc/cli/quiet_failures.h"
 #include "dedloc/cli/run_files.h"
 #include "dedloc/cli/say.h"
@@ -69,7 +70,7 @@ class PeerRun {
           started_(input_.started),
           saver_(service_, run_file()),
           due_(run_file().checkpoint_every),
-          hook_({.command = options.on_checkpoint,
+          hook_({.command = after_checkpoint(options, input_.opened.directory),
                  .publish_directory = options.publish_directory,
                  .log_directory = input_.opened.directory},
                 [this](events::Any what, std::string text) {
@@ -86,6 +87,10 @@ class PeerRun {
         return screen;
     }
 
+    static std::string after_checkpoint(const PeerOptions& options, const std::string& directory) {
+        if (options.watch_prompts.empty()) return options.on_checkpoint;
+        return sheet_command(options.watch_prompts, directory, options.on_checkpoint);
+    }
     const collab::RunFile& run_file() const { return input_.invitation.run; }
     tasks::TaskOptions task_options() const;
     bool hosts() const { return input_.invitation.bootstrap.empty(); }
@@ -265,6 +270,9 @@ std::optional<Failure> PeerRun::begin() {
     fan_ = std::make_unique<monitor::EventFan>(
         std::vector<collab::EventSink*>{log_.get(), &mailbox_, &due_});
     say_folder();
+    if (!options_.watch_prompts.empty())
+        if (const auto prompts = prompts_of_file(options_.watch_prompts); !prompts)
+            return failure(prompts.error());
     if (!hosts())
         if (auto failed = fetch_missing_file()) return failed;
     if (auto failed = trainer::on_passing_thread([this] { return make_task(); })) return failed;

@@ -191,13 +191,13 @@ std::string local_block(const RunTemplate& source) {
     return text + "\n";
 }
 
-std::string written(const TaskKind& kind) {
+std::string written(const TaskKind& kind, std::string_view settings) {
     const RunTemplate& source = kind.run_template;
     std::string text;
     for (const std::string_view line : lines_of(source.intro))
         text += "# " + std::string(line) + "\n";
     std::string section;
-    for (const std::string_view line : lines_of(source.settings)) {
+    for (const std::string_view line : lines_of(settings)) {
         if (line.empty()) {
             if (section == "averaging") text += averaging_more;
             text += "\n";
@@ -215,13 +215,25 @@ std::string written(const TaskKind& kind) {
 
 }  // namespace
 
-Result<std::string> run_template(std::string_view task) {
+Result<std::string> run_template(std::string_view task, std::string_view size) {
     const TaskKind* kind = tasks::find_task(task);
-    if (kind && !kind->run_template.settings.empty()) return written(*kind);
-    return make_error(ErrorKind::bad_input,
-                      "there is no task '{}'; known: {}",
-                      task.substr(0, 64),
-                      fmt::join(tasks::task_kinds(), ", "));
+    if (!kind || kind->run_template.settings.empty())
+        return make_error(ErrorKind::bad_input,
+                          "there is no task '{}'; known: {}",
+                          task.substr(0, 64),
+                          fmt::join(tasks::task_kinds(), ", "));
+    const RunTemplate& source = kind->run_template;
+    if (size.empty()) return written(*kind, source.settings);
+    const auto found = source.sizes.find(std::string(size));
+    if (found != source.sizes.end()) return written(*kind, found->second);
+    std::vector<std::string> known;
+    for (const auto& [name, settings] : source.sizes) known.push_back(name);
+    return make_error(
+        ErrorKind::bad_input,
+        "the task {} has no size '{}'; {}",
+        task,
+        size.substr(0, 64),
+        known.empty() ? "it has one only" : fmt::format("known: {}", fmt::join(known, ", ")));
 }
 
 std::string_view demo_run_file() { return demo; }

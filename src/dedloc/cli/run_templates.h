@@ -1,6 +1,6 @@
 // Run files to start from: what `dedloc init` writes and what `dedloc demo` runs.
 //
-// Thread: any; pure. Errors: bad_input names the known tasks.
+// Thread: any; pure. Errors: bad_input names the known tasks, or sizes.
 
 #pragma once
 #include <string>
@@ -10,7 +10,8 @@
 
 namespace dedloc::cli {
 
-Result<std::string> run_template(std::string_view task);
+// `size`: of RunTemplate::sizes; empty: the one to start from.
+Result<std::string> run_template(std::string_view task, std::string_view size = {});
 // The same text as examples/demo.toml (a test compares).
 std::string_view demo_run_file();
 

@@ -26,8 +26,9 @@ namespace dedloc::tasks {
 
 // A run file to start from, as `dedloc init` writes it with a comment beside each key.
 struct RunTemplate {
-    std::string intro;     // comment lines above everything, without #
-    std::string settings;  // the run file, bare
+    std::string intro;                           // comment lines above everything, without #
+    std::string settings;                        // the run file, bare
+    std::map<std::string, std::string> sizes{};  // others of the same task, for init --size NAME
     // By key ("task.model"): in place of what is said of that key elsewhere.
     std::map<std::string, std::string> comments{};
     // Of [local] in the comment that explains local updates; empty: it is left out.

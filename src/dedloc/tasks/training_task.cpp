@@ -20,4 +20,11 @@ Result<std::vector<std::string>> TrainingTask::sample_texts(std::uint64_t) const
 
 MemoryEstimate TrainingTask::memory(std::uint64_t) const { return {}; }
 
+Result<Drawing> TrainingTask::draw(std::span<const float>,
+                                   std::span<const float>,
+                                   const DrawRequest&) const {
+    return make_error(ErrorKind::unsupported,
+                      "the task of this run draws no pictures (text_to_image does)");
+}
+
 }  // namespace dedloc::tasks

@@ -23,6 +23,7 @@
 #include "dedloc/base/shared_bytes.h"
 #include "dedloc/collab/learner.h"
 #include "dedloc/collab/run_file.h"
+#include "dedloc/images/picture.h"
 
 namespace dedloc::tasks {
 
@@ -31,6 +32,9 @@ struct TaskOptions {
     int threads_count = 0;        // of one operation of libtorch; 0: its own choice
     // Empty: where the Debian package puts the data. Texts that are in none need one.
     std::string data_directory{};
+    // To look at the model, not to train it: what a run would train first (image codes) is not, and
+    // data that are missing are made up.
+    bool unprepared = false;
 };
 
 // A number with its name: "perplexity".
@@ -46,6 +50,19 @@ struct MemoryEstimate {
     std::uint64_t collaboration = 0;  // states, moments, sums and averages
     std::uint64_t program = 0;
     std::uint64_t total() const { return model + activations + collaboration + program; }
+};
+
+// Pictures for prompts.
+struct DrawRequest {
+    std::vector<std::string> prompts;
+    std::size_t count = 1;   // pictures for each
+    std::int64_t top_k = 0;  // choose among so many of the likeliest codes; 0: all
+    double temperature = 1;  // 0: the likeliest
+    std::uint64_t seed = 0;
+};
+struct Drawing {
+    std::vector<images::Picture> pictures;  // those of the first prompt, of the second, …
+    std::vector<std::string> remarks{};     // for people: words that the model does not know
 };
 
 // A file of the run that this machine lacks and its peers have.
@@ -79,6 +96,12 @@ class TrainingTask {
     // Training samples as people read them.
     virtual Result<std::vector<std::string>> sample_texts(std::uint64_t count) const;
     virtual MemoryEstimate memory(std::uint64_t micro_batch) const;
+    // What `dedloc check` says of the model beside its size.
+    virtual std::vector<Measure> facts() const { return {}; }
+    // unsupported: the task draws no pictures. bad_input: a prompt of which no word is known.
+    virtual Result<Drawing> draw(std::span<const float> parameters,
+                                 std::span<const float> buffers,
+                                 const DrawRequest& request) const;
 };
 
 std::vector<std::string> task_kinds();

@@ -44,6 +44,25 @@ Result<CaptionWords> CaptionWords::of(std::span<const std::string> captions,
     return words;
 }
 
+Result<CaptionWords> CaptionWords::numbered(std::span<const std::string> words) {
+    if (words.empty() || words.size() > caption_words_max)
+        return make_error(ErrorKind::bad_input, "{} words are no vocabulary", words.size());
+    CaptionWords numbered;
+    for (std::size_t i = 0; i < words.size(); ++i) {
+        const auto number = static_cast<std::int64_t>(i) + 2;
+        if (words[i].empty() || !numbered.numbers_.emplace(words[i], number).second)
+            return make_error(
+                ErrorKind::bad_input, "word {} of the vocabulary is empty or there twice", i);
+    }
+    return numbered;
+}
+
+std::vector<std::string> CaptionWords::words() const {
+    std::vector<std::string> words(numbers_.size());
+    for (const auto& [word, number] : numbers_) words[static_cast<std::size_t>(number) - 2] = word;
+    return words;
+}
+
 std::vector<std::int64_t> CaptionWords::encode(std::string_view caption, std::size_t length) const {
     std::vector<std::int64_t> numbers;
     for (const std::string& word : words_of_caption(caption)) {

@@ -28,6 +28,10 @@ class CaptionWords {
     // bad_input: no caption has a word.
     static Result<CaptionWords> of(std::span<const std::string> captions, std::size_t words_max);
 
+    // With the numbers that they had: what words() gave. bad_input: none, too many, one twice.
+    static Result<CaptionWords> numbered(std::span<const std::string> words);
+    std::vector<std::string> words() const;
+
     // `length` numbers; what is longer is cut.
     std::vector<std::int64_t> encode(std::string_view caption, std::size_t length) const;
     // Words of a prompt that no training caption has, for people.

@@ -17,5 +17,16 @@ TEST(CaptionWords, are_numbered_by_how_often_they_come) {
     EXPECT_FALSE(CaptionWords::of(std::vector<std::string>{" ", ""}, 5));
 }
 
+TEST(CaptionWords, keep_their_numbers_on_the_way_to_others) {
+    const std::vector<std::string> captions = {"red hat", "red cat", "red"};
+    const auto words = CaptionWords::of(captions, 100);
+    ASSERT_TRUE(words);
+    const auto again = CaptionWords::numbered(words->words());
+    ASSERT_TRUE(again) << to_string(again.error());
+    EXPECT_EQ(again->encode("hat cat red", 3), words->encode("hat cat red", 3));
+    EXPECT_FALSE(CaptionWords::numbered(std::vector<std::string>{"a", "a"}));
+    EXPECT_FALSE(CaptionWords::numbered(std::vector<std::string>{}));
+}
+
 }  // namespace
 }  // namespace dedloc::tasks

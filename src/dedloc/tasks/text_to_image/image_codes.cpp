@@ -1,6 +1,5 @@
 #include "dedloc/tasks/text_to_image/image_codes.h"
 
-#include <bit>
 #include <torch/nn.h>
 
 namespace dedloc::tasks {
@@ -9,7 +8,7 @@ namespace {
 namespace nn = torch::nn;
 
 constexpr std::int64_t vector_width = 32;
-constexpr double kept = 0.99;         // of the moving averages, a step
+constexpr double book_kept = 0.99;    // of the moving averages, a step
 constexpr double commitment = 0.25;   // weight of the encoder's distance to its codes
 constexpr double least_count = 0.03;  // below, a code begins again …
 constexpr double fresh_count = 0.1;   // … with so much weight
@@ -19,26 +18,6 @@ nn::Conv2d convolution(std::int64_t from, std::int64_t to, std::int64_t stride =
 }
 
 }  // namespace
-
-Ok check(const ImageCodesConfig& c) {
-    const bool fits = c.codes_side > 0 && c.side > c.codes_side && c.side <= 1024 &&
-                      c.side % c.codes_side == 0 &&
-                      std::has_single_bit(static_cast<std::uint64_t>(c.side / c.codes_side));
-    if (!fits)
-        return make_error(ErrorKind::bad_input,
-                          "{} × {} codes do not fit pictures of {} × {}: a power of two of pixels "
-                          "is a code",
-                          c.codes_side,
-                          c.codes_side,
-                          c.side,
-                          c.side);
-    if (c.codes < 2 || c.codes > 65'536 || c.width < 4 || c.width > 4096)
-        return make_error(ErrorKind::bad_input,
-                          "{} codes of width {}: 2 to 65536 and 4 to 4096 are possible",
-                          c.codes,
-                          c.width);
-    return {};
-}
 
 ImageCodes::ImageCodes(const ImageCodesConfig& config, std::uint64_t seed) : config_(config) {
     torch::manual_seed(seed);
@@ -86,8 +65,8 @@ torch::Tensor ImageCodes::nearest(const torch::Tensor& vectors) const {
 void ImageCodes::follow(const torch::Tensor& vectors, const torch::Tensor& chosen) {
     const torch::NoGradGuard none;
     const auto now = vectors.detach();
-    counts_.mul_(kept).add_(torch::bincount(chosen, {}, config_.codes), 1 - kept);
-    sums_.mul_(kept).add_(torch::zeros_like(sums_).index_add_(0, chosen, now), 1 - kept);
+    counts_.mul_(book_kept).add_(torch::bincount(chosen, {}, config_.codes), 1 - book_kept);
+    sums_.mul_(book_kept).add_(torch::zeros_like(sums_).index_add_(0, chosen, now), 1 - book_kept);
     // Unused codes begin again at outputs that lie evenly in the batch.
     const auto unused = (counts_ < least_count).nonzero().flatten();
     const std::int64_t count = std::min(unused.size(0), now.size(0));
@@ -126,6 +105,10 @@ torch::Tensor ImageCodes::decode(const torch::Tensor& codes) {
                              .view({codes.size(0), side, side, vector_width})
                              .permute({0, 3, 1, 2});
     return torch::sigmoid(decoder_->forward(vectors));
+}
+
+std::int64_t ImageCodes::codes_in_use() const {
+    return (counts_ >= least_count).sum().item<std::int64_t>();
 }
 
 }  // namespace dedloc::tasks

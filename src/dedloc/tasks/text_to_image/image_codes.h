@@ -9,20 +9,10 @@
 // Thread: one at a time. Errors: libtorch's exceptions.
 
 #pragma once
-#include "dedloc/base/result.h"
+#include "dedloc/tasks/text_to_image/text_to_image_config.h"
 #include "dedloc/torch_bridge/libtorch.h"
 
 namespace dedloc::tasks {
-
-struct ImageCodesConfig {
-    std::int64_t side = 16;       // of a picture, in pixels
-    std::int64_t codes_side = 4;  // of its square of codes
-    std::int64_t codes = 128;
-    std::int64_t width = 48;  // channels; twice as many where it is small
-};
-
-// bad_input: a side that is no power of two times the codes' side, and the like.
-Ok check(const ImageCodesConfig& config);
 
 class ImageCodes : public torch::nn::Module {
   public:
@@ -34,6 +24,10 @@ class ImageCodes : public torch::nn::Module {
 
     torch::Tensor encode(const torch::Tensor& pictures);  // [n, codes_side²] int64
     torch::Tensor decode(const torch::Tensor& codes);     // [n, 3, side, side] in 0 … 1
+    // How many codes the moving average has in use.
+    std::int64_t codes_in_use() const;
+
+    const ImageCodesConfig& config() const { return config_; }
 
   private:
     torch::Tensor places(const torch::Tensor& pictures);  // [n, vector, codes_side, codes_side]

@@ -1,6 +1,7 @@
 #include "dedloc/tasks/text_to_image/text_to_image_config.h"
 
 #include <algorithm>
+#include <bit>
 
 namespace dedloc::tasks {
 namespace {
@@ -68,6 +69,26 @@ Ok check(const TextToImageConfig& c) {
         return make_error(ErrorKind::bad_input,
                           "text_to_image.convolution_side is {}; it must be odd",
                           c.convolution_side);
+    return {};
+}
+
+Ok check(const ImageCodesConfig& c) {
+    const bool fits = c.codes_side > 0 && c.side > c.codes_side && c.side <= 1024 &&
+                      c.side % c.codes_side == 0 &&
+                      std::has_single_bit(static_cast<std::uint64_t>(c.side / c.codes_side));
+    if (!fits)
+        return make_error(ErrorKind::bad_input,
+                          "{} × {} codes do not fit pictures of {} × {}: a power of two of pixels "
+                          "is a code",
+                          c.codes_side,
+                          c.codes_side,
+                          c.side,
+                          c.side);
+    if (c.codes < 2 || c.codes > 65'536 || c.width < 4 || c.width > 4096)
+        return make_error(ErrorKind::bad_input,
+                          "{} codes of width {}: 2 to 65536 and 4 to 4096 are possible",
+                          c.codes,
+                          c.width);
     return {};
 }
 

@@ -1,4 +1,4 @@
-// Sizes of a text-to-image transformer. No libtorch. Thread: any; pure.
+// Sizes of a text-to-image transformer and of its image codes. No libtorch. Thread: any; pure.
 
 #pragma once
 #include <cstdint>
@@ -40,5 +40,18 @@ struct TextToImageConfig {
 
 // bad_input: sizes that make no model, and which.
 Ok check(const TextToImageConfig& config);
+
+// Pictures as a small square of codes (image_codes.h).
+struct ImageCodesConfig {
+    std::int64_t side = 16;       // of a picture, in pixels
+    std::int64_t codes_side = 4;  // of its square of codes
+    std::int64_t codes = 128;
+    std::int64_t width = 48;  // channels; twice as many where it is small
+
+    std::int64_t length() const { return codes_side * codes_side; }
+};
+
+// bad_input: a side that is no power of two times the codes' side, and the like.
+Ok check(const ImageCodesConfig& config);
 
 }  // namespace dedloc::tasks

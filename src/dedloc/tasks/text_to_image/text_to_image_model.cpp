@@ -106,8 +106,8 @@ void TextToImageModel::make_positions() {
         torch::cat({torch::full({text}, outside), line.repeat({config_.image_side})});
     const auto all = torch::cat(
         {angles(in_text, of_text), angles(rows, of_image), angles(columns, of_image)}, 1);
-    cosines_ = register_buffer("cosines", all.cos());
-    sines_ = register_buffer("sines", all.sin());
+    cosines_ = all.cos();
+    sines_ = all.sin();
 }
 
 void TextToImageModel::make_masks() {
@@ -115,7 +115,6 @@ void TextToImageModel::make_masks() {
     const std::int64_t side = config_.image_side;
     const std::int64_t all = text + config_.image_length();
     const std::int64_t reach = config_.convolution_side - 1;
-    const char* names[] = {"row_mask", "column_mask", "square_mask"};
     for (const int kind : {row_mask, column_mask, square_mask}) {
         auto mask = torch::full({all, all}, -std::numeric_limits<float>::infinity());
         auto at = mask.accessor<float, 2>();
@@ -130,8 +129,15 @@ void TextToImageModel::make_masks() {
                 if (seen) at[i][j] = 0;
             }
         }
-        masks_.push_back(register_buffer(names[kind], mask));
+        masks_.push_back(mask);
     }
+}
+
+void TextToImageModel::follow_device() {
+    const torch::Device device = embedding_.device();
+    if (cosines_.device() == device) return;
+    for (torch::Tensor* constant : {&cosines_, &sines_, &masks_[0], &masks_[1], &masks_[2]})
+        *constant = constant->to(device);
 }
 
 torch::Tensor TextToImageModel::padded(const torch::Tensor& captions) const {
@@ -206,6 +212,7 @@ torch::Tensor TextToImageModel::feed(std::int64_t layer, const torch::Tensor& x)
 }
 
 torch::Tensor TextToImageModel::hidden(const torch::Tensor& captions, const torch::Tensor& codes) {
+    follow_device();
     const auto tokens = torch::cat({padded(captions), codes + config_.text_tokens()}, 1);
     // The last code of a whole image predicts nothing.
     const auto x = torch::embedding(

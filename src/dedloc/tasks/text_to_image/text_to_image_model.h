@@ -58,6 +58,7 @@ class TextToImageModel : public torch::nn::Module {
     void register_weights(std::uint64_t seed);
     void make_positions();
     void make_masks();
+    void follow_device();
     // Hidden states [samples, positions, width] of <start>, the caption and these codes.
     torch::Tensor hidden(const torch::Tensor& captions, const torch::Tensor& codes);
     torch::Tensor padded(const torch::Tensor& captions) const;
@@ -76,6 +77,7 @@ class TextToImageModel : public torch::nn::Module {
     PerLayer last_;  // norm before the logits; no scale
     torch::Tensor embedding_;
     torch::Tensor embedding_bias_;
+    // Constants: no buffers, which would be averaged and hashed. They follow the parameters.
     torch::Tensor cosines_;  // [positions, turned width]
     torch::Tensor sines_;
     std::vector<torch::Tensor> masks_;  // row, column, square: [positions, positions], added

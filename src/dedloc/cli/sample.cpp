@@ -1,0 +1,126 @@
+// dedloc sample: pictures that a text-to-image model draws for prompts, at a checkpoint or at the
+// newest state of a run that is under way.
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "dedloc/cli/checkpoint_source.h"
+#include "dedloc/cli/commands.h"
+#include "dedloc/cli/exit_codes.h"
+#include "dedloc/cli/fits_memory.h"
+#include "dedloc/cli/memory.h"
+#include "dedloc/cli/prompts.h"
+#include "dedloc/cli/run_files.h"
+#include "dedloc/cli/say.h"
+#include "dedloc/cli/visitor.h"
+#include "dedloc/collab/model_state.h"
+#include "dedloc/images/picture.h"
+#include "dedloc/monitor/json_line.h"
+#include "dedloc/text/cache.h"
+
+namespace dedloc::cli {
+namespace {
+
+constexpr std::uint32_t shown_side_min = 64;      // smaller pictures are enlarged
+constexpr std::size_t pictures_drawn_max = 4096;  // of one call
+
+Outcome<Visited> of_checkpoint(const SampleOptions& options, const tasks::TaskOptions& task) {
+    const auto found = find_checkpoint(options.checkpoint);
+    if (!found) return failure(found.error());
+    for (const std::string& skipped : found->skipped) say(stderr, "dedloc: {}\n", skipped);
+    auto run = collab::parse_run_file(found->checkpoint.run_file, found->path + "/run.toml");
+    if (!run) return failure(run.error());
+    if (const Ok restored = restore_run_files(found->path, run->task, task); !restored)
+        return failure(restored.error());
+    auto made = tasks::make_task(run->task, task);
+    if (!made) return failure(made.error());
+    if (const Ok fits = check_fits(**made, MemoryUse::evaluation, memory_available()); !fits)
+        return failure(fits.error());
+    return Visited{.run = *std::move(run),
+                   .task = *std::move(made),
+                   .state = found->checkpoint.state->snapshot};
+}
+
+Result<std::vector<std::string>> prompts_of(const SampleOptions& options) {
+    std::vector<std::string> prompts = options.prompts;
+    if (!options.prompts_file.empty()) {
+        DEDLOC_TRY(const auto more, prompts_of_file(options.prompts_file));
+        prompts.insert(prompts.end(), more.begin(), more.end());
+    }
+    DEDLOC_TRY_VOID(check_prompts(prompts));
+    if (prompts.size() * options.count > pictures_drawn_max)
+        return make_error(ErrorKind::bad_input,
+                          "{} prompts of {} pictures are more than {}",
+                          prompts.size(),
+                          options.count,
+                          pictures_drawn_max);
+    return prompts;
+}
+
+// A prompt alone fills a square; several have a row each.
+Ok write_grid(const SampleOptions& options, const tasks::Drawing& drawing, std::size_t prompts) {
+    std::vector<images::Picture> shown;
+    for (const images::Picture& picture : drawing.pictures)
+        shown.push_back(images::enlarged(
+            picture, std::max((shown_side_min + picture.width - 1) / picture.width, 1u)));
+    auto columns = static_cast<std::uint32_t>(options.count);
+    if (prompts == 1)
+        columns =
+            static_cast<std::uint32_t>(std::ceil(std::sqrt(static_cast<double>(options.count))));
+    const Bytes png = images::encode_png(images::contact_sheet(shown, columns));
+    return text::write_file(options.output, as_text(png));
+}
+
+void tell(const SampleOptions& options,
+          const Visited& from,
+          const std::vector<std::string>& prompts,
+          const tasks::Drawing& drawing) {
+    for (const std::string& remark : drawing.remarks) say(stderr, "dedloc: {}\n", remark);
+    if (options.json) {
+        const nlohmann::ordered_json json{{"ok", true},
+                                          {"run", from.run.name},
+                                          {"step", from.state->step()},
+                                          {"prompts", prompts},
+                                          {"pictures", drawing.pictures.size()},
+                                          {"remarks", drawing.remarks},
+                                          {"file", options.output}};
+        return say(stdout, "{}\n", monitor::json_line(json));
+    }
+    say(stdout,
+        "{}, step {}: {} pictures in {}, of each prompt the likeliest first\n",
+        from.run.name,
+        from.state->step(),
+        drawing.pictures.size(),
+        options.output);
+    for (const std::string& prompt : prompts) say(stdout, "  {}\n", prompt);
+}
+
+}  // namespace
+
+int run_sample(const SampleOptions& options) {
+    const auto prompts = prompts_of(options);
+    if (!prompts) return report(failure(prompts.error()));
+    const tasks::TaskOptions task{
+        .device = options.device, .threads_count = options.threads, .unprepared = true};
+    const auto say_it = [&](const std::string& line) {
+        if (!options.json) say(stderr, "{}\n", line);
+    };
+    auto from = options.join_string.empty() ? of_checkpoint(options, task)
+                                            : visit_run(options.join_string, task, say_it);
+    if (!from) return report(from.failure());
+    const auto drawing = from->task->draw(collab::parameters_of(*from->state),
+                                          collab::buffers_of(*from->state),
+                                          {.prompts = *prompts,
+                                           .count = options.count,
+                                           .top_k = options.top_k,
+                                           .temperature = options.temperature,
+                                           .seed = options.seed});
+    if (!drawing) return report(failure(drawing.error()));
+    if (const Ok written = write_grid(options, *drawing, prompts->size()); !written)
+        return report({ExitCode::disk, written.error().message()});
+    tell(options, *from, *prompts, *drawing);
+    return 0;
+}
+
+}  // namespace dedloc::cli

@@ -1,0 +1,209 @@
+// The task "text_to_image" as the registry knows it. No libtorch here.
+
+#include "dedloc/tasks/registry.h"
+#include "dedloc/tasks/text_to_image/codes_store.h"
+#include "dedloc/tasks/text_to_image/text_to_image_section.h"
+#include "dedloc/tasks/text_to_image/text_to_image_task.h"
+
+namespace dedloc::tasks {
+namespace {
+
+// Emoji of 16 × 16 pixels: learnt by a few laptops in an hour.
+constexpr const char* small_settings = R"(name = "my-pictures"
+
+[task]
+kind = "text_to_image"
+model = "transformer"
+data = "captions"
+seed = 1
+precision = "fp32"
+
+[text_to_image]
+width = 96
+layers = 8
+heads = 4
+head_width = 24
+shared_layers = 4
+convolution_side = 3
+reversible = true
+words = 2048
+text_length = 12
+
+[pictures]
+side = 16
+codes_side = 4
+codes = 128
+codes_width = 48
+codes_steps = 720
+held_out = 0.02
+codes_hash = "none"
+pictures_hash = "none"
+
+[batch]
+target = 64
+micro = 8
+
+[optimizer]
+kind = "lamb"
+weight_decay = 0.0
+beta1 = 0.9
+beta2 = 0.96
+epsilon = 1e-6
+norm_clamp = 10000.0
+debias = true
+moments_8bit = true
+gradient_norm_max = 4.0
+
+[schedule]
+kind = "linear"
+peak = 0.01
+warmup_steps = 50
+total_steps = 4000
+final_fraction = 0.0
+
+[averaging]
+codec = "adaptive"
+round_deadline_min = "1s"
+round_deadline_max = "120s"
+quorum_timeout = "60s"
+delayed = true
+leave_out_slow = true
+
+[stop]
+steps = 4000
+samples = 0
+accuracy = 0.0
+
+[checkpoint]
+every = 100
+
+[evaluate]
+every = 100
+)";
+
+constexpr const char* published_settings = R"(name = "my-pictures"
+
+[task]
+kind = "text_to_image"
+model = "transformer"
+data = "captions"
+seed = 1
+precision = "fp32"
+
+[text_to_image]
+width = 1024
+layers = 64
+heads = 16
+head_width = 64
+shared_layers = 4
+convolution_side = 5
+reversible = true
+words = 32100
+text_length = 256
+
+[pictures]
+side = 256
+codes_side = 32
+codes = 8192
+codes_width = 128
+codes_steps = 20000
+held_out = 0.0002
+codes_hash = "none"
+pictures_hash = "none"
+
+[batch]
+target = 4096
+micro = 1
+
+[optimizer]
+kind = "lamb"
+weight_decay = 0.045
+beta1 = 0.9
+beta2 = 0.96
+epsilon = 1e-6
+norm_clamp = 10000.0
+debias = false
+moments_8bit = true
+gradient_norm_max = 4.0
+
+[schedule]
+kind = "linear"
+peak = 0.0025
+warmup_steps = 3125
+total_steps = 31250
+final_fraction = 0.0
+
+[averaging]
+codec = "adaptive"
+round_deadline_min = "1s"
+round_deadline_max = "180s"
+quorum_timeout = "60s"
+delayed = true
+leave_out_slow = true
+
+[stop]
+steps = 31250
+samples = 0
+accuracy = 0.0
+
+[checkpoint]
+every = 50
+
+[evaluate]
+every = 0
+)";
+
+RunTemplate text_to_image_template() {
+    RunTemplate result;
+    result.intro =
+        "A dedloc run: a transformer learns to draw pictures for captions, as in \"Training\n"
+        "Transformers Together\". Pictures: `dedloc data emoji FOLDER`, or a folder of your own\n"
+        "with captions.jsonl; everybody who trains gives it with --data. `--size published`\n"
+        "writes the sizes of the publication.";
+    result.settings = small_settings;
+    result.sizes = {{"published", published_settings}};
+    result.comments = {
+        {"task.model", "sizes: [text_to_image]"},
+        {"task.data", "of --data: pictures with captions.jsonl (docs/images.md)"},
+        {"optimizer.moments_8bit", "2 bytes a parameter instead of 8 (docs/images.md)"},
+        {"stop.accuracy", "this task has none"},
+        {"evaluate.every", "global steps between measurements on held-out captions"},
+    };
+    return result;
+}
+
+TaskKind text_to_image_kind() {
+    TaskKind kind;
+    kind.schema.kind = "text_to_image";
+    kind.schema.sections = {collab::section_schema<TextToImageKeys>(text_to_image_section_name),
+                            collab::section_schema<PicturesKeys>(pictures_section_name)};
+    kind.schema.check = [](const collab::TaskConfig& task) -> Ok {
+        DEDLOC_TRY_VOID(text_to_image_sizes(task));
+        DEDLOC_TRY_VOID(image_codes_sizes(task));
+        DEDLOC_TRY_VOID(codes_hash_of(task));
+        DEDLOC_TRY_VOID(pictures_hash_of(task));
+        return {};
+    };
+    kind.run_template = text_to_image_template();
+#if DEDLOC_WITH_TORCH
+    kind.make = make_text_to_image;
+#endif
+    kind.vector_count = [](const collab::TaskConfig& task) -> std::optional<std::uint64_t> {
+        const auto sizes = text_to_image_sizes(task);
+        if (!sizes) return std::nullopt;
+        return static_cast<std::uint64_t>(sizes->parameters_count());
+    };
+    kind.is_undecided = leaves_codes_open;
+    kind.own_data = [](const collab::TaskConfig&) -> std::string {
+        return "pictures with captions.jsonl";
+    };
+    kind.inherit = inherit_codes;
+    kind.missing_file = missing_codes;
+    kind.keep_file = keep_missing_codes;
+    return kind;
+}
+
+}  // namespace
+}  // namespace dedloc::tasks
+
+DEDLOC_TASK(text_to_image, dedloc::tasks::text_to_image_kind());

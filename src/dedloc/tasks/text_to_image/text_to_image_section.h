@@ -1,0 +1,116 @@
+// The run file's sections of the task text_to_image: [text_to_image], the transformer's sizes, and
+// [pictures], how pictures become codes. No libtorch.
+//
+// Thread: any; pure.
+
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "dedloc/collab/task_section.h"
+#include "dedloc/tasks/text_to_image/text_to_image_config.h"
+
+namespace dedloc::tasks {
+
+inline constexpr const char* text_to_image_section_name = "text_to_image";
+inline constexpr const char* pictures_section_name = "pictures";
+inline constexpr const char* decided_by_host = "none";  // of a hash
+
+// Defaults are the published run's.
+struct TextToImageKeys {
+    std::uint64_t width = 1024;
+    std::uint64_t layers = 64;
+    std::uint64_t heads = 16;
+    std::uint64_t head_width = 64;
+    std::uint64_t shared_layers = 4;
+    std::uint64_t convolution_side = 5;
+    bool reversible = true;
+    std::uint64_t words = 32100;
+    std::uint64_t text_length = 256;
+
+    template <typename Visitor, typename Self>
+    static void fields(Visitor& visit, Self& self) {
+        using collab::Integers;
+        constexpr std::uint64_t size_max = 1u << 16;
+        visit("width", self.width, Integers{4, size_max});
+        visit("layers", self.layers, Integers{1, 1024});
+        visit("heads", self.heads, Integers{1, 1024});
+        visit("head_width", self.head_width, Integers{12, 1024});
+        visit("shared_layers",
+              self.shared_layers,
+              Integers{1, 1024},
+              "layers with weights of their own; the others repeat them in a cycle, but for the "
+              "last");
+        visit("convolution_side",
+              self.convolution_side,
+              Integers{1, 63},
+              "the last layer sees a square of codes");
+        visit("reversible",
+              self.reversible,
+              std::string_view("activations of one layer are kept, the others computed again on "
+                               "the way back"));
+        visit("words",
+              self.words,
+              Integers{3, 1u << 20},
+              "of the vocabulary: the most frequent of the training captions");
+        visit("text_length", self.text_length, Integers{1, 4096}, "words of a caption at most");
+    }
+};
+
+struct PicturesKeys {
+    std::uint64_t side = 256;
+    std::uint64_t codes_side = 32;
+    std::uint64_t codes = 8192;
+    std::uint64_t codes_width = 128;
+    std::uint64_t codes_steps = 20000;
+    double held_out = 0.02;
+    std::string codes_hash = decided_by_host;
+    std::string pictures_hash = decided_by_host;
+
+    template <typename Visitor, typename Self>
+    static void fields(Visitor& visit, Self& self) {
+        using collab::Integers;
+        using collab::Numbers;
+        visit("side", self.side, Integers{4, 1024}, "pixels, after the middle is cut out");
+        visit("codes_side",
+              self.codes_side,
+              Integers{1, 128},
+              "a picture is so many codes wide; the side over a power of two");
+        visit("codes", self.codes, Integers{2, 65536}, "of the code book");
+        visit("codes_width", self.codes_width, Integers{4, 1024}, "channels of the autoencoder");
+        visit("codes_steps",
+              self.codes_steps,
+              Integers{1, 10'000'000},
+              "of 64 pictures, in which the host trains the autoencoder before the run begins");
+        visit("held_out",
+              self.held_out,
+              Numbers{0.0001, 0.5},
+              "of the pictures, where captions.jsonl holds out none");
+        visit("codes_hash",
+              self.codes_hash,
+              collab::Text{.bytes_max = 64},
+              "none: of the autoencoder that the host trains; others get it from their peers");
+        visit("pictures_hash",
+              self.pictures_hash,
+              collab::Text{.bytes_max = 64},
+              "none: of the pictures that the host has");
+    }
+};
+
+inline TextToImageKeys text_to_image_keys(const collab::TaskConfig& task) {
+    return collab::keys_of<TextToImageKeys>(task, text_to_image_section_name);
+}
+inline PicturesKeys pictures_keys(const collab::TaskConfig& task) {
+    return collab::keys_of<PicturesKeys>(task, pictures_section_name);
+}
+
+// bad_input: sizes that make no model.
+Result<TextToImageConfig> text_to_image_sizes(const collab::TaskConfig& task);
+Result<ImageCodesConfig> image_codes_sizes(const collab::TaskConfig& task);
+
+// Nothing: the host decides. bad_input: it is no hash.
+Result<std::optional<Digest>> codes_hash_of(const collab::TaskConfig& task);
+Result<std::optional<Digest>> pictures_hash_of(const collab::TaskConfig& task);
+
+}  // namespace dedloc::tasks
