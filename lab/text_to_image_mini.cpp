@@ -71,6 +71,7 @@ gradient_norm_max = 4.0
 [schedule]
 kind = "linear"
 warmup_steps = 30
+total_steps = 900
 [averaging]
 codec = "adaptive"
 delayed = true
