@@ -1,0 +1,55 @@
+#include "dedloc/cli/prompts.h"
+
+#include <filesystem>
+#include <fstream>
+#include <gtest/gtest.h>
+
+#include "dedloc/cli/run_templates.h"
+#include "dedloc/collab/run_file.h"
+#include "dedloc/tasks/registry.h"
+
+namespace dedloc::cli {
+namespace {
+
+std::string prompts_file(const std::string& content) {
+    const std::string path =
+        (std::filesystem::path(testing::TempDir()) / "dedloc-prompts.txt").string();
+    std::ofstream(path) << content;
+    return path;
+}
+
+TEST(Prompts, are_the_lines_of_a_file_but_for_empty_ones_and_comments) {
+    const auto prompts = prompts_of_file(prompts_file("a red hat\r\n\n# no\n  \nwaving: dark\n"));
+    ASSERT_TRUE(prompts) << to_string(prompts.error());
+    EXPECT_EQ(*prompts, (std::vector<std::string>{"a red hat", "waving: dark"}));
+    EXPECT_FALSE(prompts_of_file(prompts_file("# nothing\n")));
+    EXPECT_FALSE(prompts_of_file(prompts_file("")));
+    EXPECT_FALSE(prompts_of_file(prompts_file(std::string(prompt_bytes_max + 1, 'a'))));
+    EXPECT_FALSE(prompts_of_file("/nowhere/prompts.txt"));
+    EXPECT_FALSE(check_prompts(std::vector<std::string>(prompts_max + 1, "a")));
+}
+
+// What the user's own command did decides, unless the drawing failed.
+TEST(Prompts, are_drawn_before_the_users_own_command_runs) {
+    const std::string command = sheet_command("/a/it's.txt", "/b/peer", "echo $1");
+    EXPECT_NE(command.find("sample \"$1\" --prompts '/a/it'\\''s.txt'"), std::string::npos)
+        << command;
+    EXPECT_LT(command.find("'/b/peer/prompts'"), command.find("echo $1"));
+    EXPECT_EQ(sheet_command("/a/p.txt", "/b/peer", "").find("code="), std::string::npos);
+}
+
+TEST(RunTemplates, of_other_sizes_are_valid_run_files) {
+    for (const std::string& task : tasks::task_kinds())
+        for (const auto& [size, settings] : tasks::find_task(task)->run_template.sizes) {
+            const auto text = run_template(task, size);
+            ASSERT_TRUE(text) << task << size;
+            const auto run = collab::parse_run_file(*text, task);
+            EXPECT_TRUE(run) << to_string(run.error());
+        }
+    const auto none = run_template("text_to_image", "giant");
+    ASSERT_FALSE(none);
+    EXPECT_NE(none.error().message().find("published"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace dedloc::cli
