@@ -22,10 +22,11 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import python_benches
 import streams
 import turns
 
@@ -48,6 +49,8 @@ RMSE_MAX = 0.012  # of block-wise 8 bit, however many peers
 # By the names of lines; of a field, at most (_max) or at least (_min). Those of README.md, too.
 WANTED = {
     "solo": {"ratio_min": 0.95},
+    "python_solo": {"ratio_min": 0.95, "memory_ratio_max": 1.1},
+    "against_hivemind": {"speedup_min": 3},
     "round_overhead": {"ratio_max": 1},
     f"round_overhead_{FAR_MS}ms": {"ratio_max": 1},
     "allreduce_fp32": {"bound_ratio_max": 1.15},
@@ -403,8 +406,30 @@ def delayed(setup: Setup) -> list[dict]:
                     anchor_samples=found["sync_samples"], identical=found["identical"])]
 
 
+def python_solo(setup: Setup) -> list[dict]:
+    """One Python peer (dedloc.Optimizer) against the plain PyTorch loop, Debian's torch with
+    OpenBLAS; samples/s by the median step, in turns of a second. memory_ratio: the peak beyond the
+    interpreter's, over a C++ peer's of the same run."""
+    return from_python("python_solo", lambda: python_benches.python_solo(setup, measure, cores()))
+
+
+def against_hivemind(setup: Setup) -> list[dict]:
+    """One PyTorch script, 4 peers on lines of 50 Mb/s and 50 ms (namespaces; needs root):
+    dedloc.Optimizer against hivemind.Optimizer 1.1.12, seconds to the same held-out loss; and on
+    lines without limits (line _near). speedup is theirs over ours."""
+    return from_python("against_hivemind",
+                       lambda: python_benches.against_hivemind(setup, measure))
+
+
+def from_python(name: str, work: Callable[[], list[dict]]) -> list[dict]:
+    try:
+        return work()
+    except python_benches.Missing as why:
+        return [skipped(name, str(why))]
+
+
 BENCHES = {b.__name__: b for b in (solo, round_overhead, allreduce, plan, tokens, lamb8, stream,
-                                   delayed)}
+                                   delayed, python_solo, against_hivemind)}
 
 
 def end_by_signal(number: int, _frame: object) -> None:

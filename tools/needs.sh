@@ -47,7 +47,8 @@ fi
 # Without these some tests skip themselves. They conflict with miniupnpd-iptables.
 wants_test=(miniupnpd miniupnpd-nftables)
 needs_interop=(python3-torch python3-venv) # hivemind's (docs/interop.md)
-needs_bench=(libbenchmark-dev libgloo-dev libhiredis-dev libibverbs-dev sentencepiece iperf3)
+needs_bench=(libbenchmark-dev libgloo-dev libhiredis-dev libibverbs-dev sentencepiece iperf3
+    python3-torch python3-numpy python3-venv libopenblas0-pthread)
 
 install_missing() {
     local missing=() package
