@@ -24,9 +24,13 @@ _IN_MEMORY = {torch.float32, torch.int64, torch.int32, torch.uint8, torch.bool}
 _WHOLE_ELEMENTS_MAX = 1024  # a table or a mask has more, and is a constant
 
 
+_WRAPPER = "_orig_mod"  # torch.compile's; other peers may not compile, and know no such name
+
+
 def _named(model: torch.nn.Module, which: str) -> Iterator[tuple[str, torch.Tensor]]:
     """With the second names of tied tensors, as the C++ library lists them."""
     for prefix, module in model.named_modules(remove_duplicate=False):
+        prefix = ".".join(part for part in prefix.split(".") if part != _WRAPPER)
         for name, tensor in getattr(module, which).items():
             if tensor is not None:
                 yield (f"{prefix}.{name}" if prefix else name), tensor

@@ -29,10 +29,30 @@ def progress(run: Run) -> Iterator[int]:
         bar.close()
 
 
+def lightning_callback(run: Run) -> Any:
+    """For ``lightning.Trainer(callbacks=[…])``: stops it when the run is over, and leaves the run
+    at the end of the training. The module's ``configure_optimizers`` returns the Optimizer.
+
+    Raises ImportError where there is neither ``lightning`` nor ``pytorch_lightning``."""
+    try:
+        from lightning.pytorch import Callback
+    except ImportError:
+        from pytorch_lightning import Callback
+    return type("DedlocCallback", (LightningCallback, Callback), {})(run)
+
+
+def trainer_callback(run: Run) -> Any:
+    """For ``transformers.Trainer(callbacks=[…], optimizers=(optimizer, scheduler))``: stops it when
+    the run is over, and leaves the run at the end of the training. The scheduler has no effect:
+    ``torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1.0)``.
+
+    Raises ImportError where there is no ``transformers``."""
+    import transformers
+    return type("DedlocCallback", (TrainerCallback, transformers.TrainerCallback), {})(run)
+
+
 class LightningCallback:
-    """Stops a ``lightning.Trainer`` when the run is over, and leaves it at the end. It inherits
-    nothing, so that no Lightning is needed; ``Trainer(callbacks=[…])`` takes it by its methods
-    where it is mixed in: ``class Ours(dedloc.callbacks.LightningCallback, lightning.Callback)``."""
+    """What :func:`lightning_callback` mixes into Lightning's own class."""
 
     def __init__(self, run: Run) -> None:
         self.run = run
@@ -46,7 +66,7 @@ class LightningCallback:
 
 
 class TrainerCallback:
-    """The same for ``transformers.Trainer``: mix it into ``transformers.TrainerCallback``."""
+    """What :func:`trainer_callback` mixes into the class of ``transformers``."""
 
     def __init__(self, run: Run) -> None:
         self.run = run

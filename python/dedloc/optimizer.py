@@ -29,7 +29,7 @@ _MEANT_BY_THE_ENGINE = {"matchmaking_time", "averaging_timeout", "verbose", "loa
                         "client_mode"}
 
 
-class Optimizer:
+class Optimizer(torch.optim.Optimizer):
     """A peer's optimizer. ``run`` begins here: when this returns, ``model`` holds the run's present
     parameters (its own for who hosts), on the device where it is.
 
@@ -39,6 +39,10 @@ class Optimizer:
     private_buffers: names of buffers that each peer keeps to itself, the same on all peers.
     process_group: ranks of ``torch.distributed`` that are one peer together. ``run`` is used on
         rank 0 of it, and may be None on the others.
+
+    It is a torch.optim.Optimizer for those who ask (Lightning, accelerate, GradScaler,
+    schedulers); the step itself is the engine's, with the run file's learning rate, and what is
+    changed in ``param_groups`` has no effect.
 
     Raises as :func:`dedloc.join` says; BadInput or Unsupported where the model does not fit.
     Thread: one at a time.
@@ -65,9 +69,9 @@ class Optimizer:
             self._calls = self._group
         elif not placed.is_plain():
             self._calls = DeviceModel(placed)
-        # GradScaler looks through these.
-        self.param_groups = [{"params": list(placed.trained)}]
-        self.state: dict = {}
+        if not placed.trained:
+            raise BadInput("the model has no parameters to train")
+        super().__init__(placed.trained, {"lr": 1.0})  # the learning rate is the run's
         self.run = run
         if self._group is not None and not self._group.is_first:
             self._group.follow_join()
@@ -82,13 +86,14 @@ class Optimizer:
             self._group.lead_join()
 
     def step(self, loss: Any = None, samples: Optional[int] = None, *,
-             batch_size: Optional[int] = None) -> bool:
+             batch_size: Optional[int] = None, closure: Any = None) -> bool:
         """After ``backward()`` of the MEAN loss over ``samples`` samples (several backward passes
         whose losses were divided by their number count as one). True when the model has new
         parameters: until the target batch of all peers is full gradients are only summed, and the
         gradient is forgotten as by ``zero_grad``. Waits for the average when it is.
 
-        loss: a number or a scalar tensor, for what others see; None: none.
+        loss: a number or a scalar tensor, for what others see; None: none. Or, as ``closure``, a
+            function that makes the forward and the backward pass and returns the loss.
         samples: at most the run's target batch. ``batch_size`` is hivemind's word for it.
 
         A gradient that is not finite leaves no trace; after 64 in a row CannotCompute. Where
@@ -99,6 +104,10 @@ class Optimizer:
         count = count if count is not None else self._default_samples
         if count is None:
             raise BadInput("step() needs samples=, the number of samples of this batch")
+        closure = loss if callable(loss) else closure
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
         mean_loss = math.nan if loss is None else float(loss)
         if self._group is not None:
             return self._group.step(self, mean_loss, int(count))

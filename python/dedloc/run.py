@@ -122,6 +122,7 @@ class Run:
 
     @property
     def peer_id(self) -> str:
+        """This peer's identity, a hash of the key in its directory."""
         return _library.text(library.dedloc_peer_id, self._opened())
 
     @property

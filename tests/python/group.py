@@ -1,8 +1,9 @@
-"""Two ranks (Gloo) that are one peer. Started by test_dedloc.py with torch.distributed's variables.
+"""Two ranks (Gloo) that are one peer. Started by test_dedloc.py with torchrun.
 
 usage: group.py RUN_FILE_OR_JOIN_STRING DIRECTORY
 """
 
+import os
 import sys
 
 import dedloc
@@ -24,6 +25,7 @@ def main(run_word: str, directory: str) -> None:
     torch.manual_seed(100 + rank + (run.seed % 2**31 if run else 0))
     over = torch.zeros(1)
     steps = 0
+    print(f"rank {rank} is {os.getpid()}", flush=True)
     while not over:
         inputs = torch.rand(64, 2) * 2 - 1
         loss = torch.nn.functional.mse_loss(model(inputs).squeeze(1), inputs[:, 0] * inputs[:, 1])

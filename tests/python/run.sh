@@ -48,7 +48,8 @@ export OMP_NUM_THREADS=1
 cd tests/python
 log=$folder/log
 status=0
-"$python" -m unittest -v test_dedloc test_outside test_fashion_mnist 2>&1 |
+"$python" -m unittest -v test_dedloc test_frameworks test_outside \
+    test_fashion_mnist test_notebook 2>&1 |
     tee "$log" >&2 || status=1
 ran=$(sed -n 's/^Ran \([0-9]*\) tests\?.*/\1/p' "$log")
 failed=$(sed -n 's/^FAILED.*\bfailures=\([0-9]*\).*/\1/p' "$log")

@@ -127,22 +127,41 @@ class ProcessesTest(Folder):
         self.ends(guest)
         self.assertIn("\nstate ", self.ends(host))
 
-
-    def group(self, run_word: str, directory: str) -> list[subprocess.Popen]:
+    def torchrun(self, run_word: str, directory: str) -> subprocess.Popen:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
-        return [start(sys.executable, str(HERE / "group.py"), run_word, directory,
-                      env={**os.environ, "RANK": str(rank), "WORLD_SIZE": "2",
-                           "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)})
-                for rank in range(2)]
+        return start(sys.executable, str(HERE / "torchrun.py"), "--nproc_per_node", "2",
+                     "--master_port", str(port), str(HERE / "group.py"), run_word, directory)
 
     def test_two_ranks_of_a_process_group_are_one_peer(self):
         host = python_peer(self.run_file(target=2048, steps=12), f"{self.folder}/a", peers=2)
-        ranks = self.group(join_string(host), f"{self.folder}/b")
-        outputs = [self.ends(process) for process in (host, *ranks)]
-        self.assertEqual(word_after(outputs[0], "\nstate "), word_after(outputs[1], "\nstate "))
+        ranks = self.torchrun(join_string(host), f"{self.folder}/b")
+        outputs = [self.ends(process) for process in (host, ranks)]
+        self.assertEqual(word_after(outputs[0], "\nstate "), word_after(outputs[1], "state "))
         self.assertGreater(int(word_after(outputs[1], "steps ")), 0)
+
+    @unittest.skipUnless(EXAMPLE, "no C++ example was built")
+    def test_two_ranks_and_a_cpp_peer_end_with_one_state(self):
+        host = start(EXAMPLE, str(EXAMPLES / "together.toml"), f"{self.folder}/a")
+        ranks = self.torchrun(join_string(host), f"{self.folder}/b")
+        outputs = [self.ends(process) for process in (host, ranks)]
+        self.assertEqual(word_after(outputs[0], "\nstate "), word_after(outputs[1], "state "))
+        self.assertGreater(int(word_after(outputs[1], "steps ")), 0)
+
+    def test_a_killed_rank_does_not_end_the_run(self):
+        host = python_peer(self.run_file(target=8192, steps=12), f"{self.folder}/a", peers=2)
+        ranks = self.torchrun(join_string(host), f"{self.folder}/b")
+        first = None
+        for line in ranks.stdout:
+            if line.startswith("rank 1 is "):
+                first = int(line.split()[-1])
+                break
+        self.assertIsNotNone(first)
+        os.kill(first, signal.SIGKILL)
+        ranks.communicate(timeout=SECONDS)
+        self.assertNotEqual(ranks.returncode, 0)
+        self.assertIn("\nstate ", self.ends(host))
 
 
 class OnePeerTest(Folder):
