@@ -10,8 +10,6 @@
 #include "dedloc/collab/model_state.h"
 #include "dedloc/security/identity.h"
 
-#include "lab/step_book.h"
-
 namespace dedloc::lab {
 namespace {
 
@@ -32,6 +30,15 @@ Task<Result<void>> stop_task(collab::Collaboration& collaboration) {
 
 }  // namespace
 
+Result<std::shared_ptr<const state::Snapshot>> mini_first_state(const collab::RunFile& run,
+                                                                collab::Learner& learner) {
+    const collab::Layout layout = learner.layout();
+    std::vector<float> parameters(layout.parameters_count);
+    std::vector<float> buffers(layout.buffers_count);
+    learner.initial(parameters, buffers);
+    return collab::initial_state(run, layout, std::move(parameters), std::move(buffers));
+}
+
 // ---- a peer -------------------------------------------------------------------------------------
 
 MiniPeer::MiniPeer(const tasks::TrainingTask& task, std::size_t number, const std::string& folder)
@@ -45,16 +52,17 @@ std::string MiniPeer::join_string() const {
     return node_->run_on_network_thread([this] { return service_->collaboration().join_string(); });
 }
 
-std::map<std::uint64_t, std::string> MiniPeer::hashes() const {
+std::map<std::uint64_t, StepSeen> MiniPeer::steps() const {
     const std::lock_guard lock(mutex_);
-    return hashes_;
+    return seen_;
 }
 
 void MiniPeer::record(const collab::Event& event) {
-    const std::optional<StepSeen> seen = step_in(event);
+    std::optional<StepSeen> seen = step_in(event);
     if (!seen) return;
     const std::lock_guard lock(mutex_);
-    hashes_[seen->step] = seen->hash;
+    const std::uint64_t step = seen->step;
+    seen_[step] = *std::move(seen);
 }
 
 // The PeerId decides the samples: the same every time.
@@ -82,10 +90,7 @@ Ok MiniPeer::start(const collab::RunFile& run, const std::string& join) {
     options.layout = learner->layout();
     options.name = fmt::format("peer-{}", number_);
     if (join.empty()) {
-        std::vector<float> parameters(options.layout.parameters_count);
-        learner->initial(parameters, {});
-        DEDLOC_TRY(options.initial,
-                   collab::initial_state(run, options.layout, std::move(parameters), {}));
+        DEDLOC_TRY(options.initial, mini_first_state(run, *learner));
     } else {
         DEDLOC_TRY(const collab::Invitation invitation,
                    collab::fetch_invitation(*node_, join, mini_patience));
@@ -200,7 +205,7 @@ std::optional<std::uint64_t> MiniCollaboration::common_step() const {
     for (const auto& peer : peers_) {
         if (!peer->alive()) continue;
         ++living;
-        for (const auto& [step, hash] : peer->hashes())
+        for (const auto& [step, seen] : peer->steps())
             if (step >= steps_) ++counts[step];
     }
     std::optional<std::uint64_t> common;
@@ -217,13 +222,20 @@ void MiniCollaboration::compare() {
         common = common_step();
     }
     std::map<std::uint64_t, std::vector<std::string>> by_step;
+    std::map<std::uint64_t, std::vector<double>> losses;
     for (const auto& peer : peers_) {
-        const auto hashes = peer->hashes();
-        for (const auto& [step, hash] : hashes) by_step[step].push_back(hash);
+        const auto steps = peer->steps();
+        for (const auto& [step, seen] : steps) {
+            by_step[step].push_back(seen.hash);
+            hashes_.emplace(step, seen.hash);
+            if (seen.loss > 0) losses[step].push_back(seen.loss);
+        }
         if (!peer->alive()) continue;
-        const auto last = common ? hashes.find(*common) : hashes.end();
-        final_hashes_.push_back(last == hashes.end() ? "none" : last->second);
+        const auto last = common ? steps.find(*common) : steps.end();
+        final_hashes_.push_back(last == steps.end() ? "none" : last->second.hash);
     }
+    for (const auto& [step, all] : losses)
+        for (const double loss : all) losses_[step] += loss / static_cast<double>(all.size());
     for (const auto& [step, hashes] : by_step) {
         if (hashes.size() < 2) continue;
         ++compared_;

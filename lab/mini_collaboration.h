@@ -20,7 +20,13 @@
 #include "dedloc/tasks/training_task.h"
 #include "dedloc/trainer/trainer.h"
 
+#include "lab/step_book.h"
+
 namespace dedloc::lab {
+
+// The state from which a run begins, as its host makes it.
+Result<std::shared_ptr<const state::Snapshot>> mini_first_state(const collab::RunFile& run,
+                                                                collab::Learner& learner);
 
 // One peer; its folder outlives it. Its number decides its PeerId, and so its samples.
 class MiniPeer final : public collab::EventSink {
@@ -38,7 +44,8 @@ class MiniPeer final : public collab::EventSink {
     std::size_t number() const { return number_; }
     std::shared_ptr<const state::Snapshot> state() const;
     std::string join_string() const;
-    std::map<std::uint64_t, std::string> hashes() const;  // by step
+    std::map<std::uint64_t, StepSeen> steps() const;  // what it said of each
+    const std::string& directory() const { return directory_; }
     bool failed() const { return failed_; }
 
     void record(const collab::Event& event) override;
@@ -54,7 +61,7 @@ class MiniPeer final : public collab::EventSink {
     std::unique_ptr<trainer::Trainer> trainer_;
     std::atomic<bool> failed_ = false;
     mutable std::mutex mutex_;
-    std::map<std::uint64_t, std::string> hashes_;  // by step; under mutex_
+    std::map<std::uint64_t, StepSeen> seen_;  // by step; under mutex_
 };
 
 // What happens to whom, by global steps.
@@ -93,6 +100,13 @@ class MiniCollaboration {
     std::uint64_t compared() const { return compared_; }    // steps that two peers or more applied
     std::uint64_t different() const { return different_; }  // of these, with other hashes
     std::uint64_t steps() const { return steps_; }
+    // Of the state after each step, as the first peer said it, and mean loss of what was handed in.
+    const std::map<std::uint64_t, std::string>& hashes() const { return hashes_; }
+    const std::map<std::uint64_t, double>& losses() const { return losses_; }
+    // Where peer `number` has its files.
+    const std::string& directory(std::size_t number) const {
+        return peers_[number - 1]->directory();
+    }
     bool identical() const;
 
   private:
@@ -112,6 +126,8 @@ class MiniCollaboration {
     std::uint64_t compared_ = 0;
     std::uint64_t different_ = 0;
     std::uint64_t steps_ = 0;
+    std::map<std::uint64_t, std::string> hashes_;
+    std::map<std::uint64_t, double> losses_;
 };
 
 // One learner, one optimizer, batches of exactly the target. `look` as above, every so many steps.

@@ -53,7 +53,7 @@ std::vector<PaperSetup> paper_setups(std::size_t trainers) {
             {.name = "home-aux", .trainers = home, .aggregators = aggregators}};
 }
 
-double exchange_s_predicted(const PaperSetup& setup) {
+double exchange_s_predicted(const PaperSetup& setup, std::uint64_t elements) {
     std::vector<planner::PeerRates> rates;
     const auto add = [&rates](const VirtualLine& line, bool trains) {
         planner::PeerRates peer;
@@ -66,9 +66,9 @@ double exchange_s_predicted(const PaperSetup& setup) {
     for (const VirtualLine& line : setup.aggregators) add(line, false);
     if (setup.equal_parts) {
         const std::vector<double> equal(rates.size(), 1.0);
-        return planner::predicted_seconds(rates, planner::apportion(equal, albert_large_elements));
+        return planner::predicted_seconds(rates, planner::apportion(equal, elements));
     }
-    const auto split = planner::split_elements(rates, albert_large_elements);
+    const auto split = planner::split_elements(rates, elements);
     return split ? split->seconds : 0;
 }
 

@@ -33,7 +33,8 @@ std::vector<PaperSetup> paper_setups(std::size_t trainers = paper_trainers);
 
 // What the planner says that the exchange takes, with the parts it would make or equal ones;
 // without those who come and go.
-double exchange_s_predicted(const PaperSetup& setup);
+double exchange_s_predicted(const PaperSetup& setup,
+                            std::uint64_t elements = albert_large_elements);
 
 // The paper's batch for so many trainers. `lines_divisor`: lines are slower by this, and parts
 // smaller; `time_divisor`: batches are smaller by this, so that a step takes less long.

@@ -10,8 +10,10 @@
 #include "lab/faults.h"
 #include "lab/local.h"
 #include "lab/paper.h"
+#include "lab/paper_swav.h"
 #include "lab/resume.h"
 #include "lab/storm.h"
+#include "lab/swav_mini.h"
 #include "lab/text_to_image_mini.h"
 
 namespace dedloc::lab {
@@ -21,6 +23,7 @@ constexpr const char* json_help = "one JSON object as the last line";
 
 struct Commands {
     PaperCommand paper;
+    std::string paper_task = "albert";
     FaultsCommand faults;
     StormCommand storm;
     ResumeCommand resume;
@@ -29,6 +32,7 @@ struct Commands {
     LocalCommand local;
     AlbertMiniCommand albert_mini;
     TextToImageMiniCommand text_to_image_mini;
+    SwavMiniCommand swav_mini;
 };
 
 void add_faults(CLI::App& lab, FaultsCommand& command, int& code) {
@@ -76,10 +80,27 @@ void add_resume(CLI::App& lab, ResumeCommand& command, int& code) {
     resume->callback([&command, &code] { code = run_resume(command); });
 }
 
-void add_paper(CLI::App& lab, PaperCommand& command, int& code) {
+// SwAV's set-ups are others, and take fewer of the options.
+int run_paper_of(const PaperCommand& command, const std::string& task) {
+    if (task != "swav") return run_paper(command);
+    PaperSwavCommand swav{
+        .directory = command.directory, .seed = command.seed, .json = command.json};
+    if (command.steps > 0) swav.steps = command.steps;
+    if (command.scale > 0) swav.scale = command.scale;
+    return run_paper_swav(swav);
+}
+
+void add_paper(CLI::App& lab, PaperCommand& command, std::string& task, int& code) {
     CLI::App* paper = lab.add_subcommand(
         "paper",
         "the paper's controlled experiment, in virtual time or namespaces: table and picture");
+    paper
+        ->add_option(
+            "--task",
+            task,
+            "albert, or swav: servers, workstations and both (takes --steps, --scale, --to, "
+            "--seed)")
+        ->check(CLI::IsMember({"albert", "swav"}));
     paper->add_option("--steps", command.steps, "global steps of each setup (12; in namespaces 8)")
         ->check(CLI::Range(4, 100'000));
     paper->add_flag("--in-namespaces",
@@ -103,7 +124,7 @@ void add_paper(CLI::App& lab, PaperCommand& command, int& code) {
         ->check(CLI::ExistingDirectory);
     paper->add_option("--seed", command.seed, "of the network");
     paper->add_flag("--json", command.json, json_help);
-    paper->callback([&command, &code] { code = run_paper(command); });
+    paper->callback([&command, &task, &code] { code = run_paper_of(command, task); });
 }
 
 #if DEDLOC_LAB_EQUIVALENCE
@@ -189,6 +210,18 @@ void add_text_to_image_mini(CLI::App& lab, TextToImageMiniCommand& command, int&
     mini->add_flag("--json", command.json, json_help);
     mini->callback([&command, &code] { code = run_text_to_image_mini(command); });
 }
+
+void add_swav_mini(CLI::App& lab, SwavMiniCommand& command, int& code) {
+    CLI::App* mini = lab.add_subcommand(
+        "swav-mini",
+        "SwAV learns clothes without labels; a peer is killed, one joins, all is replayed");
+    mini->add_option("--steps", command.steps, "global steps (600)")
+        ->check(CLI::Range(100, 100'000));
+    mini->add_flag("!--no-replay", command.replay, "leave the replay out");
+    mini->add_option("--seconds-max", command.seconds_max, "give up after so long");
+    mini->add_flag("--json", command.json, json_help);
+    mini->callback([&command, &code] { code = run_swav_mini(command); });
+}
 #endif
 
 }  // namespace
@@ -198,13 +231,14 @@ std::shared_ptr<void> add_process_commands(CLI::App& lab, int& code) {
     add_faults(lab, commands->faults, code);
     add_storm(lab, commands->storm, code);
     add_resume(lab, commands->resume, code);
-    add_paper(lab, commands->paper, code);
+    add_paper(lab, commands->paper, commands->paper_task, code);
 #if DEDLOC_LAB_EQUIVALENCE
     add_equivalence(lab, commands->equivalence, code);
     add_delayed(lab, commands->delayed, code);
     add_local(lab, commands->local, code);
     add_albert_mini(lab, commands->albert_mini, code);
     add_text_to_image_mini(lab, commands->text_to_image_mini, code);
+    add_swav_mini(lab, commands->swav_mini, code);
 #endif
     return commands;
 }

@@ -12,6 +12,7 @@ std::optional<StepSeen> step_in(const collab::Event& event) {
                     .members = made->members,
                     .samples = made->samples,
                     .loss = made->loss,
+                    .exchange_s = made->averaging_s.value_or(0),
                     .hash = made->state_hash.hex()};
 }
 
@@ -34,6 +35,10 @@ void StepBook::take(const collab::Event& event, double at_s) {
         booked.loss_sum += seen->loss;
         booked.losses += 1;
     }
+    if (seen->exchange_s > 0) {
+        booked.exchange_sum += seen->exchange_s;
+        booked.exchanges += 1;
+    }
 }
 
 std::size_t StepBook::newest_members() const {
@@ -46,6 +51,7 @@ std::vector<BookedStep> StepBook::steps(std::uint64_t first) const {
         const Entry& entry = at->second;
         all.push_back(entry.step);
         all.back().loss = entry.losses > 0 ? entry.loss_sum / entry.losses : 0;
+        all.back().exchange_s = entry.exchanges > 0 ? entry.exchange_sum / entry.exchanges : 0;
     }
     return all;
 }

@@ -21,6 +21,7 @@ struct StepSeen {
     std::uint64_t members = 0;
     double samples = 0;
     double loss = 0;
+    double exchange_s = 0;  // from the plan to the certificate; 0: not known
     std::string hash;
 };
 std::optional<StepSeen> step_in(const collab::Event& event);  // none: it is about something else
@@ -32,6 +33,7 @@ struct BookedStep {
     double loss = 0;          // mean of what the members handed in
     std::size_t members = 0;  // that train
     double round_s = 0;       // that trainers waited for it, mean; who keeps the book fills it in
+    double exchange_s = 0;    // from the plan to the certificate, mean
 };
 
 class StepBook {
@@ -51,6 +53,8 @@ class StepBook {
         std::string hash;
         double loss_sum = 0;
         double losses = 0;
+        double exchange_sum = 0;
+        double exchanges = 0;
     };
     std::map<std::uint64_t, Entry> steps_;
     std::uint64_t rounds_of_aggregators_ = 0;

@@ -1,6 +1,7 @@
 // dedloc check: says what a run file means, or where it is wrong, and whether the task can be
 // trained on this machine: with how much memory, how fast, from which samples.
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <nlohmann/json.hpp>
@@ -11,6 +12,7 @@
 #include "dedloc/cli/memory.h"
 #include "dedloc/cli/peer_directory.h"
 #include "dedloc/cli/say.h"
+#include "dedloc/cli/task_progress.h"
 #include "dedloc/collab/run_file.h"
 #include "dedloc/collab/run_hints.h"
 #include "dedloc/collab/vector_codecs.h"
@@ -87,6 +89,17 @@ double value_of(const std::vector<tasks::Measure>& measures, std::string_view na
     for (const tasks::Measure& measure : measures)
         if (measure.name == name) return measure.value;
     return 0;
+}
+
+bool has(const std::vector<tasks::Measure>& measures, std::string_view name) {
+    return std::ranges::any_of(measures,
+                               [name](const auto& measure) { return measure.name == name; });
+}
+
+// Of words and order, where a task says no loss as such.
+double first_loss(const std::vector<tasks::Measure>& first) {
+    if (has(first, "loss")) return value_of(first, "loss");
+    return value_of(first, "masked_loss") + value_of(first, "order_loss");
 }
 
 Ok forecast_round(const collab::RunFile& run,
@@ -218,8 +231,7 @@ nlohmann::ordered_json to_json(const Forecast& forecast, const CheckOptions& opt
         json["memory_activation_bytes"] = forecast.memory.activations;
     }
     if (!forecast.first.empty()) {
-        json["first_loss"] =
-            value_of(forecast.first, "masked_loss") + value_of(forecast.first, "order_loss");
+        json["first_loss"] = first_loss(forecast.first);
         json["ignorance_loss"] = value_of(forecast.first, "ignorance_loss");
     }
     for (const tasks::Measure& fact : forecast.facts) json[fact.name] = fact.value;
@@ -260,7 +272,12 @@ void print(const Forecast& forecast, const collab::RunFile& run, const CheckOpti
         options.peers,
         options.mbit,
         forecast.round_seconds);
-    if (!forecast.first.empty()) {
+    if (has(forecast.first, "loss")) {
+        say(stdout,
+            "  start  loss {:.2f} (knowing nothing: {:.2f})\n",
+            first_loss(forecast.first),
+            value_of(forecast.first, "ignorance_loss"));
+    } else if (!forecast.first.empty()) {
         const double words = value_of(forecast.first, "masked_loss");
         const double order = value_of(forecast.first, "order_loss");
         say(stdout,
@@ -292,7 +309,8 @@ int run_check(const CheckOptions& options) {
     const tasks::TaskOptions task_options{.device = options.device,
                                           .threads_count = options.threads,
                                           .data_directory = options.data_directory,
-                                          .unprepared = true};
+                                          .unprepared = true,
+                                          .progress = task_progress(options.json)};
     const auto task = tasks::make_task(run->task, task_options);
     // A run that only another build can train is a valid one.
     const bool elsewhere = !task && task.error().kind() == ErrorKind::unsupported;

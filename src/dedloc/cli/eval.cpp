@@ -12,6 +12,7 @@
 #include "dedloc/cli/memory.h"
 #include "dedloc/cli/run_files.h"
 #include "dedloc/cli/say.h"
+#include "dedloc/cli/task_progress.h"
 #include "dedloc/collab/model_state.h"
 #include "dedloc/monitor/json_line.h"
 #include "dedloc/security/identity.h"
@@ -32,7 +33,8 @@ Result<Evaluated> evaluate(const collab::RunFile& run,
     const state::Snapshot& snapshot = *found.checkpoint.state->snapshot;
     const tasks::TaskOptions task_options{.device = options.device,
                                           .threads_count = options.threads,
-                                          .data_directory = options.data_directory};
+                                          .data_directory = options.data_directory,
+                                          .progress = task_progress(options.json)};
     DEDLOC_TRY_VOID(restore_run_files(found.path, run.task, task_options));
     DEDLOC_TRY(const auto task, tasks::make_task(run.task, task_options));
     // Whose learner it is decides only the order of training samples.

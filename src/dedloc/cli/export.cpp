@@ -11,6 +11,7 @@
 #include "dedloc/cli/memory.h"
 #include "dedloc/cli/run_files.h"
 #include "dedloc/cli/say.h"
+#include "dedloc/cli/task_progress.h"
 #include "dedloc/collab/model_state.h"
 #include "dedloc/monitor/json_line.h"
 #include "dedloc/security/identity.h"
@@ -27,7 +28,8 @@ Result<std::vector<std::string>> export_to(const collab::RunFile& run,
     const tasks::TaskOptions task_options{.device = "cpu",
                                           .threads_count = 1,
                                           .data_directory = options.data_directory,
-                                          .unprepared = true};
+                                          .unprepared = true,
+                                          .progress = task_progress()};
     DEDLOC_TRY_VOID(restore_run_files(found.path, run.task, task_options));
     DEDLOC_TRY(const auto task, tasks::make_task(run.task, task_options));
     const PeerId anybody = security::Identity::generate().id();

@@ -11,6 +11,7 @@
 #include "dedloc/cli/peer_run.h"
 #include "dedloc/cli/run_files.h"
 #include "dedloc/cli/say.h"
+#include "dedloc/cli/task_progress.h"
 #include "dedloc/collab/join_string.h"
 #include "dedloc/security/hash.h"
 
@@ -42,7 +43,8 @@ Outcome<FoundCheckpoint> checkpoint_at(const std::string& path) {
 tasks::TaskOptions task_options(const PeerOptions& options) {
     return {.device = options.device,
             .threads_count = options.threads,
-            .data_directory = options.data_directory};
+            .data_directory = options.data_directory,
+            .progress = task_progress(options.quiet || options.json)};
 }
 
 // What it leaves open, the model that it begins with decides, or this machine.

@@ -20,6 +20,7 @@
 #include "dedloc/cli/quiet_failures.h"
 #include "dedloc/cli/run_files.h"
 #include "dedloc/cli/say.h"
+#include "dedloc/cli/task_progress.h"
 #include "dedloc/collab/model_state.h"
 #include "dedloc/collab/run_hints.h"
 #include "dedloc/collab/vector_codecs.h"
@@ -163,7 +164,8 @@ class PeerRun {
 tasks::TaskOptions PeerRun::task_options() const {
     return {.device = options_.device,
             .threads_count = options_.threads,
-            .data_directory = options_.data_directory};
+            .data_directory = options_.data_directory,
+            .progress = task_progress(options_.quiet || options_.json)};
 }
 
 // What peers have not got, either, this machine may still be able to make by itself.

@@ -192,7 +192,8 @@ std::string plan_of_run(const collab::RunFile& run,
 std::optional<std::uint64_t> vector_elements(const collab::RunFile& run) {
     const tasks::TaskKind* kind = tasks::find_task(run.task.kind);
     if (kind && kind->vector_count) return kind->vector_count(run.task);
-    const auto task = tasks::make_task(run.task, {.device = "cpu", .threads_count = 1});
+    const auto task =
+        tasks::make_task(run.task, {.device = "cpu", .threads_count = 1, .unprepared = true});
     if (!task) return std::nullopt;
     const auto learner = (*task)->learner(security::Identity::generate().id());
     if (!learner) return std::nullopt;

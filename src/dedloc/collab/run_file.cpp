@@ -6,11 +6,13 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <optional>
 #include <utility>
 
 #include "dedloc/collab/ascii_toml.h"
 #include "dedloc/collab/field_words.h"
+#include "dedloc/collab/run_checks.h"
 #include "dedloc/collab/sections/averaging.h"
 #include "dedloc/collab/sections/local.h"
 #include "dedloc/collab/sections/optimizer.h"
@@ -142,6 +144,12 @@ std::vector<Section> unregistered_sections(const toml::table& root, const RunFil
     return sections;
 }
 
+// By kind of task. A function's own, so that registrations of other sources find it made.
+std::map<std::string, RunCheck>& run_checks() {
+    static std::map<std::string, RunCheck> checks;
+    return checks;
+}
+
 void check_local(const RunFile& run, TomlReader& reader) {
     const LocalConfig& local = *run.local;
     if (local.batch == 0)
@@ -203,8 +211,10 @@ void check_together(const RunFile& run, TomlReader& reader) {
     if (run.local) check_local(run, reader);
     if (run.robust) check_robust(run, reader);
     const TaskSchema* schema = find_task_schema(run.task.kind);
-    if (!schema || !schema->check) return;
-    const Ok task = schema->check(run.task);
+    if (!schema) return;
+    Ok task = schema->check ? schema->check(run.task) : Ok();
+    const auto check = run_checks().find(run.task.kind);
+    if (task && check != run_checks().end()) task = check->second(run);
     const std::string_view at = schema->sections.empty() ? "task.model" : schema->sections[0].name;
     if (!task) reader.fail_key(at, task.error().message());
 }
@@ -212,6 +222,10 @@ void check_together(const RunFile& run, TomlReader& reader) {
 std::string_view section_or_none(bool there) { return there ? "a section" : "none"; }
 
 }  // namespace
+
+void register_run_check(std::string kind, RunCheck check) {
+    run_checks().emplace(std::move(kind), std::move(check));
+}
 
 Result<RunFile> parse_run_file(std::string_view text, std::string_view file_name) {
     if (text.size() > run_file_bytes_max)

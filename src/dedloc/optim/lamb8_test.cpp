@@ -242,24 +242,74 @@ TEST(ParameterGroup, has_rows_of_length_one_after_a_step) {
     const std::vector<float> gradient(7, 0.0f);
     (void)step({.momentum = 0}, groups, 0, parameters, gradient, std::span<const MomentView>());
     EXPECT_EQ(parameters, (std::vector<float>{5, 0.6f, 0.8f, 0, 0, 0, 0}));
+    parameters = {5, 3, 4, 0, 0, 0, 0};
+    const std::vector<ParameterGroup> frozen = {
+        {.name = "prototypes", .offset = 1, .count = 6, .frozen_until = 9, .unit_rows = 3}};
+    const std::vector<float> some(7, 1.0f);
+    (void)step({.momentum = 0}, frozen, 0, parameters, some, std::span<const MomentView>());
+    EXPECT_EQ(parameters, (std::vector<float>{5, 0.6f, 0.8f, 0, 0, 0, 0})) << "frozen ones, too";
     const std::vector<ParameterGroup> broken = {{.name = "p", .count = 7, .unit_rows = 3}};
     EXPECT_FALSE(check(broken, 7));
 }
 
-TEST(Larc, without_clipping_multiplies_the_rate_as_the_formula_says) {
-    const std::vector<ParameterGroup> groups = {{.name = "w", .offset = 0, .count = 2}};
-    const OptimizerConfig config{.schedule = {.peak = 2.4},
-                                 .weight_decay = 1e-6,
-                                 .momentum = 0,
-                                 .larc = true,
-                                 .larc_clip = false,
-                                 .larc_trust = 0.001};
-    std::vector<float> parameters = {3, 4};
-    const std::vector<float> gradient = {0.006f, 0.008f};
-    (void)step(config, groups, 0, parameters, gradient, std::span<const MomentView>());
-    const double rate = 2.4 * 0.001 * 5 / (0.01 + 1e-6 * 5 + 1e-8);
-    EXPECT_NEAR(parameters[0], 3 - rate * (0.006 + 1e-6 * 3), 3e-6);
-    EXPECT_NEAR(parameters[1], 4 - rate * (0.008 + 1e-6 * 4), 4e-6);
+// The formula in double precision, for one group: a = trust ‖p‖ / (‖g‖ + decay ‖p‖ + epsilon), at
+// most 1 of the rate where it clips; momentum m = µ m + a (g + decay p); p = p - rate m.
+struct LarcFormula {
+    const OptimizerConfig& config;
+    std::vector<double> p;
+    std::vector<double> m = std::vector<double>(p.size());
+
+    static double norm(const std::vector<double>& x) {
+        double sum = 0;
+        for (const double value : x) sum += value * value;
+        return std::sqrt(sum);
+    }
+    void step(const std::vector<double>& g, double rate) {
+        const double length = norm(p);
+        double a = config.larc_trust * length /
+                   (norm(g) + config.weight_decay * length + config.larc_epsilon);
+        if (config.larc_clip) a = std::min(a / rate, 1.0);
+        for (std::size_t i = 0; i < p.size(); ++i) {
+            m[i] = config.momentum * m[i] + a * (g[i] + config.weight_decay * p[i]);
+            p[i] -= rate * m[i];
+        }
+    }
+};
+
+double relative_gap(const std::vector<float>& ours, const std::vector<double>& theirs) {
+    std::vector<double> gap;
+    for (std::size_t i = 0; i < ours.size(); ++i) gap.push_back(ours[i] - theirs[i]);
+    return LarcFormula::norm(gap) / LarcFormula::norm(theirs);
+}
+
+TEST(Larc, follows_the_formula_to_a_millionth_with_and_without_clipping) {
+    const std::vector<ParameterGroup> groups = {{.name = "w", .offset = 0, .count = 5000}};
+    for (const bool clips : {false, true})
+        for (const double size : {0.001, 1.0, 100.0}) {  // of gradients
+            SCOPED_TRACE(fmt::format("clips {}, gradients of {}", clips, size));
+            const OptimizerConfig config{
+                .schedule = {.peak = 2.4, .warmup_steps = 5, .warmup_start = 0.3},
+                .weight_decay = 1e-6,
+                .larc = true,
+                .larc_clip = clips,
+                .larc_trust = 0.001};
+            Random random(3);
+            std::vector<float> parameters(5000);
+            for (float& value : parameters) value = static_cast<float>(random.normal() * 0.05);
+            std::vector<float> momentum(5000);
+            LarcFormula formula{config, {parameters.begin(), parameters.end()}};
+            for (std::uint64_t step = 0; step < 10; ++step) {
+                std::vector<float> gradient(5000);
+                for (float& value : gradient) value = static_cast<float>(random.normal() * size);
+                const MomentView moment{.values = momentum};
+                (void)optim::step(
+                    config, groups, step, parameters, gradient, std::span(&moment, 1));
+                formula.step({gradient.begin(), gradient.end()},
+                             learning_rate(config.schedule, step));
+            }
+            EXPECT_LT(relative_gap(momentum, formula.m), 1e-6);
+            EXPECT_LT(relative_gap(parameters, formula.p), 1e-6);
+        }
 }
 
 }  // namespace

@@ -287,10 +287,11 @@ void step_lamb(const Step& step) {
     apply_lamb(step, scalars);
 }
 
-// Rows of a group to length 1, each summed as any sum of squares; a row of zeros stays.
+// Rows of a group to length 1, frozen or not, each summed as any sum of squares; a row of zeros
+// stays.
 void scale_rows(const Step& step) {
     for (const ParameterGroup& group : step.groups) {
-        if (group.unit_rows == 0 || step.bias_steps <= group.frozen_until) continue;
+        if (group.unit_rows == 0) continue;
         const std::size_t length = group.unit_rows;
         step.parallel_for(group.count / length, [&](std::size_t row) {
             const FloatEnvironmentGuard guard;

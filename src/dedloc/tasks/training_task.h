@@ -14,10 +14,12 @@
 
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "dedloc/base/shared_bytes.h"
@@ -35,6 +37,8 @@ struct TaskOptions {
     // To look at the model, not to train it: what a run would train first (image codes) is not, and
     // data that are missing are made up.
     bool unprepared = false;
+    // Told while something long is read for the first time ("pictures"), often. Null: nobody.
+    std::function<void(std::string_view what, std::size_t done, std::size_t all)> progress{};
 };
 
 // A number with its name: "perplexity".

@@ -28,7 +28,15 @@ class TorchLearner final : public collab::Learner {
         model_.module->train();
     }
 
-    collab::Layout layout() const override { return flat_.layout(); }
+    collab::Layout layout() const override {
+        collab::Layout layout = flat_.layout();
+        if (task_.shape_groups) task_.shape_groups(layout.parameters);
+        return layout;
+    }
+
+    void at_step(std::uint64_t global_step) override {
+        if (model_.at_step) model_.at_step(global_step);
+    }
 
     void initial(std::span<float> parameters, std::span<float> buffers) override {
         TorchModel fresh = task_.make_model();
@@ -140,6 +148,7 @@ class TorchLearner final : public collab::Learner {
 
     Result<collab::Evaluation> evaluate_now() {
         torch::NoGradGuard no_grad;
+        if (model_.evaluate) return evaluate_itself();
         collab::Evaluation evaluation{.samples = task_.held_out_count};
         bool counts_correct = false;
         double correct_sum = 0;
@@ -164,6 +173,15 @@ class TorchLearner final : public collab::Learner {
         evaluation.accuracy =
             counts_correct ? correct_sum / count : std::numeric_limits<double>::quiet_NaN();
         return evaluation;
+    }
+
+    Result<collab::Evaluation> evaluate_itself() {
+        const auto cancelled = [this] { return evaluation_cancelled_.load(); };
+        try {
+            return model_.evaluate(cancelled);
+        } catch (const std::exception& failure) {
+            return from_torch("evaluating the model", failure);
+        }
     }
 
     TorchTask task_;

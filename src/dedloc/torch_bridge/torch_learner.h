@@ -42,6 +42,11 @@ struct TorchModel {
     std::shared_ptr<torch::nn::Module> module{};
     std::function<torch::Tensor(const torch::Tensor& inputs)> forward{};
     std::function<TorchLoss(const TorchBatch& batch)> loss{};
+    // Learner::at_step, for models that compute differently from step to step. May be null.
+    std::function<void(std::uint64_t global_step)> at_step{};
+    // In place of a pass over held-out batches: the module is in evaluation mode, nothing keeps
+    // gradients, and it should end soon once `cancelled` says so. May be null.
+    std::function<Result<collab::Evaluation>(const std::function<bool()>& cancelled)> evaluate{};
 };
 
 inline constexpr std::uint64_t held_out_batch_max = 500;
@@ -59,6 +64,9 @@ struct TorchTask {
     std::uint64_t held_out_batch_samples_max = held_out_batch_max;
     std::string device = "cpu";  // as choose_device() returns it
     bool bf16 = false;           // training passes: mixed precision (autocast.h)
+    // What groups of parameters have beyond names and sizes: frozen, rows of unit length. May be
+    // null.
+    std::function<void(std::vector<optim::ParameterGroup>&)> shape_groups{};
 };
 
 Result<std::unique_ptr<collab::Learner>> make_torch_learner(TorchTask task);

@@ -77,7 +77,7 @@ TEST(SwavQueue, keeps_the_newest_embeddings_in_whole_batches) {
 }
 
 TEST(SwavModel, resnet50_has_the_papers_parameters_and_begins_near_log_3000) {
-    SwavModel model("resnet50", 1);
+    SwavModel model("resnet50", 3, 1);
     std::int64_t count = 0;
     for (const auto& parameter : model.parameters()) count += parameter.numel();
     EXPECT_EQ(count, 28'354'752);

@@ -4,6 +4,7 @@
 #include <torch/nn.h>
 
 #include "dedloc/base/check.h"
+#include "dedloc/tasks/swav/swav_section.h"
 #include "dedloc/torch_bridge/dense.h"
 
 namespace dedloc::tasks {
@@ -59,8 +60,8 @@ class BottleneckImpl : public nn::Module {
 };
 TORCH_MODULE(Bottleneck);
 
-nn::Sequential resnet50() {
-    nn::Sequential trunk(conv(3, 64, 7, 2),
+nn::Sequential resnet50(std::int64_t channels) {
+    nn::Sequential trunk(conv(channels, 64, 7, 2),
                          nn::BatchNorm2d(64),
                          nn::ReLU(),
                          nn::MaxPool2d(nn::MaxPool2dOptions(3).stride(2).padding(1)));
@@ -77,8 +78,8 @@ nn::Sequential resnet50() {
     return trunk;
 }
 
-nn::Sequential small_trunk() {
-    return nn::Sequential(conv(1, 32, 3, 2),
+nn::Sequential small_trunk(std::int64_t channels) {
+    return nn::Sequential(conv(channels, 32, 3, 2),
                           nn::BatchNorm2d(32),
                           nn::ReLU(),
                           conv(32, 64, 3, 2),
@@ -89,43 +90,28 @@ nn::Sequential small_trunk() {
                           nn::ReLU());
 }
 
-struct Sizes {
-    const char* name;
-    nn::Sequential (*trunk)();
-    std::int64_t features;
-    std::int64_t hidden;
-    std::int64_t width;
-    std::int64_t prototypes;
-};
-constexpr Sizes models[] = {{"resnet50", resnet50, 2048, 2048, 128, 3000},
-                            {"small", small_trunk, 128, 128, 32, 60}};
-
-const Sizes& sizes_of(const std::string& name) {
-    for (const Sizes& sizes : models)
-        if (name == sizes.name) return sizes;
-    DEDLOC_CHECK(false, "no model {}", name);
-    return models[0];
+nn::Sequential trunk_of(const SwavSizes& sizes, std::int64_t channels) {
+    return std::string_view(sizes.name) == "small" ? small_trunk(channels) : resnet50(channels);
 }
 
 }  // namespace
 
-std::vector<std::string> swav_model_names() {
-    std::vector<std::string> names;
-    for (const Sizes& sizes : models) names.emplace_back(sizes.name);
-    return names;
-}
-
-SwavModel::SwavModel(const std::string& name, std::uint64_t seed) {
+SwavModel::SwavModel(const std::string& name, std::int64_t channels, std::uint64_t seed) {
     torch::manual_seed(seed);
-    const Sizes& sizes = sizes_of(name);
-    trunk_ = register_module("trunk", sizes.trunk());
-    head_ = register_module("head",
-                            nn::Sequential(Dense(sizes.features, sizes.hidden),
-                                           nn::BatchNorm1d(sizes.hidden),
-                                           nn::ReLU(),
-                                           Dense(sizes.hidden, sizes.width)));
-    auto start = torch::randn({sizes.prototypes, sizes.width});
-    start = start / start.norm(2, {1}, true);
+    const SwavSizes* sizes = find_swav_sizes(name);
+    DEDLOC_CHECK(sizes, "no model {}", name);
+    const auto hidden = static_cast<std::int64_t>(sizes->hidden);
+    const auto width = static_cast<std::int64_t>(sizes->width);
+    trunk_ = register_module("trunk", trunk_of(*sizes, channels));
+    head_ =
+        register_module("head",
+                        nn::Sequential(Dense(static_cast<std::int64_t>(sizes->features), hidden),
+                                       nn::BatchNorm1d(hidden),
+                                       nn::ReLU(),
+                                       Dense(hidden, width)));
+    const double bound = 1 / std::sqrt(static_cast<double>(width));
+    const auto start =
+        torch::empty({static_cast<std::int64_t>(sizes->prototypes), width}).uniform_(-bound, bound);
     prototypes_ = register_parameter(prototypes_name, start);
     const torch::NoGradGuard none;
     for (const auto& module : trunk_->modules())

@@ -1,14 +1,14 @@
 // Networks that SwAV trains: a trunk, a projection head and prototypes.
 //
 //   resnet50   He et al. 1512.03385 (stride in the 3 × 3 convolutions), head 2048 → 2048 → 128,
-//              3,000 prototypes: 28,354,752 parameters. Pictures [n, 3, side, side].
-//   small      three convolutions with BatchNorm for [n, 1, 28, 28] and smaller, head 128 → 128 →
-//   32,
-//              60 prototypes.
+//              3,000 prototypes: 28,354,752 parameters with three channels.
+//   small      three convolutions with BatchNorm for pictures of 28 × 28 and smaller, head 128 →
+//              128 → 32, 60 prototypes.
 //
-// Embeddings have length 1; prototypes are not normalised here: the optimizer keeps their rows at
-// length 1 after each step (optim::ParameterGroup::unit_rows). BatchNorm sees the crops of one
-// resolution at a time, so the calls below go resolution by resolution.
+// Embeddings have length 1; prototypes are not normalised here: the optimizer brings their rows to
+// length 1 after each step (optim::ParameterGroup::unit_rows). They begin as a linear layer does,
+// as vissl's do. BatchNorm sees the crops of one resolution at a time, so the calls below go
+// resolution by resolution.
 //
 // Thread: one at a time. Errors: libtorch's exceptions.
 
@@ -22,12 +22,10 @@ namespace dedloc::tasks {
 
 inline constexpr const char* prototypes_name = "prototypes";
 
-std::vector<std::string> swav_model_names();
-
 class SwavModel : public torch::nn::Module {
   public:
-    // One of swav_model_names().
-    SwavModel(const std::string& name, std::uint64_t seed);
+    // `name`: find_swav_sizes() knows it.
+    SwavModel(const std::string& name, std::int64_t channels, std::uint64_t seed);
 
     struct Output {
         torch::Tensor embeddings;  // [n, width], each of length 1

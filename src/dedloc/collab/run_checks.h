@@ -1,0 +1,19 @@
+// What a kind of task asks of the other sections of a run file ("batch.micro must be a number").
+// What it asks of its own sections is in its schema (task_section.h).
+//
+// Thread: registration before main(); then any. Errors: bad_input, from a check.
+
+#pragma once
+#include <functional>
+#include <string>
+
+#include "dedloc/collab/run_file.h"
+
+namespace dedloc::collab {
+
+using RunCheck = std::function<Ok(const RunFile&)>;
+
+// Once a kind.
+void register_run_check(std::string kind, RunCheck check);
+
+}  // namespace dedloc::collab

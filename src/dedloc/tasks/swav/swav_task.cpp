@@ -1,0 +1,210 @@
+#include "dedloc/tasks/swav/swav_task.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "dedloc/collab/kept_averages.h"
+#include "dedloc/runtime/machine.h"
+#include "dedloc/tasks/picture_folder.h"
+#include "dedloc/tasks/safetensors.h"
+#include "dedloc/tasks/swav/swav_learner.h"
+#include "dedloc/text/cache.h"
+#include "dedloc/torch_bridge/device.h"
+#include "dedloc/torch_bridge/flat_module.h"
+#include "dedloc/trainer/first_line.h"
+
+namespace dedloc::tasks {
+namespace {
+
+constexpr std::size_t reading_threads_max = 8;  // that make crops for one GPU
+
+// Fewer samples than this say nothing of a loss that spreads them over prototypes.
+constexpr std::uint64_t balanced_samples_min = 8;
+
+bool never() { return false; }
+
+// Trunk, head and prototypes under their names here; BatchNorm's statistics among them.
+Bytes weights_of(const SwavModel& model, const std::string& name) {
+    Safetensors file;
+    file.metadata["format"] = "pt";
+    file.metadata["model"] = "swav " + name;
+    std::vector<torch::Tensor> kept;
+    const auto add = [&](const std::string& key, const torch::Tensor& tensor) {
+        if (tensor.scalar_type() != torch::kFloat32) return;
+        kept.push_back(tensor.detach().cpu().contiguous());
+        const auto* bytes = static_cast<const std::uint8_t*>(kept.back().data_ptr());
+        file.tensors[key] = {.type = SafetensorsType::f32,
+                             .shape = kept.back().sizes().vec(),
+                             .data = ByteView(bytes, kept.back().nbytes())};
+    };
+    for (const auto& item : model.named_parameters()) add(item.key(), item.value());
+    for (const auto& item : model.named_buffers()) add(item.key(), item.value());
+    return encode_safetensors(file);
+}
+
+class SwavTask final : public TrainingTask {
+  public:
+    SwavTask(SwavSetup setup, std::string device)
+        : setup_(std::move(setup)),
+          sizes_(*find_swav_sizes(setup_.config.model)),
+          device_(std::move(device)) {}
+
+    Result<std::unique_ptr<collab::Learner>> learner(const PeerId& peer) const override;
+    std::string device() const override { return device_; }
+    std::string description() const override {
+        return fmt::format(
+            "SwAV with {} ({} parameters, {} prototypes) on {}, computed on {} in {}",
+            sizes_.name,
+            sizes_.parameters_count(setup_.channels),
+            sizes_.prototypes,
+            setup_.pictures->description(),
+            device_,
+            setup_.config.precision);
+    }
+    std::optional<collab::TaskConfig> decided_config() const override {
+        if (setup_.keys.pictures != undecided_pictures || setup_.pictures->fingerprint().empty())
+            return std::nullopt;
+        SwavKeys keys = setup_.keys;
+        keys.pictures = setup_.pictures->fingerprint();
+        collab::TaskConfig decided = setup_.config;
+        decided.set_section(collab::section_from(swav_section_name, std::move(keys)));
+        return decided;
+    }
+    Result<std::vector<Measure>> measure(std::span<const float> parameters,
+                                         std::span<const float> buffers,
+                                         std::uint64_t samples_max) const override;
+    Result<std::vector<std::string>> export_model(std::span<const float> parameters,
+                                                  std::span<const float> buffers,
+                                                  const std::string& directory) const override;
+    MemoryEstimate memory(std::uint64_t micro_batch) const override;
+
+  private:
+    Result<std::shared_ptr<SwavModel>> model_at(std::span<const float> parameters,
+                                                std::span<const float> buffers) const;
+
+    SwavSetup setup_;
+    const SwavSizes& sizes_;
+    std::string device_;
+};
+
+Result<std::unique_ptr<collab::Learner>> SwavTask::learner(const PeerId& peer) const {
+    torch_bridge::TorchTask task;
+    task.make_model = [setup = setup_] { return swav_torch_model(setup); };
+    task.device = device_;
+    task.bf16 = setup_.config.precision == "bf16";
+    // As in the original, LARC and weight decay concern biases and BatchNorm, too.
+    task.shape_groups = [keys = setup_.keys,
+                         width = sizes_.width](std::vector<optim::ParameterGroup>& groups) {
+        for (optim::ParameterGroup& group : groups) {
+            group.decay = true;
+            if (group.name != prototypes_name) continue;
+            group.unit_rows = static_cast<std::size_t>(width);
+            group.frozen_until = keys.prototypes_frozen_until;
+        }
+    };
+    const std::size_t threads =
+        device_ == "cpu" ? 1
+                         : std::min<std::size_t>(runtime::usable_processors(), reading_threads_max);
+    const auto crops = std::make_shared<SwavCrops>(
+        setup_.pictures, setup_.keys, setup_.channels, setup_.config.seed, peer, threads);
+    task.train_batch = [setup = setup_, crops](collab::CounterRange samples) {
+        return swav_batch(setup, *crops, samples);
+    };
+    return torch_bridge::make_torch_learner(std::move(task));
+}
+
+Result<std::shared_ptr<SwavModel>> SwavTask::model_at(std::span<const float> parameters,
+                                                      std::span<const float> buffers) const {
+    auto model =
+        std::make_shared<SwavModel>(setup_.config.model, setup_.channels, setup_.config.seed);
+    model->to(torch::Device(device_));
+    DEDLOC_TRY(torch_bridge::FlatModule flat, torch_bridge::FlatModule::make(model));
+    if (flat.layout().parameters_count != parameters.size() ||
+        flat.layout().buffers_count != buffers.size())
+        return make_error(ErrorKind::bad_input,
+                          "{} parameters and {} buffers do not fit the model {}",
+                          parameters.size(),
+                          buffers.size(),
+                          setup_.config.model);
+    flat.load(parameters, buffers);
+    return model;
+}
+
+// On a few samples, but a batch of them: the loss as training sees it. On all: how good the
+// features are, too.
+Result<std::vector<Measure>> SwavTask::measure(std::span<const float> parameters,
+                                               std::span<const float> buffers,
+                                               std::uint64_t samples_max) const {
+    try {
+        DEDLOC_TRY(const auto model, model_at(parameters, buffers));
+        const torch::NoGradGuard none;
+        if (samples_max > 0) {
+            model->train();
+            const std::uint64_t samples = std::min<std::uint64_t>(
+                std::max(samples_max, balanced_samples_min), setup_.pictures->held_out_count());
+            DEDLOC_TRY(const double loss, held_out_loss(setup_, *model, samples, never));
+            return std::vector<Measure>{
+                {"loss", loss},
+                {"ignorance_loss", std::log(static_cast<double>(sizes_.prototypes))},
+                {"samples", static_cast<double>(samples)}};
+        }
+        const auto classes = static_cast<std::int64_t>(setup_.pictures->classes_count());
+        if (classes < 2) return std::vector<Measure>();
+        model->eval();
+        DEDLOC_TRY(const EvaluationHalves halves, held_out_features(setup_, *model, never));
+        const auto neighbours = static_cast<std::int64_t>(setup_.keys.neighbours);
+        return std::vector<Measure>{
+            {"neighbours_accuracy", neighbours_accuracy(halves, neighbours, classes)},
+            {"linear_accuracy", linear_accuracy(halves, classes)},
+            {"labelled_pictures", static_cast<double>(halves.bank.labels.size(0))}};
+    } catch (const std::exception& failure) {
+        return make_error(ErrorKind::cannot_compute,
+                          "measuring the model: libtorch says: {}",
+                          trainer::first_line(failure));
+    }
+}
+
+Result<std::vector<std::string>> SwavTask::export_model(std::span<const float> parameters,
+                                                        std::span<const float> buffers,
+                                                        const std::string& directory) const {
+    DEDLOC_TRY(const auto model, model_at(parameters, buffers));
+    const std::string name = "model.safetensors";
+    DEDLOC_TRY_VOID(text::write_file(directory + "/" + name,
+                                     base::as_text(weights_of(*model, setup_.config.model))));
+    return std::vector<std::string>(1, name);
+}
+
+// Measured: what ResNet-50 keeps for the backward pass of a picture, per pixel of it, and what the
+// small model does.
+MemoryEstimate SwavTask::memory(std::uint64_t micro_batch) const {
+    const bool small = sizes_.features == 128;
+    const double bytes_a_pixel = small ? 400 : 2200;
+    const SwavKeys& keys = setup_.keys;
+    const std::uint64_t pixels = keys.large_crops * keys.large_side * keys.large_side +
+                                 keys.small_crops * keys.small_side * keys.small_side;
+    const std::uint64_t parameters = sizes_.parameters_count(setup_.channels);
+    MemoryEstimate estimate;
+    estimate.model = 3 * sizeof(float) * parameters;  // with gradients and their sums
+    estimate.activations =
+        static_cast<std::uint64_t>(bytes_a_pixel * static_cast<double>(micro_batch * pixels));
+    // Two states of parameters and momentum, the contribution and the average.
+    estimate.collaboration = 6 * sizeof(float) * parameters + collab::kept_averages_usual;
+    estimate.program = std::uint64_t{300} << 20;
+    return estimate;
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const TrainingTask>> make_swav(const collab::TaskConfig& config,
+                                                      const TaskOptions& options) {
+    DEDLOC_TRY_VOID(check_swav(config));
+    DEDLOC_TRY(std::string device, torch_bridge::choose_device(options.device));
+    torch_bridge::set_compute_threads(options.threads_count);
+    SwavSetup setup{.config = config, .keys = swav_keys(config), .channels = swav_channels(config)};
+    DEDLOC_TRY(setup.pictures, open_swav_pictures(config, options));
+    return std::shared_ptr<const TrainingTask>(
+        std::make_shared<SwavTask>(std::move(setup), std::move(device)));
+}
+
+}  // namespace dedloc::tasks
