@@ -31,7 +31,7 @@ class LongWork {
 
   private:
     static constexpr std::uint64_t told_times = 10;
-    static constexpr std::uint64_t told_from = 500;  // what is less is done at once
+    static constexpr std::uint64_t told_from = 200;  // what is less is done at once
 
     std::string what_;
     std::uint64_t all_;
