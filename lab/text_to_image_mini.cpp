@@ -70,7 +70,7 @@ moments_8bit = true
 gradient_norm_max = 4.0
 [schedule]
 kind = "linear"
-warmup_steps = 30
+warmup_steps = 20
 total_steps = 900
 [averaging]
 codec = "adaptive"

@@ -26,10 +26,10 @@
 namespace dedloc::lab {
 
 struct TextToImageMiniCommand {
-    std::uint64_t steps = 900;  // global steps of 64 samples
-    double seconds_max = 520;   // of the training; then what there is is measured
+    std::uint64_t steps = 400;  // global steps of 64 samples
+    double seconds_max = 480;   // of the training; then what there is is measured
     std::uint64_t seed = 1;
-    double rate = 0.01;   // the learning rate's peak
+    double rate = 0.012;  // the learning rate's peak
     bool alone = false;   // in a plain loop instead, to compare
     std::string sheet{};  // PNG file
     bool json = false;

@@ -21,12 +21,7 @@ std::function<void(std::string_view, std::size_t, std::size_t)> task_progress(bo
         if (Clock::now() - *said < said_every) return;
         *said = Clock::now();
         const double share = all == 0 ? 1 : static_cast<double>(done) / static_cast<double>(all);
-        say(stderr,
-            "reading {} for the first time: {} of {} ({:.0f} %) …\n",
-            what,
-            done,
-            all,
-            100 * share);
+        say(stderr, "{} (once): {} of {} ({:.0f} %) …\n", what, done, all, 100 * share);
     };
 }
 

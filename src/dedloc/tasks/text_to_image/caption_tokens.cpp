@@ -6,6 +6,7 @@
 
 #include "dedloc/base/log.h"
 #include "dedloc/security/hash.h"
+#include "dedloc/tasks/picture_folder.h"
 #include "dedloc/tasks/text_to_image/codes_store.h"
 #include "dedloc/text/cache.h"
 #include "dedloc/torch_bridge/device.h"
@@ -17,26 +18,6 @@ constexpr std::int64_t encode_batch = 64;
 constexpr std::int64_t made_up_rows = 64;
 
 using Indices = std::vector<std::size_t>;
-
-// Says ten times how far it is.
-class LongWork {
-  public:
-    LongWork(std::string what, std::uint64_t all) : what_(std::move(what)), all_(all) {}
-
-    void tell(std::uint64_t done, std::string_view more = {}) {
-        if (all_ < told_from || done * told_times / all_ <= told_) return;
-        told_ = done * told_times / all_;
-        log(LogLevel::warning, "tasks", "{}: {} of {}{}", what_, done, all_, more);
-    }
-
-  private:
-    static constexpr std::uint64_t told_times = 10;
-    static constexpr std::uint64_t told_from = 200;  // what is less is done at once
-
-    std::string what_;
-    std::uint64_t all_;
-    std::uint64_t told_ = 0;
-};
 
 // What is held out, by the file's word; without one every 1 / share-th.
 Indices held_out_of(const images::ImageFolder& folder, double share) {
@@ -111,15 +92,15 @@ class Opening {
     Opening(const collab::TaskConfig& config,
             const TaskOptions& options,
             const ImageCodesConfig& sizes,
-            images::ImageFolder folder)
+            std::shared_ptr<const images::ImageFolder> folder)
         : config_(config),
           options_(options),
           keys_(pictures_keys(config)),
           text_(text_to_image_keys(config)),
           sizes_(sizes),
           folder_(std::move(folder)),
-          held_out_(held_out_of(folder_, keys_.held_out)),
-          train_(others_than(held_out_, folder_.entries().size())) {}
+          held_out_(held_out_of(*folder_, keys_.held_out)),
+          train_(others_than(held_out_, folder_->entries().size())) {}
 
     Result<std::shared_ptr<const CaptionTokens>> tokens();
 
@@ -127,11 +108,14 @@ class Opening {
     Result<std::shared_ptr<const PictureCodec>> codec() const;
     Result<Bytes> train() const;
     Result<CaptionWords> words() const {
-        return CaptionWords::of(captions_of(folder_, train_), text_.words - 2);
+        return CaptionWords::of(captions_of(*folder_, train_), text_.words - 2);
     }
     // [pictures, codes] int32, of all pictures of the folder.
     Result<torch::Tensor> codes_of_all(const PictureCodec& codec) const;
     Result<torch::Tensor> encode_all(const PictureCodec& codec) const;
+    void tell(std::string_view what, std::size_t done, std::size_t all) const {
+        if (options_.progress) options_.progress(what, done, all);
+    }
     TokenRows rows(const PictureCodec& codec, const torch::Tensor& codes, const Indices& of) const;
 
     const collab::TaskConfig& config_;
@@ -139,7 +123,7 @@ class Opening {
     PicturesKeys keys_;
     TextToImageKeys text_;
     ImageCodesConfig sizes_;
-    images::ImageFolder folder_;
+    std::shared_ptr<const images::ImageFolder> folder_;
     Indices held_out_;
     Indices train_;
 };
@@ -155,17 +139,15 @@ Result<Bytes> Opening::train() const {
         "training the image codes on {} pictures, {} steps; the next time they are in the cache",
         seen.size(),
         keys_.codes_steps);
-    DEDLOC_TRY(const torch::Tensor pixels, pixels_of(folder_, seen, sizes_.side));
+    DEDLOC_TRY(const torch::Tensor pixels, pixels_of(*folder_, seen, sizes_.side));
     DEDLOC_TRY(const CaptionWords words, this->words());
-    LongWork work("training the image codes", keys_.codes_steps);
     return train_codec(pixels,
                        words,
                        {.sizes = sizes_,
                         .steps = keys_.codes_steps,
                         .seed = config_.seed,
-                        .progress = [&](std::uint64_t step, double lost) {
-                            work.tell(step,
-                                      fmt::format(", {:.0f} % of the variance lost", lost * 100));
+                        .progress = [this](std::uint64_t step) {
+                            tell("training the image codes", step, keys_.codes_steps);
                         }});
 }
 
@@ -181,7 +163,7 @@ Result<std::shared_ptr<const PictureCodec>> Opening::codec() const {
                               wanted->short_hex(),
                               file.error().message());
     }
-    const Digest key = recipe_key(folder_.fingerprint(), config_);
+    const Digest key = recipe_key(folder_->fingerprint(), config_);
     if (const auto made = trained_codes(key)) {
         DEDLOC_TRY(auto codec, PictureCodec::parse(*made, sizes_));
         DEDLOC_TRY_VOID(keep_codes(codec->hash(), codec->file()));
@@ -196,27 +178,28 @@ Result<std::shared_ptr<const PictureCodec>> Opening::codec() const {
 }
 
 Result<torch::Tensor> Opening::encode_all(const PictureCodec& codec) const {
-    const auto count = static_cast<std::int64_t>(folder_.entries().size());
+    const auto count = static_cast<std::int64_t>(folder_->entries().size());
     torch::Tensor all = torch::zeros({count, sizes_.length()}, torch::kInt32);
-    LongWork work("turning the pictures into codes", folder_.entries().size());
     for (std::int64_t begin = 0; begin < count; begin += encode_batch) {
         const std::int64_t end = std::min(begin + encode_batch, count);
         Indices indices(static_cast<std::size_t>(end - begin));
         std::iota(indices.begin(), indices.end(), static_cast<std::size_t>(begin));
-        DEDLOC_TRY(const torch::Tensor pixels, pixels_of(folder_, indices, sizes_.side));
+        DEDLOC_TRY(const torch::Tensor pixels, pixels_of(*folder_, indices, sizes_.side));
         all.slice(0, begin, end).copy_(codec.encode(pixels.to(torch::kFloat32) / 255));
-        work.tell(static_cast<std::uint64_t>(end));
+        tell("turning pictures into codes",
+             static_cast<std::size_t>(end),
+             static_cast<std::size_t>(count));
     }
     return all;
 }
 
 // In the cache as 16 bits a code.
 Result<torch::Tensor> Opening::codes_of_all(const PictureCodec& codec) const {
-    const auto count = static_cast<std::int64_t>(folder_.entries().size());
+    const auto count = static_cast<std::int64_t>(folder_->entries().size());
     if (codec.file().empty()) return torch::zeros({count, sizes_.length()}, torch::kInt32);
     DEDLOC_TRY(const std::string cache, text::default_cache_directory());
     const std::string path = fmt::format(
-        "{}/pictures-{}-{}.codes", cache, codec.hash().short_hex(), folder_.fingerprint().hex());
+        "{}/pictures-{}-{}.codes", cache, codec.hash().short_hex(), folder_->fingerprint().hex());
     const auto bytes = static_cast<std::size_t>(2 * count * sizes_.length());
     if (const auto kept = text::read_file(path, bytes); kept && kept->size() == bytes) {
         torch::Tensor codes = torch::empty({count, sizes_.length()}, torch::kInt16);
@@ -236,12 +219,12 @@ TokenRows Opening::rows(const PictureCodec& codec,
                         const torch::Tensor& codes,
                         const Indices& of) const {
     const std::vector<std::int64_t> numbers(of.begin(), of.end());
-    return {.captions = word_rows(codec.words(), captions_of(folder_, of), text_.text_length),
+    return {.captions = word_rows(codec.words(), captions_of(*folder_, of), text_.text_length),
             .codes = codes.index_select(0, torch::tensor(numbers))};
 }
 
 Result<std::shared_ptr<const CaptionTokens>> Opening::tokens() {
-    if (!folder_.has_captions())
+    if (!folder_->has_captions())
         return make_error(ErrorKind::bad_input,
                           "the folder {} has no captions.jsonl: text to image learns from lines "
                           "like {{\"file\": \"a.png\", \"caption\": \"a red hat\"}}",
@@ -250,7 +233,7 @@ Result<std::shared_ptr<const CaptionTokens>> Opening::tokens() {
         return make_error(ErrorKind::bad_input,
                           "of the folder's {} pictures {} are to be trained on and {} held out; "
                           "both are needed",
-                          folder_.entries().size(),
+                          folder_->entries().size(),
                           train_.size(),
                           held_out_.size());
     auto tokens = std::make_shared<CaptionTokens>();
@@ -263,11 +246,11 @@ Result<std::shared_ptr<const CaptionTokens>> Opening::tokens() {
     DEDLOC_TRY(const torch::Tensor codes, codes_of_all(*tokens->codec));
     tokens->train = rows(*tokens->codec, codes, train_);
     tokens->held_out = rows(*tokens->codec, codes, held_out_);
-    tokens->train_captions = captions_of(folder_, train_);
-    tokens->held_out_captions = captions_of(folder_, held_out_);
+    tokens->train_captions = captions_of(*folder_, train_);
+    tokens->held_out_captions = captions_of(*folder_, held_out_);
     tokens->held_out_pictures = held_out_;
-    tokens->pictures_hash = folder_.fingerprint();
-    tokens->folder = std::move(folder_);
+    tokens->pictures_hash = folder_->fingerprint();
+    tokens->folder = folder_;
     return std::shared_ptr<const CaptionTokens>(std::move(tokens));
 }
 
@@ -312,23 +295,9 @@ Result<std::shared_ptr<const CaptionTokens>> CaptionTokens::open(const collab::T
                           "say with --data which folder has the pictures and captions.jsonl (for "
                           "a try: `dedloc data emoji FOLDER` makes one)");
     }
-    DEDLOC_TRY(auto folder, images::ImageFolder::open(options.data_directory));
-    DEDLOC_TRY(const auto wanted, pictures_hash_of(config));
-    if (wanted && *wanted != folder.fingerprint())
-        return make_error(ErrorKind::conflict,
-                          "the pictures in {} have the hash {}…, and the run wants {}…: take the "
-                          "same folder as the run's host",
-                          options.data_directory,
-                          folder.fingerprint().short_hex(),
-                          wanted->short_hex());
-    for (const std::string& file : folder.unreadable())
-        log(LogLevel::warning, "tasks", "left out: {}", file);
-    if (folder.unreadable_count() > 0)
-        log(LogLevel::warning,
-            "tasks",
-            "{} pictures of {} cannot be read and are left out",
-            folder.unreadable_count(),
-            options.data_directory);
+    DEDLOC_TRY(
+        auto folder,
+        open_pictures(options, "pictures.pictures_hash", pictures_keys(config).pictures_hash));
     Opening opening(config, options, sizes, std::move(folder));
     return opening.tokens();
 }

@@ -38,7 +38,7 @@ struct CaptionTokens {
     std::vector<std::string> held_out_captions;
     std::vector<std::size_t> held_out_pictures;  // numbers in the folder
     std::shared_ptr<const PictureCodec> codec;
-    std::optional<images::ImageFolder> folder;  // none: made up
+    std::shared_ptr<const images::ImageFolder> folder;  // null: made up
     Digest pictures_hash;
 
     // With options.unprepared nothing is trained or encoded that is not in the cache already, and

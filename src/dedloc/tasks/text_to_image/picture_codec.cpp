@@ -15,7 +15,6 @@ constexpr const char* codec_format = "dedloc-image-codes-1";
 constexpr std::int64_t codec_batch = 64;
 constexpr double codec_rate = 2e-3;
 constexpr double cooling = 0.25;  // the last part of the training, in which the rate falls
-constexpr std::uint64_t told_every = 20;
 
 std::vector<std::pair<std::string, torch::Tensor>> tensors_of(const ImageCodes& codes) {
     std::vector<std::pair<std::string, torch::Tensor>> all;
@@ -128,8 +127,6 @@ Bytes train_codec(const torch::Tensor& pictures,
     ImageCodes codes(training.sizes, training.seed);
     torch::optim::AdamW optimizer(codes.parameters(), torch::optim::AdamWOptions(codec_rate));
     Random random(training.seed);
-    const double variance = (pictures.to(torch::kFloat32) / 255).var().item<double>();
-    double lost = 1;
     for (std::uint64_t step = 0; step < training.steps; ++step) {
         const double left = static_cast<double>(training.steps - step) /
                             (cooling * static_cast<double>(training.steps));
@@ -144,10 +141,7 @@ Bytes train_codec(const torch::Tensor& pictures,
         optimizer.zero_grad();
         codes.training_loss(batch).backward();
         optimizer.step();
-        if (!training.progress || step % told_every != 0) continue;
-        const auto back = codes.decode(codes.encode(batch));
-        lost = (back - batch).pow(2).mean().item<double>() / std::max(variance, 1e-9);
-        training.progress(step, lost);
+        if (training.progress) training.progress(step + 1);
     }
     return file_of(codes, words);
 }

@@ -53,8 +53,7 @@ struct CodecTraining {
     ImageCodesConfig sizes{};
     std::uint64_t steps = 720;
     std::uint64_t seed = 1;
-    // Step, of all, and the share of the pictures' variance that is lost.
-    std::function<void(std::uint64_t step, double lost)> progress{};
+    std::function<void(std::uint64_t steps_done)> progress{};
 };
 
 // Trains the autoencoder on pictures [n, 3, side, side] uint8; the file.

@@ -1,5 +1,6 @@
 // The task "text_to_image" as the registry knows it. No libtorch here.
 
+#include "dedloc/tasks/picture_folder.h"
 #include "dedloc/tasks/registry.h"
 #include "dedloc/tasks/text_to_image/codes_store.h"
 #include "dedloc/tasks/text_to_image/text_to_image_section.h"
@@ -181,8 +182,7 @@ TaskKind text_to_image_kind() {
         DEDLOC_TRY_VOID(text_to_image_sizes(task));
         DEDLOC_TRY_VOID(image_codes_sizes(task));
         DEDLOC_TRY_VOID(codes_hash_of(task));
-        DEDLOC_TRY_VOID(pictures_hash_of(task));
-        return {};
+        return check_pictures_key("pictures.pictures_hash", pictures_keys(task).pictures_hash);
     };
     kind.run_template = text_to_image_template();
 #if DEDLOC_WITH_TORCH

@@ -3,13 +3,12 @@
 namespace dedloc::tasks {
 namespace {
 
-Result<std::optional<Digest>> picture_hash_from(const char* field, const std::string& text) {
+Result<std::optional<Digest>> codes_hash_from(const std::string& text) {
     if (text == decided_by_host) return std::optional<Digest>();
     if (const auto bytes = base::from_hex(text))
         if (const auto digest = Digest::from(*bytes)) return std::optional<Digest>(*digest);
     return make_error(ErrorKind::bad_input,
-                      "{}: '{}' is not a SHA-256 in hexadecimal, nor \"{}\"",
-                      field,
+                      "pictures.codes_hash: '{}' is not a SHA-256 in hexadecimal, nor \"{}\"",
                       text.substr(0, 64),
                       decided_by_host);
 }
@@ -46,11 +45,7 @@ Result<TextToImageConfig> text_to_image_sizes(const collab::TaskConfig& task) {
 }
 
 Result<std::optional<Digest>> codes_hash_of(const collab::TaskConfig& task) {
-    return picture_hash_from("pictures.codes_hash", pictures_keys(task).codes_hash);
-}
-
-Result<std::optional<Digest>> pictures_hash_of(const collab::TaskConfig& task) {
-    return picture_hash_from("pictures.pictures_hash", pictures_keys(task).pictures_hash);
+    return codes_hash_from(pictures_keys(task).codes_hash);
 }
 
 }  // namespace dedloc::tasks

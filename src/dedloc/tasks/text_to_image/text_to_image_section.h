@@ -94,7 +94,7 @@ struct PicturesKeys {
         visit("pictures_hash",
               self.pictures_hash,
               collab::Text{.bytes_max = 64},
-              "none: of the pictures that the host has");
+              "none: of the pictures that the host has; any: peers may have different ones");
     }
 };
 
@@ -111,6 +111,5 @@ Result<ImageCodesConfig> image_codes_sizes(const collab::TaskConfig& task);
 
 // Nothing: the host decides. bad_input: it is no hash.
 Result<std::optional<Digest>> codes_hash_of(const collab::TaskConfig& task);
-Result<std::optional<Digest>> pictures_hash_of(const collab::TaskConfig& task);
 
 }  // namespace dedloc::tasks

@@ -7,6 +7,7 @@
 
 #include "dedloc/collab/kept_averages.h"
 #include "dedloc/security/hash.h"
+#include "dedloc/tasks/picture_folder.h"
 #include "dedloc/tasks/safetensors.h"
 #include "dedloc/tasks/sample_order.h"
 #include "dedloc/tasks/text_to_image/caption_tokens.h"
@@ -131,7 +132,7 @@ std::optional<collab::TaskConfig> TextToImageTask::decided_config() const {
     if (!tokens_->folder || tokens_->codec->file().empty()) return std::nullopt;
     PicturesKeys keys = pictures_keys(config_);
     keys.codes_hash = tokens_->codec->hash().hex();
-    keys.pictures_hash = tokens_->pictures_hash.hex();
+    if (keys.pictures_hash == undecided_pictures) keys.pictures_hash = tokens_->pictures_hash.hex();
     collab::TaskConfig decided = config_;
     decided.set_section(collab::section_from(pictures_section_name, std::move(keys)));
     return decided;

@@ -174,7 +174,7 @@ TEST_F(TextToImageTaskTest, gives_others_its_image_codes_and_refuses_other_pictu
     of_other.data_directory = other.path();
     const auto refused = make_task(*decided, of_other);
     ASSERT_FALSE(refused);
-    EXPECT_NE(refused.error().message().find("the same folder as the run's host"),
+    EXPECT_NE(refused.error().message().find("take the same files as the run's host"),
               std::string::npos);
 }
 
