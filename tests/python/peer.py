@@ -41,6 +41,8 @@ def main(run_word: str, directory: str, mode: str = "") -> None:
         if mode == "interrupt" and run.global_step >= 2:
             os.kill(os.getpid(), signal.SIGINT)
             time.sleep(0.01)
+        if mode == "leave" and run.global_step >= 2:
+            break
         if mode == "exit" and run.global_step >= 2:
             print("state", run.state_hash, flush=True)
             return  # without leave(): the interpreter's exit does that

@@ -59,6 +59,15 @@ def join_string(process: subprocess.Popen) -> str:
     raise AssertionError(f"no join string: {process.stderr.read()}")
 
 
+def steps_of(process: subprocess.Popen, count: int) -> None:
+    """Returns when the peer has made that many steps more."""
+    for line in process.stdout:
+        count -= line.startswith("step ")
+        if count == 0:
+            return
+    raise AssertionError(f"it ended before: {process.stderr.read()}")
+
+
 def word_after(output: str, mark: str) -> str:
     return output.split(mark, 1)[1].splitlines()[0].strip()
 
@@ -109,11 +118,26 @@ class ProcessesTest(Folder):
     def test_a_killed_peer_does_not_end_the_run(self):
         host = python_peer(self.run_file(target=8192, steps=12), f"{self.folder}/a", peers=2)
         guest = python_peer(join_string(host), f"{self.folder}/b", peers=2)
-        for line in guest.stdout:
-            if line.startswith("step "):  # both are at work
-                break
+        steps_of(guest, 1)  # both are at work
         guest.send_signal(signal.SIGKILL)
         guest.communicate(timeout=SECONDS)
+        self.assertIn("\nstate ", self.ends(host))
+
+    def test_a_stopped_peer_catches_up(self):
+        host = python_peer(self.run_file(target=4096, steps=60), f"{self.folder}/a", peers=3)
+        join = join_string(host)
+        guests = [python_peer(join, f"{self.folder}/{name}", peers=3) for name in "bc"]
+        steps_of(guests[1], 1)
+        guests[1].send_signal(signal.SIGSTOP)
+        steps_of(host, 5)  # two of three voters go on
+        guests[1].send_signal(signal.SIGCONT)
+        states = {word_after(self.ends(process), "state ") for process in (host, *guests)}
+        self.assertEqual(len(states), 1)
+
+    def test_who_leaves_is_not_waited_for(self):
+        host = python_peer(self.run_file(steps=20), f"{self.folder}/a", peers=2)
+        guest = python_peer(join_string(host), f"{self.folder}/b", "leave", peers=2)
+        self.assertIn("\nstate ", self.ends(guest))
         self.assertIn("\nstate ", self.ends(host))
 
     def test_ctrl_c_leaves_in_order(self):

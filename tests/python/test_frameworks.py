@@ -87,6 +87,46 @@ class FrameworksTest(Folder):
         self.assertEqual(run.global_step, 4)
         self.assertLess(trainer.state.global_step, 128)
 
+    @unittest.skipUnless(is_here("transformers") and is_here("accelerate"),
+                         "no transformers are installed")
+    def test_hiveminds_albert_example_moved(self):
+        """What docs/from-hivemind.md changes in its run_trainer.py, on a small ALBERT."""
+        import transformers
+
+        config = transformers.AlbertConfig(
+            vocab_size=100, embedding_size=16, hidden_size=32, num_hidden_layers=2,
+            num_attention_heads=2, intermediate_size=64, max_position_embeddings=64)
+        model = transformers.AlbertForPreTraining(config)
+
+        class Words(torch.utils.data.Dataset):
+            def __len__(self):
+                return 4096
+
+            def __getitem__(self, index):
+                generator = torch.Generator().manual_seed(index)
+                words = torch.randint(5, 100, (32,), generator=generator)
+                return {"input_ids": words, "labels": words, "sentence_order_label": index % 2}
+
+        class NoOpScheduler(torch.optim.lr_scheduler.LRScheduler):
+            def get_lr(self):
+                return [group["lr"] for group in self.optimizer.param_groups]
+
+        arguments = transformers.TrainingArguments(
+            output_dir=self.folder, per_device_train_batch_size=4, gradient_accumulation_steps=2,
+            max_steps=1000, max_grad_norm=0.0, report_to=[], save_strategy="no", use_cpu=True,
+            disable_tqdm=True, logging_strategy="no")
+        run = dedloc.host(self.run_file(target=64, steps=3), directory=f"{self.folder}/albert")
+        self.addCleanup(run.close, 0.0)
+        optimizer = dedloc.Optimizer(
+            run, model, batch_size_per_step=arguments.per_device_train_batch_size *
+            arguments.gradient_accumulation_steps)
+        transformers.Trainer(
+            model=model, args=arguments, train_dataset=Words(),
+            optimizers=(optimizer, NoOpScheduler(optimizer)),
+            callbacks=[dedloc.callbacks.trainer_callback(run)]).train()
+        self.assertEqual(run.global_step, 3)
+        self.assertEqual(optimizer.local_epoch, 3)
+
     @unittest.skipUnless(hasattr(torch, "compile"), "torch 1.13 does not compile")
     def test_a_compiled_model_is_the_same_model(self):
         torch.manual_seed(4)
