@@ -11,6 +11,7 @@
 #include "dedloc/cli/commands.h"
 #include "dedloc/cli/early_failure.h"
 #include "dedloc/cli/exit_codes.h"
+#include "dedloc/cli/grid_lines.h"
 #include "dedloc/cli/interrupts.h"
 #include "dedloc/cli/plan_of_run.h"
 #include "dedloc/cli/say.h"
@@ -100,6 +101,8 @@ int run_watch(const WatchOptions& options) {
     monitor::Screen screen(STDOUT_FILENO,
                            monitor::screen_options_for(STDOUT_FILENO, options.plain));
     monitor::RunView last_alive = model.view();
+    GridLines grid;
+    bool has_grid = false;
     double accuracy = 0;
     WatchPatience patience(started);
     using End = WatchPatience::End;
@@ -110,7 +113,12 @@ int run_watch(const WatchOptions& options) {
         const std::vector<collab::Status> statuses = run.statuses();
         accuracy = std::max(accuracy, best_accuracy(statuses));
         model.update(statuses, now);
-        const monitor::RunView view = model.view();
+        monitor::RunView view = model.view();
+        if (const auto seen = run.grid()) {
+            grid.update(*seen, now);
+            view.more = grid.lines(now);
+            has_grid = true;
+        }
         screen.show(view);
         const bool answered = view.live_peers() > 0;
         if (answered) last_alive = view;
@@ -122,8 +130,10 @@ int run_watch(const WatchOptions& options) {
     screen.release();
     if (end == End::over) screen.say("the run is over");
     if (end == End::out_of_reach) screen.say("no peer of the run answers any more");
+    nlohmann::ordered_json json = json_of(last_alive);
+    if (has_grid) json["experts"] = grid.json(run.wall_now());
     watcher->reset();
-    if (options.json) screen.print(monitor::json_line(json_of(last_alive)));
+    if (options.json) screen.print(monitor::json_line(json));
     return end == End::out_of_reach ? static_cast<int>(ExitCode::unreachable) : 0;
 }
 

@@ -5,6 +5,7 @@
 
 #pragma once
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "dedloc/collab/events.h"
 #include "dedloc/collab/run_file.h"
 #include "dedloc/collab/status.h"
+#include "dedloc/experts/grid_view.h"
 
 namespace dedloc::cli {
 
@@ -26,6 +28,9 @@ class Watcher {
     const collab::RunFile& run() const;
     std::vector<collab::Status> statuses() const;  // of the others
     std::vector<collab::Event> take_events();
+    // The grid of experts as it was some seconds ago; none: the run has no experts, or nothing was
+    // heard yet.
+    std::optional<experts::GridSeen> grid() const;
     double wall_now() const;  // seconds since 1970
 
     struct State;

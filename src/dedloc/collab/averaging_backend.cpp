@@ -36,6 +36,7 @@ Result<std::unique_ptr<AveragingBackend>> make_backend(BackendContext context) {
                 std::make_unique<AggregatorBackend>(std::move(context)));
         case Role::observer:
         case Role::relay:
+        case Role::expert_server:
             break;
     }
     return std::unique_ptr<AveragingBackend>(std::make_unique<ObserverBackend>());

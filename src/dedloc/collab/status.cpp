@@ -12,6 +12,8 @@ std::string_view to_string(Role role) {
             return "observer";
         case Role::relay:
             return "relay";
+        case Role::expert_server:
+            return "experts";
     }
     return "unknown";
 }

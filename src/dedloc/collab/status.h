@@ -13,7 +13,13 @@
 
 namespace dedloc::collab {
 
-enum class Role : std::uint32_t { trainer = 0, aggregator = 1, observer = 2, relay = 3 };
+enum class Role : std::uint32_t {
+    trainer = 0,
+    aggregator = 1,
+    observer = 2,
+    relay = 3,
+    expert_server = 4,
+};
 enum class Phase : std::uint32_t {
     starting = 0,
     downloading = 1,

@@ -4,16 +4,9 @@
 #include <set>
 
 #include "dedloc/base/log.h"
+#include "dedloc/experts/grid_view.h"
 
 namespace dedloc::experts {
-namespace {
-
-dht::DhtId servers_key(const ExpertGrid& grid) {
-    return dht::DhtId::of_text("dedloc-experts:" + grid.name);
-}
-
-}  // namespace
-
 ExpertHost::ExpertHost(runtime::Node node,
                        p2p::Host& host,
                        dht::DhtNode& table,
@@ -91,6 +84,8 @@ Task<void> ExpertHost::declare() {
     const std::uint64_t calls = server_.batcher().counts().calls;
     record.calls_per_s = static_cast<double>(calls - calls_before_) / period;
     calls_before_ = calls;
+    const BatcherCounts& counts = server_.batcher().counts();
+    record.failed = counts.overloaded + counts.failed + counts.abandoned + server_.counts().refused;
     const WallSeconds expiration = node_.clock.wall_now() + to_seconds(options_.declared_for);
     if (!leaving_) {
         const auto said = co_await table_.store_signed(
@@ -130,13 +125,10 @@ Task<std::vector<ServerRoom>> ExpertHost::servers() {
     const auto stored = co_await table_.get(
         servers_key(options_.grid), dht::Freshness::latest, within(std::chrono::seconds(5)));
     if (stored && *stored)
-        for (const dht::SignedEntry& entry : dht::signed_entries(**stored)) {
-            const auto record = wire::decode<ServerRecordPayload>(entry.payload);
-            if (record)
-                rooms.push_back({.server = entry.signer,
-                                 .experts_max = record->experts_max,
-                                 .hosted = record->hosted});
-        }
+        for (const ServerSeen& seen : servers_from(**stored))
+            rooms.push_back({.server = seen.server,
+                             .experts_max = seen.record.experts_max,
+                             .hosted = seen.record.hosted});
     std::erase_if(rooms, [this](const ServerRoom& room) { return room.server == host_.id(); });
     if (!leaving_)
         rooms.push_back(

@@ -83,6 +83,7 @@ struct ServerRecordPayload {
     std::uint64_t hosted = 0;
     std::uint64_t queue_ms = 0;
     double calls_per_s = 0;
+    std::uint64_t failed = 0;  // calls that were refused or not computed, so far
 
     template <typename Visitor, typename Self>
     static void fields(Visitor& visit, Self& self) {
@@ -90,6 +91,7 @@ struct ServerRecordPayload {
         visit(2, self.hosted);
         visit(3, self.queue_ms);
         visit(4, self.calls_per_s);
+        visit(5, self.failed);
     }
 };
 

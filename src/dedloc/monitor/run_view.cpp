@@ -55,6 +55,7 @@ int percent(double fraction) {
 // A trainer's own part of the target batch is what its speed lets expect.
 std::string doing_of(const Status& status, double speed_sum, std::uint64_t target) {
     if (status.role == Role::observer) return "watching";
+    if (status.role == Role::expert_server) return "serving";
     if (status.role == Role::aggregator && status.phase == Phase::averaging) return "reducing";
     switch (status.phase) {
         case Phase::starting:

@@ -86,6 +86,7 @@ struct RunView {
     std::vector<double> losses;       // of the last steps, oldest first
     std::vector<PeerView> peers;      // us first, then by name, the gone last
     std::vector<EventView> events;    // oldest first
+    std::vector<std::string> more;    // lines under the peers: the grid of experts
 
     std::size_t live_peers() const;
     std::size_t state_hashes() const;  // different ones among live peers of the newest step

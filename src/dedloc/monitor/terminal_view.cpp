@@ -320,8 +320,13 @@ std::vector<Line> render(const RunView& view, std::size_t width, std::size_t hei
     const std::size_t free = height - lines.size() - 2;  // header of peers, blank before events
     const auto events = shown_events(view, events_shown_max);
     const std::size_t events_min = std::min<std::size_t>(events.size(), 2);
-    const std::size_t peers_room = free > events_min + 1 ? free - events_min : 1;
+    const std::size_t below = events_min + (view.more.empty() ? 0 : view.more.size() + 1);
+    const std::size_t peers_room = free > below + 1 ? free - below : 1;
     put_peers(lines, view, width, peers_room);
+    if (!view.more.empty() && lines.size() + view.more.size() + 1 < height) {
+        lines.push_back({});
+        for (const std::string& text : view.more) lines.push_back({{text}});
+    }
     if (lines.size() + 1 < height && !events.empty()) {
         lines.push_back({});
         const std::size_t count = std::min(events.size(), height - lines.size());

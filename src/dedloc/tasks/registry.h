@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "dedloc/collab/run_file.h"
+#include "dedloc/experts/backend.h"
 #include "dedloc/tasks/training_task.h"
 
 namespace dedloc::tasks {
@@ -38,12 +39,24 @@ struct RunTemplate {
 using MakeTask = Result<std::shared_ptr<const TrainingTask>> (*)(const collab::TaskConfig&,
                                                                  const TaskOptions&);
 
+// The experts that a run's model calls, for the machines that serve them.
+struct RunExperts {
+    experts::ExpertGrid grid;
+    experts::ExpertFactory factory;
+    std::uint64_t bytes_of_one = 0;  // in memory
+    std::size_t keepers = 2;
+    std::size_t update_batch = 4096;  // rows
+};
+
 struct TaskKind {
     collab::TaskSchema schema;  // its name, its sections of the run file, and their check
     RunTemplate run_template{};
     // A run file without a section [task] trains this; of one task at most.
     std::optional<collab::TaskConfig> default_config{};
     MakeTask make = nullptr;  // null: this build cannot compute it
+
+    // What `dedloc serve` lends a machine to. Null: the task has no experts.
+    std::function<Result<RunExperts>(const collab::TaskConfig&, const TaskOptions&)> experts{};
 
     // Numbers in the vector that is averaged, from the run file alone. Null: the task has to be
     // made to know.

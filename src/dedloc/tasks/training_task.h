@@ -27,6 +27,10 @@
 #include "dedloc/collab/run_file.h"
 #include "dedloc/images/picture.h"
 
+namespace dedloc::collab {
+class Node;
+}
+
 namespace dedloc::tasks {
 
 struct TaskOptions {
@@ -39,6 +43,9 @@ struct TaskOptions {
     bool unprepared = false;
     // Told while something long is read for the first time ("pictures"), often. Null: nobody.
     std::function<void(std::string_view what, std::size_t done, std::size_t all)> progress{};
+    // The peer that trains, for tasks that call others; outlives the task. Null: there is no run
+    // (`check`, `eval`, `export`).
+    const collab::Node* node = nullptr;
 };
 
 // A number with its name: "perplexity".
@@ -93,6 +100,9 @@ class TrainingTask {
     virtual Result<std::vector<Measure>> measure(std::span<const float> parameters,
                                                  std::span<const float> buffers,
                                                  std::uint64_t samples_max) const;
+    // How training went here so far, beside steps and losses (calls of experts). Thread: the
+    // owner's.
+    virtual std::vector<Measure> counts() const { return {}; }
     // Files that other programs read, into a folder that is there. Returns their names.
     virtual Result<std::vector<std::string>> export_model(std::span<const float> parameters,
                                                           std::span<const float> buffers,

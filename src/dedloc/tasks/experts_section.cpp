@@ -1,0 +1,83 @@
+#include "dedloc/tasks/experts_section.h"
+
+#include <charconv>
+
+namespace dedloc::tasks {
+
+namespace {
+
+constexpr std::uint64_t grid_experts_max = 65536;  // each server asks for all of them
+
+}  // namespace
+
+Result<experts::ExpertGrid> expert_grid(const collab::TaskConfig& task) {
+    const ExpertKeys keys = expert_keys(task);
+    experts::ExpertGrid grid{.name = keys.name, .sizes = {}};
+    const char* at = keys.grid.data();
+    const char* const end = at + keys.grid.size();
+    while (at < end) {
+        std::uint32_t size = 0;
+        const auto [next, error] = std::from_chars(at, end, size);
+        if (error != std::errc() || size == 0 || (next != end && *next != 'x')) break;
+        grid.sizes.push_back(size);
+        at = next == end ? end : next + 1;
+    }
+    const bool read = at == end && !keys.grid.ends_with('x');
+    if (!read || !experts::check(grid) || grid.experts_count() > grid_experts_max)
+        return make_error(ErrorKind::bad_input,
+                          "experts.grid: '{}' is no grid of at most {} experts; write \"4x4\"",
+                          keys.grid,
+                          grid_experts_max);
+    if (keys.best > grid.experts_count() || keys.at_least > keys.best)
+        return make_error(ErrorKind::bad_input,
+                          "experts.best: {} of {} experts cannot be asked, of whom at least {} "
+                          "answer",
+                          keys.best,
+                          grid.experts_count(),
+                          keys.at_least);
+    return grid;
+}
+
+experts::FfnOptions expert_options(const collab::TaskConfig& task, std::uint64_t width) {
+    const ExpertKeys keys = expert_keys(task);
+    experts::FfnOptions options;
+    options.width = width;
+    options.hidden = keys.hidden;
+    options.optimizer = experts::default_optimizer();
+    options.optimizer.schedule.peak = keys.rate;
+    options.seed = task.seed;
+    return options;
+}
+
+Result<experts::MixtureOptions> mixture_options(const collab::TaskConfig& task) {
+    const ExpertKeys keys = expert_keys(task);
+    experts::MixtureOptions options;
+    DEDLOC_TRY(options.grid, expert_grid(task));
+    options.best = keys.best;
+    options.at_least = keys.at_least;
+    return options;
+}
+
+Result<RunExperts> run_experts(const collab::TaskConfig& task,
+                               std::uint64_t width,
+                               experts::ExpertFactory factory) {
+    const ExpertKeys keys = expert_keys(task);
+    const experts::FfnOptions options = expert_options(task, width);
+    RunExperts result;
+    DEDLOC_TRY(result.grid, expert_grid(task));
+    result.keepers = keys.keepers;
+    result.update_batch = keys.update_batch;
+    const std::size_t numbers = experts::FfnExpert::parameters_count(width, keys.hidden);
+    result.bytes_of_one = sizeof(float) * numbers * (1 + optim::moments_count(options.optimizer));
+    result.factory = std::move(factory);
+    if (!result.factory)
+        result.factory =
+            [options](
+                const experts::ExpertUid& uid) -> Result<std::unique_ptr<experts::ExpertBackend>> {
+            return std::unique_ptr<experts::ExpertBackend>(
+                std::make_unique<experts::FfnExpert>(uid, options));
+        };
+    return result;
+}
+
+}  // namespace dedloc::tasks
