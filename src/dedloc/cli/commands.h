@@ -154,6 +154,7 @@ struct PeerOptions {
     double plan_down = 0;
     bool json = false;
     bool plain = false;
+    bool listed = false;                      // host: `dedloc find` shows the run
     bool quiet = false;                       // no view at all
     int checkpoints_kept = 3;                 // the newest
     std::uint64_t checkpoint_kept_every = 0;  // steps; one of each such stretch stays; 0: none
@@ -196,6 +197,36 @@ struct AssistOptions {
     bool quiet = false;
 };
 int run_assist(const AssistOptions& options);
+
+struct ServeOptions {
+    std::string join_string;
+    std::vector<std::string> listen;
+    std::vector<std::string> announce;
+    std::vector<std::string> relays;
+    std::string relay_for = "members";
+    bool no_port_mapping = false;
+    std::string directory;
+    std::string name;
+    std::string congestion_control;
+    CapOptions caps;
+    double plan_up = 0;
+    double plan_down = 0;
+    int threads = 0;
+    int memory_mib = 512;  // of experts
+    double seconds = 0;    // 0: until Ctrl-C or the end of the run
+    bool json = false;
+    bool plain = false;
+    bool quiet = false;
+};
+int run_serve(const ServeOptions& options);
+
+struct FindOptions {
+    std::string name;  // of the run
+    std::string at;    // a join string, or an address with /p2p/<id> of a relay or a peer
+    std::string directory;
+    bool json = false;
+};
+int run_find(const FindOptions& options);
 
 struct WatchOptions {
     std::string join_string;

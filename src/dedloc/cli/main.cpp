@@ -62,6 +62,8 @@ struct AllOptions {
     HostOptions host;
     JoinOptions join;
     AssistOptions assist;
+    ServeOptions serve;
+    FindOptions find;
     WatchOptions watch;
     DemoOptions demo;
     PlanOptions plan;
@@ -386,6 +388,32 @@ void add_sample_command(CLI::App& app, AllOptions& all) {
     });
 }
 
+void add_serve_command(CLI::App& app, AllOptions& all) {
+    CLI::App* serve = app.add_subcommand(
+        "serve", "lend a run this machine for experts of its model; needs no data");
+    serve->add_option("string", all.serve.join_string, join_string_help)->required();
+    add_line_options(*serve, all.serve);
+    serve->add_option("--threads", all.serve.threads, threads_help)->check(threads_check());
+    serve->add_option("--memory", all.serve.memory_mib, "MiB that experts may take (512)")
+        ->check(CLI::Range(1, 1 << 20));
+    serve->add_option("--seconds", all.serve.seconds, "end after this time")
+        ->check(CLI::Range(0.0, 1e9));
+    on_run(serve, all, [&all] { return with_join_string(all.serve, run_serve); });
+}
+
+void add_find_command(CLI::App& app, AllOptions& all) {
+    CLI::App* find = app.add_subcommand("find", "list the runs of a name");
+    find->add_option("name", all.find.name, "as the run file says it")->required();
+    find->add_option("--at",
+                     all.find.at,
+                     "where to ask: the address of a relay (as `dedloc relay` prints it), or any "
+                     "join string")
+        ->required();
+    find->add_option("--dir", all.find.directory, "folder of our identity");
+    find->add_flag("--json", all.find.json, json_help);
+    on_run(find, all, [&all] { return run_find(all.find); });
+}
+
 void add_run_commands(CLI::App& app, AllOptions& all) {
     CLI::App* host = app.add_subcommand("host", "start a run and print its join string");
     host->add_option("runfile", all.host.run_file, "run file; with --resume it may be left out");
@@ -402,6 +430,10 @@ void add_run_commands(CLI::App& app, AllOptions& all) {
                    all.host.open,
                    "no run secret: whoever has a join string, old or new, takes part, and whoever "
                    "knows the run file and an address can make one");
+    host->add_flag("--listed",
+                   all.host.peer.listed,
+                   "let `dedloc find NAME` show the run, by way of the peers and relays that this "
+                   "one is connected to; no secret is shown");
     add_peer_options(*host, all.host.peer);
     on_run(host, all, [&all] { return run_host(all.host); });
 
@@ -421,6 +453,8 @@ void add_run_commands(CLI::App& app, AllOptions& all) {
         ->check(CLI::Range(1, 1 << 20));
     on_run(assist, all, [&all] { return with_join_string(all.assist, run_assist); });
 
+    add_serve_command(app, all);
+    add_find_command(app, all);
     add_watch_command(app, all);
 
     CLI::App* relay = app.add_subcommand(

@@ -19,6 +19,7 @@
 #include "dedloc/cli/prompts.h"
 #include "dedloc/cli/quiet_failures.h"
 #include "dedloc/cli/run_files.h"
+#include "dedloc/cli/run_listing.h"
 #include "dedloc/cli/say.h"
 #include "dedloc/cli/task_progress.h"
 #include "dedloc/collab/model_state.h"
@@ -165,7 +166,8 @@ tasks::TaskOptions PeerRun::task_options() const {
     return {.device = options_.device,
             .threads_count = options_.threads,
             .data_directory = options_.data_directory,
-            .progress = task_progress(options_.quiet || options_.json)};
+            .progress = task_progress(options_.quiet || options_.json),
+            .node = &node_};
 }
 
 // What peers have not got, either, this machine may still be able to make by itself.
@@ -302,6 +304,7 @@ std::optional<Failure> PeerRun::begin() {
     if (!begun) return failure(begun.error());
     if (!hosts()) saver_.begin_at(service_.collaboration().state()->step());
     due_.begin([&collaboration = service_.collaboration()] { return collaboration.state(); });
+    if (options_.listed) list_run(node_, service_, input_.invitation);
     return std::nullopt;
 }
 
@@ -550,6 +553,7 @@ void PeerRun::print_json(const std::optional<Failure>& failed) {
             node_.run_on_network_thread([this] { return service_.collaboration().accounts(); });
         json["samples_expired"] = accounts.samples_expired;
         json["samples_dropped"] = accounts.samples_dropped;
+        for (const tasks::Measure& count : task_->counts()) json[count.name] = count.value;
         json["left"] = interrupted_;
         json["checkpoint"] = checkpoint_;
         json["join_string"] = join_string_;

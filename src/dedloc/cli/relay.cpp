@@ -107,6 +107,7 @@ int run_relay(const RelayOptions& options) {
     auto opened = open_node(run, opening);
     if (!opened) return report_early(opened.failure(), options.json);
     collab::Node& node = *opened->node;
+    node.join_table();  // names of runs are kept here, too
     const auto& relay = node.add<collab::RelayService>(node);
     auto& service = node.add<collab::CollaborationService>(node);
     wait_for_router(node);

@@ -1,0 +1,138 @@
+// dedloc find: runs of a name, as hosts and relays know them.
+
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "dedloc/base/printable.h"
+#include "dedloc/cli/called_as.h"
+#include "dedloc/cli/commands.h"
+#include "dedloc/cli/early_failure.h"
+#include "dedloc/cli/exit_codes.h"
+#include "dedloc/cli/interrupts.h"
+#include "dedloc/cli/node_opening.h"
+#include "dedloc/cli/peer_run.h"
+#include "dedloc/cli/say.h"
+#include "dedloc/collab/join_string.h"
+#include "dedloc/collab/run_names.h"
+#include "dedloc/monitor/json_line.h"
+
+namespace dedloc::cli {
+namespace {
+
+constexpr double table_patience_s = 20;
+constexpr Duration find_patience = 20s;
+
+// A join string, or an address as `dedloc relay` prints it.
+Result<std::vector<std::string>> ways_in(const std::string& at) {
+    if (at.starts_with("/")) {
+        DEDLOC_TRY_VOID(collab::split_peer_address(at));
+        return std::vector<std::string>{at};
+    }
+    DEDLOC_TRY(const auto join, collab::parse_join_string(at));
+    return join.addresses;
+}
+
+Result<void> enter_table(collab::Node& node, const std::vector<std::string>& addresses) {
+    Result<void> reached = make_error(ErrorKind::bad_input, "no address to ask at");
+    for (const std::string& address : addresses) {
+        const TimePoint deadline = node.clock().now() + reach_patience;
+        const auto met = node.call("dial", node.host().dial(address, deadline));
+        if (met) {
+            reached = Result<void>();
+            break;
+        }
+        reached = met.error();
+    }
+    if (!reached) return reached;
+    node.join_table();
+    const double until = steady_seconds() + table_patience_s;
+    while (interrupts() == 0 && steady_seconds() < until) {
+        if (node.run_on_network_thread([&] { return node.dht()->table().size() > 0; })) return {};
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    }
+    return make_error(ErrorKind::timeout,
+                      "what answers there is no node of the table: relays and hosts with --listed "
+                      "are");
+}
+
+// Of an open run: its record has all that a join string needs.
+std::string join_string_of(const collab::FoundRun& found) {
+    if (!found.run.open || found.run.addresses.empty()) return {};
+    return collab::to_text({.run = found.run.run,
+                            .secret = {},
+                            .addresses = found.run.addresses,
+                            .anchor = std::nullopt});
+}
+
+void print_found(const std::vector<collab::FoundRun>& runs, const std::string& name, double now) {
+    if (runs.empty()) {
+        say(stdout, "no run is listed as '{}' there\n", base::printable(name));
+        return;
+    }
+    for (const collab::FoundRun& found : runs) {
+        say(stdout,
+            "{}  by {}\n  {}, step {}, {} peers, {:.1f} h old; run {}\n",
+            base::printable(name),
+            found.organiser.text(),
+            found.run.task,
+            found.run.step,
+            found.run.peers,
+            std::max(0.0, now - found.run.begun) / 3600,
+            found.run.run.hex().substr(0, 8));
+        const std::string join = join_string_of(found);
+        if (join.empty())
+            say(stdout, "  by invitation: ask its organiser for a join string\n");
+        else
+            say(stdout, "  open: {} join {}\n", as_others_call_it(), join);
+    }
+}
+
+nlohmann::ordered_json json_of_found(const std::vector<collab::FoundRun>& runs, double now) {
+    nlohmann::ordered_json list = nlohmann::ordered_json::array();
+    for (const collab::FoundRun& found : runs)
+        list.push_back({{"organiser", found.organiser.text()},
+                        {"run_hash", found.run.run.hex()},
+                        {"task", found.run.task},
+                        {"step", found.run.step},
+                        {"peers", found.run.peers},
+                        {"age_s", std::max(0.0, now - found.run.begun)},
+                        {"open", found.run.open},
+                        {"join_string", join_string_of(found)}});
+    return list;
+}
+
+}  // namespace
+
+int run_find(const FindOptions& options) {
+    catch_interrupts();
+    if (options.name.empty() || options.name.size() > collab::run_name_bytes_max)
+        return report_early(
+            Failure{ExitCode::bad_input,
+                    fmt::format("a run's name has 1 to {} bytes", collab::run_name_bytes_max)},
+            options.json);
+    const auto addresses = ways_in(options.at);
+    if (!addresses) return report_early(failure(addresses.error()), options.json);
+    OpeningOptions opening{.directory = options.directory, .listen = {"none"}};
+    opening.nat.map_ports = false;
+    auto opened = open_node(Digest(), opening);
+    if (!opened) return report_early(opened.failure(), options.json);
+    collab::Node& node = *opened->node;
+    if (const auto entered = enter_table(node, *addresses); !entered)
+        return report_early(failure(entered.error()), options.json);
+    const TimePoint deadline = node.clock().now() + find_patience;
+    const auto found =
+        node.call("find runs", collab::find_runs(*node.dht(), options.name, deadline));
+    if (!found) return report_early(failure(found.error()), options.json);
+    const double now = node.clock().wall_now();
+    if (options.json)
+        say(stdout,
+            "{}\n",
+            monitor::json_line(
+                {{"ok", true}, {"name", options.name}, {"runs", json_of_found(*found, now)}}));
+    else
+        print_found(*found, options.name, now);
+    return 0;
+}
+
+}  // namespace dedloc::cli
