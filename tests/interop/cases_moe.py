@@ -163,6 +163,33 @@ def check_unknown(dedloc, python):
     python.ask("remote", uid="ours.0.1", inputs=good, gradients=good)
 
 
+def check_records(dedloc, python):
+    """Forty records and more: signed by either side, unsigned, forged, of wrong types."""
+    owner = dedloc.ask("record_owner")["owner"]
+    made = python.ask("records", theirs=owner)
+    bases, records = made["both"], made["both"] + made["free"]
+    for signer in (dedloc, python):
+        request = "record_sign" if signer is dedloc else "sign"
+        values = signer.ask(request, records=bases)["values"]
+        signed = [[*base[:2], value] for base, value in zip(bases, values)]
+        records += [each for each, base in zip(signed, bases) if each != base]
+    signed = records[len(bases) + len(made["free"]) :]
+    # A signature under another value, one under another key, two of them.
+    for index, each in enumerate(signed[:6]):
+        mark = each[2].index(b"[signature:".hex())
+        other = signed[(index + 1) % len(signed)]
+        records.append([*each[:2], "07" + each[2][mark:]])
+        records.append([other[0][::-1], *each[1:]])
+        records.append([*each[:2], each[2] + each[2][mark:]])
+    ours = dedloc.ask("record_validate", records=records)["accepted"]
+    theirs = python.ask("validate", records=records)["accepted"]
+    expect(len(records) >= 40, f"only {len(records)} records")
+    differing = [record for record, a, b in zip(records, ours, theirs) if a != b]
+    expect(not differing, f"we say another thing of {len(differing)}: {differing[:2]}")
+    expect(min(sum(theirs), len(theirs) - sum(theirs)) >= 10, f"{sum(theirs)} accepted")
+    return f"{sum(theirs)} of {len(records)} accepted by both"
+
+
 def cases(run, partner):
     if partner.name != "hivemind":
         return
@@ -187,6 +214,8 @@ def cases(run, partner):
     run.case("moe: RemoteMixtureOfExperts over our experts", lambda: check_python_mixes_ours(*two))
     run.case("moe: our mixture over its experts", lambda: check_ours_mixes_python(*two))
     run.case("moe: an error of our server is one of the caller", lambda: check_unknown(*two))
+
+    run.case("moe: validators accept and refuse the same records", lambda: check_records(*two))
 
     def we_search():
         python.ask("declare", uids=sparse)

@@ -21,6 +21,7 @@
 #include "dedloc/wire/msgpack.h"
 
 #include "expert_requests.h"
+#include "record_requests.h"
 
 namespace dedloc::interop {
 namespace {
@@ -389,6 +390,8 @@ Task<json> Peer::serve(json request) {
     Result<json> answer = make_error(ErrorKind::bad_input, "unknown request {}", what);
     if (found != known.end()) {
         answer = co_await (this->*found->second)(std::move(request));
+    } else if (auto records = serve_records(request)) {
+        answer = *std::move(records);
     } else if (experts_) {
         auto told = co_await experts_->serve(std::move(request));
         if (told) answer = *std::move(told);

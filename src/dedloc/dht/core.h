@@ -98,6 +98,10 @@ class DhtNode::Core : public std::enable_shared_from_this<DhtNode::Core> {
                      ByteView value,
                      WallSeconds expiration,
                      const PeerId& sender);
+    // DhtOptions::validator's part: of what comes, of what we store, of what our user reads.
+    bool is_valid(const DhtId& key, ByteView subkey, ByteView value, WallSeconds expiration);
+    void sign(DhtItem& item) const;
+    void strip(const DhtId& key, Stored& stored) const;
     // Puts all records of a find result.
     void take_result(Storage& into, const DhtId& key, const wire::FindResult& result);
 

@@ -64,6 +64,40 @@ wire::DhtDictionary to_wire(const Stored& stored, std::size_t bytes_max) {
 
 }  // namespace
 
+bool DhtNode::Core::is_valid(const DhtId& key,
+                             ByteView subkey,
+                             ByteView value,
+                             WallSeconds expiration) {
+    if (!options.validator) return true;
+    const Record record{.key = to_bytes(key.view()),
+                        .subkey = to_bytes(subkey),
+                        .value = to_bytes(value),
+                        .expiration = expiration};
+    if (options.validator->validate(record)) return true;
+    ++forged;
+    return false;
+}
+
+void DhtNode::Core::sign(DhtItem& item) const {
+    if (!options.validator) return;
+    item.value = options.validator->sign({.key = to_bytes(item.key.view()),
+                                          .subkey = item.subkey ? *item.subkey : nil_subkey(),
+                                          .value = item.value,
+                                          .expiration = item.expiration});
+}
+
+void DhtNode::Core::strip(const DhtId& key, Stored& stored) const {
+    if (!options.validator) return;
+    const auto strip_one = [&](const Bytes& subkey, Expiring& item) {
+        item.value = options.validator->strip({.key = to_bytes(key.view()),
+                                               .subkey = subkey,
+                                               .value = item.value,
+                                               .expiration = item.expiration});
+    };
+    if (stored.regular) strip_one(nil_subkey(), *stored.regular);
+    for (auto& [subkey, item] : stored.dictionary) strip_one(subkey, item);
+}
+
 bool DhtNode::Core::take_record(Storage& into,
                                 const DhtId& key,
                                 ByteView subkey,
@@ -76,6 +110,7 @@ bool DhtNode::Core::take_record(Storage& into,
     if (holds_equal(there, subkey, value, expiration)) return true;
     if (expiration <= now || holds_newer(there, subkey, expiration)) return false;
     const PeerId owner = sender == host.id() ? PeerId() : sender;
+    if (!is_valid(key, subkey, value, expiration)) return false;
     if (base::equal(subkey, nil_subkey()))
         return into.store(key, to_bytes(value), expiration, owner, now).has_value();
     // Subkeys go out again inside dictionaries, so they must be MessagePack, written our way.

@@ -212,6 +212,7 @@ Task<std::vector<Result<StoreReport>>> store_key(Core& core,
     Placing placing;
     placing.reports.resize(items.size());
     placing.items = std::move(items);
+    for (DhtItem& item : placing.items) core.sign(item);
     const DhtId key = placing.items.front().key;
     Lookup lookup(core, key, std::max(core.options.beam_size, core.options.num_replicas), {});
     co_await lookup.run(deadline);
@@ -321,6 +322,7 @@ Task<void> get_keys(Core& core, GetJob& job, Freshness freshness, TimePoint dead
     while (job.next < job.keys.size()) {
         const std::size_t index = job.next++;
         auto result = co_await core.get(job.keys[index], freshness, deadline);
+        if (result && *result) core.strip(job.keys[index], **result);
         job.results[index].emplace(std::move(result));
     }
 }
@@ -330,7 +332,10 @@ Task<void> get_keys(Core& core, GetJob& job, Freshness freshness, TimePoint dead
 Task<Result<std::optional<Stored>>> DhtNode::get(DhtId key,
                                                  Freshness freshness,
                                                  TimePoint deadline) {
-    return core_->get(key, freshness, deadline);
+    const auto core = core_;
+    auto result = co_await core->get(key, freshness, deadline);
+    if (result && *result) core->strip(key, **result);
+    co_return result;
 }
 
 Task<std::vector<Result<std::optional<Stored>>>> DhtNode::get_many(std::vector<DhtId> keys,

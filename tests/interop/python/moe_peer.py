@@ -5,11 +5,18 @@ import json
 import sys
 
 import hivemind
+import pydantic.v1 as pydantic
 import torch
+from hivemind.dht.crypto import RSASignatureValidator
+from hivemind.dht.protocol import DHTProtocol
+from hivemind.dht.routing import DHTID
+from hivemind.dht.schema import SchemaValidator
+from hivemind.dht.validation import CompositeValidator, DHTRecord
 from hivemind.moe import ModuleBackend, RemoteExpert, RemoteMixtureOfExperts, Server, get_experts
 from hivemind.moe.client.beam_search import MoEBeamSearcher
 from hivemind.moe.server.dht_handler import declare_experts
 from hivemind.moe.server.layers import name_to_block
+from hivemind.optim.progress_tracker import TrainingProgressSchema
 from hivemind.utils import get_dht_time
 from hivemind.utils.tensor_descr import BatchTensorDescriptor
 
@@ -50,9 +57,96 @@ def passed(module, inputs, gradients):
     return {"outputs": outputs.tolist(), "gradients": inputs.grad.tolist()}
 
 
+class Numbers(pydantic.BaseModel):
+    count: pydantic.conint(ge=0, strict=True)
+    rate: pydantic.confloat(ge=0.0, strict=True)
+
+
+dumps = DHTProtocol.serializer.dumps
+EXPIRATION = 1234567.5
+
+
+def record_of(field, subkey, value):
+    """Of a regular value where there is no subkey. Values: objects, or bytes of MessagePack."""
+    return DHTRecord(
+        DHTID.generate(source=field).to_bytes(),
+        DHTProtocol.IS_REGULAR_VALUE if subkey is None else dumps(subkey),
+        dumps(value),
+        EXPIRATION,
+    )
+
+
+def progress(**other):
+    return {
+        "peer_id": b"peer",
+        "epoch": 3,
+        "samples_accumulated": 5,
+        "samples_per_second": 1.5,
+        "time": 1e9,
+        "client_mode": False,
+        **other,
+    }
+
+
 class Peer:
     def __init__(self, dht):
         self.dht, self.server, self.backends = dht, None, {}
+        self.rsa = RSASignatureValidator()
+        schemas = [SchemaValidator(each, prefix="run") for each in (TrainingProgressSchema, Numbers)]
+        self.validator = CompositeValidator([*schemas, self.rsa])
+
+    def owner(self):
+        return {"owner": self.rsa.local_public_key.hex()}
+
+    def records(self, theirs):
+        """Records, unsigned; `theirs`: the other side's owner marker."""
+        mine, theirs = self.rsa.local_public_key, bytes.fromhex(theirs)
+        both = [
+            record_of(field, owner + extra, value)
+            for owner in (mine, theirs)
+            for field, extra, value in (
+                ("run_progress", b"", progress()),
+                ("run_progress", b"", None),
+                ("run_progress", b"", progress(epoch=3.0)),
+                ("run_progress", b"", progress(samples_per_second=2)),
+                ("run_progress", b"", progress(extra=1)),
+                ("free", b"", [1, 2.5, "x"]),
+                ("free", b"more", {"a": 1}),
+            )
+        ]
+        free = [
+            record_of("run_progress", b"nobody", progress()),
+            record_of("run_progress", "[owner:x]", progress()),
+            record_of("run_progress", None, progress()),
+            record_of("run_progress", None, 5),
+            record_of("run_count", None, 5),
+            record_of("run_count", None, 5.0),
+            record_of("run_count", None, True),
+            record_of("run_count", None, -1),
+            record_of("run_count", "subkey", 5),
+            record_of("run_rate", None, 0.5),
+            record_of("run_rate", None, 1),
+            record_of("run_rate", None, -0.5),
+            record_of("free", None, 5),
+            record_of("free", "subkey", b"bytes"),
+        ]
+        return {"both": [self.packed(each) for each in both],
+                "free": [self.packed(each) for each in free]}
+
+    @staticmethod
+    def packed(record):
+        return [record.key.hex(), record.subkey.hex(), record.value.hex()]
+
+    @staticmethod
+    def unpacked(record):
+        return DHTRecord(*map(bytes.fromhex, record), EXPIRATION)
+
+    def sign(self, records):
+        return {"values": [self.validator.sign_value(self.unpacked(each)).hex()
+                           for each in records]}
+
+    def validate(self, records):
+        return {"accepted": [self.validator.validate(self.unpacked(each)) for each in records]}
 
     def serve(self, uids, width, rate):
         for uid in uids:
