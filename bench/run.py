@@ -26,6 +26,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import experts as expert_calls
 import python_benches
 import streams
 import turns
@@ -63,6 +64,12 @@ WANTED = {
     "rpc": {"ratio_min": 1},
     "connections": {"ratio_max": 1},
     "lamb8": {"ratio_max": 2},
+    "dht_start": {"ratio_min": 1},
+    "dht_store": {"ratio_max": 1},
+    "dht_get": {"ratio_max": 1},
+    "dht_memory": {"ratio_max": 1},
+    "experts": {"ratio_min": 3},
+    "experts_large": {"ratio_min": 0.9, "of_hivemind_min": 1},
     "delayed": {"ratio_min": 1},
     "delayed_loss": {"ratio_max": 1.02},
 }
@@ -428,8 +435,33 @@ def from_python(name: str, work: Callable[[], list[dict]]) -> list[dict]:
         return [skipped(name, str(why))]
 
 
+def experts(setup: Setup) -> list[dict]:
+    """Forward and backward calls of hivemind's "ffn" block over sockets beside real hivemind (with
+    OpenBLAS): 4 experts of width 256, batches of 64, one client (experts; also 16 at once); one of
+    width 1,024, batches of 2,048, against the same block in a plain loop (experts_large);
+    samples/s."""
+    try:
+        return expert_calls.all_of_them(setup, measure)
+    except (expert_calls.partners.Unavailable, expert_calls.partners.Failed) as why:
+        raise BenchError(str(why)) from why
+
+
+def dht(setup: Setup) -> list[dict]:
+    """64 nodes of the table on sockets, in one process: nodes that start and join a second
+    (dht_start), a store and a get of one key (ms), memory of a node (dht_memory; MB)."""
+    program = str(setup.program("dht_bench"))
+    runs = [run_one([program, "--nodes", "16" if setup.quick else "64"], 120, 1)
+            for _ in range(1 if setup.quick else 3)]
+    value = medians(runs, "start_s", "store_s", "get_s", "bytes", "success")
+    return [measure("dht_start", 1 / value["start_s"], "nodes/s", "the promise", 500),
+            measure("dht_store", value["store_s"] * 1e3, "ms", "the promise", 2),
+            measure("dht_get", value["get_s"] * 1e3, "ms", "the promise", 1,
+                    success=value["success"]),
+            measure("dht_memory", value["bytes"] / 1e6, "MB", "the promise", 1)]
+
+
 BENCHES = {b.__name__: b for b in (solo, round_overhead, allreduce, plan, tokens, lamb8, stream,
-                                   delayed, python_solo, against_hivemind)}
+                                   delayed, experts, dht, python_solo, against_hivemind)}
 
 
 def end_by_signal(number: int, _frame: object) -> None:
