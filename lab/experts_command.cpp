@@ -12,6 +12,7 @@
 
 #include "lab/exit_codes.h"
 #include "lab/experts_emulation.h"
+#include "lab/experts_processes.h"
 #include "lab/median.h"
 #include "lab/table_world.h"
 
@@ -222,6 +223,9 @@ bool run_emulation(const ExpertsCommand& command, ordered_json& line) {
 }  // namespace
 
 int run_experts(const ExpertsCommand& command) {
+    if (command.processes)
+        return run_experts_processes(
+            {.folder = command.folder, .keep = command.keep, .json = command.json});
     ordered_json line;
     bool good = true;
     const auto wants = [&](std::string_view what) {

@@ -21,6 +21,9 @@ struct ExpertsCommand {
     std::string only;  // empty: all
     std::uint64_t seed = 1;
     bool json = false;
+    bool processes = false;  // experts_processes.h instead
+    std::string folder;      // of them
+    bool keep = false;
 };
 
 int run_experts(const ExpertsCommand& command);

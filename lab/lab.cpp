@@ -139,10 +139,15 @@ std::shared_ptr<DhtCommand> add_dht_command(CLI::App& app, int& code) {
 
 std::shared_ptr<ExpertsCommand> add_experts_command(CLI::App& app, int& code) {
     auto command = std::make_shared<ExpertsCommand>();
-    CLI::App* experts = app.add_subcommand("experts", "mixtures of remote experts in virtual time");
+    CLI::App* experts = app.add_subcommand("experts", "mixtures of remote experts");
     experts->add_option("--nodes", command->nodes, "of the largest table that is searched")
         ->check(CLI::Range(100, 20000));
     experts->add_option("--only", command->only, "search, throughput or emulation");
+    experts->add_flag("--processes",
+                      command->processes,
+                      "real processes instead: a model larger than any, a kill and a stop");
+    experts->add_option("--dir", command->folder, "with --processes: where their files go");
+    experts->add_flag("--keep", command->keep, "with --processes: leave the files there");
     experts->add_option("--seed", command->seed, "of the worlds");
     experts->add_flag("--json", command->json, "one JSON object as the last line");
     experts->callback([command, &code] { code = run_experts(*command); });
