@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "dedloc/experts/beam_search.h"
@@ -13,6 +14,7 @@
 #include "lab/exit_codes.h"
 #include "lab/experts_emulation.h"
 #include "lab/experts_processes.h"
+#include "lab/experts_svg.h"
 #include "lab/median.h"
 #include "lab/table_world.h"
 
@@ -81,7 +83,7 @@ double search_ms(std::size_t nodes, std::uint64_t seed) {
     return took.size() < cold_searches * 99 / 100 ? 1e9 : median(took);
 }
 
-bool run_search(const ExpertsCommand& command, ordered_json& line) {
+bool run_search(const ExpertsCommand& command, ordered_json& line, ExpertsFigures& figures) {
     bool good = true;
     ordered_json by_nodes;
     for (const std::size_t nodes : {std::size_t{100}, std::size_t{1000}, command.nodes}) {
@@ -92,9 +94,11 @@ bool run_search(const ExpertsCommand& command, ordered_json& line) {
         const double paper = paper_ms_at_100 + (paper_ms_at_10000 - paper_ms_at_100) *
                                                    std::log10(static_cast<double>(nodes) / 100) / 2;
         fmt::print("{:>6} nodes: beam search {:.0f} ms (paper {:.0f})\n", nodes, ms, paper);
+        figures.search_ms[static_cast<double>(nodes)] = ms;
         good = all_hold("experts", {at_most("search_ms", ms, paper)}) && good;
     }
     line["search_ms"] = by_nodes;
+    figures.paper_ms = {{100, paper_ms_at_100}, {10000, paper_ms_at_10000}};
     return good;
 }
 
@@ -162,7 +166,7 @@ double walks_per_s(std::size_t count, Duration latency, std::uint64_t seed) {
     return static_cast<double>(walks) / to_seconds(walks_measured_for);
 }
 
-bool run_throughput(const ExpertsCommand& command, ordered_json& line) {
+bool run_throughput(const ExpertsCommand& command, ordered_json& line, ExpertsFigures& figures) {
     ordered_json ours;
     ordered_json chain;
     double best = 0;
@@ -178,6 +182,8 @@ bool run_throughput(const ExpertsCommand& command, ordered_json& line) {
         best = std::max(best, many);
         worst = std::min(worst, many);
         if (ms == 0) chain_near = one;
+        figures.throughput[ms] = many / best;
+        figures.chain[ms] = one / chain_near;
         chain_far = one;
         fmt::print("{:>4} ms: {:.1f} batches/s by {} trainers, {:.2f} by one chain\n",
                    ms,
@@ -195,12 +201,17 @@ bool run_throughput(const ExpertsCommand& command, ordered_json& line) {
 // --------------------------------------------------------------------------------------- emulation
 
 bool run_emulation(const ExpertsCommand& command, ordered_json& line) {
-    const EmulationData data = make_clouds(command.seed);
+    const auto data = small_fashion_mnist();
+    if (!data) {
+        fmt::print(stderr, "dedloc lab experts: {}\n", data.error().message());
+        return false;
+    }
     EmulationOptions options;
     options.seed = command.seed;
-    const EmulationResult whole = emulate(data, options);
+    if (command.steps > 0) options.steps = command.steps;
+    const EmulationResult whole = emulate(*data, options);
     options.failing = 0.1;
-    const EmulationResult failing = emulate(data, options);
+    const EmulationResult failing = emulate(*data, options);
     fmt::print(
         "accuracy {:.3f} without failures; {:.3f} when {:.1f} % of the calls fail "
         "({:.0f} steps skipped)\n",
@@ -208,7 +219,8 @@ bool run_emulation(const ExpertsCommand& command, ordered_json& line) {
         failing.accuracy,
         100 * failing.failed_calls,
         failing.steps_skipped);
-    line["emulation"] = {{"data", "clouds"},
+    line["emulation"] = {{"data", "fashion-mnist, 14 x 14"},
+                         {"steps", options.steps},
                          {"accuracy", whole.accuracy},
                          {"accuracy_failing", failing.accuracy},
                          {"failed_calls", failing.failed_calls},
@@ -231,9 +243,11 @@ int run_experts(const ExpertsCommand& command) {
     const auto wants = [&](std::string_view what) {
         return command.only.empty() || command.only == what;
     };
-    if (wants("search")) good = run_search(command, line) && good;
-    if (wants("throughput")) good = run_throughput(command, line) && good;
+    ExpertsFigures figures;
+    if (wants("search")) good = run_search(command, line, figures) && good;
+    if (wants("throughput")) good = run_throughput(command, line, figures) && good;
     if (wants("emulation")) good = run_emulation(command, line) && good;
+    if (!command.svg.empty()) std::ofstream(command.svg) << experts_svg(figures);
     line["ok"] = good;
     if (command.json) fmt::print("{}\n", line.dump());
     return good ? 0 : exit_check_failed;

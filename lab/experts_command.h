@@ -20,6 +20,8 @@ struct ExpertsCommand {
     std::size_t nodes = 1000;
     std::string only;  // empty: all
     std::uint64_t seed = 1;
+    std::size_t steps = 0;  // of the emulation; 0: as many as it takes
+    std::string svg;        // file for the figures beside the paper's; empty: none
     bool json = false;
     bool processes = false;  // experts_processes.h instead
     std::string folder;      // of them

@@ -9,6 +9,7 @@
 #include "dedloc/experts/mixture.h"
 #include "dedloc/experts/server.h"
 #include "dedloc/sim/world.h"
+#include "dedloc/tasks/fashion_mnist.h"
 
 #include "lab/table_world.h"
 
@@ -394,26 +395,33 @@ EmulationResult emulate(const EmulationData& data, const EmulationOptions& optio
     return Emulation(data, options).run();
 }
 
-EmulationData make_clouds(std::uint64_t seed) {
-    // Each class has three clouds: a linear layer alone reaches little.
-    constexpr std::size_t clouds_a_class = 3;
+Result<EmulationData> small_fashion_mnist() {
+    constexpr std::size_t side = tasks::image_side / 2;
+    constexpr std::size_t train_count = 20'000;
+    constexpr std::size_t test_count = 4'000;
+    DEDLOC_TRY(const tasks::FashionMnist all,
+               tasks::load_fashion_mnist(tasks::fashion_mnist_directory));
     EmulationData data;
-    data.pixels = 64;
-    Random random(seed);
-    std::vector<std::vector<float>> centres(data.classes * clouds_a_class);
-    for (auto& centre : centres)
-        for (std::size_t i = 0; i < data.pixels; ++i)
-            centre.push_back(static_cast<float>(random.normal()));
-    const auto draw = [&](std::size_t count, auto& pixels, auto& labels) {
-        for (std::size_t n = 0; n < count; ++n) {
-            const std::size_t cloud = random.below(centres.size());
-            labels.push_back(static_cast<std::uint8_t>(cloud % data.classes));
-            for (const float centre : centres[cloud])
-                pixels.push_back(centre + static_cast<float>(1.6 * random.normal()));
+    data.pixels = side * side;
+    const auto take = [&](const tasks::LabelledImages& images,
+                          std::size_t count,
+                          std::vector<float>& pixels,
+                          std::vector<std::uint8_t>& labels) {
+        for (std::size_t n = 0; n < std::min<std::size_t>(count, images.count); ++n) {
+            const std::uint8_t* image = &images.pixels[n * tasks::image_pixels];
+            labels.push_back(images.labels[n]);
+            for (std::size_t y = 0; y < side; ++y)
+                for (std::size_t x = 0; x < side; ++x) {
+                    const std::uint8_t* four = image + 2 * (y * tasks::image_side + x);
+                    const int sum =
+                        four[0] + four[1] + four[tasks::image_side] + four[tasks::image_side + 1];
+                    // Mean 0 and variance 1 over the training images, about.
+                    pixels.push_back((static_cast<float>(sum) / 1020.0f - 0.286f) / 0.34f);
+                }
         }
     };
-    draw(20'000, data.train, data.train_labels);
-    draw(4'000, data.test, data.test_labels);
+    take(all.train, train_count, data.train, data.train_labels);
+    take(all.test, test_count, data.test, data.test_labels);
     return data;
 }
 

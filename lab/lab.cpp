@@ -143,6 +143,8 @@ std::shared_ptr<ExpertsCommand> add_experts_command(CLI::App& app, int& code) {
     experts->add_option("--nodes", command->nodes, "of the largest table that is searched")
         ->check(CLI::Range(100, 20000));
     experts->add_option("--only", command->only, "search, throughput or emulation");
+    experts->add_option("--steps", command->steps, "of the emulation (1200)");
+    experts->add_option("--svg", command->svg, "file for the search beside the paper's curve");
     experts->add_flag("--processes",
                       command->processes,
                       "real processes instead: a model larger than any, a kill and a stop");

@@ -567,6 +567,8 @@ int PeerRun::run() {
     std::optional<Failure> failed = begin();
     if (failed) {
         screen_.release();
+        learner_.reset();  // it may call others through the node
+        task_.reset();
         input_.opened.node.reset();  // it would tell `fan_` what happens until the very end
     } else {
         start_trainer();

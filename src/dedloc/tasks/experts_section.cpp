@@ -80,4 +80,18 @@ Result<RunExperts> run_experts(const collab::TaskConfig& task,
     return result;
 }
 
+std::vector<Measure> measures_of(const experts::MixtureCounts& counts) {
+    return {{"expert_calls", static_cast<double>(counts.calls)},
+            {"expert_calls_failed", static_cast<double>(counts.failed)},
+            {"expert_rows", static_cast<double>(counts.rows)},
+            {"expert_rows_lost", static_cast<double>(counts.rows_lost)},
+            {"expert_pass_longest_s", to_seconds(counts.longest)}};
+}
+
+Error experts_are_elsewhere() {
+    return make_error(ErrorKind::unsupported,
+                      "this model's experts live at the run's machines, so only a peer of the run "
+                      "can evaluate or export it");
+}
+
 }  // namespace dedloc::tasks

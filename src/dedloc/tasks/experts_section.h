@@ -60,4 +60,9 @@ Result<RunExperts> run_experts(const collab::TaskConfig& task,
                                std::uint64_t width,
                                experts::ExpertFactory factory = {});
 
+// For TrainingTask::counts().
+std::vector<Measure> measures_of(const experts::MixtureCounts& counts);
+// unsupported: an evaluation without the run.
+Error experts_are_elsewhere();
+
 }  // namespace dedloc::tasks

@@ -37,6 +37,19 @@ class MixtureCalls {
     virtual Result<Gradients> backward(Passed passed, experts::Tensor output_gradients) = 0;
 };
 
+// Where there is no run (`dedloc check`): experts that add nothing, and no row is lost.
+class NoExperts final : public MixtureCalls {
+  public:
+    explicit NoExperts(experts::ExpertGrid grid) : grid_(std::move(grid)) {}
+    const experts::ExpertGrid& grid() const override { return grid_; }
+    Result<Passed> forward(experts::Tensor inputs,
+                           std::vector<experts::GridScores> scores) override;
+    Result<Gradients> backward(Passed passed, experts::Tensor output_gradients) override;
+
+  private:
+    experts::ExpertGrid grid_;
+};
+
 class RemoteMixtureImpl : public torch::nn::Module {
   public:
     RemoteMixtureImpl(std::int64_t width, std::shared_ptr<MixtureCalls> calls);

@@ -124,6 +124,14 @@ Ok TorchFfnExpert::load(const std::vector<state::Section>& sections, std::uint64
     return {};
 }
 
+experts::ExpertFactory torch_expert_factory(experts::FfnOptions options) {
+    return [options = std::move(options)](
+               const experts::ExpertUid& uid) -> Result<std::unique_ptr<experts::ExpertBackend>> {
+        return std::unique_ptr<experts::ExpertBackend>(
+            std::make_unique<TorchFfnExpert>(uid, options));
+    };
+}
+
 std::uint64_t TorchFfnExpert::bytes() const {
     return parameters_.size() * sizeof(float) * (1 + moments_.size());
 }

@@ -48,6 +48,8 @@ class TorchFfnExpert final : public experts::ExpertBackend {
     std::uint64_t updates_ = 0;
 };
 
+experts::ExpertFactory torch_expert_factory(experts::FfnOptions options);
+
 // y = LayerNorm(x + W2 gelu(W1 x + b1) + b2), the six parameters in hivemind's order.
 torch::Tensor ffn_block(const torch::Tensor& inputs, const std::vector<torch::Tensor>& parameters);
 

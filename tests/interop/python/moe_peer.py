@@ -92,7 +92,8 @@ class Peer:
     def __init__(self, dht):
         self.dht, self.server, self.backends = dht, None, {}
         self.rsa = RSASignatureValidator()
-        schemas = [SchemaValidator(each, prefix="run") for each in (TrainingProgressSchema, Numbers)]
+        known = (TrainingProgressSchema, Numbers)
+        schemas = [SchemaValidator(each, prefix="run") for each in known]
         self.validator = CompositeValidator([*schemas, self.rsa])
 
     def owner(self):

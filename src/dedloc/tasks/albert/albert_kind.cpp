@@ -2,6 +2,7 @@
 
 #include "dedloc/tasks/albert/albert_section.h"
 #include "dedloc/tasks/albert/albert_task.h"
+#include "dedloc/tasks/experts_section.h"
 #include "dedloc/tasks/registry.h"
 #include "dedloc/tasks/text_section.h"
 
@@ -156,7 +157,121 @@ TaskKind albert_kind() {
     return kind;
 }
 
+constexpr const char* moe_albert_settings = R"(name = "my-run"
+
+[task]
+kind = "moe_albert"
+model = "albert"
+data = "kjv"
+seed = 1
+precision = "fp32"
+
+[albert]
+vocabulary = 4096
+embedding = 64
+hidden = 128
+layers = 4
+heads = 4
+feed_forward = 512
+positions = 64
+dropout = 0.0
+attention_dropout = 0.0
+classifier_dropout = 0.0
+
+[text]
+tokenizer = "vocabulary=4096&normalization=nmt_nfkc_cf&coverage=1"
+tokenizer_hash = "none"
+corpus_hash = "none"
+length = 64
+pad_multiple = 8
+masked = 0.15
+masked_as_mask = 0.8
+masked_as_random = 0.1
+held_out = 0.02
+held_out_samples = 256
+window_samples = 4096
+
+[experts]
+name = "ffn"
+grid = "4x4"
+hidden = 512
+best = 2
+at_least = 1
+update_batch = 4096
+keepers = 2
+rate = 0.001
+
+[batch]
+target = 128
+micro = 32
+
+[optimizer]
+kind = "lamb"
+weight_decay = 0.01
+beta1 = 0.9
+beta2 = 0.999
+epsilon = 1e-6
+norm_clamp = 10000.0
+gradient_norm_max = 1.0
+
+[schedule]
+kind = "linear"
+peak = 0.003
+warmup_steps = 100
+total_steps = 5000
+final_fraction = 0.0
+
+[averaging]
+codec = "fp16"
+round_deadline_min = "1s"
+round_deadline_max = "120s"
+quorum_timeout = "60s"
+delayed = false
+leave_out_slow = true
+
+[stop]
+steps = 5000
+samples = 0
+accuracy = 0.0
+
+[checkpoint]
+every = 50
+
+[evaluate]
+every = 50
+)";
+
+// ALBERT whose feed-forward layer is a grid of experts at other machines.
+TaskKind moe_albert_kind() {
+    TaskKind kind = albert_kind();
+    kind.schema.kind = moe_albert_kind_name;
+    kind.schema.sections.push_back(collab::section_schema<ExpertKeys>(experts_section_name));
+    kind.schema.check = [](const collab::TaskConfig& task) -> Ok {
+        DEDLOC_TRY_VOID(albert_sizes(task));
+        DEDLOC_TRY_VOID(text_config(task));
+        DEDLOC_TRY_VOID(expert_grid(task));
+        return {};
+    };
+    kind.run_template.intro =
+        "A dedloc run: a small ALBERT whose feed-forward layer is a grid of experts at machines "
+        "lent by\n`dedloc serve JOIN_STRING` (docs/experts.md).";
+    kind.run_template.settings = moe_albert_settings;
+    kind.run_template.local_example.clear();
+    kind.run_template.comments["albert"] = "feed_forward is that of a model without experts";
+    kind.vector_count = nullptr;
+#if DEDLOC_WITH_TORCH
+    kind.experts = albert_torch_experts;
+#else
+    kind.experts = [](const collab::TaskConfig& task, const TaskOptions&) -> Result<RunExperts> {
+        DEDLOC_TRY(const AlbertConfig sizes, albert_sizes(task));
+        return run_experts(task, static_cast<std::uint64_t>(sizes.hidden));
+    };
+#endif
+    return kind;
+}
+
 }  // namespace
 }  // namespace dedloc::tasks
 
+DEDLOC_TASK(moe_albert, dedloc::tasks::moe_albert_kind());
 DEDLOC_TASK(albert, dedloc::tasks::albert_kind());

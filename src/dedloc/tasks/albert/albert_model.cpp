@@ -75,7 +75,9 @@ class AlbertModel::Dropout {
     std::uint64_t uses_ = 0;
 };
 
-AlbertModel::AlbertModel(const AlbertConfig& config, std::uint64_t seed)
+AlbertModel::AlbertModel(const AlbertConfig& config,
+                         std::uint64_t seed,
+                         std::shared_ptr<torch_bridge::MixtureCalls> experts)
     : torch::nn::Module("AlbertForPreTraining"),
       config_(config),
       generator_(at::detail::createCPUGenerator(seed)) {
@@ -98,8 +100,14 @@ AlbertModel::AlbertModel(const AlbertConfig& config, std::uint64_t seed)
     value_ = dense(layer + "attention.value", h, h);
     attention_out_ = dense(layer + "attention.dense", h, h);
     attention_norm_ = norm(layer + "attention.LayerNorm", h);
-    widen_ = dense(layer + "ffn", h, config.feed_forward);
-    narrow_ = dense(layer + "ffn_output", config.feed_forward, h);
+    if (experts) {
+        mixture_ = register_module("mixture", torch_bridge::RemoteMixture(h, std::move(experts)));
+        mixture_->gate->weight.copy_(random({mixture_->gate->weight.size(0), h}));
+        mixture_->gate->bias.zero_();
+    } else {
+        widen_ = dense(layer + "ffn", h, config.feed_forward);
+        narrow_ = dense(layer + "ffn_output", config.feed_forward, h);
+    }
     pooler_ = dense("albert.pooler", h, h);
     decoder_bias_ = parameter("predictions.bias", torch::zeros({config.vocabulary}));
     word_norm_ = norm("predictions.LayerNorm", e);
@@ -171,8 +179,12 @@ Tensor AlbertModel::attend(const Tensor& inputs, const Tensor& mask, Dropout& dr
     return attention_norm_(inputs + out);
 }
 
-Tensor AlbertModel::layer(const Tensor& inputs, const Tensor& mask, Dropout& dropout) const {
+Tensor AlbertModel::layer(const Tensor& inputs, const Tensor& mask, Dropout& dropout) {
     const Tensor attended = attend(inputs, mask, dropout);
+    if (mixture_) {
+        const Tensor mixed = mixture_->forward(attended.reshape({-1, config_.hidden}));
+        return layer_norm_(mixed.view(attended.sizes()) + attended);
+    }
     return layer_norm_(narrow_(gelu_new(widen_(attended))) + attended);
 }
 

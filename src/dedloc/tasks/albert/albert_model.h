@@ -27,6 +27,7 @@
 #include "dedloc/tasks/albert/albert_config.h"
 #include "dedloc/text/masked_batch.h"
 #include "dedloc/torch_bridge/libtorch.h"
+#include "dedloc/torch_bridge/remote_mixture.h"
 #include "dedloc/torch_bridge/torch_learner.h"
 
 namespace dedloc::tasks {
@@ -49,8 +50,12 @@ struct AlbertOutputs {
 
 class AlbertModel : public torch::nn::Module {
   public:
-    // `config` has passed check(); parameters are N(0, 0.02) from the seed, biases 0, norms 1.
-    AlbertModel(const AlbertConfig& config, std::uint64_t seed);
+    // `config` has passed check(); parameters are N(0, 0.02) from the seed, biases 0, norms 1. With
+    // `experts` a mixture of remote experts stands in place of the feed-forward layer, the same
+    // grid in every layer.
+    AlbertModel(const AlbertConfig& config,
+                std::uint64_t seed,
+                std::shared_ptr<torch_bridge::MixtureCalls> experts = {});
 
     const AlbertConfig& config() const { return config_; }
     AlbertOutputs forward(const AlbertBatch& batch);
@@ -74,9 +79,7 @@ class AlbertModel : public torch::nn::Module {
     Norm norm(const std::string& path, std::int64_t width);
 
     torch::Tensor embed(const AlbertBatch& batch, Dropout& dropout) const;
-    torch::Tensor layer(const torch::Tensor& inputs,
-                        const torch::Tensor& mask,
-                        Dropout& dropout) const;
+    torch::Tensor layer(const torch::Tensor& inputs, const torch::Tensor& mask, Dropout& dropout);
     torch::Tensor attend(const torch::Tensor& inputs,
                          const torch::Tensor& mask,
                          Dropout& dropout) const;
@@ -96,6 +99,7 @@ class AlbertModel : public torch::nn::Module {
     Norm attention_norm_;
     Dense widen_;
     Dense narrow_;
+    torch_bridge::RemoteMixture mixture_{nullptr};  // in place of those two
     Dense pooler_;
     Dense order_;
     torch::Tensor decoder_bias_;

@@ -10,12 +10,15 @@
 #include "dedloc/tasks/albert/albert_model.h"
 #include "dedloc/tasks/albert/albert_section.h"
 #include "dedloc/tasks/albert/albert_weights.h"
+#include "dedloc/tasks/experts_section.h"
 #include "dedloc/tasks/text_section.h"
 #include "dedloc/text/cache.h"
 #include "dedloc/text/prefetch.h"
 #include "dedloc/text/text_data.h"
 #include "dedloc/torch_bridge/device.h"
 #include "dedloc/torch_bridge/flat_module.h"
+#include "dedloc/torch_bridge/node_mixture.h"
+#include "dedloc/torch_bridge/torch_expert.h"
 #include "dedloc/torch_bridge/torch_learner.h"
 
 namespace dedloc::tasks {
@@ -72,8 +75,10 @@ AlbertBatch unpacked(const torch_bridge::TorchBatch& batch) {
     return result;
 }
 
-torch_bridge::TorchModel torch_model(const AlbertConfig& sizes, std::uint64_t seed) {
-    auto model = std::make_shared<AlbertModel>(sizes, seed);
+torch_bridge::TorchModel torch_model(const AlbertConfig& sizes,
+                                     std::uint64_t seed,
+                                     std::shared_ptr<torch_bridge::MixtureCalls> experts) {
+    auto model = std::make_shared<AlbertModel>(sizes, seed, std::move(experts));
     torch_bridge::TorchModel result;
     result.module = model;
     result.loss = [model = model.get()](const torch_bridge::TorchBatch& batch) {
@@ -122,16 +127,24 @@ struct Sums {
     }
 };
 
+// Of a model with experts at other machines.
+struct ExpertsOfTask {
+    std::optional<experts::MixtureOptions> mixture{};  // none: the model has no experts
+    const collab::Node* node = nullptr;                // null: there is no run
+};
+
 class AlbertTask final : public TrainingTask {
   public:
     AlbertTask(collab::TaskConfig config,
                AlbertConfig sizes,
+               ExpertsOfTask experts,
                std::string device,
                std::shared_ptr<const text::TextData> data,
                std::shared_ptr<const text::SampleStream> held_out)
         : config_(std::move(config)),
           text_(text_keys(config_)),
           sizes_(sizes),
+          experts_(std::move(experts)),
           device_(std::move(device)),
           data_(std::move(data)),
           held_out_(std::move(held_out)) {}
@@ -168,6 +181,9 @@ class AlbertTask final : public TrainingTask {
                                                   std::span<const float> buffers,
                                                   const std::string& directory) const override;
     Result<std::vector<std::string>> sample_texts(std::uint64_t count) const override;
+    std::vector<Measure> counts() const override {
+        return calls_ ? measures_of(calls_->counts()) : std::vector<Measure>();
+    }
     MemoryEstimate memory(std::uint64_t micro_batch) const override {
         const auto rows = static_cast<std::int64_t>(micro_batch);
         const auto columns = static_cast<std::int64_t>(text_.length);
@@ -185,13 +201,27 @@ class AlbertTask final : public TrainingTask {
     Result<std::shared_ptr<AlbertModel>> model_at(std::span<const float> parameters,
                                                   std::span<const float> buffers) const;
 
+    // Null: the model has no experts.
+    std::shared_ptr<torch_bridge::MixtureCalls> calls_of_experts() const;
+
     collab::TaskConfig config_;
     TextKeys text_;
     AlbertConfig sizes_;
+    ExpertsOfTask experts_;
+    mutable std::shared_ptr<torch_bridge::NodeMixture> calls_;  // of the first learner
     std::string device_;
     std::shared_ptr<const text::TextData> data_;
     std::shared_ptr<const text::SampleStream> held_out_;
 };
+
+std::shared_ptr<torch_bridge::MixtureCalls> AlbertTask::calls_of_experts() const {
+    if (!experts_.mixture) return nullptr;
+    if (!experts_.node) return std::make_shared<torch_bridge::NoExperts>(experts_.mixture->grid);
+    const auto calls =
+        std::make_shared<torch_bridge::NodeMixture>(*experts_.node, *experts_.mixture);
+    if (!calls_) calls_ = calls;
+    return calls;
+}
 
 Result<std::unique_ptr<collab::Learner>> AlbertTask::learner(const PeerId& peer) const {
     DEDLOC_TRY(auto stream, data_->train(config_.seed, peer));
@@ -199,7 +229,9 @@ Result<std::unique_ptr<collab::Learner>> AlbertTask::learner(const PeerId& peer)
         std::move(stream), text::Prefetcher::Options{.threads = 1, .batches_ahead = 4});
     const auto seeds = std::make_shared<const DropoutSeeds>(config_.seed, peer);
     torch_bridge::TorchTask task;
-    task.make_model = [sizes = sizes_, seed = config_.seed] { return torch_model(sizes, seed); };
+    task.make_model = [sizes = sizes_, seed = config_.seed, experts = calls_of_experts()] {
+        return torch_model(sizes, seed, experts);
+    };
     task.train_batch = [batches,
                         seeds](collab::CounterRange samples) -> Result<torch_bridge::TorchBatch> {
         DEDLOC_TRY(const text::MaskedBatch batch, batches->take({samples.begin, samples.end}));
@@ -207,8 +239,9 @@ Result<std::unique_ptr<collab::Learner>> AlbertTask::learner(const PeerId& peer)
     };
     task.held_out_count = held_out_count();
     task.held_out_batch_samples_max = held_out_rows(text_.length);
-    task.held_out_batch =
-        [stream = held_out_](collab::CounterRange samples) -> Result<torch_bridge::TorchBatch> {
+    task.held_out_batch = [stream = held_out_, elsewhere = experts_.mixture && !experts_.node](
+                              collab::CounterRange samples) -> Result<torch_bridge::TorchBatch> {
+        if (elsewhere) return experts_are_elsewhere();
         DEDLOC_TRY(const text::MaskedBatch batch, stream->batch({samples.begin, samples.end}));
         return packed(albert_batch(batch, {}));
     };
@@ -219,6 +252,7 @@ Result<std::unique_ptr<collab::Learner>> AlbertTask::learner(const PeerId& peer)
 
 Result<std::shared_ptr<AlbertModel>> AlbertTask::model_at(std::span<const float> parameters,
                                                           std::span<const float> buffers) const {
+    if (experts_.mixture) return experts_are_elsewhere();
     auto model = std::make_shared<AlbertModel>(sizes_, config_.seed);
     model->to(torch::Device(device_));
     DEDLOC_TRY(torch_bridge::FlatModule flat, torch_bridge::FlatModule::make(model));
@@ -322,8 +356,27 @@ Result<std::shared_ptr<const TrainingTask>> make_albert(const collab::TaskConfig
                           "albert.vocabulary: {} are less than the tokenizer's {} pieces",
                           sizes.vocabulary,
                           data->tokenizer().size());
-    return std::shared_ptr<const TrainingTask>(std::make_shared<AlbertTask>(
-        config, sizes, std::move(device), std::move(data), std::move(held_out)));
+    ExpertsOfTask experts;
+    if (config.kind == moe_albert_kind_name) {
+        DEDLOC_TRY(experts.mixture, mixture_options(config));
+        experts.node = options.node;
+        if (options.node) options.node->join_table();
+    }
+    return std::shared_ptr<const TrainingTask>(std::make_shared<AlbertTask>(config,
+                                                                            sizes,
+                                                                            std::move(experts),
+                                                                            std::move(device),
+                                                                            std::move(data),
+                                                                            std::move(held_out)));
+}
+
+Result<RunExperts> albert_torch_experts(const collab::TaskConfig& config,
+                                        const TaskOptions& options) {
+    DEDLOC_TRY(const AlbertConfig sizes, albert_sizes(config));
+    torch_bridge::set_compute_threads(options.threads_count);
+    const auto width = static_cast<std::uint64_t>(sizes.hidden);
+    return run_experts(
+        config, width, torch_bridge::torch_expert_factory(expert_options(config, width)));
 }
 
 }  // namespace dedloc::tasks

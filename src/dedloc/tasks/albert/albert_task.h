@@ -21,11 +21,19 @@
 // Errors and threads: training_task.h; text_data.h for the data.
 
 #pragma once
-#include "dedloc/tasks/training_task.h"
+#include "dedloc/tasks/registry.h"
 
 namespace dedloc::tasks {
 
+// ALBERT whose feed-forward layer is a mixture of experts at other machines ([experts]); the same
+// in all else, but that it cannot be measured or exported without the run.
+inline constexpr const char* moe_albert_kind_name = "moe_albert";
+
 Result<std::shared_ptr<const TrainingTask>> make_albert(const collab::TaskConfig& config,
                                                         const TaskOptions& options);
+
+// Experts by libtorch.
+Result<RunExperts> albert_torch_experts(const collab::TaskConfig& config,
+                                        const TaskOptions& options);
 
 }  // namespace dedloc::tasks

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <numeric>
-#include <stdexcept>
 
 #include "dedloc/tasks/experts_section.h"
 #include "dedloc/tasks/fashion_mnist.h"
@@ -43,23 +42,15 @@ torch_bridge::TorchBatch rows_of_images(const LabelledImages& images,
 
 class MoeNetworkImpl : public nn::Module {
   public:
-    MoeNetworkImpl(std::int64_t width,
-                   const experts::ExpertGrid& grid,
-                   std::shared_ptr<torch_bridge::MixtureCalls> calls)
-        : alone_(calls ? nullptr : std::make_shared<NoCalls>(grid)) {
+    MoeNetworkImpl(std::int64_t width, std::shared_ptr<torch_bridge::MixtureCalls> calls) {
         first_ = register_module("first", nn::Linear(image_pixels, width));
-        mixture_ =
-            register_module("mixture", torch_bridge::RemoteMixture(width, calls ? calls : alone_));
+        mixture_ = register_module("mixture", torch_bridge::RemoteMixture(width, std::move(calls)));
         scale_ = register_parameter("norm_scale", torch::ones({width}));
         shift_ = register_parameter("norm_shift", torch::zeros({width}));
         last_ = register_module("last", nn::Linear(width, classes_count));
     }
 
     torch::Tensor forward(const torch::Tensor& images) {
-        if (alone_ && !is_training())
-            throw std::runtime_error(
-                "this model's experts live at the run's machines, so only a peer of the run can "
-                "evaluate it");
         const torch::Tensor hidden =
             torch::relu(torch_bridge::dense(images, first_->weight, first_->bias));
         const torch::Tensor mixed = hidden + mixture_->forward(hidden);
@@ -68,29 +59,6 @@ class MoeNetworkImpl : public nn::Module {
     }
 
   private:
-    // Of `dedloc check`, which has no run: experts that add nothing.
-    struct NoCalls final : torch_bridge::MixtureCalls {
-        explicit NoCalls(experts::ExpertGrid of) : grid_(std::move(of)) {}
-        const experts::ExpertGrid& grid() const override { return grid_; }
-        Result<Passed> forward(experts::Tensor inputs,
-                               std::vector<experts::GridScores> scores) override {
-            scores_ = std::move(scores);
-            Passed passed;
-            passed.lost.assign(inputs.rows(), false);
-            passed.outputs = std::move(inputs);
-            std::fill(passed.outputs.values.begin(), passed.outputs.values.end(), 0.0f);
-            return passed;
-        }
-        Result<Gradients> backward(Passed passed, experts::Tensor) override {
-            for (auto& row : scores_)
-                for (auto& axis : row) std::fill(axis.begin(), axis.end(), 0.0f);
-            return Gradients{.inputs = std::move(passed.outputs), .scores = std::move(scores_)};
-        }
-        experts::ExpertGrid grid_;
-        std::vector<experts::GridScores> scores_;
-    };
-
-    std::shared_ptr<torch_bridge::MixtureCalls> alone_;
     nn::Linear first_{nullptr};
     torch_bridge::RemoteMixture mixture_{nullptr};
     torch::Tensor scale_;
@@ -114,15 +82,20 @@ class MoeClassifier final : public TrainingTask {
 
     Result<std::unique_ptr<collab::Learner>> learner(const PeerId& peer) const override {
         auto order = std::make_shared<SampleOrder>(config_.seed, peer, data_->train.count);
-        std::shared_ptr<torch_bridge::NodeMixture> calls;
-        if (node_) calls = std::make_shared<torch_bridge::NodeMixture>(*node_, mixture_);
-        if (calls && !calls_) calls_ = calls;
+        std::shared_ptr<torch_bridge::MixtureCalls> calls;
+        if (node_) {
+            const auto real = std::make_shared<torch_bridge::NodeMixture>(*node_, mixture_);
+            if (!calls_) calls_ = real;
+            calls = real;
+        } else {
+            calls = std::make_shared<torch_bridge::NoExperts>(mixture_.grid);
+        }
         torch_bridge::TorchTask task;
         const auto width =
             static_cast<std::int64_t>(collab::keys_of<MoeKeys>(config_, moe_section_name).width);
-        task.make_model = [seed = config_.seed, width, calls, grid = mixture_.grid] {
+        task.make_model = [seed = config_.seed, width, calls] {
             torch::manual_seed(seed);
-            MoeNetwork network(width, grid, calls);
+            MoeNetwork network(width, calls);
             return torch_bridge::TorchModel{
                 .module = network.ptr(), .forward = [network](const torch::Tensor& inputs) mutable {
                     return network->forward(inputs);
@@ -134,7 +107,9 @@ class MoeClassifier final : public TrainingTask {
         };
         task.held_out_count = data_->test.count;
         task.held_out_batch =
-            [data = data_](collab::CounterRange samples) -> Result<torch_bridge::TorchBatch> {
+            [data = data_,
+             node = node_](collab::CounterRange samples) -> Result<torch_bridge::TorchBatch> {
+            if (!node) return experts_are_elsewhere();
             std::vector<std::uint32_t> indices(samples.size());
             std::iota(indices.begin(), indices.end(), static_cast<std::uint32_t>(samples.begin));
             return rows_of_images(data->test, indices);
@@ -157,13 +132,7 @@ class MoeClassifier final : public TrainingTask {
             device_);
     }
     std::vector<Measure> counts() const override {
-        if (!calls_) return {};
-        const experts::MixtureCounts counts = calls_->counts();
-        return {{"expert_calls", static_cast<double>(counts.calls)},
-                {"expert_calls_failed", static_cast<double>(counts.failed)},
-                {"expert_rows", static_cast<double>(counts.rows)},
-                {"expert_rows_lost", static_cast<double>(counts.rows_lost)},
-                {"expert_pass_longest_s", to_seconds(counts.longest)}};
+        return calls_ ? measures_of(calls_->counts()) : std::vector<Measure>();
     }
 
   private:
@@ -202,14 +171,8 @@ Result<std::shared_ptr<const TrainingTask>> make_moe_classifier(const collab::Ta
 Result<RunExperts> torch_experts(const collab::TaskConfig& config, const TaskOptions& options) {
     const std::uint64_t width = collab::keys_of<MoeKeys>(config, moe_section_name).width;
     torch_bridge::set_compute_threads(options.threads_count);
-    const experts::FfnOptions one = expert_options(config, width);
     return run_experts(
-        config,
-        width,
-        [one](const experts::ExpertUid& uid) -> Result<std::unique_ptr<experts::ExpertBackend>> {
-            return std::unique_ptr<experts::ExpertBackend>(
-                std::make_unique<torch_bridge::TorchFfnExpert>(uid, one));
-        });
+        config, width, torch_bridge::torch_expert_factory(expert_options(config, width)));
 }
 
 }  // namespace dedloc::tasks
