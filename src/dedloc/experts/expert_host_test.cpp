@@ -4,6 +4,7 @@
 #include <set>
 
 #include "dedloc/experts/experts_testing.h"
+#include "dedloc/experts/grid_view.h"
 
 namespace dedloc::experts {
 namespace {
@@ -237,6 +238,31 @@ TEST(Placement, fills_servers_in_proportion_and_moves_little_when_one_goes) {
     const auto all = ranked("ffn.1.1", ids);
     std::vector<PeerId> fewer(all.begin() + 1, all.end());
     EXPECT_EQ(ranked("ffn.1.1", fewer), fewer);
+}
+
+Task<void> look_at(Grid& grid, GridSeen& seen) {
+    testing::Machine& client = *grid.client;
+    const TimePoint deadline = client.node.clock().now() + std::chrono::seconds(2);
+    seen = co_await look_at_grid(
+        client.node.host(), client.table, client.directory, grid.grid, deadline);
+}
+
+TEST(GridView, tells_who_serves_what_and_who_does_not_answer) {
+    Grid grid(3);
+    grid.world.run_for(std::chrono::seconds(30));
+    ASSERT_EQ(grid.train_all(), 16u);
+    grid.world.run_for(std::chrono::seconds(5));
+    GridSeen seen;
+    grid.world.run_task(look_at(grid, seen));
+    EXPECT_EQ(seen.servers.size(), 3u);
+    EXPECT_EQ(seen.served(), 16u);
+    for (const ExpertSeen& expert : seen.experts) EXPECT_EQ(expert.updates, 1u);
+    const std::size_t lost = grid.servers[1]->host.hosted();
+    ASSERT_GT(lost, 0u);
+    grid.servers[1]->node.freeze();
+    grid.world.run_task(look_at(grid, seen));
+    EXPECT_EQ(seen.served(), 16u - lost);
+    grid.servers[1]->node.thaw();
 }
 
 }  // namespace

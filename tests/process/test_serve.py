@@ -1,0 +1,87 @@
+"""`dedloc serve`, the grid in `dedloc watch`, and `dedloc find`."""
+
+from __future__ import annotations
+
+import json
+import signal
+from pathlib import Path
+
+import harness
+from harness import Peer, ProcessTest
+
+RUN = """name = "experts-test"
+[task]
+kind = "moe_classifier"
+model = "moe_mlp"
+data = "fashion-mnist"
+[moe_classifier]
+width = 16
+[experts]
+grid = "2x2"
+hidden = 16
+best = 2
+[batch]
+target = 64
+micro = 64
+[averaging]
+quorum_timeout = "3s"
+[stop]
+steps = {steps}
+[evaluate]
+every = 0
+"""
+
+
+class Serve(ProcessTest):
+    def grid(self, join: str) -> dict:
+        watched = self.dedloc("watch", join, "--seconds", "8", "--json")
+        return json.loads(watched.stdout.splitlines()[-1]).get("experts", {})
+
+    def test_servers_take_over_experts_learn_and_hand_them_over(self) -> None:
+        if not Path("/usr/share/datasets/fashion-mnist").exists():
+            self.skipTest("no data")
+        host = self.running_host(self.write("run.toml", RUN.format(steps=0)))
+        join = host.join_string()
+        servers = [Peer(self, ["serve", join], self.folder / f"server-{i}") for i in (0, 1)]
+        self.until("experts learn", lambda: host.step() > 20, seconds=45)
+        grid = self.grid(join)
+        self.assertEqual(grid["served"], 4)
+        self.assertGreater(sum(expert["updates"] for expert in grid["experts"]), 0)
+        servers[0].signal(signal.SIGINT)
+        self.assertEqual(servers[0].end(), harness.OK, servers[0].errors())
+        said = servers[0].last_words()
+        self.assertTrue(said["ok"] and said["left"])
+        self.assertGreater(said["updates"], 0)
+        self.assertGreater(said["handed_over"], 0)
+        self.assertEqual(self.grid(join)["served"], 4)
+
+    def test_a_run_without_experts_has_nothing_to_serve(self) -> None:
+        host = self.running_host(self.write("run.toml", harness.run_text()))
+        server = Peer(self, ["serve", host.join_string()], self.folder / "server")
+        self.assertEqual(server.end(), harness.BAD_INPUT)
+        self.assertIn("has no experts", server.errors())
+
+    def test_a_listed_run_is_found_by_name_without_its_secret(self) -> None:
+        host = self.running_host(self.write("run.toml", harness.run_text()), more=("--listed",))
+        other = self.running_host(self.write("other.toml", harness.run_text(target=8)), name="other",
+                                  more=("--listed", "--open"))
+        join = host.join_string()
+
+        def found(at: str) -> list[dict]:
+            done = self.dedloc("find", "process-test", "--at", at, "--json")
+            return json.loads(done.stdout)["runs"] if done.returncode == harness.OK else []
+
+        self.until("it is listed", lambda: len(found(join)) == 1)
+        self.until("it is listed", lambda: len(found(other.join_string())) == 1)
+        run, = found(join)
+        self.assertEqual((run["task"], run["open"], run["join_string"]), ("synthetic", False, ""))
+        opened, = found(other.join_string())
+        self.assertTrue(opened["open"])
+        self.assertTrue(opened["join_string"].startswith("dedloc1"))
+        self.assertNotEqual(run["run_hash"], opened["run_hash"])
+        missing = self.dedloc("find", "no-such-run", "--at", join)
+        self.assertIn("no run is listed", missing.stdout)
+
+
+if __name__ == "__main__":
+    harness.main()
