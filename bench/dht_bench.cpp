@@ -46,15 +46,23 @@ double resident_bytes() {
 
 struct Member {
     Member(runtime::Loop& loop, runtime::Clock& clock, runtime::Network& network, Random& random)
-        : host(need(p2p::make_host({.executor = loop.executor(),
-                                    .clock = clock,
-                                    .network = network,
-                                    .random = Random(random.next()),
-                                    .identity = security::Identity::generate(),
-                                    .listen = {"/ip4/127.0.0.1/tcp/0"},
-                                    .announce = {}}))),
+        : host(need(p2p::make_host(host_options(loop, clock, network, random)))),
           table(*host, verifier) {
         table.start();
+    }
+    static p2p::HostOptions host_options(runtime::Loop& loop,
+                                         runtime::Clock& clock,
+                                         runtime::Network& network,
+                                         Random& random) {
+        p2p::HostOptions options{.executor = loop.executor(),
+                                 .clock = clock,
+                                 .network = network,
+                                 .random = Random(random.next()),
+                                 .identity = security::Identity::generate(),
+                                 .listen = {"/ip4/127.0.0.1/tcp/0"},
+                                 .announce = {}};
+        options.strangers = p2p::HostOptions::Strangers::welcome;
+        return options;
     }
     std::string address() const { return host->addresses().at(0); }
 

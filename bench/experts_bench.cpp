@@ -78,6 +78,12 @@ int serve(const Options& options) {
         made->start();
         return made;
     });
+    // Strangers would be served sparingly.
+    node->run_on_network_thread([&host = node->host()] {
+        host.on_connection([&host](const PeerId& peer, bool connected) {
+            if (connected) host.vouch(peer);
+        });
+    });
     const auto addresses = node->run_on_network_thread([&] { return node->host().addresses(); });
     std::printf("%s/p2p/%s\n", addresses.at(0).c_str(), node->id().text().c_str());
     std::fflush(stdout);

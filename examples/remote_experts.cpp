@@ -21,13 +21,17 @@ constexpr std::int64_t width = 32;
 const experts::ExpertGrid grid{.name = "ffn", .sizes = {2, 2}};
 
 volatile std::sig_atomic_t interrupted = 0;
-
 void on_signal(int) { interrupted = 1; }
 
 std::unique_ptr<collab::Node> open(const std::string& directory, const char* first) {
     auto node = collab::Node::open({.directory = directory});
     if (!node) throw std::runtime_error(node.error().message());
     (*node)->join_table();
+    (*node)->run_on_network_thread([&host = (*node)->host()] {  // who calls is no stranger here
+        host.on_connection([&host](const PeerId& peer, bool on) {
+            if (on) host.vouch(peer);
+        });
+    });
     if (first) {
         const TimePoint deadline = (*node)->clock().now() + std::chrono::seconds(20);
         const auto met = (*node)->call("dial", (*node)->host().dial(first, deadline));

@@ -63,8 +63,8 @@ class Serve(ProcessTest):
 
     def test_a_listed_run_is_found_by_name_without_its_secret(self) -> None:
         host = self.running_host(self.write("run.toml", harness.run_text()), more=("--listed",))
-        other = self.running_host(self.write("other.toml", harness.run_text(target=8)), name="other",
-                                  more=("--listed", "--open"))
+        other = self.running_host(self.write("other.toml", harness.run_text(target=8)),
+                                  name="other", more=("--listed", "--open"))
         join = host.join_string()
 
         def found(at: str) -> list[dict]:
