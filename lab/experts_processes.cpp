@@ -127,7 +127,7 @@ class Onlooker {
 
   private:
     static Task<Result<experts::GridSeen>> look(collab::Node& node, experts::Directory& directory) {
-        const TimePoint deadline = node.clock().now() + std::chrono::seconds(2);
+        const TimePoint deadline = node.clock().now() + std::chrono::seconds(8);
         co_return co_await experts::look_at_grid(
             node.host(), *node.dht(), directory, lab_grid, deadline);
     }

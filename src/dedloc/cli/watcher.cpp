@@ -13,7 +13,7 @@ namespace {
 
 constexpr Duration status_interval = 250ms;
 constexpr Duration grid_interval = 3s;
-constexpr Duration grid_answer_max = 5s;
+constexpr Duration grid_answer_max = 8s;
 
 // Where the watcher puts what it sees of a grid; outlives the node.
 struct GridSlot {

@@ -242,7 +242,7 @@ TEST(Placement, fills_servers_in_proportion_and_moves_little_when_one_goes) {
 
 Task<void> look_at(Grid& grid, GridSeen& seen) {
     testing::Machine& client = *grid.client;
-    const TimePoint deadline = client.node.clock().now() + std::chrono::seconds(2);
+    const TimePoint deadline = client.node.clock().now() + std::chrono::seconds(10);
     seen = co_await look_at_grid(
         client.node.host(), client.table, client.directory, grid.grid, deadline);
 }

@@ -27,6 +27,8 @@ std::size_t GridSeen::served() const {
 
 namespace {
 
+constexpr Duration alive_answer_max = std::chrono::seconds(2);
+
 Task<void> ask_server(p2p::Host& host,
                       PeerId server,
                       std::vector<ExpertSeen*> experts,
@@ -63,8 +65,9 @@ Task<GridSeen> look_at_grid(p2p::Host& host,
     for (ExpertSeen& expert : seen.experts)
         if (expert.server) by_server[*expert.server].push_back(&expert);
     std::vector<Task<void>> questions;
+    const TimePoint answered_by = host.clock().now() + alive_answer_max;
     for (auto& [server, experts] : by_server)
-        questions.push_back(ask_server(host, server, std::move(experts), deadline));
+        questions.push_back(ask_server(host, server, std::move(experts), answered_by));
     co_await runtime::all_of(std::move(questions));
     co_return seen;
 }
