@@ -1,6 +1,6 @@
 // What can be seen of a grid from outside: who serves which expert, how far each has come, and what
-// the servers say of their load. Asks the table once, until the deadline, and then each server once,
-// for two seconds.
+// the servers say of their load. Asks the table once, until the deadline, and then each server
+// once, for two seconds.
 //
 // Errors: none; what does not answer is not there, or does not answer. Records are anybody's claims
 // until their server has been asked (`answers`). Thread: the network thread.
