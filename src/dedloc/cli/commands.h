@@ -1,5 +1,6 @@
 // Every subcommand: its options and the function that runs it. main.cpp fills the options in from
-// the command line (the only file that includes CLI11) and returns the number to the shell.
+// the command line (it and command_line_error.h alone include CLI11) and returns the number to the
+// shell.
 //
 // Rules of all commands: results on standard output, failures as one sentence on standard error
 // and an exit code (exit_codes.h); with --json the last line of standard output is one object.
