@@ -17,6 +17,7 @@
 #include "dedloc/collab/node.h"
 #include "dedloc/experts/remote_experts.h"
 #include "dedloc/experts/server.h"
+#include "dedloc/runtime/together.h"
 #include "dedloc/torch_bridge/device.h"
 #include "dedloc/torch_bridge/torch_expert.h"
 

@@ -125,13 +125,13 @@ int run_find(const FindOptions& options) {
         node.call("find runs", collab::find_runs(*node.dht(), options.name, deadline));
     if (!found) return report_early(failure(found.error()), options.json);
     const double now = node.clock().wall_now();
-    if (options.json)
-        say(stdout,
-            "{}\n",
-            monitor::json_line(
-                {{"ok", true}, {"name", options.name}, {"runs", json_of_found(*found, now)}}));
-    else
+    if (options.json) {
+        const nlohmann::ordered_json json{
+            {"ok", true}, {"name", options.name}, {"runs", json_of_found(*found, now)}};
+        say(stdout, "{}\n", monitor::json_line(json));
+    } else {
         print_found(*found, options.name, now);
+    }
     return 0;
 }
 
