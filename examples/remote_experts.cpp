@@ -19,7 +19,6 @@ namespace {
 
 constexpr std::int64_t width = 32;
 const experts::ExpertGrid grid{.name = "ffn", .sizes = {2, 2}};
-
 volatile std::sig_atomic_t interrupted = 0;
 void on_signal(int) { interrupted = 1; }
 
@@ -43,13 +42,15 @@ std::unique_ptr<collab::Node> open(const std::string& directory, const char* fir
 int serve(const std::string& directory, const char* first) {
     const auto node = open(directory, first);
     experts::FfnOptions expert{.width = width, .optimizer = experts::default_optimizer()};
+    experts::HostOptions options;
+    options.grid = grid;
     auto& service = node->add<collab::ExpertService>(
         *node,
         [expert](const experts::ExpertUid& uid) -> Result<std::unique_ptr<experts::ExpertBackend>> {
             return std::unique_ptr<experts::ExpertBackend>(
                 std::make_unique<torch_bridge::TorchFfnExpert>(uid, expert));
         },
-        experts::HostOptions{.grid = grid});
+        options);
     service.start();
     const auto addresses = node->run_on_network_thread([&] { return node->host().addresses(); });
     std::printf("address: %s/p2p/%s\n", addresses.at(0).c_str(), node->id().text().c_str());
@@ -62,11 +63,10 @@ int serve(const std::string& directory, const char* first) {
 
 int train(const std::string& directory, const char* first) {
     const auto node = open(directory, first);
-    const experts::MixtureOptions asked{.grid = grid, .best = 2};
-    const auto calls = std::make_shared<torch_bridge::NodeMixture>(*node, asked);
-    torch::nn::Linear before(2, width);
+    const auto calls = std::make_shared<torch_bridge::NodeMixture>(
+        *node, experts::MixtureOptions{.grid = grid, .best = 2});
+    torch::nn::Linear before(2, width), after(width, 1);
     torch_bridge::RemoteMixture mixture(width, calls);
-    torch::nn::Linear after(width, 1);
     torch::nn::Sequential trunk(before, mixture, after);  // the experts are not in it
     torch::optim::AdamW optimizer(trunk->parameters(), 0.003);
     double loss = 0;

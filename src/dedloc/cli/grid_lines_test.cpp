@@ -15,7 +15,8 @@ TEST(GridLines, say_who_serves_what_and_since_when_it_has_not_learnt) {
     experts::GridSeen seen;
     seen.servers.push_back(
         {.server = busy, .record = {.hosted = 2, .calls_per_s = 12.5, .failed = 3}});
-    for (const experts::ExpertUid& uid : grid.all()) seen.experts.push_back({.uid = uid});
+    for (const experts::ExpertUid& uid : grid.all())
+        seen.experts.push_back({.uid = uid, .server = std::nullopt});
     for (int i : {0, 1}) {
         seen.experts[i].server = busy;
         seen.experts[i].answers = true;
