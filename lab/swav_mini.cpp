@@ -34,12 +34,13 @@ model = "small"
 data = "fashion-mnist"
 [swav]
 large_side = 28
-large_scale_min = 0.4
+large_scale_min = 0.5
 small_crops = 4
 small_side = 14
-small_scale_min = 0.1
-small_scale_max = 0.3
+small_scale_min = 0.2
+small_scale_max = 0.5
 blur = 0.0
+strength = 0.5
 epsilon = 0.03
 prototypes_frozen_until = 30
 [batch]

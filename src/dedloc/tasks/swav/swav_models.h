@@ -3,7 +3,7 @@
 //   resnet50   He et al. 1512.03385 (stride in the 3 × 3 convolutions), head 2048 → 2048 → 128,
 //              3,000 prototypes: 28,354,752 parameters with three channels.
 //   small      three convolutions with BatchNorm for pictures of 28 × 28 and smaller, head 128 →
-//              128 → 32, 60 prototypes.
+//              128 → 128, 60 prototypes.
 //
 // Embeddings have length 1; prototypes are not normalised here: the optimizer brings their rows to
 // length 1 after each step (optim::ParameterGroup::unit_rows). They begin as a linear layer does,
