@@ -1,7 +1,11 @@
 #include "lab/replay.h"
 
 #include <algorithm>
+#include <condition_variable>
+#include <deque>
 #include <future>
+#include <mutex>
+#include <thread>
 
 #include "dedloc/allreduce/mean_reducer.h"
 #include "dedloc/consensus/messages.h"
@@ -29,6 +33,49 @@ Result<std::map<std::uint64_t, Decision>> commits_in(const std::vector<Bytes>& c
     return commits;
 }
 
+using Sum = Result<std::vector<float>>;
+
+// Threads that stay: libtorch keeps what it has made ready for a layer by thread.
+class ReplayThreads {
+  public:
+    ReplayThreads() {
+        const unsigned count = std::max(1u, std::thread::hardware_concurrency());
+        for (unsigned i = 0; i < count; ++i)
+            threads_.emplace_back([this](const std::stop_token& stop) { work(stop); });
+    }
+    ~ReplayThreads() {
+        for (std::jthread& thread : threads_) thread.request_stop();
+    }
+    ReplayThreads(const ReplayThreads&) = delete;
+    ReplayThreads& operator=(const ReplayThreads&) = delete;
+
+    std::future<Sum> run(std::function<Sum()> compute) {
+        std::packaged_task<Sum()> task(std::move(compute));
+        std::future<Sum> result = task.get_future();
+        const std::lock_guard lock(mutex_);
+        waiting_.push_back(std::move(task));
+        changed_.notify_one();
+        return result;
+    }
+
+  private:
+    void work(const std::stop_token& stop) {
+        std::unique_lock lock(mutex_);
+        while (changed_.wait(lock, stop, [this] { return !waiting_.empty(); })) {
+            std::packaged_task<Sum()> task = std::move(waiting_.front());
+            waiting_.pop_front();
+            lock.unlock();
+            task();
+            lock.lock();
+        }
+    }
+
+    std::mutex mutex_;
+    std::condition_variable_any changed_;
+    std::deque<std::packaged_task<Sum()>> waiting_;
+    std::vector<std::jthread> threads_;  // last: they end first
+};
+
 class Player {
   public:
     explicit Player(const ReplayInput& input) : input_(input) {}
@@ -37,7 +84,7 @@ class Player {
 
   private:
     Result<Snapshot> step(const Decision& decision);
-    Result<collab::Learner*> learner_of(const PeerId& peer);
+    Ok make_learner(const PeerId& peer);
     Result<std::vector<float>> sum_at(collab::Learner& learner,
                                       const state::Snapshot& state,
                                       CounterRange samples) const;
@@ -54,15 +101,15 @@ class Player {
     Snapshot before_;  // the state before now_
     Snapshot now_;
     Replayed replayed_;
+    ReplayThreads threads_;
 };
 
-Result<collab::Learner*> Player::learner_of(const PeerId& peer) {
+Ok Player::make_learner(const PeerId& peer) {
     auto& learner = learners_[peer];
-    if (!learner) {
-        DEDLOC_TRY(learner, input_.task.learner(peer));
-        layout_ = learner->layout();
-    }
-    return learner.get();
+    if (learner) return {};
+    DEDLOC_TRY(learner, input_.task.learner(peer));
+    layout_ = learner->layout();
+    return {};
 }
 
 Result<std::vector<float>> Player::sum_at(collab::Learner& learner,
@@ -114,7 +161,9 @@ SharedBytes Player::average(const Decision& decision,
 
 Result<Snapshot> Player::step(const Decision& decision) {
     DEDLOC_TRY(const Plan plan, wire::decode<Plan>(decision.plan));
-    std::vector<std::future<Result<std::vector<float>>>> computing;
+    for (const consensus::PlanMember& member : plan.members)
+        if (!member.input.is_empty()) DEDLOC_TRY_VOID(make_learner(member.peer));
+    std::vector<std::future<Sum>> computing;  // from here on nothing returns before they end
     std::uint64_t members = 0;
     for (const consensus::PlanMember& member : plan.members) {
         if (member.input.is_empty()) {
@@ -123,15 +172,14 @@ Result<Snapshot> Player::step(const Decision& decision) {
         }
         ++members;
         replayed_.samples += static_cast<double>(member.input.fresh.size());
-        DEDLOC_TRY(collab::Learner * learner, learner_of(member.peer));
-        computing.push_back(std::async(std::launch::async, [this, learner, &member] {
-            return contribution(*learner, member.input);
-        }));
+        collab::Learner& learner = *learners_.at(member.peer);
+        computing.push_back(threads_.run(
+            [this, &learner, &member] { return contribution(learner, member.input); }));
     }
     std::vector<std::vector<float>> sums;
     Ok all_computed;
     for (auto& one : computing) {
-        Result<std::vector<float>> sum = one.valid() ? one.get() : std::vector<float>();
+        Sum sum = one.valid() ? one.get() : std::vector<float>();
         if (!sum && all_computed) all_computed = sum.error();
         sums.push_back(sum ? *std::move(sum) : std::vector<float>());
     }
