@@ -65,6 +65,13 @@ Ok InviteBook::invite(const std::string& name,
                       WallSeconds now,
                       WallSeconds lifetime) {
     DEDLOC_CHECK(code.size() == code_bytes);
+    return invite(name, security::sha256(code), now, lifetime);
+}
+
+Ok InviteBook::invite(const std::string& name,
+                      const Digest& hash,
+                      WallSeconds now,
+                      WallSeconds lifetime) {
     DEDLOC_TRY_VOID(check_subject(name));
     if (!(lifetime > 0) || lifetime > renewal_max)
         return make_error(ErrorKind::bad_input,
@@ -89,8 +96,29 @@ Ok InviteBook::invite(const std::string& name,
                           name,
                           person.devices(),
                           open);
-    person.codes.push_back({security::sha256(code), static_cast<std::uint64_t>(now + lifetime)});
+    person.codes.push_back({hash, static_cast<std::uint64_t>(now + lifetime)});
     return {};
+}
+
+Ok InviteBook::let_organise(const std::string& name) {
+    const auto found = people_.find(name);
+    if (found == people_.end())
+        return make_error(ErrorKind::not_found, "nobody called \"{}\" was invited", name);
+    const auto organising =
+        std::ranges::count_if(people_, [](const auto& entry) { return entry.second.organises; });
+    if (!found->second.organises && static_cast<std::size_t>(organising) >= organisers_max)
+        return make_error(ErrorKind::overloaded,
+                          "{} people organise this run already, as many as may",
+                          organisers_max);
+    found->second.organises = true;
+    return {};
+}
+
+const Person* InviteBook::person_of(const PeerId& device) const {
+    for (const auto& [name, person] : people_)
+        for (const Code& code : person.codes)
+            if (code.redeemed != 0 && code.device == device) return &person;
+    return nullptr;
 }
 
 std::optional<InviteBook::Found> InviteBook::find(const Digest& hash) {
@@ -105,7 +133,8 @@ Result<Token> InviteBook::give(const std::string& name,
                                WallSeconds now,
                                const security::Signer& signer,
                                const std::optional<Delegation>& delegation) {
-    const Grant grant{.subject = name, .holder = peer, .serial = ++serial_};
+    const Grant grant{
+        .subject = name, .holder = peer, .lifetime = token_lifetime_, .serial = ++serial_};
     return issue_token(signer, run_, grant, now, delegation);
 }
 

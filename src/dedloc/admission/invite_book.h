@@ -26,6 +26,7 @@ namespace dedloc::admission {
 
 inline constexpr std::size_t people_max = 4096;    // names in one book
 inline constexpr std::size_t devices_max = 64;     // keys of one person: a class room's computers
+inline constexpr std::size_t organisers_max = 8;   // beside the authority: each can let anybody in
 inline constexpr std::size_t codes_open_max = 64;  // of one person, not redeemed yet
 inline constexpr std::size_t code_bytes = 16;      // nobody guesses one
 inline constexpr WallSeconds code_lifetime = 7 * 24 * 3600.0;
@@ -52,12 +53,14 @@ struct Person {
     std::string name;
     std::vector<Code> codes;
     bool revoked = false;
+    bool organises = false;  // their devices may let people in, too
 
     template <typename Visitor, typename Self>
     static void fields(Visitor& visit, Self& self) {
         visit(1, self.name);
         visit(2, self.codes, devices_max + codes_open_max);
         visit(3, self.revoked);
+        visit(4, self.organises);
     }
 
     std::size_t devices() const;
@@ -72,6 +75,12 @@ class InviteBook {
 
     // `code` is fresh randomness of code_bytes, which only its receiver ever has again.
     Ok invite(const std::string& name, ByteView code, WallSeconds now, WallSeconds lifetime);
+    // The same, where only the SHA-256 of the code is known.
+    Ok invite(const std::string& name, const Digest& hash, WallSeconds now, WallSeconds lifetime);
+    // The person may let others in from now on. overloaded: organisers_max do already.
+    Ok let_organise(const std::string& name);
+    // Whose device redeemed a code; null: of nobody in this book.
+    const Person* person_of(const PeerId& device) const;
     Result<Token> redeem(ByteView code,
                          const PeerId& peer,
                          WallSeconds now,
@@ -85,6 +94,9 @@ class InviteBook {
                         const security::Verifier& verifier,
                         const std::optional<Delegation>& delegation);
     Ok revoke(const std::string& name);
+
+    // Of the tokens that it gives; not kept with the book.
+    void set_token_lifetime(WallSeconds lifetime) { token_lifetime_ = lifetime; }
 
     const std::map<std::string, Person>& people() const { return people_; }
     std::set<std::string> revoked() const;
@@ -104,6 +116,7 @@ class InviteBook {
     Digest run_;
     std::uint64_t serial_ = 0;  // of the newest token
     std::map<std::string, Person> people_;
+    WallSeconds token_lifetime_ = token_lifetime;
 };
 
 // One name a line; blank lines and those that begin with # do not count. bad_input names the line:

@@ -19,10 +19,16 @@ Bytes signed_part(Token token) {
     return wire::encode(token);
 }
 
+Bytes signed_part(Revocation revocation) {
+    revocation.signature.clear();
+    return wire::encode(revocation);
+}
+
 Refused refused(Refusal why, std::string words) { return Refused{why, std::move(words)}; }
 
 // May the token's issuer issue? Null: yes.
-std::optional<Refused> judge_issuer(const Token& token,
+template <typename Signed>
+std::optional<Refused> judge_issuer(const Signed& token,
                                     WallSeconds now,
                                     const Rules& rules,
                                     const security::Verifier& verifier) {
@@ -207,5 +213,38 @@ Delegation delegate_to(const security::Signer& authority,
 }
 
 Bytes encode_token(const Token& token) { return wire::encode(token); }
+
+Bytes revoke_subject(const security::Signer& signer,
+                     const Digest& run,
+                     const std::string& subject,
+                     WallSeconds now,
+                     std::optional<Delegation> delegation) {
+    Revocation revocation;
+    revocation.run = run;
+    revocation.subject = subject;
+    revocation.issued_at = static_cast<std::uint64_t>(std::max(now, 0.0));
+    revocation.issuer = signer.id();
+    revocation.delegation = std::move(delegation);
+    revocation.signature = signer.sign(revocation_domain, signed_part(revocation));
+    return wire::encode(revocation);
+}
+
+// The co-organiser had to be one when it signed: what it revoked stays revoked.
+Result<std::string> judge_revocation(ByteView presented,
+                                     const Rules& rules,
+                                     const security::Verifier& verifier) {
+    if (presented.size() > token_bytes_max)
+        return make_error(ErrorKind::denied, "what was presented is too long for a revocation");
+    DEDLOC_TRY(Revocation revocation, wire::decode<Revocation>(presented));
+    DEDLOC_TRY_VOID(check_subject(revocation.subject));
+    if (revocation.run != rules.run)
+        return make_error(ErrorKind::denied, "a revocation of another run");
+    const auto then = static_cast<WallSeconds>(revocation.issued_at);
+    if (const auto why = judge_issuer(revocation, then, rules, verifier)) return why->as_error();
+    if (!verifier.verify(
+            revocation.issuer, revocation_domain, signed_part(revocation), revocation.signature))
+        return make_error(ErrorKind::denied, "the signature on a revocation does not hold");
+    return std::move(revocation.subject);
+}
 
 }  // namespace dedloc::admission

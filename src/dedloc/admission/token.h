@@ -33,6 +33,7 @@ namespace dedloc::admission {
 
 inline constexpr std::string_view token_domain = "dedloc/token/1";
 inline constexpr std::string_view delegation_domain = "dedloc/delegation/1";
+inline constexpr std::string_view revocation_domain = "dedloc/revocation/1";
 inline constexpr std::size_t subject_bytes_max = 64;  // a person's name, for people
 inline constexpr std::size_t token_bytes_max = 1024;
 inline constexpr WallSeconds clock_skew_max = 60;        // computers at home are rarely worse
@@ -79,6 +80,27 @@ struct Token {
         visit(7, self.issuer);
         visit(8, self.delegation);
         visit(9, self.signature);
+    }
+};
+
+// Signed by the authority or by a co-organiser: every token of this person is worth nothing from
+// now on, wherever it is presented. Peers pass it on to each other.
+struct Revocation {
+    Digest run;
+    std::string subject;
+    std::uint64_t issued_at = 0;
+    PeerId issuer;
+    std::optional<Delegation> delegation{};
+    Bytes signature;
+
+    template <typename Visitor, typename Self>
+    static void fields(Visitor& visit, Self& self) {
+        visit(1, self.run);
+        visit(2, self.subject);
+        visit(3, self.issued_at);
+        visit(4, self.issuer);
+        visit(5, self.delegation);
+        visit(6, self.signature);
     }
 };
 
@@ -158,6 +180,16 @@ Delegation delegate_to(const security::Signer& authority,
                        WallSeconds not_after);
 
 Bytes encode_token(const Token& token);
+
+Bytes revoke_subject(const security::Signer& signer,
+                     const Digest& run,
+                     const std::string& subject,
+                     WallSeconds now,
+                     std::optional<Delegation> delegation = std::nullopt);
+// The person that a revocation names. denied: it is not of this run, or not signed by one who may.
+Result<std::string> judge_revocation(ByteView presented,
+                                     const Rules& rules,
+                                     const security::Verifier& verifier);
 
 // "2 h 5 min", "40 s": for sentences about clocks and expiries.
 std::string duration_in_words(WallSeconds seconds);
