@@ -23,7 +23,8 @@ AggregatorBackend::AggregatorBackend(BackendContext context)
                                  parts_,
                                  *this,
                                  *this,
-                                 round_options(context_.options)};
+                                 round_options(context_.options),
+                                 context_.judge};
     aggregator_ = std::make_unique<averaging::Aggregator>(std::move(round));
 }
 

@@ -35,6 +35,9 @@ class AggregatorBackend final : public AveragingBackend,
     void on_status(const Status& before, const Status& now) override;
     void describe(Status& status) const override;
     std::optional<Anchor> anchor() const override;
+    const consensus::Base* base() const override {
+        return ledger_.started() ? &ledger_.base() : nullptr;
+    }
     Bytes chain() const override { return encoded_tail(ledger_); }
     averaging::AggregatorWork work() const override { return aggregator_->work(); }
 

@@ -37,17 +37,17 @@ struct Answer {
     }
 };
 
-Bytes proof_of(const Bytes& secret, const PeerId& asker, const Digest& hash) {
-    Bytes message = to_bytes("dedloc-attachment");
-    base::put_u32_be(message, static_cast<std::uint32_t>(asker.bytes().size()));
-    base::append(message, asker.bytes());
-    base::append(message, hash.view());
-    return to_bytes(security::hmac_sha256(secret, message).view());
+// No hello: those have nonces of another length.
+Meeting meeting_about(const Digest& hash, PeerId asker, PeerId asked) {
+    return {.caller = std::move(asker),
+            .callee = std::move(asked),
+            .nonce_caller = to_bytes(hash.view()),
+            .nonce_callee = to_bytes("attachment")};
 }
 
 struct Served {
     Digest run;
-    Bytes secret;
+    std::shared_ptr<Authorizer> authorizer;
     std::map<Digest, SharedBytes> files;
 };
 
@@ -56,11 +56,12 @@ Task<Result<Bytes>> answer(p2p::Host* host,
                            PeerId from,
                            Bytes request) {
     DEDLOC_CO_TRY(const Question question, wire::decode<Question>(request));
-    const Bytes expected = proof_of(served->secret, from, question.hash);
-    if (question.run != served->run || !security::equal_in_constant_time(question.proof, expected))
+    if (question.run != served->run)
         co_return make_error(ErrorKind::denied,
-                             "the run or its secret in your join string is not ours; ask for a "
-                             "fresh join string");
+                             "the run in your join string is not ours; ask for a fresh join "
+                             "string");
+    const Meeting meeting = meeting_about(question.hash, from, host->id());
+    DEDLOC_CO_TRY_VOID(served->authorizer->check(meeting, Side::caller, question.proof));
     host->vouch(from);
     const auto file = served->files.find(question.hash);
     if (file == served->files.end())
@@ -142,7 +143,8 @@ Task<Result<Bytes>> fetch_from(p2p::Host& host,
     Question question;
     question.run = wish.run;
     question.hash = wish.hash;
-    question.proof = proof_of(wish.secret, host.id(), wish.hash);
+    const Meeting meeting = meeting_about(wish.hash, host.id(), peer);
+    question.proof = wish.authorizer->credential(meeting, Side::caller);
     Bytes file;
     for (bool whole = false; !whole;) {
         question.offset = file.size();
@@ -167,13 +169,13 @@ Task<Result<Bytes>> fetch_from(p2p::Host& host,
 
 AttachmentServer::AttachmentServer(p2p::Host& host,
                                    const Digest& run,
-                                   Bytes secret,
+                                   std::shared_ptr<Authorizer> authorizer,
                                    std::vector<Attachment> attachments)
     : host_(host) {
     DEDLOC_CHECK(attachments.size() <= attachments_max);
     auto served = std::make_shared<Served>();
     served->run = run;
-    served->secret = std::move(secret);
+    served->authorizer = std::move(authorizer);
     for (Attachment& attachment : attachments)
         served->files[attachment.hash] = std::move(attachment.bytes);
     host_.handle_call(attachment_method,

@@ -2,7 +2,7 @@
 // join, so that a join string is all that a newcomer needs.
 //
 //   /dedloc/attachment/1   {1 run, 2 hash, 3 offset, 4 proof} -> {1 bytes of the whole, 2 piece}
-//   proof = HMAC-SHA-256(secret, "dedloc-attachment" ‖ who asks ‖ hash)
+//   proof = what the run's Authorizer shows, with the hash in the place of the caller's nonce
 //
 // Whoever asks is no member yet (its model may need the file first), so each question proves that
 // the asker knows the run's secret. The proof is bound to the asker's PeerId, which the connection
@@ -15,12 +15,14 @@
 
 #pragma once
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "dedloc/base/bytes.h"
 #include "dedloc/base/result.h"
 #include "dedloc/base/shared_bytes.h"
+#include "dedloc/collab/authorizer.h"
 #include "dedloc/p2p/host.h"
 
 namespace dedloc::collab {
@@ -40,7 +42,7 @@ class AttachmentServer {
   public:
     AttachmentServer(p2p::Host& host,
                      const Digest& run,
-                     Bytes secret,
+                     std::shared_ptr<Authorizer> authorizer,
                      std::vector<Attachment> attachments);
     ~AttachmentServer();
     AttachmentServer(const AttachmentServer&) = delete;
@@ -52,7 +54,7 @@ class AttachmentServer {
 
 struct AttachmentWish {
     Digest run;
-    Bytes secret;
+    std::shared_ptr<Authorizer> authorizer;
     std::vector<std::string> peers;  // multiaddrs to ask at
     Digest hash;
     std::size_t bytes_max = 0;

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "dedloc/base/random.h"
+#include "dedloc/collab/secret_authorizer.h"
 #include "dedloc/security/hash.h"
 #include "dedloc/sim/world.h"
 #include "dedloc/wire/message.h"
@@ -38,14 +39,15 @@ class Attachments : public ::testing::Test {
     AttachmentServer server_at(sim::SimNode& node) const {
         std::vector<Attachment> attachments;
         attachments.push_back({.hash = hash, .bytes = SharedBytes(file)});
-        return {node.host(), run, secret, std::move(attachments)};
+        return {
+            node.host(), run, std::make_shared<SecretAuthorizer>(secret), std::move(attachments)};
     }
     static std::string address(sim::SimNode& node) {
         return node.address() + "/p2p/" + node.id().text();
     }
     AttachmentWish wish(std::vector<std::string> peers) const {
         return {.run = run,
-                .secret = secret,
+                .authorizer = std::make_shared<SecretAuthorizer>(secret),
                 .peers = std::move(peers),
                 .hash = hash,
                 .bytes_max = file_bytes};
@@ -158,7 +160,7 @@ TEST_F(Attachments, a_slow_peer_with_many_addresses_is_one_peer) {
 TEST_F(Attachments, nobody_learns_a_file_without_the_runs_secret) {
     const AttachmentServer server = server_at(first);
     AttachmentWish stranger = wish({address(first)});
-    stranger.secret = Bytes(16, 8);
+    stranger.authorizer = std::make_shared<SecretAuthorizer>(Bytes(16, 8));
     const auto got = fetch(std::move(stranger));
     ASSERT_FALSE(got);
     EXPECT_EQ(got.error().kind(), ErrorKind::denied);

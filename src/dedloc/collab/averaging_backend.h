@@ -25,6 +25,7 @@
 #include "dedloc/collab/sample_claims.h"
 #include "dedloc/collab/step_report.h"
 #include "dedloc/consensus/ledger.h"
+#include "dedloc/consensus/order_judge.h"
 #include "dedloc/state/snapshot.h"
 
 namespace dedloc::collab {
@@ -67,6 +68,8 @@ struct BackendContext {
     const BatchProgress& progress;
     StepReport& report;
     BackendListener& listener;
+    // Of orders in decisions; it outlives the backend as well.
+    consensus::OrderJudge& judge;
 };
 
 class AveragingBackend {
@@ -120,6 +123,8 @@ class AveragingBackend {
     // What a checkpoint needs beside the snapshot.
     virtual Bytes chain() const { return {}; }
     virtual averaging::AggregatorWork work() const { return {}; }
+    // Whom certificates keep out; null: no certificate is known.
+    virtual const consensus::Base* base() const { return nullptr; }
 };
 
 class ObserverBackend final : public AveragingBackend {};

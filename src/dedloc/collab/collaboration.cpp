@@ -1,11 +1,13 @@
 #include <algorithm>
 #include <cmath>
 
+#include "dedloc/collab/book_issuer.h"
 #include "dedloc/collab/collaboration_impl.h"
 #include "dedloc/collab/join_string.h"
 #include "dedloc/collab/peers_to_dial.h"
 #include "dedloc/collab/round_options.h"
 #include "dedloc/collab/secret_authorizer.h"
+#include "dedloc/collab/token_authorizer.h"
 
 namespace dedloc::collab {
 namespace {
@@ -59,12 +61,13 @@ CollaborationImpl::~CollaborationImpl() = default;
 
 Result<void> CollaborationImpl::prepare(const security::Signer& signer,
                                         const security::Verifier& verifier) {
+    make_admission(signer, verifier);
     membership_ = std::make_unique<Membership>(node_,
                                                host_,
                                                signer,
                                                verifier,
                                                options_.run,
-                                               std::make_unique<SecretAuthorizer>(options_.secret),
+                                               access_.authorizer,
                                                options_.status_interval,
                                                options_.peers_max,
                                                membership_callbacks());
@@ -78,9 +81,59 @@ Result<void> CollaborationImpl::prepare(const security::Signer& signer,
                            .claims = claims_,
                            .progress = progress_,
                            .report = report_,
-                           .listener = *this};
+                           .listener = *this,
+                           .judge = access_.judge ? *access_.judge : consensus::no_new_orders()};
     DEDLOC_TRY(backend_, make_backend(std::move(context)));
     return {};
+}
+
+void CollaborationImpl::make_admission(const security::Signer& signer,
+                                       const security::Verifier& verifier) {
+    if (!options_.run.access) {
+        access_.authorizer = std::make_shared<SecretAuthorizer>(options_.secret);
+        return;
+    }
+    const auto authority = PeerId::from_text(options_.run.access->authority);
+    DEDLOC_CHECK(authority.has_value(), "the run file was checked");
+    auto authorizer = std::make_shared<TokenAuthorizer>(
+        run_hash(options_.run), *authority, verifier, node_.clock);
+    access_.authorizer = authorizer;
+    access_.judge =
+        std::make_unique<RevocationJudge>(host_, authorizer, consensus::no_new_orders());
+    access_.admission = std::make_unique<AdmissionService>(node_,
+                                                           host_,
+                                                           std::move(authorizer),
+                                                           options_.issuer,
+                                                           admission_callbacks(signer, verifier));
+}
+
+AdmissionService::Callbacks CollaborationImpl::admission_callbacks(
+    const security::Signer& signer, const security::Verifier& verifier) {
+    AdmissionService::Callbacks callbacks;
+    const auto live = [this](bool organisers_only) {
+        std::vector<PeerId> peers;
+        for (const KnownPeer* peer : membership_->live())
+            if (!organisers_only || peer->status.lets_in) peers.push_back(peer->status.peer);
+        return peers;
+    };
+    callbacks.members = [live] { return live(false); };
+    callbacks.organisers = [live] { return live(true); };
+    callbacks.tell = [this](events::Any what, PeerId peer, std::string text) {
+        tell(std::move(what), std::move(peer), std::move(text));
+    };
+    callbacks.make_issuer = [this, &signer, &verifier](const admission::Delegation& delegation,
+                                                       const std::string& name) {
+        BookIssuer::Right right;
+        // The node's own, which outlives what runs on it.
+        right.signer = std::shared_ptr<const security::Signer>(&signer, [](const auto*) {});
+        right.delegation = delegation;
+        right.own_name = name;
+        auto issuer = BookIssuer::open(
+            node_.disk, node_.clock, verifier, run_hash(options_.run), std::move(right));
+        if (!issuer) tell(events::RenewalFailed{}, {}, issuer.error().message());
+        return issuer ? std::shared_ptr<Issuer>(*std::move(issuer)) : nullptr;
+    };
+    return callbacks;
 }
 
 Membership::Callbacks CollaborationImpl::membership_callbacks() {
@@ -91,6 +144,11 @@ Membership::Callbacks CollaborationImpl::membership_callbacks() {
     };
     callbacks.on_joined = [this](const Status& peer) {
         tell(events::PeerJoined{}, peer.peer, fmt::format("{} joined", peer.peer.short_text()));
+        if (std::string person = access_.authorizer->person(peer.peer); !person.empty()) {
+            std::string text = fmt::format("{} is a device of {}", peer.peer.short_text(), person);
+            tell(events::PersonSeen{.person = std::move(person)}, peer.peer, std::move(text));
+        }
+        if (access_.admission) access_.admission->greet(peer.peer);
         changed_.pulse();
     };
     callbacks.on_lost = [this](const Status& peer, bool in_order) {
@@ -102,15 +160,20 @@ Membership::Callbacks CollaborationImpl::membership_callbacks() {
         refresh_progress();
         changed_.pulse();
     };
+    callbacks.on_refused = [this](const PeerId& peer, const Error& why) {
+        tell(events::AdmissionRefused{}, peer, why.message());
+    };
+    callbacks.on_refused_by = callbacks.on_refused;
     return callbacks;
 }
 
 // ---- life ---------------------------------------------------------------------------------------
 
 Task<Result<void>> CollaborationImpl::start() {
+    if (access_.admission) DEDLOC_CO_TRY_VOID(access_.admission->start(options_.admitted));
     membership_->start();
     attachment_server_ = std::make_unique<AttachmentServer>(
-        host_, run_hash(options_.run), options_.secret, options_.attachments);
+        host_, run_hash(options_.run), access_.authorizer, options_.attachments);
     backend_->start();
     Result<void> started;
     if (trains() && options_.bootstrap.empty())
@@ -219,6 +282,7 @@ Task<void> CollaborationImpl::stop() {
     co_await scope_.stop();
     co_await backend_->stop();
     attachment_server_.reset();
+    if (access_.admission) co_await access_.admission->stop();
     co_await membership_->stop();
 }
 
@@ -263,9 +327,17 @@ void CollaborationImpl::on_status(const Status& before, const Status& now) {
 void CollaborationImpl::certified(bool new_branch) {
     ++accounts_.certificates;
     if (new_branch) ++accounts_.branches;
+    obey_orders();
     if (trains()) return;
     membership_->push_now();
     check_stop_conditions();
+}
+
+void CollaborationImpl::obey_orders() {
+    const consensus::Base* const base = access_.admission && backend_ ? backend_->base() : nullptr;
+    if (base == nullptr) return;
+    for (const auto& order : base->orders.list())
+        if (base->orders.revoking(order.person) == &order) access_.admission->obey(order.person);
 }
 
 void CollaborationImpl::state_replaced() {
@@ -392,6 +464,7 @@ Status CollaborationImpl::status() const {
     status.micro_batch_s = progress_.micro_batch_s();
     status.loss = contributions_.loss();
     status.committed_samples = contributions_.committed_samples();
+    status.lets_in = access_.admission && access_.admission->lets_in();
     backend_->describe(status);
     return status;
 }
@@ -407,6 +480,9 @@ std::string CollaborationImpl::join_string() const {
     JoinString join;
     join.run = run_hash(options_.run);
     join.secret = options_.secret;
+    if (options_.run.access)
+        if (auto authority = PeerId::from_text(options_.run.access->authority))
+            join.authority = *std::move(authority);
     join.addresses = membership_->known_addresses(join_string_peers);
     join.anchor = backend_->anchor();
     return to_text(join);

@@ -27,8 +27,10 @@
 
 #include "dedloc/averaging/aggregator_work.h"
 #include "dedloc/base/result.h"
+#include "dedloc/collab/admission_message.h"
 #include "dedloc/collab/attachments.h"
 #include "dedloc/collab/events.h"
+#include "dedloc/collab/issuer.h"
 #include "dedloc/collab/kept_averages.h"
 #include "dedloc/collab/learner.h"
 #include "dedloc/collab/run_file.h"
@@ -69,6 +71,10 @@ struct StepOutcome {
 struct Options {
     RunFile run;
     Bytes secret;  // the run secret; empty: an open run
+    // Of a run that lets in by invitation: what an organiser gave this peer; or, where this peer
+    // lets people in itself, their issuer.
+    Admitted admitted{};
+    std::shared_ptr<Issuer> issuer{};
     Layout layout;
     std::string name;  // for people
     // An aggregator needs neither layout nor state: it reduces parts that plans give it.

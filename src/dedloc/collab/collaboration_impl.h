@@ -8,10 +8,12 @@
 #include <atomic>
 #include <memory>
 
+#include "dedloc/collab/admission_service.h"
 #include "dedloc/collab/averaging_backend.h"
 #include "dedloc/collab/collaboration.h"
 #include "dedloc/collab/newest_state.h"
 #include "dedloc/collab/not_finite_tally.h"
+#include "dedloc/collab/revocation_judge.h"
 #include "dedloc/collab/status_publisher.h"
 
 namespace dedloc::collab {
@@ -67,11 +69,15 @@ class CollaborationImpl final : public Collaboration, private BackendListener {
     bool is_waited_for() const;
     Task<void> watch_progress();
     Membership::Callbacks membership_callbacks();
+    void make_admission(const security::Signer& signer, const security::Verifier& verifier);
+    AdmissionService::Callbacks admission_callbacks(const security::Signer& signer,
+                                                    const security::Verifier& verifier);
     void on_status(const Status& before, const Status& now);
     bool is_needed() const;
     void end_back_off();
     void tell_of_back_off();
     void check_stop_conditions();
+    void obey_orders();
     void refresh_progress();
     bool batch_is_full() const;  // any thread
     void set_phase(Phase phase);
@@ -110,6 +116,11 @@ class CollaborationImpl final : public Collaboration, private BackendListener {
     BackOff back_off_;
     NotFiniteTally not_finite_;
     NewestState state_;
+    struct Access {
+        std::shared_ptr<Authorizer> authorizer{};
+        std::unique_ptr<AdmissionService> admission{};  // null: the run lets in otherwise
+        std::unique_ptr<RevocationJudge> judge{};       // null with it
+    } access_;
     std::unique_ptr<Membership> membership_;
     std::unique_ptr<AveragingBackend> backend_;
     std::unique_ptr<AttachmentServer> attachment_server_;

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <optional>
 
+#include "dedloc/collab/admission_client.h"
 #include "dedloc/collab/handshake.h"
 #include "dedloc/collab/peers_to_dial.h"
 #include "dedloc/collab/secret_authorizer.h"
+#include "dedloc/collab/token_authorizer.h"
 #include "dedloc/runtime/event.h"
 #include "dedloc/runtime/together.h"
 #include "dedloc/security/hash.h"
@@ -38,14 +40,16 @@ Error other_version(const PeerId& peer, std::string_view why) {
 
 // What a peer of our own version sends can be read here, and is then written as it came: to_toml()
 // names every key.
-Task<Result<RunFile>> ask_run_file(
-    p2p::Host& host, std::string address, Digest run, Bytes secret, TimePoint deadline) {
+Task<Result<RunFile>> ask_run_file(p2p::Host& host,
+                                   std::string address,
+                                   Digest run,
+                                   std::shared_ptr<Authorizer> authorizer,
+                                   TimePoint deadline) {
     auto peer = co_await host.dial(address, deadline);
     if (!peer) co_return std::move(peer).error();
     const PeerId id = *peer;
-    const SecretAuthorizer authorizer(std::move(secret));
     Bytes nonce = security::secure_random(hello_nonce_bytes);
-    auto said = co_await say_hello(host, id, authorizer, std::move(nonce), deadline);
+    auto said = co_await say_hello(host, id, *authorizer, std::move(nonce), deadline);
     if (!said) co_return std::move(said).error();
     HelloMessage question = *std::move(said);
     question.run = run;
@@ -78,12 +82,12 @@ Task<void> ask_in_turn(p2p::Host& host,
                        runtime::Clock& clock,
                        std::string address,
                        Digest run,
-                       Bytes secret,
+                       std::shared_ptr<Authorizer> authorizer,
                        TimePoint turn,
                        TimePoint deadline,
                        RunFileSearch& search) {
     co_await clock.sleep_until(turn);
-    auto answer = co_await ask_run_file(host, address, run, std::move(secret), deadline);
+    auto answer = co_await ask_run_file(host, address, run, std::move(authorizer), deadline);
     if (answer) {
         search.found = *std::move(answer);
         search.ended.set();
@@ -104,13 +108,14 @@ Task<void> ask_in_turn(p2p::Host& host,
 Task<Result<RunFile>> fetch_run_file(p2p::Host& host,
                                      runtime::Clock& clock,
                                      JoinString join,
+                                     std::shared_ptr<Authorizer> authorizer,
                                      TimePoint deadline) {
     RunFileSearch search(host.executor());
     std::vector<Task<void>> asks;
     TimePoint turn = clock.now();
     for (const std::string& address : peers_to_dial(host, join.addresses)) {
         asks.push_back(
-            ask_in_turn(host, clock, address, join.run, join.secret, turn, deadline, search));
+            ask_in_turn(host, clock, address, join.run, authorizer, turn, deadline, search));
         turn = turn + next_one_after;
     }
     Task<void> all = runtime::all_of(std::move(asks));
@@ -125,6 +130,21 @@ Task<Result<RunFile>> fetch_run_file(p2p::Host& host,
                          what_may_help(join.addresses));
 }
 
+namespace {
+
+std::shared_ptr<Authorizer> authorizer_of(const Node& node,
+                                          const Digest& run,
+                                          const PeerId& authority,
+                                          const Invitation& invitation) {
+    if (authority.is_empty()) return std::make_shared<SecretAuthorizer>(invitation.secret);
+    auto authorizer =
+        std::make_shared<TokenAuthorizer>(run, authority, node.verifier(), node.clock());
+    authorizer->set_own(invitation.admitted.token);
+    return authorizer;
+}
+
+}  // namespace
+
 Result<Invitation> fetch_invitation(const Node& node,
                                     const std::string& join_text,
                                     Duration patience) {
@@ -133,9 +153,18 @@ Result<Invitation> fetch_invitation(const Node& node,
     invitation.secret = join.secret;
     invitation.bootstrap = join.addresses;
     const TimePoint deadline = node.clock().now() + patience;
-    DEDLOC_TRY(invitation.run,
-               node.call("fetch the run file",
-                         fetch_run_file(node.host(), node.clock(), std::move(join), deadline)));
+    if (!join.authority.is_empty()) {
+        DEDLOC_TRY(invitation.admitted,
+                   node.call("get a token", token_for(node.host(), node.disk(), join, deadline)));
+    }
+    std::shared_ptr<Authorizer> authorizer =
+        authorizer_of(node, join.run, join.authority, invitation);
+    DEDLOC_TRY(
+        invitation.run,
+        node.call(
+            "fetch the run file",
+            fetch_run_file(
+                node.host(), node.clock(), std::move(join), std::move(authorizer), deadline)));
     return invitation;
 }
 
@@ -144,8 +173,13 @@ Result<Bytes> fetch_attachment(const Node& node,
                                const Digest& hash,
                                std::size_t bytes_max,
                                Duration patience) {
-    AttachmentWish wish{.run = run_hash(invitation.run),
-                        .secret = invitation.secret,
+    PeerId authority;
+    if (invitation.run.access) {
+        DEDLOC_TRY(authority, PeerId::from_text(invitation.run.access->authority));
+    }
+    const Digest run = run_hash(invitation.run);
+    AttachmentWish wish{.run = run,
+                        .authorizer = authorizer_of(node, run, authority, invitation),
                         .peers = invitation.bootstrap,
                         .hash = hash,
                         .bytes_max = bytes_max};

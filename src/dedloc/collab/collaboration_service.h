@@ -22,6 +22,14 @@ struct Invitation {
     RunFile run;
     Bytes secret;
     std::vector<std::string> bootstrap;
+    Admitted admitted{};  // of a run that lets in by invitation
+
+    // What the options of a collaboration have of it, but for the run.
+    void hand_over(Options& options) const {
+        options.secret = secret;
+        options.bootstrap = bootstrap;
+        options.admitted = admitted;
+    }
 };
 
 // Asks the peers of a join string for their run file, which is believed only if it has the hash
@@ -30,6 +38,7 @@ struct Invitation {
 Task<Result<RunFile>> fetch_run_file(p2p::Host& host,
                                      runtime::Clock& clock,
                                      JoinString join,
+                                     std::shared_ptr<Authorizer> authorizer,
                                      TimePoint deadline);
 
 // Parses the string and fetches the run file.

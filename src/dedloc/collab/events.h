@@ -241,6 +241,46 @@ struct VotesWritten {
     static constexpr std::string_view kind = "votes_written";
 };
 
+// ---- admission ----------------------------------------------------------------------------------
+
+// A peer may not take part, and was told why.
+struct AdmissionRefused {
+    static constexpr std::string_view kind = "admission_refused";
+};
+// Whose device a member is, as its token says.
+struct PersonSeen {
+    static constexpr std::string_view kind = "person";
+    std::string person;
+
+    template <typename Visitor, typename Self>
+    static void fields(Visitor& visit, Self& self) {
+        visit("person", self.person);
+    }
+};
+// This peer, an organiser's, gave one.
+struct TokenGiven {
+    static constexpr std::string_view kind = "token_given";
+    std::string person;
+
+    template <typename Visitor, typename Self>
+    static void fields(Visitor& visit, Self& self) {
+        visit("person", self.person);
+    }
+};
+struct RenewalFailed {
+    static constexpr std::string_view kind = "renewal_failed";
+};
+struct Revoked {
+    static constexpr std::string_view kind = "revoked";
+    std::string person;
+    bool ours = false;  // the token of this peer names that person: it takes part no longer
+
+    template <typename Visitor, typename Self>
+    static void fields(Visitor& visit, Self& self) {
+        visit("person", self.person);
+    }
+};
+
 // ---- this process -------------------------------------------------------------------------------
 
 struct EarlierCheckpoints {
@@ -339,6 +379,11 @@ using Any = std::variant<Unknown,
                          VotesFailed,
                          VotesFailing,
                          VotesWritten,
+                         AdmissionRefused,
+                         PersonSeen,
+                         TokenGiven,
+                         RenewalFailed,
+                         Revoked,
                          EarlierCheckpoints,
                          StartedFrom,
                          TaskMade,

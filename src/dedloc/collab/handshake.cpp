@@ -22,7 +22,7 @@ Error knows_enough(std::size_t peers) {
 Handshake::Handshake(runtime::Clock& clock,
                      p2p::Host& host,
                      const RunFile& run,
-                     const Authorizer& authorizer,
+                     Authorizer& authorizer,
                      PeerTable& table,
                      StatusGossip& gossip,
                      Random& random,
@@ -51,7 +51,7 @@ Error Handshake::different_run(const PeerId& peer, std::string_view their_run_fi
 }
 
 Task<Result<HelloMessage>> say_hello(
-    p2p::Host& host, PeerId peer, const Authorizer& authorizer, Bytes nonce, TimePoint deadline) {
+    p2p::Host& host, PeerId peer, Authorizer& authorizer, Bytes nonce, TimePoint deadline) {
     HelloMessage request;
     request.nonce = nonce;
     Bytes bytes = wire::encode(request);
@@ -166,7 +166,10 @@ Task<Result<Bytes>> Handshake::on_prove(PeerId from, Bytes request) {
                           .callee = host_.id(),
                           .nonce_caller = hello->nonce_theirs,
                           .nonce_callee = prove.nonce};
-    DEDLOC_CO_TRY_VOID(authorizer_.check(meeting, Side::caller, prove.proof));
+    if (const Ok admitted = authorizer_.check(meeting, Side::caller, prove.proof); !admitted) {
+        callbacks_.on_refused(from, admitted.error());
+        co_return admitted.error();
+    }
     host_.vouch(from);
     HelloMessage reply;
     const Digest& theirs = prove.run == Digest{} ? hello->run : prove.run;

@@ -31,7 +31,7 @@ inline constexpr std::size_t hellos_of_one_max = 16;
 // The caller's first half, with a fresh nonce: what `peer` must be sent to prove_method, once it
 // has shown that it may take part. `authorizer` outlives the call.
 Task<Result<HelloMessage>> say_hello(
-    p2p::Host& host, PeerId peer, const Authorizer& authorizer, Bytes nonce, TimePoint deadline);
+    p2p::Host& host, PeerId peer, Authorizer& authorizer, Bytes nonce, TimePoint deadline);
 
 class Handshake {
   public:
@@ -40,12 +40,14 @@ class Handshake {
         std::function<void(const Status&)> on_joined;
         // We have greeted one, and those that it told of can be met.
         std::function<void()> on_greeted;
+        // One that met us may not take part, and was told why.
+        std::function<void(const PeerId&, const Error&)> on_refused;
     };
 
     Handshake(runtime::Clock& clock,
               p2p::Host& host,
               const RunFile& run,
-              const Authorizer& authorizer,
+              Authorizer& authorizer,
               PeerTable& table,
               StatusGossip& gossip,
               Random& random,
@@ -80,7 +82,7 @@ class Handshake {
     p2p::Host& host_;
     const RunFile& run_;
     Digest run_hash_;
-    const Authorizer& authorizer_;
+    Authorizer& authorizer_;
     PeerTable& table_;
     StatusGossip& gossip_;
     Random& random_;

@@ -28,6 +28,8 @@ struct JoinMessage {
     std::vector<JoinPeer> peers;
     Digest certificate;
     std::uint64_t step = 0;
+    PeerId authority;
+    Bytes code;
 
     template <typename Visitor, typename Self>
     static void fields(Visitor& visit, Self& self) {
@@ -36,6 +38,8 @@ struct JoinMessage {
         visit(3, self.peers, join_peers_max);
         visit(4, self.certificate);
         visit(5, self.step);
+        visit(6, self.authority);
+        visit(7, self.code);
     }
 };
 
@@ -59,7 +63,13 @@ Error damaged() {
 Result<JoinString> from_message(const JoinMessage& message) {
     if (message.run.is_zero()) return damaged();
     if (!message.secret.empty() && message.secret.size() != run_secret_bytes) return damaged();
-    JoinString join{.run = message.run, .secret = message.secret, .addresses = {}, .anchor = {}};
+    if (!message.code.empty() && message.code.size() != invitation_code_bytes) return damaged();
+    JoinString join{.run = message.run,
+                    .secret = message.secret,
+                    .addresses = {},
+                    .anchor = {},
+                    .authority = message.authority,
+                    .code = message.code};
     for (const JoinPeer& peer : message.peers) {
         if (peer.id.is_empty()) return damaged();
         for (const std::string& address : peer.addresses) {
@@ -94,6 +104,8 @@ std::string to_text(const JoinString& join) {
     JoinMessage message;
     message.run = join.run;
     message.secret = join.secret;
+    message.authority = join.authority;
+    message.code = join.code;
     for (const std::string& multiaddr : join.addresses) {
         auto parts = split_peer_address(multiaddr);
         if (!parts) continue;

@@ -2,12 +2,15 @@
 // one piece of text that survives mail, chat and shells.
 //
 //   "dedloc1" ‖ base64url(message ‖ first 4 bytes of sha256(message))
-//   message = wire::encode of {1 run, 2 secret, 3 peers {1 id, 2 addresses}, 4 certificate, 5 step}
+//   message = wire::encode of {1 run, 2 secret, 3 peers {1 id, 2 addresses}, 4 certificate, 5 step,
+//             6 authority, 7 code}
 //
 // Only letters, digits, '-' and '_'. Parsing forgives line breaks, blanks and quotes around and
 // inside, because that is what copying does; the checksum catches the rest.
 //
-// Whoever holds the string may join: it carries the run secret. Errors: bad_input, for people.
+// Whoever holds the string may join: it carries the run secret. Not so in a run that lets in by
+// invitation: its strings name the key that signs tokens, and a personal one has a code, which is
+// good once. Errors: bad_input, for people.
 // Cost: linear, at most join_string_bytes_max. Thread: any; pure.
 
 #pragma once
@@ -28,6 +31,7 @@ inline constexpr std::size_t join_peers_max = 16;
 inline constexpr std::size_t join_addresses_per_peer_max = 8;
 inline constexpr std::size_t join_address_bytes_max = 256;
 inline constexpr std::size_t run_secret_bytes = 16;
+inline constexpr std::size_t invitation_code_bytes = 16;
 
 // A certificate that the giver of the string trusts: a newcomer believes no state without a chain
 // of certificates from here.
@@ -42,6 +46,8 @@ struct JoinString {
     Bytes secret;                        // run_secret_bytes, or empty: an open run
     std::vector<std::string> addresses;  // multiaddrs ending in /p2p/<id>, best first
     std::optional<Anchor> anchor;
+    PeerId authority{};  // of a run that lets in by invitation; else empty
+    Bytes code{};        // of a personal string
 
     friend bool operator==(const JoinString&, const JoinString&) = default;
 };

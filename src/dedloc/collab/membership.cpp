@@ -6,6 +6,11 @@ namespace dedloc::collab {
 namespace {
 
 constexpr Duration goodbye_patience = 1s;
+constexpr Duration show_again_pause = 20s;  // between two questions for a fresher credential
+constexpr Duration show_again_patience = 5s;
+// Strangers can come as often as they like; more than so many refusals say nothing new.
+constexpr std::size_t refusals_told_max = 64;
+constexpr Duration refusals_told_within = 60s;
 
 }  // namespace
 
@@ -14,7 +19,7 @@ Membership::Membership(runtime::Node node,
                        const security::Signer& signer,
                        const security::Verifier& verifier,
                        const RunFile& run,
-                       std::unique_ptr<const Authorizer> authorizer,
+                       std::shared_ptr<Authorizer> authorizer,
                        Duration status_interval,
                        std::size_t peers_most,
                        Callbacks callbacks)
@@ -28,16 +33,23 @@ Membership::Membership(runtime::Node node,
       table_(node.clock, host, std::max<Duration>(status_interval * 6, 3s), peers_most),
       wake_(node.executor),
       gossip_(node, host, signer, verifier, table_, random_, scope_, gossip_callbacks()),
-      handshake_(node.clock,
-                 host,
-                 run_,
-                 *authorizer_,
-                 table_,
-                 gossip_,
-                 random_,
-                 {.on_joined = [this](const Status& peer) { callbacks_.on_joined(peer); },
-                  .on_greeted = [this] { wake_.pulse(); }}),
-      reconnection_(node.clock, table_, handshake_, scope_),
+      handshake_(
+          node.clock,
+          host,
+          run_,
+          *authorizer_,
+          table_,
+          gossip_,
+          random_,
+          {.on_joined = [this](const Status& peer) { callbacks_.on_joined(peer); },
+           .on_greeted = [this] { wake_.pulse(); },
+           .on_refused = [this](const PeerId& peer, const Error& why) { refused(peer, why); }}),
+      reconnection_(
+          node.clock,
+          table_,
+          handshake_,
+          scope_,
+          [this](const PeerId& peer, const Error& why) { callbacks_.on_refused_by(peer, why); }),
       handlers_(host),
       scope_(node.executor) {}
 
@@ -116,9 +128,42 @@ void Membership::push_to_all() {
     gossip_.push_to_all();
 }
 
+void Membership::refused(const PeerId& peer, const Error& why) {
+    const TimePoint now = node_.clock.now();
+    if (now - refusals_.since > refusals_told_within) refusals_ = {.since = now, .told = 0};
+    if (++refusals_.told <= refusals_told_max) callbacks_.on_refused(peer, why);
+}
+
+// Those whose credential is good no longer take part no longer; their connection stays, so that
+// they can show a fresh one. Those whose credential ends soon are met again before it does.
+void Membership::look_at_admission() {
+    std::vector<PeerId> members;
+    for (const auto& [peer, known] : table_.all())
+        if (known.member) members.push_back(peer);
+    for (const PeerId& peer : members) {
+        KnownPeer& known = table_.entry_of(peer);
+        if (const auto objection = authorizer_->objection(peer)) {
+            table_.dismiss(known);
+            reconnection_.soon(known);
+            refused(peer, *objection);
+            callbacks_.on_lost(known.status, false);
+        } else if (authorizer_->ends_soon(peer) && known.shows_again <= node_.clock.now()) {
+            known.shows_again = node_.clock.now() + show_again_pause;
+            scope_.spawn("meet again", meet_member_again(peer));
+        }
+    }
+}
+
+Task<void> Membership::meet_member_again(PeerId peer) {
+    const TimePoint deadline = node_.clock.now() + show_again_patience;
+    const Result<void> greeted = co_await handshake_.greet(std::move(peer), deadline);
+    (void)greeted;  // until its credential has ended it is asked again
+}
+
 Task<void> Membership::push_loop() {
     for (;;) {
         if (node_.clock.now() >= next_push_) push_to_all();  // or news was pushed meanwhile
+        look_at_admission();
         reconnection_.look();
         handshake_.forget_expired();
         table_.drop_stale();

@@ -31,6 +31,12 @@ class Membership {
         std::function<void(const Status& before, const Status& now)> on_status;
         std::function<void(const Status&)> on_joined;
         std::function<void(const Status&, bool left_in_order)> on_lost;
+        // A stranger was refused, or a member may stay no longer; it was told why.
+        std::function<void(const PeerId&, const Error&)> on_refused = [](const PeerId&,
+                                                                         const Error&) {};
+        // Members refuse us, in these words.
+        std::function<void(const PeerId&, const Error&)> on_refused_by = [](const PeerId&,
+                                                                            const Error&) {};
     };
 
     Membership(runtime::Node node,
@@ -38,7 +44,7 @@ class Membership {
                const security::Signer& signer,
                const security::Verifier& verifier,
                const RunFile& run,
-               std::unique_ptr<const Authorizer> authorizer,
+               std::shared_ptr<Authorizer> authorizer,
                Duration status_interval,
                std::size_t peers_most,
                Callbacks callbacks);
@@ -52,6 +58,7 @@ class Membership {
     Task<Result<PeerId>> meet(std::string multiaddr, TimePoint deadline);
 
     bool is_member(const PeerId& peer) const { return table_.is_member(peer); }
+    Authorizer& authorizer() const { return *authorizer_; }
     // Members heard of lately, by PeerId.
     std::vector<const KnownPeer*> live() const { return table_.live(); }
     const KnownPeer* find(const PeerId& peer) const { return table_.find(peer); }
@@ -69,17 +76,24 @@ class Membership {
     void on_disconnected(const PeerId& peer);
     StatusGossip::Callbacks gossip_callbacks();
     void push_to_all();
+    void look_at_admission();
+    Task<void> meet_member_again(PeerId peer);
+    void refused(const PeerId& peer, const Error& why);
     Task<void> push_loop();
 
     runtime::Node node_;
     p2p::Host& host_;
     RunFile run_;
-    std::unique_ptr<const Authorizer> authorizer_;
+    std::shared_ptr<Authorizer> authorizer_;
     Duration status_interval_;
     Callbacks callbacks_;
     Random random_;
     PeerTable table_;
     TimePoint next_push_;
+    struct Refusals {
+        TimePoint since;
+        std::size_t told = 0;
+    } refusals_;
     runtime::Event wake_;
     StatusGossip gossip_;
     Handshake handshake_;

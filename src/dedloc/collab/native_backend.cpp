@@ -34,7 +34,8 @@ Result<void> NativeBackend::prepare() {
                                        parts_,
                                        *this,
                                        *this,
-                                       round_options(context_.options)};
+                                       round_options(context_.options),
+                                       context_.judge};
     DEDLOC_TRY(engine_, averaging::Coordinator::make(std::move(environment)));
     follower_ = std::make_unique<ChainFollower>(*engine_,
                                                 store_,

@@ -53,6 +53,9 @@ class NativeBackend final : public AveragingBackend,
     void look() override;
     void describe(Status& status) const override;
     std::optional<Anchor> anchor() const override;
+    const consensus::Base* base() const override {
+        return ledger_.started() ? &ledger_.base() : nullptr;
+    }
     Bytes chain() const override { return encoded_tail(ledger_); }
 
   private:

@@ -31,6 +31,7 @@ struct KnownPeer {
     TimePoint first_heard_of;
     TimePoint told_of_another;  // when it was last told the status of another peer
     TimePoint next_meeting;     // not before; of one that is no member
+    TimePoint shows_again;      // not before: it is asked for a fresher credential
     bool member = false;        // hello succeeded on the connection that is open
     bool was_member = false;    // on this one, or an earlier
 };

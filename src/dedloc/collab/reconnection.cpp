@@ -30,6 +30,7 @@ Task<void> Reconnection::meet_again(PeerId peer) {
     const TimePoint deadline = clock_.now() + hello_patience;
     const Result<void> greeted = co_await handshake_.greet(peer, deadline);
     if (greeted) co_return;
+    if (greeted.error().kind() == ErrorKind::denied) on_refused_(peer, greeted.error());
     const bool overloaded = greeted.error().kind() == ErrorKind::overloaded;
     KnownPeer* const known = table_.find(peer);
     if (known == nullptr) co_return;  // forgotten meanwhile

@@ -6,6 +6,8 @@
 // Thread: the network thread.
 
 #pragma once
+#include <functional>
+
 #include "dedloc/collab/handshake.h"
 #include "dedloc/collab/peer_table.h"
 #include "dedloc/runtime/scope.h"
@@ -15,11 +17,17 @@ namespace dedloc::collab {
 class Reconnection {
   public:
     // Tasks run in `scope`, which ends before this.
+    // `on_refused`: a peer and we may not take part together, and why.
     Reconnection(runtime::Clock& clock,
                  PeerTable& table,
                  Handshake& handshake,
-                 runtime::Scope& scope)
-        : clock_(clock), table_(table), handshake_(handshake), scope_(scope) {}
+                 runtime::Scope& scope,
+                 std::function<void(const PeerId&, const Error&)> on_refused)
+        : clock_(clock),
+          table_(table),
+          handshake_(handshake),
+          scope_(scope),
+          on_refused_(std::move(on_refused)) {}
 
     // To be called now and then: tries those whose time has come.
     void look();
@@ -34,6 +42,7 @@ class Reconnection {
     PeerTable& table_;
     Handshake& handshake_;
     runtime::Scope& scope_;
+    std::function<void(const PeerId&, const Error&)> on_refused_;
 };
 
 }  // namespace dedloc::collab

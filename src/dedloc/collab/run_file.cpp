@@ -10,9 +10,11 @@
 #include <optional>
 #include <utility>
 
+#include "dedloc/base/peer_id.h"
 #include "dedloc/collab/ascii_toml.h"
 #include "dedloc/collab/field_words.h"
 #include "dedloc/collab/run_checks.h"
+#include "dedloc/collab/sections/access.h"
 #include "dedloc/collab/sections/averaging.h"
 #include "dedloc/collab/sections/local.h"
 #include "dedloc/collab/sections/optimizer.h"
@@ -60,7 +62,8 @@ void visit_sections(Visitor& visit, Sections& sections, const TaskSchema* schema
 }
 
 // Which fields there are depends on task.kind, on whether there are sections [local] and
-// [robust], and on whether codecs are adaptive; these are therefore looked at before them.
+// [robust], on [access], and on whether codecs are adaptive; these are therefore looked at before
+// them.
 template <typename Visitor, typename Run, typename Sections>
 void visit_fields(Visitor& visit, Run& run, Sections& sections) {
     visit("name", run.name, Text{.bytes_max = 64, .required = true});
@@ -77,6 +80,7 @@ void visit_fields(Visitor& visit, Run& run, Sections& sections) {
     if (run.local) visit_local(visit, *run.local);
     visit_averaging(visit, run.averaging);
     if (run.robust) visit_robust(visit, *run.robust);
+    if (run.access) visit_access(visit, *run.access);
     visit("stop.steps", run.stop.steps, Integers{0, steps_max});
     visit("stop.samples", run.stop.samples, Integers{});
     visit("stop.accuracy", run.stop.accuracy, Numbers{0, 1});
@@ -192,6 +196,13 @@ void check_robust(const RunFile& run, TomlReader& reader) {
                         "of its own is no gradient that others could clip to a common length");
 }
 
+void check_access(const RunFile& run, TomlReader& reader) {
+    if (!PeerId::from_text(run.access->authority))
+        reader.fail_key("access.authority",
+                        "'access.authority' names the key that lets people in, such as 12D3KooW…; "
+                        "leave [access] out, and `dedloc host --admit list` writes one");
+}
+
 void check_together(const RunFile& run, TomlReader& reader) {
     if (run.batch.micro > run.batch.target)
         reader.fail_key("batch.micro",
@@ -210,6 +221,7 @@ void check_together(const RunFile& run, TomlReader& reader) {
                                     to_word(run.averaging.round_deadline_max)));
     if (run.local) check_local(run, reader);
     if (run.robust) check_robust(run, reader);
+    if (run.access) check_access(run, reader);
     const TaskSchema* schema = find_task_schema(run.task.kind);
     if (!schema) return;
     Ok task = schema->check ? schema->check(run.task) : Ok();
@@ -251,6 +263,7 @@ Result<RunFile> parse_run_file(std::string_view text, std::string_view file_name
     run.task.kind = root["task"]["kind"].value_or(run.task.kind);
     if (root.contains("local")) run.local.emplace();
     if (root.contains("robust")) run.robust.emplace();
+    if (root.contains("access")) run.access.emplace();
     if (root["averaging"]["codec"].value_or(std::string_view()) == adaptive)
         run.averaging.codec.reset();
     TomlReader reader(root, file_name);
@@ -298,6 +311,10 @@ std::vector<std::string> differences(const RunFile& here, const RunFile& there) 
         sentences.push_back(fmt::format("robust: {} here, {} there",
                                         section_or_none(here.robust.has_value()),
                                         section_or_none(there.robust.has_value())));
+    if (here.access.has_value() != there.access.has_value())
+        sentences.push_back(fmt::format("access: {} here, {} there",
+                                        section_or_none(here.access.has_value()),
+                                        section_or_none(there.access.has_value())));
     for (const Word& our : ours) {
         const auto their = std::find_if(
             theirs.begin(), theirs.end(), [&](const Word& word) { return word.key == our.key; });

@@ -69,6 +69,11 @@ struct RobustConfig {
     double weight_cap = 2;  // times the median weight of a plan
 };
 
+// Runs that let in by invitation (docs/public-run.md).
+struct AccessConfig {
+    std::string authority;  // PeerId of the key that signs tokens
+};
+
 struct StopConfig {  // 0 = no such condition
     std::uint64_t steps = 0;
     std::uint64_t samples = 0;
@@ -90,6 +95,7 @@ struct RunFile {
     std::optional<LocalConfig> local;
     AveragingConfig averaging;
     std::optional<RobustConfig> robust;
+    std::optional<AccessConfig> access;
     StopConfig stop;
     std::uint64_t checkpoint_every = 50;  // steps
     std::uint64_t evaluate_every = 10;    // steps

@@ -15,16 +15,16 @@ Meeting some_meeting() {
 }
 
 TEST(SecretAuthorizer, believes_either_side_that_knows_the_secret) {
-    const SecretAuthorizer ours(Bytes(16, 7));
-    const SecretAuthorizer theirs(Bytes(16, 7));
+    SecretAuthorizer ours(Bytes(16, 7));
+    SecretAuthorizer theirs(Bytes(16, 7));
     const Meeting meeting = some_meeting();
     for (const Side side : {Side::caller, Side::callee})
         EXPECT_TRUE(ours.check(meeting, side, theirs.credential(meeting, side)));
 }
 
 TEST(SecretAuthorizer, refuses_another_secret_in_a_sentence_for_the_caller) {
-    const SecretAuthorizer ours(Bytes(16, 7));
-    const SecretAuthorizer theirs(Bytes(16, 8));
+    SecretAuthorizer ours(Bytes(16, 7));
+    SecretAuthorizer theirs(Bytes(16, 8));
     const Meeting meeting = some_meeting();
     const auto caller = ours.check(meeting, Side::caller, theirs.credential(meeting, Side::caller));
     ASSERT_FALSE(caller);
@@ -37,7 +37,7 @@ TEST(SecretAuthorizer, refuses_another_secret_in_a_sentence_for_the_caller) {
 
 // Neither by whom it was shown to, nor at another meeting.
 TEST(SecretAuthorizer, a_credential_cannot_be_shown_again) {
-    const SecretAuthorizer authorizer(Bytes(16, 7));
+    SecretAuthorizer authorizer(Bytes(16, 7));
     const Meeting meeting = some_meeting();
     const Bytes shown = authorizer.credential(meeting, Side::caller);
     EXPECT_FALSE(authorizer.check(meeting, Side::callee, shown));

@@ -66,6 +66,7 @@ struct Status {
     std::vector<std::string> addresses;
     std::string name;  // for people: host name or what the user chose, ≤ 32 bytes
     std::string version;
+    bool lets_in = false;  // an organiser's: it renews tokens
 
     // It has no state yet.
     bool is_newcomer() const { return phase == Phase::starting || phase == Phase::downloading; }
@@ -101,6 +102,7 @@ struct Status {
         visit(23, self.name);
         visit(24, self.version);
         visit(25, self.round_trip_s);
+        visit(26, self.lets_in);
     }
 };
 

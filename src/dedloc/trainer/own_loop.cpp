@@ -109,6 +109,10 @@ Result<collab::Options> hosting(const OwnLoopOptions& given,
     run.secret = security::secure_random(collab::run_secret_bytes);
     if (!given.run_file.empty()) {
         DEDLOC_TRY(run.run, read_run_file(given.run_file));
+        if (run.run.access)
+            return make_error(ErrorKind::unsupported,
+                              "a run that lets in by invitation is hosted by `dedloc host`, which "
+                              "holds its key; a loop of your own may join it");
     }
     if (given.resume.empty()) {
         DEDLOC_TRY(run.initial, state_of(run.run, gradients, fingerprint));
@@ -131,9 +135,8 @@ Result<collab::Options> joining(const OwnLoopOptions& given, const collab::Node&
     DEDLOC_TRY(collab::Invitation invitation,
                collab::fetch_invitation(node, given.join, given.patience));
     collab::Options run;
+    invitation.hand_over(run);
     run.run = std::move(invitation.run);
-    run.secret = std::move(invitation.secret);
-    run.bootstrap = std::move(invitation.bootstrap);
     return run;
 }
 
