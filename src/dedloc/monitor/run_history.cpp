@@ -1,0 +1,159 @@
+#include "dedloc/monitor/run_history.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "dedloc/collab/certificate_log.h"
+#include "dedloc/consensus/messages.h"
+#include "dedloc/consensus/plan.h"
+#include "dedloc/monitor/event_log.h"
+#include "dedloc/wire/message.h"
+
+namespace dedloc::monitor {
+namespace {
+
+namespace fs = std::filesystem;
+namespace events = collab::events;
+
+// A file of either log, with its last line or record.
+constexpr std::uintmax_t log_bytes_max = std::uintmax_t{256} << 20;
+
+Result<std::string> read_log(const std::string& path) {
+    std::error_code error;
+    if (const auto size = fs::file_size(path, error); !error && size > log_bytes_max)
+        return make_error(ErrorKind::bad_input, "{} has {} bytes: no log of a peer", path, size);
+    std::ifstream file(path, std::ios::binary);
+    std::ostringstream text;
+    text << file.rdbuf();
+    if (!file) return make_error(ErrorKind::local_fault, "cannot read {}", path);
+    return std::move(text).str();
+}
+
+std::vector<CertifiedStep::Share> shares_of(const consensus::Decision& decision,
+                                            const consensus::Plan& plan) {
+    const std::uint64_t count = consensus::vector_count(plan);
+    std::vector<CertifiedStep::Share> shares;
+    for (std::size_t member = 0; member < plan.members.size(); ++member) {
+        double samples = 0;
+        for (std::size_t p = 0; p < plan.parts.size() && p < decision.parts.size(); ++p)
+            if (decision.parts[p].includes(member))
+                samples += consensus::included_samples(
+                    plan.members[member].input, plan.parts[p].range(), count);
+        if (samples > 0) shares.push_back({plan.members[member].peer, samples});
+    }
+    return shares;
+}
+
+void add_certificate(ByteView bytes, std::map<std::uint64_t, CertifiedStep>& steps) {
+    const auto certificate = wire::decode<consensus::Certificate>(bytes);
+    if (!certificate) return;
+    const auto decision = wire::decode<consensus::Decision>(certificate->decision);
+    if (!decision || decision->kind != consensus::DecisionKind::commit) return;
+    const auto plan = wire::decode<consensus::Plan>(decision->plan);
+    if (!plan) return;
+    CertifiedStep& step = steps[decision->instance.step];
+    step.step = decision->instance.step + 1;  // of the state that it led to
+    step.shares = shares_of(*decision, *plan);
+}
+
+Result<std::map<std::uint64_t, CertifiedStep>> read_certificates(const std::string& folder) {
+    std::vector<std::string> names;
+    std::error_code error;
+    for (const auto& entry : fs::directory_iterator(folder, error))
+        names.push_back(entry.path().filename().string());
+    if (error) return make_error(ErrorKind::bad_input, "{}: {}", folder, error.message());
+    const std::vector<std::string> files = collab::certificate_files(names);
+    if (files.empty())
+        return make_error(ErrorKind::bad_input,
+                          "{} has no {}: give the folder of a peer that took part (`dedloc host` "
+                          "and `dedloc join` say it when they begin)",
+                          folder,
+                          collab::certificates_file);
+    std::map<std::uint64_t, CertifiedStep> steps;
+    for (const std::string& name : files) {
+        DEDLOC_TRY(const std::string bytes, read_log(folder + "/" + name));
+        for (const Bytes& certificate : collab::read_certificate_log(as_bytes(bytes)))
+            add_certificate(certificate, steps);
+    }
+    return steps;
+}
+
+struct EventReader {
+    std::map<std::uint64_t, CertifiedStep>& steps;
+    RunHistory& history;
+
+    void scalar(const collab::Event& event, std::uint64_t step, const char* name, double value) {
+        if (std::isfinite(value)) history.scalars.push_back({event.time, step, name, value});
+    }
+    void take(const collab::Event& event) {
+        if (const auto* person = event.as<events::PersonSeen>()) {
+            history.persons[event.peer] = person->person;
+        } else if (const auto* made = event.as<events::StepMade>()) {
+            // An event names the step that a state has, a certificate the one that it starts from.
+            const auto step = steps.find(made->step - 1);
+            if (step != steps.end()) {
+                step->second.time = event.time;
+                if (std::isfinite(made->loss)) step->second.loss = made->loss;
+            }
+            scalar(event, made->step, "loss", made->loss);
+            scalar(event, made->step, "samples", made->samples);
+            scalar(event, made->step, "contributors", static_cast<double>(made->contributors));
+            scalar(event, made->step, "learning_rate", made->learning_rate);
+            scalar(event, made->step, "seconds", made->seconds);
+        } else if (const auto* evaluated = event.as<events::Evaluated>()) {
+            scalar(event, evaluated->step, "evaluation/accuracy", evaluated->accuracy);
+            scalar(event, evaluated->step, "evaluation/loss", evaluated->loss);
+        }
+    }
+};
+
+Ok read_events(const std::string& path, EventReader& reader) {
+    std::error_code error;
+    if (!fs::exists(path, error)) return {};
+    DEDLOC_TRY(const std::string text, read_log(path));
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);)
+        if (const auto event = event_from_json_line(line)) reader.take(*event);
+    return {};
+}
+
+// Steps that the peer learned of afterwards were made before the next one that it saw.
+void fill_in_times(std::vector<CertifiedStep>& steps) {
+    WallSeconds next = 0;
+    for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
+        if (step->time == 0) step->time = next;
+        next = step->time;
+    }
+    WallSeconds last = 0;
+    for (CertifiedStep& step : steps) {
+        step.time = std::max(step.time, last);
+        last = step.time;
+    }
+}
+
+}  // namespace
+
+Result<RunHistory> read_history(const std::string& folder) {
+    RunHistory history;
+    DEDLOC_TRY(auto steps, read_certificates(folder));
+    EventReader reader{steps, history};
+    const std::string log = folder + "/events.jsonl";
+    DEDLOC_TRY_VOID(read_events(full_event_file(log), reader));
+    DEDLOC_TRY_VOID(read_events(log, reader));
+    for (auto& [number, step] : steps) history.steps.push_back(std::move(step));
+    fill_in_times(history.steps);
+    return history;
+}
+
+std::string to_csv(const std::vector<Scalar>& scalars) {
+    std::string text = "time,step,name,value\n";
+    for (const Scalar& scalar : scalars)
+        text += fmt::format(
+            "{:.3f},{},{},{:.9g}\n", scalar.time, scalar.step, scalar.name, scalar.value);
+    return text;
+}
+
+}  // namespace dedloc::monitor
