@@ -14,6 +14,11 @@ Result<std::vector<std::string>> TrainingTask::export_model(std::span<const floa
     return make_error(ErrorKind::unsupported, "models of this task are not exported yet");
 }
 
+Result<FineTuneScore> TrainingTask::fine_tune(std::span<const float>, const FineTuneInput&) const {
+    return make_error(ErrorKind::unsupported,
+                      "models of this task are not fine-tuned: it is no text");
+}
+
 Result<std::vector<std::string>> TrainingTask::sample_texts(std::uint64_t) const {
     return std::vector<std::string>();
 }

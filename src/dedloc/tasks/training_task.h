@@ -26,6 +26,7 @@
 #include "dedloc/collab/learner.h"
 #include "dedloc/collab/run_file.h"
 #include "dedloc/images/picture.h"
+#include "dedloc/tasks/fine_tune.h"
 
 namespace dedloc::collab {
 class Node;
@@ -107,6 +108,9 @@ class TrainingTask {
     virtual Result<std::vector<std::string>> export_model(std::span<const float> parameters,
                                                           std::span<const float> buffers,
                                                           const std::string& directory) const;
+    // How well the model serves another task (fine_tune.h). unsupported: it is no model of text.
+    virtual Result<FineTuneScore> fine_tune(std::span<const float> parameters,
+                                            const FineTuneInput& input) const;
     // Training samples as people read them.
     virtual Result<std::vector<std::string>> sample_texts(std::uint64_t count) const;
     virtual MemoryEstimate memory(std::uint64_t micro_batch) const;

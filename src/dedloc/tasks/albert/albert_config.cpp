@@ -44,6 +44,12 @@ Ok check(const AlbertConfig& config) {
                           "albert.heads: {} heads do not divide a hidden size of {}",
                           config.heads,
                           config.hidden);
+    if (config.xl && config.hidden / config.heads % 2 != 0)
+        return make_error(ErrorKind::bad_input,
+                          "albert.heads: {} heads of a hidden size of {} have an odd width, and "
+                          "rotary positions turn pairs of numbers",
+                          config.heads,
+                          config.hidden);
     if (parameters_count(config) > parameters_max)
         return make_error(ErrorKind::bad_input,
                           "albert: {} parameters are too many; at most {}",
@@ -58,11 +64,14 @@ std::int64_t parameters_count(const AlbertConfig& config) {
     const std::int64_t e = config.embedding;
     const std::int64_t h = config.hidden;
     const std::int64_t f = config.feed_forward;
-    return (config.vocabulary + config.positions + albert_token_types) * e + norm(e) +
-           dense(e, h) +                                                      // embeddings
-           4 * dense(h, h) + norm(h) + dense(h, f) + dense(f, h) + norm(h) +  // the layer
-           dense(h, h) + dense(h, 2) +                                        // sentence order
-           dense(h, e) + norm(e) + config.vocabulary;                         // masked words
+    const std::int64_t positions = config.xl ? 0 : config.positions;
+    const std::int64_t pooler = config.xl ? 0 : dense(h, h);
+    const std::int64_t widened = config.xl ? 2 * f : f;
+    return (config.vocabulary + positions + albert_token_types) * e + norm(e) +
+           dense(e, h) +                                                            // embeddings
+           4 * dense(h, h) + norm(h) + dense(h, widened) + dense(f, h) + norm(h) +  // the layer
+           pooler + dense(h, 2) +                      // sentence order
+           dense(h, e) + norm(e) + config.vocabulary;  // masked words
 }
 
 double loss_of_ignorance(const AlbertConfig& config) {
@@ -82,8 +91,8 @@ AlbertMemory memory_estimate(const AlbertConfig& config,
     // What libtorch keeps of a layer for the way back, with oneDNN's own copies of inputs and what
     // is there for a moment. Measured on the CPU (hidden 256, 6 layers, 512 columns): 211 MiB a
     // sample where this says 227.
-    const std::uint64_t layer =
-        tokens * (20 * h + 3 * f + 5 * static_cast<std::uint64_t>(config.heads * columns));
+    const std::uint64_t layer = tokens * (20 * h + (config.xl ? 6 : 3) * f +
+                                          5 * static_cast<std::uint64_t>(config.heads * columns));
     const std::uint64_t head = static_cast<std::uint64_t>(masked) *
                                (3 * static_cast<std::uint64_t>(config.vocabulary) + 5 * e + h);
     AlbertMemory memory;
@@ -107,7 +116,8 @@ double operations_count(const AlbertConfig& config,
     const auto f = static_cast<double>(config.feed_forward);
     const auto e = static_cast<double>(config.embedding);
     const auto tokens = static_cast<double>(rows * columns);
-    const double layer = tokens * (4 * h * h + 2 * h * f + 2 * static_cast<double>(columns) * h);
+    const double layer =
+        tokens * (4 * h * h + (config.xl ? 3 : 2) * h * f + 2 * static_cast<double>(columns) * h);
     const double head =
         static_cast<double>(masked) * e * (h + static_cast<double>(config.vocabulary));
     constexpr double multiply_and_add = 2;

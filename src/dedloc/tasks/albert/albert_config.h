@@ -1,5 +1,7 @@
 // The sizes of an ALBERT and what follows from them without computing anything. No libtorch.
 //
+// Source of `xl`: the sahajBERT-XL run's own model (LeanAlbert): GELU(a) ⊙ b for the two halves a,
+// b of the wide layer; rotary positions (Su et al. 2104.09864, halves turned against each other).
 // Source: Lan et al. 1909.11942; the defaults are ALBERT-large v2 with 30,000 pieces, the model of
 //         the DeDLOC experiments: 17,847,474 parameters.
 // Thread: any; pure.
@@ -22,6 +24,9 @@ struct AlbertConfig {
     double dropout = 0;               // of embeddings and of what attention returns
     double attention_dropout = 0;     // of attention's weights
     double classifier_dropout = 0.1;  // before the sentence-order head
+    // The second run's model (sahajBERT-XL): half of the wide layer gates the other, positions turn
+    // queries and keys instead of being learned, and heads read the first piece's state as it is.
+    bool xl = false;
 
     friend bool operator==(const AlbertConfig&, const AlbertConfig&) = default;
 };

@@ -21,6 +21,7 @@ Result<AlbertConfig> albert_sizes(const collab::TaskConfig& task) {
     sizes.dropout = keys.dropout;
     sizes.attention_dropout = keys.attention_dropout;
     sizes.classifier_dropout = keys.classifier_dropout;
+    sizes.xl = task.model == "albert_xl";
     DEDLOC_TRY_VOID(check(sizes));
     const TextKeys text = text_keys(task);
     if (text.columns_max() > keys.positions)
@@ -115,7 +116,9 @@ RunTemplate albert_template() {
         "`dedloc check` it after a change: memory, samples, time of a round.";
     result.settings = albert_settings;
     result.comments = {
-        {"task.model", "sizes: [albert]"},
+        {"task.model",
+         "sizes: [albert]; \"albert_xl\": a gated wide layer and rotary positions, as in "
+         "examples/sahajbert_xl.toml"},
         {"task.data",
          "the King James Bible, Debian package bible-kjv. Or, below --data: \"text:books\", "
          "\"jsonl:oscar?weight=0.77, text:wiki?weight=0.23\""},

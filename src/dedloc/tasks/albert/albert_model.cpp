@@ -17,6 +17,8 @@ namespace functional = torch::nn::functional;
 
 constexpr const char* layer_path = "albert.encoder.albert_layer_groups.0.albert_layers.0.";
 
+constexpr double rotary_base = 10'000;
+
 // Added to attention's scores where there is padding: exp gives 0.
 constexpr double minus_infinity = -3.0e38;
 
@@ -25,6 +27,22 @@ Tensor gelu_new(const Tensor& inputs) { return torch::gelu(inputs, "tanh"); }
 Tensor int64_tensor(const std::vector<std::int64_t>& values, std::vector<std::int64_t> shape) {
     return torch::tensor(torch::ArrayRef<std::int64_t>(values), torch::kInt64)
         .view(torch::IntArrayRef(shape));
+}
+
+// [rows, heads, columns, width]: the pair (i, i + width / 2) of column p is turned by the angle
+// p / base^(2 i / width), so that the product of two depends on their distance alone.
+Tensor rotary(const Tensor& tensor) {
+    const std::int64_t columns = tensor.size(2);
+    const std::int64_t half = tensor.size(3) / 2;
+    const Tensor rates = torch::pow(
+        rotary_base, torch::arange(half, torch::kFloat64).mul(-1.0 / static_cast<double>(half)));
+    const Tensor angles =
+        torch::outer(torch::arange(columns, torch::kFloat64), rates).to(torch::kFloat32);
+    const Tensor sine = angles.sin().to(tensor.device(), tensor.scalar_type());
+    const Tensor cosine = angles.cos().to(tensor.device(), tensor.scalar_type());
+    const Tensor left = tensor.narrow(3, 0, half);
+    const Tensor right = tensor.narrow(3, half, half);
+    return torch::cat({left * cosine - right * sine, right * cosine + left * sine}, 3);
 }
 
 }  // namespace
@@ -88,8 +106,9 @@ AlbertModel::AlbertModel(const AlbertConfig& config,
     words_ = random({config.vocabulary, e});
     words_[albert_pad_id].zero_();
     words_ = parameter("albert.embeddings.word_embeddings.weight", words_);
-    positions_ =
-        parameter("albert.embeddings.position_embeddings.weight", random({config.positions, e}));
+    if (!config.xl)
+        positions_ = parameter("albert.embeddings.position_embeddings.weight",
+                               random({config.positions, e}));
     types_ = parameter("albert.embeddings.token_type_embeddings.weight",
                        random({albert_token_types, e}));
     embedding_norm_ = norm("albert.embeddings.LayerNorm", e);
@@ -105,10 +124,10 @@ AlbertModel::AlbertModel(const AlbertConfig& config,
         mixture_->gate->weight.copy_(random({mixture_->gate->weight.size(0), h}));
         mixture_->gate->bias.zero_();
     } else {
-        widen_ = dense(layer + "ffn", h, config.feed_forward);
+        widen_ = dense(layer + "ffn", h, (config.xl ? 2 : 1) * config.feed_forward);
         narrow_ = dense(layer + "ffn_output", config.feed_forward, h);
     }
-    pooler_ = dense("albert.pooler", h, h);
+    if (!config.xl) pooler_ = dense("albert.pooler", h, h);
     decoder_bias_ = parameter("predictions.bias", torch::zeros({config.vocabulary}));
     word_norm_ = norm("predictions.LayerNorm", e);
     word_dense_ = dense("predictions.dense", h, e);
@@ -151,9 +170,9 @@ AlbertModel::Norm AlbertModel::norm(const std::string& path, std::int64_t width)
 
 Tensor AlbertModel::embed(const AlbertBatch& batch, Dropout& dropout) const {
     const auto with_padding = functional::EmbeddingFuncOptions().padding_idx(albert_pad_id);
-    const Tensor sum = functional::embedding(batch.input_ids, words_, with_padding) +
-                       functional::embedding(batch.token_type_ids, types_) +
-                       positions_.narrow(0, 0, batch.input_ids.size(1));
+    Tensor sum = functional::embedding(batch.input_ids, words_, with_padding) +
+                 functional::embedding(batch.token_type_ids, types_);
+    if (!config_.xl) sum = sum + positions_.narrow(0, 0, batch.input_ids.size(1));
     return dropout(embedding_norm_(sum), config_.dropout);
 }
 
@@ -168,8 +187,9 @@ Tensor AlbertModel::attend(const Tensor& inputs, const Tensor& mask, Dropout& dr
     if (config_.attention_dropout > 0)
         keep = dropout.keep(torch::empty({rows, config_.heads, columns, columns}, inputs.options()),
                             config_.attention_dropout);
-    const Tensor context = torch_bridge::attention(heads(query_(inputs)),
-                                                   heads(key_(inputs)),
+    const auto turned = [&](const Tensor& tensor) { return config_.xl ? rotary(tensor) : tensor; };
+    const Tensor context = torch_bridge::attention(turned(heads(query_(inputs))),
+                                                   turned(heads(key_(inputs))),
                                                    heads(value_(inputs)),
                                                    mask,
                                                    1 / std::sqrt(static_cast<double>(width)),
@@ -185,27 +205,39 @@ Tensor AlbertModel::layer(const Tensor& inputs, const Tensor& mask, Dropout& dro
         const Tensor mixed = mixture_->forward(attended.reshape({-1, config_.hidden}));
         return layer_norm_(mixed.view(attended.sizes()) + attended);
     }
-    return layer_norm_(narrow_(gelu_new(widen_(attended))) + attended);
+    const Tensor wide = widen_(attended);
+    if (!config_.xl) return layer_norm_(narrow_(gelu_new(wide)) + attended);
+    const std::vector<Tensor> halves = wide.chunk(2, -1);
+    return layer_norm_(narrow_(gelu_new(halves[0]) * halves[1]) + attended);
 }
 
-AlbertOutputs AlbertModel::forward(const AlbertBatch& batch) {
+AlbertStates AlbertModel::encode(const AlbertBatch& batch) {
     Dropout dropout(batch.dropout_seeds, is_training());
+    return encode(batch, dropout);
+}
+
+AlbertStates AlbertModel::encode(const AlbertBatch& batch, Dropout& dropout) {
     const Tensor mask = (1 - batch.attention_mask.to(torch::kFloat32))
                             .mul(minus_infinity)
                             .unsqueeze(1)
                             .unsqueeze(1);
     Tensor states = to_hidden_(embed(batch, dropout));
     for (std::int64_t i = 0; i < config_.layers; ++i) states = layer(states, mask, dropout);
+    const Tensor first = states.select(1, 0);
+    return {.words = states, .pooled = config_.xl ? first : torch::tanh(pooler_(first))};
+}
 
+AlbertOutputs AlbertModel::forward(const AlbertBatch& batch) {
+    Dropout dropout(batch.dropout_seeds, is_training());
+    const AlbertStates states = encode(batch, dropout);
     AlbertOutputs outputs;
     const Tensor masked = torch::nonzero(batch.labels.view({-1}) >= 0).view({-1});
     outputs.word_labels = batch.labels.view({-1}).index_select(0, masked);
     outputs.word_rows = torch::div(masked, batch.labels.size(1), "floor");
-    const Tensor words = states.reshape({-1, config_.hidden}).index_select(0, masked);
+    const Tensor words = states.words.reshape({-1, config_.hidden}).index_select(0, masked);
     outputs.word_logits =
         torch_bridge::dense(word_norm_(gelu_new(word_dense_(words))), words_, decoder_bias_);
-    const Tensor pooled = torch::tanh(pooler_(states.select(1, 0)));
-    outputs.order_logits = order_(dropout(pooled, config_.classifier_dropout));
+    outputs.order_logits = order_(dropout(states.pooled, config_.classifier_dropout));
     return outputs;
 }
 

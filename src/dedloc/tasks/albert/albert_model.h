@@ -48,6 +48,12 @@ struct AlbertOutputs {
     torch::Tensor order_logits;  // [rows, 2]
 };
 
+// What heads read.
+struct AlbertStates {
+    torch::Tensor words;   // [rows, columns, hidden]
+    torch::Tensor pooled;  // [rows, hidden]: of the first piece
+};
+
 class AlbertModel : public torch::nn::Module {
   public:
     // `config` has passed check(); parameters are N(0, 0.02) from the seed, biases 0, norms 1. With
@@ -59,6 +65,8 @@ class AlbertModel : public torch::nn::Module {
 
     const AlbertConfig& config() const { return config_; }
     AlbertOutputs forward(const AlbertBatch& batch);
+    // Without the heads of pre-training; of the batch the ids, types and mask are read.
+    AlbertStates encode(const AlbertBatch& batch);
 
   private:
     struct Dense {
@@ -78,6 +86,7 @@ class AlbertModel : public torch::nn::Module {
     Dense dense(const std::string& path, std::int64_t from, std::int64_t to);
     Norm norm(const std::string& path, std::int64_t width);
 
+    AlbertStates encode(const AlbertBatch& batch, Dropout& dropout);
     torch::Tensor embed(const AlbertBatch& batch, Dropout& dropout) const;
     torch::Tensor layer(const torch::Tensor& inputs, const torch::Tensor& mask, Dropout& dropout);
     torch::Tensor attend(const torch::Tensor& inputs,

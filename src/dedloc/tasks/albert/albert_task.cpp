@@ -9,6 +9,7 @@
 #include "dedloc/security/hash.h"
 #include "dedloc/tasks/albert/albert_model.h"
 #include "dedloc/tasks/albert/albert_section.h"
+#include "dedloc/tasks/albert/albert_tuner.h"
 #include "dedloc/tasks/albert/albert_weights.h"
 #include "dedloc/tasks/experts_section.h"
 #include "dedloc/tasks/text_section.h"
@@ -180,6 +181,11 @@ class AlbertTask final : public TrainingTask {
     Result<std::vector<std::string>> export_model(std::span<const float> parameters,
                                                   std::span<const float> buffers,
                                                   const std::string& directory) const override;
+    Result<FineTuneScore> fine_tune(std::span<const float> parameters,
+                                    const FineTuneInput& input) const override {
+        DEDLOC_TRY(auto model, model_at(parameters, {}));
+        return fine_tune_albert(std::move(model), data_->tokenizer(), input);
+    }
     Result<std::vector<std::string>> sample_texts(std::uint64_t count) const override;
     std::vector<Measure> counts() const override {
         return calls_ ? measures_of(calls_->counts()) : std::vector<Measure>();
@@ -195,6 +201,14 @@ class AlbertTask final : public TrainingTask {
     }
 
   private:
+    Result<std::vector<std::string>> export_weights(const AlbertModel& model,
+                                                    const std::string& directory) const {
+        const Bytes weights = albert_safetensors(model);
+        DEDLOC_TRY_VOID(text::write_file(directory + "/model.safetensors", base::as_text(weights)));
+        DEDLOC_TRY_VOID(text::write_file(directory + "/spiece.model",
+                                         base::as_text(data_->tokenizer().file())));
+        return std::vector<std::string>{"model.safetensors", "spiece.model"};
+    }
     std::uint64_t held_out_count() const {
         return std::min(text_.held_out_samples, held_out_->samples_per_epoch());
     }
@@ -293,6 +307,8 @@ Result<std::vector<std::string>> AlbertTask::export_model(std::span<const float>
                                                           std::span<const float> buffers,
                                                           const std::string& directory) const {
     DEDLOC_TRY(const auto model, model_at(parameters, buffers));
+    // Neither Hugging Face nor our script knows the other one: it goes as weights.
+    if (sizes_.xl) return export_weights(*model, directory);
     DEDLOC_TRY(const Bytes script, albert_torchscript(*model));
     const Bytes weights = albert_safetensors(*model);
     const std::string config = albert_config_json(sizes_);
@@ -324,10 +340,10 @@ Result<std::vector<std::string>> AlbertTask::sample_texts(std::uint64_t count) c
 
 Result<std::shared_ptr<const TrainingTask>> make_albert(const collab::TaskConfig& config,
                                                         const TaskOptions& options) {
-    if (config.model != "albert")
+    if (config.model != "albert" && config.model != "albert_xl")
         return make_error(ErrorKind::bad_input,
-                          "task.model: '{}' is not known; it is \"albert\", and its sizes are in "
-                          "[albert]",
+                          "task.model: '{}' is not known; it is \"albert\" or \"albert_xl\", and "
+                          "its sizes are in [albert]",
                           config.model);
     // Before the data are read, which takes longer.
     DEDLOC_TRY(const AlbertConfig sizes, albert_sizes(config));

@@ -1,0 +1,89 @@
+#!/usr/bin/env python3
+"""Losses, predictions and scores of Hugging Face's heads for albert_tuner_test.cpp.
+
+  pip install transformers==4.36.2 seqeval==1.2.2       # torch: Debian's python3-torch
+  python3 make_golden.py HIRONSAN.TXT > golden.json     # from tools/test_data.sh
+
+Weights, ids and labels are functions of their place (weight() below, and in the test), so that the
+file holds results alone: the loss and logits of AlbertForTokenClassification and
+AlbertForSequenceClassification, and what seqeval says of predictions that are wrong by rule on the
+500 hand-labelled sentences of hironsancorpus 0.1.2.
+"""
+import json
+import math
+import sys
+
+import torch
+from seqeval.metrics import accuracy_score, f1_score, precision_score, recall_score
+from transformers import AlbertConfig, AlbertForSequenceClassification, AlbertForTokenClassification
+
+ROWS, COLUMNS, LABELS = 3, 12, 5
+CONFIG = dict(vocab_size=60, embedding_size=8, hidden_size=16, num_hidden_layers=3,
+              num_attention_heads=4, intermediate_size=32, max_position_embeddings=16,
+              hidden_dropout_prob=0, attention_probs_dropout_prob=0, hidden_act="gelu_new",
+              num_labels=LABELS, classifier_dropout_prob=0.1)
+
+
+def weight(name, count):
+    """A wave that depends on the letters of the name; norms are around one."""
+    phase = sum(ord(letter) for letter in name) % 97
+    middle = 1.0 if name.lower().find("norm.weight") >= 0 else 0.0
+    return torch.tensor([middle + 0.2 * math.sin(0.37 * i + phase) for i in range(count)],
+                        dtype=torch.float32)
+
+
+def fill(model):
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            parameter.copy_(weight(name, parameter.numel()).view(parameter.shape))
+
+
+def batch():
+    ids = torch.tensor([[5 + (7 * r + 3 * c) % 50 for c in range(COLUMNS)] for r in range(ROWS)])
+    mask = torch.tensor([[1 if c < COLUMNS - 2 * r else 0 for c in range(COLUMNS)]
+                         for r in range(ROWS)])
+    words = torch.tensor([[(r + c) % LABELS if mask[r][c] and c % 3 != 2 else -100
+                           for c in range(COLUMNS)] for r in range(ROWS)])
+    return ids, mask, words, torch.tensor([r % LABELS for r in range(ROWS)])
+
+
+def losses():
+    ids, mask, words, classes = batch()
+    result = {}
+    for key, kind, labels in (("entities", AlbertForTokenClassification, words),
+                              ("classes", AlbertForSequenceClassification, classes)):
+        model = kind(AlbertConfig(**CONFIG)).eval()
+        fill(model)
+        with torch.no_grad():
+            out = model(input_ids=ids, attention_mask=mask, labels=labels)
+        result[key] = {"loss": out.loss.item(), "guesses": out.logits.argmax(-1).flatten().tolist(),
+                       "logits": [round(x, 7) for x in out.logits.flatten().tolist()]}
+    return result
+
+
+def sentences(path):
+    labels = []
+    for block in open(path, encoding="utf-8").read().split("\n\n"):
+        rows = [line.split() for line in block.splitlines() if line.strip()]
+        if rows:
+            labels.append([row[-1] for row in rows])
+    return labels
+
+
+def scores(path):
+    truth = sentences(path)
+    names = sorted({label for sentence in truth for label in sentence})
+    guesses, place = [], 0
+    for sentence in truth:
+        guesses.append([])
+        for label in sentence:
+            guesses[-1].append(names[place * 31 % len(names)] if place % 7 == 3 else label)
+            place += 1
+    return {"sentences": len(truth), "words": place, "f1": f1_score(truth, guesses),
+            "precision": precision_score(truth, guesses), "recall": recall_score(truth, guesses),
+            "accuracy": accuracy_score(truth, guesses)}
+
+
+if __name__ == "__main__":
+    json.dump({**losses(), "seqeval": scores(sys.argv[1])}, sys.stdout, indent=1)
+    print()
