@@ -5,8 +5,8 @@
 #include <numeric>
 
 #include "dedloc/tasks/fashion_mnist.h"
-#include "dedloc/tasks/safetensors.h"
 #include "dedloc/tasks/sample_order.h"
+#include "dedloc/tasks/vision_classifier/vision_export.h"
 #include "dedloc/tasks/vision_classifier/vision_models.h"
 #include "dedloc/text/cache.h"
 #include "dedloc/torch_bridge/device.h"
@@ -19,26 +19,6 @@ namespace {
 
 constexpr const char* plain_data = "fashion-mnist";
 constexpr const char* flipped_data = "fashion-mnist+flip";
-
-// Under the names that PyTorch gives in an nn.Sequential of the same layers. What BatchNorm counts
-// in integers is no part of a state, and changes no answer.
-Bytes weights_of(const torch::nn::Module& model, const std::string& name) {
-    Safetensors file;
-    file.metadata["format"] = "pt";
-    file.metadata["model"] = name;
-    std::vector<torch::Tensor> kept;
-    const auto add = [&](const std::string& key, const torch::Tensor& tensor) {
-        if (tensor.scalar_type() != torch::kFloat32) return;
-        kept.push_back(tensor.detach().cpu().contiguous());
-        const auto* bytes = static_cast<const std::uint8_t*>(kept.back().data_ptr());
-        file.tensors[key] = {.type = SafetensorsType::f32,
-                             .shape = kept.back().sizes().vec(),
-                             .data = ByteView(bytes, kept.back().nbytes())};
-    };
-    for (const auto& item : model.named_parameters()) add(item.key(), item.value());
-    for (const auto& item : model.named_buffers()) add(item.key(), item.value());
-    return encode_safetensors(file);
-}
 
 class VisionClassifier final : public TrainingTask {
   public:
@@ -97,10 +77,19 @@ class VisionClassifier final : public TrainingTask {
                               buffers.size(),
                               config_.model);
         flat.load(parameters, buffers);
-        const Bytes weights = weights_of(*model.module, config_.model);
-        const std::string name = "model.safetensors";
-        DEDLOC_TRY_VOID(text::write_file(directory + "/" + name, base::as_text(weights)));
-        return std::vector<std::string>(1, name);
+        DEDLOC_TRY(const Bytes script, vision_torchscript(*model.module));
+        const Bytes weights = vision_safetensors(*model.module, config_.model);
+        const std::string words = vision_config_json(*model.module, config_.model);
+        const std::pair<const char*, std::string_view> files[] = {
+            {"model.safetensors", base::as_text(weights)},
+            {"config.json", words},
+            {"model.pt", base::as_text(script)}};
+        std::vector<std::string> names;
+        for (const auto& [name, content] : files) {
+            DEDLOC_TRY_VOID(text::write_file(directory + "/" + name, content));
+            names.emplace_back(name);
+        }
+        return names;
     }
 
   private:

@@ -2,12 +2,16 @@
 #include <filesystem>
 #include <fstream>
 #include <gtest/gtest.h>
+#include <numeric>
+#include <torch/script.h>
 
 #include "dedloc/optim/optimizer.h"
 #include "dedloc/tasks/fashion_mnist.h"
 #include "dedloc/tasks/safetensors.h"
 #include "dedloc/tasks/tasks_testing.h"
 #include "dedloc/tasks/training_task.h"
+#include "dedloc/tasks/vision_classifier/vision_models.h"
+#include "dedloc/torch_bridge/flat_module.h"
 
 namespace dedloc::tasks {
 namespace {
@@ -168,7 +172,24 @@ TEST_F(VisionClassifierTest, exports_its_numbers_under_pytorchs_names) {
     ASSERT_NE(mkdtemp(folder.data()), nullptr);
     const auto names = task->export_model(parameters, buffers, folder);
     ASSERT_TRUE(names) << names.error().message();
-    ASSERT_EQ(*names, std::vector<std::string>{"model.safetensors"});
+    ASSERT_EQ(*names, (std::vector<std::string>{"model.safetensors", "config.json", "model.pt"}));
+    // TorchScript computes what the model does, and the words say what it is.
+    model->load(parameters, buffers);
+    auto script = torch::jit::load(folder + "/model.pt");
+    const auto data = load_fashion_mnist(fashion_mnist_directory).value();
+    std::vector<std::uint32_t> first(256);
+    std::iota(first.begin(), first.end(), 0u);
+    const auto batch = image_batch(data.test, first, {});
+    const torch::Tensor scores = script.forward({batch.inputs}).toTensor();
+    const torch_bridge::TorchModel same = make_vision_model("cnn_bn", 1);
+    auto flat = torch_bridge::FlatModule::make(same.module).value();
+    flat.load(parameters, buffers);
+    same.module->eval();
+    EXPECT_TRUE(torch::allclose(scores, same.forward(batch.inputs), 1e-4, 1e-5));
+    std::ifstream config(folder + "/config.json");
+    const std::string words{std::istreambuf_iterator<char>(config), {}};
+    for (const char* part : {"\"cnn_bn\"", "batch_norm 16", "\"mean\": [0.2860]", "Ankle boot"})
+        EXPECT_NE(words.find(part), std::string::npos) << words;
     std::ifstream stream(folder + "/model.safetensors", std::ios::binary);
     const Bytes file{std::istreambuf_iterator<char>(stream), {}};
     std::filesystem::remove_all(folder);

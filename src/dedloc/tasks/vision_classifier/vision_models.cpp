@@ -10,10 +10,6 @@ namespace {
 
 namespace nn = torch::nn;
 
-// Of the 60,000 training images, as fractions of 255.
-constexpr float pixel_mean = 0.2860f;
-constexpr float pixel_deviation = 0.3530f;
-
 nn::Conv2d conv(std::int64_t from, std::int64_t to) {
     return nn::Conv2d(nn::Conv2dOptions(from, to, 3).stride(2).padding(1));
 }

@@ -15,6 +15,10 @@
 
 namespace dedloc::tasks {
 
+// Of the 60,000 training images, as fractions of 255.
+inline constexpr float pixel_mean = 0.2860f;
+inline constexpr float pixel_deviation = 0.3530f;
+
 std::vector<std::string> vision_models();
 // Parameters are random, from the seed. `name` is one of the above.
 torch_bridge::TorchModel make_vision_model(const std::string& name, std::uint64_t seed);
