@@ -108,8 +108,7 @@ std::optional<Failure> AssistRun::begin() {
     if (!copied) return failure(ExitCode::disk, copied.error());
     collab::Options options;
     options.run = invitation_.run;
-    options.secret = invitation_.secret;
-    options.bootstrap = invitation_.bootstrap;
+    invitation_.hand_over(options);
     options.role = collab::Role::aggregator;
     options.name = options_.name.empty() ? host_name() : options_.name;
     options.join_patience = reach_patience;

@@ -21,6 +21,7 @@
 #include "dedloc/cli/say.h"
 #include "dedloc/collab/collaboration_service.h"
 #include "dedloc/collab/join_string.h"
+#include "dedloc/collab/secret_authorizer.h"
 #include "dedloc/monitor/json_line.h"
 
 namespace dedloc::cli {
@@ -35,13 +36,17 @@ struct Reached {
 };
 
 // A run's relays are for those who may join it: each peer is shown that this machine may.
+// In a run that lets in by invitation that takes a token, and a code is good once.
 Task<void> show_that_we_may_join(p2p::Host& host, PeerId peer, collab::JoinString join) {
+    if (!join.authority.is_empty()) co_return;
+    auto authorizer = std::make_shared<collab::SecretAuthorizer>(join.secret);
     std::erase_if(join.addresses, [&peer](const std::string& address) {
         const auto parts = collab::split_peer_address(address);
         return !parts || parts->peer != peer;
     });
     const TimePoint deadline = host.clock().now() + dial_patience;
-    auto run = co_await collab::fetch_run_file(host, host.clock(), std::move(join), deadline);
+    auto run = co_await collab::fetch_run_file(
+        host, host.clock(), std::move(join), std::move(authorizer), deadline);
     if (run) host.protect(peer, true);
 }
 

@@ -1,6 +1,5 @@
 // Every subcommand: its options and the function that runs it. main.cpp fills the options in from
-// the command line (it and command_line_error.h alone include CLI11) and returns the number to the
-// shell.
+// the command line (as people_commands.cpp does) and returns the number to the shell.
 //
 // Rules of all commands: results on standard output, failures as one sentence on standard error
 // and an exit code (exit_codes.h); with --json the last line of standard output is one object.
@@ -98,10 +97,35 @@ struct VersionOptions {
 int run_version(const VersionOptions& options);
 
 struct InviteOptions {
-    std::string directory;  // empty: any running peer of this user
+    std::string directory;   // empty: any running peer of this user
+    std::string name;        // of the person; empty: a string for anybody, as the peer writes it
+    std::string list;        // a file of names, one a line
+    double days = 7;         // until the code ends
+    bool organiser = false;  // may let others in, too
     bool json = false;
 };
 int run_invite(const InviteOptions& options);
+
+struct MembersOptions {
+    std::string directory;  // of an organiser's peer; empty: the one that runs here
+    bool json = false;
+};
+int run_members(const MembersOptions& options);
+
+struct RevokeOptions {
+    std::string name;
+    std::string directory;
+    bool json = false;
+};
+int run_revoke(const RevokeOptions& options);
+
+struct ReportOptions {
+    std::string folder;  // of a peer
+    std::string output;  // folder for the files; empty: `report` in the peer's
+    std::string every;   // "24h": again and again, until Ctrl-C
+    bool json = false;
+};
+int run_report(const ReportOptions& options);
 
 struct EvalOptions {
     std::string checkpoint;  // a checkpoint's folder, or a folder of them: the newest
@@ -111,6 +135,26 @@ struct EvalOptions {
     bool json = false;
 };
 int run_eval(const EvalOptions& options);
+
+struct FineTuneOptions {
+    std::vector<std::string> checkpoints;
+    std::string task = "classification";  // or ner
+    std::string data;                     // labelled text (text/labelled.h)
+    std::string evaluation_data;          // of its own file; else a part of `data`
+    std::string test_data;
+    std::uint64_t seeds = 5;
+    bool random = false;  // the same model without what it learned, too
+    std::int64_t length = 128;
+    double rate = 1e-5;
+    std::uint64_t epochs = 20;
+    std::uint64_t batch = 128;
+    std::uint64_t patience = 3;
+    std::string device = "auto";
+    std::string data_directory;
+    int threads = 0;
+    bool json = false;
+};
+int run_finetune(const FineTuneOptions& options);
 
 struct ExportOptions {
     std::string checkpoint;
@@ -167,9 +211,11 @@ struct PeerOptions {
 struct HostOptions {
     PeerOptions peer;
     std::string run_file;
-    std::string resume;  // a folder of checkpoints, or a peer's folder
-    std::string from;    // the same: a new run begins with its model
-    bool open = false;   // no run secret: whoever knows an address may join
+    std::string resume;      // a folder of checkpoints, or a peer's folder
+    std::string from;        // the same: a new run begins with its model
+    bool open = false;       // no run secret: whoever knows an address may join
+    std::string admit;       // secret, open, list; empty: as the run file says
+    double token_hours = 6;  // of an invited run
 };
 int run_host(const HostOptions& options);
 
@@ -238,6 +284,20 @@ struct WatchOptions {
     std::uint64_t elements = 0;  // for it: numbers in the averaged vector; 0: as the run says
 };
 int run_watch(const WatchOptions& options);
+
+struct ServiceOptions {
+    std::string action;  // install, remove, run
+    std::string join_string;
+    std::string directory;
+    std::string name;
+    std::string data_directory;
+    std::string hours;          // "22:00-07:00"; empty: always
+    double idle_minutes = 0;    // that nobody must have used the machine; 0: it does not matter
+    int processor_percent = 0;  // of one processor; 0: no cap
+    int threads = 0;
+    CapOptions caps;
+};
+int run_service(const ServiceOptions& options, const std::string& program);
 
 struct DemoOptions {
     std::string run_file;   // empty: the built-in one (examples/demo.toml)

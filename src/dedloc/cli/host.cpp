@@ -7,13 +7,12 @@
 #include "dedloc/cli/early_failure.h"
 #include "dedloc/cli/exit_codes.h"
 #include "dedloc/cli/node_opening.h"
+#include "dedloc/cli/organiser.h"
 #include "dedloc/cli/peer_directory.h"
 #include "dedloc/cli/peer_run.h"
 #include "dedloc/cli/run_files.h"
 #include "dedloc/cli/say.h"
 #include "dedloc/cli/task_progress.h"
-#include "dedloc/collab/join_string.h"
-#include "dedloc/security/hash.h"
 
 namespace dedloc::cli {
 namespace {
@@ -70,6 +69,27 @@ Outcome<WarmSource> warm_source(const std::string& path) {
     return source;
 }
 
+// Who may join, and whether this peer lets people in.
+Ok give_access(PeerRunInput& input,
+               const HostOptions& options,
+               const std::optional<security::Identity>& authority) {
+    const HostAccessOptions access_options{
+        .open = options.open || options.admit == "open",
+        .resumes = !options.resume.empty(),
+        .token_hours = options.token_hours,
+        .name = options.peer.name.empty() ? host_name() : options.peer.name};
+    DEDLOC_TRY(HostAccess access,
+               host_access(*input.opened.node,
+                           input.opened.directory,
+                           input.invitation.run,
+                           authority,
+                           access_options));
+    input.invitation.secret = std::move(access.secret);
+    input.invitation.admitted = std::move(access.admitted);
+    input.issuer = std::move(access.issuer);
+    return {};
+}
+
 Outcome<PeerRunInput> hosting(const HostOptions& options) {
     PeerRunInput input;
     OpeningOptions opening = opening_options(options.peer);
@@ -95,11 +115,18 @@ Outcome<PeerRunInput> hosting(const HostOptions& options) {
         if (!run) return failure(run.error());
         given = *std::move(run);
     }
+    std::optional<security::Identity> authority;
+    if (given && options.resume.empty()) {
+        auto made = give_authority(*given, options.admit, opening.directory);
+        if (!made) return failure(made.error());
+        authority = *std::move(made);
+    }
     if (!options.resume.empty()) {
         auto found = checkpoint_at(options.resume);
         if (!found) return found.failure();
         auto saved = collab::parse_run_file(found->checkpoint.run_file, found->path + "/run.toml");
         if (!saved) return failure(saved.error());
+        if (given && !given->access) given->access = saved->access;  // which the host wrote
         if (given && collab::run_hash(*given) != collab::run_hash(*saved))
             return Failure{ExitCode::different_run, different_run(*given, *saved)};
         const auto task = task_options(options.peer);
@@ -113,7 +140,6 @@ Outcome<PeerRunInput> hosting(const HostOptions& options) {
         input.resume = std::move(found->checkpoint);
     }
     input.invitation.run = *std::move(given);
-    if (!options.open) input.invitation.secret = security::secure_random(collab::run_secret_bytes);
 
     auto opened = open_node(collab::run_hash(input.invitation.run), opening);
     if (!opened) return opened.failure();
@@ -123,6 +149,8 @@ Outcome<PeerRunInput> hosting(const HostOptions& options) {
             "machine's folder, end it and give it a folder of its own with --dir\n",
             resumed_peer);
     input.opened = std::move(*opened);
+    if (const Ok given_access = give_access(input, options, authority); !given_access)
+        return failure(given_access.error());
     return input;
 }
 

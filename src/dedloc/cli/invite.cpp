@@ -1,18 +1,25 @@
-// dedloc invite: prints a current join string of a peer that runs on this machine. The peer
-// refreshes it in its folder; nothing is asked over the network.
+// dedloc invite: prints a current join string of a peer that runs on this machine; with a name, one
+// for that person alone. The peer refreshes the string in its folder, and looks there for whom to
+// let in; nothing is asked over the network.
 
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "dedloc/cli/commands.h"
 #include "dedloc/cli/exit_codes.h"
+#include "dedloc/cli/organiser_commands.h"
 #include "dedloc/cli/peer_directory.h"
 #include "dedloc/cli/say.h"
 #include "dedloc/monitor/json_line.h"
+#include "dedloc/security/hash.h"
 
 namespace dedloc::cli {
+namespace {
 
-int run_invite(const InviteOptions& options) {
+constexpr double seconds_per_day = 86'400;
+constexpr std::size_t list_bytes_max = 1u << 20;
+
+int print_string_of_peer(const InviteOptions& options) {
     std::vector<RunningPeer> peers;
     if (!options.directory.empty()) {
         auto peer = running_peer(options.directory);
@@ -28,6 +35,11 @@ int run_invite(const InviteOptions& options) {
                                "); for one started with --dir, give the same --dir"});
     }
     const RunningPeer& first = peers.front();
+    const auto join = collab::parse_join_string(first.join_string);
+    if (join && !join->authority.is_empty())
+        say(stderr,
+            "dedloc: this string lets back in who has a token already; `dedloc invite NAME` makes "
+            "one for a person who has none\n");
     if (options.json) {
         const nlohmann::ordered_json json{{"run", first.run_name},
                                           {"directory", first.path},
@@ -40,6 +52,75 @@ int run_invite(const InviteOptions& options) {
         if (peers[i].run_name != first.run_name)
             say(stderr, "also running: {} in {}\n", peers[i].run_name, peers[i].path);
     say(stdout, "{}\n", first.join_string);
+    return 0;
+}
+
+// The string with a code that is good once. The peer learns the code's hash alone.
+Outcome<std::string> personal_string(const RunningPeer& peer,
+                                     const std::string& name,
+                                     const InviteOptions& options) {
+    auto join = collab::parse_join_string(peer.join_string);
+    if (!join) return failure(join.error());
+    join->code = security::secure_random(collab::invitation_code_bytes);
+    collab::Wish wish;
+    wish.kind = collab::WishKind::invite;
+    wish.name = name;
+    wish.code_hash = security::sha256(join->code);
+    wish.lifetime = static_cast<std::uint64_t>(options.days * seconds_per_day);
+    wish.organises = options.organiser;
+    if (auto refused = grant_wish(peer.path, wish)) return *std::move(refused);
+    return collab::to_text(*join);
+}
+
+Outcome<std::vector<std::string>> names_to_invite(const InviteOptions& options) {
+    if (options.list.empty()) return std::vector<std::string>{options.name};
+    const auto text = read_text_file(options.list, list_bytes_max);
+    if (!text) return failure(text.error());
+    auto names = admission::parse_list_of_names(*text);
+    if (!names) return failure(std::move(names).error().with_context(options.list));
+    if (names->empty()) return Failure{ExitCode::bad_input, options.list + " names nobody"};
+    return *std::move(names);
+}
+
+}  // namespace
+
+int run_invite(const InviteOptions& options) {
+    if (options.name.empty() && options.list.empty()) return print_string_of_peer(options);
+    auto names = names_to_invite(options);
+    if (!names) return report(names.failure());
+    auto peer = organising_peer(options.directory);
+    if (!peer) return report(peer.failure());
+    for (const std::string& name : *names) {
+        auto text = personal_string(*peer, name, options);
+        if (!text) return report(text.failure());
+        if (options.json) {
+            const nlohmann::ordered_json json{{"run", peer->run_name},
+                                              {"name", name},
+                                              {"days", options.days},
+                                              {"join_string", *text}};
+            say(stdout, "{}\n", monitor::json_line(json));
+        } else if (options.list.empty()) {
+            say(stdout, "{}\n", *text);
+        } else {
+            say(stdout, "{}\t{}\n", name, *text);
+        }
+    }
+    return 0;
+}
+
+int run_revoke(const RevokeOptions& options) {
+    auto peer = organising_peer(options.directory);
+    if (!peer) return report(peer.failure());
+    collab::Wish wish;
+    wish.kind = collab::WishKind::revoke;
+    wish.name = options.name;
+    if (auto refused = grant_wish(peer->path, wish)) return report(*refused);
+    if (options.json) {
+        const nlohmann::ordered_json json{{"run", peer->run_name}, {"revoked", options.name}};
+        say(stdout, "{}\n", monitor::json_line(json));
+    } else {
+        say(stdout, "{} is revoked: no peer of the run takes a token of theirs\n", options.name);
+    }
     return 0;
 }
 

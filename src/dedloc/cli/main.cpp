@@ -1,10 +1,10 @@
-// The command line of dedloc: every subcommand with its options. The only file with CLI11.
+// The command line of dedloc: every subcommand with its options; those about people are in
+// people_commands.cpp. No other file of the program includes CLI11.
 
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 #include <algorithm>
-#include <charconv>
 #include <cstdio>
 #include <cstring>
 #include <exception>
@@ -21,6 +21,8 @@
 #include "dedloc/cli/early_failure.h"
 #include "dedloc/cli/exit_codes.h"
 #include "dedloc/cli/join_string_source.h"
+#include "dedloc/cli/option_words.h"
+#include "dedloc/cli/people_commands.h"
 #include "dedloc/cli/say.h"
 #include "dedloc/runtime/heap.h"
 #include "dedloc/runtime/machine.h"
@@ -34,15 +36,6 @@
 namespace dedloc::cli {
 namespace {
 
-constexpr const char* join_string_help =
-    "a join string: what `dedloc host` and `dedloc invite` print; or '-' (a line of standard "
-    "input) or @FILE, as others on this machine see arguments";
-constexpr const char* device_help = "auto, cpu, cuda, cuda:1 (auto: a GPU if there is one)";
-constexpr const char* threads_help =
-    "threads of one gradient computation, and of what works beside it, to leave others some cores "
-    "(0: one for each processor that this process may use)";
-constexpr std::size_t threads_always = 8;  // allowed on the smallest machine, for scripts
-constexpr const char* json_help = "print one JSON object as the last line of standard output";
 constexpr const char* port_mapping_help =
     "do not ask the router to pass the port on (UPnP, NAT-PMP)";
 
@@ -55,8 +48,8 @@ struct AllOptions {
     CheckNetworkOptions check_network;
     RelayOptions relay;
     VersionOptions version;
-    InviteOptions invite;
     EvalOptions eval;
+    PeopleOptions people;
     ExportOptions exported;
     SampleOptions sample;
     HostOptions host;
@@ -74,16 +67,6 @@ struct AllOptions {
 
 constexpr char congestion_control_help[] =
     "of this peer's TCP connections: cubic, bbr, … (default: what the system is set to)";
-
-constexpr char max_up_help[] =
-    "Mb/s that this process sends at most, and that plans count on; also by the local time of day: "
-    "'5,23:00-07:00=50' is 50 from 23:00 to 07:00 and 5 else; off: no limit (default: off)";
-
-void add_cap_options(CLI::App& command, CapOptions& caps) {
-    command.add_option("--max-up", caps.max_up, max_up_help)->type_name("MBIT[,RANGE=MBIT...]");
-    command.add_option("--max-down", caps.max_down, "the same for what it receives")
-        ->type_name("MBIT[,RANGE=MBIT...]");
-}
 
 // For measurements of plans: not in the help.
 template <typename Options>
@@ -138,24 +121,6 @@ void add_line_options(CLI::App& command, Options& peer) {
                      peer.quiet,
                      "no view at all; failures that need you go to standard error; `host` prints "
                      "its join string alone (with --json: its folder's join.txt has it)");
-}
-
-// More threads than processors only wait for each other.
-CLI::Validator threads_check() {
-    const auto most = std::max<std::size_t>(threads_always, runtime::processors());
-    return CLI::Validator(
-        [most](const std::string& text) {
-            std::size_t threads = 0;
-            const auto [end, error] =
-                std::from_chars(text.data(), text.data() + text.size(), threads);
-            const bool is_number = error == std::errc() && end == text.data() + text.size();
-            if (is_number && threads <= most) return std::string();
-            return fmt::format("'{}' threads: give 0 to {}; this machine has {} processors",
-                               text,
-                               most,
-                               runtime::processors());
-        },
-        fmt::format("0 to {}", most));
 }
 
 void add_peer_options(CLI::App& command, PeerOptions& peer) {
@@ -434,6 +399,16 @@ void add_run_commands(CLI::App& app, AllOptions& all) {
                    all.host.peer.listed,
                    "let `dedloc find NAME` show the run, by way of the peers and relays that this "
                    "one is connected to; no secret is shown");
+    host->add_option("--admit",
+                     all.host.admit,
+                     "whom it lets in: secret (default: whoever has a join string), open (as "
+                     "--open), list (by `dedloc invite NAME` only, each person with a token that "
+                     "can be revoked)")
+        ->check(CLI::IsMember({"secret", "open", "list"}));
+    host->add_option("--token-hours",
+                     all.host.token_hours,
+                     "with --admit list: how long a token is good; it is renewed by itself (6)")
+        ->check(CLI::Range(0.001, 24.0 * 31));
     add_peer_options(*host, all.host.peer);
     on_run(host, all, [&all] { return run_host(all.host); });
 
@@ -477,11 +452,6 @@ void add_run_commands(CLI::App& app, AllOptions& all) {
         ->check(CLI::Range(0.0, 1e9));
     relay->add_flag("--json", all.relay.json, json_help);
     on_run(relay, all, [&all] { return with_join_string(all.relay, run_relay); });
-
-    CLI::App* invite = app.add_subcommand("invite", "print a join string of a peer running here");
-    invite->add_option("--dir", all.invite.directory, "folder of the peer");
-    invite->add_flag("--json", all.invite.json, json_help);
-    on_run(invite, all, [&all] { return run_invite(all.invite); });
 }
 
 void add_demo_command(CLI::App& app, AllOptions& all, const std::string& program) {
@@ -544,6 +514,10 @@ int run_program(int argc, char** argv) {
     add_tokenizer_commands(app, all);
     add_data_commands(app, all);
     add_demo_command(app, all, argv[0]);
+    const OnRun run_people = [&all](CLI::App* command, std::function<int()> run) {
+        on_run(command, all, std::move(run));
+    };
+    add_people_commands(app, all.people, run_people, argv[0]);
 #if DEDLOC_WITH_LAB
     app.add_subcommand("lab", "simulate, break and audit runs (dedloc lab --help)");
 #endif

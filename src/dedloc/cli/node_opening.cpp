@@ -23,6 +23,8 @@ namespace fs = std::filesystem;
 
 // The network, the event log, names, evaluations, data, the disk: each has a thread or two.
 constexpr std::size_t threads_beside = 8;
+constexpr std::string_view port_file = "port";
+constexpr std::size_t port_letters_max = 8;
 
 struct HostAndPort {
     std::string host;  // IPv6 in brackets; empty: only the port was said
@@ -102,6 +104,39 @@ Ok make_writable_folder(const std::string& path) {
         return make_error(
             ErrorKind::local_fault, "cannot write in {}: {}", path, std::strerror(errno));
     return {};
+}
+
+// The port that a peer had before, so that strings with its address lead to it again.
+std::uint16_t earlier_port(const std::string& directory) {
+    const auto text = read_text_file(directory + "/" + std::string(port_file), port_letters_max);
+    const auto parts = text ? host_and_port(*text) : std::nullopt;
+    return parts ? parts->port : 0;
+}
+
+// Where users say no port, the one of last time is tried first; another program may have it now.
+Result<std::unique_ptr<collab::Node>> open_at_earlier_port(collab::NodeOptions node,
+                                                           const std::string& directory,
+                                                           bool any_port) {
+    node.directory = directory;
+    const std::uint16_t port = any_port ? earlier_port(directory) : std::uint16_t{0};
+    if (port == 0) return collab::Node::open(std::move(node));
+    collab::NodeOptions again = node;
+    again.listen = {fmt::format("/ip4/0.0.0.0/tcp/{}", port)};
+    auto opened = collab::Node::open(std::move(again));
+    if (opened || opened.error().kind() == ErrorKind::conflict) return opened;
+    return collab::Node::open(std::move(node));
+}
+
+// It only saves others a fresh join string, so nobody is told when it cannot be written.
+void keep_port(const collab::Node& node, const std::string& directory) {
+    const auto addresses = node.run_on_network_thread([&] { return node.host().addresses(); });
+    for (const std::string& text : addresses) {
+        const auto address = wire::Multiaddr::from_text(text);
+        if (!address || address->is_relayed() || address->tcp_port().value_or(0) == 0) continue;
+        (void)write_private_file(directory + "/" + std::string(port_file),
+                                 std::to_string(*address->tcp_port()));
+        return;
+    }
 }
 
 // What the peer's folder has nothing to do with is about the port.
@@ -189,10 +224,9 @@ Outcome<OpenedNode> open_node(const Digest& run, const OpeningOptions& options) 
                      : fs::absolute(options.directory).lexically_normal().string();
         if (const Ok made = make_writable_folder(directory); !made)
             return failure(ExitCode::disk, made.error());
-        collab::NodeOptions here = *node;
-        here.directory = directory;
-        auto opened = collab::Node::open(std::move(here));
+        auto opened = open_at_earlier_port(*node, directory, options.listen.empty());
         if (opened) {
+            if (node->announce.empty()) keep_port(**opened, directory);
             // Left by a process that was killed: `invite` would print it as ours.
             ::unlink((directory + "/" + std::string(join_file)).c_str());
             return OpenedNode{.node = *std::move(opened), .directory = directory};

@@ -15,6 +15,7 @@
 #include "dedloc/cli/interrupts.h"
 #include "dedloc/cli/join_offer.h"
 #include "dedloc/cli/memory.h"
+#include "dedloc/cli/organiser.h"
 #include "dedloc/cli/peer_directory.h"
 #include "dedloc/cli/prompts.h"
 #include "dedloc/cli/quiet_failures.h"
@@ -42,6 +43,11 @@ namespace dedloc::cli {
 
 double steady_seconds() {
     return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
+        .count();
+}
+
+WallSeconds wall_seconds() {
+    return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch())
         .count();
 }
 
@@ -155,6 +161,7 @@ class PeerRun {
     std::string save_problem_;
     QuietFailures quiet_failures_;
     std::string vote_problem_;  // it takes no part any more: the others do without it
+    std::string revoked_;       // the same, by the organiser's will
     CheckpointHook hook_;
     std::vector<collab::Status> last_statuses_;
     runtime::LineCaps caps_told_{};
@@ -253,10 +260,10 @@ bool PeerRun::look_while_joining() {
 collab::Options PeerRun::collaboration_options() const {
     collab::Options options;
     options.run = run_file();
-    options.secret = input_.invitation.secret;
+    input_.invitation.hand_over(options);
+    options.issuer = input_.issuer;
     options.layout = learner_->layout();
     options.name = options_.name.empty() ? host_name() : options_.name;
-    options.bootstrap = input_.invitation.bootstrap;
     constexpr double bytes_per_megabit = 1e6 / 8;
     options.upload_max = options_.plan_up * bytes_per_megabit;
     options.download_max = options_.plan_down * bytes_per_megabit;
@@ -285,6 +292,8 @@ std::optional<Failure> PeerRun::begin() {
         return failure(ExitCode::disk, kept.error());
     const Ok copied = write_private_file(file(run_copy_file), collab::to_toml(run_file()));
     if (!copied) return failure(ExitCode::disk, copied.error());
+    const Ok secret_kept = keep_secret(input_.opened.directory, input_.invitation.secret);
+    if (!secret_kept) return failure(ExitCode::disk, secret_kept.error());
 
     collab::Options options = collaboration_options();
     if (hosts()) {
@@ -387,7 +396,14 @@ std::string PeerRun::how_to_come_back() const {
 }
 
 void PeerRun::look_at(const collab::Event& event) {
-    if (event.is<events::VotesFailed, events::VotesWritten>()) screen_.say(event.text);
+    if (event.is<events::VotesFailed,
+                 events::VotesWritten,
+                 events::AdmissionRefused,
+                 events::RenewalFailed,
+                 events::Revoked>())
+        screen_.say(event.text);
+    if (const auto* revoked = event.as<events::Revoked>(); revoked && revoked->ours)
+        revoked_ = event.text;
     if (options_.quiet)
         if (const auto line = quiet_failures_.look(event, steady_seconds()))
             say(stderr, "dedloc: {}\n", *line);
@@ -466,7 +482,7 @@ void PeerRun::train() {
         save_if_due();
         hook_.look();
         tell_micro_batch();
-        if (!vote_problem_.empty()) break;
+        if (!vote_problem_.empty() || !revoked_.empty()) break;
         if (interrupts() > 0) {
             interrupted_ = true;
             break;
@@ -500,7 +516,7 @@ std::optional<Failure> PeerRun::end() {
         screen_.say("leaving: handing in what was computed … (Ctrl-C again: end at once)");
     // The trainer ends by itself when the run is over; else it hands in what it has. Without a vote
     // there is no step to wait for.
-    const bool votes = vote_problem_.empty();
+    const bool votes = vote_problem_.empty() && revoked_.empty();
     if (interrupted_ || !votes) trainer_->stop(votes ? leave_patience : Duration(0));
     service_.leave(!votes ? Duration(0) : interrupted_ ? leave_patience : end_patience);
     look();
@@ -514,6 +530,8 @@ std::optional<Failure> PeerRun::end() {
     std::optional<Failure> failed;
     if (!vote_problem_.empty()) {
         failed = Failure{ExitCode::disk, vote_problem_};  // whatever else that disk did not take
+    } else if (!revoked_.empty()) {
+        failed = Failure{code_for(Error(ErrorKind::denied, "")), revoked_};
     } else if (!trained && trained.error().kind() != ErrorKind::cancelled) {
         failed = failure(trained.error());
         tell(events::TrainingFailed{}, failed->message);

@@ -20,13 +20,15 @@ struct PeerRunInput {
     std::optional<state::Checkpoint> resume;  // host: go on from here
     std::optional<WarmSource> from;           // host: begin a new run with this model
     OpenedNode opened;
-    double started = 0;  // steady seconds when the command began
+    std::shared_ptr<collab::Issuer> issuer{};  // of an organiser's peer
+    double started = 0;                        // steady seconds when the command began
 };
 
 // Returns the exit code.
 int run_peer(PeerRunInput input, const PeerOptions& options);
 
 double steady_seconds();
+WallSeconds wall_seconds();  // since 1970
 std::string host_name();
 
 }  // namespace dedloc::cli

@@ -53,8 +53,7 @@ std::optional<Failure> help_run(const collab::Node& node,
     if (!invitation) return failure(invitation.error());
     collab::Options options;
     options.run = std::move(invitation->run);
-    options.secret = std::move(invitation->secret);
-    options.bootstrap = std::move(invitation->bootstrap);
+    invitation->hand_over(options);
     options.role = collab::Role::observer;
     options.name = "relay";
     options.join_patience = reach_patience;

@@ -61,13 +61,17 @@ Outcome<std::unique_ptr<Watcher>> Watcher::start(const std::string& join_text, d
     if (!opened) return failure(opened.error());
     state->node = *std::move(opened);
     state->service = &state->node->add<collab::CollaborationService>(*state->node);
+    const auto join = collab::parse_join_string(join_text);
+    if (join && !join->authority.is_empty())
+        return Failure{ExitCode::bad_input,
+                       "this run lets in by invitation, and a watcher has no token, so it would "
+                       "use up the code of the string: look at the view of a peer that takes part"};
     auto invitation = collab::fetch_invitation(*state->node, join_text, from_seconds(seconds));
     if (!invitation) return failure(invitation.error());
     state->run = invitation->run;
     collab::Options options;
     options.run = std::move(invitation->run);
-    options.secret = std::move(invitation->secret);
-    options.bootstrap = std::move(invitation->bootstrap);
+    invitation->hand_over(options);
     options.role = collab::Role::observer;
     options.name = "watcher";
     options.status_interval = status_interval;

@@ -1,0 +1,106 @@
+// dedloc members: whom the organiser on this machine has invited, what came of it, and who is
+// revoked. Names and devices stand in its book, samples in certificates.
+
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "dedloc/base/printable.h"
+#include "dedloc/cli/commands.h"
+#include "dedloc/cli/organiser_commands.h"
+#include "dedloc/cli/peer_run.h"
+#include "dedloc/cli/say.h"
+#include "dedloc/monitor/json_line.h"
+#include "dedloc/monitor/run_history.h"
+
+namespace dedloc::cli {
+namespace {
+
+constexpr std::size_t name_columns = 24;
+
+struct MemberRow {
+    std::string name;
+    std::size_t devices = 0;
+    std::size_t invitations_open = 0;
+    double samples = 0;
+    WallSeconds last_seen = 0;  // 0: never in a step
+    bool organises = false;
+    bool revoked = false;
+};
+
+std::vector<MemberRow> rows_of(const admission::InviteBook& book,
+                               const monitor::Participation& report) {
+    std::map<std::string, const monitor::PersonReport*> seen;
+    for (const monitor::PersonReport& person : report.persons) seen[person.name] = &person;
+    std::vector<MemberRow> rows;
+    for (const auto& [name, person] : book.people()) {
+        MemberRow row{.name = name,
+                      .devices = person.devices(),
+                      .invitations_open = person.codes.size() - person.devices(),
+                      .organises = person.organises,
+                      .revoked = person.revoked};
+        if (const auto found = seen.find(name); found != seen.end()) {
+            row.samples = found->second->samples;
+            row.last_seen = found->second->last_seen;
+        }
+        rows.push_back(std::move(row));
+    }
+    return rows;
+}
+
+std::string age(WallSeconds then, WallSeconds now) {
+    return then == 0 ? "never" : admission::duration_in_words(now - then) + " ago";
+}
+
+void say_rows(const std::vector<MemberRow>& rows, WallSeconds now) {
+    say(stdout,
+        "{:<24}{:>8}{:>9}{:>14}{:>16}\n",
+        "person",
+        "devices",
+        "invited",
+        "samples",
+        "seen");
+    for (const MemberRow& row : rows)
+        say(stdout,
+            "{:<24}{:>8}{:>9}{:>14.0f}{:>16}{}{}\n",
+            base::printable_columns(row.name, name_columns),
+            row.devices,
+            row.invitations_open,
+            row.samples,
+            age(row.last_seen, now),
+            row.organises ? "  organises" : "",
+            row.revoked ? "  revoked" : "");
+}
+
+}  // namespace
+
+int run_members(const MembersOptions& options) {
+    auto peer = organising_peer(options.directory);
+    if (!peer) return report(peer.failure());
+    const auto join = collab::parse_join_string(peer->join_string);
+    if (!join) return report(failure(join.error()));
+    const auto book = read_book(peer->path, join->run);
+    if (!book) return report(failure(book.error()));
+    // Before the first step there is no history.
+    monitor::Participation participation;
+    if (const auto history = monitor::read_history(peer->path))
+        participation = monitor::participation_of(history->steps, history->persons);
+    const std::vector<MemberRow> rows = rows_of(*book, participation);
+    if (!options.json) {
+        say_rows(rows, wall_seconds());
+        return 0;
+    }
+    nlohmann::ordered_json json{{"run", peer->run_name}};
+    json["members"] = nlohmann::ordered_json::array();
+    for (const MemberRow& row : rows)
+        json["members"].push_back({{"name", row.name},
+                                   {"devices", row.devices},
+                                   {"invitations_open", row.invitations_open},
+                                   {"samples", row.samples},
+                                   {"last_seen", row.last_seen},
+                                   {"organises", row.organises},
+                                   {"revoked", row.revoked}});
+    say(stdout, "{}\n", monitor::json_line(json));
+    return 0;
+}
+
+}  // namespace dedloc::cli

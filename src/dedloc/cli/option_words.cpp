@@ -1,0 +1,44 @@
+#include "dedloc/cli/option_words.h"
+
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <algorithm>
+#include <charconv>
+#include <fmt/format.h>
+
+#include "dedloc/runtime/machine.h"
+
+namespace dedloc::cli {
+
+CLI::Validator threads_check() {
+    const auto most = std::max<std::size_t>(threads_always, runtime::processors());
+    return CLI::Validator(
+        [most](const std::string& text) {
+            std::size_t threads = 0;
+            const auto [end, error] =
+                std::from_chars(text.data(), text.data() + text.size(), threads);
+            const bool is_number = error == std::errc() && end == text.data() + text.size();
+            if (is_number && threads <= most) return std::string();
+            return fmt::format("'{}' threads: give 0 to {}; this machine has {} processors",
+                               text,
+                               most,
+                               runtime::processors());
+        },
+        fmt::format("0 to {}", most));
+}
+
+namespace {
+
+constexpr char max_up_help[] =
+    "Mb/s that this process sends at most, and that plans count on; also by the local time of day: "
+    "'5,23:00-07:00=50' is 50 from 23:00 to 07:00 and 5 else; off: no limit (default: off)";
+
+}  // namespace
+
+void add_cap_options(CLI::App& command, CapOptions& caps) {
+    command.add_option("--max-up", caps.max_up, max_up_help)->type_name("MBIT[,RANGE=MBIT...]");
+    command.add_option("--max-down", caps.max_down, "the same for what it receives")
+        ->type_name("MBIT[,RANGE=MBIT...]");
+}
+
+}  // namespace dedloc::cli

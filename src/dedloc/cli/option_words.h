@@ -1,0 +1,29 @@
+// Options that several commands have, with their help.
+//
+// Thread: the main thread.
+
+#pragma once
+#include <CLI/App.hpp>
+#include <cstddef>
+
+#include "dedloc/cli/commands.h"
+
+namespace dedloc::cli {
+
+inline constexpr const char* join_string_help =
+    "a join string: what `dedloc host` and `dedloc invite` print; or '-' (a line of standard "
+    "input) or @FILE, as others on this machine see arguments";
+inline constexpr const char* device_help = "auto, cpu, cuda, cuda:1 (auto: a GPU if there is one)";
+inline constexpr const char* threads_help =
+    "threads of one gradient computation, and of what works beside it, to leave others some cores "
+    "(0: one for each processor that this process may use)";
+inline constexpr std::size_t threads_always = 8;  // allowed on the smallest machine, for scripts
+inline constexpr const char* json_help =
+    "print one JSON object as the last line of standard output";
+
+// More threads than processors only wait for each other.
+CLI::Validator threads_check();
+
+void add_cap_options(CLI::App& command, CapOptions& caps);
+
+}  // namespace dedloc::cli

@@ -1,0 +1,29 @@
+// What `invite NAME`, `revoke` and `members` have in common: the organiser's peer on this machine,
+// its book, and the wishes that it grants (collab/book_issuer.h).
+//
+// Errors: Failure with unreachable (no peer runs there), bad_input (another kind of run; a wish
+// that the peer refused, in its words), disk. Blocks for wish_patience at most.
+
+#pragma once
+#include <string>
+
+#include "dedloc/admission/invite_book.h"
+#include "dedloc/cli/exit_codes.h"
+#include "dedloc/cli/peer_directory.h"
+#include "dedloc/collab/book_issuer.h"
+#include "dedloc/collab/join_string.h"
+
+namespace dedloc::cli {
+
+inline constexpr double wish_patience_s = 10;
+
+// The peer in `directory`, or the only one of an invited run that runs on this machine.
+Outcome<RunningPeer> organising_peer(const std::string& directory);
+
+// Hands a wish to the peer in `directory` and waits until it is granted.
+std::optional<Failure> grant_wish(const std::string& directory, const collab::Wish& wish);
+
+// As the peer last wrote it; empty where nobody was invited yet.
+Result<admission::InviteBook> read_book(const std::string& directory, const Digest& run);
+
+}  // namespace dedloc::cli

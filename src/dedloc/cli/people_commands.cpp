@@ -1,0 +1,139 @@
+#include "dedloc/cli/people_commands.h"
+
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+
+#include "dedloc/cli/exit_codes.h"
+#include "dedloc/cli/join_string_source.h"
+#include "dedloc/cli/option_words.h"
+
+namespace dedloc::cli {
+namespace {
+
+void add_admission_commands(CLI::App& app, PeopleOptions& all, const OnRun& on_run) {
+    CLI::App* invite = app.add_subcommand("invite", "print a join string of a peer running here");
+    CLI::Option* name = invite->add_option(
+        "name", all.invite.name, "the person to invite, in a run of `dedloc host --admit list`");
+    invite->add_option("--list", all.invite.list, "a file of names, one a line: a string for each")
+        ->excludes(name);
+    invite->add_option("--days", all.invite.days, "until the string is good no longer (7)")
+        ->check(CLI::Range(0.01, 90.0));
+    invite->add_flag("--organiser", all.invite.organiser, "they may let people in, too");
+    invite->add_option("--dir", all.invite.directory, "folder of the peer");
+    invite->add_flag("--json", all.invite.json, json_help);
+    on_run(invite, [&all] { return run_invite(all.invite); });
+
+    CLI::App* members = app.add_subcommand(
+        "members", "who was invited: devices, when last seen, samples in the model");
+    members->add_option("--dir", all.members.directory, "folder of an organiser's peer");
+    members->add_flag("--json", all.members.json, json_help);
+    on_run(members, [&all] { return run_members(all.members); });
+
+    CLI::App* revoke =
+        app.add_subcommand("revoke", "end a person's admission, on all of their devices");
+    revoke->add_option("name", all.revoke.name, "as it was given to `dedloc invite`")->required();
+    revoke->add_option("--dir", all.revoke.directory, "folder of an organiser's peer");
+    revoke->add_flag("--json", all.revoke.json, json_help);
+    on_run(revoke, [&all] { return run_revoke(all.revoke); });
+}
+
+void add_report_command(CLI::App& app, ReportOptions& options, const OnRun& on_run) {
+    CLI::App* report = app.add_subcommand(
+        "report", "who took part and what came of it: a page, JSON, CSV, TensorBoard");
+    report->add_option("folder", options.folder, "of a peer that took part")->required();
+    report->add_option("--to", options.output, "folder for the files (default: report in it)");
+    report->add_option("--every", options.every, "write it again after this time: 24h, 30m");
+    report->add_flag("--json", options.json, json_help);
+    on_run(report, [&options] { return run_report(options); });
+}
+
+void add_finetune_command(CLI::App& app, FineTuneOptions& options, const OnRun& on_run) {
+    CLI::App* finetune = app.add_subcommand(
+        "finetune", "how well checkpoints serve another task: a table of models, mean and std");
+    finetune->add_option("checkpoints", options.checkpoints, "checkpoints, or folders of them")
+        ->required();
+    finetune->add_option("--task", options.task, "ner (entities), classification")
+        ->check(CLI::IsMember({"ner", "classification"}))
+        ->required();
+    finetune
+        ->add_option("--data",
+                     options.data,
+                     "labelled text: words with IOB2 labels, one a line; or a CSV of texts and "
+                     "labels")
+        ->required();
+    finetune->add_option("--evaluation-data", options.evaluation_data, "the same, to stop by");
+    finetune->add_option("--test-data", options.test_data, "the same, for the score");
+    finetune->add_option("--seeds", options.seeds, "how often (5)")
+        ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{100}));
+    finetune->add_flag("--random", options.random, "the same model with random weights, too");
+    finetune->add_option("--length", options.length, "pieces of a text at most (128)")
+        ->check(CLI::Range(std::int64_t{8}, std::int64_t{8192}));
+    finetune->add_option("--rate", options.rate, "learning rate at the beginning (1e-5)")
+        ->check(CLI::Range(1e-9, 1.0));
+    finetune->add_option("--epochs", options.epochs, "at most (20)")
+        ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1000}));
+    finetune->add_option("--batch", options.batch, "texts of a step (128)")
+        ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{65536}));
+    finetune->add_option("--patience", options.patience, "epochs in vain before the end (3)")
+        ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1000}));
+    finetune->add_option("--corpus", options.data_directory, "folder of the runs' own data");
+    finetune->add_option("--device", options.device, device_help);
+    finetune->add_option("--threads", options.threads, threads_help)->check(threads_check());
+    finetune->add_flag("--json", options.json, json_help);
+    on_run(finetune, [&options] { return run_finetune(options); });
+}
+
+void add_service_command(CLI::App& app,
+                         ServiceOptions& options,
+                         const OnRun& on_run,
+                         const std::string& program) {
+    CLI::App* service = app.add_subcommand(
+        "service", "train whenever this machine has nothing else to do (a systemd user service)");
+    service->require_subcommand(1);
+    const auto add = [&](const char* action, const char* help) {
+        CLI::App* command = service->add_subcommand(action, help);
+        command->add_option("string", options.join_string, join_string_help)->required();
+        on_run(command, [&options, action, program] {
+            ServiceOptions meant = options;
+            meant.action = action;
+            // The service reads it again at each start.
+            if (meant.action == "run") return run_service(meant, program);
+            auto text = join_string_from(meant.join_string);
+            if (!text) return report(failure(text.error()));
+            meant.join_string = *std::move(text);
+            return run_service(meant, program);
+        });
+        return command;
+    };
+    add("remove", "stop it, and take it away; the peer's folder stays");
+    for (CLI::App* command : {add("install", "write the unit, and start it"),
+                              add("run", "what the unit runs, for other service managers")}) {
+        command->add_option("--dir", options.directory, "folder of this peer");
+        command->add_option("--name", options.name, "name shown to others (default: host name)");
+        command->add_option("--data", options.data_directory, "folder of the task's data");
+        command->add_option("--hours", options.hours, "of the local day: 22:00-07:00,12:30-13:00");
+        command->add_option("--idle", options.idle_minutes, "minutes that nobody used the machine")
+            ->check(CLI::Range(0.0, 1440.0));
+        command
+            ->add_option("--processor",
+                         options.processor_percent,
+                         "of one processor at most, in percent: 150 is one and a half (install)")
+            ->check(CLI::Range(1, 100'000));
+        command->add_option("--threads", options.threads, threads_help)->check(threads_check());
+        add_cap_options(*command, options.caps);
+    }
+}
+
+}  // namespace
+
+void add_people_commands(CLI::App& app,
+                         PeopleOptions& options,
+                         const OnRun& on_run,
+                         const std::string& program) {
+    add_finetune_command(app, options.finetune, on_run);
+    add_admission_commands(app, options, on_run);
+    add_report_command(app, options.report, on_run);
+    add_service_command(app, options.service, on_run, program);
+}
+
+}  // namespace dedloc::cli

@@ -1,0 +1,262 @@
+// dedloc service: a peer that trains when the machine has nothing else to do.
+//
+//   install   writes a systemd user unit, and starts it
+//   remove    stops it, and takes the unit away
+//   run       what the unit runs: starts `dedloc join` when it may train, and ends it when not
+
+#include <chrono>
+#include <cstdlib>
+#include <ctime>
+#include <filesystem>
+#include <signal.h>
+#include <thread>
+
+#include "dedloc/cli/cap_schedule.h"
+#include "dedloc/cli/commands.h"
+#include "dedloc/cli/exit_codes.h"
+#include "dedloc/cli/interrupts.h"
+#include "dedloc/cli/peer_directory.h"
+#include "dedloc/cli/peer_run.h"
+#include "dedloc/cli/say.h"
+#include "dedloc/cli/service_policy.h"
+#include "dedloc/cli/service_unit.h"
+#include "dedloc/collab/join_string.h"
+#include "dedloc/runtime/child_process.h"
+#include "dedloc/runtime/machine.h"
+
+namespace dedloc::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr auto service_look_time = std::chrono::seconds(1);
+constexpr double leave_seconds_max = 30;  // a peer hands in what it has, and saves
+constexpr double pause_first_s = 30;      // after a failure, doubled each time
+constexpr double pause_most_s = 900;      // also when the run is over: it may be resumed
+constexpr double systemctl_seconds_max = 30;
+constexpr std::string_view string_file = "service-string";
+
+std::string unit_name(const Digest& run) { return "dedloc-" + run.short_hex() + ".service"; }
+
+Result<std::string> units_folder() {
+    if (const char* folder = std::getenv("XDG_CONFIG_HOME"); folder && *folder != '\0')
+        return std::string(folder) + "/systemd/user";
+    if (const char* home = std::getenv("HOME"); home && *home != '\0')
+        return std::string(home) + "/.config/systemd/user";
+    return make_error(ErrorKind::local_fault, "neither XDG_CONFIG_HOME nor HOME is set");
+}
+
+std::optional<Failure> without_systemd() {
+    std::error_code error;
+    if (fs::exists("/run/systemd/system", error)) return std::nullopt;
+    return Failure{ExitCode::bad_input,
+                   "this system is not run by systemd, for which the service is; let your own "
+                   "service manager run `dedloc service run` with the same options instead"};
+}
+
+std::optional<Failure> systemctl(std::vector<std::string> words, const std::string& scratch) {
+    words.insert(words.begin(), {"systemctl", "--user"});
+    const runtime::ChildOptions options{
+        .command = words, .output_file = scratch + ".out", .error_file = scratch + ".err"};
+    auto child = runtime::ChildProcess::start(options);
+    if (!child) return failure(child.error());
+    const bool ended = child->wait_for(systemctl_seconds_max);
+    const auto said = read_text_file(scratch + ".err", 4096);
+    std::error_code error;
+    fs::remove(scratch + ".out", error);
+    fs::remove(scratch + ".err", error);
+    if (ended && child->end()->exit_code == 0) return std::nullopt;
+    return Failure{
+        ExitCode::bad_input,
+        fmt::format(
+            "systemctl --user {} failed: {}", words[2], said ? *said : std::string("no answer"))};
+}
+
+// The options that `run` gets from the unit, and `join` from `run`.
+std::vector<std::string> join_words(const ServiceOptions& options) {
+    std::vector<std::string> words;
+    const auto add = [&words](const char* name, const std::string& value) {
+        if (!value.empty()) words.insert(words.end(), {name, value});
+    };
+    add("--dir", options.directory);
+    add("--name", options.name);
+    add("--data", options.data_directory);
+    add("--max-up", options.caps.max_up);
+    add("--max-down", options.caps.max_down);
+    if (options.threads > 0) add("--threads", std::to_string(options.threads));
+    return words;
+}
+
+std::optional<Failure> check_options(const ServiceOptions& options) {
+    if (const auto hours = TrainingHours::parse(options.hours); !hours)
+        return failure(hours.error());
+    if (const auto caps = caps_of_day(options.caps.max_up, options.caps.max_down); !caps)
+        return failure(caps.error());
+    return std::nullopt;
+}
+
+Outcome<std::string> keep_string(const ServiceOptions& options, const Digest& run) {
+    const auto root = state_root();
+    if (!root) return failure(ExitCode::disk, root.error());
+    const std::string folder =
+        options.directory.empty() ? *root + "/" + run.short_hex() : options.directory;
+    std::error_code error;
+    fs::create_directories(folder, error);
+    if (error) return Failure{ExitCode::disk, "cannot make " + folder + ": " + error.message()};
+    const std::string path = folder + "/" + std::string(string_file);
+    if (const Ok kept = write_private_file(path, options.join_string + "\n"); !kept)
+        return failure(ExitCode::disk, kept.error());
+    return path;
+}
+
+std::optional<Failure> install(const ServiceOptions& options, const std::string& program) {
+    const auto join = collab::parse_join_string(options.join_string);
+    if (!join) return failure(join.error());
+    if (auto wrong = check_options(options)) return wrong;
+    if (auto none = without_systemd()) return none;
+    const auto folder = units_folder();
+    if (!folder) return failure(folder.error());
+    auto string_path = keep_string(options, join->run);
+    if (!string_path) return string_path.failure();
+    std::error_code error;
+    fs::create_directories(*folder, error);
+    ServiceUnit unit{.program = fs::absolute(program).lexically_normal().string(),
+                     .words = {"service", "run", "@" + *string_path},
+                     .run = "run " + join->run.short_hex(),
+                     .processor_percent = options.processor_percent};
+    for (std::string& word : join_words(options)) unit.words.push_back(std::move(word));
+    if (!options.hours.empty()) unit.words.insert(unit.words.end(), {"--hours", options.hours});
+    if (options.idle_minutes > 0)
+        unit.words.insert(unit.words.end(), {"--idle", fmt::format("{}", options.idle_minutes)});
+    const std::string name = unit_name(join->run);
+    const std::string path = *folder + "/" + name;
+    if (const Ok written = write_private_file(path, unit_text(unit)); !written)
+        return failure(ExitCode::disk, written.error());
+    if (auto failed = systemctl({"daemon-reload"}, *string_path)) return failed;
+    if (auto failed = systemctl({"enable", "--now", name}, *string_path)) return failed;
+    say(stdout,
+        "{} is installed ({}); `systemctl --user status {}` says how it is doing. So that it also "
+        "runs while you are not logged in, after a reboot too: loginctl enable-linger\n",
+        name,
+        path,
+        name);
+    return std::nullopt;
+}
+
+std::optional<Failure> remove_unit(const ServiceOptions& options) {
+    const auto join = collab::parse_join_string(options.join_string);
+    if (!join) return failure(join.error());
+    if (auto none = without_systemd()) return none;
+    const auto folder = units_folder();
+    if (!folder) return failure(folder.error());
+    const std::string name = unit_name(join->run);
+    const std::string path = *folder + "/" + name;
+    std::error_code error;
+    if (!fs::exists(path, error))
+        return Failure{ExitCode::bad_input, "there is no service for this run: no " + path};
+    const std::string scratch = path + ".systemctl";
+    if (auto failed = systemctl({"disable", "--now", name}, scratch)) return failed;
+    fs::remove(path, error);
+    if (auto failed = systemctl({"daemon-reload"}, scratch)) return failed;
+    say(stdout, "{} is stopped and removed; the peer's folder stays\n", name);
+    return std::nullopt;
+}
+
+int minute_of_local_day() {
+    const std::time_t now = std::time(nullptr);
+    std::tm parts{};
+    ::localtime_r(&now, &parts);
+    return parts.tm_hour * 60 + parts.tm_min;
+}
+
+// The peer of the service, which is there while it may be.
+class Supervisor {
+  public:
+    Supervisor(const ServiceOptions& options, std::string program, TrainingHours hours)
+        : options_(options),
+          program_(std::move(program)),
+          hours_(std::move(hours)),
+          idle_(static_cast<int>(runtime::usable_processors())) {}
+
+    void look() {
+        const double now = steady_seconds();
+        idle_.look(now, machine_use(child_ ? child_->pid() : 0));
+        if (child_ && !child_->running()) ended(now);
+        const bool may = may_train(now);
+        if (may && !child_ && now >= next_start_) start(now);
+        if (!may && child_) stop("this machine is used, or it is not the hour");
+    }
+    void stop(const char* why) {
+        if (!child_) return;
+        say(stderr, "dedloc: the peer leaves: {}\n", why);
+        child_->send(SIGINT);
+        (void)child_->wait_for(leave_seconds_max);
+        child_.reset();  // kills what still runs
+    }
+
+  private:
+    bool may_train(double now) const {
+        return hours_.contain(minute_of_local_day()) &&
+               idle_.idle_seconds(now) >= options_.idle_minutes * 60;
+    }
+    void start(double now) {
+        std::vector<std::string> command{program_, "join", options_.join_string, "--quiet"};
+        for (std::string& word : join_words(options_)) command.push_back(std::move(word));
+        // Standard error is the journal's.
+        const runtime::ChildOptions child{
+            .command = command, .output_file = "/dev/null", .error_file = "/dev/stderr"};
+        auto started = runtime::ChildProcess::start(child);
+        if (!started) {
+            say(stderr, "dedloc: {}\n", started.error().message());
+            next_start_ = now + pause_most_s;
+            return;
+        }
+        child_.emplace(*std::move(started));
+        say(stderr, "dedloc: the peer starts\n");
+        started_ = now;
+    }
+    // The run may be over, paused, or out of reach: it is tried again, ever more rarely.
+    void ended(double now) {
+        const bool over = child_->end()->exit_code == 0 && child_->end()->signal == 0;
+        pause_ = over || now - started_ > pause_most_s ? pause_first_s
+                                                       : std::min(pause_ * 2, pause_most_s);
+        next_start_ = now + (over ? pause_most_s : pause_);
+        child_.reset();
+        say(stderr,
+            "dedloc: the peer has ended; it is tried again in {:.0f} s\n",
+            next_start_ - now);
+    }
+
+    const ServiceOptions& options_;
+    std::string program_;
+    TrainingHours hours_;
+    IdleWatch idle_;
+    std::optional<runtime::ChildProcess> child_;
+    double started_ = 0;
+    double next_start_ = 0;
+    double pause_ = pause_first_s / 2;
+};
+
+std::optional<Failure> supervise(const ServiceOptions& options, const std::string& program) {
+    if (auto wrong = check_options(options)) return wrong;
+    catch_interrupts();
+    Supervisor supervisor(options, program, *TrainingHours::parse(options.hours));
+    while (interrupts() == 0) {
+        supervisor.look();
+        std::this_thread::sleep_for(service_look_time);
+    }
+    supervisor.stop("the service is stopped");
+    return std::nullopt;
+}
+
+}  // namespace
+
+int run_service(const ServiceOptions& options, const std::string& program) {
+    std::optional<Failure> failed;
+    if (options.action == "install") failed = install(options, program);
+    if (options.action == "remove") failed = remove_unit(options);
+    if (options.action == "run") failed = supervise(options, program);
+    return failed ? report(*failed) : 0;
+}
+
+}  // namespace dedloc::cli
