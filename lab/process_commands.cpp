@@ -4,10 +4,12 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 
+#include "lab/admission.h"
 #include "lab/albert_mini.h"
 #include "lab/delayed.h"
 #include "lab/equivalence.h"
 #include "lab/faults.h"
+#include "lab/journey.h"
 #include "lab/local.h"
 #include "lab/paper.h"
 #include "lab/paper_swav.h"
@@ -27,6 +29,8 @@ struct Commands {
     FaultsCommand faults;
     StormCommand storm;
     ResumeCommand resume;
+    AdmissionCommand admission;
+    JourneyCommand journey;
     EquivalenceCommand equivalence;
     DelayedCommand delayed;
     LocalCommand local;
@@ -78,6 +82,25 @@ void add_resume(CLI::App& lab, ResumeCommand& command, int& code) {
     resume->add_option("--dir", command.directory, "folder for the peers' files, kept");
     resume->add_flag("--json", command.json, json_help);
     resume->callback([&command, &code] { code = run_resume(command); });
+}
+
+void add_admission(CLI::App& lab, AdmissionCommand& command, int& code) {
+    CLI::App* admission = lab.add_subcommand(
+        "admission", "real processes: who may not come in is told why, and a member is revoked");
+    admission->add_option("--program", command.program, "the dedloc to start (default: this one)");
+    admission->add_option("--dir", command.directory, "folder for the peers' files, kept");
+    admission->add_flag("--json", command.json, json_help);
+    admission->callback([&command, &code] { code = run_admission(command); });
+}
+
+void add_journey(CLI::App& lab, JourneyCommand& command, int& code) {
+    CLI::App* journey = lab.add_subcommand(
+        "journey", "a public run of eight days: tokens, sessions, preempted helpers, the report");
+    journey->add_option("--seed", command.seed, "of the world");
+    journey->add_option("--scale", command.scale, "hours of the run in one virtual hour (24)")
+        ->check(CLI::Range(1.0, 60.0));
+    journey->add_flag("--json", command.json, json_help);
+    journey->callback([&command, &code] { code = run_journey(command); });
 }
 
 // SwAV's set-ups are others, and take fewer of the options.
@@ -231,6 +254,8 @@ std::shared_ptr<void> add_process_commands(CLI::App& lab, int& code) {
     add_faults(lab, commands->faults, code);
     add_storm(lab, commands->storm, code);
     add_resume(lab, commands->resume, code);
+    add_admission(lab, commands->admission, code);
+    add_journey(lab, commands->journey, code);
     add_paper(lab, commands->paper, commands->paper_task, code);
 #if DEDLOC_LAB_EQUIVALENCE
     add_equivalence(lab, commands->equivalence, code);

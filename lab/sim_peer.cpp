@@ -81,6 +81,7 @@ Ok SimPeer::make() {
         DEDLOC_TRY(options.initial,
                    collab::initial_state(options.run, options.layout, std::move(parameters), {}));
     }
+    if (setup_.adjust) setup_.adjust(options);
     DEDLOC_TRY(
         collaboration_,
         collab::Collaboration::make(

@@ -53,6 +53,7 @@ class SimPeer final : public collab::EventSink {
         bool aggregates = false;  // instead of training
         double upload_max = 0;    // that plans may count on, bytes per second; 0: what is measured
         double download_max = 0;
+        std::function<void(collab::Options&)> adjust{};  // before it is made
     };
     SimPeer(sim::World& world, sim::SimNode& node, Setup setup);
 
