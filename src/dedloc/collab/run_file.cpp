@@ -72,7 +72,7 @@ void visit_fields(Visitor& visit, Run& run, Sections& sections) {
     visit("task.model", run.task.model, Text{});
     visit("task.data", run.task.data, Text{.bytes_max = 1024});
     visit("task.seed", run.task.seed, Integers{});
-    visit("task.precision", run.task.precision, Choice{{"fp32", "bf16"}});
+    visit("task.precision", run.task.precision, Choice{{"fp32", "bf16", "fp16"}});
     visit_sections(visit, sections, find_task_schema(run.task.kind));
     visit("batch.target", run.batch.target, Integers{1, samples_per_step_max});
     visit("batch.micro", run.batch.micro, IntegersOrAuto{1, samples_per_step_max});

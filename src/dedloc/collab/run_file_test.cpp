@@ -148,10 +148,11 @@ TEST(RunFile, a_micro_batch_may_be_left_to_each_peer) {
 }
 
 TEST(RunFile, names_the_precisions_it_knows) {
-    EXPECT_EQ(failure("name = \"x\"\n[task]\nprecision = \"fp16\"\n"),
-              "run.toml:3:13: 'task.precision' must be \"fp32\" or \"bf16\", not \"fp16\"");
+    EXPECT_EQ(failure("name = \"x\"\n[task]\nprecision = \"fp8\"\n"),
+              "run.toml:3:13: 'task.precision' must be \"fp32\", \"bf16\" or \"fp16\", not "
+              "\"fp8\"");
     EXPECT_EQ(failure("name = \"x\"\n[task]\nprecision = 16\n"),
-              "run.toml:3:13: 'task.precision' must be \"fp32\" or \"bf16\"");
+              "run.toml:3:13: 'task.precision' must be \"fp32\", \"bf16\" or \"fp16\"");
 }
 
 constexpr std::string_view local = R"(name = "l"

@@ -75,7 +75,7 @@ struct TaskConfig {
     std::string data = "none";
     std::uint64_t seed = 1;
     // "bf16": products of a forward and backward pass are computed in it; parameters, sums of
-    // gradients, optimizer and evaluation stay fp32.
+    // gradients, optimizer and evaluation stay fp32. "fp16": the same, with a loss scale.
     std::string precision = "fp32";
     std::vector<Section> sections{};
 

@@ -1,6 +1,6 @@
 // Mixed precision: while an Autocast lives, libtorch computes what it thinks safe (products and
-// convolutions, above all) in bf16, and the rest as before. Parameters, their gradients and what is
-// made of them stay fp32; backward passes belong after its end.
+// convolutions, above all) in bf16 or fp16, and the rest as before. Parameters, their gradients and
+// what is made of them stay fp32; backward passes belong after its end.
 //
 // On the CPU bf16 is fast where the CPU has instructions for it (AVX-512 BF16, AMX) and slow
 // elsewhere. Thread: what it changes is the present thread's.
@@ -18,20 +18,20 @@ namespace dedloc::torch_bridge {
 inline bool autocast_is_on(torch::DeviceType device) {
     return at::autocast::is_autocast_enabled(device);
 }
-inline void switch_autocast(torch::DeviceType device, bool on) {
-    if (on) at::autocast::set_autocast_dtype(device, torch::kBFloat16);
+inline void switch_autocast(torch::DeviceType device, bool on, torch::ScalarType type) {
+    if (on) at::autocast::set_autocast_dtype(device, type);
     at::autocast::set_autocast_enabled(device, on);
 }
 #else
 inline bool autocast_is_on(torch::DeviceType device) {
     return device == torch::kCPU ? at::autocast::is_cpu_enabled() : at::autocast::is_enabled();
 }
-inline void switch_autocast(torch::DeviceType device, bool on) {
+inline void switch_autocast(torch::DeviceType device, bool on, torch::ScalarType type) {
     if (device == torch::kCPU) {
-        if (on) at::autocast::set_autocast_cpu_dtype(torch::kBFloat16);
+        if (on) at::autocast::set_autocast_cpu_dtype(type);
         at::autocast::set_cpu_enabled(on);
     } else {
-        if (on) at::autocast::set_autocast_gpu_dtype(torch::kBFloat16);
+        if (on) at::autocast::set_autocast_gpu_dtype(type);
         at::autocast::set_enabled(on);
     }
 }
@@ -39,12 +39,13 @@ inline void switch_autocast(torch::DeviceType device, bool on) {
 
 class Autocast {
   public:
-    explicit Autocast(torch::DeviceType device) : device_(device), before_(autocast_is_on(device)) {
+    Autocast(torch::DeviceType device, torch::ScalarType type)
+        : device_(device), type_(type), before_(autocast_is_on(device)) {
         at::autocast::increment_nesting();
-        switch_autocast(device_, true);
+        switch_autocast(device_, true, type_);
     }
     ~Autocast() {
-        switch_autocast(device_, before_);
+        switch_autocast(device_, before_, type_);
         // Casts of parameters are kept until then, so that each is cast once.
         if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();
     }
@@ -53,6 +54,7 @@ class Autocast {
 
   private:
     torch::DeviceType device_;
+    torch::ScalarType type_;
     bool before_;
 };
 

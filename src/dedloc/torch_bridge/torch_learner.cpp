@@ -10,6 +10,7 @@
 #include "dedloc/runtime/machine.h"
 #include "dedloc/torch_bridge/autocast.h"
 #include "dedloc/torch_bridge/device.h"
+#include "dedloc/torch_bridge/loss_scale.h"
 #include "dedloc/trainer/first_line.h"
 
 namespace dedloc::torch_bridge {
@@ -24,7 +25,12 @@ Error from_torch(const char* during, const std::exception& failure) {
 class TorchLearner final : public collab::Learner {
   public:
     TorchLearner(TorchTask task, TorchModel model, FlatModule flat)
-        : task_(std::move(task)), model_(std::move(model)), flat_(std::move(flat)) {
+        : task_(std::move(task)),
+          model_(std::move(model)),
+          flat_(std::move(flat)),
+          scale_(task_.loss_scale > 0 ? task_.loss_scale
+                 : task_.fp16         ? LossScale::start
+                                      : 1) {
         model_.module->train();
     }
 
@@ -72,19 +78,27 @@ class TorchLearner final : public collab::Learner {
     Result<collab::GradientReport> accumulate(collab::CounterRange samples) override {
         bool computes = false;
         try {
-            DEDLOC_TRY(TorchBatch batch, task_.train_batch(samples));
-            flat_.remember_buffers();
-            computes = true;
-            const TorchLoss loss = training_loss(std::move(batch));
-            collab::GradientReport report{.loss_sum = loss.sum.item<double>()};
-            if (loss.correct.defined()) report.correct_sum = loss.correct.item<double>();
-            if (std::isfinite(report.loss_sum)) loss.sum.backward();
-            const double norm_max = norm_max_ * std::sqrt(static_cast<double>(samples.size()));
-            if (!std::isfinite(report.loss_sum) || !flat_.gradients_are_sound(norm_max))
-                return left_out();
-            flat_.add_gradients(1);  // the last that can fail: a caller may try the samples again
-            here_ += samples.size();
-            return report;
+            for (;;) {
+                DEDLOC_TRY(TorchBatch batch, task_.train_batch(samples));
+                flat_.remember_buffers();
+                computes = true;
+                const TorchLoss loss = training_loss(std::move(batch));
+                collab::GradientReport report{.loss_sum = loss.sum.item<double>()};
+                if (loss.correct.defined()) report.correct_sum = loss.correct.item<double>();
+                if (!std::isfinite(report.loss_sum)) return left_out();
+                backward(loss.sum);
+                if (scale_.value() > 1 && !flat_.gradients_are_sound(0) && scale_.halve()) {
+                    leave_no_trace();
+                    continue;
+                }
+                const double norm_max = norm_max_ * std::sqrt(static_cast<double>(samples.size()));
+                if (!flat_.gradients_are_sound(norm_max * scale_.value())) return left_out();
+                // The last that can fail: a caller may try the samples again.
+                flat_.add_gradients(1 / scale_.value());
+                scale_.sound();
+                here_ += samples.size();
+                return report;
+            }
         } catch (const std::exception& failure) {
             return failed(failure, computes);
         }
@@ -135,8 +149,13 @@ class TorchLearner final : public collab::Learner {
 
     TorchLoss training_loss(TorchBatch batch) {
         std::optional<Autocast> autocast;
-        if (task_.bf16) autocast.emplace(flat_.device().type());
+        if (task_.bf16) autocast.emplace(flat_.device().type(), torch::kBFloat16);
+        if (task_.fp16) autocast.emplace(flat_.device().type(), torch::kHalf);
         return loss_of(std::move(batch));
+    }
+
+    void backward(const torch::Tensor& loss) const {
+        (scale_.value() == 1 ? loss : loss * scale_.value()).backward();
     }
 
     TorchLoss loss_of(TorchBatch batch) {
@@ -187,6 +206,7 @@ class TorchLearner final : public collab::Learner {
     TorchTask task_;
     TorchModel model_;
     FlatModule flat_;
+    LossScale scale_;
     double norm_max_ = 0;  // of one sample's gradient
     // Samples since the last take(), at this state and at those before move_to(); and samples x
     // buffers of these.
@@ -199,6 +219,10 @@ class TorchLearner final : public collab::Learner {
 }  // namespace
 
 Result<std::unique_ptr<collab::Learner>> make_torch_learner(TorchTask task) {
+    if (task.fp16 && torch::Device(task.device).is_cpu())
+        return make_error(ErrorKind::unsupported,
+                          "precision = \"fp16\" is computed on GPUs only, and this machine "
+                          "computes on its CPU; a run for both says \"bf16\" or \"fp32\"");
     try {
         TorchModel model = task.make_model();
         model.module->to(torch::Device(task.device));

@@ -6,11 +6,14 @@
 // limit_norm(), leaves no trace (GradientReport::finite).
 //
 // In mixed precision the model's outputs may be bf16: a loss makes them fp32 before it adds up.
+// In fp16 the loss is scaled before its backward pass; where a gradient then is not finite, the
+// same samples are computed again at half the scale, so that none is lost (loss_scale.h).
 // Evaluation is fp32 always.
 //
 // Cost: what the model costs, one pass over the gradients a micro-batch to look whether they are
 // finite and one to add them, plus two copies of the parameters a global step.
-// Thread: one at a time. Errors: cannot_compute for libtorch's exceptions (out of memory, shapes).
+// Thread: one at a time. Errors: unsupported for fp16 on a CPU; cannot_compute for libtorch's
+// exceptions (out of memory, shapes).
 
 #pragma once
 #include <cstdint>
@@ -64,6 +67,8 @@ struct TorchTask {
     std::uint64_t held_out_batch_samples_max = held_out_batch_max;
     std::string device = "cpu";  // as choose_device() returns it
     bool bf16 = false;           // training passes: mixed precision (autocast.h)
+    bool fp16 = false;           // the same in fp16, with a loss scale; on GPUs only
+    double loss_scale = 0;       // to begin with; 0: 1, with fp16 LossScale::start
     // What groups of parameters have beyond names and sizes: frozen, rows of unit length. May be
     // null.
     std::function<void(std::vector<optim::ParameterGroup>&)> shape_groups{};

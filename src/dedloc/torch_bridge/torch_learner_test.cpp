@@ -12,6 +12,7 @@
 #include "dedloc/optim/optimizer.h"
 #include "dedloc/torch_bridge/autocast.h"
 #include "dedloc/torch_bridge/device.h"
+#include "dedloc/torch_bridge/loss_scale.h"
 
 namespace dedloc::torch_bridge {
 namespace {
@@ -519,6 +520,31 @@ TEST(TorchLearner, keeps_gradients_fp32_in_mixed_precision_and_autocast_to_itsel
     const std::vector<float> mixed = gradient_in(true);
     EXPECT_LT(relative_difference(mixed, exact), 0.02);
     EXPECT_NE(mixed, exact);
+}
+
+TEST(TorchLearner, scales_a_loss_without_changing_a_bit_of_the_gradient) {
+    const Data data = made_data();
+    const auto gradient_at = [&](double loss_scale) {
+        TorchTask task = made_task(data);
+        task.loss_scale = loss_scale;
+        const auto learner = *make_torch_learner(std::move(task));
+        EXPECT_TRUE(learner->accumulate({0, 50})->finite);
+        std::vector<float> gradient(learner->layout().parameters_count);
+        learner->take(gradient, {}, 50);
+        return gradient;
+    };
+    const std::vector<float> plain = gradient_at(0);
+    EXPECT_EQ(gradient_at(LossScale::start), plain);
+    // Beyond fp32's range: halved until it fits, and no sample is lost.
+    EXPECT_EQ(gradient_at(0x1p127), plain);
+}
+
+TEST(TorchLearner, computes_fp16_on_gpus_only) {
+    TorchTask task = made_task(made_data());
+    task.fp16 = true;
+    const auto learner = make_torch_learner(std::move(task));
+    ASSERT_FALSE(learner);
+    EXPECT_EQ(learner.error().kind(), ErrorKind::unsupported);
 }
 
 TEST(TorchLearner, evaluates_held_out_data_whole) {

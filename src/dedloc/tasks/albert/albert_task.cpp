@@ -261,6 +261,7 @@ Result<std::unique_ptr<collab::Learner>> AlbertTask::learner(const PeerId& peer)
     };
     task.device = device_;
     task.bf16 = config_.precision == "bf16";
+    task.fp16 = config_.precision == "fp16";
     return torch_bridge::make_torch_learner(std::move(task));
 }
 

@@ -124,6 +124,7 @@ class TorchScriptTask final : public TrainingTask {
             batch_values_max / train_.data->inputs().count(), 1, torch_bridge::held_out_batch_max);
         task.device = device_;
         task.bf16 = config_.precision == "bf16";
+        task.fp16 = config_.precision == "fp16";
         return torch_bridge::make_torch_learner(std::move(task));
     }
 

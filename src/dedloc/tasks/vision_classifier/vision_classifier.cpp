@@ -51,6 +51,7 @@ class VisionClassifier final : public TrainingTask {
         task.loss = torch_bridge::classification_loss;
         task.device = device_;
         task.bf16 = config_.precision == "bf16";
+        task.fp16 = config_.precision == "fp16";
         return torch_bridge::make_torch_learner(std::move(task));
     }
 
