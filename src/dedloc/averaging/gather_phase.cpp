@@ -15,6 +15,11 @@ constexpr double talk_bytes_per_s = 4e3;
 constexpr double fetched_least = 1.0 / 32;
 constexpr double steps_caught_up = 2;  // by newcomers, while the only voter makes one
 
+// The floor of a step (docs/plan.md): with less than this share of the batch, or with fewer members
+// than are missing, those who are missing are waited for as long as a round may take, and for as
+// long as they may pass over a leader that has just begun again.
+constexpr double batch_share_least = 0.5;
+
 }  // namespace
 
 Task<PhaseEnd> GatherPhase::begin(std::shared_ptr<Attempt> attempt) {
@@ -65,13 +70,52 @@ void GatherPhase::look_at_link() {
         environment_.host.traffic().sent_bytes, environment_.now(), peers * talk_bytes_per_s);
 }
 
-Task<void> GatherPhase::gather(consensus::Base base) {
-    environment_.listener.round_wanted();
+// Those who are here are enough for a step of the collaboration; else it would be one of a few.
+bool GatherPhase::are_enough(const Gathered& gathered) const {
+    if (gathered.missing.empty()) return true;
+    const auto batch = static_cast<double>(environment_.options.batch_target);
+    return gathered.brought > 0 && gathered.here.size() >= gathered.missing.size() &&
+           static_cast<double>(gathered.weight) >= batch * batch_share_least;
+}
+
+// With few, longer: those who are missing may still wait for a leader that has just failed.
+Duration GatherPhase::patience(bool enough) const {
+    const Duration usual = parts_.open.usual_deadline();
     const Duration micro_batch =
         from_seconds(std::clamp(environment_.roster.micro_batch_s(), 0.0, 60.0));
-    const Duration patience = std::min<Duration>(
-        std::max<Duration>(parts_.open.usual_deadline() * 2 / 5, micro_batch * 2),
+    return std::min<Duration>(
+        std::max<Duration>(enough ? usual * 2 / 5 : usual + suspicion_of_leaders, micro_batch * 2),
         environment_.options.deadline_max);
+}
+
+GatherPhase::Gathered GatherPhase::look(const consensus::Base& base) const {
+    Gathered gathered;
+    for (const auto& [peer, announced] : parts_.announcements.fresh(base))
+        gathered.brought += announced->announce.input.weight_max();
+    gathered.weight =
+        gathered.brought + (parts_.open.input() ? parts_.open.input()->input.weight_max() : 0);
+    for (const auto& [peer, announced] : parts_.announcements.all())
+        if (announced.announce.previous == base.previous && !announced.announce.aggregator)
+            gathered.here.insert(peer);
+    for (const PeerId& peer : environment_.roster.expected(base))
+        if (!gathered.here.contains(peer) && parts_.announcements.is_waited_for(peer))
+            gathered.missing.push_back(peer);
+    // Who may vote finds room.
+    if (gathered.here.size() + 1 >= environment_.options.members_max)
+        std::erase_if(gathered.missing,
+                      [&base](const PeerId& peer) { return !base.is_voter(peer); });
+    // Others live, but none who brings anything has announced and none is known to stand here:
+    // they are about to, or will be when they have the state.
+    gathered.lonely =
+        gathered.brought == 0 &&
+        std::ranges::any_of(environment_.roster.live_trainers(), [&gathered](const PeerId& peer) {
+            return !gathered.here.contains(peer);
+        });
+    return gathered;
+}
+
+Task<void> GatherPhase::gather(consensus::Base base) {
+    environment_.listener.round_wanted();
     // A leader that brings nothing may have looked on for long when the first contribution comes:
     // the others are not late before that.
     std::optional<TimePoint> since;
@@ -80,40 +124,22 @@ Task<void> GatherPhase::gather(consensus::Base base) {
     average_takes_ = Duration(0);
     const Duration of_newcomers = base.voters.size() == 1 ? time_for_newcomers() : Duration(0);
     for (;;) {
-        std::uint64_t brought = 0;  // by others
-        std::set<PeerId> here;
-        for (const auto& [peer, announced] : parts_.announcements.fresh(base))
-            brought += announced->announce.input.weight_max();
-        const std::uint64_t weight =
-            brought + (parts_.open.input() ? parts_.open.input()->input.weight_max() : 0);
-        for (const auto& [peer, announced] : parts_.announcements.all())
-            if (announced.announce.previous == base.previous && !announced.announce.aggregator)
-                here.insert(peer);
-        if (weight == 0)
+        const Gathered gathered = look(base);
+        if (gathered.weight == 0)
             since.reset();
         else if (!since)
             since = environment_.now();
-        std::vector<PeerId> missing;
-        for (const PeerId& peer : environment_.roster.expected(base))
-            if (!here.contains(peer) && parts_.announcements.is_waited_for(peer))
-                missing.push_back(peer);
-        // Who may vote finds room.
-        if (here.size() + 1 >= environment_.options.members_max)
-            std::erase_if(missing, [&base](const PeerId& peer) { return !base.is_voter(peer); });
-        // Others live, but none who brings anything has announced and none is known to stand here:
-        // they are about to, or will be when they have the state.
-        const bool lonely = brought == 0 && std::ranges::any_of(environment_.roster.live_trainers(),
-                                                                [&here](const PeerId& peer) {
-                                                                    return !here.contains(peer);
-                                                                });
-        if (missing.empty() && !lonely && parts_.open.input() && weight > 0) co_return;
+        if (gathered.missing.empty() && !gathered.lonely && parts_.open.input() &&
+            gathered.weight > 0)
+            co_return;
         // The first newcomer is there, and the next ones may be about to come.
-        if (was_lonely && !lonely && since) since = environment_.now();
-        was_lonely = lonely && of_newcomers > patience;
-        const Duration time = lonely ? std::max(patience, of_newcomers) : patience;
+        if (was_lonely && !gathered.lonely && since) since = environment_.now();
+        const Duration usual = patience(are_enough(gathered));
+        was_lonely = gathered.lonely && of_newcomers > usual;
+        const Duration time = gathered.lonely ? std::max(usual, of_newcomers) : usual;
         limit_ = since ? *since + time : TimePoint::never();
         if (environment_.now() >= limit_) {
-            for (const PeerId& peer : missing) parts_.announcements.do_not_wait_for(peer);
+            for (const PeerId& peer : gathered.missing) parts_.announcements.do_not_wait_for(peer);
             co_return;
         }
         const TimePoint next = std::min(limit_, environment_.now() + 200ms);

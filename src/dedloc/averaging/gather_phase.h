@@ -1,6 +1,7 @@
 // GatherPhase: the leader waits for those who are expected to announce themselves.
 #pragma once
 #include <set>
+#include <vector>
 
 #include "dedloc/averaging/phase.h"
 #include "dedloc/averaging/round_parts.h"
@@ -24,7 +25,19 @@ class GatherPhase final : public Phase {
     void ledger_moved() { lonely_turns_ = 0; }
 
   private:
+    // Who has announced itself for `base`, and what comes together.
+    struct Gathered {
+        std::uint64_t brought = 0;  // samples, by others
+        std::uint64_t weight = 0;   // with our own
+        std::set<PeerId> here;
+        std::vector<PeerId> missing;  // expected, and waited for
+        bool lonely = false;          // others live, and none of them brings anything
+    };
+
     Task<void> gather(consensus::Base base);
+    Gathered look(const consensus::Base& base) const;
+    bool are_enough(const Gathered& gathered) const;
+    Duration patience(bool enough) const;
     Duration time_for_newcomers();
     bool others_follow_another(const consensus::Base& base) const;
 
