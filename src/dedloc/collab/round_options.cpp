@@ -71,7 +71,8 @@ averaging::RoundOptions round_options(const Options& options) {
 
 std::size_t kept_bytes(const Options& options) {
     const averaging::RoundOptions round = round_options(options);
-    return kept_averages_bytes(round.vector_count, round.element_bytes(), options.kept_bytes_max);
+    return kept_averages_bytes(
+        round.vector_count, round.element_bytes(), options.kept_bytes_max, options.kept_bytes_most);
 }
 
 }  // namespace dedloc::collab
