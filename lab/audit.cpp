@@ -70,6 +70,50 @@ void add_accounts(AuditReport& report,
     if (report.samples_lost < rounding) report.samples_lost = 0;
 }
 
+// The steps before the one at which `chain` was resumed, oldest first: of a chain that came to that
+// step, of several the best.
+std::vector<const Link*> before_resume(const ChainBook& book,
+                                       const std::vector<Digest>& tips,
+                                       const std::vector<const Link*>& chain) {
+    const consensus::Decision& first = chain.front()->decision;
+    const std::uint64_t resumed_at = first.instance.step;
+    if (first.kind != consensus::DecisionKind::genesis || resumed_at == 0) return {};
+    for (const Digest& tip : tips) {
+        std::vector<const Link*> earlier = book.chain(tip);
+        if (earlier.front() == chain.front() || earlier.front()->decision.run != first.run)
+            continue;
+        std::erase_if(earlier, [resumed_at](const Link* link) {
+            return link->decision.instance.step >= resumed_at;
+        });
+        const bool reaches = std::ranges::any_of(earlier, [resumed_at](const Link* link) {
+            return link->plan && link->decision.instance.step + 1 == resumed_at;
+        });
+        if (reaches) return earlier;
+    }
+    return {};
+}
+
+// Whose samples are in the states that the winner was resumed from. What is missing there was lost
+// or carried before, and is not asked for again.
+void add_resumed_from(AuditReport& report,
+                      const ChainBook& book,
+                      const std::vector<Digest>& tips,
+                      std::vector<const Link*> chain,
+                      std::uint64_t vector_count) {
+    for (std::size_t resumed = 0; resumed < tips.size(); ++resumed) {
+        chain = before_resume(book, tips, chain);
+        if (chain.empty()) return;
+        SampleAccounts accounts(vector_count);
+        for (const Link* link : chain)
+            if (link->plan) accounts.add_commit(link->decision, *link->plan);
+        for (const auto& [peer, account] : accounts.accounts()) {
+            report.peers[peer].in += account.in;
+            report.peers[peer].contributions += account.contributions;
+            report.samples_committed += account.in;
+        }
+    }
+}
+
 // The log of one peer, which may have gone on in further files.
 Result<PeerLog> read_log(const std::vector<fs::path>& files) {
     PeerLog log{files.front().string(), {}};
@@ -193,6 +237,7 @@ AuditReport audit(const std::vector<PeerLog>& logs,
         }
         first_step = chain.front()->decision.instance.step;
         add_accounts(report, accounts, options);
+        add_resumed_from(report, book, tips, chain, count);
         winner = std::move(accounts);
     }
     return report;

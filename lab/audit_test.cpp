@@ -203,7 +203,8 @@ TEST(Audit, a_run_resumed_from_an_older_checkpoint_is_clean) {
     resumed.commit({{0, fresh(120, 140)}});
     const AuditReport report = audit_of({&old, &resumed});
     EXPECT_TRUE(report.clean()) << to_text(report);
-    EXPECT_DOUBLE_EQ(report.samples_committed, 40);
+    EXPECT_DOUBLE_EQ(report.samples_committed, 50) << "those before it are in its state";
+    EXPECT_DOUBLE_EQ(report.peers.at(old.peer(0)).in, 50);
     EXPECT_DOUBLE_EQ(report.samples_lost, 0);
     EXPECT_DOUBLE_EQ(report.samples_orphaned, 20);  // those after the checkpoint
 }

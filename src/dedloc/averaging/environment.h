@@ -22,6 +22,7 @@ namespace dedloc::averaging {
 struct RoundOptions : allreduce::Options {
     std::uint64_t part_elements_min = 4096;  // a smaller share is not worth its messages
     std::size_t group_max = 64;
+    std::uint64_t batch_target = 0;  // samples of one step of all together; 0: not known
     std::size_t members_max = consensus::members_max;  // of a plan of ours; fewer in tests
     Duration deadline_min = 1s;                        // of a whole round, from its plan
     Duration quorum_timeout = 10s;

@@ -15,6 +15,11 @@ constexpr double talk_bytes_per_s = 4e3;
 constexpr double fetched_least = 1.0 / 32;
 constexpr double steps_caught_up = 2;  // by newcomers, while the only voter makes one
 
+// The floor of a step (docs/plan.md): with less than this share of the batch, or with fewer members
+// than are missing, those who are missing are waited for as long as a round may take, and for as
+// long as they may pass over a leader that has just begun again.
+constexpr double batch_share_least = 0.5;
+
 }  // namespace
 
 Task<PhaseEnd> GatherPhase::begin(std::shared_ptr<Attempt> attempt) {
@@ -38,7 +43,9 @@ bool GatherPhase::others_follow_another(const consensus::Base& base) const {
         here.insert(peer);
     }
     return std::ranges::any_of(environment_.roster.expected(base),
-                               [&here](const PeerId& peer) { return !here.contains(peer); });
+                               [this, &base, &here](const PeerId& peer) {
+                                   return !here.contains(peer) && is_proved(peer, base);
+                               });
 }
 
 // What one who trains alone makes while others load its state they have to fetch as well: it may
@@ -65,13 +72,86 @@ void GatherPhase::look_at_link() {
         environment_.host.traffic().sent_bytes, environment_.now(), peers * talk_bytes_per_s);
 }
 
-Task<void> GatherPhase::gather(consensus::Base base) {
-    environment_.listener.round_wanted();
+// Those who are here are enough for a step of the collaboration; else it would be one of a few.
+bool GatherPhase::are_enough(const Gathered& gathered) const {
+    if (gathered.missing_proved == 0) return true;
+    const auto batch = static_cast<double>(environment_.options.batch_target);
+    return gathered.brought > 0 && gathered.here.size() >= gathered.missing_proved &&
+           static_cast<double>(gathered.weight) >= batch * batch_share_least;
+}
+
+// With few, longer: those who are missing may still wait for a leader that has just failed.
+Duration GatherPhase::patience(bool enough) const {
+    const Duration usual = parts_.open.usual_deadline();
     const Duration micro_batch =
         from_seconds(std::clamp(environment_.roster.micro_batch_s(), 0.0, 60.0));
-    const Duration patience = std::min<Duration>(
-        std::max<Duration>(parts_.open.usual_deadline() * 2 / 5, micro_batch * 2),
+    return std::min<Duration>(
+        std::max<Duration>(enough ? usual * 2 / 5 : usual + suspicion_of_leaders, micro_batch * 2),
         environment_.options.deadline_max);
+}
+
+// A voter, or one whose samples we have seen in a step.
+bool GatherPhase::is_proved(const PeerId& peer, const consensus::Base& base) const {
+    return base.is_voter(peer) || environment_.roster.has_contributed(peer);
+}
+
+bool GatherPhase::may_be_waited_for(const PeerId& peer, const consensus::Base& base) {
+    return is_proved(peer, base) ||
+           newcomers_.waits_for(peer, base.previous, base.voters.size(), environment_.now());
+}
+
+GatherPhase::Gathered GatherPhase::look(const consensus::Base& base) {
+    Gathered gathered;
+    for (const auto& [peer, announced] : parts_.announcements.fresh(base))
+        gathered.brought += announced->announce.input.weight_max();
+    gathered.weight =
+        gathered.brought + (parts_.open.input() ? parts_.open.input()->input.weight_max() : 0);
+    for (const auto& [peer, announced] : parts_.announcements.all())
+        if (announced.announce.previous == base.previous && !announced.announce.aggregator)
+            gathered.here.insert(peer);
+    for (const PeerId& peer : environment_.roster.expected(base))
+        if (!gathered.here.contains(peer) && parts_.announcements.is_waited_for(peer) &&
+            may_be_waited_for(peer, base))
+            gathered.missing.push_back(peer);
+    // Who may vote finds room.
+    if (gathered.here.size() + 1 >= environment_.options.members_max)
+        std::erase_if(gathered.missing,
+                      [&base](const PeerId& peer) { return !base.is_voter(peer); });
+    gathered.missing_proved = static_cast<std::size_t>(std::ranges::count_if(
+        gathered.missing, [&](const PeerId& peer) { return is_proved(peer, base); }));
+    if (gathered.brought == 0) look_for_others(gathered, base);
+    return gathered;
+}
+
+// Others live, but none who brings anything has announced, and these are not known to stand here:
+// they are about to, or will be when they have the state.
+void GatherPhase::look_for_others(Gathered& gathered, const consensus::Base& base) {
+    const std::vector<PeerId> loading = environment_.roster.newcomers();
+    gathered.loading = !loading.empty();
+    for (const PeerId& peer : environment_.roster.live_trainers()) {
+        const bool loads = std::ranges::find(loading, peer) != loading.end();
+        if (!loads) newcomers_.has_state(peer);
+        if (gathered.here.contains(peer)) continue;
+        if (loads ? newcomers_.waits_while_loading(peer, environment_.now())
+                  : may_be_waited_for(peer, base))
+            gathered.lonely = true;
+    }
+}
+
+// The others are told who makes them wait.
+void GatherPhase::give_up_waiting(const Gathered& gathered, Duration waited) {
+    for (const PeerId& peer : gathered.missing) {
+        parts_.announcements.do_not_wait_for(peer);
+        parts_.reports.note(RoundNote::Kind::waited_in_vain,
+                            peer,
+                            fmt::format("the round began {:.1f} s later for its sake, and it did "
+                                        "not come; it is not waited for until it does",
+                                        to_seconds(waited)));
+    }
+}
+
+Task<void> GatherPhase::gather(consensus::Base base) {
+    environment_.listener.round_wanted();
     // A leader that brings nothing may have looked on for long when the first contribution comes:
     // the others are not late before that.
     std::optional<TimePoint> since;
@@ -80,40 +160,25 @@ Task<void> GatherPhase::gather(consensus::Base base) {
     average_takes_ = Duration(0);
     const Duration of_newcomers = base.voters.size() == 1 ? time_for_newcomers() : Duration(0);
     for (;;) {
-        std::uint64_t brought = 0;  // by others
-        std::set<PeerId> here;
-        for (const auto& [peer, announced] : parts_.announcements.fresh(base))
-            brought += announced->announce.input.weight_max();
-        const std::uint64_t weight =
-            brought + (parts_.open.input() ? parts_.open.input()->input.weight_max() : 0);
-        for (const auto& [peer, announced] : parts_.announcements.all())
-            if (announced.announce.previous == base.previous && !announced.announce.aggregator)
-                here.insert(peer);
-        if (weight == 0)
+        const Gathered gathered = look(base);
+        if (gathered.weight == 0)
             since.reset();
         else if (!since)
             since = environment_.now();
-        std::vector<PeerId> missing;
-        for (const PeerId& peer : environment_.roster.expected(base))
-            if (!here.contains(peer) && parts_.announcements.is_waited_for(peer))
-                missing.push_back(peer);
-        // Who may vote finds room.
-        if (here.size() + 1 >= environment_.options.members_max)
-            std::erase_if(missing, [&base](const PeerId& peer) { return !base.is_voter(peer); });
-        // Others live, but none who brings anything has announced and none is known to stand here:
-        // they are about to, or will be when they have the state.
-        const bool lonely = brought == 0 && std::ranges::any_of(environment_.roster.live_trainers(),
-                                                                [&here](const PeerId& peer) {
-                                                                    return !here.contains(peer);
-                                                                });
-        if (missing.empty() && !lonely && parts_.open.input() && weight > 0) co_return;
+        // Those who load the state are waited for as long as our link is busy with it.
+        const bool loading = gathered.loading && of_newcomers > Duration(0);
+        const bool some = !gathered.missing.empty() || gathered.lonely;
+        if (!some && !loading && parts_.open.input() && gathered.weight > 0) co_return;
         // The first newcomer is there, and the next ones may be about to come.
+        const bool lonely = gathered.lonely || loading;
         if (was_lonely && !lonely && since) since = environment_.now();
-        was_lonely = lonely && of_newcomers > patience;
-        const Duration time = lonely ? std::max(patience, of_newcomers) : patience;
+        const bool waits = some || !parts_.open.input();
+        const Duration usual = waits ? patience(are_enough(gathered)) : Duration(0);
+        was_lonely = lonely && of_newcomers > usual;
+        const Duration time = lonely ? std::max(usual, of_newcomers) : usual;
         limit_ = since ? *since + time : TimePoint::never();
         if (environment_.now() >= limit_) {
-            for (const PeerId& peer : missing) parts_.announcements.do_not_wait_for(peer);
+            give_up_waiting(gathered, time);
             co_return;
         }
         const TimePoint next = std::min(limit_, environment_.now() + 200ms);

@@ -1,7 +1,9 @@
 // GatherPhase: the leader waits for those who are expected to announce themselves.
 #pragma once
 #include <set>
+#include <vector>
 
+#include "dedloc/averaging/newcomer_waits.h"
 #include "dedloc/averaging/phase.h"
 #include "dedloc/averaging/round_parts.h"
 #include "dedloc/links/served_link.h"
@@ -24,7 +26,25 @@ class GatherPhase final : public Phase {
     void ledger_moved() { lonely_turns_ = 0; }
 
   private:
+    // Who has announced itself for `base`, and what comes together.
+    struct Gathered {
+        std::uint64_t brought = 0;  // samples, by others
+        std::uint64_t weight = 0;   // with our own
+        std::set<PeerId> here;
+        std::vector<PeerId> missing;     // expected, and waited for
+        std::size_t missing_proved = 0;  // of them, those who have brought something before
+        bool lonely = false;             // others live, and none of them brings anything
+        bool loading = false;            // others load a state, and nobody brings anything
+    };
+
     Task<void> gather(consensus::Base base);
+    Gathered look(const consensus::Base& base);
+    bool is_proved(const PeerId& peer, const consensus::Base& base) const;
+    bool may_be_waited_for(const PeerId& peer, const consensus::Base& base);
+    void look_for_others(Gathered& gathered, const consensus::Base& base);
+    void give_up_waiting(const Gathered& gathered, Duration waited);
+    bool are_enough(const Gathered& gathered) const;
+    Duration patience(bool enough) const;
     Duration time_for_newcomers();
     bool others_follow_another(const consensus::Base& base) const;
 
@@ -34,7 +54,8 @@ class GatherPhase final : public Phase {
     std::uint32_t lonely_turns_ = 0;  // how often we have led it and nobody came
     TimePoint lonely_since_;          // the first of them
     links::ServedLink served_;        // since we led the last time
-    Duration average_takes_{0};       // our link, to each who fetched meanwhile; 0: not known
+    NewcomerWaits newcomers_;
+    Duration average_takes_{0};  // our link, to each who fetched meanwhile; 0: not known
 };
 
 }  // namespace dedloc::averaging

@@ -35,10 +35,11 @@ struct RoundNote {
         aborted,
         leader_suspected,
         branch_opened,
-        round_full,     // and goes on without us
-        votes_failed,   // our votes cannot be written: until they can, we have none
-        votes_failing,  // and that for longer than a moment
-        votes_written,  // they can again
+        round_full,      // and goes on without us
+        waited_in_vain,  // for one whose announcement did not come
+        votes_failed,    // our votes cannot be written: until they can, we have none
+        votes_failing,   // and that for longer than a moment
+        votes_written,   // they can again
     };
     Kind kind;
     PeerId peer;                     // whom it is about
@@ -51,6 +52,8 @@ class Roster : public consensus::Electorate {
   public:
     // Live trainers that stand on `base` and are worth waiting for (not us).
     virtual std::vector<PeerId> expected(const consensus::Base& base) const = 0;
+    // Has it brought anything to a certified step, as far as we have seen?
+    virtual bool has_contributed(const PeerId&) const { return true; }
     // Live peers that could share a new branch, trainers only (not us).
     virtual std::vector<PeerId> live_trainers() const = 0;
     // Those of them that have no state yet, or an old one.

@@ -117,6 +117,7 @@ std::optional<Failure> AssistRun::begin() {
     options.reduce_bytes_max = static_cast<std::size_t>(options_.memory_mib) << 20;
     // Averages of ours, for members that missed them; the members have them as well.
     options.kept_bytes_max = options.reduce_bytes_max;
+    options.kept_bytes_most = collab::kept_averages_most(runtime::memory_allowed());
     const auto begun = service_.begin(std::move(options), fan_.get());
     if (!begun) return failure(begun.error());
     begun_ = true;

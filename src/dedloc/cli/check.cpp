@@ -13,6 +13,7 @@
 #include "dedloc/cli/peer_directory.h"
 #include "dedloc/cli/say.h"
 #include "dedloc/cli/task_progress.h"
+#include "dedloc/collab/kept_averages.h"
 #include "dedloc/collab/run_file.h"
 #include "dedloc/collab/run_hints.h"
 #include "dedloc/collab/vector_codecs.h"
@@ -66,10 +67,11 @@ void print_local(const collab::RunFile& run, const CheckOptions& options) {
 // What can be said about a task without training it.
 struct Forecast {
     std::uint64_t parameters = 0;
-    std::string codecs;        // which elements travel in which
-    double element_bytes = 0;  // as encoded, on average
-    double round_bytes = 0;    // that one of equal peers sends, and receives
-    double round_seconds = 0;  // on the links that were asked for
+    std::string codecs;            // which elements travel in which
+    double element_bytes = 0;      // as encoded, on average
+    double round_bytes = 0;        // that one of equal peers sends, and receives
+    double round_seconds = 0;      // on the links that were asked for
+    std::uint64_t kept_bytes = 0;  // averages of the last steps, for others
     tasks::MemoryEstimate memory;
     std::vector<tasks::Measure> first;  // of the starting model, on some held-out samples
     double samples_per_second = 0;      // of this machine; 0: not measured
@@ -184,6 +186,11 @@ Result<Forecast> forecast_of(const collab::RunFile& run,
     const collab::Layout layout = learner->layout();
     forecast.parameters = layout.parameters_count;
     DEDLOC_TRY_VOID(forecast_round(run, layout, options, forecast));
+    forecast.kept_bytes =
+        collab::kept_averages_bytes(layout.vector_count(),
+                                    forecast.element_bytes,
+                                    collab::kept_averages_usual,
+                                    collab::kept_averages_most(runtime::memory_allowed()));
     DEDLOC_TRY(forecast.texts, task.sample_texts(static_cast<std::uint64_t>(options.samples)));
     std::vector<float> parameters(layout.parameters_count);
     std::vector<float> buffers(layout.buffers_count);
@@ -225,7 +232,8 @@ nlohmann::ordered_json to_json(const Forecast& forecast, const CheckOptions& opt
                                 {"round_bytes", forecast.round_bytes},
                                 {"round_seconds", forecast.round_seconds},
                                 {"round_peers", options.peers},
-                                {"round_mbit", options.mbit}};
+                                {"round_mbit", options.mbit},
+                                {"kept_bytes", forecast.kept_bytes}};
     if (forecast.memory.total() > 0) {
         json["memory_bytes"] = forecast.memory.total();
         json["memory_activation_bytes"] = forecast.memory.activations;
@@ -265,6 +273,9 @@ void print(const Forecast& forecast, const collab::RunFile& run, const CheckOpti
             "them; averaging and states come on top\n",
             static_cast<double>(forecast.memory_in_use) / mib,
             forecast.micro);
+    say(stdout,
+        "  keeps  averages of the last steps for others, up to {:.0f} MiB\n",
+        static_cast<double>(forecast.kept_bytes) / mib);
     say(stdout, "  codec  {}\n", forecast.codecs);
     say(stdout,
         "  round  {:.1f} MB up and down for each of {} equal peers; at {} Mb/s {:.2g} s\n",

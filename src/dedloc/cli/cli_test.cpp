@@ -176,6 +176,8 @@ TEST(PeerDirectory, numbers_peers_of_one_machine_and_gives_identities_back) {
         const auto running = running_peers(folder.path() + "/dedloc");
         ASSERT_EQ(running.size(), 1u);
         EXPECT_EQ(running[0].join_string, "dedloc1abc");
+        EXPECT_EQ(peer_at_work_beside(second->directory), first->directory);
+        EXPECT_EQ(peer_at_work_beside(first->directory), "") << "the other has no join string yet";
 
         const OpeningOptions same{
             .directory = first->directory, .listen = {"none"}, .announce = {}};

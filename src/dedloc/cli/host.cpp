@@ -148,6 +148,14 @@ Outcome<PeerRunInput> hosting(const HostOptions& options) {
             "dedloc: this process now is the peer of {}; if that is a copy of another "
             "machine's folder, end it and give it a folder of its own with --dir\n",
             resumed_peer);
+    if (const std::string other = peer_at_work_beside(opened->directory); !other.empty())
+        say(stderr,
+            "dedloc: a peer of this run is at work on this machine already, in {}; this begins a "
+            "second run of the same run file, and neither hears of the other. To take part in the "
+            "first: `dedloc join \"$(cat {}/{})\"`\n",
+            other,
+            other,
+            join_file);
     input.opened = std::move(*opened);
     if (const Ok given_access = give_access(input, options, authority); !given_access)
         return failure(given_access.error());

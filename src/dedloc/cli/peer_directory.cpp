@@ -96,6 +96,21 @@ std::vector<RunningPeer> running_peers(const std::string& root) {
     return peers;
 }
 
+std::string peer_at_work_beside(const std::string& directory) {
+    const auto is_numbered = [](const fs::path& path) {
+        const std::string name = path.filename().string();
+        return !name.empty() && name.find_first_not_of("0123456789") == std::string::npos;
+    };
+    const fs::path own(directory);
+    if (!is_numbered(own)) return {};  // --dir: anything may be beside it
+    std::error_code error;
+    for (const auto& beside : fs::directory_iterator(own.parent_path(), error))
+        if (beside.path().filename() != own.filename() && is_numbered(beside.path()) &&
+            running_peer(beside.path().string()))
+            return beside.path().string();
+    return {};
+}
+
 Result<std::string> read_text_file(const std::string& path, std::size_t bytes_max) {
     std::error_code status;
     if (fs::is_directory(path, status))

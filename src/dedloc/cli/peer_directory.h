@@ -52,6 +52,10 @@ std::vector<RunningPeer> running_peers(const std::string& root);
 // Of one folder; not_found when nobody runs there.
 Result<RunningPeer> running_peer(const std::string& path);
 
+// The folder of another peer of the same run file that is at work on this machine, beside the given
+// numbered folder; empty: there is none.
+std::string peer_at_work_beside(const std::string& directory);
+
 Result<std::string> read_text_file(const std::string& path, std::size_t bytes_max);
 // Whole or not at all; readable by the owner only.
 Ok write_private_file(const std::string& path, std::string_view text);

@@ -264,6 +264,7 @@ collab::Options PeerRun::collaboration_options() const {
     options.issuer = input_.issuer;
     options.layout = learner_->layout();
     options.name = options_.name.empty() ? host_name() : options_.name;
+    options.kept_bytes_most = collab::kept_averages_most(runtime::memory_allowed());
     constexpr double bytes_per_megabit = 1e6 / 8;
     options.upload_max = options_.plan_up * bytes_per_megabit;
     options.download_max = options_.plan_down * bytes_per_megabit;

@@ -15,6 +15,7 @@ bool is_to_be_mended(const collab::Event& event) {
                                              collab::events::FileMissing,
                                              collab::events::VotesFailed,
                                              collab::events::StateDiffers,
+                                             collab::events::CannotFollow,
                                              collab::events::EventsDropped>();
 }
 

@@ -518,18 +518,23 @@ Task<Result<void>> ChainFollower::join_through(PeerId peer) {
     Bytes certificate = *std::move(newest);
     DEDLOC_CO_TRY_VOID(co_await adopt(peer, std::move(certificate)));
     look_at(peer);
-    while (!up_to_date() && !need_state_ && context_.now() < join_until_)
+    while (!up_to_date() && !need_state_ && context_.now() < join_until_ && !given_up_)
         (void)co_await changed_.wait_until(context_.node.clock, context_.now() + 100ms);
     if (!up_to_date() || need_state_)
         co_return make_error(ErrorKind::timeout, "the last steps could not be replayed");
     co_return Result<void>();
 }
 
+void ChainFollower::give_up_joining(Error why) {
+    given_up_ = std::move(why);
+    changed_.pulse();
+}
+
 Task<Result<void>> ChainFollower::join(TimePoint deadline) {
     join_until_ = deadline;
     Error last = make_error(ErrorKind::peer_gone, "no member of the run has its state yet");
     std::size_t passes = 0;  // in a row in which nobody had a state for this model
-    while (context_.now() < join_until_) {
+    while (context_.now() < join_until_ && !given_up_) {
         const std::vector<PeerId> peers = informants();
         std::size_t asked = 0;
         std::optional<Error> unfit;  // what the last one's state was
@@ -545,7 +550,7 @@ Task<Result<void>> ChainFollower::join(TimePoint deadline) {
                 ++unfit_count;
                 unfit = std::move(unfit_);
             }
-            if (context_.now() >= join_until_) break;
+            if (context_.now() >= join_until_ || given_up_) break;
         }
         // No other state will come: to load it again and again would never end.
         passes = unfit && unfit_count == asked ? passes + 1 : 0;
@@ -556,6 +561,7 @@ Task<Result<void>> ChainFollower::join(TimePoint deadline) {
                                         unfit->message()));
         co_await context_.node.clock.sleep_for(100ms);
     }
+    if (given_up_) co_return *given_up_;
     last = last.with_context("could not load the run's state");
     // Members that had nothing to give say nothing about what is missing on this machine.
     if (last.kind() == ErrorKind::not_found) co_return Error(ErrorKind::peer_gone, last.message());

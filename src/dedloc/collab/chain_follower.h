@@ -69,6 +69,9 @@ class ChainFollower {
     // it; bad_input: what all members have is no state of this model.
     Task<Result<void>> join(TimePoint deadline);
 
+    // No join comes of it any more, for this reason.
+    void give_up_joining(Error why);
+
     // This peer votes for `decision` and holds its averages: the state after it is computed while
     // the others vote.
     void expect(const consensus::Decision& decision);
@@ -139,6 +142,7 @@ class ChainFollower {
     TimePoint join_until_{};  // unless something comes until then
     bool member_answered_ = false;
     bool reached_ = false;           // who was asked last has a certificate for us
+    std::optional<Error> given_up_;  // joining
     std::optional<Error> unfit_;     // why the state that was loaded last is none of this model
     bool busy_ = false;              // applying
     bool adopting_ = false;          // a state is being loaded

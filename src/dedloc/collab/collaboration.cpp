@@ -299,6 +299,7 @@ Task<void> CollaborationImpl::watch_progress() {
                              fresh,
                              not_finite_.all()));
         tell_of_forgotten();
+        tell_of_left_out();
         co_await node_.clock.sleep_for(options_.status_interval / 5);
     }
 }
@@ -313,7 +314,17 @@ void CollaborationImpl::tell(events::Any what, PeerId peer, std::string text) {
     event.step = backend_ ? backend_->open_step() : 0;
     event.text = std::move(text);
     event.what = std::move(what);
-    events_->record(event);
+    if (event_rate_.may_record(event, node_.clock.now())) events_->record(event);
+}
+
+void CollaborationImpl::tell_of_left_out() {
+    for (events::EventsLeftOut& left_out : event_rate_.to_tell(node_.clock.now())) {
+        std::string text =
+            fmt::format("{} more events of the kind {} are left out: others cause too many",
+                        left_out.count,
+                        left_out.of);
+        tell(std::move(left_out), {}, std::move(text));
+    }
 }
 
 void CollaborationImpl::on_status(const Status& before, const Status& now) {

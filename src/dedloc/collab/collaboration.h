@@ -84,7 +84,8 @@ struct Options {
     std::vector<Attachment> attachments;  // files of the run file, served to those who join
     Duration status_interval = std::chrono::milliseconds(500);
     std::size_t kept_steps = 64;  // certificates, averages kept for those who slept
-    std::size_t kept_bytes_max = kept_averages_usual;  // more for large models
+    std::size_t kept_bytes_max = kept_averages_usual;   // more for large models …
+    std::size_t kept_bytes_most = kept_averages_large;  // … up to here: kept_averages_most()
     Duration join_patience = std::chrono::seconds(60);
     // What the plan may count on of this peer's line, bytes per second; 0: what is measured.
     double upload_max = 0;

@@ -11,6 +11,7 @@
 #include "dedloc/collab/admission_service.h"
 #include "dedloc/collab/averaging_backend.h"
 #include "dedloc/collab/collaboration.h"
+#include "dedloc/collab/event_rate.h"
 #include "dedloc/collab/newest_state.h"
 #include "dedloc/collab/not_finite_tally.h"
 #include "dedloc/collab/revocation_judge.h"
@@ -94,6 +95,7 @@ class CollaborationImpl final : public Collaboration, private BackendListener {
     StepOutcome too_late(Contribution contribution);
     void forget_refused();
     void tell_of_forgotten();
+    void tell_of_left_out();
     void drop(std::uint64_t samples, std::string_view why);
 
     // Where the trainer is.
@@ -113,6 +115,7 @@ class CollaborationImpl final : public Collaboration, private BackendListener {
     SampleClaims claims_;
     StepReport report_;
     StatusPublisher publisher_;
+    EventRate event_rate_;
     BackOff back_off_;
     NotFiniteTally not_finite_;
     NewestState state_;

@@ -330,6 +330,34 @@ struct JoinFileFailed {
 struct TrainingFailed {
     static constexpr std::string_view kind = "training_failed";
 };
+// Of a kind that others can cause: more than the log takes (event_rate.h).
+struct EventsLeftOut {
+    static constexpr std::string_view kind = "events_left_out";
+    std::string of{};
+    std::uint64_t count = 0;
+
+    template <typename Visitor, typename Self>
+    static void fields(Visitor& visit, Self& self) {
+        visit("of", self.of);
+        visit("count", self.count);
+    }
+};
+// This peer leads, and a round began later for the sake of one that did not come.
+struct WaitedInVain {
+    static constexpr std::string_view kind = "waited_in_vain";
+};
+// The others make steps faster than this peer's line brings them.
+struct CannotFollow {
+    static constexpr std::string_view kind = "cannot_follow";
+    double needed_bytes_per_s = 0;
+    double bytes_per_s = 0;  // that came
+
+    template <typename Visitor, typename Self>
+    static void fields(Visitor& visit, Self& self) {
+        visit("needed_bytes_per_s", self.needed_bytes_per_s);
+        visit("bytes_per_s", self.bytes_per_s);
+    }
+};
 struct EventsDropped {
     static constexpr std::string_view kind = "events_dropped";
     std::uint64_t count = 0;
@@ -397,7 +425,10 @@ using Any = std::variant<Unknown,
                          FileMissing,
                          JoinFileFailed,
                          TrainingFailed,
-                         EventsDropped>;
+                         EventsDropped,
+                         EventsLeftOut,
+                         WaitedInVain,
+                         CannotFollow>;
 
 }  // namespace events
 

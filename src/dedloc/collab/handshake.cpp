@@ -17,6 +17,12 @@ Error knows_enough(std::size_t peers) {
                       peers);
 }
 
+Error too_many_newcomers() {
+    return make_error(ErrorKind::overloaded,
+                      "many peers join this run just now, and so many are admitted a second; try "
+                      "again in a few seconds");
+}
+
 }  // namespace
 
 Handshake::Handshake(runtime::Clock& clock,
@@ -178,6 +184,7 @@ Task<Result<Bytes>> Handshake::on_prove(PeerId from, Bytes request) {
         reply.run_file = to_toml(run_);
         co_return wire::encode(reply);
     }
+    if (!table_.may_admit(from)) co_return too_many_newcomers();
     if (!table_.make_room_for_member(from)) co_return knows_enough(table_.peers_most());
     reply.statuses.push_back(gossip_.own_signed_status());
     std::size_t bytes = 0;

@@ -1,9 +1,11 @@
 #include "dedloc/collab/join_string.h"
 
 #include <algorithm>
+#include <set>
 
 #include "dedloc/security/hash.h"
 #include "dedloc/wire/message.h"
+#include "dedloc/wire/multiaddr.h"
 
 namespace dedloc::collab {
 namespace {
@@ -60,6 +62,22 @@ Error damaged() {
     return make_error(ErrorKind::bad_input, "the join string is damaged; copy it whole");
 }
 
+// Counts the hosts that addresses name: beyond join_hosts_max they are left out.
+class Hosts {
+  public:
+    bool takes(std::string_view address) {
+        const auto parsed = wire::Multiaddr::from_text(address);
+        const std::string host = parsed ? parsed->host().value_or("") : std::string(address);
+        if (hosts_.contains(host)) return true;
+        if (hosts_.size() >= join_hosts_max) return false;
+        hosts_.insert(host);
+        return true;
+    }
+
+  private:
+    std::set<std::string> hosts_;
+};
+
 Result<JoinString> from_message(const JoinMessage& message) {
     if (message.run.is_zero()) return damaged();
     if (!message.secret.empty() && message.secret.size() != run_secret_bytes) return damaged();
@@ -70,11 +88,12 @@ Result<JoinString> from_message(const JoinMessage& message) {
                     .anchor = {},
                     .authority = message.authority,
                     .code = message.code};
+    Hosts hosts;
     for (const JoinPeer& peer : message.peers) {
         if (peer.id.is_empty()) return damaged();
         for (const std::string& address : peer.addresses) {
             if (!is_address(address)) return damaged();
-            join.addresses.push_back(address + "/p2p/" + peer.id.text());
+            if (hosts.takes(address)) join.addresses.push_back(address + "/p2p/" + peer.id.text());
         }
     }
     if (join.addresses.empty())
@@ -101,6 +120,7 @@ Result<PeerAddress> split_peer_address(std::string_view multiaddr) {
 }
 
 std::string to_text(const JoinString& join) {
+    Hosts hosts;
     JoinMessage message;
     message.run = join.run;
     message.secret = join.secret;
@@ -108,7 +128,7 @@ std::string to_text(const JoinString& join) {
     message.code = join.code;
     for (const std::string& multiaddr : join.addresses) {
         auto parts = split_peer_address(multiaddr);
-        if (!parts) continue;
+        if (!parts || !hosts.takes(parts->address)) continue;
         auto peer = std::find_if(message.peers.begin(),
                                  message.peers.end(),
                                  [&](const JoinPeer& known) { return known.id == parts->peer; });

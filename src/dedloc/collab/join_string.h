@@ -27,7 +27,9 @@
 namespace dedloc::collab {
 
 inline constexpr std::size_t join_string_bytes_max = 8192;  // fits a terminal line and a URL
-inline constexpr std::size_t join_peers_max = 16;
+// A join string is dialled by whoever is given it, and must not become a list of targets.
+inline constexpr std::size_t join_peers_max = 8;
+inline constexpr std::size_t join_hosts_max = 8;  // addresses of machines and relays, names
 inline constexpr std::size_t join_addresses_per_peer_max = 8;
 inline constexpr std::size_t join_address_bytes_max = 256;
 inline constexpr std::size_t run_secret_bytes = 16;

@@ -112,6 +112,22 @@ TEST(JoinString, stays_within_its_limits) {
     EXPECT_EQ(back->addresses.front(), join.addresses.front());
 }
 
+// Whoever is given a string dials what it names.
+TEST(JoinString, names_no_more_than_eight_hosts) {
+    JoinString join = example();
+    join.addresses.clear();
+    for (std::uint8_t number = 1; number <= 8; ++number)
+        for (int host = 1; host <= 8; ++host)
+            join.addresses.push_back(fmt::format(
+                "/ip4/198.51.{}.{}/tcp/4001/p2p/{}", number, host, peer(number).text()));
+    const auto back = parse_join_string(to_text(join));
+    ASSERT_TRUE(back) << to_string(back.error());
+    std::set<std::string> hosts;
+    for (const std::string& address : back->addresses)
+        hosts.insert(address.substr(0, address.find("/tcp")));
+    EXPECT_EQ(hosts.size(), 8u);
+}
+
 TEST(JoinString, random_bytes_never_pass) {
     Random random(20240501);
     for (int i = 0; i < 2000; ++i) {

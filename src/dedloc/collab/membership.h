@@ -59,6 +59,8 @@ class Membership {
 
     bool is_member(const PeerId& peer) const { return table_.is_member(peer); }
     Authorizer& authorizer() const { return *authorizer_; }
+    // `peer` has brought something to a certified step.
+    void contributed(const PeerId& peer) { table_.contributed(peer); }
     // Members heard of lately, by PeerId.
     std::vector<const KnownPeer*> live() const { return table_.live(); }
     const KnownPeer* find(const PeerId& peer) const { return table_.find(peer); }

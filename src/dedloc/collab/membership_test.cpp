@@ -107,6 +107,24 @@ TEST(Membership, a_stranger_whose_hellos_never_end_shuts_nobody_out) {
     for (DoorPeer* peer : {&host, &late}) world.run_task(peer->membership.stop());
 }
 
+// Its addresses may be anybody's.
+TEST(Membership, a_peer_that_is_only_heard_of_is_tried_a_few_times) {
+    sim::World world(6);
+    DoorPeer host(world.add_node());
+    DoorPeer gone(world.add_node());
+    DoorPeer newcomer(world.add_node());
+    ASSERT_TRUE(meet(world, gone, host));
+    world.run_for(200ms);
+    gone.node.lose_machine();  // nobody is told
+    ASSERT_TRUE(meet(world, newcomer, host));
+    world.run_for(100s);
+    const KnownPeer* const heard_of = newcomer.membership.find(gone.id());
+    ASSERT_NE(heard_of, nullptr);
+    EXPECT_EQ(heard_of->tries, 4u);
+    EXPECT_EQ(heard_of->next_meeting, TimePoint::never());
+    for (DoorPeer* peer : {&host, &gone, &newcomer}) world.run_task(peer->membership.stop());
+}
+
 TEST(Membership, of_what_a_status_tells_only_the_sound_is_believed) {
     sim::World world(5);
     DoorPeer host(world.add_node());

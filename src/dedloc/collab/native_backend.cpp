@@ -151,6 +151,7 @@ void NativeBackend::set_caps(double upload_max, double download_max) {
 // ---- what happens -------------------------------------------------------------------------------
 
 void NativeBackend::on_status(const Status& before, const Status& now) {
+    look_at_pace();
     if (!ledger_.started()) return;
     const consensus::Base& base = ledger_.base();
     const bool same = now.certificate == base.previous;
@@ -165,6 +166,38 @@ void NativeBackend::on_status(const Status& before, const Status& now) {
                                fmt::format("{} has another state at step {}", now.name, now.step));
     // A peer that averages for the step we stand on has seen the batch full: join at once.
     if (same && now.phase == Phase::averaging && now.samples > 0) context_.listener.step_wanted();
+}
+
+// A peer whose line cannot bring it the others' steps would look as if it joined, or trained, for
+// ever. What most of those who have a state say counts: one alone may lie about its step.
+void NativeBackend::look_at_pace() {
+    std::vector<std::uint64_t> steps;
+    for (const KnownPeer* peer : context_.membership.live())
+        if (peer->status.role == Role::trainer && !peer->status.certificate.is_zero())
+            steps.push_back(peer->status.step);
+    if (steps.empty()) return;
+    std::ranges::sort(steps);
+    const averaging::RoundOptions& options = engine_->environment().options;
+    const auto slow =
+        pace_.look(state_step_,
+                   steps[(steps.size() - 1) / 2],
+                   context_.host.traffic().received_bytes,
+                   options.element_bytes() * static_cast<double>(options.vector_count),
+                   context_.node.clock.now());
+    if (!slow) return;
+    constexpr double megabits = 8e-6;
+    std::string text = fmt::format(
+        "this peer cannot follow: the others make a step in {:.2g} s, which takes a line of "
+        "{:.3g} Mb/s down, and as much up for what it brings; {:.2g} Mb/s came. Grant it more "
+        "(--max-down, --max-up), take another line, or help with `dedloc assist`, which needs no "
+        "state",
+        slow->step_s,
+        slow->needed_bytes_per_s * megabits,
+        slow->came_bytes_per_s * megabits);
+    if (slow->hopeless) follower_->give_up_joining(make_error(ErrorKind::cannot_compute, "{}", text));
+    context_.listener.tell(events::CannotFollow{slow->needed_bytes_per_s, slow->came_bytes_per_s},
+                           {},
+                           std::move(text));
 }
 
 void NativeBackend::on_decision(const consensus::Link& link) {
@@ -225,8 +258,12 @@ void NativeBackend::on_applied(const consensus::Decision& decision,
         .learning_rate = optimizer.learning_rate,
         .predicted_s = plan.predicted_ms / 1e3,
         .state_hash = state_hash_};
-    for (std::size_t i = 0; i < plan.members.size(); ++i)
-        if (is_in(decision, plan, i)) ++made.contributors;
+    for (std::size_t i = 0; i < plan.members.size(); ++i) {
+        const consensus::PlanMember& member = plan.members[i];
+        const bool is_in_it = is_in(decision, plan, i);
+        if (is_in_it) ++made.contributors;
+        if (is_in_it || member.aggregator) context_.membership.contributed(member.peer);
+    }
     context_.report.applied(decision.instance, context_.node.clock.now(), made);
     if (options.run.optimizer.gradient_norm_max > 0)  // else nobody measures it
         made.gradient_norm = optimizer.gradient_norm;
@@ -314,6 +351,11 @@ std::vector<PeerId> NativeBackend::expected(const consensus::Base& base) const {
             expected.push_back(status.peer);
     }
     return expected;
+}
+
+bool NativeBackend::has_contributed(const PeerId& peer) const {
+    const KnownPeer* const known = context_.membership.find(peer);
+    return known != nullptr && known->contributed;
 }
 
 std::vector<PeerId> NativeBackend::live_trainers() const {

@@ -14,6 +14,7 @@
 #include "dedloc/collab/averaging_backend.h"
 #include "dedloc/collab/certificate_log.h"
 #include "dedloc/collab/chain_follower.h"
+#include "dedloc/collab/follow_pace.h"
 #include "dedloc/state/store.h"
 #include "dedloc/state/transfer.h"
 
@@ -61,6 +62,7 @@ class NativeBackend final : public AveragingBackend,
   private:
     // averaging::Roster
     std::vector<PeerId> expected(const consensus::Base& base) const override;
+    bool has_contributed(const PeerId& peer) const override;
     std::vector<PeerId> live_trainers() const override;
     std::vector<PeerId> newcomers() const override;
     std::size_t voters_heard_of(const consensus::Base& base) const override;
@@ -93,6 +95,7 @@ class NativeBackend final : public AveragingBackend,
                     const optim::StepReport& optimizer);
     void begin_anew();
     void take_newest();
+    void look_at_pace();
 
     BackendContext context_;
     consensus::Ledger ledger_;
@@ -104,6 +107,7 @@ class NativeBackend final : public AveragingBackend,
     std::unique_ptr<state::StateServer> state_server_;
     Digest state_hash_;  // of the newest state that was told
     std::uint64_t state_step_ = 0;
+    FollowPace pace_;
 };
 
 }  // namespace dedloc::collab

@@ -59,6 +59,35 @@ bool PeerTable::make_room_for(const PeerId& peer, Duration silent_for) {
     return true;
 }
 
+bool PeerTable::make_room_for_member(const PeerId& peer) {
+    return make_room_for(peer, Duration(0)) || evict_an_idle_member();
+}
+
+// The one that is here longest without having brought anything. It may come again.
+bool PeerTable::evict_an_idle_member() {
+    const TimePoint came_before = clock_.now() - idle_place_for;
+    auto goes = peers_.end();
+    for (auto entry = peers_.begin(); entry != peers_.end(); ++entry) {
+        const KnownPeer& known = entry->second;
+        if (known.contributed || known.first_heard_of > came_before) continue;
+        if (goes == peers_.end() || known.first_heard_of < goes->second.first_heard_of)
+            goes = entry;
+    }
+    if (goes == peers_.end()) return false;
+    set_member(goes->second, false);
+    peers_.erase(goes);
+    return true;
+}
+
+bool PeerTable::may_admit(const PeerId& peer) {
+    const KnownPeer* const known = find(peer);
+    return (known != nullptr && known->was_member) || newcomers_.has(clock_.now());
+}
+
+void PeerTable::contributed(const PeerId& peer) {
+    if (KnownPeer* const known = find(peer)) known->contributed = true;
+}
+
 // A peer that is news starts its time until drop_stale() now: the real clock does not begin at
 // zero.
 KnownPeer& PeerTable::entry_of(const PeerId& peer) {
@@ -77,6 +106,7 @@ bool PeerTable::admit(const PeerId& peer) {
     KnownPeer& known = entry_of(peer);
     known.received = clock_.now();
     known.next_meeting = TimePoint{};
+    known.tries = 0;
     if (known.member) return false;
     set_member(known, true);
     return true;
@@ -84,6 +114,7 @@ bool PeerTable::admit(const PeerId& peer) {
 
 void PeerTable::set_member(KnownPeer& known, bool member) {
     known.member = member;
+    if (member && !known.was_member) (void)newcomers_.take(clock_.now());
     if (member) known.was_member = true;
     host_.protect(known.status.peer, member);
 }
@@ -93,7 +124,8 @@ void PeerTable::drop_stale() {
     std::erase_if(peers_, [now](const auto& entry) {
         const KnownPeer& known = entry.second;
         const bool comes_back = known.was_member && known.status.phase != Phase::leaving;
-        return !known.member && now - known.received > (comes_back ? member_for : heard_of_for);
+        const Duration after = known.contributed ? member_for : idle_member_for;
+        return !known.member && now - known.received > (comes_back ? after : heard_of_for);
     });
 }
 

@@ -2,8 +2,9 @@
 // proved that they may take part (members).
 //
 // A peer that is only heard of has a place as long as nobody needs it more. Who was a member is
-// remembered much longer: networks fail for an hour, laptops sleep for a night, and peers that
-// forgot each other would go on alone for ever.
+// remembered longer, and much longer if it contributed: networks fail for an hour, laptops sleep
+// for a night, and peers that forgot each other would go on alone for ever. Whoever leaves in order
+// is forgotten like one that never came.
 //
 // Thread: the network thread. Limit: peers_most entries.
 
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "dedloc/base/random.h"
+#include "dedloc/base/token_bucket.h"
 #include "dedloc/collab/status.h"
 #include "dedloc/p2p/host.h"
 #include "dedloc/runtime/clock.h"
@@ -20,7 +22,13 @@
 namespace dedloc::collab {
 
 inline constexpr Duration heard_of_for = std::chrono::seconds(120);  // one that never proved itself
-inline constexpr Duration member_for = std::chrono::hours(24);       // one that did, out of reach
+inline constexpr Duration member_for = std::chrono::hours(24);       // one that contributed
+inline constexpr Duration idle_member_for = std::chrono::hours(1);      // a member that did not yet
+// A member that has brought nothing for so long gives its place to a newcomer, if all are taken.
+inline constexpr Duration idle_place_for = std::chrono::seconds(120);
+// Newcomers that are admitted at once, and then a second: identities cost nothing.
+inline constexpr double newcomers_burst = 256;
+inline constexpr double newcomers_per_s = 2;
 
 struct KnownPeer {
     Status status;
@@ -32,8 +40,10 @@ struct KnownPeer {
     TimePoint told_of_another;  // when it was last told the status of another peer
     TimePoint next_meeting;     // not before; of one that is no member
     TimePoint shows_again;      // not before: it is asked for a fresher credential
+    std::uint32_t tries = 0;    // to reach it, in vain, since it was a member
     bool member = false;        // hello succeeded on the connection that is open
     bool was_member = false;    // on this one, or an earlier
+    bool contributed = false;   // to a step, or reduced parts of one
 };
 
 class PeerTable {
@@ -55,7 +65,12 @@ class PeerTable {
     // proved itself first. False: there is none.
     bool make_room_for(const PeerId& peer, Duration silent_for);
     // One that has proved itself has a place before those that are only heard of.
-    bool make_room_for_member(const PeerId& peer) { return make_room_for(peer, Duration(0)); }
+    // Where all places are taken, one that has brought nothing for long loses its own.
+    bool make_room_for_member(const PeerId& peer);
+    // Newcomers come at a bounded rate; who is known already always may.
+    bool may_admit(const PeerId& peer);
+    // `peer` has brought something to a certified step.
+    void contributed(const PeerId& peer);
     // The entry of `peer`, which is made if it is missing; make_room_for() it first.
     KnownPeer& entry_of(const PeerId& peer);
     // It has proved itself. True: it had not on this connection. False also: there is no room.
@@ -66,12 +81,14 @@ class PeerTable {
     void drop_stale();
 
   private:
+    bool evict_an_idle_member();
     void set_member(KnownPeer& known, bool member);
 
     runtime::Clock& clock_;
     p2p::Host& host_;
     Duration fresh_for_;
     std::size_t peers_most_;
+    TokenBucket newcomers_{newcomers_burst, newcomers_per_s};
     std::map<PeerId, KnownPeer> peers_;
 };
 

@@ -41,6 +41,40 @@ TEST_F(PeerTableTest, members_in_reach_give_no_place_away) {
     EXPECT_EQ(table.find(peer_number(1)), nullptr);
 }
 
+TEST_F(PeerTableTest,
+       one_that_brings_nothing_gives_its_place_to_a_newcomer_and_who_contributes_not) {
+    for (std::uint64_t i = 0; i < peers_most; ++i) EXPECT_TRUE(table.admit(peer_number(i)));
+    table.contributed(peer_number(0));
+    world.run_for(idle_place_for + 1s);
+    EXPECT_TRUE(table.admit(peer_number(7)));
+    EXPECT_NE(table.find(peer_number(0)), nullptr);
+    EXPECT_EQ(table.all().size(), peers_most);
+    EXPECT_TRUE(table.admit(peer_number(8)));
+    EXPECT_FALSE(table.admit(peer_number(9))) << "all others have just come";
+}
+
+TEST_F(PeerTableTest, newcomers_are_admitted_at_a_bounded_rate) {
+    PeerTable large{node.clock(), node.host(), 3s, 100'000};
+    std::uint64_t admitted = 0;
+    for (std::uint64_t i = 0; i < 10'000; ++i)
+        if (large.may_admit(peer_number(i))) admitted += large.admit(peer_number(i)) ? 1 : 0;
+    EXPECT_EQ(admitted, static_cast<std::uint64_t>(newcomers_burst));
+    EXPECT_TRUE(large.may_admit(peer_number(3))) << "it is known";
+    world.run_for(1s);
+    EXPECT_TRUE(large.may_admit(peer_number(20'000)));
+}
+
+TEST_F(PeerTableTest, a_member_that_brought_nothing_is_forgotten_long_before_one_that_did) {
+    table.admit(peer_number(0));
+    table.admit(peer_number(1));
+    table.contributed(peer_number(1));
+    for (const std::uint64_t i : {0u, 1u}) table.dismiss(*table.find(peer_number(i)));
+    world.run_for(idle_member_for + 1s);
+    table.drop_stale();
+    EXPECT_EQ(table.find(peer_number(0)), nullptr);
+    EXPECT_NE(table.find(peer_number(1)), nullptr);
+}
+
 TEST_F(PeerTableTest, a_lost_member_is_remembered_longer_than_one_that_never_proved_itself) {
     hear_of(0);
     table.admit(peer_number(1));

@@ -10,6 +10,9 @@ constexpr Duration meet_again_after = 2s;
 constexpr Duration overloaded_pause = 5s;  // until one that knows enough peers is asked again
 constexpr Duration meet_again_most = 60s;  // between two tries to reach one
 constexpr Duration alone_most = 10s;       // the same, where no member is in reach
+// In a row, of one that never proved itself, and of one that did, but has brought nothing yet.
+constexpr std::uint32_t heard_of_tries = 4;
+constexpr std::uint32_t newcomer_tries = 20;
 
 }  // namespace
 
@@ -34,7 +37,15 @@ Task<void> Reconnection::meet_again(PeerId peer) {
     const bool overloaded = greeted.error().kind() == ErrorKind::overloaded;
     KnownPeer* const known = table_.find(peer);
     if (known == nullptr) co_return;  // forgotten meanwhile
-    known->next_meeting = clock_.now() + (overloaded ? overloaded_pause : until_met_again(*known));
+    known->next_meeting = overloaded ? clock_.now() + overloaded_pause : next_try(*known);
+}
+
+// Never: until it says hello itself.
+TimePoint Reconnection::next_try(KnownPeer& peer) const {
+    const std::uint32_t most = peer.was_member ? newcomer_tries : heard_of_tries;
+    const bool alone = table_.live().empty();  // then it may be the only one there is
+    if (++peer.tries >= most && !peer.contributed && !alone) return TimePoint::never();
+    return clock_.now() + until_met_again(peer);
 }
 
 // A peer that is alone cannot wait to hear of the others.

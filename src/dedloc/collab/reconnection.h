@@ -1,7 +1,8 @@
 // Reconnection: says hello to the peers that this one has heard of, and again to members that it
 // has lost. A broken connection to a live peer is mended before a round misses it.
 //
-// The longer nothing came from a peer, the rarer it is tried.
+// The longer nothing came from a peer, the rarer it is tried; one that has brought nothing yet, and
+// whose addresses may be anybody's, only a few times.
 //
 // Thread: the network thread.
 
@@ -36,6 +37,7 @@ class Reconnection {
 
   private:
     Task<void> meet_again(PeerId peer);
+    TimePoint next_try(KnownPeer& peer) const;
     Duration until_met_again(const KnownPeer& peer) const;
 
     runtime::Clock& clock_;

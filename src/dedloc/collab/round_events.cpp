@@ -42,6 +42,8 @@ events::Any event_of(const averaging::RoundNote& note) {
             return events::BranchOpened{};
         case Kind::round_full:
             return events::RoundFull{};
+        case Kind::waited_in_vain:
+            return events::WaitedInVain{};
         case Kind::votes_failed:
             return events::VotesFailed{};
         case Kind::votes_failing:

@@ -51,6 +51,7 @@ averaging::RoundOptions round_options(const Options& options) {
     // A share below one whole part is not worth its messages, however small the run's parts are.
     round.part_elements_min = std::min(round.part_elements_min, round.part_elements_max);
     round.samples_max = samples_max(options.run.batch);
+    round.batch_target = options.run.batch.target;
     round.norm_max = options.run.averaging.norm_max;
     round.leave_out_slow = options.run.averaging.leave_out_slow;
     round.delayed = options.run.averaging.delayed;
@@ -70,7 +71,8 @@ averaging::RoundOptions round_options(const Options& options) {
 
 std::size_t kept_bytes(const Options& options) {
     const averaging::RoundOptions round = round_options(options);
-    return kept_averages_bytes(round.vector_count, round.element_bytes(), options.kept_bytes_max);
+    return kept_averages_bytes(
+        round.vector_count, round.element_bytes(), options.kept_bytes_max, options.kept_bytes_most);
 }
 
 }  // namespace dedloc::collab

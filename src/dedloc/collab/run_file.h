@@ -23,7 +23,7 @@ namespace dedloc::collab {
 
 inline constexpr int run_format = 1;
 // Changes whenever any bit of a step could change, or of what is signed about it.
-inline constexpr int numerics_version = 4;
+inline constexpr int numerics_version = 5;
 inline constexpr std::size_t run_file_bytes_max = 256 * 1024;
 
 inline constexpr std::uint64_t micro_auto = 0;  // in the file: "auto"

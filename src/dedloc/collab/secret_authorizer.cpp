@@ -23,11 +23,14 @@ Ok SecretAuthorizer::check(const Meeting& meeting, Side shown_by, ByteView shown
     if (security::equal_in_constant_time(shown, credential(meeting, shown_by))) return {};
     if (shown_by == Side::callee)
         return make_error(ErrorKind::denied,
-                          "peer {} could not prove that it knows the run's secret",
+                          "peer {} could not prove that it knows the run's secret in your join "
+                          "string, which may be from before the run was hosted anew or resumed; "
+                          "ask for a fresh join string (`dedloc invite` prints one)",
                           meeting.callee.short_text());
     return make_error(ErrorKind::denied,
-                      "the run's secret in your join string is not this run's; ask for a fresh "
-                      "join string");
+                      "the run's secret in your join string is not this run's: the string may be "
+                      "from before the run was hosted anew or resumed; ask for a fresh join string "
+                      "(`dedloc invite` prints one)");
 }
 
 }  // namespace dedloc::collab

@@ -33,6 +33,7 @@ TEST(SecretAuthorizer, refuses_another_secret_in_a_sentence_for_the_caller) {
     const auto callee = ours.check(meeting, Side::callee, theirs.credential(meeting, Side::callee));
     ASSERT_FALSE(callee);
     EXPECT_NE(callee.error().message().find("could not prove"), std::string::npos);
+    EXPECT_NE(callee.error().message().find("resumed"), std::string::npos);
 }
 
 // Neither by whom it was shown to, nor at another meeting.

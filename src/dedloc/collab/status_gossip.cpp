@@ -5,6 +5,7 @@
 
 #include "dedloc/base/printable.h"
 #include "dedloc/collab/hello_message.h"
+#include "dedloc/collab/peers_to_dial.h"
 #include "dedloc/wire/message.h"
 
 namespace dedloc::collab {
@@ -116,7 +117,7 @@ Ok StatusGossip::take(ByteView signed_status, const PeerId* from) {
         return make_error(ErrorKind::peer_broke_protocol, "a status with a wrong signature");
     KnownPeer& entry = table_.entry_of(status.peer);
     const Status before = entry.status;
-    host_.add_addresses(status.peer, status.addresses);
+    host_.add_addresses(status.peer, addresses_to_dial(status.addresses, host_.addresses()));
     entry.status = std::move(status);
     entry.samples_per_s_most = std::max(entry.samples_per_s_most, entry.status.samples_per_s);
     entry.signed_status = to_bytes(signed_status);

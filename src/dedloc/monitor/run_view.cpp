@@ -38,6 +38,7 @@ Tone tone_of(const collab::Event& event) {
                  TrainingFailed,
                  SamplesDropped,
                  EventsDropped,
+                 CannotFollow,
                  InputRefused,
                  MessageRefused,
                  StateDiffers,

@@ -29,13 +29,14 @@ class Search {
         DEDLOC_TRY(const double total, total_of(answer.parts));
         if (!(total > 0) || std::isinf(total)) return answer;
         answer.seconds_of_all = answer.seconds = question_.elements_count / total;
+        least_samples_ = samples(answer.parts) * samples_share_least;
         double best = pace(answer.parts, answer.seconds) * question_.worth_it;
         // Not even a round in no time at all would be worth it.
         if (!(samples(answer.parts) / question_.computing_s > best)) return answer;
         for (std::size_t count = 1; count <= order_.size(); count = next_count(count)) {
             DEDLOC_TRY(const Trial trial, without(count));
             const double now = pace(trial.parts, trial.seconds);
-            if (now <= best || contributors(trial.parts) < contributors_least) continue;
+            if (now <= best || !is_enough(trial.parts)) continue;
             best = now;
             answer.parts = trial.parts;
             answer.seconds = trial.seconds;
@@ -90,12 +91,16 @@ class Search {
             if (parts[i] == Part::whole && question_.peers[i].contributes) ++count;
         return count;
     }
+    bool is_enough(const std::vector<Part>& parts) const {
+        return contributors(parts) >= contributors_least && samples(parts) >= least_samples_;
+    }
     double pace(const std::vector<Part>& parts, double seconds) const {
         return samples(parts) / step_seconds(question_.computing_s, seconds, question_.delayed);
     }
 
     const LeaveOutQuestion& question_;
     std::vector<std::size_t> order_;
+    double least_samples_ = 0;
 };
 
 }  // namespace

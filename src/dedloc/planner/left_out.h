@@ -26,6 +26,8 @@ namespace dedloc::planner {
 
 // Fewer than so many contributions are no collaboration any more.
 inline constexpr std::size_t contributors_least = 2;
+// Nor is a plan without this share of the samples that were brought a step of all, however fast.
+inline constexpr double samples_share_least = 0.5;
 
 // When a run leaves somebody out. Of the leader's line, each one's slower way: only slower ones are
 // candidates.

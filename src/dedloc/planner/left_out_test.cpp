@@ -106,6 +106,14 @@ TEST_F(LeftOut, TwoTrainAlwaysTogether) {
     EXPECT_FALSE(choose(0.001).leaves_out());
 }
 
+TEST_F(LeftOut, NoPlanIsWithoutHalfOfTheSamples) {
+    for (int i = 0; i < 3; ++i) add(100, 100, 10);
+    for (int i = 0; i < 5; ++i) add(1, 100, 10);
+    EXPECT_FALSE(choose(1).leaves_out()) << "three of eight, however fast";
+    add(100, 100, 20);
+    EXPECT_TRUE(choose(1).leaves_out()) << "half of it";
+}
+
 TEST_F(LeftOut, AGainBelowTheAskedOneIsNotWorthALoss) {
     for (int i = 0; i < 4; ++i) add(100, 100, 10);
     add(20, 100, 10);

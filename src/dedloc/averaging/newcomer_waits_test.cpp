@@ -1,0 +1,63 @@
+#include "dedloc/averaging/newcomer_waits.h"
+
+#include <gtest/gtest.h>
+
+#include "dedloc/security/hash.h"
+#include "dedloc/security/toy_signature.h"
+
+namespace dedloc::averaging {
+namespace {
+
+constexpr TimePoint waits_begin{1000s};
+
+Digest decision_number(std::uint64_t number) {
+    return security::sha256(as_bytes(std::to_string(number)));
+}
+
+TEST(NewcomerWaits, a_new_identity_a_step_costs_few_steps_their_patience) {
+    NewcomerWaits waits;
+    std::size_t waited = 0;
+    constexpr std::uint64_t steps = 1000;  // of a second
+    for (std::uint64_t i = 0; i < steps; ++i)
+        if (waits.waits_for(security::toy_peer_id(i), decision_number(i), 1, waits_begin + 1s * i))
+            ++waited;
+    EXPECT_LE(waited, 32u + steps / 15 + 1) << "0.4 s each: 4 % of the run";
+}
+
+TEST(NewcomerWaits, one_that_never_comes_is_waited_for_in_four_rounds) {
+    NewcomerWaits waits;
+    const PeerId peer = security::toy_peer_id(1);
+    std::size_t waited = 0;
+    for (std::uint64_t i = 0; i < 100; ++i) {
+        const bool first = waits.waits_for(peer, decision_number(i), 1, waits_begin + 1h * i);
+        EXPECT_EQ(waits.waits_for(peer, decision_number(i), 1, waits_begin + 1h * i), first);
+        if (first) ++waited;
+    }
+    EXPECT_EQ(waited, 4u);
+}
+
+// It loads for ever, over a line that is slower than the steps are made.
+TEST(NewcomerWaits, one_without_a_state_slows_nobody_for_longer_than_a_minute) {
+    NewcomerWaits waits;
+    const PeerId slow = security::toy_peer_id(1);
+    EXPECT_TRUE(waits.waits_while_loading(slow, waits_begin));
+    EXPECT_TRUE(waits.waits_while_loading(slow, waits_begin + 59s));
+    for (int i = 60; i < 1000; ++i)
+        EXPECT_FALSE(waits.waits_while_loading(slow, waits_begin + 1s * i));
+    std::size_t waited = 0;
+    for (std::uint64_t i = 0; i < 100; ++i)
+        if (waits.waits_while_loading(security::toy_peer_id(10 + i), waits_begin + 1000s)) ++waited;
+    EXPECT_LE(waited, 8u) << "identities cost nothing";
+}
+
+TEST(NewcomerWaits, many_leaders_share_the_budget_of_one) {
+    NewcomerWaits waits;
+    std::size_t waited = 0;
+    for (std::uint64_t i = 0; i < 100; ++i)
+        if (waits.waits_for(security::toy_peer_id(i), decision_number(i), 20, waits_begin))
+            ++waited;
+    EXPECT_EQ(waited, 2u);
+}
+
+}  // namespace
+}  // namespace dedloc::averaging
