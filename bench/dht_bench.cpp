@@ -19,6 +19,7 @@
 #include "dedloc/dht/node.h"
 #include "dedloc/p2p/make_host.h"
 #include "dedloc/runtime/real.h"
+#include "dedloc/runtime/scope.h"
 #include "dedloc/runtime/together.h"
 #include "dedloc/wire/msgpack.h"
 

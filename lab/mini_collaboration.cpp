@@ -71,7 +71,9 @@ Ok MiniPeer::write_identity() const {
     const Bytes key = identity.private_key();
     std::error_code error;
     fs::create_directories(directory_, error);
-    std::ofstream file(directory_ + "/identity.key", std::ios::binary);
+    const std::string path = directory_ + "/identity.key";
+    std::ofstream file(path, std::ios::binary);
+    fs::permissions(path, fs::perms::owner_read | fs::perms::owner_write, error);
     file.write(reinterpret_cast<const char*>(key.data()), static_cast<std::streamsize>(key.size()));
     if (file.flush()) return {};
     return make_error(ErrorKind::local_fault, "cannot write in {}", directory_);

@@ -58,7 +58,7 @@ side = 16
 codes_side = 4
 codes = 128
 codes_width = 48
-codes_steps = 400
+codes_steps = 240
 [batch]
 target = 64
 micro = 8

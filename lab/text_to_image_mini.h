@@ -26,7 +26,7 @@
 namespace dedloc::lab {
 
 struct TextToImageMiniCommand {
-    std::uint64_t steps = 400;  // global steps of 64 samples
+    std::uint64_t steps = 280;  // global steps of 64 samples
     double seconds_max = 480;   // of the training; then what there is is measured
     std::uint64_t seed = 1;
     double rate = 0.012;  // the learning rate's peak

@@ -9,7 +9,7 @@
 namespace dedloc::tasks {
 namespace {
 
-// Emoji of 16 × 16 pixels: learnt by a few laptops in an hour.
+// Emoji of 16 × 16 pixels: a few laptops learn them in less than an hour.
 constexpr const char* small_settings = R"(name = "my-pictures"
 
 [task]
@@ -35,7 +35,7 @@ side = 16
 codes_side = 4
 codes = 128
 codes_width = 48
-codes_steps = 400
+codes_steps = 240
 held_out = 0.02
 codes_hash = "none"
 pictures_hash = "none"
@@ -57,9 +57,9 @@ gradient_norm_max = 4.0
 
 [schedule]
 kind = "linear"
-peak = 0.01
-warmup_steps = 50
-total_steps = 4000
+peak = 0.012
+warmup_steps = 20
+total_steps = 1000
 final_fraction = 0.0
 
 [averaging]
@@ -71,7 +71,7 @@ delayed = true
 leave_out_slow = true
 
 [stop]
-steps = 4000
+steps = 1000
 samples = 0
 accuracy = 0.0
 
