@@ -90,11 +90,7 @@ Ok give_access(PeerRunInput& input,
     return {};
 }
 
-Outcome<PeerRunInput> hosting(const HostOptions& options) {
-    PeerRunInput input;
-    OpeningOptions opening = opening_options(options.peer);
-    std::string resumed_peer;
-    input.started = steady_seconds();
+std::optional<Failure> what_is_not_said(const HostOptions& options) {
     if (options.run_file.empty() && options.resume.empty() && options.from.empty())
         return Failure{ExitCode::bad_input,
                        "say which run to host: dedloc host RUNFILE (`dedloc init` writes one)"};
@@ -102,6 +98,15 @@ Outcome<PeerRunInput> hosting(const HostOptions& options) {
         return Failure{ExitCode::bad_input,
                        "--from begins a new run and needs its run file: dedloc host RUNFILE --from "
                        "CHECKPOINT; --resume goes on with the run of a checkpoint"};
+    return std::nullopt;
+}
+
+Outcome<PeerRunInput> hosting(const HostOptions& options) {
+    PeerRunInput input;
+    OpeningOptions opening = opening_options(options.peer);
+    std::string resumed_peer;
+    input.started = steady_seconds();
+    if (const auto missing = what_is_not_said(options)) return *missing;
     // The text and the tokenizer, which are read and trained now, may take minutes.
     if (const Ok good = check_opening(opening); !good) return failure(good.error());
     if (!options.from.empty()) {

@@ -379,6 +379,29 @@ void add_find_command(CLI::App& app, AllOptions& all) {
     on_run(find, all, [&all] { return run_find(all.find); });
 }
 
+void add_relay_command(CLI::App& app, AllOptions& all) {
+    CLI::App* relay = app.add_subcommand(
+        "relay", "lend a public machine to peers that nobody can dial; carries, sees nothing");
+    relay->add_option(
+        "string", all.relay.join_string, "a join string (as for join): help that run's peers");
+    add_repeated(*relay, "--listen", all.relay.listen, "as for host (default: port 4001)");
+    add_repeated(*relay, "--announce", all.relay.announce, "as for host");
+    relay
+        ->add_option("--relay-for",
+                     all.relay.relay_for,
+                     "whom it serves: members of the run (default with a join string), anyone")
+        ->check(CLI::IsMember({"members", "anyone"}));
+    relay->add_flag("--no-port-mapping", all.relay.no_port_mapping, port_mapping_help);
+    relay->add_option(
+        "--congestion-control", all.relay.congestion_control, congestion_control_help);
+    add_cap_options(*relay, all.relay.caps);
+    relay->add_option("--dir", all.relay.directory, "folder of its identity");
+    relay->add_option("--seconds", all.relay.seconds, "end after this time")
+        ->check(CLI::Range(0.0, 1e9));
+    relay->add_flag("--json", all.relay.json, json_help);
+    on_run(relay, all, [&all] { return with_join_string(all.relay, run_relay); });
+}
+
 void add_run_commands(CLI::App& app, AllOptions& all) {
     CLI::App* host = app.add_subcommand("host", "start a run and print its join string");
     host->add_option("runfile", all.host.run_file, "run file; with --resume it may be left out");
@@ -432,26 +455,7 @@ void add_run_commands(CLI::App& app, AllOptions& all) {
     add_find_command(app, all);
     add_watch_command(app, all);
 
-    CLI::App* relay = app.add_subcommand(
-        "relay", "lend a public machine to peers that nobody can dial; carries, sees nothing");
-    relay->add_option(
-        "string", all.relay.join_string, "a join string (as for join): help that run's peers");
-    add_repeated(*relay, "--listen", all.relay.listen, "as for host (default: port 4001)");
-    add_repeated(*relay, "--announce", all.relay.announce, "as for host");
-    relay
-        ->add_option("--relay-for",
-                     all.relay.relay_for,
-                     "whom it serves: members of the run (default with a join string), anyone")
-        ->check(CLI::IsMember({"members", "anyone"}));
-    relay->add_flag("--no-port-mapping", all.relay.no_port_mapping, port_mapping_help);
-    relay->add_option(
-        "--congestion-control", all.relay.congestion_control, congestion_control_help);
-    add_cap_options(*relay, all.relay.caps);
-    relay->add_option("--dir", all.relay.directory, "folder of its identity");
-    relay->add_option("--seconds", all.relay.seconds, "end after this time")
-        ->check(CLI::Range(0.0, 1e9));
-    relay->add_flag("--json", all.relay.json, json_help);
-    on_run(relay, all, [&all] { return with_join_string(all.relay, run_relay); });
+    add_relay_command(app, all);
 }
 
 void add_demo_command(CLI::App& app, AllOptions& all, const std::string& program) {
