@@ -98,8 +98,8 @@ int run_version(const VersionOptions& options);
 
 struct InviteOptions {
     std::string directory;   // empty: any running peer of this user
-    std::string name;        // of the person; empty: a string for anybody, as the peer writes it
-    std::string list;        // a file of names, one a line
+    std::string name{};      // of the person; empty: a string for anybody, as the peer writes it
+    std::string list{};      // a file of names, one a line
     double days = 7;         // until the code ends
     bool organiser = false;  // may let others in, too
     bool json = false;

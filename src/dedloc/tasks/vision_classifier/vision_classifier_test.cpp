@@ -195,9 +195,9 @@ TEST_F(VisionClassifierTest, exports_its_numbers_under_pytorchs_names) {
     std::filesystem::remove_all(folder);
     const auto weights = parse_safetensors(file);
     ASSERT_TRUE(weights) << weights.error().message();
-    const Safetensor first = weights->find("0.weight").value();
-    EXPECT_EQ(first.shape, (std::vector<std::int64_t>{16, 1, 3, 3}));
-    const std::vector<float> values = first.floats().value();
+    const Safetensor kernel = weights->find("0.weight").value();
+    EXPECT_EQ(kernel.shape, (std::vector<std::int64_t>{16, 1, 3, 3}));
+    const std::vector<float> values = kernel.floats().value();
     EXPECT_TRUE(std::equal(values.begin(), values.end(), parameters.begin()));
     EXPECT_EQ(weights->find("4.running_var").value().floats().value().back(), 7);
     EXPECT_EQ(weights->find("9.bias").value().shape, std::vector<std::int64_t>{10});
