@@ -23,11 +23,11 @@
 #include "dedloc/cli/use_watch.h"
 #include "dedloc/collab/collaboration_service.h"
 #include "dedloc/collab/join_string.h"
-#include "dedloc/runtime/machine.h"
 #include "dedloc/monitor/event_log.h"
 #include "dedloc/monitor/json_line.h"
 #include "dedloc/monitor/run_view.h"
 #include "dedloc/monitor/screen.h"
+#include "dedloc/runtime/machine.h"
 
 namespace dedloc::cli {
 namespace {
