@@ -93,6 +93,7 @@ Result<std::unique_ptr<collab::Learner>> SwavTask::learner(const PeerId& peer) c
     task.make_model = [setup = setup_] { return swav_torch_model(setup); };
     task.device = device_;
     task.bf16 = setup_.config.precision == "bf16";
+    task.fp16 = setup_.config.precision == "fp16";
     // As in the original, LARC and weight decay concern biases and BatchNorm, too.
     task.shape_groups = [keys = setup_.keys,
                          width = sizes_.width](std::vector<optim::ParameterGroup>& groups) {
