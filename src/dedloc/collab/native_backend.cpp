@@ -194,7 +194,8 @@ void NativeBackend::look_at_pace() {
         slow->step_s,
         slow->needed_bytes_per_s * megabits,
         slow->came_bytes_per_s * megabits);
-    if (slow->hopeless) follower_->give_up_joining(make_error(ErrorKind::cannot_compute, "{}", text));
+    if (slow->hopeless)
+        follower_->give_up_joining(make_error(ErrorKind::cannot_compute, "{}", text));
     context_.listener.tell(events::CannotFollow{slow->needed_bytes_per_s, slow->came_bytes_per_s},
                            {},
                            std::move(text));
