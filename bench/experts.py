@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "interop"))
@@ -70,11 +71,10 @@ def best(runs: list[dict]) -> dict:
     return max(runs, key=lambda run: run["samples_per_s"])
 
 
-def all_of_them(setup, measure) -> list[dict]:
+def all_of_them(setup, measure) -> Iterator[dict]:
     program = setup.program("experts_bench")
     seconds, turns = (1, 1) if setup.quick else (6, TURNS)
     rival = Hivemind()
-    results = []
     small, theirs = [], []
     for _ in range(turns):
         small.append(ours(program, SMALL, seconds))
@@ -82,17 +82,16 @@ def all_of_them(setup, measure) -> list[dict]:
     value, anchor = best(small), best(theirs)
     many = ours(program, SMALL, seconds, 16)
     their_many = rival.measure(SMALL, seconds, 16)
-    results.append(measure("experts", value["samples_per_s"], "samples/s", "hivemind",
-                           anchor["samples_per_s"], ms=value["ms"], anchor_ms=anchor["ms"],
-                           clients_16=round(many["samples_per_s"], 1),
-                           anchor_clients_16=round(their_many["samples_per_s"], 1)))
+    yield measure("experts", value["samples_per_s"], "samples/s", "hivemind",
+                  anchor["samples_per_s"], ms=value["ms"], anchor_ms=anchor["ms"],
+                  clients_16=round(many["samples_per_s"], 1),
+                  anchor_clients_16=round(their_many["samples_per_s"], 1))
     large, plain, theirs = [], [], []
     for _ in range(turns):
         large.append(ours(program, LARGE, seconds))
         plain.append(last_object([str(program), "loop", *options_of(LARGE, seconds=seconds)]))
         theirs.append(rival.measure(LARGE, seconds))
     value, anchor = best(large)["samples_per_s"], best(theirs)["samples_per_s"]
-    results.append(measure("experts_large", value, "samples/s", "the same block in a plain loop",
-                           best(plain)["samples_per_s"], hivemind=round(anchor, 1),
-                           of_hivemind=round(value / anchor, 3)))
-    return results
+    yield measure("experts_large", value, "samples/s", "the same block in a plain loop",
+                  best(plain)["samples_per_s"], hivemind=round(anchor, 1),
+                  of_hivemind=round(value / anchor, 3))

@@ -435,13 +435,13 @@ def from_python(name: str, work: Callable[[], list[dict]]) -> list[dict]:
         return [skipped(name, str(why))]
 
 
-def experts(setup: Setup) -> list[dict]:
+def experts(setup: Setup) -> Iterator[dict]:
     """Forward and backward calls of hivemind's "ffn" block over sockets beside real hivemind (with
     OpenBLAS): 4 experts of width 256, batches of 64, one client (experts; also 16 at once); one of
     width 1,024, batches of 2,048, against the same block in a plain loop (experts_large);
     samples/s."""
     try:
-        return expert_calls.all_of_them(setup, measure)
+        yield from expert_calls.all_of_them(setup, measure)
     except (expert_calls.partners.Unavailable, expert_calls.partners.Failed) as why:
         raise BenchError(str(why)) from why
 

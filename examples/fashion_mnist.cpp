@@ -26,13 +26,12 @@ torch_bridge::TorchBatch all_of(const tasks::LabelledImages& images) {
 }
 
 double accuracy(const torch_bridge::TorchModel& model, const torch_bridge::TorchBatch& batch) {
+    constexpr std::int64_t at_once = 500;
     torch::NoGradGuard no_grad;
-    return model.forward(batch.inputs)
-        .argmax(1)
-        .eq(batch.targets)
-        .to(torch::kFloat32)
-        .mean()
-        .item<double>();
+    std::vector<torch::Tensor> answers;
+    for (const torch::Tensor& part : batch.inputs.split(at_once))
+        answers.push_back(model.forward(part).argmax(1));
+    return torch::cat(answers).eq(batch.targets).to(torch::kFloat32).mean().item<double>();
 }
 
 void train(torch_bridge::Session& session,

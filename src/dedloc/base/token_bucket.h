@@ -4,6 +4,7 @@
 
 #pragma once
 #include <algorithm>
+#include <optional>
 
 #include "dedloc/base/time.h"
 
@@ -32,15 +33,15 @@ class TokenBucket {
 
   private:
     void fill(TimePoint now) {
-        if (at_ != TimePoint{} && now > at_)
-            tokens_ = std::min(burst_, tokens_ + to_seconds(now - at_) * per_s_);
+        if (at_ && now > *at_)
+            tokens_ = std::min(burst_, tokens_ + to_seconds(now - *at_) * per_s_);
         at_ = now;
     }
 
     double burst_;
     double per_s_;
     double tokens_;
-    TimePoint at_;
+    std::optional<TimePoint> at_;  // a clock may begin at zero
 };
 
 }  // namespace dedloc

@@ -402,7 +402,7 @@ void add_relay_command(CLI::App& app, AllOptions& all) {
     on_run(relay, all, [&all] { return with_join_string(all.relay, run_relay); });
 }
 
-void add_run_commands(CLI::App& app, AllOptions& all) {
+void add_host_command(CLI::App& app, AllOptions& all) {
     CLI::App* host = app.add_subcommand("host", "start a run and print its join string");
     host->add_option("runfile", all.host.run_file, "run file; with --resume it may be left out");
     host->add_option("--resume",
@@ -434,6 +434,10 @@ void add_run_commands(CLI::App& app, AllOptions& all) {
         ->check(CLI::Range(0.001, 24.0 * 31));
     add_peer_options(*host, all.host.peer);
     on_run(host, all, [&all] { return run_host(all.host); });
+}
+
+void add_run_commands(CLI::App& app, AllOptions& all) {
+    add_host_command(app, all);
 
     CLI::App* join = app.add_subcommand("join", "take part in a run; needs only its join string");
     join->add_option("string", all.join.join_string, join_string_help)->required();

@@ -10,13 +10,13 @@ constexpr double one_average = 400'000;  // bytes
 
 // A run that makes a step a second, and a line that brings so many bytes a second; what was told.
 std::vector<FollowPace::TooSlow> told_within(Duration duration,
-                                             double bytes_per_s,
+                                             double line_bytes,
                                              std::uint64_t behind) {
     FollowPace pace;
     std::vector<FollowPace::TooSlow> told;
     for (std::uint64_t second = 0; second < static_cast<std::uint64_t>(to_seconds(duration));
          ++second) {
-        const auto received = static_cast<std::uint64_t>(bytes_per_s * static_cast<double>(second));
+        const auto received = static_cast<std::uint64_t>(line_bytes * static_cast<double>(second));
         const std::uint64_t newest = 100 + second;
         if (const auto slow = pace.look(
                 newest - behind, newest, received, one_average, pace_begins + 1s * second))

@@ -23,7 +23,7 @@ namespace dedloc::collab {
 
 inline constexpr Duration heard_of_for = std::chrono::seconds(120);  // one that never proved itself
 inline constexpr Duration member_for = std::chrono::hours(24);       // one that contributed
-inline constexpr Duration idle_member_for = std::chrono::hours(1);      // a member that did not yet
+inline constexpr Duration idle_member_for = std::chrono::hours(1);   // a member that did not yet
 // A member that has brought nothing for so long gives its place to a newcomer, if all are taken.
 inline constexpr Duration idle_place_for = std::chrono::seconds(120);
 // Newcomers that are admitted at once, and then a second: identities cost nothing.

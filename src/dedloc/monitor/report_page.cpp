@@ -32,6 +32,10 @@ svg{width:100%;height:auto;display:block}svg text{fill:var(--soft);font-size:12p
 .bar{fill:var(--accent)}.table{overflow-x:auto}table{border-collapse:collapse;width:100%}
 td,th{padding:5px 8px;border-bottom:1px solid var(--line);text-align:right;white-space:nowrap}
 td:first-child,th:first-child{text-align:left}th{color:var(--soft);font-weight:600}
+td:first-child{max-width:40vw;overflow:hidden;text-overflow:ellipsis}
+@media(max-width:600px){svg text{font-size:21px}td,th{padding:5px 4px;font-size:.8rem}
+.curve{stroke-width:3}td:first-child{max-width:24vw}}
+@media print{body{max-width:none}h2{break-after:avoid}svg,tr{break-inside:avoid}}
 )";
 
 std::string with_units(double value) {
@@ -240,7 +244,9 @@ std::string report_page(const ReportTitle& title, const Participation& report) {
     html += line_chart("loss over days", points_of(report, loss), false);
     html += "<h2>Devices at work</h2><p>Whose samples are in each step, over days.</p>\n";
     html += line_chart("contributing devices over days", points_of(report, devices), true);
-    html += "<h2>Steps a day</h2>\n" + bar_chart("global steps of each day", report.steps_by_day);
+    html +=
+        "<h2>Steps a day</h2><p>Whole days since the first step; the last one is not over.</p>\n" +
+        bar_chart("global steps of each day", report.steps_by_day);
     html +=
         "<h2>People</h2><p>Samples are counted from certificates that a majority of voters "
         "signed; times are the log keeper's.</p>\n";

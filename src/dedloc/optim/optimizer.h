@@ -60,9 +60,9 @@ struct ParameterGroup {
     std::size_t count = 0;
     bool decay = true;  // weight decay applies (usually not to biases and norms)
     bool trust = true;  // LAMB and LARC: scale the step by the ratio of norms
-    // Before this global step the group stays as it is, moments too, and counts in no norm.
+    // Before this global step no gradient moves the group or its moments; it counts in no norm.
     std::uint64_t frozen_until = 0;
-    // Above 0: the group is rows of so many elements, and each is scaled to length 1 after a step.
+    // Above 0: rows of so many elements, each scaled to length 1 after a step, frozen or not.
     std::size_t unit_rows = 0;
 };
 

@@ -177,9 +177,9 @@ TEST_F(VisionClassifierTest, exports_its_numbers_under_pytorchs_names) {
     model->load(parameters, buffers);
     auto script = torch::jit::load(folder + "/model.pt");
     const auto data = load_fashion_mnist(fashion_mnist_directory).value();
-    std::vector<std::uint32_t> first(256);
-    std::iota(first.begin(), first.end(), 0u);
-    const auto batch = image_batch(data.test, first, {});
+    std::vector<std::uint32_t> shown(256);
+    std::iota(shown.begin(), shown.end(), 0u);
+    const auto batch = image_batch(data.test, shown, {});
     const torch::Tensor scores = script.forward({batch.inputs}).toTensor();
     const torch_bridge::TorchModel same = make_vision_model("cnn_bn", 1);
     auto flat = torch_bridge::FlatModule::make(same.module).value();
