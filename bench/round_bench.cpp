@@ -1,7 +1,7 @@
 // One member of a group of processes on loopback that does whole rounds with the real engine and
 // the real host (lab/round_member.h).
 //
-//   round_bench --rank R --size P --elements E --rounds N --codec NAME --folder DIR
+//   round_bench --rank R --size P --elements E --rounds N --codec NAME [--robust] --folder DIR
 //
 // DIR is empty at the start and shared by the group. Each rank prints one JSON object: the time
 // from the moment when everybody is ready until it has every averaged number, and its processor
@@ -14,6 +14,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <fmt/format.h>
@@ -48,6 +49,7 @@ struct Arguments {
     std::string codec = "fp32";
     std::string folder;
     int late_rounds = 0;
+    bool robust = false;  // clipped, and proved
 };
 
 struct Measured {
@@ -70,6 +72,13 @@ lab::RoundMemberOptions options_of(const Arguments& arguments) {
     options.threads = 2;
     options.round.codec = lab::need(codec::codec_from_string(arguments.codec));
     options.round.vector_count = arguments.elements;
+    if (arguments.robust) {
+        // About the length of the contributions, numbers of variance 1: some are clipped.
+        options.round.clip_rule.tau = std::sqrt(static_cast<double>(arguments.elements));
+        options.round.reducer =
+            std::make_shared<allreduce::CenteredClipReducer>(options.round.clip_rule);
+        options.round.proves = true;
+    }
     return options;
 }
 
@@ -183,6 +192,8 @@ int main(int argc, char** argv) {
     app.add_option("--rounds", arguments.rounds)->check(CLI::Range(1, 10000));
     app.add_option("--codec", arguments.codec)
         ->check(CLI::IsMember({"fp32", "fp16", "bf16", "blockwise8"}));
+    app.add_flag(
+        "--robust", arguments.robust, "averages by CenteredClip, proved before the commit");
     app.add_option("--folder", arguments.folder)->required();
     app.add_option("--late-rounds", arguments.late_rounds, "come too late to so many (for tests)")
         ->check(CLI::Range(0, 2));

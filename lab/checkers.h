@@ -16,9 +16,11 @@
 #pragma once
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "dedloc/allreduce/centered_clip_reducer.h"
 #include "dedloc/base/time.h"
 #include "dedloc/codec/codec.h"
 
@@ -47,6 +49,11 @@ class Checkers {
              std::uint64_t vector_count,
              codec::CodecId codec = codec::CodecId::fp32)
         : book_(verifier), vector_count_(vector_count), codec_(codec) {}
+
+    // Averages of this run are not means: what reduces them.
+    void expect_clipped(const allreduce::CenteredClipRule& rule) {
+        clipped_ = std::make_shared<const allreduce::CenteredClipReducer>(rule);
+    }
 
     void on_state(const std::string& who,
                   const Digest& branch,
@@ -88,6 +95,7 @@ class Checkers {
     const HandedIn* find(const PeerId& peer, consensus::CounterRange samples) const;
     struct Expected;
     void check_averages(const Link& link);
+    bool is_clipped(const Link& link, std::size_t part);
     bool add_handed_in(const Link& link,
                        const consensus::PlanMember& member,
                        consensus::ElementRange part,
@@ -103,6 +111,7 @@ class Checkers {
     ChainBook book_;
     std::uint64_t vector_count_;
     codec::CodecId codec_;
+    std::shared_ptr<const allreduce::CenteredClipReducer> clipped_;
     std::map<std::pair<Digest, std::uint64_t>, StateSeen> states_;
     std::map<PeerId, std::map<std::uint64_t, HandedIn>> handed_in_;  // by first counter
     std::map<Digest, TimePoint> seen_at_;

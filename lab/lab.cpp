@@ -364,6 +364,10 @@ int run(const std::vector<std::string>& arguments, const std::string& program) {
     simulate->add_flag("--two-networks",
                        simulate_command.two_networks,
                        "members of two networks that reach each other through those in both");
+    simulate->add_flag("--robust",
+                       simulate_command.robust,
+                       "rounds that prove themselves, in each seed another liar");
+    simulate->add_option("--lie", simulate_command.lie, "of --robust: always this one");
     simulate->add_flag("--delayed",
                        simulate_command.delayed,
                        "trainers compute while a step is made, in all seeds, not in a third");

@@ -18,6 +18,9 @@ constexpr Named planted_bugs[] = {
     {"count_twice", &PlantedBugs::count_twice},
     {"sum_by_arrival", &PlantedBugs::sum_by_arrival},
     {"vote_without_memory", &PlantedBugs::vote_without_memory},
+    {"early_draw", &PlantedBugs::early_draw},
+    {"rows_unchecked", &PlantedBugs::rows_unchecked},
+    {"orders_unproved", &PlantedBugs::orders_unproved},
 };
 
 }  // namespace

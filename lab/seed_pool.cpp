@@ -87,6 +87,9 @@ SeedResult seed_result(const SimulationResult& result) {
     seed.delayed = result.delayed ? 1 : 0;
     seed.samples_ahead = result.samples_ahead;
     seed.messages = result.messages;
+    seed.liars_judged = result.liars_judged;
+    seed.honest_ordered = result.honest_ordered;
+    seed.peer_steps = result.peer_steps;
     seed.trace = result.trace;
     seed.extinct = result.extinct ? 1 : 0;
     seed.judged = result.samples_judged;

@@ -13,11 +13,20 @@ constexpr Duration look_pause = 20ms;  // while a step is made and there is noth
 
 }  // namespace
 
+allreduce::CenteredClipRule SimRun::clip_rule() const {
+    const collab::RobustConfig& robust = run.robust.value();
+    return {robust.tau,
+            static_cast<std::uint32_t>(robust.iterations_max),
+            robust.eps,
+            robust.weight_cap};
+}
+
 SimRun make_sim_run(std::uint64_t elements,
                     consensus::PlantedBugs bugs,
                     bool delayed,
                     std::size_t group_max,
-                    codec::CodecId codec) {
+                    codec::CodecId codec,
+                    bool robust) {
     SimRun sim;
     sim.run.averaging.group_max = group_max;
     sim.run.averaging.delayed = delayed;
@@ -32,6 +41,12 @@ SimRun make_sim_run(std::uint64_t elements,
     sim.layout.parameters_count = elements;
     sim.layout.parameters.push_back(
         {"bowl", 0, static_cast<std::size_t>(elements), /*decay=*/true, /*trust=*/true});
+    if (robust) {
+        // Mean gradients of the bowl are about half as long, noise included.
+        constexpr double tau = 40;
+        sim.run.robust.emplace();
+        sim.run.robust->tau = tau;
+    }
     sim.secret = Bytes(16, 7);
     sim.bugs = bugs;
     return sim;
@@ -68,6 +83,7 @@ Ok SimPeer::make() {
     options.kept_bytes_max = 4u << 20;
     options.join_patience = 600s;
     options.bugs = setup_.run.bugs;
+    options.bugs.charges_nobody = setup_.tells_on_nobody;
     options.upload_max = setup_.upload_max;
     options.download_max = setup_.download_max;
     if (setup_.aggregates) {

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "dedloc/allreduce/centered_clip_reducer.h"
 #include "dedloc/collab/collaboration.h"
 #include "dedloc/sim/world.h"
 #include "dedloc/trainer/step_driver.h"
@@ -28,12 +29,16 @@ struct SimRun {
     Bytes secret;
     Duration status_interval{1'000'000'000};
     consensus::PlantedBugs bugs;
+
+    // Of a robust run.
+    allreduce::CenteredClipRule clip_rule() const;
 };
 SimRun make_sim_run(std::uint64_t elements,
                     consensus::PlantedBugs bugs,
                     bool delayed = false,
                     std::size_t group_max = 64,
-                    codec::CodecId codec = codec::CodecId::fp32);
+                    codec::CodecId codec = codec::CodecId::fp32,
+                    bool robust = false);
 
 // The sum of a micro-batch's gradients: weight × (parameters - goal) plus noise of these samples.
 void add_gradient(std::size_t peer,
@@ -50,8 +55,9 @@ class SimPeer final : public collab::EventSink {
         std::uint64_t micro_batch = 4;
         std::vector<std::string> bootstrap;  // empty: the host
         std::function<void(SimPeer&, const collab::Event&)> on_event;
-        bool aggregates = false;  // instead of training
-        double upload_max = 0;    // that plans may count on, bytes per second; 0: what is measured
+        bool aggregates = false;       // instead of training
+        bool tells_on_nobody = false;  // of a liar: nor on itself
+        double upload_max = 0;  // that plans may count on, bytes per second; 0: what is measured
         double download_max = 0;
         std::function<void(collab::Options&)> adjust{};  // before it is made
     };

@@ -23,7 +23,9 @@ struct SimulateCommand {
     bool delayed = false;       // trainers compute while a step is made, in all seeds
     std::size_t group_max = 0;  // of all seeds; 0: as the seed has it
     std::string codec = usual_codec;
-    std::string plant;  // name of a planted bug; then a broken promise is what is wanted
+    bool robust = false;  // [robust]; seed after seed another liar
+    std::string lie;      // always this one
+    std::string plant;    // name of a planted bug; then a broken promise is what is wanted
     int workers = 2;
     std::string resume_file;        // results so far, one JSON object a line, after the options
     double seed_seconds_max = 300;  // of real time; then it counts as hanging

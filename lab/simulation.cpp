@@ -40,9 +40,11 @@ class Simulation {
                             options.bugs,
                             is_delayed(options),
                             group_max_of(options),
-                            options.codec)),
+                            options.codec,
+                            options.robust)),
           world_(options.seed, world_options()),
           checkers_(verifier_, options.elements, options.codec) {
+        if (run_.run.robust) checkers_.expect_clipped(run_.clip_rule());
         run_.run.averaging.leave_out_slow = options.leave_out_slow;
     }
 
@@ -78,6 +80,9 @@ class Simulation {
     void check_aggregators();
     void check_left_out();
     void check_roles();
+    bool is_bad(const Seat& seat) const { return options_.bad.contains(seat.node->index()); }
+    void let_lie();
+    void check_orders(const std::vector<const Link*>& chain);
     sim::FaultScript make_script();
     void note_disturbances(const sim::FaultScript& script);
     void start_peer(std::size_t index);
@@ -112,6 +117,8 @@ class Simulation {
     std::vector<Seat> seats_;
     SimulationResult result_;
     std::set<PeerId> slow_once_;
+    std::unique_ptr<ProtocolLiar> liar_;
+    std::size_t liar_place_ = 0;
     std::optional<Random> lines_;  // of seeds in which some lines are slow
     double assassin_ = 0;          // chance that an event kills who has it
     TimePoint faults_end_;
@@ -276,6 +283,7 @@ void Simulation::start_peer(std::size_t index) {
     seat.log_bytes_read = 0;  // its disk may have been lost
     SimPeer::Setup setup{run_, checkers_, seat.samples_per_s, seat.micro_batch, {}, {}};
     setup.aggregates = seat.aggregates;
+    setup.tells_on_nobody = liar_ && index == liar_place_;
     setup.upload_max = seat.upload_max;
     setup.download_max = seat.download_max;
     setup.on_event = [this](SimPeer& peer, const collab::Event& event) { on_event(peer, event); };
@@ -416,7 +424,7 @@ std::uint64_t Simulation::highest_step() const {
 bool Simulation::settled(std::uint64_t goal) const {
     const SimPeer* first = nullptr;
     for (const Seat& seat : seats_) {
-        if (seat.gone) continue;
+        if (seat.gone || (options_.robust && is_bad(seat))) continue;
         if (!seat.peer || !seat.peer->running() || seat.peer->step() < goal) return false;
         if (first == nullptr) first = seat.peer.get();
         const auto& collaboration = const_cast<Seat&>(seat).peer->collaboration();
@@ -634,6 +642,48 @@ void Simulation::count_samples(const std::vector<const Link*>& chain) {
     }
 }
 
+// Not the first one: somebody has to begin the run.
+void Simulation::let_lie() {
+    Random random = base::Random(base::mix64(options_.seed)).fork("liar");
+    liar_place_ = 1 + random.below(seats_.size() - 1);
+    liar_ = std::make_unique<ProtocolLiar>(world_, liar_place_, options_.lie);
+    if (options_.lie != ProtocolLie::none) options_.bad.insert(liar_place_);
+}
+
+// The liar ends in the order that the rules name, and nobody else in any.
+void Simulation::check_orders(const std::vector<const Link*>& chain) {
+    const LieOutcome& wanted = outcome_of(options_.lie);
+    bool as_wanted = false;
+    std::set<PeerId> reproached;
+    for (const Link* link : chain) {
+        for (const robust::Order& order : link->decision.orders) {
+            if (order.kind == robust::OrderKind::vouch || order.subject.is_empty()) continue;
+            const bool liar = order.subject == seats_[liar_place_].node->id() &&
+                              options_.lie != ProtocolLie::none;
+            if (liar && order.kind == wanted.kind && order.offence == wanted.offence)
+                as_wanted = true;
+            else if (reproached.insert(order.subject).second)
+                checkers_.violation(fmt::format("{}: {}{} is {}",
+                                                describe(link->decision),
+                                                order.subject.short_text(),
+                                                liar ? ", the liar," : ", which is honest,",
+                                                robust::in_words(order)));
+        }
+        if (link->plan)
+            for (const consensus::PlanMember& member : link->plan->members)
+                result_.peer_steps += member.input.is_empty() ? 0 : 1;
+    }
+    result_.honest_ordered = reproached.size();
+    result_.liars_judged = as_wanted ? 1 : 0;
+    constexpr std::uint64_t lies_enough = 8;  // one or two rounds may not come to anything
+    if (wanted.kind && !as_wanted && liar_->told() >= lies_enough)
+        checkers_.violation(fmt::format("a peer lied {} times ({}) and was not {}",
+                                        liar_->told(),
+                                        wanted.name,
+                                        robust::to_string(*wanted.kind)));
+    for (const std::string& early : liar_->early_draws()) checkers_.violation(early);
+}
+
 void Simulation::torture() {
     for (std::uint64_t i = 0; i < options_.tortures; ++i) {
         const std::uint64_t seed = options_.seed * 1'000'003 + i;
@@ -669,6 +719,7 @@ SimulationResult Simulation::run() {
     const sim::FaultScript script = make_script();
     faults_end_ = world_.now() + options_.faults_for;
     note_disturbances(script);
+    if (options_.robust) let_lie();
     for (const std::size_t bad : options_.bad)
         seats_.at(bad).disturbed.emplace_back(TimePoint{}, TimePoint::never());
     if (options_.prepare) options_.prepare(world_);
@@ -705,6 +756,7 @@ SimulationResult Simulation::run() {
     check_nobody_is_alone();
     check_branches();
     check_roles();
+    if (options_.robust) check_orders(checkers_.winner());
     result_.faults = played->total() + assassinations_;
     end();
 

@@ -21,6 +21,8 @@
 #include "dedloc/sim/faults.h"
 #include "dedloc/sim/world.h"
 
+#include "lab/protocol_liars.h"
+
 namespace dedloc::lab {
 
 struct SimulationOptions {
@@ -57,6 +59,9 @@ struct SimulationOptions {
     std::function<void(sim::World&)> prepare;
     // What a machine's peer writes into its event log.
     std::function<void(std::size_t, const collab::Event&)> events;
+    // [robust], and one machine that breaks a rule of its rounds (protocol_liars.h).
+    bool robust = false;
+    ProtocolLie lie = ProtocolLie::none;
     // Machines whose members break the rules: what they lose is not judged.
     std::set<std::size_t> bad;
 };
@@ -75,6 +80,9 @@ struct SimulationResult {
     std::uint64_t left_out = 0;              // contributions that certified plans did without
     bool delayed = false;
     std::uint64_t averages_of_grids = 0;  // certified, and checked
+    std::uint64_t liars_judged = 0;       // of robust runs: those that ended in the rules' order
+    std::uint64_t honest_ordered = 0;     // who were banned, eliminated or put on probation
+    std::uint64_t peer_steps = 0;         // contributions of honest peers in commits
     std::uint64_t samples_ahead = 0;      // kept of those computed while a step was made
     double samples_committed = 0;
     double samples_judged = 0;  // handed in by undisturbed peers: all must be in

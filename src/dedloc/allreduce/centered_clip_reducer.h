@@ -27,10 +27,14 @@ struct CenteredClipRule {
     double weight_cap = 2;
 };
 
+// Of a part of a plan, by its share of the vector.
+double tau_of(const consensus::Plan& plan, std::uint32_t part, const CenteredClipRule& rule);
+
 class CenteredClipReducer final : public Reducer {
   public:
     explicit CenteredClipReducer(const CenteredClipRule& rule) : rule_(rule) {}
 
+    const CenteredClipRule& rule() const { return rule_; }
     std::uint32_t number() const override { return centered_clip_number; }
     bool adds_up() const override { return false; }
     // Refused is whose numbers are not finite, or far beyond all use. What is merely long is

@@ -43,6 +43,9 @@ struct Options {
     double norm_max = 0;  // of the mean gradient in a bounded part of a contribution; 0: any
     // How parts are reduced; null: by the mean (mean_reducer.h).
     std::shared_ptr<const Reducer> reducer{};
+    // Contributions are committed to, and owners keep what they reduced until the step is decided,
+    // so that each reduction can be proved.
+    bool proves = false;
     bool sum_by_arrival = false;  // a planted bug: owners add contributions as they come
 
     // As encoded, on average.

@@ -15,7 +15,7 @@ Exchange::Exchange(const Environment& environment,
                      owner_.pass_on(header, encoded);
                  }),
       meter_(transfer_),
-      owner_(transfer_, pacing_, collector_, meter_, scope_),
+      owner_(transfer_, kept_, pacing_, collector_, meter_, scope_),
       sender_(transfer_, pacing_, owner_, collector_, meter_),
       scope_(environment.node.executor) {}
 
@@ -24,6 +24,7 @@ Exchange::~Exchange() = default;
 Task<void> Exchange::stop() { return scope_.stop(); }
 
 void Exchange::start() {
+    if (transfer_.commits()) scope_.spawn("commit to the contribution", commit());
     std::map<std::uint32_t, std::vector<std::uint32_t>> by_next;
     std::vector<std::uint32_t> collected;
     for (std::uint32_t part = 0; part < transfer_.plan.parts.size(); ++part) {
@@ -73,10 +74,33 @@ void Exchange::assign(std::uint32_t owner, std::vector<std::uint32_t> parts, std
     }
 }
 
+Task<void> Exchange::commit() {
+    std::shared_ptr<const OwnCommitment> own = co_await commit_own(transfer_);
+    if (own && transfer_.input) {
+        (void)kept_.commit(*transfer_.me, own->commitment);
+        transfer_.committed = std::move(own);
+    }
+    transfer_.committed_event.set();
+    collector_.changed().pulse();
+}
+
+void Exchange::forget_input() {
+    transfer_.input.reset();
+    transfer_.committed.reset();
+    kept_.forget();
+}
+
+std::optional<CommittedInput> Exchange::input_of(std::uint32_t part, std::uint32_t member) const {
+    const std::shared_ptr<const OwnCommitment>& own = transfer_.committed;
+    if (own && member == *transfer_.me && part < own->encoded.size())
+        return CommittedInput{own->encoded[part], own->tree.path(part)};
+    return kept_.find(part, member);
+}
+
 Task<void> Exchange::serve(std::shared_ptr<p2p::MessageStream> stream,
-                           std::uint32_t repair,
+                           PartsHeader header,
                            TimePoint begun) {
-    return owner_.serve(std::move(stream), repair, begun);
+    return owner_.serve(std::move(stream), std::move(header), begun);
 }
 
 void Exchange::peer_gone(const PeerId& peer) {

@@ -12,7 +12,9 @@
 
 #include "dedloc/allreduce/collector.h"
 #include "dedloc/allreduce/exchange_meter.h"
+#include "dedloc/allreduce/kept_inputs.h"
 #include "dedloc/allreduce/messages.h"
+#include "dedloc/allreduce/own_commitment.h"
 #include "dedloc/allreduce/pacing.h"
 #include "dedloc/allreduce/part_owner.h"
 #include "dedloc/allreduce/sender.h"
@@ -35,7 +37,7 @@ class Exchange {
     void add_repair(const Repair& repair);
     // As owner: one member's stream, after its header, which came at `begun`.
     Task<void> serve(std::shared_ptr<p2p::MessageStream> stream,
-                     std::uint32_t repair,
+                     PartsHeader header,
                      TimePoint begun);
     void peer_gone(const PeerId& peer);
     Task<void> stop();
@@ -45,7 +47,7 @@ class Exchange {
     // Does the plan count on what we bring?
     bool contributes() const { return transfer_.contributes; }
     // Nothing more is sent of what we contribute.
-    void forget_input() { transfer_.input.reset(); }
+    void forget_input();
     TimePoint started() const { return transfer_.started; }
     TimePoint reduce_deadline() const { return transfer_.reduce_deadline(); }
     // A round like those before has ended by then, and a little more.
@@ -66,6 +68,12 @@ class Exchange {
     }
     bool complete() const { return collector_.complete(); }
     runtime::Event& changed() { return collector_.changed(); }
+    // Of a robust round: what we committed to, once we have, and what others did and brought here.
+    const std::shared_ptr<const OwnCommitment>& committed() const { return transfer_.committed; }
+    const KeptInputs& kept() const { return kept_; }
+    // What we hold of a member's contribution to a part, our own included.
+    std::optional<CommittedInput> input_of(std::uint32_t part, std::uint32_t member) const;
+    std::optional<std::uint32_t> own_place() const { return transfer_.me; }
     // Of an aggregator's plan: parts that this member owns.
     std::size_t owned_parts() const { return owner_.parts_count(); }
     // What this member's link gave until now; no more is measured.
@@ -74,7 +82,10 @@ class Exchange {
   private:
     void assign(std::uint32_t owner, std::vector<std::uint32_t> parts, std::uint32_t repair);
 
+    Task<void> commit();
+
     Transfer transfer_;
+    KeptInputs kept_;
     Pacing pacing_;
     Collector collector_;
     ExchangeMeter meter_;

@@ -162,7 +162,7 @@ Task<void> Exchanges::serve(std::unique_ptr<p2p::MessageStream> owned) {
     }
     // A member that neither sends on nor reads would hold the exchange, with all its parts, for
     // ever.
-    Task<void> serving = exchange->serve(stream, header->repair, begun);
+    Task<void> serving = exchange->serve(stream, *header, begun);
     Task<void> patience =
         environment_.node.clock.sleep_until(exchange->round_deadline() + late_reader_grace);
     co_await runtime::first_of(std::move(serving), std::move(patience));

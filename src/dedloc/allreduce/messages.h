@@ -6,8 +6,10 @@
 
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <vector>
 
+#include "dedloc/allreduce/commitment.h"
 #include "dedloc/base/bytes.h"
 #include "dedloc/base/shared_bytes.h"
 #include "dedloc/consensus/plan.h"
@@ -57,11 +59,13 @@ struct Repair {
 struct PartsHeader {
     Digest plan;
     std::uint32_t repair = 0;
+    std::optional<Commitment> commitment{};  // in a robust round, from who brings something
 
     template <typename Visitor, typename Self>
     static void fields(Visitor& visit, Self& self) {
         visit(1, self.plan);
         visit(2, self.repair);
+        visit(3, self.commitment);
     }
 };
 
@@ -84,12 +88,14 @@ struct PartData {
     // In a grid, from the collector of another group: bit i: member i's contribution is in this
     // sum, which is fp32 and not scaled. None: nobody of its group brought one.
     Bytes included;
+    std::vector<Digest> path{};  // to the root of the sender's commitment, if it has one
     ByteView encoded;
 
     template <typename Visitor, typename Self>
     static void fields(Visitor& visit, Self& self) {
         visit(1, self.part);
         visit(3, self.included);
+        visit(4, self.path, path_max);
         visit(body_field, self.encoded);
     }
 };

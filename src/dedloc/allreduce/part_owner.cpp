@@ -2,6 +2,7 @@
 
 #include "dedloc/allreduce/mean_reducer.h"
 #include "dedloc/allreduce/messages.h"
+#include "dedloc/allreduce/own_commitment.h"
 #include "dedloc/allreduce/part_codec.h"
 #include "dedloc/runtime/together.h"
 #include "dedloc/wire/message.h"
@@ -18,11 +19,13 @@ Error bad_contribution(const char* why) {
 }  // namespace
 
 PartOwner::PartOwner(Transfer& transfer,
+                     KeptInputs& kept,
                      Pacing& pacing,
                      Collector& collector,
                      ExchangeMeter& meter,
                      runtime::Scope& scope)
     : transfer_(transfer),
+      kept_(kept),
       environment_(transfer.environment),
       pacing_(pacing),
       collector_(collector),
@@ -65,9 +68,12 @@ Reduction& PartOwner::open_reduction(std::uint32_t part, std::uint32_t repair) {
 }
 
 Task<void> PartOwner::contribute_own(std::vector<std::uint32_t> parts, std::uint32_t repair) {
+    if (transfer_.commits()) co_await transfer_.committed_event.wait();
     for (const std::uint32_t part : parts) {
         SharedBytes encoded;
-        if (transfer_.contributes && transfer_.input)
+        if (const auto committed = transfer_.committed)
+            encoded = committed->encoded[part];
+        else if (transfer_.contributes && transfer_.input)
             encoded = co_await encode_own(transfer_, part);
         Reduction& reduction = *reductions_.at({repair, part});
         if (encoded && !reduction.closed && reduction.waiting.contains(*transfer_.me)) {
@@ -164,6 +170,8 @@ void PartOwner::finish(Reduction& reduction, ReducedPart reduced) {
     header.owner = *transfer_.me;
     header.included = std::move(reduced.included);
     header.digest = reduced.digest;
+    if (environment_.options.proves)
+        header.commitments = kept_.commitments_of(header.included, transfer_.plan);
     header.signature = environment_.signer.sign(consensus::part_domain, header.signed_bytes());
     reduction.encoded = std::move(reduced.encoded);
     reduction.done->set();
@@ -200,9 +208,49 @@ std::vector<std::uint32_t> PartOwner::parts_for(std::uint32_t member, std::uint3
     return parts;
 }
 
+// What it commits to comes before everything else of it.
+Ok PartOwner::take_commitment(std::uint32_t member, const PartsHeader& header) {
+    const consensus::PlanMember& author = transfer_.plan.members[member];
+    if (!environment_.options.proves || author.input.is_empty()) return {};
+    if (!header.commitment) return bad_contribution("comes without a commitment");
+    if (!is_signed(environment_.verifier, author.peer, transfer_.digest, *header.commitment))
+        return bad_contribution("has a commitment that it did not sign");
+    return kept_.commit(member, *header.commitment);
+}
+
+// Is this the part that its author committed to? On a worker: it is hashed.
+Task<Result<void>> PartOwner::check_path(SharedBytes message, std::uint32_t member) {
+    const Commitment* const commitment = kept_.commitment(member);
+    if (!environment_.options.proves || commitment == nullptr) co_return Result<void>();
+    const auto data = decode_with_body<PartData>(message);
+    if (!data) co_return bad_contribution("cannot be read");
+    const std::uint32_t part = data->part;
+    CommittedInput input{message.part(data->encoded), data->path};
+    auto work = [input = std::move(input),
+                 root = commitment->root,
+                 part,
+                 count = transfer_.plan.parts.size()] {
+        return is_committed(input, root, part, count);
+    };
+    const bool committed = co_await environment_.node.workers.run(std::move(work));
+    if (!committed) {
+        kept_.contradicts(member);
+        co_return bad_contribution("is none that it committed to");
+    }
+    co_return Result<void>();
+}
+
+void PartOwner::keep_input(const SharedBytes& message, std::uint32_t member) {
+    const bool decided = transfer_.contributes && !transfer_.input;
+    if (!environment_.options.proves || decided) return;
+    const auto data = decode_with_body<PartData>(message);
+    if (data) kept_.keep(data->part, member, {message.part(data->encoded), data->path});
+}
+
 Task<void> PartOwner::serve(std::shared_ptr<p2p::MessageStream> stream,
-                            std::uint32_t repair,
+                            PartsHeader header,
                             TimePoint begun) {
+    const std::uint32_t repair = header.repair;
     const auto member = transfer_.index_of(stream->remote());
     // A repair's header may overtake the leader's repair message.
     const TimePoint deadline = std::min(transfer_.round_deadline(), transfer_.now() + Duration(2s));
@@ -216,6 +264,12 @@ Task<void> PartOwner::serve(std::shared_ptr<p2p::MessageStream> stream,
     if (parts.empty()) {
         Error error = make_error(ErrorKind::not_found, "no such parts are reduced here");
         (void)co_await stream->fail(std::move(error));
+        co_return;
+    }
+    if (Ok committed = take_commitment(*member, header); !committed) {
+        refuse_input(*member, repair, committed.error().message());
+        lose(*member);
+        (void)co_await stream->fail(std::move(committed).error());
         co_return;
     }
     auto inflow = std::make_shared<Inflow>();
@@ -283,11 +337,13 @@ Task<void> PartOwner::read_contributions(std::shared_ptr<p2p::MessageStream> str
         meter_.came(whole->size());
         if (stream->remote() == transfer_.plan.leader) transfer_.leader_spoke();
         inflow->seconds = to_seconds(transfer_.now() - inflow->begun);
-        const Result<void> taken = take_contribution(whole, member, repair);
+        Result<void> taken = co_await check_path(whole, member);
+        if (taken) taken = take_contribution(whole, member, repair);
         if (!taken) {
             refuse_input(member, repair, taken.error().message());
             break;
         }
+        keep_input(whole, member);
     }
     // Ended, cut or nonsense: nothing more comes from this member on this stream.
     for (auto& [key, reduction] : reductions_) {

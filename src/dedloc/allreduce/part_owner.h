@@ -23,6 +23,8 @@
 
 #include "dedloc/allreduce/collector.h"
 #include "dedloc/allreduce/exchange_meter.h"
+#include "dedloc/allreduce/kept_inputs.h"
+#include "dedloc/allreduce/messages.h"
 #include "dedloc/allreduce/pacing.h"
 #include "dedloc/allreduce/transfer.h"
 #include "dedloc/runtime/event.h"
@@ -50,6 +52,7 @@ struct Reduction {
 class PartOwner {
   public:
     PartOwner(Transfer& transfer,
+              KeptInputs& kept,
               Pacing& pacing,
               Collector& collector,
               ExchangeMeter& meter,
@@ -65,7 +68,7 @@ class PartOwner {
     Task<void> contribute_own(std::vector<std::uint32_t> parts, std::uint32_t repair);
     // One member's stream, after its header, which came at `begun`.
     Task<void> serve(std::shared_ptr<p2p::MessageStream> stream,
-                     std::uint32_t repair,
+                     PartsHeader header,
                      TimePoint begun);
     void lose(std::uint32_t member);
     Task<void> close_at(TimePoint deadline, std::uint32_t repair);
@@ -87,6 +90,9 @@ class PartOwner {
                              std::uint32_t repair,
                              std::shared_ptr<Inflow> inflow);
     void refuse_input(std::uint32_t member, std::uint32_t repair, std::string why);
+    Ok take_commitment(std::uint32_t member, const PartsHeader& header);
+    Task<Result<void>> check_path(SharedBytes message, std::uint32_t member);
+    void keep_input(const SharedBytes& message, std::uint32_t member);
     Task<void> reduce(std::shared_ptr<Reduction> reduction);
     void finish(Reduction& reduction, ReducedPart reduced);
     void hold(Reduction& reduction, std::size_t bytes);
@@ -107,6 +113,7 @@ class PartOwner {
     std::vector<std::uint32_t> parts_for(std::uint32_t member, std::uint32_t repair) const;
 
     Transfer& transfer_;
+    KeptInputs& kept_;
     const Environment& environment_;
     Pacing& pacing_;
     Collector& collector_;

@@ -1,6 +1,7 @@
 #include "dedloc/allreduce/sender.h"
 
 #include "dedloc/allreduce/messages.h"
+#include "dedloc/allreduce/own_commitment.h"
 #include "dedloc/allreduce/part_codec.h"
 #include "dedloc/allreduce/plan_check.h"
 #include "dedloc/runtime/deadline.h"
@@ -63,7 +64,9 @@ Task<Result<void>> Sender::exchange_with(std::uint32_t owner,
         co_return std::move(opened).error();
     }
     std::shared_ptr<p2p::MessageStream> stream = *std::move(opened);
+    if (transfer_.commits()) co_await transfer_.committed_event.wait();
     PartsHeader header{transfer_.digest, repair};
+    if (transfer_.committed) header.commitment = transfer_.committed->commitment;
     Bytes header_bytes = wire::encode(header);
     DEDLOC_CO_TRY_VOID(co_await stream->write(std::move(header_bytes)));
     auto sent = std::make_shared<Result<void>>();
@@ -108,9 +111,15 @@ Task<void> Sender::send_parts(std::shared_ptr<p2p::MessageStream> stream,
             if (evenly) send_pacing_.end(owner);
             break;
         }
-        SharedBytes encoded = co_await encode_own(transfer_, parts[i]);
         PartData data;
         data.part = parts[i];
+        SharedBytes encoded;
+        if (const auto committed = transfer_.committed) {
+            encoded = committed->encoded[parts[i]];
+            data.path = committed->tree.path(parts[i]);
+        } else {
+            encoded = co_await encode_own(transfer_, parts[i]);
+        }
         Bytes head = wire::encode_before_body(data, body_field, encoded->size());
         *outcome = co_await stream->write_with_body(std::move(head), std::move(encoded));
         if (evenly) send_pacing_.sent(owner, transfer_.now());

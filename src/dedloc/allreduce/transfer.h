@@ -10,6 +10,7 @@
 #include "dedloc/allreduce/contribution.h"
 #include "dedloc/allreduce/environment.h"
 #include "dedloc/allreduce/routes.h"
+#include "dedloc/runtime/event.h"
 
 namespace dedloc::allreduce {
 
@@ -30,6 +31,8 @@ struct Rhythm {
     }
 };
 
+struct OwnCommitment;
+
 struct Transfer {
     Transfer(const Environment& environment_of,
              TransferState& shared,
@@ -45,7 +48,8 @@ struct Transfer {
           me(index_of(environment.me())),
           contributes(me && input && !plan.members[*me].input.is_empty()),
           started(environment.now()),
-          leader_heard_at(started) {}
+          leader_heard_at(started),
+          committed_event(environment.node.executor) {}
     Transfer(const Transfer&) = delete;
     Transfer& operator=(const Transfer&) = delete;
 
@@ -59,7 +63,11 @@ struct Transfer {
     const bool contributes;  // does the plan count on what we bring?
     const TimePoint started;
     TimePoint leader_heard_at;
+    // Of a robust round, when `committed_event` is set; null: we bring nothing.
+    std::shared_ptr<const OwnCommitment> committed{};
+    runtime::Event committed_event;
 
+    bool commits() const { return contributes && environment.options.proves; }
     TimePoint now() const { return environment.now(); }
     void leader_spoke() { leader_heard_at = now(); }
     TimePoint reduce_deadline() const {

@@ -72,6 +72,13 @@ Task<Result<void>> CommitAverages::check(std::shared_ptr<const consensus::Plan> 
     co_return Result<void>();
 }
 
+Task<Result<void>> CommitAverages::prove(std::shared_ptr<const consensus::Plan> plan,
+                                         consensus::Decision decision,
+                                         PeerId proposer) {
+    if (!vouch_) co_return Result<void>();
+    co_return co_await vouch_(std::move(plan), std::move(decision), proposer);
+}
+
 void CommitAverages::keep(const consensus::Plan& plan, const consensus::Decision& decision) {
     const std::vector<consensus::Voter>& voters = environment_.ledger.base().voters;
     if (voters.size() < 2) return;  // a lone voter's state dies with it anyway

@@ -28,6 +28,10 @@ class CommitAverages final : public consensus::Averages {
     void ask_whether_checked(std::function<bool(const consensus::FinishedPart&)> answer) {
         was_checked_ = std::move(answer);
     }
+    // Who knows whether a commit of a robust run is proved.
+    using Vouch = std::function<Task<Result<void>>(
+        std::shared_ptr<const consensus::Plan>, consensus::Decision, PeerId proposer)>;
+    void ask_for_proofs(Vouch vouch) { vouch_ = std::move(vouch); }
     // What a process before this one kept comes into the part store.
     void read_kept();
 
@@ -35,6 +39,9 @@ class CommitAverages final : public consensus::Averages {
     Task<Result<void>> hold(std::shared_ptr<const consensus::Plan> plan,
                             std::vector<consensus::FinishedPart> parts,
                             PeerId proposer) override;
+    Task<Result<void>> prove(std::shared_ptr<const consensus::Plan> plan,
+                             consensus::Decision decision,
+                             PeerId proposer) override;
     void keep(const consensus::Plan& plan, const consensus::Decision& decision) override;
 
   private:
@@ -49,6 +56,7 @@ class CommitAverages final : public consensus::Averages {
     const Environment& environment_;
     allreduce::PartFetcher& fetcher_;
     std::function<bool(const consensus::FinishedPart&)> was_checked_;
+    Vouch vouch_;
     bool keeping_ = false;
     runtime::Scope scope_;  // averages on their way to the disk
 };

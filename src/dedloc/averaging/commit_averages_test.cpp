@@ -29,12 +29,13 @@ class CommitAveragesTest : public testing::Test {
         }
         AnsweringMember& member = *peers_[1];
         averages_ = std::make_unique<CommitAverages>(member.environment(), member.fetcher());
-        environment_ =
-            std::make_unique<consensus::Environment>(consensus_environment(member.environment(),
-                                                                           member.scores(),
-                                                                           member.patience(),
-                                                                           *averages_,
-                                                                           member.reports()));
+        environment_ = std::make_unique<consensus::Environment>(
+            consensus_environment(member.environment(),
+                                  member.scores(),
+                                  member.patience(),
+                                  *averages_,
+                                  member.reports(),
+                                  member.environment().judge));
         voter_ = std::move(*consensus::Acceptor::open(*environment_));
         begin_run();
         make_decision();

@@ -41,13 +41,17 @@ Coordinator::Coordinator(Environment environment)
       exchanges_(transfers_, exchanges_max),
       fetcher_(transfers_),
       averages_(environment_, fetcher_),
-      consensus_(consensus_environment(environment_, scores_, patience_, averages_, reports_)),
+      evidence_(environment_),
+      docket_(environment_, evidence_),
+      consensus_(
+          consensus_environment(environment_, scores_, patience_, averages_, reports_, docket_)),
       open_(environment_, patience_),
       announcements_(environment_, patience_),
       link_(environment_, [this] { return !open_.wanted() && !exchanges_.in_round(); }),
       turn_over_(environment_.node.executor),
       scope_(environment_.node.executor) {
     averages_.read_kept();
+    if (environment_.options.byzantine_quorum) environment_.ledger.expect_lying_voters();
 }
 
 Coordinator::~Coordinator() = default;
@@ -79,7 +83,11 @@ void Coordinator::assemble() {
     phases_.push_back(std::move(gather));
     phases_.push_back(std::make_unique<PlanPhase>(*parts_));
     phases_.push_back(std::make_unique<ReducePhase>(*parts_));
-    phases_.push_back(std::make_unique<DecidePhase>(*parts_, *proposer_));
+    if (environment_.options.proves) {
+        proofs_ = std::make_unique<RoundProofs>(*parts_, averages_, evidence_, docket_);
+        phases_.push_back(proofs_->make_phase());
+    }
+    phases_.push_back(std::make_unique<DecidePhase>(*parts_, *proposer_, docket_));
 }
 
 consensus::ProposerHooks Coordinator::proposer_hooks() {
@@ -95,6 +103,11 @@ consensus::ProposerHooks Coordinator::proposer_hooks() {
 void Coordinator::start() {
     service_->start(*following_);
     certificates_->start();
+    if (proofs_) {
+        evidence_.start();
+        docket_.start();
+        proofs_->start();
+    }
     fetcher_.wait_for_arrivals([this](consensus::FinishedPart part, TimePoint deadline) {
         return service_->arrival(std::move(part), deadline);
     });
@@ -104,6 +117,9 @@ void Coordinator::start() {
     });
     environment_.ledger.on_decision([this](const consensus::Link& link) {
         open_.learn_pace(scores_.learn(link.decision, link.plan.get()));
+        if (proofs_) proofs_->look_at(link.certificate);
+        if (const auto proved = proofs_ ? proofs_->proved(link) : nullptr)
+            environment_.listener.proved(*proved);
         ledger_moved();
     });
     environment_.ledger.follow_branches_if(
@@ -116,6 +132,9 @@ void Coordinator::start() {
 
 Task<void> Coordinator::stop() {
     co_await service_->stop();
+    if (proofs_) co_await proofs_->stop();
+    co_await docket_.stop();
+    co_await evidence_.stop();
     co_await certificates_->stop();
     co_await scope_.stop();
     co_await proposer_->stop();

@@ -28,6 +28,7 @@
 #include "dedloc/averaging/gather_phase.h"
 #include "dedloc/averaging/phase.h"
 #include "dedloc/averaging/round_parts.h"
+#include "dedloc/averaging/round_proofs.h"
 #include "dedloc/averaging/round_service.h"
 #include "dedloc/consensus/proposer.h"
 #include "dedloc/consensus/service.h"
@@ -44,6 +45,8 @@ class Coordinator {
 
     const Environment& environment() const { return environment_; }
     const links::Patience& patience() const { return patience_; }
+    // Orders that are to come into decisions, with their evidence.
+    Docket& docket() { return docket_; }
     // Fetches parts of commits.
     allreduce::PartFetcher& fetcher() { return fetcher_; }
     std::uint64_t incarnation() const { return acceptor_->incarnation(); }
@@ -94,6 +97,8 @@ class Coordinator {
     allreduce::Exchanges exchanges_;
     allreduce::PartFetcher fetcher_;
     CommitAverages averages_;
+    EvidenceStore evidence_;
+    Docket docket_;
     consensus::Environment consensus_;
     OpenRound open_;
     Announcements announcements_;
@@ -106,6 +111,7 @@ class Coordinator {
     std::unique_ptr<RoundService> service_;
     std::unique_ptr<consensus::ConsensusService> certificates_;
     std::unique_ptr<Following> following_;
+    std::unique_ptr<RoundProofs> proofs_;
     std::vector<std::unique_ptr<Phase>> phases_;
     GatherPhase* gather_ = nullptr;  // one of them
     runtime::Event turn_over_;

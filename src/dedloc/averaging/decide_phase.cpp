@@ -8,7 +8,7 @@
 namespace dedloc::averaging {
 
 Task<PhaseEnd> DecidePhase::begin(std::shared_ptr<Attempt> attempt) {
-    const consensus::Decision decision = make_decision(attempt->base, attempt->exchange.get());
+    const consensus::Decision decision = make_decision(*attempt);
     if (decision.kind == consensus::DecisionKind::abort)
         parts_.reports.note(RoundNote::Kind::aborted, {}, "a round ended without a whole average");
     Bytes bytes = wire::encode(decision);
@@ -17,8 +17,10 @@ Task<PhaseEnd> DecidePhase::begin(std::shared_ptr<Attempt> attempt) {
     co_return PhaseEnd::go_on;
 }
 
-consensus::Decision DecidePhase::make_decision(const consensus::Base& base,
-                                               const allreduce::Exchange* exchange) const {
+consensus::Decision DecidePhase::make_decision(const Attempt& attempt) const {
+    const consensus::Base& base = attempt.base;
+    const allreduce::Exchange* const exchange = attempt.exchange.get();
+    const bool proved = !environment_.options.proves || !attempt.proof.is_zero();
     consensus::Decision decision;
     decision.kind = consensus::DecisionKind::abort;
     decision.run = base.run;
@@ -28,7 +30,7 @@ consensus::Decision DecidePhase::make_decision(const consensus::Base& base,
     decision.number = base.number + 1;
     decision.branch_samples = base.branch_samples;
     const consensus::Plan* plan = nullptr;
-    if (exchange != nullptr && exchange->complete()) {
+    if (exchange != nullptr && exchange->complete() && proved) {
         std::vector<consensus::FinishedPart> parts;
         for (const auto& [index, part] : exchange->finished()) parts.push_back(part);
         const double samples = consensus::committed_samples(
@@ -38,10 +40,11 @@ consensus::Decision DecidePhase::make_decision(const consensus::Base& base,
             decision.kind = consensus::DecisionKind::commit;
             decision.plan = wire::encode(*plan);
             decision.parts = std::move(parts);
+            decision.proof = attempt.proof;
             decision.branch_samples += samples;
         }
     }
-    decision.orders = environment_.judge.orders_for(base, decision);
+    decision.orders = judge_.orders_for(base, decision);
     decision.next_voters = next_voters(base, decision, plan);
     return decision;
 }
@@ -84,7 +87,7 @@ std::vector<consensus::Voter> DecidePhase::next_voters(const consensus::Base& ba
         return next.contains(voter.peer) || leaves(voter.peer);
     };
     const auto kept = static_cast<std::size_t>(std::ranges::count_if(base.voters, stays_or_leaves));
-    if (kept < consensus::majority(base.voters.size()))
+    if (kept < base.quorum())
         for (const consensus::Voter& voter : base.voters)
             if (!leaves(voter.peer)) next.emplace(voter.peer, voter);
     std::vector<consensus::Voter> voters;

@@ -9,8 +9,8 @@ namespace dedloc::averaging {
 
 class DecidePhase final : public Phase {
   public:
-    DecidePhase(RoundParts& parts, consensus::Proposer& proposer)
-        : parts_(parts), environment_(parts.environment), proposer_(proposer) {}
+    DecidePhase(RoundParts& parts, consensus::Proposer& proposer, consensus::OrderJudge& judge)
+        : parts_(parts), environment_(parts.environment), proposer_(proposer), judge_(judge) {}
 
     std::string_view name() const override { return "decide"; }
     Task<PhaseEnd> begin(std::shared_ptr<Attempt> attempt) override;
@@ -20,8 +20,7 @@ class DecidePhase final : public Phase {
     bool complete(const Attempt& attempt) const override { return attempt.decided; }
 
   private:
-    consensus::Decision make_decision(const consensus::Base& base,
-                                      const allreduce::Exchange* exchange) const;
+    consensus::Decision make_decision(const Attempt& attempt) const;
     std::vector<consensus::Voter> next_voters(const consensus::Base& base,
                                               const consensus::Decision& decision,
                                               const consensus::Plan* plan) const;
@@ -29,6 +28,7 @@ class DecidePhase final : public Phase {
     RoundParts& parts_;
     const Environment& environment_;
     consensus::Proposer& proposer_;
+    consensus::OrderJudge& judge_;
 };
 
 }  // namespace dedloc::averaging

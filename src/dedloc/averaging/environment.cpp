@@ -21,7 +21,8 @@ consensus::Environment consensus_environment(const Environment& environment,
                                              consensus::PeerScore& scores,
                                              const links::Patience& patience,
                                              consensus::Averages& averages,
-                                             consensus::Listener& listener) {
+                                             consensus::Listener& listener,
+                                             consensus::OrderJudge& judge) {
     const RoundOptions& options = environment.options;
     return {.node = environment.node,
             .host = environment.host,
@@ -34,7 +35,7 @@ consensus::Environment consensus_environment(const Environment& environment,
             .averages = averages,
             .listener = listener,
             .options = {options.quorum_timeout, options.announce_interval, options.bugs},
-            .judge = environment.judge};
+            .judge = judge};
 }
 
 allreduce::Environment transfer_environment(const Environment& environment,

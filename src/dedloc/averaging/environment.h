@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "dedloc/allreduce/centered_clip_reducer.h"
 #include "dedloc/allreduce/environment.h"
 #include "dedloc/averaging/roster.h"
 #include "dedloc/consensus/ledger.h"
@@ -32,9 +33,11 @@ struct RoundOptions : allreduce::Options {
     double rate_unknown = 12.5e6;        // bytes per second, while nobody has measured anything
     double upload_max = 0;               // what the user grants, bytes per second; 0: everything
     double download_max = 0;
-    bool granted_is_true = false;  // plans count on what is granted, whatever was measured
-    bool delayed = false;          // the next batch is computed beside the round
-    bool leave_out_slow = false;   // contributions of links that are too slow for what they bring
+    bool granted_is_true = false;   // plans count on what is granted, whatever was measured
+    bool delayed = false;           // the next batch is computed beside the round
+    bool leave_out_slow = false;    // contributions of links that are too slow for what they bring
+    bool byzantine_quorum = false;  // fewer than a third of the voters may lie
+    allreduce::CenteredClipRule clip_rule{};  // where rounds are proved
     consensus::PlantedBugs bugs;
 };
 
@@ -67,7 +70,8 @@ consensus::Environment consensus_environment(const Environment& environment,
                                              consensus::PeerScore& scores,
                                              const links::Patience& patience,
                                              consensus::Averages& averages,
-                                             consensus::Listener& listener);
+                                             consensus::Listener& listener,
+                                             consensus::OrderJudge& judge);
 
 // What exchanges need of it.
 allreduce::Environment transfer_environment(const Environment& environment,

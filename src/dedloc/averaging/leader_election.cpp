@@ -59,7 +59,7 @@ bool LeaderElection::may_follow(const consensus::Decision& branch) const {
     };
     if (std::ranges::any_of(branch.next_voters, is_us)) return true;
     const consensus::Base& base = environment_.ledger.base();
-    if (environment_.roster.voters_of_our_branch(base) < consensus::majority(base.voters.size()) &&
+    if (environment_.roster.voters_of_our_branch(base) < base.quorum() &&
         !environment_.roster.chain_goes_on(base))
         return true;
     const Duration waited =

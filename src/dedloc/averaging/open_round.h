@@ -10,6 +10,7 @@
 #include <optional>
 #include <utility>
 
+#include "dedloc/allreduce/contribution.h"
 #include "dedloc/averaging/environment.h"
 #include "dedloc/averaging/round_pace.h"
 #include "dedloc/runtime/event.h"

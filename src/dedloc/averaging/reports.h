@@ -5,6 +5,7 @@
 
 #pragma once
 #include <algorithm>
+#include <functional>
 #include <string>
 #include <utility>
 
@@ -58,6 +59,12 @@ class Reports final : public consensus::Listener, public allreduce::Listener {
     void voting_for(const consensus::Decision& decision) override {
         environment_.listener.voting_for(decision);
     }
+    void certificate_came(ByteView certificate) override {
+        if (on_certificate_) on_certificate_(certificate);
+    }
+    void on_certificate(std::function<void(ByteView)> listener) {
+        on_certificate_ = std::move(listener);
+    }
     void branch_opened(std::string text) override {
         note(RoundNote::Kind::branch_opened, environment_.me(), std::move(text));
     }
@@ -79,6 +86,7 @@ class Reports final : public consensus::Listener, public allreduce::Listener {
 
     const Environment& environment_;
     consensus::PeerScore& scores_;
+    std::function<void(ByteView)> on_certificate_;
     bool own_refused_ = false;
     bool told_of_full_round_ = false;
 };

@@ -68,6 +68,8 @@ class Roster : public consensus::Electorate {
     virtual Ok check_samples(const PeerId& peer, const consensus::MemberInput& input) const = 0;
 };
 
+struct ProvedRound;  // round_proof.h
+
 // Is told what happens in rounds.
 class RoundListener {
   public:
@@ -79,6 +81,10 @@ class RoundListener {
     // We vote for this commit and hold every average of it: most likely it will be certified.
     virtual void voting_for(const consensus::Decision& decision) = 0;
     virtual void note(const RoundNote& note) = 0;
+    // An order that is proved here, and by what: others may ask for it long after.
+    virtual void order_proved(const robust::Order&, const Bytes&) {}
+    // A commit of a robust run, with what proved it, where that came to us.
+    virtual void proved(const ProvedRound&) {}
 };
 
 }  // namespace dedloc::averaging

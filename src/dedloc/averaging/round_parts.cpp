@@ -22,6 +22,7 @@ std::shared_ptr<allreduce::Exchange> begin_exchange(RoundParts& parts,
                                                     consensus::Plan plan,
                                                     const Digest& digest) {
     auto exchange = parts.exchanges.begin(std::move(plan), digest, parts.open.input());
+    if (parts.on_exchange) parts.on_exchange(exchange);
     parts.open.round_begins();
     parts.open.changed().pulse();
     return exchange;

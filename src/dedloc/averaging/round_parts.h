@@ -3,6 +3,7 @@
 // Thread: the network thread.
 
 #pragma once
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -30,6 +31,8 @@ struct RoundParts {
     OwnLink& link;
     LeaderElection& election;
     runtime::Scope& scope;
+    // Is told of each exchange that begins.
+    std::function<void(const std::shared_ptr<allreduce::Exchange>&)> on_exchange{};
 };
 
 // What this peer says of itself for the open step.

@@ -327,7 +327,7 @@ Result<planner::LeaveOutAnswer> RoundPlanner::whom_to_leave_out(
     std::size_t voters = 0;
     for (std::size_t i = 0; i < votes.size(); ++i)
         if (votes[i] && answer.parts[i] != planner::Part::none) ++voters;
-    if (voters >= consensus::majority(question_.base.voters.size())) return answer;
+    if (voters >= question_.base.quorum()) return answer;
     std::size_t place = 0;
     for (const auto& [peer, announce] : announces) {
         planner::Candidate& candidate = candidates[place++];

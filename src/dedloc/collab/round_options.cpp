@@ -21,15 +21,16 @@ void set_codecs(averaging::RoundOptions& round, const Options& options) {
     if (options.layout.buffers_count > 0) round.bounded_count = options.layout.parameters_count;
 }
 
-// Null: the mean.
-std::shared_ptr<const allreduce::Reducer> reducer_of(const RunFile& run) {
-    if (!run.robust) return nullptr;
-    allreduce::CenteredClipRule rule;
-    rule.tau = run.robust->tau;
-    rule.iterations_max = static_cast<std::uint32_t>(run.robust->iterations_max);
-    rule.eps = run.robust->eps;
-    rule.weight_cap = run.robust->weight_cap;
-    return std::make_shared<allreduce::CenteredClipReducer>(rule);
+// Clips, and proves it.
+void set_robust(averaging::RoundOptions& round, const RobustConfig& robust) {
+    allreduce::CenteredClipRule& rule = round.clip_rule;
+    rule.tau = robust.tau;
+    rule.iterations_max = static_cast<std::uint32_t>(robust.iterations_max);
+    rule.eps = robust.eps;
+    rule.weight_cap = robust.weight_cap;
+    round.reducer = std::make_shared<allreduce::CenteredClipReducer>(rule);
+    round.proves = true;
+    round.byzantine_quorum = true;
 }
 
 }  // namespace
@@ -64,7 +65,7 @@ averaging::RoundOptions round_options(const Options& options) {
     round.upload_max = options.upload_max;
     round.download_max = options.download_max;
     if (options.role == Role::aggregator) round.reduce_bytes_max = options.reduce_bytes_max;
-    round.reducer = reducer_of(options.run);
+    if (options.run.robust) set_robust(round, *options.run.robust);
     round.bugs = options.bugs;
     return round;
 }

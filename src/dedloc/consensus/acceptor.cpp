@@ -410,6 +410,10 @@ Task<std::optional<ConsensusReply>> Acceptor::check_commit(PeerId from,
     if (!held && held.error().kind() == ErrorKind::peer_broke_protocol)
         co_return accuse(from, held.error().message());
     if (!held) co_return refuse(Answer::refused, held.error().message());
+    const Result<void> proved = co_await environment_.averages.prove(plan, decision, from);
+    if (!proved && proved.error().kind() == ErrorKind::peer_broke_protocol)
+        co_return accuse(from, proved.error().message());
+    if (!proved) co_return refuse(Answer::refused, proved.error().message());
     environment_.averages.keep(*plan, decision);
     co_return std::nullopt;
 }

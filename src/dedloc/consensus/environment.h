@@ -43,8 +43,7 @@ class Electorate {
 
 // A majority of its voters is heard of, or somebody tells of what they decided.
 inline bool lives(const Electorate& electorate, const Base& base) {
-    return electorate.voters_heard_of(base) >= majority(base.voters.size()) ||
-           electorate.chain_goes_on(base);
+    return electorate.voters_heard_of(base) >= base.quorum() || electorate.chain_goes_on(base);
 }
 
 // May this peer ask us anything?
@@ -65,6 +64,11 @@ class Averages {
     virtual Task<Result<void>> hold(std::shared_ptr<const Plan> plan,
                                     std::vector<FinishedPart> parts,
                                     PeerId proposer) = 0;
+    // In a robust run: is it proved that these averages are right? Errors: peer_broke_protocol:
+    // they are not; others: what proves it does not come in time.
+    virtual Task<Result<void>> prove(std::shared_ptr<const Plan>, Decision, PeerId /*proposer*/) {
+        co_return Result<void>();
+    }
     // Writes this voter's share of them to disk, in the background.
     virtual void keep(const Plan& plan, const Decision& decision) = 0;
 };
@@ -79,6 +83,8 @@ class Listener {
     virtual void voting_for(const Decision& decision) = 0;
     // A peer said what the protocol does not allow.
     virtual void refused(const PeerId& peer, std::string why) = 0;
+    // A certificate that was sent to us unasked, whatever it is worth.
+    virtual void certificate_came(ByteView) {}
     virtual void branch_opened(std::string text) = 0;
     // Our votes cannot be written: until they can, we have none; and that for longer than a moment;
     // they can again.

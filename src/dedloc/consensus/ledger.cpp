@@ -198,6 +198,7 @@ Ok Ledger::start_from(ByteView certificate) {
     base_ = Base{};
     base_.run = link.decision.run;
     base_.newcomers_weigh = newcomers_weigh_;
+    base_.voters_may_lie = voters_may_lie_;
     append(std::move(link));
     return {};
 }
@@ -217,7 +218,7 @@ Ok Ledger::check_votes(const Certificate& certificate,
         if (!verifier_.verify(vote.voter, vote_domain, message, vote.signature))
             return broken("a signature does not hold");
     }
-    std::size_t needed = all ? voters.size() : majority(voters.size());
+    std::size_t needed = all ? voters.size() : quorum(voters.size(), voters_may_lie_);
     if (bugs_.minority_commits && !all && needed > 1) --needed;
     if (seen.size() < needed)
         return broken(fmt::format("{} of {} signatures", seen.size(), needed));

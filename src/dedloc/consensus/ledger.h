@@ -34,6 +34,9 @@ struct Base {
     std::uint64_t number = 0;  // of the newest decision
     robust::Orders orders{};   // of the newest decision
 
+    bool voters_may_lie = false;  // as the run says (Ledger::expect_lying_voters)
+    // How many of the voters decide.
+    std::size_t quorum() const { return consensus::quorum(voters.size(), voters_may_lie); }
     bool newcomers_weigh = true;  // as the run says (Ledger::let_newcomers_weigh_nothing)
 
     // Does what this peer brings count, or is it only checked? Where newcomers weigh nothing, those
@@ -111,6 +114,8 @@ class Ledger {
 
     // In this run a peer is a newcomer until an order vouches for it: it weighs nothing and does
     // not vote. To be called before the ledger starts.
+    // Fewer than a third of them: decisions need two thirds, and one, of the votes.
+    void expect_lying_voters() { base_.voters_may_lie = voters_may_lie_ = true; }
     void let_newcomers_weigh_nothing() { newcomers_weigh_ = false; }
     void set_state(const Digest& state);
     const Base& base() const { return base_; }
@@ -156,6 +161,7 @@ class Ledger {
     std::size_t kept_max_;
     PlantedBugs bugs_;
     bool newcomers_weigh_ = true;
+    bool voters_may_lie_ = false;
     std::deque<Link> chain_;
     std::map<PeerId, Committed> committed_;
     Base base_;

@@ -62,6 +62,9 @@ struct Decision {
     std::uint64_t number = 0;         // of this decision in its chain: previous number + 1
     // All that are in force from the next step on, carried from decision to decision. Sorted.
     std::vector<robust::Order> orders{};
+    // Of a commit of a robust run: the digest of what proves its averages
+    // (averaging/round_proof.h).
+    Digest proof{};
 
     template <typename Visitor, typename Self>
     static void fields(Visitor& visit, Self& self) {
@@ -76,6 +79,7 @@ struct Decision {
         visit(9, self.branch_samples);
         visit(10, self.number);
         visit(11, self.orders, robust::orders_max);
+        visit(12, self.proof);
     }
 };
 

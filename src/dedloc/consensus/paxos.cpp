@@ -75,7 +75,7 @@ bool Tally::is_voter(const PeerId& peer) const {
 }
 
 std::size_t Tally::needed() const {
-    const std::size_t all = majority(voters_.size());
+    const std::size_t all = quorum(voters_.size(), some_lie_);
     return bugs_.minority_commits && all > 1 ? all - 1 : all;
 }
 

@@ -92,11 +92,17 @@ class PaxosAcceptor {
 };
 
 inline std::size_t majority(std::size_t voters) { return voters / 2 + 1; }
+// As long as fewer than a third of the voters lie, two quorums have an honest one in common, who
+// votes once under a ballot.
+inline std::size_t quorum(std::size_t voters, bool some_lie) {
+    return some_lie ? voters * 2 / 3 + 1 : majority(voters);
+}
 
 // The proposer's side of one ballot.
 class Tally {
   public:
-    Tally(std::vector<Voter> voters, PlantedBugs bugs) : voters_(std::move(voters)), bugs_(bugs) {}
+    Tally(std::vector<Voter> voters, PlantedBugs bugs, bool some_lie = false)
+        : voters_(std::move(voters)), bugs_(bugs), some_lie_(some_lie) {}
 
     // Counts once per voter; strangers are ignored.
     void promise(const PeerId& voter, const ConsensusReply& reply);
@@ -115,6 +121,7 @@ class Tally {
 
     std::vector<Voter> voters_;
     PlantedBugs bugs_;
+    bool some_lie_;
     std::map<PeerId, bool> promises_;
     std::map<PeerId, Bytes> votes_;
     std::optional<Bytes> value_;

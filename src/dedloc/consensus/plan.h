@@ -147,6 +147,8 @@ struct FinishedPart {
     Bytes included;           // bits: whose contributions are in it
     Digest digest;            // SHA-256 of the encoded average
     Bytes signature;
+    // In a robust round: what those who are in it had committed to (allreduce/commitment.h).
+    Digest commitments{};
 
     bool includes(std::size_t member) const { return base::has_bit(included, member); }
     Bytes signed_bytes() const;
@@ -159,6 +161,7 @@ struct FinishedPart {
         visit(5, self.included);
         visit(6, self.digest);
         visit(7, self.signature);
+        visit(8, self.commitments);
     }
 };
 

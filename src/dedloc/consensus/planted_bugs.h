@@ -13,6 +13,10 @@ struct PlantedBugs {
     bool count_twice = false;          // what a certificate includes is carried all the same
     bool sum_by_arrival = false;       // owners add contributions as they come
     bool vote_without_memory = false;  // a peer that lost its disk votes at once
+    bool early_draw = false;           // nonces are revealed before everybody has committed
+    bool rows_unchecked = false;       // nobody looks at whether rows prove the averages
+    bool orders_unproved = false;      // orders need no evidence
+    bool charges_nobody = false;       // of a liar: it tells of no evidence, of its own lies least
     // Computes the state of this step with another bit than the others do; 0: never.
     std::uint64_t differs_at_step = 0;
 };

@@ -26,7 +26,9 @@ bool fits_question(const Prepare& question, const ConsensusReply& reply) {
 
 struct Proposer::Poll {
     Poll(const Base& base, PlantedBugs bugs, runtime::Executor executor)
-        : tally(base.voters, bugs), may_say_yes(base.voters.size()), enough(executor) {}
+        : tally(base.voters, bugs, base.voters_may_lie),
+          may_say_yes(base.voters.size()),
+          enough(executor) {}
     void answered(const PeerId& voter, bool yes) {
         if (awaited.erase(voter) > 0 && awaited.empty() && refused) enough.set();
         // Lost: what the others say changes nothing.
@@ -92,12 +94,12 @@ Task<bool> Proposer::prepare(Base base, std::uint32_t ballot, Duration patience)
     // promise when it is asked again.
     for (const Voter& voter : base.voters)
         if (!hooks_.is_suspected(voter.peer)) poll->awaited.insert(voter.peer);
-    if (poll->awaited.size() < majority(base.voters.size())) poll->awaited.clear();
+    if (poll->awaited.size() < base.quorum()) poll->awaited.clear();
     std::vector<Task<void>> asks;
     for (const Voter& voter : base.voters) asks.push_back(ask_promise(voter.peer, request, poll));
     Task<void> all = runtime::all_of(std::move(asks));
     co_await runtime::first_of(std::move(all), poll->enough.wait());
-    const bool slow = poll->late > 0 && poll->answers < majority(base.voters.size());
+    const bool slow = poll->late > 0 && poll->answers < base.quorum();
     unanswered_prepares_ = slow ? unanswered_prepares_ + 1 : 0;
     if (!poll->tally.promised()) co_return false;
     if (poll->tally.value_to_keep()) {

@@ -143,6 +143,7 @@ void ConsensusService::take_certificates(const PeerId& from,
 
 Task<Result<Bytes>> ConsensusService::on_certificate(PeerId from, Bytes request) {
     DEDLOC_CO_TRY_VOID(gate(environment_.electorate, from));
+    environment_.listener.certificate_came(request);
     (void)take_certificate(from, request);
     co_return Bytes{};
 }

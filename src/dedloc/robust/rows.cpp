@@ -90,14 +90,21 @@ void RowMaker::add_piece(std::uint64_t offset,
 }
 
 void RowMaker::finish_part(double tau, const Projected& of_average) {
-    const double distance = std::sqrt(open_.squared_distance);
-    const double factor = clip_factor(tau, distance);
+    add_part(open_, tau, of_average, 1);
+    open_ = {};
+}
+
+void RowMaker::add_part(const Projections::Sums& sums,
+                        double tau,
+                        const Projected& of_average,
+                        double weight) {
+    const double distance = std::sqrt(sums.squared_distance);
+    const double factor = weight * clip_factor(tau, distance);
     for (std::size_t k = 0; k < projections_count; ++k) {
-        clipped_[k] += factor * (open_.projected[k] - of_average[k]);
-        contribution_[k] += open_.projected[k];
+        clipped_[k] += factor * (sums.projected[k] - of_average[k]);
+        contribution_[k] += sums.projected[k];
     }
     norm_ = std::max(norm_, distance);
-    open_ = {};
 }
 
 Row RowMaker::row() const {

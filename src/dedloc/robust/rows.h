@@ -59,6 +59,11 @@ class RowMaker {
                    std::span<const float> average,
                    std::span<const float> mean);
     void finish_part(double tau, const Projected& of_average);
+    // A whole part whose sums were made elsewhere; what is clipped counts `weight` times.
+    void add_part(const Projections::Sums& sums,
+                  double tau,
+                  const Projected& of_average,
+                  double weight);
     Row row() const;
 
   private:

@@ -1,0 +1,86 @@
+// Members of simulated robust runs that break one rule of the round, again and again, and what the
+// rules say happens to them. A liar runs the engine as everybody does; what it sends is changed on
+// its way out and signed anew (sim::World::on_send), as a peer of another build would.
+//
+// Thread: the world's. Lifetime: as long as the world.
+
+#pragma once
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "dedloc/consensus/messages.h"
+#include "dedloc/robust/orders.h"
+#include "dedloc/sim/world.h"
+
+namespace dedloc::lab {
+
+enum class ProtocolLie {
+    none,              // all are honest
+    wrong_root,        // commits to something else than it sends
+    two_roots,         // commits to something else towards one owner
+    shifted_part,      // reduces wrongly, as an owner
+    false_row,         // tells numbers that its contribution contradicts
+    false_accusation,  // says that an honest member's row is false
+    withheld_nonce,
+    withheld_rows,
+    withheld_input,  // reduces wrongly and shows nobody of what
+    double_vote,     // signs two decisions under one ballot
+    false_charge,    // as a leader, bans somebody without evidence
+};
+
+struct LieOutcome {
+    ProtocolLie lie = ProtocolLie::none;
+    const char* name = "";
+    std::optional<robust::OrderKind>
+        kind{};  // none: nothing happens to it but that nobody believes
+    robust::Offence offence = robust::Offence::none;
+};
+
+// Every lie, and what the page lists for it.
+const std::vector<LieOutcome>& protocol_lies();
+const LieOutcome& outcome_of(ProtocolLie lie);
+
+// Watches the rounds of a world, and lets one machine lie.
+class ProtocolLiar {
+  public:
+    ProtocolLiar(sim::World& world, std::size_t liar, ProtocolLie lie);
+
+    // What was sent out of order: a nonce before all who are in the plan had committed.
+    const std::vector<std::string>& early_draws() const { return early_; }
+    std::uint64_t told() const { return told_; }
+
+  private:
+    void sent(const sim::World::Outgoing& message);
+    void watch(const sim::World::Outgoing& message);
+    void watch_draw(const sim::World::Outgoing& message);
+    bool lie(const sim::World::Outgoing& message);
+    bool change_header(const sim::World::Outgoing& message);
+    bool change_reveal(Bytes& bytes);
+    bool shift_average(Bytes& bytes);
+    bool change_row(Bytes& bytes);
+    bool accuse(Bytes& bytes);
+    bool withhold_rows(Bytes& bytes);
+    bool charge_falsely(Bytes& bytes);
+    bool vote_twice();
+
+    sim::World& world_;
+    std::size_t liar_;
+    ProtocolLie lie_;
+    std::uint64_t told_ = 0;
+    std::optional<std::size_t> deceived_;  // of two_roots
+    Digest draw_;                          // the newest that was sent to the liar …
+    // … and its place in the plan and that of whom it accuses.
+    std::optional<std::pair<std::uint32_t, std::uint32_t>> accused_;
+    std::optional<consensus::Propose> proposed_;         // to the liar
+    std::map<Digest, std::set<std::size_t>> committed_;  // by plan: who has
+    std::map<Digest, consensus::Plan> plans_;
+    std::set<Digest> judged_;
+    std::vector<std::string> early_;
+};
+
+}  // namespace dedloc::lab

@@ -1,0 +1,180 @@
+#include "dedloc/averaging/docket.h"
+
+#include <algorithm>
+
+#include "dedloc/security/hash.h"
+#include "dedloc/wire/message.h"
+
+namespace dedloc::averaging {
+namespace {
+
+using robust::Order;
+using robust::OrderKind;
+
+// Of evidence over a slow link.
+constexpr Duration evidence_patience = 10s;
+
+Error unjust(std::string_view why) {
+    return make_error(ErrorKind::peer_broke_protocol, "orders are refused: {}", why);
+}
+
+// For how long an order of this kind may hold.
+Ok check_length(const Order& order) {
+    const std::uint64_t steps = order.until_step - order.from_step;
+    const bool fair = order.kind == OrderKind::ban         ? order.until_step == robust::for_good
+                      : order.kind == OrderKind::eliminate ? steps <= eliminated_for_steps
+                      : order.kind == OrderKind::probation ? steps <= withheld_for_steps
+                                                           : true;
+    if (fair) return {};
+    return unjust("one holds longer or shorter than it may");
+}
+
+bool same_charge(const Order& a, const Order& b) {
+    return a.subject == b.subject && a.kind == b.kind && a.offence == b.offence;
+}
+
+}  // namespace
+
+Charge charge(const consensus::Base& base,
+              const PeerId& subject,
+              OrderKind kind,
+              robust::Offence offence,
+              const Evidence& evidence) {
+    Charge result;
+    result.evidence = wire::encode(evidence);
+    const std::uint64_t step = base.instance.step;
+    result.order.kind = kind;
+    result.order.offence = offence;
+    result.order.subject = subject;
+    result.order.from_step = step;
+    result.order.until_step = robust::for_good;
+    if (kind == OrderKind::eliminate) result.order.until_step = step + eliminated_for_steps;
+    if (kind == OrderKind::probation) result.order.until_step = step + withheld_for_steps;
+    result.order.evidence = security::sha256(result.evidence);
+    return result;
+}
+
+EvidenceContext evidence_context(const Environment& environment) {
+    return {environment.verifier,
+            environment.options.clip_rule,
+            environment.ledger.base().voters,
+            environment.node.workers};
+}
+
+Docket::Docket(const Environment& environment, EvidenceStore& store)
+    : environment_(environment),
+      store_(store),
+      handlers_(environment.host),
+      scope_(environment.node.executor) {}
+
+void Docket::start() {
+    handlers_.on_call(charge_method, [this](PeerId from, Bytes request) {
+        return on_charge(from, std::move(request));
+    });
+}
+
+Task<void> Docket::stop() {
+    co_await handlers_.stop();
+    co_await scope_.stop();
+}
+
+bool Docket::keep(const Order& order) {
+    const auto same = [&](const Order& other) { return same_charge(order, other); };
+    if (pending_.size() >= pending_max || std::ranges::any_of(pending_, same)) return false;
+    pending_.push_back(order);
+    return true;
+}
+
+void Docket::add(Charge charge) {
+    if (environment_.options.bugs.charges_nobody) return;
+    if (!keep(charge.order)) return;
+    environment_.listener.order_proved(charge.order, charge.evidence);
+    proved_.insert(store_.put(std::move(charge.evidence)));
+    const Bytes message = wire::encode(charge.order);
+    for (const consensus::Voter& voter : environment_.ledger.base().voters)
+        if (voter.peer != environment_.me() && voter.peer != charge.order.subject)
+            scope_.spawn("tell of evidence", tell(voter.peer, message));
+}
+
+Task<void> Docket::tell(PeerId peer, Bytes message) {
+    const TimePoint deadline = environment_.now() + evidence_patience;
+    (void)co_await environment_.host.call(peer, charge_method, std::move(message), deadline);
+}
+
+Task<Result<Bytes>> Docket::on_charge(PeerId from, Bytes request) {
+    DEDLOC_CO_TRY_VOID(environment_.gate(from));
+    auto order = wire::decode<Order>(request);
+    if (!order) co_return consensus::unreadable("charge");
+    const Result<void> taken = co_await take(*std::move(order), from);
+    if (!taken) co_return taken.error();
+    co_return Bytes{};
+}
+
+// One at a time of a peer, so that nobody keeps our processors busy.
+Task<Result<void>> Docket::take(Order order, PeerId from) {
+    const auto same = [&](const Order& other) { return same_charge(order, other); };
+    if (std::ranges::any_of(pending_, same)) co_return Result<void>();
+    if (!charging_.insert(from).second)
+        co_return make_error(ErrorKind::overloaded, "one charge at a time, please");
+    Result<void> proved = co_await prove(order, from);
+    charging_.erase(from);
+    if (proved) (void)keep(order);
+    co_return proved;
+}
+
+Task<Result<void>> Docket::prove(Order order, PeerId from) {
+    DEDLOC_CO_TRY_VOID(check_length(order));
+    if (proved_.contains(order.evidence) && store_.find(order.evidence)) co_return Result<void>();
+    if (environment_.options.bugs.orders_unproved) co_return Result<void>();
+    const TimePoint deadline = environment_.now() + evidence_patience;
+    const auto evidence = co_await store_.fetch(from, order.evidence, deadline);
+    if (!evidence) co_return evidence.error();
+    auto work = [rules = &rules_,
+                 order,
+                 bytes = *evidence,
+                 context = evidence_context(environment_)]() -> Result<void> {
+        return rules->check(order, bytes, context);
+    };
+    Result<void> checked = co_await environment_.node.workers.run(std::move(work));
+    if (!checked) co_return checked;
+    proved_.insert(order.evidence);
+    if (proved_.size() > pending_max * 4) proved_.erase(proved_.begin());
+    environment_.listener.order_proved(order, to_bytes(**evidence));
+    co_return Result<void>();
+}
+
+std::vector<Order> Docket::orders_for(const consensus::Base& base,
+                                      const consensus::Decision& decision) {
+    robust::Orders orders(environment_.judge.orders_for(base, decision));
+    const std::uint64_t step = decision.instance.step;
+    std::erase_if(pending_, [&](const Order& order) {
+        return base.orders.barring(order.subject, step) != nullptr || !in_force(order, step) ||
+               (order.kind == OrderKind::probation &&
+                base.orders.on_probation(order.subject, step));
+    });
+    for (Order order : pending_) {
+        if (order.until_step != robust::for_good)
+            order.until_step = step + (order.until_step - order.from_step);
+        order.from_step = step;
+        (void)orders.add(std::move(order));
+    }
+    return orders.list();
+}
+
+// What others are to judge goes there as a whole.
+Task<Result<void>> Docket::check(std::shared_ptr<const consensus::Decision> decision,
+                                 robust::OrderChanges changes,
+                                 PeerId proposer) {
+    robust::OrderChanges elsewhere;
+    elsewhere.ended = std::move(changes.ended);
+    std::vector<Order> here;
+    for (Order& order : changes.added)
+        (rules_.knows(order.offence) ? here : elsewhere.added).push_back(std::move(order));
+    for (const Order& order : here) {
+        Result<void> proved = co_await prove(order, proposer);
+        if (!proved) co_return proved;
+    }
+    co_return co_await environment_.judge.check(decision, std::move(elsewhere), proposer);
+}
+
+}  // namespace dedloc::averaging

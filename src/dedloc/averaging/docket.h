@@ -1,0 +1,81 @@
+// Docket: orders that are to come into the next decisions, with their evidence; and, for a voter,
+// whether the evidence of those in another's decision proves them.
+//
+// Whoever has evidence keeps the order here and tells the voters, who look at it and keep it, too:
+// a leader that would rather not have it in its decision is followed by one that has. Orders for
+// which there is no rule here (those about persons) are the run's own judge's.
+//
+// Bounds: pending_max orders, one of a subject, kind and offence; evidence as EvidenceStore.
+// Thread: the network thread; evidence is looked at on workers. Lifetime: stop() before
+// destruction.
+
+#pragma once
+#include <functional>
+#include <memory>
+#include <set>
+#include <vector>
+
+#include "dedloc/averaging/evidence.h"
+#include "dedloc/averaging/evidence_store.h"
+#include "dedloc/consensus/order_judge.h"
+#include "dedloc/runtime/scope.h"
+
+namespace dedloc::averaging {
+
+inline constexpr std::size_t pending_max = 64;
+inline constexpr const char* charge_method = "/dedloc/round/1/charge";
+
+struct Charge {
+    robust::Order order;
+    Bytes evidence;
+};
+
+inline constexpr std::uint64_t eliminated_for_steps = 50;
+inline constexpr std::uint64_t withheld_for_steps = 20;  // of probation, if nobody vouches before
+
+// An order of the step that is open.
+Charge charge(const consensus::Base& base,
+              const PeerId& subject,
+              robust::OrderKind kind,
+              robust::Offence offence,
+              const Evidence& evidence);
+
+EvidenceContext evidence_context(const Environment& environment);
+
+class Docket final : public consensus::OrderJudge {
+  public:
+    Docket(const Environment& environment, EvidenceStore& store);
+
+    void start();
+    Task<void> stop();
+    // For offences that are proved elsewhere.
+    EvidenceRules& rules() { return rules_; }
+    // Our own evidence: kept, and told to the voters.
+    void add(Charge charge);
+    // That of somebody else. Errors: peer_broke_protocol: it proves nothing.
+    Task<Result<void>> take(robust::Order order, PeerId from);
+
+    // consensus::OrderJudge
+    std::vector<robust::Order> orders_for(const consensus::Base& base,
+                                          const consensus::Decision& decision) override;
+    Task<Result<void>> check(std::shared_ptr<const consensus::Decision> decision,
+                             robust::OrderChanges changes,
+                             PeerId proposer) override;
+
+  private:
+    Task<Result<Bytes>> on_charge(PeerId from, Bytes request);
+    Task<void> tell(PeerId peer, Bytes message);
+    Task<Result<void>> prove(robust::Order order, PeerId from);
+    bool keep(const robust::Order& order);
+
+    const Environment& environment_;
+    EvidenceStore& store_;
+    EvidenceRules rules_;
+    std::vector<robust::Order> pending_;
+    std::set<Digest> proved_;  // evidence that was looked at here, of the newest orders
+    std::set<PeerId> charging_;
+    p2p::Handlers handlers_;
+    runtime::Scope scope_;
+};
+
+}  // namespace dedloc::averaging

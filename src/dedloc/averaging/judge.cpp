@@ -1,0 +1,200 @@
+#include "dedloc/averaging/judge.h"
+
+#include <algorithm>
+
+#include "dedloc/wire/message.h"
+
+namespace dedloc::averaging {
+namespace {
+
+using robust::Offence;
+using robust::OrderKind;
+
+Error not_proved(std::string_view why) {
+    return make_error(ErrorKind::peer_broke_protocol, "a proposal is refused: {}", why);
+}
+
+std::vector<const robust::Row*> column_of(const RowTable& table,
+                                          std::size_t owner_place,
+                                          std::size_t members) {
+    std::vector<const robust::Row*> column(members, nullptr);
+    for (const auto& [member, rows] : table) column[member] = &rows[owner_place];
+    return column;
+}
+
+}  // namespace
+
+// False: nobody shows it.
+Task<bool> Judge::gather(std::shared_ptr<OpenProof> open,
+                         std::uint32_t part,
+                         std::uint32_t member,
+                         std::shared_ptr<Evidence> into,
+                         std::shared_ptr<Judgement> judgement) {
+    auto input = co_await prover_.input_of(open, part, member);
+    if (!input) {
+        const std::uint32_t owner = open->draw->parts[part].owner;
+        judgement->unshown.push_back(
+            {open->exchange->digest(), Observation::unshown, member, part, owner});
+        co_return false;
+    }
+    into->inputs.push_back({part, member, std::move(input->path), to_bytes(*input->encoded)});
+    co_return true;
+}
+
+Task<void> Judge::judge_part(std::shared_ptr<OpenProof> open,
+                             std::uint32_t part,
+                             std::shared_ptr<Judgement> judgement) {
+    const consensus::FinishedPart header = open->draw->parts[part];
+    const auto evidence = std::make_shared<Evidence>();
+    evidence->plan = wire::encode(open->plan());
+    evidence->finished.push_back(header);
+    for (const Reveal& reveal : open->draw->reveals) {
+        if (!header.includes(reveal.member)) continue;
+        evidence->commitments.push_back({reveal.member, reveal.commitment});
+        const bool shown = co_await gather(open, part, reveal.member, evidence, judgement);
+        if (!shown) co_return;
+    }
+    auto work = [evidence, context = evidence_context(environment_)] {
+        return reduction_is_right(*evidence, context);
+    };
+    const Result<bool> right = co_await environment_.node.workers.run(std::move(work));
+    if (!right || *right) co_return;
+    judgement->charges.push_back(charge(environment_.ledger.base(),
+                                        open->plan().members[header.owner].peer,
+                                        OrderKind::ban,
+                                        Offence::wrong_reduction,
+                                        *evidence));
+}
+
+Task<void> Judge::judge_row(std::shared_ptr<OpenProof> open,
+                            std::shared_ptr<const Proof> proof,
+                            std::uint32_t owner,
+                            std::uint32_t member,
+                            std::optional<SignedBy> accusation,
+                            std::shared_ptr<Judgement> judgement) {
+    const auto evidence = std::make_shared<Evidence>();
+    evidence->plan = wire::encode(open->plan());
+    Proof one{proof->draw, {}};
+    const auto answer = std::ranges::find(proof->answers, member, &SignedBy::member);
+    if (answer == proof->answers.end()) co_return;
+    one.answers.push_back(*answer);
+    evidence->proof.push_back(std::move(one));
+    for (const std::uint32_t part : open->rows->parts_of(owner, member)) {
+        const bool shown = co_await gather(open, part, member, evidence, judgement);
+        if (!shown) co_return;
+        const SharedBytes average = environment_.parts.find(proof->draw.parts[part].digest);
+        if (!average) co_return;
+        evidence->averages.push_back({part, to_bytes(*average)});
+    }
+    auto work = [evidence, owner, member, context = evidence_context(environment_)] {
+        return row_is_right(*evidence, owner, member, context);
+    };
+    const Result<bool> right = co_await environment_.node.workers.run(std::move(work));
+    if (!right) co_return;
+    const consensus::Base& base = environment_.ledger.base();
+    if (!*right) {
+        const PeerId& liar = open->plan().members[member].peer;
+        judgement->charges.push_back(
+            charge(base, liar, OrderKind::ban, Offence::false_row, *evidence));
+    } else if (accusation) {
+        evidence->statements.push_back(*accusation);
+        const PeerId& liar = open->plan().members[owner].peer;
+        judgement->charges.push_back(
+            charge(base, liar, OrderKind::ban, Offence::false_accusation, *evidence));
+    }
+}
+
+Task<Judgement> Judge::of_owner(std::shared_ptr<OpenProof> open,
+                                std::shared_ptr<const Proof> proof,
+                                std::uint32_t owner) {
+    const auto judgement = std::make_shared<Judgement>();
+    const std::uint32_t parts = static_cast<std::uint32_t>(proof->draw.parts.size());
+    for (std::uint32_t part = 0; part < parts && judgement->is_clear(); ++part)
+        if (proof->draw.parts[part].owner == owner) co_await judge_part(open, part, judgement);
+    for (const SignedBy& answer : proof->answers) {
+        if (!judgement->is_clear()) break;
+        const std::optional<SignedBy> nobody_accuses;
+        if (!open->rows->parts_of(owner, answer.member).empty())
+            co_await judge_row(open, proof, owner, answer.member, nobody_accuses, judgement);
+    }
+    co_return *judgement;
+}
+
+Task<Judgement> Judge::of_row(std::shared_ptr<OpenProof> open,
+                              std::shared_ptr<const Proof> proof,
+                              SignedBy accusation) {
+    const auto judgement = std::make_shared<Judgement>();
+    const auto read = wire::decode<Accusation>(accusation.payload);
+    const bool sound = read && accusation.member < open->plan().members.size() &&
+                       read->draw == open->draw_digest &&
+                       environment_.verifier.verify(open->plan().members[accusation.member].peer,
+                                                    accusation_domain,
+                                                    accusation.payload,
+                                                    accusation.signature);
+    if (!sound) co_return *judgement;
+    const std::optional<SignedBy> accuses = accusation;
+    co_await judge_row(open, proof, accusation.member, read->accused, accuses, judgement);
+    co_return *judgement;
+}
+
+Task<Result<void>> Judge::vouch(std::shared_ptr<const consensus::Plan> plan,
+                                consensus::Decision decided,
+                                PeerId proposer) {
+    const auto decision = std::make_shared<const consensus::Decision>(std::move(decided));
+    const std::shared_ptr<OpenProof> open =
+        prover_.find(consensus::decision_digest(decision->plan));
+    std::shared_ptr<const Proof> proof;
+    std::shared_ptr<const allreduce::ProofRows> rows;
+    if (open && open->proof && open->rows && open->proof_digest == decision->proof) {
+        proof = std::make_shared<const Proof>(*open->proof);
+        rows = open->rows;
+        co_return co_await check_proof(plan, decision, proof, rows);
+    }
+    // It came to others, and not to us.
+    const TimePoint deadline = environment_.now() + parts_.patience.with_answer() * 4;
+    const auto bytes = co_await store_.fetch(proposer, decision->proof, deadline);
+    if (!bytes) co_return make_error(ErrorKind::not_found, "the proof is not to be had");
+    auto read = wire::decode<Proof>(*bytes);
+    if (!read || read->draw.plan != consensus::decision_digest(decision->plan))
+        co_return not_proved("its proof is of another plan, or none");
+    proof = std::make_shared<const Proof>(*std::move(read));
+    if (Ok sound = check_draw(environment_.verifier, *plan, proof->draw); !sound)
+        co_return std::move(sound).error();
+    rows = co_await prover_.rows_for(plan, proof->draw);
+    if (open) {
+        open->draw = proof->draw;
+        open->draw_digest = digest_of(proof->draw);
+        open->rows = rows;
+        open->proof = *proof;
+        open->proof_digest = decision->proof;
+    }
+    co_return co_await check_proof(plan, decision, proof, rows);
+}
+
+Task<Result<void>> Judge::check_proof(std::shared_ptr<const consensus::Plan> plan,
+                                      std::shared_ptr<const consensus::Decision> decision,
+                                      std::shared_ptr<const Proof> proof,
+                                      std::shared_ptr<const allreduce::ProofRows> rows) {
+    for (std::size_t part = 0; part < decision->parts.size(); ++part)
+        if (proof->draw.parts[part].signed_bytes() != decision->parts[part].signed_bytes())
+            co_return not_proved("its proof is of other averages");
+    if (environment_.options.bugs.rows_unchecked) co_return Result<void>();
+    if (!contradicting_owners(proof->draw).empty())
+        co_return not_proved("an owner reduced what nobody had committed to");
+    const auto table = rows_of(environment_.verifier, *plan, *proof);
+    if (!table) co_return table.error();
+    for (std::size_t place = 0; place < rows->owners().size(); ++place) {
+        const std::uint32_t owner = rows->owners()[place];
+        const auto column = column_of(*table, place, plan->members.size());
+        if (rows->check_sums(owner, column)) continue;
+        const std::shared_ptr<OpenProof> open = prover_.find(proof->draw.plan);
+        if (!open) co_return make_error(ErrorKind::not_found, "its inputs are not to be had");
+        const Judgement judgement = co_await of_owner(open, proof, owner);
+        if (!judgement.charges.empty()) co_return not_proved("an average of it is wrong");
+        if (!judgement.unshown.empty())
+            co_return make_error(ErrorKind::not_found, "its inputs are not to be had");
+    }
+    co_return Result<void>();
+}
+
+}  // namespace dedloc::averaging
