@@ -33,7 +33,7 @@ constexpr double figure_bound = 0.30;
 constexpr double image_loss_bound = 0.8;
 constexpr const char* tones[] = {"light", "medium-light", "medium", "medium-dark", "dark"};
 constexpr double drawing_seconds = 120;
-constexpr std::int64_t sheet_prompts = 16;
+constexpr std::int64_t sheet_prompts_count = 16;
 constexpr std::uint32_t sheet_columns = 8;
 constexpr std::uint32_t sheet_enlarged = 4;
 constexpr std::int64_t measured_rows = 512;  // training pictures of the last image_loss
@@ -137,10 +137,15 @@ class Examiner {
     double tone() const;
     Result<double> figure();
     images::Picture sheet() const;
+    std::vector<std::string> sheet_prompts() const;
 
   private:
     const EmojiLine& held_out(std::int64_t row) const {
         return by_caption_.at(tokens_->held_out_captions[static_cast<std::size_t>(row)]);
+    }
+    // Of the prompt with this number on the sheet.
+    std::size_t sheet_row(std::int64_t number) const {
+        return static_cast<std::size_t>(number * (tokens_->held_out.count() / sheet_prompts_count));
     }
     double mean_image_loss(const tasks::TokenRows& rows, std::int64_t rows_max) const;
     torch::Tensor words_of(const std::vector<std::string>& captions) const;
@@ -231,13 +236,12 @@ Result<double> Examiner::figure() {
 
 // Rows of eight: real pictures, and below them the drawn ones.
 images::Picture Examiner::sheet() const {
-    const std::int64_t stride = tokens_->held_out.count() / sheet_prompts;
     std::vector<images::Picture> rows;
     const auto drawn = tokens_->codec->draw(drawn_);
-    for (std::int64_t first = 0; first < sheet_prompts; first += sheet_columns) {
+    for (std::int64_t first = 0; first < sheet_prompts_count; first += sheet_columns) {
         std::vector<images::Picture> below;
         for (std::int64_t i = first; i < first + sheet_columns; ++i) {
-            const auto row = static_cast<std::size_t>(i * stride);
+            const std::size_t row = sheet_row(i);
             const auto picture = tokens_->folder->picture(tokens_->held_out_pictures[row]);
             if (picture) rows.push_back(images::enlarged(*picture, sheet_enlarged));
             below.push_back(images::enlarged(drawn[row], sheet_enlarged));
@@ -245,6 +249,13 @@ images::Picture Examiner::sheet() const {
         rows.insert(rows.end(), below.begin(), below.end());
     }
     return images::contact_sheet(rows, sheet_columns);
+}
+
+std::vector<std::string> Examiner::sheet_prompts() const {
+    std::vector<std::string> prompts;
+    for (std::int64_t i = 0; i < sheet_prompts_count; ++i)
+        prompts.push_back(tokens_->held_out_captions[sheet_row(i)]);
+    return prompts;
 }
 
 Result<collab::RunFile> mini_run(const TextToImageMiniCommand& command) {
@@ -374,6 +385,7 @@ Result<nlohmann::ordered_json> learn_emoji(const TextToImageMiniCommand& command
                                   {"churn", trained.churn},
                                   {"identical", trained.identical},
                                   {"state_hashes", trained.hashes.size()},
+                                  {"sheet_prompts", examiner.sheet_prompts()},
                                   {"seconds_prepared", prepared},
                                   {"seconds", trained.seconds}};
 }
