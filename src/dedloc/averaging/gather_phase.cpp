@@ -92,10 +92,12 @@ Duration GatherPhase::patience(bool enough) const {
 
 // A voter, or one whose samples we have seen in a step.
 bool GatherPhase::is_proved(const PeerId& peer, const consensus::Base& base) const {
+    if (base.barring(peer) != nullptr) return false;
     return base.is_voter(peer) || environment_.roster.has_contributed(peer);
 }
 
 bool GatherPhase::may_be_waited_for(const PeerId& peer, const consensus::Base& base) {
+    if (base.barring(peer) != nullptr) return false;
     return is_proved(peer, base) ||
            newcomers_.waits_for(peer, base.previous, base.voters.size(), environment_.now());
 }
@@ -131,7 +133,7 @@ void GatherPhase::look_for_others(Gathered& gathered, const consensus::Base& bas
     for (const PeerId& peer : environment_.roster.live_trainers()) {
         const bool loads = std::ranges::find(loading, peer) != loading.end();
         if (!loads) newcomers_.has_state(peer);
-        if (gathered.here.contains(peer)) continue;
+        if (gathered.here.contains(peer) || base.barring(peer) != nullptr) continue;
         if (loads ? newcomers_.waits_while_loading(peer, environment_.now())
                   : may_be_waited_for(peer, base))
             gathered.lonely = true;

@@ -90,7 +90,8 @@ Task<void> ProvePhase::look_at_table(std::shared_ptr<OpenProof> open,
 Task<void> ProvePhase::answer_draw(std::shared_ptr<OpenProof> open,
                                    DrawMessage draw,
                                    std::shared_ptr<std::optional<Result<Objections>>> own) {
-    own->emplace(co_await prover_.answer(std::move(open), std::move(draw)));
+    Result<Objections> answered = co_await prover_.answer(std::move(open), std::move(draw));
+    own->emplace(std::move(answered));
 }
 
 // ---- nonces -------------------------------------------------------------------------------------

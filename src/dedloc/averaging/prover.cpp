@@ -283,8 +283,8 @@ Task<Objections> Prover::object(std::shared_ptr<OpenProof> open, Table table) {
         const bool sound = question.plan == open->exchange->digest() &&
                            question.part < open->plan().parts.size() &&
                            question.subject < open->plan().members.size();
-        const auto shown = sound ? co_await input_of(open, question.part, question.subject)
-                                 : std::optional<allreduce::CommittedInput>();
+        std::optional<allreduce::CommittedInput> shown;
+        if (sound) shown = co_await input_of(open, question.part, question.subject);
         if (sound && !shown) objections->testimonies.push_back(testify(*open, question));
     }
     co_return *objections;

@@ -79,6 +79,8 @@ void RoundService::start(const Following& following) {
 Ok RoundService::check_announcement(const PeerId& from,
                                     const consensus::Base& base,
                                     const Announce& announce) const {
+    if (const robust::Order* const order = base.barring(from))
+        return make_error(ErrorKind::denied, "you are {}", robust::in_words(*order));
     if (announce.aggregator && announce.input == consensus::MemberInput{}) return {};
     if (announce.aggregator)
         return make_error(ErrorKind::peer_broke_protocol, "an aggregator brings no contribution");
