@@ -7,6 +7,7 @@
 #include <fstream>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
 
 #include "dedloc/text/cache.h"
@@ -107,24 +108,34 @@ TEST(AlbertTuner, entity_scores_are_those_of_seqeval_on_hand_labelled_sentences)
     const auto cache = text::default_cache_directory();
     std::ifstream file(cache ? *cache + "/test-data/hironsan.txt" : std::string());
     if (!file) GTEST_SKIP() << "no sentences here: tools/test_data.sh fetches them";
-    std::stringstream content;
-    content << file.rdbuf();
-    const auto parsed = text::parse_entities(content.str());
-    ASSERT_TRUE(parsed) << parsed.error().message();
-    std::vector<std::string> names = parsed->labels;
-    std::ranges::sort(names);
+    // Its people left an "I-" without a "B-" in places, which seqeval takes and parse_entities()
+    // says; here the labels count as they are.
+    std::vector<std::vector<std::string>> sentences(1);
+    for (std::string line; std::getline(file, line);) {
+        std::istringstream words(line);
+        std::string label;
+        for (std::string word; words >> word;) label = word;
+        if (!label.empty())
+            sentences.back().push_back(label);
+        else if (!sentences.back().empty())
+            sentences.emplace_back();
+    }
+    if (sentences.back().empty()) sentences.pop_back();
+    std::set<std::string> all;
+    for (const auto& labels : sentences) all.insert(labels.begin(), labels.end());
+    const std::vector<std::string> names(all.begin(), all.end());
     text::EntityScore score;
     std::size_t place = 0;
-    for (const text::LabelledSentence& sentence : parsed->sentences) {
+    for (const std::vector<std::string>& labels : sentences) {
         std::vector<std::string> guesses;
-        for (const std::string& label : sentence.labels) {
+        for (const std::string& label : labels) {
             guesses.push_back(place % 7 == 3 ? names[place * 31 % names.size()] : label);
             ++place;
         }
-        score.add(sentence.labels, guesses);
+        score.add(labels, guesses);
     }
     const nlohmann::json golden = finetune_golden().at("seqeval");
-    EXPECT_EQ(parsed->sentences.size(), golden.at("sentences").get<std::size_t>());
+    EXPECT_EQ(sentences.size(), golden.at("sentences").get<std::size_t>());
     EXPECT_EQ(place, golden.at("words").get<std::size_t>());
     EXPECT_NEAR(score.total().f1(), golden.at("f1").get<double>(), 1e-9);
     EXPECT_NEAR(score.total().precision(), golden.at("precision").get<double>(), 1e-9);
