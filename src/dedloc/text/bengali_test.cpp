@@ -18,6 +18,8 @@ namespace dedloc::text {
 namespace {
 
 constexpr std::size_t verses_count = 6236;
+constexpr std::string_view danda = "\u0964";
+constexpr std::string_view visarga = "\u0983";
 
 std::vector<std::string> bengali_verses() {
     const auto cache = default_cache_directory();
@@ -69,6 +71,18 @@ TEST_F(Bengali, every_verse_has_the_ids_of_sentencepiece) {
     }
 }
 
+// As people type it: a bar for the danda, a colon for the visarga.
+std::string as_typed(const std::string& verse) {
+    std::string typed;
+    for (std::size_t at = 0; at < verse.size();) {
+        const std::string_view letter = std::string_view(verse).substr(at, danda.size());
+        const bool is_mark = letter == danda || letter == visarga;
+        typed += letter == danda ? "|" : letter == visarga ? ":" : std::string(1, verse[at]);
+        at += is_mark ? danda.size() : 1;
+    }
+    return typed;
+}
+
 // The library knows no rules of ours: it gets the text that they leave.
 TEST_F(Bengali, every_verse_has_them_after_sahajberts_rules) {
     const auto tokenizer = train(
@@ -77,13 +91,14 @@ TEST_F(Bengali, every_verse_has_them_after_sahajberts_rules) {
     std::vector<int> ids;
     std::size_t changed = 0;
     for (const std::string& verse : verses) {
-        const std::string ruled = bengali_rules(verse);
-        changed += ruled != verse ? 1 : 0;
+        const std::string typed = as_typed(verse);
+        const std::string ruled = bengali_rules(typed);
+        changed += ruled != typed ? 1 : 0;
         ASSERT_TRUE(theirs->Encode(ruled, &ids).ok());
-        const auto ours = tokenizer->encode(verse);
+        const auto ours = tokenizer->encode(typed);
         ASSERT_EQ(std::vector<int>(ours.begin(), ours.end()), ids) << verse;
     }
-    EXPECT_GT(changed, 0u) << "the rules did nothing, so nothing was tested";
+    EXPECT_GT(changed, verses_count / 2) << "the rules did next to nothing";
 }
 
 }  // namespace
