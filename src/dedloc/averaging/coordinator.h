@@ -47,6 +47,8 @@ class Coordinator {
     const links::Patience& patience() const { return patience_; }
     // Orders that are to come into decisions, with their evidence.
     Docket& docket() { return docket_; }
+    // That, and proofs of rounds.
+    EvidenceStore& evidence() { return evidence_; }
     // Fetches parts of commits.
     allreduce::PartFetcher& fetcher() { return fetcher_; }
     std::uint64_t incarnation() const { return acceptor_->incarnation(); }

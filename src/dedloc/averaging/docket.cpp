@@ -13,6 +13,7 @@ using robust::OrderKind;
 
 // Of evidence over a slow link.
 constexpr Duration evidence_patience = 10s;
+constexpr std::uint64_t pending_steps_max = 20;
 
 Error unjust(std::string_view why) {
     return make_error(ErrorKind::peer_broke_protocol, "orders are refused: {}", why);
@@ -23,10 +24,23 @@ Ok check_length(const Order& order) {
     const std::uint64_t steps = order.until_step - order.from_step;
     const bool fair = order.kind == OrderKind::ban         ? order.until_step == robust::for_good
                       : order.kind == OrderKind::eliminate ? steps <= eliminated_for_steps
+                      : order.offence == robust::Offence::mistaken
+                          ? order.until_step == robust::for_good
                       : order.kind == OrderKind::probation ? steps <= withheld_for_steps
                                                            : true;
     if (fair) return {};
     return unjust("one holds longer or shorter than it may");
+}
+
+// Nobody needs it, or the peer has erred since its reason was found.
+bool is_idle_vouch(const consensus::Base& base, const Order& vouch) {
+    const std::uint64_t step = base.instance.step;
+    const auto erred = [&](const Order& other) {
+        return other.subject == vouch.subject && other.kind == OrderKind::probation &&
+               other.from_step >= vouch.from_step;
+    };
+    return base.is_voter(vouch.subject) || base.orders.vouching(vouch.subject, step) != nullptr ||
+           std::ranges::any_of(base.orders.list(), erred);
 }
 
 bool same_charge(const Order& a, const Order& b) {
@@ -68,6 +82,7 @@ Docket::Docket(const Environment& environment, EvidenceStore& store)
       scope_(environment.node.executor) {}
 
 void Docket::start() {
+    environment_.ledger.on_decision([this](const consensus::Link&) { forget_settled(); });
     handlers_.on_call(charge_method, [this](PeerId from, Bytes request) {
         return on_charge(from, std::move(request));
     });
@@ -143,15 +158,25 @@ Task<Result<void>> Docket::prove(Order order, PeerId from) {
     co_return Result<void>();
 }
 
+// What is ordered already, or is of no use any more: evidence of long ago must not come back.
+void Docket::forget_settled() {
+    const consensus::Base& base = environment_.ledger.base();
+    const std::uint64_t step = base.instance.step;
+    std::erase_if(pending_, [&](const Order& order) {
+        if (base.orders.barring(order.subject, step) != nullptr || !in_force(order, step))
+            return true;
+        if (order.kind == OrderKind::probation)
+            return base.orders.on_probation(order.subject, step) ||
+                   order.from_step + pending_steps_max < step;
+        return order.kind == OrderKind::vouch && is_idle_vouch(base, order);
+    });
+}
+
 std::vector<Order> Docket::orders_for(const consensus::Base& base,
                                       const consensus::Decision& decision) {
     robust::Orders orders(environment_.judge.orders_for(base, decision));
     const std::uint64_t step = decision.instance.step;
-    std::erase_if(pending_, [&](const Order& order) {
-        return base.orders.barring(order.subject, step) != nullptr || !in_force(order, step) ||
-               (order.kind == OrderKind::probation &&
-                base.orders.on_probation(order.subject, step));
-    });
+    forget_settled();
     for (Order order : pending_) {
         if (order.until_step != robust::for_good)
             order.until_step = step + (order.until_step - order.from_step);

@@ -67,6 +67,7 @@ class Docket final : public consensus::OrderJudge {
     Task<void> tell(PeerId peer, Bytes message);
     Task<Result<void>> prove(robust::Order order, PeerId from);
     bool keep(const robust::Order& order);
+    void forget_settled();
 
     const Environment& environment_;
     EvidenceStore& store_;

@@ -399,6 +399,12 @@ std::uint32_t Ledger::contributions(const PeerId& peer) const {
     return static_cast<std::uint32_t>(std::ranges::count_if(chain_, has_it));
 }
 
+bool Ledger::voted_lately(const PeerId& peer) const {
+    return std::ranges::any_of(chain_, [&peer](const Link& link) {
+        return std::ranges::binary_search(link.decision.next_voters, peer, {}, &Voter::peer);
+    });
+}
+
 namespace {
 
 // Of the chain before a decision; to what double precision gives back.

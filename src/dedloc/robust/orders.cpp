@@ -107,6 +107,12 @@ bool Orders::add(Order order) {
         std::erase_if(list_, [&order](const Order& other) {
             return other.person == order.person && other.kind != order.kind;
         });
+    // Whoever has erred needs somebody to vouch for it anew, and whoever is vouched for is trusted.
+    if (keeps_out(order) || order.kind == OrderKind::probation) forget_vouch(order.subject);
+    if (order.kind == OrderKind::vouch) {
+        if (vouches() >= vouches_max) return false;
+        release(order.subject);
+    }
     const auto place = std::ranges::lower_bound(list_, order, by_key);
     if (place != list_.end() && key_of(*place) == key_of(order)) {
         if (place->until_step >= order.until_step) return false;
@@ -122,6 +128,10 @@ void Orders::release(const PeerId& peer) {
     std::erase_if(list_, [&peer](const Order& order) {
         return order.subject == peer && order.kind == OrderKind::probation;
     });
+}
+
+std::size_t Orders::vouches() const {
+    return static_cast<std::size_t>(std::ranges::count(list_, OrderKind::vouch, &Order::kind));
 }
 
 void Orders::forget_vouch(const PeerId& peer) {

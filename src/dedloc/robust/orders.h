@@ -28,6 +28,7 @@
 namespace dedloc::robust {
 
 inline constexpr std::size_t orders_max = 256;          // in force at a time
+inline constexpr std::size_t vouches_max = 128;         // of them: bans always find room
 inline constexpr std::size_t subject_letters_max = 64;  // of a person
 inline constexpr std::uint64_t for_good = std::numeric_limits<std::uint64_t>::max();
 
@@ -107,6 +108,7 @@ class Orders {
     void release(const PeerId& peer);
     // It votes again.
     void forget_vouch(const PeerId& peer);
+    std::size_t vouches() const;
     // Without what has run out before `step`.
     void forget_before(std::uint64_t step);
 

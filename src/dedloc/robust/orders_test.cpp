@@ -119,6 +119,22 @@ TEST(Orders, AnEndOfProbationIsNamedSoThatItsReasonIsLookedAt) {
     EXPECT_EQ(changes->ended.front().subject, subject(3));
 }
 
+TEST(Orders, AVouchEndsProbationAndProbationEndsAVouch) {
+    Orders orders;
+    orders.add(order(OrderKind::probation, 1));
+    EXPECT_TRUE(orders.add(order(OrderKind::vouch, 1, 50)));
+    EXPECT_FALSE(orders.on_probation(subject(1), 11));
+    EXPECT_TRUE(orders.add(order(OrderKind::probation, 1)));
+    EXPECT_EQ(orders.vouching(subject(1), 11), nullptr);
+}
+
+TEST(Orders, VouchesLeaveRoomForBans) {
+    Orders orders;
+    for (std::uint16_t i = 0; i < orders_max; ++i) (void)orders.add(order(OrderKind::vouch, i, 50));
+    EXPECT_EQ(orders.vouches(), vouches_max);
+    EXPECT_TRUE(orders.add(order(OrderKind::ban, 9999)));
+}
+
 TEST(Orders, APersonIsRevokedOrAdmittedByTheNewerOrder) {
     Order revoked = order(OrderKind::revoke, 1);
     revoked.subject = PeerId();
