@@ -15,7 +15,12 @@ constexpr float noise_size = 1.0f;
 class Bowl final : public collab::Learner {
   public:
     Bowl(std::size_t elements, const PeerId& peer) : parameters_(elements), sum_(elements) {
-        for (const std::uint8_t byte : peer.bytes()) seed_ = base::mix64(seed_ ^ byte);
+        take_noise_of(peer);
+    }
+
+    Result<void> compute_as(const PeerId& author) override {
+        take_noise_of(author);
+        return {};
     }
 
     collab::Layout layout() const override {
@@ -59,6 +64,10 @@ class Bowl final : public collab::Learner {
     }
 
   private:
+    void take_noise_of(const PeerId& peer) {
+        seed_ = 1;
+        for (const std::uint8_t byte : peer.bytes()) seed_ = base::mix64(seed_ ^ byte);
+    }
     // Of the first parameter: they all go the same way.
     double loss() const {
         const double away = static_cast<double>(parameters_.front()) - static_cast<double>(lowest);

@@ -80,9 +80,21 @@ class Learner {
     virtual void take(std::span<float> gradient_sum,
                       std::span<float> buffers_sum,
                       std::uint64_t samples) = 0;
+    // From now on the samples are `author`'s, so that a validator can compute another peer's
+    // gradient again. Nothing is accumulated when it is called. Errors: cannot_compute: not with
+    // this learner.
+    virtual Result<void> compute_as(const PeerId& author);
+    // Does a range's gradient depend on how it is cut into micro-batches, as with BatchNorm?
+    virtual bool depends_on_micro_batch() const { return layout().buffers_count > 0; }
     virtual Result<Evaluation> evaluate() = 0;
     // From now on evaluate() ends soon, as cancelled; one that is running, too.
     virtual void cancel_evaluation() {}
 };
+
+inline Result<void> Learner::compute_as(const PeerId&) {
+    return make_error(ErrorKind::cannot_compute,
+                      "this task cannot compute another peer's samples again: write 'check = 0' "
+                      "into the run file's [robust], and no gradients are checked");
+}
 
 }  // namespace dedloc::collab

@@ -79,7 +79,7 @@ class TorchLearner final : public collab::Learner {
         bool computes = false;
         try {
             for (;;) {
-                DEDLOC_TRY(TorchBatch batch, task_.train_batch(samples));
+                DEDLOC_TRY(TorchBatch batch, (others_ ? others_ : task_.train_batch)(samples));
                 flat_.remember_buffers();
                 computes = true;
                 const TorchLoss loss = training_loss(std::move(batch));
@@ -114,6 +114,14 @@ class TorchLearner final : public collab::Learner {
                 buffers_sum[i] += buffers_elsewhere_[i];
         here_ = 0;
         elsewhere_ = 0;
+    }
+
+    Result<void> compute_as(const PeerId& author) override {
+        if (!task_.batches_of) return Learner::compute_as(author);
+        others_ = nullptr;
+        if (author == task_.self) return {};
+        DEDLOC_TRY(others_, task_.batches_of(author));
+        return {};
     }
 
     Result<collab::Evaluation> evaluate() override {
@@ -204,6 +212,7 @@ class TorchLearner final : public collab::Learner {
     }
 
     TorchTask task_;
+    TorchBatches others_;  // of the peer that is computed as; empty: our own
     TorchModel model_;
     FlatModule flat_;
     LossScale scale_;

@@ -54,11 +54,16 @@ struct TorchModel {
 
 inline constexpr std::uint64_t held_out_batch_max = 500;
 
+using TorchBatches = std::function<Result<TorchBatch>(collab::CounterRange)>;
+
 struct TorchTask {
     // A fresh model with random parameters (only the host's are used).
     std::function<TorchModel()> make_model;
     // Samples of this peer's sequence; on any device.
-    std::function<Result<TorchBatch>(collab::CounterRange)> train_batch;
+    TorchBatches train_batch;
+    // The same of another peer's; empty: nobody can compute its gradients again.
+    std::function<Result<TorchBatches>(const PeerId&)> batches_of{};
+    PeerId self{};  // whose train_batch is; needed beside batches_of
     // Samples [begin, end) of the held-out data, of which there are held_out_count.
     std::function<Result<TorchBatch>(collab::CounterRange)> held_out_batch;
     std::uint64_t held_out_count = 0;

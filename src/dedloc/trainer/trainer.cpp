@@ -8,6 +8,7 @@
 #include "dedloc/collab/model_state.h"
 #include "dedloc/trainer/evaluator.h"
 #include "dedloc/trainer/first_line.h"
+#include "dedloc/trainer/recompute.h"
 
 namespace dedloc::trainer {
 
@@ -170,6 +171,8 @@ Result<void> Trainer::train(SampleCounter& counter) {
             DEDLOC_TRY(more, take_outcome());
             continue;
         }
+        if (collaboration_.check_waits() && driver_->samples().size() == 0 && !in_flight_.valid())
+            DEDLOC_TRY_VOID(check_others());
         switch (driver_->next()) {
             case StepDriver::Next::compute:
                 DEDLOC_TRY_VOID(compute(counter));
@@ -192,6 +195,27 @@ Result<void> Trainer::train(SampleCounter& counter) {
     if (more && driver_->samples().size() > 0 && !patience_is_over()) {
         DEDLOC_TRY(more, hand_in(/*ahead=*/false));
     }
+    return {};
+}
+
+// Nothing is accumulated. A check that fails is one that somebody else makes.
+Result<void> Trainer::check_others() {
+    const std::uint64_t micro =
+        options_.micro_batch == collab::micro_auto ? micro_batch_ : options_.micro_batch;
+    for (;;) {
+        auto taking = runtime::spawn_future(spawn_, "take a check", collaboration_.take_check());
+        const auto job = runtime::wait_for_result(taking);
+        if (!job || !*job || is_over()) break;
+        auto result = recompute(*learner_, **job, micro);
+        if (!result) {
+            log(LogLevel::warning, "trainer", "a check: {}", result.error().message());
+            break;
+        }
+        auto handing = runtime::spawn_future(
+            spawn_, "hand in a check", collaboration_.checked(*std::move(result)));
+        (void)runtime::wait_for_result(handing);
+    }
+    start_from(collaboration_.state());
     return {};
 }
 
@@ -306,6 +330,7 @@ Result<bool> Trainer::take_outcome() {
     if (!stepped) {
         (void)driver_->ended(stepped.error());
         if (stepped.error().kind() == ErrorKind::cancelled) return false;
+        if (stepped.error().kind() == ErrorKind::denied) return std::move(stepped).error();
         if (++failures_in_a_row_ >= failures_in_a_row_max) return std::move(stepped).error();
         log(LogLevel::warning, "trainer", "a step failed: {}", to_string(stepped.error()));
         start_from(collaboration_.state());

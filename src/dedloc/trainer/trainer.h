@@ -111,6 +111,7 @@ class Trainer {
     Result<void> run();
     Result<void> train(SampleCounter& counter);
     Result<void> train_or_say_why(SampleCounter& counter);
+    Result<void> check_others();
     Result<void> compute(SampleCounter& counter);
     Result<collab::CounterRange> take(SampleCounter& counter, std::uint64_t count);
     Result<void> compute(collab::CounterRange range);

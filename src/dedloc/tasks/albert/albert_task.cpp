@@ -237,20 +237,32 @@ std::shared_ptr<torch_bridge::MixtureCalls> AlbertTask::calls_of_experts() const
     return calls;
 }
 
-Result<std::unique_ptr<collab::Learner>> AlbertTask::learner(const PeerId& peer) const {
-    DEDLOC_TRY(auto stream, data_->train(config_.seed, peer));
+Result<torch_bridge::TorchBatches> train_batches(const text::TextData& data,
+                                                 std::uint64_t seed,
+                                                 const PeerId& peer) {
+    DEDLOC_TRY(auto stream, data.train(seed, peer));
     auto batches = std::make_shared<text::Prefetcher>(
         std::move(stream), text::Prefetcher::Options{.threads = 1, .batches_ahead = 4});
-    const auto seeds = std::make_shared<const DropoutSeeds>(config_.seed, peer);
+    const auto seeds = std::make_shared<const DropoutSeeds>(seed, peer);
+    return torch_bridge::TorchBatches(
+        [batches, seeds](collab::CounterRange samples) -> Result<torch_bridge::TorchBatch> {
+            DEDLOC_TRY(const text::MaskedBatch batch, batches->take({samples.begin, samples.end}));
+            return packed(albert_batch(batch, seeds->of(samples)));
+        });
+}
+
+Result<std::unique_ptr<collab::Learner>> AlbertTask::learner(const PeerId& peer) const {
     torch_bridge::TorchTask task;
     task.make_model = [sizes = sizes_, seed = config_.seed, experts = calls_of_experts()] {
         return torch_model(sizes, seed, experts);
     };
-    task.train_batch = [batches,
-                        seeds](collab::CounterRange samples) -> Result<torch_bridge::TorchBatch> {
-        DEDLOC_TRY(const text::MaskedBatch batch, batches->take({samples.begin, samples.end}));
-        return packed(albert_batch(batch, seeds->of(samples)));
-    };
+    task.self = peer;
+    DEDLOC_TRY(task.train_batch, train_batches(*data_, config_.seed, peer));
+    if (!experts_.mixture)  // what experts say changes with time
+        task.batches_of = [data = data_, seed = config_.seed](
+                              const PeerId& other) -> Result<torch_bridge::TorchBatches> {
+            return train_batches(*data, seed, other);
+        };
     task.held_out_count = held_out_count();
     task.held_out_batch_samples_max = held_out_rows(text_.length);
     task.held_out_batch = [stream = held_out_, elsewhere = experts_.mixture && !experts_.node](

@@ -48,8 +48,12 @@ class BowlLearner final : public collab::Learner {
         for_noise(base::mix64(bowl_.seed), goal_.size(), [&](std::size_t k, float value) {
             goal_[k] = 2 * value;
         });
-        noise_seed_ = base::mix64(bowl_.seed + 1);
-        for (const std::uint8_t byte : peer.bytes()) noise_seed_ = base::mix64(noise_seed_ ^ byte);
+        take_noise_of(peer);
+    }
+
+    Result<void> compute_as(const PeerId& author) override {
+        take_noise_of(author);
+        return {};
     }
 
     collab::Layout layout() const override {
@@ -105,6 +109,11 @@ class BowlLearner final : public collab::Learner {
     }
 
   private:
+    void take_noise_of(const PeerId& peer) {
+        noise_seed_ = base::mix64(bowl_.seed + 1);
+        for (const std::uint8_t byte : peer.bytes()) noise_seed_ = base::mix64(noise_seed_ ^ byte);
+    }
+
     double loss() const {
         double sum = 0;
         for (std::size_t k = 0; k < goal_.size(); ++k) {

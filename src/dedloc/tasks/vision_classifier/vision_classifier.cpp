@@ -28,18 +28,15 @@ class VisionClassifier final : public TrainingTask {
           data_(std::make_shared<const FashionMnist>(std::move(data))) {}
 
     Result<std::unique_ptr<collab::Learner>> learner(const PeerId& peer) const override {
-        auto order = std::make_shared<SampleOrder>(config_.seed, peer, data_->train.count);
         torch_bridge::TorchTask task;
         task.make_model = [name = config_.model, seed = config_.seed] {
             return make_vision_model(name, seed);
         };
-        task.train_batch = [data = data_, order, flips = config_.data == flipped_data](
-                               collab::CounterRange samples) -> Result<torch_bridge::TorchBatch> {
-            std::vector<std::uint8_t> flip;
-            for (std::uint64_t i = samples.begin; flips && i < samples.end; ++i) {
-                flip.push_back(order->coin(i) ? 1 : 0);
-            }
-            return image_batch(data->train, order->indices(samples), flip);
+        task.self = peer;
+        task.train_batch = batches(data_, config_, peer);
+        task.batches_of = [data = data_, config = config_](
+                              const PeerId& other) -> Result<torch_bridge::TorchBatches> {
+            return batches(data, config, other);
         };
         task.held_out_count = data_->test.count;
         task.held_out_batch =
@@ -94,6 +91,20 @@ class VisionClassifier final : public TrainingTask {
     }
 
   private:
+    static torch_bridge::TorchBatches batches(std::shared_ptr<const FashionMnist> data,
+                                              const collab::TaskConfig& config,
+                                              const PeerId& peer) {
+        auto order = std::make_shared<SampleOrder>(config.seed, peer, data->train.count);
+        return [data = std::move(data), order, flips = config.data == flipped_data](
+                   collab::CounterRange samples) -> Result<torch_bridge::TorchBatch> {
+            std::vector<std::uint8_t> flip;
+            for (std::uint64_t i = samples.begin; flips && i < samples.end; ++i) {
+                flip.push_back(order->coin(i) ? 1 : 0);
+            }
+            return image_batch(data->train, order->indices(samples), flip);
+        };
+    }
+
     collab::TaskConfig config_;
     std::string device_;
     std::shared_ptr<const FashionMnist> data_;

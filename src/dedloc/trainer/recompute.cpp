@@ -1,0 +1,52 @@
+#include "dedloc/trainer/recompute.h"
+
+#include <algorithm>
+
+#include "dedloc/collab/model_state.h"
+
+namespace dedloc::trainer {
+namespace {
+
+Result<std::vector<float>> sums_of(collab::Learner& learner,
+                                   const collab::CheckPiece& piece,
+                                   std::uint64_t micro_batch) {
+    const collab::Layout layout = learner.layout();
+    learner.at_step(piece.state->step());
+    learner.load(collab::parameters_of(*piece.state), collab::buffers_of(*piece.state));
+    std::uint64_t counted = 0;
+    const consensus::CounterRange& samples = piece.samples;
+    for (std::uint64_t begin = samples.begin; begin < samples.end; begin += micro_batch) {
+        const std::uint64_t end = std::min(begin + micro_batch, samples.end);
+        DEDLOC_TRY(const collab::GradientReport report, learner.accumulate({begin, end}));
+        if (report.finite) counted += end - begin;
+    }
+    std::vector<float> sums(static_cast<std::size_t>(layout.vector_count()));
+    const std::span<float> all(sums);
+    const auto parameters = static_cast<std::size_t>(layout.parameters_count);
+    learner.take(all.first(parameters), all.subspan(parameters), counted);
+    return sums;
+}
+
+}  // namespace
+
+Result<collab::CheckResult> recompute(collab::Learner& learner,
+                                      const collab::CheckJob& job,
+                                      std::uint64_t micro_batch) {
+    collab::CheckResult result;
+    result.number = job.number;
+    DEDLOC_TRY_VOID(learner.compute_as(job.author));
+    Ok outcome;
+    for (const collab::CheckPiece& piece : job.pieces) {
+        auto sums = sums_of(learner, piece, micro_batch);
+        if (!sums) {
+            outcome = std::move(sums).error();
+            break;
+        }
+        result.sums.push_back(*std::move(sums));
+    }
+    DEDLOC_TRY_VOID(learner.compute_as(job.validator));
+    DEDLOC_TRY_VOID(outcome);
+    return result;
+}
+
+}  // namespace dedloc::trainer
