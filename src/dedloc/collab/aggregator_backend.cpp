@@ -15,6 +15,7 @@ AggregatorBackend::AggregatorBackend(BackendContext context)
               std::max<std::size_t>(context_.options.kept_steps, 4),
               context_.options.bugs),
       parts_(kept_bytes(context_.options)) {
+    if (checks_newcomers(context_.options.run)) ledger_.let_newcomers_weigh_nothing();
     averaging::Environment round{context_.node,
                                  context_.host,
                                  context_.signer,

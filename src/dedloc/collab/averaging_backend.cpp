@@ -24,6 +24,7 @@ Task<Result<void>> AveragingBackend::join(TimePoint) { co_return Result<void>();
 Task<void> AveragingBackend::part(TimePoint) { co_return; }
 Task<void> AveragingBackend::stop() { co_return; }
 Task<void> AveragingBackend::average(std::shared_ptr<const allreduce::RoundInput>) { co_return; }
+Task<void> AveragingBackend::checked(CheckResult) { co_return; }
 void AveragingBackend::set_caps(double, double) {}
 void AveragingBackend::on_status(const Status&, const Status&) {}
 

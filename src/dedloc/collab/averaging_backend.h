@@ -17,6 +17,7 @@
 #include "dedloc/base/result.h"
 #include "dedloc/collab/back_off.h"
 #include "dedloc/collab/batch_progress.h"
+#include "dedloc/collab/check_job.h"
 #include "dedloc/collab/collaboration.h"
 #include "dedloc/collab/contributions.h"
 #include "dedloc/collab/events.h"
@@ -47,6 +48,8 @@ class BackendListener {
     // Others average already: hand in soon.
     virtual void step_wanted() = 0;
     virtual void tell(events::Any what, PeerId peer, std::string text) = 0;
+    // This peer is out of the run by an order, which the sentence explains.
+    virtual void kept_out(std::string why) = 0;
 };
 
 // How far the group is, as a backend without a state knows it.
@@ -107,6 +110,15 @@ class AveragingBackend {
     virtual bool own_refused() const { return false; }
     // Rounds do without us for a while.
     virtual void set_left_out(bool) {}
+
+    // Another peer's contribution waits to be computed again. Any thread.
+    virtual bool check_waits() const { return false; }
+    virtual std::optional<CheckJob> take_check() { return std::nullopt; }
+    virtual Task<void> checked(CheckResult result);
+    // This peer has erred, and hands in nothing until it computes rightly again. Any thread.
+    virtual bool holds_back() const { return false; }
+    // Why an order keeps a peer out; empty: none does.
+    virtual std::string why_kept_out(const PeerId&) const { return {}; }
 
     // Our link as measured, at most what the user grants; bytes per second, 0: not known.
     virtual double upload_bytes_per_s() const { return 0; }

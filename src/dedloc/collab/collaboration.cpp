@@ -35,6 +35,12 @@ Result<std::unique_ptr<Collaboration>> Collaboration::make(runtime::Node node,
     return std::unique_ptr<Collaboration>(std::move(made));
 }
 
+Task<Result<std::optional<CheckJob>>> Collaboration::take_check() {
+    co_return std::optional<CheckJob>();
+}
+
+Task<Result<void>> Collaboration::checked(CheckResult) { co_return Result<void>(); }
+
 // Each process begins its statuses at the milliseconds of its wall clock.
 CollaborationImpl::CollaborationImpl(runtime::Node node,
                                      p2p::Host& host,
@@ -151,6 +157,7 @@ Membership::Callbacks CollaborationImpl::membership_callbacks() {
         if (access_.admission) access_.admission->greet(peer.peer);
         changed_.pulse();
     };
+    callbacks.why_kept_out = [this](const PeerId& peer) { return backend_->why_kept_out(peer); };
     callbacks.on_lost = [this](const Status& peer, bool in_order) {
         tell(in_order ? events::Any(events::PeerLeft{}) : events::PeerLost{},
              peer.peer,
@@ -325,6 +332,13 @@ void CollaborationImpl::tell_of_left_out() {
                         left_out.of);
         tell(std::move(left_out), {}, std::move(text));
     }
+}
+
+void CollaborationImpl::kept_out(std::string why) {
+    if (!kept_out_.empty()) return;
+    kept_out_ = std::move(why);
+    step_due_ = true;
+    changed_.pulse();
 }
 
 void CollaborationImpl::on_status(const Status& before, const Status& now) {

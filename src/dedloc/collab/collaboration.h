@@ -25,10 +25,12 @@
 #include <string>
 #include <vector>
 
+#include "dedloc/allreduce/reducer.h"
 #include "dedloc/averaging/aggregator_work.h"
 #include "dedloc/base/result.h"
 #include "dedloc/collab/admission_message.h"
 #include "dedloc/collab/attachments.h"
+#include "dedloc/collab/check_job.h"
 #include "dedloc/collab/events.h"
 #include "dedloc/collab/issuer.h"
 #include "dedloc/collab/kept_averages.h"
@@ -81,6 +83,8 @@ struct Options {
     Role role = Role::trainer;
     std::vector<std::string> bootstrap;  // multiaddrs with /p2p/; empty: this peer is the host
     std::shared_ptr<const state::Snapshot> initial;  // host only: the starting (or resumed) state
+    // Host only, of a resumed run: chain() of the checkpoint. Its orders stay in force.
+    Bytes chain;
     std::vector<Attachment> attachments;  // files of the run file, served to those who join
     Duration status_interval = std::chrono::milliseconds(500);
     std::size_t kept_steps = 64;  // certificates, averages kept for those who slept
@@ -96,6 +100,10 @@ struct Options {
     std::size_t members_max = consensus::members_max;
     std::size_t peers_max = collab::peers_max;
     consensus::PlantedBugs bugs;  // for tests of the checkers only
+    // For experiments: a reducer that no run file names, and a peer that goes on contributing
+    // although it is told that it errs.
+    std::shared_ptr<const allreduce::Reducer> reducer;
+    bool stubborn = false;
 };
 
 class Collaboration {
@@ -145,6 +153,13 @@ class Collaboration {
     virtual Task<Result<StepOutcome>> step(Contribution contribution) = 0;
     // Any thread: run over, or leaving.
     virtual bool stopped() const = 0;
+
+    // Any thread: another peer's contribution is to be computed again, for the run's checks. A loop
+    // looks when it has nothing accumulated: before it computes, and before it hands in nothing.
+    virtual bool check_waits() const { return false; }
+    // Trainer's thread's turn: none: there is none any more.
+    virtual Task<Result<std::optional<CheckJob>>> take_check();
+    virtual Task<Result<void>> checked(CheckResult result);
 
     virtual void report_evaluation(std::uint64_t step, const Evaluation& evaluation) = 0;
     virtual Status status() const = 0;              // ours

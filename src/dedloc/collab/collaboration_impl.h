@@ -32,12 +32,15 @@ class CollaborationImpl final : public Collaboration, private BackendListener {
     void report_not_finite(std::uint64_t samples) override { not_finite_.add(samples); }
     void trainer_runs(bool runs) override { trainer_runs_ = runs; }
     void compute_ahead() override { contributions_.compute_ahead(); }
-    bool may_compute() const override { return !back_off_.is_on(); }
+    bool may_compute() const override { return !rests(); }
     bool may_compute_ahead() const override;
     void forget_ahead(std::uint64_t samples) override { contributions_.forget_ahead(samples); }
     bool step_due() const override { return step_due_ || over_ || leaving_.begun; }
     Task<Result<StepOutcome>> step(Contribution contribution) override;
     bool stopped() const override { return over_ || leaving_.begun; }
+    bool check_waits() const override { return backend_->check_waits(); }
+    Task<Result<std::optional<CheckJob>>> take_check() override;
+    Task<Result<void>> checked(CheckResult result) override;
     void report_evaluation(std::uint64_t step, const Evaluation& evaluation) override;
     Status status() const override;
     std::vector<Status> peers() const override;
@@ -61,7 +64,10 @@ class CollaborationImpl final : public Collaboration, private BackendListener {
     void download_progress(double progress) override { publisher_.set_download_progress(progress); }
     void step_wanted() override;
     void tell(events::Any what, PeerId peer, std::string text) override;
+    void kept_out(std::string why) override;
 
+    // Nothing that this peer would compute has a part in the average.
+    bool rests() const { return back_off_.is_on() || backend_->holds_back(); }
     bool trains() const { return options_.role == Role::trainer; }
     Task<Result<void>> meet_somebody(TimePoint deadline);
     Task<Result<void>> start_as_newcomer();
@@ -137,6 +143,7 @@ class CollaborationImpl final : public Collaboration, private BackendListener {
     } leaving_;
     ComputesAt computes_at_;
     Accounts accounts_;
+    std::string kept_out_;  // by an order, in words; empty: no
     bool stopped_tasks_ = false;
     runtime::Event changed_;
     runtime::Scope scope_;

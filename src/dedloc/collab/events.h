@@ -281,6 +281,51 @@ struct Revoked {
     }
 };
 
+// ---- robust runs --------------------------------------------------------------------------------
+
+// A certificate has a new order about the event's peer.
+struct OrderGiven {
+    static constexpr std::string_view kind = "order";
+    std::string order{};         // banned, eliminated, on probation
+    std::string offence{};       // in words
+    std::string evidence{};      // by which digest it is kept
+    std::uint64_t about_us = 0;  // 1: yes
+
+    template <typename Visitor, typename Self>
+    static void fields(Visitor& visit, Self& self) {
+        visit("order", self.order);
+        visit("offence", self.offence);
+        visit("evidence", self.evidence);
+        visit("about_us", self.about_us);
+    }
+};
+// One that was in force ends before its time.
+struct OrderEnded {
+    static constexpr std::string_view kind = "order_ended";
+    std::string order{};
+
+    template <typename Visitor, typename Self>
+    static void fields(Visitor& visit, Self& self) {
+        visit("order", self.order);
+    }
+};
+struct CheckDisputed {
+    static constexpr std::string_view kind = "check_disputed";
+};
+struct CheckUndecided {
+    static constexpr std::string_view kind = "check_undecided";
+};
+// Of a peer that has erred: does it compute what others do?
+struct OwnCheck {
+    static constexpr std::string_view kind = "own_check";
+    std::uint64_t right = 0;  // 1: yes
+
+    template <typename Visitor, typename Self>
+    static void fields(Visitor& visit, Self& self) {
+        visit("right", self.right);
+    }
+};
+
 // ---- this process -------------------------------------------------------------------------------
 
 struct EarlierCheckpoints {
@@ -412,6 +457,11 @@ using Any = std::variant<Unknown,
                          TokenGiven,
                          RenewalFailed,
                          Revoked,
+                         OrderGiven,
+                         OrderEnded,
+                         CheckDisputed,
+                         CheckUndecided,
+                         OwnCheck,
                          EarlierCheckpoints,
                          StartedFrom,
                          TaskMade,

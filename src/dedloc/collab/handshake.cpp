@@ -78,7 +78,14 @@ Task<Result<HelloMessage>> say_hello(
     co_return prove;
 }
 
+Ok Handshake::check_orders(const PeerId& peer) const {
+    const std::string why = callbacks_.why_kept_out(peer);
+    if (why.empty()) return {};
+    return make_error(ErrorKind::denied, "{}", why);
+}
+
 Task<Result<void>> Handshake::greet(PeerId peer, TimePoint deadline) {
+    DEDLOC_CO_TRY_VOID(check_orders(peer));
     Bytes nonce = random_.bytes(hello_nonce_bytes);
     auto said = co_await say_hello(host_, peer, authorizer_, std::move(nonce), deadline);
     if (!said) co_return std::move(said).error();
@@ -176,6 +183,7 @@ Task<Result<Bytes>> Handshake::on_prove(PeerId from, Bytes request) {
         callbacks_.on_refused(from, admitted.error());
         co_return admitted.error();
     }
+    DEDLOC_CO_TRY_VOID(check_orders(from));
     host_.vouch(from);
     HelloMessage reply;
     const Digest& theirs = prove.run == Digest{} ? hello->run : prove.run;

@@ -42,6 +42,8 @@ class Handshake {
         std::function<void()> on_greeted;
         // One that met us may not take part, and was told why.
         std::function<void(const PeerId&, const Error&)> on_refused;
+        // A sentence for one that orders keep out of the run; empty: it may take part.
+        std::function<std::string(const PeerId&)> why_kept_out;
     };
 
     Handshake(runtime::Clock& clock,
@@ -53,8 +55,8 @@ class Handshake {
               Random& random,
               Callbacks callbacks);
 
-    // Errors: denied (wrong secret); conflict (another run: the difference); overloaded: it knows
-    // as many peers as it may, or we do.
+    // Errors: denied (wrong secret, kept out by an order); conflict (another run: the difference);
+    // overloaded: it knows as many peers as it may, or we do.
     Task<Result<void>> greet(PeerId peer, TimePoint deadline);
 
     Task<Result<Bytes>> on_hello(PeerId from, Bytes request);
@@ -77,6 +79,7 @@ class Handshake {
     std::optional<Pending> take_pending(const PeerId& peer, const Bytes& nonce_ours);
     Error different_run(const PeerId& peer, std::string_view their_run_file) const;
     void admit(const PeerId& peer);
+    Ok check_orders(const PeerId& peer) const;
 
     runtime::Clock& clock_;
     p2p::Host& host_;

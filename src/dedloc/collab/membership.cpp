@@ -43,7 +43,8 @@ Membership::Membership(runtime::Node node,
           random_,
           {.on_joined = [this](const Status& peer) { callbacks_.on_joined(peer); },
            .on_greeted = [this] { wake_.pulse(); },
-           .on_refused = [this](const PeerId& peer, const Error& why) { refused(peer, why); }}),
+           .on_refused = [this](const PeerId& peer, const Error& why) { refused(peer, why); },
+           .why_kept_out = [this](const PeerId& peer) { return callbacks_.why_kept_out(peer); }}),
       reconnection_(
           node.clock,
           table_,
@@ -112,6 +113,13 @@ void Membership::on_disconnected(const PeerId& peer) {
     table_.dismiss(*known);
     reconnection_.soon(*known);
     callbacks_.on_lost(known->status, known->status.phase == Phase::leaving);
+    wake_.pulse();
+}
+
+void Membership::expel(const PeerId& peer) {
+    KnownPeer* const known = table_.find(peer);
+    if (known == nullptr || !known->member) return;
+    table_.dismiss(*known);
     wake_.pulse();
 }
 

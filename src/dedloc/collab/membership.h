@@ -37,6 +37,10 @@ class Membership {
         // Members refuse us, in these words.
         std::function<void(const PeerId&, const Error&)> on_refused_by = [](const PeerId&,
                                                                             const Error&) {};
+        // A sentence for a peer that orders keep out of the run; empty: it may take part.
+        std::function<std::string(const PeerId&)> why_kept_out = [](const PeerId&) {
+            return std::string();
+        };
     };
 
     Membership(runtime::Node node,
@@ -64,6 +68,8 @@ class Membership {
     // Members heard of lately, by PeerId.
     std::vector<const KnownPeer*> live() const { return table_.live(); }
     const KnownPeer* find(const PeerId& peer) const { return table_.find(peer); }
+    // An order keeps it out from now on.
+    void expel(const PeerId& peer);
     // Addresses worth giving to a newcomer (addresses_for_newcomers()).
     std::vector<std::string> known_addresses(std::size_t peers_told) const;
     const Bytes& own_signed_status() { return gossip_.own_signed_status(); }

@@ -5,6 +5,7 @@
 
 #include "dedloc/collab/round_events.h"
 #include "dedloc/collab/round_options.h"
+#include "dedloc/wire/message.h"
 
 namespace dedloc::collab {
 
@@ -14,6 +15,17 @@ Result<std::unique_ptr<AveragingBackend>> NativeBackend::make(BackendContext con
     return std::unique_ptr<AveragingBackend>(std::move(made));
 }
 
+namespace {
+
+std::optional<std::uint64_t> probation_since(const consensus::Base& base, const PeerId& peer) {
+    for (const robust::Order& order : base.orders.list())
+        if (order.kind == robust::OrderKind::probation && order.subject == peer)
+            return order.from_step;
+    return std::nullopt;
+}
+
+}  // namespace
+
 NativeBackend::NativeBackend(BackendContext context)
     : context_(std::move(context)),
       ledger_(context_.verifier,
@@ -21,7 +33,11 @@ NativeBackend::NativeBackend(BackendContext context)
               context_.options.bugs),
       parts_(kept_bytes(context_.options)),
       store_(context_.node.clock),
-      certificate_log_(context_.node) {}
+      certificate_log_(context_.node),
+      evidence_log_(context_.node),
+      judge_(ledger_, context_.judge) {
+    if (checks_newcomers(context_.options.run)) ledger_.let_newcomers_weigh_nothing();
+}
 
 NativeBackend::~NativeBackend() = default;
 
@@ -35,7 +51,7 @@ Result<void> NativeBackend::prepare() {
                                        *this,
                                        *this,
                                        round_options(context_.options),
-                                       context_.judge};
+                                       judge_};
     DEDLOC_TRY(engine_, averaging::Coordinator::make(std::move(environment)));
     follower_ = std::make_unique<ChainFollower>(*engine_,
                                                 store_,
@@ -43,7 +59,54 @@ Result<void> NativeBackend::prepare() {
                                                 context_.options.run,
                                                 context_.options.layout,
                                                 follower_callbacks());
+    if (context_.options.run.robust && context_.options.run.robust->check > 0) prepare_checks();
     return {};
+}
+
+void NativeBackend::prepare_checks() {
+    const RobustConfig& robust = *context_.options.run.robust;
+    ValidatorOptions options;
+    options.check = robust.check;
+    options.tolerance = robust.tolerance_for(context_.options.run.task.precision);
+    if (robust.probation > 0) options.right_needed = static_cast<std::uint32_t>(robust.probation);
+    options.rule = engine_->environment().options.clip_rule;
+    options.stubborn = context_.options.stubborn;
+    ValidatorHooks hooks;
+    hooks.propose = [this](robust::Order order, Bytes evidence) {
+        engine_->docket().add({std::move(order), std::move(evidence)});
+    };
+    hooks.audience = [this] { return live_trainers(); };
+    hooks.name_of = [this](const PeerId& peer) { return name_of(peer); };
+    hooks.tell = [this](events::Any what, PeerId peer, std::string text) {
+        context_.listener.tell(std::move(what), std::move(peer), std::move(text));
+    };
+    validators_ = std::make_unique<Validators>(context_.node,
+                                               context_.host,
+                                               context_.signer,
+                                               context_.verifier,
+                                               ledger_,
+                                               parts_,
+                                               engine_->evidence(),
+                                               options,
+                                               std::move(hooks));
+    GradientRules rules;
+    rules.tolerance = options.tolerance;
+    rules.right_needed = options.right_needed;
+    rules.voted_lately = [this](const PeerId& peer) { return ledger_.voted_lately(peer); };
+    rules.erred_at = [this](const PeerId& peer) { return probation_since(ledger_.base(), peer); };
+    add_gradient_rules(engine_->docket().rules(), std::move(rules));
+}
+
+std::optional<CheckJob> NativeBackend::take_check() {
+    return validators_ ? validators_->take() : std::nullopt;
+}
+
+Task<void> NativeBackend::checked(CheckResult result) {
+    if (validators_) co_await validators_->checked(std::move(result));
+}
+
+void NativeBackend::order_proved(const robust::Order& order, const Bytes& evidence) {
+    evidence_log_.add(order, evidence);
 }
 
 ChainFollower::Callbacks NativeBackend::follower_callbacks() {
@@ -70,6 +133,8 @@ ChainFollower::Callbacks NativeBackend::follower_callbacks() {
 
 void NativeBackend::start() {
     certificate_log_.start();
+    if (context_.options.run.robust) evidence_log_.begin(to_toml(context_.options.run));
+    if (validators_) validators_->start();
     ledger_.on_decision([this](const consensus::Link& link) { on_decision(link); });
     engine_->start();
     follower_->start();
@@ -89,7 +154,8 @@ Task<Result<void>> NativeBackend::host(std::shared_ptr<const state::Snapshot> in
                                                   self,
                                                   context_.signer,
                                                   initial->step(),
-                                                  static_cast<double>(initial->info().samples));
+                                                  static_cast<double>(initial->info().samples),
+                                                  orders_before(initial->step()));
     DEDLOC_CO_TRY_VOID(follower_->begin(genesis, published->root()));
     engine_->begin_run();
     certificate_log_.add(genesis);
@@ -97,6 +163,18 @@ Task<Result<void>> NativeBackend::host(std::shared_ptr<const state::Snapshot> in
     context_.listener.tell(
         events::RunStarted{}, {}, fmt::format("hosting from step {}", initial->step()));
     co_return Result<void>();
+}
+
+// Those of the certificates beside the checkpoint that the run goes on from. Chains that nobody
+// signed have none.
+std::vector<robust::Order> NativeBackend::orders_before(std::uint64_t step) const {
+    const auto tail = wire::decode<consensus::CertificatesReply>(context_.options.chain);
+    if (!tail || tail->certificates.empty()) return {};
+    const auto newest = ledger_.check_start(tail->certificates.back());
+    if (!newest || newest->run != run_hash(context_.options.run)) return {};
+    robust::Orders orders(newest->orders);
+    orders.forget_before(step);
+    return orders.list();
 }
 
 Task<Result<void>> NativeBackend::join(TimePoint deadline) {
@@ -113,6 +191,8 @@ Task<Result<void>> NativeBackend::join(TimePoint deadline) {
 Task<void> NativeBackend::stop() {
     co_await engine_->stop();
     co_await follower_->stop();
+    if (validators_) co_await validators_->stop();
+    co_await evidence_log_.stop();
     state_server_.reset();
     co_await certificate_log_.stop();
 }
@@ -212,11 +292,79 @@ void NativeBackend::on_decision(const consensus::Link& link) {
             events::NewBranch{},
             {},
             fmt::format("{} peers go on as a new branch", decision.next_voters.size()));
+    tell_of_orders(link.changes);
+    if (validators_) {
+        validators_->look_at_own_orders();
+        validators_->look_at_voters(voters_);
+    }
+    voters_ = decision.next_voters;
     if (decision.kind != consensus::DecisionKind::commit) return;
-    if (link.plan) on_commit(decision, *link.plan);
+    if (link.plan) on_commit(decision, link.plan);
 }
 
-void NativeBackend::on_commit(const consensus::Decision& decision, const consensus::Plan& plan) {
+void NativeBackend::tell_of_orders(const robust::OrderChanges& changes) {
+    const std::uint64_t step = ledger_.base().instance.step;
+    for (const robust::Order& order : changes.added) {
+        // Nobody need know that a peer is no newcomer; of persons others tell.
+        if (order.kind == robust::OrderKind::vouch || robust::is_of_person(order.kind)) continue;
+        const bool about_us = order.subject == context_.host.id();
+        context_.listener.tell(events::OrderGiven{.order = std::string(to_string(order.kind)),
+                                                  .offence = std::string(to_string(order.offence)),
+                                                  .evidence = order.evidence.hex(),
+                                                  .about_us = about_us},
+                               order.subject,
+                               about_us ? order_for_us(order) : order_for_people(order));
+        if (ledger_.base().orders.barring(order.subject, step) != nullptr)
+            context_.membership.expel(order.subject);
+    }
+    for (const robust::Order& order : changes.ended) {
+        if (order.kind != robust::OrderKind::probation) continue;
+        const bool about_us = order.subject == context_.host.id();
+        context_.listener.tell(
+            events::OrderEnded{.order = std::string(to_string(order.kind))},
+            order.subject,
+            fmt::format("{} computed rightly again: what it brings counts as everybody's",
+                        about_us ? std::string("this peer") : name_of(order.subject)));
+    }
+    const std::string why = why_kept_out(context_.host.id());
+    if (!why.empty()) context_.listener.kept_out(why);
+}
+
+std::string NativeBackend::name_of(const PeerId& peer) const {
+    const KnownPeer* const known = context_.membership.find(peer);
+    return known == nullptr || known->status.name.empty() ? peer.short_text() : known->status.name;
+}
+
+std::string NativeBackend::order_for_people(const robust::Order& order) const {
+    return fmt::format("{} is {}", name_of(order.subject), robust::in_words(order));
+}
+
+// What the peer can do about it, too.
+std::string NativeBackend::order_for_us(const robust::Order& order) const {
+    if (order.kind != robust::OrderKind::probation)
+        return fmt::format("this peer is {}", robust::in_words(order));
+    return fmt::format(
+        "this peer is {}. Look at its data (the same files, the same preparation?), its libraries "
+        "and its memory; it takes part again when it has computed three contributions of others "
+        "rightly, and others three of its own",
+        robust::in_words(order));
+}
+
+std::string NativeBackend::why_kept_out(const PeerId& peer) const {
+    if (!ledger_.started()) return {};
+    const robust::Order* const order = ledger_.base().barring(peer);
+    if (order == nullptr) return {};
+    const bool about_us = peer == context_.host.id();
+    return fmt::format("{} is {}; it does not come back with the same key",
+                       about_us ? std::string("this peer") : "peer " + peer.short_text(),
+                       robust::in_words(*order));
+}
+
+void NativeBackend::on_commit(const consensus::Decision& decision,
+                              std::shared_ptr<const consensus::Plan> whole_plan) {
+    const consensus::Plan& plan = *whole_plan;
+    if (const auto began = store_.find(plan.state); validators_ && began)
+        validators_->certified(decision, whole_plan, began->snapshot);
     Contributions& ours = context_.contributions;
     const std::optional<std::size_t> mine = ours.place_in(plan, context_.host.id());
     if (const auto planned = engine_->planned_at(decision))
@@ -407,7 +555,12 @@ std::size_t NativeBackend::voters_of_our_branch(const consensus::Base& base) con
 }
 
 bool NativeBackend::allowed(const PeerId& peer) const {
-    return context_.membership.is_member(peer);
+    return context_.membership.is_member(peer) && why_kept_out(peer).empty();
+}
+
+std::string NativeBackend::refusal(const PeerId& peer) const {
+    std::string why = why_kept_out(peer);
+    return why.empty() ? Electorate::refusal(peer) : why;
 }
 
 double NativeBackend::micro_batch_s() const {

@@ -14,7 +14,10 @@
 #include "dedloc/collab/averaging_backend.h"
 #include "dedloc/collab/certificate_log.h"
 #include "dedloc/collab/chain_follower.h"
+#include "dedloc/collab/ended_orders_judge.h"
+#include "dedloc/collab/evidence_log.h"
 #include "dedloc/collab/follow_pace.h"
+#include "dedloc/collab/validators.h"
 #include "dedloc/state/store.h"
 #include "dedloc/state/transfer.h"
 
@@ -58,6 +61,11 @@ class NativeBackend final : public AveragingBackend,
         return ledger_.started() ? &ledger_.base() : nullptr;
     }
     Bytes chain() const override { return encoded_tail(ledger_); }
+    std::string why_kept_out(const PeerId& peer) const override;
+    bool check_waits() const override { return validators_ && validators_->work_waits(); }
+    std::optional<CheckJob> take_check() override;
+    Task<void> checked(CheckResult result) override;
+    bool holds_back() const override { return validators_ && validators_->holds_back(); }
 
   private:
     // averaging::Roster
@@ -70,6 +78,7 @@ class NativeBackend final : public AveragingBackend,
     bool loads_state() const override { return follower_->loads_state(); }
     std::size_t voters_of_our_branch(const consensus::Base& base) const override;
     bool allowed(const PeerId& peer) const override;
+    std::string refusal(const PeerId& peer) const override;
     double micro_batch_s() const override;
     double upload_bytes_per_s(const PeerId& peer) const override;
     Ok check_samples(const PeerId& peer, const consensus::MemberInput& input) const override;
@@ -78,15 +87,23 @@ class NativeBackend final : public AveragingBackend,
     void behind(const PeerId& peer) override { follower_->look_at(peer); }
     void voting_for(const consensus::Decision& decision) override { follower_->expect(decision); }
     void note(const averaging::RoundNote& note) override;
+    void order_proved(const robust::Order& order, const Bytes& evidence) override;
 
     Result<void> prepare();
+    void prepare_checks();
     ChainFollower::Callbacks follower_callbacks();
     consensus::Voter as_voter() const;
+    std::vector<robust::Order> orders_before(std::uint64_t step) const;
     bool arrives_at(const KnownPeer& peer, const consensus::Base& base) const;
     std::size_t count_voters(const consensus::Base& base,
                              const std::function<bool(const Status&)>& counts) const;
     void on_decision(const consensus::Link& link);
-    void on_commit(const consensus::Decision& decision, const consensus::Plan& plan);
+    void tell_of_orders(const robust::OrderChanges& changes);
+    std::string name_of(const PeerId& peer) const;
+    std::string order_for_people(const robust::Order& order) const;
+    std::string order_for_us(const robust::Order& order) const;
+    void on_commit(const consensus::Decision& decision,
+                   std::shared_ptr<const consensus::Plan> whole_plan);
     BackOff::Fate fate_of(const consensus::Plan& plan,
                           const consensus::Decision& decision,
                           std::optional<std::size_t> mine) const;
@@ -102,8 +119,12 @@ class NativeBackend final : public AveragingBackend,
     allreduce::PartStore parts_;
     state::SnapshotStore store_;
     CertificateLog certificate_log_;
+    EvidenceLog evidence_log_;
+    EndedOrdersJudge judge_;
     std::unique_ptr<averaging::Coordinator> engine_;
     std::unique_ptr<ChainFollower> follower_;
+    std::unique_ptr<Validators> validators_;  // where gradients are checked
+    std::vector<consensus::Voter> voters_;    // of the decision before
     std::unique_ptr<state::StateServer> state_server_;
     Digest state_hash_;  // of the newest state that was told
     std::uint64_t state_step_ = 0;

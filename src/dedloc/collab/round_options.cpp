@@ -30,7 +30,7 @@ void set_robust(averaging::RoundOptions& round, const RobustConfig& robust) {
     rule.weight_cap = robust.weight_cap;
     round.reducer = std::make_shared<allreduce::CenteredClipReducer>(rule);
     round.proves = true;
-    round.byzantine_quorum = true;
+    round.byzantine_quorum = robust.quorum == "byzantine";
 }
 
 }  // namespace
@@ -66,8 +66,13 @@ averaging::RoundOptions round_options(const Options& options) {
     round.download_max = options.download_max;
     if (options.role == Role::aggregator) round.reduce_bytes_max = options.reduce_bytes_max;
     if (options.run.robust) set_robust(round, *options.run.robust);
+    if (options.reducer) round.reducer = options.reducer;
     round.bugs = options.bugs;
     return round;
+}
+
+bool checks_newcomers(const RunFile& run) {
+    return run.robust && run.robust->check > 0 && run.robust->probation > 0;
 }
 
 std::size_t kept_bytes(const Options& options) {

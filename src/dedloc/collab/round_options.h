@@ -12,6 +12,8 @@ averaging::RoundOptions round_options(const Options& options);
 // Of one contribution.
 std::uint64_t samples_max(const BatchConfig& batch);
 // How much of averages is kept for those that slept.
+// Does a new key weigh nothing until its contributions were found right?
+bool checks_newcomers(const RunFile& run);
 std::size_t kept_bytes(const Options& options);
 
 }  // namespace dedloc::collab

@@ -194,6 +194,15 @@ void check_robust(const RunFile& run, TomlReader& reader) {
         reader.fail_key("robust",
                         "[robust] and [local] exclude each other: what a peer hands in after steps "
                         "of its own is no gradient that others could clip to a common length");
+    if (run.averaging.delayed && run.robust->check > 0)
+        reader.fail_key("averaging.delayed",
+                        "'averaging.delayed' and checks of gradients exclude each other: gradients "
+                        "are computed at a state that rounds do not name; write 'check = 0' into "
+                        "[robust], or leave 'delayed' away");
+    if (run.robust->check <= 0 && run.robust->probation > 0)
+        reader.fail_key("robust.probation",
+                        "'robust.probation' needs 'robust.check': a newcomer whose contributions "
+                        "nobody checks would never weigh anything; write 'probation = 0'");
 }
 
 void check_access(const RunFile& run, TomlReader& reader) {

@@ -67,6 +67,16 @@ struct RobustConfig {
     std::uint64_t iterations_max = 500;
     double eps = 1e-6;      // of tau
     double weight_cap = 2;  // times the median weight of a plan
+    double check = 0.0625;  // of all contributions are computed again by others
+    // How far a gradient that is computed again may be off, relative; 0: by the precision.
+    double tolerance = 0;
+    std::uint64_t probation = 3;       // right contributions before a new key weighs anything
+    std::string quorum = "byzantine";  // of votes: two thirds, or a "majority"
+
+    double tolerance_for(std::string_view precision) const {
+        if (tolerance > 0) return tolerance;
+        return precision == "fp32" ? 2e-3 : 2e-2;  // ten times what unlike machines differ by
+    }
 };
 
 // Runs that let in by invitation (docs/public-run.md).

@@ -260,7 +260,24 @@ TEST(RunFile, a_robust_run_says_so_in_a_section_of_its_own) {
               "robust: a section here, none there");
 }
 
+TEST(RunFile, a_robust_run_checks_gradients_by_its_precision_unless_it_says_otherwise) {
+    const RunFile run = parsed("name = \"r\"\n[robust]\n");
+    ASSERT_TRUE(run.robust);
+    EXPECT_EQ(run.robust->check, 0.0625);
+    EXPECT_EQ(run.robust->probation, 3u);
+    EXPECT_EQ(run.robust->quorum, "byzantine");
+    EXPECT_EQ(run.robust->tolerance_for("fp32"), 2e-3);
+    EXPECT_EQ(run.robust->tolerance_for("bf16"), 2e-2);
+    EXPECT_EQ(parsed("name = \"r\"\n[robust]\ntolerance = 0.1\n").robust->tolerance_for("bf16"),
+              0.1);
+}
+
 TEST(RunFile, says_what_is_wrong_with_a_robust_run) {
+    EXPECT_NE(failure("name = \"r\"\n[robust]\n[averaging]\ndelayed = true\n")
+                  .find("'averaging.delayed' and checks of gradients exclude each other"),
+              std::string::npos);
+    EXPECT_NE(failure("name = \"r\"\n[robust]\ncheck = 0.0\n").find("'robust.probation' needs"),
+              std::string::npos);
     EXPECT_NE(failure("name = \"r\"\n[robust]\ntau = 0\n").find("clips every gradient to nothing"),
               std::string::npos);
     EXPECT_NE(failure("name = \"r\"\n[robust]\ntau = -1\n").find("robust.tau"), std::string::npos);

@@ -63,7 +63,7 @@ void CollaborationImpl::begin_computing(bool keep_ahead) {
     step_due_ = false;
     // A leaver that computed ahead still has something to hand in.
     if (publisher_.phase() != Phase::leaving && (!leaving_.begun || contributions_.samples() > 0))
-        set_phase(back_off_.is_on() ? Phase::waiting : Phase::computing);
+        set_phase(rests() ? Phase::waiting : Phase::computing);
     refresh_progress();
 }
 
@@ -123,9 +123,10 @@ Task<bool> CollaborationImpl::wait_to_hand_in_last() {
 // back-off is over before.
 Task<bool> CollaborationImpl::back_off_until_due(bool has_samples) {
     const auto has_done_all = [this] {
-        return !back_off_.is_on() && contributions_.computes_ahead() && !may_compute_ahead();
+        return !rests() && contributions_.computes_ahead() && !may_compute_ahead();
     };
-    while ((back_off_.is_on() || has_samples) && !step_due() && !has_done_all() && !stopped_tasks_)
+    while ((rests() || has_samples) && !step_due() && !has_done_all() && !stopped_tasks_ &&
+           !check_waits())
         (void)co_await changed_.wait_until(node_.clock, node_.clock.now() + look_interval);
     co_return step_due() || has_samples || stopped_tasks_;
 }
@@ -159,9 +160,9 @@ StepOutcome CollaborationImpl::too_late(Contribution contribution) {
 
 Task<Result<StepOutcome>> CollaborationImpl::step(Contribution contribution) {
     const bool has_samples = contribution.samples.size() > 0;
-    if (back_off_.is_on() && !co_await back_off_until_due(has_samples))
-        co_return outcome(StepKind::stepped);
+    if (rests() && !co_await back_off_until_due(has_samples)) co_return outcome(StepKind::stepped);
     co_await wait_for_state();
+    if (!kept_out_.empty()) co_return make_error(ErrorKind::denied, "{}", kept_out_);
     if (over_ || stopped_tasks_) {
         drop(contribution.samples.size(), "the run is over");
         co_return outcome(StepKind::stopped);
@@ -178,12 +179,13 @@ Task<Result<StepOutcome>> CollaborationImpl::step(Contribution contribution) {
     computes_at_.is_in_step = true;
     if (leaving_.begun)
         set_phase(Phase::leaving);
-    else if (!back_off_.is_on())
+    else if (!rests())
         set_phase(Phase::averaging);
     do {
         co_await backend_->average(input);
         co_await wait_for_state();
     } while (is_still_to_be_averaged(*input) && !backend_->own_refused());
+    if (!kept_out_.empty()) co_return make_error(ErrorKind::denied, "{}", kept_out_);
     const bool refused = backend_->own_refused() && is_still_to_be_averaged(*input);
     if (refused) forget_refused();
     computes_at_.is_in_step = false;
@@ -191,6 +193,17 @@ Task<Result<StepOutcome>> CollaborationImpl::step(Contribution contribution) {
     StepOutcome decided = outcome(how_it_ended());
     decided.refused = refused;
     co_return decided;
+}
+
+// ---- checks of others ---------------------------------------------------------------------------
+
+Task<Result<std::optional<CheckJob>>> CollaborationImpl::take_check() {
+    co_return backend_->take_check();
+}
+
+Task<Result<void>> CollaborationImpl::checked(CheckResult result) {
+    co_await backend_->checked(std::move(result));
+    co_return Result<void>();
 }
 
 }  // namespace dedloc::collab

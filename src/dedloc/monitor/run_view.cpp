@@ -43,9 +43,12 @@ Tone tone_of(const collab::Event& event) {
                  MessageRefused,
                  StateDiffers,
                  LeaderSuspected,
-                 RoundFull>())
+                 RoundFull,
+                 OrderGiven,
+                 CheckDisputed,
+                 CheckUndecided>())
         return Tone::bad;
-    return event.is<Joined, PeerJoined, CheckpointSaved, RunOver>() ? Tone::good : Tone::neutral;
+    return event.is<Joined, PeerJoined, CheckpointSaved, RunOver, OrderEnded>() ? Tone::good : Tone::neutral;
 }
 
 // 0 where it is no number.

@@ -1,0 +1,18 @@
+#include "dedloc/collab/recomputable.h"
+
+namespace dedloc::collab {
+
+Ok check_recomputable(const RunFile& run, Learner& learner, const PeerId& self) {
+    if (!run.robust || run.robust->check <= 0) return {};
+    if (learner.depends_on_micro_batch() && run.batch.micro == micro_auto)
+        return make_error(ErrorKind::bad_input,
+                          "[robust] needs a number for 'batch.micro': gradients of this model "
+                          "depend on how samples are cut into micro-batches (it has BatchNorm), "
+                          "and with \"auto\" every peer cuts them otherwise, so that nobody could "
+                          "check anybody's");
+    if (const Result<void> able = learner.compute_as(self); !able)
+        return make_error(ErrorKind::bad_input, "[robust]: {}", able.error().message());
+    return {};
+}
+
+}  // namespace dedloc::collab

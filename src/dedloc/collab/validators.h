@@ -1,0 +1,170 @@
+// Validators: this peer's share of the checks of a robust run (docs/robust-runs.md). Of each
+// certified round the draw's seed says whose contributions are computed again, and by whom; what a
+// validator finds it signs and tells everybody. Where it differs from what the author committed to,
+// all voters compute the contribution again, and as many as it takes prove an order.
+//
+// Whoever is on probation for a mistake hands in nothing until it has computed three contributions
+// of others rightly; its own are then checked like a newcomer's.
+//
+// Bounds: rounds_open_max rounds, jobs_max jobs, findings_early_max findings that came before their
+// round. Thread: the network thread; rows on workers; work_waits(): any.
+
+#pragma once
+#include <atomic>
+#include <deque>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "dedloc/allreduce/part_store.h"
+#include "dedloc/averaging/evidence_store.h"
+#include "dedloc/collab/check_job.h"
+#include "dedloc/collab/events.h"
+#include "dedloc/collab/gradient_case.h"
+#include "dedloc/p2p/handlers.h"
+#include "dedloc/robust/checks.h"
+#include "dedloc/runtime/scope.h"
+
+namespace dedloc::collab {
+
+inline constexpr const char* finding_method = "/dedloc/robust/1/finding";
+inline constexpr std::size_t rounds_open_max = 16;
+inline constexpr std::size_t rounds_with_state = 3;   // of these the model is kept
+inline constexpr std::uint64_t unanswered_after = 2;  // steps; then another one is asked
+inline constexpr std::size_t jobs_max = 64;
+inline constexpr std::size_t findings_early_max = 512;
+inline constexpr std::uint32_t right_before_it_returns = 3;  // after a mistake
+
+struct ValidatorOptions {
+    double check = 0;  // of all contributions
+    double tolerance = 0;
+    std::uint32_t right_needed = right_before_it_returns;
+    allreduce::CenteredClipRule rule;
+    bool stubborn = false;  // for tests: contributes although it is told that it errs
+};
+
+struct ValidatorHooks {
+    std::function<void(robust::Order, Bytes evidence)> propose;
+    std::function<std::vector<PeerId>()> audience;
+    std::function<std::string(const PeerId&)> name_of;
+    std::function<void(events::Any, PeerId, std::string)> tell;
+};
+
+class Validators {
+  public:
+    Validators(runtime::Node node,
+               p2p::Host& host,
+               const security::Signer& signer,
+               const security::Verifier& verifier,
+               const consensus::Ledger& ledger,
+               const allreduce::PartStore& parts,
+               averaging::EvidenceStore& evidence,
+               ValidatorOptions options,
+               ValidatorHooks hooks);
+
+    void start();
+    Task<void> stop();
+
+    // A commit; `state`: the one that it began from. Voters have its proof; others fetch it if
+    // they need it.
+    void certified(const consensus::Decision& decision,
+                   std::shared_ptr<const consensus::Plan> plan,
+                   std::shared_ptr<const state::Snapshot> state);
+    // Whoever votes no more, without a reproach, is no newcomer when it is back.
+    void look_at_voters(const std::vector<consensus::Voter>& before);
+
+    bool work_waits() const { return waiting_ > 0; }
+    std::optional<CheckJob> take();
+    Task<void> checked(CheckResult result);
+    // This peer erred, and has yet to show that it does no more.
+    bool holds_back() const { return holds_back_; }  // any thread
+    void look_at_own_orders();
+    std::uint64_t checks_made() const { return checks_made_; }
+
+  private:
+    struct OpenCase {
+        OpenCase(robust::Case of) : book(std::move(of)) {}
+        robust::Case book;
+        std::map<PeerId, averaging::SignedBy> findings;
+        PeerId validator;        // that was drawn
+        bool deputised = false;  // it has not answered, and another one is to
+        bool asked_all = false;
+        bool closed = false;
+    };
+    struct Round {
+        std::uint64_t step = 0;
+        Bytes plan_bytes;
+        std::shared_ptr<const consensus::Plan> plan;
+        averaging::Proof proof;
+        averaging::RowTable rows;
+        std::set<PeerId> voters;  // in the plan
+        std::shared_ptr<const state::Snapshot> state;
+        std::shared_ptr<const state::Snapshot> state_before;  // of what was carried
+        std::map<std::uint32_t, OpenCase> cases;              // by target
+    };
+    struct Job {
+        CheckJob what;
+        Digest draw;
+        std::uint32_t target = 0;
+        bool of_ourselves = false;  // nobody else hears of it
+    };
+
+    void take_proof(const consensus::Decision& decision,
+                    std::shared_ptr<const consensus::Plan> plan,
+                    std::shared_ptr<const state::Snapshot> state,
+                    ByteView proof);
+    Task<void> fetch_proof(consensus::Decision decision,
+                           std::shared_ptr<const consensus::Plan> plan,
+                           std::shared_ptr<const state::Snapshot> state);
+    void assign(Round& round, const Digest& draw);
+    void open_case(Round& round, const robust::CheckJob& job, const Digest& draw);
+    void ask_deputies(std::uint64_t step);
+    void queue(const Round& round, const Digest& draw, std::uint32_t target, bool of_ourselves);
+    void queue_test_of_ourselves(const Round& round, const Digest& draw);
+    void forget_old();
+    Task<Result<Bytes>> on_finding(PeerId from, Bytes request);
+    void take_finding(averaging::SignedBy finding);
+    void keep_early(const Digest& draw, averaging::SignedBy finding);
+    std::size_t needed_for(const Round& round) const;
+    void look_at(Round& round, const Digest& draw, std::uint32_t target);
+    void ask_all(Round& round, const Digest& draw, std::uint32_t target, OpenCase& open);
+    void found_right(const Round& round, std::uint32_t target, const OpenCase& open);
+    void found_wrong(const Round& round, std::uint32_t target, const OpenCase& open);
+    void accuser_wrong(const Round& round, std::uint32_t target, const OpenCase& open);
+    void test_of_ourselves(const Round& round, std::uint32_t target, bool right);
+    GradientCase as_evidence(const Round& round, std::uint32_t target, const OpenCase& open) const;
+    robust::Order order(robust::OrderKind kind,
+                        robust::Offence offence,
+                        const PeerId& subject) const;
+    void propose(robust::Order order, const GradientEvidence& evidence);
+    void publish(averaging::SignedBy finding);
+    Task<void> send(PeerId peer, Bytes message);
+    bool is_mistaken(const PeerId& peer) const;
+
+    runtime::Node node_;
+    p2p::Host& host_;
+    const security::Signer& signer_;
+    const security::Verifier& verifier_;
+    const consensus::Ledger& ledger_;
+    const allreduce::PartStore& parts_;
+    averaging::EvidenceStore& evidence_;
+    ValidatorOptions options_;
+    ValidatorHooks hooks_;
+    std::map<Digest, Round> rounds_;  // by their draw
+    std::deque<Digest> order_of_rounds_;
+    std::deque<Job> jobs_;
+    std::map<std::uint64_t, Job> taken_;
+    std::deque<std::pair<Digest, averaging::SignedBy>> early_;
+    std::map<PeerId, std::vector<GradientCase>>
+        right_;                             // of those who have yet to prove themselves
+    std::map<PeerId, GradientCase> wrong_;  // the first time
+    std::atomic<std::size_t> waiting_{0};
+    std::atomic<bool> holds_back_{false};
+    std::uint64_t next_number_ = 1;
+    std::uint64_t checks_made_ = 0;
+    std::uint32_t own_right_ = 0;  // in a row, since we erred
+    p2p::Handlers handlers_;
+    runtime::Scope scope_;
+};
+
+}  // namespace dedloc::collab
