@@ -11,9 +11,11 @@
 #include "dedloc/cli/fits_memory.h"
 #include "dedloc/cli/memory.h"
 #include "dedloc/cli/peer_directory.h"
+#include "dedloc/cli/robust_words.h"
 #include "dedloc/cli/say.h"
 #include "dedloc/cli/task_progress.h"
 #include "dedloc/collab/kept_averages.h"
+#include "dedloc/collab/recomputable.h"
 #include "dedloc/collab/run_file.h"
 #include "dedloc/collab/run_hints.h"
 #include "dedloc/collab/vector_codecs.h"
@@ -68,6 +70,7 @@ void print_local(const collab::RunFile& run, const CheckOptions& options) {
 struct Forecast {
     std::uint64_t parameters = 0;
     std::string codecs;            // which elements travel in which
+    std::uint64_t elements = 0;    // of the vector that is averaged
     double element_bytes = 0;      // as encoded, on average
     double round_bytes = 0;        // that one of equal peers sends, and receives
     double round_seconds = 0;      // on the links that were asked for
@@ -109,6 +112,7 @@ Ok forecast_round(const collab::RunFile& run,
                   const CheckOptions& options,
                   Forecast& forecast) {
     const std::uint64_t elements = layout.vector_count();
+    forecast.elements = elements;
     forecast.element_bytes = codec::element_bytes(collab::vector_codecs(run.averaging, layout));
     forecast.codecs = collab::describe_codecs(run.averaging, layout);
     const double bytes = forecast.element_bytes * static_cast<double>(elements);
@@ -182,7 +186,9 @@ Result<Forecast> forecast_of(const collab::RunFile& run,
                              const CheckOptions& options) {
     Forecast forecast;
     DEDLOC_TRY_VOID(check_fits(task, MemoryUse::training, memory_available()));
-    DEDLOC_TRY(const auto learner, task.learner(security::Identity::generate().id()));
+    const PeerId nobody = security::Identity::generate().id();
+    DEDLOC_TRY(const auto learner, task.learner(nobody));
+    DEDLOC_TRY_VOID(collab::check_recomputable(run, *learner, nobody));
     const collab::Layout layout = learner->layout();
     forecast.parameters = layout.parameters_count;
     DEDLOC_TRY_VOID(forecast_round(run, layout, options, forecast));
@@ -283,6 +289,10 @@ void print(const Forecast& forecast, const collab::RunFile& run, const CheckOpti
         options.peers,
         options.mbit,
         forecast.round_seconds);
+    const double vector_bytes = forecast.element_bytes * static_cast<double>(forecast.elements);
+    for (const std::string& line :
+         robust_lines(run, static_cast<std::size_t>(options.peers), vector_bytes))
+        say(stdout, "  robust {}\n", line);
     if (has(forecast.first, "loss")) {
         say(stdout,
             "  start  loss {:.2f} (knowing nothing: {:.2f})\n",
@@ -317,6 +327,8 @@ int run_check(const CheckOptions& options) {
     if (!text) return report(failure(text.error()));
     auto run = collab::parse_run_file(*text, options.run_file);
     if (!run) return report(failure(run.error()));
+    const std::string problem = robust_problem(*run, static_cast<std::size_t>(options.peers));
+    if (!problem.empty()) return report({ExitCode::bad_input, problem});
     const tasks::TaskOptions task_options{.device = options.device,
                                           .threads_count = options.threads,
                                           .data_directory = options.data_directory,

@@ -16,6 +16,7 @@ struct InitOptions {
     std::string output;  // empty: <task>.toml; "-": standard output
     bool force = false;  // overwrite
     std::string size{};  // empty: the one to start from
+    bool robust = false;  // with a section [robust]
 };
 int run_init(const InitOptions& options);
 
@@ -206,6 +207,7 @@ struct PeerOptions {
     std::string on_checkpoint;      // a command, after each checkpoint (checkpoint_hook.h)
     std::string publish_directory;  // a folder that gets a copy of each checkpoint
     std::string watch_prompts;      // a file of prompts that are drawn after each checkpoint
+    bool flips_signs = false;       // for tests of robust runs: it poisons its gradients
 };
 
 struct HostOptions {

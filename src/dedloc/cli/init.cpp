@@ -7,6 +7,7 @@
 #include "dedloc/cli/called_as.h"
 #include "dedloc/cli/commands.h"
 #include "dedloc/cli/exit_codes.h"
+#include "dedloc/cli/robust_words.h"
 #include "dedloc/cli/run_templates.h"
 #include "dedloc/cli/say.h"
 #include "dedloc/collab/run_file.h"
@@ -15,8 +16,9 @@ namespace dedloc::cli {
 
 int run_init(const InitOptions& options) {
     const std::string& task = options.task.empty() ? collab::default_task().kind : options.task;
-    const auto text = run_template(task, options.size);
+    auto text = run_template(task, options.size);
     if (!text) return report(failure(text.error()));
+    if (options.robust) *text += robust_section();
     if (options.output == "-") {
         say(stdout, "{}", *text);
         return 0;

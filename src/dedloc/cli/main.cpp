@@ -137,6 +137,7 @@ void add_peer_options(CLI::App& command, PeerOptions& peer) {
                        peer.publish_directory,
                        "folder, of this peer alone, that gets a copy of every checkpoint that it "
                        "keeps, and the name `latest`");
+    command.add_flag("--flip-signs", peer.flips_signs)->group("");
     command.add_option("--on-checkpoint",
                        peer.on_checkpoint,
                        "shell command after every checkpoint; $1 its folder, $2 its step, $3 the "
@@ -183,12 +184,13 @@ void add_init_command(CLI::App& app, AllOptions& all) {
                      all.init.size,
                      "another size of that task: published (text_to_image), the publication's");
     init->add_flag("--force", all.init.force, "overwrite the file");
+    init->add_flag("--robust",
+                   all.init.robust,
+                   "with a section [robust], explained: for members that do not trust each other");
     on_run(init, all, [&all] { return run_init(all.init); });
 }
 
 void add_file_commands(CLI::App& app, AllOptions& all) {
-    add_init_command(app, all);
-
     CLI::App* check =
         app.add_subcommand("check", "say what a run file means, or how others reach this machine");
     check->add_option("runfile", all.check.run_file);
@@ -506,6 +508,8 @@ int run_program(int argc, char** argv) {
     // The lab has its own options; it gets the rest of the command line as it is.
     if (argc > 1 && std::string_view(argv[1]) == "lab")
         return lab::run(std::vector<std::string>(argv + 2, argv + argc), argv[0]);
+    if (argc > 1 && std::string_view(argv[1]) == "audit")
+        return lab::run(std::vector<std::string>(argv + 1, argv + argc), argv[0]);
 #endif
     AllOptions all;
     CLI::App app("Trains one neural network on many people's computers.", "dedloc");
@@ -516,6 +520,7 @@ int run_program(int argc, char** argv) {
     app.add_option("--log", all.log_level, "debug, info, warning, error, silent")
         ->check(CLI::IsMember({"debug", "info", "warning", "error", "silent"}))
         ->each([](const std::string& level) { set_level(level); });
+    add_init_command(app, all);
     add_file_commands(app, all);
     add_run_commands(app, all);
     add_sample_command(app, all);
@@ -527,6 +532,9 @@ int run_program(int argc, char** argv) {
     };
     add_people_commands(app, all.people, run_people, argv[0]);
 #if DEDLOC_WITH_LAB
+    app.add_subcommand("audit",
+                       "check the certificates of peers' folders, and that every order about a "
+                       "peer is proved by evidence there");
     app.add_subcommand("lab", "simulate, break and audit runs (dedloc lab --help)");
 #endif
     try {

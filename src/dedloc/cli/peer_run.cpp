@@ -24,6 +24,7 @@
 #include "dedloc/cli/say.h"
 #include "dedloc/cli/task_progress.h"
 #include "dedloc/collab/model_state.h"
+#include "dedloc/collab/recomputable.h"
 #include "dedloc/collab/run_hints.h"
 #include "dedloc/collab/vector_codecs.h"
 #include "dedloc/monitor/event_log.h"
@@ -37,6 +38,7 @@
 #include "dedloc/trainer/due_state.h"
 #include "dedloc/trainer/local_learner.h"
 #include "dedloc/trainer/passing_thread.h"
+#include "dedloc/trainer/scaled_learner.h"
 #include "dedloc/trainer/trainer.h"
 
 namespace dedloc::cli {
@@ -209,7 +211,14 @@ std::optional<Failure> PeerRun::make_task() {
         return failure(fits.error());
     auto learner = task_->learner(node_.id());
     if (!learner) return failure(learner.error());
+    if (const Ok checked = collab::check_recomputable(run_file(), **learner, node_.id()); !checked)
+        return failure(checked.error());
     learner_ = trainer::trainers_learner(run_file(), *std::move(learner));
+    if (options_.flips_signs)
+        learner_ = std::make_unique<trainer::ScaledLearner>(
+            std::move(learner_),
+            node_.id(),
+            trainer::ScaledLearner::Error{.factor = trainer::sign_flip_factor});
     return std::nullopt;
 }
 
@@ -265,6 +274,7 @@ collab::Options PeerRun::collaboration_options() const {
     options.layout = learner_->layout();
     options.name = options_.name.empty() ? host_name() : options_.name;
     options.kept_bytes_most = collab::kept_averages_most(runtime::memory_allowed());
+    options.stubborn = options_.flips_signs;
     constexpr double bytes_per_megabit = 1e6 / 8;
     options.upload_max = options_.plan_up * bytes_per_megabit;
     options.download_max = options_.plan_down * bytes_per_megabit;
@@ -297,6 +307,7 @@ std::optional<Failure> PeerRun::begin() {
     if (!secret_kept) return failure(ExitCode::disk, secret_kept.error());
 
     collab::Options options = collaboration_options();
+    if (input_.resume) options.chain = input_.resume->extra;
     if (hosts()) {
         auto first = trainer::on_passing_thread([this] { return first_state(*learner_); });
         if (!first) return failure(first.error());
