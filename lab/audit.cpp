@@ -116,7 +116,7 @@ void add_resumed_from(AuditReport& report,
 
 // The log of one peer, which may have gone on in further files.
 Result<PeerLog> read_log(const std::vector<fs::path>& files) {
-    PeerLog log{files.front().string(), {}};
+    PeerLog log{files.front().string(), {}, {}};
     for (const fs::path& path : files) {
         std::ifstream file(path, std::ios::binary);
         if (!file) return make_error(ErrorKind::bad_input, "{} cannot be read", path.string());
@@ -212,6 +212,16 @@ AuditReport audit(const std::vector<PeerLog>& logs,
     report.branches = book.branches();
     report.disagreements = book.disagreements();
     report.problems = book.problems();
+    KeptEvidence evidence;
+    for (const PeerLog& log : logs) {
+        evidence.pieces.insert(log.evidence.pieces.begin(), log.evidence.pieces.end());
+        if (log.evidence.run && !evidence.run) evidence.run = log.evidence.run;
+    }
+    OrderReport orders = audit_orders(book, evidence, verifier);
+    report.orders = orders.orders;
+    report.orders_proved = orders.proved;
+    report.order_words = std::move(orders.words);
+    for (std::string& problem : orders.problems) report.problems.push_back(std::move(problem));
     const std::vector<Digest> tips = book.tips();
     const std::uint64_t count = vector_count_of(book);
     std::optional<SampleAccounts> winner;
@@ -254,6 +264,7 @@ Result<std::vector<PeerLog>> read_logs(const std::vector<std::string>& paths) {
                               collab::certificates_file);
         for (const std::vector<fs::path>& files : peers) {
             DEDLOC_TRY(PeerLog log, read_log(files));
+            add_evidence(files.front().parent_path().string(), log.evidence);
             logs.push_back(std::move(log));
         }
     }
@@ -284,6 +295,8 @@ std::string to_json(const AuditReport& report) {
     json["samples_unfinished"] = report.samples_unfinished;
     json["samples_orphaned"] = report.samples_orphaned;
     json["disagreements"] = report.disagreements;
+    json["orders"] = report.orders;
+    json["orders_proved"] = report.orders_proved;
     json["problems"] = report.problems;
     json["peers"] = nlohmann::ordered_json::object();
     for (const auto& [peer, account] : report.peers) {
@@ -317,6 +330,11 @@ std::string to_text(const AuditReport& report) {
         report.samples_lost,
         report.samples_unfinished,
         report.samples_orphaned);
+    for (const std::string& words : report.order_words) text += "  " + words + "\n";
+    if (report.orders > 0)
+        text += fmt::format("{} of {} orders are proved by evidence on disk\n",
+                            report.orders_proved,
+                            report.orders);
     text += worst_peers(report);
     for (const std::string& problem : report.problems) text += "  ! " + problem + "\n";
     if (!report.clean()) return text + "THE RUN'S PROMISES ARE BROKEN\n";

@@ -18,6 +18,7 @@
 #include "dedloc/base/result.h"
 #include "dedloc/security/signer.h"
 
+#include "lab/audit_orders.h"
 #include "lab/sample_accounts.h"
 
 namespace dedloc::lab {
@@ -25,6 +26,7 @@ namespace dedloc::lab {
 struct PeerLog {
     std::string name;  // a path
     std::vector<Bytes> certificates;
+    KeptEvidence evidence{};  // of the orders in them
 };
 
 struct AuditReport {
@@ -39,9 +41,12 @@ struct AuditReport {
     // Left out and never carried, or never handed in: by peers that slept, or were killed and are
     // not named as such.
     double samples_lost = 0;
-    double samples_unfinished = 0;      // of last contributions, and of peers that were killed
-    double samples_orphaned = 0;        // committed on branches that lost
-    std::uint64_t disagreements = 0;    // must be 0
+    double samples_unfinished = 0;    // of last contributions, and of peers that were killed
+    double samples_orphaned = 0;      // committed on branches that lost
+    std::uint64_t disagreements = 0;  // must be 0
+    std::uint64_t orders = 0;         // bans, eliminations, probations
+    std::uint64_t orders_proved = 0;  // by evidence on disk
+    std::vector<std::string> order_words;
     std::vector<std::string> problems;  // sentences; empty: nothing is wrong
     std::map<PeerId, PeerAccount> peers;
     std::map<PeerId, std::string> names;  // of those that an event log beside a log names

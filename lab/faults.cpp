@@ -12,6 +12,7 @@
 
 #include "dedloc/monitor/json_line.h"
 
+#include "lab/bad_process.h"
 #include "lab/exit_codes.h"
 #include "lab/fault_run.h"
 #include "lab/median.h"
@@ -209,6 +210,7 @@ void print_words(std::FILE* out, const Total& total) {
 
 int run_faults(const FaultsCommand& given) {
     FaultsCommand command = given;
+    if (!command.bad.empty()) return run_bad_process(command);
     if (command.repeat == 0)
         command.repeat = command.minutes > 0 ? std::numeric_limits<int>::max() : 10;
     const auto folder = process_folder(command.directory, "faults");

@@ -39,6 +39,10 @@ struct FaultsCommand {
     std::uint64_t seed = 1;
     std::string program;    // the dedloc to start; empty: this one
     std::string directory;  // kept; empty: a temporary one, in memory, removed when nothing failed
+    // Of a robust run: one of `peers` lies so ("sign_flip"), and nothing else happens
+    // (bad_process.h).
+    std::string bad;
+    int peers = 6;
     bool json = false;
 };
 

@@ -1,0 +1,135 @@
+#include "lab/audit_orders.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "dedloc/collab/evidence_log.h"
+#include "dedloc/collab/gradient_case.h"
+#include "dedloc/security/hash.h"
+
+namespace dedloc::lab {
+namespace {
+
+namespace fs = std::filesystem;
+
+class AtOnce final : public runtime::Workers {
+  public:
+    Task<void> run_erased(std::function<void()> work) override {
+        work();
+        co_return;
+    }
+    std::size_t threads_count() const override { return 1; }
+};
+
+bool needs_proof(const robust::Order& order) {
+    return order.kind == robust::OrderKind::ban || order.kind == robust::OrderKind::eliminate ||
+           order.kind == robust::OrderKind::probation;
+}
+
+averaging::EvidenceRules rules_of(const collab::RobustConfig& robust,
+                                  const std::string& precision) {
+    averaging::EvidenceRules rules;
+    collab::GradientRules gradients;
+    gradients.tolerance = robust.tolerance_for(precision);
+    gradients.right_needed = static_cast<std::uint32_t>(robust.probation);
+    gradients.voted_lately = [](const PeerId&) { return true; };
+    gradients.erred_at = [](const PeerId&) { return std::nullopt; };
+    collab::add_gradient_rules(rules, std::move(gradients));
+    return rules;
+}
+
+allreduce::CenteredClipRule clip_rule_of(const collab::RobustConfig& robust) {
+    return {.tau = robust.tau,
+            .iterations_max = static_cast<std::uint32_t>(robust.iterations_max),
+            .eps = robust.eps,
+            .weight_cap = robust.weight_cap};
+}
+
+std::optional<Bytes> content_of(const fs::path& path) {
+    std::ifstream file(path, std::ios::binary);
+    if (!file) return std::nullopt;
+    return Bytes{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+class OrderAudit {
+  public:
+    OrderAudit(const ChainBook& book,
+               const KeptEvidence& evidence,
+               const security::Verifier& verifier)
+        : book_(book), evidence_(evidence), verifier_(verifier) {
+        if (evidence.run && evidence.run->robust) {
+            rules_ = rules_of(*evidence.run->robust, evidence.run->task.precision);
+            clip_rule_ = clip_rule_of(*evidence.run->robust);
+        }
+    }
+
+    OrderReport report() {
+        for (const auto& [digest, link] : book_.links()) {
+            const auto before = book_.links().find(link.decision.previous);
+            if (before == book_.links().end()) continue;
+            for (const robust::Order& order : link.decision.orders)
+                if (needs_proof(order) && is_new(order, before->second.decision))
+                    look_at(order, before->second.decision);
+        }
+        return std::move(report_);
+    }
+
+  private:
+    static bool is_new(const robust::Order& order, const consensus::Decision& before) {
+        return std::ranges::find(before.orders, order) == before.orders.end();
+    }
+    void look_at(const robust::Order& order, const consensus::Decision& before) {
+        ++report_.orders;
+        const std::string words =
+            fmt::format("{} is {}", order.subject.text(), robust::in_words(order));
+        report_.words.push_back(words);
+        const auto piece = evidence_.pieces.find(order.evidence);
+        if (piece == evidence_.pieces.end()) {
+            report_.problems.push_back(words + ", and nobody kept the evidence");
+            return;
+        }
+        const averaging::EvidenceContext context{
+            verifier_, clip_rule_, before.next_voters, workers_};
+        if (const Ok proved = rules_.check(order, piece->second, context); !proved)
+            report_.problems.push_back(words + ": " + proved.error().message());
+        else
+            ++report_.proved;
+    }
+
+    const ChainBook& book_;
+    const KeptEvidence& evidence_;
+    const security::Verifier& verifier_;
+    AtOnce workers_;
+    averaging::EvidenceRules rules_;
+    allreduce::CenteredClipRule clip_rule_;
+    OrderReport report_;
+};
+
+}  // namespace
+
+OrderReport audit_orders(const ChainBook& book,
+                         const KeptEvidence& evidence,
+                         const security::Verifier& verifier) {
+    return OrderAudit(book, evidence, verifier).report();
+}
+
+void add_evidence(const std::string& folder, KeptEvidence& evidence) {
+    std::error_code code;
+    const fs::path kept = fs::path(folder) / collab::evidence_folder;
+    for (const auto& entry : fs::directory_iterator(kept, code)) {
+        const auto bytes = content_of(entry.path());
+        if (!bytes) continue;
+        const std::string name = entry.path().filename().string();
+        if (name == "run.toml") {
+            auto run = collab::parse_run_file(base::as_text(*bytes), entry.path().string());
+            if (run && !evidence.run) evidence.run = *std::move(run);
+            continue;
+        }
+        const Digest digest = security::sha256(*bytes);
+        if (digest.hex() == name) evidence.pieces.emplace(digest, *bytes);
+    }
+}
+
+}  // namespace dedloc::lab
