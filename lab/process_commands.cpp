@@ -6,6 +6,7 @@
 
 #include "lab/admission.h"
 #include "lab/albert_mini.h"
+#include "lab/btard.h"
 #include "lab/delayed.h"
 #include "lab/equivalence.h"
 #include "lab/faults.h"
@@ -37,6 +38,7 @@ struct Commands {
     AlbertMiniCommand albert_mini;
     TextToImageMiniCommand text_to_image_mini;
     SwavMiniCommand swav_mini;
+    BtardCommand btard;
 };
 
 void add_faults(CLI::App& lab, FaultsCommand& command, int& code) {
@@ -55,6 +57,11 @@ void add_faults(CLI::App& lab, FaultsCommand& command, int& code) {
     faults->add_option("--minutes", command.minutes, "begin no repeat after this time")
         ->check(CLI::Range(0.0, 1e6));
     faults->add_option("--seed", command.seed, "of victims and moments");
+    faults
+        ->add_option(
+            "--bad", command.bad, "no faults: one peer of a robust run lies, until it is out")
+        ->check(CLI::IsMember(std::vector<std::string>{"sign_flip"}));
+    faults->add_option("--peers", command.peers, "with --bad: how many")->check(CLI::Range(4, 16));
     faults->add_option("--program", command.program, "the dedloc to start (default: this one)");
     faults->add_option("--dir", command.directory, "folder for the peers' files, kept");
     faults->add_flag("--json", command.json, json_help);
@@ -181,6 +188,31 @@ void add_delayed(CLI::App& lab, DelayedCommand& command, int& code) {
     delayed->callback([&command, &code] { code = run_delayed(command); });
 }
 
+void add_btard(CLI::App& lab, BtardCommand& command, int& code) {
+    CLI::App* btard = lab.add_subcommand(
+        "btard", "sixteen trainers, seven of which poison their gradients, in virtual time");
+    btard->add_option("--attack", command.attack, "one; the others are left out")
+        ->check(CLI::IsMember(btard_attack_names()));
+    btard->add_option("--reducer", command.reducers, "some; the others are left out")
+        ->check(CLI::IsMember(btard_reducer_names()));
+    btard->add_flag("--mistakes", command.mistakes, "no attack: two peers err, and mend it");
+    btard->add_flag("--albert-mini",
+                    command.albert_mini,
+                    "a small ALBERT instead, attacked from a checkpoint on");
+    btard->add_option("--steps", command.steps, "global steps")->check(CLI::Range(20, 100'000));
+    btard->add_option("--from", command.attack_from, "the step at which they begin");
+    btard->add_option("--rate", command.rate, "SGD's learning rate")->check(CLI::Range(0.0, 10.0));
+    btard->add_option("--tau", command.tau, "of CenteredClip")->check(CLI::Range(1e-6, 1e6));
+    btard->add_option("--check", command.check, "the fraction that is computed again")
+        ->check(CLI::Range(0.0, 1.0));
+    btard->add_option("--threads", command.threads, "runs at a time")->check(CLI::Range(1, 64));
+    btard->add_option("--plot", command.plot, "an SVG file of accuracy over steps");
+    btard->add_option("--data", command.data_directory, "folder of the data set");
+    btard->add_option("--seed", command.seed, "of the run, its network and its attackers");
+    btard->add_flag("--json", command.json, json_help);
+    btard->callback([&command, &code] { code = run_btard(command); });
+}
+
 void add_local(CLI::App& lab, LocalCommand& command, int& code) {
     CLI::App* local =
         lab.add_subcommand("local", "a real model with local updates and without, in virtual time");
@@ -260,6 +292,7 @@ std::shared_ptr<void> add_process_commands(CLI::App& lab, int& code) {
 #if DEDLOC_LAB_EQUIVALENCE
     add_equivalence(lab, commands->equivalence, code);
     add_delayed(lab, commands->delayed, code);
+    add_btard(lab, commands->btard, code);
     add_local(lab, commands->local, code);
     add_albert_mini(lab, commands->albert_mini, code);
     add_text_to_image_mini(lab, commands->text_to_image_mini, code);

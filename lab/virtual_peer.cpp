@@ -4,6 +4,7 @@
 
 #include "dedloc/collab/model_state.h"
 #include "dedloc/trainer/local_learner.h"
+#include "dedloc/trainer/recompute.h"
 
 namespace dedloc::lab {
 namespace {
@@ -39,6 +40,8 @@ Ok VirtualPeer::make(std::vector<std::string> bootstrap, const VirtualLine& gran
     options.join_patience = join_patience;
     options.upload_max = granted.up_bytes_per_s;
     options.download_max = granted.down_bytes_per_s;
+    options.reducer = options_.reducer;
+    options.stubborn = machine_.stubborn;
     if (machine_.aggregates) {
         options.role = collab::Role::aggregator;
     } else {
@@ -46,7 +49,9 @@ Ok VirtualPeer::make(std::vector<std::string> bootstrap, const VirtualLine& gran
         learner_ = trainer::trainers_learner(options_.run, std::move(learner));
         layout_ = options.layout = learner_->layout();
     }
-    if (options.bootstrap.empty()) {
+    if (options.bootstrap.empty() && options_.initial) {
+        options.initial = options_.initial;
+    } else if (options.bootstrap.empty()) {
         std::vector<float> parameters(layout_.parameters_count);
         std::vector<float> buffers(layout_.buffers_count);
         learner_->initial(parameters, buffers);
@@ -110,6 +115,25 @@ Task<void> VirtualPeer::compute() {
     samples_computed_ += micro;
 }
 
+// In the time that it takes.
+Task<void> VirtualPeer::check_others() {
+    for (;;) {
+        const auto job = co_await collaboration_->take_check();
+        if (!job || !*job) break;
+        auto result = trainer::recompute(*learner_, **job, options_.run.batch.micro);
+        if (!result) {
+            failure_ = result.error().message();
+            break;
+        }
+        double samples = 0;
+        for (const collab::CheckPiece& piece : (*job)->pieces)
+            samples += static_cast<double>(piece.samples.size());
+        co_await node_.clock().sleep_for(from_seconds(samples / machine_.samples_per_s));
+        (void)co_await collaboration_->checked(*std::move(result));
+    }
+    start_from(*collaboration_->state());
+}
+
 Task<void> VirtualPeer::step_beside(collab::Contribution contribution) {
     auto outcome = co_await collaboration_->step(std::move(contribution));
     outcome_.emplace(std::move(outcome));
@@ -135,6 +159,10 @@ Task<void> VirtualPeer::hand_in() {
 void VirtualPeer::take_outcome() {
     const Result<collab::StepOutcome> outcome = *std::exchange(outcome_, std::nullopt);
     const bool goes_on = driver_->ended(outcome);
+    if (!outcome && outcome.error().kind() == ErrorKind::denied) {
+        kept_out_ = true;
+        return;
+    }
     if (!outcome) {
         failure_ = outcome.error().message();
         return;
@@ -161,8 +189,11 @@ Task<void> VirtualPeer::train() {
     using Next = trainer::StepDriver::Next;
     driver_.emplace(*collaboration_, layout_, std::uint64_t{node_.incarnation()} << 24);
     start_from(*begun);
-    while (failure_.empty()) {
+    while (failure_.empty() && !kept_out_) {
         if (outcome_) take_outcome();
+        if (collaboration_->check_waits() && driver_->samples().size() == 0 &&
+            !driver_->in_flight())
+            co_await check_others();
         const Next next = driver_->next();
         if (next == Next::end) break;
         if (next == Next::compute) {
@@ -174,7 +205,7 @@ Task<void> VirtualPeer::train() {
             co_await hand_in();
         }
     }
-    if (failure_.empty() && driver_->samples().size() > 0) co_await hand_in();
+    if (failure_.empty() && !kept_out_ && driver_->samples().size() > 0) co_await hand_in();
 }
 
 }  // namespace dedloc::lab

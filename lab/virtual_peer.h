@@ -52,6 +52,7 @@ class VirtualPeer final : public collab::EventSink {
     Task<void> train();
     Task<void> assist();
     Task<void> compute();
+    Task<void> check_others();
     Task<void> hand_in();
     Task<void> step_beside(collab::Contribution contribution);
     Task<void> leave_task();
@@ -74,6 +75,7 @@ class VirtualPeer final : public collab::EventSink {
     bool ready_ = false;
     bool going_ = false;
     bool left_ = false;
+    bool kept_out_ = false;  // by an order
     std::string failure_;
     runtime::Event changed_;
     runtime::Scope scope_;

@@ -14,10 +14,12 @@ constexpr double gathering_bytes_per_s = 1.25e9;
 
 class VirtualBook final : public VirtualListener {
   public:
-    explicit VirtualBook(const sim::World& world) : world_(world) {}
+    VirtualBook(const sim::World& world, std::function<void(const collab::Event&)> hears)
+        : world_(world), hears_(std::move(hears)) {}
 
     void on_event(const collab::Event& event) override {
         book_.take(event, to_seconds(world_.now() - TimePoint{}));
+        if (hears_) hears_(event);
     }
     void on_round(std::uint64_t step, double seconds) override { rounds_[step].push_back(seconds); }
     const StepBook& told() const { return book_; }
@@ -25,6 +27,7 @@ class VirtualBook final : public VirtualListener {
 
   private:
     const sim::World& world_;
+    std::function<void(const collab::Event&)> hears_;
     StepBook book_;
     std::map<std::uint64_t, std::vector<double>> rounds_;
 };
@@ -44,7 +47,9 @@ std::vector<BookedStep> VirtualBook::steps() const {
 class VirtualRun {
   public:
     explicit VirtualRun(const VirtualRunOptions& options)
-        : options_(options), world_(options.seed, world_options(options)), book_(world_) {}
+        : options_(options),
+          world_(options.seed, world_options(options)),
+          book_(world_, options.on_event) {}
     ~VirtualRun() {
         for (Seat& seat : seats_)
             if (seat.peer) world_.run_task(seat.peer->end());

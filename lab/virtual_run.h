@@ -16,7 +16,9 @@
 #include <string>
 #include <vector>
 
+#include "dedloc/allreduce/reducer.h"
 #include "dedloc/base/result.h"
+#include "dedloc/collab/events.h"
 #include "dedloc/collab/learner.h"
 #include "dedloc/collab/run_file.h"
 #include "dedloc/sim/world.h"
@@ -49,6 +51,7 @@ struct VirtualMachine {
     // Part-time: there for `stays`, away for `away`, and again; the first time from `joins_at`.
     // stays 0: for good.
     Duration joins_at{0};
+    bool stubborn = false;  // goes on contributing although it is told that it errs
     Duration stays{0};
     Duration away{0};
 };
@@ -66,6 +69,9 @@ struct VirtualRunOptions {
     Duration time_max{3600'000'000'000};
     std::uint64_t seed = 1;
     std::function<void(sim::World&)> prepare;  // before the first machine is there; may be empty
+    std::shared_ptr<const state::Snapshot> initial;      // empty: the learner's
+    std::shared_ptr<const allreduce::Reducer> reducer;   // empty: the run's
+    std::function<void(const collab::Event&)> on_event;  // of all machines; may be empty
 };
 
 struct VirtualResult {

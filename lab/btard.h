@@ -1,0 +1,47 @@
+// `dedloc-lab btard`: poisoned gradients, on the real engine in virtual time: sixteen trainers of
+// eight samples teach the demo's small network to tell pictures apart, seven of them attack from
+// step 200 of 700. One row an attack and reducer:
+//
+//   accuracy   of the held-out pictures after 200, 300 and 700 steps
+//   banned     of the attackers, by orders on certificates; last_ban: at which step
+//   honest_banned, on_probation   of the others
+//
+// Robust rows run with [robust]: CenteredClip, checks, orders. The mean, the coordinate-wise median
+// and the geometric median are baselines, without any of that.
+//
+// `--mistakes`: no attackers; two peers prepare their pictures otherwise, by mistake, and mend it
+// when they have been told.
+//
+// Errors: exit code 9 if a bound does not hold (btard.cpp); 5 without the data (Debian package
+// dataset-fashion-mnist).
+
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace dedloc::lab {
+
+struct BtardCommand {
+    std::string attack;                 // one; empty: all
+    std::vector<std::string> reducers;  // empty: all
+    bool mistakes = false;
+    bool albert_mini = false;  // btard_albert.h
+    std::uint64_t steps = 700;
+    std::uint64_t attack_from = 200;
+    double rate = 0.01;
+    double tau = 4;
+    double check = 0.0625;
+    int threads = 2;
+    std::string plot;  // an SVG file of accuracy over steps; empty: none
+    std::string data_directory;
+    std::uint64_t seed = 1;
+    bool json = false;
+};
+
+int run_btard(const BtardCommand& command);
+
+std::vector<std::string> btard_attack_names();
+std::vector<std::string> btard_reducer_names();
+
+}  // namespace dedloc::lab

@@ -1,0 +1,91 @@
+// Learners of the experiment with poisoned gradients: the demo's pictures and its small network,
+// and around that learner what an attacker does to its own contributions.
+//
+// Attackers know each other: one that validates another finds it right. Attacks that need the
+// others' gradients estimate them from the attackers' own, which are honest samples.
+//
+// Source: Gorbunov et al. 2022, attacks of the ResNet experiments; Xie et al. 2019 (inner-product
+// manipulation); Baruch et al. 2019 (a little is enough).
+// Thread: one; everything of one run shares its Conspiracy. Cost: that of the gradients.
+
+#pragma once
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <set>
+#include <string_view>
+#include <vector>
+
+#include "dedloc/collab/learner.h"
+#include "dedloc/tasks/vision_classifier/vision_models.h"
+
+namespace dedloc::lab {
+
+enum class Attack {
+    none,
+    sign_flip,           // -1000 times its gradient
+    label_flip,          // label y becomes 9 - y
+    constant_direction,  // one direction, 1000 times as long as its gradient
+    delayed,             // its gradient of a hundred steps ago
+    inner_product_01,    // -0.1 times the mean of honest gradients
+    inner_product_06,    // -0.6 times
+    little_is_enough,    // the mean less some standard deviations
+};
+inline constexpr Attack attacks[] = {Attack::none,
+                                     Attack::sign_flip,
+                                     Attack::label_flip,
+                                     Attack::constant_direction,
+                                     Attack::delayed,
+                                     Attack::inner_product_01,
+                                     Attack::inner_product_06,
+                                     Attack::little_is_enough};
+std::string_view name_of(Attack attack);
+
+// What the attackers of one run agree on, and share.
+struct Conspiracy {
+    Attack attack = Attack::none;
+    std::uint64_t from_step = 0;
+    std::uint64_t until_step = ~std::uint64_t{0};
+    std::set<PeerId> members;
+
+    struct Statistics {
+        std::uint64_t step = ~std::uint64_t{0};
+        std::vector<float> mean;
+        std::vector<float> deviation;
+    };
+    Statistics honest;  // of the newest step that was asked for
+    // What each sent last, by its first sample: the newest few.
+    std::map<PeerId, std::deque<std::pair<std::uint64_t, std::vector<float>>>> sent;
+    bool is_active(std::uint64_t step) const {
+        return attack != Attack::none && step >= from_step && step < until_step;
+    }
+};
+
+// How a peer prepares its pictures; it may be a mistake.
+struct Preparation {
+    bool flips_labels = false;
+    float scale = 1;
+    float shift = 0;
+};
+
+// The learner of the pictures, whose preparation may change on the way.
+Result<std::unique_ptr<collab::Learner>> make_picture_learner(
+    std::shared_ptr<const tasks::FashionMnist> data,
+    std::uint64_t seed,
+    const PeerId& peer,
+    std::shared_ptr<const Preparation> preparation);
+
+// An attacker's. `preparation` is the one that the learner inside was made with.
+std::unique_ptr<collab::Learner> make_attacker(std::unique_ptr<collab::Learner> inside,
+                                               const PeerId& self,
+                                               std::shared_ptr<Preparation> preparation,
+                                               std::shared_ptr<Conspiracy> conspiracy);
+
+// Keeps the parameters at every `every` steps, for who evaluates them afterwards.
+using KeptParameters = std::map<std::uint64_t, std::vector<float>>;
+std::unique_ptr<collab::Learner> make_keeper(std::unique_ptr<collab::Learner> inside,
+                                             std::uint64_t every,
+                                             std::shared_ptr<KeptParameters> kept);
+
+}  // namespace dedloc::lab

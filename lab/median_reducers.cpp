@@ -1,0 +1,56 @@
+#include "lab/median_reducers.h"
+
+#include "dedloc/allreduce/part_means.h"
+#include "dedloc/robust/medians.h"
+#include "dedloc/security/hash_list.h"
+
+namespace dedloc::lab {
+namespace {
+
+constexpr std::uint32_t geometric_iterations_max = 100;
+constexpr double geometric_eps = 1e-6;
+
+template <typename Rule>
+allreduce::ReducedPart reduced_by(const consensus::Plan& plan,
+                                  std::uint32_t part,
+                                  const std::vector<allreduce::PartInput>& inputs,
+                                  const Rule& rule) {
+    allreduce::ReducedPart result;
+    const auto sound = allreduce::sound_inputs(plan, part, inputs, result.refused);
+    result.included = consensus::no_members(plan);
+    for (const allreduce::PartInput& input : sound) base::set_bit(result.included, input.member);
+    std::vector<float> average(static_cast<std::size_t>(plan.parts[part].count), 0.0f);
+    if (!sound.empty()) {
+        const allreduce::PartMeans means(plan, part, sound);
+        const std::vector<double> weights = means.weights();
+        rule(means, weights, average);
+    }
+    const codec::CodecId codec = allreduce::codec_of(plan, part);
+    auto [shared, out] = SharedBytes::for_overwrite(codec::encoded_size(codec, average.size()));
+    codec::encode_into(codec, average, out);
+    result.encoded = std::move(shared);
+    result.digest = security::hash_list(*result.encoded);
+    return result;
+}
+
+}  // namespace
+
+allreduce::ReducedPart CoordinateMedianReducer::reduce(
+    const consensus::Plan& plan,
+    std::uint32_t part,
+    const std::vector<allreduce::PartInput>& inputs) const {
+    return reduced_by(plan, part, inputs, [](const auto& means, const auto& weights, auto& out) {
+        robust::coordinate_median(means, weights, out);
+    });
+}
+
+allreduce::ReducedPart GeometricMedianReducer::reduce(
+    const consensus::Plan& plan,
+    std::uint32_t part,
+    const std::vector<allreduce::PartInput>& inputs) const {
+    return reduced_by(plan, part, inputs, [](const auto& means, const auto& weights, auto& out) {
+        robust::geometric_median(means, weights, geometric_iterations_max, geometric_eps, out);
+    });
+}
+
+}  // namespace dedloc::lab
