@@ -148,4 +148,5 @@ class Switch:
 
 
 if __name__ == "__main__":
+    os.nice(-10)  # a line does not wait for a busy processor
     Switch(float(sys.argv[1]) * 1e6, float(sys.argv[2]) / 2000, sys.argv[3:]).run()
