@@ -48,7 +48,8 @@ Tone tone_of(const collab::Event& event) {
                  CheckDisputed,
                  CheckUndecided>())
         return Tone::bad;
-    return event.is<Joined, PeerJoined, CheckpointSaved, RunOver, OrderEnded>() ? Tone::good : Tone::neutral;
+    return event.is<Joined, PeerJoined, CheckpointSaved, RunOver, OrderEnded>() ? Tone::good
+                                                                                : Tone::neutral;
 }
 
 // 0 where it is no number.
