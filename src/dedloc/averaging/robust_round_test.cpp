@@ -165,6 +165,23 @@ class RobustRounds : public ::testing::Test {
         EXPECT_EQ(members_[0]->ledger().base().orders.list().size(), 1u);
     }
 
+    // As an owner, the same way towards everybody.
+    void shift_average(std::size_t liar, const sim::World::Outgoing& message) {
+        if (message.method != allreduce::parts_method || !message.is_answer ||
+            world_.now() < TimePoint{5s})
+            return;
+        auto data = wire::decode<allreduce::FinishedPartData>(message.payload);
+        if (!data || data->encoded.empty()) return;
+        Bytes encoded = to_bytes(data->encoded);
+        const float shifted = 9;
+        std::memcpy(encoded.data(), &shifted, sizeof shifted);
+        data->encoded = encoded;
+        data->header.digest = security::hash_list(encoded);
+        data->header.signature =
+            world_.node(liar).signer().sign(consensus::part_domain, data->header.signed_bytes());
+        message.payload = wire::encode(*data);
+    }
+
     sim::World world_;
     std::vector<std::unique_ptr<RobustMember>> members_;
 };
@@ -184,27 +201,26 @@ TEST_F(RobustRounds, AreProvedBeforeTheyAreCommitted) {
 TEST_F(RobustRounds, AnOwnerThatReducesWronglyIsBannedBeforeAnythingOfItIsCertified) {
     constexpr std::size_t liar = 3;
     world_.on_send([&](const sim::World::Outgoing& message) {
-        if (message.from != liar || message.method != allreduce::parts_method ||
-            !message.is_answer || world_.now() < TimePoint{5s})
-            return;
-        auto data = wire::decode<allreduce::FinishedPartData>(message.payload);
-        if (!data || data->encoded.empty()) return;
-        Bytes encoded = to_bytes(data->encoded);
-        const float shifted = 9;
-        std::memcpy(encoded.data(), &shifted, sizeof shifted);
-        data->encoded = encoded;
-        data->header.digest = security::hash_list(encoded);
-        data->header.signature = world_.node(liar).signer().sign(consensus::part_domain,
-                                                                 data->header.signed_bytes());
-        message.payload = wire::encode(*data);
+        if (message.from == liar) shift_average(liar, message);
     });
     begin();
     ASSERT_TRUE(world_.run_until([&] { return order_about(liar) != nullptr; }, 60s));
     expect_only(liar, OrderKind::ban, Offence::wrong_reduction);
     ASSERT_TRUE(reach(members_[0]->steps() + 3));
-    for (const consensus::PlanMember& member :
-         members_[0]->ledger().newest_commit()->plan->members)
+    for (const consensus::PlanMember& member : members_[0]->ledger().newest_commit()->plan->members)
         EXPECT_NE(member.peer, members_[liar]->node().id());
+}
+
+TEST_F(RobustRounds, AnOwnerThatShowsNobodyWhatItReducedIsEliminatedAlone) {
+    constexpr std::size_t liar = 3;
+    world_.on_send([&](const sim::World::Outgoing& message) {
+        if (message.from != liar) return;
+        if (message.method == input_method && message.is_answer) message.payload.clear();
+        shift_average(liar, message);
+    });
+    begin();
+    ASSERT_TRUE(world_.run_until([&] { return order_about(liar) != nullptr; }, 60s));
+    expect_only(liar, OrderKind::eliminate, Offence::unjudged);
 }
 
 TEST_F(RobustRounds, AMemberWhoseRowsAreFalseIsBanned) {
