@@ -1,4 +1,4 @@
-"""A model from PyTorch: the host has the file, volunteers get it by its hash, and need no Python."""
+"""A model from PyTorch: the host has the file, volunteers get it by its hash, without Python."""
 
 from __future__ import annotations
 
