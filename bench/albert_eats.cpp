@@ -1,6 +1,6 @@
-// What ALBERT on this machine's processor eats: tokens a second of forward and backward passes on
-// real text, all threads, micro-batches of a few samples. The anchor of `tokens`: preparation must
-// be well above it. Prints one JSON line.
+// Measures what ALBERT on this machine's processor eats: tokens a second of forward and backward
+// passes on real text, all threads, micro-batches of a few samples. The anchor of `tokens`, which
+// must be well above it. Prints one JSON line.
 //
 //   albert_eats --hidden 768 --layers 12 --length 512      ALBERT-base
 

@@ -5,7 +5,7 @@
 
 namespace dedloc::bench {
 
-// Of this process so far, user and system.
+// User and system time of this process so far.
 inline double cpu_seconds() {
     rusage usage{};
     getrusage(RUSAGE_SELF, &usage);

@@ -133,7 +133,7 @@ Task<void> measure(RoundMember& member, const Arguments& arguments, Measured& me
         const double cpu_before = cpu_seconds();
         co_await member.do_round(input);
         const double seconds = to_seconds(member.clock().now() - before);
-        // Who is done checks when all are, and does not hold up those who share its processor.
+        // A process that is done checks when all are, and does not hold up its neighbours.
         std::string done = "done-" + std::to_string(round);
         co_await all_reach(member, arguments, done);
         const double cpu = cpu_seconds() - cpu_before;

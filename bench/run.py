@@ -334,7 +334,7 @@ def solo(setup: Setup) -> list[dict]:
 
 
 def plan(setup: Setup) -> list[dict]:
-    """Who reduces how much, for 256 and for 100,000 random peers in one group: the time of one
+    """Shares of owners, for 256 and for 100,000 random peers in one group: the time of one
     plan; ms. Lines plan_256 (also as a grid, and with limits of links) and plan_100000."""
     program = str(setup.program("plan_bench"))
     result = run_one([program, "--quick"] if setup.quick else [program], 300, 1)

@@ -6,7 +6,7 @@
 #   dedloc_test_pch     Asio's, GoogleTest's and nlohmann-json's; tests are compiled without
 #                       optimization, as they are compiled far more often than they run
 #   dedloc_torch_pch    Asio's and libtorch's (in torch_bridge, where libtorch is found)
-# Who uses the last four does its work in libraries and other rooms: less optimization makes a build
+# The last four do their work in libraries and other modules: less optimization makes a build
 # a tenth shorter, and nothing slower that could be measured. (None at all in tool_pch would make
 # `lab simulate` three times slower: the linker then takes its copies of inline functions for all.)
 

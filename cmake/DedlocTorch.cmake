@@ -33,7 +33,7 @@ target_include_directories(
                                      ${DEDLOC_TORCH_FROM}/include/torch/csrc/api/include)
 target_link_libraries(dedloc_libtorch INTERFACE ${DEDLOC_TORCH_FROM}/lib/libtorch_cpu.so
                                                 ${DEDLOC_TORCH_FROM}/lib/libc10.so)
-# What these libraries need of CUDA comes with PyTorch, and is found when the program starts.
+# The linker leaves open what these libraries need of CUDA: PyTorch brings it at the start.
 target_link_options(dedloc_libtorch INTERFACE -Wl,--allow-shlib-undefined)
 if(EXISTS ${DEDLOC_TORCH_FROM}/lib/libtorch_cuda.so)
     # It registers its kernels when it is loaded; nobody calls it by name.

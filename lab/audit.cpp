@@ -138,7 +138,7 @@ std::vector<fs::path> log_files(const fs::path& folder) {
     return files;
 }
 
-// What a path that a user names has in it: the files of one peer's log each.
+// Files in a path that a user names: those of one peer's log each.
 std::vector<std::vector<fs::path>> peers_at(const fs::path& path) {
     std::error_code code;
     if (!fs::is_directory(path, code)) return {{path}};

@@ -24,7 +24,7 @@ constexpr std::size_t bad = 2;
 constexpr TimePoint from_then_on{10s};
 constexpr std::uint64_t aborts_max = 2;
 
-// What a liar remembers, and what it has to sign with.
+// A liar's memory, and the key that it signs with.
 struct Scene {
     sim::World* world = nullptr;
     std::size_t to = 0;
@@ -571,7 +571,7 @@ const Lie lies[] = {
      }},
 };
 
-// What the liar needs later: its old averages, votes and samples, and the plan in force.
+// Keeps what the liar needs later: its old averages, votes and samples, and the plan in force.
 void remember(Scene& scene, const sim::World::Outgoing& sent) {
     if (sent.method == plan_method && !sent.is_answer) {
         scene.plan = sent.payload;
@@ -744,8 +744,8 @@ INSTANTIATE_TEST_SUITE_P(Lies,
                                          "an_average_of_the_wrong_length"),
                          [](const auto& one) { return std::string(one.param); });
 
-// What somebody has sent before, sent again by the bad member, to the last byte: to all, whenever
-// it announces itself for another round. It may be refused or not; it changes nothing.
+// Sends again what somebody has sent before, to the last byte: to all, whenever the bad member
+// announces itself for another round. It may be refused or not; it changes nothing.
 struct Replay {
     const char* name;
     const char* method;

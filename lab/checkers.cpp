@@ -26,7 +26,7 @@ namespace {
 
 constexpr double samples_rounding = 1e-6;
 
-// What arrives of a contribution to one part.
+// A contribution to one part as it arrives.
 std::vector<float> travelled(codec::CodecId codec, const std::vector<float>& values) {
     std::vector<float> arrived(values.size());
     const Ok decoded = codec::decode(codec, codec::encode(codec, values), arrived);
@@ -65,7 +65,7 @@ void add_member(Expected& expected,
     for (std::size_t e = 0; e < count; ++e) expected.sum[e] += arrived[e] * scale;
 }
 
-// Of a grid that went as planned: the member of the owner's column that sums this one's group.
+// In a grid that went as planned: the member of the owner's column that sums this one's group.
 std::size_t sender_of(const Plan& plan, std::uint32_t owner, std::size_t member) {
     if (plan.group_of[member] == plan.group_of[owner]) return member;
     const auto place = static_cast<std::size_t>(std::ranges::find(plan.collectors, owner) -
@@ -73,7 +73,7 @@ std::size_t sender_of(const Plan& plan, std::uint32_t owner, std::size_t member)
     return plan.collectors.at(place / plan.groups * plan.groups + plan.group_of[member]);
 }
 
-// Who is in a part, by the member that sent it to the owner: the order of the sum.
+// Members in a part, by the member that sent them to the owner: the order of the sum.
 std::map<std::size_t, std::vector<std::size_t>> by_sender(const Plan& plan,
                                                           const consensus::FinishedPart& part) {
     const bool grid = plan.groups > 0 && part.repair == 0;
@@ -125,7 +125,7 @@ const HandedIn* Checkers::find(const PeerId& peer, CounterRange samples) const {
 
 void Checkers::on_certificate(const std::string& who, ByteView certificate, TimePoint at) {
     const Link* link = book_.add(who, certificate);
-    // What the book finds at once.
+    // Problems that the book finds at once.
     for (; problems_taken_ < book_.problems().size(); ++problems_taken_)
         violation(book_.problems()[problems_taken_]);
     if (link == nullptr) return;
@@ -253,7 +253,7 @@ void Checkers::check_staleness(const Link& link) {
     }
 }
 
-// What was computed ahead was computed at the state that the step before started from.
+// A gradient that was computed ahead belongs to the state that the step before started from.
 void Checkers::check_ahead(const Link& link, const HandedIn* handed_in, const Link* before) {
     if (handed_in == nullptr || before == nullptr || handed_in->ahead.is_zero() ||
         handed_in->ahead == before->decision.state_before)

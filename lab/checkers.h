@@ -31,7 +31,7 @@ namespace dedloc::lab {
 
 inline constexpr std::size_t violations_max = 50;  // kept of one run
 
-// What a trainer gave to Collaboration::step.
+// A trainer's arguments of Collaboration::step.
 struct HandedIn {
     consensus::CounterRange samples;
     std::vector<float> sum;
@@ -80,7 +80,7 @@ class Checkers {
     std::optional<TimePoint> reached(const Digest& branch, std::uint64_t step) const;
     std::optional<TimePoint> first_seen(const Digest& decision) const;
     double samples_lost() const { return samples_lost_; }  // of undisturbed peers in calm times
-    // Of undisturbed peers, while others were disturbed: left out of two rounds in a row.
+    // Undisturbed peers' samples, while others were disturbed: left out of two rounds in a row.
     double samples_expired() const { return samples_expired_; }
     double samples_judged() const { return samples_judged_; }
     std::uint64_t averages_checked() const { return averages_checked_; }

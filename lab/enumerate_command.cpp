@@ -166,12 +166,12 @@ std::string too_slow(const EnumerateCommand& command,
                        allowed);
 }
 
-// What a message is: its method; or that, and between whom.
+// A message's path is its method; or that, and between whom.
 std::string path_of(const SentMessage& message) {
     return fmt::format("{} {} {}", message.method, message.from, message.to);
 }
 
-// What is not new in a history with a fault.
+// Messages that are not new in a history with a fault.
 struct Known {
     std::set<std::string> methods;
     std::set<std::string> paths;
@@ -184,7 +184,7 @@ struct Known {
     }
 };
 
-// Of the messages that only `run` brought about: new kinds first, each once before any comes twice;
+// Messages that only `run` brought about: new kinds first, each once before any comes twice;
 // where there are more kinds than are wanted, other runs have the others.
 std::vector<SentMessage> new_messages(const EnumerateCommand& command,
                                       const Known& known,
@@ -377,7 +377,7 @@ void print(const Json& json) {
         fmt::print("{:36} {}\n", method, count.get<std::uint64_t>());
 }
 
-// What decides which runs there are, as words of a command.
+// Words of a command that decide which runs there are.
 std::string words_of(const EnumerateCommand& command) {
     std::string words =
         fmt::format("--peers {} --seed {} --step {}", command.peers, command.seed, command.step);

@@ -13,8 +13,8 @@
 // second group of each), with `aggregators` one whose parts others reduce, and with `delayed` one
 // that is made while trainers compute.
 //
-// What random faults hit by luck is hit here on purpose: owner, contributor, leader and voter at
-// every message of the protocol (DESIGN §2, promises 1 to 4).
+// Faults that random ones hit by luck are injected on purpose: owner, contributor, leader and voter
+// at every message of the protocol (DESIGN §2, promises 1 to 4).
 //
 // Errors: exit code 9 when a run failed; 2 for wrong arguments; 1 when not all could be run.
 

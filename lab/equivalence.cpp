@@ -83,7 +83,7 @@ Result<collab::RunFile> run_of(const Case& wanted, int peers) {
     return run;
 }
 
-// What happened at one step of the collaboration, as its certificate and its peers say.
+// One step of the collaboration, as its certificate and its peers tell it.
 struct StepRecord {
     consensus::Decision decision;
     consensus::Plan plan;

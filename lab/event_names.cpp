@@ -7,7 +7,7 @@
 namespace dedloc::lab {
 namespace {
 
-// What collab/collaboration.cpp writes behind the name (peer_left, peer_lost).
+// The words that collab writes behind the name (peer_left, peer_lost).
 constexpr std::string_view endings[] = {" left", " is gone without a word"};
 
 // Empty: the event names nobody.

@@ -388,7 +388,7 @@ void FaultRun::kill_one() {
     if (good()) faults_.push_back(std::move(again));
 }
 
-// Who comes back may stall the others as well.
+// A peer that comes back may stall the others as well.
 void FaultRun::start_again(PeerProcess& victim, const Peers& rest, FaultSeen& fault) {
     fault.first_step = newest_step(rest) + 1;
     const double restarted_at = wall_now();

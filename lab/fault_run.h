@@ -45,7 +45,7 @@ struct FaultSeen {
     void set_deadlines(const std::map<std::uint64_t, double>& by_step_ms);
 };
 
-// What one peer's samples came to: how many were lost that nothing excuses, and how many may be.
+// The fate of one peer's samples: how many were lost that nothing excuses, and how many may be.
 // With every stop and every kill what it had computed or handed in may become too old, a batch at
 // most. Only a kill also excuses counters that its next process skips.
 struct SamplesLost {
@@ -61,7 +61,7 @@ class FaultRun {
     FaultRun(std::string program, std::string folder, std::uint64_t seed);
 
     void start();
-    // What happens next: a stop and a kill, in any order; or, `anybody_comes_and_goes`, two of all
+    // The next faults: a stop and a kill, in any order; or, `anybody_comes_and_goes`, two of all
     // kinds.
     std::vector<FaultKind> draw(bool anybody_comes_and_goes);
     void let_happen(FaultKind kind, double stop_seconds);

@@ -1,4 +1,4 @@
-// What counts as lost, and by which deadline a step is late.
+// Which samples count as lost, and by which deadline a step is late.
 
 #include "lab/fault_run.h"
 

@@ -70,7 +70,7 @@ std::vector<std::string> codec_names() {
     return names;
 }
 
-// What the subcommand writes to; lives as long as the app.
+// The subcommand writes into this; it lives as long as the app.
 std::shared_ptr<CodecsCommand> add_codecs_command(CLI::App& app, int& code) {
     auto command = std::make_shared<CodecsCommand>();
     CLI::App* codecs =

@@ -12,10 +12,10 @@ namespace {
 constexpr const char* tc_program = "/usr/sbin/tc";
 constexpr double burst_seconds = 0.002;
 constexpr double burst_bytes_min = 8192;
-// What routers at home hold however slow the line: some packets for each of many connections.
+// Routers at home hold this however slow the link: some packets for each of many connections.
 constexpr double queue_bytes_min = 256 * 1024;
 
-// What transfers get is what the plan counts on; a line carries headers (Ethernet, IP and TCP with
+// The plan counts on what transfers get; a link carries headers (Ethernet, IP and TCP with
 // time stamps: 66 of 1,514 bytes) and acknowledgements of what comes the other way (one of 66 bytes
 // for two packets) as well.
 constexpr double carried_per_byte = 1514.0 / 1448 + 66.0 / 2 / 1448;

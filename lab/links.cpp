@@ -35,7 +35,7 @@ constexpr std::uint64_t elements_far_apart = 256;  // 1 KiB of fp32
 constexpr double vector_share_min = 1.0 / 8;
 // A round's plan, proposals and certificates are as long as in reality, on lines that are slower.
 constexpr double round_seconds_wanted = 30;
-// Of a full line at the setup's own rates: a line that is slower holds the same bytes for longer.
+// At a setup's own rates: a link that is slower holds the same bytes for longer.
 constexpr double queue_seconds = 0.01;
 constexpr double usual_ratio_max = 1.15;
 constexpr double usual_speedup_min_of_c = 1.85;
@@ -62,7 +62,7 @@ struct RoundSeen {
     std::size_t owners = 0;
     std::size_t parts = 0;
     double rmse = 0;
-    // What each trainer believes of its uplink afterwards, over what that carries.
+    // Each trainer's belief about its uplink afterwards, over what that carries.
     std::vector<double> believed;
     double believed_least() const {
         return believed.empty() ? 0 : *std::ranges::min_element(believed);
@@ -160,7 +160,7 @@ Result<Network> plan_network(const LinksCommand& command, const std::string& fol
     return network;
 }
 
-// What members are told that their lines carry: nothing, all the same, or the truth.
+// Members are told that their links carry: nothing, all the same, or the truth.
 enum class Told { nothing, equal, truth };
 
 // The processes on the lines, and their rounds.
@@ -359,7 +359,7 @@ Ok compare(const LinksCommand& command,
         json["speedup_of_aggregators_planned"] = network.seconds_without / network.seconds;
         return {};
     }
-    // Who grants the same as all others gets the same part as all others.
+    // A member that grants the same as all others gets the same part as all others.
     LinksCommand once = command;
     once.warm_up = 1;
     once.rounds = 1;
@@ -434,7 +434,7 @@ Result<double> codec_share(const std::string& codec, double element_bytes) {
 }
 
 std::vector<Bound> bounds_of(const LinksCommand& command, const Json& measured) {
-    // What nobody measured is no number, and reaches no bound.
+    // A value that nobody measured is no number, and reaches no bound.
     const auto value = [&](const char* name) {
         return measured.value(name, std::numeric_limits<double>::quiet_NaN());
     };

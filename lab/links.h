@@ -10,7 +10,7 @@
 // acknowledgements come on top. A round's time is from the first member's beginning to the moment
 // when the last one has every averaged number, certificate included.
 //
-// What a setup has to reach (given bounds take the place of these; 0: any):
+// Bounds that a setup has to reach (given ones take the place of these; 0: any):
 //   ratio_to_plan at most 1.15
 //   speedup_over_equal of C at least 1.85
 //   speedup_of_aggregators at least what was planned / 1.15
@@ -57,7 +57,7 @@ int run_links(const LinksCommand& command);
 
 // The bytes of an element in `codec`, over the `element_bytes` that a plan counted with.
 Result<double> codec_share(const std::string& codec, double element_bytes);
-// Of what was `measured` (as --json prints it).
+// Bounds on what was `measured` (as --json prints it).
 std::vector<Bound> bounds_of(const LinksCommand& command, const nlohmann::ordered_json& measured);
 
 }  // namespace dedloc::lab

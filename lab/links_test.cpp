@@ -1,4 +1,4 @@
-// What `lab links` wants of a setup, without the lines.
+// `lab links` wants this of a setup; checked without the links.
 
 #include "lab/links.h"
 

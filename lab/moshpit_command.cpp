@@ -44,8 +44,8 @@ PublishedRow row_of(std::size_t peers,
              {GroupStrategy::moshpit, moshpit}}};
 }
 
-// What moshpit-sgd's averaging_experiments/plot_results.ipynb printed, and a full grid, which is
-// exact after a round along each axis.
+// The figures that moshpit-sgd's averaging_experiments/plot_results.ipynb printed, and a full grid,
+// which is exact after a round along each axis.
 std::vector<PublishedRow> published_rows() {
     return {
         row_of(512, 0.0, 1.0, {15.6, 47.6}, {3.0, 6.1}, {3.6, 8.2}),

@@ -32,7 +32,7 @@ class Namespaces {
     std::string name(std::string_view role) const;
     Ok add(const std::vector<std::string>& names);  // with their loopback up
     const std::vector<std::string>& made() const { return made_; }
-    // What begins a command that shall run in that namespace.
+    // The words before a command that shall run in that namespace.
     static std::vector<std::string> prefix(const std::string& netns);
 
   private:

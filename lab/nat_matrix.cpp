@@ -128,7 +128,7 @@ class Bed {
         return bed;
     }
 
-    // What a machine of that kind ends up with, by itself.
+    // Waits for what a machine of that kind ends up with by itself.
     Ok wait_until_ready(NatPeer& host, NatKind kind) const {
         nlohmann::json last;
         const bool ready = poll(ready_seconds_max, [&] {

@@ -20,9 +20,9 @@
 
 namespace dedloc::lab {
 
-// What stands between a machine and the world. A port-restricted cone keeps ports and lets in only
-// what was asked for (most home routers); a symmetric NAT takes a new port for every destination; a
-// full cone passes everything to the one machine behind it.
+// NatKind says what stands between a machine and the world. A port-restricted cone keeps ports and
+// lets in only what was asked for (most home routers); a symmetric NAT takes a new port for every
+// destination; a full cone passes everything to the one machine behind it.
 enum class NatKind { none, full_cone, port_restricted, symmetric, same };
 std::string_view to_string(NatKind kind);
 

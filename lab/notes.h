@@ -1,4 +1,4 @@
-// What processes that share a folder tell each other: files, which are there whole or not at all.
+// Processes that share a folder tell each other by files, which are there whole or not at all.
 
 #pragma once
 #include <filesystem>

@@ -1,7 +1,7 @@
 // One setup of `dedloc lab paper` with real peers: processes of dedloc, each in a network namespace
 // at the end of a shaped line, which find out what their lines carry by themselves.
 //
-// What computing costs is told (the synthetic task sleeps), so that a small machine can be many:
+// The cost of computing is told (the synthetic task sleeps), so that a small machine can be many:
 // 2 cores are enough for ten peers on lines of some Mb/s.
 //
 // Needs root. Blocks until the steps are made. Thread: one. Errors: local_fault (a peer ended, no

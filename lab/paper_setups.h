@@ -12,7 +12,7 @@
 namespace dedloc::lab {
 
 inline constexpr std::uint64_t albert_large_elements = 17'847'474;
-// Of those who come and go: in seconds of the full experiment.
+// Those who come and go stay so long: in seconds of the full experiment.
 inline constexpr double part_time_stays_s = 300;
 inline constexpr double part_time_away_s = 120;
 inline constexpr double part_time_first_s = 10;  // then one every so many seconds
@@ -31,7 +31,7 @@ inline constexpr std::size_t paper_trainers = 16;
 // there are a quarter as many aggregators, half as many part-timers.
 std::vector<PaperSetup> paper_setups(std::size_t trainers = paper_trainers);
 
-// What the planner says that the exchange takes, with the parts it would make or equal ones;
+// The planner's prediction of the exchange, with the parts it would make or equal ones;
 // without those who come and go.
 double exchange_s_predicted(const PaperSetup& setup,
                             std::uint64_t elements = albert_large_elements);

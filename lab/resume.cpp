@@ -233,7 +233,7 @@ std::optional<Newest> ResumeRun::newest_checkpoint() {
     return newest;
 }
 
-// What can be said before the run goes on.
+// Judges what can be told before the run goes on.
 void ResumeRun::judge(const Newest& newest, Totals& totals) {
     const std::uint64_t step = newest.summary.step;
     if (saved_told_ > step)

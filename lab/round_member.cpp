@@ -37,7 +37,7 @@ float contributed(std::uint32_t rank, std::uint64_t i) {
     return (static_cast<float>(sum) / 65536.0f - 2.0f) * 1.7320508f;
 }
 
-// Of averages, each contribution encoded and the average again: √2 times what one encoding makes.
+// Averages, each contribution encoded and the average again: √2 times what one encoding makes.
 // Rounding to a step that is at most 2^-n of the value makes at most 2^-n / √12.
 double encoded_rmse_max(codec::CodecId codec) {
     switch (codec) {
@@ -177,7 +177,7 @@ Task<void> RoundMember::meet() {
         group_->others.push_back(peer);
         if (rank + options_.aggregators < options_.size) group_->trainers.push_back(peer);
         host_->add_addresses(peer, {address.substr(0, address.rfind("/p2p/"))});
-        // Who is named later dials, so that each pair has one connection.
+        // A member that is named later dials, so that each pair has one connection.
         if (rank > options_.rank) continue;
         Result<PeerId> dialed = co_await host_->dial(address, clock_->now() + options_.patience);
         need(std::move(dialed));

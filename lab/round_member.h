@@ -54,7 +54,7 @@ class RoundMember {
     // is committed.
     Task<void> do_round(std::shared_ptr<const allreduce::RoundInput> input);
 
-    // Of the newest round.
+    // The decision of the newest round.
     const consensus::Decision& decision() const { return ledger_.newest_commit()->decision; }
     const consensus::Plan& plan() const { return plan_; }
     const Digest& decision_digest() const { return ledger_.base().previous; }

@@ -20,7 +20,7 @@
 
 namespace dedloc::lab {
 
-// What a worker tells of one number: of one simulation, or of several that belong together.
+// A worker's answer for one number: one simulation, or several that belong together.
 struct SeedResult {
     std::vector<std::string> violations;
     std::uint64_t peers = 0, commits = 0, aborts = 0, branches = 0, faults = 0, averages = 0;

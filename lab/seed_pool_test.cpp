@@ -1,4 +1,4 @@
-// What a pool of workers does when a worker crashes, when none can be started, and when the file of
+// A pool of workers when a worker crashes, when none can be started, and when the file of
 // results is another run's.
 
 #include "lab/seed_pool.h"
@@ -189,7 +189,7 @@ TEST_F(ResumedSeedPool, results_that_cannot_be_written_are_told_once_and_later_o
     for (const std::uint64_t kept : {3, 4, 5, 6}) EXPECT_TRUE(resumed.results().contains(kept));
 }
 
-// Who runs the pool is killed while a worker is at work on a number that never ends. They hold the
+// The pool's owner is killed while a worker is at work on a number that never ends. They hold the
 // writing end of a pipe: its reader learns when the last one is gone.
 TEST(SeedPool, workers_die_with_their_parent) {
     int pipe[2];

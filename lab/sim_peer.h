@@ -22,7 +22,7 @@
 
 namespace dedloc::lab {
 
-// What is equal on all peers of a simulated run.
+// This part is equal on all peers of a simulated run.
 struct SimRun {
     collab::RunFile run = image_run();
     collab::Layout layout;
@@ -79,7 +79,7 @@ class SimPeer final : public collab::EventSink {
     bool leaving() const { return leaving_; }
     const std::string& failure() const { return failure_; }
     std::uint64_t step() const;
-    // Of what was handed in: computed while the step before was made.
+    // The share of what was handed in that was computed while the step before was made.
     std::uint64_t samples_ahead() const { return samples_ahead_; }
 
   private:

@@ -69,7 +69,7 @@ std::uint64_t trace_with(std::uint64_t trace, std::uint64_t seed, std::uint64_t 
     return base::mix64(base::mix64(trace ^ seed) ^ of_seed);
 }
 
-// What `lab simulate --first-seed 500 --seeds 6` prints as its trace: results of an engine that
+// The trace that `lab simulate --first-seed 500 --seeds 6` prints: results of an engine that
 // prints another one are of other histories.
 std::string trace_of_engine() {
     std::uint64_t trace = 0;

@@ -355,7 +355,7 @@ void Simulation::collect(Seat& seat) {
     }
 }
 
-// What the living know and their disks do not (a full disk writes no log).
+// The living know things that their disks do not (a full disk writes no log).
 void Simulation::collect_tails() {
     for (Seat& seat : seats_) {
         if (!seat.peer || seat.aggregates || !seat.peer->running()) continue;
@@ -699,7 +699,7 @@ void Simulation::torture() {
 void Simulation::end() {
     ending_ = true;
     for (Seat& seat : seats_) {
-        // Who died just now is being torn down.
+        // A peer that died just now is being torn down.
         if (!seat.node->alive()) world_.run_until([&] { return !seat.peer; }, 60s);
         if (!seat.peer) continue;
         result_.samples_ahead += seat.peer->samples_ahead();

@@ -48,7 +48,7 @@ struct SimulationOptions {
     std::optional<std::size_t> group_max;
     bool leave_out_slow = true;                   // averaging.leave_out_slow
     codec::CodecId codec = codec::CodecId::fp32;  // averaging.codec
-    // Of seeds with so many machines or more, two thirds have one or two that only aggregate.
+    // From so many machines on, two thirds of the seeds have one or two that only aggregate.
     std::size_t aggregators_from = 6;
     // Instead: the last so many machines only aggregate, of a steady collaboration, too.
     std::optional<std::size_t> aggregators;
@@ -57,7 +57,7 @@ struct SimulationOptions {
     std::function<void(TimePoint, std::size_t, std::size_t, const std::string&)> messages;
     // Before the first peer starts: what is to happen in this world besides.
     std::function<void(sim::World&)> prepare;
-    // What a machine's peer writes into its event log.
+    // Takes what a machine's peer writes into its event log.
     std::function<void(std::size_t, const collab::Event&)> events;
     // [robust], and one machine that breaks a rule of its rounds (protocol_liars.h).
     bool robust = false;

@@ -71,10 +71,10 @@ TEST(Simulation, seeds_of_small_collaborations_that_found_faults_find_none) {
     }
 }
 
-// Of two campaigns. A leader that slept planned before it had read who came; leaders that had not
-// led before planned for rounds half as long as the last one had been; one that was refused by a
-// leader who had just begun again led itself, and only somebody who rested came. Of a third: fast
-// lines were left out, as the one who owned all had a slow one.
+// Seeds of two campaigns. A leader that slept planned before it had read who came; leaders that had
+// not led before planned for rounds half as long as the last one had been; one that was refused by
+// a leader that had just begun again led itself, and only somebody who rested came. Of a third:
+// fast lines were left out, as the one who owned all had a slow one.
 TEST(Simulation, seeds_of_large_collaborations_that_found_faults_find_none) {
     for (const std::uint64_t seed : {10052727u, 10051943u, 54013670u, 130032993u}) {
         SimulationOptions options;
@@ -133,7 +133,7 @@ TEST(Simulation, lossy_codecs_keep_all_promises_under_faults) {
 TEST(Simulation, a_delayed_update_makes_the_same_steps_in_less_time) {
     double waiting_s = 0;
     double delayed_s = 0;
-    // Of one it is chance how its micro-batches fit into a batch.
+    // With one peer it is chance how its micro-batches fit into a batch.
     for (const std::uint64_t seed : {1u, 5u, 9u, 11u}) {
         SimulationOptions options = steady(6);
         options.seed = seed;
@@ -194,7 +194,7 @@ TEST(Simulation, nobody_waits_for_the_dead_longer_than_the_deadline) {
     }
 }
 
-// What order numbers were added in does not show in a sum that is rounded to a half.
+// The order in which numbers were added does not show in a sum that is rounded to a half.
 TEST(Simulation, planted_mistakes_of_the_arithmetic_are_found_at_once) {
     const std::pair<const char*, codec::CodecId> planted[] = {
         {"count_twice", codec::CodecId::fp32},

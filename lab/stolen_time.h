@@ -15,10 +15,10 @@ class StolenTime {
   public:
     // `now`: seconds of any clock, the same one in share().
     void look(double now);
-    // Of all processors' time between two looks around [from, until], 0 to 1.
+    // A share of all processors' time between two looks around [from, until], 0 to 1.
     double share(double from, double until) const;
 
-    // What look() has read: for tests.
+    // Takes what look() has read: for tests.
     void take(double now, std::istream& proc_stat);
 
   private:

@@ -16,7 +16,7 @@ namespace {
 
 constexpr TimePoint steady_from{12s};
 
-// What a stop `after` the first plan from the twelfth second on has cost.
+// The cost of a stop `after` the first plan from the twelfth second on.
 struct Stop {
     std::optional<std::size_t> leader;
     TimePoint planned_at;

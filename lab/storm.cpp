@@ -107,7 +107,7 @@ Bytes costly_hello() {
     return record;
 }
 
-// What they say is made once: the first flight of a real TLS client among it.
+// The words are made once: the first flight of a real TLS client is among them.
 struct Words {
     Bytes proposal;
     Bytes hello;
@@ -177,7 +177,7 @@ class Storm {
         (void)::connect(one.socket, reinterpret_cast<const sockaddr*>(&address_), sizeof address_);
         ++dialled_;
     }
-    // What of `words` is left is said as far as it is taken.
+    // Says the rest of `words` as far as it is taken.
     void say(Stranger& one, ByteView words) {
         if (one.said >= words.size()) return;
         const ByteView rest = words.subspan(one.said);

@@ -1,10 +1,10 @@
 // `dedloc lab storm`: a thousand hostile strangers at the port of a peer in mid-training, and what
 // it costs: the collaboration's time per step, the peer's memory.
 //
-// What they do, each again as soon as it is hung up on: say nothing; send garbage as fast as it is
-// taken; send one right letter now and then; claim messages that are too long; begin TLS and go
-// away; begin TLS and wait; offer TLS the costliest key exchange alone; send half of a proposal and
-// close their side; connect and reset.
+// Strangers do one of these, again as soon as they are hung up on: say nothing; send garbage as
+// fast as it is taken; send one right letter now and then; claim messages that are too long; begin
+// TLS and go away; begin TLS and wait; offer TLS the costliest key exchange alone; send half of a
+// proposal and close their side; connect and reset.
 //
 // Then floods by strangers who have shown an identity (storm_floods.h), one kind after another.
 //

@@ -18,7 +18,7 @@
 
 namespace dedloc::lab {
 
-// Who wants to know what a peer does.
+// A listener learns what a peer does.
 class VirtualListener {
   public:
     virtual ~VirtualListener() = default;

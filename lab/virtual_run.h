@@ -39,7 +39,7 @@ struct VirtualLine {
     }
 };
 
-// Who grants the same as all others gets the same part as all others, if nothing slower than that
+// A link that grants the same as all others gets the same part as all others, if nothing slower
 // is ever measured.
 VirtualLine equal_grant(const std::vector<VirtualLine>& lines);
 
@@ -76,8 +76,8 @@ struct VirtualRunOptions {
 
 struct VirtualResult {
     std::vector<BookedStep> steps;  // at_s: virtual; round_s: from hand-in to the new state
-    // Of the time between the first and the last step, over the trainers that stayed: spent in
-    // gradients.
+    // A share of the time between the first and the last step, over the trainers that stayed: spent
+    // in gradients.
     double compute_share = 0;
     std::uint64_t samples_computed = 0;
     std::uint64_t samples_dropped = 0;

@@ -27,7 +27,7 @@ _LIBTORCH = ("torch/", "ATen/", "c10/")
 
 
 def compiled_files(root: Path) -> list[Path] | None:
-    """What a build without libtorch compiles of this repository; None: it cannot be configured."""
+    """Lists what a build without libtorch compiles; None: it cannot be configured."""
     with tempfile.TemporaryDirectory(prefix="dedloc-core-") as build:
         command = ["cmake", "-S", str(root), "-B", build, "-G", "Ninja", "-DDEDLOC_TORCH=OFF",
                    "-DDEDLOC_TESTS=ON", "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON"]

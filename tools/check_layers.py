@@ -39,7 +39,7 @@ class Room:
     test_rooms: set[str]
     libraries: set[str]
     files: dict[str, set[str]] = field(default_factory=dict)
-    # Of these rooms only these headers.
+    # Only these headers of these modules.
     only: dict[str, set[str]] = field(default_factory=dict)
 
 

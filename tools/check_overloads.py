@@ -35,7 +35,7 @@ _KINDS = [re.compile(pattern) for pattern in (
 
 
 def kind_of(parameter: str) -> object:
-    """What an argument for it may also be an argument for; the type itself, if nothing."""
+    """Says what an argument for it may also be an argument for; the type itself, if nothing."""
     words = parameter.split("=")[0].strip()
     if "<" not in words or "span" in words:
         for kind in _KINDS:

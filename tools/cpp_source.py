@@ -121,7 +121,7 @@ def _statement_start(items: list) -> int:
 
 
 def _classify(parent: Group) -> tuple[str, bool]:
-    """What a `{` after parent's items opens: (kind, whether it is a lambda with captures)."""
+    """Says what a `{` after parent's items opens: (kind, whether it is a lambda with captures)."""
     captures = _lambda_before(parent.items)
     if captures is not None:
         return "lambda", captures

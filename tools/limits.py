@@ -1,9 +1,7 @@
-"""docs/limits.md from the headers: every constant whose name ends in _max or _min (or _default,
-_start of a limit), what it is, why it is so, and where.
+"""The limits of dedloc as a page, from the sources: every constant whose name ends in _max or _min,
+what it is, why it is so, and where.
 
-    tools/limits.py            prints the page
-    tools/limits.py --write    writes docs/limits.md
-    tools/limits.py --check    exit status 1 if the page lacks a limit or names one that is gone
+    tools/limits.py            prints the page (Markdown); exit status 1 if a module has a limit twice
 """
 
 from __future__ import annotations
@@ -20,8 +18,7 @@ _CONSTANT = re.compile(
     r"\s*(?:=\s*(?P<value>[^;]+)|\{(?P<braced>[^}]*)\});(?P<trail>[ \t]*//.*)?", re.MULTILINE)
 HEAD = """# Limits
 
-Whatever a peer, a file or a user can make grow has a bound with a name. This page is written by
-`python3 tools/limits.py --write` from the headers; a test compares names. When a limit is hit, the
+Whatever a peer, a file or a user can make grow has a bound with a name. When a limit is hit, the
 request is refused, or the connection ended, with a sentence; memory does not grow.
 
 """
@@ -68,27 +65,15 @@ def page(root: Path) -> str:
     return "\n".join(parts) + "\n"
 
 
-def names(text: str) -> set[str]:
-    return set(re.findall(r"^\| `(\w+)`", text, re.MULTILINE))
-
-
-def main(arguments: list[str]) -> int:
-    root = repository_root()
-    path = root / "docs" / "limits.md"
-    text = page(root)
-    if arguments == ["--write"]:
-        path.write_text(text, encoding="utf-8")
-        return 0
-    if arguments == ["--check"]:
-        stored = names(path.read_text(encoding="utf-8")) if path.is_file() else set()
-        wrong = sorted(stored ^ names(text))
-        if wrong:
-            print(f"docs/limits.md is behind the headers ({', '.join(wrong)}); "
-                  "run: python3 tools/limits.py --write")
-        return 1 if wrong else 0
+def main() -> int:
+    text = page(repository_root())
     print(text, end="")
-    return 0
+    found = re.findall(r"^\| `(\w+)` \| `[^`]*` \| .* \| `dedloc/(\S+)` \|$", text, re.MULTILINE)
+    twice = sorted({f"{name} in {path}" for name, path in found if found.count((name, path)) > 1})
+    for one in twice:
+        print(f"two limits are named {one}", file=sys.stderr)
+    return 1 if twice or not found else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

@@ -26,7 +26,7 @@ is_debian_12() {
         grep -qx 'VERSION_ID="12"' /etc/os-release
 }
 
-# What is said where something is missing or fails.
+# Prints this where something is missing or fails.
 say_elsewhere() {
     is_debian_12 || echo "tried on Debian 12; elsewhere a container: $container" >&2
 }
@@ -107,7 +107,7 @@ lenient() {
     [[ -e build/$1/CMakeCache.txt ]] || echo -DDEDLOC_WERROR=OFF
 }
 
-# Who only runs dedloc needs no tests. But a folder that has them keeps them: ctest may be at work
+# Running dedloc needs no tests. But a folder that has them keeps them: ctest may be at work
 # in it.
 without_tests() {
     grep -qx 'DEDLOC_TESTS:BOOL=ON' "build/$1/CMakeCache.txt" 2>/dev/null ||

@@ -65,7 +65,7 @@ home() {
     ip -n "$stem$1" link set eth0 up
     ip -n "$stem$1" route add default via "192.168.$homes.1"
     ip netns exec "$stem$box" sysctl -qw net.ipv4.ip_forward=1
-    # What a home router does: what leaves gets its address; what nobody asked for is dropped.
+    # A home router gives its own address to what leaves, and drops what nobody asked for.
     ip netns exec "$stem$box" nft -f - <<RULES
 table ip nat {
   chain post { type nat hook postrouting priority srcnat; oifname "wan0" masquerade $ports

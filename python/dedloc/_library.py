@@ -96,7 +96,7 @@ def raise_error(error: Error) -> None:
 
 
 def text(function, loop) -> str:
-    """What a function of the C interface writes, whole."""
+    """Reads what a function of the C interface writes, whole."""
     size = 1024
     while True:
         out = ctypes.create_string_buffer(size)

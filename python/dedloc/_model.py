@@ -68,7 +68,7 @@ class Described:
 
 
 class Placed:
-    """What is trained and what is averaged: each tensor once, empty ones left out."""
+    """Lists what is trained and what is averaged: each tensor once, empty ones left out."""
 
     def __init__(self, trained: list[torch.Tensor], buffers: list[torch.Tensor]) -> None:
         self.trained, self.buffers = trained, buffers

@@ -1,4 +1,4 @@
-"""What can go wrong, by kind. Every message is one sentence that says what to do."""
+"""Failures by kind. Every message is one sentence that says what to do."""
 
 from __future__ import annotations
 

@@ -160,7 +160,7 @@ class Optimizer(torch.optim.Optimizer):
             self.run.close()
 
     def state_dict(self) -> dict[str, Any]:
-        """What a checkpoint of the script may keep: where the run was. The optimizer's moments are
+        """Returns what the script may save: where the run was. The optimizer's moments are
         in the run's own checkpoints ([checkpoint] of the run file) and on the other peers."""
         if self.run is None:
             return {}

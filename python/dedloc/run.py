@@ -117,7 +117,7 @@ class Run:
 
     @property
     def join_string(self) -> str:
-        """What others pass to :func:`dedloc.join` or to ``dedloc join``."""
+        """The string that others pass to :func:`dedloc.join` or to ``dedloc join``."""
         return _library.text(library.dedloc_join_string, self._opened())
 
     @property
@@ -158,7 +158,7 @@ class Run:
 
     @property
     def events(self) -> Iterator[dict[str, Any]]:
-        """What happened since this was read last (docs/events.md); of more than 1,024 the newest.
+        """Events since these were read last (docs/events.md); of more than 1,024 the newest.
         """
         while True:
             line = _library.text(library.dedloc_next_event, self._opened())

@@ -7,7 +7,7 @@
 #   tests/fuzz/run.sh --jobs 4             so many side by side (default: one a core)
 #   tests/fuzz/run.sh --json               the last line is one object: targets, findings, …
 #
-# What a run finds lies in build/fuzz/findings/TARGET. Once it is mended, the input that showed it
+# A run's findings lie in build/fuzz/findings/TARGET. Once it is mended, the input that showed it
 # goes to tests/corpus, which every build replays as a test. New inputs that reach new code are kept
 # in build/fuzz/corpus, so that campaigns go on where the last one ended.
 # (Each source is compiled alone here, so that a target holds only what it needs: libFuzzer looks at

@@ -18,7 +18,7 @@ def flatten(nested):
 
 
 def check_equal(what, ours, theirs, tolerance=TOLERANCE):
-    """Of numbers above 1 the tolerance is a part."""
+    """Flattens both: above 1 the tolerance is a part."""
     ours, theirs = flatten(ours), flatten(theirs)
     expect(len(ours) == len(theirs), f"{what}: {len(ours)} and {len(theirs)} numbers")
     worst = max(abs(one - other) / max(1.0, abs(other)) for one, other in zip(ours, theirs))
@@ -125,7 +125,7 @@ def check_ours_mixes_python(dedloc, python):
     worst = [check_equal("outputs", found["outputs"], expected["outputs"])]
     slopes = [sum(flat) for flat in zip(*(flatten(row) for row in found["score_gradients"]))]
     worst += [check_equal("gate's gradients", slopes, expected["gate_gradient"])]
-    # What remains of the inputs' gradient is what goes through the gate.
+    # The rest of the inputs' gradient goes through the gate.
     through_gate = [
         [
             sum(slope * weight[j] for slope, weight in zip(flatten(row), gate["weight"]))

@@ -9,7 +9,7 @@ from partners import Failed, start_dedloc
 
 MEGABYTE = 1_000_000
 BULK = 10 * MEGABYTE
-# What a relay of go-libp2p or js-libp2p lets a circuit carry if nobody says otherwise: one way (js:
+# A relay of go-libp2p or js-libp2p lets a circuit carry this if nobody says otherwise: one way (js:
 # both together), handshakes and identify included.
 LIMIT = 1 << 17
 WITHIN_LIMIT = 30_000

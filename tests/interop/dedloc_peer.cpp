@@ -213,7 +213,7 @@ Task<Result<json>> Peer::ping(json request) {
     co_return json{{"ms", std::chrono::duration<double, std::milli>(*took).count()}};
 }
 
-// What identify told; it runs by itself, and may still be on its way.
+// Shows what identify told; it runs by itself, and may still be on its way.
 Task<Result<json>> Peer::identify(json request) {
     const auto peer = peer_of(request);
     if (!peer) co_return peer.error();

@@ -1,4 +1,4 @@
-// What a dedloc peer does with experts when it is told to: serve, call, search, mix
+// A dedloc peer does this with experts when it is told to: serve, call, search, mix
 // (docs/interop.md).
 
 #pragma once

@@ -27,7 +27,7 @@ class Unavailable(Exception):
 
 
 class Failed(Exception):
-    """What a case found wrong."""
+    """A case found something wrong."""
 
 
 def tool(name, why):
@@ -192,7 +192,7 @@ class Hivemind(Partner):
 
 
 def relay_arguments(dashes, relay="", hidden=False, reserve=""):
-    """Of a partner's program. relay: the limits with which it serves as one, "none" or "default";
+    """Options of a partner. relay: the limits with which it serves as one, "none" or "default";
     hidden: it listens nowhere; reserve: nor here, but it is reached over the relay at this address.
     """
     arguments = [f"{dashes}relay", relay] if relay else []
@@ -265,7 +265,7 @@ class Peer:
         return answer
 
     def ask_for_error(self, do, **arguments):
-        """What is wrong, where something must be."""
+        """Returns what is wrong, where something must be."""
         answer = self.exchange(do, arguments)
         if answer.get("ok"):
             raise Failed(f"{self.name}, {do}: it did what it should refuse")

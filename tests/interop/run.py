@@ -38,7 +38,7 @@ class Run:
         self.peers = []
 
     def case(self, name, function):
-        # What comes before in a session is needed, too: connections are always made.
+        # A session needs what comes before, too: connections are always made.
         if self.only and self.only not in name and not name.endswith(("connect", "bootstrap")):
             return
         begun = time.monotonic()

@@ -1,4 +1,4 @@
-"""What the tests of this folder share: `dedloc` processes on the machines of a Network."""
+"""The tests of this folder share this: `dedloc` processes on the machines of a Network."""
 
 from __future__ import annotations
 

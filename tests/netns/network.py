@@ -150,7 +150,7 @@ class Network:
         return daemon
 
     def rules(self, name: str) -> str:
-        """What the router of `name` passes on to it, among other things."""
+        """Shows what the router of `name` passes on to it, among other things."""
         done = subprocess.run(self.command(name + "-nat", ["/usr/sbin/nft", "list", "ruleset"]),
                               check=True, capture_output=True, text=True, timeout=30)
         return done.stdout

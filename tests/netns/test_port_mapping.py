@@ -58,7 +58,7 @@ class PortMapping(NatTest):
         return self.until(f"{address} in the join string", look, 30)
 
     def check(self, machine: str, string: str, *more: str) -> dict:
-        """What `dedloc check --network` finds out there."""
+        """Runs `dedloc check --network` there."""
         began = time.monotonic()
         words = [DEDLOC, "check", "--network", string, "--listen", "0.0.0.0:4001", *more]
         done = subprocess.run(self.net.command(machine, [*words, "--json"]), capture_output=True,

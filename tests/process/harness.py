@@ -117,7 +117,7 @@ class Peer:
 
 
 class ProcessTest(unittest.TestCase):
-    # Of one test; ctest's own limit, five seconds later, would leave no time to clean up.
+    # Each test has so long; ctest's own limit, five seconds later, would leave no time to clean up.
     seconds_max = 55
 
     def setUp(self) -> None:
@@ -202,7 +202,7 @@ class ProcessTest(unittest.TestCase):
         self.assertEqual(most, len(trainers), "no step had the samples of all of them")
 
     def expect_sentence(self, text: str, *parts: str) -> None:
-        """What was said on standard error: by dedloc, once, for people, naming `parts`."""
+        """Checks what was said on standard error: by dedloc, once, for people, naming `parts`."""
         said = [line for line in text.splitlines() if line.startswith("dedloc: ")]
         self.assertEqual(len(said), 1, f"not one sentence: {text!r}")
         for part in parts:

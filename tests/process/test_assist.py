@@ -9,7 +9,7 @@ import signal
 import harness
 from harness import Peer, ProcessTest, run_text
 
-# What plans count on at most; nothing is slowed down. So slow that what a busy machine measures of
+# Plans count on this at most; nothing is slowed down. So slow that what a busy machine measures of
 # the other's line is still far more.
 SLOW = ("--plan-up", "1", "--plan-down", "20")
 FAST = ("--plan-up", "1000", "--plan-down", "1000")

@@ -47,7 +47,7 @@ class BadInput(ProcessTest):
         self.expect_sentence(done.stderr, "nowhere.toml", "No such file")
 
     def test_wrong_usage(self) -> None:
-        """What is wrong, and which help says more."""
+        """The message says what is wrong, and which help says more."""
         cases = {("joni",): ("no command 'joni'", "did you mean 'join'", "`dedloc --help`"),
                  ("tokenizer", "trian"): ("no command 'trian'", "'train'", "tokenizer --help`"),
                  (): ("say what to do", "`dedloc --help`"),

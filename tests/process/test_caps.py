@@ -11,7 +11,7 @@ from harness import Peer, ProcessTest, free_port, run_text
 
 MBIT = 1e6 / 8  # bytes per second
 BURST_SECONDS = 0.05
-# What TCP has under way when a count begins or ends: the proxy's and the peers' kernels hold it.
+# TCP has this under way when a count begins or ends: the proxy's and the peers' kernels hold it.
 UNDER_WAY_BYTES = 256 * 1024
 
 

@@ -7,7 +7,7 @@ import json
 import harness
 from harness import ProcessTest, run_text
 
-# What plans count on: so slow that an aggregator is worth it.
+# Plans count on this: so slow that an aggregator is worth it.
 SLOW = ("--plan-up", "1", "--plan-down", "20")
 FAST = ("--plan-up", "1000", "--plan-down", "1000")
 

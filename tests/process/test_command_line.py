@@ -1,5 +1,5 @@
-"""What people type: lists of addresses, join strings that are not for everybody's eyes, and what a
-host says of the string that it prints."""
+"""People type these: lists of addresses, join strings that are not for everybody's eyes, and a
+host says something of the string that it prints."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import unittest.mock
 import harness
 from harness import DEDLOC, ProcessTest, free_port, run_text
 
-# Of nobody: a peer id that no identity of these tests has.
+# A peer id that no identity of these tests has.
 STRANGER = "12D3KooWD3eckifWpRn9wQpMG9R9hX3sD158z7EqHWmweQAJU5SA"
 
 

@@ -35,7 +35,7 @@ class Delayed(ProcessTest):
         guest.signal(signal.SIGINT)
         self.assertEqual(guest.end(), harness.OK, guest.errors())
         self.assertEqual(len(guest.events("left")), 1)
-        # What it had computed, ahead or not, it handed in.
+        # All that it had computed, ahead or not, it handed in.
         self.assertEqual(guest.events("samples_dropped"), [])
         self.until_step(host.step() + 5, host)
         host.signal(signal.SIGINT)

@@ -80,7 +80,7 @@ class Leaving(ProcessTest):
         """The batch never fills, so that leaving in order would take its whole patience."""
         host = self.running_host(self.write("run.toml", run_text(target=1_000_000)))
         peer = self.join(host.join_string(), "peer")
-        # Who has computed nothing has nothing to wait for, and would be gone after the first.
+        # A peer that has computed nothing need not wait, and would be gone after the first.
         self.until("it computes", lambda: host.events("peer_joined") and has_taken_samples(peer))
         peer.signal(signal.SIGINT)
         time.sleep(0.7)

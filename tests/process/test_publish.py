@@ -1,4 +1,4 @@
-"""What happens to checkpoints afterwards: copies in a folder, a command, and which ones stay."""
+"""Checkpoints afterwards: copies in a folder, a command, and which ones stay."""
 
 from __future__ import annotations
 

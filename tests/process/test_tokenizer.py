@@ -51,7 +51,7 @@ every = 0
 
 class Tokenizer(ProcessTest):
     def environment(self, name: str) -> dict[str, str]:
-        """Of a user with a cache of their own, empty."""
+        """Makes a user with a cache of their own, empty."""
         cache = self.folder / f"{name}-cache"
         cache.mkdir(exist_ok=True)
         return dict(os.environ, XDG_CACHE_HOME=str(cache))

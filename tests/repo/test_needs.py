@@ -1,4 +1,4 @@
-"""What tools/needs.sh says where a build cannot work, and that it changes no folder's mind."""
+"""tools/needs.sh says where a build cannot work, and changes no folder's mind."""
 
 import os
 import shutil

@@ -19,7 +19,7 @@ namespace dedloc::allreduce {
 
 inline constexpr std::uint32_t centered_clip_number = 1;
 
-// What a run fixes.
+// The rule that a run fixes.
 struct CenteredClipRule {
     double tau = 4;  // of the whole vector; a part's follows from its share
     std::uint32_t iterations_max = 500;

@@ -39,7 +39,7 @@ void Collector::keep(consensus::FinishedPart header, SharedBytes encoded) {
     arrivals_.beat(transfer_.now());
     if (on_kept_) on_kept_(header, encoded);
     transfer_.environment.parts.put(header, std::move(encoded));
-    // Of two averages of a part, the one that includes more is proposed.
+    // The average that includes more is proposed, where a part has two.
     const auto known = finished_.find(part);
     if (known == finished_.end() || included_count(known->second) < included_count(header))
         finished_[part] = std::move(header);
@@ -85,7 +85,7 @@ TimePoint Collector::missing_awaited_until() const {
     return earliest;
 }
 
-// What a slow link still carries comes sooner than it could be reduced again, over links that are
+// A slow link's rest comes sooner than it could be reduced again, over links that are
 // full; but a quarter of the round is left for those who stop after all.
 std::vector<std::uint32_t> Collector::silent_parts() const {
     const TimePoint last_call =

@@ -1,4 +1,4 @@
-// What a contribution weighs: the exponent that its encoding divides by, and the weights of several
+// Weighs a contribution: the exponent that its encoding divides by, and the weights of several
 // members along a part (consensus/member_input.h says what they are made of).
 //
 // Thread: any; pure. Cost: linear in the number of ranges.

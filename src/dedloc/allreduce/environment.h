@@ -1,6 +1,6 @@
-// What moving and summing bytes under a plan needs from outside: the machine, the store of finished
+// Moving and summing bytes under a plan needs from outside: the machine, the store of finished
 // parts, how long answers are waited for, what is known of members, and whom it tells (Listener).
-// What one peer's exchanges share beside that is TransferState, which Exchanges own.
+// One peer's exchanges share TransferState beside that, which Exchanges own.
 //
 // Thread: the network thread; calls return at once.
 
@@ -25,7 +25,7 @@
 
 namespace dedloc::allreduce {
 
-// Of a run: what plans may look like, and what reductions may hold.
+// A run's options: what plans may look like, and what reductions may hold.
 struct Options {
     codec::CodecId codec = codec::CodecId::fp16;
     // Where codecs are chosen by tensor: the others that parts may have, of more bytes, and what
@@ -59,8 +59,8 @@ struct Options {
     std::uint32_t reducer_number() const { return reducer ? reducer->number() : mean_number; }
 };
 
-// What the reductions of this peer hold, in bytes: contributions that wait for others, and averages
-// that somebody may still ask for.
+// Memory that this peer's reductions hold, in bytes: contributions that wait for others, and
+// averages that somebody may still ask for.
 struct ReduceMemory {
     std::size_t now = 0;
     std::size_t most = 0;
@@ -77,9 +77,9 @@ class Listener {
     virtual void refused_input(const PeerId& peer, std::string why) = 0;
     // It said anything else that a member may not say.
     virtual void refused_message(const PeerId& peer, std::string why) = 0;
-    // What it owns did not come.
+    // The parts that it owns did not come.
     virtual void owner_failed(const PeerId& peer, std::string why) = 0;
-    // What we bring has numbers beyond the range of the codec that they travel in.
+    // Our contribution has numbers beyond the range of the codec that they travel in.
     virtual void values_clipped(std::string what) = 0;
 };
 

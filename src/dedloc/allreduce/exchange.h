@@ -60,7 +60,7 @@ class Exchange {
     TimePoint leader_heard_at() const { return transfer_.leader_heard_at; }
     void leader_spoke() { transfer_.leader_spoke(); }
 
-    // What has come, and what is missing.
+    // Tells what has come, and what is missing.
     Collector& collected() { return collector_; }
     const Collector& collected() const { return collector_; }
     const std::map<std::uint32_t, consensus::FinishedPart>& finished() const {
@@ -76,7 +76,7 @@ class Exchange {
     std::optional<std::uint32_t> own_place() const { return transfer_.me; }
     // Of an aggregator's plan: parts that this member owns.
     std::size_t owned_parts() const { return owner_.parts_count(); }
-    // What this member's link gave until now; no more is measured.
+    // Returns what this member's link gave until now; no more is measured.
     links::LinkRates end_measuring() { return meter_.end(); }
 
   private:

@@ -13,7 +13,7 @@
 
 namespace dedloc::allreduce {
 
-// What one member sends us on one stream.
+// A member sends us this on one stream.
 struct Inflow : links::Flow {
     TimePoint begun;
     std::size_t parts = 0;
@@ -39,7 +39,7 @@ class ExchangeMeter {
     // To owners, as they say; of an aggregator: to all.
     void flowed_out(std::uint32_t member, const links::Flow& flow) { outflows_[member] = flow; }
 
-    // What the link gave until now; no more is measured.
+    // Returns what the link gave until now; no more is measured.
     links::LinkRates end() {
         measures_ = false;
         std::vector<links::Flow> out;

@@ -310,7 +310,7 @@ TEST_F(ExchangeTest, a_plan_with_another_reducer_than_the_runs_is_refused) {
     EXPECT_FALSE(check_plan(plan_, options_));
 }
 
-// What an owner, a leader and whoever says that it holds a part may claim.
+// Claims that an owner, a leader and a holder of a part may make.
 TEST_F(ExchangeTest, an_average_fits_its_plan_if_one_signed_it_who_may_own_the_part) {
     begin(4, codec::CodecId::fp32);
     give_parts_to({1, 2});

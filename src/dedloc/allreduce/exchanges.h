@@ -21,7 +21,7 @@ class Exchanges {
     Exchanges(const Environment& environment, std::size_t kept_max);
     ~Exchanges();
 
-    // Of another's plan, before it is begun: conflict if a later one of its leader is here.
+    // Checks another's plan before it is begun: conflict if a later one of its leader is here.
     Ok check_turn(const consensus::Plan& plan, const Digest& digest);
     std::shared_ptr<Exchange> begin(consensus::Plan plan,
                                     Digest digest,
@@ -30,17 +30,17 @@ class Exchanges {
     std::shared_ptr<Exchange> newest() const;  // nullptr: none was begun
     // Is there an exchange for the step that is open, with time left?
     bool in_round() const;
-    // What they share: memory, owners that failed, peers out of reach.
+    // State that they share: memory, owners that failed, peers out of reach.
     TransferState& state() { return state_; }
     const TransferState& state() const { return state_; }
     // Streams that owners answer now.
     std::size_t serving() const { return serving_; }
 
-    // What others send, from peers that may speak in rounds.
+    // Takes what others send, from peers that may speak in rounds.
     Result<Bytes> take_repair(const PeerId& from, ByteView request);
     Task<void> serve(std::unique_ptr<p2p::MessageStream> stream);
     void peer_gone(const PeerId& peer);
-    // Of plans for a step that is decided nothing more is sent: our contribution, a vector, is
+    // Sends nothing more under plans for a step that is decided: our contribution, a vector, is
     // freed.
     void forget_inputs();
     Task<void> stop();

@@ -202,7 +202,7 @@ Task<void> PartFetcher::fetch_some(std::shared_ptr<Fetching> fetching,
             continue;
         }
         const consensus::FinishedPart header = fetching->parts[fetching->next++];
-        // What its owner still sends comes by itself.
+        // The rest that its owner still sends comes by itself.
         if (arrival_ && !environment_.parts.find(header.digest))
             co_await arrival_(header, deadline);
         const TimePoint begun = environment_.now();

@@ -95,7 +95,7 @@ class HeldPartsTest : public testing::Test {
         };
         EXPECT_EQ(std::ranges::count_if(peers_[0]->notes, says_so), 1);
     }
-    // What the owner signed, at another member.
+    // Holds what the owner signed at another member.
     void hold(std::size_t member, std::uint32_t part) {
         peers_[1]->hold(*exchange_, owner(), part);
         if (member == 1) return;
@@ -103,7 +103,7 @@ class HeldPartsTest : public testing::Test {
         ASSERT_TRUE(header);
         peers_[member]->parts().put(*header, peers_[1]->parts().find(header->digest));
     }
-    // What the owner signed, at n2 alone.
+    // Holds what the owner signed at n2 alone.
     void hold_at_2(std::uint32_t part, std::uint8_t byte, Bytes included) {
         peers_[2]->put(peers_[1]->reduced(*exchange_, owner(), part, byte, std::move(included)));
     }

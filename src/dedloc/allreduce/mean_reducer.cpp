@@ -165,7 +165,7 @@ const char* refusal(const consensus::Plan& plan,
 
 enum class Wanted { average, sum };
 
-// What is wanted of these inputs; `check` sees the sums on the way.
+// Adds up what is wanted of these inputs; `check` sees the sums on the way.
 void add_up(const consensus::Plan& plan,
             std::uint32_t part,
             const std::vector<PartInput>& inputs,
@@ -194,7 +194,7 @@ void add_up(const consensus::Plan& plan,
     if (averages) result.digest = security::hash_list(*result.encoded);
 }
 
-// Of all inputs, or of those that may be added if the sum shows that something is wrong.
+// Reduces all inputs, or those that may be added if the sum shows that something is wrong.
 ReducedPart reduce_sound(const consensus::Plan& plan,
                          std::uint32_t part,
                          const std::vector<PartInput>& inputs,

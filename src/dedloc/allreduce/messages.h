@@ -1,4 +1,4 @@
-// What peers say to each other to move the parts of a round (docs/spec/round.md), as field lists in
+// Peers say these to each other to move the parts of a round (docs/spec/round.md): field lists in
 // protobuf's wire format. Methods are calls unless "stream" is said.
 //
 // Bytes that are signed or hashed travel as opaque `payload` fields, so that nobody re-encodes
@@ -17,8 +17,8 @@
 
 namespace dedloc::allreduce {
 
-// Of one part, as it travels. A part costs a signature, and a check of it by everybody, so short
-// ones are dear where links are fast; 2^20 elements of 8 bit with their scales fit.
+// Bytes of one part as it travels. A part costs a signature, and a check of it by everybody, so
+// short ones are dear where links are fast; 2^20 elements of 8 bit with their scales fit.
 inline constexpr std::size_t part_bytes_max = (1u << 20) + (16u << 10);
 inline constexpr std::string_view repair_domain = "dedloc-repair";
 
@@ -69,7 +69,7 @@ struct PartsHeader {
     }
 };
 
-// What is large in a message is a view of the message's bytes, and its last field.
+// A message's large field is a view of the message's bytes, and its last field.
 inline constexpr std::uint32_t body_field = 2;
 // A message may be so much larger than its body; a kept body keeps its whole message in memory.
 inline constexpr std::size_t around_body_bytes_max = 4096;

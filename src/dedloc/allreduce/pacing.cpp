@@ -5,8 +5,8 @@ namespace {
 
 // Silence of one that keeps all others waiting at a full memory; a live peer needs less.
 constexpr Duration sleeper_patience_min = 500ms;
-// Of one member before the slowest one: what the slowest brings in a second, but some parts at
-// least. More only takes its share of the owner's link.
+// One member may be read ahead of the slowest by what the slowest brings in a second, but some
+// parts at least. More only takes its share of the owner's link.
 constexpr std::size_t read_ahead_min = 4;  // parts
 
 }  // namespace

@@ -18,10 +18,10 @@
 
 namespace dedloc::allreduce {
 
-// Of a part of a plan that check_plan() has passed.
+// The codec of a part of a plan that check_plan() has passed.
 codec::CodecId codec_of(const consensus::Plan& plan, std::uint32_t part);
 
-// Of the sums of a contribution with this input; 0 for fp32.
+// The exponent of the sums of a contribution with this input; 0 for fp32.
 int scale_exponent(codec::CodecId codec, const consensus::MemberInput& input);
 
 SharedBytes encode_contribution(codec::CodecId codec,

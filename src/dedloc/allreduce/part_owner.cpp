@@ -198,7 +198,7 @@ void PartOwner::fail_to_pass_on(const std::vector<std::uint32_t>& parts) {
 
 // ---- streams ------------------------------------------------------------------------------------
 
-// What this member sends us, and gets from us, on one stream.
+// Parts that this member sends us, and gets from us, on one stream.
 std::vector<std::uint32_t> PartOwner::parts_for(std::uint32_t member, std::uint32_t repair) const {
     std::vector<std::uint32_t> parts;
     for (const auto& [key, reduction] : reductions_)

@@ -77,7 +77,7 @@ class PartOwner {
     // Our group waits for the average of what was collected here.
     void pass_on(const consensus::FinishedPart& header, const SharedBytes& encoded);
     void fail_to_pass_on(const std::vector<std::uint32_t>& parts);
-    // What was collected has left for the owner.
+    // Forgets what was collected once it has left for the owner.
     void sum_has_left(Reduction& reduction) {
         if (!reduction.encoded) hold(reduction, 0);
     }

@@ -42,7 +42,7 @@ class PartStore {
     std::map<Key, consensus::FinishedPart> headers_;
     std::deque<Key> order_;
 };
-// What a header costs beside the bytes, about.
+// A header's cost beside the bytes, about.
 inline constexpr std::size_t part_header_bytes = 512;
 
 }  // namespace dedloc::allreduce

@@ -44,7 +44,7 @@ class Reducer {
     virtual ReducedPart reduce(const consensus::Plan& plan,
                                std::uint32_t part,
                                const std::vector<PartInput>& inputs) const = 0;
-    // What a collector sends on for its group: a sum as fp32, without a digest.
+    // A collector's sum for its group, which it sends on: fp32, without a digest.
     virtual ReducedPart sum(const consensus::Plan& plan,
                             std::uint32_t part,
                             const std::vector<PartInput>& inputs) const = 0;

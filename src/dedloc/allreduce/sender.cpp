@@ -78,7 +78,7 @@ Task<Result<void>> Sender::exchange_with(std::uint32_t owner,
         both.push_back(send_parts(stream, owner, parts, repair, sent));
     both.push_back(receive_parts(stream, owner, repair, parts.size(), received));
     co_await runtime::all_of(std::move(both));
-    // What counts is that the averages came; a send that failed alone shows in their bitmaps.
+    // It counts that the averages came; a send that failed alone shows in their bitmaps.
     co_return *received;
 }
 
@@ -132,7 +132,7 @@ Task<void> Sender::send_parts(std::shared_ptr<p2p::MessageStream> stream,
     *outcome = co_await stream->finish();
 }
 
-// What our group brought of another one's parts, in their order.
+// Sends what our group brought of another one's parts, in their order.
 Task<void> Sender::send_sums(std::shared_ptr<p2p::MessageStream> stream,
                              std::vector<std::uint32_t> parts,
                              std::shared_ptr<Result<void>> outcome) {

@@ -16,7 +16,7 @@ namespace dedloc::allreduce {
 
 using ReductionKey = std::pair<std::uint32_t, std::uint32_t>;  // repair, part
 
-// Of things that come one after the other.
+// Things that come one after the other keep a rhythm.
 struct Rhythm {
     TimePoint newest;
     Duration gap{0};  // the longest between two

@@ -3,7 +3,7 @@
 // plans hold.
 //
 // It is no Coordinator: it has no vote, leads no round, proposes nothing, and stands on no state.
-// What it knows of the step are certificates; where it does not know what follows (it is new, or
+// It knows of the step by certificates; where it does not know what follows (it is new, or
 // slept), it takes the newest one of a better chain (consensus/catch_up.h). Plans are believed if
 // they are signed by who owns their ballot there; what becomes of the sums is for the voters to
 // judge.
@@ -49,7 +49,7 @@ class Aggregator {
     AggregatorWork work() const;
     double upload_bytes_per_s() const;
     double download_bytes_per_s() const;
-    // What the user grants from now on, bytes per second; 0: everything.
+    // The user grants this from now on, bytes per second; 0: everything.
     void set_caps(double upload_max, double download_max);
 
   private:

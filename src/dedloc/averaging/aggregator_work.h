@@ -1,4 +1,4 @@
-// What an aggregator did since it started, for people.
+// An aggregator's work since it started, for people.
 
 #pragma once
 #include <cstddef>

@@ -4,8 +4,8 @@
 
 namespace dedloc::averaging {
 
-// Of a plan of ours. Who may vote has a place before who may not: it stays among the members, and
-// the same ones are left out of every round.
+// For a plan of ours. A peer that may vote has a place before one that may not: it stays a member,
+// and the same ones are left out of every round.
 bool Announcements::make_room_for(const PeerId& from, bool aggregator) {
     if (announced_.contains(from)) return true;
     const auto alike =

@@ -27,8 +27,8 @@ class Announcements {
     // False: there is no room.
     bool keep(const PeerId& from, Announce announce);
     void erase(const PeerId& peer) { announced_.erase(peer); }
-    // Of another decision than `previous`. A peer that was quick has announced itself for the new
-    // base already.
+    // Keeps only those for another decision than `previous`. A peer that was quick has announced
+    // itself for the new base already.
     void keep_only(const Digest& previous);
 
     const std::map<PeerId, Announced>& all() const { return announced_; }

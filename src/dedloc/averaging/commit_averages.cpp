@@ -53,8 +53,8 @@ Task<Result<void>> CommitAverages::hold(std::shared_ptr<const consensus::Plan> p
     co_return co_await check(std::move(plan), std::move(parts));
 }
 
-// What an owner signed may be nothing that anybody can decode: certified, it would stop everybody.
-// What our exchange took it has looked at; what was fetched, now or for a proposal that we refused,
+// An owner may sign something that nobody can decode: certified, it would stop everybody.
+// Our exchange has looked at what it took; what was fetched, now or for a proposal that we refused,
 // nobody has.
 Task<Result<void>> CommitAverages::check(std::shared_ptr<const consensus::Plan> plan,
                                          std::vector<consensus::FinishedPart> parts) {

@@ -152,7 +152,7 @@ class CommitAveragesTest : public testing::Test {
         std::erase_if(decision_.next_voters,
                       [&](const consensus::Voter& voter) { return voter.peer != leader(); });
     }
-    // Of one whose round it was not in: no lie.
+    // Expects it of one whose round it was not in: no lie.
     void expect_to_keep_the_vote() {
         EXPECT_EQ(answer(), consensus::Answer::refused);
         EXPECT_EQ(reply_.reason, "it takes the vote from most of us");

@@ -1,4 +1,4 @@
-// What a round needs from outside: the machine, keys, the ledger, the store of finished parts, and
+// A round needs from outside: the machine, keys, the ledger, the store of finished parts, and
 // whom it asks and tells (roster.h). What changes has an owner elsewhere.
 
 #pragma once
@@ -65,7 +65,7 @@ inline Duration quorum_patience(const Environment& environment, const links::Pat
     return patience.at_least(environment.options.quorum_timeout);
 }
 
-// What consensus needs of it.
+// The part of it that consensus needs.
 consensus::Environment consensus_environment(const Environment& environment,
                                              consensus::PeerScore& scores,
                                              const links::Patience& patience,
@@ -73,7 +73,7 @@ consensus::Environment consensus_environment(const Environment& environment,
                                              consensus::Listener& listener,
                                              consensus::OrderJudge& judge);
 
-// What exchanges need of it.
+// The part of it that exchanges need.
 allreduce::Environment transfer_environment(const Environment& environment,
                                             const consensus::PeerScore& scores,
                                             links::Patience& patience,

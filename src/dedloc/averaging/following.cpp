@@ -140,7 +140,7 @@ Task<void> Following::until_overdue(PeerId leader) {
     }
 }
 
-// Of forty members who each look four times a second a slow leader's link has little left for the
+// With forty members who each look four times a second a slow leader's link has little left for the
 // averages, which tell that the round goes on. One whose connection is lost is asked at once.
 Task<void> Following::pause_following(consensus::Base base, PeerId leader) {
     const TimePoint until = environment_.now() + parts_.patience.with_answer() / 2;

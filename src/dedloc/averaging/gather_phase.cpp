@@ -9,7 +9,7 @@ namespace {
 // before a quorum would be given up.
 constexpr std::uint32_t lonely_turns_max = 3;
 
-// What statuses and the like cost with each peer, at most; and the part of an average that must
+// Statuses and the like cost this with each peer, at most; and the part of an average that must
 // have gone over the link beside that, before anybody is taken to fetch one.
 constexpr double talk_bytes_per_s = 4e3;
 constexpr double fetched_least = 1.0 / 32;
@@ -48,7 +48,7 @@ bool GatherPhase::others_follow_another(const consensus::Base& base) const {
                                });
 }
 
-// What one who trains alone makes while others load its state they have to fetch as well: it may
+// A peer that trains alone makes steps that others who load its state have to fetch as well: it may
 // not make it faster than its link carries it to them, or they would never come. At most a
 // deadline, and as its link was used since the step before: none fetches where next to nothing went
 // over it.

@@ -21,7 +21,7 @@ class GatherPhase final : public Phase {
     bool complete(const Attempt& attempt) const override {
         return !others_follow_another(attempt.base);
     }
-    // What goes over our link; to be called often.
+    // Looks at what goes over our link; to be called often.
     void look_at_link();
     void ledger_moved() { lonely_turns_ = 0; }
 

@@ -1,5 +1,5 @@
-// What peers say to each other about a round before it is decided (DESIGN §5, docs/spec/round.md),
-// as field lists in protobuf's wire format. Both methods are calls.
+// Peers say these to each other about a round before it is decided (DESIGN §5, docs/spec/round.md):
+// field lists in protobuf's wire format. Both methods are calls.
 
 #pragma once
 #include <cstdint>

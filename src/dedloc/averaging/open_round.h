@@ -47,7 +47,7 @@ class OpenRound {
     void round_begins();
     bool in_round() const { return round_begun_.since_start.count() > 0; }
     TimePoint round_begun() const { return round_begun_; }
-    // Of each decision; `undisturbed`: RoundPace.
+    // Called with each decision; `undisturbed`: RoundPace.
     void learn_pace(bool undisturbed);
     Duration usual_round() const { return pace_.usual(); }
     Duration usual_deadline() const;

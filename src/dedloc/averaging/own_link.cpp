@@ -29,8 +29,8 @@ double OwnLink::upload_bytes_per_s() const {
     return links::capped(probe_.upload_bytes_per_s(), caps_.upload_max);
 }
 
-// What came in is what others could send at least: a link takes as much as it gives, unless more
-// was seen, or it was full and took less.
+// The bytes that came in are what others could send at least: a link takes as much as it gives,
+// unless more was seen, or it was full and took less.
 double OwnLink::download_bytes_per_s() const {
     if (environment_.options.granted_is_true) return caps_.download_max;
     const double measured = probe_.download_bytes_per_s();

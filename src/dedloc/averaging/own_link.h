@@ -15,7 +15,7 @@
 
 namespace dedloc::averaging {
 
-// What the user grants, bytes per second; 0: everything.
+// The user grants this much, bytes per second; 0: everything.
 struct LinkCaps {
     double upload_max = 0;
     double download_max = 0;
@@ -44,7 +44,7 @@ class OwnLink {
     // Bytes per second, 0 before the first measurement.
     double upload_bytes_per_s() const;
     double download_bytes_per_s() const;
-    // What an announcement says: of a link in doubt only the user's word is sure.
+    // An announcement says this: of a link in doubt only the user's word is sure.
     double announced_upload() const { return in_doubt_ ? caps_.upload_max : upload_bytes_per_s(); }
     double announced_download() const {
         return in_doubt_ ? caps_.download_max : download_bytes_per_s();

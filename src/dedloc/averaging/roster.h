@@ -1,4 +1,4 @@
-// What a round asks of the module above and tells it: who takes part in the run (Roster), and what
+// A round asks the module above and tells it: who takes part in the run (Roster), and what
 // has come of a round (RoundListener). Both are implemented above; a test implements what it needs.
 //
 // Thread: the network thread; calls return at once.
@@ -16,14 +16,14 @@ namespace dedloc::averaging {
 // Why a round is planned to take as long as it does.
 struct PlanNote {
     double predicted_s = 0;
-    // What the slowest link is full with, in a word (none, upload, download), and whose it is.
+    // The slowest link is full with this, in a word (none, upload, download), and whose it is.
     // Empty: not known, as in a grid.
     std::string bottleneck;
     PeerId bottleneck_peer;
     std::vector<PeerId> left_out;
 };
 
-// What happened in rounds, for events and measurements.
+// A note of what happened in rounds, for events and measurements.
 struct RoundNote {
     enum class Kind {
         plan_made,
@@ -60,7 +60,7 @@ class Roster : public consensus::Electorate {
     virtual std::vector<PeerId> newcomers() const { return {}; }
     // The longest micro-batch somebody expected is computing, seconds.
     virtual double micro_batch_s() const = 0;
-    // What `peer` says of its link; 0: not measured yet, or not known.
+    // The uplink that `peer` announces; 0: not measured yet, or not known.
     virtual double upload_bytes_per_s(const PeerId& peer) const = 0;
     // Can `peer` have computed so many samples since the open step began? Errors:
     // peer_broke_protocol: no, by the speed that it told of itself; overloaded: not by the newest

@@ -1,6 +1,6 @@
-// What members of a run say about a round. The first byte chooses: a plan, or certificates of a
-// chain. What the checks let through, everybody computes with and does not look at again: it has to
-// be safe, and lead to an owner, to finite counts, to ranges inside the vector.
+// Members of a run say these about a round. The first byte chooses: a plan, or certificates of a
+// chain. Everybody computes with what the checks let through, and does not look at it again: it has
+// to be safe, and lead to an owner, to finite counts, to ranges inside the vector.
 
 // First: see host_fuzz.cpp.
 #include "dedloc/runtime/pch.h"

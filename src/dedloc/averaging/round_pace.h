@@ -15,7 +15,7 @@ namespace dedloc::averaging {
 
 class RoundPace {
   public:
-    // Of each decision; `took` zero: we were in no round of it.
+    // Called with each decision; `took` zero: we were in no round of it.
     void learn(Duration took, bool undisturbed) {
         disturbed_ = undisturbed ? 0 : disturbed_ + 1;
         if (disturbed_ > 0 && disturbed_ <= disturbed_rounds_max) return;

@@ -1,4 +1,4 @@
-// What the parts of a round share: references to what the coordinator owns.
+// The parts of a round share these references to what the coordinator owns.
 //
 // Thread: the network thread.
 
@@ -35,7 +35,7 @@ struct RoundParts {
     std::function<void(const std::shared_ptr<allreduce::Exchange>&)> on_exchange{};
 };
 
-// What this peer says of itself for the open step.
+// This peer's announcement of itself for the open step.
 Announce own_announcement(const RoundParts& parts, const consensus::Base& base);
 // A plan that is checked, or ours.
 std::shared_ptr<allreduce::Exchange> begin_exchange(RoundParts& parts,

@@ -156,7 +156,7 @@ void RoundPlanner::set_parts(consensus::Plan& plan, const planner::Grid& grid) c
     }
 }
 
-// Of a share, when so many peers have one.
+// The pieces of a share, when so many peers have one.
 std::uint64_t RoundPlanner::pieces_of(std::uint64_t share,
                                       std::size_t shares_count,
                                       double seconds,
@@ -393,7 +393,7 @@ Result<PlannedRound> RoundPlanner::plan() const {
         if (division.may_own[i] && !plan.leaves_out(plan.members[i].peer))
             plan.standby.push_back(i);
     const int hops = division.grid ? 2 : 1;  // each way
-    // Of links that are not measured yet we know how long ours took to bring newcomers here. Where
+    // While links are not measured yet we know how long ours took to bring newcomers here. Where
     // that is no longer than the shortest round, short attempts find out who is slow.
     const bool slow =
         plan.members.size() > 1 && question_.average_takes > question_.options.deadline_min;

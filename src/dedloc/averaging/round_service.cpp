@@ -11,7 +11,7 @@
 namespace dedloc::averaging {
 namespace {
 
-// Of a member that is told of if it cannot be read.
+// Reads a member's message; the member is told of it if it cannot be read.
 template <typename Message>
 Result<Message> read_from(Reports& reports, const PeerId& from, ByteView bytes, const char* what) {
     auto message = wire::decode<Message>(bytes);
@@ -19,8 +19,8 @@ Result<Message> read_from(Reports& reports, const PeerId& from, ByteView bytes, 
     return message;
 }
 
-// Of certificates in the answer to an announcement: it is waited for briefly, and passes what else
-// goes over a slow link. Who gets none asks for them with more patience.
+// Bytes of certificates in the answer to an announcement: it is waited for briefly, and passes what
+// else goes over a slow link. A peer that gets none asks for them with more patience.
 constexpr std::size_t reply_bytes_max = 4000;
 
 std::size_t bytes_of(const std::vector<Bytes>& messages) {

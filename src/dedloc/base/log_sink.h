@@ -1,5 +1,5 @@
-// Who draws on the terminal takes the log's lines meanwhile: written to standard error, they would
-// lie across the picture until it is drawn again.
+// A program that draws on the terminal takes the log's lines meanwhile: on standard error they
+// would lie across the picture until it is drawn again.
 //
 // Thread: any. The taker is called by whoever logs, one line at a time; it must be quick and must
 // not log.

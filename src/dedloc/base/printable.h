@@ -1,4 +1,4 @@
-// What a terminal may be given of texts that others wrote: peers, foreign run files.
+// Makes texts that others wrote fit for a terminal: peers, foreign run files.
 //
 // A terminal obeys control characters, be they of one byte (C0, DEL) or of two in UTF-8 (C1: U+009B
 // is "escape ["), and after marks that turn the direction of writing a line reads as another one.

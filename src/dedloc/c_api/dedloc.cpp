@@ -121,7 +121,7 @@ Result<trainer::ElementType> type_of(const dedloc_tensor& tensor) {
                       type);
 }
 
-// Of what is trained or averaged.
+// The tensors that are trained or averaged.
 struct Model {
     trainer::Fingerprint fingerprint;
     std::vector<trainer::PlacedTensor> tensors;

@@ -21,7 +21,7 @@ std::string_view without_spaces(std::string_view text) {
     return text.substr(first, text.find_last_not_of(' ') - first + 1);
 }
 
-// What is before the first `mark`, and what is behind it.
+// Splits at the first `mark`: what is before it, and what is behind.
 std::optional<std::pair<std::string_view, std::string_view>> parted(std::string_view text,
                                                                     char mark) {
     const auto at = text.find(mark);

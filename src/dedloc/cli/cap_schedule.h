@@ -56,7 +56,7 @@ class CapSchedule {
 // Local.
 int minute_of_day(WallSeconds time);
 
-// Of both options, as NodeOptions wants them; an empty text is no cap, and two of them give an
+// Parses both options into what NodeOptions wants; an empty text is no cap, and two of them give an
 // empty function.
 Result<std::function<runtime::LineCaps(WallSeconds)>> caps_of_day(const std::string& max_up,
                                                                   const std::string& max_down);

@@ -46,7 +46,7 @@ std::string inner_text(const collab::LocalConfig& local) {
                        local.optimizer.schedule.peak);
 }
 
-// Of each of so many equal peers between two averages.
+// Steps of each of so many equal peers between two averages.
 double inner_steps(const collab::RunFile& run, int peers) {
     return static_cast<double>(run.batch.target) /
            (static_cast<double>(run.local->batch) * static_cast<double>(peers));
@@ -66,7 +66,7 @@ void print_local(const collab::RunFile& run, const CheckOptions& options) {
         run.optimizer.schedule.peak);
 }
 
-// What can be said about a task without training it.
+// A forecast says what can be said about a task without training it.
 struct Forecast {
     std::uint64_t parameters = 0;
     std::string codecs;            // which elements travel in which
@@ -132,7 +132,7 @@ Ok forecast_round(const collab::RunFile& run,
 
 constexpr double long_s = 1;  // a user should see that something happens
 
-// What a trainer here would find at its start, on samples of nobody.
+// Finds what a trainer here would find at its start, on samples of nobody.
 Ok find_micro_batch(const collab::RunFile& run,
                     const tasks::TrainingTask& task,
                     const CheckOptions& options,

@@ -20,8 +20,8 @@ constexpr double ask_interval_s = 0.2;
 // $6 the list of copies that this peer made: others' copies stay, whatever becomes of theirs here.
 // Beside the list are the run's files (run_files.h), which each copy gets as well.
 // Copies are removed before the new one is made as well: there may be no room for it beside them.
-// What `latest` names stays until the new one is there. One that cannot be removed stays in the
-// list, and is tried again with the next checkpoint.
+// The copy that `latest` names stays until the new one is there. One that cannot be removed stays
+// in the list, and is tried again with the next checkpoint.
 constexpr const char* hook_script = R"(
 set -e
 remove_copies() {

@@ -7,7 +7,7 @@
 //   - the checkpoint it works on is not removed meanwhile (holds()).
 //
 // The command is run by /bin/sh; $1 is the checkpoint's folder, $2 its step, $3 its state's hash.
-// What it prints is in hook.out and hook.err in the peer's folder (of the last one).
+// Its output is in hook.out and hook.err in the peer's folder (of the last one).
 // A copy appears in the folder whole or not at all, under the checkpoint's own name; the symbolic
 // link `latest` names the newest. Copies of checkpoints that the peer itself keeps no more are
 // removed before each (but for the one that `latest` names) and after it: those that its list,
@@ -40,7 +40,7 @@ struct HookOptions {
 
 class CheckpointHook {
   public:
-    // Of Published and PublishFailed, with a sentence.
+    // Tells Published and PublishFailed, with a sentence.
     using Tell = std::function<void(collab::events::Any what, std::string text)>;
     CheckpointHook(HookOptions options, Tell tell);
 

@@ -294,7 +294,7 @@ TEST(NodeOpening, options_are_checked_before_anything_that_takes_long) {
         << "nobody would get in";
     EXPECT_EQ(refused({.congestion_control = "telepathy"}), ErrorKind::bad_input);
     EXPECT_EQ(refused({.caps = {.max_up = "fast", .max_down = {}}}), ErrorKind::bad_input);
-    // Of two mistakes the one whose test takes longer is told later.
+    // With two mistakes the one whose test takes longer is told later.
     HostOptions host;
     host.run_file = folder.file("missing.toml");
     host.peer.listen = {"here"};
@@ -441,7 +441,7 @@ class WarmStartTest : public testing::Test {
         run.optimizer.kind = kind;
         return run;
     }
-    // What a run with SGD came to.
+    // The outcome of a run with SGD.
     static WarmSource learned() {
         WarmSource source{.path = "step-7"};
         source.optimizer = run(optim::OptimizerKind::sgd).optimizer;
@@ -669,7 +669,7 @@ TEST(CheckpointHook, a_copy_that_cannot_be_removed_stops_nothing_and_is_tried_ag
     const std::string name = "step-1-ours";
     const std::string kept = folder.file("checkpoints/" + name);
     fs::create_directories(kept);
-    // What `rm` refuses, whoever calls it.
+    // `rm` refuses this, whoever calls it.
     const std::string stuck = folder.file("public/step-0-old/.");
     fs::create_directories(stuck);
     ASSERT_TRUE(write_private_file(folder.file("published"), stuck + "\n"));
@@ -800,7 +800,7 @@ TEST(Commands, bad_input_has_its_exit_code) {
     EXPECT_EQ(run_init({.task = {}, .output = folder.file("x.toml"), .force = false}), 0);
     EXPECT_EQ(run_init({.task = {}, .output = folder.file("x.toml"), .force = false}), 2);
     EXPECT_EQ(run_invite({.directory = folder.path(), .json = false}), 3);
-    // What the system says of a name that no folder can hold is not that there is no such file.
+    // The system's error for a name that no folder can hold is not that there is no such file.
     const std::string too_long = folder.file(std::string(300, 'x'));
     EXPECT_EQ(run_init({.task = {}, .output = too_long, .force = false}), 6);
 }

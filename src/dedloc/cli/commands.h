@@ -72,7 +72,7 @@ struct CheckNetworkOptions {
 };
 int run_check_network(const CheckNetworkOptions& options);
 
-// What a peer may take of its line.
+// Caps of what a peer may take of its link.
 struct CapOptions {
     std::string max_up;  // Mb/s, also by the time of day (cap_schedule.h); empty: no cap
     std::string max_down;

@@ -77,7 +77,7 @@ std::string last_lines(const std::string& path, std::size_t bytes_max) {
     return text;
 }
 
-// Who lives (lived) in this folder: its key tells.
+// Reads whose folder this is (was) from its key.
 Result<PeerId> identity_in(const std::string& directory) {
     DEDLOC_TRY(const auto locked, p2p::load_or_create_identity(directory));
     return locked.identity().id();

@@ -1,4 +1,4 @@
-// What happens when in the demo, by global step: one peer is killed, one leaves, one joins.
+// The script of the demo, by global step: one peer is killed, one leaves, one joins.
 //
 // Pure: it is asked with the run's step and answers what is due now, each act once and in order.
 

@@ -1,4 +1,4 @@
-// What host, join, assist and check --network say when they fail before there is a peer to speak
+// Messages of host, join, assist and check --network when they fail before there is a peer to speak
 // of.
 //
 // Thread: any.

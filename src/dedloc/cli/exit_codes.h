@@ -1,4 +1,4 @@
-// What the program's exit code means: one table, printed by docs/exit-codes.md and by --help.
+// The meaning of the program's exit codes: one table, printed by docs/exit-codes.md and by --help.
 //
 // A failure carries its code from where it is understood (a busy port and a full disk are both
 // local_fault, but not the same to a script).

@@ -15,7 +15,7 @@ std::uint64_t memory_needed(const tasks::MemoryEstimate& of_one_sample, MemoryUs
 }
 
 Ok check_fits(const tasks::TrainingTask& task, MemoryUse use, std::uint64_t available) {
-    // What is on another device is not this machine's memory, and of that nothing is known.
+    // A task on another device does not use this machine's memory, and of that nothing is known.
     const bool on_cpu = task.device() == "cpu";
     const std::uint64_t needed = on_cpu ? memory_needed(task.memory(1), use) : 0;
     if (available == 0 || needed <= available) return {};

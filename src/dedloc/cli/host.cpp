@@ -46,7 +46,7 @@ tasks::TaskOptions task_options(const PeerOptions& options) {
             .progress = task_progress(options.quiet || options.json)};
 }
 
-// What it leaves open, the model that it begins with decides, or this machine.
+// The model that it begins with decides what the file leaves open, or this machine does.
 Result<collab::RunFile> given_run(const HostOptions& options,
                                   const std::optional<WarmSource>& from) {
     DEDLOC_TRY(collab::RunFile run, read_run_file(options.run_file));

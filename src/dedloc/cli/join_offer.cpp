@@ -48,7 +48,7 @@ std::vector<std::string> JoinOffer::look(double now,
     }
     if (!leads_in && around.is_asking && now - began_ < way_in_patience_s) return {};
     is_shown_ = true;
-    // Who listens for this machine alone means it so.
+    // A peer that listens for this machine alone means it so.
     const bool is_private = !around.relays_given && !addresses.empty() &&
                             std::ranges::all_of(addresses, collab::stays_on_machine);
     leads_nowhere_ = !leads_in && !is_private;

@@ -1,4 +1,4 @@
-// What a host shows of its join string: when, with which remark, and once more.
+// Decides what a host shows of its join string: when, with which remark, and once more.
 //
 //   for (const std::string& line : offer.look(now, join_string, surroundings)) screen.say(line);
 //

@@ -84,7 +84,7 @@ CLI::Option* add_repeated(CLI::App& command,
     return command.add_option(name, values, help)->allow_extra_args(false);
 }
 
-// What all who take part have.
+// Adds the options of all who take part.
 template <typename Options>
 void add_line_options(CLI::App& command, Options& peer) {
     add_repeated(command,

@@ -1,4 +1,4 @@
-// What of its machine's memory this process may try to use.
+// Tells how much of its machine's memory this process may try to use.
 //
 // Thread: any. Cost: some small files read.
 
@@ -12,7 +12,7 @@ namespace dedloc::cli {
 using runtime::memory_available;
 using runtime::memory_in_use;
 
-// What the search for a run's micro-batch may try: of memory, what is in use and half of what is
+// Bounds the search for a run's micro-batch: of memory, what is in use and half of what is
 // available.
 trainer::MicroBatchOptions micro_batch_options(const collab::RunFile& run);
 

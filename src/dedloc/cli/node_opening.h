@@ -17,12 +17,12 @@ namespace dedloc::cli {
 constexpr Duration reach_patience = 30s;  // until the peers of a join string have answered
 constexpr Duration goodbye_max = 2s;      // of one who has no part in the work
 
-// What users write: multiaddrs, "HOST:PORT", "[IPv6]:PORT", "none". Nothing: any free port.
+// Reads what users write: multiaddrs, "HOST:PORT", "[IPv6]:PORT", "none". Nothing: any free port.
 Result<std::vector<std::string>> listen_addresses(const std::vector<std::string>& given);
-// What others are told to dial: multiaddrs, "HOST:PORT", "[IPv6]:PORT", HOST being a name, too.
+// Reads what others are told to dial: multiaddrs, "HOST:PORT", "[IPv6]:PORT"; HOST may be a name.
 Result<std::vector<std::string>> announced_addresses(const std::vector<std::string>& given);
 
-// What is wrong with being announced there and listening here (both as multiaddrs), for people: a
+// Says what is wrong with being announced there and listening here (both as multiaddrs): a
 // port of the system's is another one at every start, so nothing can be passed on to it. Empty:
 // nothing is.
 std::string announced_in_vain(const std::vector<std::string>& announced,
@@ -43,7 +43,7 @@ struct OpeningOptions {
     CapOptions caps{};
     std::size_t workers_count = 0;  // collab::NodeOptions
 };
-// Of a command that has --dir, --listen, --announce, --relay, --relay-for,
+// Opening options of a command that has --dir, --listen, --announce, --relay, --relay-for,
 // --no-port-mapping, --congestion-control, --max-up and --max-down. Cores that --threads leaves to
 // others are left by what works beside the gradients as well.
 template <typename Options>
@@ -62,8 +62,8 @@ OpeningOptions opening_options(const Options& given) {
     return opening;
 }
 
-// What open_node() would refuse of the options, without opening anything: for who has work
-// before that which takes long.
+// Checks what open_node() would refuse of the options, without opening anything: for commands with
+// work before that which takes long.
 Ok check_opening(const OpeningOptions& options);
 
 Outcome<OpenedNode> open_node(const Digest& run, const OpeningOptions& options);

@@ -49,7 +49,7 @@ struct RunningPeer {
 };
 // Peers on this machine whose identity is in use right now, most recently refreshed first.
 std::vector<RunningPeer> running_peers(const std::string& root);
-// Of one folder; not_found when nobody runs there.
+// Finds the peer of one folder; not_found when nobody runs there.
 Result<RunningPeer> running_peer(const std::string& path);
 
 // The folder of another peer of the same run file that is at work on this machine, beside the given

@@ -179,7 +179,7 @@ tasks::TaskOptions PeerRun::task_options() const {
             .node = &node_};
 }
 
-// What peers have not got, either, this machine may still be able to make by itself.
+// Files that peers have not got, either, this machine may still be able to make by itself.
 std::optional<Failure> PeerRun::fetch_missing_file() {
     const auto missing = tasks::missing_file(run_file().task, task_options());
     if (!missing) return failure(missing.error());
@@ -504,7 +504,7 @@ void PeerRun::train() {
 }
 
 // The last state is the run's result: nobody but the user decides that it is not waited for.
-// Who left, or failed, is not kept for long.
+// A peer that left, or failed, is not kept for long.
 void PeerRun::finish_hook(const std::optional<Failure>& failed) {
     if (!hook_.busy()) return;
     if (failed) screen_.say(failed->message);  // which else is said when all is done

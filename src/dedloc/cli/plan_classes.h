@@ -33,7 +33,7 @@ std::vector<PeerClass> single_peers(const PlanFile& file, const planner::Plan& p
 
 std::string bytes_text(double bytes);  // "6.39 MB"
 std::string percent_text(double fraction);
-// What a peer is in this plan: "trainer", "aggregator", "spared" (a trainer that does not compute).
+// A peer's role in this plan: "trainer", "aggregator", "spared" (a trainer that does not compute).
 std::string_view role_text(const PlanFile& file, const planner::Plan& plan, std::size_t peer);
 
 }  // namespace dedloc::cli

@@ -20,7 +20,7 @@ using collab::Status;
 // Bytes per second; what a peer claims beyond is no link's (as in averaging/round_planner.cpp).
 constexpr double rate_least = 100;
 constexpr double rate_most = 1e12;
-// What runs take for a link while nobody has measured one (averaging/environment.h).
+// Runs take this for a link while nobody has measured one (averaging/environment.h).
 constexpr double rate_unknown = 12.5e6;
 constexpr double speed_least = 1e-6;
 constexpr double speed_most = 1e9;

@@ -1,8 +1,8 @@
 // A run as a plan file (docs/plan.md): who is there now, with the lines and speeds that they
 // measured. `dedloc watch --print-plan` prints it, `dedloc plan` reads it.
 //
-// What a peer has not measured yet counts as the median of the others, and the file says so. Names
-// came from peers: each becomes one that is printable, quoted and nobody else's.
+// A rate that a peer has not measured yet counts as the median of the others, and the file says so.
+// Names came from peers: each becomes one that is printable, quoted and nobody else's.
 
 #pragma once
 #include <cstdint>

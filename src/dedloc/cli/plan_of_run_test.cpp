@@ -1,4 +1,4 @@
-// What `dedloc watch --print-plan` prints is what `dedloc plan` reads.
+// `dedloc watch --print-plan` prints what `dedloc plan` reads.
 
 #include "dedloc/cli/plan_of_run.h"
 

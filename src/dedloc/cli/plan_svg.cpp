@@ -241,7 +241,7 @@ class Drawing {
         };
         constexpr double pale = 0.10;
         constexpr double strong = 0.38;
-        // What `from` gives to all of the next column is as wide as it is high, and so for `to`.
+        // A bar's width is what `from` gives to all of the next column, and so for `to`.
         const auto flow =
             [&](Box& from, double x1, double given, Box& to, double x2, double taken) {
                 const double out = from.height * to.value / taken;

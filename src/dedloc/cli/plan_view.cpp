@@ -56,7 +56,7 @@ std::string label_text(const PeerClass& one) {
     return monitor::printable(one.label, label_bytes);
 }
 
-// What i sends k, in all, bytes.
+// Bytes that i sends k, in all.
 double sent_bytes(const PlanFile& file, const Plan& plan, std::size_t i, std::size_t k) {
     const planner::Transfer sent = planner::transfer(plan.peers, plan.split.part_elements, i, k);
     return static_cast<double>(sent.gradient_elements + sent.average_elements) *
@@ -100,7 +100,7 @@ std::string shaded(const PlanFile& file, const Plan& plan) {
     return text;
 }
 
-// What each peer of a row sends each other peer of a column.
+// Bytes that each peer of a row sends each other peer of a column.
 std::string numbers(const PlanFile& file, const Plan& plan) {
     constexpr std::size_t classes_max = 8;
     const std::vector<PeerClass> classes = peer_classes(file, plan, classes_max);

@@ -1,5 +1,5 @@
-// What --quiet must not hide: failures of this peer that people have to mend (a checkpoint that
-// could not be saved, votes that could not be written). They go to standard error.
+// Failures that --quiet must not hide: those of this peer that people have to mend (a checkpoint
+// that could not be saved, votes that could not be written). They go to standard error.
 //
 // Each kind of failure is told at its first time, and while it goes on once a minute, with the
 // number of those in between.

@@ -62,7 +62,7 @@ std::optional<Failure> help_run(const collab::Node& node,
     return std::nullopt;
 }
 
-// What people are told to pass on should have the address that the router opens.
+// The string that people pass on should have the address that the router opens.
 void wait_for_router(const collab::Node& node) {
     const double until = steady_seconds() + router_patience_s;
     while (interrupts() == 0 && steady_seconds() < until && nat_report(node).router_is_asked)

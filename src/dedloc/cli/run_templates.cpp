@@ -16,7 +16,7 @@ using tasks::TaskKind;
 constexpr std::size_t comment_column = 25;
 constexpr std::size_t page_columns = 100;
 
-// What is said of the keys that every task has; tasks say it of their own.
+// Comments for the keys that every task has; tasks say those of their own.
 constexpr std::pair<std::string_view, std::string_view> common_comments[] = {
     {"task.seed", "starting parameters and order of samples"},
     {"task.precision",

@@ -20,7 +20,7 @@ void say_text(std::FILE* to, std::string_view text) {
 }
 
 int output_error() {
-    // Of what others printed there: the help, the lab.
+    // Others print there, too: the help, the lab.
     if (std::fflush(stdout) != 0) note_output_error(errno);
     return output_failed_with;
 }

@@ -23,7 +23,7 @@ namespace dedloc::cli {
 struct WarmSource {
     std::shared_ptr<const state::Snapshot> state{};
     std::string path{};
-    // Of the run that it was saved in; none: its run file is another version's.
+    // The optimizer of the run that it was saved in; none: its run file is another version's.
     std::optional<optim::OptimizerConfig> optimizer{};
     std::optional<collab::TaskConfig> task{};
 };
@@ -33,7 +33,7 @@ struct WarmStart {
     std::string told;  // one sentence: what was taken
 };
 
-// What the new run's file leaves open becomes the model's own (a tokenizer); bad_input where the
+// The model decides what the new run's file leaves open (a tokenizer); bad_input where the
 // file names another, and where nobody can tell.
 Ok inherit(collab::TaskConfig& task, const WarmSource& source);
 

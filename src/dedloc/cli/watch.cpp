@@ -61,7 +61,7 @@ double best_accuracy(const std::vector<collab::Status>& statuses) {
     return best;
 }
 
-// What they said last of their lines.
+// Prints what they said last of their links.
 int print_plan_of_run(const Watcher& run, const WatchOptions& options) {
     const auto elements =
         options.elements > 0 ? std::optional(options.elements) : vector_elements(run.run());

@@ -32,7 +32,7 @@ TEST(WatchPatience, a_night_of_sleep_is_not_the_peers_silence_and_connections_ge
     EXPECT_EQ(look_for(patience, now, 50, false, false), End::none);
     EXPECT_EQ(look_for(patience, now, 100, true, false), End::none);
     now += 3;
-    // What is still known of those who were there before the sleep shortens nothing.
+    // Peers known from before the sleep shorten nothing.
     EXPECT_EQ(look_for(patience, now, 5, true, false), End::none);
     EXPECT_EQ(look_for(patience, now, 50, false, false), End::none);
     EXPECT_EQ(look_for(patience, now, 10, false, false), End::out_of_reach);

@@ -10,7 +10,7 @@
 namespace dedloc::codec {
 namespace {
 
-// What a codec is. To add one: a number in CodecId, an entry in `table`, a case in codec_test.cpp.
+// A codec's entry. To add one: a number in CodecId, an entry in `table`, a case in codec_test.cpp.
 struct Codec {
     CodecId id;
     std::string_view name;

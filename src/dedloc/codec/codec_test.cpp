@@ -163,7 +163,7 @@ TEST(Codec, the_bound_of_magnitudes_is_close) {
     }
 }
 
-// What the issue calls rmse: contributions and average encoded, relative to the exact average.
+// The error (rmse) of contributions and average encoded, relative to the exact average.
 double average_error(CodecId id, std::size_t peers, bool laplace) {
     const std::size_t size = 1 << 16;
     Random random(100 + peers);

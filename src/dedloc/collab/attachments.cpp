@@ -89,7 +89,7 @@ Ok take_piece(const Answer& reply, const PeerId& from, std::size_t bytes_max, By
                           reply.bytes,
                           bytes_max);
     const bool last = file.size() + reply.piece.size() == reply.bytes;
-    // Who gives a byte at a time would be asked for longer than anybody waits.
+    // A peer that gives a byte at a time would be asked for longer than anybody waits.
     if (reply.piece.size() > attachment_piece_bytes_max ||
         file.size() + reply.piece.size() > reply.bytes ||
         (reply.piece.size() < attachment_piece_bytes_max && !last))
@@ -106,7 +106,7 @@ struct Source {
     std::vector<std::string> addresses;
 };
 
-// Who is connected already comes first.
+// Sources in order: those already connected come first.
 std::vector<Source> sources(const p2p::Host& host, const std::vector<std::string>& addresses) {
     std::vector<Source> all;
     for (const std::string& address : addresses) {

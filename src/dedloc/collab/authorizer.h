@@ -29,7 +29,7 @@ enum class Side { caller, callee };
 class Authorizer {
   public:
     virtual ~Authorizer() = default;
-    // What this peer, on that side of the meeting, shows the other.
+    // This peer, on that side of the meeting, shows this to the other.
     virtual Bytes credential(const Meeting& meeting, Side own) const = 0;
     // Whether what the peer on side `shown_by` showed lets it take part. Errors: denied, in a
     // sentence for the one who reads it: the caller reads what it is refused for, and what it

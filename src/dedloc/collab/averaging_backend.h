@@ -58,7 +58,7 @@ struct Reached {
     double samples = 0;
 };
 
-// What a backend works with; it outlives the backend.
+// A backend works with this; it outlives the backend.
 struct BackendContext {
     runtime::Node node;
     p2p::Host& host;
@@ -99,7 +99,7 @@ class AveragingBackend {
     virtual bool has_open_state() const { return false; }
     // Nothing: unknown, or the state tells.
     virtual std::optional<Reached> reached() const { return std::nullopt; }
-    // What this peer says of its samples is about the open step.
+    // True if what this peer says of its samples is about the open step.
     virtual bool works_on_open_step(const Status&) const { return false; }
 
     // A round is wanted although this peer has nothing to hand in yet.
@@ -132,7 +132,7 @@ class AveragingBackend {
     // Fills in where we stand.
     virtual void describe(Status&) const {}
     virtual std::optional<Anchor> anchor() const { return std::nullopt; }
-    // What a checkpoint needs beside the snapshot.
+    // The chain, which a checkpoint needs beside the snapshot.
     virtual Bytes chain() const { return {}; }
     virtual averaging::AggregatorWork work() const { return {}; }
     // Whom certificates keep out; null: no certificate is known.

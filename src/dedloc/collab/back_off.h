@@ -20,7 +20,7 @@ namespace dedloc::collab {
 
 class BackOff {
   public:
-    // What became of our contribution in a step that was committed.
+    // The fate of our contribution in a step that was committed.
     enum class Fate {
         taken,     // some of it is in
         left_out,  // the plan says that it does without

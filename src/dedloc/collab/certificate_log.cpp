@@ -60,8 +60,8 @@ std::size_t walk(ByteView file, Take take) {
     }
 }
 
-// What a crash left behind an append would make everything after it unreadable. How long the file
-// is then.
+// Cuts off what a crash left behind an append, which would make everything after it unreadable.
+// Returns the length of the file then.
 Result<std::size_t> cut_torn_tail(runtime::Disk& disk, const std::string& name) {
     DEDLOC_TRY(const Bytes file, disk.read(name));
     const std::size_t whole = walk(file, [](ByteView) {});

@@ -26,7 +26,7 @@ bool stands(const Status& status) {
     return status.role == Role::trainer && !status.certificate.is_zero();
 }
 
-// Who may be loading the same state as we.
+// Peers that may be loading the same state as we.
 std::vector<PeerId> fellow_newcomers(const std::vector<const KnownPeer*>& live) {
     std::vector<PeerId> fellows;
     for (const KnownPeer* peer : live)
@@ -92,7 +92,7 @@ ChainFollower::~ChainFollower() = default;
 void ChainFollower::start() {
     context_.ledger.on_decision([this](const consensus::Link& link) {
         const Decision& decision = link.decision;
-        // Who loads a state begins anew from there: only the first of these is of any use.
+        // A peer that loads a state begins anew from there: only the first of these is of any use.
         if (!need_state_ || queue_.empty())
             queue_.push_back({decision, link.plan, link.certificate});
         const std::vector<consensus::Voter>& voters = decision.next_voters;
@@ -218,7 +218,7 @@ Task<Result<optim::StepReport>> ChainFollower::apply_commit(
                              before ? before->root().short_hex() : "-",
                              decision.state_before.short_hex(),
                              decision.instance.step);
-    // Who took part and lives knows the average best; who is gone without a word costs its
+    // A living contributor knows the average best; one that is gone without a word costs its
     // time-out.
     std::vector<PeerId> candidates;
     for (const KnownPeer* peer : membership_.live()) candidates.push_back(peer->status.peer);
@@ -227,7 +227,7 @@ Task<Result<optim::StepReport>> ChainFollower::apply_commit(
             return member.peer == peer;
         });
     };
-    // Who did not take part lacks the average as well.
+    // A peer that did not take part lacks the average as well.
     const auto others = std::stable_partition(candidates.begin(), candidates.end(), is_member);
     std::vector<PeerId> fellows(others, candidates.end());
     for (const consensus::PlanMember& member : plan.members)
@@ -271,8 +271,8 @@ void ChainFollower::look_at_all() {
     for (const KnownPeer* peer : membership_.live()) look_at(peer->status.peer);
 }
 
-// Who needs a state may have known nobody when its replay failed, or asked in vain; never in a
-// tight loop.
+// A peer that needs a state may have known nobody when its replay failed, or asked in vain; never
+// in a tight loop.
 Task<void> ChainFollower::look_for_state() {
     for (;;) {
         if (!need_state_) {
@@ -496,7 +496,8 @@ std::optional<Bytes> ChainFollower::part_from_lost(const consensus::Voter& self)
     return branch;
 }
 
-// Who could bring us up to date: peers that stand on a certificate, the richest branch first.
+// Candidates that could bring us up to date: peers that stand on a certificate, the richest branch
+// first.
 std::vector<PeerId> ChainFollower::informants() const {
     std::vector<std::pair<double, PeerId>> ranked;
     for (const KnownPeer* known : membership_.live())

@@ -45,7 +45,7 @@
 
 namespace dedloc::collab {
 
-// What a trainer hands in for one global step: sums over the samples `samples` of its own sequence.
+// A trainer hands this in for one global step: sums over the samples `samples` of its own sequence.
 struct Contribution {
     CounterRange samples;
     std::vector<float>
@@ -91,12 +91,12 @@ struct Options {
     std::size_t kept_bytes_max = kept_averages_usual;   // more for large models …
     std::size_t kept_bytes_most = kept_averages_large;  // … up to here: kept_averages_most()
     Duration join_patience = std::chrono::seconds(60);
-    // What the plan may count on of this peer's line, bytes per second; 0: what is measured.
+    // The plan may count on this of the peer's link, bytes per second; 0: what is measured.
     double upload_max = 0;
     double download_max = 0;
     // Aggregator: contributions that wait for slower members' may take so many bytes.
     std::size_t reduce_bytes_max = 256u << 20;
-    // Of a round, and known to a peer: fewer in tests of what is told to those beyond it.
+    // Members of a round, and known to a peer: fewer in tests of what is told to those beyond it.
     std::size_t members_max = consensus::members_max;
     std::size_t peers_max = collab::peers_max;
     consensus::PlantedBugs bugs;  // for tests of the checkers only
@@ -166,7 +166,7 @@ class Collaboration {
     virtual std::vector<Status> peers() const = 0;  // ours and all live others, by PeerId
     virtual Digest branch() const = 0;
     virtual std::string join_string() const = 0;  // current addresses, run hash, secret, anchor
-    // What the chain of certificates says of this peer's own accounts, for people and checkers.
+    // This peer's own accounts as the chain of certificates tells them, for people and checkers.
     struct Accounts {
         std::uint64_t certificates = 0;     // accepted since start
         std::uint64_t branches = 0;         // changes of branch
@@ -175,9 +175,9 @@ class Collaboration {
         std::uint64_t samples_not_finite = 0;  // left out: their loss or gradient is not finite
     };
     virtual Accounts accounts() const = 0;
-    // What plans may count on from now on, as Options::upload_max and download_max.
+    // Plans may count on this from now on, as Options::upload_max and download_max.
     virtual void set_caps(double upload_max, double download_max) = 0;
-    // What an aggregator did; of others nothing.
+    // An aggregator's work; other backends have none.
     virtual averaging::AggregatorWork assistance() const { return {}; }
     // Everything a checkpoint needs besides the snapshot: run file text and certificate chain tail.
     virtual Bytes chain() const = 0;

@@ -38,7 +38,7 @@ Error other_version(const PeerId& peer, std::string_view why) {
                       why);
 }
 
-// What a peer of our own version sends can be read here, and is then written as it came: to_toml()
+// A peer of our own version sends what can be read here, and is then written as it came: to_toml()
 // names every key.
 Task<Result<RunFile>> ask_run_file(p2p::Host& host,
                                    std::string address,

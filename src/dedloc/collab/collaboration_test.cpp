@@ -94,7 +94,7 @@ class Events final : public EventSink {
     std::map<std::uint64_t, std::uint64_t> contributors;
 };
 
-// Of a round, known to a peer, and for averages.
+// The bounds of a round, of the peers known to a peer, and for averages.
 struct Room {
     std::size_t members_max = consensus::members_max;
     std::size_t peers_max = collab::peers_max;
@@ -1170,7 +1170,7 @@ TEST(Collaboration, peers_that_were_out_of_reach_for_minutes_meet_again) {
     EXPECT_TRUE(done);
 }
 
-// Of a megabyte, told by a member that everybody believes.
+// The status has a megabyte, told by a member that everybody believes.
 TEST(Collaboration, a_long_status_is_not_passed_on_to_newcomers) {
     Swarm swarm(4);
     for (int i = 0; i < 3; ++i) swarm.add();
@@ -1198,7 +1198,7 @@ TEST(Collaboration, a_long_status_is_not_passed_on_to_newcomers) {
     EXPECT_LT(longest, 100'000u);
 }
 
-// What a hello is, and what brings statuses (membership.cpp).
+// The words of a hello, and what brings statuses (membership.cpp).
 struct HelloWords {
     Digest run;
     Bytes nonce;
@@ -1344,7 +1344,7 @@ TEST(Collaboration, a_batch_is_near_its_target_where_micro_batches_take_differen
     EXPECT_LT(batch, 1.12 * 256);
 }
 
-// Of a part that nobody brought the average says zero: a running variance of zero would make every
+// The average says zero of a part that nobody brought: a running variance of zero would make every
 // evaluation garbage, a change of zero is none.
 TEST(Collaboration, buffers_move_by_the_average_of_their_changes) {
     const RunFile run = small_run();

@@ -64,7 +64,7 @@ class Contributions {
                    std::optional<std::size_t> mine);
     // Nobody knows what of ours was in it: at most once wins.
     void forget();
-    // What was handed in would be refused again. Returns how many fresh samples it had.
+    // Drops what was handed in and would be refused again. Returns how many fresh samples it had.
     std::uint64_t forget_refused();
 
     // Mean loss of our fresh samples in that commit; nothing: it has none.

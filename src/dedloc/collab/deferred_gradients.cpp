@@ -45,7 +45,7 @@ void DeferredGradients::committed(const consensus::Plan& plan,
     if (bugs_.count_twice) included.clear();
     const std::vector<ElementRange> excluded =
         consensus::complement(consensus::joined(std::move(included)), vector_count_);
-    // What was deferred and is left out again would be two steps stale.
+    // A deferred gradient that is left out again would be two steps stale.
     for (const ElementRange& range : deferred_ranges_)
         expire(deferred_samples_, consensus::total_count(consensus::intersect(excluded, range)));
     deferred_samples_ = {};

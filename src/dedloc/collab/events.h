@@ -1,6 +1,6 @@
 // Events: what happened in a run, for people, for programs and for the event log (docs/events.md).
 //
-// What happened is one alternative of a variant, with its facts as typed members: programs decide
+// An event is one alternative of a variant, with its facts as typed members: programs decide
 // by the type, never by the text, which is for people. Every alternative has
 //
 //   kind      its name in the event log

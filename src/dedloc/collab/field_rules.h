@@ -1,5 +1,5 @@
-// What a field of the run file may hold. A section lists its fields once, each with its rule; that
-// list is read, written, compared and searched for misspelt keys (run_file.cpp).
+// A rule says what a field of the run file may hold. A section lists its fields once, each with its
+// rule; that list is read, written, compared and searched for misspelt keys (run_file.cpp).
 //
 //   template <typename Visitor, typename Batch>
 //   void visit_batch(Visitor& visit, Batch& batch) {

@@ -72,7 +72,7 @@ struct WordCollector {
     }
 };
 
-// Of "local.optimizer.kind": "kind", and "local.optimizer".
+// Splits "local.optimizer.kind": "kind", and "local.optimizer".
 std::string_view last_part(std::string_view key);
 std::string_view section_of(std::string_view key);
 

@@ -1,7 +1,7 @@
 // Handshake: two peers that meet prove to each other that they may take part in the run, and tell
 // whom they know.
 //
-// What proves that a peer may take part is the Authorizer's. Both compare the run's hash then: a
+// The Authorizer proves that a peer may take part. Both compare the run's hash then: a
 // peer of another run is told the difference, field by field; a stranger learns nothing of the run.
 // The statuses of others travel in the
 // reply, so that a newcomer finds everybody through one peer.

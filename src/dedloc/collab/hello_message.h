@@ -1,4 +1,4 @@
-// What the messages of hellos and of status gossip carry; each uses some of the fields.
+// Messages of hellos and of status gossip carry these; each uses some of the fields.
 //
 //   /dedloc/hello/1        {2 nonce} -> {2 nonce, 3 proof}
 //   /dedloc/hello/1/prove  {1 run, 2 callee's nonce, 3 proof, 5 own status, 6 only the run file}

@@ -55,7 +55,8 @@ struct JoinString {
 };
 
 // The addresses of one peer are brought together, peers stay in order of their first address.
-// What exceeds the limits or is no multiaddr with an id is left out (the best come first).
+// An address that exceeds the limits or is no multiaddr with an id is left out (the best come
+// first).
 std::string to_text(const JoinString& join);
 
 Result<JoinString> parse_join_string(std::string_view text);

@@ -23,8 +23,9 @@
 
 namespace dedloc::collab {
 
-// What is averaged and what is kept: parameters, then float buffers (BatchNorm statistics), each a
-// flat vector. The averaged vector of a round is [gradient of parameters | change of buffers].
+// A layout lists what is averaged and kept: parameters, then float buffers (BatchNorm statistics),
+// each a flat vector. The averaged vector of a round is [gradient of parameters | change of
+// buffers].
 struct Layout {
     std::vector<optim::ParameterGroup> parameters;  // cover [0, parameters_count) in order
     std::uint64_t parameters_count = 0;
@@ -57,9 +58,9 @@ class Learner {
     // The global step of what is loaded from now on. Only who computes differently from step to
     // step wants to know.
     virtual void at_step(std::uint64_t /*global_step*/) {}
-    // What one sample's gradient may be (0: any): a micro-batch of m whose mean is longer than that
-    // by √m is left out like one that is not finite. Who makes no gradients for the run does not
-    // need it.
+    // Bounds one sample's gradient (0: any): a micro-batch of m whose mean is longer than that
+    // by √m is left out like one that is not finite. A learner that makes no gradients for the run
+    // does not need it.
     virtual void limit_norm(double /*norm_max*/) {}
     // ... so that a batch of `target` is as long as the run takes (averaging.norm_max): by chance
     // means of fewer samples are longer.

@@ -56,7 +56,7 @@ Result<AveragedVector> averaged_vector(
     const std::vector<SharedBytes>& encoded_parts,
     const optim::ParallelFor& parallel_for = optim::run_in_order);
 
-// What is told of a step beside the state after it.
+// Facts of a step beside the state after it.
 struct StepFacts {
     bool kept_back = false;  // it would have left the finite numbers: as before it, one step on
     optim::StepReport optimizer;

@@ -374,7 +374,7 @@ void NativeBackend::on_commit(const consensus::Decision& decision,
     ours.committed(plan, decision, mine);
 }
 
-// What became of our contribution, which is number `mine` of the plan.
+// The fate of our contribution, which is number `mine` of the plan.
 BackOff::Fate NativeBackend::fate_of(const consensus::Plan& plan,
                                      const consensus::Decision& decision,
                                      std::optional<std::size_t> mine) const {
@@ -469,7 +469,7 @@ void NativeBackend::describe(Status& status) const {
     if (!ledger_.started()) return;
     const consensus::Base& base = ledger_.base();
     status.branch = base.instance.branch;
-    // What is certified but not applied yet does not count: we do not stand there. Certificates
+    // A certificate that is not applied yet does not count: we do not stand there. Certificates
     // after a commit tell its state before we have computed it.
     status.step = state_step_;
     if (base.state && *base.state == state_hash_) status.certificate = base.previous;

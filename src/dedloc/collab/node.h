@@ -35,8 +35,8 @@
 
 namespace dedloc::collab {
 
-// What plans count on of a cap, which bounds what goes through sockets: the rest is for the framing
-// of TLS and yamux, and for small messages beside the parts.
+// Plans count on this share of a cap, which bounds what goes through sockets: the rest is for the
+// framing of TLS and yamux, and for small messages beside the parts.
 inline constexpr double planned_share_of_cap = 0.97;
 // How soon caps change when the time of day does.
 inline constexpr Duration caps_look_interval = 1s;
@@ -86,7 +86,7 @@ class Node {
         keep(std::move(service));
         return made;
     }
-    // Of all its services; none: an observer's.
+    // The roles of all its services; none: an observer's.
     std::vector<Role> roles() const;
     // Tells a service that has just begun which caps are in force. Network thread only.
     void tell_caps(Service& service) const;

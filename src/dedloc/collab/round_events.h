@@ -1,4 +1,4 @@
-// What happens in rounds, as events of the run.
+// Turns what happens in rounds into events of the run.
 //
 // Thread: any. Pure.
 

@@ -1,4 +1,4 @@
-// What a run file, and what the user grants, mean for rounds.
+// Turns a run file, and what the user grants, into options of rounds.
 //
 // Thread: any. Pure.
 
@@ -9,7 +9,7 @@
 namespace dedloc::collab {
 
 averaging::RoundOptions round_options(const Options& options);
-// Of one contribution.
+// The most samples of one contribution.
 std::uint64_t samples_max(const BatchConfig& batch);
 // How much of averages is kept for those that slept.
 // Does a new key weigh nothing until its contributions were found right?

@@ -39,7 +39,7 @@ void visit_versions(Visitor& visit, const Versions& versions) {
     visit("optimizer_numerics", versions.optimizer_numerics);
 }
 
-// What a value may be whose rule nobody knows: peers sent it in its canonical form.
+// A rule for a value whose own rule nobody knows: peers sent it in its canonical form.
 SectionRule any_rule(const SectionValue& value) {
     if (std::holds_alternative<bool>(value)) return std::monostate();
     if (std::holds_alternative<std::uint64_t>(value)) return Integers{};

@@ -1,6 +1,6 @@
-// What a valid run file says in vain: keys that do nothing beside what else it says. Nothing is
-// wrong with it, and all peers do the same; but whoever wrote the line believes that it does
-// something.
+// Hints at what a valid run file says in vain: keys that do nothing beside what else it says.
+// Nothing is wrong with it, and all peers do the same; but whoever wrote the line believes that it
+// does something.
 //
 // Thread: any; pure.
 

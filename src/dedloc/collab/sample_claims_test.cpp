@@ -31,7 +31,7 @@ TEST(SampleClaims, twice_what_the_speed_makes_of_the_time_and_a_few_micro_batche
     claims.committed(claims_begin);
     EXPECT_DOUBLE_EQ(claims.computed_most(peer_of_speed(5), false, claims_begin + Duration(6s)),
                      100);
-    // Of the step before nothing is known.
+    // The step before is unknown.
     EXPECT_TRUE(std::isinf(claims.computed_most(peer_of_speed(5), true, claims_begin)));
     claims.committed(claims_begin + Duration(10s));
     EXPECT_DOUBLE_EQ(claims.computed_most(peer_of_speed(5), false, claims_begin + Duration(16s)),

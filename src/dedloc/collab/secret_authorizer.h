@@ -3,7 +3,7 @@
 //   credential = HMAC-SHA-256(secret, "dedloc-hello" ‖ who shows it ‖ to whom ‖ caller's nonce ‖
 //                callee's nonce), each piece behind its length
 //
-// Of a run without a secret everybody knows it.
+// Everybody knows the secret of a run without one.
 
 #pragma once
 #include "dedloc/collab/authorizer.h"

@@ -23,7 +23,7 @@ constexpr std::size_t name_letters_max = 32;  // of a peer, and of its version
 // Statuses of one process may overtake each other, but not by so many.
 constexpr std::uint64_t restart_distance = 1000;
 
-// What tells whether a status is news: most of what peers tell of others is not.
+// The head tells whether a status is news: most of what peers tell of others is not.
 struct StatusHead {
     PeerId peer;
     std::uint64_t incarnation = 0;
@@ -36,7 +36,8 @@ struct StatusHead {
     }
 };
 
-// What is no number, or none that an honest peer tells, must not reach sums and comparisons.
+// A value that is no number, or none that an honest peer tells, must not reach sums and
+// comparisons.
 void make_sound(Status& status) {
     for (double* value : {&status.branch_samples,
                           &status.samples_per_s,
@@ -122,7 +123,7 @@ Ok StatusGossip::take(ByteView signed_status, const PeerId* from) {
     entry.samples_per_s_most = std::max(entry.samples_per_s_most, entry.status.samples_per_s);
     entry.signed_status = to_bytes(signed_status);
     entry.status_at = node_.clock.now();
-    // What others tell of a peer does not make it live; its own word does.
+    // A peer's own word makes it live; what others tell of it does not.
     if (from != nullptr) entry.received = node_.clock.now();
     if (entry.member) callbacks_.on_status(before, entry.status);
     return {};
@@ -142,8 +143,8 @@ Task<Result<Bytes>> StatusGossip::on_push(PeerId from, Bytes request) {
     co_return wire::encode(reply);
 }
 
-// Of a newcomer, if there is one, else of any other member. Drawn, as a peer that asks in turn and
-// is answered in turn might hear of the same few for ever.
+// Picks a newcomer's, if there is one, else any other member's. Drawn, as a peer that asks in turn
+// and is answered in turn might hear of the same few for ever.
 const Bytes* StatusGossip::status_to_tell(const PeerId& asker) {
     const TimePoint now = node_.clock.now();
     std::vector<const Bytes*> newcomers;

@@ -32,7 +32,7 @@ class StatusGossip {
   public:
     struct Callbacks {
         std::function<Status()> own_status;
-        // Of a member: what it said before, and what it says now.
+        // Called for a member: what it said before, and what it says now.
         std::function<void(const Status& before, const Status& now)> on_status;
         // A member does not know us any more: it was started again, or lost the connection.
         std::function<void(const PeerId&)> on_forgotten_by;

@@ -8,7 +8,7 @@ namespace {
 constexpr std::size_t name_bytes_max = 32;
 constexpr const char* our_version = "0.1.0";
 
-// Of the peers that have answered a ping; 0: none has.
+// The middle one of the peers that have answered a ping; 0: none has.
 double middle_round_trip_s(const p2p::Host& host) {
     std::vector<Duration> round_trips;
     for (const PeerId& peer : host.connected_peers())

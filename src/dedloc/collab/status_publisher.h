@@ -23,7 +23,7 @@ class StatusPublisher {
     bool set_phase(Phase phase);
     void set_download_progress(double progress) { download_progress_ = progress; }
     void set_evaluation(std::uint64_t step, const Evaluation& evaluation);
-    // Of our own evaluation; 0: there was none.
+    // The accuracy of our own evaluation; 0: there was none.
     double accuracy() const { return evaluation_step_ > 0 ? evaluation_.accuracy : 0; }
 
     // A new status without what the backend and the trainer know.

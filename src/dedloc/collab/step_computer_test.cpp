@@ -65,7 +65,7 @@ class StepComputerTest : public ::testing::Test {
         parts.put(decision.parts[0], SharedBytes(encoded(value)));
     }
 
-    // Of the state after `decision`; NaN: an error.
+    // The parameter of the state after `decision`; NaN: an error.
     static float parameter(const Result<StepComputer::Stepped>& stepped) {
         return stepped ? parameters_of(*stepped->state->snapshot)[0] : std::nanf("");
     }

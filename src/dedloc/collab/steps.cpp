@@ -67,8 +67,8 @@ void CollaborationImpl::begin_computing(bool keep_ahead) {
     refresh_progress();
 }
 
-// Of a step that we took part in. What was computed ahead is worth something one step later only;
-// a leaver hands it in.
+// Asked for a step that we took part in. A gradient computed ahead is worth something one step
+// later only; a leaver hands it in.
 StepKind CollaborationImpl::how_it_ended() const {
     const bool ahead = contributions_.computes_ahead();
     if (over_ || (leaving_.begun && !ahead)) return StepKind::stopped;

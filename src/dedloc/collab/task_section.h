@@ -86,13 +86,13 @@ struct TaskConfig {
 struct TaskSchema {
     std::string kind;
     std::vector<SectionSchema> sections{};
-    // What no single field's rule can say. Null: nothing.
+    // Checks what no single field's rule can say. Null: nothing.
     std::function<Ok(const TaskConfig&)> check{};
 };
 
 // Once a kind.
 void register_task_schema(TaskSchema schema);
-// What a run file without a section [task] trains; once.
+// Sets what a run file without a section [task] trains; once.
 void register_default_task(TaskConfig task);
 const TaskConfig& default_task();
 const TaskSchema* find_task_schema(std::string_view kind);

@@ -72,7 +72,7 @@ class UnknownKey {
     UnknownKey(std::string_view file, const std::vector<Word>& known)
         : file_(file), known_(known) {}
 
-    // Of a table whose own path is `above`, empty or with a dot at its end.
+    // Looks at a table whose own path is `above`, empty or with a dot at its end.
     std::optional<Error> look(const toml::table& table, const std::string& above = {}) const;
 
   private:

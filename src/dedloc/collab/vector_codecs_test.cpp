@@ -68,7 +68,8 @@ Layout transformer(int layers, std::uint64_t hidden) {
     return layout;
 }
 
-// Of every element whether its range is in the codec that its tensor should have, or a finer one.
+// Expects of every element that its range is in the codec that its tensor should have, or a finer
+// one.
 void expect_no_coarser(const Layout& layout, const std::vector<codec::CodecRange>& ranges) {
     std::uint64_t position = 0;
     for (const codec::CodecRange& range : ranges) {

@@ -258,7 +258,7 @@ Task<ConsensusReply> Acceptor::on_prepare(PeerId from, Prepare prepare) {
     if (reply.answer != Answer::yes) co_return reply;
     const Result<void> written = co_await persist();
     if (!written) co_return refuse(Answer::refused, written.error().message());
-    // What was true before the disk answered may not be any more.
+    // The disk took its time: what was true before may not be any more.
     if (paxos_.record().previous != prepare.previous ||
         paxos_.record().promised != prepare.ballot) {
         co_return refuse(Answer::outbid, "outbid while the promise was written");
@@ -297,7 +297,7 @@ Task<ConsensusReply> Acceptor::on_propose(PeerId from, Propose propose) {
         paxos_.accept(decision.previous, decision.instance, propose.ballot, propose.decision);
     if (reply.answer != Answer::yes) co_return reply;
     if (decision.kind == DecisionKind::commit) {
-        // What that begins comes to the workers before our write: it takes longer.
+        // The work that this begins comes to the workers before our write: it takes longer.
         environment_.listener.voting_for(decision);
         co_await runtime::next_turn();
     }
@@ -375,7 +375,8 @@ Task<std::optional<ConsensusReply>> Acceptor::check_value(PeerId from, Decision 
         co_return refuse(Answer::refused, "the voter is still computing the state before");
     if (decision.state_before != *base.state)
         co_return refuse(Answer::refused, "the decision does not follow from the voter's state");
-    // What no ledger takes must not be certified: it could not be followed, nor anything else.
+    // A decision that no ledger takes must not be certified: it could not be followed, nor anything
+    // else.
     auto plan = environment_.ledger.check_decision(base, decision);
     if (!plan) co_return accuse(from, "a proposal is refused: " + plan.error().message());
     if (auto wrong = co_await check_orders(from, decision)) co_return *std::move(wrong);

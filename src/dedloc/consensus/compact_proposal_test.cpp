@@ -1,4 +1,4 @@
-// What a voter makes of a proposal that leaves out what it holds.
+// A voter completes a proposal that leaves out what it holds.
 
 #include "dedloc/consensus/compact_proposal.h"
 

@@ -1,4 +1,4 @@
-// What consensus needs from outside: the machine, whom it asks about the run (Electorate), about
+// Consensus needs from outside: the machine, whom it asks about the run (Electorate), about
 // the bytes of averages (Averages), and whom it tells (Listener). All are constant for a node's
 // life.
 //

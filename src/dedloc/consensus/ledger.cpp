@@ -332,7 +332,7 @@ std::vector<PeerId> Ledger::note_committed(const Link& link) {
         if (member.input.is_empty() || included.empty()) continue;
         contributors.push_back(member.peer);
         Committed& committed = committed_[member.peer];
-        // What only carried samples brought closes their range, too: they are not carried again.
+        // Ranges that only carried samples brought are closed, too: they are not carried again.
         const CounterRange& newest =
             member.input.fresh.size() > 0 ? member.input.fresh : member.input.carried;
         if (newest == committed.newest)
@@ -407,7 +407,7 @@ bool Ledger::voted_lately(const PeerId& peer) const {
 
 namespace {
 
-// Of the chain before a decision; to what double precision gives back.
+// Samples in the chain before a decision; to what double precision gives back.
 double samples_before(const Decision& decision) {
     const auto plan = plan_of(decision);
     if (!plan || !*plan) return decision.branch_samples;

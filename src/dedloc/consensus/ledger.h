@@ -51,7 +51,7 @@ struct Base {
 };
 
 inline constexpr std::string_view vote_domain = "dedloc-vote";
-// What a vote signs.
+// A vote signs these bytes.
 Bytes vote_bytes(const Digest& decision, std::uint32_t ballot);
 
 // The voters' places for one instance: those who can be dialled first, then by hash(previous,
@@ -144,7 +144,7 @@ class Ledger {
     }
 
   private:
-    // What of one peer is in the model already.
+    // One peer's samples that are in the model already.
     struct Committed {
         std::uint64_t until = 0;           // every sample before this one is in it, or gone
         CounterRange newest;               // the fresh ones of the newest commit with this peer …

@@ -1,4 +1,4 @@
-// What a member brings to a step, in counters: which of its samples, on which ranges of the vector.
+// A member brings this to a step, in counters: which of its samples, on which ranges of the vector.
 //
 // A contribution is a SUM over samples. Besides the fresh samples of this step it may hold, on some
 // ranges of the vector, the sums of the previous step's samples that the last certificate did not

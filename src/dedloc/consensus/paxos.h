@@ -24,7 +24,7 @@ namespace dedloc::consensus {
 // Higher ones are nobody's: a voter that asked for the last there is would leave the others none.
 inline constexpr std::uint32_t ballot_max = 1u << 24;
 
-// Of how many questions a voter knows that it went on from them.
+// A voter remembers so many questions that it went on from.
 inline constexpr std::size_t passed_max = 64;
 
 // A question is open after one decision, `previous`, in one history; a run that was resumed from an

@@ -1,4 +1,4 @@
-// What a voter remembers of questions; whole elections are tortured in lab/consensus_torture.
+// A voter's memory of questions; whole elections are tortured in lab/consensus_torture.
 
 #include "dedloc/consensus/paxos.h"
 

@@ -85,7 +85,7 @@ class PeerScore {
     Complaints& complaints() { return complaints_; }
     const Complaints& complaints() const { return complaints_; }
 
-    // Of each decision, as it is accepted; `plan`: of a commit. False: its round waited for
+    // Learns from each decision, as it is accepted; `plan`: a commit's. False: its round waited for
     // somebody who failed, or came to nothing. (Where somebody is left out here and there, or most
     // are late, links are slow.)
     bool learn(const Decision& decision, const Plan* plan);

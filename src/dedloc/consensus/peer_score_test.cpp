@@ -42,7 +42,7 @@ class PeerScoreTest : public testing::Test {
         }
         return decision;
     }
-    // Of parts that others reduce.
+    // A decision without parts that others reduce.
     Decision without(std::uint32_t member) const {
         Decision decision = commit();
         for (FinishedPart& part : decision.parts)

@@ -18,7 +18,7 @@
 
 namespace dedloc::consensus {
 
-// Of one plan, aggregators among them. Voters have their places first.
+// Members of one plan, aggregators among them. Voters have their places first.
 inline constexpr std::size_t members_max = 256;
 inline constexpr std::size_t parts_max = 8192;  // of one plan
 
@@ -138,7 +138,7 @@ struct Plan {
 
 inline constexpr std::uint32_t repairs_max = 3;  // of one round
 
-// What an owner signs about one reduced range. Domain "dedloc-part", over the fields below.
+// An owner signs this about one reduced range. Domain "dedloc-part", over the fields below.
 struct FinishedPart {
     Digest plan;
     std::uint32_t part = 0;
@@ -173,7 +173,7 @@ Digest decision_digest(ByteView decision);
 // the signature holds, and what the bytes are, is not looked at.
 bool fits_plan(const FinishedPart& header, const Plan& plan, const Digest& plan_digest);
 
-// Of FinishedPart::included.
+// FinishedPart::included with nobody in it.
 Bytes no_members(const Plan& plan);
 
 // Samples of all members that a commit includes and that weigh, each by the fraction of the

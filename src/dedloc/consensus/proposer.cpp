@@ -13,7 +13,7 @@ namespace {
 
 constexpr Duration prepare_pause_max = 3s;
 
-// What a voter says that it has accepted is proposed again: it must be an answer to the same
+// A decision that a voter has accepted is proposed again: it must be an answer to the same
 // question.
 bool fits_question(const Prepare& question, const ConsensusReply& reply) {
     if (reply.answer != Answer::yes || !reply.has_accepted) return true;

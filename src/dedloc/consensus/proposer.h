@@ -18,7 +18,7 @@ namespace dedloc::consensus {
 struct ProposerHooks {
     // A leader that failed is not waited for.
     std::function<bool(const PeerId&)> is_suspected;
-    // What a voter told of in its reply.
+    // Takes what a voter told of in its reply.
     std::function<void(const PeerId&, const std::vector<Bytes>&)> take_certificates;
     // Those who are to hear of a certificate, voters aside.
     std::function<std::set<PeerId>()> audience;

@@ -1,4 +1,4 @@
-// What a node asks of others, and what it learns about them on the way.
+// Calls ask other nodes, and learn about them on the way.
 
 #include <algorithm>
 #include <utility>

@@ -66,7 +66,7 @@ class DhtNode::Core : public std::enable_shared_from_this<DhtNode::Core> {
                        Freshness freshness,
                        TimePoint deadline,
                        std::shared_ptr<PendingGet> pending);
-    // What was read from the cache is fetched again before it expires.
+    // Fetches again, before it expires, what was read from the cache.
     void refresh_later(const DhtId& key, WallSeconds expiration);
     Task<void> refresh_cached();
     Task<void> refresh_table();
@@ -79,7 +79,8 @@ class DhtNode::Core : public std::enable_shared_from_this<DhtNode::Core> {
     void note_failed(const PeerId& peer, const Error& error);
     void note_addresses(const PeerId& peer, const std::vector<std::string>& addresses);
     bool banned(const PeerId& peer) const;
-    // Who was cut off from everybody has an empty table: these it tries to join again through.
+    // A node that was cut off from everybody has an empty table: it tries to join again through
+    // these.
     void remember(const Contact& contact);
     const std::deque<Contact>& remembered() const { return remembered_; }
     Task<void> ping_old(Contact contact);

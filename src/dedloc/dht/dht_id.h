@@ -27,7 +27,7 @@ struct DhtId {
 
     // sha1 of the bytes themselves.
     static DhtId of_bytes(ByteView source);
-    // What hivemind makes of a str key: sha1 of its MessagePack form.
+    // The id that hivemind makes of a str key: sha1 of its MessagePack form.
     static DhtId of_text(std::string_view key);
     static DhtId of_peer(const PeerId& peer) { return of_bytes(peer.bytes()); }
     static DhtId random(Random& random);

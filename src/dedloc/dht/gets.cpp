@@ -74,7 +74,7 @@ Task<Result<std::optional<Stored>>> get_key(Core& core,
     co_await lookup.run(deadline);
     const Stored* stored = merged.find(key, clock.wall_now());
     if (stored) {
-        // What is asked for anew each time need not lie at others.
+        // A key that is asked for anew each time need not lie at others.
         const std::size_t others = freshness == Freshness::any ? core.options.cache_nearest : 0;
         cache_result(core, key, *stored, lookup, sources, others);
         co_return std::optional<Stored>(*stored);

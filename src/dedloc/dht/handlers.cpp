@@ -1,4 +1,4 @@
-// What a node answers, and how records from others are checked.
+// Handlers answer other nodes, and check records that come from them.
 
 #include <algorithm>
 #include <set>

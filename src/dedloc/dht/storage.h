@@ -33,7 +33,7 @@ struct Expiring {
     friend bool operator==(const Expiring&, const Expiring&) = default;
 };
 
-// What a key holds. Exactly one of the two is in use.
+// A key holds exactly one of these two.
 struct Stored {
     std::optional<Expiring> regular;
     std::map<Bytes, Expiring> dictionary;

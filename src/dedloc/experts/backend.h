@@ -32,7 +32,7 @@ class ExpertBackend {
     // bad_input: sections of another expert; it is then as it was.
     virtual Ok load(const std::vector<state::Section>& sections, std::uint64_t updates) = 0;
     virtual std::uint64_t updates() const = 0;
-    // Of parameters and optimizer state, in memory.
+    // Memory of parameters and optimizer state.
     virtual std::uint64_t bytes() const = 0;
 };
 

@@ -5,7 +5,7 @@
 // each axis the best `beam` continuations. With `beam` ≥ k the result is exact for two axes when
 // the beam holds every first coordinate of a winner; a beam as wide as the first axis is exact.
 //
-// Of a batch, all rows search at once: each axis costs one look-up of all prefixes that any row
+// All rows of a batch search at once: each axis costs one look-up of all prefixes that any row
 // needs, and no prefix is asked twice.
 //
 // Source: Learning@home (arXiv 2002.04013) §3.2; hivemind's beam_search.py.

@@ -1,4 +1,4 @@
-// What strangers send to an expert server and what it may answer: requests against a schema,
+// Strangers send these to an expert server, and it may answer these: requests against a schema,
 // pieces of streams, descriptions of experts, entries of a grid. The first byte chooses.
 
 #include <cstdlib>

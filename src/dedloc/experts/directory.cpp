@@ -186,7 +186,7 @@ void Directory::remember(const std::string& prefix, Successors successors, bool 
         });
     Known& known = known_[prefix];
     const bool empty = successors.empty();
-    // What was known before is better than nothing while the table does not answer.
+    // An older answer is better than nothing while the table does not answer.
     if (answered || known.successors.empty()) known.successors = std::move(successors);
     known.doubted = false;
     known.until = clock_.now() + (empty ? options_.unknown_for : options_.known_for);

@@ -104,7 +104,7 @@ Task<void> ExpertHost::declare() {
         if (hosted == hosted_.end()) continue;
         if (!named[i]) continue;  // the table does not answer: we may have been cut off
         if (*named[i] && **named[i] != host_.id()) {
-            // Of two that began the same expert the first that is declared has it.
+            // The first that is declared has an expert that two began.
             const bool was_ours = hosted->second.declared;
             hosted_.erase(hosted);
             server_.batcher().remove(uids[i].text());

@@ -204,7 +204,7 @@ TEST(ExpertHost, keeps_snapshots_only_of_who_serves_the_expert) {
     request.root.bytes[0] = 1;
     Result<Bytes> answer = Bytes();
     const auto ask = [](Grid& of, KeepRequest what, Result<Bytes>& out) -> Task<void> {
-        // Of a server that neither serves nor leaves the expert.
+        // A server that neither serves nor leaves the expert.
         for (const auto& server : of.servers) {
             if (server->host.server().batcher().find(what.uid)) continue;
             out = co_await of.client->node.host().call(

@@ -1,4 +1,4 @@
-// What dedloc's expert servers say to each other, beside hivemind's calls.
+// Messages among dedloc's expert servers, beside hivemind's calls.
 //
 //   /dedloc/experts/1/alive   call  which experts a server serves, and how far each has come
 //   /dedloc/experts/1/keep    call  "fetch this snapshot from me, and keep it"

@@ -174,8 +174,8 @@ Task<RemoteMixture::Gradients> RemoteMixture::backward(Passed passed, Tensor out
                             : Tensor());
     for (std::size_t row = 0; row < passed.terms.size(); ++row) {
         const auto incoming = output_gradients.row(row);
-        // Of the softmax: each score's slope is its weight times how far its expert's output lies
-        // from the mix, along the gradient.
+        // The softmax's gradient: each score's slope is its weight times how far its expert's
+        // output lies from the mix, along the gradient.
         double mean = 0;
         std::vector<double> along;
         for (const auto& term : passed.terms[row]) {

@@ -175,7 +175,7 @@ Task<Result<std::vector<wire::RuntimeTensor>>> RemoteExperts::exchange(PeerId se
     auto answer = co_await host_.call(server, method, wire::encode(request), deadline);
     if (!answer) co_return std::move(answer).error();
     auto response = wire::decode<wire::ExpertResponse>(*answer);
-    // What cannot be read has no tensors; the check of shapes says so.
+    // A response that cannot be read has no tensors; the check of shapes says so.
     co_return response ? std::move(response->tensors) : std::vector<wire::RuntimeTensor>();
 }
 

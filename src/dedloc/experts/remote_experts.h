@@ -31,7 +31,7 @@ struct RemoteLimits {
     std::size_t schemas_max = 65536;  // remembered
 };
 
-// What a server did for us.
+// A server's record of what it did for us.
 struct ServerRecord {
     std::uint64_t answered = 0;
     std::uint64_t late = 0;

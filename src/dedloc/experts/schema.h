@@ -28,7 +28,7 @@ struct ExpertSchema {
     std::vector<TensorSpec> inputs;
     std::vector<TensorSpec> outputs;
 
-    // What a backward call takes: inputs, then gradients of the outputs.
+    // A backward call takes these: inputs, then gradients of the outputs.
     std::vector<TensorSpec> backward_inputs() const;
     friend bool operator==(const ExpertSchema&, const ExpertSchema&) = default;
 };

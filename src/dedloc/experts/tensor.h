@@ -47,7 +47,7 @@ std::size_t bytes_of(const std::vector<Tensor>& tensors);
 // Errors: bad_input: numbers that are not finite, where the compression cannot carry them.
 Result<wire::RuntimeTensor> to_wire(const Tensor& tensor, codec::HivemindCompression compression);
 Result<Tensor> from_wire(const wire::RuntimeTensor& message);
-// What the message says its shape is. bad_input: too large.
+// Returns the shape that the message claims. bad_input: too large.
 Result<std::vector<std::int64_t>> shape_of(const wire::RuntimeTensor& message);
 
 // hivemind's cut: as many messages as chunks, at least one.

@@ -29,7 +29,7 @@ struct ExpertUid {
 
     static Result<ExpertUid> parse(std::string_view text);
     std::string text() const;
-    // Of the first `count` coordinates, with the dot after it.
+    // The first `count` coordinates, with the dot after it.
     std::string prefix(std::size_t count) const;
 
     friend auto operator<=>(const ExpertUid&, const ExpertUid&) = default;

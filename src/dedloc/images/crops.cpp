@@ -20,7 +20,7 @@ std::uint8_t rounded(double value) {
     return static_cast<std::uint8_t>(std::clamp(value + 0.5, 0.0, 255.0));
 }
 
-// What source pixels a target pixel is made of, along one axis.
+// Source pixels that a target pixel is made of, along one axis.
 struct Taps {
     std::uint32_t first = 0;
     std::vector<float> weights{};

@@ -44,7 +44,7 @@ class ReadAhead {
         if (threads_.empty()) return make_(number);
         std::unique_lock lock(mutex_);
         wanted_ = number;
-        // What lies behind, or too far ahead, was made for nothing.
+        // A sample that lies behind, or too far ahead, was made for nothing.
         std::erase_if(samples_, [&](const auto& item) { return !is_wanted(item.first); });
         changed_.notify_all();
         const auto found = samples_.find(number);

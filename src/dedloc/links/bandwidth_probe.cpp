@@ -46,7 +46,7 @@ bool is_possible(const ProbeReport& report, std::uint64_t sent) {
            std::ranges::is_sorted(report.milliseconds) && std::ranges::is_sorted(report.bytes);
 }
 
-// What a partner writes down. Marks are some time apart: of bytes between two, the first one tells.
+// A partner's notes. Marks are some time apart: of bytes between two, the first one tells.
 void note_arrival(ProbeReport& report, Duration since, std::uint64_t bytes) {
     const auto now = static_cast<std::uint32_t>(since / 1ms);
     const auto total = static_cast<std::uint32_t>(bytes);
@@ -70,8 +70,8 @@ double rate_of(const Throughput& link) {
     return busiest > 0 ? busiest : link_rate({{link.bytes(), link.seconds()}});
 }
 
-// Of a link that carried all this at the same time, and was full for so long. Partners began as the
-// first bytes came; the slowest get theirs when the link is idle again.
+// The rate of a link that carried all this at the same time, and was full for so long. Partners
+// began as the first bytes came; the slowest get theirs when the link is idle again.
 double rate_of(const std::vector<ProbeReport>& reports, double full_s) {
     std::vector<std::pair<std::uint32_t, std::uint32_t>> arrivals;  // milliseconds, bytes
     for (const ProbeReport& report : reports)

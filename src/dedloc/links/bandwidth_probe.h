@@ -67,7 +67,7 @@ class BandwidthProbe {
         upload_.ask_again();
         download_.ask_again();
     }
-    // What the last round showed.
+    // Tells what the last round showed.
     void round_gave(const LinkRates& rates, bool as_planned = false);
 
     // Is there nothing to wait for: is the link measured, or not to be?

@@ -1,4 +1,4 @@
-// What two peers say to each other when one measures its link (bandwidth_probe.h), as field lists
+// Two peers say these to each other when one measures its link (bandwidth_probe.h): field lists
 // in protobuf's wire format.
 
 #pragma once
@@ -21,7 +21,7 @@ struct ProbeRequest {
 
 inline constexpr std::size_t probe_marks_max = 512;
 
-// What a partner got of a probe, and when, since it was told to begin.
+// A partner's account of a probe: what it got, and when, since it was told to begin.
 struct ProbeReport {
     std::vector<std::uint32_t> milliseconds;  // rising
     std::vector<std::uint32_t> bytes;         // by then, in all; same length

@@ -25,7 +25,7 @@
 
 namespace dedloc::links {
 
-// Of so many members one may name so many and be believed at the other end as well.
+// One of so many members may name so many and be believed at the other end as well.
 constexpr std::size_t named_few(std::size_t members) { return members < 16 ? 1 : members / 8; }
 
 // `unreachable`: the peers that each member names, one entry a member.

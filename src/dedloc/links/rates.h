@@ -23,7 +23,7 @@
 
 namespace dedloc::links {
 
-// What one stream carried since it was opened.
+// One stream's bytes since it was opened.
 struct Flow {
     std::uint64_t bytes = 0;
     double seconds = 0;
@@ -37,7 +37,7 @@ inline constexpr double flow_seconds_min = 0.02;
 // Bytes per second of a link that carried these flows at the same time; 0: too little to tell.
 double link_rate(std::vector<Flow> flows);
 
-// Of a link, or of several streams together. Bytes that were given, and when.
+// Measures a link, or several streams together: bytes that were given, and when.
 class Throughput {
   public:
     // `share`: of the time between the first and the last byte.
@@ -72,11 +72,11 @@ struct LinkRates {
     std::uint64_t download_bytes = 0;
 };
 
-// What one way of a link carries: the mean of what rounds showed, the last one counting half, or
-// more if a probe has shown clearly more, as rounds need not fill a link; where both agree rounds
-// are believed, which look for longer. A probe's word counts for some rounds, for longer each time
-// it is confirmed. Of the first two probes, one before the first round and one soon after it, the
-// better one counts: others may probe as well.
+// Estimates what one way of a link carries: the mean of what rounds showed, the last one counting
+// half, or more if a probe has shown clearly more, as rounds need not fill a link; where both agree
+// rounds are believed, which look for longer. A probe's word counts for some rounds, for longer
+// each time it is confirmed. Of the first two probes, one before the first round and one soon after
+// it, the better one counts: others may probe as well.
 //
 // A link that changed is known after two rounds. What a round shows, a link carries: much more than
 // was believed is believed at once. Much less than before may be another's fault, on whom all
@@ -105,12 +105,12 @@ class LinkEstimate {
     int probes_ = 0;
 };
 
-// What plans may count on: what was measured, but not more than the user grants (0: all).
+// Plans may count on what was measured, but not on more than the user grants (0: all).
 inline double capped(double measured, double granted) {
     return granted > 0 && (measured <= 0 || measured > granted) ? granted : measured;
 }
 
-// What was measured of several links, without differences that may be noise: links within a tenth
+// Takes measures of several links without differences that may be noise: links within a tenth
 // of one another count as the slowest of them. What a plan gives a link grows twice as fast as its
 // rate, and everybody waits for the link of which too much was believed.
 void take_as_alike(std::span<double* const> rates);

@@ -161,7 +161,7 @@ TEST(LinkEstimate, without_probes_goes_back_to_what_rounds_show) {
     EXPECT_EQ(estimate.bytes_per_s(), 40);
 }
 
-// What comes to one who takes what it is given: as much as was claimed, as fast as the link
+// The claim of one who takes what it is given: as much as was claimed, as fast as the link
 // carries it.
 double claim_after(GrowingRate& rate, double link, int rounds) {
     for (int i = 0; i < rounds; ++i) {

@@ -140,7 +140,7 @@ class FieldWriter {
     Json& fields_;
 };
 
-// What is missing, or of another type, keeps its default.
+// A field that is missing, or of another type, keeps its default.
 class FieldReader {
   public:
     explicit FieldReader(const Json& fields) : fields_(fields) {}

@@ -2,9 +2,9 @@
 // that stand between the engine and whoever wants to know.
 //
 // record() is called on the network thread and never waits: it queues, a thread of the log writes.
-// What cannot be written (a full disk) or queued (a disk that hangs) is missing, and the log says
-// where and how many, as soon as it can; every batch is tried. Lines in the file are whole: a torn
-// one at its end is cut off before anything is appended.
+// A line that cannot be written (a full disk) or queued (a disk that hangs) is missing, and the log
+// says where and how many, as soon as it can; every batch is tried. Lines in the file are whole: a
+// torn one at its end is cut off before anything is appended.
 //
 // A run goes on for weeks: a file that is full is kept as events.1.jsonl, in place of the one
 // before it, and the log goes on in a new one.

@@ -790,7 +790,7 @@ class Terminal {
         size.ws_row = static_cast<unsigned short>(height);
         EXPECT_EQ(ioctl(screen_, TIOCSWINSZ, &size), 0);
     }
-    // What came since it was read last.
+    // Reads what came since it was read last.
     std::string read_all() {
         std::string text;
         char buffer[4096];

@@ -42,7 +42,7 @@ using Devices = std::map<PeerId, Device>;
 Devices devices_of(const std::vector<CertifiedStep>& steps) {
     Devices devices;
     for (std::size_t i = 0; i < steps.size(); ++i) {
-        // What is in a step was computed since the one before it.
+        // The samples in a step were computed since the one before it.
         const WallSeconds since = i == 0 ? steps[i].time - session_least : steps[i - 1].time;
         for (const CertifiedStep::Share& share : steps[i].shares)
             if (share.samples > 0)

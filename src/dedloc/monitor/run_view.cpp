@@ -11,7 +11,7 @@ using collab::Phase;
 using collab::Role;
 using collab::Status;
 
-// What a peer may tell to have computed for a step, in targets.
+// A peer may claim to have computed so much for a step, in targets.
 constexpr std::uint64_t claimed_targets_max = 1000;
 
 bool is_trainer(const Status& status) { return status.role == Role::trainer; }
@@ -204,7 +204,7 @@ void RunModel::remember_gone(const std::vector<Status>& statuses, WallSeconds no
     });
 }
 
-// Who has no state yet stands nowhere. When nobody is left, the run stays where it was.
+// A peer that has no state yet stands nowhere. When nobody is left, the run stays where it was.
 void RunModel::note_step() {
     std::vector<std::uint64_t> steps;
     std::vector<double> totals;
@@ -233,7 +233,7 @@ void RunModel::note_samples(double samples) {
     samples_total_ = samples;
 }
 
-// Of those who compute. What they lose in rounds and by waiting is not in it.
+// Sums those who compute. What they lose in rounds and by waiting is not in it.
 double RunModel::computed_per_s() const {
     double sum = 0;
     for (const Status& status : statuses_)

@@ -148,7 +148,7 @@ class RunModel {
     std::map<PeerId, WallSeconds> failing_;  // of whom it was told a moment ago
 };
 
-// What a table may be given (base/printable.h).
+// Cleans text for a table (base/printable.h).
 inline std::string printable(std::string_view text, std::size_t bytes_max) {
     return base::printable_columns(text, bytes_max);
 }

@@ -59,7 +59,7 @@ bool takes_bytes(int descriptor, std::chrono::milliseconds patience) {
     return ::poll(&ready, 1, static_cast<int>(patience.count())) == 1;
 }
 
-// Who read what we write, and nobody will any more; all else may pass, as a full disk does.
+// Nobody reads what we write any more; all else may pass, as a full disk does.
 bool is_for_good(int error) { return error == EPIPE || error == EIO || error == EBADF; }
 
 winsize terminal_size(int descriptor) {
@@ -105,7 +105,7 @@ void Screen::drop_unwritten(int why) {
         std::strerror(why));
 }
 
-// What was not taken before comes first. True: nothing is left.
+// Bytes that were not taken before come first. True: nothing is left.
 bool Screen::write(std::string_view bytes) {
     if (torn_ && !bytes.empty()) unwritten_ += '\n';
     if (!bytes.empty()) torn_ = false;

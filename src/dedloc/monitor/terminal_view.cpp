@@ -29,7 +29,7 @@ std::string speed_text(double samples_per_s) {
     return ">100M/s";
 }
 
-// What arrives in the model of what is computed: the rest of the time goes to rounds and waiting.
+// Compares what arrives in the model with what is computed: the rest goes to rounds and waiting.
 std::string run_speed_text(const RunView& view) {
     if (view.samples_per_s >= view.computed_per_s || view.computed_per_s > speed_believed)
         return fmt::format("{:.0f} samples/s", view.samples_per_s);
@@ -360,7 +360,7 @@ std::vector<std::string> plain_lines(const RunView& view, PlainProgress& seen) {
         if (!event.is_routine && seen.said.erase(event.text) == 0)
             lines.push_back(fmt::format("{:>7}  {}", clock_text(event.seconds), event.text));
     }
-    // What was told before was somebody's claim, or a branch that was lost. (One step less:
+    // The step told before was somebody's claim, or a branch that was lost. (One step less:
     // somebody who was ahead has left.)
     if (view.step + 1 < seen.step) seen.step = 0;
     if (view.step > seen.step || view.accuracy_step > seen.accuracy_step) {

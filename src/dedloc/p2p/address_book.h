@@ -23,9 +23,9 @@ class AddressBook {
   public:
     // Only those that can be dialled are kept, without the peer's id; new ones are tried first.
     void add(const PeerId& peer, const std::vector<wire::Multiaddr>& addresses);
-    // What a peer says of itself, or another of it: tried after what is known, bounded in bytes.
+    // A peer says this of itself, or another of it: tried after what is known, bounded in bytes.
     void add_hearsay(const PeerId& peer, const std::vector<wire::Multiaddr>& addresses);
-    // What was only hearsay; a peer without other addresses is not known any more.
+    // Drops what was only hearsay; a peer without other addresses is not known any more.
     void forget_hearsay(const PeerId& peer);
     const std::vector<wire::Multiaddr>& of(const PeerId& peer) const;  // best first
     void worked(const PeerId& peer, const wire::Multiaddr& address);   // to the front

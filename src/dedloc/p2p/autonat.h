@@ -48,7 +48,7 @@ class AutonatServer {
 
     Task<void> serve(ConnectionPtr connection, std::shared_ptr<Stream> stream);
 
-    // What of a request we would dial: addresses with the observed IP put in, each once.
+    // Addresses of a request that we would dial, with the observed IP put in, each once.
     static std::vector<wire::Multiaddr> to_dial(const std::vector<Bytes>& asked,
                                                 const std::string& observed_ip);
 

@@ -81,12 +81,12 @@ class PeerConnection : public std::enable_shared_from_this<PeerConnection> {
     bool is_usable() const {
         return !closed_ && !closing_ && !session_.failure() && !session_.is_going_away();
     }
-    // What identify said that the peer offers, and what it has answered to since.
+    // True if identify said that the peer offers it, or it has answered to it since.
     bool offers(const std::string& protocol) const { return protocols_.contains(protocol); }
     const std::set<std::string>& protocols() const { return protocols_; }
     void set_protocols(std::set<std::string> protocols) { protocols_ = std::move(protocols); }
     void add_protocol(const std::string& protocol) { protocols_.insert(protocol); }
-    // What identify said of the program at the other end; empty before.
+    // The program at the other end, as identify said; empty before.
     const std::string& agent() const { return agent_; }
     void set_agent(std::string agent) { agent_ = std::move(agent); }
     YamuxSession& session() { return session_; }
@@ -136,7 +136,7 @@ class PeerConnection : public std::enable_shared_from_this<PeerConnection> {
     Bytes plain_out_;
     std::size_t batch_bytes_ = write_batch_bytes_start;
 
-    // What was moved, since the second began and since on_busy was told.
+    // Bytes moved since the second began, and since on_busy was told.
     TimePoint second_began_;
     std::size_t moved_in_second_ = 0;
     std::size_t moved_untold_ = 0;

@@ -44,7 +44,7 @@ class CutConnection final : public runtime::Connection {
 
 class CuttingNetwork final : public runtime::NetworkLike {
   public:
-    // Of one connection.
+    // Cuts one connection.
     CuttingNetwork(runtime::Network& whole, std::size_t bytes, End end)
         : NetworkLike(whole), bytes_(bytes), end_(end) {}
     void cut_now() { bytes_ = 0; }

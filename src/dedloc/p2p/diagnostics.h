@@ -1,5 +1,5 @@
-// What a libp2p host knows of the peers it is connected to, and small questions to them: for
-// `dedloc check`, the views, and tests beside foreign implementations.
+// Tells what a libp2p host knows of the peers it is connected to, and asks them small questions:
+// for `dedloc check`, the views, and tests beside foreign implementations.
 //
 //   if (PeerView* view = view_of(*host)) co_await view->ping(peer, deadline);
 //

@@ -178,7 +178,7 @@ class ForeignPeer : public ::testing::Test {
         EXPECT_TRUE(end && !*end);
     }
 
-    // What is no question of ours ends the stream, and nothing more.
+    // A request that is no question of ours ends the stream, and nothing more.
     Task<void> ask_nonsense() {
         const Bytes key(40, 1);
         const std::vector<Bytes> questions = {find_node(key, wire::KadType::put_value),

@@ -1,4 +1,4 @@
-// What still answers when its object goes away.
+// Handlers go on answering when their object goes away.
 
 #include "dedloc/p2p/handlers.h"
 

@@ -125,7 +125,7 @@ Task<void> echo_stream(std::unique_ptr<MessageStream> stream) {
     (void)finished;
 }
 
-// What an honest caller would begin with: it saves the fuzzer from finding the framing by chance.
+// An honest caller would begin with this: it saves the fuzzer from finding the framing by chance.
 Bytes honest_beginning(std::uint8_t choice) {
     Bytes said;
     if ((choice & 2) == 0) return said;

@@ -45,8 +45,8 @@ class InboundHandshakes {
     std::unique_ptr<Seat> sit(const std::string& ip);
     // Nothing, if the seat is empty again.
     void belongs_to(std::uint64_t seat, runtime::TaskId task);
-    // Who shall go for a newcomer from `ip`, which empties the seat at once; nullopt: nobody, and
-    // the newcomer finds no room.
+    // Picks who shall go for a newcomer from `ip`, which empties the seat at once; nullopt: nobody,
+    // and the newcomer finds no room.
     std::optional<runtime::TaskId> unseat_one_for(const std::string& ip, TimePoint now);
     std::size_t size() const { return seats_.size(); }
 

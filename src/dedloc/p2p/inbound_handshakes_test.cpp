@@ -1,4 +1,4 @@
-// Who has to go when strangers take all seats; and a peer that gets in although they do.
+// Strangers take all seats, and some have to go; and a peer gets in although they do.
 #include "dedloc/p2p/inbound_handshakes.h"
 
 #include <gtest/gtest.h>

@@ -49,7 +49,7 @@ class PeerFinder {
 
     // Answers requests on one stream until the other side ends it, is idle, or asks too much.
     Task<void> serve(std::shared_ptr<Stream> stream);
-    // What we say to whoever asks for `key`.
+    // Answers whoever asks for `key`.
     wire::KadMessage answer(const wire::KadMessage& request, const PeerId& asker);
 
     // Looks for addresses of `peer` and puts them into the address book. A peer that was not found

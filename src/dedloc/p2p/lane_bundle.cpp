@@ -21,7 +21,7 @@ constexpr std::size_t piece_overhead_bytes = 128;
 // Accepted from write() and not yet taken by a lane.
 constexpr std::size_t queued_bytes_max = 2 * lane_piece_bytes_max;
 
-// What a piece costs while it waits, tiny ones too.
+// A piece costs this while it waits, tiny ones too.
 std::size_t memory_of(std::size_t piece) { return piece + piece_overhead_bytes; }
 
 struct State {
@@ -262,7 +262,7 @@ std::unique_ptr<LaneBundle> make_lane_bundle(
 
 std::size_t lanes_wanted(double bytes_per_s, Duration round_trip) {
     if (round_trip < lane_round_trip_min) return 1;
-    // What one connection reaches says little about the link: room for several times as much.
+    // One connection's reach says little about the link: room for several times as much.
     const double in_flight = lane_headroom * bytes_per_s * to_seconds(round_trip);
     const double lanes = std::ceil(in_flight / static_cast<double>(lane_flight_bytes));
     return static_cast<std::size_t>(

@@ -31,7 +31,7 @@ class LaneBundle : public runtime::Connection {
     virtual void trust() = 0;
 };
 
-// What all bundles of a host hold beyond lane_bytes_ahead_before_trust_max each.
+// Memory that all bundles of a host hold beyond lane_bytes_ahead_before_trust_max each.
 struct LaneMemory {
     std::size_t lent = 0;
     std::size_t lent_max = lane_bytes_ahead_total_max;

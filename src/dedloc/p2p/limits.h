@@ -15,7 +15,7 @@ namespace dedloc::p2p {
 inline constexpr std::uint32_t window_bytes_start = 256u << 10;
 // Auto-tuning stops here: 16 MiB fill 1 Gbit/s at 130 ms. go-yamux has the same maximum.
 inline constexpr std::uint32_t window_bytes_max = 16u << 20;
-// What auto-tuning may give to all streams of one connection beyond their start windows.
+// Auto-tuning may give this to all streams of one connection beyond their start windows.
 inline constexpr std::size_t window_growth_bytes_max = 48u << 20;
 // The same over lanes (below), which exist for links that hold more: one round trip is in flight,
 // and while a lane repairs a loss the others send for another. 40 MiB fill 200 Mbit/s at 300 ms
@@ -28,14 +28,14 @@ inline constexpr std::size_t connection_unread_bytes_max = 64u << 20;
 // The same together with what has come of messages that are not complete. One peer is asked for
 // some 32 MiB at once, and sends parts of a round meanwhile.
 inline constexpr std::size_t connection_received_bytes_max = 128u << 20;
-// Of all connections of a host together: 64 peers with a message of 4 MiB each under way take half.
+// All connections of a host together: 64 peers with a message of 4 MiB each under way take half.
 // A connection may hold as much of it as it leaves free, so that none takes it all; one to a peer
 // that is not protected counts with half, so that strangers never take the place of members.
 inline constexpr std::size_t host_received_bytes_max = 512u << 20;
 // Answers and messages that we have queued on streams the peer opened, because it does not read:
 // beyond it, the stream that would queue more is reset.
 inline constexpr std::size_t connection_queued_bytes_max = 128u << 20;
-// Of all connections of a host together, shared as host_received_bytes_max is. Averages count once
+// All connections of a host together, shared as host_received_bytes_max is. Averages count once
 // for each peer they are sent to, and are in memory once.
 inline constexpr std::size_t host_queued_bytes_max = 1024u << 20;
 // However full the host is, a connection may hold so much received and so much queued: one window;
@@ -97,7 +97,7 @@ inline constexpr Duration connection_idle_max = 10min;
 inline constexpr Duration idle_look_interval = 30s;
 // Beyond it, a silent one goes (inbound_handshakes.h).
 inline constexpr std::size_t handshakes_inbound_max = 64;
-// Of a full house, the same network's newcomers drive out each other so often, and so many at once:
+// In a full house newcomers of one network drive out each other so often, and so many at once:
 // 64 seats are then held for 1.3 s, the time of a handshake over a long, slow line.
 inline constexpr Duration crowding_interval = 20ms;
 inline constexpr int crowding_burst = 16;
@@ -122,12 +122,12 @@ inline constexpr double lane_headroom = 4;
 // Nearer peers are filled by one connection.
 inline constexpr Duration lane_round_trip_min = 20ms;
 inline constexpr std::size_t lane_piece_bytes_max = 64u << 10;
-// What waits for a late piece: of a peer that has shown who it is; before that. A lane that repairs
-// a loss is late by a round trip, in which the others carry what the link can.
+// A bundle may wait for a late piece with so much: of a peer that has shown who it is; before that.
+// A lane that repairs a loss is late by a round trip, in which the others carry what the link can.
 inline constexpr std::size_t lane_bytes_ahead_max = 32u << 20;
 inline constexpr std::size_t lane_bytes_ahead_before_trust_max = 256u << 10;
-// Of all bundles of a host together, beyond that: an identity costs nothing, so who has shown one
-// may be many. Without room a bundle goes on, with as little ahead as before trust.
+// All bundles of a host together, beyond that: an identity costs nothing, so one that has shown its
+// own may be many. Without room a bundle goes on, with as little ahead as before trust.
 inline constexpr std::size_t lane_bytes_ahead_total_max = 128u << 20;
 // Bundles whose lanes are still arriving.
 inline constexpr std::size_t lane_bundles_pending_max = 32;
@@ -141,7 +141,7 @@ inline constexpr Duration lane_room_unused_min = 60s;
 inline constexpr std::size_t bulk_stream_bytes_min = 1u << 20;
 
 // --- strangers (stranger_budget.h): nobody protects the connection to them ---
-// What a question costs the network thread, stated: a handshake (an X25519 exchange, two
+// Costs of a question to the network thread, stated: a handshake (an X25519 exchange, two
 // signatures made or checked, a certificate read), an inbound stream with its negotiation, and
 // what is answered on it beyond that.
 inline constexpr Duration handshake_cost = 1ms;
@@ -162,8 +162,8 @@ inline constexpr std::size_t stranger_streams_max = 64;
 inline constexpr std::size_t stranger_connections_max = 1024;
 inline constexpr std::size_t stranger_connections_per_address_max = 64;
 inline constexpr std::size_t stranger_connections_per_network_max = 256;
-// Of the bytes that a host may have received or queued for all (above), strangers have one part
-// in so many, and each a little always.
+// Strangers have one part in so many of the bytes that a host may have received or queued for all
+// (above), and each a little always.
 inline constexpr std::size_t stranger_bytes_part = 8;
 inline constexpr std::size_t stranger_share_bytes_min = 16u << 10;
 // A stranger's call that is announced and does not come.
@@ -173,7 +173,7 @@ inline constexpr Duration stranger_request_max = 15s;
 inline constexpr std::size_t strangers_gone_max = 32;
 
 // --- the machine's memory ---
-// Of what the process may have: for bytes received and for bytes queued. Never less than
+// Shares of what the process may have: for bytes received and for bytes queued. Never less than
 // host_bytes_min, which a run of small models needs.
 inline constexpr std::uint64_t received_part_of_memory = 8;
 inline constexpr std::uint64_t queued_part_of_memory = 8;
@@ -186,7 +186,7 @@ inline constexpr std::size_t stranger_connections_min = 64;
 // --- dialling ---
 inline constexpr std::size_t addresses_per_peer_max = 16;
 inline constexpr std::size_t address_book_peers_max = 4096;
-// Of those a part whose addresses are hearsay alone: connected strangers, and peers that others
+// A part of those may have hearsay addresses alone: connected strangers, and peers that others
 // named. What a stranger says of itself is bounded in bytes, too.
 inline constexpr std::size_t hearsay_peers_max = 512;
 inline constexpr std::size_t hearsay_bytes_per_peer_max = 1u << 10;
@@ -204,8 +204,8 @@ inline constexpr std::size_t identify_pushes_per_peer_max = 2;  // being read at
 inline constexpr Duration identify_end_pause = 50ms;
 // rust-libp2p refuses more than 4 KiB: we leave out addresses and protocols beyond it.
 inline constexpr std::size_t identify_sent_bytes_max = 4096;
-// What is remembered of the protocols that a peer says it speaks. Whatever is left out is asked for
-// when it is needed.
+// Protocols of a peer that are remembered, as it says it speaks them. A protocol left out is asked
+// for when it is needed.
 inline constexpr std::size_t protocols_per_peer_max = 256;
 inline constexpr std::size_t protocols_bytes_per_peer_max = 16u << 10;
 inline constexpr Duration identify_push_pause = 100ms;  // changes within it are told together
@@ -217,12 +217,12 @@ inline constexpr std::size_t kad_request_bytes_max = 4u << 10;
 inline constexpr std::size_t kad_requests_per_stream_max = 1024;
 inline constexpr std::size_t kad_streams_per_peer_max = 8;
 inline constexpr Duration kad_idle_max = 60s;
-// What a server answers: twenty peers with few addresses each, and no long names.
+// A server's answer: twenty peers with few addresses each, and no long names.
 inline constexpr std::size_t kad_sent_bytes_max = 4u << 10;
 inline constexpr std::size_t kad_sent_addresses_max = 8;   // of the peer that is asked for
 inline constexpr std::size_t kad_named_addresses_max = 2;  // of each other
 inline constexpr std::size_t kad_sent_address_bytes_max = 128;
-// What a client reads: 64 peers of 16 addresses and more.
+// A client reads this much: 64 peers of 16 addresses and more.
 inline constexpr std::size_t kad_answer_bytes_max = 256u << 10;
 // A look-up asks so many peers in all and at once (alpha), so long each and together.
 inline constexpr std::size_t kad_queries_max = 24;
@@ -267,7 +267,7 @@ inline constexpr std::uint64_t relay_circuit_bytes_max = std::uint64_t{16} << 30
 // Copied at once; beside it a circuit holds what the two windows let in.
 inline constexpr std::size_t relay_buffer_bytes_max = 64u << 10;
 inline constexpr Duration relay_message_wait_max = 15s;
-// What we accept as a reservation's life: shorter would be all renewing.
+// A reservation's life that we accept: shorter would be all renewing.
 inline constexpr Duration relay_reservation_life_min = 2s;
 // No longer than relays give: it is told as a time of the relay's clock, and ours may be days
 // behind. Renewing early costs a message.
@@ -299,7 +299,7 @@ inline constexpr std::size_t observers_max = 32;
 // --- port mapping (port_mappings.h) ---
 // Asked of the router, and renewed at half of it. Short, because a killed process leaves it behind.
 inline constexpr Duration mapping_lease_wish = std::chrono::minutes(20);
-// What the router says of it counts between these.
+// A lease that the router says counts between these.
 inline constexpr Duration mapping_lease_min = std::chrono::minutes(1);
 inline constexpr Duration mapping_lease_max = std::chrono::hours(24);
 // A question to the router; UPnP takes its time.

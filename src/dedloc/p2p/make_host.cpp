@@ -197,7 +197,7 @@ class Libp2pHost final : public Host, public NatView, public PeerView {
     bool push_pending_ = false;
 };
 
-// What one served stream weighs, for as long as its task exists.
+// Weighs one served stream, for as long as its task exists.
 class Libp2pHost::LoadGuard {
   public:
     LoadGuard(std::map<PeerId, Load>& loads, PeerId peer) : loads_(loads), peer_(std::move(peer)) {
@@ -263,7 +263,7 @@ NatService::Surroundings Libp2pHost::nat_surroundings() {
     return around;
 }
 
-// What we listen on, wildcards replaced by the machine's addresses.
+// Addresses that we listen on, wildcards replaced by the machine's.
 std::vector<wire::Multiaddr> Libp2pHost::listeners_at(
     const std::vector<std::string>& machine) const {
     std::vector<wire::Multiaddr> own;

@@ -43,7 +43,7 @@ struct HostOptions {
     // Multiaddrs to listen on: "/ip4/0.0.0.0/tcp/4001", "/ip6/::/tcp/4001"; port 0 lets the system
     // choose. Empty: client mode, nobody can dial us.
     std::vector<std::string> listen;
-    // What we tell others instead of what we listen on. Empty: the listen addresses, 0.0.0.0
+    // Others are told these instead of what we listen on. Empty: the listen addresses, 0.0.0.0
     // replaced by those of the machine's interfaces.
     std::vector<std::string> announce;
     std::string agent_version = "dedloc/0.1.0";
@@ -60,7 +60,7 @@ struct HostOptions {
     // without members, and in tests of what hosts can do.
     enum class Strangers { limited, welcome };
     Strangers strangers = Strangers::limited;
-    // What this process may have of memory, for bounds that follow it; 0: as if there was plenty.
+    // Memory that this process may have, for bounds that follow it; 0: as if there was plenty.
     std::uint64_t memory_bytes = 0;
 
     // Fewer where the network does not allow so many.

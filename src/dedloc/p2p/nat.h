@@ -30,8 +30,8 @@ namespace dedloc::p2p {
 // test bed that plays the Internet.
 bool is_public_address(std::string_view ip);
 
-// What one home or machine has for itself: an IPv4 address, or the /64 of an IPv6 address, within
-// which privacy addresses come and go.
+// The part of the Internet that one home or machine has for itself: an IPv4 address, or the /64 of
+// an IPv6 address, within which privacy addresses come and go.
 std::string subnet_of(const std::string& ip);
 
 enum class RelayServing { automatic, always, never };

@@ -19,13 +19,13 @@ bool ObservedAddresses::note(Observation observation) {
     const auto host = observation.address.host();
     if (!observation.address.is_plain_tcp() || !host || !is_public_(*host)) return false;
     observation.address = observation.address.without_peer();
-    // Of each family: how a NAT maps IPv4 is not known from IPv6.
+    // Kept for each family: how a NAT maps IPv4 is not known from IPv6.
     const auto before = std::ranges::find_if(seen_, [&](const Observation& one) {
         return one.observer == observation.observer &&
                is_ip6(one.address.host().value_or("")) == is_ip6(*host);
     });
     if (before != seen_.end()) {
-        // What a later connection from another port shows does not replace the better knowledge,
+        // A later connection from another port does not replace the better knowledge,
         // unless that is out of date.
         const bool is_same_host = before->address.host() == host;
         if (before->of_listen_port && !observation.of_listen_port && is_same_host) return false;

@@ -1,4 +1,4 @@
-// What others see of us: the observed addresses of identify, one an observer.
+// Collects what others see of us: the observed addresses of identify, one an observer.
 //
 // Only those of connections from our listen port tell how a NAT maps that port; the others tell our
 // public IP. Two observers on different machines that see different ports of one mapping reveal a
@@ -30,7 +30,7 @@ class ObservedAddresses {
     explicit ObservedAddresses(std::function<bool(std::string_view ip)> is_public)
         : is_public_(std::move(is_public)) {}
 
-    // What is not a public address is not kept. True if it is news.
+    // Keeps public addresses only. True if it is news.
     bool note(Observation observation);
     void forget(const PeerId& observer);
     std::vector<PeerId> observers() const;

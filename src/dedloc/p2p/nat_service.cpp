@@ -17,13 +17,14 @@ constexpr Duration server_rest = 90s;
 constexpr Duration public_rest = std::chrono::minutes(15);
 constexpr Duration private_rest = std::chrono::minutes(5);
 constexpr Duration answer_wait = autonat_dial_max + 10s;
-// Who could not dial us and is gone comes back, or another who cannot is asked, in this time.
+// A peer that could not dial us and is gone comes back, or another who cannot is asked, in this
+// time.
 constexpr Duration kept_out_rest = 2 * public_rest;
 constexpr int failures_to_doubt_max = 2;  // of dials back to one who was public
 constexpr std::size_t confirmed_max = 4;
 constexpr std::ptrdiff_t private_first_max = 3;  // addresses, before the relayed ones
 
-// Who is still relayed then may be behind another router, or one that is less busy.
+// A peer that is still relayed then may be behind another router, or one that is less busy.
 constexpr std::array<Duration, 3> punch_pauses = {
     std::chrono::minutes(1), std::chrono::minutes(5), std::chrono::minutes(15)};
 
@@ -94,13 +95,13 @@ void NatService::start() {
     if (options_.use_relays) around_.scope.spawn("p2p relays", reservations_.run());
     if (options_.ask_reachability) around_.scope.spawn("p2p autonat", ask_loop());
     if (maps_ports()) around_.scope.spawn("p2p port mapping", mappings_.run());
-    // Who has said what others shall dial stays where that leads to.
+    // A peer that has said what others shall dial stays where that leads to.
     if (around_.announced.empty()) around_.scope.spawn("p2p network", watch_network());
 }
 
 Task<void> NatService::close() { return mappings_.close(); }
 
-// Who has said what others shall dial has seen to it that they can.
+// A peer that has said what others shall dial has seen to it that they can.
 bool NatService::maps_ports() const {
     return around_.port_mapper != nullptr && options_.map_ports && around_.announced.empty();
 }
@@ -382,14 +383,14 @@ void NatService::ask_at_once() {
     ask_news_.set();
 }
 
-// What others found out before the router opened or closed the port, or before we came into this
+// Findings from before the router opened or closed the port, or before we came into this
 // network, is out of date.
 void NatService::ask_anew() {
     mapping_failed_ = false;
     ask_at_once();
 }
 
-// Of those who will be asked only when their turn comes.
+// Forgets the failures of those who will be asked only when their turn comes.
 void NatService::forget_failures() {
     for (auto& [peer, asked] : servers_) asked.failed = false;
     kept_out_until_ = TimePoint();
@@ -429,7 +430,7 @@ Task<void> NatService::watch_network() {
     }
 }
 
-// What somebody saw over a connection that lives on is still true; most do not live on.
+// A view over a connection that lives on is still true; most do not live on.
 void NatService::forget_what_was_seen() {
     for (PeerId& observer : observed_.observers()) {
         if (around_.swarm.direct(observer))

@@ -1,7 +1,7 @@
 // NatService: everything a host does about being reached, put together (nat.h says what). Owned by
 // the host; protocols in, conclusions out.
 //
-// Who can be dialled is concluded from: strangers from public addresses who came to a public
+// Others can dial us if one of these says so: strangers from public addresses who came to a public
 // address of ours; AutoNAT's answers. The first is enough for "public", one failed dial back makes
 // "private" of "unknown", two of "public"; all who may be asked are asked in turn. "Public" says
 // that somebody can dial us, not that everybody can: while some cannot (a campus whose firewall
@@ -42,7 +42,7 @@ class NatService {
         security::Identity identity;
         Swarm& swarm;
         runtime::Scope& scope;
-        // What we listen on, wildcards replaced by the machine's addresses; plain.
+        // Addresses that we listen on, wildcards replaced by the machine's; plain.
         std::function<std::vector<wire::Multiaddr>()> interfaces;
         // Those of them that tell in which network we are (Network::outward_addresses()).
         std::function<std::vector<wire::Multiaddr>()> outward;
@@ -70,7 +70,7 @@ class NatService {
     void not_reached();
     void befriended(const PeerId& peer) { reservations_.ask_soon(peer); }  // it was protected
 
-    // What others may dial, best first: who has room for a few takes the first ones.
+    // Addresses that others may dial, best first: a peer with room for a few takes the first ones.
     std::vector<wire::Multiaddr> addresses() const;
     NatReport report() const;
     bool is_punching(const PeerId& peer) const { return punching_.contains(peer); }

@@ -152,8 +152,8 @@ Task<void> PortMappings::take(runtime::PortMapping mapping) {
     if (address() != before || std::exchange(doubted_, false)) around_.on_change();
 }
 
-// What is held stays until its lease ends: a router that is silent for a moment still passes the
-// port on. In another network it is not this router that does.
+// A mapping that is held stays until its lease ends: a router that is silent for a moment still
+// passes the port on. In another network it is not this router that does.
 void PortMappings::take_failure(const Error& error) {
     if (std::exchange(moved_, false)) drop();
     retry_ = std::clamp(2 * retry_, mapping_retry_min, mapping_retry_max);

@@ -38,7 +38,7 @@ class PortMappings {
         runtime::Executor executor;
         runtime::Clock& clock;
         runtime::PortMapper* mapper;  // null: there is no router to ask
-        // What the host listens on, wildcards replaced by the machine's addresses in its networks;
+        // The host listens on these, wildcards replaced by the machine's addresses in its networks;
         // empty: it is in none at the moment.
         std::function<std::vector<wire::Multiaddr>()> interfaces;
         std::function<bool(std::string_view ip)> is_public;

@@ -19,8 +19,8 @@ inline constexpr std::string_view ping_protocol = "/ipfs/ping/1.0.0";
 inline constexpr std::size_t ping_bytes = 32;
 inline constexpr std::string_view libp2p_protocol_version = "ipfs/0.1.0";
 
-// What we say of ourselves; addresses and protocols are left out beyond identify_sent_bytes_max,
-// because rust-libp2p refuses more.
+// Encodes what we say of ourselves; addresses and protocols are left out beyond
+// identify_sent_bytes_max, because rust-libp2p refuses more.
 Bytes encode_identify(wire::Identify identify);
 
 // The responder's side: `answer` is what encode_identify made.

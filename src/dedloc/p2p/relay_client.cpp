@@ -13,7 +13,7 @@ namespace {
 
 // A relay that says nothing of how long: as go-libp2p.
 constexpr Duration life_unsaid = std::chrono::hours(1);
-// Of one that is over, by our clock: that is an hour ahead (summer time, two systems on one
+// A reservation that is over, by our clock: that is an hour ahead (summer time, two systems on one
 // machine), or more. No relay gives what is over.
 constexpr Duration life_if_over = std::chrono::minutes(10);
 

@@ -14,7 +14,7 @@
 
 namespace dedloc::p2p {
 
-// What a relay's status means, for people.
+// Says for people what a relay's status means.
 Error relay_refusal(const PeerId& relay, std::optional<wire::RelayStatus> status);
 
 struct Reservation {

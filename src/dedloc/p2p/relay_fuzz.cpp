@@ -1,4 +1,4 @@
-// What a relay, a peer that asks to be dialled back, and one that punches holes may say to us: the
+// A relay, a peer that asks to be dialled back, and one that punches holes may say these to us: the
 // first byte chooses which. Whatever is understood stays within the limits.
 
 #include <cstdlib>

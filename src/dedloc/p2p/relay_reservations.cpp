@@ -13,7 +13,7 @@ namespace {
 constexpr Duration refused_min = 5s;
 constexpr Duration refused_max = std::chrono::minutes(5);
 constexpr Duration ask_max = 10s;
-// Who has just become a member here may not be one there yet.
+// A peer that has just become a member here may not be one there yet.
 constexpr Duration soon = 250ms;
 
 }  // namespace

@@ -413,7 +413,7 @@ TEST_F(RelayTest, a_caller_dials_directly_once_the_callee_has_become_reachable) 
     EXPECT_TRUE(until([&] { return counters(middle).circuits == 0; }));
 }
 
-// Who came to us may be one that nobody else can dial.
+// A peer that came to us may be one that nobody else can dial.
 TEST_F(RelayTest, of_several_relays_those_that_it_dialled_itself_are_used) {
     std::vector<Host*> relays;
     for (int i = 0; i < 5; ++i) relays.push_back(&relay());

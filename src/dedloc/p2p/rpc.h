@@ -27,7 +27,7 @@ Task<Result<Bytes>> finish_call(std::unique_ptr<Stream> stream, wire::CallId id,
 Task<Result<wire::UnaryRequest>> read_call(Stream& stream);
 Bytes encode_answer(const wire::CallId& id, const Result<Bytes>& answer);
 
-// What streams of one method were seen to carry.
+// Facts about what streams of one method were seen to carry.
 struct MethodFacts {
     bool is_bulk = false;  // one of them has moved bulk_stream_bytes_min
 };

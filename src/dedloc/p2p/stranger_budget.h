@@ -41,7 +41,7 @@ class StrangerBudget {
     // another meanwhile: ask again.
     Duration wait(const Asker& asker, TimePoint now) const;
 
-    // What one second pays for, and what may be spent before anybody waits.
+    // One second pays for this, and so much may be spent before anybody waits.
     struct Share {
         std::int64_t work_part;  // one part of so many
         Duration work_burst;

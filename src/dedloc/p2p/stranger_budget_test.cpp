@@ -1,4 +1,4 @@
-// What floods get of a second, and that newcomers get in beside them.
+// Floods get a share of a second, and newcomers get in beside them.
 #include "dedloc/p2p/stranger_budget.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// What strangers get of a host, and that they leave nothing behind.
+// Strangers get a bounded share of a host, and leave nothing behind.
 #include <gtest/gtest.h>
 
 #include "dedloc/p2p/diagnostics.h"

@@ -20,7 +20,7 @@ class SinkGuard {
     std::shared_ptr<YamuxStream> stream_;
 };
 
-// What has come of a message counts until it is complete, or nobody waits for the rest any more.
+// Counts the bytes of a message until it is complete, or nobody waits for the rest any more.
 class KeepGuard {
   public:
     explicit KeepGuard(std::shared_ptr<YamuxStream> stream) : stream_(std::move(stream)) {}

@@ -41,7 +41,7 @@ class Stream {
     Task<Result<bool>> read_exactly(std::span<std::uint8_t> into);
     // One message with its length in front; nullopt: ended before its first byte.
     Task<Result<std::optional<Bytes>>> read_prefixed(std::size_t bytes_max);
-    // What is there now, at most `into`; may be 0. After confirm(), readable().
+    // Reads what is there now, at most `into`; may be 0. After confirm(), readable().
     std::size_t read_some(std::span<std::uint8_t> into) { return yamux_->read_some(into); }
     // Waits until something can be read, the other side has ended, or (an Error) failed.
     Task<Result<void>> readable();

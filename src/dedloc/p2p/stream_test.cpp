@@ -27,7 +27,7 @@ class StreamTest : public ::testing::Test {
         if (!is_client) options.memory = memory_;
         return options;
     }
-    // What was written is there, and whoever waited for it has run.
+    // Waits until what was written is there, and whoever waited for it has run.
     void settle() {
         const auto move = [this](YamuxSession& from, YamuxSession& to) {
             Bytes wire;

@@ -53,7 +53,7 @@ class Swarm {
         std::function<bool(const PeerId&)> is_needed{};
         // Whether strangers have a budget, and few connections and bytes (stranger_budget.h).
         bool limits_strangers = true;
-        // What this process may have of memory; 0: not known.
+        // Memory that this process may have; 0: not known.
         std::uint64_t memory_bytes = 0;
         // Shall this host be dialled from our listen port, so that it sees that port's NAT mapping?
         std::function<bool(const std::string& host)> from_listen_port{};

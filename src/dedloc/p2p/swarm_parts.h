@@ -1,4 +1,4 @@
-// What the two source files of Swarm share: a dial under way, a hole being punched.
+// The two source files of Swarm share these: a dial under way, a hole being punched.
 
 #pragma once
 #include <optional>

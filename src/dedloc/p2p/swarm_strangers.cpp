@@ -108,7 +108,7 @@ void Swarm::limit_memory() {
     memory.queued_max = part(queued_part_of_memory, host_queued_bytes_max);
 }
 
-// What a flood left behind lies between what is in use, where nothing but this finds it.
+// A flood's memory lies between what is in use, where nothing but this finds it.
 void Swarm::give_back_memory() {
     if (strangers_gone_ < strangers_gone_max) return;
     strangers_gone_ = 0;

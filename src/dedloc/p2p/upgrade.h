@@ -29,14 +29,14 @@
 namespace dedloc::p2p {
 
 struct SecuritySettings {
-    // What is offered and proposed, best first.
+    // Protocols that are offered and proposed, best first.
     std::vector<std::string> protocols = {std::string(security::tls_protocol),
                                           std::string(security::noise_protocol)};
     // Whether the handshake agrees on the muxer; else multistream inside does, as with old peers.
     bool early_muxer = true;
 };
 
-// What all upgrades of a host share: its certificate, its Noise key.
+// All upgrades of a host share these: its certificate, its Noise key.
 struct UpgradeContext {
     SecuritySettings settings = {};
     std::shared_ptr<const security::TlsContext> tls = {};
@@ -48,7 +48,7 @@ struct UpgradeContext {
     bool speaks(std::string_view protocol) const;
 };
 
-// What the first words on a lane say: to which bundle it belongs (lane_bundle.h).
+// The first words on a lane say this: to which bundle it belongs (lane_bundle.h).
 inline constexpr std::string_view lane_protocol = "/dedloc/lane/1";
 struct LaneGreeting {
     std::array<std::uint8_t, 16> bundle{};

@@ -595,7 +595,7 @@ void YamuxSession::forget(YamuxStream& stream) {
     if (stream.session_ == nullptr) return;
     acknowledge(stream);
     growth_used_ -= stream.window_max_ - window_bytes_start;
-    // What was received may still be read, but no longer counts: the stream is over.
+    // The bytes received may still be read, but no longer count: the stream is over.
     unread_bytes_ -= stream.unread_bytes_;
     uncount_received(stream.held_bytes());
     if (stream.inbound_) --inbound_count_;

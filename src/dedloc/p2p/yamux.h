@@ -38,7 +38,7 @@ namespace dedloc::p2p {
 
 class YamuxSession;
 
-// What all sessions of one host hold for their streams.
+// Memory that all sessions of one host hold for their streams.
 struct StreamMemory {
     // Bytes that were received and are not read, or belong to a message that is not complete.
     std::size_t received = 0;

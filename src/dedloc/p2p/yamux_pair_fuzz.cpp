@@ -18,7 +18,7 @@ namespace {
 constexpr std::size_t streams_max = 40;
 constexpr std::size_t steps_max = 4000;
 
-// What a stream's byte number `position` must be.
+// A stream's byte number `position` must be this.
 std::uint8_t expected(std::uint32_t id, bool from_client, std::size_t position) {
     return static_cast<std::uint8_t>(position * 31 + id * 7 + (from_client ? 1 : 0));
 }

@@ -147,7 +147,7 @@ TEST(Yamux, bytes_go_straight_into_a_waiting_buffer_and_wake_it_once) {
     EXPECT_LE(wakes, 2);
 }
 
-// What a reader who is always there lets the sender have in flight at most, 100 ms away.
+// Measures what a reader who is always there lets the sender have in flight at most, 100 ms away.
 std::size_t largest_window(Pair& pair) {
     auto [client, server] = pair.open();
     // Measure 100 ms of round trip first.

@@ -29,7 +29,7 @@ namespace dedloc::planner {
 struct GridOptions {
     std::size_t group_max = 64;  // peers of a group
     std::uint64_t part_elements_min = 0;
-    // What an element of a sum costs on the wire, in elements of the vector: sums travel as fp32.
+    // An element of a sum costs this on the wire, in elements of the vector: sums travel as fp32.
     double sums_cost = 1;
 };
 
@@ -47,7 +47,7 @@ Result<Grid> make_grid(std::span<const PeerRates> peers,
                        std::uint64_t elements_count,
                        const GridOptions& options);
 
-// What each peer sends and receives in all, in elements of the vector.
+// Elements of the vector that each peer sends and receives in all.
 std::vector<Traffic> traffic(std::span<const PeerRates> peers, const Grid& grid, double sums_cost);
 
 }  // namespace dedloc::planner

@@ -1,11 +1,11 @@
 // Whose contributions a round had better do without: a round takes as long as its slowest line, and
 // whoever has that line may bring few samples.
 //
-// What is made as large as possible is the collaboration's pace,
+// It makes the collaboration's pace as large as possible,
 //     samples in the round / (seconds of computing before it + seconds of the round)
 // or, where the next batch is computed beside the round, by the longer of the two, over who is left
 // out. Candidates are left out in the order of their lines, the slowest first, as many as is best.
-// Of those, whose download can keep up with the others still receives the averages in the round;
+// A peer of those whose download can keep up still receives the averages in the round;
 // the rest does not take part at all and follows by itself.
 //
 // roles.h answers the paper's question, in which computing and averaging overlap and a step has a

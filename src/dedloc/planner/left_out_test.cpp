@@ -5,7 +5,7 @@
 namespace dedloc::planner {
 namespace {
 
-// Of a vector of 100 elements.
+// A vector of 100 elements.
 class LeftOut : public ::testing::Test {
   protected:
     void add(double upload, double download, double samples, Candidate candidate = Candidate::yes) {

@@ -93,7 +93,8 @@ double largest_feasible(std::span<const PeerRates> peers,
         if (!(next < high)) break;
         high = std::max(next, 0.0);
     }
-    // What is left is rounding, or an edge that the lowest m_i make. Bisection needs no reason.
+    // The difference left is rounding, or an edge that the lowest m_i make. Bisection needs no
+    // reason.
     double low = high * (1 - 1e-12);
     if (!sums_at(peers, counts, limits, low).feasible(low)) low = 0;
     constexpr int halvings = 200;  // 53 bits of result, and an edge down to 2^-147 of `high`
@@ -124,9 +125,10 @@ std::vector<double> highest_within(double share,
     return highest;
 }
 
-// Of all ways to reach X the one that fills owners' lines the least: all the same share of them,
-// and whose line is fuller with what it contributes owns nothing. Rates are never quite what they
-// are believed to be, and a line that a plan fills is the one that everybody waits for.
+// Picks, of all ways to reach X, the one that fills owners' links the least: all the same share of
+// them, and a peer whose link is fuller with what it contributes owns nothing. Rates are never
+// quite what they are believed to be, and a line that a plan fills is the one that everybody waits
+// for.
 std::vector<double> with_most_room(std::span<const PeerRates> peers,
                                    const Counts& counts,
                                    const OwnerLimits& limits,

@@ -110,7 +110,7 @@ class Planner {
         if (all) choice.steps_per_s_of_all = choice.steps_per_s;
     }
 
-    // Of those who may compute, all of whom do in a run.
+    // Leaves out some of those who may compute, all of whom do in a run.
     Ok leave_out() {
         const double steps_per_s_of_all = plan_.computing->steps_per_s_of_all;
         // A run's plan knows no limits of links.

@@ -173,7 +173,7 @@ TEST(Plan, names_who_cannot_get_the_average) {
     EXPECT_NE(plan.error().message().find("home-4 and 1 other can download nothing"),
               std::string::npos)
         << plan.error().message();
-    // Who cannot send is spared.
+    // A peer that cannot send is spared.
     question = nineteen_and(100);
     question.peers[19].rates.upload_per_s = 0;
     plan = make_plan(question);
@@ -195,7 +195,7 @@ TEST(Plan, says_why_a_peer_owns_nothing) {
                          "upload;"))
         << all(*plan);
     EXPECT_FALSE(mentions(*plan, "too small")) << all(*plan);
-    // Of a vector of ten elements in parts of six at least only one peer can own.
+    // Only one peer can own parts of a vector of ten elements if six is the least.
     question = {.elements_count = 10, .part_elements_min = 6};
     for (const char* name : {"a", "b"}) question.peers.push_back(peer(name, 100, 100));
     const auto small = make_plan(question);

@@ -31,7 +31,7 @@ class ComputeSearch {
     explicit ComputeSearch(const ComputeQuestion& question)
         : question_(question), trial_(question.peers.begin(), question.peers.end()) {
         for (std::size_t i = 0; i < trial_.size(); ++i) {
-            // Who computes nothing need not send it.
+            // A peer that computes nothing need not send it.
             if (trial_[i].contributes && question.samples_per_s[i] > 0)
                 candidates_.push_back(i);
             else
@@ -85,7 +85,7 @@ class ComputeSearch {
             more == 0 ? "its line" : "their lines");
     }
 
-    // Of the trial as it stands.
+    // The value of the trial as it stands.
     Result<Value> value() const {
         Value value{.delayed = question_.delayed};
         for (std::size_t i = 0; i < trial_.size(); ++i)
@@ -131,7 +131,7 @@ class ComputeSearch {
         const auto speed = [&](std::size_t i) { return question_.samples_per_s[i]; };
         const auto upload = [&](std::size_t i) { return question_.peers[i].upload_per_s; };
         const auto download = [&](std::size_t i) { return question_.peers[i].download_per_s; };
-        // Who goes first: the lowest value.
+        // The lowest value goes first.
         const std::function<double(std::size_t)> rules[] = {
             upload,
             speed,
@@ -201,7 +201,7 @@ class ComputeSearch {
             for (const std::size_t j : candidates_) candidates[i].contributes |= i == j;
             if (candidates[i].contributes) samples += question_.samples_per_s[i];
         }
-        // Of the choice for so many averaged steps per second.
+        // Tries the choice for so many averaged steps per second.
         const auto try_rate = [&](double steps_per_s) -> Result<Value> {
             const std::vector<bool> chosen = most_samples_at(
                 candidates, question_.samples_per_s, steps_per_s * question_.elements_count);

@@ -1,5 +1,5 @@
-// Who should compute, and whether an aggregator would help: questions about a network that cost
-// many plans each.
+// Answers who should compute, and whether an aggregator would help: questions about a network that
+// cost many plans each.
 //
 // Computing: a step takes
 //     B / sum s_i c_i   seconds of computing: the samples of a step over those of a second
@@ -47,7 +47,7 @@ struct ComputeQuestion {
     std::span<const std::string> names{};  // for sentences
 };
 
-// Of one step.
+// Seconds of one step.
 double step_seconds(double computing_s, double averaging_s, bool delayed);
 
 struct ComputeChoice {

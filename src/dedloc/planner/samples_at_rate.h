@@ -1,9 +1,9 @@
-// Who should contribute so that as many samples as possible are computed while X elements a second
-// are averaged: the inner question of roles.h, for networks without limits of links.
+// Finds who should contribute so that as many samples as possible are computed while X elements a
+// second are averaged: the inner question of roles.h, for networks without limits of links.
 //
 // For X and a number C of contributors given, each peer's highest m_i depends on nothing but
 // whether it contributes itself, so that contributing costs the group a known part of its capacity.
-// What is left is to choose C candidates with the most samples whose costs fit: a knapsack, solved
+// It remains to choose C candidates with the most samples whose costs fit: a knapsack, solved
 // by one price for capacity (its Lagrange multiplier). That is not always the best set, only a good
 // one; the caller evaluates what it gets.
 //

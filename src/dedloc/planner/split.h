@@ -50,7 +50,7 @@ struct PeerRates {
     bool owns_allowed = true;   // false: nobody can dial it, or the group distrusts it
 };
 
-// What the link from one peer to another carries; 0: it cannot be reached.
+// The link from one peer to another carries this; 0: it cannot be reached.
 struct LinkLimit {
     std::uint32_t from = 0;
     std::uint32_t to = 0;
@@ -95,7 +95,8 @@ double predicted_seconds(std::span<const PeerRates> peers,
                          std::span<const std::uint64_t> part_elements,
                          std::span<const LinkLimit> links = {});
 
-// What i sends to k for given parts: its gradient of k's part, and the average of its own part.
+// Bytes that i sends to k for given parts: its gradient of k's part, and the average of its own
+// part.
 struct Transfer {
     std::uint64_t gradient_elements = 0;
     std::uint64_t average_elements = 0;
@@ -105,7 +106,7 @@ Transfer transfer(std::span<const PeerRates> peers,
                   std::size_t from,
                   std::size_t to);
 
-// What each peer sends and receives in all, elements.
+// Elements that each peer sends and receives in all.
 struct Traffic {
     double sent_elements = 0;
     double received_elements = 0;

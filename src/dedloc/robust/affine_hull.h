@@ -1,4 +1,4 @@
-// What robust rules that move through the members' affine hull need to know of long vectors: the
+// Robust rules that move through the members' affine hull need this of long vectors: the
 // inner products of x[m] - base. A point base + Σ a[m] (x[m] - base) is its factors `a`, and its
 // distance from any member follows from the products, so that hundreds of iterations cost two
 // passes over the elements.
@@ -18,7 +18,7 @@ namespace dedloc::robust {
 
 class AffineHull {
   public:
-    // Of what `inputs` bring around `base`.
+    // Products of what `inputs` bring around `base`.
     AffineHull(const Inputs& inputs, std::span<const float> base);
     // The same, and `base` becomes their weighted coordinate-wise median on the way.
     AffineHull(const Inputs& inputs, std::span<const double> weights, std::span<float> base);
@@ -27,7 +27,7 @@ class AffineHull {
 
     // Where the rule stands: Σ a[m] (x[m] - base).
     void move_to(std::span<const double> factors);
-    // Of member m from there; never negative.
+    // The squared distance of member m from there; never negative.
     double squared_distance(std::size_t member) const;
     // |Σ b[m] (x[m] - base)|².
     double squared_length(std::span<const double> factors) const;

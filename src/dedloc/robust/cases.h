@@ -47,7 +47,7 @@ class Case {
     Ok add(const PeerId& validator, std::vector<Row> recomputed);
 
     Ruling ruling(std::size_t needed) const;
-    // Of a case with somebody guilty, but for the author: the accusers.
+    // The guilty of a case, but for the author: the accusers.
     std::vector<PeerId> guilty() const;
     // Whose findings decide it, sorted: the evidence.
     std::vector<PeerId> witnesses(std::size_t needed) const;

@@ -37,7 +37,7 @@ struct ClipReport {
 // whole vector would. tau = 1 per sixteenth is tau = 4 of the whole.
 double part_tau(double tau, std::uint64_t part_elements, std::uint64_t vector_elements);
 
-// What no weight of a plan may exceed: `cap` times the median of those that are not zero. Influence
+// Caps the weights of a plan: `cap` times the median of those that are not zero. Influence
 // is then bought by peers, not by claimed samples.
 std::vector<double> capped_weights(std::span<const double> weights, double cap);
 

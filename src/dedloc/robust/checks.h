@@ -1,4 +1,4 @@
-// Who recomputes whose gradient of a step, drawn by the step's seed: everybody comes to the same
+// Draws who recomputes whose gradient of a step by the step's seed: everybody comes to the same
 // list, and nobody knew it when contributions were committed.
 //
 // Thread: any; pure.

@@ -16,7 +16,7 @@ namespace dedloc::robust {
 
 using HashFunction = Digest (*)(ByteView);
 
-// What a member of this place in this round publishes before it sends anything else: a nonce of
+// A member of this place in this round publishes this before it sends anything else: a nonce of
 // another round, or another member's, does not fit.
 Digest nonce_hash(HashFunction hash,
                   const Digest& round,

@@ -1,5 +1,5 @@
-// What the members of a round bring to one part, as robust rules see it: one mean vector and one
-// weight a member. The numbers are finite; who brings others was refused before.
+// Inputs that the members of a round bring to one part, as robust rules see them: one mean vector
+// and one weight a member. The numbers are finite; a member that brings others was refused before.
 //
 // Thread: any; read() may run on several threads at once.
 

@@ -19,8 +19,8 @@ inline constexpr std::size_t members_max = 256;  // of one part; a plan has as m
 
 MedianRule median_rule(std::span<const double> weights);
 
-// Of each element the smallest value that, with all smaller ones, has half of the weight: with
-// equal weights of 2k members the k-th, which torch calls the median, too.
+// Takes for each element the smallest value that, with all smaller ones, has half of the weight:
+// with equal weights of 2k members the k-th, which torch calls the median, too.
 void coordinate_median(const Inputs& inputs, std::span<const double> weights, std::span<float> out);
 
 // The point with the least weighted sum of distances, by Weiszfeld's iterations from the

@@ -116,7 +116,7 @@ class Orders {
     std::vector<Order> list_;  // sorted by subject, person, kind
 };
 
-// What makes a list sound whoever wrote it. Errors: peer_broke_protocol.
+// Checks what makes a list sound whoever wrote it. Errors: peer_broke_protocol.
 Ok check_orders(std::span<const Order> orders);
 
 struct OrderChanges {

@@ -10,8 +10,8 @@
 namespace dedloc::robust {
 namespace {
 
-// Of a projection's standard deviation: eight projections of honest sums stay within it in all but
-// one of 10^8 checks.
+// In standard deviations of a projection: eight projections of honest sums stay within it in all
+// but one of 10^8 checks.
 constexpr double deviations_max = 6;
 // Steps of the iteration that may be left where it stopped.
 constexpr double steps_left_max = 16;

@@ -74,7 +74,7 @@ class RowMaker {
     double norm_ = 0;
 };
 
-// What an owner's parts allow.
+// An owner's parts may differ by so much.
 struct PartAllowance {
     double weight = 0;       // of the members in it
     double tau = 0;          // of the part

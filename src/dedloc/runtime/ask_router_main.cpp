@@ -71,7 +71,7 @@ void limit(__rlimit_resource what, rlim_t most) {
     (void)::setrlimit(what, &both);
 }
 
-// What can be given away: all but sockets. Each is a second line only, so a refusal changes
+// Gives away what it can: all but sockets. Each is a second line only, so a refusal changes
 // nothing.
 void give_up_everything() {
     if (::geteuid() == 0) {
@@ -119,7 +119,7 @@ class NatPmp {
         return text.c_str();
     }
 
-    // Of the request that was sent last; the code is 0 or an error of the library.
+    // Waits for the request that was sent last; the code is 0 or an error of the library.
     int wait(natpmpresp_t& response, Time::time_point deadline) {
         for (;;) {
             const int code = ::readnatpmpresponseorretry(&state_, &response);
@@ -206,7 +206,7 @@ bool unmap_by_nat_pmp(NatPmp& pmp, std::uint16_t internal_port) {
 using Devices = std::unique_ptr<UPNPDev, void (*)(UPNPDev*)>;
 
 Devices search(const std::string& own_address) {
-    // What is newer answers to these too.
+    // Newer routers answer to these too.
     const char* const kinds[] = {"urn:schemas-upnp-org:device:InternetGatewayDevice:1",
                                  "urn:schemas-upnp-org:service:WANIPConnection:1",
                                  nullptr};

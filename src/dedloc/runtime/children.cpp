@@ -36,7 +36,7 @@ Task<bool> Children::run(Task<void> task) {
 Task<void> Children::stop() {
     const auto self = shared_from_this();
     stopping_ = true;
-    // Who is cancelled may end at once and leave the map.
+    // A child that is cancelled may end at once and leave the map.
     const std::vector<std::pair<std::uint64_t, std::shared_ptr<detail::Child>>> running(
         running_.begin(), running_.end());
     for (const auto& [number, child] : running)

@@ -28,7 +28,7 @@ class Children : public std::enable_shared_from_this<Children> {
     Children& operator=(const Children&) = delete;
 
     // True: the task ended by itself. False: stop() was faster, and it has unwound or never began.
-    // What it throws, it throws here. Keeps the object alive.
+    // An exception of the task is thrown on here. Keeps the object alive.
     Task<bool> run(Task<void> task);
     // Cancels in the order in which they began: a run in the simulator must not depend on where
     // the allocator put them. May be called repeatedly. Not from a child: it would wait for itself.

@@ -19,7 +19,7 @@ class Disk {
     virtual ~Disk() = default;
     // Errors of all: not_found, local_fault ("no space left on …; free some and …").
     virtual Result<Bytes> read(const std::string& path) = 0;
-    // Of a file, without reading it.
+    // The size of a file, without reading it.
     virtual Result<std::uint64_t> size(const std::string& path) {
         DEDLOC_TRY(const Bytes bytes, read(path));
         return bytes.size();

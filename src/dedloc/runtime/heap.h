@@ -15,8 +15,8 @@ namespace dedloc::runtime {
 
 void keep_freed_memory();
 
-// What is free, wherever it lies, goes back to the system: after strangers took much at once.
-// Cost: some milliseconds for each GiB that is free, and new pages for who asks for it again.
+// Memory that is free, wherever it lies, goes back to the system: after strangers took much at
+// once. Cost: some milliseconds for each GiB that is free, and new pages for who asks for it again.
 // Thread: any.
 void give_back_freed_memory();
 

@@ -1,4 +1,4 @@
-// What this process may have of its machine: memory, processors, threads. Linux tells of the
+// This process may have so much of its machine: memory, processors, threads. Linux tells of the
 // machine, and of the control groups of a container or service.
 //
 // Thread: any. Cost: some small files read. Errors: nothing known is 0, or the machine's own.
@@ -19,7 +19,7 @@ std::uint64_t memory_available();
 // With what this process has already.
 std::uint64_t memory_allowed();
 
-// What the limits of a process's control groups leave it: `own` says which they are
+// Bytes that the limits of a process's control groups leave it: `own` says which they are
 // (/proc/self/cgroup), `groups` is where they are (/sys/fs/cgroup). All limits from its own group
 // outwards hold; a container may see its own only as the outermost. What files take that are in
 // memory because there is room counts as left. No limit: the greatest number there is.
@@ -33,13 +33,13 @@ double processors_by_groups(const std::filesystem::path& groups, const std::file
 // So many threads are worth computing with at once: processors that this process may run on
 // (affinity), and no more than its quota, rounded up. At least 1.
 std::size_t usable_processors();
-// Of the whole machine.
+// The processors of the whole machine.
 std::size_t processors();
 
 // Starts so many threads, and ends them again: a library that cannot start its own ends the process
 // without a word for people. Errors: local_fault, which names the limit.
 Ok can_start_threads(std::size_t count);
-// What people are told when one could not be started.
+// The error for people when a thread could not be started.
 Error no_more_threads();
 
 }  // namespace dedloc::runtime

@@ -79,8 +79,8 @@ class Network {
     virtual std::size_t connections_allowed() const {
         return std::numeric_limits<std::size_t>::max();
     }
-    // Of all connections so far, open or closed. Nothing for networks that do not count. Cost: a
-    // system call for each connection that has bytes on their way.
+    // Counts all connections so far, open or closed. Nothing for networks that do not count. Cost:
+    // a system call for each connection that has bytes on their way.
     virtual Traffic traffic() const { return {}; }
 };
 

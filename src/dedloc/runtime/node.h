@@ -1,4 +1,4 @@
-// What a node gets from the world: passed to constructors, never global. `main` and the simulator
+// A node gets this from the world: passed to constructors, never global. `main` and the simulator
 // are the two who fill it in.
 
 #pragma once

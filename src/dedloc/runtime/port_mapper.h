@@ -1,7 +1,7 @@
 // A way in through the router: asks it to pass a TCP port on to this machine, as a parameter (real:
 // router_port_mapper.h; none in the simulator).
 //
-// What the answer says of the world is the router's word only: whoever uses it looks whether the
+// The answer is the router's word only about the world: whoever uses it looks whether the
 // address is public, and whether anybody gets through (p2p/port_mappings.h).
 //
 // Thread: the network thread.

@@ -20,10 +20,10 @@
 
 namespace dedloc::runtime {
 
-// What a bucket holds: shorter, and a process that is woken late loses some of its rate.
+// A bucket holds this: shorter, and a process that is woken late loses some of its rate.
 inline constexpr Duration burst_time{50'000'000};
 inline constexpr std::size_t burst_bytes_min = 16u << 10;  // a TLS record
-// What is asked for at once: longer, and small messages wait; shorter, and it is all timers.
+// A request asks for this at once: longer, and small messages wait; shorter, and it is all timers.
 inline constexpr Duration portion_time{10'000'000};
 inline constexpr std::size_t portion_bytes_min = 4u << 10;
 inline constexpr std::size_t portion_bytes_max = 128u << 10;  // a batch of p2p's

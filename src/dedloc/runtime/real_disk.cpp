@@ -273,7 +273,7 @@ class RealDisk final : public Disk {
         return open_files_.front().handle.get();
     }
 
-    // Of the file itself and of all below it, when it is a folder.
+    // Forgets the file itself and all below it, when it is a folder.
     void forget(const std::string& full) {
         std::erase_if(open_files_, [&full](const OpenFile& file) {
             return file.path == full || file.path.starts_with(full + "/");

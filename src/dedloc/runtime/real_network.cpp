@@ -39,7 +39,7 @@ namespace {
 
 using asio::ip::tcp;
 
-// What the kernel may hold unsent: as much as the line takes in a moment, because whatever is
+// The kernel may hold this much unsent: as much as the link takes in a moment, because whatever is
 // written later, small and urgent as it may be, leaves after it; and because of several connections
 // that share a line one is served badly for a while, and who sends evenly has to see that.
 constexpr int notsent_bytes_max = 256 * 1024;
@@ -59,7 +59,7 @@ bool is_address_not_available(const std::error_code& error) {
     return error.value() == EADDRNOTAVAIL;
 }
 
-// Of descriptors or memory. It ends when something is closed.
+// True for a shortage of descriptors or memory. It ends when something is closed.
 bool is_shortage(const std::error_code& error) {
     const int code = error.value();
     return code == EMFILE || code == ENFILE || code == ENOBUFS || code == ENOMEM;
@@ -143,7 +143,7 @@ struct SocketState {
     SocketState(const SocketState&) = delete;
     SocketState& operator=(const SocketState&) = delete;
 
-    // What the other machine has acknowledged, of what the kernel took.
+    // The bytes that the kernel took and the other machine has not acknowledged.
     std::uint64_t left() {
         int kept = 0;
         if (left_before == traffic.sent_bytes) return left_before;
@@ -480,7 +480,7 @@ class TcpNetwork final : public Network {
         const Endpoints endpoints = *std::move(found);
         std::optional<Error> last;
         for (std::size_t i = 0; i < endpoints.size(); ++i) {
-            // What is left is shared evenly, so that one dead address does not eat it all.
+            // The time left is shared evenly, so that one dead address does not eat it all.
             TimePoint until = deadline;
             const TimePoint now = clock_->now();
             if (i + 1 < endpoints.size() && deadline != TimePoint::never())
@@ -519,7 +519,7 @@ class TcpNetwork final : public Network {
         if (!error) acceptor.set_option(tcp::acceptor::reuse_address(true), error);
         if (!error && host.is_v6()) acceptor.set_option(asio::ip::v6_only(true), error);
         if (!error) acceptor.bind(endpoint, error);
-        // What a listener has, its connections begin with.
+        // A listener's options are those its connections begin with.
         if (!error)
             control_congestion(
                 acceptor.native_handle(), line_->congestion_control, host.is_loopback());
@@ -550,7 +550,7 @@ class TcpNetwork final : public Network {
     }
 
   private:
-    // What the default route leads over comes first, then other networks, then bridges.
+    // The interface of the default route comes first, then other networks, then bridges.
     void look_at_interfaces() const {
         ifaddrs* all = nullptr;
         const auto first = address_of_default_route();

@@ -70,7 +70,7 @@ Task<void> talk_to_echo(NetworkFixture& f, std::string host) {
     co_await scope.stop();
 }
 
-// Of this process's connected socket with that local port: a Connection does not show its own.
+// Finds this process's connected socket with that local port: a Connection does not show its own.
 std::string control_of(const SocketAddress& local) {
     constexpr int files_looked_at = 256;
     for (int socket = 0; socket < files_looked_at; ++socket) {

@@ -108,7 +108,7 @@ class RealWorkers final : public Workers {
             auto home = asio::get_associated_executor(*shared);
             pool->enqueue([job = std::move(job), shared = std::move(shared), home]() mutable {
                 (*job)();
-                // What the work owned dies here, and the last reference to the coroutine travels
+                // The work's own things die here, and the last reference to the coroutine travels
                 // home: nothing of the network thread is destroyed by this one.
                 job.reset();
                 asio::post(home, [shared = std::move(shared)]() mutable {

@@ -54,7 +54,7 @@ std::optional<std::string_view> line_of(std::string_view answer) {
     return is_plain ? std::optional(answer) : std::nullopt;
 }
 
-// Of an answer that is not the one hoped for.
+// The error for an answer that is not the one hoped for.
 Error why_not(std::string_view answer) {
     const auto line = line_of(answer);
     if (line == "none") return Error(ErrorKind::not_found, std::string(nobody));

@@ -1,4 +1,4 @@
-// What dedloc and its helper program dedloc-ask-router say to each other: command lines one way,
+// dedloc and its helper program dedloc-ask-router say this to each other: command lines one way,
 // one line of text back. The helper reads bytes of the local network with libraries that are not
 // ours (docs/decisions/0006), so its line is judged as if a stranger had written it.
 //

@@ -1,5 +1,5 @@
-// What tests on a real loop wait with, and a network that is like another but for what a test
-// changes. Of the tests only.
+// Tests on a real loop wait with these, and take a network that is like another but for what a test
+// changes. For tests only.
 
 #pragma once
 #include "dedloc/runtime/clock.h"

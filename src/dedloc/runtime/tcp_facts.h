@@ -1,4 +1,4 @@
-// What the kernel knows of one TCP connection.
+// Asks the kernel what it knows of one TCP connection.
 
 #pragma once
 #include <optional>

@@ -1,5 +1,5 @@
-// What has gone over a machine's line so far. Two looks at it give the line's rate, whatever went:
-// streams of all protocols, relayed ones, handshakes.
+// Counts what has gone over a machine's link so far. Two looks at it give the link's rate, whatever
+// went: streams of all protocols, relayed ones, handshakes.
 
 #pragma once
 #include <cstdint>

@@ -24,7 +24,7 @@
 
 namespace dedloc::security {
 
-// What protocol() says when the muxer is still to be agreed on, by multistream-select inside.
+// protocol() says this when the muxer is still to be agreed on, by multistream-select inside.
 inline constexpr std::string_view multistream_follows = "libp2p";
 
 // Takes decrypted bytes as they come.

@@ -1,4 +1,4 @@
-// What tests expect of both kinds of Channel alike. Of the tests only.
+// Tests expect this of both kinds of Channel alike. For tests only.
 
 #pragma once
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 
 namespace dedloc::security {
 
-// Of a pair that has not begun its handshake.
+// A pair that has not begun its handshake.
 template <typename OneChannel>
 void expect_early_data_is_kept(ChannelPair<OneChannel> pair) {
     ASSERT_TRUE(pair.responder.feed(pair.initiator.take_output()));

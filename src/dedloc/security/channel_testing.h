@@ -1,4 +1,4 @@
-// What tests and fuzz targets of both kinds of Channel do to them. Of the tests only.
+// Tests and fuzz targets of both kinds of Channel use these. For tests only.
 
 #pragma once
 #include <algorithm>

@@ -16,7 +16,7 @@ void sha256_of(benchmark::State& state) {
 }
 BENCHMARK(sha256_of)->Arg(64)->Arg(1 << 20);
 
-// Of how many there are at a time, a part's or a short one's.
+// Hashes so many at a time, a part's or a short one's.
 template <bool by_vectors>
 void hash_blocks(benchmark::State& state) {
     const Bytes data(static_cast<std::size_t>(state.range(0)), 7);

@@ -1,5 +1,5 @@
-// Who a peer is: its Ed25519 key, the public keys of all kinds that other libp2p peers may have,
-// and how a PeerId follows from a key.
+// A peer is its Ed25519 key; here are the public keys of all kinds that other libp2p peers may
+// have, and how a PeerId follows from a key.
 //
 // A PeerId is the multihash of the serialised PublicKey protobuf: the bytes themselves if they are
 // at most 42 (Ed25519, secp256k1), else their SHA-256.
@@ -25,7 +25,7 @@ namespace dedloc::security {
 enum class KeyType : std::uint32_t { rsa = 0, ed25519 = 1, secp256k1 = 2, ecdsa = 3 };
 
 inline constexpr int rsa_bits_min = 2048;  // as go-libp2p
-// What a stranger's key may cost to check by: some 0.1 ms. Nobody makes dearer ones.
+// A stranger's key may cost this to check by: some 0.1 ms. Nobody makes dearer ones.
 inline constexpr int rsa_bits_max = 4096;
 inline constexpr int rsa_exponent_bits_max = 64;
 // A serialised RSA key of 4096 bits has 550 bytes; bounds what a peer can make us parse.

@@ -32,7 +32,7 @@ inline int take_first_protocol(SSL*,
     return SSL_TLSEXT_ERR_OK;
 }
 
-// Of a test vector.
+// Bytes of a test vector.
 inline Bytes hex(const nlohmann::json& text) {
     return base::from_hex(text.get<std::string>()).value();
 }

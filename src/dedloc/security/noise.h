@@ -33,7 +33,7 @@ inline constexpr std::size_t noise_plain_bytes_max = noise_message_bytes_max - n
 // A handshake message with an RSA identity of 4096 bits and a few muxers has less than 4 KiB.
 inline constexpr std::size_t noise_handshake_bytes_max = 16 * 1024;
 
-// What all channels of a process share: its Noise key with the identity's signature, and the
+// All channels of a process share these: its Noise key with the identity's signature, and the
 // muxers it speaks, best first.
 class NoiseContext {
   public:

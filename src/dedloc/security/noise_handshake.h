@@ -25,7 +25,7 @@ inline constexpr std::size_t noise_key_bytes = 32;
 inline constexpr std::size_t noise_tag_bytes = 16;
 inline constexpr std::size_t noise_message_bytes_max = 65535;
 
-// What every break of a rule becomes.
+// Every break of a rule becomes this error.
 Error noise_refused(std::string_view rule);
 
 // A Diffie-Hellman key pair.

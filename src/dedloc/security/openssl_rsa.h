@@ -1,4 +1,4 @@
-// What a stranger's RSA key costs to check signatures by follows from its size and its exponent.
+// The cost of checking signatures by a stranger's RSA key follows from its size and its exponent.
 
 #pragma once
 #include <openssl/bn.h>

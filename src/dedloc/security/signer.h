@@ -1,4 +1,4 @@
-// Who signs and who checks, as interfaces: the real Ed25519 (identity.h) and the simulator's toy
+// Interfaces of signing and checking: the real Ed25519 (identity.h) and the simulator's toy
 // (toy_signature.h). Everything above `security` takes these, never a key.
 //
 // Signed bytes = varint(size of domain) ‖ domain ‖ message: a signature made for one purpose (a
@@ -32,7 +32,7 @@ class Verifier {
                         ByteView signature) const = 0;
 };
 
-// What is really signed.
+// The bytes that are really signed.
 Bytes signed_bytes(std::string_view domain, ByteView message);
 
 }  // namespace dedloc::security

@@ -94,13 +94,13 @@ const BIO_METHOD* bio_method() {
     return method;
 }
 
-// What one handshake asks of the other side's certificate, and what it found.
+// One handshake asks this of the other side's certificate, and finds this.
 struct CertificateCheck {
     WallSeconds now = 0;
     std::optional<PeerId> expected;
     std::optional<PublicKey> key;
     std::optional<Error> refusal;
-    // What the keys of the two directions come from.
+    // The keys of the two directions come from these.
     Bytes client_secret;
     Bytes server_secret;
 

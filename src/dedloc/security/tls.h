@@ -34,7 +34,7 @@ namespace dedloc::security {
 
 inline constexpr std::string_view tls_protocol = "/tls/1.0.0";
 
-// What all channels of a process share: its certificate, and the application protocols it speaks,
+// All channels of a process share these: its certificate, and the application protocols it speaks,
 // best first.
 class TlsContext {
   public:

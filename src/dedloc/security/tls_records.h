@@ -28,7 +28,7 @@ namespace dedloc::security {
 // Plaintext of one record.
 inline constexpr std::size_t tls_record_bytes_max = 16 * 1024;
 inline constexpr std::size_t tls_header_bytes = 5;
-// What a peer's record may have beyond its plaintext: type, padding, tag (RFC 8446 §5.2).
+// A peer's record may have this beyond its plaintext: type, padding, tag (RFC 8446 §5.2).
 inline constexpr std::size_t tls_record_expansion_max = 256;
 
 enum class TlsContent : std::uint8_t {

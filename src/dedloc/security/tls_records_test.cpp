@@ -47,7 +47,7 @@ class ForeignPeer {
     ForeignPeer& operator=(const ForeignPeer&) = delete;
 
     SSL* ssl() { return ssl_; }
-    // Of what it sends after the handshake.
+    // The secret of what it sends after the handshake.
     const Bytes& secret() const { return secret_; }
     Bytes take_output() {
         Bytes bytes(BIO_ctrl_pending(SSL_get_wbio(ssl_)));
@@ -240,7 +240,7 @@ TEST(TlsRecords, a_message_in_crumbs_is_taken_no_longer_than_empty_records) {
     EXPECT_EQ(taken, 32u);
 }
 
-// What a peer may send after the handshake that OpenSSL never would: sealed with a secret that both
+// A peer may send, after the handshake, what OpenSSL never would: sealed with a secret that both
 // know.
 class Rules : public testing::Test {
   protected:

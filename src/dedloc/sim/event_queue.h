@@ -1,5 +1,6 @@
-// What happens next in virtual time: a heap of (time, sequence number), so that events of the same
-// time happen in the order in which they were made, on every machine and with every compiler.
+// Orders what happens next in virtual time: a heap of (time, sequence number), so that events of
+// the same time happen in the order in which they were made, on every machine and with every
+// compiler.
 //
 // Cost: O(log n) to push, pop and cancel. Thread: one.
 

@@ -1,4 +1,4 @@
-// What goes wrong, drawn from a seed: kills with and without the disk, lost machines, crashes in
+// Draws faults from a seed: kills with and without the disk, lost machines, crashes in
 // the middle of a write, freezes, partitions, one-way blocks, loss, latency, clocks, full disks.
 //
 //   FaultOptions options;

@@ -1,4 +1,4 @@
-// What a delivered message and a spawned task cost in processor time.
+// Measures the processor time of a delivered message and of a spawned task.
 
 #include <benchmark/benchmark.h>
 

@@ -15,7 +15,7 @@ constexpr int losses_in_a_row_max = 6;
 // Chance that what lost a message (a changed route, a NAT that forgot) breaks the connection.
 constexpr double break_chance = 0.002;
 constexpr std::size_t packet_bytes = 1400;
-// What TCP's congestion control makes of many losses is not modelled; one message is not lost
+// The model leaves out what TCP's congestion control makes of many losses; one message is not lost
 // more than this many times over.
 constexpr std::size_t packets_counted_max = 16;
 
@@ -86,7 +86,7 @@ void Wire::send(int side, PacketPtr packet) {
     transmit(side, std::move(packet));
 }
 
-// What loss and jitter add, or nothing if the connection breaks of it.
+// The delay that loss and jitter add, or nothing if the connection breaks of it.
 std::optional<Duration> Wire::draw_delay(int side, bool small) {
     const LinkOptions& link = pair_from(side).link;
     Random& random = world_.link_random();

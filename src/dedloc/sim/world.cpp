@@ -154,7 +154,7 @@ void SimNode::set_weather(double loss, Duration latency) {
     weather_latency_ = latency;
 }
 
-// What is still before the line goes at the rate it has now; it may have had another one.
+// The bytes still before the line goes at the rate it has now; it may have had another one.
 std::uint64_t SimNode::carried(Line& line, double bytes_per_s) const {
     const double seconds = std::max(0.0, to_seconds(line.bulk_free - world_.now()));
     const auto waiting = static_cast<std::uint64_t>(seconds * bytes_per_s);
@@ -193,7 +193,7 @@ World::~World() {
         process->node.die(false);
         run_task(process->host->stop());
     }
-    // What still waits for an event now unwinds: its objects are gone or about to go.
+    // Whatever still waits for an event now unwinds: its objects are gone or about to go.
     events_.clear();
     drain();
 }

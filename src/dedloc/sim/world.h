@@ -62,7 +62,7 @@ class Wire;
 inline constexpr std::size_t small_bytes_max = 4096;
 // A stream's write waits while the machine's line has so much before it.
 inline constexpr Duration line_backlog_max{50'000'000};
-// What framing and packet headers add to a message.
+// Framing and packet headers add this to a message.
 inline constexpr std::size_t overhead_bytes = 64;
 
 // From one machine to another; set_link sets both directions.
@@ -113,7 +113,7 @@ class SimNode {
     std::string address() const;  // "/ip4/10.0.0.3/tcp/4000"
     NodeOptions& options() { return options_; }
 
-    // Of the process that runs now (or ran last).
+    // The runtime of the process that runs now (or ran last).
     runtime::Node runtime();
     p2p::Host& host();
     SimDisk& disk();
@@ -142,7 +142,7 @@ class SimNode {
     void step_wall_clock(Duration by) { options_.wall_skew += by; }
     // Added to what the links of this machine do anyway.
     void set_weather(double loss, Duration latency);
-    // What the line has carried by now, of what was given to it.
+    // The line has carried this by now, of what was given to it.
     runtime::Traffic traffic();
     // How long the line will yet be busy with what was given to it.
     Duration upload_backlog() const;
@@ -247,7 +247,7 @@ class World {
 
     // Adds a line to the trace.
     void note(std::string_view text);
-    // Of all delivered messages (time, from, to, method, size, bytes) and notes so far.
+    // Hashes all delivered messages (time, from, to, method, size, bytes) and notes so far.
     std::uint64_t trace_hash() const { return trace_; }
     const WorldStats& stats() const { return stats_; }
 

@@ -17,8 +17,8 @@ namespace {
 
 constexpr std::size_t manifest_askers = 3;
 constexpr std::uint32_t strikes_max = 8;
-// Who gave chunks and was lost may be back: a connection breaks, a router begins anew. Where nobody
-// is connected it is our own line that is down.
+// A peer that gave chunks and was lost may be back: a connection breaks, a router begins anew.
+// Where nobody is connected it is our own line that is down.
 constexpr Duration gone_patience = 20s;
 constexpr Duration cut_off_patience = 3min;
 constexpr int refusals_max = 20;         // "overloaded" in a row, about a minute
@@ -26,7 +26,7 @@ constexpr Duration lane_idle_max = 10s;  // a donor closes it later, as if we we
 constexpr Duration back_off_min = 200ms;
 constexpr Duration back_off_max = 5s;
 constexpr Duration chunk_timeout_max = 240s;
-// Of lanes on which nothing came in time one in so many goes on. Half of them would fill a slow
+// One in so many of the lanes on which nothing came in time goes on. Half of them would fill a slow
 // line with chunks that are late as well, again and again, until their donors are dropped.
 constexpr std::size_t lanes_cut = 4;
 constexpr int patience_factor = 4;  // of the usual time of a chunk
@@ -37,7 +37,7 @@ constexpr std::size_t troubles_told_max = 5;
 // ---- PartialState
 
 void PartialState::begin(Manifest manifest) {
-    // What it counted is of another download, if one was completed: its bytes went with the state.
+    // The count belongs to another download, if one was completed: its bytes went with the state.
     have_.assign(manifest.chunks_count(), false);
     chunks_have_ = 0;
     bytes_have_ = 0;
@@ -188,7 +188,8 @@ Task<Result<std::shared_ptr<const PublishedState>>> Download::finish() {
     co_return std::shared_ptr<const PublishedState>(std::move(state));
 }
 
-// What an earlier process left; anything that does not verify is ignored and downloaded again.
+// Reads what an earlier process left; anything that does not verify is ignored and downloaded
+// again.
 Task<void> Download::read_disk() {
     if (!partial_.disk_ || partial_.disk_was_read_) co_return;
     partial_.disk_was_read_ = true;
@@ -293,7 +294,7 @@ Task<void> Download::donor_slot() {
     }
 }
 
-// What fewest fellows have. A donor has everything; of a fellow what it has.
+// The chunk that fewest fellows have. A donor has everything; of a fellow what it has.
 std::deque<std::size_t>::iterator Download::rarest_missing(const Bytes* of_fellow) {
     auto rarest = missing_.end();
     std::size_t fewest = 0;

@@ -49,7 +49,8 @@ bool Download::may_ask(const PeerId& fellow) const {
     return fellow_asked_.contains(fellow) ? !known->second.dropped : !known->second.lied;
 }
 
-// Who was not asked for longest; those who never were, from another one on than others begin with.
+// The fellow not asked for longest; those who never were, from another one on than others begin
+// with.
 std::optional<PeerId> Download::next_fellow() {
     std::vector<PeerId> fellows = options_.fellows();
     std::ranges::sort(fellows);
@@ -119,8 +120,8 @@ Task<void> Download::until_fellows_end() {
     }
 }
 
-// Who loads this state too, as far as we know: those who said that they have nothing of it have got
-// it, or went on to another one.
+// True while some load this state too, as far as we know: those who said that they have nothing of
+// it have got it, or went on to another one.
 bool Download::fellows_left() const {
     if (!options_.fellows) return false;
     return std::ranges::any_of(options_.fellows(), [this](const PeerId& fellow) {
@@ -137,8 +138,8 @@ std::size_t Download::fellows_with(std::size_t index) const {
     }));
 }
 
-// What fellows have or are about to have is not asked of a donor whose line is slow, or which many
-// ask, as long as they give.
+// A chunk that fellows have or are about to have is not asked of a donor whose line is slow, or
+// which many ask, as long as they give.
 bool Download::leaves_to_fellows() const {
     return fellow_gave_at_ && donor_time_ > donor_slow &&
            clock_.now() < *fellow_gave_at_ + 2 * donor_time_;

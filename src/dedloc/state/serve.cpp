@@ -84,7 +84,7 @@ struct StateServer::State {
         return wire::encode(state->manifest);
     }
 
-    // Of who may ask, as the manifest.
+    // Answers a peer that may ask, as the manifest.
     Result<Bytes> have_for(ByteView request) {
         DEDLOC_TRY(const StateRequest asked, wire::decode<StateRequest>(request));
         const auto arriving = store->arriving(asked.root);

@@ -1,4 +1,4 @@
-// What donors say a state is. The first byte chooses: a manifest, made to have its own root, as
+// Donors say these of a state. The first byte chooses: a manifest, made to have its own root, as
 // whoever signed that could; or the beginning of a state and how much more there is of it. What is
 // taken has the same canonical bytes again.
 #include "dedloc/base/check.h"
@@ -31,7 +31,7 @@ void look_at_state(ByteView bytes) {
     const auto more = reader.u32_le();
     if (!more) return;
     const ByteView first = bytes.subspan(sizeof *more);
-    // Of what a header may claim, so much is believed only with as many bytes.
+    // A header's claim is believed up to this only with as many bytes.
     constexpr std::uint32_t enough = 1u << 16;
     auto builder = SnapshotBuilder::begin(first, first.size() + *more % enough);
     if (!builder) return;

@@ -60,8 +60,8 @@ std::uint64_t SnapshotStore::bytes() const {
     return total;
 }
 
-// Of what is older than the newest `steps`: the oldest that nobody loads, or the youngest where
-// more than `pins` are loaded. False: nothing has to go.
+// Forgets one that is older than the newest `steps`: the oldest that nobody loads, or the youngest
+// where more than `pins` are loaded. False: nothing has to go.
 bool SnapshotStore::forget_one(std::size_t steps, std::size_t pins) {
     if (entries_.size() <= steps) return false;
     const auto old_end = entries_.end() - static_cast<std::ptrdiff_t>(steps);

@@ -55,7 +55,7 @@ class SnapshotStore {
     std::shared_ptr<const PublishedState> pin(const Digest& root);
     std::shared_ptr<const PublishedState> newest() const;  // nullptr: nothing was put yet
 
-    // What arrives here and is given on, as far as it has come; until its owner forgets it.
+    // Gives on what arrives here as far as it has come; until its owner forgets it.
     void set_arriving(std::weak_ptr<const PartialState> partial) { arriving_ = std::move(partial); }
     std::shared_ptr<const PartialState> arriving(const Digest& root) const;  // nullptr: another
 

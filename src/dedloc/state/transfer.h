@@ -6,9 +6,9 @@
 // donors_at_once_max donors; a donor that lies, stalls or dies is dropped and named in its
 // DonorReport. What has arrived stays in the PartialState: download again with it to go on.
 //
-// Who downloads gives on what has arrived (SnapshotStore::set_arriving): peers that come at the
-// same time, *fellows*, take most of a state from each other, however slow the only donor's line
-// is.
+// A downloading peer gives on what has arrived (SnapshotStore::set_arriving): peers that come at
+// the same time, *fellows*, take most of a state from each other, however slow the only donor's
+// line is.
 //
 //   /dedloc/state/1/manifest   call    {1 root} -> Manifest
 //   /dedloc/state/1/have       call    {1 root} -> {1 bits, 2 coming}, a bit for each chunk
@@ -81,7 +81,7 @@ class StateServer {
     std::shared_ptr<State> state_;
 };
 
-// What one donor did in a download.
+// One donor's part in a download.
 struct DonorReport {
     std::uint64_t chunks = 0;  // verified
     std::uint64_t bytes = 0;
@@ -146,7 +146,7 @@ struct DownloadOptions {
     Duration stall_max = 10min;  // without any chunk: timeout. Slow lines may take hours in all.
     std::size_t lanes_per_donor = 2;  // two hide the round trip
     std::size_t donors_at_once_max = 8;
-    // Who may be downloading the same at the moment; donors among them are donors.
+    // Peers that may be downloading the same at the moment; donors among them are donors.
     std::function<std::vector<PeerId>()> fellows{};
     std::size_t fellows_at_once_max = 8;
     std::uint64_t bytes_max = state_bytes_max;  // larger states are refused before allocation

@@ -318,7 +318,7 @@ void make_silent(sim::SimNode& machine, std::shared_ptr<const PublishedState> st
                                  });
 }
 
-// What a donor has written is on its way for long here, and the end of a lane would overtake it.
+// A donor's bytes are on their way for long here, and the end of a lane would overtake them.
 constexpr ServeLimits patient{.request_wait_max = 1h};
 
 // Sixteen chunks at once take longer than anybody waits for one; a few at a time do not.

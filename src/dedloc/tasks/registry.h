@@ -6,8 +6,9 @@
 // and whatever links the folder's library knows it: the run file with its sections, `dedloc init`,
 // `check`, `host`, `join`, `eval`, `export`. docs/write-a-task.md shows one of fifty lines.
 //
-// What needs libtorch stays out of the source with that line: aggregators and observers are built
-// without it and still read, compare and hash the run files of tasks that they cannot compute.
+// A task's libtorch part stays out of the source with that line: aggregators and observers are
+// built without it and still read, compare and hash the run files of tasks that they cannot
+// compute.
 //
 // Thread: registration before main(); then any.
 
@@ -32,7 +33,7 @@ struct RunTemplate {
     std::map<std::string, std::string> sizes{};  // others of the same task, for init --size NAME
     // By key ("task.model"): in place of what is said of that key elsewhere.
     std::map<std::string, std::string> comments{};
-    // Of [local] in the comment that explains local updates; empty: it is left out.
+    // The example of [local] in the comment that explains local updates; empty: it is left out.
     std::string local_example{};
 };
 

@@ -69,7 +69,7 @@ inline TextKeys text_keys(const collab::TaskConfig& task) {
     return collab::keys_of<TextKeys>(task, text_section_name);
 }
 
-// What the text module needs to know. bad_input: shares that make no sense, a hash that is none.
+// Converts for the text module. bad_input: shares that make no sense, a hash that is none.
 Result<text::TextDataConfig> text_config(const collab::TaskConfig& task);
 
 // The run file is somebody else's, and who sees gradients sees into the text: it may name what lies

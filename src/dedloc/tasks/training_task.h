@@ -1,4 +1,4 @@
-// What a run trains, chosen by the run file's task.kind: the data and makers of learners.
+// A run trains this, chosen by the run file's task.kind: the data and makers of learners.
 //
 //   DEDLOC_TRY(auto task, tasks::make_task(run.task, {.device = "auto", .threads_count = 1}));
 //   DEDLOC_TRY(auto learner, task->learner(my_id));     // for the trainer's thread
@@ -55,7 +55,7 @@ struct Measure {
     double value = 0;
 };
 
-// What memory one trainer needs, in bytes. Zeros: not known.
+// Memory that one trainer needs, in bytes. Zeros: not known.
 struct MemoryEstimate {
     std::uint64_t model = 0;          // parameters and gradients
     std::uint64_t activations = 0;    // of one micro-batch

@@ -53,7 +53,8 @@ struct Block {
     std::uint32_t file = 0;
 };
 
-// What tells that a file was written anew. Not its inode: some network file systems invent those.
+// A stamp tells that a file was written anew. Not its inode: some network file systems invent
+// those.
 struct FileStamp {
     std::uint64_t bytes = 0;
     std::filesystem::file_time_type changed;

@@ -233,7 +233,7 @@ TEST(Corpus, refuses_json_lines_that_begin_well_and_go_on_without_text) {
                           "body); name the right one with ?field=NAME",
                           folder.path(),
                           lines(40, 0).size()));
-    // Of a large one not everything is read for that.
+    // A large one is not read whole for that.
     folder.write("large.jsonl", lines(4000, 16000));
     EXPECT_NE(error_of(folder, "jsonl:large.jsonl").find("looked at have no text"),
               std::string::npos);

@@ -25,7 +25,7 @@ struct Entity {
     friend auto operator<=>(const Entity&, const Entity&) = default;
 };
 
-// Of one sentence, in order.
+// The entities of one sentence, in order.
 std::vector<Entity> entities_of(const std::vector<std::string>& labels);
 
 struct EntityCounts {
@@ -44,7 +44,7 @@ struct EntityCounts {
 // Adds up sentences; entities never reach from one to the next.
 class EntityScore {
   public:
-    // Of the same length, one label a word.
+    // Both have the same length, one label a word.
     void add(const std::vector<std::string>& truth, const std::vector<std::string>& predicted);
 
     const EntityCounts& total() const { return total_; }

@@ -18,7 +18,7 @@ Error wrong_line(std::size_t line, std::string_view what) {
     return make_error(ErrorKind::bad_input, "line {}: {}", line, what);
 }
 
-// What a message shows of somebody's file.
+// Shows somebody's file in a message.
 std::string shown(std::string_view text) {
     constexpr std::size_t letters = 40;
     if (text.size() <= letters) return std::string(text);

@@ -22,7 +22,7 @@ namespace dedloc::text {
 
 inline constexpr std::string_view space_symbol = "\xE2\x96\x81";  // U+2581
 inline constexpr std::size_t character_map_bytes_max = 16u << 20;
-// Of what stands in the place of one match: the longest that Unicode's normal forms know has 33
+// Bounds what stands in the place of one match: the longest that Unicode's normal forms know has 33
 // bytes (U+FDFA). A letter that became megabytes would take gigabytes in the tokenizer.
 inline constexpr std::size_t replacement_bytes_max = 256;
 

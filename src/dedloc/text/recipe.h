@@ -40,7 +40,7 @@ struct TokenizerRecipe {
     friend bool operator==(const TokenizerRecipe&, const TokenizerRecipe&) = default;
 };
 
-// What is not named keeps its default.
+// A key that is not named keeps its default.
 Result<TokenizerRecipe> parse_recipe(std::string_view text);
 // Everything, in order.
 std::string to_string(const TokenizerRecipe& recipe);

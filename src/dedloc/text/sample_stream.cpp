@@ -98,7 +98,7 @@ Ok SampleStream::share_window(const std::vector<double>& weights) {
     std::sort(rest.begin(), rest.end());
     for (std::size_t i = 0; given < options_.window_samples; ++i, ++given)
         ++sources_[rest[i % rest.size()].second].share;
-    // What has so little weight is trained on, and is nothing in an evaluation.
+    // A source of so little weight is trained on, and is nothing in an evaluation.
     if (split_ == Split::held_out)
         std::erase_if(sources_, [](const Source& source) { return source.share == 0; });
     for (const Source& source : sources_)

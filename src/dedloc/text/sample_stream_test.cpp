@@ -321,7 +321,7 @@ TEST(SampleStream, walks_the_text_once_an_epoch) {
         EXPECT_GT(static_cast<double>(seen[e].size()), 0.9 * static_cast<double>(chunks.size()));
         for (const std::string& name : seen[e]) EXPECT_TRUE(chunks.contains(name)) << name;
     }
-    // What an epoch left out comes in others.
+    // Samples that an epoch left out come in others.
     seen[0].insert(seen[1].begin(), seen[1].end());
     EXPECT_GT(static_cast<double>(seen[0].size()), 0.98 * static_cast<double>(chunks.size()));
 }

@@ -127,7 +127,7 @@ void mask_and_pad(benchmark::State& state) {
 }
 BENCHMARK(mask_and_pad)->Arg(64)->Arg(512);
 
-// What the trainer waits for when one thread prepares and it computes 16 ms a batch of 32.
+// The trainer's wait when one thread prepares and it computes 16 ms a batch of 32.
 void wait_for_prefetched(benchmark::State& state) {
     const auto samples = must(data(64)->train(1, PeerId()));
     Prefetcher prefetcher(samples, {.threads = 1, .batches_ahead = 8});

@@ -45,7 +45,7 @@ class TextData {
 
     const Corpus& corpus() const { return *corpus_; }
     const Tokenizer& tokenizer() const { return *tokenizer_; }
-    // Of one peer, for training.
+    // One peer's stream, for training.
     Result<std::shared_ptr<const SampleStream>> train(std::uint64_t seed, const PeerId& peer) const;
     // The same for everybody, whatever the run's seed; numbers 0 … samples_per_epoch() - 1.
     Result<std::shared_ptr<const SampleStream>> held_out() const;

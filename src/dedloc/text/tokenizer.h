@@ -33,7 +33,7 @@ namespace dedloc::text {
 
 inline constexpr std::size_t tokenizer_bytes_max = 64u << 20;
 inline constexpr std::size_t piece_bytes_max = 1024;
-// Of all pieces together: a million of eight letters each. Their trie takes up to 18 times as much.
+// Letters of all pieces together: a million of eight each. Their trie takes up to 18 times as much.
 inline constexpr std::size_t pieces_bytes_max = 8u << 20;
 
 struct SpecialPieces {  // with the ids that our tokenizers and Hugging Face's ALBERT have

@@ -44,7 +44,7 @@ std::string kept_path(const std::string& directory, const Digest& hash) {
     return fmt::format("{}/tokenizer-{}.model", directory, hash.hex());
 }
 
-// Of all that decides what comes out: the files, how they are read and cut, the recipe.
+// Hashes all that decides what comes out: the files, how they are read and cut, the recipe.
 Digest training_key(const Corpus& corpus, const TokenizerRecipe& recipe, std::uint64_t bytes_max) {
     security::Sha256 hash;
     hash.update("dedloc/tokenizer/2").update(corpus.fingerprint().view());
@@ -62,7 +62,7 @@ Digest training_key(const Corpus& corpus, const TokenizerRecipe& recipe, std::ui
     return hash.finish();
 }
 
-// What the helper says last, without the place in its source.
+// The helper's last words, without the place in its source.
 std::string last_words(const std::string& log_path) {
     const auto log = read_file(log_path, log_bytes_max);
     if (!log) return "it said nothing";

@@ -26,7 +26,7 @@ inline constexpr int training_threads = 16;
 struct TrainingOptions {
     std::string scratch_directory{};  // for the text; empty: the cache folder
     std::string program{};            // the helper; empty: beside the running program
-    // Of larger corpora evenly spread blocks are taken.
+    // From larger corpora evenly spread blocks are taken.
     std::uint64_t bytes = training_bytes_default;
     double seconds_max = 24 * 3600;
     // Told again and again while the helper computes, with the seconds so far. None: the log tells.

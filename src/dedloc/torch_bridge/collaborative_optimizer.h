@@ -25,19 +25,19 @@
 // what draws them, shuffles and drops out with Session::seed(), after the model is built: frozen
 // parameters may need a seed that all have.
 //
-// What is shared: parameters that need a gradient are trained together, sparse gradients as dense
-// ones; buffers (BatchNorm's statistics and its counter of batches) move by the average of their
-// changes, by samples. They are part of the state and of checkpoints. Frozen parameters and large
-// buffers of whole numbers (masks, tables: more than 1,024) are neither sent nor averaged: they, as
-// the model's structure, must be the host's, and who joins with others is told. A constant in a
-// buffer keeps its bits; it must be finite, as all that is averaged. What belongs to one peer alone
-// (a queue of keys and its pointer) is named in JoinOptions::private_buffers: it stays as the loop
-// makes it, is in no checkpoint, and begins anew when the peer comes back.
+// All peers share these: parameters that need a gradient are trained together, sparse gradients as
+// dense ones; buffers (BatchNorm's statistics and its counter of batches) move by the average of
+// their changes, by samples. They are part of the state and of checkpoints. Frozen parameters and
+// large buffers of whole numbers (masks, tables: more than 1,024) are neither sent nor averaged:
+// they, as the model's structure, must be the host's, and who joins with others is told. A constant
+// in a buffer keeps its bits; it must be finite, as all that is averaged. What belongs to one peer
+// alone (a queue of keys and its pointer) is named in JoinOptions::private_buffers: it stays as the
+// loop makes it, is in no checkpoint, and begins anew when the peer comes back.
 //
 // A batch whose mean gradient is not finite, or longer than averaging.norm_max, leaves no trace in
 // what is handed in, BatchNorm's statistics included.
 //
-// Of the run file, [checkpoint] is kept to: in step() and leave(), in checkpoints/ of the peer's
+// The run file's [checkpoint] is kept to: in step() and leave(), in checkpoints/ of the peer's
 // folder, the newest three (as `dedloc host` does; every = 0: none). [task] is only compared.
 // Nothing is evaluated here: [evaluate] is nothing to a session, and of [stop] it does steps and
 // samples; accuracy only counts where peers of `dedloc join` measure it. averaging.delayed is not

@@ -68,7 +68,7 @@ class CollaborativeOptimizerTest : public testing::Test {
         joining.join = host.join_string();
         return join(std::move(model), joining);
     }
-    // What `work` throws; empty: nothing.
+    // The message that `work` throws; empty: nothing.
     template <typename Work>
     static std::string failure_of(Work work) {
         try {
@@ -246,7 +246,7 @@ TEST_F(CollaborativeOptimizerTest, has_the_last_state_of_a_run_that_others_ended
     two.leave();
     EXPECT_TRUE(are_equal(*model_of_two, *model)) << "after leave()";
     EXPECT_EQ(two.state_hash(), session.state_hash());
-    // What its owner makes of it then stays.
+    // The owner's changes after that stay.
     torch::NoGradGuard no_grad;
     model_of_two->parameters().front().fill_(7);
     two.leave();

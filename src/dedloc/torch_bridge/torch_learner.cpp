@@ -134,7 +134,8 @@ class TorchLearner final : public collab::Learner {
     void cancel_evaluation() override { evaluation_cancelled_ = true; }
 
   private:
-    // What one bad micro-batch must not leave behind: its gradient, and BatchNorm's statistics.
+    // Removes what one bad micro-batch must not leave behind: its gradient, and BatchNorm's
+    // statistics.
     void leave_no_trace() {
         flat_.forget_gradients();
         flat_.restore_buffers();

@@ -1,6 +1,6 @@
 // DueState: the state of the step at which a checkpoint is due, exactly.
 //
-// Who saves looks at the run only now and then, and steps may be quicker: with every = 20 it would
+// A saver looks at the run only now and then, and steps may be quicker: with every = 20 it would
 // save steps 80, 101 and 120. This sink sees each step as it is made and holds the newest state
 // that is due until it is taken.
 //

@@ -84,7 +84,7 @@ bool LocalLearner::inner_step() {
     const std::uint64_t samples = std::exchange(since_step_, 0);
     inside_->take(gradient_, buffers_change_, 1);
     tensor::add_weighted(buffers_, buffers_change_, 1.0f);
-    // Of finite gradients the sum may still not be.
+    // A sum of finite gradients may still not be finite.
     if (!tensor::all_finite(gradient_)) return false;
     const auto divisor = static_cast<float>(samples);
     for (float& element : gradient_) element /= divisor;

@@ -83,13 +83,13 @@ class LocalLearner final : public collab::Learner {
     std::uint64_t since_step_ = 0;   // samples in the learner inside
     std::uint64_t since_start_ = 0;  // samples
     int not_finite_in_a_row_ = 0;    // gradients
-    // Of ways that ended with a move_to(); empty while there is none.
+    // Samples of ways that ended with a move_to(); empty while there is none.
     std::uint64_t samples_before_ = 0;
     std::vector<float> way_before_;
     std::vector<float> buffers_before_;
 };
 
-// What a trainer of this run computes with: `learner` itself, or local updates around it.
+// A trainer of this run computes with this: `learner` itself, or local updates around it.
 std::unique_ptr<collab::Learner> trainers_learner(const collab::RunFile& run,
                                                   std::unique_ptr<collab::Learner> learner);
 

@@ -9,7 +9,7 @@ namespace dedloc::trainer {
 
 namespace {
 
-// Of each size: short ones are measured more often, as they tell less.
+// Measurements of each size: short ones are measured more often, as they tell less.
 constexpr int measurements_min = 2;
 constexpr int measurements_wanted = 10;
 constexpr double measured_enough_s = 0.1;

@@ -45,7 +45,7 @@ class MicroBatchSearch {
     // To compute next; when done: the answer.
     std::uint64_t size() const { return size_; }
     bool done() const { return done_; }
-    // Of the answer.
+    // The rate of the answer.
     double samples_per_s() const { return best_rate_; }
     double seconds() const { return best_rate_ > 0 ? static_cast<double>(size_) / best_rate_ : 0; }
     // Why not more: "they take 1.3 s".

@@ -132,7 +132,7 @@ TEST(MicroBatchSearch, never_exceeds_the_target_batch) {
     EXPECT_EQ(one.sizes.count(1), one.sizes.size());
 }
 
-// What 64 samples take is 64 kB: twice as much would go beyond the bound.
+// 64 samples take 64 kB: twice as much would go beyond the bound.
 TEST(MicroBatchSearch, stays_within_memory) {
     Machine machine{.fixed_s = 0.1, .sample_s = 1e-6};
     const auto search = found(machine, {.bytes_max = 1'100'000});

@@ -63,7 +63,7 @@ std::uint64_t seed_of(const PeerId& peer, std::uint64_t first_sample) {
     return *base::ByteReader(hash.view()).u64_be();
 }
 
-// What no loop of one's own can do.
+// Refuses what no loop of one's own can do.
 Ok check_run(const collab::RunFile& run, bool hosts) {
     if (run.local) {
         return make_error(

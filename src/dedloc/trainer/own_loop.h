@@ -20,7 +20,7 @@
 // A batch whose mean gradient is not finite, or longer than averaging.norm_max, leaves no trace in
 // what is handed in.
 //
-// Of the run file, [checkpoint] is kept to: in step() and leave(), in checkpoints/ of the peer's
+// The run file's [checkpoint] is kept to: in step() and leave(), in checkpoints/ of the peer's
 // folder, the newest three. [task] is only compared, [evaluate] is nothing here; of [stop] steps
 // and samples count. averaging.delayed is not done: step() waits for each average (a warning says
 // so).
@@ -134,7 +134,7 @@ class OwnLoop {
     // One batch at most of a step in which this line rests: more would only count twice, there and
     // in what the others compute instead.
     Result<bool> hand_in_if_due();
-    // What there is; `gone`: only until then.
+    // Hands in what there is; `gone`: only until then.
     Result<bool> hand_in(std::future<Result<void>>* gone = nullptr);
     void save_if_due();
     Result<void> save_last();
@@ -145,8 +145,9 @@ class OwnLoop {
     std::unique_ptr<VoteWatch> votes_;  // outlives the node, which tells it
     std::unique_ptr<collab::Node> node_;
     collab::CollaborationService& service_;  // the node's
-    // Of one step(). Nobody computes on when the batch is full, so that a contribution is less than
-    // two batches, which rounds take; of more they would take no part, for ever.
+    // The most samples of one step(). Nobody computes on when the batch is full, so that a
+    // contribution is less than two batches, which rounds take; of more they would take no part,
+    // for ever.
     std::uint64_t samples_max_;
     double norm_max_;  // of one sample's gradient
     std::unique_ptr<Gradients> gradients_;

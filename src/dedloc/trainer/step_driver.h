@@ -50,8 +50,8 @@ class StepDriver {
     // The sums are lost: the samples up to `next_sample` count for nothing.
     void forget(std::uint64_t next_sample);
 
-    // What there is, for collaboration.step(). `ahead`: the loop computes on while that is made.
-    // `take` is called if there are samples.
+    // The contribution for collaboration.step(), of what there is. `ahead`: the loop computes on
+    // while that is made. `take` is called if there are samples.
     collab::Contribution hand_in(bool ahead, const TakeSums& take);
     // True if what was computed meanwhile goes into the next step. Else it is forgotten: the loop
     // begins anew at the new state.

@@ -272,7 +272,7 @@ Result<void> Trainer::compute(collab::CounterRange range) {
     return {};
 }
 
-// What the search tried, or what others leave of the memory by now, was too much for this machine;
+// The search tried too much for this machine, or others leave less of the memory by now;
 // the samples are computed all the same.
 Result<void> Trainer::compute_in_halves(collab::CounterRange range) {
     const std::uint64_t tried = search_ ? search_->size() : micro_batch_;
@@ -292,7 +292,7 @@ void Trainer::begin_search(std::uint64_t samples_first) {
     MicroBatchOptions options = options_.micro_search;
     options.samples_first = std::max(options.samples_first, samples_first);
     options.samples_known = micro_batch_;
-    // What took the memory may be gone by now; if not, one micro-batch is computed in halves.
+    // The memory may be free again by now; if not, one micro-batch is computed in halves.
     if (samples_fit_ < options.samples_max && clock_.now() >= more_fit_at_) {
         samples_fit_ *= 2;
         more_fit_at_ = clock_.now() + options_.micro_search_again * searches_until_more_fit;
@@ -369,7 +369,7 @@ void Trainer::evaluate_the_end() {
     evaluator_->request(state);
 }
 
-// What was computed ahead stays: it goes into the step that begins here.
+// Gradients computed ahead stay: they go into the step that begins here.
 void Trainer::go_on_from(const state::Snapshot& state) {
     learner_->at_step(state.step());
     if (driver_->samples().size() > 0)

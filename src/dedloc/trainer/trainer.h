@@ -66,7 +66,7 @@ struct TrainerOptions {
 struct EvaluationTurn {
     std::uint64_t since = 0;  // the step at which we began: what is missed counts from there
     std::uint64_t every = 0;  // steps
-    // Of the trainers before us: which step they measured last since then, and how many were made
+    // The trainers before us: which step they measured last since then, and how many were made
     // meanwhile.
     std::uint64_t measured = 0;
     std::uint64_t taken = 0;
@@ -125,7 +125,7 @@ class Trainer {
     void evaluate_if_due(const Stepped& stepped);
     void evaluate_the_end();
     void go_on_from(const state::Snapshot& state);
-    // What was accumulated is forgotten.
+    // Forgets what was accumulated.
     bool start_from(const std::shared_ptr<const state::Snapshot>& state);
     bool is_over() const;  // nothing more is to be computed
     bool patience_is_over() const;

@@ -322,7 +322,7 @@ class TrainerTest : public testing::Test {
                                          options_);
     }
 
-    // Of micro-batches, one after the other, until the run is over.
+    // Sizes of micro-batches, one after the other, until the run is over.
     std::vector<std::uint64_t> sizes_found(collab::Collaboration& collaboration,
                                            runtime::Clock& clock) {
         std::vector<std::uint64_t> found;

@@ -1,4 +1,4 @@
-// What libp2p peers tell each other about themselves: Identify, and the signed envelope with the
+// Peers of libp2p tell each other this about themselves: Identify, and the signed envelope with the
 // peer's addresses in it. Sealing and opening envelopes: security/envelope.h.
 //
 // An Identify may come in several messages on one stream; their bytes joined are the whole
@@ -63,7 +63,7 @@ struct Envelope {
     }
 };
 
-// What an envelope's signature covers: domain, type and payload, each with its uvarint length.
+// An envelope's signature covers these: domain, type and payload, each with its uvarint length.
 Bytes envelope_signed_bytes(std::string_view domain, ByteView payload_type, ByteView payload);
 
 inline constexpr std::string_view peer_record_domain = "libp2p-peer-record";

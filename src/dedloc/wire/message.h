@@ -98,7 +98,8 @@ constexpr WireType wire_type() {
     return WireType::bytes;
 }
 
-// What is made once for every type of message and not for each: the compiler's time is ours too.
+// The part that is made once for every type of message and not for each: the compiler's time is
+// ours too.
 class Encoder {
   public:
     using Fields = void (*)(Encoder&, const void* message);

@@ -95,7 +95,7 @@ class MsgpackValue {
 Bytes encode_msgpack(const MsgpackValue& value);
 Result<MsgpackValue> decode_msgpack(ByteView bytes);  // the whole of the bytes is one value
 
-// What a DHT holds under a key with subkeys. Written as ext 0x50 around the list
+// A DHT holds this under a key with subkeys. Written as ext 0x50 around the list
 // [maxsize, latest expiration, [[subkey, value, expiration], …]].
 struct DhtDictionary {
     struct Entry {
@@ -115,7 +115,7 @@ struct DhtDictionary {
 Bytes encode_dht_dictionary(const DhtDictionary& dictionary);
 Result<DhtDictionary> decode_dht_dictionary(ByteView bytes);
 
-// What an expert takes or gives: a tensor whose first axis is the batch. Written as ext 0x51 around
+// An expert takes or gives this: a tensor whose first axis is the batch. Written as ext 0x51 around
 // a map of hivemind's fields in their order.
 struct TensorDescriptor {
     std::vector<std::int64_t> size;        // of one sample: without the batch axis

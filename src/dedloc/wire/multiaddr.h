@@ -78,7 +78,7 @@ class Multiaddr {
     // Just host, tcp and perhaps /p2p: what our own transport dials. Excludes websockets, relays.
     bool is_plain_tcp() const;
     bool is_relayed() const;
-    // What stands before /p2p-circuit: the relay's address with its id. Nullopt if not relayed.
+    // The address before /p2p-circuit: the relay's, with its id. Nullopt if not relayed.
     std::optional<Multiaddr> relay() const;
 
     Multiaddr with_peer(const PeerId& peer) const;  // replaces a last /p2p part

@@ -1,4 +1,4 @@
-// What the two sides of a libp2p Noise handshake tell each other inside it.
+// The two sides of a libp2p Noise handshake tell each other this inside it.
 //
 // Source: libp2p specs/noise (NoiseHandshakePayload, NoiseExtensions); field 3 was never used.
 // Errors: bad_input. Thread: any.

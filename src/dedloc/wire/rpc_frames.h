@@ -22,7 +22,7 @@ namespace dedloc::wire {
 
 // The daemon's limit for a whole unary envelope.
 inline constexpr std::size_t unary_envelope_bytes_max = 4 << 20;
-// What an envelope adds to its data at most, with a method of method_bytes_max letters.
+// An envelope adds this to its data at most, with a method of method_bytes_max letters.
 inline constexpr std::size_t unary_overhead_bytes_max = 640;
 inline constexpr std::size_t method_bytes_max = 512;
 
@@ -47,7 +47,7 @@ Bytes encode_unary_request(const CallId& id, std::string_view method, ByteView d
 Bytes encode_unary_response(const CallId& id, ByteView data);
 Bytes encode_unary_error(const CallId& id, std::string_view text);
 
-// Of an envelope without its length, as LengthPrefixReader(unary_envelope_bytes_max) gives it.
+// Decodes an envelope without its length, as LengthPrefixReader(unary_envelope_bytes_max) gives it.
 Result<UnaryRequest> decode_unary_request(ByteView envelope);
 Result<UnaryResponse> decode_unary_response(ByteView envelope);
 

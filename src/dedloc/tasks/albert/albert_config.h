@@ -44,7 +44,7 @@ std::int64_t parameters_count(const AlbertConfig& config);
 // ln V + ln 2: the mean loss of a model that knows nothing.
 double loss_of_ignorance(const AlbertConfig& config);
 
-// What one gradient computation keeps at the same time, in bytes of fp32.
+// Bytes of fp32 that one gradient computation keeps at the same time.
 struct AlbertMemory {
     std::uint64_t parameters = 0;   // with their gradients, and the sums of those
     std::uint64_t activations = 0;  // of `rows` sequences of `columns` tokens, `masked` of them

@@ -32,7 +32,7 @@ std::uint64_t held_out_rows(std::uint64_t length) {
     return std::max<std::uint64_t>(1, tokens / length);
 }
 
-// What thins out sample number `counter` of this peer.
+// Seeds what thins out sample number `counter` of this peer.
 class DropoutSeeds {
   public:
     DropoutSeeds(std::uint64_t seed, const PeerId& peer) {

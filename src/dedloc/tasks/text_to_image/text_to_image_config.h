@@ -26,7 +26,7 @@ struct TextToImageConfig {
     // Every position of the text has a padding token of its own.
     std::int64_t text_tokens() const { return text_vocabulary + text_length; }
     std::int64_t tokens() const { return text_tokens() + image_vocabulary; }
-    // What the last token of the image would predict is nothing.
+    // The last token of the image would predict nothing.
     std::int64_t sequence() const { return text_length + image_length(); }
 
     // How many sets of weights the layers have, and that of a layer.

@@ -88,7 +88,7 @@ namespace {
 
 using PixelTable = std::array<float, 256>;
 
-// What a grey level is to the network: mean 0 and variance 1 over the training images.
+// Maps a grey level to what the network sees: mean 0 and variance 1 over the training images.
 constexpr PixelTable normalised_pixels() {
     constexpr float scale = 1.0f / (255.0f * pixel_deviation);
     constexpr float shift = -pixel_mean / pixel_deviation;
