@@ -255,7 +255,7 @@ def robust(setup: Setup) -> list[dict]:
 def round_overhead_far(setup: Setup) -> list[dict]:
     """The same among 4 machines that are 50 ms of round trip apart (namespaces; needs root)."""
     done = subprocess.run(
-        [str(setup.program("dedloc")), "lab", "links", "--peers", str(GROUP), "--rtt-ms",
+        [str(setup.program("dedloc-lab")), "links", "--peers", str(GROUP), "--rtt-ms",
          str(FAR_MS), "--elements", str(OVERHEAD_ELEMENTS), "--codec", "fp32", "--rounds",
          "3" if setup.quick else "30", "--json"],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=600, check=False)
@@ -263,8 +263,8 @@ def round_overhead_far(setup: Setup) -> list[dict]:
     if done.returncode == SKIPPED or (done.returncode == WRONG_OPTION and os.geteuid() != 0):
         return [skipped(f"round_overhead_{FAR_MS}ms", " ".join(done.stderr.split()))]
     if done.returncode != 0:
-        raise BenchError(f"dedloc lab links ended with status {done.returncode}: {done.stderr}")
-    result = last_json(done.stdout, "dedloc lab links")
+        raise BenchError(f"dedloc-lab links ended with status {done.returncode}: {done.stderr}")
+    result = last_json(done.stdout, "dedloc-lab links")
     return [measure(f"round_overhead_{FAR_MS}ms", result["seconds"] * 1e3, "ms",
                     "the promise: 3 round trips and 50 ms", 3 * FAR_MS + 50,
                     best=result["seconds_min"] * 1e3,
@@ -414,12 +414,12 @@ def delayed(setup: Setup) -> list[dict]:
     """The delayed update in virtual time, real engine, real gradients (Fashion-MNIST, the demo's
     CNN): the share of time that four trainers compute when a round takes about as long as a batch,
     against the promise, and without; held-out loss after equal samples, against synchronous."""
-    command = [str(setup.program("dedloc")), "lab", "delayed", "--json",
+    command = [str(setup.program("dedloc-lab")), "delayed", "--json",
                *(["--steps", "8"] if setup.quick else [])]
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
                           timeout=3600, check=False)
     if done.returncode not in (0, 9):  # 9: it ran, and a promise did not hold; the lines say which
-        raise BenchError(f"dedloc lab delayed ended with status {done.returncode}")
+        raise BenchError(f"dedloc-lab delayed ended with status {done.returncode}")
     found = last_json(done.stdout, command[0])
     return [measure("delayed", found["compute_share"], "share", "the promise", COMPUTE_SHARE_MIN,
                     without=round(found["sync_compute_share"], 4),

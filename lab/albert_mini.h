@@ -1,4 +1,4 @@
-// `dedloc lab albert-mini`: a small ALBERT learns the King James Bible, alone and in a
+// `dedloc-lab albert-mini`: a small ALBERT learns the King James Bible, alone and in a
 // collaboration whose peers come and go.
 //
 // Alone: one learner, one optimizer, batches of exactly the target. Together: four peers of this

@@ -1,6 +1,6 @@
 // The audit must find every mistake that is put into a chain by hand, and nothing in a sound one.
 
-#include "lab/audit.h"
+#include "dedloc/audit/audit.h"
 
 #include <filesystem>
 #include <fmt/format.h>
@@ -10,21 +10,23 @@
 #include <sstream>
 #include <unistd.h>
 
+#include "dedloc/audit/event_names.h"
 #include "dedloc/monitor/event_log.h"
 
-#include "lab/event_names.h"
 #include "lab/hand_made_chain.h"
 #include "lab/temporary_folder.h"
 
 namespace dedloc::lab {
 namespace {
 
+using namespace audit;
+
 AuditReport audit_of(const std::vector<const HandMadeChain*>& chains,
                      const AuditOptions& options = {}) {
     const security::ToyVerifier verifier;
     std::vector<PeerLog> logs;
     for (const HandMadeChain* chain : chains) logs.push_back({"log", chain->certificates()});
-    return audit(logs, verifier, options);
+    return audit_logs(logs, verifier, options);
 }
 
 TEST(Audit, a_sound_chain_is_clean) {
@@ -232,7 +234,7 @@ TEST(Audit, what_the_first_kept_commit_carries_is_not_lost) {
     std::vector<Bytes> kept = chain.certificates();
     kept.erase(kept.begin(), kept.begin() + 2);  // the start and the first commit
     const security::ToyVerifier verifier;
-    const AuditReport report = audit({{"log", kept}}, verifier);
+    const AuditReport report = audit_logs({{"log", kept}}, verifier);
     EXPECT_TRUE(report.clean()) << to_text(report);
     EXPECT_DOUBLE_EQ(report.samples_lost, 2);  // of the other, who did not carry them
 }
@@ -245,7 +247,7 @@ TEST(Audit, a_minority_of_votes_is_a_problem) {
 
 TEST(Audit, bytes_that_are_no_certificate_are_a_problem) {
     const security::ToyVerifier verifier;
-    const AuditReport report = audit({{"log", {Bytes{1, 2, 3}}}}, verifier);
+    const AuditReport report = audit_logs({{"log", {Bytes{1, 2, 3}}}}, verifier);
     EXPECT_FALSE(report.clean());
 }
 

@@ -24,10 +24,12 @@
 #include "dedloc/base/time.h"
 #include "dedloc/codec/codec.h"
 
-#include "lab/chain_book.h"
-#include "lab/sample_accounts.h"
-
 namespace dedloc::lab {
+
+using audit::ChainBook;
+using audit::describe;
+using audit::Link;
+using audit::SampleAccounts;
 
 inline constexpr std::size_t violations_max = 50;  // kept of one run
 

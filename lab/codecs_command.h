@@ -1,4 +1,4 @@
-// `dedloc lab codecs`: error, size and speed of every codec, measured here and now.
+// `dedloc-lab codecs`: error, size and speed of every codec, measured here and now.
 //
 //   rmse          root of the mean squared error of one encoding, relative to the vector's RMS
 //   average of P  the same for the average of P peers: contributions encoded, and the average again

@@ -1,4 +1,4 @@
-// `dedloc lab delayed`: the same training with and without the delayed update, in virtual time, on
+// `dedloc-lab delayed`: the same training with and without the delayed update, in virtual time, on
 // the real engine, with a real model: four trainers, Fashion-MNIST, the demo's small CNN, lines on
 // which one round takes about as long as computing one batch.
 //

@@ -399,7 +399,7 @@ SeedPoolOptions pool_options(const EnumerateCommand& command, const std::vector<
     options.workers = command.workers;
     options.what = "run";
     options.again = [&](std::uint64_t number) {
-        return fmt::format("dedloc lab enumerate {} --first {} --runs 1 --trace  # {}",
+        return fmt::format("dedloc-lab enumerate {} --first {} --runs 1 --trace  # {}",
                            words_of(command),
                            number,
                            runs[number].text());

@@ -1,4 +1,4 @@
-// `dedloc lab enumerate`: one calm step of a small collaboration is looked at message by message;
+// `dedloc-lab enumerate`: one calm step of a small collaboration is looked at message by message;
 // then it is repeated once for every message and every fault at that moment: its sender or its
 // receiver is killed, frozen, slowed down or cut off from the others. Everything that `lab
 // simulate` checks is checked, and how late the next step was: a step that comes too late is a

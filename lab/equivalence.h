@@ -1,4 +1,4 @@
-// `dedloc lab equivalence`: is the collaboration the same as training alone?
+// `dedloc-lab equivalence`: is the collaboration the same as training alone?
 //
 // Four peers in this process, each with its own identity, host, sockets and collaboration, train
 // the demo's network for some steps; membership and every peer's micro-batches are fixed. Then

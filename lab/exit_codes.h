@@ -53,14 +53,14 @@ inline bool all_hold(std::string_view command, const std::vector<Bound>& bounds)
     for (const Bound& bound : bounds) {
         if (bound.holds()) continue;
         all = false;
-        fmt::print(stderr, "dedloc lab {}: {}\n", command, bound.text());
+        fmt::print(stderr, "dedloc-lab {}: {}\n", command, bound.text());
     }
     return all;
 }
 // Where all peers must have the same state in the end.
 inline bool is_identical(std::string_view command, bool identical) {
     if (!identical)
-        fmt::print(stderr, "dedloc lab {}: peers have different states in the end\n", command);
+        fmt::print(stderr, "dedloc-lab {}: peers have different states in the end\n", command);
     return identical;
 }
 

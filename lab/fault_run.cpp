@@ -8,11 +8,11 @@
 #include <signal.h>
 #include <thread>
 
+#include "dedloc/audit/audit.h"
 #include "dedloc/consensus/messages.h"
 #include "dedloc/p2p/identity_file.h"
 #include "dedloc/wire/message.h"
 
-#include "lab/audit.h"
 #include "lab/bowl_run.h"
 #include "lab/median.h"
 
@@ -473,10 +473,10 @@ void FaultRun::check_certificates() {
     std::vector<std::string> folders;
     for (const auto& peer : peers_) folders.push_back(peer->directory());
     check_samples(folders);
-    const auto logs = read_logs(folders);
+    const auto logs = audit::read_logs(folders);
     if (!logs) return fail(logs.error().message());
     std::map<std::uint64_t, double> deadlines_ms;  // by the step that was made
-    for (const PeerLog& log : *logs)
+    for (const audit::PeerLog& log : *logs)
         for (const Bytes& bytes : log.certificates) {
             const auto certificate = wire::decode<consensus::Certificate>(bytes);
             if (!certificate) continue;
@@ -490,14 +490,14 @@ void FaultRun::check_certificates() {
 
 void FaultRun::check_samples(const std::vector<std::string>& folders) {
     std::map<PeerId, const PeerProcess*> by_id;
-    AuditOptions options;
+    audit::AuditOptions options;
     for (const auto& peer : peers_) {
         const auto identity = p2p::load_or_create_identity(peer->directory());
         if (!identity) return fail(identity.error().message());
         by_id[identity->identity().id()] = peer.get();
         if (kills_[peer.get()] > 0) options.killed.insert(identity->identity().id());
     }
-    const auto report = audit_folders(folders, options);
+    const auto report = audit::audit_folders(folders, options);
     if (!report) return fail(report.error().message());
     if (report->samples_twice != 0) fail("the audit found samples that were counted twice");
     for (const auto& [id, account] : report->peers) {

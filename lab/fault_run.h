@@ -12,13 +12,15 @@
 #include <string_view>
 #include <vector>
 
+#include "dedloc/audit/sample_accounts.h"
 #include "dedloc/base/random.h"
 
 #include "lab/peer_process.h"
-#include "lab/sample_accounts.h"
 #include "lab/stolen_time.h"
 
 namespace dedloc::lab {
+
+using audit::PeerAccount;
 
 // rejoin: who was killed is back; join: a newcomer; leave: for good.
 enum class FaultKind { kill, stop, rejoin, join, leave };

@@ -218,7 +218,7 @@ int run_faults(const FaultsCommand& given) {
         fmt::print(stderr, "dedloc: {}\n", folder.error().message());
         return exit_disk;
     }
-    Faults faults(command, command.program.empty() ? own_program() : command.program, *folder);
+    Faults faults(command, command.program.empty() ? dedloc_program() : command.program, *folder);
     const Total total = faults.run();
     const int judged = total.faults() - total.disturbed;
     const bool held = total.problems.empty() && judged > total.disturbed &&

@@ -1,7 +1,7 @@
-// `dedloc lab faults`: real processes on loopback, stopped and killed, and what that costs the
+// `dedloc-lab faults`: real processes on loopback, stopped and killed, and what that costs the
 // others.
 //
-// A collaboration of four processes of this program trains the synthetic task. One repeat is two of
+// A collaboration of four processes of `dedloc` trains the synthetic task. One repeat is two of
 // these, in an order that is drawn: a stop and a kill; with --minutes anything.
 //   stop   SIGSTOP one of them at any moment, for --stop-seconds, then SIGCONT: the sleeper must
 //          repair itself and take part again
@@ -37,7 +37,7 @@ struct FaultsCommand {
     double stop_seconds = 20;  // of one SIGSTOP
     double minutes = 0;        // no repeat begins after this time; 0: no limit
     std::uint64_t seed = 1;
-    std::string program;    // the dedloc to start; empty: this one
+    std::string program;    // the dedloc to start; empty: the one beside this
     std::string directory;  // kept; empty: a temporary one, in memory, removed when nothing failed
     // Of a robust run: one of `peers` lies so ("sign_flip"), and nothing else happens
     // (bad_process.h).

@@ -1,4 +1,4 @@
-// `dedloc lab grid`: what a grid costs: a collaboration in virtual time whose trainers average in
+// `dedloc-lab grid`: what a grid costs: a collaboration in virtual time whose trainers average in
 // one group of all, and in groups of at most so many. Lines such that the vector, as encoded, takes
 // a second each way.
 //

@@ -1,5 +1,5 @@
 // How fast peers that average in groups agree, if some are absent in each round: the experiment of
-// Moshpit SGD (arXiv 2103.03239), of which `dedloc lab moshpit` prints the table. Numbers only: no
+// Moshpit SGD (arXiv 2103.03239), of which `dedloc-lab moshpit` prints the table. Numbers only: no
 // network, no protocol.
 //
 // Each of `peers` holds one number of N(0, 1). In each round each is absent with probability

@@ -8,10 +8,10 @@
 #include <memory>
 #include <optional>
 
+#include "dedloc/audit/audit_command.h"
 #include "dedloc/base/edit_distance.h"
 #include "dedloc/codec/codec.h"
 
-#include "lab/audit.h"
 #include "lab/codecs_command.h"
 #include "lab/dht_command.h"
 #include "lab/enumerate_command.h"
@@ -31,37 +31,16 @@
 namespace dedloc::lab {
 namespace {
 
-struct AuditCommand {
-    std::vector<std::string> paths;
-    std::vector<std::string> killed;
-    std::optional<double> lost_max;
-    bool json = false;
-};
-
-int run_audit(const AuditCommand& command) {
-    AuditOptions options;
-    for (const std::string& text : command.killed) {
-        const auto peer = PeerId::from_text(text);
-        if (!peer) {
-            std::fprintf(stderr, "dedloc: %s\n", peer.error().message().c_str());
+int exit_code_of(audit::AuditEnd end) {
+    switch (end) {
+        case audit::AuditEnd::sound:
+            return 0;
+        case audit::AuditEnd::bad_input:
             return exit_bad_input;
-        }
-        options.killed.insert(*peer);
+        case audit::AuditEnd::check_failed:
+            break;
     }
-    const auto report = audit_folders(command.paths, options);
-    if (!report) {
-        std::fprintf(stderr, "dedloc: %s\n", report.error().message().c_str());
-        return exit_bad_input;
-    }
-    std::fputs(to_text(*report).c_str(), command.json ? stderr : stdout);
-    if (command.json) std::printf("%s\n", to_json(*report).c_str());
-    const bool lost = command.lost_max && report->loses_more_than(*command.lost_max);
-    if (lost)
-        fmt::print(stderr,
-                   "dedloc: {:.2f} samples are lost, --lost-max allows {:.2f}\n",
-                   report->samples_lost,
-                   *command.lost_max);
-    return report->clean() && !lost ? 0 : exit_check_failed;
+    return exit_check_failed;
 }
 
 std::vector<std::string> codec_names() {
@@ -226,7 +205,8 @@ void add_links_commands(CLI::App& app, NetworkCommands& commands, int& code) {
     command->add_option("--speedup-min",
                         links.speedup_min,
                         "over equal parts; else exit code 9 (default: of C 1.85; 0: any)");
-    command->add_option("--program", links.program, "the dedloc to start (default: this one)");
+    command->add_option(
+        "--program", links.program, "the dedloc to start (default: the one beside this)");
     command->add_option("--dir", links.directory, "folder for the members' files, kept");
     command->add_flag("--json", links.json, "one JSON object as the last line");
     command->callback([&links, &code] { code = run_links(links); });
@@ -327,25 +307,24 @@ std::string what_was_wrong(const CLI::App* app, const CLI::Error& error) {
 }  // namespace
 
 int run(const std::vector<std::string>& arguments, const std::string& program) {
-    const bool alone = program.ends_with("dedloc-lab");
-    CLI::App app("Simulates, breaks and audits runs.", alone ? program : program + " lab");
+    CLI::App app("Simulates, breaks and audits runs.", program);
     app.require_subcommand(1);
     app.failure_message(what_was_wrong);
     int code = 0;
 
-    AuditCommand audit_command;
-    CLI::App* audit = app.add_subcommand(
+    audit::AuditCommand audit_command;
+    CLI::App* audit_app = app.add_subcommand(
         "audit", "check the certificates that peers left on disk: nothing twice, nothing lost");
-    audit->add_option("paths", audit_command.paths, "peers' folders, or a folder of them")
+    audit_app->add_option("paths", audit_command.paths, "peers' folders, or a folder of them")
         ->required();
-    audit->add_option("--killed", audit_command.killed, "ids of peers that were killed");
-    audit
+    audit_app->add_option("--killed", audit_command.killed, "ids of peers that were killed");
+    audit_app
         ->add_option("--lost-max",
                      audit_command.lost_max,
                      "samples lost of peers that were not killed; more is exit code 9")
         ->check(CLI::NonNegativeNumber);
-    audit->add_flag("--json", audit_command.json, "one JSON object as the last line");
-    audit->callback([&] { code = run_audit(audit_command); });
+    audit_app->add_flag("--json", audit_command.json, "one JSON object as the last line");
+    audit_app->callback([&] { code = exit_code_of(audit::run_audit(audit_command)); });
 
     SimulateCommand simulate_command;
     std::string plants;

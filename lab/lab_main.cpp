@@ -1,4 +1,4 @@
-// dedloc-lab: `dedloc lab` as a program of its own, for builds without the command line.
+// dedloc-lab: the developers' program. It starts the `dedloc` beside it where it needs peers.
 
 #include "dedloc/runtime/open_files.h"
 

@@ -98,7 +98,7 @@ int run_link_member(const LinkMemberCommand& command) {
         member = std::make_unique<RoundMember>(options_of(command), loop);
         loop.run_task(take_part(*member, command));
     } catch (const std::exception& error) {
-        std::fprintf(stderr, "dedloc lab link-member %u: %s\n", command.rank, error.what());
+        std::fprintf(stderr, "dedloc-lab link-member %u: %s\n", command.rank, error.what());
         std::_Exit(1);  // tasks still run; there is nothing to save
     }
     return 0;

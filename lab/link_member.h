@@ -1,5 +1,5 @@
 // One member of a group that does whole rounds with the real engine, host and sockets, in a process
-// of its own: `dedloc lab link-member`, which `dedloc lab links` starts on each of its machines.
+// of its own: `dedloc-lab link-member`, which `dedloc-lab links` starts on each of its machines.
 //
 // All share a folder. A member writes "peer-R" (its address) when it listens and "ready-R" when it
 // is connected to all; for each file "go-K" it does round K: announce, plan, reduce, vote,

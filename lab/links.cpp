@@ -234,8 +234,7 @@ class Members {
         runtime::ChildOptions options;
         options.command = Namespaces::prefix(topology_->machine(rank));
         const std::vector<std::string> words = {
-            command.program,
-            "lab",
+            this_program(),
             "link-member",
             "--rank",
             std::to_string(rank),
@@ -457,35 +456,35 @@ std::vector<Bound> bounds_of(const LinksCommand& command, const Json& measured) 
 
 int run_links(const LinksCommand& given) {
     LinksCommand command = given;
-    if (command.program.empty()) command.program = own_program();
+    if (command.program.empty()) command.program = dedloc_program();
     if (command.setup.empty() == (command.round_trip_ms <= 0)) {
-        fmt::print(stderr, "dedloc lab links: name a --setup, or --rtt-ms without one\n");
+        fmt::print(stderr, "dedloc-lab links: name a --setup, or --rtt-ms without one\n");
         return exit_bad_input;
     }
     if (const Ok may = can_be_judged(command); !may) {
-        fmt::print(stderr, "dedloc lab links: {}\n", may.error().message());
+        fmt::print(stderr, "dedloc-lab links: {}\n", may.error().message());
         return exit_bad_input;
     }
     const std::string why = LinkTopology::why_not(command.round_trip_ms > 0);
     if (!why.empty()) {
-        fmt::print(stderr, "dedloc lab links: skipped: {}\n", why);
+        fmt::print(stderr, "dedloc-lab links: skipped: {}\n", why);
         if (command.json) fmt::print("{}\n", monitor::json_line(Json{{"skipped", why}}));
         return exit_skipped;
     }
     if (const Ok may = runtime::may_use_congestion_control(command.congestion_control); !may) {
-        fmt::print(stderr, "dedloc lab links: --congestion-control: {}\n", may.error().message());
+        fmt::print(stderr, "dedloc-lab links: --congestion-control: {}\n", may.error().message());
         return exit_bad_input;
     }
     const auto folder = process_folder(command.directory, "links");
     if (!folder) {
-        fmt::print(stderr, "dedloc lab links: {}\n", folder.error().message());
+        fmt::print(stderr, "dedloc-lab links: {}\n", folder.error().message());
         return 1;
     }
     const auto json = measure_all(command, *folder);
     std::error_code ignored;
     if (command.directory.empty()) fs::remove_all(*folder, ignored);
     if (!json) {
-        fmt::print(stderr, "dedloc lab links: {}\n", json.error().message());
+        fmt::print(stderr, "dedloc-lab links: {}\n", json.error().message());
         return json.error().kind() == ErrorKind::bad_input ? exit_bad_input : 1;
     }
     if (command.json)

@@ -1,8 +1,8 @@
-// `dedloc lab links`: real peers on shaped lines average a vector; how long it takes beside what
+// `dedloc-lab links`: real peers on shaped lines average a vector; how long it takes beside what
 // the planner promised, and beside the same lines with equal parts.
 //
-//   dedloc lab links --setup C --json          a network of `dedloc plan --setup`, scaled down
-//   dedloc lab links --peers 4 --rtt-ms 50     lines without limit, but far apart
+//   dedloc-lab links --setup C --json          a network of `dedloc plan --setup`, scaled down
+//   dedloc-lab links --peers 4 --rtt-ms 50     lines without limit, but far apart
 //
 // Scaled down: all rates by one factor, so that two cores are not the limit, and the vector by
 // another; the planned time follows exactly, and so it does with another codec than the plan's

@@ -1,4 +1,4 @@
-// `dedloc lab local`: the same training with local updates and without, in virtual time, on the
+// `dedloc-lab local`: the same training with local updates and without, in virtual time, on the
 // real engine, with a real model: four trainers, Fashion-MNIST, the demo's small CNN, lines on
 // which the bytes of one round take longer than computing an inner batch. Three runs see as many
 // samples:

@@ -68,21 +68,21 @@ Result<Seen> measure(const LongfatCommand& command, const std::string& folder) {
 
 int run_longfat(const LongfatCommand& command) {
     if (const Ok may = runtime::may_use_congestion_control(command.congestion_control); !may) {
-        fmt::print(stderr, "dedloc lab longfat: --congestion-control: {}\n", may.error().message());
+        fmt::print(stderr, "dedloc-lab longfat: --congestion-control: {}\n", may.error().message());
         return exit_bad_input;
     }
     if (const std::string why = NatTopology::why_not(); !why.empty()) {
-        fmt::print(stderr, "dedloc lab longfat: skipped: {}\n", why);
+        fmt::print(stderr, "dedloc-lab longfat: skipped: {}\n", why);
         return exit_skipped;
     }
     const auto folder = TemporaryFolder::make();
     if (!folder) {
-        fmt::print(stderr, "dedloc lab longfat: {}\n", folder.error().message());
+        fmt::print(stderr, "dedloc-lab longfat: {}\n", folder.error().message());
         return 1;
     }
     const auto seen = measure(command, folder->path());
     if (!seen) {
-        fmt::print(stderr, "dedloc lab longfat: {}\n", seen.error().message());
+        fmt::print(stderr, "dedloc-lab longfat: {}\n", seen.error().message());
         return 1;
     }
     const double rate = command.mbit_per_s * 1e6 / 8;

@@ -1,4 +1,4 @@
-// `dedloc lab longfat`: how much of a long, fat link a stream fills: two peers in network
+// `dedloc-lab longfat`: how much of a long, fat link a stream fills: two peers in network
 // namespaces, 300 ms apart, with 200 Mbit/s through a wide-area network in user space (nat_wan.h).
 //
 // Prints one_stream (the first stream: one connection), lanes, and share_of_rate: what a stream

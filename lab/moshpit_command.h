@@ -1,4 +1,4 @@
-// `dedloc lab moshpit`: the table of Moshpit SGD's averaging experiment (group_averaging.h),
+// `dedloc-lab moshpit`: the table of Moshpit SGD's averaging experiment (group_averaging.h),
 // measured here, beside what was published: rounds until the variance is below 1e-9 (below 1e-4).
 //
 // Exit status: 0; 9 if a figure is further from the published one than ten seeds allow, or if a

@@ -1,4 +1,4 @@
-// `dedloc lab nat`: does every pair of machines find each other, whatever stands between them?
+// `dedloc-lab nat`: does every pair of machines find each other, whatever stands between them?
 //
 // A cell is a pair of kinds (nat_topology.h) with two public machines that become relays by
 // themselves. b becomes reachable in its way; a is told b's addresses and calls it by id. Checked:

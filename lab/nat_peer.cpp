@@ -1,7 +1,7 @@
 #include "lab/nat_peer.h"
 
 #include <chrono>
-#include <climits>
+#include <csignal>
 #include <cstring>
 #include <future>
 #include <set>
@@ -18,6 +18,7 @@
 #include "dedloc/runtime/real.h"
 
 #include "lab/nat_topology.h"
+#include "lab/process_folder.h"
 
 namespace dedloc::lab {
 namespace {
@@ -355,14 +356,10 @@ Result<std::unique_ptr<NatPeer>> NatPeer::start(const std::string& netns,
                                                 const std::string& name,
                                                 const std::string& log,
                                                 const std::string& congestion_control) {
-    char own[PATH_MAX];
-    const ssize_t size = ::readlink("/proc/self/exe", own, sizeof own);
-    const std::string program(own, size > 0 ? static_cast<std::size_t>(size) : 0);
     const std::string path = folder + "/" + name + ".socket";
     runtime::ChildOptions options;
     options.command = Namespaces::prefix(netns);
-    options.command.push_back(program);
-    if (!program.ends_with("/dedloc-lab")) options.command.push_back("lab");
+    options.command.push_back(this_program());
     for (const std::string& word : {std::string("nat-peer"), std::string("--socket"), path})
         options.command.push_back(word);
     options.command.insert(options.command.end(), {"--log", log});

@@ -1,7 +1,7 @@
 // One machine of the NAT lab: a process of this program in a network namespace with one libp2p
 // host, told what to do over a Unix socket, one JSON object a line each way.
 //
-//   NatPeer (here)  starts it, asks it            run_nat_peer (there)  `dedloc lab nat-peer`
+//   NatPeer (here)  starts it, asks it            run_nat_peer (there)  `dedloc-lab nat-peer`
 //
 //   {"do":"report"}                        addresses, reachability, relays, counters
 //   {"do":"dial","address":A}              connects

@@ -202,7 +202,7 @@ Result<PaperRun> run_one(const PaperCommand& command, const Bench& bench, const 
         return run_of(result);
     }
     return run_paper_processes(
-        {.program = command.program.empty() ? own_program() : command.program,
+        {.program = command.program.empty() ? dedloc_program() : command.program,
          .steps = steps_of(command, setup),
          .lines_divisor = bench.lines_divisor,
          .time_divisor = bench.time_divisor,
@@ -313,7 +313,7 @@ int run_paper(const PaperCommand& command) {
     const Bench bench = bench_of(command);
     const std::string why = bench.namespaces ? LinkTopology::why_not(false) : "";
     if (!why.empty()) {
-        fmt::print(stderr, "dedloc lab paper: skipped: {}\n", why);
+        fmt::print(stderr, "dedloc-lab paper: skipped: {}\n", why);
         return exit_skipped;
     }
     std::vector<Row> rows;

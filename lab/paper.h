@@ -1,4 +1,4 @@
-// `dedloc lab paper`: the DeDLOC paper's controlled experiment: in virtual time, on the real
+// `dedloc-lab paper`: the DeDLOC paper's controlled experiment: in virtual time, on the real
 // engine; or, smaller, with real processes in network namespaces.
 //
 // ALBERT-large's vector (17,847,474 numbers, fp16), target batch 4,096; 16 trainers that compute 21

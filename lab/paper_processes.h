@@ -1,4 +1,4 @@
-// One setup of `dedloc lab paper` with real peers: processes of dedloc, each in a network namespace
+// One setup of `dedloc-lab paper` with real peers: processes of dedloc, each in a network namespace
 // at the end of a shaped line, which find out what their lines carry by themselves.
 //
 // The cost of computing is told (the synthetic task sleeps), so that a small machine can be many:

@@ -1,4 +1,4 @@
-// The machines and lines of `dedloc lab paper`, and what the planner says of them. Pure.
+// The machines and lines of `dedloc-lab paper`, and what the planner says of them. Pure.
 
 #pragma once
 #include <cstdint>

@@ -1,4 +1,4 @@
-// The picture of `dedloc lab paper`: a bar for each setup with its step's time split into computing
+// The picture of `dedloc-lab paper`: a bar for each setup with its step's time split into computing
 // and averaging, and below it loss against time. Pure.
 
 #pragma once

@@ -75,7 +75,8 @@ void add_storm(CLI::App& lab, StormCommand& command, int& code) {
         ->check(CLI::Range(1, 15'000));
     storm->add_option("--seconds", command.seconds, "before the storm, and of the storm")
         ->check(CLI::Range(2.0, 3600.0));
-    storm->add_option("--program", command.program, "the dedloc to start (default: this one)");
+    storm->add_option(
+        "--program", command.program, "the dedloc to start (default: the one beside this)");
     storm->add_flag("--json", command.json, json_help);
     storm->callback([&command, &code] { code = run_storm(command); });
 }
@@ -85,7 +86,8 @@ void add_resume(CLI::App& lab, ResumeCommand& command, int& code) {
         "resume", "real processes, all killed at once: does the run go on from its checkpoint?");
     resume->add_option("--repeat", command.repeat, "how often")->check(CLI::Range(1, 100'000));
     resume->add_option("--seed", command.seed, "of moments");
-    resume->add_option("--program", command.program, "the dedloc to start (default: this one)");
+    resume->add_option(
+        "--program", command.program, "the dedloc to start (default: the one beside this)");
     resume->add_option("--dir", command.directory, "folder for the peers' files, kept");
     resume->add_flag("--json", command.json, json_help);
     resume->callback([&command, &code] { code = run_resume(command); });
@@ -145,7 +147,8 @@ void add_paper(CLI::App& lab, PaperCommand& command, std::string& task, int& cod
         ->add_option(
             "--scale", command.scale, "the vector is smaller by this (8; in namespaces 16)")
         ->check(CLI::Range(1, 1000));
-    paper->add_option("--program", command.program, "the dedloc to start (default: this one)");
+    paper->add_option(
+        "--program", command.program, "the dedloc to start (default: the one beside this)");
     paper->add_option("--samples-per-s", command.samples_per_s, "of one trainer")
         ->check(CLI::Range(0.01, 1e6));
     paper->add_option("--only", command.only, "names of setups; the others are left out")

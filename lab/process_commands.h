@@ -1,8 +1,8 @@
 // The lab's commands that need more than the simulator: real processes, libtorch.
 //
-//   dedloc lab faults --repeat 50 [--parallel N] [--stop-seconds S] [--minutes M] [--json]
-//   dedloc lab storm [--dialers N] [--seconds S] [--json]
-//   dedloc lab equivalence [--steps N] [--json]       (builds with libtorch)
+//   dedloc-lab faults --repeat 50 [--parallel N] [--stop-seconds S] [--minutes M] [--json]
+//   dedloc-lab storm [--dialers N] [--seconds S] [--json]
+//   dedloc-lab equivalence [--steps N] [--json]       (builds with libtorch)
 
 #pragma once
 #include <memory>

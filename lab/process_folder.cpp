@@ -24,13 +24,14 @@ Janitor& janitor() {
 
 }  // namespace
 
-std::string own_program() {
+std::string this_program() {
     char path[PATH_MAX];
     const ssize_t size = ::readlink("/proc/self/exe", path, sizeof path);
-    std::string own(path, size > 0 ? static_cast<std::size_t>(size) : 0);
-    // dedloc-lab cannot train; its neighbour can.
-    if (own.ends_with("/dedloc-lab")) own.resize(own.size() - std::string("-lab").size());
-    return own;
+    return {path, size > 0 ? static_cast<std::size_t>(size) : 0};
+}
+
+std::string dedloc_program() {
+    return fs::path(this_program()).replace_filename("dedloc").string();
 }
 
 Result<std::string> process_folder(const std::string& wanted, const std::string& name) {

@@ -9,8 +9,9 @@
 
 namespace dedloc::lab {
 
-// The dedloc that can train: this program, or dedloc-lab's neighbour.
-std::string own_program();
+// The paths of the running program, and of the `dedloc` that can train.
+std::string this_program();
+std::string dedloc_program();  // the `dedloc` beside this one
 
 // `wanted`, which must be empty or not there; or, without one, a new folder, in memory where there
 // is such a place: votes are synced to disk in every round, and a shared disk that stalls for

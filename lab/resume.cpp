@@ -274,7 +274,7 @@ void ResumeRun::end() {
 
 Totals run_repeats(const ResumeCommand& command, const std::string& folder) {
     Totals totals;
-    const std::string program = command.program.empty() ? own_program() : command.program;
+    const std::string program = command.program.empty() ? dedloc_program() : command.program;
     std::FILE* out = command.json ? stderr : stdout;
     std::uint64_t life = 0;
     std::unique_ptr<ResumeRun> run;

@@ -1,4 +1,4 @@
-// `dedloc lab resume`: everybody is killed at once, again and again, and the run goes on.
+// `dedloc-lab resume`: everybody is killed at once, again and again, and the run goes on.
 //
 // A collaboration of three real processes on loopback trains the synthetic task and saves a
 // checkpoint every two steps. One repeat is

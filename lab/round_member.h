@@ -1,6 +1,6 @@
 // One member of a fixed group that does whole rounds with the real engine, host and sockets in a
 // process of its own: announce, plan, reduce, vote, certificate, every averaged number decoded.
-// `dedloc lab links` measures with it on shaped lines, bench/round_bench on loopback.
+// `dedloc-lab links` measures with it on shaped lines, bench/round_bench on loopback.
 //
 // The group shares a folder that is empty at the start. A member writes "peer-R" there (its
 // address) when it listens. Rank 0 is the run's host. What stands for the optimizer and the state

@@ -1,4 +1,4 @@
-// `dedloc lab simulate`: many seeds on all cores (seed_pool.h).
+// `dedloc-lab simulate`: many seeds on all cores (seed_pool.h).
 //
 // Errors: exit code 9 when a seed failed; 2 for wrong arguments, also a --resume file of other
 // options or of another engine; 1 when worker processes could not be started, so that seeds were

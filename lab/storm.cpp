@@ -385,7 +385,8 @@ Result<FloodOutcome> measure_flood(FloodKind kind, Peers& peers, double seconds)
 
 Result<Outcome> measure(const StormCommand& command, const std::string& folder) {
     Peers peers;
-    DEDLOC_TRY_VOID(peers.start(command.program.empty() ? own_program() : command.program, folder));
+    DEDLOC_TRY_VOID(
+        peers.start(command.program.empty() ? dedloc_program() : command.program, folder));
     const pid_t pid = peers.host().process().pid();
     const pid_t other = peers.all.back()->process().pid();
     Outcome outcome;

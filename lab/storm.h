@@ -1,4 +1,4 @@
-// `dedloc lab storm`: a thousand hostile strangers at the port of a peer in mid-training, and what
+// `dedloc-lab storm`: a thousand hostile strangers at the port of a peer in mid-training, and what
 // it costs: the collaboration's time per step, the peer's memory.
 //
 // Strangers do one of these, again as soon as they are hung up on: say nothing; send garbage as

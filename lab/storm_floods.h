@@ -1,5 +1,5 @@
 // Floods by strangers who have shown an identity each, over right connections of libp2p: what
-// `dedloc lab storm` asks of a peer beside knocking at its door.
+// `dedloc-lab storm` asks of a peer beside knocking at its door.
 //
 //   const Flood flood(FloodKind::find_node, port);   // begins
 //   …

@@ -1,7 +1,7 @@
 """The limits of dedloc as a page, from the sources: every constant whose name ends in _max or _min,
 what it is, why it is so, and where.
 
-    tools/limits.py            prints the page (Markdown); exit status 1 if a module has a limit twice
+    tools/limits.py    prints the page (Markdown); exit status 1 if a file has a limit twice
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`dedloc lab links`, in small: real peers on shaped lines of their own."""
+"""`dedloc-lab links`, in small: real peers on shaped lines of their own."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from nat_test import DEDLOC, NatTest, main  # noqa: E402
 
-LINKS = [DEDLOC, "lab", "links", "--json"]
+LINKS = [f"{DEDLOC}-lab", "links", "--json"]
 
 
 def run(words: list[str]) -> subprocess.CompletedProcess[str]:

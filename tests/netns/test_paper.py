@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`dedloc lab paper --in-namespaces`, in small: real peers on shaped lines, some come and go."""
+"""`dedloc-lab paper --in-namespaces`, in small: real peers on shaped lines, some come and go."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from nat_test import DEDLOC, NatTest, main  # noqa: E402
 
-SMALL = [DEDLOC, "lab", "paper", "--in-namespaces", "--trainers", "4", "--scale", "64"]
+SMALL = [f"{DEDLOC}-lab", "paper", "--in-namespaces", "--trainers", "4", "--scale", "64"]
 
 
 def namespaces_of(process: int) -> list[str]:

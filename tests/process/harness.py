@@ -164,7 +164,7 @@ class ProcessTest(unittest.TestCase):
         because two rounds in a row had left them out: so it is where others take the processors,
         and rarely even there.
         """
-        done = self.dedloc("lab", "audit", str(self.folder), "--json")
+        done = self.dedloc("audit", str(self.folder), "--json")
         self.assertEqual(done.returncode, OK, done.stderr)
         audit = json.loads(done.stdout.splitlines()[-1])
         given_up = sum(words["samples_expired"] for words in last_words)
@@ -172,8 +172,13 @@ class ProcessTest(unittest.TestCase):
         self.assertLessEqual(audit["samples_lost"], given_up)
         self.assertLessEqual(given_up, 0.05 * audit["samples_committed"])
 
-    def dedloc(self, *words: str, seconds: float = 50) -> subprocess.CompletedProcess:
-        return subprocess.run([DEDLOC, *words], stdin=subprocess.DEVNULL, capture_output=True,
+    def lab(self, *words: str, seconds: float = 50) -> subprocess.CompletedProcess:
+        """Runs `dedloc-lab`, which lies beside `dedloc`."""
+        return self.dedloc(*words, seconds=seconds, program=f"{DEDLOC}-lab")
+
+    def dedloc(self, *words: str, seconds: float = 50,
+               program: str = DEDLOC) -> subprocess.CompletedProcess:
+        return subprocess.run([program, *words], stdin=subprocess.DEVNULL, capture_output=True,
                               text=True, timeout=seconds, check=False)
 
     # ---- expecting ------------------------------------------------------------------------------

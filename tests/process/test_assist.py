@@ -36,7 +36,7 @@ class Assist(ProcessTest):
         for trainer in trainers:
             for kind in ("round_failed", "samples_dropped", "new_branch"):
                 self.assertEqual(trainer.events(kind), [])
-        audit = self.dedloc("lab", "audit", *(str(trainer.directory) for trainer in trainers),
+        audit = self.dedloc("audit", *(str(trainer.directory) for trainer in trainers),
                             "--json")
         self.assertEqual(audit.returncode, harness.OK, audit.stdout + audit.stderr)
         gains = [event["text"] for trainer in trainers for event in trainer.events("plan")

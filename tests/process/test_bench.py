@@ -154,7 +154,7 @@ class BenchRunner(ProcessTest):
 
 class LabTables(ProcessTest):
     def table(self, *words: str) -> dict:
-        done = self.dedloc("lab", *words, "--json")
+        done = self.lab(*words, "--json")
         self.assertEqual(done.returncode, harness.OK, done.stdout + done.stderr)
         return json.loads(done.stdout.splitlines()[-1])
 

@@ -40,7 +40,7 @@ class Codecs(ProcessTest):
         for peer in (*trainers, assistant):
             for kind in ("refused_message", "refused_input"):
                 self.assertEqual(peer.events(kind), [])
-        audit = self.dedloc("lab", "audit", *(str(trainer.directory) for trainer in trainers),
+        audit = self.dedloc("audit", *(str(trainer.directory) for trainer in trainers),
                             "--json")
         self.assertEqual(audit.returncode, harness.OK, audit.stdout + audit.stderr)
 

@@ -38,7 +38,7 @@ class Grid(ProcessTest):
                 fields = event["fields"]
                 hashes.setdefault(fields["step"], set()).add(fields["state_hash"])
         self.assertTrue(all(len(of_step) == 1 for of_step in hashes.values()), hashes)
-        audit = self.dedloc("lab", "audit", *(str(trainer.directory) for trainer in trainers),
+        audit = self.dedloc("audit", *(str(trainer.directory) for trainer in trainers),
                             "--json")
         self.assertEqual(audit.returncode, harness.OK, audit.stdout + audit.stderr)
 

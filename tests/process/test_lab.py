@@ -13,8 +13,8 @@ class Lab(ProcessTest):
     seconds_max = 190
 
     def test_the_papers_experiment_ends_with_a_table_a_picture_and_one_state(self) -> None:
-        done = self.dedloc("lab", "paper", "--steps", "4", "--only", "balanced", "--to",
-                           str(self.folder), "--json", seconds=150)
+        done = self.lab("paper", "--steps", "4", "--only", "balanced", "--to",
+                        str(self.folder), "--json", seconds=150)
         self.assertEqual(done.returncode, harness.OK, done.stderr)
         words = json.loads(done.stdout.splitlines()[-1])
         self.assertTrue(words["identical"])
@@ -28,7 +28,7 @@ class Lab(ProcessTest):
     def test_a_collaboration_computes_what_one_process_would_to_the_last_bit(self) -> None:
         if not self.has_libtorch():
             self.skipTest("this dedloc was built without libtorch")
-        done = self.dedloc("lab", "equivalence", "--steps", "4", "--json")
+        done = self.lab("equivalence", "--steps", "4", "--json")
         if done.returncode == harness.DATA_MISSING:
             self.skipTest("the Debian package dataset-fashion-mnist is missing")
         self.assertEqual(done.returncode, harness.OK, done.stderr)

@@ -32,7 +32,7 @@ class Leaving(ProcessTest):
                 step = host.step()
                 peer = self.join(host.join_string(), "peer")
                 self.until_step(step + 5, host, peer)
-        audit = self.dedloc("lab", "audit", str(host.directory), str(peer.directory), "--json")
+        audit = self.dedloc("audit", str(host.directory), str(peer.directory), "--json")
         self.assertEqual(audit.returncode, harness.OK, audit.stderr)
 
     def test_the_state_is_saved_though_a_gradient_takes_long(self) -> None:

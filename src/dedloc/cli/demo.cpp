@@ -18,7 +18,7 @@
 #include <thread>
 #include <unistd.h>
 
-#include "dedloc/cli/audit_seam.h"
+#include "dedloc/audit/audit.h"
 #include "dedloc/cli/checkpoint_source.h"
 #include "dedloc/cli/commands.h"
 #include "dedloc/cli/demo_script.h"
@@ -95,7 +95,7 @@ struct DemoResult {
     int joins = 0;
     std::string checkpoint;
     std::string checkpoint_problem;
-    std::optional<AuditNumbers> audit;
+    std::optional<audit::AuditReport> audit_report;
     std::string audit_problem;
     double seconds = 0;
     std::vector<std::string> problems;  // empty: everything held
@@ -364,11 +364,11 @@ void Demo::collect(DemoResult& result) {
         result.checkpoint_problem = "the newest checkpoint holds another state";
     else
         result.checkpoint = found->path;
-    auto audit = audit_run(logs, killed);
-    if (audit)
-        result.audit = *std::move(audit);
+    auto report = audit::audit_folders(logs, {.killed = {killed.begin(), killed.end()}});
+    if (report)
+        result.audit_report = *std::move(report);
     else
-        result.audit_problem = audit.error().message();
+        result.audit_problem = report.error().message();
 }
 
 void Demo::check(DemoResult& result) const {
@@ -383,12 +383,13 @@ void Demo::check(DemoResult& result) const {
     need(result.joins == 1, "the late peer did not catch up");
     need(result.checkpoint_problem.empty(), "checkpoint: " + result.checkpoint_problem);
     need(result.audit_problem.empty(), "audit: " + result.audit_problem);
-    if (result.audit) {
-        need(result.audit->samples_twice == 0,
-             fmt::format("{:.0f} samples were counted twice", result.audit->samples_twice));
-        need(result.audit->samples_lost == 0,
-             fmt::format("{:.0f} samples of live peers were lost", result.audit->samples_lost));
-        for (const std::string& problem : result.audit->problems) need(false, problem);
+    if (result.audit_report) {
+        need(result.audit_report->samples_twice == 0,
+             fmt::format("{:.0f} samples were counted twice", result.audit_report->samples_twice));
+        need(result.audit_report->samples_lost == 0,
+             fmt::format("{:.0f} samples of live peers were lost",
+                         result.audit_report->samples_lost));
+        for (const std::string& problem : result.audit_report->problems) need(false, problem);
     }
 }
 
@@ -415,7 +416,7 @@ void Demo::print_summary(const DemoResult& result) {
             result.state_hashes.begin()->substr(0, 8));
         say(stdout,
             "The audit of {} certificates: no sample counted twice, none of a live peer lost.\n",
-            result.audit ? result.audit->certificates : 0);
+            result.audit_report ? result.audit_report->certificates : 0);
     } else {
         say(stdout, "The demo ended, but not everything held:\n");
         for (const std::string& problem : result.problems) say(stdout, "  - {}\n", problem);
@@ -440,13 +441,13 @@ void Demo::print_json(const DemoResult& result) const {
         {"kills", result.kills},
         {"leaves", result.leaves},
         {"joins", result.joins}};
-    if (result.audit) {
-        json["samples_twice"] = result.audit->samples_twice;
-        json["samples_lost"] = result.audit->samples_lost;
-        json["samples_unfinished"] = result.audit->samples_unfinished;
-        json["samples_committed"] = result.audit->samples_committed;
-        json["disagreements"] = result.audit->disagreements;
-        json["certificates"] = result.audit->certificates;
+    if (result.audit_report) {
+        json["samples_twice"] = result.audit_report->samples_twice;
+        json["samples_lost"] = result.audit_report->samples_lost;
+        json["samples_unfinished"] = result.audit_report->samples_unfinished;
+        json["samples_committed"] = result.audit_report->samples_committed;
+        json["disagreements"] = result.audit_report->disagreements;
+        json["certificates"] = result.audit_report->certificates;
     }
     json["checkpoint"] = options_.keep ? result.checkpoint : std::string();
     json["checkpoint_saved"] = result.checkpoint_problem.empty();

@@ -29,15 +29,24 @@
 #include "dedloc/runtime/open_files.h"
 #include "dedloc/tasks/training_task.h"
 #include "dedloc/text/recipe.h"
-#if DEDLOC_WITH_LAB
-#include "lab/lab.h"
-#endif
 
 namespace dedloc::cli {
 namespace {
 
 constexpr const char* port_mapping_help =
     "do not ask the router to pass the port on (UPnP, NAT-PMP)";
+
+int exit_code_of(audit::AuditEnd end) {
+    switch (end) {
+        case audit::AuditEnd::sound:
+            return static_cast<int>(ExitCode::ok);
+        case audit::AuditEnd::bad_input:
+            return static_cast<int>(ExitCode::bad_input);
+        case audit::AuditEnd::check_failed:
+            break;
+    }
+    return static_cast<int>(ExitCode::check_failed);
+}
 
 struct AllOptions {
     InitOptions init;
@@ -522,6 +531,7 @@ int run_program(int argc, char** argv) {
         ->each([](const std::string& level) { set_level(level); });
     add_init_command(app, all);
     add_file_commands(app, all);
+    add_audit_command(app, all);
     add_run_commands(app, all);
     add_sample_command(app, all);
     add_tokenizer_commands(app, all);

@@ -1,6 +1,6 @@
 // Bytes of floats a second (not of encoded bytes), per codec, one thread: a part of 1 MiB, which
 // stays in the cache, and 64 MiB from memory. The anchor is a plain copy of the same floats.
-// `dedloc lab codecs` measures the same, and hivemind's formats and errors beside.
+// `dedloc-lab codecs` measures the same, and hivemind's formats and errors beside.
 
 #include <benchmark/benchmark.h>
 #include <cstring>

@@ -16,7 +16,7 @@
 // Source: hivemind/compression/*.py at 4bd43b77; golden vectors in tests/vectors (none of
 //         blockwise_8bit there: the map follows bitsandbytes' create_dynamic_map).
 // Cost:   none, float16: memory speed; meanstd 2 passes; uniform 3; quantile sorts (radix);
-//         blockwise a table look-up per element. `dedloc lab codecs` prints speeds.
+//         blockwise a table look-up per element. `dedloc-lab codecs` prints speeds.
 // Errors: encoding refuses (bad_input) infinities and NaN where a statistic would spread them: all
 //         but none and float16. Decoding checks every count against `out` and every code against
 //         the table; the table may hold infinities or NaN, so check tensor::all_finite after.

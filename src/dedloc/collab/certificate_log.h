@@ -1,4 +1,4 @@
-// certificates.log: every certificate a peer accepted, for `dedloc lab audit`.
+// certificates.log: every certificate a peer accepted, for `dedloc audit`.
 //
 // Records of u32 LE length ‖ certificate; a torn tail is ignored by readers, and cut off by the
 // next process before it appends. Appended by the network thread's task through the workers.

@@ -372,7 +372,7 @@ class PunchTest : public ::testing::Test {
 
 // Both ends must open within the same moment, which a busy machine may miss: a few pairs may try.
 // Not among the tests of a change until it holds on loaded machines: it fails one time in three
-// there. Punching itself is judged in network namespaces (`dedloc lab nat`).
+// there. Punching itself is judged in network namespaces (`dedloc-lab nat`).
 TEST_F(PunchTest,
        DISABLED_a_relayed_connection_becomes_a_direct_one_from_listen_port_to_listen_port) {
     constexpr std::uint8_t pairs_max = 5;

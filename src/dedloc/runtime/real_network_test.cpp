@@ -128,7 +128,7 @@ TEST(RealNetwork, bytes_come_back_from_an_echo_over_ipv4) {
 }
 
 // Neither 127.0.0.1 nor any other address of this machine leads over its line. (What does is
-// counted in `dedloc lab links`, which needs several machines.)
+// counted in `dedloc-lab links`, which needs several machines.)
 TEST(RealNetwork, what_stays_on_the_machine_is_on_no_line) {
     NetworkFixture f;
     f.loop.run_task(talk_to_echo(f, "127.0.0.1"));

@@ -1,4 +1,4 @@
-#include "lab/audit.h"
+#include "dedloc/audit/audit.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -8,16 +8,15 @@
 #include <nlohmann/json.hpp>
 #include <tuple>
 
+#include "dedloc/audit/chain_book.h"
+#include "dedloc/audit/event_names.h"
 #include "dedloc/base/printable.h"
 #include "dedloc/collab/certificate_log.h"
 #include "dedloc/consensus/ledger.h"
 #include "dedloc/monitor/json_line.h"
 #include "dedloc/security/identity.h"
 
-#include "lab/chain_book.h"
-#include "lab/event_names.h"
-
-namespace dedloc::lab {
+namespace dedloc::audit {
 namespace {
 
 namespace fs = std::filesystem;
@@ -197,9 +196,9 @@ std::string worst_peers(const AuditReport& report) {
 
 }  // namespace
 
-AuditReport audit(const std::vector<PeerLog>& logs,
-                  const security::Verifier& verifier,
-                  const AuditOptions& options) {
+AuditReport audit_logs(const std::vector<PeerLog>& logs,
+                       const security::Verifier& verifier,
+                       const AuditOptions& options) {
     ChainBook book(verifier);
     for (const PeerLog& log : logs)
         for (const Bytes& certificate : log.certificates) (void)book.add(log.name, certificate);
@@ -275,7 +274,7 @@ Result<AuditReport> audit_folders(const std::vector<std::string>& paths,
                                   const AuditOptions& options) {
     DEDLOC_TRY(const std::vector<PeerLog> logs, read_logs(paths));
     const security::IdentityVerifier verifier;
-    AuditReport report = audit(logs, verifier, options);
+    AuditReport report = audit_logs(logs, verifier, options);
     for (const PeerLog& log : logs)
         add_names_in_events(fs::path(log.name).parent_path(), report.names);
     return report;
@@ -345,4 +344,4 @@ std::string to_text(const AuditReport& report) {
                       report.samples_lost);
 }
 
-}  // namespace dedloc::lab
+}  // namespace dedloc::audit

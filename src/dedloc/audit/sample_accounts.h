@@ -17,7 +17,7 @@
 
 #include "dedloc/consensus/messages.h"
 
-namespace dedloc::lab {
+namespace dedloc::audit {
 
 struct PeerAccount {
     std::uint64_t contributions = 0;  // commits that name it with samples
@@ -65,4 +65,4 @@ class SampleAccounts {
     std::map<PeerId, std::uint64_t> contributions_;
 };
 
-}  // namespace dedloc::lab
+}  // namespace dedloc::audit

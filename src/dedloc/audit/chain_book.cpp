@@ -1,4 +1,4 @@
-#include "lab/chain_book.h"
+#include "dedloc/audit/chain_book.h"
 
 #include <algorithm>
 #include <cmath>
@@ -8,7 +8,7 @@
 #include "dedloc/security/hash.h"
 #include "dedloc/wire/message.h"
 
-namespace dedloc::lab {
+namespace dedloc::audit {
 
 using consensus::Certificate;
 using consensus::Decision;
@@ -233,4 +233,4 @@ std::vector<const Link*> ChainBook::chain(const Digest& tip) const {
     return chain;
 }
 
-}  // namespace dedloc::lab
+}  // namespace dedloc::audit

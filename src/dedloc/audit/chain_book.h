@@ -23,7 +23,7 @@
 #include "dedloc/consensus/messages.h"
 #include "dedloc/security/signer.h"
 
-namespace dedloc::lab {
+namespace dedloc::audit {
 
 inline constexpr std::size_t problems_max = 1000;  // kept; more are only counted
 
@@ -91,4 +91,4 @@ class ChainBook {
 
 std::string describe(const consensus::Decision& decision);
 
-}  // namespace dedloc::lab
+}  // namespace dedloc::audit

@@ -13,9 +13,9 @@
 
 #include "dedloc/base/peer_id.h"
 
-namespace dedloc::lab {
+namespace dedloc::audit {
 
 // From events.1.jsonl and events.jsonl in `folder`; a later name takes the place of an earlier one.
 void add_names_in_events(const std::filesystem::path& folder, std::map<PeerId, std::string>& names);
 
-}  // namespace dedloc::lab
+}  // namespace dedloc::audit

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "dedloc/audit/sample_accounts.h"
 #include "dedloc/base/peer_id.h"
 #include "dedloc/base/result.h"
 #include "dedloc/security/signer.h"
@@ -62,9 +63,9 @@ struct AuditOptions {
     std::set<PeerId> killed;
 };
 
-AuditReport audit(const std::vector<PeerLog>& logs,
-                  const security::Verifier& verifier,
-                  const AuditOptions& options = {});
+AuditReport audit_logs(const std::vector<PeerLog>& logs,
+                       const security::Verifier& verifier,
+                       const AuditOptions& options = {});
 
 // Reads logs: each path is a certificates.log, a peer's folder, or a folder of peers' folders.
 Result<std::vector<PeerLog>> read_logs(const std::vector<std::string>& paths);
@@ -78,4 +79,4 @@ inline constexpr std::size_t audit_rows_max = 10;
 std::string to_json(const AuditReport& report);
 std::string to_text(const AuditReport& report);
 
-}  // namespace dedloc::lab
+}  // namespace dedloc::audit

@@ -1,10 +1,10 @@
-#include "lab/event_names.h"
+#include "dedloc/audit/event_names.h"
 
 #include <fstream>
 
 #include "dedloc/monitor/event_log.h"
 
-namespace dedloc::lab {
+namespace dedloc::audit {
 namespace {
 
 // The words that collab writes behind the name (peer_left, peer_lost).
@@ -40,4 +40,4 @@ void add_names_in_events(const std::filesystem::path& folder,
     }
 }
 
-}  // namespace dedloc::lab
+}  // namespace dedloc::audit

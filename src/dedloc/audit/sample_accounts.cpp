@@ -1,10 +1,10 @@
-#include "lab/sample_accounts.h"
+#include "dedloc/audit/sample_accounts.h"
 
 #include <algorithm>
 #include <fmt/format.h>
 #include <utility>
 
-namespace dedloc::lab {
+namespace dedloc::audit {
 
 using consensus::CounterRange;
 using consensus::ElementRange;
@@ -125,4 +125,4 @@ double SampleAccounts::mass(const PeerId& peer, CounterRange samples) const {
     return mass;
 }
 
-}  // namespace dedloc::lab
+}  // namespace dedloc::audit
