@@ -25,21 +25,21 @@
 #include <thread>
 #include <vector>
 
+#include "dedloc/measure/median.h"
+#include "dedloc/measure/need.h"
+#include "dedloc/measure/notes.h"
+#include "dedloc/measure/round_member.h"
 #include "dedloc/runtime/heap.h"
 
 #include "bench/cpu_seconds.h"
-#include "lab/median.h"
-#include "lab/need.h"
-#include "lab/notes.h"
-#include "lab/round_member.h"
 
 namespace dedloc {
 namespace {
 
 using allreduce::RoundInput;
 using bench::cpu_seconds;
-using lab::median;
-using lab::RoundMember;
+using measure::median;
+using measure::RoundMember;
 
 struct Arguments {
     std::uint32_t rank = 0;
@@ -62,15 +62,15 @@ struct Measured {
 constexpr int warm_up_rounds = 8;          // until what old rounds hold is there
 constexpr std::size_t inputs_in_turn = 4;  // old exchanges hold on to a few
 
-lab::RoundMemberOptions options_of(const Arguments& arguments) {
-    lab::RoundMemberOptions options;
+measure::RoundMemberOptions options_of(const Arguments& arguments) {
+    measure::RoundMemberOptions options;
     options.run = "round_bench";
     options.rank = arguments.rank;
     options.size = arguments.size;
     options.listen = "/ip4/127.0.0.1/tcp/0";
     options.folder = arguments.folder;
     options.threads = 2;
-    options.round.codec = lab::need(codec::codec_from_string(arguments.codec));
+    options.round.codec = measure::need(codec::codec_from_string(arguments.codec));
     options.round.vector_count = arguments.elements;
     if (arguments.robust) {
         // About the length of the contributions, numbers of variance 1: some are clipped.
@@ -103,7 +103,7 @@ std::vector<std::shared_ptr<RoundInput>> make_inputs(const RoundMember& member) 
 // Holds up this process, its answers to others included, until they have done the round without it.
 void come_late(const Arguments& arguments, int round) {
     const std::string done = fmt::format("done-{}-{}", round, arguments.rank == 0 ? 1 : 0);
-    while (!lab::read_note(arguments.folder, done)) std::this_thread::sleep_for(10ms);
+    while (!measure::read_note(arguments.folder, done)) std::this_thread::sleep_for(10ms);
 }
 
 // May the newest round be measured? Everybody sees the same decision, so all repeat it or none.

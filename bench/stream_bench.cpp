@@ -22,12 +22,12 @@
 #include <unistd.h>
 #include <vector>
 
+#include "dedloc/measure/need.h"
 #include "dedloc/p2p/make_host.h"
 #include "dedloc/runtime/real.h"
 #include "dedloc/runtime/together.h"
 
 #include "bench/cpu_seconds.h"
-#include "lab/need.h"
 
 namespace dedloc {
 namespace {
@@ -35,8 +35,8 @@ namespace {
 using namespace std::chrono_literals;
 
 using bench::cpu_seconds;
-using lab::fail;
-using lab::need;
+using measure::fail;
+using measure::need;
 
 struct Arguments {
     std::string security = "tls";

@@ -9,6 +9,7 @@
 #include "dedloc/experts/ffn_expert.h"
 #include "dedloc/experts/remote_experts.h"
 #include "dedloc/experts/server.h"
+#include "dedloc/measure/median.h"
 #include "dedloc/monitor/json_line.h"
 
 #include "lab/exit_codes.h"
@@ -80,7 +81,7 @@ double search_ms(std::size_t nodes, std::uint64_t seed) {
         one.push_back(search_once(table, random.below(nodes), grid, std::move(scores), took));
         table.run_all(std::move(one));
     }
-    return took.size() < cold_searches * 99 / 100 ? 1e9 : median(took);
+    return took.size() < cold_searches * 99 / 100 ? 1e9 : measure::median(took);
 }
 
 bool run_search(const ExpertsCommand& command, ordered_json& line, ExpertsFigures& figures) {

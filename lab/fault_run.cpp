@@ -10,11 +10,11 @@
 
 #include "dedloc/audit/audit.h"
 #include "dedloc/consensus/messages.h"
+#include "dedloc/measure/median.h"
 #include "dedloc/p2p/identity_file.h"
 #include "dedloc/wire/message.h"
 
 #include "lab/bowl_run.h"
-#include "lab/median.h"
 
 namespace dedloc::lab {
 namespace {
@@ -94,7 +94,7 @@ SamplesLost samples_lost(const PeerAccount& account, int stops, int kills, doubl
 FaultRun::FaultRun(std::string program, std::string folder, std::uint64_t seed)
     : program_(std::move(program)), folder_(std::move(folder)), random_(seed) {}
 
-double FaultRun::round_ms_median() const { return median(rounds_ms_); }
+double FaultRun::round_ms_median() const { return measure::median(rounds_ms_); }
 
 void FaultRun::fail(std::string sentence) {
     problems_.push_back(fmt::format("{}: {}", folder_, std::move(sentence)));
@@ -214,7 +214,7 @@ double FaultRun::normal_step_ms(const Peers& peers) const {
         for (std::size_t i = steps.size() - steady_steps; i < steps.size(); ++i)
             intervals.push_back((steps[i].time - steps[i - 1].time) * 1000);
     }
-    return median(std::move(intervals));
+    return measure::median(std::move(intervals));
 }
 
 // The worst, over steps of `peers` that ended after `from` and began before `until`.

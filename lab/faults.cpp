@@ -10,12 +10,12 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "dedloc/measure/median.h"
 #include "dedloc/monitor/json_line.h"
 
 #include "lab/bad_process.h"
 #include "lab/exit_codes.h"
 #include "lab/fault_run.h"
-#include "lab/median.h"
 #include "lab/process_folder.h"
 
 namespace dedloc::lab {
@@ -167,8 +167,8 @@ void print_json(Total total, bool held, double seconds) {
                                       {"late_ms_join_max", total.late_ms_max[FaultKind::join]},
                                       {"late_ms_leave_max", total.late_ms_max[FaultKind::leave]},
                                       {"deadline_ms", total.deadline_ms},
-                                      {"step_ms", median(total.normal_ms)},
-                                      {"round_ms", median(total.round_ms)},
+                                      {"step_ms", measure::median(total.normal_ms)},
+                                      {"round_ms", measure::median(total.round_ms)},
                                       {"recovery_ms_max", total.recovery_ms_max},
                                       {"failures", total.problems.size()},
                                       {"problems", shown},

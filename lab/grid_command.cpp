@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "dedloc/measure/median.h"
 #include "dedloc/monitor/json_line.h"
 
 #include "lab/bowl.h"
 #include "lab/exit_codes.h"
-#include "lab/median.h"
 #include "lab/virtual_run.h"
 
 namespace dedloc::lab {
@@ -45,7 +45,7 @@ nlohmann::ordered_json row_of(const GridCommand& command,
     const auto steps = static_cast<double>(std::max<std::size_t>(1, result.steps.size() - 1));
     return {{"group_max", group_max},
             {"groups", (command.peers + group_max - 1) / group_max},
-            {"round_s", median(rounds)},
+            {"round_s", measure::median(rounds)},
             {"bytes_a_peer_and_step", result.bytes / steps / static_cast<double>(command.peers)},
             {"samples_lost", lost},
             {"identical", result.identical}};

@@ -5,10 +5,9 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "dedloc/measure/need.h"
+#include "dedloc/measure/round_member.h"
 #include "dedloc/monitor/json_line.h"
-
-#include "lab/need.h"
-#include "lab/round_member.h"
 
 namespace dedloc::lab {
 namespace {
@@ -19,8 +18,8 @@ using Json = nlohmann::ordered_json;
 constexpr Duration pause_max = 15s;   // between rounds
 constexpr Duration probes_max = 90s;  // of all members, who share each other's lines
 
-RoundMemberOptions options_of(const LinkMemberCommand& command) {
-    RoundMemberOptions options;
+measure::RoundMemberOptions options_of(const LinkMemberCommand& command) {
+    measure::RoundMemberOptions options;
     options.run = "links";
     options.rank = command.rank;
     options.size = command.size;
@@ -29,7 +28,7 @@ RoundMemberOptions options_of(const LinkMemberCommand& command) {
     options.listen = fmt::format("/ip4/{}/tcp/4001", command.ip);
     options.folder = command.folder;
     options.patience = 600s;
-    options.round.codec = need(codec::codec_from_string(command.codec));
+    options.round.codec = measure::need(codec::codec_from_string(command.codec));
     options.round.vector_count = command.elements;
     options.round.deadline_max = options.patience;
     options.round.rate_unknown = command.rate_unknown;
@@ -39,7 +38,7 @@ RoundMemberOptions options_of(const LinkMemberCommand& command) {
     return options;
 }
 
-Json report(const RoundMember& member,
+Json report(const measure::RoundMember& member,
             const LinkMemberCommand& command,
             TimePoint before,
             TimePoint after) {
@@ -67,7 +66,7 @@ Json report(const RoundMember& member,
             {"rmse", command.rank == 0 ? member.error() : 0.0}};
 }
 
-Task<void> take_part(RoundMember& member, const LinkMemberCommand& command) {
+Task<void> take_part(measure::RoundMember& member, const LinkMemberCommand& command) {
     co_await member.start();
     co_await member.probe_line(member.clock().now() + probes_max);
     const std::vector<float> sum = member.contribution();
@@ -93,9 +92,9 @@ Task<void> take_part(RoundMember& member, const LinkMemberCommand& command) {
 
 int run_link_member(const LinkMemberCommand& command) {
     runtime::Loop loop;
-    std::unique_ptr<RoundMember> member;
+    std::unique_ptr<measure::RoundMember> member;
     try {
-        member = std::make_unique<RoundMember>(options_of(command), loop);
+        member = std::make_unique<measure::RoundMember>(options_of(command), loop);
         loop.run_task(take_part(*member, command));
     } catch (const std::exception& error) {
         std::fprintf(stderr, "dedloc-lab link-member %u: %s\n", command.rank, error.what());

@@ -11,15 +11,15 @@
 #include <thread>
 
 #include "dedloc/codec/codec.h"
+#include "dedloc/measure/median.h"
+#include "dedloc/measure/notes.h"
 #include "dedloc/monitor/json_line.h"
 #include "dedloc/runtime/child_process.h"
 #include "dedloc/runtime/real.h"
 
 #include "lab/exit_codes.h"
 #include "lab/link_topology.h"
-#include "lab/median.h"
 #include "lab/namespaces.h"
-#include "lab/notes.h"
 #include "lab/process_folder.h"
 
 namespace dedloc::lab {
@@ -79,7 +79,7 @@ Result<Json> ask_planner(const LinksCommand& command, const std::string& folder)
     options.error_file = folder + "/plan-errors";
     DEDLOC_TRY(auto child, runtime::ChildProcess::start(options));
     (void)child.wait_for(plan_seconds_max);
-    const std::string text = read_note(folder, "plan").value_or("");
+    const std::string text = measure::read_note(folder, "plan").value_or("");
     const auto line = text.substr(0, text.find_last_not_of('\n') + 1);
     const Json plan = Json::parse(line.substr(line.rfind('\n') + 1), nullptr, false);
     if (plan.is_discarded() || !plan.value("ok", false) || !plan.contains("peers"))
@@ -87,7 +87,7 @@ Result<Json> ask_planner(const LinksCommand& command, const std::string& folder)
                           "{} plan --setup {} gives no plan: {}",
                           command.program,
                           command.setup,
-                          read_note(folder, "plan-errors").value_or(""));
+                          measure::read_note(folder, "plan-errors").value_or(""));
     return plan;
 }
 
@@ -185,14 +185,14 @@ class Members {
 
     Result<RoundSeen> do_round() {
         const std::string name = std::to_string(rounds_++);
-        leave_note(folder_, "go-" + name, "");
+        measure::leave_note(folder_, "go-" + name, "");
         DEDLOC_TRY_VOID(wait_for("done-" + name, round_seconds_max));
         RoundSeen seen;
         double first = 0;
         double last = 0;
         std::set<std::string> decisions;
         for (std::size_t i = 0; i < processes_.size(); ++i) {
-            const auto text = read_note(folder_, fmt::format("done-{}-{}", name, i));
+            const auto text = measure::read_note(folder_, fmt::format("done-{}-{}", name, i));
             const Json done = Json::parse(text.value_or(""), nullptr, false);
             if (done.is_discarded())
                 return make_error(ErrorKind::local_fault, "a member's report cannot be read");
@@ -213,7 +213,7 @@ class Members {
     }
 
     void end() {
-        leave_note(folder_, "go-" + std::to_string(rounds_), "end");
+        measure::leave_note(folder_, "go-" + std::to_string(rounds_), "end");
         for (auto& process : processes_) (void)process.wait_for(10);
     }
 
@@ -290,7 +290,8 @@ class Members {
     }
 
     std::string last_words(std::size_t rank) const {
-        const std::string text = read_note(folder_, fmt::format("said-{}", rank)).value_or("");
+        const std::string text =
+            measure::read_note(folder_, fmt::format("said-{}", rank)).value_or("");
         return text.size() > 500 ? text.substr(text.size() - 500) : text;
     }
 
@@ -352,9 +353,9 @@ Ok compare(const LinksCommand& command,
         without.aggregators = 0;
         DEDLOC_TRY(const Measured alone,
                    measure(command, without, folder + "/without", told, "without aggregators"));
-        json["seconds_without"] = median(alone.seconds);
+        json["seconds_without"] = measure::median(alone.seconds);
         json["seconds_without_planned"] = network.seconds_without;
-        json["speedup_of_aggregators"] = median(alone.seconds) / seconds;
+        json["speedup_of_aggregators"] = measure::median(alone.seconds) / seconds;
         json["speedup_of_aggregators_planned"] = network.seconds_without / network.seconds;
         return {};
     }
@@ -364,9 +365,9 @@ Ok compare(const LinksCommand& command,
     once.rounds = 1;
     DEDLOC_TRY(const Measured equal,
                measure(once, network, folder + "/equal", Told::equal, "equal"));
-    json["seconds_equal"] = median(equal.seconds);
+    json["seconds_equal"] = measure::median(equal.seconds);
     json["seconds_equal_planned"] = network.seconds_equal;
-    json["speedup_over_equal"] = median(equal.seconds) / seconds;
+    json["speedup_over_equal"] = measure::median(equal.seconds) / seconds;
     return {};
 }
 
@@ -384,7 +385,7 @@ Result<Json> measure_all(const LinksCommand& command, const std::string& folder)
     const Told told = command.rates_told ? Told::truth : Told::nothing;
     DEDLOC_TRY(const Measured planned,
                measure(command, network, folder + "/planned", told, "planned"));
-    const double seconds = median(planned.seconds);
+    const double seconds = measure::median(planned.seconds);
     Json json = {{"setup", command.setup},
                  {"peers", network.lines.size()},
                  {"elements", network.elements},

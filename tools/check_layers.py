@@ -165,11 +165,12 @@ class Checker:
             if header.endswith("_testing.h") and not is_test(path):
                 self.report(path, number, f'"{header}" is for tests only')
             parts = header.split("/")
-            is_root = room is None or len(self.table.rooms[room].rooms) == len(self.table.rooms) - 1
+            home = path.relative_to(self.root).parts[0]
             if parts[0] == "dedloc" and len(parts) >= 3:
                 self.check_room(path, number, room, parts[1], "/".join(parts[1:]))
-            elif is_root and parts[0] in self.table.root_folders:
-                pass
+            elif parts[0] in self.table.root_folders:
+                if parts[0] != home:
+                    self.report(path, number, f'"{header}": {parts[0]} is a composition root')
             elif room is not None:
                 self.report(path, number, f'"{header}": write "dedloc/{room}/{header}"')
             return
@@ -184,6 +185,8 @@ class Checker:
     def check_room(self, path, number, room: str | None, other: str, header: str) -> None:
         if other not in self.table.rooms:
             self.report(path, number, f"there is no room {other}")
+        elif room is None and len(self.table.rooms[other].rooms) == len(self.table.rooms) - 1:
+            self.report(path, number, f'"dedloc/{header}": {other} is a composition root')
         elif room is not None and other != room:
             entry = self.table.rooms[room]
             tests_only = other in entry.test_rooms and is_test(path)

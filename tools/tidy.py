@@ -8,6 +8,7 @@
   header-comment a source file that does not begin by saying what it is
   private-path   a path of somebody's own machine
   conflict       a merge marker
+  headless       a comment that begins with Who, What or Of: write a subject and a verb
 
     tools/tidy.py [--root FOLDER] [FILE...]      default: every file that git tracks or would add
 
@@ -32,6 +33,8 @@ TEST_FUNCTION_LINES_MAX = 80
 # Spelled in two pieces, so that this file passes its own check.
 PRIVATE = re.compile(r"(?<![\w.])/" + r"(?:work|home/[a-z]\w*|Users/\w+)/")
 TODO_NOW = "TODO" + "(now)"
+# A question to the reader ("Who should compute?") is a sentence.
+HEADLESS = re.compile(r"(?://|#)\s+(?:Who|What|Of)\b(?!.*\?)|^\s*\"\"\"(?:Who|What|Of)\b(?!.*\?)")
 CONFLICT = re.compile(r"^(<{7}|>{7}) ")
 LONG_LINES_IN = (*SOURCE_SUFFIXES, ".py", ".sh", ".toml")
 
@@ -96,6 +99,8 @@ def check_text(name: str, source: str) -> list[str]:
             add(number, "todo", f"{TODO_NOW} blocks a commit")
         if PRIVATE.search(line):
             add(number, "private-path", "a path of one machine does not belong in the repository")
+        if name.endswith(LONG_LINES_IN) and HEADLESS.search(line):
+            add(number, "headless", "a comment wants a subject and a verb")
         if CONFLICT.match(line):
             add(number, "conflict", "a merge marker")
     if name.endswith(SOURCE_SUFFIXES):

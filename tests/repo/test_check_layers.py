@@ -127,10 +127,13 @@ class CheckLayers(unittest.TestCase):
         self.assertEqual(self.source_problems('#include "dedloc/runtime/task.h"\n'), [])
         self.assertNotEqual(self.source_problems('#include "dedloc/runtime/real.h"\n'), [])
 
-    def test_only_roots_include_other_roots(self):
-        line = '#include "tests/lab.h"\n'
-        self.assertEqual(self.source_problems(line, "src/dedloc/cli/main.cpp"), [])
-        self.assertEqual(len(self.source_problems(line)), 1)
+    def test_nobody_includes_a_composition_root(self):
+        for line, name in (('#include "tests/lab.h"\n', "src/dedloc/dht/node.cpp"),
+                           ('#include "tests/lab.h"\n', "src/dedloc/cli/main.cpp"),
+                           ('#include "dedloc/cli/main.h"\n', "tests/other.cpp")):
+            with self.subTest(line=line, name=name):
+                self.assertEqual(len(self.source_problems(line, name)), 1)
+        self.assertEqual(self.source_problems('#include "tests/lab.h"\n', "tests/other.cpp"), [])
 
     def test_a_cycle_in_the_table_is_refused(self):
         self.write("tools/layers.toml",

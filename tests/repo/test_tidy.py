@@ -91,6 +91,14 @@ class Tidy(unittest.TestCase):
         self.assertEqual(rules("see /framework/x and a/work" + "/b\n", "docs/a.md"), [])
         self.assertEqual(rules("<" * 7 + " HEAD\n", "docs/a.md"), ["conflict"])
 
+    def test_comments_have_a_subject_and_a_verb(self):
+        for line in ("// Who votes twice is refused.", "int a = 0;  // Of all peers.",
+                     "/// What a plan holds."):
+            self.assertEqual(rules(HEAD + line + "\n"), ["headless"])
+        for line in ("// A peer that votes twice is refused.", "// Who should compute?",
+                     "// Whole rounds, what they cost."):
+            self.assertEqual(rules(HEAD + line + "\n"), [])
+
     def test_headers_say_what_they_are(self):
         self.assertEqual(rules("#pragma once\n", "src/dedloc/dht/a.h"), ["header-comment"])
         self.assertEqual(rules(HEAD + "#pragma once\n", "src/dedloc/dht/a.h"), [])

@@ -1,4 +1,4 @@
-#include "lab/round_member.h"
+#include "dedloc/measure/round_member.h"
 
 #include <algorithm>
 #include <cmath>
@@ -9,14 +9,13 @@
 #include <utility>
 
 #include "dedloc/allreduce/fetch.h"
+#include "dedloc/measure/need.h"
+#include "dedloc/measure/notes.h"
 #include "dedloc/p2p/make_host.h"
 #include "dedloc/security/hash.h"
 #include "dedloc/wire/message.h"
 
-#include "lab/need.h"
-#include "lab/notes.h"
-
-namespace dedloc::lab {
+namespace dedloc::measure {
 namespace {
 
 using consensus::Base;
@@ -279,17 +278,17 @@ std::uint32_t RoundMember::rank_of(const PeerId& peer) const {
 }
 
 void RoundMember::leave_note(const std::string& name, std::string_view text) const {
-    lab::leave_note(options_.folder, name, text);
+    leave_note(options_.folder, name, text);
 }
 
 Task<std::string> RoundMember::read_note(std::string name) const {
     const TimePoint deadline = clock_->now() + options_.patience;
     for (;;) {
-        std::optional<std::string> text = lab::read_note(options_.folder, name);
+        std::optional<std::string> text = read_note(options_.folder, name);
         if (text) co_return *std::move(text);
         if (clock_->now() > deadline) throw std::runtime_error("nobody wrote " + name);
         co_await clock_->sleep_for(look_interval);
     }
 }
 
-}  // namespace dedloc::lab
+}  // namespace dedloc::measure

@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-namespace dedloc::lab {
+namespace dedloc::measure {
 
 inline void leave_note(const std::filesystem::path& folder,
                        const std::string& name,
@@ -26,4 +26,4 @@ inline std::optional<std::string> read_note(const std::filesystem::path& folder,
     return std::string(std::istreambuf_iterator<char>(file), {});
 }
 
-}  // namespace dedloc::lab
+}  // namespace dedloc::measure

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <vector>
 
-namespace dedloc::lab {
+namespace dedloc::measure {
 
 // The upper one of an even number; 0 of none.
 inline double median(std::vector<double> values) {
@@ -14,4 +14,4 @@ inline double median(std::vector<double> values) {
     return *middle;
 }
 
-}  // namespace dedloc::lab
+}  // namespace dedloc::measure

@@ -5,7 +5,7 @@
 
 #include "dedloc/base/result.h"
 
-namespace dedloc::lab {
+namespace dedloc::measure {
 
 [[noreturn]] inline void fail(const Error& error) { throw std::runtime_error(to_string(error)); }
 
@@ -15,4 +15,4 @@ T need(Result<T> result) {
     return *std::move(result);
 }
 
-}  // namespace dedloc::lab
+}  // namespace dedloc::measure

@@ -22,7 +22,7 @@
 #include "dedloc/security/identity.h"
 #include "dedloc/security/remembering_verifier.h"
 
-namespace dedloc::lab {
+namespace dedloc::measure {
 
 struct RoundMemberOptions {
     std::string run;  // its name, for all members the same
@@ -103,4 +103,4 @@ class RoundMember {
     std::vector<float> average_;
 };
 
-}  // namespace dedloc::lab
+}  // namespace dedloc::measure
