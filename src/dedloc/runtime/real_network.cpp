@@ -14,7 +14,6 @@
 #include <asio/use_awaitable.hpp>
 #include <cerrno>
 #include <chrono>
-#include <fstream>
 #include <ifaddrs.h>
 #include <linux/sockios.h>
 #include <memory>
@@ -27,7 +26,9 @@
 #include <utility>
 #include <vector>
 
+#include "dedloc/runtime/congestion_control.h"
 #include "dedloc/runtime/deadline.h"
+#include "dedloc/runtime/interfaces.h"
 #include "dedloc/runtime/open_files.h"
 #include "dedloc/runtime/real.h"
 #include "dedloc/runtime/suspend.h"
@@ -85,12 +86,6 @@ Task<void> throw_if_cancelled() {
     const auto state = co_await asio::this_coro::cancellation_state;
     if (state.cancelled() != asio::cancellation_type::none)
         throw std::system_error(asio::error::make_error_code(asio::error::operation_aborted));
-}
-
-// Zero, or errno.
-int set_congestion_control(int socket, const std::string& name) {
-    const auto size = static_cast<socklen_t>(name.size());
-    return ::setsockopt(socket, IPPROTO_TCP, TCP_CONGESTION, name.data(), size) == 0 ? 0 : errno;
 }
 
 // Between programs of one machine there is no line to share, and bbr's timers, one or two for each
@@ -437,28 +432,6 @@ Error explain_listen(const std::error_code& error, const SocketAddress& address)
         ErrorKind::local_fault, "cannot listen on {}: {}", address.text(), error.message());
 }
 
-// Is it a bridge that joins virtual machines or containers of this machine? (Or one to a real
-// network; then the default route leads over it.)
-bool is_bridge(const char* interface) {
-    return ::access(fmt::format("/sys/class/net/{}/bridge", interface).c_str(), F_OK) == 0;
-}
-
-// By which address of ours packets to the Internet leave; none is sent. Empty: there is no way
-// there. Errors: local_fault (out of descriptors).
-Result<std::string> address_of_default_route() {
-    using asio::ip::udp;
-    const udp::endpoint anywhere(asio::ip::make_address_v4("192.0.2.1"), 9);
-    const int socket = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    if (socket < 0) return make_error(ErrorKind::local_fault, "no socket");
-    udp::endpoint here;
-    auto size = static_cast<socklen_t>(here.capacity());
-    const auto anywhere_size = static_cast<socklen_t>(anywhere.size());
-    const bool is_known = ::connect(socket, anywhere.data(), anywhere_size) == 0 &&
-                          ::getsockname(socket, here.data(), &size) == 0;
-    ::close(socket);
-    return is_known ? here.address().to_string() : std::string();
-}
-
 // Beside files, pipes and the like, half is for sockets that are no connections yet: dials, and
 // strangers at the door.
 constexpr std::size_t files_of_the_rest = 256;
@@ -608,24 +581,6 @@ class TcpNetwork final : public Network {
 
 std::unique_ptr<Network> real_network(Executor executor, std::string congestion_control) {
     return std::make_unique<TcpNetwork>(std::move(executor), std::move(congestion_control));
-}
-
-Ok may_use_congestion_control(const std::string& name) {
-    const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    const int failed = socket < 0 ? errno : set_congestion_control(socket, name);
-    if (socket >= 0) ::close(socket);
-    if (failed == 0) return {};
-    const bool forbidden = failed == EPERM;
-    std::string names;
-    std::getline(std::ifstream(forbidden ? "/proc/sys/net/ipv4/tcp_allowed_congestion_control"
-                                         : "/proc/sys/net/ipv4/tcp_available_congestion_control"),
-                 names);
-    return make_error(ErrorKind::bad_input,
-                      "{} congestion control \"{}\"; {}: {}",
-                      forbidden ? "only root may use" : "this system has no",
-                      name,
-                      forbidden ? "everybody may use" : "it has",
-                      names);
 }
 
 }  // namespace dedloc::runtime
