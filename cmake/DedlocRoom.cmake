@@ -63,7 +63,7 @@ function(dedloc_room NAME)
         target_compile_definitions(
             dedloc_${NAME}_test PRIVATE DEDLOC_TEST_DATA="${PROJECT_SOURCE_DIR}/tests")
         gtest_discover_tests(
-            dedloc_${NAME}_test TEST_PREFIX "${NAME}." DISCOVERY_MODE PRE_TEST
+            dedloc_${NAME}_test TEST_PREFIX "${NAME}." DISCOVERY_MODE PRE_TEST NO_PRETTY_VALUES
             PROPERTIES TIMEOUT 300 LABELS "unit;${NAME}")
     endif()
     foreach(fuzzer IN LISTS fuzzers)

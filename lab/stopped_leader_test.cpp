@@ -3,6 +3,7 @@
 // 30) 530 within a tenth of it, the last after 1.24 deadlines, where links are long: its successor
 // still has a whole round to make.
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <optional>
 
@@ -79,7 +80,9 @@ TEST_P(StoppedLeader, costs_the_others_little_more_than_the_deadline) {
         }
 }
 
-INSTANTIATE_TEST_SUITE_P(Seeds, StoppedLeader, testing::Values(1, 3, 5, 8));
+INSTANTIATE_TEST_SUITE_P(Seeds, StoppedLeader, testing::Values(1, 3, 5, 8), [](const auto& seed) {
+    return fmt::format("seed_{}", seed.param);
+});
 
 }  // namespace
 }  // namespace dedloc::lab

@@ -110,7 +110,12 @@ TEST_P(ExchangeOfCodec, gives_the_same_bits_whoever_reduces) {
     EXPECT_EQ(averages.size(), 1u);
     EXPECT_EQ(averages.begin()->size(), codec::encoded_size(GetParam(), part_elements) * 12);
 }
-INSTANTIATE_TEST_SUITE_P(Codecs, ExchangeOfCodec, testing::ValuesIn(codec::all_codecs()));
+INSTANTIATE_TEST_SUITE_P(Codecs,
+                         ExchangeOfCodec,
+                         testing::ValuesIn(codec::all_codecs()),
+                         [](const auto& codec) {
+                             return std::string(codec::to_string(codec.param));
+                         });
 
 TEST_F(ExchangeTest, an_aggregator_holds_its_own_averages_and_no_others) {
     begin(4, codec::CodecId::fp32);

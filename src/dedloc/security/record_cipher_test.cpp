@@ -88,7 +88,18 @@ INSTANTIATE_TEST_SUITE_P(Suites,
                          RecordCiphers,
                          testing::Values(Aead::aes_128_gcm,
                                          Aead::aes_256_gcm,
-                                         Aead::chacha20_poly1305));
+                                         Aead::chacha20_poly1305),
+                         [](const auto& suite) {
+                             switch (suite.param) {
+                                 case Aead::aes_128_gcm:
+                                     return "aes_128_gcm";
+                                 case Aead::aes_256_gcm:
+                                     return "aes_256_gcm";
+                                 case Aead::chacha20_poly1305:
+                                     break;
+                             }
+                             return "chacha20_poly1305";
+                         });
 
 }  // namespace
 }  // namespace dedloc::security

@@ -1,5 +1,6 @@
 #include "dedloc/state/transfer.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "dedloc/runtime/together.h"
@@ -336,7 +337,9 @@ TEST_P(SlowLine, takes_fewer_chunks_at_a_time) {
     EXPECT_LT(to_seconds(world.now() - begun), 2 * line + 100);
 }
 
-INSTANTIATE_TEST_SUITE_P(Rates, SlowLine, testing::Values(5e4, 8e4, 2e5));
+INSTANTIATE_TEST_SUITE_P(Rates, SlowLine, testing::Values(5e4, 8e4, 2e5), [](const auto& rate) {
+    return fmt::format("at_{:.0f}_kB_a_second", rate.param / 1e3);
+});
 
 // All lanes are late at the same moment, and one is left: the silent donor, who comes first, would
 // have it for as long as a chunk may take, time after time.

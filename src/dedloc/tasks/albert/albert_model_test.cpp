@@ -65,7 +65,10 @@ struct Golden {
 };
 
 class AlbertGoldenTest : public testing::TestWithParam<const char*> {};
-INSTANTIATE_TEST_SUITE_P(Models, AlbertGoldenTest, testing::Values("tiny", "lively"));
+INSTANTIATE_TEST_SUITE_P(Models,
+                         AlbertGoldenTest,
+                         testing::Values("tiny", "lively"),
+                         [](const auto& model) { return std::string(model.param); });
 
 TEST_P(AlbertGoldenTest, has_the_loss_and_the_gradients_of_hugging_face) {
     Golden golden(GetParam());
