@@ -23,12 +23,12 @@
 #include "dedloc/runtime/together.h"
 #include "dedloc/wire/msgpack.h"
 
-#include "lab/need.h"
+#include "dedloc/measure/need.h"
 
 namespace dedloc {
 namespace {
 
-using lab::need;
+using measure::need;
 
 struct Arguments {
     std::size_t nodes = 64;
@@ -120,7 +120,7 @@ class Swarm {
         }
         if (!first.empty()) {
             const auto joined = co_await member->table.bootstrap(std::move(first), soon());
-            if (!joined) lab::fail(joined.error());
+            if (!joined) measure::fail(joined.error());
         }
         members_.push_back(std::move(member));
     }

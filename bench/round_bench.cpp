@@ -1,5 +1,5 @@
 // One member of a group of processes on loopback that does whole rounds with the real engine and
-// the real host (lab/round_member.h).
+// the real host (measure/round_member.h).
 //
 //   round_bench --rank R --size P --elements E --rounds N --codec NAME [--robust] --folder DIR
 //

@@ -314,10 +314,10 @@ nlohmann::ordered_json AdmissionRun::result() const {
 int run_admission(const AdmissionCommand& command) {
     const auto folder = process_folder(command.directory, "admission");
     if (!folder) return exit_after(folder.error());
-    AdmissionRun run(command.program.empty() ? own_program() : command.program, *folder);
+    AdmissionRun run(command.program.empty() ? dedloc_program() : command.program, *folder);
     run.run();
     for (const std::string& problem : run.problems())
-        fmt::print(stderr, "dedloc lab admission: {}\n", problem);
+        fmt::print(stderr, "dedloc-lab admission: {}\n", problem);
     const nlohmann::ordered_json result = run.result();
     fmt::print("{}\n", command.json ? monitor::json_line(result) : result.dump(2));
     const bool good = run.good();

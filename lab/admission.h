@@ -1,4 +1,4 @@
-// dedloc lab admission: real processes, a run that lets in by invitation, and twelve who may not
+// dedloc-lab admission: real processes, a run that lets in by invitation, and twelve who may not
 // come in: each is told why in one sentence, a member attributes it to the right key, and the
 // others' steps go on. Then a member that trains is revoked: nothing of it is in a step from two
 // steps later on.

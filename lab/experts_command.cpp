@@ -9,14 +9,13 @@
 #include "dedloc/experts/ffn_expert.h"
 #include "dedloc/experts/remote_experts.h"
 #include "dedloc/experts/server.h"
-#include "dedloc/measure/median.h"
 #include "dedloc/monitor/json_line.h"
 
 #include "lab/exit_codes.h"
 #include "lab/experts_emulation.h"
 #include "lab/experts_processes.h"
 #include "lab/experts_svg.h"
-#include "lab/median.h"
+#include "dedloc/measure/median.h"
 #include "lab/table_world.h"
 
 namespace dedloc::lab {
@@ -204,7 +203,7 @@ bool run_throughput(const ExpertsCommand& command, ordered_json& line, ExpertsFi
 bool run_emulation(const ExpertsCommand& command, ordered_json& line) {
     const auto data = small_fashion_mnist();
     if (!data) {
-        fmt::print(stderr, "dedloc lab experts: {}\n", data.error().message());
+        fmt::print(stderr, "dedloc-lab experts: {}\n", data.error().message());
         return false;
     }
     EmulationOptions options;

@@ -20,7 +20,7 @@
 #include "dedloc/p2p/identity_file.h"
 
 #include "lab/exit_codes.h"
-#include "lab/need.h"
+#include "dedloc/measure/need.h"
 #include "lab/peer_process.h"
 #include "lab/process_folder.h"
 
@@ -91,11 +91,11 @@ std::uint64_t data_bytes(pid_t pid) {
 class Onlooker {
   public:
     Onlooker(const std::string& folder, const std::string& join_text) {
-        node_ = need(collab::Node::open(
+        node_ = measure::need(collab::Node::open(
             {.directory = folder, .listen = {}, .announce = {}, .workers_count = 1}));
-        const auto join = need(collab::parse_join_string(join_text));
+        const auto join = measure::need(collab::parse_join_string(join_text));
         const TimePoint soon = node_->clock().now() + std::chrono::seconds(10);
-        need(node_->call("dial", node_->host().dial(join.addresses.at(0), soon)));
+        measure::need(node_->call("dial", node_->host().dial(join.addresses.at(0), soon)));
         node_->join_table();
         directory_ = node_->run_on_network_thread([this] {
             return std::make_unique<experts::Directory>(
@@ -108,14 +108,14 @@ class Onlooker {
 
     // Experts that answer, at servers other than those.
     std::size_t served(const std::set<PeerId>& without = {}) {
-        const experts::GridSeen seen = need(node_->call("look", look(*node_, *directory_)));
+        const experts::GridSeen seen = measure::need(node_->call("look", look(*node_, *directory_)));
         std::size_t count = 0;
         for (const experts::ExpertSeen& expert : seen.experts)
             if (expert.answers && !without.contains(*expert.server)) ++count;
         return count;
     }
     std::optional<PeerId> busiest(const std::set<PeerId>& without) {
-        const experts::GridSeen seen = need(node_->call("look", look(*node_, *directory_)));
+        const experts::GridSeen seen = measure::need(node_->call("look", look(*node_, *directory_)));
         std::map<PeerId, int> counts;
         for (const experts::ExpertSeen& expert : seen.experts)
             if (expert.answers && !without.contains(*expert.server)) ++counts[*expert.server];
@@ -185,7 +185,7 @@ void ExpertsRun::add_server(std::uint64_t limit_bytes) {
     PeerPlace place;
     if (limit_bytes > 0) place.prefix = {"prlimit", fmt::format("--data={}", limit_bytes)};
     servers_.push_back(
-        need(PeerProcess::start(own_program(),
+        measure::need(PeerProcess::start(dedloc_program(),
                                 {"serve", join_, "--memory", std::to_string(room_mib)},
                                 folder_,
                                 fmt::format("server-{}", servers_.size()),
@@ -220,19 +220,19 @@ PeerId ExpertsRun::id_of(const PeerProcess& server) const {
     const std::string key = "/identity.key";
     fs::create_directories(copy);
     fs::copy_file(server.directory() + key, copy + key, fs::copy_options::overwrite_existing);
-    return need(p2p::load_or_create_identity(copy)).identity().id();
+    return measure::need(p2p::load_or_create_identity(copy)).identity().id();
 }
 
 PeerProcess& ExpertsRun::server_of(const PeerId& id) {
     for (const auto& server : servers_)
         if (id_of(*server) == id) return *server;
-    fail(make_error(ErrorKind::not_found, "{} is none of the servers", id.text()));
+    measure::fail(make_error(ErrorKind::not_found, "{} is none of the servers", id.text()));
 }
 
 bool ExpertsRun::run(nlohmann::ordered_json& line) {
     const std::string run_file = folder_ + "/run.toml";
     std::ofstream(run_file) << run_text();
-    trainer_ = need(PeerProcess::start(own_program(), {"host", run_file}, folder_, "trainer"));
+    trainer_ = measure::need(PeerProcess::start(dedloc_program(), {"host", run_file}, folder_, "trainer"));
     if (!wait_until(60, [&] { return !(join_ = trainer_->join_string()).empty(); })) return false;
     const std::uint64_t idle = idle_bytes();
     const std::uint64_t limit = idle + (static_cast<std::uint64_t>(room_mib + working_mib) << 20);
@@ -323,7 +323,7 @@ int run_experts_processes(const ExpertsProcessesCommand& command) {
         good = run.run(line);
     } catch (const std::exception& failure) {
         problem = failure.what();
-        fmt::print(stderr, "dedloc lab experts: {}\n", problem);
+        fmt::print(stderr, "dedloc-lab experts: {}\n", problem);
     }
     end_process_folder(*folder, command.keep || !good);
     line["ok"] = good;

@@ -426,7 +426,7 @@ int run_journey(const JourneyCommand& command) {
     Journey journey(command);
     const nlohmann::ordered_json result = journey.run();
     for (const std::string& problem : journey.problems())
-        fmt::print(stderr, "dedloc lab journey: {}\n", problem);
+        fmt::print(stderr, "dedloc-lab journey: {}\n", problem);
     fmt::print("{}\n", command.json ? monitor::json_line(result) : result.dump(2));
     return journey.good() ? 0 : exit_check_failed;
 }

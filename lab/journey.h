@@ -1,4 +1,4 @@
-// dedloc lab journey: a public run of eight days in virtual time, from admission to the report.
+// dedloc-lab journey: a public run of eight days in virtual time, from admission to the report.
 //
 // 40 people with 91 devices come and go in 600 sessions (journey_plan.h), each device with a token
 // that it redeemed a code for; tokens of six hours; clocks that differ by up to a minute; the

@@ -1,4 +1,4 @@
-// `dedloc lab paper --task swav`: SwAV on servers, on workstations, and on both together, as in
+// `dedloc-lab paper --task swav`: SwAV on servers, on workstations, and on both together, as in
 // DeDLOC's paper, in virtual time on the real engine.
 //
 // ResNet-50 with SwAV's head (28,411,968 numbers with BatchNorm's, fp16), target batch 32,768:

@@ -9,7 +9,7 @@
 #include "dedloc/collab/model_state.h"
 #include "dedloc/monitor/json_line.h"
 
-#include "lab/audit.h"
+#include "dedloc/audit/audit.h"
 #include "lab/exit_codes.h"
 #include "lab/mini_collaboration.h"
 #include "lab/replay.h"
@@ -141,7 +141,7 @@ Result<bool> SwavMini::look(const state::Snapshot& newest) {
 }
 
 Ok SwavMini::play() {
-    DEDLOC_TRY(const auto logs, read_logs({together_.directory(1)}));
+    DEDLOC_TRY(const auto logs, audit::read_logs({together_.directory(1)}));
     DEDLOC_TRY(replayed_,
                replay({.task = task_,
                        .run = run_,

@@ -1,4 +1,4 @@
-// `dedloc lab swav-mini`: SwAV's miniature learns from Fashion-MNIST without labels, in a
+// `dedloc-lab swav-mini`: SwAV's miniature learns from Fashion-MNIST without labels, in a
 // collaboration of which one peer is killed and one joins; then one process plays the
 // contributions.
 //

@@ -90,7 +90,7 @@ struct EmojiLine {
 
 // Draws the emoji and keeps the lines that this experiment is about. Their order is the folder's.
 Result<std::vector<EmojiLine>> draw_emoji(const std::string& folder) {
-    const fs::path helper = fs::path(own_program()).parent_path() / "dedloc-draw-emoji";
+    const fs::path helper = fs::path(dedloc_program()).parent_path() / "dedloc-draw-emoji";
     DEDLOC_TRY(auto child,
                runtime::ChildProcess::start({.command = {helper.string(), folder, "en", "16"},
                                              .output_file = folder + "/drawn.json",

@@ -1,4 +1,4 @@
-// `dedloc lab text-to-image-mini`: a small text-to-image transformer learns Debian's emoji with
+// `dedloc-lab text-to-image-mini`: a small text-to-image transformer learns Debian's emoji with
 // skin tones, in a collaboration whose peers come and go, and is asked for figures and tones that
 // it has seen, but not together.
 //

@@ -20,7 +20,8 @@ RUN = [sys.executable, str(ROOT / "bench/run.py")]
 BENCH_BIN = ROOT / "build/bench/bin"
 GROUP = 4
 GROUPS_MAX = 4
-SOURCES = {"round_bench": ("bench/round_bench.cpp", "lab/round_member.h", "lab/round_member.cpp"),
+SOURCES = {"round_bench": ("bench/round_bench.cpp", "src/dedloc/measure/round_member.h",
+                           "src/dedloc/measure/round_member.cpp"),
            "gloo_allreduce": ("bench/gloo_allreduce.cpp",), "dedloc_security_bench": ()}
 
 
