@@ -98,7 +98,7 @@ Task<void> call_for(collab::Node& node,
                     TimePoint end,
                     std::vector<double>& took,
                     std::size_t& failed) {
-    // What is measured is how long calls take: none is given up, as a run would, when a busy
+    // The measure is how long calls take: none is given up, as a run would, when a busy
     // machine makes one take three times as long as the last.
     experts::RemoteLimits limits;
     limits.deadline_max = std::chrono::seconds(120);

@@ -32,7 +32,7 @@ MBIT, ROUND_TRIP_MS = 50, 50
 
 
 class Missing(Exception):
-    """What is not here, for people."""
+    """Something that is not here, for people."""
 
 
 def library(setup) -> Path:

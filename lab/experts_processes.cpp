@@ -16,11 +16,11 @@
 #include "dedloc/collab/node.h"
 #include "dedloc/experts/ffn_expert.h"
 #include "dedloc/experts/grid_view.h"
+#include "dedloc/measure/need.h"
 #include "dedloc/monitor/json_line.h"
 #include "dedloc/p2p/identity_file.h"
 
 #include "lab/exit_codes.h"
-#include "dedloc/measure/need.h"
 #include "lab/peer_process.h"
 #include "lab/process_folder.h"
 
@@ -31,7 +31,7 @@ constexpr std::size_t servers_count = 4;
 constexpr std::size_t trunk_width = 192;
 constexpr std::size_t expert_hidden = 2304;
 constexpr int room_mib = 64;  // of experts, at one server
-// What a server needs beside its experts, above what it takes before it has any: a gradient and a
+// A server needs this beside its experts, above what it takes before it has any: a gradient and a
 // snapshot of one expert, and the tensors of calls.
 constexpr int working_mib = 96;
 constexpr double served_patience_s = 60;
@@ -108,14 +108,16 @@ class Onlooker {
 
     // Experts that answer, at servers other than those.
     std::size_t served(const std::set<PeerId>& without = {}) {
-        const experts::GridSeen seen = measure::need(node_->call("look", look(*node_, *directory_)));
+        const experts::GridSeen seen =
+            measure::need(node_->call("look", look(*node_, *directory_)));
         std::size_t count = 0;
         for (const experts::ExpertSeen& expert : seen.experts)
             if (expert.answers && !without.contains(*expert.server)) ++count;
         return count;
     }
     std::optional<PeerId> busiest(const std::set<PeerId>& without) {
-        const experts::GridSeen seen = measure::need(node_->call("look", look(*node_, *directory_)));
+        const experts::GridSeen seen =
+            measure::need(node_->call("look", look(*node_, *directory_)));
         std::map<PeerId, int> counts;
         for (const experts::ExpertSeen& expert : seen.experts)
             if (expert.answers && !without.contains(*expert.server)) ++counts[*expert.server];
@@ -186,13 +188,13 @@ void ExpertsRun::add_server(std::uint64_t limit_bytes) {
     if (limit_bytes > 0) place.prefix = {"prlimit", fmt::format("--data={}", limit_bytes)};
     servers_.push_back(
         measure::need(PeerProcess::start(dedloc_program(),
-                                {"serve", join_, "--memory", std::to_string(room_mib)},
-                                folder_,
-                                fmt::format("server-{}", servers_.size()),
-                                place)));
+                                         {"serve", join_, "--memory", std::to_string(room_mib)},
+                                         folder_,
+                                         fmt::format("server-{}", servers_.size()),
+                                         place)));
 }
 
-// What a server takes before it serves anything.
+// Measures what a server takes before it serves anything.
 std::uint64_t ExpertsRun::idle_bytes() {
     add_server(0);
     std::uint64_t most = 0;
@@ -232,7 +234,8 @@ PeerProcess& ExpertsRun::server_of(const PeerId& id) {
 bool ExpertsRun::run(nlohmann::ordered_json& line) {
     const std::string run_file = folder_ + "/run.toml";
     std::ofstream(run_file) << run_text();
-    trainer_ = measure::need(PeerProcess::start(dedloc_program(), {"host", run_file}, folder_, "trainer"));
+    trainer_ =
+        measure::need(PeerProcess::start(dedloc_program(), {"host", run_file}, folder_, "trainer"));
     if (!wait_until(60, [&] { return !(join_ = trainer_->join_string()).empty(); })) return false;
     const std::uint64_t idle = idle_bytes();
     const std::uint64_t limit = idle + (static_cast<std::uint64_t>(room_mib + working_mib) << 20);

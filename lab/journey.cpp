@@ -322,8 +322,8 @@ void Journey::write_folder(const std::string& folder) {
     for (const collab::Event& event : kept_events_) events << monitor::to_json_line(event) << "\n";
 }
 
-// What people gave, by the report's own rules, of volunteers alone; and all samples, against the
-// accounts of the certificates.
+// Compares what people gave, by the report's own rules, of volunteers alone; and all samples,
+// against the accounts of the certificates.
 void Journey::judge_report(const monitor::RunHistory& history) {
     const monitor::Participation all = monitor::participation_of(history.steps, history.persons);
     SampleAccounts accounts(journey_elements);

@@ -1,5 +1,6 @@
-// Who takes part when in the journey: 40 people with 91 devices and 600 sessions in eight days, as
-// in the sahajBERT run (mean session 4 h, longest 21 h, median of a person's time 1.5 days).
+// A plan of who takes part when in the journey: 40 people with 91 devices and 600 sessions in eight
+// days, as in the sahajBERT run (mean session 4 h, longest 21 h, median of a person's time 1.5
+// days).
 //
 // A person's share of the time is log-logistic, with the published ratio of mean and median;
 // sessions are exponential and cut at the longest; those of one device do not overlap.

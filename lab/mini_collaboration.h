@@ -64,7 +64,7 @@ class MiniPeer final : public collab::EventSink {
     std::map<std::uint64_t, StepSeen> seen_;  // by step; under mutex_
 };
 
-// What happens to whom, by global steps.
+// The faults of the run, by global steps.
 enum class MiniDeed { kill, leave, join };
 struct MiniAct {
     std::uint64_t step = 0;
@@ -95,12 +95,12 @@ class MiniCollaboration {
     Ok train(const Look& look);
 
     const std::vector<std::string>& done() const { return done_; }  // acts
-    // Of each living peer after the last step that all of them applied.
+    // State hashes of the living peers after the last step that all of them applied.
     const std::vector<std::string>& final_hashes() const { return final_hashes_; }
     std::uint64_t compared() const { return compared_; }    // steps that two peers or more applied
     std::uint64_t different() const { return different_; }  // of these, with other hashes
     std::uint64_t steps() const { return steps_; }
-    // Of the state after each step, as the first peer said it, and mean loss of what was handed in.
+    // State hashes after each step, as the first peer said it, and mean loss of what was handed in.
     const std::map<std::uint64_t, std::string>& hashes() const { return hashes_; }
     const std::map<std::uint64_t, double>& losses() const { return losses_; }
     // Where peer `number` has its files.

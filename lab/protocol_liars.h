@@ -50,7 +50,7 @@ class ProtocolLiar {
   public:
     ProtocolLiar(sim::World& world, std::size_t liar, ProtocolLie lie);
 
-    // What was sent out of order: a nonce before all who are in the plan had committed.
+    // Nonces that were sent too early: before all who are in the plan had committed.
     const std::vector<std::string>& early_draws() const { return early_; }
     std::uint64_t told() const { return told_; }
 

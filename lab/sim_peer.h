@@ -30,7 +30,7 @@ struct SimRun {
     Duration status_interval{1'000'000'000};
     consensus::PlantedBugs bugs;
 
-    // Of a robust run.
+    // The rule of a robust run.
     allreduce::CenteredClipRule clip_rule() const;
 };
 SimRun make_sim_run(std::uint64_t elements,

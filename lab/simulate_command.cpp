@@ -26,7 +26,7 @@ using RealTime = std::chrono::steady_clock;
 constexpr std::uint64_t telling_first = 500;
 constexpr std::uint64_t telling_seeds = 6;
 
-// Of a robust run: seed after seed another lie. Nobody dies where somebody lies.
+// Makes the run robust: seed after seed another lie. Nobody dies where somebody lies.
 void make_robust(const SimulateCommand& command, SimulationOptions& options) {
     if (!command.robust) return;
     options.robust = true;

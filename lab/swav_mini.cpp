@@ -6,10 +6,10 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "dedloc/audit/audit.h"
 #include "dedloc/collab/model_state.h"
 #include "dedloc/monitor/json_line.h"
 
-#include "dedloc/audit/audit.h"
 #include "lab/exit_codes.h"
 #include "lab/mini_collaboration.h"
 #include "lab/replay.h"
@@ -164,7 +164,7 @@ Ok SwavMini::run() {
     return command_.replay ? play() : Ok();
 }
 
-// Of the last steps.
+// The loss of the last steps.
 double SwavMini::loss() const {
     double sum = 0;
     double count = 0;

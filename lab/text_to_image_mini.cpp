@@ -120,7 +120,7 @@ Result<std::vector<EmojiLine>> draw_emoji(const std::string& folder) {
     return make_error(ErrorKind::local_fault, "cannot write in {}", folder);
 }
 
-// What the model knows, by the measures of the header.
+// Examines what the model knows, by the measures of the header.
 class Examiner {
   public:
     Examiner(std::shared_ptr<const tasks::CaptionTokens> tokens,
@@ -143,7 +143,7 @@ class Examiner {
     const EmojiLine& held_out(std::int64_t row) const {
         return by_caption_.at(tokens_->held_out_captions[static_cast<std::size_t>(row)]);
     }
-    // Of the prompt with this number on the sheet.
+    // The row of the prompt with this number on the sheet.
     std::size_t sheet_row(std::int64_t number) const {
         return static_cast<std::size_t>(number * (tokens_->held_out.count() / sheet_prompts_count));
     }

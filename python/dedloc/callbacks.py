@@ -52,7 +52,7 @@ def trainer_callback(run: Run) -> Any:
 
 
 class LightningCallback:
-    """What :func:`lightning_callback` mixes into Lightning's own class."""
+    """Methods that :func:`lightning_callback` mixes into Lightning's own class."""
 
     def __init__(self, run: Run) -> None:
         self.run = run
@@ -66,7 +66,7 @@ class LightningCallback:
 
 
 class TrainerCallback:
-    """What :func:`trainer_callback` mixes into the class of ``transformers``."""
+    """Methods that :func:`trainer_callback` mixes into the class of ``transformers``."""
 
     def __init__(self, run: Run) -> None:
         self.run = run

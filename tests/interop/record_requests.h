@@ -1,4 +1,4 @@
-// What a dedloc peer does with records of hivemind's table when it is told to: sign them, and say
+// A dedloc peer does this with records of hivemind's table when it is told to: sign them, and say
 // which ones it would take (docs/interop.md).
 
 #pragma once

@@ -152,7 +152,7 @@ class PicturesTest(ProcessTest):
         missing = self.dedloc("host", run, *self.data(), "--dir", str(self.folder / "a"))
         self.assertEqual(missing.returncode, DATA_MISSING)
         self.expect_sentence(missing.stderr, "ghost.png")
-        # What cannot be read is left out and named; the rest is trained on.
+        # A picture that cannot be read is left out and named; the rest is trained on.
         (self.pictures / "huge.png").write_bytes(png(40_000, 40_000, b""))
         (self.pictures / "cut.jpg").write_bytes(b"\xff\xd8\xff\xe0\x00\x10JFIF\x00\x01")
         self.write_captions({"file": "huge.png", "caption": "red huge"},

@@ -90,7 +90,7 @@ class FrameworksTest(Folder):
     @unittest.skipUnless(is_here("transformers") and is_here("accelerate"),
                          "no transformers are installed")
     def test_hiveminds_albert_example_moved(self):
-        """What docs/from-hivemind.md changes in its run_trainer.py, on a small ALBERT."""
+        """The changes that docs/from-hivemind.md makes in its run_trainer.py, on a small ALBERT."""
         import transformers
 
         config = transformers.AlbertConfig(

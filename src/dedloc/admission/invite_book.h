@@ -95,7 +95,7 @@ class InviteBook {
                         const std::optional<Delegation>& delegation);
     Ok revoke(const std::string& name);
 
-    // Of the tokens that it gives; not kept with the book.
+    // The lifetime of the tokens that it gives; not kept with the book.
     void set_token_lifetime(WallSeconds lifetime) { token_lifetime_ = lifetime; }
 
     const std::map<std::string, Person>& people() const { return people_; }

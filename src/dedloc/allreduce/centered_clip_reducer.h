@@ -27,7 +27,7 @@ struct CenteredClipRule {
     double weight_cap = 2;
 };
 
-// Of a part of a plan, by its share of the vector.
+// The tau of a part of a plan, by its share of the vector.
 double tau_of(const consensus::Plan& plan, std::uint32_t part, const CenteredClipRule& rule);
 
 class CenteredClipReducer final : public Reducer {

@@ -1,4 +1,4 @@
-// What a member of a robust round commits itself to before anything is drawn: a Merkle root over
+// A member of a robust round commits itself to this before anything is drawn: a Merkle root over
 // the digests of all its encoded parts, and the hash of a nonce (robust/draw.h), signed for one
 // plan. Each part then travels with its path to that root, so that an owner takes nothing else, and
 // whoever sees a part later can tell whose it is. Two roots of a member in one plan prove its
@@ -49,7 +49,7 @@ bool is_signed(const security::Verifier& verifier,
                const Digest& plan,
                const Commitment& commitment);
 
-// Of several members, by their places.
+// The digest of several members' roots, by their places.
 Digest digest_of_roots(const std::map<std::uint32_t, Digest>& roots);
 
 class MerkleTree {

@@ -68,13 +68,13 @@ class Exchange {
     }
     bool complete() const { return collector_.complete(); }
     runtime::Event& changed() { return collector_.changed(); }
-    // Of a robust round: what we committed to, once we have, and what others did and brought here.
+    // In a robust round: what we committed to, once we have, and what others did and brought here.
     const std::shared_ptr<const OwnCommitment>& committed() const { return transfer_.committed; }
     const KeptInputs& kept() const { return kept_; }
-    // What we hold of a member's contribution to a part, our own included.
+    // A member's contribution to a part as we hold it, our own included.
     std::optional<CommittedInput> input_of(std::uint32_t part, std::uint32_t member) const;
     std::optional<std::uint32_t> own_place() const { return transfer_.me; }
-    // Of an aggregator's plan: parts that this member owns.
+    // Under an aggregator's plan: parts that this member owns.
     std::size_t owned_parts() const { return owner_.parts_count(); }
     // Returns what this member's link gave until now; no more is measured.
     links::LinkRates end_measuring() { return meter_.end(); }

@@ -39,7 +39,7 @@ class KeptInputs {
     // Members that committed twice, with what they said second.
     const std::map<std::uint32_t, Commitment>& second_commitments() const { return second_; }
 
-    // Of those in `included` that weigh, as an owner signs them.
+    // The commitments of those in `included` that weigh, as an owner signs them.
     Digest commitments_of(ByteView included, const consensus::Plan& plan) const;
 
     void keep(std::uint32_t part, std::uint32_t member, CommittedInput input);

@@ -16,12 +16,12 @@ namespace dedloc::allreduce {
 float scale_of(const consensus::Plan& plan, std::uint32_t part, std::uint32_t member);
 // Samples that an element of the part has of this member, on average.
 double mean_weight(const consensus::Plan& plan, std::uint32_t part, std::uint32_t member);
-// What counts of that in a robust reduction.
+// The part of that weight which counts in a robust reduction.
 double reduction_weight(const consensus::Plan& plan, std::uint32_t part, std::uint32_t member);
 
 class PartMeans final : public robust::Inputs {
   public:
-    // Of bytes that codec::verify() has passed; `inputs` outlive this.
+    // Takes bytes that codec::verify() has passed; `inputs` outlive this.
     PartMeans(const consensus::Plan& plan,
               std::uint32_t part,
               const std::vector<PartInput>& inputs);

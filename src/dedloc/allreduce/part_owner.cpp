@@ -208,7 +208,7 @@ std::vector<std::uint32_t> PartOwner::parts_for(std::uint32_t member, std::uint3
     return parts;
 }
 
-// What it commits to comes before everything else of it.
+// A member's commitment comes before everything else of it.
 Ok PartOwner::take_commitment(std::uint32_t member, const PartsHeader& header) {
     const consensus::PlanMember& author = transfer_.plan.members[member];
     if (!environment_.options.proves || author.input.is_empty()) return {};

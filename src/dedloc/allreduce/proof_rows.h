@@ -37,7 +37,7 @@ class ProofRows {
               std::vector<ReducedAverage> averages,
               runtime::Workers& workers);
 
-    // Who reduced something, rising: the order of a member's rows.
+    // Members that reduced something, rising: the order of a member's rows.
     const std::vector<std::uint32_t>& owners() const { return owners_; }
     // Those of an owner's parts that a member has a row about.
     std::vector<std::uint32_t> parts_of(std::uint32_t owner, std::uint32_t member) const;

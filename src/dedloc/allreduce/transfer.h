@@ -63,7 +63,7 @@ struct Transfer {
     const bool contributes;  // does the plan count on what we bring?
     const TimePoint started;
     TimePoint leader_heard_at;
-    // Of a robust round, when `committed_event` is set; null: we bring nothing.
+    // Our commitment in a robust round, when `committed_event` is set; null: we bring nothing.
     std::shared_ptr<const OwnCommitment> committed{};
     runtime::Event committed_event;
 

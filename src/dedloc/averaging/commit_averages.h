@@ -28,11 +28,11 @@ class CommitAverages final : public consensus::Averages {
     void ask_whether_checked(std::function<bool(const consensus::FinishedPart&)> answer) {
         was_checked_ = std::move(answer);
     }
-    // Who knows whether a commit of a robust run is proved.
+    // Asks whether a commit of a robust run is proved.
     using Vouch = std::function<Task<Result<void>>(
         std::shared_ptr<const consensus::Plan>, consensus::Decision, PeerId proposer)>;
     void ask_for_proofs(Vouch vouch) { vouch_ = std::move(vouch); }
-    // What a process before this one kept comes into the part store.
+    // Reads what a process before this one kept into the part store.
     void read_kept();
 
     Ok check_plan(const consensus::Plan& plan) const override;

@@ -11,7 +11,7 @@ namespace {
 using robust::Order;
 using robust::OrderKind;
 
-// Of evidence over a slow link.
+// Evidence may come over a slow link.
 constexpr Duration evidence_patience = 10s;
 constexpr std::uint64_t pending_steps_max = 20;
 
@@ -186,7 +186,7 @@ std::vector<Order> Docket::orders_for(const consensus::Base& base,
     return orders.list();
 }
 
-// What others are to judge goes there as a whole.
+// Evidence that others are to judge goes there as a whole.
 Task<Result<void>> Docket::check(std::shared_ptr<const consensus::Decision> decision,
                                  robust::OrderChanges changes,
                                  PeerId proposer) {

@@ -80,7 +80,7 @@ const ShownInput* find_input(const Evidence& evidence, std::uint32_t part, std::
     return nullptr;
 }
 
-// What is shown of a member's contribution, under the root that it signed.
+// Shows a part of a member's contribution, under the root that it signed.
 Result<SharedBytes> committed_input(const Evidence& evidence,
                                     const consensus::Plan& plan,
                                     std::uint32_t part,

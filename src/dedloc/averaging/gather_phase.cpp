@@ -115,7 +115,7 @@ GatherPhase::Gathered GatherPhase::look(const consensus::Base& base) {
         if (!gathered.here.contains(peer) && parts_.announcements.is_waited_for(peer) &&
             may_be_waited_for(peer, base))
             gathered.missing.push_back(peer);
-    // Who may vote finds room.
+    // A peer that may vote finds room.
     if (gathered.here.size() + 1 >= environment_.options.members_max)
         std::erase_if(gathered.missing,
                       [&base](const PeerId& peer) { return !base.is_voter(peer); });

@@ -26,7 +26,7 @@ class GatherPhase final : public Phase {
     void ledger_moved() { lonely_turns_ = 0; }
 
   private:
-    // Who has announced itself for `base`, and what comes together.
+    // The members that have announced themselves for `base`, and what comes together.
     struct Gathered {
         std::uint64_t brought = 0;  // samples, by others
         std::uint64_t weight = 0;   // with our own

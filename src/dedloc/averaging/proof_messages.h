@@ -1,4 +1,4 @@
-// What members of a robust round say to each other between the averages and the decision
+// Members of a robust round say these to each other between the averages and the decision
 // (DESIGN §5b, docs/spec/round.md), as field lists in protobuf's wire format. All methods are
 // calls.
 //
@@ -106,7 +106,7 @@ enum class Observation : std::uint32_t {
     unshown = 2,       // neither it nor the owner shows me this part
 };
 
-// What one voter saw, where no number proves it: as several say the same, one of them is honest.
+// One voter saw this, where no number proves it: as several say the same, one of them is honest.
 struct Testimony {
     Digest plan;
     Observation observation = Observation::kept_back;

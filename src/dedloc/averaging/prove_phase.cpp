@@ -10,7 +10,7 @@
 namespace dedloc::averaging {
 namespace {
 
-// Of a round's time: how long nonces are waited for.
+// A share of a round's time: how long nonces are waited for.
 constexpr int nonces_share = 4;
 
 }  // namespace
@@ -169,7 +169,7 @@ Task<bool> ProvePhase::rows(std::shared_ptr<OpenProof> open, std::shared_ptr<Pro
     co_return co_await complete_rows(open, proof, std::move(answers));
 }
 
-// Who gave us nothing may give it to others.
+// An owner that gave us nothing may give it to others.
 Task<bool> ProvePhase::complete_rows(std::shared_ptr<OpenProof> open,
                                      std::shared_ptr<Proof> proof,
                                      std::map<std::uint32_t, SignedBy> answers) {
@@ -227,7 +227,7 @@ Task<bool> ProvePhase::sums(std::shared_ptr<OpenProof> open, std::shared_ptr<con
     co_return true;
 }
 
-// What nobody shows us others may be shown.
+// Others may be shown what nobody shows us.
 Task<void> ProvePhase::settle(std::shared_ptr<OpenProof> open, Judgement judgement) {
     for (Charge& each : judgement.charges) docket_.add(std::move(each));
     if (judgement.unshown.empty()) co_return;

@@ -134,7 +134,7 @@ SignedBy Prover::testify(const OpenProof& open, const Testimony& testimony) cons
     return statement;
 }
 
-// What an owner knows of the members that the draw does not say.
+// Adds what an owner knows of the members that the draw does not say.
 void Prover::note_contradictions(const OpenProof& open, const DrawMessage& draw, Objections& into) {
     const allreduce::KeptInputs& kept = open.exchange->kept();
     for (const Reveal& reveal : draw.reveals) {

@@ -20,7 +20,7 @@
 
 namespace dedloc::averaging {
 
-// What is known here of the proof of one plan.
+// The proof of one plan, as far as it is known here.
 struct OpenProof {
     std::shared_ptr<allreduce::Exchange> exchange;
     std::map<std::uint32_t, Reveal> reveals;  // at the leader
@@ -41,7 +41,7 @@ class Prover {
 
     void start();
     Task<void> stop();
-    // Of a plan that has just begun here.
+    // Begins the proof of a plan that has just begun here.
     void begin(std::shared_ptr<allreduce::Exchange> exchange);
 
     // For the leader: what it knows, and its own answers.
@@ -55,7 +55,7 @@ class Prover {
     Task<std::optional<allreduce::CommittedInput>> input_of(std::shared_ptr<OpenProof> open,
                                                             std::uint32_t part,
                                                             std::uint32_t member);
-    // What allowed rows to be computed; the draw is one of the plan's.
+    // Finds what allowed rows to be computed; the draw is one of the plan's.
     Task<std::shared_ptr<const allreduce::ProofRows>> rows_for(
         std::shared_ptr<const consensus::Plan> plan, DrawMessage draw);
 

@@ -24,21 +24,21 @@ Ok check_reveal(const security::Verifier& verifier,
                 const consensus::Plan& plan,
                 const Reveal& reveal);
 
-// Of a plan whose fields have been checked: one average a part that fits it and is signed, and of
-// each member whose contribution is in one of them the commitment and the nonce, and of nobody
-// else: whoever leads has no choice that would change the draw.
+// Checks the draw of a plan whose fields have been checked: one average a part that fits it and is
+// signed, and of each member whose contribution is in one of them the commitment and the nonce, and
+// of nobody else: whoever leads has no choice that would change the draw.
 Ok check_draw(const security::Verifier& verifier,
               const consensus::Plan& plan,
               const DrawMessage& draw);
 
-// Of a draw that has passed.
+// The seed of a draw that has passed.
 Digest seed_of(const DrawMessage& draw);
 const Reveal* reveal_of(const DrawMessage& draw, std::uint32_t member);
 // Members whose contribution is in an average and counts there: they have to prove it.
 bool must_prove(const consensus::Plan& plan, const DrawMessage& draw, std::uint32_t member);
 // Owners that say they reduced something else than what the draw's members committed to.
 std::vector<std::uint32_t> contradicting_owners(const DrawMessage& draw);
-// Who reduced something, rising.
+// Members that reduced something, rising.
 std::vector<std::uint32_t> owners_in(const DrawMessage& draw);
 
 // By member.
@@ -49,7 +49,7 @@ Result<std::vector<robust::Row>> rows_of(const security::Verifier& verifier,
                                          const consensus::Plan& plan,
                                          const DrawMessage& draw,
                                          const SignedBy& answer);
-// Of all; nobody who must prove something is missing.
+// The rows of all; nobody who must prove something is missing.
 Result<RowTable> rows_of(const security::Verifier& verifier,
                          const consensus::Plan& plan,
                          const Proof& proof);

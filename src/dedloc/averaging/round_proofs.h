@@ -20,9 +20,9 @@ class RoundProofs {
     void start() { prover_.start(); }
     Task<void> stop() { return prover_.stop(); }
     std::unique_ptr<Phase> make_phase();
-    // Of any certificate: who voted twice goes onto the docket.
+    // Looks at any certificate: a voter that voted twice goes onto the docket.
     void look_at(ByteView certificate);
-    // Of a commit; null: its proof did not come here.
+    // The proof of a commit; null: it did not come here.
     std::shared_ptr<const ProvedRound> proved(const consensus::Link& commit) const;
 
   private:

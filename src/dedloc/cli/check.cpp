@@ -101,7 +101,7 @@ bool has(const std::vector<tasks::Measure>& measures, std::string_view name) {
                                [name](const auto& measure) { return measure.name == name; });
 }
 
-// Of words and order, where a task says no loss as such.
+// The loss of words and order, where a task says no loss as such.
 double first_loss(const std::vector<tasks::Measure>& first) {
     if (has(first, "loss")) return value_of(first, "loss");
     return value_of(first, "masked_loss") + value_of(first, "order_loss");

@@ -1,5 +1,5 @@
-// What was wrong with a command line, in one sentence that says what to do, in place of CLI11's
-// "string is required". Beside main.cpp the only file that includes CLI11.
+// Says what was wrong with a command line, in one sentence that says what to do, in place of
+// CLI11's "string is required". Beside main.cpp the only file that includes CLI11.
 //
 // Thread: any.
 

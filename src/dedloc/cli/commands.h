@@ -181,7 +181,7 @@ struct SampleOptions {
 };
 int run_sample(const SampleOptions& options);
 
-// What host and join have in common.
+// Options that host and join have in common.
 struct PeerOptions {
     std::vector<std::string> listen;    // multiaddrs or HOST:PORT; empty: a port of the system's
     std::vector<std::string> announce;  // what others are told instead; written alike

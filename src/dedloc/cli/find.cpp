@@ -56,7 +56,7 @@ Result<void> enter_table(collab::Node& node, const std::vector<std::string>& add
                       "are");
 }
 
-// Of an open run: its record has all that a join string needs.
+// Makes a join string for an open run: its record has all that it needs.
 std::string join_string_of(const collab::FoundRun& found) {
     if (!found.run.open || found.run.addresses.empty()) return {};
     return collab::to_text({.run = found.run.run,

@@ -69,7 +69,7 @@ Outcome<WarmSource> warm_source(const std::string& path) {
     return source;
 }
 
-// Who may join, and whether this peer lets people in.
+// Decides who may join, and whether this peer lets people in.
 Ok give_access(PeerRunInput& input,
                const HostOptions& options,
                const std::optional<security::Identity>& authority) {

@@ -139,7 +139,7 @@ void keep_port(const collab::Node& node, const std::string& directory) {
     }
 }
 
-// What the peer's folder has nothing to do with is about the port.
+// An error that has nothing to do with the peer's folder is about the port.
 ExitCode opening_code(const Error& error, const std::string& directory) {
     switch (error.kind()) {
         case ErrorKind::conflict:

@@ -1,5 +1,6 @@
-// What makes a host the organiser of a run that lets in by invitation: the key of the run's
-// authority, and what it remembers so that a resumed run is the one that people were invited to.
+// An organiser is a host of a run that lets in by invitation; it has two files: the key of the
+// run's authority, and what it remembers so that a resumed run is the one that people were invited
+// to.
 //
 //   authority.key   private key that signs tokens, 0600; whoever has it lets people in
 //   secret          the run's secret, 0600, of a run that has one
@@ -33,7 +34,7 @@ Result<std::optional<security::Identity>> give_authority(collab::RunFile& run,
                                                          const std::string& admit,
                                                          const std::string& directory);
 
-// What the host of a run brings to admission. `authority`: made for it just now, and kept now.
+// The host of a run brings this to admission. `authority`: made for it just now, and kept now.
 struct HostAccess {
     Bytes secret{};
     collab::Admitted admitted{};

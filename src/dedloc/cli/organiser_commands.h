@@ -1,4 +1,4 @@
-// What `invite NAME`, `revoke` and `members` have in common: the organiser's peer on this machine,
+// The commands `invite NAME`, `revoke` and `members` share: the organiser's peer on this machine,
 // its book, and the wishes that it grants (collab/book_issuer.h).
 //
 // Errors: Failure with unreachable (no peer runs there), bad_input (another kind of run; a wish

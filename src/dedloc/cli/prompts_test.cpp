@@ -29,7 +29,7 @@ TEST(Prompts, are_the_lines_of_a_file_but_for_empty_ones_and_comments) {
     EXPECT_FALSE(check_prompts(std::vector<std::string>(prompts_max + 1, "a")));
 }
 
-// What the user's own command did decides, unless the drawing failed.
+// The user's own command decides, unless the drawing failed.
 TEST(Prompts, are_drawn_before_the_users_own_command_runs) {
     const std::string command = sheet_command("/a/it's.txt", "/b/peer", "echo $1");
     EXPECT_NE(command.find("sample \"$1\" --prompts '/a/it'\\''s.txt'"), std::string::npos)

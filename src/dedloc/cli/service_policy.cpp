@@ -33,7 +33,7 @@ int minute_of(std::string_view text) {
     return hour * 60 + minute;
 }
 
-// Of all processors, but for what they waited.
+// Ticks of all processors, but for those they waited.
 double busy_ticks() {
     std::ifstream file("/proc/stat");
     std::string cpu;

@@ -29,7 +29,7 @@ class TrainingHours {
     std::vector<std::pair<int, int>> ranges_;  // begin, end; over midnight where end < begin
 };
 
-// What a look at the machine tells; seconds since the first look.
+// A look at the machine tells this; seconds since the first look.
 struct MachineUse {
     double processor_s = 0;      // that all programs took
     double own_processor_s = 0;  // of these, ours and what we started
@@ -52,7 +52,7 @@ class IdleWatch {
     double typed_at_ = -1;
 };
 
-// Of this machine; `child`: a process of ours, 0: none.
+// Looks at this machine; `child`: a process of ours, 0: none.
 MachineUse machine_use(int child);
 
 }  // namespace dedloc::cli

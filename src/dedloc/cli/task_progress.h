@@ -1,4 +1,4 @@
-// What a user sees while a task reads something long: a line on standard error every few seconds.
+// Shows users that a task reads something long: a line on standard error every few seconds.
 //
 // Thread: the one that makes the task.
 

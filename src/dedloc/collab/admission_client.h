@@ -15,7 +15,7 @@ namespace dedloc::collab {
 
 inline constexpr const char* token_file = "token";  // in the peer's folder
 
-// Of a peer that is connected, or can be dialled by its id.
+// Asks a peer that is connected, or can be dialled by its id.
 Task<Result<Admitted>> ask_admission(p2p::Host& host,
                                      PeerId organiser,
                                      AdmissionQuestion question,

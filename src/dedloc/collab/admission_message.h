@@ -1,4 +1,4 @@
-// What peers say to an organiser of an invited run.
+// Peers say these to an organiser of an invited run.
 //
 //   /dedloc/admission/1          {1 run, 2 code, 3 token} -> {1 token, 2 delegation, 3 its clock}
 //   /dedloc/admission/1/revoked  {1 revocations} -> {}

@@ -35,7 +35,7 @@ class Authorizer {
     // sentence for the one who reads it: the caller reads what it is refused for, and what it
     // refuses a callee for.
     virtual Ok check(const Meeting& meeting, Side shown_by, ByteView credential) = 0;
-    // What a peer showed last is soon good no longer: it should show what it has now.
+    // True if what a peer showed last is soon good no longer: it should show what it has now.
     virtual bool ends_soon(const PeerId&) const { return false; }
     // In a sentence, why a peer that was let in may stay no longer; nothing: it may.
     virtual std::optional<Error> objection(const PeerId&) const { return std::nullopt; }

@@ -71,7 +71,7 @@ struct BackendContext {
     const BatchProgress& progress;
     StepReport& report;
     BackendListener& listener;
-    // Of orders in decisions; it outlives the backend as well.
+    // Judges orders in decisions; it outlives the backend as well.
     consensus::OrderJudge& judge;
 };
 

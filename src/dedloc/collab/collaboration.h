@@ -73,7 +73,7 @@ struct StepOutcome {
 struct Options {
     RunFile run;
     Bytes secret;  // the run secret; empty: an open run
-    // Of a run that lets in by invitation: what an organiser gave this peer; or, where this peer
+    // In a run that lets in by invitation: what an organiser gave this peer; or, where this peer
     // lets people in itself, their issuer.
     Admitted admitted{};
     std::shared_ptr<Issuer> issuer{};

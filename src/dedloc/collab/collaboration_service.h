@@ -24,7 +24,7 @@ struct Invitation {
     std::vector<std::string> bootstrap;
     Admitted admitted{};  // of a run that lets in by invitation
 
-    // What the options of a collaboration have of it, but for the run.
+    // Sets what the options of a collaboration have of it, but for the run.
     void hand_over(Options& options) const {
         options.secret = secret;
         options.bootstrap = bootstrap;

@@ -21,7 +21,7 @@ class EventRate {
   public:
     // False: it is one too many, and counted.
     bool may_record(const Event& event, TimePoint now);
-    // What has been left out since this was asked last; nothing before its time has come.
+    // Events left out since this was asked last; nothing before its time has come.
     std::vector<events::EventsLeftOut> to_tell(TimePoint now);
 
   private:

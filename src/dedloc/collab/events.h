@@ -375,7 +375,7 @@ struct JoinFileFailed {
 struct TrainingFailed {
     static constexpr std::string_view kind = "training_failed";
 };
-// Of a kind that others can cause: more than the log takes (event_rate.h).
+// Events of a kind that others can cause: more than the log takes (event_rate.h).
 struct EventsLeftOut {
     static constexpr std::string_view kind = "events_left_out";
     std::string of{};

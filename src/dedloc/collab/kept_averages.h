@@ -34,7 +34,7 @@ constexpr std::uint64_t kept_averages_bytes(std::uint64_t elements,
     return std::max(std::min(kept, most), least);
 }
 
-// Of the memory that this process may have, `allowed` bytes (0: not known), averages take an eighth
+// Averages take an eighth of the memory that this process may have, `allowed` bytes (0: not known),
 // at most: gradients, states and what libtorch keeps are the rest.
 constexpr std::uint64_t kept_averages_most(std::uint64_t allowed) {
     return allowed == 0 ? kept_averages_large : std::min(allowed / 8, kept_averages_large);

@@ -24,7 +24,7 @@ DialledHost host_in(const std::string& address) {
             .is_ip = code == wire::MultiaddrCode::ip4 || code == wire::MultiaddrCode::ip6};
 }
 
-// Of one peer, as it tells them: families, a mapped port, a relay of each family.
+// Addresses of one peer, as it tells them: families, a mapped port, a relay of each family.
 constexpr std::size_t direct_dialled_max = 4;
 constexpr std::size_t relayed_dialled_max = 4;
 
@@ -46,8 +46,8 @@ bool shares_public_host(const std::vector<std::string>& told, const std::vector<
     });
 }
 
-// What is routed as one where nobody says otherwise: 192.168.n.*, 10.n.*.* and 172.n.*.*, all of a
-// VPN's 100.64.0.0/10, this machine, the link, and a /64.
+// A network is what is routed as one where nobody says otherwise: 192.168.n.*, 10.n.*.* and
+// 172.n.*.*, all of a VPN's 100.64.0.0/10, this machine, the link, and a /64.
 std::string network_of(const std::string& ip) {
     if (ip.starts_with("127.") || ip == "::1") return "this machine";
     if (ip.find(':') != std::string::npos) return p2p::subnet_of(ip);

@@ -14,7 +14,7 @@ namespace dedloc::collab {
 // is connected already comes first: the others may be gone.
 std::vector<std::string> peers_to_dial(p2p::Host& host, const std::vector<std::string>& addresses);
 
-// Of the addresses that a member tells of itself, those worth dialling from where `own` lead: a few
+// Picks those of a member's addresses that are worth dialling from where `own` lead: a few
 // direct ones and a few over relays. One that means something else in every network only if both
 // stand in the same one: they tell the same public address or, where we have none to tell, it is in
 // a network of ours. A member must not make others knock at machines of their own networks.

@@ -1,5 +1,5 @@
-// What a kind of task asks of the other sections of a run file ("batch.micro must be a number").
-// What it asks of its own sections is in its schema (task_section.h).
+// Checks that a kind of task makes of the other sections of a run file ("batch.micro must be a
+// number"). The checks of its own sections are in its schema (task_section.h).
 //
 // Thread: registration before main(); then any. Errors: bad_input, from a check.
 

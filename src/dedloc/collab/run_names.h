@@ -56,7 +56,7 @@ struct FoundRun {
 };
 
 dht::DhtId key_of_run_name(std::string_view name);
-// What a signed payload says, if it is a record of a run: addresses are the organiser's own.
+// Reads a signed payload, if it is a record of a run: addresses are the organiser's own.
 Result<NamedRun> named_run_from(ByteView payload);
 // Everybody who says so, with the most peers first.
 Task<Result<std::vector<FoundRun>>> find_runs(dht::DhtNode& table,

@@ -25,7 +25,7 @@ class Electorate {
     virtual ~Electorate() = default;
     // May this peer speak in rounds at all (it proved the run's secret)?
     virtual bool allowed(const PeerId& peer) const = 0;
-    // What is said to one that may not.
+    // A peer that may not is told this.
     virtual std::string refusal(const PeerId&) const {
         return "say hello first: this run does not know you";
     }

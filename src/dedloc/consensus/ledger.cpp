@@ -62,8 +62,8 @@ Ok check_new_voters(const Base& base, const Decision& decision) {
     return {};
 }
 
-// What is computed with a commit without looking again: a majority may have signed it, or a liar
-// alone.
+// A commit's numbers are computed with, and not looked at again: a majority may have signed it, or
+// a liar alone.
 Result<std::shared_ptr<const Plan>> check_shape(const Decision& decision) {
     if (!voters_are_sound(decision.next_voters)) return broken("it names no sound set of voters");
     if (!std::isfinite(decision.branch_samples) || decision.branch_samples < 0)

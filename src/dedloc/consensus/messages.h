@@ -62,7 +62,7 @@ struct Decision {
     std::uint64_t number = 0;         // of this decision in its chain: previous number + 1
     // All that are in force from the next step on, carried from decision to decision. Sorted.
     std::vector<robust::Order> orders{};
-    // Of a commit of a robust run: the digest of what proves its averages
+    // In a commit of a robust run: the digest of what proves its averages
     // (averaging/round_proof.h).
     Digest proof{};
 

@@ -28,7 +28,7 @@ class OrderJudge {
                                      PeerId proposer) = 0;
 };
 
-// Of runs in which nobody gives orders: those that are there go on.
+// The judge of runs in which nobody gives orders: those that are there go on.
 OrderJudge& no_new_orders();
 
 }  // namespace dedloc::consensus

@@ -46,7 +46,7 @@ struct PlanMember {
     MemberInput input;
     bool dialable = false;
     bool aggregator = false;  // only reduces: brings nothing, gets no averages, never votes
-    // What it brings is committed and checked, but is no part of the average: it is new, or on
+    // Its contribution is committed and checked, but is no part of the average: it is new, or on
     // probation.
     bool weightless = false;
 

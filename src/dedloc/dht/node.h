@@ -52,7 +52,7 @@ struct DhtOptions {
     double clock_difference_max_s = 3;
     double cache_refresh_before_s = 5;  // 0: cached keys are left to expire
     Duration refresh_period{0};         // of the table, by look-ups; 0: never
-    // What else must be true of every record; signs what is stored here, and takes signatures off
+    // A rule for every record beside that; signs what is stored here, and takes signatures off
     // what is found. Null: nothing.
     std::shared_ptr<const RecordValidator> validator{};
 };

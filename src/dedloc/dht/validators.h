@@ -72,7 +72,7 @@ class RsaSignatureValidator final : public RecordValidator {
     std::string marker_;
 };
 
-// What a value may be. Numbers are strict: 3 is no float, 3.0 no integer, true neither.
+// A rule for one value. Numbers are strict: 3 is no float, 3.0 no integer, true neither.
 struct ValueRule {
     enum class Kind { anything, nothing, boolean, integer, number, text, bytes, list, map };
     Kind kind = Kind::anything;
@@ -86,7 +86,7 @@ struct ValueRule {
     bool fits(const wire::MsgpackValue& value) const;
 };
 
-// What lies under a key: one value, or a dictionary whose subkeys and values fit.
+// A rule for what lies under a key: one value, or a dictionary whose subkeys and values fit.
 struct FieldRule {
     ValueRule value{};
     std::optional<ValueRule> subkey{};  // with it: a dictionary

@@ -34,7 +34,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     record.expiration = 1;
     const bool good = fuzzed_validators().validate(record);
     if (good != fuzzed_validators().validate(record)) std::abort();
-    // What is stripped has nothing left to strip that it had before.
+    // A stripped record has nothing left to strip that it had before.
     const Bytes stripped = fuzzed_validators().strip(record);
     if (stripped.size() > record.value.size()) std::abort();
     return 0;

@@ -1,4 +1,4 @@
-// What can be seen of a grid from outside: who serves which expert, how far each has come, and what
+// Shows a grid from outside: who serves which expert, how far each has come, and what
 // the servers say of their load. Asks the table once, until the deadline, and then each server
 // once, for two seconds.
 //

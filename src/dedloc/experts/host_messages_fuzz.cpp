@@ -1,5 +1,6 @@
-// What strangers say to an expert server beside hivemind's calls, and what a keeper or an onlooker
-// reads of others' records. The first byte chooses; whatever is read is written the same way again.
+// Strangers say this to an expert server beside hivemind's calls, and a keeper or an onlooker
+// reads this of others' records. The first byte chooses; whatever is read is written the same way
+// again.
 
 #include <cstdlib>
 

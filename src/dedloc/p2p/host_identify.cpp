@@ -1,4 +1,4 @@
-// What a host tells others about itself, and learns about them: identify and identify/push.
+// A host tells others about itself, and learns about them: identify and identify/push.
 
 #include <algorithm>
 #include <utility>

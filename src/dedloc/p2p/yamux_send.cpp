@@ -1,4 +1,5 @@
-// What a yamux session sends: control frames first, then streams in turn, small ones before bulk.
+// The sending side of a yamux session: control frames first, then streams in turn, small ones
+// before bulk.
 
 #include <algorithm>
 #include <utility>

@@ -41,7 +41,7 @@ enum class OrderKind : std::uint32_t {
     vouch = 5,
 };
 inline constexpr OrderKind last_kind = OrderKind::vouch;
-// What for. In the order's words; evidence says the rest.
+// The offence, in the order's words; evidence says the rest.
 enum class Offence : std::uint32_t {
     wrong_gradient = 0,  // two others, or more, compute something else
     false_accusation = 1,

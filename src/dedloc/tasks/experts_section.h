@@ -52,10 +52,11 @@ inline ExpertKeys expert_keys(const collab::TaskConfig& task) {
 
 // bad_input: no grid ("4x4", "16"), or more experts asked than there are.
 Result<experts::ExpertGrid> expert_grid(const collab::TaskConfig& task);
-// Of experts that take and give rows of `width` numbers.
+// Options of experts that take and give rows of `width` numbers.
 experts::FfnOptions expert_options(const collab::TaskConfig& task, std::uint64_t width);
 Result<experts::MixtureOptions> mixture_options(const collab::TaskConfig& task);
-// What `dedloc serve` needs to know; makes plain loops, unless `factory` says something better.
+// The experts that `dedloc serve` needs to know; makes plain loops, unless `factory` says something
+// better.
 Result<RunExperts> run_experts(const collab::TaskConfig& task,
                                std::uint64_t width,
                                experts::ExpertFactory factory = {});

@@ -75,7 +75,7 @@ FineTuneSplit split_by_chance(std::size_t count,
 FineTuneSplit split_by_names(const std::vector<text::LabelledSentence>& sentences,
                              std::uint64_t seed);
 
-// What everybody has to beat.
+// The share that everybody has to beat.
 double majority_share(const FineTuneData& data, const FineTuneSplit& split);
 // Naive Bayes over words, smoothed by one: the accuracy on the test split.
 double bag_of_words_accuracy(const FineTuneData& data, const FineTuneSplit& split);

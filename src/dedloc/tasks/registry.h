@@ -56,7 +56,7 @@ struct TaskKind {
     std::optional<collab::TaskConfig> default_config{};
     MakeTask make = nullptr;  // null: this build cannot compute it
 
-    // What `dedloc serve` lends a machine to. Null: the task has no experts.
+    // The experts that `dedloc serve` lends a machine to. Null: the task has none.
     std::function<Result<RunExperts>(const collab::TaskConfig&, const TaskOptions&)> experts{};
 
     // Numbers in the vector that is averaged, from the run file alone. Null: the task has to be

@@ -114,7 +114,7 @@ class TrainingTask {
     // Training samples as people read them.
     virtual Result<std::vector<std::string>> sample_texts(std::uint64_t count) const;
     virtual MemoryEstimate memory(std::uint64_t micro_batch) const;
-    // What `dedloc check` says of the model beside its size.
+    // Facts that `dedloc check` says of the model beside its size.
     virtual std::vector<Measure> facts() const { return {}; }
     // unsupported: the task draws no pictures. bad_input: a prompt of which no word is known.
     virtual Result<Drawing> draw(std::span<const float> parameters,

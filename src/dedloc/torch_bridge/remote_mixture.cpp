@@ -52,7 +52,7 @@ torch::Tensor flat_scores(const std::vector<GridScores>& rows, const torch::Tens
     return tensor_of(flat, like.device());
 }
 
-// What a backward pass needs of its forward pass.
+// A backward pass needs this of its forward pass.
 struct KeptPass : torch::CustomClassHolder {
     MixtureCalls::Passed passed;
     std::shared_ptr<MixtureCalls> calls;

@@ -24,7 +24,7 @@
 
 namespace dedloc::torch_bridge {
 
-// What the layer needs of a network; blocks. node_mixture.h has the real one.
+// The layer needs this of a network; blocks. node_mixture.h has the real one.
 class MixtureCalls {
   public:
     using Passed = experts::RemoteMixture::Passed;

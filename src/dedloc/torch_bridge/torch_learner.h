@@ -74,8 +74,8 @@ struct TorchTask {
     bool bf16 = false;           // training passes: mixed precision (autocast.h)
     bool fp16 = false;           // the same in fp16, with a loss scale; on GPUs only
     double loss_scale = 0;       // to begin with; 0: 1, with fp16 LossScale::start
-    // What groups of parameters have beyond names and sizes: frozen, rows of unit length. May be
-    // null.
+    // Shapes what groups of parameters have beyond names and sizes: frozen, rows of unit length.
+    // May be null.
     std::function<void(std::vector<optim::ParameterGroup>&)> shape_groups{};
 };
 

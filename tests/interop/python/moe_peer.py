@@ -67,7 +67,7 @@ EXPIRATION = 1234567.5
 
 
 def record_of(field, subkey, value):
-    """Of a regular value where there is no subkey. Values: objects, or bytes of MessagePack."""
+    """Makes a regular value where there is no subkey. Values: objects, or bytes of MessagePack."""
     return DHTRecord(
         DHTID.generate(source=field).to_bytes(),
         DHTProtocol.IS_REGULAR_VALUE if subkey is None else dumps(subkey),

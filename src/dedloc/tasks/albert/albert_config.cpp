@@ -88,9 +88,9 @@ AlbertMemory memory_estimate(const AlbertConfig& config,
     const auto h = static_cast<std::uint64_t>(config.hidden);
     const auto f = static_cast<std::uint64_t>(config.feed_forward);
     const auto e = static_cast<std::uint64_t>(config.embedding);
-    // What libtorch keeps of a layer for the way back, with oneDNN's own copies of inputs and what
-    // is there for a moment. Measured on the CPU (hidden 256, 6 layers, 512 columns): 211 MiB a
-    // sample where this says 227.
+    // Memory that libtorch keeps of a layer for the way back, with oneDNN's own copies of inputs
+    // and what is there for a moment. Measured on the CPU (hidden 256, 6 layers, 512 columns): 211
+    // MiB a sample where this says 227.
     const std::uint64_t layer = tokens * (20 * h + (config.xl ? 6 : 3) * f +
                                           5 * static_cast<std::uint64_t>(config.heads * columns));
     const std::uint64_t head = static_cast<std::uint64_t>(masked) *

@@ -48,7 +48,7 @@ struct AlbertOutputs {
     torch::Tensor order_logits;  // [rows, 2]
 };
 
-// What heads read.
+// Heads read these.
 struct AlbertStates {
     torch::Tensor words;   // [rows, columns, hidden]
     torch::Tensor pooled;  // [rows, hidden]: of the first piece

@@ -128,7 +128,7 @@ struct Sums {
     }
 };
 
-// Of a model with experts at other machines.
+// A model with experts at other machines has these.
 struct ExpertsOfTask {
     std::optional<experts::MixtureOptions> mixture{};  // none: the model has no experts
     const collab::Node* node = nullptr;                // null: there is no run

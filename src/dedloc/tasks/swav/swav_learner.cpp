@@ -16,7 +16,7 @@ constexpr std::uint64_t loss_samples = 256;  // that an evaluation looks at
 constexpr std::int64_t features_batch = 64;
 constexpr double centre_share = 0.875;  // of ImageNet's evaluations
 
-// Of Fashion-MNIST's training pictures, and of ImageNet's.
+// Means and deviations of Fashion-MNIST's training pictures, and of ImageNet's.
 constexpr double grey_mean = 0.2860;
 constexpr double grey_deviation = 0.3530;
 const std::vector<double>& means() {
@@ -79,7 +79,7 @@ SwavModel::Output forward(SwavModel& model, const TorchBatch& batch) {
     return model.forward(resolutions);
 }
 
-// What changes from batch to batch beside the model.
+// The part of training that changes from batch to batch beside the model.
 class TrainingLoss {
   public:
     TrainingLoss(const SwavKeys& keys, std::shared_ptr<SwavModel> model)

@@ -1,4 +1,4 @@
-// What a SwAV trainer computes: the model with its loss, its queue and its evaluation, as
+// A SwAV trainer computes this: the model with its loss, its queue and its evaluation, as
 // torch_bridge's TorchModel. Internal to the task.
 //
 // The queue is this trainer's own and private history: it is used from a global step on, and

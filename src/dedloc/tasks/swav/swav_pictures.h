@@ -34,7 +34,7 @@ class SwavPictures {
     virtual Result<images::Picture> held_out(std::uint32_t index) const = 0;
     virtual std::uint32_t held_out_label(std::uint32_t index) const = 0;
     virtual std::uint32_t classes_count() const = 0;  // 1: they have none
-    // Of a folder, for the run file; else empty.
+    // The fingerprint of a folder, for the run file; else empty.
     virtual std::string fingerprint() const { return {}; }
     virtual std::string description() const = 0;
 };

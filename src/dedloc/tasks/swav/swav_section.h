@@ -98,7 +98,7 @@ Ok check_swav(const collab::TaskConfig& task);
 // bad_input: batch.micro is "auto", or robust rounds with a queue.
 Ok check_swav_run(const collab::RunFile& run);
 
-// What the models are made of, so that their size is known without libtorch.
+// Sizes of the models, known without libtorch.
 struct SwavSizes {
     const char* name;
     std::uint64_t features;  // of the trunk

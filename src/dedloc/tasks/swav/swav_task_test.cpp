@@ -107,7 +107,7 @@ TEST(SwavTask, uses_its_queue_from_a_step_on_and_empties_it_after_a_jump) {
     fill(folder, 24);
     const auto task = made(folder, folder_task(8));
     ASSERT_TRUE(task);
-    // Of the same samples, after others at the steps before the last.
+    // The loss of the same samples, after others at the steps before the last.
     const auto loss_after = [&](std::vector<std::uint64_t> steps) {
         const auto learner = *(*task)->learner(made_peer(1));
         for (std::size_t i = 0; i + 1 < steps.size(); ++i) {

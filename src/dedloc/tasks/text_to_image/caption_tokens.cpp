@@ -19,7 +19,7 @@ constexpr std::int64_t made_up_rows = 64;
 
 using Indices = std::vector<std::size_t>;
 
-// What is held out, by the file's word; without one every 1 / share-th.
+// Picks what is held out, by the file's word; without one every 1 / share-th.
 Indices held_out_of(const images::ImageFolder& folder, double share) {
     Indices held_out;
     const auto& entries = folder.entries();

@@ -21,7 +21,7 @@
 
 namespace dedloc::tasks {
 
-// Of pictures that the autoencoder is trained on; of a larger folder it sees an even part.
+// Bytes of pictures that the autoencoder is trained on; of a larger folder it sees an even part.
 inline constexpr std::size_t codec_pictures_bytes_max = 512u << 20;
 
 struct TokenRows {

@@ -322,7 +322,7 @@ Result<Drawing> TextToImageTask::draw(std::span<const float> parameters,
             {.top_k = request.top_k, .temperature = request.temperature, .seed = request.seed});
         const auto wanted = static_cast<std::int64_t>(request.count);
         const auto losses = model->losses(there, on_device(codes)).image.cpu().view({-1, wanted});
-        // Of each prompt the likeliest first.
+        // For each prompt the likeliest comes first.
         const auto order = losses.argsort(std::int64_t{1}, false) +
                            torch::arange(losses.size(0)).unsqueeze(1) * wanted;
         drawing.pictures = tokens_->codec->draw(codes.index_select(0, order.flatten()));
@@ -342,7 +342,8 @@ MemoryEstimate text_to_image_memory(const TextToImageConfig& sizes, std::uint64_
     const auto width = static_cast<std::uint64_t>(sizes.width);
     const auto heads = static_cast<std::uint64_t>(sizes.heads);
     const auto inner = heads * static_cast<std::uint64_t>(sizes.head_width);
-    // What libtorch keeps of a layer's two halves for the way back, with oneDNN's own copies.
+    // Memory that libtorch keeps of a layer's two halves for the way back, with oneDNN's own
+    // copies.
     const std::uint64_t layer =
         positions * (12 * width + 8 * inner + 24 * width + 5 * heads * positions);
     const auto kept = sizes.reversible ? 1 : static_cast<std::uint64_t>(sizes.layers);

@@ -19,7 +19,7 @@
 
 namespace dedloc::tasks {
 
-// What a volunteer downloads before it can begin: 64 million parameters in fp32.
+// A volunteer downloads this before it can begin: 64 million parameters in fp32.
 inline constexpr std::size_t script_file_bytes_max = 257u << 20;
 inline constexpr std::size_t script_entries_max = 16'384;       // a tensor each, and the code
 inline constexpr std::size_t script_name_bytes_max = 512;       // of a path in it
@@ -41,7 +41,7 @@ class ScriptArchive {
     static Result<ScriptArchive> parse(ByteView file);
 
     const std::vector<ScriptEntry>& entries() const { return entries_; }
-    // Of a source or a pickle.
+    // Unpacks a source or a pickle.
     static Result<Bytes> unpack(const ScriptEntry& entry);
 
   private:

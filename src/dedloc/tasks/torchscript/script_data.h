@@ -56,7 +56,7 @@ class ScriptData {
     virtual std::uint32_t count() const = 0;
     virtual const ScriptPart& inputs() const = 0;
     virtual const ScriptPart& targets() const = 0;
-    // Of the sample with this number; as many bytes as the parts say.
+    // Reads the sample with this number; as many bytes as the parts say.
     virtual Ok read(std::uint32_t index,
                     std::span<std::uint8_t> inputs,
                     std::span<std::uint8_t> targets) const = 0;

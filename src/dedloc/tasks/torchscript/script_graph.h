@@ -1,4 +1,4 @@
-// What a TorchScript model does, looked at twice: its source before it is loaded (loading runs
+// Checks what a TorchScript model does, twice: its source before it is loaded (loading runs
 // nothing then), and its compiled graphs before they run. Both are held against script_words.h.
 //
 // Source: torch/csrc/jit/frontend/parser.h, which libtorch's own loader uses, so that nothing can
@@ -16,8 +16,8 @@
 
 namespace dedloc::tasks {
 
-// Of a statement: signs and words that join expressions, and brackets inside each other. Parser and
-// compiler call themselves for each of these, and a stack has an end. Of a block: its depth.
+// Bounds a statement: signs and words that join expressions, and brackets inside each other. Parser
+// and compiler call themselves for each of these, and a stack has an end. Of a block: its depth.
 inline constexpr std::size_t script_joints_max = 1000;
 inline constexpr std::size_t script_depth_max = 64;
 // Operators that one call of forward() runs, those of called functions counted each time.

@@ -8,7 +8,7 @@ namespace dedloc::tasks {
 
 namespace {
 
-// What may be named beside the file's own modules.
+// Names allowed beside the file's own modules.
 constexpr std::string_view pickle_names[] = {"collections OrderedDict",
                                              "torch BFloat16Storage",
                                              "torch BoolStorage",

@@ -6,9 +6,9 @@ namespace dedloc::tasks {
 
 namespace {
 
-// Of the namespace aten. A name with _ at its end writes in place and is allowed with the name
-// without. Between spaces. What shows memory as it was before (empty) is not here: gradients would
-// carry it away.
+// Operators of the namespace aten. A name with _ at its end writes in place and is allowed with the
+// name without. Between spaces. What shows memory as it was before (empty) is not here: gradients
+// would carry it away.
 constexpr std::string_view aten_words =
     " Bool Float Int IntImplicit FloatImplicit ScalarImplicit __and__ __contains__ "
     "__derive_index __getitem__ __is__ __isnot__ __not__ __or__ __range_length "

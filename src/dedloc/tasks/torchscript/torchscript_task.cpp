@@ -34,7 +34,7 @@ ByteTable byte_table(const TorchScriptKeys& keys) {
     return table;
 }
 
-// Of either kind: those to train on, or those that are held out.
+// Samples of either kind: those to train on, or those that are held out.
 struct Samples {
     std::shared_ptr<const ScriptData> data;
     std::uint32_t begin = 0;
@@ -80,7 +80,7 @@ Result<torch_bridge::TorchBatch> batch_of(const ScriptData& data,
     return batch;
 }
 
-// What a sample's random operators draw from.
+// The seed that a sample's random operators draw from.
 std::uint64_t seed_of_samples(std::uint64_t seed, const PeerId& peer, std::uint64_t first) {
     Bytes bytes = base::to_bytes(peer.bytes());
     base::put_u64_be(bytes, seed);

@@ -32,7 +32,7 @@ Layer layer_of(const std::string& key, const torch::nn::Module& module) {
     const std::string self = fmt::format("getattr(self, \"{}\").", key);
     if (const auto* conv = module.as<torch::nn::Conv2d>()) {
         const std::int64_t stride = conv->options.stride()->front();
-        // Of libtorch's own variant, or of the standard's in newer ones.
+        // The padding of libtorch's own variant, or of the standard's in newer ones.
         const auto* padding = get_if<torch::ExpandingArray<2>>(&conv->options.padding());
         const std::int64_t pad = padding == nullptr ? 0 : (*padding)->front();
         return {

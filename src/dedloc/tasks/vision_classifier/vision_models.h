@@ -15,7 +15,7 @@
 
 namespace dedloc::tasks {
 
-// Of the 60,000 training images, as fractions of 255.
+// Figures of the 60,000 training images, as fractions of 255.
 inline constexpr float pixel_mean = 0.2860f;
 inline constexpr float pixel_deviation = 0.3530f;
 
