@@ -476,8 +476,9 @@ def dht(setup: Setup) -> list[dict]:
             measure("dht_memory", value["bytes"] / 1e6, "MB", "the promise", 1)]
 
 
-BENCHES = {b.__name__: b for b in (solo, round_overhead, allreduce, robust, plan, tokens, lamb8, stream,
-                                   delayed, experts, dht, python_solo, against_hivemind)}
+BENCHES = {b.__name__: b for b in (solo, round_overhead, allreduce, robust, plan, tokens, lamb8,
+                                   stream, delayed, experts, dht, python_solo,
+                                   against_hivemind)}
 
 
 def end_by_signal(number: int, _frame: object) -> None:

@@ -11,9 +11,9 @@
 #include <set>
 #include <thread>
 
+#include "dedloc/audit/audit.h"
 #include "dedloc/monitor/json_line.h"
 
-#include "lab/audit.h"
 #include "lab/bowl_run.h"
 #include "lab/exit_codes.h"
 #include "lab/peer_process.h"
@@ -161,7 +161,7 @@ class BadProcessRun {
         if (banned_.size() > 1) fail(fmt::format("{} peers are banned", banned_.size()));
         std::vector<std::string> folders;
         for (const auto& peer : honest_) folders.push_back(peer->directory());
-        const auto report = audit_folders(folders);
+        const auto report = audit::audit_folders(folders);
         if (!report) {
             fail(report.error().message());
             return;
@@ -195,7 +195,8 @@ int run_bad_process(const FaultsCommand& command) {
         fmt::print(stderr, "dedloc: {}\n", folder.error().message());
         return exit_disk;
     }
-    BadProcessRun run(command, command.program.empty() ? own_program() : command.program, *folder);
+    BadProcessRun run(
+        command, command.program.empty() ? dedloc_program() : command.program, *folder);
     run.run();
     for (const std::string& problem : run.problems()) fmt::print(stderr, "dedloc: {}\n", problem);
     if (command.json) fmt::print("{}\n", monitor::json_line(run.json()));

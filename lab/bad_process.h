@@ -1,7 +1,7 @@
 // `dedloc-lab faults --bad sign_flip`: real processes of a robust run, one of which multiplies its
 // gradients by -1000 and does not stop when it is told.
 //
-// What counts as a failure
+// These count as failures
 //   it is not banned by certificates, or somebody else is
 //   it does not end by itself with a sentence that says so, or the others make no steps after that
 //   started again with the same key, it is let in, or is not refused in words

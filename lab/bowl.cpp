@@ -68,7 +68,7 @@ class Bowl final : public collab::Learner {
         seed_ = 1;
         for (const std::uint8_t byte : peer.bytes()) seed_ = base::mix64(seed_ ^ byte);
     }
-    // Of the first parameter: they all go the same way.
+    // The first parameter's: all go the same way.
     double loss() const {
         const double away = static_cast<double>(parameters_.front()) - static_cast<double>(lowest);
         return 0.5 * away * away;

@@ -20,7 +20,7 @@
 namespace dedloc::lab {
 namespace {
 
-// What this network learns without attackers, and how far a run may be from that.
+// This network learns so without attackers; a run may be this far from it.
 constexpr double clean_accuracy[] = {0.805, 0.828, 0.850};  // after 200, 300, 700 steps
 constexpr double broken_accuracy = 0.10;                    // of the mean, under sign flips
 constexpr double accuracy_band = 0.03;

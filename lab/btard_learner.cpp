@@ -99,7 +99,7 @@ class Attacker final : public Wrapped {
         sent.emplace_back(first, std::vector<float>(sum.begin(), sum.end()));
         if (sent.size() > sent_kept) sent.pop_front();
     }
-    // What another attacker sent is what it should have.
+    // Another attacker's sum is what it should have.
     void find_right(std::uint64_t first, std::span<float> sum) const {
         const auto sent = conspiracy_->sent.find(author_);
         if (sent == conspiracy_->sent.end() || !conspiracy_->members.contains(author_)) return;

@@ -42,7 +42,7 @@ inline constexpr Attack attacks[] = {Attack::none,
                                      Attack::little_is_enough};
 std::string_view name_of(Attack attack);
 
-// What the attackers of one run agree on, and share.
+// The attackers of one run agree on this, and share it.
 struct Conspiracy {
     Attack attack = Attack::none;
     std::uint64_t from_step = 0;
@@ -55,7 +55,7 @@ struct Conspiracy {
         std::vector<float> deviation;
     };
     Statistics honest;  // of the newest step that was asked for
-    // What each sent last, by its first sample: the newest few.
+    // Each one's last contributions, by their first sample: the newest few.
     std::map<PeerId, std::deque<std::pair<std::uint64_t, std::vector<float>>>> sent;
     bool is_active(std::uint64_t step) const {
         return attack != Attack::none && step >= from_step && step < until_step;

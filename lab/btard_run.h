@@ -34,7 +34,7 @@ struct BtardRow {
     bool identical = true;
     std::uint64_t samples = 0;  // computed for batches
     double bytes = 0;
-    // Of a run with mistakes: those who were told, by themselves, and when they were back.
+    // In a run with mistakes: those who were told, by themselves, and when they were back.
     std::set<PeerId> told;
     std::size_t back = 0;
     double seconds = 0;  // of real time

@@ -39,7 +39,7 @@ struct FaultsCommand {
     std::uint64_t seed = 1;
     std::string program;    // the dedloc to start; empty: the one beside this
     std::string directory;  // kept; empty: a temporary one, in memory, removed when nothing failed
-    // Of a robust run: one of `peers` lies so ("sign_flip"), and nothing else happens
+    // In a robust run: one of `peers` lies so ("sign_flip"), and nothing else happens
     // (bad_process.h).
     std::string bad;
     int peers = 6;

@@ -304,6 +304,23 @@ std::string what_was_wrong(const CLI::App* app, const CLI::Error& error) {
         "dedloc: {}{} `{} --help` says more\n", what, what.ends_with('?') ? "" : ";", words);
 }
 
+std::shared_ptr<audit::AuditCommand> add_audit_command(CLI::App& app, int& code) {
+    auto command = std::make_shared<audit::AuditCommand>();
+    CLI::App* audit_app = app.add_subcommand(
+        "audit", "check the certificates that peers left on disk: nothing twice, nothing lost");
+    audit_app->add_option("paths", command->paths, "peers' folders, or a folder of them")
+        ->required();
+    audit_app->add_option("--killed", command->killed, "ids of peers that were killed");
+    audit_app
+        ->add_option("--lost-max",
+                     command->lost_max,
+                     "samples lost of peers that were not killed; more is exit code 9")
+        ->check(CLI::NonNegativeNumber);
+    audit_app->add_flag("--json", command->json, "one JSON object as the last line");
+    audit_app->callback([&code, command] { code = exit_code_of(audit::run_audit(*command)); });
+    return command;
+}
+
 }  // namespace
 
 int run(const std::vector<std::string>& arguments, const std::string& program) {
@@ -312,19 +329,7 @@ int run(const std::vector<std::string>& arguments, const std::string& program) {
     app.failure_message(what_was_wrong);
     int code = 0;
 
-    audit::AuditCommand audit_command;
-    CLI::App* audit_app = app.add_subcommand(
-        "audit", "check the certificates that peers left on disk: nothing twice, nothing lost");
-    audit_app->add_option("paths", audit_command.paths, "peers' folders, or a folder of them")
-        ->required();
-    audit_app->add_option("--killed", audit_command.killed, "ids of peers that were killed");
-    audit_app
-        ->add_option("--lost-max",
-                     audit_command.lost_max,
-                     "samples lost of peers that were not killed; more is exit code 9")
-        ->check(CLI::NonNegativeNumber);
-    audit_app->add_flag("--json", audit_command.json, "one JSON object as the last line");
-    audit_app->callback([&] { code = exit_code_of(audit::run_audit(audit_command)); });
+    const auto audit_command = add_audit_command(app, code);
 
     SimulateCommand simulate_command;
     std::string plants;

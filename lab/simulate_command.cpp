@@ -148,7 +148,7 @@ SeedPoolOptions pool_options(const SimulateCommand& command) {
     if (!command.resume_file.empty()) options.decides.emplace_back("engine", trace_of_engine());
     options.again = [&command](std::uint64_t seed) {
         return fmt::format(
-            "dedloc lab simulate --first {} --seeds 1 --peers {}{}{}{}{}{}{}{} --trace",
+            "dedloc-lab simulate --first {} --seeds 1 --peers {}{}{}{}{}{}{}{} --trace",
             seed,
             command.peers,
             command.delayed ? " --delayed" : "",

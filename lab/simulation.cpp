@@ -105,6 +105,7 @@ class Simulation {
     void count_samples(const std::vector<const Link*>& chain);
     void torture();
     void end();
+    void sum_up();
     void trace(const std::string& line);
     std::string describe_peers();
 
@@ -708,6 +709,27 @@ void Simulation::end() {
     }
 }
 
+void Simulation::sum_up() {
+    result_.violations = checkers_.violations();
+    result_.commits = checkers_.book().commits();
+    result_.aborts = checkers_.book().aborts();
+    result_.branches = checkers_.book().branches();
+    result_.averages_checked = checkers_.averages_checked();
+    result_.averages_of_grids = checkers_.averages_of_grids();
+    result_.samples_judged = checkers_.samples_judged();
+    result_.samples_lost = checkers_.samples_lost();
+    result_.samples_expired = checkers_.samples_expired();
+    const auto winner = checkers_.winner();
+    count_samples(winner);
+    result_.trace = world_.trace_hash();
+    if (!winner.empty()) {
+        result_.samples_committed = winner.back()->decision.branch_samples;
+        for (const std::uint8_t byte : winner.back()->digest.bytes)
+            result_.trace = base::mix64(result_.trace ^ byte);
+    }
+    result_.messages = world_.stats().messages_delivered;
+}
+
 SimulationResult Simulation::run() {
     result_.seed = options_.seed;
     result_.delayed = run_.run.averaging.delayed;
@@ -760,24 +782,7 @@ SimulationResult Simulation::run() {
     result_.faults = played->total() + assassinations_;
     end();
 
-    result_.violations = checkers_.violations();
-    result_.commits = checkers_.book().commits();
-    result_.aborts = checkers_.book().aborts();
-    result_.branches = checkers_.book().branches();
-    result_.averages_checked = checkers_.averages_checked();
-    result_.averages_of_grids = checkers_.averages_of_grids();
-    result_.samples_judged = checkers_.samples_judged();
-    result_.samples_lost = checkers_.samples_lost();
-    result_.samples_expired = checkers_.samples_expired();
-    const auto winner = checkers_.winner();
-    count_samples(winner);
-    result_.trace = world_.trace_hash();
-    if (!winner.empty()) {
-        result_.samples_committed = winner.back()->decision.branch_samples;
-        for (const std::uint8_t byte : winner.back()->digest.bytes)
-            result_.trace = base::mix64(result_.trace ^ byte);
-    }
-    result_.messages = world_.stats().messages_delivered;
+    sum_up();
     return result_;
 }
 

@@ -14,15 +14,13 @@
 #include <string>
 #include <vector>
 
+#include "dedloc/audit/audit_orders.h"
 #include "dedloc/audit/sample_accounts.h"
 #include "dedloc/base/peer_id.h"
 #include "dedloc/base/result.h"
 #include "dedloc/security/signer.h"
 
-#include "lab/audit_orders.h"
-#include "lab/sample_accounts.h"
-
-namespace dedloc::lab {
+namespace dedloc::audit {
 
 struct PeerLog {
     std::string name;  // a path

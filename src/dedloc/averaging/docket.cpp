@@ -158,7 +158,7 @@ Task<Result<void>> Docket::prove(Order order, PeerId from) {
     co_return Result<void>();
 }
 
-// What is ordered already, or is of no use any more: evidence of long ago must not come back.
+// Forgets what is ordered already, or of no use any more: evidence of long ago must not come back.
 void Docket::forget_settled() {
     const consensus::Base& base = environment_.ledger.base();
     const std::uint64_t step = base.instance.step;

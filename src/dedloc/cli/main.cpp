@@ -513,13 +513,6 @@ int unless_output_is_missing(int code) {
 }
 
 int run_program(int argc, char** argv) {
-#if DEDLOC_WITH_LAB
-    // The lab has its own options; it gets the rest of the command line as it is.
-    if (argc > 1 && std::string_view(argv[1]) == "lab")
-        return lab::run(std::vector<std::string>(argv + 2, argv + argc), argv[0]);
-    if (argc > 1 && std::string_view(argv[1]) == "audit")
-        return lab::run(std::vector<std::string>(argv + 1, argv + argc), argv[0]);
-#endif
     AllOptions all;
     CLI::App app("Trains one neural network on many people's computers.", "dedloc");
     app.footer("\n" + exit_code_help() + "\n`dedloc COMMAND --help` says more.");
@@ -541,12 +534,6 @@ int run_program(int argc, char** argv) {
         on_run(command, all, std::move(run));
     };
     add_people_commands(app, all.people, run_people, argv[0]);
-#if DEDLOC_WITH_LAB
-    app.add_subcommand("audit",
-                       "check the certificates of peers' folders, and that every order about a "
-                       "peer is proved by evidence there");
-    app.add_subcommand("lab", "simulate, break and audit runs (dedloc lab --help)");
-#endif
     try {
         app.parse(argc, argv);
     } catch (const CLI::ParseError& error) {

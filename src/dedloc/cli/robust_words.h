@@ -1,4 +1,4 @@
-// What `dedloc init --robust` writes and what `dedloc check` says of a robust run.
+// The words of `dedloc init --robust`, and of `dedloc check` about a robust run.
 //
 // Thread: any; pure.
 
@@ -20,7 +20,8 @@ struct RobustForecast {
     std::size_t liars_max = 0;   // of these peers, that rounds withstand
     std::size_t voters_max = 0;  // of these peers, that may lie when they vote
 };
-// Of each of `peers` equal peers; `vector_bytes`: of one contribution as it is encoded.
+// The forecast for each of `peers` equal peers; `vector_bytes`: of one contribution as it is
+// encoded.
 RobustForecast forecast_robust(const collab::RobustConfig& robust,
                                std::size_t peers,
                                double vector_bytes);
@@ -28,7 +29,7 @@ RobustForecast forecast_robust(const collab::RobustConfig& robust,
 std::vector<std::string> robust_lines(const collab::RunFile& run,
                                       std::size_t peers,
                                       double vector_bytes);
-// What is wrong with a robust run of so many peers; empty: nothing.
+// Says what is wrong with a robust run of so many peers; empty: nothing.
 std::string robust_problem(const collab::RunFile& run, std::size_t peers);
 
 }  // namespace dedloc::cli

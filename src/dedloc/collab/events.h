@@ -315,7 +315,7 @@ struct CheckDisputed {
 struct CheckUndecided {
     static constexpr std::string_view kind = "check_undecided";
 };
-// Of a peer that has erred: does it compute what others do?
+// A check for a peer that has erred: does it compute what others do?
 struct OwnCheck {
     static constexpr std::string_view kind = "own_check";
     std::uint64_t right = 0;  // 1: yes

@@ -82,7 +82,7 @@ struct ReadCase {
 };
 Result<ReadCase> read_case(const GradientCase& from, const security::Verifier& verifier);
 
-// What follows from the findings of `voters`.
+// The outcome that follows from the findings of `voters`.
 struct CaseOutcome {
     robust::Ruling ruling = robust::Ruling::open;
     std::vector<PeerId> guilty;  // the accusers, of accuser_guilty

@@ -339,7 +339,7 @@ std::string NativeBackend::order_for_people(const robust::Order& order) const {
     return fmt::format("{} is {}", name_of(order.subject), robust::in_words(order));
 }
 
-// What the peer can do about it, too.
+// Says what the peer can do about it, too.
 std::string NativeBackend::order_for_us(const robust::Order& order) const {
     if (order.kind != robust::OrderKind::probation)
         return fmt::format("this peer is {}", robust::in_words(order));

@@ -15,7 +15,7 @@ namespace {
 constexpr Duration finding_patience = 5s;
 constexpr std::uint64_t vouched_for_steps = 10'000;  // while it is away
 
-// What a contribution of these pieces sums up to, on the elements of one part.
+// The sum of a contribution of these pieces, on the elements of one part.
 std::vector<float> summed(const consensus::MemberInput& input,
                           const consensus::ElementRange& part,
                           const std::vector<std::vector<float>>& sums) {
@@ -344,7 +344,7 @@ void Validators::keep_early(const Digest& draw, averaging::SignedBy finding) {
     if (early_.size() > findings_early_max) early_.pop_front();
 }
 
-// Of those who were voters then, and of those who vote on the order.
+// Votes needed of those who were voters then, and of those who vote on the order.
 std::size_t Validators::needed_for(const Round& round) const {
     return std::max(agreement_needed(round.voters.size()),
                     agreement_needed(ledger_.base().voters.size()));

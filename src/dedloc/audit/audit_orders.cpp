@@ -1,4 +1,4 @@
-#include "lab/audit_orders.h"
+#include "dedloc/audit/audit_orders.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -9,7 +9,7 @@
 #include "dedloc/collab/gradient_case.h"
 #include "dedloc/security/hash.h"
 
-namespace dedloc::lab {
+namespace dedloc::audit {
 namespace {
 
 namespace fs = std::filesystem;
@@ -132,4 +132,4 @@ void add_evidence(const std::string& folder, KeptEvidence& evidence) {
     }
 }
 
-}  // namespace dedloc::lab
+}  // namespace dedloc::audit

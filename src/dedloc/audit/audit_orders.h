@@ -11,11 +11,10 @@
 #include <string>
 #include <vector>
 
+#include "dedloc/audit/chain_book.h"
 #include "dedloc/collab/run_file.h"
 
-#include "lab/chain_book.h"
-
-namespace dedloc::lab {
+namespace dedloc::audit {
 
 struct KeptEvidence {
     std::map<Digest, Bytes> pieces;
@@ -34,8 +33,8 @@ OrderReport audit_orders(const ChainBook& book,
                          const KeptEvidence& evidence,
                          const security::Verifier& verifier);
 
-// What a peer's folder holds; nothing: it holds none. Files whose content is not what their names
-// say are left out.
+// Adds what a peer's folder holds; nothing: it holds none. Files whose content is not what their
+// names say are left out.
 void add_evidence(const std::string& folder, KeptEvidence& evidence);
 
-}  // namespace dedloc::lab
+}  // namespace dedloc::audit
