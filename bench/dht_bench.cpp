@@ -17,13 +17,12 @@
 #include <vector>
 
 #include "dedloc/dht/node.h"
+#include "dedloc/measure/need.h"
 #include "dedloc/p2p/make_host.h"
 #include "dedloc/runtime/real.h"
 #include "dedloc/runtime/scope.h"
 #include "dedloc/runtime/together.h"
 #include "dedloc/wire/msgpack.h"
-
-#include "dedloc/measure/need.h"
 
 namespace dedloc {
 namespace {

@@ -9,13 +9,13 @@
 #include "dedloc/experts/ffn_expert.h"
 #include "dedloc/experts/remote_experts.h"
 #include "dedloc/experts/server.h"
+#include "dedloc/measure/median.h"
 #include "dedloc/monitor/json_line.h"
 
 #include "lab/exit_codes.h"
 #include "lab/experts_emulation.h"
 #include "lab/experts_processes.h"
 #include "lab/experts_svg.h"
-#include "dedloc/measure/median.h"
 #include "lab/table_world.h"
 
 namespace dedloc::lab {

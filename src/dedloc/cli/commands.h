@@ -12,10 +12,10 @@
 namespace dedloc::cli {
 
 struct InitOptions {
-    std::string task;    // empty: what a run file without a task trains
-    std::string output;  // empty: <task>.toml; "-": standard output
-    bool force = false;  // overwrite
-    std::string size{};  // empty: the one to start from
+    std::string task;     // empty: what a run file without a task trains
+    std::string output;   // empty: <task>.toml; "-": standard output
+    bool force = false;   // overwrite
+    std::string size{};   // empty: the one to start from
     bool robust = false;  // with a section [robust]
 };
 int run_init(const InitOptions& options);
