@@ -164,9 +164,9 @@ Task<void> RoundMember::meet() {
     if (options_.rank == 0) {
         const Digest run = security::sha256(as_bytes(options_.run));
         const consensus::Voter voter{host_->id(), engine_->incarnation(), true};
-        leave_note("genesis", as_text(consensus::make_genesis(run, state, voter, signer_, 0, 0)));
+        measure::leave_note("genesis", as_text(consensus::make_genesis(run, state, voter, signer_, 0, 0)));
     }
-    leave_note(fmt::format("peer-{}", options_.rank),
+    measure::leave_note(fmt::format("peer-{}", options_.rank),
                host_->addresses().at(0) + "/p2p/" + host_->id().text());
     for (std::uint32_t rank = 0; rank < options_.size; ++rank) {
         std::string name = fmt::format("peer-{}", rank);
@@ -278,13 +278,13 @@ std::uint32_t RoundMember::rank_of(const PeerId& peer) const {
 }
 
 void RoundMember::leave_note(const std::string& name, std::string_view text) const {
-    leave_note(options_.folder, name, text);
+    measure::leave_note(options_.folder, name, text);
 }
 
 Task<std::string> RoundMember::read_note(std::string name) const {
     const TimePoint deadline = clock_->now() + options_.patience;
     for (;;) {
-        std::optional<std::string> text = read_note(options_.folder, name);
+        std::optional<std::string> text = measure::read_note(options_.folder, name);
         if (text) co_return *std::move(text);
         if (clock_->now() > deadline) throw std::runtime_error("nobody wrote " + name);
         co_await clock_->sleep_for(look_interval);

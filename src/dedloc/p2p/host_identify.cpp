@@ -50,8 +50,25 @@ Task<void> Libp2pHost::identify(ConnectionPtr connection) {
     learn(connection, *answer);
 }
 
+namespace {
+
+// One who comes from the Internet tells of an address that every network has its own of: dialled
+// from here it would lead to a machine of ours.
+bool means_another_network(const wire::Multiaddr& address, const ConnectionPtr& connection) {
+    if (connection->is_relayed() || !is_public_address(connection->remote_address().host))
+        return false;
+    const auto code = address.parts().front().code;
+    const bool is_ip = code == wire::MultiaddrCode::ip4 || code == wire::MultiaddrCode::ip6;
+    return is_ip && !is_public_address(address.host().value_or(""));
+}
+
+}  // namespace
+
 void Libp2pHost::learn(const ConnectionPtr& connection, const wire::Identify& answer) {
-    const auto addresses = wire::known_multiaddrs(answer.listen_addresses);
+    auto addresses = wire::known_multiaddrs(answer.listen_addresses);
+    std::erase_if(addresses, [&](const wire::Multiaddr& address) {
+        return means_another_network(address, connection);
+    });
     swarm_.addresses().add_hearsay(connection->remote(), addresses);
     connection->set_protocols(remembered_protocols(answer.protocols));
     connection->set_agent(answer.agent_version.substr(0, agent_bytes_max));
