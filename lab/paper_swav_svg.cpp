@@ -13,11 +13,7 @@ constexpr double bars_left = 130;
 constexpr double bars_right = 660;
 constexpr double row_height = 30;
 
-<<<<<<< HEAD
-void bar_label(SvgOut out, double x, double y, const char* anchor, const std::string& words) {
-=======
 void swav_label(SvgOut out, double x, double y, const char* anchor, const std::string& words) {
->>>>>>> 0590c74 (Say what SwAV's miniature and set-ups were measured to do so far)
     fmt::format_to(
         out, "<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\">{}</text>\n", x, y, anchor, words);
 }
@@ -52,11 +48,7 @@ std::string paper_swav_svg(const std::vector<PaperSwavBar>& bars) {
                    "<text x=\"20\" y=\"26\" font-size=\"16\">SwAV, ResNet-50: samples a second of "
                    "all trainers</text>\n",
                    height);
-<<<<<<< HEAD
-    bar_label(out, 20, 46, "start", "measured in virtual time, on the real engine");
-=======
     swav_label(out, 20, 46, "start", "measured in virtual time, on the real engine");
->>>>>>> 0590c74 (Say what SwAV's miniature and set-ups were measured to do so far)
     fmt::format_to(out,
                    "<text x=\"20\" y=\"{:.1f}\" font-size=\"16\">Exchange of one average: <tspan "
                    "fill=\"#cc6677\">measured</tspan>, <tspan fill=\"#888888\">planned</tspan>"
@@ -65,21 +57,6 @@ std::string paper_swav_svg(const std::vector<PaperSwavBar>& bars) {
     for (std::size_t i = 0; i < bars.size(); ++i) {
         const PaperSwavBar& one = bars[i];
         const double down = row_height * static_cast<double>(i);
-<<<<<<< HEAD
-        bar_label(out, bars_left - 8, 70 + down + 16, "end", one.name);
-        bar(out, 70 + down, 22, one.samples_per_s / samples, "#4477aa");
-        const double end = bars_left + (bars_right - bars_left) * one.samples_per_s / samples + 6;
-        bar_label(out, end, 70 + down + 16, "start", fmt::format("{:.0f}", one.samples_per_s));
-        bar_label(out, bars_left - 8, below + down + 16, "end", one.name);
-        bar(out, below + down, 11, one.exchange_s / seconds, "#cc6677");
-        bar(out, below + down + 11, 11, one.planned_s / seconds, "#bbbbbb");
-        const double longest = std::max(one.exchange_s, one.planned_s) / seconds;
-        bar_label(out,
-                  bars_left + (bars_right - bars_left) * longest + 6,
-                  below + down + 16,
-                  "start",
-                  fmt::format("{:.2f} s", one.exchange_s));
-=======
         swav_label(out, bars_left - 8, 70 + down + 16, "end", one.name);
         bar(out, 70 + down, 22, one.samples_per_s / samples, "#4477aa");
         const double end = bars_left + (bars_right - bars_left) * one.samples_per_s / samples + 6;
@@ -93,7 +70,6 @@ std::string paper_swav_svg(const std::vector<PaperSwavBar>& bars) {
                    below + down + 16,
                    "start",
                    fmt::format("{:.2f} s", one.exchange_s));
->>>>>>> 0590c74 (Say what SwAV's miniature and set-ups were measured to do so far)
     }
     fmt::format_to(out, "</svg>\n");
     return svg;

@@ -15,6 +15,7 @@
 #include <system_error>
 #include <unistd.h>
 
+#include "dedloc/audit/audit_command.h"
 #include "dedloc/base/log.h"
 #include "dedloc/cli/command_line_error.h"
 #include "dedloc/cli/commands.h"
@@ -58,6 +59,7 @@ struct AllOptions {
     RelayOptions relay;
     VersionOptions version;
     EvalOptions eval;
+    audit::AuditCommand certificates;
     PeopleOptions people;
     ExportOptions exported;
     SampleOptions sample;
@@ -197,6 +199,23 @@ void add_init_command(CLI::App& app, AllOptions& all) {
                    all.init.robust,
                    "with a section [robust], explained: for members that do not trust each other");
     on_run(init, all, [&all] { return run_init(all.init); });
+}
+
+void add_audit_command(CLI::App& app, AllOptions& all) {
+    CLI::App* audited = app.add_subcommand(
+        "audit",
+        "check the certificates that peers left on disk: nothing twice, nothing lost, every order "
+        "about a peer proved by evidence there");
+    audited->add_option("paths", all.certificates.paths, "peers' folders, or a folder of them")
+        ->required();
+    audited->add_option("--killed", all.certificates.killed, "ids of peers that were killed");
+    audited
+        ->add_option("--lost-max",
+                     all.certificates.lost_max,
+                     "samples lost of peers that were not killed; more is exit code 9")
+        ->check(CLI::NonNegativeNumber);
+    audited->add_flag("--json", all.certificates.json, json_help);
+    on_run(audited, all, [&all] { return exit_code_of(audit::run_audit(all.certificates)); });
 }
 
 void add_file_commands(CLI::App& app, AllOptions& all) {
