@@ -22,9 +22,9 @@
 namespace dedloc::lab {
 namespace {
 
-constexpr double begin_patience_s = 120;
+constexpr double liar_begin_patience_s = 120;
 constexpr double ban_patience_s = 120;
-constexpr double refusal_patience_s = 60;
+constexpr double liar_refusal_patience_s = 60;
 constexpr std::uint64_t steps_afterwards = 5;
 constexpr auto bad_glance = std::chrono::milliseconds(20);
 const BowlRun bad_bowl = {.name = "bad", .elements = 65536, .milliseconds = 20};
@@ -43,7 +43,7 @@ class BadProcessRun {
     void run() {
         start() && wait_for_ban() && wait_for_steps() && try_to_return();
         for (const auto& peer : honest_) peer->process().send(SIGTERM);
-        wait_for(refusal_patience_s, "the others do not end", [this] {
+        wait_for(liar_refusal_patience_s, "the others do not end", [this] {
             return std::ranges::none_of(honest_,
                                         [](const auto& peer) { return peer->process().running(); });
         });
@@ -105,14 +105,14 @@ class BadProcessRun {
         const std::string path = folder_ + "/run.toml";
         std::ofstream(path) << bowl_run_text(bad_bowl) << robust_words;
         if (!start_one({"host", path}, "peer-1")) return false;
-        const bool hosted = wait_for(begin_patience_s, "the host gave no join string", [this] {
+        const bool hosted = wait_for(liar_begin_patience_s, "the host gave no join string", [this] {
             return !honest_.front()->join_string().empty();
         });
         if (!hosted) return false;
         const std::string join = honest_.front()->join_string();
         for (int i = 2; i < command_.peers; ++i)
             if (!start_one({"join", join}, fmt::format("peer-{}", i))) return false;
-        const bool together = wait_for(begin_patience_s, "not all took part", [this] {
+        const bool together = wait_for(liar_begin_patience_s, "not all took part", [this] {
             return std::ranges::all_of(honest_, [this](const auto& peer) {
                 return !peer->steps().empty() && peer->steps().back().members == honest_.size();
             });
@@ -140,7 +140,7 @@ class BadProcessRun {
     }
     bool wait_for_steps() {
         const std::uint64_t from = steps();
-        return wait_for(begin_patience_s, "the others made no more steps", [this, from] {
+        return wait_for(liar_begin_patience_s, "the others made no more steps", [this, from] {
             return std::ranges::all_of(
                 honest_, [&](const auto& peer) { return peer->step() >= from + steps_afterwards; });
         });
@@ -149,7 +149,7 @@ class BadProcessRun {
         const std::string join = honest_.front()->join_string();
         if (const Ok again = liar_->restart({"join", join, "--flip-signs"}); !again)
             return fail(again.error().message());
-        const bool refused = wait_for(refusal_patience_s, "the liar was not refused", [this] {
+        const bool refused = wait_for(liar_refusal_patience_s, "the liar was not refused", [this] {
             return !liar_->process().running();
         });
         refusal_ = liar_->last_error();

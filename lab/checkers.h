@@ -21,6 +21,8 @@
 #include <vector>
 
 #include "dedloc/allreduce/centered_clip_reducer.h"
+#include "dedloc/audit/chain_book.h"
+#include "dedloc/audit/sample_accounts.h"
 #include "dedloc/base/time.h"
 #include "dedloc/codec/codec.h"
 

@@ -13,7 +13,7 @@ namespace {
 constexpr std::size_t peers_count = 6;
 constexpr std::size_t liar_index = 3;
 
-struct Told {
+struct OrdersTold {
     std::set<PeerId> banned;
     std::set<PeerId> on_probation;
     std::set<PeerId> back;
@@ -63,7 +63,7 @@ class RobustVirtualRun : public testing::Test {
     }
     std::set<PeerId> liar() const { return {told_.machines[liar_index]}; }
 
-    Told told_;
+    OrdersTold told_;
 };
 
 TEST_F(RobustVirtualRun, honest_peers_are_checked_and_nobody_is_kept_out) {

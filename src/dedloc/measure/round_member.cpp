@@ -164,9 +164,9 @@ Task<void> RoundMember::meet() {
     if (options_.rank == 0) {
         const Digest run = security::sha256(as_bytes(options_.run));
         const consensus::Voter voter{host_->id(), engine_->incarnation(), true};
-        measure::leave_note("genesis", as_text(consensus::make_genesis(run, state, voter, signer_, 0, 0)));
+        leave_note("genesis", as_text(consensus::make_genesis(run, state, voter, signer_, 0, 0)));
     }
-    measure::leave_note(fmt::format("peer-{}", options_.rank),
+    leave_note(fmt::format("peer-{}", options_.rank),
                host_->addresses().at(0) + "/p2p/" + host_->id().text());
     for (std::uint32_t rank = 0; rank < options_.size; ++rank) {
         std::string name = fmt::format("peer-{}", rank);
