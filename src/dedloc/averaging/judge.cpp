@@ -148,6 +148,7 @@ Task<Result<void>> Judge::vouch(std::shared_ptr<const consensus::Plan> plan,
     if (open && open->proof && open->rows && open->proof_digest == decision->proof) {
         proof = std::make_shared<const Proof>(*open->proof);
         rows = open->rows;
+        (void)store_.put(wire::encode(*proof));  // validators look for it there
         co_return co_await check_proof(plan, decision, proof, rows);
     }
     // It came to others, and not to us.

@@ -94,7 +94,7 @@ void Validators::certified(const consensus::Decision& decision,
     const SharedBytes proof = evidence_.find(decision.proof);
     if (proof)
         take_proof(decision, std::move(plan), std::move(state), *proof);
-    else if (holds_back_)
+    else if (place_of(*plan, host_.id()))  // a round that went on without our vote
         scope_.spawn("fetch a proof", fetch_proof(decision, std::move(plan), std::move(state)));
 }
 
