@@ -221,7 +221,10 @@ Task<void> SimPeer::hand_in() {
         co_return;
     }
     co_await step_beside(std::move(contribution));
+    const bool refused = !outcome_->has_value();
     take_outcome();
+    // A peer that is kept out of the run is told so at once, each time.
+    if (refused) co_await node_.clock().sleep_for(look_pause);
 }
 
 Task<void> SimPeer::step_beside(collab::Contribution contribution) {

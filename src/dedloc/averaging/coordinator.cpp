@@ -289,13 +289,17 @@ Task<void> Coordinator::lead(consensus::Base base) {
 }
 
 Task<void> Coordinator::open_branch(consensus::Base base) {
-    if (!election_->quorum_is_lost() || !base.state) {
+    const bool kept_out = base.barring(environment_.me()) != nullptr;
+    if (!election_->quorum_is_lost() || !base.state || kept_out) {
         co_await open_.pause(environment_.options.announce_interval);
         co_return;
     }
     std::function<std::vector<consensus::Voter>(const std::set<PeerId>&)> those_left =
         [this, base](const std::set<PeerId>& refused) { return survivors(base, refused); };
     co_await proposer_->open_branch(base, std::move(those_left));
+    // Nobody opened one: at once it would be no better.
+    if (environment_.ledger.base().previous == base.previous)
+        co_await open_.pause(environment_.options.announce_interval);
 }
 
 // Those who announced to us, and we.
@@ -306,7 +310,8 @@ std::vector<consensus::Voter> Coordinator::survivors(const consensus::Base& base
     const bool dialable = !environment_.host.addresses().empty();
     survivors.try_emplace(me, consensus::Voter{me, acceptor_->incarnation(), dialable});
     std::vector<consensus::Voter> voters;
-    for (auto& [peer, voter] : survivors) voters.push_back(std::move(voter));
+    for (auto& [peer, voter] : survivors)
+        if (base.barring(peer) == nullptr) voters.push_back(std::move(voter));
     return voters;
 }
 
