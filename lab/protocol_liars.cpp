@@ -71,7 +71,7 @@ void ProtocolLiar::sent(const sim::World::Outgoing& message) {
     if (lie(message)) ++told_;
 }
 
-// Whoever brings something to a plan commits before anybody reveals a nonce.
+// Every contributor of a plan commits before anybody reveals a nonce.
 void ProtocolLiar::watch(const sim::World::Outgoing& message) {
     if (message.method == plan_method && !message.is_answer) {
         const auto envelope = message_in<allreduce::Signed>(message.payload);

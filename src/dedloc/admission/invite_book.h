@@ -79,7 +79,7 @@ class InviteBook {
     Ok invite(const std::string& name, const Digest& hash, WallSeconds now, WallSeconds lifetime);
     // The person may let others in from now on. overloaded: organisers_max do already.
     Ok let_organise(const std::string& name);
-    // Whose device redeemed a code; null: of nobody in this book.
+    // The person whose device redeemed a code; null: of nobody in this book.
     const Person* person_of(const PeerId& device) const;
     Result<Token> redeem(ByteView code,
                          const PeerId& peer,

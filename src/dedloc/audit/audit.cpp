@@ -92,8 +92,8 @@ std::vector<const Link*> before_resume(const ChainBook& book,
     return {};
 }
 
-// Whose samples are in the states that the winner was resumed from. What is missing there was lost
-// or carried before, and is not asked for again.
+// Adds the peers whose samples are in the states that the winner was resumed from. What is missing
+// there was lost or carried before, and is not asked for again.
 void add_resumed_from(AuditReport& report,
                       const ChainBook& book,
                       const std::vector<Digest>& tips,

@@ -1,9 +1,9 @@
 // Docket: orders that are to come into the next decisions, with their evidence; and, for a voter,
 // whether the evidence of those in another's decision proves them.
 //
-// Whoever has evidence keeps the order here and tells the voters, who look at it and keep it, too:
-// a leader that would rather not have it in its decision is followed by one that has. Orders for
-// which there is no rule here (those about persons) are the run's own judge's.
+// A peer that has evidence keeps the order here and tells the voters, who look at it and keep it,
+// too: a leader that would rather not have it in its decision is followed by one that has. Orders
+// for which there is no rule here (those about persons) are the run's own judge's.
 //
 // Bounds: pending_max orders, one of a subject, kind and offence; evidence as EvidenceStore.
 // Thread: the network thread; evidence is looked at on workers. Lifetime: stop() before

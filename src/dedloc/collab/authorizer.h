@@ -39,7 +39,7 @@ class Authorizer {
     virtual bool ends_soon(const PeerId&) const { return false; }
     // In a sentence, why a peer that was let in may stay no longer; nothing: it may.
     virtual std::optional<Error> objection(const PeerId&) const { return std::nullopt; }
-    // Whose device it is, as an organiser says; empty: not known.
+    // The person whose device it is, as an organiser says; empty: not known.
     virtual std::string person(const PeerId&) const { return {}; }
 };
 

@@ -135,7 +135,7 @@ class AveragingBackend {
     // The chain, which a checkpoint needs beside the snapshot.
     virtual Bytes chain() const { return {}; }
     virtual averaging::AggregatorWork work() const { return {}; }
-    // Whom certificates keep out; null: no certificate is known.
+    // The peers that certificates keep out; null: no certificate is known.
     virtual const consensus::Base* base() const { return nullptr; }
 };
 

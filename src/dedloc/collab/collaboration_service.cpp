@@ -21,7 +21,7 @@ namespace {
 constexpr Duration next_one_after = 300ms;
 constexpr auto goes_on_interval = std::chrono::milliseconds(250);
 
-// Whoever was given a string with such addresses alone is mostly not in that network.
+// A peer that was given a string with such addresses alone is mostly not in that network.
 std::string what_may_help(const std::vector<std::string>& addresses) {
     if (std::ranges::any_of(addresses, leads_out))
         return "\nA fresh join string (`dedloc invite` on a machine of the run) may help.";

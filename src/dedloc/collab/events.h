@@ -247,7 +247,7 @@ struct VotesWritten {
 struct AdmissionRefused {
     static constexpr std::string_view kind = "admission_refused";
 };
-// Whose device a member is, as its token says.
+// A member shows, by its token, whose device it is.
 struct PersonSeen {
     static constexpr std::string_view kind = "person";
     std::string person;

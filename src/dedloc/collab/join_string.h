@@ -8,7 +8,7 @@
 // Only letters, digits, '-' and '_'. Parsing forgives line breaks, blanks and quotes around and
 // inside, because that is what copying does; the checksum catches the rest.
 //
-// Whoever holds the string may join: it carries the run secret. Not so in a run that lets in by
+// The holder of the string may join: it carries the run secret. Not so in a run that lets in by
 // invitation: its strings name the key that signs tokens, and a personal one has a code, which is
 // good once. Errors: bad_input, for people.
 // Cost: linear, at most join_string_bytes_max. Thread: any; pure.

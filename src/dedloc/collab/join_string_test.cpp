@@ -112,7 +112,7 @@ TEST(JoinString, stays_within_its_limits) {
     EXPECT_EQ(back->addresses.front(), join.addresses.front());
 }
 
-// Whoever is given a string dials what it names.
+// A peer that is given a string dials what it names.
 TEST(JoinString, names_no_more_than_eight_hosts) {
     JoinString join = example();
     join.addresses.clear();

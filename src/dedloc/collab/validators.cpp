@@ -195,7 +195,7 @@ void Validators::open_case(Round& round, const robust::CheckJob& job, const Dige
     if (validator == host_.id()) queue(round, draw, job.target, /*of_ourselves=*/false);
 }
 
-// Whoever keeps its answers back changes nothing: the same seed says who answers in its place.
+// A validator that keeps its answers back changes nothing: the same seed says who answers instead.
 void Validators::ask_deputies(std::uint64_t step) {
     for (auto& [draw, round] : rounds_) {
         if (!round.state || round.step + unanswered_after > step) continue;
@@ -318,7 +318,7 @@ Task<Result<Bytes>> Validators::on_finding(PeerId from, Bytes request) {
     co_return Bytes{};
 }
 
-// Whoever hands it on: its signature says whose it is.
+// Anybody may hand a finding on: its signature says whose it is.
 void Validators::take_finding(averaging::SignedBy signed_by) {
     const auto finding = wire::decode<Finding>(signed_by.payload);
     if (!finding) return;

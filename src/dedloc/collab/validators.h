@@ -3,7 +3,7 @@
 // validator finds it signs and tells everybody. Where it differs from what the author committed to,
 // all voters compute the contribution again, and as many as it takes prove an order.
 //
-// Whoever is on probation for a mistake hands in nothing until it has computed three contributions
+// A peer on probation for a mistake hands in nothing until it has computed three contributions
 // of others rightly; its own are then checked like a newcomer's.
 //
 // Bounds: rounds_open_max rounds, jobs_max jobs, findings_early_max findings that came before their
@@ -70,7 +70,7 @@ class Validators {
     void certified(const consensus::Decision& decision,
                    std::shared_ptr<const consensus::Plan> plan,
                    std::shared_ptr<const state::Snapshot> state);
-    // Whoever votes no more, without a reproach, is no newcomer when it is back.
+    // A voter that leaves without a reproach is no newcomer when it is back.
     void look_at_voters(const std::vector<consensus::Voter>& before);
 
     bool work_waits() const { return waiting_ > 0; }

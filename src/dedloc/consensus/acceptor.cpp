@@ -330,7 +330,7 @@ std::optional<ConsensusReply> Acceptor::check_branch(const PeerId& from,
     return std::nullopt;
 }
 
-// Whom orders keep out does not vote.
+// A peer that orders keep out does not vote.
 bool Acceptor::drops_us(const Decision& decision) const {
     const robust::Orders orders(decision.orders);
     const std::uint64_t step = step_after(decision);

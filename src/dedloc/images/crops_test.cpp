@@ -25,7 +25,7 @@ TEST(Crops, are_a_pure_function_of_seed_peer_and_number) {
     EXPECT_NE(crop(1, 7), crop(2, 7));
 }
 
-// Whoever recomputes a sample on another machine must find these bytes.
+// A peer that recomputes a sample on another machine must find these bytes.
 TEST(Crops, have_bytes_that_never_change) {
     const Picture picture = sample_picture(200, 150, 30);
     security::Sha256 hash;

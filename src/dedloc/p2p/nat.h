@@ -35,7 +35,7 @@ bool is_public_address(std::string_view ip);
 std::string subnet_of(const std::string& ip);
 
 enum class RelayServing { automatic, always, never };
-// Whom a relay serves: anybody, or peers that the host protects or was told to trust (the members
+// A relay serves anybody, or peers that the host protects or was told to trust (the members
 // of its run, and who has proved that it may become one). Others may open a circuit to a member for
 // a few bytes (RelayLimits::introduction_…): that is how they join.
 enum class RelayFor { members, anyone };

@@ -49,7 +49,7 @@ class Case {
     Ruling ruling(std::size_t needed) const;
     // The guilty of a case, but for the author: the accusers.
     std::vector<PeerId> guilty() const;
-    // Whose findings decide it, sorted: the evidence.
+    // The peers whose findings decide it, sorted: the evidence.
     std::vector<PeerId> witnesses(std::size_t needed) const;
     bool has_answered(const PeerId& validator) const { return findings_.contains(validator); }
     bool is_disputed() const;

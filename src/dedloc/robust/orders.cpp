@@ -107,7 +107,7 @@ bool Orders::add(Order order) {
         std::erase_if(list_, [&order](const Order& other) {
             return other.person == order.person && other.kind != order.kind;
         });
-    // Whoever has erred needs somebody to vouch for it anew, and whoever is vouched for is trusted.
+    // A peer that has erred needs a new vouch, and a peer that is vouched for is trusted.
     if (keeps_out(order) || order.kind == OrderKind::probation) forget_vouch(order.subject);
     if (order.kind == OrderKind::vouch) {
         if (vouches() >= vouches_max) return false;

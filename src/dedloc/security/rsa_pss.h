@@ -1,7 +1,7 @@
 // RSA-PSS as hivemind signs records of its table: SHA-256, MGF1 of SHA-256, the longest salt; keys
 // as OpenSSH writes them ("ssh-rsa AAAA…"), signatures in base64.
 //
-// Whose key it is, is said beside the record; it is no PeerId.
+// The record says beside it whose key it is; it is no PeerId.
 //
 // Errors: bad_input: not such a key, or one that costs too much to check by (rsa_bits_max,
 // rsa_exponent_bits_max). Cost: 40 µs a check, 1 ms a signature of 2048 bits, 100 ms a new key.
