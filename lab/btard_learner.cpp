@@ -6,6 +6,7 @@
 
 #include "dedloc/base/random.h"
 #include "dedloc/tasks/sample_order.h"
+#include "dedloc/trainer/learner_around.h"
 
 namespace dedloc::lab {
 namespace {
@@ -18,37 +19,6 @@ constexpr std::size_t sent_kept = 4;
 // Baruch et al.: 16 peers, 7 attackers need 2 more; z is where the normal distribution has 7 / 9.
 constexpr float little_z = 0.765f;
 
-class Wrapped : public collab::Learner {
-  public:
-    explicit Wrapped(std::unique_ptr<collab::Learner> inside) : inside_(std::move(inside)) {}
-    collab::Layout layout() const override { return inside_->layout(); }
-    void initial(std::span<float> parameters, std::span<float> buffers) override {
-        inside_->initial(parameters, buffers);
-    }
-    void at_step(std::uint64_t step) override {
-        step_ = step;
-        inside_->at_step(step);
-    }
-    void load(std::span<const float> parameters, std::span<const float> buffers) override {
-        inside_->load(parameters, buffers);
-    }
-    void move_to(std::span<const float> parameters, std::span<const float> buffers) override {
-        inside_->move_to(parameters, buffers);
-    }
-    Result<collab::GradientReport> accumulate(collab::CounterRange samples) override {
-        return inside_->accumulate(samples);
-    }
-    void take(std::span<float> sum, std::span<float> buffers, std::uint64_t samples) override {
-        inside_->take(sum, buffers, samples);
-    }
-    Result<void> compute_as(const PeerId& author) override { return inside_->compute_as(author); }
-    Result<collab::Evaluation> evaluate() override { return inside_->evaluate(); }
-
-  protected:
-    std::unique_ptr<collab::Learner> inside_;
-    std::uint64_t step_ = 0;
-};
-
 double length_of(std::span<const float> values) {
     double squares = 0;
     for (const float value : values)
@@ -56,13 +26,13 @@ double length_of(std::span<const float> values) {
     return std::sqrt(squares);
 }
 
-class Attacker final : public Wrapped {
+class Attacker final : public trainer::LearnerAround {
   public:
     Attacker(std::unique_ptr<collab::Learner> inside,
              PeerId self,
              std::shared_ptr<Preparation> preparation,
              std::shared_ptr<Conspiracy> conspiracy)
-        : Wrapped(std::move(inside)),
+        : trainer::LearnerAround(std::move(inside)),
           self_(self),
           author_(std::move(self)),
           preparation_(std::move(preparation)),
@@ -187,15 +157,15 @@ class Attacker final : public Wrapped {
     bool begun_ = false;
 };
 
-class Keeper final : public Wrapped {
+class Keeper final : public trainer::LearnerAround {
   public:
     Keeper(std::unique_ptr<collab::Learner> inside,
            std::uint64_t every,
            std::shared_ptr<KeptParameters> kept)
-        : Wrapped(std::move(inside)), every_(every), kept_(std::move(kept)) {}
+        : trainer::LearnerAround(std::move(inside)), every_(every), kept_(std::move(kept)) {}
     void load(std::span<const float> parameters, std::span<const float> buffers) override {
         if (step_ % every_ == 0) kept_->try_emplace(step_, parameters.begin(), parameters.end());
-        Wrapped::load(parameters, buffers);
+        trainer::LearnerAround::load(parameters, buffers);
     }
 
   private:

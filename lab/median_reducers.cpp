@@ -10,11 +10,12 @@ namespace {
 constexpr std::uint32_t geometric_iterations_max = 100;
 constexpr double geometric_eps = 1e-6;
 
-template <typename Rule>
-allreduce::ReducedPart reduced_by(const consensus::Plan& plan,
-                                  std::uint32_t part,
-                                  const std::vector<allreduce::PartInput>& inputs,
-                                  const Rule& rule) {
+}  // namespace
+
+allreduce::ReducedPart MedianReducer::reduce(
+    const consensus::Plan& plan,
+    std::uint32_t part,
+    const std::vector<allreduce::PartInput>& inputs) const {
     allreduce::ReducedPart result;
     const auto sound = allreduce::sound_inputs(plan, part, inputs, result.refused);
     result.included = consensus::no_members(plan);
@@ -23,7 +24,7 @@ allreduce::ReducedPart reduced_by(const consensus::Plan& plan,
     if (!sound.empty()) {
         const allreduce::PartMeans means(plan, part, sound);
         const std::vector<double> weights = means.weights();
-        rule(means, weights, average);
+        median(means, weights, average);
     }
     const codec::CodecId codec = allreduce::codec_of(plan, part);
     auto [shared, out] = SharedBytes::for_overwrite(codec::encoded_size(codec, average.size()));
@@ -33,24 +34,16 @@ allreduce::ReducedPart reduced_by(const consensus::Plan& plan,
     return result;
 }
 
-}  // namespace
-
-allreduce::ReducedPart CoordinateMedianReducer::reduce(
-    const consensus::Plan& plan,
-    std::uint32_t part,
-    const std::vector<allreduce::PartInput>& inputs) const {
-    return reduced_by(plan, part, inputs, [](const auto& means, const auto& weights, auto& out) {
-        robust::coordinate_median(means, weights, out);
-    });
+void CoordinateMedianReducer::median(const robust::Inputs& means,
+                                     std::span<const double> weights,
+                                     std::span<float> out) const {
+    robust::coordinate_median(means, weights, out);
 }
 
-allreduce::ReducedPart GeometricMedianReducer::reduce(
-    const consensus::Plan& plan,
-    std::uint32_t part,
-    const std::vector<allreduce::PartInput>& inputs) const {
-    return reduced_by(plan, part, inputs, [](const auto& means, const auto& weights, auto& out) {
-        robust::geometric_median(means, weights, geometric_iterations_max, geometric_eps, out);
-    });
+void GeometricMedianReducer::median(const robust::Inputs& means,
+                                    std::span<const double> weights,
+                                    std::span<float> out) const {
+    (void)robust::geometric_median(means, weights, geometric_iterations_max, geometric_eps, out);
 }
 
 }  // namespace dedloc::lab

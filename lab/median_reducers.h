@@ -5,12 +5,12 @@
 
 #pragma once
 #include "dedloc/allreduce/reducer.h"
+#include "dedloc/robust/inputs.h"
 
 namespace dedloc::lab {
 
-class CoordinateMedianReducer final : public allreduce::Reducer {
+class MedianReducer : public allreduce::Reducer {
   public:
-    std::uint32_t number() const override { return 101; }
     bool adds_up() const override { return false; }
     allreduce::ReducedPart reduce(const consensus::Plan& plan,
                                   std::uint32_t part,
@@ -20,20 +20,31 @@ class CoordinateMedianReducer final : public allreduce::Reducer {
                                const std::vector<allreduce::PartInput>&) const override {
         return {};  // no plan has a grid
     }
+
+  protected:
+    virtual void median(const robust::Inputs& means,
+                        std::span<const double> weights,
+                        std::span<float> out) const = 0;
 };
 
-class GeometricMedianReducer final : public allreduce::Reducer {
+class CoordinateMedianReducer final : public MedianReducer {
+  public:
+    std::uint32_t number() const override { return 101; }
+
+  protected:
+    void median(const robust::Inputs& means,
+                std::span<const double> weights,
+                std::span<float> out) const override;
+};
+
+class GeometricMedianReducer final : public MedianReducer {
   public:
     std::uint32_t number() const override { return 102; }
-    bool adds_up() const override { return false; }
-    allreduce::ReducedPart reduce(const consensus::Plan& plan,
-                                  std::uint32_t part,
-                                  const std::vector<allreduce::PartInput>& inputs) const override;
-    allreduce::ReducedPart sum(const consensus::Plan&,
-                               std::uint32_t,
-                               const std::vector<allreduce::PartInput>&) const override {
-        return {};  // no plan has a grid
-    }
+
+  protected:
+    void median(const robust::Inputs& means,
+                std::span<const double> weights,
+                std::span<float> out) const override;
 };
 
 }  // namespace dedloc::lab
