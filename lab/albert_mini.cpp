@@ -9,6 +9,7 @@
 #include "dedloc/monitor/json_line.h"
 #include "dedloc/tasks/training_task.h"
 
+#include "lab/albert_miniature.h"
 #include "lab/exit_codes.h"
 #include "lab/mini_collaboration.h"
 #include "lab/temporary_folder.h"
@@ -19,46 +20,12 @@ namespace {
 constexpr double samples_ratio_bound = 1.1;
 constexpr std::uint64_t measure_every = 10;  // global steps
 
-constexpr std::string_view albert_mini_run = R"(
-name = "albert-mini"
-[task]
-kind = "albert"
-model = "albert"
-data = "kjv"
-[albert]
-vocabulary = 4096
-embedding = 64
-hidden = 128
-layers = 4
-heads = 4
-feed_forward = 512
-positions = 64
-classifier_dropout = 0.0
-[text]
-tokenizer = "vocabulary=4096"
-length = 64
-held_out_samples = 192
-window_samples = 1024
-[optimizer]
-kind = "lamb"
-weight_decay = 0.01
-epsilon = 1e-6
-[schedule]
-peak = 0.02
-warmup_steps = 20
+constexpr std::string_view albert_mini_rounds = R"(
 [averaging]
 round_deadline_min = "2s"
 round_deadline_max = "60s"
 quorum_timeout = "10s"
-[evaluate]
-every = 0
 )";
-
-double value_of(const std::vector<tasks::Measure>& measures, std::string_view name) {
-    for (const tasks::Measure& measure : measures)
-        if (measure.name == name) return measure.value;
-    return 0;
-}
 
 double processor_seconds() {
     return static_cast<double>(std::clock()) / static_cast<double>(CLOCKS_PER_SEC);
@@ -72,7 +39,7 @@ class Curve {
 
     Ok measure(std::uint64_t step, std::uint64_t samples, std::span<const float> parameters) {
         DEDLOC_TRY(const auto measures, task_.measure(parameters, {}, 0));
-        const double loss = value_of(measures, "masked_loss");
+        const double loss = tasks::value_of(measures, "masked_loss");
         const auto here = static_cast<double>(samples);
         if (loss <= command_.loss && !reached_) {
             const double fallen = last_loss_ - loss;
@@ -88,7 +55,7 @@ class Curve {
                    step,
                    samples,
                    loss,
-                   value_of(measures, "order_loss"),
+                   tasks::value_of(measures, "order_loss"),
                    seconds());
         return {};
     }
@@ -128,7 +95,8 @@ const MiniPlan churn{.acts = {{30, MiniDeed::kill, 3, "peer 3 is killed"},
 // ---- the command --------------------------------------------------------------------------------
 
 int run_albert_mini(const AlbertMiniCommand& command) {
-    auto run = collab::parse_run_file(albert_mini_run, "albert-mini");
+    auto run =
+        collab::parse_run_file(albert_miniature("albert-mini", albert_mini_rounds), "albert-mini");
     if (!run) return exit_after(run.error());
     run->batch.target = command.target;
     run->batch.micro = command.micro;

@@ -11,6 +11,7 @@
 #include "dedloc/tasks/training_task.h"
 #include "dedloc/trainer/scaled_learner.h"
 
+#include "lab/albert_miniature.h"
 #include "lab/btard_learner.h"
 #include "lab/btard_run.h"
 #include "lab/exit_codes.h"
@@ -29,36 +30,10 @@ constexpr const char* paper_words =
     "about 15 steps, the attackers are gone after about 25, and it is back near 2.2-2.3 after 80 "
     "to 100 steps (poster, by eye; bans there are drawn by chance, not found)";
 
-constexpr std::string_view btard_albert_run = R"(
-name = "btard-albert"
-[task]
-kind = "albert"
-model = "albert"
-data = "kjv"
-[albert]
-vocabulary = 4096
-embedding = 64
-hidden = 128
-layers = 4
-heads = 4
-feed_forward = 512
-positions = 64
-classifier_dropout = 0.0
-[text]
-tokenizer = "vocabulary=4096"
-length = 64
-held_out_samples = 192
-window_samples = 1024
+constexpr std::string_view btard_albert_rounds = R"(
 [batch]
 target = 32
 micro = 2
-[optimizer]
-kind = "lamb"
-weight_decay = 0.01
-epsilon = 1e-6
-[schedule]
-peak = 0.02
-warmup_steps = 20
 [averaging]
 codec = "fp32"
 leave_out_slow = false
@@ -66,8 +41,6 @@ round_deadline_min = "20s"
 [robust]
 check = 0.0625
 probation = 0
-[evaluate]
-every = 0
 )";
 
 struct AlbertOutcome {
@@ -173,7 +146,8 @@ Result<std::pair<AlbertOutcome, AlbertOutcome>> clean_and_attacked(
 }  // namespace
 
 int run_btard_albert(const BtardCommand& command) {
-    auto run = collab::parse_run_file(btard_albert_run, "btard-albert.toml");
+    auto run = collab::parse_run_file(albert_miniature("btard-albert", btard_albert_rounds),
+                                      "btard-albert.toml");
     DEDLOC_CHECK(run, "our own run file");
     run->robust->tau = albert_tau;
     const auto task = tasks::make_task(

@@ -5,10 +5,7 @@
 #include <gtest/gtest.h>
 #include <limits>
 
-#include "dedloc/averaging/messages.h"
-#include "dedloc/wire/message.h"
-
-#include "lab/simulation.h"
+#include "lab/leader_faults_testing.h"
 
 namespace dedloc::lab {
 namespace {
@@ -25,8 +22,7 @@ struct Killed {
 void kill_leaders(Killed& killed, sim::World& world, Duration after) {
     const auto next = std::make_shared<TimePoint>(killed_from);
     world.on_send([&killed, &world, after, next](const sim::World::Outgoing& sent) {
-        const bool is_plan = sent.method == averaging::plan_method && !sent.is_answer;
-        if (!is_plan || world.now() < *next) return;
+        if (!is_plan(sent) || world.now() < *next) return;
         *next = world.now() + between_kills;
         ++killed.kills;
         world.after(after, [&world, from = sent.from] { world.node(from).kill(); });
@@ -36,13 +32,7 @@ void kill_leaders(Killed& killed, sim::World& world, Duration after) {
 Killed kill_after(std::uint64_t seed, std::size_t peers, Duration after) {
     Killed killed;
     sim::World* its_world = nullptr;
-    SimulationOptions options;
-    options.seed = seed;
-    options.peers_min = options.peers_max = peers;
-    options.steady = true;
-    options.tortures = 0;
-    options.faults_for = 40s;
-    options.script = sim::FaultScript{{}, options.faults_for};
+    SimulationOptions options = only_leaders_fail(seed, peers);
     options.prepare = [&](sim::World& world) {
         its_world = &world;
         kill_leaders(killed, world, after);
@@ -52,7 +42,6 @@ Killed kill_after(std::uint64_t seed, std::size_t peers, Duration after) {
         if (step != nullptr && its_world->now() >= killed_from)
             killed.fewest = std::min<std::size_t>(killed.fewest, step->contributors);
     };
-    for (std::size_t i = 0; i < peers; ++i) options.bad.insert(i);  // losses are judged elsewhere
     killed.result = simulate(options);
     return killed;
 }

@@ -7,10 +7,9 @@
 #include <gtest/gtest.h>
 #include <optional>
 
-#include "dedloc/averaging/messages.h"
 #include "dedloc/wire/message.h"
 
-#include "lab/simulation.h"
+#include "lab/leader_faults_testing.h"
 
 namespace dedloc::lab {
 namespace {
@@ -28,8 +27,7 @@ struct Stop {
 
 void stop_its_leader(Stop& stop, sim::World& world, Duration after) {
     world.on_send([&stop, &world, after](const sim::World::Outgoing& sent) {
-        const bool is_plan = sent.method == averaging::plan_method && !sent.is_answer;
-        if (!is_plan || stop.leader || world.now() < steady_from) return;
+        if (!is_plan(sent) || stop.leader || world.now() < steady_from) return;
         const auto message = wire::decode<allreduce::Signed>(sent.payload);
         const auto plan = wire::decode<consensus::Plan>(message->payload);
         stop.leader = sent.from;
@@ -43,13 +41,7 @@ Stop stop_after(std::uint64_t seed, std::size_t peers, Duration after) {
     Stop stop;
     std::set<std::size_t> made;
     sim::World* its_world = nullptr;
-    SimulationOptions options;
-    options.seed = seed;
-    options.peers_min = options.peers_max = peers;
-    options.steady = true;
-    options.tortures = 0;
-    options.faults_for = 40s;
-    options.script = sim::FaultScript{{}, options.faults_for};
+    SimulationOptions options = only_leaders_fail(seed, peers);
     options.prepare = [&](sim::World& world) {
         its_world = &world;
         stop_its_leader(stop, world, after);
@@ -61,7 +53,6 @@ Stop stop_after(std::uint64_t seed, std::size_t peers, Duration after) {
         made.insert(who);
         if (made.size() == peers - 1) stop.made_in = its_world->now() - stop.planned_at;
     };
-    for (std::size_t i = 0; i < peers; ++i) options.bad.insert(i);  // losses are judged elsewhere
     stop.result = simulate(options);
     return stop;
 }
