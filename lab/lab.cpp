@@ -31,18 +31,6 @@
 namespace dedloc::lab {
 namespace {
 
-int exit_code_of(audit::AuditEnd end) {
-    switch (end) {
-        case audit::AuditEnd::sound:
-            return 0;
-        case audit::AuditEnd::bad_input:
-            return exit_bad_input;
-        case audit::AuditEnd::check_failed:
-            break;
-    }
-    return exit_check_failed;
-}
-
 std::vector<std::string> codec_names() {
     std::vector<std::string> names;
     for (const codec::CodecId id : codec::all_codecs()) names.emplace_back(codec::to_string(id));
@@ -317,7 +305,7 @@ std::shared_ptr<audit::AuditCommand> add_audit_command(CLI::App& app, int& code)
                      "samples lost of peers that were not killed; more is exit code 9")
         ->check(CLI::NonNegativeNumber);
     audit_app->add_flag("--json", command->json, "one JSON object as the last line");
-    audit_app->callback([&code, command] { code = exit_code_of(audit::run_audit(*command)); });
+    audit_app->callback([&code, command] { code = static_cast<int>(audit::run_audit(*command)); });
     return command;
 }
 

@@ -68,12 +68,6 @@ quorum_timeout = "10s"
 every = 0
 )";
 
-double measured(const std::vector<tasks::Measure>& measures, std::string_view name) {
-    for (const tasks::Measure& measure : measures)
-        if (measure.name == name) return measure.value;
-    return 0;
-}
-
 class SwavMini {
   public:
     SwavMini(const SwavMiniCommand& command,
@@ -118,8 +112,8 @@ class SwavMini {
 Ok SwavMini::measure(const state::Snapshot& state) {
     DEDLOC_TRY(const auto measures,
                task_.measure(collab::parameters_of(state), collab::buffers_of(state), 0));
-    const Quality quality{measured(measures, "neighbours_accuracy"),
-                          measured(measures, "linear_accuracy")};
+    const Quality quality{tasks::value_of(measures, "neighbours_accuracy"),
+                          tasks::value_of(measures, "linear_accuracy")};
     qualities_[state.step()] = quality;
     fmt::print(stderr,
                "step {:>4}  20 nearest neighbours {:.3f}, linear probe {:.3f}  {:.0f} s\n",

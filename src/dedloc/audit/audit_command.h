@@ -16,7 +16,8 @@ struct AuditCommand {
     bool json = false;                // one JSON object as the last line; text on standard error
 };
 
-enum class AuditEnd { sound, bad_input, check_failed };
+// Numbers: the exit codes of both programs (docs/exit-codes.md).
+enum class AuditEnd : int { sound = 0, bad_input = 2, check_failed = 9 };
 
 AuditEnd run_audit(const AuditCommand& command);
 

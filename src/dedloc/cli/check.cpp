@@ -90,12 +90,6 @@ constexpr double slow_sample_s = 5;  // one that takes longer tells enough
 // A gradient costs this many times what the loss alone does.
 constexpr double forward_and_back = 3;
 
-double value_of(const std::vector<tasks::Measure>& measures, std::string_view name) {
-    for (const tasks::Measure& measure : measures)
-        if (measure.name == name) return measure.value;
-    return 0;
-}
-
 bool has(const std::vector<tasks::Measure>& measures, std::string_view name) {
     return std::ranges::any_of(measures,
                                [name](const auto& measure) { return measure.name == name; });
@@ -103,8 +97,8 @@ bool has(const std::vector<tasks::Measure>& measures, std::string_view name) {
 
 // The loss of words and order, where a task says no loss as such.
 double first_loss(const std::vector<tasks::Measure>& first) {
-    if (has(first, "loss")) return value_of(first, "loss");
-    return value_of(first, "masked_loss") + value_of(first, "order_loss");
+    if (has(first, "loss")) return tasks::value_of(first, "loss");
+    return tasks::value_of(first, "masked_loss") + tasks::value_of(first, "order_loss");
 }
 
 Ok forecast_round(const collab::RunFile& run,
@@ -228,7 +222,7 @@ Result<Forecast> forecast_of(const collab::RunFile& run,
     }
     if (forecast.samples_per_second > 0) return forecast;  // found with the micro-batch
     forecast.samples_per_second =
-        value_of(forecast.first, "samples") / (seconds * forward_and_back);
+        tasks::value_of(forecast.first, "samples") / (seconds * forward_and_back);
     return forecast;
 }
 
@@ -246,7 +240,7 @@ nlohmann::ordered_json to_json(const Forecast& forecast, const CheckOptions& opt
     }
     if (!forecast.first.empty()) {
         json["first_loss"] = first_loss(forecast.first);
-        json["ignorance_loss"] = value_of(forecast.first, "ignorance_loss");
+        json["ignorance_loss"] = tasks::value_of(forecast.first, "ignorance_loss");
     }
     for (const tasks::Measure& fact : forecast.facts) json[fact.name] = fact.value;
     if (forecast.memory_in_use > 0) json["memory_in_use_bytes"] = forecast.memory_in_use;
@@ -297,16 +291,16 @@ void print(const Forecast& forecast, const collab::RunFile& run, const CheckOpti
         say(stdout,
             "  start  loss {:.2f} (knowing nothing: {:.2f})\n",
             first_loss(forecast.first),
-            value_of(forecast.first, "ignorance_loss"));
+            tasks::value_of(forecast.first, "ignorance_loss"));
     } else if (!forecast.first.empty()) {
-        const double words = value_of(forecast.first, "masked_loss");
-        const double order = value_of(forecast.first, "order_loss");
+        const double words = tasks::value_of(forecast.first, "masked_loss");
+        const double order = tasks::value_of(forecast.first, "order_loss");
         say(stdout,
             "  start  loss {:.2f} = masked words {:.2f} + order {:.2f} (knowing nothing: {:.2f})\n",
             words + order,
             words,
             order,
-            value_of(forecast.first, "ignorance_loss"));
+            tasks::value_of(forecast.first, "ignorance_loss"));
     }
     if (forecast.samples_per_second > 0)
         say(stdout,

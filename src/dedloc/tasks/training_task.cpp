@@ -2,6 +2,12 @@
 
 namespace dedloc::tasks {
 
+double value_of(const std::vector<Measure>& measures, std::string_view name) {
+    for (const Measure& measure : measures)
+        if (measure.name == name) return measure.value;
+    return 0;
+}
+
 Result<std::vector<Measure>> TrainingTask::measure(std::span<const float>,
                                                    std::span<const float>,
                                                    std::uint64_t) const {

@@ -54,6 +54,7 @@ struct Measure {
     std::string name;
     double value = 0;
 };
+double value_of(const std::vector<Measure>& measures, std::string_view name);  // 0: not measured
 
 // Memory that one trainer needs, in bytes. Zeros: not known.
 struct MemoryEstimate {

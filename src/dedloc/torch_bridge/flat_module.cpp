@@ -376,4 +376,18 @@ void FlatModule::forget_gradients() {
 
 void FlatModule::forget_sums() { sums_.clear(); }
 
+Result<void> load_for_evaluation(std::shared_ptr<torch::nn::Module> model,
+                                 std::span<const float> parameters,
+                                 std::span<const float> buffers) {
+    DEDLOC_TRY(FlatModule flat, FlatModule::make(model));
+    if (flat.layout().parameters_count != parameters.size() || !buffers.empty())
+        return make_error(ErrorKind::bad_input,
+                          "{} parameters do not fit a model of {}",
+                          parameters.size(),
+                          flat.layout().parameters_count);
+    flat.load(parameters, buffers);
+    model->eval();
+    return {};
+}
+
 }  // namespace dedloc::torch_bridge

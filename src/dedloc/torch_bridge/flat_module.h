@@ -107,4 +107,10 @@ class FlatModule {
     collab::Layout layout_;
 };
 
+// Makes a model whose state has no buffers ready to answer: loads the parameters, leaves training.
+// Errors: those of FlatModule; bad_input: sizes that do not fit.
+Result<void> load_for_evaluation(std::shared_ptr<torch::nn::Module> model,
+                                 std::span<const float> parameters,
+                                 std::span<const float> buffers);
+
 }  // namespace dedloc::torch_bridge

@@ -73,7 +73,11 @@ struct TorchTask {
     std::string device = "cpu";  // as choose_device() returns it
     bool bf16 = false;           // training passes: mixed precision (autocast.h)
     bool fp16 = false;           // the same in fp16, with a loss scale; on GPUs only
-    double loss_scale = 0;       // to begin with; 0: 1, with fp16 LossScale::start
+    void set_precision(std::string_view word) {  // the run file's: task.precision
+        bf16 = word == "bf16";
+        fp16 = word == "fp16";
+    }
+    double loss_scale = 0;  // to begin with; 0: 1, with fp16 LossScale::start
     // Shapes what groups of parameters have beyond names and sizes: frozen, rows of unit length.
     // May be null.
     std::function<void(std::vector<optim::ParameterGroup>&)> shape_groups{};

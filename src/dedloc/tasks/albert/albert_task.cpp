@@ -272,8 +272,7 @@ Result<std::unique_ptr<collab::Learner>> AlbertTask::learner(const PeerId& peer)
         return packed(albert_batch(batch, {}));
     };
     task.device = device_;
-    task.bf16 = config_.precision == "bf16";
-    task.fp16 = config_.precision == "fp16";
+    task.set_precision(config_.precision);
     return torch_bridge::make_torch_learner(std::move(task));
 }
 
@@ -282,14 +281,7 @@ Result<std::shared_ptr<AlbertModel>> AlbertTask::model_at(std::span<const float>
     if (experts_.mixture) return experts_are_elsewhere();
     auto model = std::make_shared<AlbertModel>(sizes_, config_.seed);
     model->to(torch::Device(device_));
-    DEDLOC_TRY(torch_bridge::FlatModule flat, torch_bridge::FlatModule::make(model));
-    if (flat.layout().parameters_count != parameters.size() || !buffers.empty())
-        return make_error(ErrorKind::bad_input,
-                          "{} parameters do not fit a model of {}",
-                          parameters.size(),
-                          flat.layout().parameters_count);
-    flat.load(parameters, buffers);
-    model->eval();
+    DEDLOC_TRY_VOID(torch_bridge::load_for_evaluation(model, parameters, buffers));
     return model;
 }
 

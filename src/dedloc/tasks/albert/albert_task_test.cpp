@@ -82,7 +82,7 @@ std::string AlbertTaskTest::folder_;
 Result<std::shared_ptr<const TrainingTask>> AlbertTaskTest::task_ =
     make_error(ErrorKind::not_found, "not made");
 
-double value_of(const std::vector<Measure>& measures, const std::string& name) {
+double measured(const std::vector<Measure>& measures, const std::string& name) {
     for (const Measure& measure : measures)
         if (measure.name == name) return measure.value;
     ADD_FAILURE() << name;
@@ -100,8 +100,8 @@ TEST_F(AlbertTaskTest, learns_to_fill_in_words) {
     adam.schedule = {.peak = 0.01, .warmup_steps = 10};
     const auto before = task().measure(parameters, {}, 0);
     ASSERT_TRUE(before) << before.error().message();
-    EXPECT_NEAR(value_of(*before, "masked_loss"), std::log(64), 0.3);
-    EXPECT_EQ(value_of(*before, "samples"), 40);
+    EXPECT_NEAR(measured(*before, "masked_loss"), std::log(64), 0.3);
+    EXPECT_EQ(measured(*before, "samples"), 40);
     std::vector<float> gradient(parameters.size());
     for (std::uint64_t step = 0; step < 80; ++step) {
         learner->load(parameters, {});
@@ -112,14 +112,14 @@ TEST_F(AlbertTaskTest, learns_to_fill_in_words) {
     }
     const auto after = task().measure(parameters, {}, 0);
     ASSERT_TRUE(after);
-    EXPECT_LT(value_of(*after, "masked_loss"), 3.0);       // 4.2 at the start
-    EXPECT_GT(value_of(*after, "masked_accuracy"), 0.12);  // 1 of 50 at the start
-    EXPECT_NEAR(value_of(*after, "perplexity"), std::exp(value_of(*after, "masked_loss")), 1e-6);
+    EXPECT_LT(measured(*after, "masked_loss"), 3.0);       // 4.2 at the start
+    EXPECT_GT(measured(*after, "masked_accuracy"), 0.12);  // 1 of 50 at the start
+    EXPECT_NEAR(measured(*after, "perplexity"), std::exp(measured(*after, "masked_loss")), 1e-6);
     learner->load(parameters, {});
     const auto evaluation = learner->evaluate();
     ASSERT_TRUE(evaluation);
     EXPECT_NEAR(evaluation->loss,
-                value_of(*after, "masked_loss") + value_of(*after, "order_loss"),
+                measured(*after, "masked_loss") + measured(*after, "order_loss"),
                 0.3);  // means over samples there, over words here
 }
 

@@ -6,8 +6,8 @@
 
 #include "dedloc/collab/kept_averages.h"
 #include "dedloc/runtime/machine.h"
+#include "dedloc/tasks/module_weights.h"
 #include "dedloc/tasks/picture_folder.h"
-#include "dedloc/tasks/safetensors.h"
 #include "dedloc/tasks/swav/swav_learner.h"
 #include "dedloc/text/cache.h"
 #include "dedloc/torch_bridge/device.h"
@@ -23,25 +23,6 @@ constexpr std::size_t reading_threads_max = 8;  // that make crops for one GPU
 constexpr std::uint64_t balanced_samples_min = 8;
 
 bool never() { return false; }
-
-// Trunk, head and prototypes under their names here; BatchNorm's statistics among them.
-Bytes weights_of(const SwavModel& model, const std::string& name) {
-    Safetensors file;
-    file.metadata["format"] = "pt";
-    file.metadata["model"] = "swav " + name;
-    std::vector<torch::Tensor> kept;
-    const auto add = [&](const std::string& key, const torch::Tensor& tensor) {
-        if (tensor.scalar_type() != torch::kFloat32) return;
-        kept.push_back(tensor.detach().cpu().contiguous());
-        const auto* bytes = static_cast<const std::uint8_t*>(kept.back().data_ptr());
-        file.tensors[key] = {.type = SafetensorsType::f32,
-                             .shape = kept.back().sizes().vec(),
-                             .data = ByteView(bytes, kept.back().nbytes())};
-    };
-    for (const auto& item : model.named_parameters()) add(item.key(), item.value());
-    for (const auto& item : model.named_buffers()) add(item.key(), item.value());
-    return encode_safetensors(file);
-}
 
 class SwavTask final : public TrainingTask {
   public:
@@ -92,8 +73,7 @@ Result<std::unique_ptr<collab::Learner>> SwavTask::learner(const PeerId& peer) c
     torch_bridge::TorchTask task;
     task.make_model = [setup = setup_] { return swav_torch_model(setup); };
     task.device = device_;
-    task.bf16 = setup_.config.precision == "bf16";
-    task.fp16 = setup_.config.precision == "fp16";
+    task.set_precision(setup_.config.precision);
     // As in the original, LARC and weight decay concern biases and BatchNorm, too.
     task.shape_groups = [keys = setup_.keys,
                          width = sizes_.width](std::vector<optim::ParameterGroup>& groups) {
@@ -171,8 +151,9 @@ Result<std::vector<std::string>> SwavTask::export_model(std::span<const float> p
                                                         const std::string& directory) const {
     DEDLOC_TRY(const auto model, model_at(parameters, buffers));
     const std::string name = "model.safetensors";
-    DEDLOC_TRY_VOID(text::write_file(directory + "/" + name,
-                                     base::as_text(weights_of(*model, setup_.config.model))));
+    DEDLOC_TRY_VOID(
+        text::write_file(directory + "/" + name,
+                         base::as_text(module_weights(*model, "swav " + setup_.config.model))));
     return std::vector<std::string>(1, name);
 }
 

@@ -155,8 +155,7 @@ Result<std::unique_ptr<collab::Learner>> TextToImageTask::learner(const PeerId& 
         return batch_of(tokens->held_out, numbers_from(samples.begin, samples.end));
     };
     task.device = device_;
-    task.bf16 = config_.precision == "bf16";
-    task.fp16 = config_.precision == "fp16";
+    task.set_precision(config_.precision);
     return torch_bridge::make_torch_learner(std::move(task));
 }
 
@@ -164,14 +163,7 @@ Result<std::shared_ptr<TextToImageModel>> TextToImageTask::model_at(
     std::span<const float> parameters, std::span<const float> buffers) const {
     auto model = std::make_shared<TextToImageModel>(sizes_, config_.seed);
     model->to(torch::Device(device_));
-    DEDLOC_TRY(torch_bridge::FlatModule flat, torch_bridge::FlatModule::make(model));
-    if (flat.layout().parameters_count != parameters.size() || !buffers.empty())
-        return make_error(ErrorKind::bad_input,
-                          "{} parameters do not fit a model of {}",
-                          parameters.size(),
-                          flat.layout().parameters_count);
-    flat.load(parameters, buffers);
-    model->eval();
+    DEDLOC_TRY_VOID(torch_bridge::load_for_evaluation(model, parameters, buffers));
     return model;
 }
 

@@ -123,8 +123,7 @@ class TorchScriptTask final : public TrainingTask {
         task.held_out_batch_samples_max = std::clamp<std::uint64_t>(
             batch_values_max / train_.data->inputs().count(), 1, torch_bridge::held_out_batch_max);
         task.device = device_;
-        task.bf16 = config_.precision == "bf16";
-        task.fp16 = config_.precision == "fp16";
+        task.set_precision(config_.precision);
         return torch_bridge::make_torch_learner(std::move(task));
     }
 

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "dedloc/tasks/fashion_mnist.h"
+#include "dedloc/tasks/module_weights.h"
 #include "dedloc/tasks/sample_order.h"
 #include "dedloc/tasks/vision_classifier/vision_export.h"
 #include "dedloc/tasks/vision_classifier/vision_models.h"
@@ -47,8 +48,7 @@ class VisionClassifier final : public TrainingTask {
         };
         task.loss = torch_bridge::classification_loss;
         task.device = device_;
-        task.bf16 = config_.precision == "bf16";
-        task.fp16 = config_.precision == "fp16";
+        task.set_precision(config_.precision);
         return torch_bridge::make_torch_learner(std::move(task));
     }
 
@@ -76,7 +76,7 @@ class VisionClassifier final : public TrainingTask {
                               config_.model);
         flat.load(parameters, buffers);
         DEDLOC_TRY(const Bytes script, vision_torchscript(*model.module));
-        const Bytes weights = vision_safetensors(*model.module, config_.model);
+        const Bytes weights = module_weights(*model.module, config_.model);
         const std::string words = vision_config_json(*model.module, config_.model);
         const std::pair<const char*, std::string_view> files[] = {
             {"model.safetensors", base::as_text(weights)},

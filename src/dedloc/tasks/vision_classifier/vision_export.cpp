@@ -5,7 +5,6 @@
 #include <torch/script.h>
 #include <vector>
 
-#include "dedloc/tasks/safetensors.h"
 #include "dedloc/tasks/vision_classifier/vision_models.h"
 
 namespace dedloc::tasks {
@@ -75,26 +74,6 @@ torch::jit::Module scripted_layer(const torch::nn::Module& module,
 }
 
 }  // namespace
-
-// Under the names that PyTorch gives in an nn.Sequential of the same layers. What BatchNorm counts
-// in integers is no part of a state, and changes no answer.
-Bytes vision_safetensors(const torch::nn::Module& model, const std::string& name) {
-    Safetensors file;
-    file.metadata["format"] = "pt";
-    file.metadata["model"] = name;
-    std::vector<torch::Tensor> kept;
-    const auto add = [&](const std::string& key, const torch::Tensor& tensor) {
-        if (tensor.scalar_type() != torch::kFloat32) return;
-        kept.push_back(tensor.detach().cpu().contiguous());
-        const auto* bytes = static_cast<const std::uint8_t*>(kept.back().data_ptr());
-        file.tensors[key] = {.type = SafetensorsType::f32,
-                             .shape = kept.back().sizes().vec(),
-                             .data = ByteView(bytes, kept.back().nbytes())};
-    };
-    for (const auto& item : model.named_parameters()) add(item.key(), item.value());
-    for (const auto& item : model.named_buffers()) add(item.key(), item.value());
-    return encode_safetensors(file);
-}
 
 std::string vision_config_json(const torch::nn::Module& model, const std::string& name) {
     std::vector<std::string> layers;

@@ -1,6 +1,7 @@
 // A vision classifier for other programs.
 //
 //   model.safetensors  parameters and BatchNorm's statistics, under the names of an nn.Sequential
+//                      (module_weights.h)
 //   config.json        architecture, layer by layer; how images become numbers; names of classes
 //   model.pt           TorchScript: forward(images [n, 1, 28, 28], normalised) gives scores [n, 10]
 //
@@ -17,7 +18,6 @@
 
 namespace dedloc::tasks {
 
-Bytes vision_safetensors(const torch::nn::Module& model, const std::string& name);
 std::string vision_config_json(const torch::nn::Module& model, const std::string& name);
 Result<Bytes> vision_torchscript(const torch::nn::Module& model);
 
