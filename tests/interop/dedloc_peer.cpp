@@ -1,7 +1,7 @@
 // A dedloc peer that does what it is told, for tests beside foreign implementations (run.py).
 //
 // Prints {"id", "addresses"}; then every line of standard input is one request {"do": …} and every
-// answer one line {"ok": true, …} or {"ok": false, "error": …}. docs/interop.md lists the requests,
+// answer one line {"ok": true, …} or {"ok": false, "error": …}. tests/interop/README.md lists the requests,
 // and the two stream protocols that every partner offers. Ends with standard input.
 
 #include <CLI/CLI.hpp>

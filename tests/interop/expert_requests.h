@@ -1,5 +1,5 @@
 // A dedloc peer does this with experts when it is told to: serve, call, search, mix
-// (docs/interop.md).
+// (tests/interop/README.md).
 
 #pragma once
 #include <memory>

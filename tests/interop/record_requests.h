@@ -1,5 +1,5 @@
 // A dedloc peer does this with records of hivemind's table when it is told to: sign them, and say
-// which ones it would take (docs/interop.md).
+// which ones it would take (tests/interop/README.md).
 
 #pragma once
 #include <nlohmann/json.hpp>

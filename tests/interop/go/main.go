@@ -1,4 +1,4 @@
-// A go-libp2p peer that does what it is told on standard input: see docs/interop.md.
+// A go-libp2p peer that does what it is told on standard input: see tests/interop/README.md.
 package main
 
 import (

@@ -1,4 +1,4 @@
-// A js-libp2p peer that does what it is told on standard input: see docs/interop.md.
+// A js-libp2p peer that does what it is told on standard input: see tests/interop/README.md.
 import { createHash, randomBytes } from 'node:crypto'
 import { createInterface } from 'node:readline'
 

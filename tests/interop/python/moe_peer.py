@@ -1,5 +1,5 @@
 """A real hivemind peer with experts (hivemind.DHT, hivemind.moe) that does what it is told on
-standard input: see docs/interop.md. Experts are hivemind's own "ffn" block."""
+standard input: see tests/interop/README.md. Experts are hivemind's own "ffn" block."""
 import argparse
 import json
 import sys

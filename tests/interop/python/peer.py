@@ -1,5 +1,5 @@
 """A real hivemind peer (its Python over its own Go daemon) that does what it is told on standard
-input: see docs/interop.md."""
+input: see tests/interop/README.md."""
 import argparse
 import asyncio
 import functools
