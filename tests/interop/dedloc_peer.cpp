@@ -1,8 +1,8 @@
 // A dedloc peer that does what it is told, for tests beside foreign implementations (run.py).
 //
 // Prints {"id", "addresses"}; then every line of standard input is one request {"do": …} and every
-// answer one line {"ok": true, …} or {"ok": false, "error": …}. tests/interop/README.md lists the requests,
-// and the two stream protocols that every partner offers. Ends with standard input.
+// answer one line {"ok": true, …} or {"ok": false, "error": …}. tests/interop/README.md lists
+// the requests, and the two stream protocols that every partner offers. Ends with standard input.
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
