@@ -216,7 +216,8 @@ Result<std::unique_ptr<collab::Learner>> make_picture_learner(
     std::shared_ptr<const tasks::FashionMnist> data,
     std::uint64_t seed,
     const PeerId& peer,
-    std::shared_ptr<const Preparation> preparation) {
+    std::shared_ptr<const Preparation> preparation,
+    std::uint64_t held_out_max) {
     torch_bridge::TorchTask task;
     task.make_model = [seed] { return tasks::make_vision_model("small_cnn", seed); };
     task.self = peer;
@@ -225,7 +226,7 @@ Result<std::unique_ptr<collab::Learner>> make_picture_learner(
         [data, seed, preparation](const PeerId& other) -> Result<torch_bridge::TorchBatches> {
         return pictures_of(data, seed, other, preparation);
     };
-    task.held_out_count = data->test.count;
+    task.held_out_count = std::min<std::uint64_t>(data->test.count, held_out_max);
     task.held_out_batch = [data](collab::CounterRange samples) -> Result<torch_bridge::TorchBatch> {
         std::vector<std::uint32_t> indices(samples.size());
         std::iota(indices.begin(), indices.end(), static_cast<std::uint32_t>(samples.begin));

@@ -69,12 +69,14 @@ struct Preparation {
     float shift = 0;
 };
 
-// The learner of the pictures, whose preparation may change on the way.
+// The learner of the pictures, whose preparation may change on the way. It evaluates on the first
+// `held_out_max` of the held-out pictures.
 Result<std::unique_ptr<collab::Learner>> make_picture_learner(
     std::shared_ptr<const tasks::FashionMnist> data,
     std::uint64_t seed,
     const PeerId& peer,
-    std::shared_ptr<const Preparation> preparation);
+    std::shared_ptr<const Preparation> preparation,
+    std::uint64_t held_out_max = ~std::uint64_t{0});
 
 // An attacker's. `preparation` is the one that the learner inside was made with.
 std::unique_ptr<collab::Learner> make_attacker(std::unique_ptr<collab::Learner> inside,

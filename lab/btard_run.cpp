@@ -125,10 +125,8 @@ void BtardRun::hear(const collab::Event& event) {
 Ok BtardRun::evaluate() {
     const auto honest = std::make_shared<Preparation>();
     DEDLOC_TRY(const auto all, make_picture_learner(data_, command_.seed, PeerId(), honest));
-    auto few = std::make_shared<tasks::FashionMnist>();
-    few->test = data_->test;
-    few->test.count = std::min<std::uint32_t>(few->test.count, quick_samples);
-    DEDLOC_TRY(const auto some, make_picture_learner(few, command_.seed, PeerId(), honest));
+    DEDLOC_TRY(const auto some,
+               make_picture_learner(data_, command_.seed, PeerId(), honest, quick_samples));
     for (const auto& [step, parameters] : *kept_) {
         const bool whole =
             step == 200 || step == 300 || step == command_.steps || step == command_.attack_from;
