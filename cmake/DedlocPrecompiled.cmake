@@ -2,13 +2,13 @@
 #   dedloc_base_pch     of the standard library and fmt: rooms without coroutines
 #   dedloc_pch          the same and Asio's: rooms with coroutines
 #   dedloc_control_pch  the same with less optimization: rooms that decide and hardly compute
-#   dedloc_tool_pch     the same and nlohmann-json's: cli and lab
+#   dedloc_tool_pch     the same and nlohmann-json's: cli and dedloc-lab
 #   dedloc_test_pch     Asio's, GoogleTest's and nlohmann-json's; tests are compiled without
 #                       optimization, as they are compiled far more often than they run
 #   dedloc_torch_pch    Asio's and libtorch's (in torch_bridge, where libtorch is found)
 # The last four do their work in libraries and other modules: less optimization makes a build
 # a tenth shorter, and nothing slower that could be measured. (None at all in tool_pch would make
-# `lab simulate` three times slower: the linker then takes its copies of inline functions for all.)
+# `dedloc-lab simulate` three times slower: the linker then takes its copies of inline functions for all.)
 
 # Asio's functions that are no templates are compiled here, once, and not in every file that uses them.
 # Whether it allocates with aligned_alloc is said here, as Asio's own answer depends on which headers

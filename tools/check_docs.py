@@ -22,7 +22,7 @@ from cpp_source import repository_root  # noqa: E402
 
 COMMAND_SECONDS_MAX = 180
 _LINK = re.compile(r"\[[^\]\n]*\]\(([^)\s]+)\)")
-_FOLDERS = "src|tools|docs|tests|bench|cmake|examples|lab|python|\\.ci"
+_FOLDERS = "src|tools|docs|tests|bench|cmake|examples|experiments|python|\\.ci"
 _PATH = re.compile(rf"`(?:\./)?((?:{_FOLDERS})/[\w./*{{}},-]+|\./\w+\.sh|[A-Z]\w+\.md)`")
 _RUN = re.compile(r"^<!-- run -->\n```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _CODE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
@@ -80,7 +80,7 @@ def run_block(root: Path, block: str) -> str:
 
 
 def pages_of(root: Path) -> list[Path]:
-    folders = ("docs", "bench", "examples", "lab", "tests", "src", "python")
+    folders = ("docs", "bench", "examples", "experiments", "tests", "src", "python")
     inner = [p for f in folders if (root / f).is_dir() for p in (root / f).rglob("*.md")]
     return sorted([*root.glob("*.md"), *inner])
 

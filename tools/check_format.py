@@ -13,7 +13,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from cpp_source import repository_root, source_files  # noqa: E402
 
-FOLDERS = ("src", "lab", "examples", "tests", "bench")
+FOLDERS = ("src", "experiments", "examples", "tests", "bench")
 
 
 def main(arguments: list[str]) -> int:

@@ -53,6 +53,8 @@ class Table:
     rooms: dict[str, Room]
     root_folders: list[str]
     root_libraries: set[str]
+    # A root's folder may include headers of these others.
+    root_includes: dict[str, set[str]]
 
     @staticmethod
     def load(path: Path) -> "Table":
@@ -81,6 +83,7 @@ class Table:
             rooms,
             raw["roots"]["folders"],
             set(raw["roots"]["libraries"]),
+            {one: set(others) for one, others in raw["roots"].get("may_include", {}).items()},
         )
         table.check_cycles()
         return table
@@ -165,12 +168,13 @@ class Checker:
             if header.endswith("_testing.h") and not is_test(path):
                 self.report(path, number, f'"{header}" is for tests only')
             parts = header.split("/")
-            home = path.relative_to(self.root).parts[0]
+            home = path.relative_to(self.root).parent.as_posix()
             if parts[0] == "dedloc" and len(parts) >= 3:
                 self.check_room(path, number, room, parts[1], "/".join(parts[1:]))
             elif parts[0] in self.table.root_folders:
-                if parts[0] != home:
-                    self.report(path, number, f'"{header}": {parts[0]} is a composition root')
+                folder = "/".join(parts[:-1])
+                if folder != home and folder not in self.table.root_includes.get(home, ()):
+                    self.report(path, number, f'"{header}": {folder} is a composition root')
             elif room is not None:
                 self.report(path, number, f'"{header}": write "dedloc/{room}/{header}"')
             return

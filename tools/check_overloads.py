@@ -66,7 +66,8 @@ def functions_of(file: Path) -> list[tuple[str, tuple]]:
 
 def problems(root: Path) -> list[str]:
     rooms: dict[tuple[Path, bool], dict[str, list]] = defaultdict(lambda: defaultdict(list))
-    files = [*root.glob("src/dedloc/*/*.cpp"), *root.glob("lab/*.cpp")]
+    patterns = ("src/dedloc/*/*.cpp", "tests/*/*.cpp", "experiments/*.cpp")
+    files = [file for pattern in patterns for file in root.glob(pattern)]
     for file in sorted(files):
         if file.stem.endswith(("_fuzz", "_bench")):
             continue

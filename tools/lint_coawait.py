@@ -11,7 +11,7 @@ and apart from that:
               captures die with the lambda at the end of the statement, the coroutine lives on
 A line that ends with `// NOLINT(coawait)` is left alone.
 
-    tools/lint_coawait.py [FILE...]        default: every source under src lab examples tests bench
+    tools/lint_coawait.py [FILE...]        default: every source of the tree
 
 Prints FILE:LINE: rule: sentence. Exit status: 0 clean, 1 something found, 2 a file is unreadable.
 """
@@ -24,7 +24,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from cpp_source import Group, Token, repository_root, source_files, tree  # noqa: E402
 
-FOLDERS = ("src", "lab", "examples", "tests", "bench")
+FOLDERS = ("src", "experiments", "examples", "tests", "bench")
 Finding = tuple[int, str, str]
 
 

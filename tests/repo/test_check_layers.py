@@ -37,8 +37,10 @@ files = { "run_file.cpp" = ["toml"] }
 rooms = "all"
 libraries = []
 [roots]
-folders = ["tests"]
+folders = ["tests", "experiments"]
 libraries = ["gtest"]
+[roots.may_include]
+experiments = ["tests/sim"]
 """
 
 
@@ -130,10 +132,17 @@ class CheckLayers(unittest.TestCase):
     def test_nobody_includes_a_composition_root(self):
         for line, name in (('#include "tests/lab.h"\n', "src/dedloc/dht/node.cpp"),
                            ('#include "tests/lab.h"\n', "src/dedloc/cli/main.cpp"),
+                           ('#include "tests/sim/run.h"\n', "tests/other.cpp"),
+                           ('#include "tests/other.h"\n', "tests/sim/run.cpp"),
+                           ('#include "experiments/paper.h"\n', "tests/sim/run.cpp"),
+                           ('#include "experiments/paper.h"\n', "src/dedloc/dht/node.cpp"),
                            ('#include "dedloc/cli/main.h"\n', "tests/other.cpp")):
             with self.subTest(line=line, name=name):
                 self.assertEqual(len(self.source_problems(line, name)), 1)
         self.assertEqual(self.source_problems('#include "tests/lab.h"\n', "tests/other.cpp"), [])
+        line = '#include "tests/sim/run.h"\n'
+        self.assertEqual(self.source_problems(line, "tests/sim/run.cpp"), [])
+        self.assertEqual(self.source_problems(line, "experiments/paper.cpp"), [])
 
     def test_a_cycle_in_the_table_is_refused(self):
         self.write("tools/layers.toml",

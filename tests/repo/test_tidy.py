@@ -78,7 +78,7 @@ class Tidy(unittest.TestCase):
 
     def test_names_at_home(self):
         self.assertEqual(rules(HEAD + "std::thread t(f);\n", "src/dedloc/runtime/a.cpp"), [])
-        self.assertEqual(rules(HEAD + "x = steady_clock::now();\n", "lab/a.cpp"), [])
+        self.assertEqual(rules(HEAD + "x = steady_clock::now();\n", "experiments/a.cpp"), [])
 
     def test_tests_may_start_threads_and_fuzz_targets_may_stop(self):
         self.assertEqual(rules(HEAD + "std::thread t(f);\n", "src/dedloc/dht/a_test.cpp"), [])

@@ -1,4 +1,4 @@
-// A voter's memory of questions; whole elections are tortured in lab/consensus_torture.
+// A voter's memory of questions; whole elections are tortured in tests/sim.
 
 #include "dedloc/consensus/paxos.h"
 

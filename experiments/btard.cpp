@@ -1,0 +1,247 @@
+#include "experiments/btard.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <cstdio>
+#include <fstream>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "dedloc/monitor/json_line.h"
+#include "dedloc/torch_bridge/device.h"
+
+#include "experiments/btard_albert.h"
+#include "experiments/btard_run.h"
+#include "experiments/btard_svg.h"
+#include "tests/common/exit_codes.h"
+
+namespace dedloc::lab {
+namespace {
+
+// This network learns so without attackers; a run may be this far from it.
+constexpr double clean_accuracy[] = {0.805, 0.828, 0.850};  // after 200, 300, 700 steps
+constexpr double broken_accuracy = 0.10;                    // of the mean, under sign flips
+constexpr double accuracy_band = 0.03;
+constexpr double lost_by_attack_max = 0.02;
+
+struct BtardJob {
+    Attack attack;
+    BtardReducer reducer;
+};
+
+std::vector<BtardJob> jobs_of(const BtardCommand& command) {
+    std::vector<BtardJob> jobs;
+    const auto wanted = [&](BtardReducer reducer) {
+        return command.reducers.empty() ||
+               std::ranges::find(command.reducers, name_of(reducer)) != command.reducers.end();
+    };
+    for (const Attack attack : attacks)
+        for (const BtardReducer reducer : btard_reducers) {
+            // Every attack is compared with none.
+            const bool compared = attack == Attack::none && reducer == BtardReducer::robust;
+            const bool asked = command.attack.empty() || name_of(attack) == command.attack;
+            if ((asked && wanted(reducer)) || (compared && wanted(reducer)))
+                jobs.push_back({attack, reducer});
+        }
+    return jobs;
+}
+
+void tell_row(const BtardRow& row, const BtardCommand& command) {
+    fmt::print(stderr,
+               "{:<20} {:<18} {:.3f} {:.3f} {:.3f}  banned {}, honest {}{}; {:.0f} s\n",
+               name_of(row.attack),
+               name_of(row.reducer),
+               row.at(200),
+               row.at(300),
+               row.at(command.steps),
+               row.banned,
+               row.honest_banned,
+               row.last_ban ? fmt::format(", the last at step {}", *row.last_ban) : std::string(),
+               row.seconds);
+}
+
+// On so many threads; rows in the order of the jobs.
+Result<std::vector<BtardRow>> run_jobs(const BtardCommand& command,
+                                       const std::shared_ptr<const tasks::FashionMnist>& data,
+                                       const std::vector<BtardJob>& jobs) {
+    std::vector<std::optional<Result<BtardRow>>> rows(jobs.size());
+    std::atomic<std::size_t> next{0};
+    std::mutex telling;
+    const auto work = [&] {
+        for (std::size_t i = next++; i < jobs.size(); i = next++) {
+            rows[i].emplace(run_btard_row(command, data, jobs[i].attack, jobs[i].reducer));
+            const std::lock_guard lock(telling);
+            if (*rows[i]) tell_row(**rows[i], command);
+        }
+    };
+    std::vector<std::thread> threads;
+    for (int i = 1; i < command.threads; ++i) threads.emplace_back(work);
+    work();
+    for (std::thread& thread : threads) thread.join();
+    std::vector<BtardRow> all;
+    for (auto& row : rows) {
+        if (!*row) return std::move(*row).error();
+        all.push_back(**std::move(row));
+    }
+    return all;
+}
+
+const BtardRow* find_row(const std::vector<BtardRow>& rows, Attack attack, BtardReducer reducer) {
+    for (const BtardRow& row : rows)
+        if (row.attack == attack && row.reducer == reducer) return &row;
+    return nullptr;
+}
+
+bool near(const char* what, double value, double wanted) {
+    if (std::abs(value - wanted) <= accuracy_band) return true;
+    fmt::print(
+        stderr, "btard: {} is {:.3f}, not {:.3f} ± {}\n", what, value, wanted, accuracy_band);
+    return false;
+}
+
+bool baselines_hold(const std::vector<BtardRow>& rows, const BtardCommand& command) {
+    bool held = true;
+    if (const BtardRow* clean = find_row(rows, Attack::none, BtardReducer::mean)) {
+        held &= near("the mean without attack at 200", clean->at(200), clean_accuracy[0]);
+        held &= near("the mean without attack at 300", clean->at(300), clean_accuracy[1]);
+        held &=
+            near("the mean without attack at the end", clean->at(command.steps), clean_accuracy[2]);
+    }
+    if (const BtardRow* broken = find_row(rows, Attack::sign_flip, BtardReducer::mean))
+        held &= near("the mean under sign flips", broken->at(command.steps), broken_accuracy);
+    return held;
+}
+
+bool robust_rows_hold(const std::vector<BtardRow>& rows, const BtardCommand& command) {
+    const BtardRow* const clean = find_row(rows, Attack::none, BtardReducer::robust);
+    bool held = true;
+    for (const BtardRow& row : rows) {
+        held &= is_identical("btard", row.identical);
+        if (row.reducer != BtardReducer::robust) continue;
+        const std::size_t wanted = row.attack == Attack::none ? 0 : btard_attackers;
+        if (row.banned != wanted || row.honest_banned != 0) {
+            fmt::print(stderr,
+                       "btard: under {} {} of {} attackers and {} others are banned\n",
+                       name_of(row.attack),
+                       row.banned,
+                       wanted,
+                       row.honest_banned);
+            held = false;
+        }
+        if (clean == nullptr) continue;
+        const double lost = clean->at(command.steps) - row.at(command.steps);
+        held &= all_hold("btard",
+                         {at_most(fmt::format("accuracy lost under {}", name_of(row.attack)),
+                                  lost,
+                                  lost_by_attack_max)});
+    }
+    return held;
+}
+
+nlohmann::ordered_json to_json(const BtardRow& row, const BtardCommand& command) {
+    nlohmann::ordered_json json{{"attack", name_of(row.attack)},
+                                {"reducer", name_of(row.reducer)},
+                                {"accuracy_200", row.at(200)},
+                                {"accuracy_300", row.at(300)},
+                                {"accuracy_end", row.at(command.steps)},
+                                {"banned", row.banned},
+                                {"honest_banned", row.honest_banned},
+                                {"honest_on_probation", row.honest_on_probation}};
+    if (row.last_ban) json["last_ban"] = *row.last_ban;
+    json["samples"] = row.samples;
+    json["bytes"] = row.bytes;
+    json["identical"] = row.identical;
+    json["seconds"] = row.seconds;
+    return json;
+}
+
+int finish(const BtardCommand& command, const nlohmann::ordered_json& json, bool held) {
+    if (command.json) fmt::print("{}\n", monitor::json_line(json));
+    return held ? 0 : exit_check_failed;
+}
+
+int run_attacks(const BtardCommand& command,
+                const std::shared_ptr<const tasks::FashionMnist>& data) {
+    const auto rows = run_jobs(command, data, jobs_of(command));
+    if (!rows) {
+        fmt::print(stderr, "dedloc: {}\n", rows.error().message());
+        return exit_check_failed;
+    }
+    const bool held = baselines_hold(*rows, command) & robust_rows_hold(*rows, command);
+    std::size_t banned = btard_attackers;
+    std::size_t honest = 0;
+    nlohmann::ordered_json all = nlohmann::ordered_json::array();
+    for (const BtardRow& row : *rows) {
+        if (row.reducer == BtardReducer::robust && row.attack != Attack::none)
+            banned = std::min(banned, row.banned);
+        honest = std::max(honest, row.honest_banned);
+        all.push_back(to_json(row, command));
+    }
+    if (!command.plot.empty()) std::ofstream(command.plot) << btard_svg(*rows, command);
+    const nlohmann::ordered_json json{
+        {"ok", held}, {"banned", banned}, {"honest_banned", honest}, {"rows", all}};
+    return finish(command, json, held);
+}
+
+// Two peers err, are told, mend it, and are back.
+int run_mistakes(const BtardCommand& command,
+                 const std::shared_ptr<const tasks::FashionMnist>& data) {
+    const auto row = run_btard_row(command, data, Attack::none, BtardReducer::robust);
+    if (!row) {
+        fmt::print(stderr, "dedloc: {}\n", row.error().message());
+        return exit_check_failed;
+    }
+    constexpr std::size_t mistaken = 2;
+    const bool held = row->told.size() == mistaken && row->back == mistaken &&
+                      row->banned + row->honest_banned == 0 && row->honest_on_probation == 0 &&
+                      row->identical;
+    tell_row(*row, command);
+    fmt::print(stderr,
+               "{} of {} peers that erred were told, {} are back, {} are banned, {} others were "
+               "on probation\n",
+               row->told.size(),
+               mistaken,
+               row->back,
+               row->banned + row->honest_banned,
+               row->honest_on_probation);
+    const nlohmann::ordered_json json{{"ok", held},
+                                      {"told", row->told.size()},
+                                      {"back", row->back},
+                                      {"banned", row->banned + row->honest_banned},
+                                      {"others_on_probation", row->honest_on_probation},
+                                      {"accuracy_end", row->at(command.steps)}};
+    return finish(command, json, held);
+}
+
+}  // namespace
+
+std::vector<std::string> btard_attack_names() {
+    std::vector<std::string> names;
+    for (const Attack attack : attacks) names.emplace_back(name_of(attack));
+    return names;
+}
+
+std::vector<std::string> btard_reducer_names() {
+    std::vector<std::string> names;
+    for (const BtardReducer reducer : btard_reducers) names.emplace_back(name_of(reducer));
+    return names;
+}
+
+int run_btard(const BtardCommand& command) {
+    if (command.albert_mini) return run_btard_albert(command);
+    torch_bridge::set_compute_threads(1);
+    const std::string folder = command.data_directory.empty()
+                                   ? std::string(tasks::fashion_mnist_directory)
+                                   : command.data_directory;
+    auto loaded = tasks::load_fashion_mnist(folder);
+    if (!loaded) {
+        fmt::print(stderr, "dedloc: {}\n", loaded.error().message());
+        return exit_data_missing;
+    }
+    const auto data = std::make_shared<const tasks::FashionMnist>(*std::move(loaded));
+    return command.mistakes ? run_mistakes(command, data) : run_attacks(command, data);
+}
+
+}  // namespace dedloc::lab

@@ -1,0 +1,206 @@
+#include "experiments/btard_run.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "dedloc/base/random.h"
+#include "dedloc/collab/model_state.h"
+
+#include "experiments/median_reducers.h"
+
+namespace dedloc::lab {
+namespace {
+
+constexpr std::uint64_t mended_after = 30;  // steps since the mistake began
+constexpr std::uint64_t quick_samples = 2000;
+constexpr float mistaken_scale = 0.6f;
+constexpr float mistaken_shift = 0.4f;
+
+collab::RunFile run_of(const BtardCommand& command, BtardReducer reducer) {
+    collab::RunFile run;
+    run.name = "btard";
+    run.task = image_task();
+    run.batch.target = btard_trainers * samples_of_each;
+    run.batch.micro = samples_of_each;
+    run.optimizer.kind = optim::OptimizerKind::sgd;
+    run.optimizer.momentum = 0.9;
+    run.optimizer.nesterov = true;
+    run.optimizer.weight_decay = 5e-4;
+    run.optimizer.schedule.peak = command.rate;
+    run.averaging.codec = codec::CodecId::fp32;
+    run.averaging.leave_out_slow = false;
+    run.averaging.round_deadline_min = 20s;
+    run.evaluate_every = 0;
+    if (reducer != BtardReducer::robust) return run;
+    run.robust.emplace();
+    run.robust->tau = command.tau;
+    run.robust->check = command.check;
+    return run;
+}
+
+std::shared_ptr<const allreduce::Reducer> baseline(BtardReducer reducer) {
+    switch (reducer) {
+        case BtardReducer::median:
+            return std::make_shared<CoordinateMedianReducer>();
+        case BtardReducer::geometric_median:
+            return std::make_shared<GeometricMedianReducer>();
+        default:
+            return nullptr;
+    }
+}
+
+class BtardRun {
+  public:
+    BtardRun(const BtardCommand& command,
+             std::shared_ptr<const tasks::FashionMnist> data,
+             Attack attack,
+             BtardReducer reducer)
+        : command_(command),
+          data_(std::move(data)),
+          conspiracy_(std::make_shared<Conspiracy>()),
+          mistake_(std::make_shared<Preparation>()),
+          kept_(std::make_shared<KeptParameters>()) {
+        row_.attack = attack;
+        row_.reducer = reducer;
+        conspiracy_->attack = attack;
+        conspiracy_->from_step = command.attack_from;
+        std::vector<std::size_t> others(btard_trainers - 1);
+        for (std::size_t i = 0; i < others.size(); ++i) others[i] = i + 1;
+        Random random(command.seed);
+        random.shuffle(others);
+        const std::size_t wrong = command.mistakes ? 2 : btard_attackers;
+        chosen_.insert(others.begin(), others.begin() + static_cast<std::ptrdiff_t>(wrong));
+    }
+
+    Result<BtardRow> run();
+
+  private:
+    Result<std::unique_ptr<collab::Learner>> learner(const PeerId& peer);
+    void hear(const collab::Event& event);
+    Ok evaluate();
+    bool attacks() const { return row_.attack != Attack::none && !command_.mistakes; }
+
+    const BtardCommand& command_;
+    std::shared_ptr<const tasks::FashionMnist> data_;
+    std::shared_ptr<Conspiracy> conspiracy_;
+    std::shared_ptr<Preparation> mistake_;
+    std::shared_ptr<KeptParameters> kept_;
+    std::set<std::size_t> chosen_;            // machines that attack, or err
+    std::map<PeerId, std::size_t> machines_;  // in the order of their first learner
+    std::set<PeerId> banned_;
+    std::set<PeerId> probation_;
+    std::set<PeerId> back_;
+    BtardRow row_;
+};
+
+// Machines ask for their learners one after the other.
+Result<std::unique_ptr<collab::Learner>> BtardRun::learner(const PeerId& peer) {
+    const std::size_t machine = machines_.try_emplace(peer, machines_.size()).first->second;
+    const bool wrong = chosen_.contains(machine);
+    auto preparation = std::make_shared<Preparation>();
+    if (wrong && command_.mistakes) preparation = mistake_;
+    DEDLOC_TRY(auto made, make_picture_learner(data_, command_.seed, peer, preparation));
+    if (machine == 0) return make_keeper(std::move(made), looked_at_every, kept_);
+    if (!wrong || !attacks()) return made;
+    conspiracy_->members.insert(peer);
+    return make_attacker(std::move(made), peer, preparation, conspiracy_);
+}
+
+void BtardRun::hear(const collab::Event& event) {
+    if (const auto* order = event.as<collab::events::OrderGiven>()) {
+        if (order->order == "banned" && banned_.insert(event.peer).second)
+            row_.last_ban = event.step;
+        if (order->order == "on probation") probation_.insert(event.peer);
+        if (order->about_us) row_.told.insert(event.peer);
+    }
+    if (event.is<collab::events::OrderEnded>()) back_.insert(event.peer);
+    const auto* made = event.as<collab::events::StepMade>();
+    if (made == nullptr || !command_.mistakes) return;
+    const bool errs =
+        made->step >= command_.attack_from && made->step < command_.attack_from + mended_after;
+    mistake_->scale = errs ? mistaken_scale : 1;
+    mistake_->shift = errs ? mistaken_shift : 0;
+}
+
+Ok BtardRun::evaluate() {
+    const auto honest = std::make_shared<Preparation>();
+    DEDLOC_TRY(const auto all, make_picture_learner(data_, command_.seed, PeerId(), honest));
+    DEDLOC_TRY(const auto some,
+               make_picture_learner(data_, command_.seed, PeerId(), honest, quick_samples));
+    for (const auto& [step, parameters] : *kept_) {
+        const bool whole =
+            step == 200 || step == 300 || step == command_.steps || step == command_.attack_from;
+        collab::Learner& learner = whole ? *all : *some;
+        learner.load(parameters, {});
+        DEDLOC_TRY(const collab::Evaluation evaluation, learner.evaluate());
+        row_.accuracy[step] = evaluation.accuracy;
+    }
+    return {};
+}
+
+Result<BtardRow> BtardRun::run() {
+    const auto begun = std::chrono::steady_clock::now();
+    VirtualRunOptions options;
+    options.run = run_of(command_, row_.reducer);
+    options.reducer = baseline(row_.reducer);
+    options.make_learner = [this](const PeerId& peer) { return learner(peer); };
+    options.on_event = [this](const collab::Event& event) { hear(event); };
+    options.steps = command_.steps;
+    options.time_max = 24h;
+    options.seed = command_.seed;
+    VirtualMachine machine;
+    machine.line = VirtualLine::both_ways(125e6);
+    machine.samples_per_s = samples_of_each * 2;
+    options.machines.assign(btard_trainers, machine);
+    for (const std::size_t index : chosen_) options.machines[index].stubborn = attacks();
+    DEDLOC_TRY(const VirtualResult result, run_virtually(options));
+    const auto last = collab::parameters_of(*result.state);
+    (*kept_)[command_.steps].assign(last.begin(), last.end());
+    DEDLOC_TRY_VOID(evaluate());
+    const auto is_wrong = [this](const PeerId& peer) {
+        const auto found = machines_.find(peer);
+        return found != machines_.end() && chosen_.contains(found->second);
+    };
+    row_.banned = static_cast<std::size_t>(std::ranges::count_if(banned_, is_wrong));
+    row_.honest_banned = banned_.size() - row_.banned;
+    row_.honest_on_probation = static_cast<std::size_t>(
+        std::ranges::count_if(probation_, [&](const PeerId& peer) { return !is_wrong(peer); }));
+    row_.back = back_.size();
+    row_.identical = result.identical;
+    row_.samples = result.samples_computed;
+    row_.bytes = result.bytes;
+    row_.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
+    return row_;
+}
+
+}  // namespace
+
+std::string_view name_of(BtardReducer reducer) {
+    switch (reducer) {
+        case BtardReducer::mean:
+            return "mean";
+        case BtardReducer::robust:
+            return "robust";
+        case BtardReducer::median:
+            return "coordinate_median";
+        case BtardReducer::geometric_median:
+            return "geometric_median";
+    }
+    return "mean";
+}
+
+double BtardRow::at(std::uint64_t step) const {
+    const auto found = accuracy.find(step);
+    return found == accuracy.end() ? 0 : found->second;
+}
+
+Result<BtardRow> run_btard_row(const BtardCommand& command,
+                               std::shared_ptr<const tasks::FashionMnist> data,
+                               Attack attack,
+                               BtardReducer reducer) {
+    BtardRun run(command, std::move(data), attack, reducer);
+    auto row = run.run();
+    return row;
+}
+
+}  // namespace dedloc::lab

@@ -1,0 +1,338 @@
+#include "experiments/experts_processes.h"
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <signal.h>
+#include <thread>
+#include <vector>
+
+#include "dedloc/collab/join_string.h"
+#include "dedloc/collab/node.h"
+#include "dedloc/experts/ffn_expert.h"
+#include "dedloc/experts/grid_view.h"
+#include "dedloc/measure/need.h"
+#include "dedloc/monitor/json_line.h"
+#include "dedloc/p2p/identity_file.h"
+
+#include "tests/common/exit_codes.h"
+#include "tests/process/peer_process.h"
+#include "tests/process/process_folder.h"
+
+namespace dedloc::lab {
+namespace {
+
+constexpr std::size_t servers_count = 4;
+constexpr std::size_t trunk_width = 192;
+constexpr std::size_t expert_hidden = 2304;
+constexpr int room_mib = 64;  // of experts, at one server
+// A server needs this beside its experts, above what it takes before it has any: a gradient and a
+// snapshot of one expert, and the tensors of calls.
+constexpr int working_mib = 96;
+constexpr double served_patience_s = 60;
+constexpr double rescue_s_max = 30;
+constexpr double settled_s = 25;  // two turns of snapshots, so that keepers have everything
+constexpr double run_s_max = 290;
+constexpr double accuracy_min = 0.85;
+// A pass: the search, and the calls of a batch (experts::MixtureOptions).
+constexpr double pass_s_max = 10;
+
+const experts::ExpertGrid lab_grid{.name = "ffn", .sizes = {4, 4}};
+
+std::string run_text() {
+    return fmt::format(R"(name = "experts"
+[task]
+kind = "moe_classifier"
+model = "moe_mlp"
+data = "fashion-mnist"
+[moe_classifier]
+width = {}
+[experts]
+grid = "4x4"
+hidden = {}
+best = 2
+[batch]
+target = 256
+micro = 256
+[optimizer]
+kind = "adamw"
+[schedule]
+peak = 0.001
+[stop]
+steps = 5000
+accuracy = {}
+[evaluate]
+every = 40
+)",
+                       trunk_width,
+                       expert_hidden,
+                       accuracy_min + 0.002);
+}
+
+double clock_s() {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
+        .count();
+}
+
+// Bytes that RLIMIT_DATA counts.
+std::uint64_t data_bytes(pid_t pid) {
+    std::ifstream status("/proc/" + std::to_string(pid) + "/status");
+    for (std::string line; std::getline(status, line);)
+        if (line.starts_with("VmData:")) return std::stoull(line.substr(7)) << 10;
+    return 0;
+}
+
+// Looks at the grid as a stranger does, through the run's table.
+class Onlooker {
+  public:
+    Onlooker(const std::string& folder, const std::string& join_text) {
+        node_ = measure::need(collab::Node::open(
+            {.directory = folder, .listen = {}, .announce = {}, .workers_count = 1}));
+        const auto join = measure::need(collab::parse_join_string(join_text));
+        const TimePoint soon = node_->clock().now() + std::chrono::seconds(10);
+        measure::need(node_->call("dial", node_->host().dial(join.addresses.at(0), soon)));
+        node_->join_table();
+        directory_ = node_->run_on_network_thread([this] {
+            return std::make_unique<experts::Directory>(
+                *node_->dht(), node_->host().executor(), node_->clock());
+        });
+    }
+    ~Onlooker() {
+        node_->run_on_network_thread([this] { directory_.reset(); });
+    }
+
+    // Experts that answer, at servers other than those.
+    std::size_t served(const std::set<PeerId>& without = {}) {
+        const experts::GridSeen seen =
+            measure::need(node_->call("look", look(*node_, *directory_)));
+        std::size_t count = 0;
+        for (const experts::ExpertSeen& expert : seen.experts)
+            if (expert.answers && !without.contains(*expert.server)) ++count;
+        return count;
+    }
+    std::optional<PeerId> busiest(const std::set<PeerId>& without) {
+        const experts::GridSeen seen =
+            measure::need(node_->call("look", look(*node_, *directory_)));
+        std::map<PeerId, int> counts;
+        for (const experts::ExpertSeen& expert : seen.experts)
+            if (expert.answers && !without.contains(*expert.server)) ++counts[*expert.server];
+        std::optional<PeerId> most;
+        for (const auto& [server, count] : counts)
+            if (!most || count > counts[*most]) most = server;
+        return most;
+    }
+
+  private:
+    static Task<Result<experts::GridSeen>> look(collab::Node& node, experts::Directory& directory) {
+        const TimePoint deadline = node.clock().now() + std::chrono::seconds(8);
+        co_return co_await experts::look_at_grid(
+            node.host(), *node.dht(), directory, lab_grid, deadline);
+    }
+
+    std::unique_ptr<collab::Node> node_;
+    std::unique_ptr<experts::Directory> directory_;
+};
+
+nlohmann::json last_object_of(const std::string& path) {
+    std::ifstream file(path);
+    nlohmann::json last;
+    for (std::string line; std::getline(file, line);)
+        if (line.starts_with("{")) last = nlohmann::json::parse(line, nullptr, false);
+    return last;
+}
+
+class ExpertsRun {
+  public:
+    explicit ExpertsRun(std::string folder) : folder_(std::move(folder)), begun_(clock_s()) {}
+
+    bool run(nlohmann::ordered_json& line);
+
+  private:
+    void say(const std::string& text) const {
+        fmt::print("{:6.1f} s  {}\n", clock_s() - begun_, text);
+        std::fflush(stdout);
+    }
+    void add_server(std::uint64_t limit_bytes);
+    std::uint64_t idle_bytes();
+    bool wait_until(double seconds, const std::function<bool()>& done);
+    double rescue(const std::set<PeerId>& lost);
+    void wait_for_trainer();
+    bool has_learnt(nlohmann::ordered_json& line) const;
+    PeerId id_of(const PeerProcess& server) const;
+    PeerProcess& server_of(const PeerId& id);
+
+    std::string folder_;
+    double begun_;
+    std::string join_;
+    std::unique_ptr<PeerProcess> trainer_;
+    std::vector<std::unique_ptr<PeerProcess>> servers_;
+    std::unique_ptr<Onlooker> onlooker_;
+};
+
+bool ExpertsRun::wait_until(double seconds, const std::function<bool()>& done) {
+    const double end = clock_s() + seconds;
+    while (!done()) {
+        if (clock_s() >= end) return false;
+        std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    }
+    return true;
+}
+
+void ExpertsRun::add_server(std::uint64_t limit_bytes) {
+    PeerPlace place;
+    if (limit_bytes > 0) place.prefix = {"prlimit", fmt::format("--data={}", limit_bytes)};
+    servers_.push_back(
+        measure::need(PeerProcess::start(dedloc_program(),
+                                         {"serve", join_, "--memory", std::to_string(room_mib)},
+                                         folder_,
+                                         fmt::format("server-{}", servers_.size()),
+                                         place)));
+}
+
+// Measures what a server takes before it serves anything.
+std::uint64_t ExpertsRun::idle_bytes() {
+    add_server(0);
+    std::uint64_t most = 0;
+    (void)wait_until(5, [&] {
+        most = std::max(most, data_bytes(servers_.back()->process().pid()));
+        return false;
+    });
+    servers_.back()->process().kill_group();
+    servers_.clear();
+    return most;
+}
+
+// Seconds until all experts answer at others than `lost`.
+double ExpertsRun::rescue(const std::set<PeerId>& lost) {
+    const double begun = clock_s();
+    const bool all = wait_until(
+        served_patience_s, [&] { return onlooker_->served(lost) == lab_grid.experts_count(); });
+    return all ? clock_s() - begun : 1e9;
+}
+
+// From a copy of its key: the file itself is the process's own while it runs.
+PeerId ExpertsRun::id_of(const PeerProcess& server) const {
+    namespace fs = std::filesystem;
+    const std::string copy = server.directory() + "-key";
+    const std::string key = "/identity.key";
+    fs::create_directories(copy);
+    fs::copy_file(server.directory() + key, copy + key, fs::copy_options::overwrite_existing);
+    return measure::need(p2p::load_or_create_identity(copy)).identity().id();
+}
+
+PeerProcess& ExpertsRun::server_of(const PeerId& id) {
+    for (const auto& server : servers_)
+        if (id_of(*server) == id) return *server;
+    measure::fail(make_error(ErrorKind::not_found, "{} is none of the servers", id.text()));
+}
+
+bool ExpertsRun::run(nlohmann::ordered_json& line) {
+    const std::string run_file = folder_ + "/run.toml";
+    std::ofstream(run_file) << run_text();
+    trainer_ =
+        measure::need(PeerProcess::start(dedloc_program(), {"host", run_file}, folder_, "trainer"));
+    if (!wait_until(60, [&] { return !(join_ = trainer_->join_string()).empty(); })) return false;
+    const std::uint64_t idle = idle_bytes();
+    const std::uint64_t limit = idle + (static_cast<std::uint64_t>(room_mib + working_mib) << 20);
+    const std::uint64_t model = lab_grid.experts_count() * 3 * sizeof(float) *
+                                experts::FfnExpert::parameters_count(trunk_width, expert_hidden);
+    const double ratio = static_cast<double>(model) / (room_mib << 20);
+    say(
+        fmt::format("experts of {} MiB in all; a server may hold {} MiB of them, under a limit of "
+                    "{} MiB ({} before it has any)",
+                    model >> 20,
+                    room_mib,
+                    limit >> 20,
+                    idle >> 20));
+    for (std::size_t i = 0; i < servers_count; ++i) add_server(limit);
+    onlooker_ = std::make_unique<Onlooker>(folder_ + "/onlooker", join_);
+    const double served_s = rescue({});
+    say(fmt::format("all experts are served after {:.1f} s", served_s));
+    std::this_thread::sleep_for(std::chrono::duration<double>(settled_s));
+
+    const auto killed = onlooker_->busiest({});
+    if (!killed) return false;
+    server_of(*killed).process().send(SIGKILL);
+    const double killed_s = rescue({*killed});
+    say(fmt::format("one was killed; its experts answer again after {:.1f} s", killed_s));
+    add_server(limit);
+    std::this_thread::sleep_for(std::chrono::duration<double>(settled_s));
+
+    const auto stopped = onlooker_->busiest({*killed});
+    if (!stopped) return false;
+    server_of(*stopped).process().send(SIGSTOP);
+    const double stopped_s = rescue({*killed, *stopped});
+    say(fmt::format("one was stopped; its experts answer again after {:.1f} s", stopped_s));
+    server_of(*stopped).process().send(SIGCONT);
+
+    wait_for_trainer();
+    line["servers"] = servers_count;
+    line["model_bytes"] = model;
+    line["room_bytes"] = std::uint64_t{room_mib} << 20;
+    line["limit_bytes"] = limit;
+    line["idle_bytes"] = idle;
+    line["served_s"] = served_s;
+    line["rescue_killed_s"] = killed_s;
+    line["rescue_stopped_s"] = stopped_s;
+    line["seconds"] = clock_s() - begun_;
+    const bool survived = all_hold("experts",
+                                   {at_least("model_over_room", ratio, 2.5),
+                                    at_most("rescue_killed_s", killed_s, rescue_s_max),
+                                    at_most("rescue_stopped_s", stopped_s, rescue_s_max)});
+    return has_learnt(line) && survived;
+}
+
+void ExpertsRun::wait_for_trainer() {
+    const bool ended = wait_until(run_s_max - (clock_s() - begun_),
+                                  [&] { return !trainer_->process().running(); });
+    if (!ended) {
+        trainer_->process().send(SIGINT);
+        trainer_->process().wait_for(20);
+    }
+}
+
+bool ExpertsRun::has_learnt(nlohmann::ordered_json& line) const {
+    const nlohmann::json trained = last_object_of(trainer_->directory() + ".out");
+    const double accuracy = trained.value("accuracy", 0.0);
+    const double longest = trained.value("expert_pass_longest_s", 1e9);
+    line["accuracy"] = accuracy;
+    for (const char* name : {"step",
+                             "expert_calls",
+                             "expert_calls_failed",
+                             "expert_rows",
+                             "expert_rows_lost",
+                             "expert_pass_longest_s"})
+        line[name] = trained.value(name, 0.0);
+    return all_hold("experts",
+                    {at_most("expert_pass_longest_s", longest, pass_s_max),
+                     at_least("accuracy", accuracy, accuracy_min)});
+}
+
+}  // namespace
+
+int run_experts_processes(const ExpertsProcessesCommand& command) {
+    const auto folder = process_folder(command.folder, "experts");
+    if (!folder) return exit_after(folder.error());
+    nlohmann::ordered_json line;
+    bool good = false;
+    std::string problem;
+    try {
+        ExpertsRun run(*folder);
+        good = run.run(line);
+    } catch (const std::exception& failure) {
+        problem = failure.what();
+        fmt::print(stderr, "dedloc-lab experts: {}\n", problem);
+    }
+    end_process_folder(*folder, command.keep || !good);
+    line["ok"] = good;
+    if (!problem.empty()) line["error"] = problem;
+    if (command.json) fmt::print("{}\n", monitor::json_line(line));
+    return good ? 0 : exit_check_failed;
+}
+
+}  // namespace dedloc::lab

@@ -1,0 +1,373 @@
+#include "tests/sim/checkers.h"
+
+#include <algorithm>
+#include <cmath>
+#include <fmt/format.h>
+
+#include "dedloc/codec/codec.h"
+#include "dedloc/security/hash_list.h"
+
+namespace dedloc::lab {
+
+using consensus::CounterRange;
+using consensus::DecisionKind;
+using consensus::ElementRange;
+using consensus::MemberInput;
+using consensus::Plan;
+
+// The sum that a member must have sent for one range, and the weight of each of its elements.
+struct Checkers::Expected {
+    explicit Expected(std::uint64_t count) : sum(count, 0.0f), weight(count, 0) {}
+    std::vector<float> sum;
+    std::vector<std::uint64_t> weight;
+};
+
+namespace {
+
+constexpr double samples_rounding = 1e-6;
+
+// A contribution to one part as it arrives.
+std::vector<float> travelled(codec::CodecId codec, const std::vector<float>& values) {
+    std::vector<float> arrived(values.size());
+    const Ok decoded = codec::decode(codec, codec::encode(codec, values), arrived);
+    DEDLOC_CHECK(decoded.has_value());
+    return arrived;
+}
+
+template <typename Expected>
+void add_member(Expected& expected,
+                codec::CodecId codec,
+                ElementRange part,
+                const MemberInput& input,
+                const HandedIn* fresh,
+                const HandedIn* carried) {
+    const auto count = static_cast<std::size_t>(part.count);
+    std::vector<float> value(count, 0.0f);
+    if (fresh != nullptr)
+        for (std::size_t e = 0; e < count; ++e) value[e] = fresh->sum[part.offset + e];
+    for (std::size_t e = 0; e < count; ++e) expected.weight[e] += input.fresh.size();
+    if (carried != nullptr)
+        for (const ElementRange& range : input.carried_ranges) {
+            const std::uint64_t begin = std::max(range.offset, part.offset);
+            const std::uint64_t end = std::min(range.end(), part.end());
+            for (std::uint64_t k = begin; k < end; ++k) {
+                value[k - part.offset] += carried->sum[k];
+                expected.weight[k - part.offset] += input.carried.size();
+            }
+        }
+    // Sums travel divided by a power of two that is at least the weight: exact, unless tiny.
+    const std::uint64_t weight = input.fresh.size() + input.carried.size();
+    int exponent = 0;
+    while ((std::uint64_t{1} << exponent) < weight) ++exponent;
+    const float scale = std::ldexp(1.0f, exponent);
+    for (float& each : value) each /= scale;
+    const std::vector<float> arrived = travelled(codec, value);
+    for (std::size_t e = 0; e < count; ++e) expected.sum[e] += arrived[e] * scale;
+}
+
+// In a grid that went as planned: the member of the owner's column that sums this one's group.
+std::size_t sender_of(const Plan& plan, std::uint32_t owner, std::size_t member) {
+    if (plan.group_of[member] == plan.group_of[owner]) return member;
+    const auto place = static_cast<std::size_t>(std::ranges::find(plan.collectors, owner) -
+                                                plan.collectors.begin());
+    return plan.collectors.at(place / plan.groups * plan.groups + plan.group_of[member]);
+}
+
+// Members in a part, by the member that sent them to the owner: the order of the sum.
+std::map<std::size_t, std::vector<std::size_t>> by_sender(const Plan& plan,
+                                                          const consensus::FinishedPart& part) {
+    const bool grid = plan.groups > 0 && part.repair == 0;
+    std::map<std::size_t, std::vector<std::size_t>> senders;
+    for (std::size_t i = 0; i < plan.members.size(); ++i)
+        if (part.includes(i)) senders[grid ? sender_of(plan, part.owner, i) : i].push_back(i);
+    return senders;
+}
+
+}  // namespace
+
+void Checkers::violation(std::string text) {
+    if (violations_.size() < violations_max) violations_.push_back(std::move(text));
+}
+
+void Checkers::on_state(const std::string& who,
+                        const Digest& branch,
+                        std::uint64_t step,
+                        const Digest& root,
+                        TimePoint at) {
+    const auto [seen, is_new] = states_.try_emplace({branch, step}, StateSeen{root, who, at});
+    if (!is_new && seen->second.root != root)
+        violation(
+            fmt::format("replicas differ: at branch {} step {}, {} has state {} and {} has {}",
+                        branch.short_hex(),
+                        step,
+                        seen->second.who,
+                        seen->second.root.short_hex(),
+                        who,
+                        root.short_hex()));
+}
+
+void Checkers::on_handed_in(const PeerId& peer, HandedIn handed_in) {
+    if (handed_in.samples.size() == 0) return;
+    auto& of_peer = handed_in_[peer];
+    const std::uint64_t begin = handed_in.samples.begin;
+    DEDLOC_CHECK(of_peer.emplace(begin, std::move(handed_in)).second,
+                 "the simulated trainer used counter {} twice",
+                 begin);
+}
+
+const HandedIn* Checkers::find(const PeerId& peer, CounterRange samples) const {
+    const auto of_peer = handed_in_.find(peer);
+    if (of_peer == handed_in_.end()) return nullptr;
+    const auto found = of_peer->second.find(samples.begin);
+    if (found == of_peer->second.end() || found->second.samples != samples) return nullptr;
+    return &found->second;
+}
+
+void Checkers::on_certificate(const std::string& who, ByteView certificate, TimePoint at) {
+    const Link* link = book_.add(who, certificate);
+    // Problems that the book finds at once.
+    for (; problems_taken_ < book_.problems().size(); ++problems_taken_)
+        violation(book_.problems()[problems_taken_]);
+    if (link == nullptr) return;
+    seen_at_.emplace(link->digest, at);
+    if (link->plan) check_averages(*link);
+}
+
+void Checkers::check_averages(const Link& link) {
+    const Plan& plan = *link.plan;
+    for (std::size_t p = 0; p < plan.parts.size() && p < link.decision.parts.size(); ++p) {
+        const ElementRange part = plan.parts[p].range();
+        if (part.end() > vector_count_) {
+            violation(describe(link.decision) + ": a part leaves the vector");
+            return;
+        }
+        if (plan.codec_of(plan.parts[p]) != static_cast<std::uint32_t>(codec_)) {
+            violation(describe(link.decision) + ": a part travels in another codec than the run's");
+            return;
+        }
+        if (clipped_) {
+            if (!is_clipped(link, p)) return;
+            ++averages_checked_;
+            continue;
+        }
+        Expected expected(part.count);
+        for (const auto& [sender, members] : by_sender(plan, link.decision.parts[p])) {
+            Expected sent(part.count);
+            for (const std::size_t i : members)
+                if (!add_handed_in(link, plan.members[i], part, sent)) return;
+            for (std::size_t e = 0; e < expected.sum.size(); ++e) {
+                expected.sum[e] += sent.sum[e];
+                expected.weight[e] += sent.weight[e];
+            }
+        }
+        for (std::size_t e = 0; e < expected.sum.size(); ++e)
+            expected.sum[e] = expected.weight[e] == 0
+                                  ? 0.0f
+                                  : expected.sum[e] / static_cast<float>(expected.weight[e]);
+        const Bytes encoded = codec::encode(codec_, expected.sum);
+        if (security::hash_list(encoded) != link.decision.parts[p].digest) {
+            violation(
+                fmt::format("{}: the average of part {} is not the weighted mean of what the "
+                            "certificate says is in it",
+                            describe(link.decision),
+                            p));
+            return;
+        }
+        ++averages_checked_;
+        if (plan.groups > 0 && link.decision.parts[p].repair == 0) ++averages_of_grids_;
+    }
+}
+
+// In fp32 a contribution travels as it is.
+bool Checkers::is_clipped(const Link& link, std::size_t p) {
+    const Plan& plan = *link.plan;
+    const ElementRange range = plan.parts[p].range();
+    std::vector<allreduce::PartInput> inputs;
+    for (std::uint32_t member = 0; member < plan.members.size(); ++member) {
+        if (!link.decision.parts[p].includes(member)) continue;
+        Expected brought(range.count);
+        if (!add_handed_in(link, plan.members[member], range, brought)) return false;
+        Bytes encoded = codec::encode(codec_, brought.sum);
+        inputs.push_back({member, SharedBytes(std::move(encoded))});
+    }
+    const auto part = static_cast<std::uint32_t>(p);
+    if (clipped_->reduce(plan, part, inputs).digest == link.decision.parts[p].digest) return true;
+    violation(
+        fmt::format("{}: the average of part {} is not what clipping those gives that the "
+                    "certificate says are in it",
+                    describe(link.decision),
+                    p));
+    return false;
+}
+
+bool Checkers::add_handed_in(const Link& link,
+                             const consensus::PlanMember& member,
+                             ElementRange part,
+                             Expected& expected) {
+    const MemberInput& input = member.input;
+    const HandedIn* fresh = input.fresh.size() > 0 ? find(member.peer, input.fresh) : nullptr;
+    const HandedIn* carried = input.carried.size() > 0 ? find(member.peer, input.carried) : nullptr;
+    if ((fresh == nullptr) == (input.fresh.size() == 0) &&
+        (carried == nullptr) == (input.carried.size() == 0)) {
+        add_member(expected, codec_, part, input, fresh, carried);
+        return true;
+    }
+    violation(fmt::format("{}: it names samples that {} never handed in",
+                          describe(link.decision),
+                          member.peer.short_text()));
+    return false;
+}
+
+const Link* Checkers::commit_before(const Link& link) const {
+    const Digest* previous = &link.decision.previous;
+    for (;;) {
+        const auto found = book_.links().find(*previous);
+        if (found == book_.links().end()) return nullptr;
+        if (found->second.plan) return &found->second;
+        previous = &found->second.decision.previous;
+    }
+}
+
+void Checkers::check_staleness(const Link& link) {
+    const Link* before = commit_before(link);
+    for (const consensus::PlanMember& member : link.plan->members) {
+        const HandedIn* fresh = find(member.peer, member.input.fresh);
+        if (fresh != nullptr && fresh->state != link.plan->state)
+            violation(
+                fmt::format("{}: the fresh samples [{}, {}) of {} were computed at another "
+                            "state than the step starts from",
+                            describe(link.decision),
+                            fresh->samples.begin,
+                            fresh->samples.end,
+                            member.peer.short_text()));
+        check_ahead(link, fresh, before);
+        const HandedIn* carried = find(member.peer, member.input.carried);
+        if (before != nullptr) check_ahead(link, carried, commit_before(*before));
+        if (carried != nullptr && before != nullptr &&
+            carried->state != before->decision.state_before)
+            violation(fmt::format("{}: the carried samples [{}, {}) of {} are not one step stale",
+                                  describe(link.decision),
+                                  carried->samples.begin,
+                                  carried->samples.end,
+                                  member.peer.short_text()));
+    }
+}
+
+// A gradient that was computed ahead belongs to the state that the step before started from.
+void Checkers::check_ahead(const Link& link, const HandedIn* handed_in, const Link* before) {
+    if (handed_in == nullptr || before == nullptr || handed_in->ahead.is_zero() ||
+        handed_in->ahead == before->decision.state_before)
+        return;
+    violation(
+        fmt::format("{}: of the samples [{}, {}) some were computed ahead, but not at the "
+                    "state of the step before",
+                    describe(link.decision),
+                    handed_in->samples.begin,
+                    handed_in->samples.end));
+}
+
+// A decision starts from the state in which the commit before it ended.
+void Checkers::check_states_of_chain() {
+    for (const auto& [digest, link] : book_.links()) {
+        const Link* before = commit_before(link);
+        if (before == nullptr) continue;
+        const auto state =
+            states_.find({before->decision.instance.branch, before->decision.instance.step + 1});
+        if (state != states_.end() && state->second.root != link.decision.state_before)
+            violation(fmt::format("{} starts from state {}, but {} ended in {}",
+                                  describe(link.decision),
+                                  link.decision.state_before.short_hex(),
+                                  describe(before->decision),
+                                  state->second.root.short_hex()));
+    }
+}
+
+void Checkers::check_twice() {
+    for (const Digest& tip : book_.tips()) {
+        SampleAccounts accounts(vector_count_);
+        for (const Link* link : book_.chain(tip))
+            if (link->plan) accounts.add_commit(link->decision, *link->plan);
+        for (std::string& words : accounts.twice_in_words(5)) violation(std::move(words));
+    }
+}
+
+// Plans that did without what the peer brought, around that time.
+bool Checkers::was_left_out(const PeerId& peer, TimePoint from, TimePoint to) const {
+    return std::ranges::any_of(book_.links(), [&](const auto& entry) {
+        const Link& link = entry.second;
+        if (!link.plan || !link.plan->leaves_out(peer)) return false;
+        const auto at = reached(link.decision.instance.branch, link.decision.instance.step + 1);
+        return at && from <= *at && *at <= to;
+    });
+}
+
+void Checkers::check_lost(const Undisturbed& undisturbed, TimePoint until) {
+    std::vector<SampleAccounts> chains;
+    for (const Digest& tip : book_.tips()) {
+        chains.emplace_back(vector_count_);
+        for (const Link* link : book_.chain(tip))
+            if (link->plan) chains.back().add_commit(link->decision, *link->plan);
+    }
+    constexpr Duration before = 15s;
+    constexpr Duration after = 15s;
+    for (const auto& [peer, of_peer] : handed_in_)
+        for (const auto& [begin, handed_in] : of_peer) {
+            if (handed_in.at > until ||
+                !undisturbed(peer, handed_in.at - before, handed_in.at + after))
+                continue;
+            double best = 0;
+            for (const SampleAccounts& accounts : chains)
+                best = std::max(best, accounts.mass(peer, handed_in.samples));
+            const auto size = static_cast<double>(handed_in.samples.size());
+            samples_judged_ += size;
+            if (best > size - samples_rounding) continue;
+            // Left out twice in a row and expired: the promise allows it when the rounds themselves
+            // were disturbed (docs/decisions/0004), or the line is too slow for what it brings;
+            // when nothing was wrong anywhere it may not be.
+            if (!undisturbed(PeerId(), handed_in.at - before, handed_in.at + after) ||
+                was_left_out(peer, handed_in.at, handed_in.at + after)) {
+                samples_expired_ += size - best;
+                continue;
+            }
+            samples_lost_ += size - best;
+            violation(
+                fmt::format("samples are lost: [{}, {}) of {}, handed in at {:.3f} s by a "
+                            "peer that no fault touched; {:.2f} of {} are in",
+                            handed_in.samples.begin,
+                            handed_in.samples.end,
+                            peer.short_text(),
+                            to_seconds(handed_in.at.since_start),
+                            best,
+                            handed_in.samples.size()));
+        }
+}
+
+void Checkers::finish(const Undisturbed& undisturbed, TimePoint until) {
+    book_.check_chains();
+    for (; problems_taken_ < book_.problems().size(); ++problems_taken_)
+        violation(book_.problems()[problems_taken_]);
+    for (const auto& [digest, link] : book_.links())
+        if (link.plan) check_staleness(link);
+    check_states_of_chain();
+    check_twice();
+    check_lost(undisturbed, until);
+}
+
+std::vector<const Link*> Checkers::winner() const {
+    const std::vector<Digest> tips = book_.tips();
+    return tips.empty() ? std::vector<const Link*>{} : book_.chain(tips.front());
+}
+
+std::optional<TimePoint> Checkers::reached(const Digest& branch, std::uint64_t step) const {
+    const auto found = states_.find({branch, step});
+    if (found == states_.end()) return std::nullopt;
+    return found->second.at;
+}
+
+std::optional<TimePoint> Checkers::first_seen(const Digest& decision) const {
+    const auto found = seen_at_.find(decision);
+    if (found == seen_at_.end()) return std::nullopt;
+    return found->second;
+}
+
+}  // namespace dedloc::lab

@@ -1,0 +1,251 @@
+#include "tests/sim/sim_peer.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "dedloc/collab/model_state.h"
+#include "dedloc/state/manifest.h"
+
+namespace dedloc::lab {
+namespace {
+
+constexpr Duration look_pause = 20ms;  // while a step is made and there is nothing to compute
+
+}  // namespace
+
+allreduce::CenteredClipRule SimRun::clip_rule() const {
+    const collab::RobustConfig& robust = run.robust.value();
+    return {robust.tau,
+            static_cast<std::uint32_t>(robust.iterations_max),
+            robust.eps,
+            robust.weight_cap};
+}
+
+SimRun make_sim_run(std::uint64_t elements,
+                    consensus::PlantedBugs bugs,
+                    bool delayed,
+                    std::size_t group_max,
+                    codec::CodecId codec,
+                    bool robust) {
+    SimRun sim;
+    sim.run.averaging.group_max = group_max;
+    sim.run.averaging.delayed = delayed;
+    sim.run.name = "lab";
+    sim.run.batch.target = 128;
+    sim.run.batch.micro = 4;
+    sim.run.averaging.codec = codec;
+    sim.run.averaging.part_elements_max = 96;
+    sim.run.averaging.quorum_timeout = 6s;
+    sim.run.averaging.round_deadline_min = 1s;
+    sim.run.averaging.round_deadline_max = 8s;
+    sim.layout.parameters_count = elements;
+    sim.layout.parameters.push_back(
+        {"bowl", 0, static_cast<std::size_t>(elements), /*decay=*/true, /*trust=*/true});
+    if (robust) {
+        // Mean gradients of the bowl are about half as long, noise included.
+        constexpr double tau = 40;
+        sim.run.robust.emplace();
+        sim.run.robust->tau = tau;
+        // This world is about the round: nobody here computes gradients again.
+        sim.run.robust->check = 0;
+        sim.run.robust->probation = 0;
+    }
+    sim.secret = Bytes(16, 7);
+    sim.bugs = bugs;
+    return sim;
+}
+
+void add_gradient(std::size_t peer,
+                  consensus::CounterRange samples,
+                  std::span<const float> parameters,
+                  std::span<float> sum) {
+    const auto weight = static_cast<float>(samples.size());
+    std::uint64_t noise = base::mix64(base::mix64(peer + 1) ^ samples.begin);
+    for (std::size_t k = 0; k < sum.size(); ++k) {
+        noise = noise * 6364136223846793005u + 1442695040888963407u;
+        const auto value = static_cast<float>(static_cast<std::uint32_t>(noise >> 48)) / 8192.0f;
+        const float pull = weight * (parameters[k] - 0.5f);
+        sum[k] += pull + (value - 4.0f);
+    }
+}
+
+SimPeer::SimPeer(sim::World& world, sim::SimNode& node, Setup setup)
+    : world_(world), node_(node), setup_(std::move(setup)), scope_(world.executor()) {
+    sum_.assign(setup_.run.layout.vector_count(), 0.0f);
+}
+
+Ok SimPeer::make() {
+    static const security::ToyVerifier verifier;  // has no state
+    collab::Options options;
+    options.run = setup_.run.run;
+    options.secret = setup_.run.secret;
+    options.layout = setup_.run.layout;
+    options.name = node_.name();
+    options.bootstrap = setup_.bootstrap;
+    options.status_interval = setup_.run.status_interval;
+    options.kept_bytes_max = 4u << 20;
+    options.join_patience = 600s;
+    options.bugs = setup_.run.bugs;
+    options.bugs.charges_nobody = setup_.tells_on_nobody;
+    options.upload_max = setup_.upload_max;
+    options.download_max = setup_.download_max;
+    if (setup_.aggregates) {
+        options.role = collab::Role::aggregator;
+        options.layout = {};
+        // Less than what all contribute: the bound is hit in most rounds.
+        options.reduce_bytes_max = 2048;
+    }
+    if (options.bootstrap.empty() && !setup_.aggregates) {
+        std::vector<float> parameters(setup_.run.layout.parameters_count, 1.0f);
+        DEDLOC_TRY(options.initial,
+                   collab::initial_state(options.run, options.layout, std::move(parameters), {}));
+    }
+    if (setup_.adjust) setup_.adjust(options);
+    DEDLOC_TRY(
+        collaboration_,
+        collab::Collaboration::make(
+            node_.runtime(), node_.host(), node_.signer(), verifier, std::move(options), this));
+    return {};
+}
+
+void SimPeer::begin() {
+    if (setup_.aggregates)
+        scope_.spawn("assist", assist());
+    else
+        scope_.spawn("train", train());
+}
+
+Task<void> SimPeer::assist() {
+    const Result<void> started = co_await collaboration_->start();
+    if (!started) {
+        failure_ = started.error().message();
+        co_return;
+    }
+    running_ = true;
+    running_since_ = world_.now();
+}
+
+void SimPeer::leave(Duration patience) {
+    leaving_ = true;
+    scope_.spawn("leave", leave_task(patience));
+}
+
+Task<void> SimPeer::leave_task(Duration patience) {
+    co_await collaboration_->leave(patience);
+    left_ = true;
+    running_ = false;
+}
+
+Task<void> SimPeer::end() {
+    running_ = false;
+    co_await scope_.stop();
+    if (collaboration_) co_await collaboration_->stop();
+}
+
+std::uint64_t SimPeer::step() const {
+    if (collaboration_ && setup_.aggregates) return collaboration_->status().step;
+    const auto state = collaboration_ ? collaboration_->state() : nullptr;
+    return state ? state->step() : 0;
+}
+
+void SimPeer::record(const collab::Event& event) {
+    if (const auto* made = event.as<collab::events::StepMade>()) {
+        const auto state = collaboration_->state();
+        setup_.checkers.on_state(
+            node_.name(), state->info().branch, state->step(), made->state_hash, world_.now());
+    }
+    if (setup_.on_event) setup_.on_event(*this, event);
+}
+
+void SimPeer::take_state(std::shared_ptr<const state::Snapshot> state) {
+    if (state == state_) return;
+    state_ = std::move(state);
+    // Hashed here again, so that a wrong claim in a status would show.
+    root_ = state::make_manifest(*state_).root;
+    setup_.checkers.on_state(
+        node_.name(), state_->info().branch, state_->step(), root_, world_.now());
+}
+
+void SimPeer::compute(double seconds) {
+    const std::uint64_t begin = driver_->samples().end;
+    const consensus::CounterRange samples{begin, begin + setup_.micro_batch};
+    add_gradient(node_.index(), samples, collab::parameters_of(*state_), sum_);
+    const collab::GradientReport report{.loss_sum = static_cast<double>(setup_.micro_batch)};
+    driver_->computed(samples, report, seconds);
+}
+
+Task<void> SimPeer::train() {
+    const Result<void> started = co_await collaboration_->start();
+    if (!started) {
+        failure_ = started.error().message();
+        co_return;
+    }
+    running_ = true;
+    running_since_ = world_.now();
+    take_state(collaboration_->state());
+    const double seconds = static_cast<double>(setup_.micro_batch) / setup_.samples_per_s;
+    const Duration duration = from_seconds(seconds);
+    using Next = trainer::StepDriver::Next;
+    driver_.emplace(*collaboration_, setup_.run.layout, std::uint64_t{node_.incarnation()} << 24);
+    for (;;) {
+        if (outcome_) take_outcome();
+        const Next next = driver_->next();
+        if (next == Next::end) break;
+        if (next == Next::compute) {
+            co_await node_.clock().sleep_for(duration);
+            compute(seconds);
+        } else if (next == Next::wait) {
+            co_await node_.clock().sleep_for(look_pause);
+        } else {
+            co_await hand_in();
+        }
+    }
+    if (driver_->samples().size() > 0) co_await hand_in();
+    running_ = false;
+}
+
+Task<void> SimPeer::hand_in() {
+    const consensus::CounterRange samples = driver_->samples();
+    const bool ahead = setup_.run.run.averaging.delayed && !collaboration_->stopped();
+    const trainer::StepDriver::TakeSums take =
+        [this](std::span<float> sum, std::span<float> /*buffers*/, std::uint64_t /*samples*/) {
+            std::ranges::copy(sum_, sum.begin());
+        };
+    collab::Contribution contribution = driver_->hand_in(ahead, take);
+    HandedIn handed_in{samples, std::move(sum_), root_, world_.now(), ahead_};
+    setup_.checkers.on_handed_in(node_.id(), std::move(handed_in));
+    sum_.assign(setup_.run.layout.vector_count(), 0.0f);
+    ahead_ = {};
+    if (ahead) {
+        scope_.spawn("step", step_beside(std::move(contribution)));
+        co_return;
+    }
+    co_await step_beside(std::move(contribution));
+    const bool refused = !outcome_->has_value();
+    take_outcome();
+    // A peer that is kept out of the run is told so at once, each time.
+    if (refused) co_await node_.clock().sleep_for(look_pause);
+}
+
+Task<void> SimPeer::step_beside(collab::Contribution contribution) {
+    auto outcome = co_await collaboration_->step(std::move(contribution));
+    outcome_.emplace(std::move(outcome));
+}
+
+void SimPeer::take_outcome() {
+    const Result<collab::StepOutcome> outcome = *std::exchange(outcome_, std::nullopt);
+    const bool goes_on = driver_->ended(outcome);
+    if (!outcome) {
+        failure_ = outcome.error().message();
+        return;
+    }
+    if (!goes_on) sum_.assign(setup_.run.layout.vector_count(), 0.0f);
+    const Digest computed_at = root_;
+    // The step's, not the newest: the collaboration may be further already.
+    take_state(outcome->state);
+    if (driver_->samples().size() == 0 || root_ == computed_at) return;
+    ahead_ = computed_at;
+    samples_ahead_ += driver_->samples().size();
+}
+
+}  // namespace dedloc::lab

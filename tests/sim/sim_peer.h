@@ -1,0 +1,114 @@
+// SimPeer: one process of a simulated collaboration: the real Collaboration on a simulated host,
+// and a trainer whose gradient is a pure function of (peer, counter, state).
+//
+// Counters are never used twice by one identity: each process begins a range of its own.
+//
+// Thread: the world's. Lifetime: end() before destruction.
+
+#pragma once
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "dedloc/allreduce/centered_clip_reducer.h"
+#include "dedloc/collab/collaboration.h"
+#include "dedloc/sim/world.h"
+#include "dedloc/trainer/step_driver.h"
+
+#include "tests/sim/checkers.h"
+#include "tests/sim/image_task.h"
+
+namespace dedloc::lab {
+
+// This part is equal on all peers of a simulated run.
+struct SimRun {
+    collab::RunFile run = image_run();
+    collab::Layout layout;
+    Bytes secret;
+    Duration status_interval{1'000'000'000};
+    consensus::PlantedBugs bugs;
+
+    // The rule of a robust run.
+    allreduce::CenteredClipRule clip_rule() const;
+};
+SimRun make_sim_run(std::uint64_t elements,
+                    consensus::PlantedBugs bugs,
+                    bool delayed = false,
+                    std::size_t group_max = 64,
+                    codec::CodecId codec = codec::CodecId::fp32,
+                    bool robust = false);
+
+// The sum of a micro-batch's gradients: weight × (parameters - goal) plus noise of these samples.
+void add_gradient(std::size_t peer,
+                  consensus::CounterRange samples,
+                  std::span<const float> parameters,
+                  std::span<float> sum);
+
+class SimPeer final : public collab::EventSink {
+  public:
+    struct Setup {
+        const SimRun& run;
+        Checkers& checkers;
+        double samples_per_s = 16;
+        std::uint64_t micro_batch = 4;
+        std::vector<std::string> bootstrap;  // empty: the host
+        std::function<void(SimPeer&, const collab::Event&)> on_event;
+        bool aggregates = false;       // instead of training
+        bool tells_on_nobody = false;  // of a liar: nor on itself
+        double upload_max = 0;  // that plans may count on, bytes per second; 0: what is measured
+        double download_max = 0;
+        std::function<void(collab::Options&)> adjust{};  // before it is made
+    };
+    SimPeer(sim::World& world, sim::SimNode& node, Setup setup);
+
+    // Errors: local_fault (the disk is full): try again later, with a new process.
+    Ok make();
+    void begin();
+    void leave(Duration patience);
+    Task<void> end();
+    void record(const collab::Event& event) override;
+
+    sim::SimNode& node() { return node_; }
+    collab::Collaboration& collaboration() { return *collaboration_; }
+    bool running() const { return running_; }  // has a state and trains, or offers to reduce
+    bool trains() const { return !setup_.aggregates; }
+    TimePoint running_since() const { return running_since_; }
+    bool left() const { return left_; }
+    bool leaving() const { return leaving_; }
+    const std::string& failure() const { return failure_; }
+    std::uint64_t step() const;
+    // The share of what was handed in that was computed while the step before was made.
+    std::uint64_t samples_ahead() const { return samples_ahead_; }
+
+  private:
+    Task<void> train();
+    Task<void> assist();
+    Task<void> hand_in();
+    Task<void> step_beside(collab::Contribution contribution);
+    void take_outcome();
+    Task<void> leave_task(Duration patience);
+    void take_state(std::shared_ptr<const state::Snapshot> state);
+    void compute(double seconds);
+
+    sim::World& world_;
+    sim::SimNode& node_;
+    Setup setup_;
+    runtime::Scope scope_;
+    std::unique_ptr<collab::Collaboration> collaboration_;
+    std::shared_ptr<const state::Snapshot> state_;
+    Digest root_;
+    std::optional<trainer::StepDriver> driver_;
+    std::vector<float> sum_;
+    Digest ahead_;  // the state of the first samples, if they were computed ahead
+    std::optional<Result<collab::StepOutcome>> outcome_;
+    std::uint64_t samples_ahead_ = 0;
+    bool running_ = false;
+    bool leaving_ = false;
+    bool left_ = false;
+    TimePoint running_since_;
+    std::string failure_;
+};
+
+}  // namespace dedloc::lab

@@ -1,0 +1,211 @@
+#include "tests/sim/virtual_peer.h"
+
+#include <utility>
+
+#include "dedloc/collab/model_state.h"
+#include "dedloc/trainer/local_learner.h"
+#include "dedloc/trainer/recompute.h"
+
+namespace dedloc::lab {
+namespace {
+
+constexpr Duration join_patience = 600s;
+constexpr Duration leave_patience = 30s;
+constexpr Duration look_every = 20ms;
+
+}  // namespace
+
+VirtualPeer::VirtualPeer(sim::World& world,
+                         sim::SimNode& node,
+                         const VirtualRunOptions& options,
+                         const VirtualMachine& machine,
+                         VirtualListener& listener)
+    : world_(world),
+      node_(node),
+      options_(options),
+      machine_(machine),
+      listener_(listener),
+      changed_(world.executor()),
+      scope_(world.executor()) {}
+
+Ok VirtualPeer::make(std::vector<std::string> bootstrap, const VirtualLine& granted) {
+    static const security::ToyVerifier verifier;  // has no state
+    collab::Options options;
+    options.run = options_.run;
+    options.secret = Bytes(16, 7);
+    options.name = node_.name();
+    options.bootstrap = std::move(bootstrap);
+    options.kept_bytes_max = 64u << 20;
+    options.kept_steps = 8;
+    options.join_patience = join_patience;
+    options.upload_max = granted.up_bytes_per_s;
+    options.download_max = granted.down_bytes_per_s;
+    options.reducer = options_.reducer;
+    options.stubborn = machine_.stubborn;
+    if (machine_.aggregates) {
+        options.role = collab::Role::aggregator;
+    } else {
+        DEDLOC_TRY(auto learner, options_.make_learner(node_.id()));
+        learner_ = trainer::trainers_learner(options_.run, std::move(learner));
+        layout_ = options.layout = learner_->layout();
+    }
+    if (options.bootstrap.empty() && options_.initial) {
+        options.initial = options_.initial;
+    } else if (options.bootstrap.empty()) {
+        std::vector<float> parameters(layout_.parameters_count);
+        std::vector<float> buffers(layout_.buffers_count);
+        learner_->initial(parameters, buffers);
+        DEDLOC_TRY(
+            options.initial,
+            collab::initial_state(options.run, layout_, std::move(parameters), std::move(buffers)));
+    }
+    DEDLOC_TRY(
+        collaboration_,
+        collab::Collaboration::make(
+            node_.runtime(), node_.host(), node_.signer(), verifier, std::move(options), this));
+    return {};
+}
+
+void VirtualPeer::begin() {
+    if (machine_.aggregates)
+        scope_.spawn("assist", assist());
+    else
+        scope_.spawn("train", train());
+}
+
+void VirtualPeer::go() {
+    going_ = true;
+    changed_.pulse();
+}
+
+Task<void> VirtualPeer::end() {
+    co_await scope_.stop();
+    if (collaboration_) co_await collaboration_->stop();
+}
+
+Task<void> VirtualPeer::leave_task() {
+    co_await collaboration_->leave(leave_patience);
+    left_ = true;
+}
+
+Task<void> VirtualPeer::assist() {
+    const Result<void> started = co_await collaboration_->start();
+    if (!started) failure_ = started.error().message();
+    ready_ = true;
+}
+
+void VirtualPeer::start_from(const state::Snapshot& state) {
+    learner_->at_step(state.step());
+    learner_->load(collab::parameters_of(state), collab::buffers_of(state));
+}
+
+Task<void> VirtualPeer::compute() {
+    const std::uint64_t micro = options_.run.batch.micro;
+    const double seconds = static_cast<double>(micro) / machine_.samples_per_s;
+    co_await node_.clock().sleep_for(from_seconds(seconds));
+    const std::uint64_t begin = driver_->samples().end;
+    const collab::CounterRange range{begin, begin + micro};
+    const auto report = learner_->accumulate(range);
+    if (!report || !report->finite) {
+        failure_ = report ? "a gradient is not finite" : report.error().message();
+        co_return;
+    }
+    driver_->computed(range, *report, seconds);
+    computing_s_ += seconds;
+    samples_computed_ += micro;
+}
+
+// In the time that it takes.
+Task<void> VirtualPeer::check_others() {
+    for (;;) {
+        const auto job = co_await collaboration_->take_check();
+        if (!job || !*job) break;
+        auto result = trainer::recompute(*learner_, **job, options_.run.batch.micro);
+        if (!result) {
+            failure_ = result.error().message();
+            break;
+        }
+        double samples = 0;
+        for (const collab::CheckPiece& piece : (*job)->pieces)
+            samples += static_cast<double>(piece.samples.size());
+        co_await node_.clock().sleep_for(from_seconds(samples / machine_.samples_per_s));
+        (void)co_await collaboration_->checked(*std::move(result));
+    }
+    start_from(*collaboration_->state());
+}
+
+Task<void> VirtualPeer::step_beside(collab::Contribution contribution) {
+    auto outcome = co_await collaboration_->step(std::move(contribution));
+    outcome_.emplace(std::move(outcome));
+    changed_.pulse();
+}
+
+Task<void> VirtualPeer::hand_in() {
+    handed_in_at_ = world_.now();
+    const bool ahead = options_.run.averaging.delayed && !collaboration_->stopped();
+    const trainer::StepDriver::TakeSums take =
+        [this](std::span<float> sum, std::span<float> buffers, std::uint64_t samples) {
+            learner_->take(sum, buffers, samples);
+        };
+    collab::Contribution contribution = driver_->hand_in(ahead, take);
+    if (ahead) {
+        scope_.spawn("step", step_beside(std::move(contribution)));
+        co_return;
+    }
+    co_await step_beside(std::move(contribution));
+    take_outcome();
+}
+
+void VirtualPeer::take_outcome() {
+    const Result<collab::StepOutcome> outcome = *std::exchange(outcome_, std::nullopt);
+    const bool goes_on = driver_->ended(outcome);
+    if (!outcome && outcome.error().kind() == ErrorKind::denied) {
+        kept_out_ = true;
+        return;
+    }
+    if (!outcome) {
+        failure_ = outcome.error().message();
+        return;
+    }
+    const auto& state = outcome->state;
+    listener_.on_round(state->step(), to_seconds(world_.now() - handed_in_at_));
+    if (goes_on && driver_->samples().size() > 0) {
+        learner_->at_step(state->step());
+        learner_->move_to(collab::parameters_of(*state), collab::buffers_of(*state));
+        return;
+    }
+    start_from(*state);
+}
+
+Task<void> VirtualPeer::train() {
+    const Result<void> started = co_await collaboration_->start();
+    if (!started) {
+        failure_ = started.error().message();
+        co_return;
+    }
+    ready_ = true;
+    while (!going_) co_await changed_.wait();
+    const auto begun = collaboration_->state();
+    using Next = trainer::StepDriver::Next;
+    driver_.emplace(*collaboration_, layout_, std::uint64_t{node_.incarnation()} << 24);
+    start_from(*begun);
+    while (failure_.empty() && !kept_out_) {
+        if (outcome_) take_outcome();
+        if (collaboration_->check_waits() && driver_->samples().size() == 0 &&
+            !driver_->in_flight())
+            co_await check_others();
+        const Next next = driver_->next();
+        if (next == Next::end) break;
+        if (next == Next::compute) {
+            co_await compute();
+        } else if (next == Next::wait) {
+            const TimePoint look_at = node_.clock().now() + look_every;
+            (void)co_await changed_.wait_until(node_.clock(), look_at);
+        } else {
+            co_await hand_in();
+        }
+    }
+    if (failure_.empty() && !kept_out_ && driver_->samples().size() > 0) co_await hand_in();
+}
+
+}  // namespace dedloc::lab
