@@ -4,7 +4,7 @@
 // on (DESIGN §6).
 //
 // The same options give the same result, bit for bit, with every compiler.
-// Thread: one a simulation; simulations share nothing. Cost: tests/lab/README.md.
+// Thread: one a simulation; simulations share nothing. Cost: docs/simulation.md.
 
 #pragma once
 #include <cstdint>
