@@ -29,7 +29,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t peers_count = 3;
+constexpr std::size_t resumed_peers = 3;
 constexpr std::uint64_t steps_between = 4;  // that a resumed run must make
 constexpr double patience_s = 120;
 constexpr double save_patience_s = 10;
@@ -144,7 +144,7 @@ bool ResumeRun::wait_for(double seconds, const std::string& what, Done done) {
 // Every process must have gone this far with all the others.
 bool ResumeRun::all_beyond(std::uint64_t step) const {
     return std::all_of(peers_.begin(), peers_.end(), [step](const auto& peer) {
-        return peer->step() >= step && peer->steps().back().members == peers_count;
+        return peer->step() >= step && peer->steps().back().members == resumed_peers;
     });
 }
 
@@ -153,9 +153,9 @@ bool ResumeRun::start(std::size_t first, std::vector<std::string> words) {
     hashes_.clear();
     planned_ = 0;
     const std::string old = first < peers_.size() ? peers_[first]->join_string() : "";
-    for (std::size_t i = 0; i < peers_count; ++i) {
-        const std::size_t who = (first + i) % peers_count;
-        if (peers_.size() < peers_count) {
+    for (std::size_t i = 0; i < resumed_peers; ++i) {
+        const std::size_t who = (first + i) % resumed_peers;
+        if (peers_.size() < resumed_peers) {
             auto peer =
                 PeerProcess::start(program_, words, folder_, fmt::format("peer-{}", who + 1));
             if (!peer) return fail(peer.error().message()), false;

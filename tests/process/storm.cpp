@@ -41,7 +41,7 @@ constexpr double kept_mb_max = 50;
 constexpr double flood_seconds_max = 10;
 constexpr auto settling = std::chrono::seconds(1);
 constexpr auto giving_back = std::chrono::seconds(60);
-constexpr double start_patience_s = 180;
+constexpr double storm_patience_s = 180;
 constexpr auto log_glance = std::chrono::milliseconds(5);
 constexpr auto dial_again = std::chrono::milliseconds(300);
 constexpr auto slow_letter = std::chrono::milliseconds(500);
@@ -279,10 +279,10 @@ struct Peers {
             all.push_back(std::move(peer));
             if (i > 1) continue;
             DEDLOC_TRY_VOID(
-                wait(start_patience_s, [this] { return !host().join_string().empty(); }));
+                wait(storm_patience_s, [this] { return !host().join_string().empty(); }));
             words = {"join", host().join_string()};
         }
-        return wait(start_patience_s, [this] {
+        return wait(storm_patience_s, [this] {
             return !host().steps().empty() && host().steps().back().members == 3;
         });
     }
@@ -307,7 +307,7 @@ struct Peers {
     Result<double> mean_step(double seconds) {
         const auto over = Clock::now() + std::chrono::duration<double>(seconds);
         const std::size_t first = host().steps().size();
-        DEDLOC_TRY_VOID(wait(seconds + start_patience_s, [&] {
+        DEDLOC_TRY_VOID(wait(seconds + storm_patience_s, [&] {
             return Clock::now() >= over && host().steps().size() > first + 1;
         }));
         const auto& steps = host().steps();
