@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what the tests need, builds everything, runs the tests. Arguments go to ctest:
-#   ./test.sh -L unit        only the rooms' unit tests
+#   ./test.sh -L unit        only the modules' unit tests
 #   ./test.sh -R round       only tests whose name has "round"
 #   ./test.sh -L interop     beside js-libp2p, go-libp2p and hivemind, from their registries; only
 #                            when asked for (.ci/run asks by itself)

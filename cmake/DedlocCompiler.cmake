@@ -1,4 +1,4 @@
-# One set of compiler settings for every room. Numbers must not depend on the machine, so no
+# One set of compiler settings for every module. Numbers must not depend on the machine, so no
 # -march=native and no contraction of a*b+c: promise 1 of the design.
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
@@ -92,7 +92,7 @@ endif()
 
 # dedloc_batches(TARGET): compiles the target's sources twelve at a time, as one file each time. What a
 # header brings (templates of Asio, libtorch, nlohmann-json) is then made once for twelve sources.
-# Sources of one room therefore share their unnamed namespaces: their names must differ within a room.
+# Sources of one module therefore share their unnamed namespaces: their names must differ within a module.
 # With DEDLOC_BATCHES=OFF, as in the presets dev and clang, each source is seen alone, with the includes
 # that it has, and a change of one of them costs seconds.
 option(DEDLOC_BATCHES "Compile twelve sources at a time" ${dedloc_batches_default})

@@ -1,7 +1,7 @@
 # Headers that are compiled once, for many targets:
-#   dedloc_base_pch     of the standard library and fmt: rooms without coroutines
-#   dedloc_pch          the same and Asio's: rooms with coroutines
-#   dedloc_control_pch  the same with less optimization: rooms that decide and hardly compute
+#   dedloc_base_pch     of the standard library and fmt: modules without coroutines
+#   dedloc_pch          the same and Asio's: modules with coroutines
+#   dedloc_control_pch  the same with less optimization: modules that decide and hardly compute
 #   dedloc_tool_pch     the same and nlohmann-json's: cli and dedloc-lab
 #   dedloc_test_pch     Asio's, GoogleTest's and nlohmann-json's; tests are compiled without
 #                       optimization, as they are compiled far more often than they run
@@ -19,13 +19,13 @@ target_compile_definitions(
                        ASIO_HAS_STD_ALIGNED_ALLOC=1)
 target_link_libraries(dedloc_asio PUBLIC dedloc_settings)
 
-function(dedloc_precompiled_header NAME ROOM)
-    add_library(${NAME} STATIC ${PROJECT_SOURCE_DIR}/src/dedloc/${ROOM}/pch.cpp)
+function(dedloc_precompiled_header NAME MODULE)
+    add_library(${NAME} STATIC ${PROJECT_SOURCE_DIR}/src/dedloc/${MODULE}/pch.cpp)
     target_link_libraries(${NAME} PUBLIC dedloc_settings fmt::fmt)
-    if(ROOM STREQUAL "runtime")
+    if(MODULE STREQUAL "runtime")
         target_link_libraries(${NAME} PUBLIC dedloc_asio)
     endif()
-    target_precompile_headers(${NAME} PRIVATE ${PROJECT_SOURCE_DIR}/src/dedloc/${ROOM}/pch.h ${ARGN})
+    target_precompile_headers(${NAME} PRIVATE ${PROJECT_SOURCE_DIR}/src/dedloc/${MODULE}/pch.h ${ARGN})
 endfunction()
 dedloc_precompiled_header(dedloc_base_pch base)
 dedloc_precompiled_header(dedloc_pch runtime)

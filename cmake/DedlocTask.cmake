@@ -1,4 +1,4 @@
-# dedloc_task(NAME [TORCH stems…] [ROOMS modules…] [LIBRARIES packages…])
+# dedloc_task(NAME [TORCH stems…] [MODULES modules…] [LIBRARIES packages…])
 #
 # One folder = one task = one library dedloc_task_NAME with its tests. One source has the line
 # DEDLOC_TASK(NAME, …); programs that link the library know the task (tasks/registry.h).
@@ -7,7 +7,7 @@
 #
 # dedloc_all_tasks links every task of src/dedloc/tasks/.
 function(dedloc_task NAME)
-    cmake_parse_arguments(TASK "" "" "TORCH;ROOMS;LIBRARIES" ${ARGN})
+    cmake_parse_arguments(TASK "" "" "TORCH;MODULES;LIBRARIES" ${ARGN})
     if(DEDLOC_TORCH)
         set(compiled PRECOMPILED dedloc_torch_pch)
         set(bridge torch_bridge)
@@ -17,7 +17,7 @@ function(dedloc_task NAME)
         set(bridge)
         set(with_torch 0)
     endif()
-    dedloc_room(task_${NAME} ROOMS tasks ${bridge} ${TASK_ROOMS} LIBRARIES ${TASK_LIBRARIES} ${compiled})
+    dedloc_module(task_${NAME} MODULES tasks ${bridge} ${TASK_MODULES} LIBRARIES ${TASK_LIBRARIES} ${compiled})
     target_compile_definitions(dedloc_task_${NAME} PRIVATE DEDLOC_WITH_TORCH=${with_torch})
     # Nothing else of a program may name anything in the archive.
     target_link_options(dedloc_task_${NAME} INTERFACE LINKER:--undefined=dedloc_task_${NAME})

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Finds functions of one name in two files of a room whose arguments convert into each other's.
+"""Finds functions of one name in two files of a module whose arguments convert into each other's.
 
-Sources of a room are compiled in batches and then share their unnamed namespaces
+Sources of a module are compiled in batches and then share their unnamed namespaces
 (cmake/DedlocCompiler.cmake). What is defined twice the compiler refuses; but of `peer(int)` in one
 file and `peer(std::uint8_t)` in another a call silently takes the better match.
 
@@ -65,16 +65,16 @@ def functions_of(file: Path) -> list[tuple[str, tuple]]:
 
 
 def problems(root: Path) -> list[str]:
-    rooms: dict[tuple[Path, bool], dict[str, list]] = defaultdict(lambda: defaultdict(list))
+    modules: dict[tuple[Path, bool], dict[str, list]] = defaultdict(lambda: defaultdict(list))
     patterns = ("src/dedloc/*/*.cpp", "tests/*/*.cpp", "experiments/*.cpp")
     files = [file for pattern in patterns for file in root.glob(pattern)]
     for file in sorted(files):
         if file.stem.endswith(("_fuzz", "_bench")):
             continue
         for name, kinds in functions_of(file):
-            rooms[file.parent, file.stem.endswith("_test")][name].append((file, kinds))
+            modules[file.parent, file.stem.endswith("_test")][name].append((file, kinds))
     found = []
-    for functions in rooms.values():
+    for functions in modules.values():
         for name, places in functions.items():
             for (one, kinds), (other, other_kinds) in combinations(places, 2):
                 if one != other and kinds == other_kinds:

@@ -50,17 +50,17 @@ def limits_of(path: Path) -> list[tuple[str, str, str]]:
 
 
 def page(root: Path) -> str:
-    rooms: dict[str, list[str]] = {}
+    modules: dict[str, list[str]] = {}
     for path in source_files(root, ("src/dedloc",)):
         if path.stem.endswith(("_test", "_fuzz", "_bench")):
             continue
-        room = path.relative_to(root / "src" / "dedloc").parts[0]
+        module = path.relative_to(root / "src" / "dedloc").parts[0]
         for name, value, reason in limits_of(path):
-            rooms.setdefault(room, []).append(
+            modules.setdefault(module, []).append(
                 f"| `{name}` | `{value}` | {reason} | `{path.relative_to(root / 'src')}` |")
     parts = [HEAD.rstrip("\n")]
-    for room, rows in rooms.items():
-        parts.append(f"\n## {room}\n\n| limit | value | why | where |\n|---|---|---|---|\n"
+    for module, rows in modules.items():
+        parts.append(f"\n## {module}\n\n| limit | value | why | where |\n|---|---|---|---|\n"
                      + "\n".join(rows))
     return "\n".join(parts) + "\n"
 

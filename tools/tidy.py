@@ -1,9 +1,9 @@
-"""The house rules that a compiler does not know, read from the repository's own text.
+"""The rules that a compiler does not know, read from the repository's own text.
 
   long-line      a line of more than 100 columns
   long-function  a function of more than 70 lines (80 in tests)
   banned         a name that breaks virtual time, repeatability or the thread rules, with what to
-                 use instead; not in the rooms that implement it
+                 use instead; not in the modules that implement it
   todo           the word TODO with "now" in brackets: finish it before the commit
   header-comment a source file that does not begin by saying what it is
   private-path   a path of somebody's own machine

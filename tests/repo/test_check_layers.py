@@ -19,22 +19,22 @@ asio = ["asio::"]
 [everywhere]
 libraries = []
 test_libraries = ["gtest"]
-[rooms.base]
-rooms = []
+[modules.base]
+modules = []
 libraries = []
-[rooms.runtime]
-rooms = ["base"]
+[modules.runtime]
+modules = ["base"]
 libraries = ["asio"]
-[rooms.sim]
-rooms = ["base", "runtime"]
+[modules.sim]
+modules = ["base", "runtime"]
 libraries = ["asio"]
-[rooms.dht]
-rooms = ["base", "runtime"]
-test_rooms = ["sim"]
+[modules.dht]
+modules = ["base", "runtime"]
+test_modules = ["sim"]
 libraries = []
 files = { "run_file.cpp" = ["toml"] }
-[rooms.cli]
-rooms = "all"
+[modules.cli]
+modules = "all"
 libraries = []
 [roots]
 folders = ["tests", "experiments"]
@@ -49,7 +49,7 @@ class CheckLayers(unittest.TestCase):
         self.folder = tempfile.TemporaryDirectory()
         self.root = Path(self.folder.name)
         self.write("tools/layers.toml", TABLE)
-        self.cmake("dht", "ROOMS base runtime TEST_ROOMS sim COROUTINES")
+        self.cmake("dht", "MODULES base runtime TEST_MODULES sim COROUTINES")
 
     def tearDown(self):
         self.folder.cleanup()
@@ -59,8 +59,8 @@ class CheckLayers(unittest.TestCase):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
 
-    def cmake(self, room, arguments):
-        self.write(f"src/dedloc/{room}/CMakeLists.txt", f"dedloc_room({room} {arguments})\n")
+    def cmake(self, module, arguments):
+        self.write(f"src/dedloc/{module}/CMakeLists.txt", f"dedloc_module({module} {arguments})\n")
 
     def problems(self):
         return Checker(self.root, Table.load(self.root / "tools/layers.toml")).run()
@@ -77,9 +77,9 @@ class CheckLayers(unittest.TestCase):
 
     def test_forbidden_lines_are_found(self):
         for line, word in (
-            ('#include "dedloc/cli/main.h"', "may not include room cli"),
-            ('#include "dedloc/sim/world.h"', "may not include room sim"),
-            ('#include "dedloc/nowhere/a.h"', "no room nowhere"),
+            ('#include "dedloc/cli/main.h"', "may not include module cli"),
+            ('#include "dedloc/sim/world.h"', "may not include module sim"),
+            ('#include "dedloc/nowhere/a.h"', "no module nowhere"),
             ("#include <asio/post.hpp>", "may not use asio"),
             ("#include <toml++/toml.h>", "may not use toml"),
             ("#include <boost/any.hpp>", "no library"),
@@ -110,20 +110,20 @@ class CheckLayers(unittest.TestCase):
         text = "#include <toml++/toml.h>\n"
         self.assertEqual(self.source_problems(text, "src/dedloc/dht/run_file.cpp"), [])
 
-    def test_a_room_that_the_table_does_not_know_is_found(self):
+    def test_a_module_that_the_table_does_not_know_is_found(self):
         self.assertIn("not in tools/layers.toml", self.source_problems("", "src/dedloc/x/a.h")[0])
 
     def test_cmake_may_not_link_more_than_the_table_allows(self):
-        self.cmake("dht", "ROOMS base runtime cli")
-        self.assertIn("ROOMS names cli", self.problems()[0])
+        self.cmake("dht", "MODULES base runtime cli")
+        self.assertIn("MODULES names cli", self.problems()[0])
 
     def test_cmake_must_link_what_is_included(self):
-        self.cmake("dht", "ROOMS base")
+        self.cmake("dht", "MODULES base")
         found = self.source_problems('#include "dedloc/runtime/task.h"\n')
-        self.assertIn("ROOMS does not link it", found[0])
+        self.assertIn("MODULES does not link it", found[0])
 
     def test_an_interface_needs_no_link(self):
-        self.cmake("dht", "ROOMS base")
+        self.cmake("dht", "MODULES base")
         self.write("tools/layers.toml",
                    TABLE + '[interfaces]\nheaders = ["runtime/task.h"]\n')
         self.assertEqual(self.source_problems('#include "dedloc/runtime/task.h"\n'), [])
@@ -146,7 +146,8 @@ class CheckLayers(unittest.TestCase):
 
     def test_a_cycle_in_the_table_is_refused(self):
         self.write("tools/layers.toml",
-                   TABLE.replace('[rooms.base]\nrooms = []', '[rooms.base]\nrooms = ["dht"]'))
+                   TABLE.replace('[modules.base]\nmodules = []',
+                                 '[modules.base]\nmodules = ["dht"]'))
         with self.assertRaises(TableError):
             self.problems()
         self.assertEqual(main(["--root", str(self.root)]), 2)

@@ -15,10 +15,10 @@ FILE = "namespace dedloc::p2p {{\nnamespace {{\n{}\n}}  // namespace\n}}  // nam
 class CheckOverloads(unittest.TestCase):
     def found(self, one: str, other: str, other_name: str = "two.cpp") -> list[str]:
         with tempfile.TemporaryDirectory() as folder:
-            room = Path(folder) / "src/dedloc/p2p"
-            room.mkdir(parents=True)
-            (room / "one.cpp").write_text(FILE.format(one))
-            (room / other_name).write_text(FILE.format(other))
+            module = Path(folder) / "src/dedloc/p2p"
+            module.mkdir(parents=True)
+            (module / "one.cpp").write_text(FILE.format(one))
+            (module / other_name).write_text(FILE.format(other))
             return problems(Path(folder))
 
     def test_numbers_of_two_types_are_found(self):
@@ -33,7 +33,7 @@ class CheckOverloads(unittest.TestCase):
             "bool is(const Host& host,\n        const std::string& name) {\n}",
             "bool is(const Host& h, std::string_view name) {\n}")), 1)
 
-    def test_other_types_other_counts_and_the_tests_of_a_room_are_not(self):
+    def test_other_types_other_counts_and_the_tests_of_a_module_are_not(self):
         for other in ("Json json_of(const Plan& plan) {\n}",
                       "Json json_of(const Row& row, int) {\n}"):
             self.assertEqual(self.found("Json json_of(const Row& row) {\n}", other), [])
