@@ -150,7 +150,7 @@ Result<BtardRow> BtardRun::run() {
     options.seed = command_.seed;
     VirtualMachine machine;
     machine.line = VirtualLine::both_ways(125e6);
-    machine.samples_per_s = samples_of_each * 2;
+    machine.samples_per_s = samples_of_each * 8;
     options.machines.assign(btard_trainers, machine);
     for (const std::size_t index : chosen_) options.machines[index].stubborn = attacks();
     DEDLOC_TRY(const VirtualResult result, run_virtually(options));

@@ -25,7 +25,8 @@ class RobustVirtualRun : public testing::Test {
   protected:
     Result<VirtualResult> run(trainer::ScaledLearner::Error error,
                               bool stubborn,
-                              std::uint64_t steps) {
+                              std::uint64_t steps,
+                              std::uint32_t probation = 1) {
         VirtualRunOptions options;
         options.run.name = "robust";
         options.run.batch.target = peers_count * 8;
@@ -36,7 +37,7 @@ class RobustVirtualRun : public testing::Test {
         options.run.robust.emplace();
         options.run.robust->tau = 1000;
         options.run.robust->check = 0.5;
-        options.run.robust->probation = 1;
+        options.run.robust->probation = probation;
         options.machines.assign(peers_count, VirtualMachine{});
         options.machines[liar_index].stubborn = stubborn;
         options.steps = steps;
@@ -54,6 +55,7 @@ class RobustVirtualRun : public testing::Test {
         return result;
     }
     void hear(const collab::Event& event) {
+        aborted_ += event.is<collab::events::RoundFailed>();
         if (event.is<collab::events::OrderEnded>()) told_.back.insert(event.peer);
         const auto* order = event.as<collab::events::OrderGiven>();
         if (order == nullptr) return;
@@ -70,6 +72,7 @@ class RobustVirtualRun : public testing::Test {
     std::set<PeerId> liar() const { return {told_.machines[liar_index]}; }
 
     OrdersTold told_;
+    std::size_t aborted_ = 0;  // rounds
 };
 
 TEST_F(RobustVirtualRun, honest_peers_are_checked_and_nobody_is_kept_out) {
@@ -83,8 +86,17 @@ TEST_F(RobustVirtualRun, honest_peers_are_checked_and_nobody_is_kept_out) {
     EXPECT_TRUE(all_weigh_after(*result, 6));
 }
 
+// Only the founder weighs, and it has more to check than to compute: rounds wait for what it
+// computes, and its checks leave it the time to.
+TEST_F(RobustVirtualRun, many_newcomers_at_once_neither_stop_the_founder_nor_spin) {
+    const auto result = run({}, false, 20, /*probation=*/3);
+    ASSERT_TRUE(result) << result.error().message();
+    EXPECT_LE(aborted_, 6 * peers_count);
+    EXPECT_TRUE(all_weigh_after(*result, 12));
+}
+
 TEST_F(RobustVirtualRun, a_gradient_half_as_long_again_is_found_and_its_author_banned) {
-    const auto result = run({.factor = 1.5f, .from_step = 6, .until_step = 1000}, true, 24);
+    const auto result = run({.factor = 1.5f, .from_step = 6, .until_step = 1000}, true, 40);
     ASSERT_TRUE(result) << result.error().message();
     EXPECT_EQ(told_.banned, liar());
     EXPECT_EQ(told_.told_themselves, liar());

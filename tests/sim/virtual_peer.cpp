@@ -115,9 +115,10 @@ Task<void> VirtualPeer::compute() {
     samples_computed_ += micro;
 }
 
-// In the time that it takes.
+// In the time that it takes; as much as the trainer gives it.
 Task<void> VirtualPeer::check_others() {
-    for (;;) {
+    const double most = computing_s_ - std::exchange(computing_before_, computing_s_);
+    for (double spent = 0; spent == 0 || spent < most;) {
         const auto job = co_await collaboration_->take_check();
         if (!job || !*job) break;
         auto result = trainer::recompute(*learner_, **job, options_.run.batch.micro);
@@ -128,7 +129,9 @@ Task<void> VirtualPeer::check_others() {
         double samples = 0;
         for (const collab::CheckPiece& piece : (*job)->pieces)
             samples += static_cast<double>(piece.samples.size());
-        co_await node_.clock().sleep_for(from_seconds(samples / machine_.samples_per_s));
+        const double seconds = samples / machine_.samples_per_s;
+        co_await node_.clock().sleep_for(from_seconds(seconds));
+        spent += seconds;
         (void)co_await collaboration_->checked(*std::move(result));
     }
     start_from(*collaboration_->state());

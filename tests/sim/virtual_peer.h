@@ -71,6 +71,7 @@ class VirtualPeer final : public collab::EventSink {
     TimePoint handed_in_at_;
     std::optional<Result<collab::StepOutcome>> outcome_;
     double computing_s_ = 0;
+    double computing_before_ = 0;  // others were last checked
     std::uint64_t samples_computed_ = 0;
     bool ready_ = false;
     bool going_ = false;

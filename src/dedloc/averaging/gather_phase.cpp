@@ -104,10 +104,13 @@ bool GatherPhase::may_be_waited_for(const PeerId& peer, const consensus::Base& b
 
 GatherPhase::Gathered GatherPhase::look(const consensus::Base& base) {
     Gathered gathered;
-    for (const auto& [peer, announced] : parts_.announcements.fresh(base))
-        gathered.brought += announced->announce.input.weight_max();
-    gathered.weight =
-        gathered.brought + (parts_.open.input() ? parts_.open.input()->input.weight_max() : 0);
+    for (const auto& [peer, announced] : parts_.announcements.fresh(base)) {
+        const std::uint64_t brought = announced->announce.input.weight_max();
+        gathered.brought += brought;
+        if (base.weighs(peer)) gathered.weight += brought;
+    }
+    if (parts_.open.input() && base.weighs(environment_.me()))
+        gathered.weight += parts_.open.input()->input.weight_max();
     for (const auto& [peer, announced] : parts_.announcements.all())
         if (announced.announce.previous == base.previous && !announced.announce.aggregator)
             gathered.here.insert(peer);

@@ -12,6 +12,8 @@
 namespace dedloc::collab {
 namespace {
 
+using Reason = CheckQueue::Reason;
+
 constexpr Duration finding_patience = 5s;
 constexpr std::uint64_t vouched_for_steps = 10'000;  // while it is away
 
@@ -167,7 +169,9 @@ void Validators::forget_old() {
         Round& old = rounds_.at(order_of_rounds_[i]);
         old.state.reset();
         old.state_before.reset();
+        jobs_.forget_newcomers(order_of_rounds_[i]);
     }
+    waiting_ = jobs_.size();
 }
 
 void Validators::assign(Round& round, const Digest& draw) {
@@ -192,7 +196,7 @@ void Validators::open_case(Round& round, const robust::CheckJob& job, const Dige
     jury.erase(author);
     robust::Case book(round.rows.at(job.target), validator, std::move(jury), options_.tolerance);
     round.cases.emplace(job.target, OpenCase(std::move(book))).first->second.validator = validator;
-    if (validator == host_.id()) queue(round, draw, job.target, /*of_ourselves=*/false);
+    if (validator == host_.id()) queue(round, draw, job.target, Reason::drawn);
 }
 
 // A validator that keeps its answers back changes nothing: the same seed says who answers instead.
@@ -206,7 +210,7 @@ void Validators::ask_deputies(std::uint64_t step) {
             std::erase(others, open.validator);
             std::erase(others, round.plan->members[target].peer);
             if (others.empty() || others[draw.bytes[1] % others.size()] != host_.id()) continue;
-            queue(round, draw, target, /*of_ourselves=*/false);
+            queue(round, draw, target, Reason::drawn);
         }
     }
 }
@@ -220,16 +224,16 @@ void Validators::queue_test_of_ourselves(const Round& round, const Digest& draw)
             others.push_back(member);
     }
     if (others.empty()) return;
-    queue(round, draw, others[draw.bytes[0] % others.size()], /*of_ourselves=*/true);
+    queue(round, draw, others[draw.bytes[0] % others.size()], Reason::own_test);
 }
 
 void Validators::queue(const Round& round,
                        const Digest& draw,
                        std::uint32_t target,
-                       bool of_ourselves) {
+                       CheckQueue::Reason reason) {
     const consensus::PlanMember& member = round.plan->members[target];
-    if (!round.state || jobs_.size() >= jobs_max) return;
-    Job job;
+    if (!round.state) return;
+    CheckQueue::Job job;
     job.what = {next_number_++, member.peer, host_.id(), {{member.input.fresh, round.state}}};
     if (member.input.carried.size() > 0) {
         if (!round.state_before) return;
@@ -237,19 +241,19 @@ void Validators::queue(const Round& round,
     }
     job.draw = draw;
     job.target = target;
-    job.of_ourselves = of_ourselves;
-    jobs_.push_back(std::move(job));
+    const bool is_newcomer = member.weightless && reason == Reason::drawn;
+    job.reason = is_newcomer ? Reason::newcomer : reason;
+    jobs_.add(std::move(job));
     waiting_ = jobs_.size();
 }
 
 std::optional<CheckJob> Validators::take() {
-    if (jobs_.empty()) return std::nullopt;
-    Job job = std::move(jobs_.front());
-    jobs_.pop_front();
+    auto job = jobs_.take();
     waiting_ = jobs_.size();
-    CheckJob what = job.what;
-    job.what.pieces.clear();  // the states are the caller's now
-    taken_.emplace(what.number, std::move(job));
+    if (!job) return std::nullopt;
+    CheckJob what = job->what;
+    job->what.pieces.clear();  // the states are the caller's now
+    taken_.emplace(what.number, *std::move(job));
     return what;
 }
 
@@ -258,7 +262,7 @@ std::optional<CheckJob> Validators::take() {
 Task<void> Validators::checked(CheckResult result) {
     const auto found = taken_.find(result.number);
     if (found == taken_.end()) co_return;
-    const Job job = std::move(found->second);
+    const CheckQueue::Job job = std::move(found->second);
     taken_.erase(found);
     const auto round = rounds_.find(job.draw);
     if (round == rounds_.end() || result.sums.empty()) co_return;
@@ -281,7 +285,7 @@ Task<void> Validators::checked(CheckResult result) {
     ++checks_made_;
     const auto still = rounds_.find(job.draw);
     if (still == rounds_.end()) co_return;
-    if (job.of_ourselves) {
+    if (job.reason == Reason::own_test) {
         const bool right =
             robust::agree(still->second.rows.at(job.target), *again, options_.tolerance);
         test_of_ourselves(still->second, job.target, right);
@@ -397,7 +401,7 @@ void Validators::ask_all(Round& round, const Digest& draw, std::uint32_t target,
                             round.step + 1));
     if (author != host_.id() && round.voters.contains(host_.id()) &&
         !open.findings.contains(host_.id()))
-        queue(round, draw, target, /*of_ourselves=*/false);
+        queue(round, draw, target, Reason::disputed);
 }
 
 // ---- orders that follow -------------------------------------------------------------------------

@@ -6,8 +6,8 @@
 // A peer on probation for a mistake hands in nothing until it has computed three contributions
 // of others rightly; its own are then checked like a newcomer's.
 //
-// Bounds: rounds_open_max rounds, jobs_max jobs, findings_early_max findings that came before their
-// round. Thread: the network thread; rows on workers; work_waits(): any.
+// Bounds: rounds_open_max rounds, CheckQueue::jobs_max jobs, findings_early_max findings that came
+// before their round. Thread: the network thread; rows on workers; work_waits(): any.
 
 #pragma once
 #include <atomic>
@@ -18,7 +18,7 @@
 
 #include "dedloc/allreduce/part_store.h"
 #include "dedloc/averaging/evidence_store.h"
-#include "dedloc/collab/check_job.h"
+#include "dedloc/collab/check_queue.h"
 #include "dedloc/collab/events.h"
 #include "dedloc/collab/gradient_case.h"
 #include "dedloc/p2p/handlers.h"
@@ -31,7 +31,6 @@ inline constexpr const char* finding_method = "/dedloc/robust/1/finding";
 inline constexpr std::size_t rounds_open_max = 16;
 inline constexpr std::size_t rounds_with_state = 3;   // of these the model is kept
 inline constexpr std::uint64_t unanswered_after = 2;  // steps; then another one is asked
-inline constexpr std::size_t jobs_max = 64;
 inline constexpr std::size_t findings_early_max = 512;
 inline constexpr std::uint32_t right_before_it_returns = 3;  // after a mistake
 
@@ -102,12 +101,6 @@ class Validators {
         std::shared_ptr<const state::Snapshot> state_before;  // of what was carried
         std::map<std::uint32_t, OpenCase> cases;              // by target
     };
-    struct Job {
-        CheckJob what;
-        Digest draw;
-        std::uint32_t target = 0;
-        bool of_ourselves = false;  // nobody else hears of it
-    };
 
     void take_proof(const consensus::Decision& decision,
                     std::shared_ptr<const consensus::Plan> plan,
@@ -119,7 +112,10 @@ class Validators {
     void assign(Round& round, const Digest& draw);
     void open_case(Round& round, const robust::CheckJob& job, const Digest& draw);
     void ask_deputies(std::uint64_t step);
-    void queue(const Round& round, const Digest& draw, std::uint32_t target, bool of_ourselves);
+    void queue(const Round& round,
+               const Digest& draw,
+               std::uint32_t target,
+               CheckQueue::Reason reason);
     void queue_test_of_ourselves(const Round& round, const Digest& draw);
     void forget_old();
     Task<Result<Bytes>> on_finding(PeerId from, Bytes request);
@@ -152,8 +148,8 @@ class Validators {
     ValidatorHooks hooks_;
     std::map<Digest, Round> rounds_;  // by their draw
     std::deque<Digest> order_of_rounds_;
-    std::deque<Job> jobs_;
-    std::map<std::uint64_t, Job> taken_;
+    CheckQueue jobs_;
+    std::map<std::uint64_t, CheckQueue::Job> taken_;
     std::deque<std::pair<Digest, averaging::SignedBy>> early_;
     std::map<PeerId, std::vector<GradientCase>>
         right_;                             // of those who have yet to prove themselves

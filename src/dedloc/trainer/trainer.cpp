@@ -198,8 +198,11 @@ Result<void> Trainer::train(SampleCounter& counter) {
     return {};
 }
 
-// Nothing is accumulated. A check that fails is one that somebody else makes.
+// Nothing is accumulated. A check that fails is one that somebody else makes. Checks take no longer
+// than this peer's own samples of the step before, or one: where many newcomers are to be checked,
+// its part of the batch would not come otherwise, and nobody else may weigh yet.
 Result<void> Trainer::check_others() {
+    const TimePoint until = clock_.now() + from_seconds(std::exchange(computing_s_, 0));
     const std::uint64_t micro =
         options_.micro_batch == collab::micro_auto ? micro_batch_ : options_.micro_batch;
     for (;;) {
@@ -214,6 +217,7 @@ Result<void> Trainer::check_others() {
         auto handing = runtime::spawn_future(
             spawn_, "hand in a check", collaboration_.checked(*std::move(result)));
         (void)runtime::wait_for_result(handing);
+        if (clock_.now() >= until) break;
     }
     start_from(collaboration_.state());
     return {};
@@ -260,6 +264,7 @@ Result<void> Trainer::compute(collab::CounterRange range) {
             range.size()));
     }
     const double seconds = to_seconds(clock_.now() - begun);
+    computing_s_ += seconds;
     if (!report->finite) {
         driver_->left_out(range);
         return not_finite_.one_more();

@@ -146,6 +146,7 @@ class Trainer {
     std::uint64_t micro_batch_;
 
     std::optional<StepDriver> driver_;        // since train() began
+    double computing_s_ = 0;                  // gradients, since others were last checked
     std::future<Result<Stepped>> in_flight_;  // valid while a step is being made
     int failures_in_a_row_ = 0;
     NotFiniteInARow not_finite_;
