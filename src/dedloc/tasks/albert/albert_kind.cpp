@@ -4,6 +4,7 @@
 #include "dedloc/tasks/albert/albert_task.h"
 #include "dedloc/tasks/experts_section.h"
 #include "dedloc/tasks/registry.h"
+#include "dedloc/tasks/template_end.h"
 #include "dedloc/tasks/text_section.h"
 
 namespace dedloc::tasks {
@@ -88,25 +89,6 @@ peak = 0.00176
 warmup_steps = 5000
 total_steps = 125000
 final_fraction = 0.0
-
-[averaging]
-codec = "fp16"
-round_deadline_min = "1s"
-round_deadline_max = "120s"
-quorum_timeout = "60s"
-delayed = false
-leave_out_slow = true
-
-[stop]
-steps = 125000
-samples = 0
-accuracy = 0.0
-
-[checkpoint]
-every = 50
-
-[evaluate]
-every = 20
 )";
 
 RunTemplate albert_template() {
@@ -114,7 +96,7 @@ RunTemplate albert_template() {
     result.intro =
         "A dedloc run: ALBERT learns from text, by masked words and the order of sentences.\n"
         "`dedloc check` it after a change: memory, samples, time of a round.";
-    result.settings = albert_settings;
+    result.settings = with_end(albert_settings, {.steps = 125000});
     result.comments = {
         {"task.model",
          "sizes: [albert]; \"albert_xl\": a gated wide layer and rotary positions, as in "
@@ -223,25 +205,6 @@ peak = 0.003
 warmup_steps = 100
 total_steps = 5000
 final_fraction = 0.0
-
-[averaging]
-codec = "fp16"
-round_deadline_min = "1s"
-round_deadline_max = "120s"
-quorum_timeout = "60s"
-delayed = false
-leave_out_slow = true
-
-[stop]
-steps = 5000
-samples = 0
-accuracy = 0.0
-
-[checkpoint]
-every = 50
-
-[evaluate]
-every = 50
 )";
 
 // ALBERT whose feed-forward layer is a grid of experts at other machines.
@@ -258,7 +221,8 @@ TaskKind moe_albert_kind() {
     kind.run_template.intro =
         "A dedloc run: a small ALBERT whose feed-forward layer is a grid of experts at machines "
         "lent by\n`dedloc serve JOIN_STRING` (docs/experts.md).";
-    kind.run_template.settings = moe_albert_settings;
+    kind.run_template.settings =
+        with_end(moe_albert_settings, {.steps = 5000, .evaluate_every = 50});
     kind.run_template.local_example.clear();
     kind.run_template.comments["albert"] = "feed_forward is that of a model without experts";
     kind.vector_count = nullptr;

@@ -2,6 +2,7 @@
 
 #include "dedloc/tasks/experts_section.h"
 #include "dedloc/tasks/moe_classifier/moe_classifier.h"
+#include "dedloc/tasks/template_end.h"
 
 namespace dedloc::tasks {
 
@@ -47,25 +48,6 @@ peak = 0.001
 warmup_steps = 0
 total_steps = 0
 final_fraction = 0.0
-
-[averaging]
-codec = "fp16"
-round_deadline_min = "1s"
-round_deadline_max = "120s"
-quorum_timeout = "10s"
-delayed = false
-leave_out_slow = true
-
-[stop]
-steps = 1000
-samples = 0
-accuracy = 0.0
-
-[checkpoint]
-every = 50
-
-[evaluate]
-every = 20
 )";
 
 TaskKind moe_classifier_kind() {
@@ -80,7 +62,7 @@ TaskKind moe_classifier_kind() {
     kind.run_template.intro =
         "A dedloc run whose experts live on other machines: `dedloc host` this file, lend machines "
         "with\n`dedloc serve JOIN_STRING`, and train with `dedloc join JOIN_STRING`.";
-    kind.run_template.settings = moe_settings;
+    kind.run_template.settings = with_end(moe_settings, {.quorum_timeout = "10s"});
     kind.run_template.comments = {
         {"task.data", "Debian package dataset-fashion-mnist"},
         {"experts", "docs/experts.md"},

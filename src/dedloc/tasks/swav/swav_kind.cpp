@@ -5,6 +5,7 @@
 #include "dedloc/tasks/registry.h"
 #include "dedloc/tasks/swav/swav_section.h"
 #include "dedloc/tasks/swav/swav_task.h"
+#include "dedloc/tasks/template_end.h"
 
 namespace dedloc::tasks {
 namespace {
@@ -62,25 +63,6 @@ warmup_steps = 500
 warmup_start = 0.3
 total_steps = 5000
 final_fraction = 0.002
-
-[averaging]
-codec = "fp16"
-round_deadline_min = "1s"
-round_deadline_max = "120s"
-quorum_timeout = "60s"
-delayed = false
-leave_out_slow = true
-
-[stop]
-steps = 5000
-samples = 0
-accuracy = 0.0
-
-[checkpoint]
-every = 50
-
-[evaluate]
-every = 20
 )";
 
 RunTemplate swav_template() {
@@ -91,7 +73,7 @@ RunTemplate swav_template() {
         "loss, "
         "time of a round.\nA miniature: model = \"small\", data = \"fashion-mnist\", sides of 28 "
         "and 14, target 128, micro 32.";
-    result.settings = swav_settings;
+    result.settings = with_end(swav_settings, {.steps = 5000});
     result.comments = {
         {"task.model", "or \"small\": three convolutions"},
         {"task.data",

@@ -2,6 +2,7 @@
 
 #include "dedloc/tasks/picture_folder.h"
 #include "dedloc/tasks/registry.h"
+#include "dedloc/tasks/template_end.h"
 #include "dedloc/tasks/text_to_image/codes_store.h"
 #include "dedloc/tasks/text_to_image/text_to_image_section.h"
 #include "dedloc/tasks/text_to_image/text_to_image_task.h"
@@ -61,25 +62,6 @@ peak = 0.012
 warmup_steps = 20
 total_steps = 1000
 final_fraction = 0.0
-
-[averaging]
-codec = "adaptive"
-round_deadline_min = "1s"
-round_deadline_max = "120s"
-quorum_timeout = "60s"
-delayed = true
-leave_out_slow = true
-
-[stop]
-steps = 1000
-samples = 0
-accuracy = 0.0
-
-[checkpoint]
-every = 100
-
-[evaluate]
-every = 100
 )";
 
 constexpr const char* published_settings = R"(name = "my-pictures"
@@ -133,25 +115,6 @@ peak = 0.0025
 warmup_steps = 3125
 total_steps = 31250
 final_fraction = 0.0
-
-[averaging]
-codec = "adaptive"
-round_deadline_min = "1s"
-round_deadline_max = "180s"
-quorum_timeout = "60s"
-delayed = true
-leave_out_slow = true
-
-[stop]
-steps = 31250
-samples = 0
-accuracy = 0.0
-
-[checkpoint]
-every = 50
-
-[evaluate]
-every = 0
 )";
 
 RunTemplate text_to_image_template() {
@@ -161,8 +124,16 @@ RunTemplate text_to_image_template() {
         "Transformers Together\". Pictures: `dedloc data emoji FOLDER`, or a folder of your own\n"
         "with captions.jsonl; everybody who trains gives it with --data. `--size published`\n"
         "writes the sizes of the publication.";
-    result.settings = small_settings;
-    result.sizes = {{"published", published_settings}};
+    result.settings = with_end(
+        small_settings,
+        {.codec = "adaptive", .delayed = true, .checkpoint_every = 100, .evaluate_every = 100});
+    result.sizes = {{"published",
+                     with_end(published_settings,
+                              {.codec = "adaptive",
+                               .round_deadline_max = "180s",
+                               .delayed = true,
+                               .steps = 31250,
+                               .evaluate_every = 0})}};
     result.comments = {
         {"task.model", "sizes: [text_to_image]"},
         {"task.data", "of --data: pictures with captions.jsonl (docs/images.md)"},

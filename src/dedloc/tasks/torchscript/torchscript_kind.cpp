@@ -1,6 +1,7 @@
 // The task "torchscript" as the registry knows it. No libtorch here.
 
 #include "dedloc/tasks/registry.h"
+#include "dedloc/tasks/template_end.h"
 #include "dedloc/tasks/torchscript/script_data.h"
 #include "dedloc/tasks/torchscript/script_file.h"
 #include "dedloc/tasks/torchscript/torchscript_section.h"
@@ -43,25 +44,6 @@ peak = 0.1
 warmup_steps = 0
 total_steps = 0
 final_fraction = 0.0
-
-[averaging]
-codec = "fp16"
-round_deadline_min = "1s"
-round_deadline_max = "120s"
-quorum_timeout = "10s"
-delayed = false
-leave_out_slow = true
-
-[stop]
-steps = 1000
-samples = 0
-accuracy = 0.0
-
-[checkpoint]
-every = 50
-
-[evaluate]
-every = 10
 )";
 
 TaskKind torchscript_kind() {
@@ -78,7 +60,8 @@ TaskKind torchscript_kind() {
         "A dedloc run: a model that PyTorch wrote with "
         "torch.jit.script(model).save(\"model.pt\").\n"
         "Only the host needs the file; peers get it by its hash. docs/torchscript.md";
-    kind.run_template.settings = torchscript_settings;
+    kind.run_template.settings =
+        with_end(torchscript_settings, {.quorum_timeout = "10s", .evaluate_every = 10});
     kind.run_template.comments = {
         {"task.model", "a file in --data, or where dedloc is called"},
         {"task.data", "below --data; or \"npy:x.npy,y.npy\", \"pictures:train\", \"text:a.txt\""},

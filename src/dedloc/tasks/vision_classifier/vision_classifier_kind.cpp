@@ -1,6 +1,7 @@
 // The task "vision_classifier" as the registry knows it. No libtorch here.
 
 #include "dedloc/tasks/registry.h"
+#include "dedloc/tasks/template_end.h"
 #include "dedloc/tasks/vision_classifier/vision_classifier.h"
 
 namespace dedloc::tasks {
@@ -14,7 +15,7 @@ RunTemplate vision_classifier_template() {
         "Comments and order do not matter; what is left out has the value that is shown here, but "
         "for the\nname, which must be there, and [stop]: without it the run ends when its peers "
         "leave.";
-    result.settings = R"(name = "my-run"
+    result.settings = with_end(R"(name = "my-run"
 
 [task]
 kind = "vision_classifier"
@@ -39,26 +40,8 @@ peak = 0.1
 warmup_steps = 0
 total_steps = 0
 final_fraction = 0.0
-
-[averaging]
-codec = "fp16"
-round_deadline_min = "1s"
-round_deadline_max = "120s"
-quorum_timeout = "10s"
-delayed = false
-leave_out_slow = true
-
-[stop]
-steps = 1000
-samples = 0
-accuracy = 0.0
-
-[checkpoint]
-every = 50
-
-[evaluate]
-every = 10
-)";
+)",
+                               {.quorum_timeout = "10s", .evaluate_every = 10});
     result.comments = {
         {"task.model", "or \"mlp\", \"cnn_bn\""},
         {"task.data", "Debian package dataset-fashion-mnist; \"fashion-mnist+flip\" mirrors half"},
