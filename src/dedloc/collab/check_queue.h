@@ -1,6 +1,6 @@
 // CheckQueue: the contributions that this peer is to compute again, and in which order.
 //
-// What is disputed comes first: an order waits for it. Then those of members that weigh, oldest
+// First come disputed ones: an order waits for them. Then those of members that weigh, oldest
 // first: the draw gave them to this peer. Newcomers come last, newest first: all that they
 // contribute is to be checked, often more than there is time for, and a few right contributions let
 // one of them in.
