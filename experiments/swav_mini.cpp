@@ -20,6 +20,7 @@ namespace {
 
 constexpr double knn_100_wanted = 0.70;
 constexpr double knn_last_wanted = 0.73;
+constexpr double knn_gained_wanted = 0.02;  // a network that learnt nothing has some 0.71
 constexpr double loss_wanted = 2.8;
 constexpr std::uint64_t early_step = 100;
 constexpr std::uint64_t kill_step = 150;
@@ -176,8 +177,10 @@ bool SwavMini::replays() const {
 
 bool SwavMini::held() const {
     const double early = std::next(qualities_.begin())->second.knn;
-    return early >= knn_100_wanted && qualities_.rbegin()->second.knn >= knn_last_wanted &&
-           loss() <= loss_wanted && together_.identical() && (replays() || !command_.replay);
+    const double last = qualities_.rbegin()->second.knn;
+    return early >= knn_100_wanted && last >= knn_last_wanted &&
+           last >= qualities_.begin()->second.knn + knn_gained_wanted && loss() <= loss_wanted &&
+           together_.identical() && (replays() || !command_.replay);
 }
 
 nlohmann::ordered_json SwavMini::json() const {

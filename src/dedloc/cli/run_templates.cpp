@@ -20,10 +20,10 @@ constexpr std::size_t page_columns = 100;
 constexpr std::pair<std::string_view, std::string_view> common_comments[] = {
     {"task.seed", "starting parameters and order of samples"},
     {"task.precision",
-     "or \"bf16\": mixed precision, faster on GPUs and on CPUs with AMX or AVX-512 BF16, slower "
-     "elsewhere; parameters and averages stay fp32. \"fp16\": for older GPUs, with a loss scale; "
-     "no "
-     "CPU can join"},
+     "\"fp32\"; \"bf16\": mixed, faster on GPUs and on CPUs with AMX or AVX-512 BF16, slower "
+     "elsewhere; \"fp16\": mixed, for older GPUs, with a loss scale; no CPU can join. Parameters "
+     "and "
+     "averages stay fp32"},
     {"batch.target", "samples of all peers together for one global step"},
     {"batch.micro",
      "samples of one gradient computation of one peer; \"auto\": each finds its own by measuring "

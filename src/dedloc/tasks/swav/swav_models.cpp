@@ -109,7 +109,9 @@ SwavModel::SwavModel(const std::string& name, std::int64_t channels, std::uint64
                                        nn::BatchNorm1d(hidden),
                                        nn::ReLU(),
                                        Dense(hidden, width)));
-    const double bound = 1 / std::sqrt(static_cast<double>(width));
+    // So short that the first predictions are nearly equal: the loss starts at ln(prototypes). The
+    // first update makes them unit vectors.
+    const double bound = 0.5 / std::sqrt(static_cast<double>(width));
     const auto start =
         torch::empty({static_cast<std::int64_t>(sizes->prototypes), width}).uniform_(-bound, bound);
     prototypes_ = register_parameter(prototypes_name, start);
