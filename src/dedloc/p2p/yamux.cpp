@@ -19,14 +19,6 @@ constexpr std::uint16_t flag_rst = wire::yamux_rst;
 constexpr std::uint32_t go_away_normal = 0;
 constexpr std::uint32_t go_away_protocol_error = 1;
 
-// Received bytes are kept in blocks at least this large, so that tiny frames cost no allocations.
-constexpr std::size_t unread_block_bytes = 16u << 10;
-// A stream that uses half its window within this time is held back by the window whatever the
-// measured round trip (which is taken on an idle link) says.
-constexpr Duration fast_epoch_min = 4ms;
-// The sender hears of so much new window at least, however large the window is.
-constexpr std::uint32_t window_update_bytes = 512u << 10;
-
 Error too_many_received() {
     return Error(ErrorKind::overloaded, "too many bytes wait to be read, or for their message");
 }
@@ -42,35 +34,23 @@ YamuxStream::YamuxStream(YamuxSession* session, std::uint32_t id, bool inbound, 
       syn_pending_(!inbound),
       ack_pending_(inbound),
       acknowledged_(inbound),
-      epoch_start_(now) {}
+      receive_window_(now) {}
 
 std::size_t YamuxStream::read_some(std::span<std::uint8_t> into) {
-    std::size_t copied = 0;
-    while (copied < into.size() && !unread_.empty()) {
-        const Bytes& block = unread_.front();
-        const std::size_t count = std::min(into.size() - copied, block.size() - unread_offset_);
-        std::memcpy(into.data() + copied, block.data() + unread_offset_, count);
-        copied += count;
-        unread_offset_ += count;
-        if (unread_offset_ == block.size()) {
-            unread_.pop_front();
-            unread_offset_ = 0;
-        }
-    }
-    unread_bytes_ -= copied;
+    const std::size_t copied = unread_.read(into);
     if (session_ != nullptr && copied > 0) {
-        session_->unread_bytes_ -= copied;
-        session_->uncount_received(copied);
+        session_->share_.drop_unread(copied);
+        session_->share_.drop_received(copied);
         session_->consumed(*this);
     }
     return copied;
 }
 
 void YamuxStream::read_into(std::span<std::uint8_t> into, std::size_t filled) {
-    DEDLOC_CHECK(into.empty() || unread_bytes_ == 0);
+    DEDLOC_CHECK(into.empty() || unread_.size() == 0);
     if (session_ != nullptr) {
-        session_->uncount_received(sink_bytes_);
-        session_->count_received(filled);  // it was counted until read_some() gave it away
+        session_->share_.drop_received(sink_bytes_);
+        session_->share_.add_received(filled);  // it was counted until read_some() gave it away
     }
     sink_bytes_ = filled;
     sink_ = into.subspan(filled);
@@ -78,26 +58,25 @@ void YamuxStream::read_into(std::span<std::uint8_t> into, std::size_t filled) {
 
 void YamuxStream::keep(std::size_t bytes) {
     if (session_ == nullptr) return;
-    if (bytes > kept_bytes_ && !session_->may_receive(bytes - kept_bytes_)) {
+    if (bytes > kept_bytes_ && !session_->share_.may_receive(bytes - kept_bytes_)) {
         session_->reset_stream(*this, too_many_received());
         return;
     }
-    session_->uncount_received(kept_bytes_);
+    session_->share_.drop_received(kept_bytes_);
     kept_bytes_ = bytes;
-    session_->count_received(kept_bytes_);
+    session_->share_.add_received(kept_bytes_);
 }
 
 void YamuxStream::write(SharedBytes bytes) {
     DEDLOC_CHECK(!finish_wanted_);
     if (failure_ || session_ == nullptr || bytes->empty()) return;
-    if (inbound_ && !session_->may_queue(bytes->size())) {
+    if (inbound_ && !session_->share_.may_queue(bytes->size())) {
         session_->reset_stream(
             *this, Error(ErrorKind::overloaded, "the peer does not read what it asked for"));
         return;
     }
-    queued_bytes_ += bytes->size();
-    session_->count_queued(*this, bytes->size());
-    queue_.push_back(std::move(bytes));
+    session_->share_.add_queued(bytes->size(), inbound_);
+    queue_.push(std::move(bytes));
     session_->make_ready(*this);
 }
 
@@ -129,21 +108,17 @@ void YamuxStream::release() {
 
 void YamuxStream::drop_unread() {
     if (session_ != nullptr) {
-        session_->unread_bytes_ -= unread_bytes_;
-        session_->uncount_received(held_bytes());
+        session_->share_.drop_unread(unread_.size());
+        session_->share_.drop_received(held_bytes());
     }
     unread_.clear();
-    unread_offset_ = 0;
-    unread_bytes_ = 0;
     sink_bytes_ = 0;
     kept_bytes_ = 0;
 }
 
 void YamuxStream::drop_queue() {
-    if (session_ != nullptr) session_->uncount_queued(*this, queued_bytes_);
+    if (session_ != nullptr) session_->share_.drop_queued(queue_.size(), inbound_);
     queue_.clear();
-    queue_offset_ = 0;
-    queued_bytes_ = 0;
 }
 
 void YamuxStream::fail(Error error) {
@@ -161,18 +136,18 @@ void YamuxStream::fail(Error error) {
 
 bool YamuxStream::has_output() const {
     if (failure_) return false;
-    if (queued_bytes_ > 0) return send_window_ > 0;
+    if (queue_.size() > 0) return send_window_ > 0;
     return finish_wanted_ && !finish_sent_;
 }
 
 // --------------------------------------------------------------------------------- YamuxSession
 
 YamuxSession::YamuxSession(YamuxOptions options)
-    : options_(std::move(options)), next_id_(options_.is_client ? 1 : 2) {
-    if (!options_.memory) options_.memory = std::make_shared<StreamMemory>();
-    last_received_ = options_.now();
-    next_ping_ = last_received_;  // the first one measures the round trip
-}
+    : options_(std::move(options)),
+      next_id_(options_.is_client ? 1 : 2),
+      window_budget_(options_.window_max, options_.growth_max),
+      share_(options_.memory, options_.is_needed),
+      keep_alive_(options_.now(), options_.keep_alive_interval) {}
 
 YamuxSession::~YamuxSession() { abort(Error(ErrorKind::peer_gone, "the connection was closed")); }
 
@@ -180,16 +155,15 @@ void YamuxSession::abort(Error error) {
     if (!failure_) failure_ = error;
     control_.clear();
     updates_.clear();
-    ready_small_.clear();
-    ready_bulk_.clear();
+    ready_.clear();
     payload_stream_.reset();
     const auto streams = std::move(streams_);
     streams_.clear();
     inbound_count_ = 0;
     unacknowledged_count_ = 0;
     for (const auto& [id, stream] : streams) {
-        unread_bytes_ -= stream->unread_bytes_;
-        uncount_received(stream->held_bytes());
+        share_.drop_unread(stream->unread_.size());
+        share_.drop_received(stream->held_bytes());
         stream->drop_queue();
         stream->session_ = nullptr;
         if (stream->remote_finished_ && stream->finish_sent_) continue;
@@ -215,7 +189,7 @@ std::span<std::uint8_t> YamuxSession::place() const {
 
 Ok YamuxSession::feed(ByteView bytes) {
     if (failure_) return *failure_;
-    if (!bytes.empty()) last_received_ = options_.now();
+    if (!bytes.empty()) keep_alive_.hear(options_.now());
     while (!bytes.empty()) {
         if (payload_left_ > 0) {
             const std::size_t count = std::min(payload_left_, bytes.size());
@@ -226,14 +200,9 @@ Ok YamuxSession::feed(ByteView bytes) {
             if (failure_) return *failure_;
             continue;
         }
-        const std::size_t count = std::min(header_.size() - header_filled_, bytes.size());
-        std::memcpy(header_.data() + header_filled_, bytes.data(), count);
-        header_filled_ += count;
-        bytes = bytes.subspan(count);
-        if (header_filled_ < header_.size()) break;
-        header_filled_ = 0;
-        ++frames_received_;
-        auto header = wire::decode_yamux_header(header_);
+        const auto twelve_bytes = header_reader_.feed(bytes);
+        if (!twelve_bytes) break;
+        auto header = wire::decode_yamux_header(*twelve_bytes);
         if (!header) return protocol_error(header.error().message());
         DEDLOC_TRY_VOID(take_header(*header));
         if (failure_) return *failure_;
@@ -260,10 +229,11 @@ Ok YamuxSession::take_data_header(const YamuxHeader& header) {
         return protocol_error(fmt::format("a frame of {} bytes", header.length));
     DEDLOC_TRY(StreamPtr stream, stream_of(header));
     if (stream && header.length > 0) {
-        if (header.length > stream->receive_window_)
+        ReceiveWindow& window = stream->receive_window_;
+        if (header.length > window.left())
             return protocol_error(
-                fmt::format("{} bytes for a window of {}", header.length, stream->receive_window_));
-        stream->receive_window_ -= header.length;
+                fmt::format("{} bytes for a window of {}", header.length, window.left()));
+        window.take(header.length);
         if (stream->remote_finished_) {
             reset_stream(*stream, Error(ErrorKind::peer_broke_protocol, "data after the end"));
             stream.reset();
@@ -294,13 +264,7 @@ Ok YamuxSession::take_ping(const YamuxHeader& header) {
             {.type = YamuxType::ping, .flags = flag_ack, .stream_id = 0, .length = header.length});
         return {};
     }
-    if ((header.flags & flag_ack) == 0 || ping_outstanding_ != header.length) return {};
-    const Duration measured = options_.now() - ping_sent_;
-    // As TCP smooths it (RFC 6298).
-    round_trip_ = round_trip_ ? *round_trip_ + (measured - *round_trip_) / 8 : measured;
-    ping_outstanding_.reset();
-    answer_deadline_ = TimePoint::never();
-    next_ping_ = options_.now() + options_.keep_alive_interval;
+    if ((header.flags & flag_ack) != 0) keep_alive_.take_answer(header.length, options_.now());
     return {};
 }
 
@@ -374,11 +338,11 @@ void YamuxSession::deliver(const StreamPtr& stream, ByteView bytes) {
     }
     if (!stream->sink_.empty()) {
         const std::size_t count = std::min(stream->sink_.size(), bytes.size());
-        if (!may_receive(count)) {
+        if (!share_.may_receive(count)) {
             reset_stream(*stream, too_many_received());
             return;
         }
-        count_received(count);
+        share_.add_received(count);
         stream->sink_bytes_ += count;
         if (stream->sink_.data() != bytes.data())
             std::memcpy(stream->sink_.data(), bytes.data(), count);
@@ -392,118 +356,27 @@ void YamuxSession::deliver(const StreamPtr& stream, ByteView bytes) {
             return;
         }
     }
-    if (unread_bytes_ + bytes.size() > connection_unread_bytes_max || !may_receive(bytes.size())) {
+    if (!share_.may_buffer(bytes.size())) {
         reset_stream(*stream, too_many_received());
         return;
     }
-    unread_bytes_ += bytes.size();
-    count_received(bytes.size());
-    stream->unread_bytes_ += bytes.size();
-    auto& blocks = stream->unread_;
-    if (!blocks.empty() && blocks.back().capacity() - blocks.back().size() >= bytes.size()) {
-        base::append(blocks.back(), bytes);
-    } else {
-        Bytes block;
-        block.reserve(std::max(bytes.size(), unread_block_bytes));
-        base::append(block, bytes);
-        blocks.push_back(std::move(block));
-    }
+    share_.add_unread(bytes.size());
+    share_.add_received(bytes.size());
+    stream->unread_.append(bytes);
     const auto readable = stream->on_readable;
     if (readable) readable();
 }
 
-// Whether this session may hold so much of what all sessions of the host hold: no more than is left
-// free. So there is a share for one more, however many want all of it, and who holds much is
-// refused before those who hold little. Strangers have a part of it; a little everybody may hold.
-bool YamuxSession::has_share(std::size_t held, std::size_t all, std::size_t all_max) const {
-    const StreamMemory& memory = *options_.memory;
-    const auto free_of = [all](std::size_t usable) { return usable - std::min(usable, all); };
-    if (held <= std::max(memory.strangers_share_min, free_of(all_max / memory.strangers_part)))
-        return true;
-    if (!options_.is_needed || !options_.is_needed()) return false;
-    return held <= std::max(connection_share_bytes_min, free_of(all_max));
-}
-
-bool YamuxSession::may_receive(std::size_t bytes) const {
-    const std::size_t held = received_bytes_ + bytes;
-    const StreamMemory& memory = *options_.memory;
-    return held <= connection_received_bytes_max &&
-           has_share(held, memory.received, memory.received_max);
-}
-
-void YamuxSession::count_received(std::size_t bytes) {
-    received_bytes_ += bytes;
-    options_.memory->received += bytes;
-}
-
-void YamuxSession::uncount_received(std::size_t bytes) {
-    received_bytes_ -= bytes;
-    options_.memory->received -= bytes;
-}
-
-bool YamuxSession::may_queue(std::size_t bytes) const {
-    const StreamMemory& memory = *options_.memory;
-    return queued_bytes_ + bytes <= connection_queued_bytes_max &&
-           has_share(queued_inbound_bytes_ + bytes, memory.queued, memory.queued_max);
-}
-
-void YamuxSession::count_queued(const YamuxStream& stream, std::size_t bytes) {
-    queued_bytes_ += bytes;
-    if (!stream.inbound_) return;
-    queued_inbound_bytes_ += bytes;
-    options_.memory->queued += bytes;
-}
-
-void YamuxSession::uncount_queued(const YamuxStream& stream, std::size_t bytes) {
-    queued_bytes_ -= bytes;
-    if (!stream.inbound_) return;
-    queued_inbound_bytes_ -= bytes;
-    options_.memory->queued -= bytes;
-}
-
-// Opens the window again once a good piece of it was read (to wait for half of a large one would
-// leave the sender without window for half of the time), and doubles it when half of it went fast.
 void YamuxSession::consumed(YamuxStream& stream) {
     if (stream.remote_finished_ || stream.failure_ || stream.released_) return;
-    const std::uint64_t held = std::uint64_t{stream.receive_window_} + stream.unread_bytes_;
-    const std::uint64_t used = stream.window_max_ > held ? stream.window_max_ - held : 0;
-    if (used < std::min(stream.window_max_ / 2, window_update_bytes)) return;
-    stream.epoch_bytes_ += used;
-    if (stream.epoch_bytes_ >= stream.window_max_ / 2) end_epoch(stream);
-    const auto delta = static_cast<std::uint32_t>(stream.window_max_ - held);
-    stream.receive_window_ += delta;
-    stream.update_pending_ += delta;
-    queue_update(stream);
+    if (stream.receive_window_.open_again(
+            stream.unread_.size(), options_.now, keep_alive_.round_trip(), window_budget_))
+        queue_update(stream);
 }
 
-// Half of the window was used: in so short a time that a larger one would be faster?
-void YamuxSession::end_epoch(YamuxStream& stream) {
-    const TimePoint now = options_.now();
-    const Duration fast = std::max(fast_epoch_min, 4 * round_trip_.value_or(Duration(0)));
-    if (round_trip_ && now - stream.epoch_start_ < fast) {
-        const std::size_t growth = std::min({std::size_t{stream.window_max_},
-                                             std::size_t{options_.window_max - stream.window_max_},
-                                             options_.growth_max - growth_used_});
-        stream.window_max_ += static_cast<std::uint32_t>(growth);
-        growth_used_ += growth;
-        window_largest_ = std::max(window_largest_, stream.window_max_);
-    }
-    stream.epoch_start_ = now;
-    stream.epoch_bytes_ = 0;
-}
-
-// Half of what is left goes to one stream, so that it is not the only one.
 void YamuxSession::start_grown(YamuxStream& stream) {
-    if (!options_.windows_start_grown) return;
-    const std::size_t growth = std::min(std::size_t{window_largest_ - window_bytes_start},
-                                        (options_.growth_max - growth_used_) / 2);
-    if (growth == 0) return;
-    const auto delta = static_cast<std::uint32_t>(growth);
-    growth_used_ += growth;
-    stream.window_max_ += delta;
-    stream.receive_window_ += delta;
-    stream.update_pending_ += delta;
-    queue_update(stream);
+    if (options_.windows_start_grown && stream.receive_window_.start_grown(window_budget_))
+        queue_update(stream);
 }
 
 Result<std::shared_ptr<YamuxStream>> YamuxSession::open() {
@@ -526,39 +399,27 @@ Result<std::shared_ptr<YamuxStream>> YamuxSession::open() {
 
 void YamuxSession::probe(Duration answer_max) {
     if (failure_) return;
-    answer_deadline_ = std::min(answer_deadline_, options_.now() + answer_max);
-    if (ping_outstanding_) return;
-    ping_outstanding_ = ++ping_value_;
-    ping_sent_ = options_.now();
-    queue_control(
-        {.type = YamuxType::ping, .flags = flag_syn, .stream_id = 0, .length = ping_value_});
+    const auto value = keep_alive_.probe(options_.now(), answer_max);
+    if (value)
+        queue_control(
+            {.type = YamuxType::ping, .flags = flag_syn, .stream_id = 0, .length = *value});
 }
 
 Ok YamuxSession::tick() {
     if (failure_) return *failure_;
     const TimePoint now = options_.now();
-    if (ping_outstanding_ && now >= answer_deadline_) {
-        if (last_received_ <= ping_sent_) {
-            Error error(ErrorKind::peer_gone, "the peer stopped answering");
-            abort(error);
-            return error;
-        }
-        // It is alive, its answer queues behind data: ask again.
-        ping_outstanding_.reset();
-        answer_deadline_ = TimePoint::never();
-        next_ping_ = now + options_.keep_alive_interval;
+    if (!keep_alive_.is_alive(now)) {
+        Error error(ErrorKind::peer_gone, "the peer stopped answering");
+        abort(error);
+        return error;
     }
-    if (!ping_outstanding_ && now >= next_ping_) probe(options_.keep_alive_answer_max);
+    if (keep_alive_.ping_is_due(now)) probe(options_.keep_alive_answer_max);
     std::vector<StreamPtr> over;
     for (const auto& [id, stream] : streams_)
         if (stream->released_ && now >= stream->linger_until_) over.push_back(stream);
     for (const StreamPtr& stream : over)
         reset_stream(*stream, Error(ErrorKind::timeout, "the peer kept its half open"));
     return {};
-}
-
-TimePoint YamuxSession::next_tick() const {
-    return ping_outstanding_ ? answer_deadline_ : next_ping_;
 }
 
 void YamuxSession::go_away() {

@@ -19,7 +19,6 @@
 // Thread: one. Errors: peer_broke_protocol from feed() after queueing a go-away; overloaded.
 
 #pragma once
-#include <array>
 #include <deque>
 #include <functional>
 #include <map>
@@ -32,24 +31,15 @@
 #include "dedloc/base/shared_bytes.h"
 #include "dedloc/base/time.h"
 #include "dedloc/p2p/limits.h"
+#include "dedloc/p2p/yamux_keep_alive.h"
+#include "dedloc/p2p/yamux_memory.h"
+#include "dedloc/p2p/yamux_queues.h"
+#include "dedloc/p2p/yamux_window.h"
 #include "dedloc/wire/yamux_frame.h"
 
 namespace dedloc::p2p {
 
 class YamuxSession;
-
-// Memory that all sessions of one host hold for their streams.
-struct StreamMemory {
-    // Bytes that were received and are not read, or belong to a message that is not complete.
-    std::size_t received = 0;
-    std::size_t received_max = host_received_bytes_max;
-    // Bytes that are queued on streams which the other sides opened.
-    std::size_t queued = 0;
-    std::size_t queued_max = host_queued_bytes_max;
-    // Strangers have one part in so many, and each of them a little always.
-    std::size_t strangers_part = 2;
-    std::size_t strangers_share_min = connection_share_bytes_min;
-};
 
 class YamuxStream {
   public:
@@ -68,15 +58,15 @@ class YamuxStream {
     // The reader has so many bytes of a message that is not complete: they count as if they were
     // unread. Beyond the limits the stream fails (overloaded).
     void keep(std::size_t bytes);
-    std::size_t readable_bytes() const { return unread_bytes_; }
+    std::size_t readable_bytes() const { return unread_.size(); }
     // The other side has finished and everything it sent was read.
-    bool at_end() const { return remote_finished_ && unread_bytes_ == 0; }
+    bool at_end() const { return remote_finished_ && unread_.size() == 0; }
     bool remote_finished() const { return remote_finished_; }
 
     // Queues. The caller waits for on_drained before it queues more than it can answer for.
     void write(SharedBytes bytes);
     void write(Bytes bytes) { write(SharedBytes(std::move(bytes))); }
-    std::size_t queued_bytes() const { return queued_bytes_; }
+    std::size_t queued_bytes() const { return queue_.size(); }
     // Peers that open streams and never read them cannot make us queue without limit: beyond
     // connection_queued_bytes_max, or its share of host_queued_bytes_max, an inbound stream fails
     // (overloaded) instead.
@@ -95,11 +85,11 @@ class YamuxStream {
     friend class YamuxSession;
     YamuxStream(YamuxSession* session, std::uint32_t id, bool inbound, TimePoint now);
     void fail(Error error);
-    std::size_t held_bytes() const { return unread_bytes_ + sink_bytes_ + kept_bytes_; }
+    std::size_t held_bytes() const { return unread_.size() + sink_bytes_ + kept_bytes_; }
     void drop_unread();
     void drop_queue();
     bool has_output() const;
-    bool is_small() const { return queued_bytes_ <= small_stream_bytes_max; }
+    bool is_small() const { return queue_.size() <= small_stream_bytes_max; }
 
     YamuxSession* session_;  // null once the session has forgotten the stream
     std::uint32_t id_;
@@ -116,24 +106,14 @@ class YamuxStream {
     std::optional<Error> failure_;
     TimePoint linger_until_ = TimePoint::never();
 
-    // Receiving. The peer may send `receive_window_` more; `window_max_` is what we aim at.
-    std::uint32_t receive_window_ = window_bytes_start;
-    std::uint32_t window_max_ = window_bytes_start;
-    std::uint32_t update_pending_ = 0;
-    TimePoint epoch_start_;
-    std::uint64_t epoch_bytes_ = 0;  // read since
-    std::deque<Bytes> unread_;
-    std::size_t unread_offset_ = 0;  // read already, of unread_.front()
-    std::size_t unread_bytes_ = 0;
+    ReceiveWindow receive_window_;
+    UnreadBytes unread_;
     std::span<std::uint8_t> sink_;
     std::size_t sink_bytes_ = 0;  // in it, and before it
     std::size_t kept_bytes_ = 0;
 
-    // Sending.
     std::uint64_t send_window_ = window_bytes_start;
-    std::deque<SharedBytes> queue_;
-    std::size_t queue_offset_ = 0;  // sent already, of queue_.front()
-    std::size_t queued_bytes_ = 0;
+    SendQueue queue_;
 };
 
 struct YamuxOptions {
@@ -176,16 +156,16 @@ class YamuxSession {
     // overloaded: wait for on_room. peer_gone: the session is over or going away.
     Result<std::shared_ptr<YamuxStream>> open();
     std::size_t streams_count() const { return streams_.size(); }
-    std::size_t queued_bytes() const { return queued_bytes_; }
+    std::size_t queued_bytes() const { return share_.queued_bytes(); }
 
     // Pings, and gives up on peers that are silent. Call it at next_tick() or later.
     Ok tick();
-    TimePoint next_tick() const;
+    TimePoint next_tick() const { return keep_alive_.next_tick(); }
     // Asks for a sign of life within `answer_max`; tick() fails without one.
     void probe(Duration answer_max);
-    TimePoint last_received() const { return last_received_; }
-    std::uint64_t frames_received() const { return frames_received_; }
-    std::optional<Duration> round_trip() const { return round_trip_; }
+    TimePoint last_received() const { return keep_alive_.last_heard(); }
+    std::uint64_t frames_received() const { return header_reader_.headers_count(); }
+    std::optional<Duration> round_trip() const { return keep_alive_.round_trip(); }
 
     // No new streams from either side; those that exist go on.
     void go_away();
@@ -213,15 +193,7 @@ class YamuxSession {
     void finish_data_frame();
     Error protocol_error(std::string message);
 
-    bool has_share(std::size_t held, std::size_t all, std::size_t all_max) const;
-    bool may_receive(std::size_t bytes) const;
-    void count_received(std::size_t bytes);
-    void uncount_received(std::size_t bytes);
-    bool may_queue(std::size_t bytes) const;
-    void count_queued(const YamuxStream& stream, std::size_t bytes);
-    void uncount_queued(const YamuxStream& stream, std::size_t bytes);
     void consumed(YamuxStream& stream);
-    void end_epoch(YamuxStream& stream);
     void start_grown(YamuxStream& stream);
     void enqueue(std::deque<StreamPtr>& queue, StreamPtr stream);
     void make_ready(YamuxStream& stream);
@@ -233,8 +205,6 @@ class YamuxSession {
     void acknowledge(YamuxStream& stream);
     std::uint16_t take_flags(YamuxStream& stream);
     std::size_t send_frame(YamuxStream& stream, const Sink& sink);
-    ByteView next_payload(YamuxStream& stream);
-    void consume_queue(YamuxStream& stream, std::size_t bytes);
     StreamPtr pick_stream();
     std::size_t send_control(const Sink& sink);
     std::size_t emit(const wire::YamuxHeader& header, ByteView payload, const Sink& sink);
@@ -251,38 +221,21 @@ class YamuxSession {
     bool go_away_received_ = false;
 
     // Parsing.
-    std::array<std::uint8_t, wire::yamux_header_bytes> header_{};
-    std::size_t header_filled_ = 0;
+    HeaderReader header_reader_;
     std::size_t payload_left_ = 0;
     StreamPtr payload_stream_;  // null: the payload is dropped
     std::uint16_t payload_flags_ = 0;
-    std::uint64_t frames_received_ = 0;
 
     // Output.
     std::deque<wire::YamuxHeader> control_;
     std::deque<StreamPtr> updates_;
-    std::deque<StreamPtr> ready_small_;
-    std::deque<StreamPtr> ready_bulk_;
-    int small_in_a_row_ = 0;
+    StreamTurns ready_;
     Bytes scratch_;
     std::uint64_t frame_bytes_now_ = frame_payload_bytes_max;
 
-    // Windows, memory.
-    std::size_t growth_used_ = 0;
-    std::uint32_t window_largest_ = window_bytes_start;
-    std::size_t unread_bytes_ = 0;
-    std::size_t received_bytes_ = 0;  // those, and of messages that are not complete
-    std::size_t queued_bytes_ = 0;
-    std::size_t queued_inbound_bytes_ = 0;  // on streams that the other side opened
-
-    // Liveness.
-    TimePoint last_received_;
-    TimePoint next_ping_;
-    std::optional<std::uint32_t> ping_outstanding_;
-    TimePoint ping_sent_;
-    TimePoint answer_deadline_ = TimePoint::never();
-    std::uint32_t ping_value_ = 0;
-    std::optional<Duration> round_trip_;
+    WindowBudget window_budget_;
+    MemoryShare share_;
+    KeepAlive keep_alive_;
 };
 
 }  // namespace dedloc::p2p

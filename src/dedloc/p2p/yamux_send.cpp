@@ -8,14 +8,6 @@
 
 namespace dedloc::p2p {
 
-namespace {
-
-// Small pieces of a stream's queue are joined into one frame of up to this size.
-constexpr std::size_t join_bytes_max = 16u << 10;
-constexpr std::size_t join_piece_bytes_max = 4u << 10;
-
-}  // namespace
-
 void YamuxSession::wake_writer() {
     if (on_output) on_output();
 }
@@ -38,7 +30,7 @@ void YamuxSession::make_ready(YamuxStream& stream) {
     StreamPtr pointer = pointer_to(stream);
     if (!pointer) return;
     stream.in_ready_ = true;
-    enqueue(stream.is_small() ? ready_small_ : ready_bulk_, std::move(pointer));
+    enqueue(ready_.queue_of(stream.is_small()), std::move(pointer));
     wake_writer();
 }
 
@@ -83,10 +75,10 @@ void YamuxSession::forget_if_closed(YamuxStream& stream) {
 void YamuxSession::forget(YamuxStream& stream) {
     if (stream.session_ == nullptr) return;
     acknowledge(stream);
-    growth_used_ -= stream.window_max_ - window_bytes_start;
+    window_budget_.give_back(stream.receive_window_.growth());
     // The bytes received may still be read, but no longer count: the stream is over.
-    unread_bytes_ -= stream.unread_bytes_;
-    uncount_received(stream.held_bytes());
+    share_.drop_unread(stream.unread_.size());
+    share_.drop_received(stream.held_bytes());
     if (stream.inbound_) --inbound_count_;
     stream.drop_queue();
     stream.session_ = nullptr;
@@ -109,7 +101,7 @@ std::uint16_t YamuxSession::take_flags(YamuxStream& stream) {
 }
 
 bool YamuxSession::has_output() const {
-    return !control_.empty() || !updates_.empty() || !ready_small_.empty() || !ready_bulk_.empty();
+    return !control_.empty() || !updates_.empty() || !ready_.empty();
 }
 
 std::size_t YamuxSession::pull(std::size_t bytes_max, const Sink& sink) {
@@ -140,7 +132,7 @@ std::size_t YamuxSession::send_control(const Sink& sink) {
         const wire::YamuxHeader header = control_.front();
         control_.pop_front();
         if (header.type == wire::YamuxType::ping && header.flags == wire::yamux_syn)
-            ping_sent_ = options_.now();
+            keep_alive_.ping_leaves(options_.now());
         given += emit(header, {}, sink);
     }
     while (!updates_.empty()) {
@@ -148,7 +140,7 @@ std::size_t YamuxSession::send_control(const Sink& sink) {
         updates_.pop_front();
         stream->in_updates_ = false;
         if (stream->session_ == nullptr) continue;
-        const std::uint32_t delta = std::exchange(stream->update_pending_, 0);
+        const std::uint32_t delta = stream->receive_window_.take_update();
         const wire::YamuxHeader header{.type = wire::YamuxType::window_update,
                                        .flags = take_flags(*stream),
                                        .stream_id = stream->id_,
@@ -158,15 +150,9 @@ std::size_t YamuxSession::send_control(const Sink& sink) {
     return given;
 }
 
-// The next stream in turn: small ones first, but not for ever. It leaves its queue.
+// The next stream in turn. It leaves its queue.
 YamuxSession::StreamPtr YamuxSession::pick_stream() {
-    while (!ready_small_.empty() || !ready_bulk_.empty()) {
-        const bool bulk = ready_small_.empty() ||
-                          (!ready_bulk_.empty() && small_in_a_row_ >= small_frames_in_a_row_max);
-        auto& queue = bulk ? ready_bulk_ : ready_small_;
-        small_in_a_row_ = bulk ? 0 : small_in_a_row_ + 1;
-        StreamPtr stream = std::move(queue.front());
-        queue.pop_front();
+    while (StreamPtr stream = ready_.take()) {
         stream->in_ready_ = false;
         if (stream->session_ != nullptr && stream->has_output()) return stream;
     }
@@ -174,9 +160,11 @@ YamuxSession::StreamPtr YamuxSession::pick_stream() {
 }
 
 std::size_t YamuxSession::send_frame(YamuxStream& stream, const Sink& sink) {
-    const ByteView payload = next_payload(stream);
+    const auto bytes_max =
+        static_cast<std::size_t>(std::min<std::uint64_t>(frame_bytes_now_, stream.send_window_));
+    const ByteView payload = stream.queue_.next(bytes_max, scratch_);
     std::uint16_t flags = take_flags(stream);
-    const bool last = payload.size() == stream.queued_bytes_ && stream.finish_wanted_;
+    const bool last = payload.size() == stream.queue_.size() && stream.finish_wanted_;
     if (last) {
         flags |= wire::yamux_fin;
         stream.finish_sent_ = true;
@@ -187,47 +175,13 @@ std::size_t YamuxSession::send_frame(YamuxStream& stream, const Sink& sink) {
                                    .length = static_cast<std::uint32_t>(payload.size())};
     const std::size_t given = emit(header, payload, sink);
     stream.send_window_ -= payload.size();
-    consume_queue(stream, payload.size());
+    share_.drop_queued(payload.size(), stream.inbound_);
+    stream.queue_.consume(payload.size());
     make_ready(stream);
-    const auto drained = stream.queued_bytes_ == 0 ? stream.on_drained : nullptr;
+    const auto drained = stream.queue_.size() == 0 ? stream.on_drained : nullptr;
     if (last) forget_if_closed(stream);
     if (drained) drained();
     return given;
-}
-
-// The bytes of the stream's next frame: straight from its queue, or small pieces joined.
-ByteView YamuxSession::next_payload(YamuxStream& stream) {
-    const std::size_t room =
-        static_cast<std::size_t>(std::min<std::uint64_t>(frame_bytes_now_, stream.send_window_));
-    if (stream.queue_.empty()) return {};
-    const ByteView head = stream.queue_.front()->subspan(stream.queue_offset_);
-    if (head.size() >= join_piece_bytes_max || stream.queue_.size() == 1)
-        return head.first(std::min(head.size(), room));
-    scratch_.clear();
-    std::size_t offset = stream.queue_offset_;
-    for (const SharedBytes& piece : stream.queue_) {
-        const std::size_t left = std::min(room, join_bytes_max) - scratch_.size();
-        if (left == 0) break;
-        const ByteView rest = piece->subspan(offset);
-        base::append(scratch_, rest.first(std::min(rest.size(), left)));
-        offset = 0;
-    }
-    return scratch_;
-}
-
-void YamuxSession::consume_queue(YamuxStream& stream, std::size_t bytes) {
-    stream.queued_bytes_ -= bytes;
-    uncount_queued(stream, bytes);
-    while (bytes > 0) {
-        const std::size_t left = stream.queue_.front()->size() - stream.queue_offset_;
-        if (bytes < left) {
-            stream.queue_offset_ += bytes;
-            return;
-        }
-        bytes -= left;
-        stream.queue_.pop_front();
-        stream.queue_offset_ = 0;
-    }
 }
 
 }  // namespace dedloc::p2p
