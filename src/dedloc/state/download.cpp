@@ -25,10 +25,6 @@ constexpr int refusals_max = 20;         // "overloaded" in a row, about a minut
 constexpr Duration lane_idle_max = 10s;  // a donor closes it later, as if we were gone
 constexpr Duration back_off_min = 200ms;
 constexpr Duration back_off_max = 5s;
-constexpr Duration chunk_timeout_max = 240s;
-// One in so many of the lanes on which nothing came in time goes on. Half of them would fill a slow
-// line with chunks that are late as well, again and again, until their donors are dropped.
-constexpr std::size_t lanes_cut = 4;
 constexpr int patience_factor = 4;  // of the usual time of a chunk
 constexpr std::size_t troubles_told_max = 5;
 
@@ -90,15 +86,17 @@ void Download::strike(const PeerId& donor, std::uint32_t count, const Error& err
     DonorReport& about = report(donor);
     ++about.failures;
     about.trouble = to_string(error);
-    strikes_[donor] += count;
-    if (strikes_[donor] >= strikes_max) drop(donor, error);
+    Conduct& conduct = conduct_[donor];
+    conduct.strikes += count;
+    if (conduct.strikes >= strikes_max) drop(donor, error);
 }
 
 bool Download::may_come_back(const PeerId& donor) {
     if (report(donor).chunks == 0) return false;
-    const TimePoint since = gone_at_.try_emplace(donor, clock_.now()).first->second;
+    std::optional<TimePoint>& gone_at = conduct_[donor].gone_at;
+    if (!gone_at) gone_at = clock_.now();
     const bool cut_off = host_.connected_peers().empty();
-    return clock_.now() - since < (cut_off ? cut_off_patience : gone_patience);
+    return clock_.now() - *gone_at < (cut_off ? cut_off_patience : gone_patience);
 }
 
 void Download::tell_progress() {
@@ -311,7 +309,7 @@ std::deque<std::size_t>::iterator Download::rarest_missing(const Bytes* of_fello
 }
 
 std::optional<std::size_t> Download::claim(const PeerId& donor, const Bytes* of_fellow) {
-    if (active_ >= allowed_ || (!of_fellow && lets_others_go_first(donor))) return std::nullopt;
+    if (!allowance_.may_ask() || (!of_fellow && lets_others_go_first(donor))) return std::nullopt;
     const TimePoint now = clock_.now();
     std::erase_if(missing_, [this](std::size_t index) { return partial_.has(index); });
     const auto rarest = rarest_missing(of_fellow);
@@ -322,14 +320,14 @@ std::optional<std::size_t> Download::claim(const PeerId& donor, const Bytes* of_
         missing_.erase(rarest);
         claims_[index] = Claim{.count = 1, .since = now, .first = donor};
         if (!of_fellow) partial_.coming_.insert(index);
-        ++active_;
+        allowance_.asked();
         return index;
     }
     for (auto& [index, claim] : claims_) {
         if (claim.count != 1 || claim.first == donor || claim.since + patience() > now) continue;
         if (partial_.has(index) || (of_fellow && !base::has_bit(*of_fellow, index))) continue;
         ++claim.count;
-        ++active_;
+        allowance_.asked();
         return index;
     }
     return std::nullopt;
@@ -338,20 +336,20 @@ std::optional<std::size_t> Download::claim(const PeerId& donor, const Bytes* of_
 // Where only one chunk is asked for at a time, each donor has its turn: a silent one would have the
 // line for as long as a slow one needs, and again and again.
 bool Download::lets_others_go_first(const PeerId& donor) const {
-    const auto mine = failed_at_.find(donor);
-    if (allowed_ > 1 || mine == failed_at_.end()) return false;
-    return std::ranges::any_of(lanes_, [&](const auto& entry) {
-        const auto& [other, lanes] = entry;
-        if (lanes == 0 || is_dropped(other)) return false;
-        const auto theirs = failed_at_.find(other);
-        return theirs == failed_at_.end() || theirs->second < mine->second;
+    if (!allowance_.is_one_at_a_time()) return false;
+    const auto mine = conduct_.find(donor);
+    if (mine == conduct_.end() || !mine->second.failed_at) return false;
+    return std::ranges::any_of(conduct_, [&](const auto& entry) {
+        const auto& [other, theirs] = entry;
+        if (theirs.lanes == 0 || is_dropped(other)) return false;
+        return !theirs.failed_at || *theirs.failed_at < *mine->second.failed_at;
     });
 }
 
 // When this donor may ask for what another one owes, or is left to fellows; never() for neither.
 TimePoint Download::next_claim(const PeerId& donor) const {
     TimePoint next = TimePoint::never();
-    if (active_ >= allowed_) return next;
+    if (!allowance_.may_ask()) return next;
     if (!missing_.empty() && leaves_to_fellows()) next = *fellow_gave_at_ + 2 * donor_time_;
     for (const auto& [index, claim] : claims_)
         if (claim.count == 1 && claim.first != donor && !partial_.has(index))
@@ -360,7 +358,7 @@ TimePoint Download::next_claim(const PeerId& donor) const {
 }
 
 void Download::release(std::size_t index) {
-    --active_;
+    allowance_.ended();
     const auto claim = claims_.find(index);
     if (--claim->second.count == 0) {
         claims_.erase(claim);
@@ -374,7 +372,7 @@ Task<void> Download::lane(PeerId donor) {
     Stream stream;
     Duration back_off = back_off_min;
     TimePoint used_at = clock_.now();
-    ++lanes_[donor];
+    ++conduct_[donor].lanes;
     while (!finished() && !report(donor).dropped) {
         const std::optional<std::size_t> index = claim(donor, nullptr);
         if (!index) {
@@ -391,9 +389,10 @@ Task<void> Download::lane(PeerId donor) {
             chunk_time_ = smoothed(chunk_time_, took);
             donor_time_ = smoothed(donor_time_, took);
             back_off = back_off_min;
-            refusals_[donor] = 0;
-            strikes_[donor] = 0;
-            gone_at_.erase(donor);
+            Conduct& conduct = conduct_[donor];
+            conduct.refusals = 0;
+            conduct.strikes = 0;
+            conduct.gone_at.reset();
             ++donors_arrivals_;
             co_await take_chunk(donor, *index, *std::move(chunk));
             release(*index);
@@ -401,7 +400,7 @@ Task<void> Download::lane(PeerId donor) {
         }
         stream.reset();
         const Error error = std::move(chunk).error();
-        failed_at_[donor] = clock_.now();
+        conduct_[donor].failed_at = clock_.now();
         release(*index);
         const bool alone = donors_arrivals_ == arrivals_before;
         if (!after_failure(donor, error, alone)) co_return;
@@ -411,23 +410,24 @@ Task<void> Download::lane(PeerId donor) {
 }
 
 bool Download::after_failure(const PeerId& donor, const Error& error, bool nothing_came) {
+    Conduct& conduct = conduct_[donor];
     switch (error.kind()) {
         case ErrorKind::overloaded:
             report(donor).trouble = to_string(error);
-            gone_at_.erase(donor);
+            conduct.gone_at.reset();
             // Fewer lanes than we asked for. With the last one we wait for our turn, unless there
             // are others to ask.
-            if (lanes_[donor] > 1) {
-                --lanes_[donor];
+            if (conduct.lanes > 1) {
+                --conduct.lanes;
                 return false;
             }
             tell_progress();
-            if (++refusals_[donor] > refusals_max && next_donor_ < donors_.size())
+            if (++conduct.refusals > refusals_max && next_donor_ < donors_.size())
                 drop(donor, error);
             return true;
         case ErrorKind::timeout:
             if (nothing_came) {
-                ask_for_less();
+                allowance_.less(clock_.now());
                 strike(donor, 1, error);
             } else {
                 strike(donor, 4, error);
@@ -446,19 +446,10 @@ bool Download::after_failure(const PeerId& donor, const Error& error, bool nothi
     }
 }
 
-// Chunks that were asked for together are given up together: that is one sign, not many.
-void Download::ask_for_less() {
-    const TimePoint now = clock_.now();
-    if (asked_for_less_at_ && now < *asked_for_less_at_ + chunk_timeout_) return;
-    asked_for_less_at_ = now;
-    allowed_ = std::max<std::size_t>(1, std::min(allowed_, active_ + 1) / lanes_cut);
-    chunk_timeout_ = std::min(chunk_timeout_ * 2, chunk_timeout_max);
-}
-
 Task<Result<Bytes>> Download::fetch(Stream& stream, PeerId donor, std::size_t index) {
     // Where chunks take long, a little longer is no fault: what is given up must be sent again.
     const Duration usual = std::min(patience_factor * chunk_time_, chunk_timeout_max);
-    const Duration timeout = std::max(chunk_timeout_, usual);
+    const Duration timeout = std::max(allowance_.timeout(), usual);
     const TimePoint until = std::min(options_.deadline, clock_.now() + timeout);
     std::string what = fmt::format(
         "chunk {} of state {} from {}", index, partial_.root().short_hex(), donor.short_text());
@@ -515,7 +506,7 @@ Task<void> Download::take_chunk(PeerId donor, std::size_t index, Bytes chunk) {
         }
         if (partial_.has(index)) co_return;
     }
-    allowed_ = std::min(lanes_allowed_max, allowed_ + 1);
+    allowance_.more();
     ++arrivals_;
     DonorReport& about = report(donor);
     ++about.chunks;

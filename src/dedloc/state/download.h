@@ -9,12 +9,12 @@
 #include <utility>
 
 #include "dedloc/runtime/event.h"
+#include "dedloc/state/chunk_allowance.h"
 #include "dedloc/state/state_messages.h"
 #include "dedloc/state/transfer.h"
 
 namespace dedloc::state {
 
-inline constexpr std::size_t lanes_allowed_max = 64;
 inline constexpr Duration chunk_time_guess = 2s;
 
 class Download {
@@ -30,7 +30,7 @@ class Download {
           partial_(partial),
           donors_(std::move(donors)),
           options_(std::move(options)),
-          chunk_timeout_(options_.chunk_timeout),
+          allowance_(options_.chunk_timeout),
           changed_(host.executor()),
           done_(host.executor()) {}
 
@@ -42,6 +42,14 @@ class Download {
         std::size_t count = 0;
         TimePoint since{};
         PeerId first;
+    };
+    // One peer that gives, as this download has seen it.
+    struct Conduct {
+        std::uint32_t strikes = 0;
+        int refusals = 0;                    // in a row
+        std::size_t lanes = 0;               // that have not ended
+        std::optional<TimePoint> failed_at;  // the newest chunk that did not come
+        std::optional<TimePoint> gone_at;    // lost after its newest chunk, first
     };
 
     DonorReport& report(const PeerId& donor) { return partial_.donors_[donor]; }
@@ -77,7 +85,6 @@ class Download {
     Task<void> take_chunk(PeerId donor, std::size_t index, Bytes chunk);
     // False: this lane ends.
     bool after_failure(const PeerId& donor, const Error& error, bool nothing_came);
-    void ask_for_less();
     Task<Result<std::shared_ptr<const PublishedState>>> finish();
 
     // fellows.cpp
@@ -97,19 +104,14 @@ class Download {
     PartialState& partial_;
     std::vector<PeerId> donors_;
     DownloadOptions options_;
-    Duration chunk_timeout_;
+    ChunkAllowance allowance_;
     Duration chunk_time_ = chunk_time_guess;  // smoothed
     runtime::Event changed_;                  // pulsed: a chunk came, a claim was given back…
     runtime::Event done_;                     // set: nothing more to do
     std::shared_ptr<const Manifest> manifest_;
     std::deque<std::size_t> missing_;  // not claimed
     std::map<std::size_t, Claim> claims_;
-    std::map<PeerId, std::uint32_t> strikes_;
-    std::map<PeerId, int> refusals_;
-    std::map<PeerId, std::size_t> lanes_;    // to donors, that have not ended
-    std::map<PeerId, TimePoint> failed_at_;  // donors: the newest chunk that did not come
-    std::map<PeerId, TimePoint> gone_at_;    // donors: lost after their newest chunk, first
-    std::optional<TimePoint> asked_for_less_at_;
+    std::map<PeerId, Conduct> conduct_;
     std::size_t next_donor_ = 0;
     std::map<PeerId, TimePoint> fellow_asked_;  // never(): we ask, or take from it, just now
     struct Fellow {
@@ -120,8 +122,6 @@ class Download {
     Duration donor_time_{0};            // of a chunk, smoothed; 0: none came yet
     // The newest chunk from a fellow, or when the first one was asked.
     std::optional<TimePoint> fellow_gave_at_;
-    std::size_t active_ = 0;
-    std::size_t allowed_ = lanes_allowed_max;  // fewer while our own link is too slow
     std::uint64_t arrivals_ = 0;
     std::uint64_t donors_arrivals_ = 0;  // without fellows'
     std::optional<Error> failure_;

@@ -1,0 +1,24 @@
+#include "dedloc/state/chunk_allowance.h"
+
+#include <algorithm>
+
+namespace dedloc::state {
+
+namespace {
+
+// One in so many of the lanes on which nothing came in time goes on. Half of them would fill a slow
+// line with chunks that are late as well, again and again, until their donors are dropped.
+constexpr std::size_t lanes_cut = 4;
+
+}  // namespace
+
+void ChunkAllowance::more() { allowed_ = std::min(lanes_allowed_max, allowed_ + 1); }
+
+void ChunkAllowance::less(TimePoint now) {
+    if (less_since_ && now < *less_since_ + timeout_) return;
+    less_since_ = now;
+    allowed_ = std::max<std::size_t>(1, std::min(allowed_, active_ + 1) / lanes_cut);
+    timeout_ = std::min(timeout_ * 2, chunk_timeout_max);
+}
+
+}  // namespace dedloc::state
