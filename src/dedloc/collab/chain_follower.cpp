@@ -17,9 +17,7 @@ using consensus::decision_of;
 using consensus::DecisionKind;
 
 constexpr Duration fetch_patience_min = 20s;  // without any part of an average
-constexpr Duration load_patience = 10min;     // without any progress
 constexpr std::size_t unfit_passes_max = 2;   // over all who have a state, until one gives up
-constexpr Duration look_max = 500ms;          // between two looks for help; more: the machine slept
 
 // It has the state that its newest certificate leads to.
 bool stands(const Status& status) {
@@ -93,7 +91,7 @@ void ChainFollower::start() {
     context_.ledger.on_decision([this](const consensus::Link& link) {
         const Decision& decision = link.decision;
         // A peer that loads a state begins anew from there: only the first of these is of any use.
-        if (!need_state_ || queue_.empty())
+        if (!need_.is_needed() || queue_.empty())
             queue_.push_back({decision, link.plan, link.certificate});
         const std::vector<consensus::Voter>& voters = decision.next_voters;
         if (decision.kind == DecisionKind::branch && voters.size() == 1 &&
@@ -129,18 +127,14 @@ void ChainFollower::expect(const consensus::Decision& decision) {
 
 Task<void> ChainFollower::work() {
     for (;;) {
-        if (queue_.empty() || need_state_) {
+        if (queue_.empty() || need_.is_needed()) {
             co_await wake_.wait();
             continue;
         }
         co_await apply_next();
-        extend_join();
+        joining_.extend(context_.now());
         changed_.pulse();
     }
-}
-
-void ChainFollower::extend_join() {
-    join_until_ = std::max(join_until_, context_.now() + load_patience);
 }
 
 Task<void> ChainFollower::apply_next() {
@@ -154,16 +148,14 @@ Task<void> ChainFollower::apply_next() {
     if (queue_.empty() || queue_.front().certificate != entry.certificate) co_return;
     if (!applied) {
         const auto newest = store_.newest();
-        differs_ = newest && newest->root() != entry.decision.state_before;
         callbacks_.note(events::ReplayFailed{}, applied.error().message());
-        need_state_ = true;
-        stuck_ = true;
+        need_.arise(newest && newest->root() != entry.decision.state_before);
         look_at_all();
         wake_.pulse();
         co_return;
     }
     queue_.pop_front();
-    stuck_ = false;
+    need_.advanced();
     settle();
     if (entry.plan) callbacks_.on_applied(entry.decision, *entry.plan, *applied);
 }
@@ -192,7 +184,7 @@ Task<Result<void>> ChainFollower::fetch_average(const Decision& decision,
         const TimePoint deadline = context_.now() + patience;
         Result<void> fetched = co_await fetcher_.fetch(decision.parts, sources, deadline);
         if (fetched || have() <= before) co_return fetched;
-        extend_join();
+        joining_.extend(context_.now());
         changed_.pulse();
     }
 }
@@ -275,12 +267,12 @@ void ChainFollower::look_at_all() {
 // in a tight loop.
 Task<void> ChainFollower::look_for_state() {
     for (;;) {
-        if (!need_state_) {
+        if (!need_.is_needed()) {
             co_await wake_.wait();
             continue;
         }
         co_await context_.node.clock.sleep_for(500ms);
-        if (need_state_ && sync_candidates_.idle()) look_at_all();
+        if (need_.is_needed() && sync_candidates_.idle()) look_at_all();
     }
 }
 
@@ -291,7 +283,7 @@ bool ChainFollower::better(const Decision& theirs) const {
 Task<void> ChainFollower::catch_up_with(PeerId peer) {
     if (!context_.ledger.started() || !membership_.is_member(peer)) co_return;
     // First the cheap way: certificates that follow ours, to be replayed.
-    if (!need_state_) {
+    if (!need_.is_needed()) {
         const Digest previous = context_.ledger.base().previous;
         const auto level = co_await catch_up_.follow_chain(peer);
         if (context_.ledger.base().previous == previous) brings_nothing(peer);
@@ -304,7 +296,7 @@ Task<void> ChainFollower::catch_up_with(PeerId peer) {
     if (!theirs || !brings_us_further(*theirs) || others_may_know_what_follows(*theirs)) co_return;
     const double ours = context_.ledger.base().branch_samples;
     const bool other_branch = theirs->instance.branch != context_.ledger.base().instance.branch;
-    const bool differs = differs_ || is_contradicted_by(*theirs);
+    const bool differs = need_.differs() || is_contradicted_by(*theirs);
     const Result<bool> adopted = co_await adopt(peer, *newest);
     if (!adopted || !*adopted) co_return;
     callbacks_.on_replaced(other_branch
@@ -334,7 +326,7 @@ void ChainFollower::brings_nothing(const PeerId& peer) {
 // replay, and what we have handed in would be lost.
 bool ChainFollower::others_may_know_what_follows(const Decision& theirs) {
     const consensus::Base& base = context_.ledger.base();
-    if (need_state_ || theirs.instance.branch != base.instance.branch) return false;
+    if (need_.is_needed() || theirs.instance.branch != base.instance.branch) return false;
     bool others = false;
     for (const KnownPeer* peer : membership_.live()) {
         if (!is_ahead(peer->status, base) ||
@@ -348,8 +340,8 @@ bool ChainFollower::others_may_know_what_follows(const Decision& theirs) {
 
 bool ChainFollower::brings_us_further(const Decision& theirs) const {
     const consensus::Base& base = context_.ledger.base();
-    if (!need_state_ && !better(theirs)) return false;
-    if (need_state_ && theirs.number + 1 < base.number &&
+    if (!need_.is_needed() && !better(theirs)) return false;
+    if (need_.is_needed() && theirs.number + 1 < base.number &&
         theirs.instance.branch == base.instance.branch)
         return false;  // it is further behind than we are
     return !leads_nowhere(theirs);
@@ -381,7 +373,7 @@ Task<Result<bool>> ChainFollower::adopt_alone(PeerId peer, Bytes certificate) {
     if (decision.run != context_.ledger.base().run && context_.ledger.started())
         co_return make_error(ErrorKind::conflict, "the certificate belongs to another run");
     // We may have waited for another one that brought us further.
-    if (context_.ledger.started() && !need_state_ && !better(decision)) co_return false;
+    if (context_.ledger.started() && !need_.is_needed() && !better(decision)) co_return false;
     auto state = store_.find(decision.state_before);
     if (!state) {
         if (!partial_ || partial_->root() != decision.state_before)
@@ -392,7 +384,7 @@ Task<Result<bool>> ChainFollower::adopt_alone(PeerId peer, Bytes certificate) {
         options.stall_max = load_patience;
         options.bytes_max = state_bytes_most(run_, layout_);
         options.progress = [this](const state::DownloadProgress& progress) {
-            extend_join();
+            joining_.extend(context_.now());
             if (progress.bytes_total > 0)
                 callbacks_.on_progress(static_cast<double>(progress.bytes_have) /
                                        static_cast<double>(progress.bytes_total));
@@ -404,33 +396,33 @@ Task<Result<bool>> ChainFollower::adopt_alone(PeerId peer, Bytes certificate) {
                                                    fastest_donors(membership_.live(), peer),
                                                    options);
         if (!downloaded) {
-            if (downloaded.error().kind() == ErrorKind::bad_input) unfit_ = downloaded.error();
+            if (downloaded.error().kind() == ErrorKind::bad_input)
+                joining_.state_is_unfit(downloaded.error());
             co_return std::move(downloaded).error();
         }
         state = *std::move(downloaded);
         state_took_ = std::min(context_.now() - begun, load_patience);
         partial_.reset();  // it is empty now
         if (Ok fits = check_state(run_, layout_, *state->snapshot); !fits) {
-            unfit_ = fits.error();
+            joining_.state_is_unfit(fits.error());
             co_return std::move(fits).error();
         }
     }
     // The world may have moved while we downloaded: only ever forward.
-    if (context_.ledger.started() && !need_state_ && !better(decision)) co_return false;
+    if (context_.ledger.started() && !need_.is_needed() && !better(decision)) co_return false;
     queue_.clear();
     const Result<void> started = context_.ledger.start_from(certificate);
     if (!started) co_return started.error();
     const auto before = store_.newest();
     store_.put(state);
     partial_.reset();  // of another state, maybe
-    need_state_ = false;
-    differs_ = false;
+    need_.state_was_loaded();
     // The same state once more is no step forward.
-    if (!before || before->root() != state->root()) stuck_ = false;
+    if (!before || before->root() != state->root()) need_.advanced();
     if (decision.kind == DecisionKind::commit) {
         queue_.push_back({decision, std::move(plan), certificate});
     } else {
-        stuck_ = false;
+        need_.advanced();
         context_.ledger.set_state(state->root());
     }
     wake_.pulse();
@@ -447,7 +439,7 @@ bool ChainFollower::leads_nowhere(const Decision& theirs) const {
     if (theirs.kind != DecisionKind::commit) return false;
     if (is_lost()) return theirs.state_before == store_.newest()->root();
     const Digest& branch = theirs.instance.branch;
-    if (need_state_ || branch == context_.ledger.base().instance.branch) return false;
+    if (need_.is_needed() || branch == context_.ledger.base().instance.branch) return false;
     return std::ranges::none_of(membership_.live(), [&](const KnownPeer* peer) {
         return stands(peer->status) && peer->status.branch == branch;
     });
@@ -461,16 +453,15 @@ bool ChainFollower::could_help(const Status& status) const {
 }
 
 bool ChainFollower::is_lost() const {
-    return stuck_ && no_help_for_ > averaging::quorum_patience(context_, patience_);
+    return need_.is_lost(averaging::quorum_patience(context_, patience_));
 }
 
-// A machine that slept has waited for nobody meanwhile.
 void ChainFollower::wait_for_help() {
-    const Duration since = context_.now() - std::exchange(looked_for_help_at_, context_.now());
-    const bool helped = !stuck_ || std::ranges::any_of(membership_.live(), [&](const auto* peer) {
-        return could_help(peer->status);
-    });
-    no_help_for_ = helped ? Duration(0) : no_help_for_ + std::min(since, look_max);
+    const bool helped =
+        !need_.is_stuck() || std::ranges::any_of(membership_.live(), [&](const auto* peer) {
+            return could_help(peer->status);
+        });
+    need_.wait_for_help(context_.now(), helped);
 }
 
 // Voters may decide further steps than we have applied, and all die: what their disks keep begins
@@ -479,7 +470,7 @@ void ChainFollower::wait_for_help() {
 // branch, and we follow it.
 std::optional<Bytes> ChainFollower::part_from_lost(const consensus::Voter& self) {
     wait_for_help();
-    if (!is_lost() || !need_state_ || queue_.empty()) return std::nullopt;
+    if (!is_lost() || !need_.is_needed() || queue_.empty()) return std::nullopt;
     const auto newest = store_.newest();
     const Decision& lost = queue_.front().decision;
     if (!newest || newest->root() != lost.state_before) return std::nullopt;
@@ -490,7 +481,7 @@ std::optional<Bytes> ChainFollower::part_from_lost(const consensus::Voter& self)
     const Result<void> started = context_.ledger.start_from(branch);
     DEDLOC_CHECK(started.has_value());
     queue_.clear();
-    need_state_ = stuck_ = false;
+    need_.end();
     context_.ledger.set_state(newest->root());
     changed_.pulse();
     return branch;
@@ -510,48 +501,46 @@ std::vector<PeerId> ChainFollower::informants() const {
 }
 
 Task<Result<void>> ChainFollower::join_through(PeerId peer) {
-    auto newest = co_await catch_up_.newest_certificate(peer, join_until_);
+    auto newest = co_await catch_up_.newest_certificate(peer, joining_.until());
     if (!newest) co_return std::move(newest).error();
     if (newest->empty())
         co_return make_error(ErrorKind::not_found, "peer {} is new itself", peer.short_text());
-    if (!member_answered_) extend_join();
-    member_answered_ = reached_ = true;
+    joining_.peer_answers(context_.now());
     Bytes certificate = *std::move(newest);
     DEDLOC_CO_TRY_VOID(co_await adopt(peer, std::move(certificate)));
     look_at(peer);
-    while (!up_to_date() && !need_state_ && context_.now() < join_until_ && !given_up_)
+    while (!up_to_date() && !need_.is_needed() && joining_.goes_on(context_.now()))
         (void)co_await changed_.wait_until(context_.node.clock, context_.now() + 100ms);
-    if (!up_to_date() || need_state_)
+    if (!up_to_date() || need_.is_needed())
         co_return make_error(ErrorKind::timeout, "the last steps could not be replayed");
     co_return Result<void>();
 }
 
 void ChainFollower::give_up_joining(Error why) {
-    given_up_ = std::move(why);
+    joining_.give_up(std::move(why));
     changed_.pulse();
 }
 
 Task<Result<void>> ChainFollower::join(TimePoint deadline) {
-    join_until_ = deadline;
+    joining_.begin(deadline);
     Error last = make_error(ErrorKind::peer_gone, "no member of the run has its state yet");
     std::size_t passes = 0;  // in a row in which nobody had a state for this model
-    while (context_.now() < join_until_ && !given_up_) {
+    while (joining_.goes_on(context_.now())) {
         const std::vector<PeerId> peers = informants();
         std::size_t asked = 0;
         std::optional<Error> unfit;  // what the last one's state was
         std::size_t unfit_count = 0;
         for (const PeerId& peer : peers) {
-            unfit_.reset();
-            reached_ = false;
+            joining_.ask_next_peer();
             Result<void> joined = co_await join_through(peer);
             if (joined) co_return joined;
             last = std::move(joined).error();
-            if (reached_) ++asked;
-            if (unfit_) {
+            if (joining_.reached()) ++asked;
+            if (auto why = joining_.take_unfit()) {
                 ++unfit_count;
-                unfit = std::move(unfit_);
+                unfit = std::move(why);
             }
-            if (context_.now() >= join_until_ || given_up_) break;
+            if (!joining_.goes_on(context_.now())) break;
         }
         // No other state will come: to load it again and again would never end.
         passes = unfit && unfit_count == asked ? passes + 1 : 0;
@@ -562,7 +551,7 @@ Task<Result<void>> ChainFollower::join(TimePoint deadline) {
                                         unfit->message()));
         co_await context_.node.clock.sleep_for(100ms);
     }
-    if (given_up_) co_return *given_up_;
+    if (const auto& why = joining_.why_given_up()) co_return *why;
     last = last.with_context("could not load the run's state");
     // Members that had nothing to give say nothing about what is missing on this machine.
     if (last.kind() == ErrorKind::not_found) co_return Error(ErrorKind::peer_gone, last.message());

@@ -18,8 +18,10 @@
 #include "dedloc/averaging/coordinator.h"
 #include "dedloc/collab/deferred_gradients.h"
 #include "dedloc/collab/events.h"
+#include "dedloc/collab/join_attempt.h"
 #include "dedloc/collab/membership.h"
 #include "dedloc/collab/model_state.h"
+#include "dedloc/collab/state_need.h"
 #include "dedloc/collab/step_computer.h"
 #include "dedloc/consensus/catch_up.h"
 #include "dedloc/consensus/sync_candidates.h"
@@ -117,7 +119,6 @@ class ChainFollower {
     bool better(const consensus::Decision& theirs) const;
     std::vector<PeerId> informants() const;
     Task<Result<void>> join_through(PeerId peer);
-    void extend_join();
     void settle();
     bool leads_nowhere(const consensus::Decision& theirs) const;
     bool could_help(const Status& status) const;
@@ -139,19 +140,11 @@ class ChainFollower {
     std::set<PeerId> bring_nothing_;  // … these knew none when they were asked
     std::shared_ptr<state::PartialState> partial_;
     Duration state_took_{0};  // to load, the newest time
-    TimePoint join_until_{};  // unless something comes until then
-    bool member_answered_ = false;
-    bool reached_ = false;           // who was asked last has a certificate for us
-    std::optional<Error> given_up_;  // joining
-    std::optional<Error> unfit_;     // why the state that was loaded last is none of this model
+    JoinAttempt joining_;
+    StateNeed need_;
     bool busy_ = false;              // applying
     bool adopting_ = false;          // a state is being loaded
-    bool need_state_ = false;        // replay failed: only a download helps
-    bool differs_ = false;           // … as our state is another than the group's
-    bool stuck_ = false;             // … and no step applied nor another state loaded since
     std::set<Digest> opened_alone_;  // branches of this peer alone
-    Duration no_help_for_{0};        // while stuck
-    TimePoint looked_for_help_at_;
     consensus::CatchUp catch_up_;
     runtime::Event wake_;
     runtime::Event changed_;
