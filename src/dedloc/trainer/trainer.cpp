@@ -22,9 +22,6 @@ constexpr auto stop_poll = std::chrono::milliseconds(50);
 constexpr Duration disk_patience = 30s;
 // In a row, until the next trainer makes them; so many more for each one after it.
 constexpr std::uint64_t evaluations_missed = 2;
-// Searches until one tries again what ran out of memory. An hour: where nothing has changed that
-// costs others a full memory for a moment, and a micro-batch that is computed twice.
-constexpr int searches_until_more_fit = 6;
 // How often one that has computed ahead as much as it may looks after the step.
 constexpr auto ahead_poll = std::chrono::milliseconds(2);
 
@@ -91,7 +88,12 @@ Trainer::Trainer(runtime::Spawn spawn,
       learner_(std::move(learner)),
       options_(std::move(options)),
       layout_(learner_->layout()),
-      micro_batch_(options_.micro_batch) {
+      micro_batch_(clock,
+                   {.samples = options_.micro_batch,
+                    .search = options_.micro_search,
+                    .again = options_.micro_search_again,
+                    .memory = options_.memory,
+                    .on_found = options_.on_micro_batch}) {
     learner_->limit_norm(options_.norm_max);
 }
 
@@ -131,10 +133,7 @@ Result<void> Trainer::run() {
     if (options_.make_evaluator && options_.evaluate_every > 0) {
         evaluator_ = std::make_unique<Evaluator>(spawn_, collaboration_, options_.make_evaluator);
     }
-    if (options_.micro_batch == collab::micro_auto) {
-        memory_before_ = memory();
-        begin_search(options_.micro_search.samples_first);
-    }
+    micro_batch_.begin();
     collaboration_.trainer_runs(true);
     const Result<void> trained = train_or_say_why(counter);
     collaboration_.trainer_runs(false);
@@ -203,13 +202,11 @@ Result<void> Trainer::train(SampleCounter& counter) {
 // its part of the batch would not come otherwise, and nobody else may weigh yet.
 Result<void> Trainer::check_others() {
     const TimePoint until = clock_.now() + from_seconds(std::exchange(computing_s_, 0));
-    const std::uint64_t micro =
-        options_.micro_batch == collab::micro_auto ? micro_batch_ : options_.micro_batch;
     for (;;) {
         auto taking = runtime::spawn_future(spawn_, "take a check", collaboration_.take_check());
         const auto job = runtime::wait_for_result(taking);
         if (!job || !*job || is_over()) break;
-        auto result = recompute(*learner_, **job, micro);
+        auto result = recompute(*learner_, **job, micro_batch_.size());
         if (!result) {
             log(LogLevel::warning, "trainer", "a check: {}", result.error().message());
             break;
@@ -224,9 +221,7 @@ Result<void> Trainer::check_others() {
 }
 
 Result<void> Trainer::compute(SampleCounter& counter) {
-    if (!search_ && clock_.now() >= search_at_) begin_search(micro_batch_ / 2);
-    const Result<collab::CounterRange> range =
-        take(counter, search_ ? search_->size() : micro_batch_);
+    const Result<collab::CounterRange> range = take(counter, micro_batch_.next());
     if (range) return compute(*range);
     if (is_over()) return {};  // what was computed before is handed in all the same
     return range.error();
@@ -257,7 +252,7 @@ Result<void> Trainer::compute(collab::CounterRange range) {
     const Result<collab::GradientReport> report = learner_->accumulate(range);
     if (!report) {
         if (range.size() == 1 || !says_out_of_memory(report.error())) return report.error();
-        if (options_.micro_batch == collab::micro_auto) return compute_in_halves(range);
+        if (micro_batch_.does_not_fit(range.size())) return compute_in_halves(range);
         return report.error().with_context(fmt::format(
             "the run's batch.micro, {} samples at a time, does not fit into the memory here (the "
             "run file could say \"auto\"; --device cpu may have more)",
@@ -272,47 +267,15 @@ Result<void> Trainer::compute(collab::CounterRange range) {
     not_finite_.end_row();
     driver_->computed(range, *report, seconds);
     samples_computed_ += range.size();
-    if (search_) search_->measured(seconds, memory());
-    end_search_if_done();
+    micro_batch_.computed(seconds);
     return {};
 }
 
-// The search tried too much for this machine, or others leave less of the memory by now;
-// the samples are computed all the same.
+// The samples that were too many at a time are computed all the same.
 Result<void> Trainer::compute_in_halves(collab::CounterRange range) {
-    const std::uint64_t tried = search_ ? search_->size() : micro_batch_;
-    if (range.size() <= tried) {  // else we know it from the first half
-        if (!search_) begin_search(tried);
-        search_->out_of_memory();
-        end_search_if_done();
-        samples_fit_ = micro_batch_;
-        more_fit_at_ = clock_.now() + options_.micro_search_again * searches_until_more_fit;
-    }
     const std::uint64_t middle = range.begin + range.size() / 2;
     DEDLOC_TRY_VOID(compute(collab::CounterRange{range.begin, middle}));
     return compute(collab::CounterRange{middle, range.end});
-}
-
-void Trainer::begin_search(std::uint64_t samples_first) {
-    MicroBatchOptions options = options_.micro_search;
-    options.samples_first = std::max(options.samples_first, samples_first);
-    options.samples_known = micro_batch_;
-    // The memory may be free again by now; if not, one micro-batch is computed in halves.
-    if (samples_fit_ < options.samples_max && clock_.now() >= more_fit_at_) {
-        samples_fit_ *= 2;
-        more_fit_at_ = clock_.now() + options_.micro_search_again * searches_until_more_fit;
-    }
-    options.samples_max = std::min(options.samples_max, samples_fit_);
-    search_.emplace(options, memory_before_);
-}
-
-void Trainer::end_search_if_done() {
-    if (!search_ || !search_->done()) return;
-    const bool is_news = search_->size() != micro_batch_;
-    micro_batch_ = search_->size();
-    if (is_news && options_.on_micro_batch) options_.on_micro_batch(*search_);
-    search_.reset();
-    search_at_ = clock_.now() + options_.micro_search_again;
 }
 
 Result<bool> Trainer::hand_in(bool ahead) {

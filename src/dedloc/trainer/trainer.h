@@ -23,7 +23,6 @@
 #include <atomic>
 #include <functional>
 #include <future>
-#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -31,7 +30,7 @@
 
 #include "dedloc/collab/collaboration.h"
 #include "dedloc/runtime/future.h"
-#include "dedloc/trainer/micro_batch.h"
+#include "dedloc/trainer/micro_batch_tuning.h"
 #include "dedloc/trainer/not_finite.h"
 #include "dedloc/trainer/sample_counter.h"
 #include "dedloc/trainer/step_driver.h"
@@ -116,9 +115,6 @@ class Trainer {
     Result<collab::CounterRange> take(SampleCounter& counter, std::uint64_t count);
     Result<void> compute(collab::CounterRange range);
     Result<void> compute_in_halves(collab::CounterRange range);
-    void begin_search(std::uint64_t samples_first);
-    void end_search_if_done();
-    std::uint64_t memory() const { return options_.memory ? options_.memory() : 0; }
     // True while the run goes on. `ahead`: returns when the step has begun.
     Result<bool> hand_in(bool ahead);
     Result<bool> take_outcome();
@@ -138,13 +134,7 @@ class Trainer {
     TrainerOptions options_;
     collab::Layout layout_;
 
-    std::optional<MicroBatchSearch> search_;  // while there is something to find
-    TimePoint search_at_ = TimePoint::never();
-    std::uint64_t samples_fit_ = std::numeric_limits<std::uint64_t>::max();  // what memory showed
-    TimePoint more_fit_at_;
-    std::uint64_t memory_before_ = 0;  // anything was computed
-    std::uint64_t micro_batch_;
-
+    MicroBatchTuning micro_batch_;
     std::optional<StepDriver> driver_;        // since train() began
     double computing_s_ = 0;                  // gradients, since others were last checked
     std::future<Result<Stepped>> in_flight_;  // valid while a step is being made

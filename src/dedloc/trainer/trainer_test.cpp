@@ -195,11 +195,11 @@ class LoneCollaboration final : public collab::Collaboration {
         a.role = collab::Role::observer;
         collab::Status b;
         b.peer = made_peer(2);
-        b.phase = first_trainers_phase;
+        b.phase = first_trainer.phase;
         const std::uint64_t step = state()->step();
-        if (first_trainer_evaluates) b.accuracy_step = step;
-        if (first_trainer_takes > 0 && step >= first_trainer_takes)  // one after the other
-            b.accuracy_step = (step / first_trainer_takes - 1) * first_trainer_takes;
+        if (first_trainer.evaluates) b.accuracy_step = step;
+        if (first_trainer.takes > 0 && step >= first_trainer.takes)  // one after the other
+            b.accuracy_step = (step / first_trainer.takes - 1) * first_trainer.takes;
         collab::Status c;
         c.peer = made_peer(3);
         c.phase = collab::Phase::computing;
@@ -222,10 +222,12 @@ class LoneCollaboration final : public collab::Collaboration {
     }
 
     std::size_t self_index = 1;  // the first trainer
-    collab::Phase first_trainers_phase = collab::Phase::computing;
-    bool first_trainer_evaluates = false;
-    std::uint64_t first_trainer_takes = 0;  // steps for an evaluation
-    float per_sample = 1;                   // in the sums that are handed in
+    struct {
+        collab::Phase phase = collab::Phase::computing;
+        bool evaluates = false;
+        std::uint64_t takes = 0;  // steps for an evaluation
+    } first_trainer;
+    float per_sample = 1;  // in the sums that are handed in
     int failures_left = 0;
     std::atomic<int> rests_left = 0;
     bool hangs = false;
@@ -635,7 +637,7 @@ TEST_F(TrainerTest, takes_over_from_a_first_trainer_that_evaluates_nothing_for_l
     for (const bool can : {true, false}) {
         LoneCollaboration collaboration(loop_.executor(), 8, 40);
         collaboration.self_index = 2;
-        collaboration.first_trainer_evaluates = can;
+        collaboration.first_trainer.evaluates = can;
         const auto trainer_ = trainer(collaboration);
         trainer_->start();
         ASSERT_TRUE(trainer_->join());
@@ -650,7 +652,7 @@ TEST_F(TrainerTest, takes_over_from_a_first_trainer_that_evaluates_nothing_for_l
 TEST_F(TrainerTest, leaves_evaluation_to_a_first_trainer_that_is_slow_at_it) {
     LoneCollaboration collaboration(loop_.executor(), 8, 100);
     collaboration.self_index = 2;
-    collaboration.first_trainer_takes = 10;
+    collaboration.first_trainer.takes = 10;
     const auto trainer_ = trainer(collaboration);
     trainer_->start();
     ASSERT_TRUE(trainer_->join());
@@ -662,7 +664,7 @@ TEST_F(TrainerTest, evaluates_for_first_trainers_that_have_no_state_yet_or_leave
     for (const collab::Phase phase : {collab::Phase::downloading, collab::Phase::leaving}) {
         LoneCollaboration collaboration(loop_.executor(), 8, 4);
         collaboration.self_index = 2;
-        collaboration.first_trainers_phase = phase;
+        collaboration.first_trainer.phase = phase;
         const auto trainer_ = trainer(collaboration);
         trainer_->start();
         ASSERT_TRUE(trainer_->join());
