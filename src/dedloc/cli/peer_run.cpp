@@ -10,10 +10,9 @@
 
 #include "dedloc/cli/called_as.h"
 #include "dedloc/cli/cap_schedule.h"
-#include "dedloc/cli/checkpoint_hook.h"
 #include "dedloc/cli/fits_memory.h"
 #include "dedloc/cli/interrupts.h"
-#include "dedloc/cli/join_offer.h"
+#include "dedloc/cli/join_string_file.h"
 #include "dedloc/cli/memory.h"
 #include "dedloc/cli/organiser.h"
 #include "dedloc/cli/peer_directory.h"
@@ -21,6 +20,7 @@
 #include "dedloc/cli/quiet_failures.h"
 #include "dedloc/cli/run_files.h"
 #include "dedloc/cli/run_listing.h"
+#include "dedloc/cli/saved_states.h"
 #include "dedloc/cli/say.h"
 #include "dedloc/cli/task_progress.h"
 #include "dedloc/collab/model_state.h"
@@ -31,11 +31,8 @@
 #include "dedloc/monitor/json_line.h"
 #include "dedloc/monitor/run_view.h"
 #include "dedloc/monitor/screen.h"
-#include "dedloc/p2p/nat.h"
 #include "dedloc/security/hash.h"
 #include "dedloc/tasks/training_task.h"
-#include "dedloc/trainer/checkpoint_saver.h"
-#include "dedloc/trainer/due_state.h"
 #include "dedloc/trainer/local_learner.h"
 #include "dedloc/trainer/passing_thread.h"
 #include "dedloc/trainer/scaled_learner.h"
@@ -68,6 +65,28 @@ constexpr Duration file_patience = 120s;   // for a file of the run that peers h
 constexpr Duration end_patience = 10s;     // after the end: for peers that still apply it
 constexpr double download_tell_s = 10;     // between plain lines about a download
 
+// The trainer's thread finds a size; the main thread tells of it.
+class MicroBatchNews {
+  public:
+    void found(const trainer::MicroBatchSearch& search) {
+        const std::lock_guard lock(mutex_);
+        const double rate = search.samples_per_s();  // 0: not measured
+        text_ = fmt::format("computes {} samples at a time{}: {}",
+                            search.size(),
+                            rate > 0 ? fmt::format(", {:.3g} a second", rate) : "",
+                            search.why());
+    }
+    // Empty: nothing new.
+    std::string take() {
+        const std::lock_guard lock(mutex_);
+        return std::exchange(text_, {});
+    }
+
+  private:
+    std::mutex mutex_;
+    std::string text_;
+};
+
 class PeerRun {
   public:
     PeerRun(PeerRunInput input, const PeerOptions& options)
@@ -77,16 +96,24 @@ class PeerRun {
           service_(node_.add<collab::CollaborationService>(node_)),
           screen_(STDOUT_FILENO, screen_options(options)),
           model_(input_.invitation.run, node_.id(), node_.clock().wall_now()),
-          started_(input_.started),
-          saver_(service_, run_file()),
-          due_(run_file().checkpoint_every),
-          hook_({.command = after_checkpoint(options, input_.opened.directory),
-                 .publish_directory = options.publish_directory,
-                 .log_directory = input_.opened.directory},
-                [this](events::Any what, std::string text) {
-                    if (view_is_over_) return announce(std::move(what), std::move(text));
-                    tell(std::move(what), std::move(text));
-                }) {}
+          join_string_(
+              node_,
+              service_,
+              screen_,
+              options_,
+              {.path = file(join_file), .hosts = hosts(), .own_data = own_data(run_file().task)}),
+          states_(
+              service_,
+              run_file(),
+              options_,
+              input_.opened.directory,
+              [this](events::Any what, std::string text) {
+                  if (view_is_over_) return announce(std::move(what), std::move(text));
+                  tell(std::move(what), std::move(text));
+              },
+              [this](events::Any what, std::string text) {
+                  tell(std::move(what), std::move(text));
+              }) {}
 
     int run();
 
@@ -97,10 +124,6 @@ class PeerRun {
         return screen;
     }
 
-    static std::string after_checkpoint(const PeerOptions& options, const std::string& directory) {
-        if (options.watch_prompts.empty()) return options.on_checkpoint;
-        return sheet_command(options.watch_prompts, directory, options.on_checkpoint);
-    }
     const collab::RunFile& run_file() const { return input_.invitation.run; }
     tasks::TaskOptions task_options() const;
     bool hosts() const { return input_.invitation.bootstrap.empty(); }
@@ -116,7 +139,6 @@ class PeerRun {
     bool look_while_joining();
     Result<std::shared_ptr<const state::Snapshot> > first_state(collab::Learner& learner);
     void start_trainer();
-    void found_micro_batch(const trainer::MicroBatchSearch& search);
     void tell_micro_batch();
     void tell_caps(const runtime::LineCaps& caps);
     void train();
@@ -124,9 +146,6 @@ class PeerRun {
     void look_at(const collab::Event& event);
     std::string how_to_come_back() const;
     void refresh_join_string();
-    void show_join_string();
-    void save_if_due();
-    void save(std::shared_ptr<const state::Snapshot> snapshot);
     std::optional<Failure> end();
     void wait_for_trainer();
     bool computes_in_vain() const { return trainer_ && !trainer_->has_ended(); }
@@ -141,7 +160,6 @@ class PeerRun {
     collab::CollaborationService& service_;
     monitor::Screen screen_;
     monitor::RunModel model_;
-    double started_;
     std::unique_ptr<monitor::EventLog> log_;
     monitor::EventMailbox mailbox_;
     std::unique_ptr<monitor::EventFan> fan_;
@@ -149,22 +167,15 @@ class PeerRun {
     std::unique_ptr<collab::Learner> learner_;
     std::unique_ptr<trainer::Trainer> trainer_;
     std::atomic<bool> trainer_ended_ = false;
-    std::mutex micro_batch_mutex_;
-    std::string micro_batch_text_;  // to be told; the trainer's thread writes it
+    MicroBatchNews micro_batch_news_;
     bool interrupted_ = false;
 
     std::string warm_start_told_;
-    JoinOffer offer_;
-    std::string join_string_;
-    double join_refreshed_ = -join_refresh_s;
-    trainer::CheckpointSaver saver_;
-    trainer::DueState due_;
-    std::string checkpoint_;
-    std::string save_problem_;
+    JoinStringFile join_string_;
+    SavedStates states_;
     QuietFailures quiet_failures_;
-    std::string vote_problem_;  // it takes no part any more: the others do without it
-    std::string revoked_;       // the same, by the organiser's will
-    CheckpointHook hook_;
+    // Why it takes no part any more, and the others do without it: it cannot vote, or it may not.
+    std::optional<Failure> put_out_;
     std::vector<collab::Status> last_statuses_;
     runtime::LineCaps caps_told_{};
     double download_told_ = -download_tell_s;
@@ -261,7 +272,7 @@ bool PeerRun::look_while_joining() {
         download_told_ = steady_seconds();
         screen_.say(fmt::format("downloading the state: {:.0f} %, {:.0f} s so far",
                                 std::floor(status.progress * 100),
-                                steady_seconds() - started_));
+                                steady_seconds() - input_.started));
     }
     return interrupts() == 0;
 }
@@ -290,7 +301,7 @@ std::optional<Failure> PeerRun::begin() {
     if (!log) return failure(ExitCode::disk, log.error());
     log_ = *std::move(log);
     fan_ = std::make_unique<monitor::EventFan>(
-        std::vector<collab::EventSink*>{log_.get(), &mailbox_, &due_});
+        std::vector<collab::EventSink*>{log_.get(), &mailbox_, &states_.sink()});
     say_folder();
     if (!options_.watch_prompts.empty())
         if (const auto prompts = prompts_of_file(options_.watch_prompts); !prompts)
@@ -313,7 +324,7 @@ std::optional<Failure> PeerRun::begin() {
         if (!first) return failure(first.error());
         if (!warm_start_told_.empty()) announce(events::StartedFrom{}, warm_start_told_);
         input_.from.reset();  // as large as the state
-        saver_.begin_at((*first)->step());
+        states_.begin_at((*first)->step());
         options.initial = *std::move(first);
     } else {
         screen_.say(fmt::format("joining {} …", run_file().name));
@@ -323,29 +334,15 @@ std::optional<Failure> PeerRun::begin() {
     const auto begun =
         service_.begin(std::move(options), fan_.get(), [this] { return look_while_joining(); });
     if (!begun) return failure(begun.error());
-    if (!hosts()) saver_.begin_at(service_.collaboration().state()->step());
-    due_.begin([&collaboration = service_.collaboration()] { return collaboration.state(); });
+    if (!hosts()) states_.begin_at(service_.collaboration().state()->step());
+    states_.begin();
     if (options_.listed) list_run(node_, service_, input_.invitation);
     return std::nullopt;
 }
 
-void PeerRun::found_micro_batch(const trainer::MicroBatchSearch& search) {
-    const std::lock_guard lock(micro_batch_mutex_);
-    const double rate = search.samples_per_s();  // 0: not measured
-    micro_batch_text_ = fmt::format("computes {} samples at a time{}: {}",
-                                    search.size(),
-                                    rate > 0 ? fmt::format(", {:.3g} a second", rate) : "",
-                                    search.why());
-}
-
 void PeerRun::tell_micro_batch() {
-    std::string text;
-    {
-        const std::lock_guard lock(micro_batch_mutex_);
-        text = std::exchange(micro_batch_text_, {});
-    }
-    if (text.empty()) return;
-    announce(events::MicroBatchFound{}, std::move(text));
+    std::string text = micro_batch_news_.take();
+    if (!text.empty()) announce(events::MicroBatchFound{}, std::move(text));
 }
 
 void PeerRun::start_trainer() {
@@ -363,7 +360,7 @@ void PeerRun::start_trainer() {
         .computes_on_cpu = on_cpu,
         .memory = on_cpu ? memory_in_use : nullptr,  // of a GPU's nothing is known
         .on_micro_batch =
-            [this](const trainer::MicroBatchSearch& search) { found_micro_batch(search); },
+            [this](const trainer::MicroBatchSearch& search) { micro_batch_news_.found(search); },
         .make_evaluator = [task = task_, id = node_.id()] { return task->learner(id); },
         .on_end = [this](const Result<void>&) { trainer_ended_ = true; }};
     trainer_ = std::make_unique<trainer::Trainer>(node_.spawn(),
@@ -377,7 +374,7 @@ void PeerRun::start_trainer() {
 
 void PeerRun::tell(events::Any what, std::string text) {
     const collab::Event event{.time = node_.clock().wall_now(),
-                              .step = saver_.step(),
+                              .step = states_.step(),
                               .text = std::move(text),
                               .what = std::move(what)};
     fan_->record(event);
@@ -414,13 +411,13 @@ void PeerRun::look_at(const collab::Event& event) {
                  events::RenewalFailed,
                  events::Revoked>())
         screen_.say(event.text);
-    if (const auto* revoked = event.as<events::Revoked>(); revoked && revoked->ours)
-        revoked_ = event.text;
+    if (const auto* revoked = event.as<events::Revoked>(); revoked && revoked->ours && !put_out_)
+        put_out_ = Failure{code_for(Error(ErrorKind::denied, "")), event.text};
     if (options_.quiet)
         if (const auto line = quiet_failures_.look(event, steady_seconds()))
             say(stderr, "dedloc: {}\n", *line);
-    if (event.is<events::VotesFailing>() && vote_problem_.empty())
-        vote_problem_ = event.text + how_to_come_back();
+    if (event.is<events::VotesFailing>() && !put_out_)
+        put_out_ = Failure{ExitCode::disk, event.text + how_to_come_back()};
     model_.add(event);
 }
 
@@ -437,64 +434,18 @@ void PeerRun::look() {
 }
 
 void PeerRun::refresh_join_string() {
-    const bool is_due = steady_seconds() - join_refreshed_ >= join_refresh_s;
-    if (!is_due && !(hosts() && offer_.is_held())) return;
-    join_refreshed_ = steady_seconds();
-    const bool first = join_string_.empty();
-    join_string_ =
-        node_.run_on_network_thread([this] { return service_.collaboration().join_string(); });
-    const Ok written = write_private_file(file(join_file), join_string_ + "\n");
-    if (!written && first) tell(events::JoinFileFailed{}, written.error().message());
-    if (hosts())
-        show_join_string();
-    else if (first)
-        screen_.say("joined; `" + called_as() + " invite` prints a join string for others");
-}
-
-void PeerRun::show_join_string() {
-    JoinOffer::Surroundings around{.announced = !options_.announce.empty(),
-                                   .relays_given = !options_.relays.empty(),
-                                   .own_data = own_data(run_file().task)};
-    node_.run_on_network_thread([&] {
-        const p2p::NatReport nat = p2p::nat_of(node_.host())->nat_report();
-        around.is_asking = nat.router_is_asked || (around.relays_given && nat.relays.empty());
-    });
-    const std::vector<std::string> lines = offer_.look(steady_seconds(), join_string_, around);
-    // A script that wants nothing else wants this; one that reads JSON finds it in join.txt.
-    if (options_.quiet && !options_.json && !lines.empty()) screen_.print(join_string_);
-    for (const std::string& line : lines) screen_.say(line);
-}
-
-void PeerRun::save(std::shared_ptr<const state::Snapshot> snapshot) {
-    const state::KeepRule keep{.newest = static_cast<std::size_t>(options_.checkpoints_kept),
-                               .every_steps = options_.checkpoint_kept_every,
-                               .also = hook_.holds()};
-    const auto saved = saver_.save(std::move(snapshot), keep);
-    if (saved) {
-        save_problem_.clear();
-        hook_.saved(file(checkpoints_folder) + "/" + saved->name, saved->step, saved->root.hex());
-        checkpoint_ = file(checkpoints_folder) + "/" + saved->name;
-        tell(events::CheckpointSaved{}, fmt::format("saved the state of step {}", saved->step));
-        return;
-    }
-    save_problem_ = saved.error().message();
-    tell(events::CheckpointFailed{}, save_problem_);
-}
-
-void PeerRun::save_if_due() {
-    auto snapshot = due_.take();
-    if (!snapshot || snapshot->step() <= saver_.step()) snapshot = service_.collaboration().state();
-    if (saver_.is_due(*snapshot)) save(std::move(snapshot));
+    if (const Ok written = join_string_.refresh(); !written)
+        tell(events::JoinFileFailed{}, written.error().message());
 }
 
 void PeerRun::train() {
     while (!trainer_ended_) {
         look();
         refresh_join_string();
-        save_if_due();
-        hook_.look();
+        states_.save_if_due();
+        states_.hook().look();
         tell_micro_batch();
-        if (!vote_problem_.empty() || !revoked_.empty()) break;
+        if (put_out_) break;
         if (interrupts() > 0) {
             interrupted_ = true;
             break;
@@ -506,15 +457,16 @@ void PeerRun::train() {
 // The last state is the run's result: nobody but the user decides that it is not waited for.
 // A peer that left, or failed, is not kept for long.
 void PeerRun::finish_hook(const std::optional<Failure>& failed) {
-    if (!hook_.busy()) return;
+    CheckpointHook& hook = states_.hook();
+    if (!hook.busy()) return;
     if (failed) screen_.say(failed->message);  // which else is said when all is done
     if (failed || interrupts() > 0) {
         screen_.say(fmt::format("publishing the last state, for {:.0f} s at most …",
                                 last_hook_seconds_max));
-        return hook_.finish(last_hook_seconds_max, [] { return false; });
+        return hook.finish(last_hook_seconds_max, [] { return false; });
     }
     screen_.say("publishing the last state … (Ctrl-C: do not wait)");
-    hook_.finish(2 * hook_seconds_max, [] { return interrupts() > 0; });  // one before it, and it
+    hook.finish(2 * hook_seconds_max, [] { return interrupts() > 0; });  // one before it, and it
 }
 
 void PeerRun::wait_for_trainer() {
@@ -528,38 +480,37 @@ std::optional<Failure> PeerRun::end() {
         screen_.say("leaving: handing in what was computed … (Ctrl-C again: end at once)");
     // The trainer ends by itself when the run is over; else it hands in what it has. Without a vote
     // there is no step to wait for.
-    const bool votes = vote_problem_.empty() && revoked_.empty();
+    const bool votes = !put_out_;
     if (interrupted_ || !votes) trainer_->stop(votes ? leave_patience : Duration(0));
     service_.leave(!votes ? Duration(0) : interrupted_ ? leave_patience : end_patience);
     look();
     // Nothing changes the state any more. What ends this process next (a service manager, a machine
     // that is switched off) may not wait for a gradient, and nor do we.
     const auto final_state = service_.collaboration().state();
-    if (!saver_.has_saved(final_state)) save(final_state);
+    states_.save_last(final_state);
     ::unlink(file(join_file).c_str());
     wait_for_trainer();
     const Result<void> trained = trainer_->has_ended() ? trainer_->join() : Result<void>();
     std::optional<Failure> failed;
-    if (!vote_problem_.empty()) {
-        failed = Failure{ExitCode::disk, vote_problem_};  // whatever else that disk did not take
-    } else if (!revoked_.empty()) {
-        failed = Failure{code_for(Error(ErrorKind::denied, "")), revoked_};
+    if (put_out_) {
+        failed = put_out_;  // whatever else a full disk did not take
     } else if (!trained && trained.error().kind() != ErrorKind::cancelled) {
         failed = failure(trained.error());
         tell(events::TrainingFailed{}, failed->message);
-    } else if (!save_problem_.empty()) {
-        failed = Failure{ExitCode::disk, save_problem_};
+    } else if (!states_.problem().empty()) {
+        failed = Failure{ExitCode::disk, states_.problem()};
     }
     screen_.release();  // a pipe that is not read stops us here, when the state is safe
     view_is_over_ = true;
     finish_hook(failed);
     if (failed) return failed;
     if (interrupted_)
-        screen_.say(
-            fmt::format("left at step {}; the state is in {}", final_state->step(), checkpoint_));
-    else
         screen_.say(fmt::format(
-            "the run is over at step {}; the state is in {}", final_state->step(), checkpoint_));
+            "left at step {}; the state is in {}", final_state->step(), states_.newest()));
+    else
+        screen_.say(fmt::format("the run is over at step {}; the state is in {}",
+                                final_state->step(),
+                                states_.newest()));
     return std::nullopt;
 }
 
@@ -585,11 +536,11 @@ void PeerRun::print_json(const std::optional<Failure>& failed) {
         json["samples_dropped"] = accounts.samples_dropped;
         for (const tasks::Measure& count : task_->counts()) json[count.name] = count.value;
         json["left"] = interrupted_;
-        json["checkpoint"] = checkpoint_;
-        json["join_string"] = join_string_;
+        json["checkpoint"] = states_.newest();
+        json["join_string"] = join_string_.text();
     }
     json["directory"] = input_.opened.directory;
-    json["seconds"] = steady_seconds() - started_;
+    json["seconds"] = steady_seconds() - input_.started;
     screen_.print(monitor::json_line(json));
 }
 
