@@ -78,9 +78,7 @@ void Coordinator::assemble() {
     certificates_ =
         std::make_unique<consensus::ConsensusService>(consensus_, *acceptor_, *service_);
     following_ = std::make_unique<Following>(*parts_, *certificates_);
-    auto gather = std::make_unique<GatherPhase>(*parts_);
-    gather_ = gather.get();
-    phases_.push_back(std::move(gather));
+    phases_.push_back(std::make_unique<GatherPhase>(*parts_));
     phases_.push_back(std::make_unique<PlanPhase>(*parts_));
     phases_.push_back(std::make_unique<ReducePhase>(*parts_));
     if (environment_.options.proves) {
@@ -157,7 +155,7 @@ void Coordinator::ledger_moved() {
     election_->forget_suspects();
     following_->ledger_moved();
     proposer_->ledger_moved();
-    gather_->ledger_moved();
+    for (const auto& phase : phases_) phase->ledger_moved();
     open_.ledger_moved(base.instance);
     open_.changed().pulse();
     turn_over_.pulse();
@@ -252,7 +250,7 @@ Task<void> Coordinator::watch_sleep() {
     for (;;) {
         if (election_->slept() && open_.wanted_since()) open_.wait_anew();
         election_->look_at_clock();
-        gather_->look_at_link();
+        for (const auto& phase : phases_) phase->tick();
         acceptor_->look_at_disk();
         co_await environment_.node.clock.sleep_for(sleep_min / 4);
     }

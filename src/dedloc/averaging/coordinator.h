@@ -115,7 +115,6 @@ class Coordinator {
     std::unique_ptr<Following> following_;
     std::unique_ptr<RoundProofs> proofs_;
     std::vector<std::unique_ptr<Phase>> phases_;
-    GatherPhase* gather_ = nullptr;  // one of them
     runtime::Event turn_over_;
     runtime::Scope scope_;
 };

@@ -53,7 +53,7 @@ bool GatherPhase::others_follow_another(const consensus::Base& base) const {
 // deadline, and as its link was used since the step before: none fetches where next to nothing went
 // over it.
 Duration GatherPhase::time_for_newcomers() {
-    look_at_link();
+    tick();
     const links::Served served = served_.take();
     const double average = environment_.options.element_bytes() *
                            static_cast<double>(environment_.options.vector_count);
@@ -66,7 +66,7 @@ Duration GatherPhase::time_for_newcomers() {
     return std::min<Duration>(from_seconds(seconds), environment_.options.deadline_max);
 }
 
-void GatherPhase::look_at_link() {
+void GatherPhase::tick() {
     const auto peers = static_cast<double>(environment_.roster.live_trainers().size());
     served_.look(
         environment_.host.traffic().sent_bytes, environment_.now(), peers * talk_bytes_per_s);

@@ -21,9 +21,9 @@ class GatherPhase final : public Phase {
     bool complete(const Attempt& attempt) const override {
         return !others_follow_another(attempt.base);
     }
-    // Looks at what goes over our link; to be called often.
-    void look_at_link();
-    void ledger_moved() { lonely_turns_ = 0; }
+    // Looks at what goes over our link.
+    void tick() override;
+    void ledger_moved() override { lonely_turns_ = 0; }
 
   private:
     // The members that have announced themselves for `base`, and what comes together.

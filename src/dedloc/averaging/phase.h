@@ -39,6 +39,10 @@ class Phase {
     virtual bool complete(const Attempt& attempt) const = 0;
     // Parts of the plan that it could not finish as planned.
     virtual std::vector<std::uint32_t> failed_parts(const Attempt&) const { return {}; }
+    // A step was decided, or another branch is followed.
+    virtual void ledger_moved() {}
+    // Called several times a second, whether this peer leads or not.
+    virtual void tick() {}
 };
 
 }  // namespace dedloc::averaging

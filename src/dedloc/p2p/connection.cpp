@@ -14,8 +14,6 @@ constexpr std::size_t record_bytes_max = 16u << 10;
 constexpr int small_reads_max = 32;
 // How long a go-away may take to leave.
 constexpr Duration last_words_max = 1s;
-// Rates are measured over so long at least.
-constexpr Duration rate_window = 1s;
 
 // Decrypted bytes go straight to the buffers of those who read.
 class SessionReader final : public security::PlainReader {
@@ -161,17 +159,8 @@ Task<Result<std::unique_ptr<Stream>>> PeerConnection::open_stream(TimePoint dead
 // --------------------------------------------------------------------------------------- tasks
 
 void PeerConnection::moved(std::size_t bytes) {
-    const TimePoint now = settings_.clock.now();
-    moved_in_second_ += bytes;
+    rate_.moved(bytes, settings_.clock.now());
     moved_untold_ += bytes;
-    if (const Duration took = now - second_began_; took >= rate_window) {
-        // After a long silence the window says nothing: it only begins a new one.
-        if (took < 2 * rate_window)
-            rate_peak_ =
-                std::max(rate_peak_, static_cast<double>(moved_in_second_) / to_seconds(took));
-        moved_in_second_ = 0;
-        second_began_ = now;
-    }
     if (moved_untold_ < lane_consider_bytes) return;
     moved_untold_ = 0;
     if (on_busy) on_busy();

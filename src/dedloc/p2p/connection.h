@@ -15,6 +15,7 @@
 #include <string>
 
 #include "dedloc/p2p/nat.h"
+#include "dedloc/p2p/rate_meter.h"
 #include "dedloc/p2p/stranger_budget.h"
 #include "dedloc/p2p/stream.h"
 #include "dedloc/p2p/upgrade.h"
@@ -76,7 +77,7 @@ class PeerConnection : public std::enable_shared_from_this<PeerConnection> {
     TimePoint used_at();
     bool is_closed() const { return closed_; }
     // The most that was moved within a second, both directions together.
-    double bytes_per_s_peak() const { return rate_peak_; }
+    double bytes_per_s_peak() const { return rate_.bytes_per_s_peak(); }
     // New streams are welcome.
     bool is_usable() const {
         return !closed_ && !closing_ && !session_.failure() && !session_.is_going_away();
@@ -136,11 +137,8 @@ class PeerConnection : public std::enable_shared_from_this<PeerConnection> {
     Bytes plain_out_;
     std::size_t batch_bytes_ = write_batch_bytes_start;
 
-    // Bytes moved since the second began, and since on_busy was told.
-    TimePoint second_began_;
-    std::size_t moved_in_second_ = 0;
-    std::size_t moved_untold_ = 0;
-    double rate_peak_ = 0;
+    RateMeter rate_;
+    std::size_t moved_untold_ = 0;  // bytes, since on_busy was told
 };
 
 }  // namespace dedloc::p2p

@@ -15,19 +15,6 @@ namespace {
 constexpr std::array<Duration, 3> punch_pauses = {
     std::chrono::minutes(1), std::chrono::minutes(5), std::chrono::minutes(15)};
 
-// A peer that is in a set for as long as this lives.
-class Listed {
-  public:
-    Listed(std::set<PeerId>& all, PeerId peer) : all_(all), peer_(std::move(peer)) {}
-    ~Listed() { all_.erase(peer_); }
-    Listed(const Listed&) = delete;
-    Listed& operator=(const Listed&) = delete;
-
-  private:
-    std::set<PeerId>& all_;
-    PeerId peer_;
-};
-
 }  // namespace
 
 Task<void> NatService::make_direct(ConnectionPtr relayed,
@@ -35,24 +22,23 @@ Task<void> NatService::make_direct(ConnectionPtr relayed,
     const PeerId peer = relayed->remote();
     const bool we_called = relayed->is_dialler();
     {
-        const Listed punching(punching_, peer);
+        const auto punching = punches_.now(peer);
         co_await try_to_make_direct(std::move(relayed), std::move(public_addresses));
     }
     const ConnectionPtr left = around_.swarm.best(peer);
     if (we_called || !left || !left->is_relayed()) co_return;
-    if (punched_later_.size() < punches_max && punched_later_.insert(peer).second)
-        co_await punch_later(peer);
+    if (punches_.begin_later(peer)) co_await punch_later(peer);
 }
 
 // A relayed connection costs others' lines for as long as it lasts.
 Task<void> NatService::punch_later(PeerId peer) {
-    const Listed listed(punched_later_, peer);
+    const auto listed = punches_.later(peer);
     for (const Duration pause : punch_pauses) {
         co_await around_.clock.sleep_for(pause);
         ConnectionPtr relayed = around_.swarm.best(peer);
         if (!relayed || !relayed->is_relayed() || relayed->is_dialler()) co_return;
-        if (punching_.size() >= punches_max || !punching_.insert(peer).second) continue;
-        const Listed punching(punching_, peer);
+        if (!punches_.begin(peer)) continue;
+        const auto punching = punches_.now(peer);
         co_await punch_attempts(std::move(relayed));
     }
 }
@@ -67,12 +53,12 @@ Task<void> NatService::try_to_make_direct(ConnectionPtr relayed,
         auto dialled =
             co_await around_.swarm.dial_direct(peer, std::move(public_addresses), path, deadline);
         if (dialled) {
-            reversals_ += we_called ? 0 : 1;
+            if (!we_called) punches_.reversed();
             co_return;
         }
     }
     if (we_called) co_return;  // it is the other side that begins to punch
-    ++punches_tried_;
+    punches_.tried();
     co_await punch_attempts(std::move(relayed));
 }
 
@@ -82,7 +68,7 @@ Task<void> NatService::punch_attempts(ConnectionPtr relayed) {
         if (relayed->is_closed()) co_return;
         const Result<void> punched = co_await punch_once(relayed, attempt);
         if (around_.swarm.direct(peer)) {
-            ++punches_succeeded_;
+            punches_.succeeded();
             co_return;
         }
         if (punched) continue;
@@ -129,8 +115,7 @@ Task<void> NatService::serve_punch(ConnectionPtr connection, std::shared_ptr<Str
         stream->reset();
         co_return;
     }
-    int& attempts = punches_answered_[peer];
-    attempts = std::min(attempts + 1, 2 * punch_attempts_max);
+    const int attempts = punches_.asked_by(peer);
     const bool as_client = punches_as_client(PunchSide::a, attempts, connection->agent());
     const TimePoint deadline = around_.clock.now() + punch_attempt_max;
     auto targets = only_public(*std::move(theirs));

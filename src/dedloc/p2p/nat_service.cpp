@@ -215,9 +215,9 @@ NatReport NatService::report() const {
     report.relays = reservations_.uses();
     report.serves_as_relay = serves_as_relay();
     report.relay = relay_.counters();
-    report.punches_tried = punches_tried_;
-    report.punches_succeeded = punches_succeeded_;
-    report.reversals = reversals_;
+    report.punches_tried = punches_.counters().tried;
+    report.punches_succeeded = punches_.counters().succeeded;
+    report.reversals = punches_.counters().reversals;
     return report;
 }
 
@@ -240,8 +240,8 @@ void NatService::identified(const ConnectionPtr& connection, const wire::Identif
         // Whoever was called acts; and the caller, once the other side says that it can be dialled.
         auto to_dial = only_public(theirs);
         const bool ours_to_act = !connection->is_dialler() || !to_dial.empty();
-        if (ours_to_act && options_.punch_holes && punching_.size() < punches_max &&
-            !around_.swarm.direct(peer) && punching_.insert(peer).second)
+        if (ours_to_act && options_.punch_holes && !around_.swarm.direct(peer) &&
+            punches_.begin(peer))
             around_.scope.spawn("p2p make direct", make_direct(connection, std::move(to_dial)));
         return;
     }
@@ -296,7 +296,7 @@ void NatService::peer_gone(const PeerId& peer) {
     }
     relay_.forget(peer);
     reservations_.forget(peer);
-    punches_answered_.erase(peer);
+    punches_.forget(peer);
     if (saw_us_elsewhere_.erase(peer) > 0) observed_.forget(peer);
 }
 

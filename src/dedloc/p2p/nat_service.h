@@ -26,6 +26,7 @@
 #include "dedloc/p2p/nat.h"
 #include "dedloc/p2p/nat_observed.h"
 #include "dedloc/p2p/port_mappings.h"
+#include "dedloc/p2p/punches.h"
 #include "dedloc/p2p/relay_reservations.h"
 #include "dedloc/p2p/relay_service.h"
 #include "dedloc/p2p/swarm.h"
@@ -73,7 +74,7 @@ class NatService {
     // Addresses that others may dial, best first: a peer with room for a few takes the first ones.
     std::vector<wire::Multiaddr> addresses() const;
     NatReport report() const;
-    bool is_punching(const PeerId& peer) const { return punching_.contains(peer); }
+    bool is_punching(const PeerId& peer) const { return punches_.is_under_way(peer); }
     // A relay that leads to us, or a peer to which we lead: without its connection that ends.
     bool needs(const PeerId& peer) const {
         return reservations_.has(peer) || relay_.has_place(peer);
@@ -143,12 +144,7 @@ class NatService {
     TimePoint router_news_after_;
     TimePoint ask_again_;
     runtime::Event ask_news_;
-    std::set<PeerId> punching_;
-    std::set<PeerId> punched_later_;  // with a wait between the attempts
-    std::map<PeerId, int> punches_answered_;
-    std::uint64_t punches_tried_ = 0;
-    std::uint64_t punches_succeeded_ = 0;
-    std::uint64_t reversals_ = 0;
+    Punches punches_;
 };
 
 }  // namespace dedloc::p2p
