@@ -276,6 +276,87 @@ def _function_name(head: list) -> str:
     return "?"
 
 
+@dataclass
+class DataType:
+    """A class or struct that is defined here, and how many data members it has."""
+
+    name: str
+    keyword: str  # class or struct
+    line: int
+    members: int
+
+
+_NO_MEMBER = {"using", "typedef", "friend", "static", "template", "enum", "static_assert"}
+
+
+def data_types(root: Group) -> list[DataType]:
+    out: list[DataType] = []
+    _collect_data_types(root, out)
+    return out
+
+
+def _collect_data_types(group: Group, out: list[DataType]) -> None:
+    start = 0
+    for i, item in enumerate(group.items):
+        if isinstance(item, Token):
+            if item.text == ";":
+                start = i + 1
+            continue
+        if item.opener != "{" or item.kind == "init":
+            continue
+        if item.kind == "type":
+            head = [_text(t) for t in group.items[start:i]]
+            keywords = [at for at, word in enumerate(head) if word in ("class", "struct")]
+            if keywords and "enum" not in head:
+                name = _type_name(head[keywords[-1] + 1 :])
+                out.append(DataType(name, head[keywords[-1]], item.line, _data_members(item)))
+        _collect_data_types(item, out)
+        start = i + 1
+
+
+def _type_name(words: list[str]) -> str:
+    until = words.index(":") if ":" in words else len(words)
+    names = [word for word in words[:until] if word[:1].isidentifier() and word != "final"]
+    return "::".join(names) or "?"
+
+
+def _data_members(group: Group) -> int:
+    count = 0
+    statement: list = []
+    for item in group.items:
+        if isinstance(item, Token) and item.text == ";":
+            count += _members_declared(statement)
+            statement = []
+        elif isinstance(item, Group) and item.opener == "{" and item.kind != "init":
+            # A name may follow a nested type's braces, `struct {…} name;`: a member.
+            statement = [Token("name", "_", item.line)] if item.kind == "type" else []
+        else:
+            statement.append(item)
+    return count
+
+
+def _members_declared(statement: list) -> int:
+    """How many data members one declaration makes; 0: it declares something else."""
+    words = [_text(item) for item in statement]
+    while len(words) > 1 and words[0] in ("public", "protected", "private") and words[1] == ":":
+        words = words[2:]
+    if len(words) < 2 or words[0] in _NO_MEMBER or "operator" in words:
+        return 0
+    depth, members = 0, 1
+    for at, word in enumerate(words):
+        if word == "=" and depth == 0:
+            break
+        if word == "<":
+            depth += 1
+        elif word in (">", ">>"):
+            depth = max(0, depth - len(word))
+        elif depth == 0 and word == "()" and words[at - 1] != "alignas":
+            return 0
+        elif depth == 0 and word == ",":
+            members += 1
+    return 0 if words[0] in ("class", "struct", "union") and len(words) == 2 else members
+
+
 def repository_root() -> Path:
     return Path(__file__).resolve().parent.parent
 

@@ -243,7 +243,7 @@ Task<void> CollaborationImpl::meet_bootstrap() {
 }
 
 Task<void> CollaborationImpl::leave(Duration patience) {
-    if (!trains() || stopped_tasks_) {
+    if (!trains() || ending_.tasks_stopped) {
         co_await leave_as_helper(patience);
         co_return;
     }
@@ -254,7 +254,7 @@ Task<void> CollaborationImpl::leave(Duration patience) {
     while (node_.clock.now() < leaving_.deadline && is_waited_for())
         (void)co_await changed_.wait_until(node_.clock, node_.clock.now() + 50ms);
     tell_of_forgotten();
-    if (!over_)
+    if (!ending_.over)
         drop(contributions_.samples() + contributions_.samples_ahead(),
              "the collaboration was left before a step was due");
     set_phase(Phase::leaving);
@@ -265,7 +265,7 @@ Task<void> CollaborationImpl::leave(Duration patience) {
 
 Task<void> CollaborationImpl::leave_as_helper(Duration patience) {
     leaving_.begun = true;
-    if (!stopped_tasks_) co_await backend_->part(node_.clock.now() + patience);
+    if (!ending_.tasks_stopped) co_await backend_->part(node_.clock.now() + patience);
     set_phase(Phase::leaving);
     co_await membership_->say_goodbye();
     co_await stop();
@@ -273,7 +273,8 @@ Task<void> CollaborationImpl::leave_as_helper(Duration patience) {
 
 // The trainer hands in what it has; a run that is over waits for those who still apply its end.
 bool CollaborationImpl::is_waited_for() const {
-    if (!over_) return computes_at_.is_in_step || contributions_.samples() > 0 || trainer_runs_;
+    if (!ending_.over)
+        return computes_at_.is_in_step || contributions_.samples() > 0 || trainer_runs_;
     return std::ranges::any_of(membership_->live(), [this](const KnownPeer* peer) {
         const Status& status = peer->status;
         return status.role == Role::trainer && status.phase != Phase::leaving &&
@@ -282,9 +283,9 @@ bool CollaborationImpl::is_waited_for() const {
 }
 
 Task<void> CollaborationImpl::stop() {
-    if (stopped_tasks_) co_return;
-    stopped_tasks_ = true;
-    over_ = true;
+    if (ending_.tasks_stopped) co_return;
+    ending_.tasks_stopped = true;
+    ending_.over = true;
     changed_.pulse();
     co_await scope_.stop();
     co_await backend_->stop();
@@ -335,8 +336,8 @@ void CollaborationImpl::tell_of_left_out() {
 }
 
 void CollaborationImpl::kept_out(std::string why) {
-    if (!kept_out_.empty()) return;
-    kept_out_ = std::move(why);
+    if (!ending_.kept_out.empty()) return;
+    ending_.kept_out = std::move(why);
     step_due_ = true;
     changed_.pulse();
 }
@@ -400,12 +401,12 @@ void CollaborationImpl::check_stop_conditions() {
         current ? Reached{.step = current->step(),
                           .samples = static_cast<double>(current->info().samples)}
                 : backend_->reached();
-    if (over_ || !reached) return;
+    if (ending_.over || !reached) return;
     double accuracy = publisher_.accuracy();
     for (const KnownPeer* peer : membership_->live())
         accuracy = std::max(accuracy, peer->status.accuracy);
     if (!options_.run.stop.is_met(reached->step, reached->samples, accuracy)) return;
-    over_ = true;
+    ending_.over = true;
     tell(events::RunOver{}, {}, fmt::format("the stop condition is met at step {}", reached->step));
     changed_.pulse();
 }

@@ -35,9 +35,9 @@ class CollaborationImpl final : public Collaboration, private BackendListener {
     bool may_compute() const override { return !rests(); }
     bool may_compute_ahead() const override;
     void forget_ahead(std::uint64_t samples) override { contributions_.forget_ahead(samples); }
-    bool step_due() const override { return step_due_ || over_ || leaving_.begun; }
+    bool step_due() const override { return step_due_ || ending_.over || leaving_.begun; }
     Task<Result<StepOutcome>> step(Contribution contribution) override;
-    bool stopped() const override { return over_ || leaving_.begun; }
+    bool stopped() const override { return ending_.over || leaving_.begun; }
     bool check_waits() const override { return backend_->check_waits(); }
     Task<Result<std::optional<CheckJob>>> take_check() override;
     Task<Result<void>> checked(CheckResult result) override;
@@ -136,15 +136,18 @@ class CollaborationImpl final : public Collaboration, private BackendListener {
 
     std::atomic<bool> step_due_{false};
     std::atomic<bool> trainer_runs_{false};
-    std::atomic<bool> over_{false};
+    // How it came to an end for this peer.
+    struct Ending {
+        std::atomic<bool> over{false};
+        std::string kept_out;  // by an order, in words; empty: no
+        bool tasks_stopped = false;
+    } ending_;
     struct Leaving {
         std::atomic<bool> begun{false};
         TimePoint deadline = TimePoint::never();
     } leaving_;
     ComputesAt computes_at_;
     Accounts accounts_;
-    std::string kept_out_;  // by an order, in words; empty: no
-    bool stopped_tasks_ = false;
     runtime::Event changed_;
     runtime::Scope scope_;
 };

@@ -71,7 +71,7 @@ void CollaborationImpl::begin_computing(bool keep_ahead) {
 // later only; a leaver hands it in.
 StepKind CollaborationImpl::how_it_ended() const {
     const bool ahead = contributions_.computes_ahead();
-    if (over_ || (leaving_.begun && !ahead)) return StepKind::stopped;
+    if (ending_.over || (leaving_.begun && !ahead)) return StepKind::stopped;
     const bool too_far = ahead && state()->step() > computes_at_.step.step + 1;
     return computes_at_.state_is_replaced || too_far ? StepKind::resynced : StepKind::stepped;
 }
@@ -98,7 +98,7 @@ void CollaborationImpl::drop(std::uint64_t samples, std::string_view why) {
 }
 
 Task<void> CollaborationImpl::wait_for_state() {
-    while (!stopped_tasks_ && !backend_->has_open_state())
+    while (!ending_.tasks_stopped && !backend_->has_open_state())
         (void)co_await changed_.wait_until(node_.clock, node_.clock.now() + state_look_interval);
 }
 
@@ -106,7 +106,7 @@ Task<void> CollaborationImpl::wait_for_state() {
 // others may make a step meanwhile; before that is applied nobody can tell that ours is late.
 Task<bool> CollaborationImpl::wait_to_hand_in_last() {
     const TimePoint until = std::min(leaving_.deadline, node_.clock.now() + last_step_patience);
-    while (!over_ && node_.clock.now() < until) {
+    while (!ending_.over && node_.clock.now() < until) {
         if (backend_->has_open_state() && (batch_is_full() || !trainer_is_current()))
             co_return true;
         const bool somebody_takes_it = std::ranges::any_of(
@@ -125,10 +125,10 @@ Task<bool> CollaborationImpl::back_off_until_due(bool has_samples) {
     const auto has_done_all = [this] {
         return !rests() && contributions_.computes_ahead() && !may_compute_ahead();
     };
-    while ((rests() || has_samples) && !step_due() && !has_done_all() && !stopped_tasks_ &&
+    while ((rests() || has_samples) && !step_due() && !has_done_all() && !ending_.tasks_stopped &&
            !check_waits())
         (void)co_await changed_.wait_until(node_.clock, node_.clock.now() + look_interval);
-    co_return step_due() || has_samples || stopped_tasks_;
+    co_return step_due() || has_samples || ending_.tasks_stopped;
 }
 
 // A new branch begins with the step that was open: what was handed in for it is worth as much
@@ -136,7 +136,7 @@ Task<bool> CollaborationImpl::back_off_until_due(bool has_samples) {
 bool CollaborationImpl::is_still_to_be_averaged(const allreduce::RoundInput& input) const {
     const bool patient = !leaving_.begun || node_.clock.now() < leaving_.deadline;
     return !input.input.is_empty() && contributions_.handed_in() && trainer_is_current() &&
-           patient && !over_ && !stopped_tasks_;
+           patient && !ending_.over && !ending_.tasks_stopped;
 }
 
 // Handed in again it would be refused again, and no step would ever be made.
@@ -162,8 +162,8 @@ Task<Result<StepOutcome>> CollaborationImpl::step(Contribution contribution) {
     const bool has_samples = contribution.samples.size() > 0;
     if (rests() && !co_await back_off_until_due(has_samples)) co_return outcome(StepKind::stepped);
     co_await wait_for_state();
-    if (!kept_out_.empty()) co_return make_error(ErrorKind::denied, "{}", kept_out_);
-    if (over_ || stopped_tasks_) {
+    if (!ending_.kept_out.empty()) co_return make_error(ErrorKind::denied, "{}", ending_.kept_out);
+    if (ending_.over || ending_.tasks_stopped) {
         drop(contribution.samples.size(), "the run is over");
         co_return outcome(StepKind::stopped);
     }
@@ -185,7 +185,7 @@ Task<Result<StepOutcome>> CollaborationImpl::step(Contribution contribution) {
         co_await backend_->average(input);
         co_await wait_for_state();
     } while (is_still_to_be_averaged(*input) && !backend_->own_refused());
-    if (!kept_out_.empty()) co_return make_error(ErrorKind::denied, "{}", kept_out_);
+    if (!ending_.kept_out.empty()) co_return make_error(ErrorKind::denied, "{}", ending_.kept_out);
     const bool refused = backend_->own_refused() && is_still_to_be_averaged(*input);
     if (refused) forget_refused();
     computes_at_.is_in_step = false;
