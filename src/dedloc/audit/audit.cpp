@@ -10,6 +10,7 @@
 
 #include "dedloc/audit/chain_book.h"
 #include "dedloc/audit/event_names.h"
+#include "dedloc/base/file.h"
 #include "dedloc/base/printable.h"
 #include "dedloc/collab/certificate_log.h"
 #include "dedloc/consensus/ledger.h"
@@ -113,14 +114,15 @@ void add_resumed_from(AuditReport& report,
     }
 }
 
+constexpr std::size_t log_bytes_max = std::size_t{1} << 30;
+
 // The log of one peer, which may have gone on in further files.
 Result<PeerLog> read_log(const std::vector<fs::path>& files) {
     PeerLog log{files.front().string(), {}, {}};
     for (const fs::path& path : files) {
-        std::ifstream file(path, std::ios::binary);
-        if (!file) return make_error(ErrorKind::bad_input, "{} cannot be read", path.string());
-        const Bytes bytes{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-        for (Bytes& certificate : collab::read_certificate_log(bytes))
+        const auto content = base::read_file(path.string(), log_bytes_max);
+        if (!content) return Error(ErrorKind::bad_input, content.error().message());
+        for (Bytes& certificate : collab::read_certificate_log(base::as_bytes(*content)))
             log.certificates.push_back(std::move(certificate));
     }
     return log;

@@ -2,15 +2,17 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
+#include <utility>
 
+#include "dedloc/base/file.h"
 #include "dedloc/collab/evidence_log.h"
 #include "dedloc/collab/gradient_case.h"
 #include "dedloc/security/hash.h"
 
 namespace dedloc::audit {
 namespace {
+
+constexpr std::size_t piece_bytes_max = 128u << 20;  // more than evidence may have
 
 namespace fs = std::filesystem;
 
@@ -45,12 +47,6 @@ allreduce::CenteredClipRule clip_rule_of(const collab::RobustConfig& robust) {
             .iterations_max = static_cast<std::uint32_t>(robust.iterations_max),
             .eps = robust.eps,
             .weight_cap = robust.weight_cap};
-}
-
-std::optional<Bytes> content_of(const fs::path& path) {
-    std::ifstream file(path, std::ios::binary);
-    if (!file) return std::nullopt;
-    return Bytes{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
 class OrderAudit {
@@ -119,16 +115,17 @@ void add_evidence(const std::string& folder, KeptEvidence& evidence) {
     std::error_code code;
     const fs::path kept = fs::path(folder) / collab::evidence_folder;
     for (const auto& entry : fs::directory_iterator(kept, code)) {
-        const auto bytes = content_of(entry.path());
-        if (!bytes) continue;
+        const auto content = base::read_file(entry.path().string(), piece_bytes_max);
+        if (!content) continue;
         const std::string name = entry.path().filename().string();
         if (name == "run.toml") {
-            auto run = collab::parse_run_file(base::as_text(*bytes), entry.path().string());
+            auto run = collab::parse_run_file(*content, entry.path().string());
             if (run && !evidence.run) evidence.run = *std::move(run);
             continue;
         }
-        const Digest digest = security::sha256(*bytes);
-        if (digest.hex() == name) evidence.pieces.emplace(digest, *bytes);
+        Bytes piece = base::to_bytes(*content);
+        const Digest digest = security::sha256(piece);
+        if (digest.hex() == name) evidence.pieces.emplace(digest, std::move(piece));
     }
 }
 

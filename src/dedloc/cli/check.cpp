@@ -15,6 +15,7 @@
 #include "dedloc/cli/say.h"
 #include "dedloc/cli/task_progress.h"
 #include "dedloc/collab/kept_averages.h"
+#include "dedloc/collab/read_run_file.h"
 #include "dedloc/collab/recomputable.h"
 #include "dedloc/collab/run_file.h"
 #include "dedloc/collab/run_hints.h"
@@ -317,9 +318,7 @@ int run_check(const CheckOptions& options) {
         return report({ExitCode::bad_input,
                        "say what to check: dedloc check RUNFILE, or dedloc check --network "
                        "STRING"});
-    const auto text = read_text_file(options.run_file, collab::run_file_bytes_max);
-    if (!text) return report(failure(text.error()));
-    auto run = collab::parse_run_file(*text, options.run_file);
+    auto run = collab::read_run_file(options.run_file);
     if (!run) return report(failure(run.error()));
     const std::string problem = robust_problem(*run, static_cast<std::size_t>(options.peers));
     if (!problem.empty()) return report({ExitCode::bad_input, problem});

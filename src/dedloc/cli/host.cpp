@@ -13,14 +13,10 @@
 #include "dedloc/cli/run_files.h"
 #include "dedloc/cli/say.h"
 #include "dedloc/cli/task_progress.h"
+#include "dedloc/collab/read_run_file.h"
 
 namespace dedloc::cli {
 namespace {
-
-Result<collab::RunFile> read_run_file(const std::string& path) {
-    DEDLOC_TRY(const std::string text, read_text_file(path, collab::run_file_bytes_max));
-    return collab::parse_run_file(text, path);
-}
 
 std::string different_run(const collab::RunFile& given, const collab::RunFile& saved) {
     std::string text =
@@ -49,7 +45,7 @@ tasks::TaskOptions task_options(const PeerOptions& options) {
 // The model that it begins with decides what the file leaves open, or this machine does.
 Result<collab::RunFile> given_run(const HostOptions& options,
                                   const std::optional<WarmSource>& from) {
-    DEDLOC_TRY(collab::RunFile run, read_run_file(options.run_file));
+    DEDLOC_TRY(collab::RunFile run, collab::read_run_file(options.run_file));
     const tasks::TaskOptions task = task_options(options.peer);
     if (from) {
         DEDLOC_TRY_VOID(inherit(run.task, *from));

@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "dedloc/base/file.h"
 #include "dedloc/collab/join_string.h"
 #include "dedloc/collab/run_file.h"
 
@@ -112,17 +113,8 @@ std::string peer_at_work_beside(const std::string& directory) {
 }
 
 Result<std::string> read_text_file(const std::string& path, std::size_t bytes_max) {
-    std::error_code status;
-    if (fs::is_directory(path, status))
-        return make_error(ErrorKind::bad_input, "{} is a folder, not a file", path);
-    std::ifstream file(path, std::ios::binary);
-    if (!file)
-        return make_error(ErrorKind::bad_input, "cannot read {}: {}", path, std::strerror(errno));
-    std::string text(bytes_max + 1, '\0');
-    file.read(text.data(), static_cast<std::streamsize>(text.size()));
-    text.resize(static_cast<std::size_t>(file.gcount()));
-    if (text.size() > bytes_max)
-        return make_error(ErrorKind::bad_input, "{} is larger than {} bytes", path, bytes_max);
+    auto text = base::read_file(path, bytes_max);
+    if (!text) return Error(ErrorKind::bad_input, text.error().message());
     return text;
 }
 

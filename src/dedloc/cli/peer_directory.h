@@ -56,6 +56,7 @@ Result<RunningPeer> running_peer(const std::string& path);
 // numbered folder; empty: there is none.
 std::string peer_at_work_beside(const std::string& directory);
 
+// As base::read_file; but a file that is not there is bad input, too: the user has named it.
 Result<std::string> read_text_file(const std::string& path, std::size_t bytes_max);
 // Whole or not at all; readable by the owner only.
 Ok write_private_file(const std::string& path, std::string_view text);

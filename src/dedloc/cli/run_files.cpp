@@ -2,6 +2,7 @@
 
 #include <filesystem>
 
+#include "dedloc/base/file.h"
 #include "dedloc/base/log.h"
 #include "dedloc/security/hash.h"
 #include "dedloc/text/cache.h"
@@ -14,7 +15,7 @@ Ok keep_run_files(const std::string& peer_directory, const tasks::TrainingTask& 
     for (const SharedBytes& file : task.files()) {
         const fs::path folder = fs::path(peer_directory) / run_files_folder;
         const std::string path = (folder / security::sha256(*file).hex()).string();
-        const auto there = text::read_file(path, file->size());
+        const auto there = base::read_file(path, file->size());
         if (there && *there == as_text(*file)) continue;
         std::error_code error;
         fs::create_directories(folder, error);
@@ -36,7 +37,7 @@ Ok restore_run_files(const std::string& checkpoint,
     const fs::path own = checkpoint;
     for (const fs::path& folder : {own, own.parent_path().parent_path()}) {
         const std::string path = (folder / run_files_folder / missing->hash.hex()).string();
-        const auto content = text::read_file(path, missing->bytes_max);
+        const auto content = base::read_file(path, missing->bytes_max);
         if (!content) continue;
         const Ok kept = tasks::keep_file(task, *missing, as_bytes(*content));
         if (kept) return {};

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <fstream>
 #include <sstream>
 
+#include "dedloc/base/file.h"
 #include "dedloc/collab/certificate_log.h"
 #include "dedloc/consensus/messages.h"
 #include "dedloc/consensus/plan.h"
@@ -19,18 +19,7 @@ namespace fs = std::filesystem;
 namespace events = collab::events;
 
 // A file of either log, with its last line or record.
-constexpr std::uintmax_t log_bytes_max = std::uintmax_t{256} << 20;
-
-Result<std::string> read_log(const std::string& path) {
-    std::error_code error;
-    if (const auto size = fs::file_size(path, error); !error && size > log_bytes_max)
-        return make_error(ErrorKind::bad_input, "{} has {} bytes: no log of a peer", path, size);
-    std::ifstream file(path, std::ios::binary);
-    std::ostringstream text;
-    text << file.rdbuf();
-    if (!file) return make_error(ErrorKind::local_fault, "cannot read {}", path);
-    return std::move(text).str();
-}
+constexpr std::size_t log_bytes_max = 256u << 20;
 
 std::vector<CertifiedStep::Share> shares_of(const consensus::Decision& decision,
                                             const consensus::Plan& plan) {
@@ -74,7 +63,7 @@ Result<std::map<std::uint64_t, CertifiedStep>> read_certificates(const std::stri
                           collab::certificates_file);
     std::map<std::uint64_t, CertifiedStep> steps;
     for (const std::string& name : files) {
-        DEDLOC_TRY(const std::string bytes, read_log(folder + "/" + name));
+        DEDLOC_TRY(const std::string bytes, base::read_file(folder + "/" + name, log_bytes_max));
         for (const Bytes& certificate : collab::read_certificate_log(as_bytes(bytes)))
             add_certificate(certificate, steps);
     }
@@ -113,7 +102,7 @@ struct EventReader {
 Ok read_events(const std::string& path, EventReader& reader) {
     std::error_code error;
     if (!fs::exists(path, error)) return {};
-    DEDLOC_TRY(const std::string text, read_log(path));
+    DEDLOC_TRY(const std::string text, base::read_file(path, log_bytes_max));
     std::istringstream lines(text);
     for (std::string line; std::getline(lines, line);)
         if (const auto event = event_from_json_line(line)) reader.take(*event);

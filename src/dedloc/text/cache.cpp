@@ -76,24 +76,6 @@ Ok write_file(const std::string& path, std::string_view content) {
     return {};
 }
 
-Result<std::string> read_file(const std::string& path, std::size_t bytes_max) {
-    std::error_code status;
-    if (fs::is_directory(path, status))
-        return make_error(ErrorKind::bad_input, "{} is a folder, not a file", path);
-    std::ifstream file(path, std::ios::binary);
-    if (!file)
-        return make_error(ErrorKind::not_found, "cannot read {}: {}", path, std::strerror(errno));
-    std::string content;
-    std::string piece(std::min<std::size_t>(bytes_max + 1, 1u << 20), '\0');
-    while (file && content.size() <= bytes_max) {
-        file.read(piece.data(), static_cast<std::streamsize>(piece.size()));
-        content.append(piece, 0, static_cast<std::size_t>(file.gcount()));
-    }
-    if (content.size() > bytes_max)
-        return make_error(ErrorKind::bad_input, "{} is larger than {} bytes", path, bytes_max);
-    return content;
-}
-
 Ok alone_with(const std::string& path, const std::function<Ok()>& work) {
     const fs::path folder = fs::path(path).parent_path();
     std::error_code error;

@@ -21,8 +21,6 @@ Result<std::string> default_cache_directory();
 
 // Whole or not at all.
 Ok write_file(const std::string& path, std::string_view content);
-// bad_input for folders and larger files, not_found.
-Result<std::string> read_file(const std::string& path, std::size_t bytes_max);
 
 // Calls `work` while no other process is inside the same call with the same path (its folder is
 // made when it is missing).

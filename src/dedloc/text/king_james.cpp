@@ -2,6 +2,7 @@
 
 #include <filesystem>
 
+#include "dedloc/base/file.h"
 #include "dedloc/runtime/child_process.h"
 #include "dedloc/text/cache.h"
 #include "dedloc/text/sentences.h"
@@ -58,7 +59,7 @@ Result<std::string> print(const std::string& program, const std::string& cache_d
                           "install --reinstall bible-kjv bible-kjv-text",
                           program,
                           child.end()->exit_code);
-    return read_file(scratch.file("out"), printed_bytes_max);
+    return base::read_file(scratch.file("out"), printed_bytes_max);
 }
 
 }  // namespace
@@ -101,7 +102,7 @@ Result<std::string> king_james_bible(const std::string& cache_directory,
                                      const std::string& program) {
     const std::string path = cache_directory + "/king-james-bible.txt";
     const auto is_there = [&] {
-        const auto text = read_file(path, printed_bytes_max);
+        const auto text = base::read_file(path, printed_bytes_max);
         return text && whole(*text);
     };
     if (is_there()) return path;

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <unordered_set>
 
+#include "dedloc/base/file.h"
 #include "dedloc/security/hash.h"
 #include "dedloc/text/cache.h"
 #include "dedloc/text/sentences.h"
@@ -212,7 +213,7 @@ Tokenizer::Tokenizer(Parts&& parts)
 
 Result<std::shared_ptr<const Tokenizer>> Tokenizer::load(const std::string& path,
                                                          const std::optional<Digest>& expected) {
-    DEDLOC_TRY(const std::string file, read_file(path, tokenizer_bytes_max));
+    DEDLOC_TRY(const std::string file, base::read_file(path, tokenizer_bytes_max));
     const Digest hash = security::sha256(as_bytes(file));
     if (expected && hash != *expected)
         return make_error(ErrorKind::conflict,

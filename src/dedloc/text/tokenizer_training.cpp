@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "dedloc/base/file.h"
 #include "dedloc/base/log.h"
 #include "dedloc/runtime/child_process.h"
 #include "dedloc/security/hash.h"
@@ -64,7 +65,7 @@ Digest training_key(const Corpus& corpus, const TokenizerRecipe& recipe, std::ui
 
 // The helper's last words, without the place in its source.
 std::string last_words(const std::string& log_path) {
-    const auto log = read_file(log_path, log_bytes_max);
+    const auto log = base::read_file(log_path, log_bytes_max);
     if (!log) return "it said nothing";
     const auto lines = lines_of(*log);
     if (lines.empty()) return "it said nothing";
@@ -130,7 +131,7 @@ Result<std::string> run_helper(const std::string& program,
                           "this text and {} do not give a tokenizer: {}",
                           to_string(recipe),
                           last_words(scratch.file("err")));
-    return read_file(model_path, tokenizer_bytes_max);
+    return base::read_file(model_path, tokenizer_bytes_max);
 }
 
 }  // namespace

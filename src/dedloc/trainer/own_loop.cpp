@@ -2,13 +2,12 @@
 
 #include <cmath>
 #include <fmt/format.h>
-#include <fstream>
 #include <mutex>
-#include <sstream>
 #include <utility>
 
 #include "dedloc/base/log.h"
 #include "dedloc/collab/model_state.h"
+#include "dedloc/collab/read_run_file.h"
 #include "dedloc/runtime/future.h"
 #include "dedloc/security/hash.h"
 #include "dedloc/trainer/find_checkpoint.h"
@@ -44,16 +43,6 @@ namespace {
 constexpr Duration patience_at_destruction = 2s;
 // How often one that leaves looks whether it still waits for its last step.
 constexpr auto leave_poll = std::chrono::milliseconds(20);
-
-Result<collab::RunFile> read_run_file(const std::string& path) {
-    std::ifstream file(path, std::ios::binary);
-    std::ostringstream text;
-    text << file.rdbuf();
-    if (!file || text.str().size() > collab::run_file_bytes_max) {
-        return make_error(ErrorKind::not_found, "the run file {} cannot be read", path);
-    }
-    return collab::parse_run_file(text.str(), path);
-}
 
 // Sample numbers are never given out twice, so that a peer that comes back has another one, too.
 std::uint64_t seed_of(const PeerId& peer, std::uint64_t first_sample) {
@@ -108,7 +97,7 @@ Result<collab::Options> hosting(const OwnLoopOptions& given,
     collab::Options run;
     run.secret = security::secure_random(collab::run_secret_bytes);
     if (!given.run_file.empty()) {
-        DEDLOC_TRY(run.run, read_run_file(given.run_file));
+        DEDLOC_TRY(run.run, collab::read_run_file(given.run_file));
         if (run.run.access)
             return make_error(ErrorKind::unsupported,
                               "a run that lets in by invitation is hosted by `dedloc host`, which "

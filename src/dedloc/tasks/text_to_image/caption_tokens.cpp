@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <numeric>
 
+#include "dedloc/base/file.h"
 #include "dedloc/base/log.h"
 #include "dedloc/security/hash.h"
 #include "dedloc/tasks/picture_folder.h"
@@ -201,7 +202,7 @@ Result<torch::Tensor> Opening::codes_of_all(const PictureCodec& codec) const {
     const std::string path = fmt::format(
         "{}/pictures-{}-{}.codes", cache, codec.hash().short_hex(), folder_->fingerprint().hex());
     const auto bytes = static_cast<std::size_t>(2 * count * sizes_.length());
-    if (const auto kept = text::read_file(path, bytes); kept && kept->size() == bytes) {
+    if (const auto kept = base::read_file(path, bytes); kept && kept->size() == bytes) {
         torch::Tensor codes = torch::empty({count, sizes_.length()}, torch::kInt16);
         std::copy(kept->begin(), kept->end(), static_cast<char*>(codes.data_ptr()));
         codes = codes.to(torch::kInt32).bitwise_and(0xFFFF);

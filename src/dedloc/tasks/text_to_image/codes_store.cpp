@@ -2,6 +2,7 @@
 
 #include <filesystem>
 
+#include "dedloc/base/file.h"
 #include "dedloc/security/hash.h"
 #include "dedloc/tasks/text_to_image/text_to_image_section.h"
 #include "dedloc/text/cache.h"
@@ -15,7 +16,7 @@ Result<std::string> codes_path(const char* how, const Digest& digest) {
 }
 
 Result<Bytes> file_at(const std::string& path) {
-    DEDLOC_TRY(const std::string content, text::read_file(path, codes_file_bytes_max));
+    DEDLOC_TRY(const std::string content, base::read_file(path, codes_file_bytes_max));
     const ByteView view = as_bytes(content);
     return Bytes(view.begin(), view.end());
 }

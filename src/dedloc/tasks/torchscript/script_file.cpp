@@ -1,5 +1,6 @@
 #include "dedloc/tasks/torchscript/script_file.h"
 
+#include "dedloc/base/file.h"
 #include "dedloc/security/hash.h"
 #include "dedloc/tasks/torchscript/script_archive.h"
 #include "dedloc/tasks/torchscript/torchscript_section.h"
@@ -15,7 +16,7 @@ Result<std::string> kept_path(const Digest& hash) {
 }
 
 Result<Bytes> read_script(const std::string& path) {
-    DEDLOC_TRY(const std::string file, text::read_file(path, script_file_bytes_max));
+    DEDLOC_TRY(const std::string file, base::read_file(path, script_file_bytes_max));
     return to_bytes(file);
 }
 
