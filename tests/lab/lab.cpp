@@ -15,7 +15,6 @@
 #include "experiments/codecs_command.h"
 #include "experiments/experts_command.h"
 #include "experiments/grid_command.h"
-#include "experiments/moshpit_command.h"
 #include "tests/common/exit_codes.h"
 #include "tests/lab/process_commands.h"
 #include "tests/netns/link_member.h"
@@ -120,17 +119,6 @@ std::shared_ptr<ExpertsCommand> add_experts_command(CLI::App& app, int& code) {
     experts->add_option("--seed", command->seed, "of the worlds");
     experts->add_flag("--json", command->json, "one JSON object as the last line");
     experts->callback([command, &code] { code = run_experts(*command); });
-    return command;
-}
-
-std::shared_ptr<MoshpitCommand> add_moshpit_command(CLI::App& app, int& code) {
-    auto command = std::make_shared<MoshpitCommand>();
-    CLI::App* moshpit = app.add_subcommand(
-        "moshpit", "rounds until groups of a grid agree, beside the published table");
-    moshpit->add_option("--seeds", command->seeds, "that each figure is the mean of")
-        ->check(CLI::Range(1, 10000));
-    moshpit->add_flag("--json", command->json, "one JSON object as the last line");
-    moshpit->callback([command, &code] { code = run_moshpit(*command); });
     return command;
 }
 
@@ -358,7 +346,6 @@ int run(const std::vector<std::string>& arguments, const std::string& program) {
 
     const auto network_commands = add_network_commands(app, code);
     const auto codecs_command = add_codecs_command(app, code);
-    const auto moshpit_command = add_moshpit_command(app, code);
     const auto dht_command = add_dht_command(app, code);
     const auto experts_command = add_experts_command(app, code);
     const auto grid_command = add_grid_command(app, code);
