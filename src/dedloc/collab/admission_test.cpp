@@ -188,6 +188,17 @@ class AdmissionTest : public testing::Test {
         wish(revocation);
     }
 
+    // A peer that has come in by an invitation of this name.
+    struct Member : InvitedPeer {
+        Member(AdmissionTest& test, const std::string& name, bool organises = false)
+            : InvitedPeer(test.world.add_node()), test_(test) {
+            test.join(*this, name, organises);
+        }
+        ~Member() { test_.stop(*this); }
+
+        AdmissionTest& test_;
+    };
+
     sim::World world{21};
     security::ToyVerifier verifier;
     BookIssuer* book = nullptr;
@@ -222,23 +233,17 @@ TEST_F(AdmissionTest, nobody_comes_in_without_a_token) {
 }
 
 TEST_F(AdmissionTest, a_token_is_renewed_and_its_holder_stays) {
-    InvitedPeer ana(world.add_node());
-    join(ana, "ana");
-    InvitedPeer ben(world.add_node());
-    join(ben, "ben");
+    Member ana(*this, "ana");
+    Member ben(*this, "ben");
     pass(7h);
     EXPECT_EQ(organiser.lost + ana.lost + ben.lost, 0);
     EXPECT_TRUE(organiser.membership.is_member(ana.node.id()));
     EXPECT_TRUE(ana.membership.is_member(ben.node.id()));
-    stop(ana);
-    stop(ben);
 }
 
 TEST_F(AdmissionTest, without_an_organiser_tokens_end_and_members_part) {
-    InvitedPeer ana(world.add_node());
-    join(ana, "ana");
-    InvitedPeer ben(world.add_node());
-    join(ben, "ben");
+    Member ana(*this, "ana");
+    Member ben(*this, "ben");
     pass(10s);
     ASSERT_TRUE(ana.membership.is_member(ben.node.id()));
     world.block(organiser.node, ana.node);
@@ -249,31 +254,23 @@ TEST_F(AdmissionTest, without_an_organiser_tokens_end_and_members_part) {
     EXPECT_FALSE(ana.membership.is_member(ben.node.id()));
     EXPECT_TRUE(ana.was_told("expired"));
     EXPECT_TRUE(ana.was_told("could not be renewed"));
-    stop(ana);
-    stop(ben);
 }
 
 TEST_F(AdmissionTest, a_co_organiser_renews_while_the_organiser_is_away) {
-    InvitedPeer carla(world.add_node());
-    join(carla, "carla", true);
+    Member carla(*this, "carla", true);
     EXPECT_TRUE(carla.admission.lets_in());
-    InvitedPeer ana(world.add_node());
-    join(ana, "ana");
+    Member ana(*this, "ana");
     pass(10s);
     world.block(organiser.node, ana.node);
     world.block(organiser.node, carla.node);
     pass(13h);
     EXPECT_TRUE(ana.membership.is_member(carla.node.id()));
     EXPECT_TRUE(carla.membership.is_member(ana.node.id()));
-    stop(ana);
-    stop(carla);
 }
 
 TEST_F(AdmissionTest, who_is_revoked_is_out_in_seconds_everywhere_and_told_so) {
-    InvitedPeer ana(world.add_node());
-    join(ana, "ana");
-    InvitedPeer ben(world.add_node());
-    join(ben, "ben");
+    Member ana(*this, "ana");
+    Member ben(*this, "ben");
     pass(10s);
     ASSERT_TRUE(ana.membership.is_member(ben.node.id()));
     revoke("ana");
@@ -286,8 +283,6 @@ TEST_F(AdmissionTest, who_is_revoked_is_out_in_seconds_everywhere_and_told_so) {
     const auto again = meet(ana, organiser);
     ASSERT_FALSE(again);
     EXPECT_NE(again.error().message().find("revoked"), std::string::npos);
-    stop(ana);
-    stop(ben);
 }
 
 TEST_F(AdmissionTest, a_wish_that_makes_no_sense_is_refused_in_words) {
