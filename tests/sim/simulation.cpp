@@ -1,4 +1,4 @@
-#include "tests/sim/simulation.h"
+#include "tests/sim/simulation.h"  // NOLINT(tidy): its length
 
 #include <algorithm>
 #include <fmt/format.h>
