@@ -20,8 +20,8 @@ constexpr std::size_t fetches_at_once_max = 32;
 constexpr std::uint64_t fetched_at_once_bytes = 2u << 20;
 constexpr Duration soon = 500ms;  // a part that came sooner allows one more at once
 constexpr Duration late = 2s;     // one that came later, one less
-constexpr Duration slow = 500ms;  // from there on a fellow's round trip is worth it
-constexpr std::size_t fellows_asked_max = 2;
+constexpr Duration slow = 500ms;  // from there on a co-downloader's round trip is worth it
+constexpr std::size_t co_downloaders_asked_max = 2;
 
 // How many parts before this one a peer begins.
 std::size_t begins_before(std::uint32_t part, const PeerId& peer, std::size_t parts_in_all) {
@@ -40,21 +40,21 @@ void begin_elsewhere(std::vector<consensus::FinishedPart>& parts,
     std::rotate(parts.begin(), first, parts.end());
 }
 
-// The fellows that had it before we did, if they are as quick: the nearest first.
-std::vector<PeerId> fellows_ahead(const std::vector<PeerId>& fellows,
-                                  const std::set<PeerId>& silent,
-                                  std::size_t all,
-                                  const PeerId& me,
-                                  std::uint32_t part) {
+// The co-downloaders that had it before we did, if they are as quick: the nearest first.
+std::vector<PeerId> co_downloaders_ahead(const std::vector<PeerId>& co_downloaders,
+                                         const std::set<PeerId>& silent,
+                                         std::size_t all,
+                                         const PeerId& me,
+                                         std::uint32_t part) {
     std::vector<std::pair<std::size_t, PeerId>> ahead;
-    for (const PeerId& fellow : fellows)
-        if (!silent.contains(fellow) &&
-            begins_before(part, fellow, all) < begins_before(part, me, all))
-            ahead.emplace_back(begins_before(part, fellow, all), fellow);
+    for (const PeerId& co_downloader : co_downloaders)
+        if (!silent.contains(co_downloader) &&
+            begins_before(part, co_downloader, all) < begins_before(part, me, all))
+            ahead.emplace_back(begins_before(part, co_downloader, all), co_downloader);
     std::ranges::sort(ahead);
     std::vector<PeerId> nearest;
-    for (auto& [distance, fellow] : ahead)
-        if (nearest.size() < fellows_asked_max) nearest.push_back(std::move(fellow));
+    for (auto& [distance, co_downloader] : ahead)
+        if (nearest.size() < co_downloaders_asked_max) nearest.push_back(std::move(co_downloader));
     return nearest;
 }
 
@@ -67,7 +67,7 @@ struct PartFetcher::Fetching {
     std::size_t parts_in_all = 0;
     std::vector<PeerId> members;
     std::vector<PeerId> candidates;
-    std::vector<PeerId> fellows;
+    std::vector<PeerId> co_downloaders;
     std::set<PeerId> silent;  // they did not answer
     std::size_t at_once = fetches_at_first;
     std::size_t at_once_max = fetches_at_once_max;
@@ -149,15 +149,15 @@ Task<Result<SharedBytes>> PartFetcher::fetch_part(consensus::FinishedPart header
     const Duration brief =
         one_has_it ? std::max<Duration>(environment_.patience.with_answer(), fetching->usual * 2)
                    : environment_.patience.with_answer();
-    if (fetching->usual > slow && fetching->fellows.size() > fetching->members.size()) {
-        const auto ahead = fellows_ahead(fetching->fellows,
-                                         fetching->silent,
-                                         fetching->parts_in_all,
-                                         environment_.me(),
-                                         header.part);
-        for (const PeerId& fellow : ahead) {
+    if (fetching->usual > slow && fetching->co_downloaders.size() > fetching->members.size()) {
+        const auto ahead = co_downloaders_ahead(fetching->co_downloaders,
+                                                fetching->silent,
+                                                fetching->parts_in_all,
+                                                environment_.me(),
+                                                header.part);
+        for (const PeerId& co_downloader : ahead) {
             const TimePoint until = std::min(deadline, environment_.now() + brief);
-            auto fetched = co_await ask_for_part(header, fetching, fellow, until);
+            auto fetched = co_await ask_for_part(header, fetching, co_downloader, until);
             if (fetched) co_return fetched;
         }
     }
@@ -236,7 +236,7 @@ Task<Result<void>> PartFetcher::fetch(std::vector<consensus::FinishedPart> parts
     fetching->parts_in_all = parts.size();
     fetching->members = std::move(sources.members);
     fetching->candidates = std::move(sources.candidates);
-    fetching->fellows = std::move(sources.fellows);
+    fetching->co_downloaders = std::move(sources.co_downloaders);
     std::stable_partition(fetching->candidates.begin(),
                           fetching->candidates.end(),
                           [&](const PeerId& peer) { return environment_.host.is_connected(peer); });

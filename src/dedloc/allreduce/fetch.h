@@ -12,9 +12,9 @@
 namespace dedloc::allreduce {
 
 struct PartSources {
-    std::vector<PeerId> members;     // the plan's, in its order
-    std::vector<PeerId> candidates;  // whom to ask, in this order
-    std::vector<PeerId> fellows{};   // who may be fetching the same
+    std::vector<PeerId> members;           // the plan's, in its order
+    std::vector<PeerId> candidates;        // whom to ask, in this order
+    std::vector<PeerId> co_downloaders{};  // who may be fetching the same
 };
 
 class PartFetcher {
@@ -29,8 +29,8 @@ class PartFetcher {
     // All parts of a commit, several at a time; what comes is in the part store. Each is asked of
     // who reduced it, so that links are used as the plan used them, then of one candidate after the
     // other: connected ones first, who does not answer last. Those who fetch the same begin with
-    // different parts; where parts take long, each asks the fellow who began a little before one
-    // for it first. Errors: not_found (nobody who was asked has one of them), timeout.
+    // different parts; where parts take long, each asks the co-downloader who began a little before
+    // one for it first. Errors: not_found (nobody who was asked has one of them), timeout.
     Task<Result<void>> fetch(std::vector<consensus::FinishedPart> parts,
                              PartSources sources,
                              TimePoint deadline);

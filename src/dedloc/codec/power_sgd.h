@@ -9,7 +9,7 @@
 // does: so sent + residual = M for every peer by itself, and a peer whose factor the round did not
 // take keeps its whole M (promise 2). Averaging is linear: sums over samples work as well as means.
 // Averaged Q is the next round's Q (warm start); all peers begin with the same one, from a seed,
-// and a newcomer takes it from a donor (q(), set_q()).
+// and a newcomer takes it from a provider (q(), set_q()).
 //
 // Conservation: P̂ Q'ᵀ is summed in rank order in fp32 and subtracted once: sent + residual = M
 // within one rounding of M an element.

@@ -25,12 +25,12 @@ bool stands(const Status& status) {
 }
 
 // Peers that may be loading the same state as we.
-std::vector<PeerId> fellow_newcomers(const std::vector<const KnownPeer*>& live) {
-    std::vector<PeerId> fellows;
+std::vector<PeerId> co_downloaders_among(const std::vector<const KnownPeer*>& live) {
+    std::vector<PeerId> co_downloaders;
     for (const KnownPeer* peer : live)
         if (peer->status.role == Role::trainer && peer->status.is_newcomer())
-            fellows.push_back(peer->status.peer);
-    return fellows;
+            co_downloaders.push_back(peer->status.peer);
+    return co_downloaders;
 }
 
 }  // namespace
@@ -40,7 +40,8 @@ bool is_ahead(const Status& status, const consensus::Base& base) {
            (status.step > base.instance.step || status.branch_samples > base.branch_samples);
 }
 
-std::vector<PeerId> fastest_donors(const std::vector<const KnownPeer*>& live, const PeerId& first) {
+std::vector<PeerId> fastest_providers(const std::vector<const KnownPeer*>& live,
+                                      const PeerId& first) {
     std::vector<std::pair<double, PeerId>> ranked{{0, first}};
     for (const KnownPeer* peer : live) {
         const double rate = std::max(peer->status.upload_bytes_per_s, 0.0);
@@ -50,10 +51,10 @@ std::vector<PeerId> fastest_donors(const std::vector<const KnownPeer*>& live, co
             ranked.emplace_back(rate, peer->status.peer);
     }
     std::ranges::stable_sort(
-        ranked, std::greater<>(), [](const auto& donor) { return donor.first; });
-    std::vector<PeerId> donors;
-    for (auto& [rate, peer] : ranked) donors.push_back(std::move(peer));
-    return donors;
+        ranked, std::greater<>(), [](const auto& provider) { return provider.first; });
+    std::vector<PeerId> providers;
+    for (auto& [rate, peer] : ranked) providers.push_back(std::move(peer));
+    return providers;
 }
 
 ChainFollower::ChainFollower(averaging::Coordinator& engine,
@@ -221,7 +222,7 @@ Task<Result<optim::StepReport>> ChainFollower::apply_commit(
     };
     // A peer that did not take part lacks the average as well.
     const auto others = std::stable_partition(candidates.begin(), candidates.end(), is_member);
-    std::vector<PeerId> fellows(others, candidates.end());
+    std::vector<PeerId> co_downloaders(others, candidates.end());
     for (const consensus::PlanMember& member : plan.members)
         if (std::find(candidates.begin(), candidates.end(), member.peer) == candidates.end())
             candidates.push_back(member.peer);
@@ -230,7 +231,7 @@ Task<Result<optim::StepReport>> ChainFollower::apply_commit(
     const Duration patience = std::max<Duration>(
         {fetch_patience_min, std::chrono::milliseconds(plan.round_ms), state_took_});
     allreduce::PartSources sources{
-        allreduce::peers_of(plan.members), std::move(candidates), std::move(fellows)};
+        allreduce::peers_of(plan.members), std::move(candidates), std::move(co_downloaders)};
     // Nobody needs it any more where another state is adopted meanwhile.
     const auto fetched = std::make_shared<Result<void>>(
         make_error(ErrorKind::conflict, "the state was replaced while an average was fetched"));
@@ -380,7 +381,7 @@ Task<Result<bool>> ChainFollower::adopt_alone(PeerId peer, Bytes certificate) {
             partial_ = std::make_shared<state::PartialState>(decision.state_before);
         store_.set_arriving(partial_);
         state::DownloadOptions options;
-        options.fellows = [this] { return fellow_newcomers(membership_.live()); };
+        options.co_downloaders = [this] { return co_downloaders_among(membership_.live()); };
         options.stall_max = load_patience;
         options.bytes_max = state_bytes_most(run_, layout_);
         options.progress = [this](const state::DownloadProgress& progress) {
@@ -393,7 +394,7 @@ Task<Result<bool>> ChainFollower::adopt_alone(PeerId peer, Bytes certificate) {
         auto downloaded = co_await state::download(context_.host,
                                                    context_.node.workers,
                                                    *partial_,
-                                                   fastest_donors(membership_.live(), peer),
+                                                   fastest_providers(membership_.live(), peer),
                                                    options);
         if (!downloaded) {
             if (downloaded.error().kind() == ErrorKind::bad_input)
@@ -489,7 +490,7 @@ std::optional<Bytes> ChainFollower::part_from_lost(const consensus::Voter& self)
 
 // Candidates that could bring us up to date: peers that stand on a certificate, the richest branch
 // first.
-std::vector<PeerId> ChainFollower::informants() const {
+std::vector<PeerId> ChainFollower::join_candidates() const {
     std::vector<std::pair<double, PeerId>> ranked;
     for (const KnownPeer* known : membership_.live())
         if (known->status.role == Role::trainer && !known->status.branch.is_zero())
@@ -526,7 +527,7 @@ Task<Result<void>> ChainFollower::join(TimePoint deadline) {
     Error last = make_error(ErrorKind::peer_gone, "no member of the run has its state yet");
     std::size_t passes = 0;  // in a row in which nobody had a state for this model
     while (joining_.goes_on(context_.now())) {
-        const std::vector<PeerId> peers = informants();
+        const std::vector<PeerId> peers = join_candidates();
         std::size_t asked = 0;
         std::optional<Error> unfit;  // what the last one's state was
         std::size_t unfit_count = 0;

@@ -1,6 +1,6 @@
 // ChainFollower: keeps this peer's state where its ledger is. It applies every commit (fetch what
-// is missing, decode, optimizer, hash), replays what was slept through, loads a state from donors
-// when replay is not possible, and changes to a better branch when it meets one.
+// is missing, decode, optimizer, hash), replays what was slept through, loads a state from
+// providers when replay is not possible, and changes to a better branch when it meets one.
 //
 // Order: certificates reach the ledger in order; each becomes an entry of the queue; one task works
 // the queue off, so that states follow each other as the chain does.
@@ -37,7 +37,8 @@ bool is_ahead(const Status& status, const consensus::Base& base);
 // Trainers that may give a state, the fastest uplinks first, as slow ones set the time of rounds
 // that go on meanwhile. `first`, who told of the state, is among them; it goes before those of
 // whose uplink no more is known.
-std::vector<PeerId> fastest_donors(const std::vector<const KnownPeer*>& live, const PeerId& first);
+std::vector<PeerId> fastest_providers(const std::vector<const KnownPeer*>& live,
+                                      const PeerId& first);
 
 class ChainFollower {
   public:
@@ -117,7 +118,7 @@ class ChainFollower {
     Task<Result<bool>> adopt(PeerId peer, Bytes certificate);
     Task<Result<bool>> adopt_alone(PeerId peer, Bytes certificate);
     bool better(const consensus::Decision& theirs) const;
-    std::vector<PeerId> informants() const;
+    std::vector<PeerId> join_candidates() const;
     Task<Result<void>> join_through(PeerId peer);
     void settle();
     bool leads_nowhere(const consensus::Decision& theirs) const;

@@ -7,39 +7,40 @@
 namespace dedloc::collab {
 namespace {
 
-PeerId donor_id(std::uint8_t number) {
+PeerId provider_id(std::uint8_t number) {
     const Bytes seed(security::ed25519_seed_bytes, number);
     return security::Identity::from_seed(seed).value().id();
 }
 
-KnownPeer donor(std::uint8_t number, double upload_bytes_per_s, Role role = Role::trainer) {
+KnownPeer provider(std::uint8_t number, double upload_bytes_per_s, Role role = Role::trainer) {
     KnownPeer known;
-    known.status.peer = donor_id(number);
+    known.status.peer = provider_id(number);
     known.status.role = role;
     known.status.phase = Phase::computing;
     known.status.upload_bytes_per_s = upload_bytes_per_s;
     return known;
 }
 
-TEST(Donors, with_fast_uplinks_come_first_and_who_trains_nothing_is_none) {
-    const KnownPeer slow = donor(1, 1e6);
-    const KnownPeer fast = donor(2, 9e6);
-    const KnownPeer aggregator = donor(3, 99e6, Role::aggregator);
-    const KnownPeer unknown = donor(4, 0);
+TEST(Providers, with_fast_uplinks_come_first_and_who_trains_nothing_is_none) {
+    const KnownPeer slow = provider(1, 1e6);
+    const KnownPeer fast = provider(2, 9e6);
+    const KnownPeer aggregator = provider(3, 99e6, Role::aggregator);
+    const KnownPeer unknown = provider(4, 0);
     const std::vector<const KnownPeer*> live{&slow, &fast, &aggregator, &unknown};
-    EXPECT_EQ(fastest_donors(live, donor_id(1)),
-              (std::vector<PeerId>{donor_id(2), donor_id(1), donor_id(4)}));
-    EXPECT_EQ(fastest_donors(live, donor_id(4)),
-              (std::vector<PeerId>{donor_id(2), donor_id(1), donor_id(4)}));
+    EXPECT_EQ(fastest_providers(live, provider_id(1)),
+              (std::vector<PeerId>{provider_id(2), provider_id(1), provider_id(4)}));
+    EXPECT_EQ(fastest_providers(live, provider_id(4)),
+              (std::vector<PeerId>{provider_id(2), provider_id(1), provider_id(4)}));
 }
 
-TEST(Donors, who_told_of_the_state_goes_first_where_nothing_is_known_of_uplinks) {
-    const KnownPeer one = donor(1, 0);
-    const KnownPeer two = donor(2, 0);
+TEST(Providers, who_told_of_the_state_goes_first_where_nothing_is_known_of_uplinks) {
+    const KnownPeer one = provider(1, 0);
+    const KnownPeer two = provider(2, 0);
     const std::vector<const KnownPeer*> live{&one, &two};
-    EXPECT_EQ(fastest_donors(live, donor_id(2)), (std::vector<PeerId>{donor_id(2), donor_id(1)}));
-    EXPECT_EQ(fastest_donors(live, donor_id(7)),
-              (std::vector<PeerId>{donor_id(7), donor_id(1), donor_id(2)}));
+    EXPECT_EQ(fastest_providers(live, provider_id(2)),
+              (std::vector<PeerId>{provider_id(2), provider_id(1)}));
+    EXPECT_EQ(fastest_providers(live, provider_id(7)),
+              (std::vector<PeerId>{provider_id(7), provider_id(1), provider_id(2)}));
 }
 
 }  // namespace

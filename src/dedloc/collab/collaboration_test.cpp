@@ -661,7 +661,7 @@ TEST(Collaboration, a_newcomer_that_nobody_gives_a_state_is_told_that_none_could
     host.handle_call(state::manifest_method, refuse_as_not_here);
     const Peer& late = swarm.add(8);
     ASSERT_TRUE(swarm.world.run_until([&] { return !late.start_error.empty(); }, 700s));
-    EXPECT_NE(late.start_error.find("no donor is left"), std::string::npos) << late.start_error;
+    EXPECT_NE(late.start_error.find("no provider is left"), std::string::npos) << late.start_error;
     EXPECT_EQ(late.start_error_kind, ErrorKind::peer_gone);
 }
 

@@ -47,7 +47,7 @@ struct StateServer::State {
 
     Error too_many() const {
         return make_error(ErrorKind::overloaded,
-                          "this donor already serves {} lanes; ask another one or later",
+                          "this provider already serves {} lanes; ask another one or later",
                           lanes);
     }
 

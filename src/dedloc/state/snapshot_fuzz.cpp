@@ -1,4 +1,4 @@
-// Donors say these of a state. The first byte chooses: a manifest, made to have its own root, as
+// Providers say these of a state. The first byte chooses: a manifest, made to have its own root, as
 // whoever signed that could; or the beginning of a state and how much more there is of it. What is
 // taken has the same canonical bytes again.
 #include "dedloc/base/check.h"

@@ -27,7 +27,7 @@ struct ChunkRequest {
 // Sets of chunks (base/bits.h).
 struct HaveReply {
     Bytes bits;    // they are here
-    Bytes coming;  // asked of a donor, and not here yet
+    Bytes coming;  // asked of a provider, and not here yet
     template <typename Visitor, typename Self>
     static void fields(Visitor& visit, Self& self) {
         visit(1, self.bits);

@@ -1,7 +1,7 @@
 // SnapshotStore: the states a peer can give to others, the newest few steps of them.
 //
-// A donor never waits for a download: it puts the next state and forgets the oldest. A download in
-// progress pins its state under a lease that every chunk asked for renews; a lease that is not
+// A provider never waits for a download: it puts the next state and forgets the oldest. A download
+// in progress pins its state under a lease that every chunk asked for renews; a lease that is not
 // renewed runs out. Where there are too many pins the youngest of the old ones goes: who has loaded
 // longest is nearest to its end, and what it has is worth most; otherwise those who come one after
 // the other would drive each other out, and nobody would ever get in.

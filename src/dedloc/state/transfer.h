@@ -3,22 +3,22 @@
 // Whoever downloads knows the root (the state hash the group agrees on) and trusts nobody for the
 // rest: the manifest is checked against the root, every chunk against the manifest. Chunks come
 // over streams, one request and one chunk at a time on each ("lane"), from up to
-// donors_at_once_max donors; a donor that lies, stalls or dies is dropped and named in its
-// DonorReport. What has arrived stays in the PartialState: download again with it to go on.
+// providers_at_once_max providers; a provider that lies, stalls or dies is dropped and named in its
+// ProviderReport. What has arrived stays in the PartialState: download again with it to go on.
 //
 // A downloading peer gives on what has arrived (SnapshotStore::set_arriving): peers that come at
-// the same time, *fellows*, take most of a state from each other, however slow the only donor's
-// line is.
+// the same time, *co-downloaders*, take most of a state from each other, however slow the only
+// provider's line is.
 //
 //   /dedloc/state/1/manifest   call    {1 root} -> Manifest
 //   /dedloc/state/1/have       call    {1 root} -> {1 bits, 2 coming}, a bit for each chunk
 //   /dedloc/state/1/chunk      stream  {1 root, 2 index} -> chunk bytes, repeated
 // (docs/spec/state.md)
 //
-// A donor never waits: more lanes than ServeLimits allow are refused as overloaded, a reader that
-// stalls loses its lane, and the lease in the store bounds how long an old state is kept.
+// A provider never waits: more lanes than ServeLimits allow are refused as overloaded, a reader
+// that stalls loses its lane, and the lease in the store bounds how long an old state is kept.
 //
-// Errors: timeout (options.deadline, options.stall_max), peer_gone (no donor left; the sentence
+// Errors: timeout (options.deadline, options.stall_max), peer_gone (no provider left; the sentence
 // says why each failed),
 //         not_found (nobody has that state), local_fault (partial state's disk).
 // Cancel: what arrived is in the PartialState. Thread: the network thread; hashing on workers.
@@ -45,7 +45,7 @@ inline constexpr char have_method[] = "/dedloc/state/1/have";
 inline constexpr char chunk_method[] = "/dedloc/state/1/chunk";
 
 struct ServeLimits {
-    // Each holds one chunk: 16 MiB. A donor begins with few, has one more after each chunk that
+    // Each holds one chunk: 16 MiB. A provider begins with few, has one more after each chunk that
     // went out soon, and fewer after one that took long: of what gets to nobody in time all is in
     // vain.
     std::size_t lanes_max = 16;
@@ -81,8 +81,8 @@ class StateServer {
     std::shared_ptr<State> state_;
 };
 
-// One donor's part in a download.
-struct DonorReport {
+// One provider's part in a download.
+struct ProviderReport {
     std::uint64_t chunks = 0;  // verified
     std::uint64_t bytes = 0;
     std::uint32_t failures = 0;  // timeouts, lost streams
@@ -94,7 +94,7 @@ struct DonorReport {
 struct DownloadProgress {
     std::uint64_t bytes_have = 0;
     std::uint64_t bytes_total = 0;  // 0 until the manifest is there
-    std::size_t donors_live = 0;
+    std::size_t providers_live = 0;
 };
 
 // Chunks of one state that have arrived. Lives longer than a download, so that a break costs
@@ -115,9 +115,9 @@ class PartialState {
     std::size_t chunks_have() const { return chunks_have_; }
     std::uint64_t bytes_have() const { return bytes_have_; }
     std::uint64_t bytes_total() const { return manifest_ ? manifest_->bytes : 0; }
-    const std::map<PeerId, DonorReport>& donors() const { return donors_; }
+    const std::map<PeerId, ProviderReport>& providers() const { return providers_; }
     bool has(std::size_t index) const { return index < have_.size() && have_[index]; }
-    bool is_coming(std::size_t index) const { return coming_.contains(index); }  // from a donor
+    bool is_coming(std::size_t index) const { return coming_.contains(index); }  // from a provider
     Bytes chunk(std::size_t index) const;                                        // one that it has
 
   private:
@@ -138,17 +138,17 @@ class PartialState {
     std::set<std::size_t> coming_;
     std::size_t chunks_have_ = 0;
     std::uint64_t bytes_have_ = 0;
-    std::map<PeerId, DonorReport> donors_;
+    std::map<PeerId, ProviderReport> providers_;
 };
 
 struct DownloadOptions {
     TimePoint deadline = TimePoint::never();
     Duration stall_max = 10min;  // without any chunk: timeout. Slow lines may take hours in all.
-    std::size_t lanes_per_donor = 2;  // two hide the round trip
-    std::size_t donors_at_once_max = 8;
-    // Peers that may be downloading the same at the moment; donors among them are donors.
-    std::function<std::vector<PeerId>()> fellows{};
-    std::size_t fellows_at_once_max = 8;
+    std::size_t lanes_per_provider = 2;  // two hide the round trip
+    std::size_t providers_at_once_max = 8;
+    // Peers that may be downloading the same at the moment; providers among them are providers.
+    std::function<std::vector<PeerId>()> co_downloaders{};
+    std::size_t co_downloaders_at_once_max = 8;
     std::uint64_t bytes_max = state_bytes_max;  // larger states are refused before allocation
     Duration manifest_timeout = 10s;
     // For one chunk; doubled (up to 4 min), once a while of that length, while nothing at all
@@ -161,7 +161,7 @@ struct DownloadOptions {
 Task<Result<std::shared_ptr<const PublishedState>>> download(p2p::Host& host,
                                                              runtime::Workers& workers,
                                                              PartialState& partial,
-                                                             std::vector<PeerId> donors,
+                                                             std::vector<PeerId> providers,
                                                              DownloadOptions options);
 
 }  // namespace dedloc::state
