@@ -20,13 +20,13 @@ std::vector<std::uint64_t> lengths(const consensus::Plan& plan) {
     return all;
 }
 
-TEST(PartCuts, are_equal_where_a_part_takes_no_time) {
+TEST(Chunking, are_equal_where_a_part_takes_no_time) {
     consensus::Plan plan;
     cut_range(plan, 4000, cuts_for(40, a_moment), {0});
     EXPECT_EQ(lengths(plan), std::vector<std::uint64_t>(40, 100));
 }
 
-TEST(PartCuts, make_the_first_and_the_last_parts_short_where_parts_take_long) {
+TEST(Chunking, make_the_first_and_the_last_parts_short_where_parts_take_long) {
     consensus::Plan plan;
     cut_range(plan, 1600, cuts_for(16, long_enough), {0});
     EXPECT_EQ(lengths(plan),
@@ -34,13 +34,13 @@ TEST(PartCuts, make_the_first_and_the_last_parts_short_where_parts_take_long) {
                                           100, 100, 100, 100, 100, 100, 50,  50,  25,  25}));
 }
 
-TEST(PartCuts, leave_few_parts_as_they_are) {
+TEST(Chunking, leave_few_parts_as_they_are) {
     consensus::Plan plan;
     cut_range(plan, 1500, cuts_for(15, long_enough), {0});
     EXPECT_EQ(lengths(plan), std::vector<std::uint64_t>(15, 100));
 }
 
-TEST(PartCuts, cover_ranges_without_gap_or_crumb_and_owners_take_turns) {
+TEST(Chunking, cover_ranges_without_gap_or_crumb_and_owners_take_turns) {
     for (const std::uint64_t range : {4801u, 6007u, 99'991u}) {
         consensus::Plan plan;
         cut_range(plan, 10, cuts_for(1, a_moment), {7});
@@ -154,7 +154,7 @@ TEST(CodecCuts, of_any_ranges_and_shares_are_sound) {
     }
 }
 
-TEST(PartCuts, of_nothing_are_none) {
+TEST(Chunking, of_nothing_are_none) {
     consensus::Plan plan;
     cut_range(plan, 0, cuts_for(0, long_enough), {0});
     EXPECT_TRUE(plan.parts.empty());

@@ -91,8 +91,8 @@ inline constexpr std::size_t read_buffer_bytes_max = 256u << 10;
 inline constexpr Duration write_stall_max = 60s;
 // A connection costs some 25 KB when idle (./bench.sh stream): 4,096 of them 100 MB.
 inline constexpr std::size_t connections_max = 4096;
-// Without a stream for so long, one that nobody needs is closed (swarm_room.cpp); looked at so
-// often.
+// Without a stream for so long, one that nobody needs is closed (connection_trimmer.cpp); looked at
+// so often.
 inline constexpr Duration connection_idle_max = 10min;
 inline constexpr Duration idle_look_interval = 30s;
 // Beyond it, a silent one goes (inbound_handshakes.h).

@@ -116,7 +116,7 @@ class Swarm {
     // Does that peer answer there? Dialled as a stranger, and hung up on.
     Task<Result<void>> dial_back(wire::Multiaddr address, PeerId peer, TimePoint deadline);
 
-    // --- which connections may go (swarm_room.cpp) ---
+    // --- which connections may go (connection_trimmer.cpp) ---
     // Neither closed when idle nor to make room. Whoever protects says when that is over.
     void protect(const PeerId& peer, bool needed);
     bool is_protected(const PeerId& peer) const { return protected_.contains(peer); }

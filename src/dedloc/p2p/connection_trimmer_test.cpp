@@ -44,10 +44,10 @@ class SmallNetwork final : public runtime::NetworkLike {
     std::size_t allowed = p2p::connections_max;
 };
 
-class RoomTest : public ::testing::Test {
+class ConnectionTrimmerTest : public ::testing::Test {
   protected:
-    RoomTest() { start(); }
-    ~RoomTest() override {
+    ConnectionTrimmerTest() { start(); }
+    ~ConnectionTrimmerTest() override {
         for (const auto& guest : guests_) world_.run_task(guest->stop());
         world_.run_task(house_->stop());
     }
@@ -96,7 +96,8 @@ class RoomTest : public ::testing::Test {
     std::vector<std::unique_ptr<Host>> guests_;
 };
 
-TEST_F(RoomTest, a_connection_that_nobody_uses_is_closed_unless_one_side_protects_its_peer) {
+TEST_F(ConnectionTrimmerTest,
+       a_connection_that_nobody_uses_is_closed_unless_one_side_protects_its_peer) {
     Host& unused = visit();
     Host& needed = visit();
     house_->protect(needed.id(), true);
@@ -111,7 +112,7 @@ TEST_F(RoomTest, a_connection_that_nobody_uses_is_closed_unless_one_side_protect
     EXPECT_FALSE(is_here(needed)) << "nobody protects it any more";
 }
 
-TEST_F(RoomTest, a_connection_that_is_used_now_and_then_stays) {
+TEST_F(ConnectionTrimmerTest, a_connection_that_is_used_now_and_then_stays) {
     Host& guest = visit();
     for (int i = 0; i < 4; ++i) {
         pass(connection_idle_max - idle_look_interval);
@@ -123,7 +124,7 @@ TEST_F(RoomTest, a_connection_that_is_used_now_and_then_stays) {
     use(guest);  // and is there again when it is wanted
 }
 
-TEST_F(RoomTest, in_a_full_house_the_one_that_was_unused_longest_makes_room) {
+TEST_F(ConnectionTrimmerTest, in_a_full_house_the_one_that_was_unused_longest_makes_room) {
     start(3);
     Host& first = visit();
     Host& second = visit();
@@ -135,7 +136,7 @@ TEST_F(RoomTest, in_a_full_house_the_one_that_was_unused_longest_makes_room) {
     EXPECT_TRUE(is_here(first) && is_here(third));
 }
 
-TEST_F(RoomTest, a_house_is_no_larger_than_the_network_allows) {
+TEST_F(ConnectionTrimmerTest, a_house_is_no_larger_than_the_network_allows) {
     network_.allowed = 2;
     start();
     Host& first = visit();
@@ -145,7 +146,7 @@ TEST_F(RoomTest, a_house_is_no_larger_than_the_network_allows) {
     EXPECT_TRUE(is_here(second) && is_here(third));
 }
 
-TEST_F(RoomTest, without_descriptors_for_who_is_at_the_door_unused_connections_go) {
+TEST_F(ConnectionTrimmerTest, without_descriptors_for_who_is_at_the_door_unused_connections_go) {
     Host& unused = visit();
     Host& needed = visit();
     house_->protect(needed.id(), true);
@@ -158,7 +159,8 @@ TEST_F(RoomTest, without_descriptors_for_who_is_at_the_door_unused_connections_g
     use(late);
 }
 
-TEST_F(RoomTest, a_listener_that_fails_for_another_reason_costs_nobody_its_connection) {
+TEST_F(ConnectionTrimmerTest,
+       a_listener_that_fails_for_another_reason_costs_nobody_its_connection) {
     Host& unused = visit();
     network_.fails = ErrorKind::local_fault;
     (void)visit();
@@ -166,7 +168,7 @@ TEST_F(RoomTest, a_listener_that_fails_for_another_reason_costs_nobody_its_conne
     network_.fails.reset();
 }
 
-TEST_F(RoomTest, protected_peers_never_make_room_for_strangers) {
+TEST_F(ConnectionTrimmerTest, protected_peers_never_make_room_for_strangers) {
     start(2);
     Host& one = visit();
     Host& other = visit();
