@@ -80,7 +80,7 @@ Task<Result<Bytes>> AdmissionService::on_question(PeerId from, Bytes request) {
 
 Task<Result<Bytes>> AdmissionService::on_revoked(PeerId, Bytes request) {
     DEDLOC_CO_TRY(const RevocationsMessage message, wire::decode<RevocationsMessage>(request));
-    if (take_revocations(message.revocations)) pass_on();
+    if (take_revocations(message.revocations)) spread();
     RevocationsMessage answer;
     answer.revocations = known_revocations();
     co_return wire::encode(answer);
@@ -94,7 +94,9 @@ std::vector<Bytes> AdmissionService::known_revocations() const {
 }
 
 void AdmissionService::obey(const std::string& person) {
-    if (authorizer_->obey(person)) tell_revoked(person);
+    if (!authorizer_->obey(person)) return;
+    tell_revoked(person);
+    callbacks_.part_from_revoked();
 }
 
 void AdmissionService::tell_revoked(const std::string& person) {
@@ -123,8 +125,10 @@ bool AdmissionService::take_revocations(const std::vector<Bytes>& revocations) {
     return is_news;
 }
 
-void AdmissionService::pass_on() {
+// The revoked are told, too, and so before we part from them.
+void AdmissionService::spread() {
     for (const PeerId& member : callbacks_.members()) greet(member);
+    callbacks_.part_from_revoked();
 }
 
 void AdmissionService::greet(const PeerId& member) {
@@ -143,7 +147,7 @@ Task<void> AdmissionService::send_revocations(PeerId to) {
 
 Task<void> AdmissionService::look_loop() {
     for (;;) {
-        if (issuer_ && take_revocations(issuer_->look())) pass_on();
+        if (issuer_ && take_revocations(issuer_->look())) spread();
         const TimePoint now = node_.clock.now();
         if (now >= next_renewal_ && is_renewal_due(authorizer_->own(), node_.clock.wall_now())) {
             next_renewal_ = now + renewal_pause;

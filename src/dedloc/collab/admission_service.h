@@ -34,6 +34,7 @@ class AdmissionService {
         std::function<std::vector<PeerId>()> members;     // live ones
         std::function<std::vector<PeerId>()> organisers;  // those of them that let people in
         std::function<void(events::Any, PeerId, std::string)> tell;
+        std::function<void()> part_from_revoked;  // from members, at once
         // A delegation came: the issuer that this peer is now. Null: it cannot be one.
         std::function<std::shared_ptr<Issuer>(const admission::Delegation&, const std::string&)>
             make_issuer;
@@ -64,7 +65,7 @@ class AdmissionService {
     bool take_revocations(const std::vector<Bytes>& revocations);
     void take_token(const Admitted& admitted);
     void take_delegation(const admission::Delegation& delegation, const std::string& name);
-    void pass_on();
+    void spread();
     std::vector<Bytes> known_revocations() const;
     void tell_revoked(const std::string& person);
 

@@ -75,6 +75,7 @@ struct InvitedPeer {
                 own_revocation |= revoked->ours;
             told.push_back(text);
         };
+        callbacks.part_from_revoked = [this] { membership.look_at_admission(); };
         callbacks.make_issuer = [this](const admission::Delegation& delegation,
                                        const std::string& name) {
             BookIssuer::Right right;

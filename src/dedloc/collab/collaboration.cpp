@@ -127,6 +127,7 @@ AdmissionService::Callbacks CollaborationImpl::admission_callbacks(
     callbacks.tell = [this](events::Any what, PeerId peer, std::string text) {
         tell(std::move(what), std::move(peer), std::move(text));
     };
+    callbacks.part_from_revoked = [this] { membership_->look_at_admission(); };
     callbacks.make_issuer = [this, &signer, &verifier](const admission::Delegation& delegation,
                                                        const std::string& name) {
         BookIssuer::Right right;

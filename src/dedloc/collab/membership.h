@@ -74,6 +74,9 @@ class Membership {
     std::vector<std::string> known_addresses(std::size_t peers_told) const;
     const Bytes& own_signed_status() { return gossip_.own_signed_status(); }
 
+    // Parts from members whose credentials are good no longer. It looks by itself with every status;
+    // where a revocation came it is told to, so that the next round is without them.
+    void look_at_admission();
     // Something others should know at once: pushes our status to all members.
     void push_now();
     // Tells everybody that we leave; waits a little for the answers.
@@ -84,7 +87,6 @@ class Membership {
     void on_disconnected(const PeerId& peer);
     StatusGossip::Callbacks gossip_callbacks();
     void push_to_all();
-    void look_at_admission();
     Task<void> meet_member_again(PeerId peer);
     void refused(const PeerId& peer, const Error& why);
     Task<void> push_loop();
