@@ -103,7 +103,7 @@ std::string as_text(const std::vector<Line>& lines) {
 
 TEST(TerminalView, shows_a_busy_run) {
     std::string expected = R"(
-demo  run @RUN@  4 peers  2 states                                                           1:28
+demo  run @RUN@  4 peers  2 states  yours 33 %                                               1:28
 step 142 of 400  ▕███████░░░░░░░░░░░░░░░░░▏ 300 of 1000 samples                        750 samples/s
 loss 0.2840 █▆▅▄▄▃▃▃▂▂▂▂▂▂▂▂▁▁▁▁▁▁▁▁  accuracy 87.6 % at step 140, goal 88.0 %
 
@@ -284,6 +284,29 @@ RunModel model_of_a_run_that_waits(std::vector<Status> statuses) {
         model.update(statuses, 10 * static_cast<double>(step));
     }
     return model;
+}
+
+TEST(TerminalView, says_the_own_share_and_the_time_to_the_end_where_there_is_room) {
+    std::vector<Status> statuses = {status(1, "a", 0, Phase::computing),
+                                    status(2, "b", 0, Phase::computing)};
+    statuses[0].samples_per_s = 750;
+    RunModel model(run(), id(1), 0);
+    EXPECT_EQ(model.view().our_share, 0);
+    for (std::uint64_t step = 9; step <= 12; ++step) {
+        for (Status& each : statuses) {
+            each.step = step;
+            each.branch_samples = 1000 * static_cast<double>(step);
+        }
+        model.update(statuses, 10 * static_cast<double>(step));
+        if (step == 9) EXPECT_EQ(model.view().seconds_left, 0);  // no speed is known yet
+    }
+    const RunView view = model.view();
+    EXPECT_EQ(view.our_share, 0.75);
+    EXPECT_EQ(view.seconds_left, 3880);  // 388 steps of ten seconds
+    EXPECT_NE(as_text(render(view, 100, 24, {})).find("  yours 75 %"), std::string::npos);
+    EXPECT_NE(as_text(render(view, 100, 24, {})).find("2:00, 1:04:40 to the end\n"),
+              std::string::npos);
+    EXPECT_EQ(as_text(render(view, 40, 24, {})).find("to the end"), std::string::npos);
 }
 
 TEST(TerminalView, says_how_much_of_what_is_computed_arrives_where_there_is_room) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <set>
 
 namespace dedloc::monitor {
@@ -252,6 +253,18 @@ double RunModel::committed_per_s() const {
     return counted > 0 ? (last.samples - first.samples) / counted : 0;
 }
 
+// Steps or samples, whichever end the run first. No speed tells when an accuracy is reached.
+double RunModel::seconds_left(double samples_per_s) const {
+    const double total = samples_total_.value_or(0);
+    double samples = std::numeric_limits<double>::infinity();
+    if (stop_.steps > 0)
+        samples = static_cast<double>(stop_.steps - std::min(stop_.steps, step_)) *
+                  static_cast<double>(target_);
+    if (stop_.samples > 0) samples = std::min(samples, static_cast<double>(stop_.samples) - total);
+    const double seconds = samples_per_s > 0 ? samples / samples_per_s : 0;
+    return std::isfinite(seconds) ? std::max(seconds, 0.0) : 0;
+}
+
 void RunModel::note_loss() {
     double loss_sum = 0;
     double weight = 0;
@@ -349,11 +362,14 @@ RunView RunModel::view() const {
     const double all_compute_per_s = computed_per_s();
     view.computed_per_s = all_compute_per_s;
     view.samples_per_s = speed_steps_.size() < 2 ? all_compute_per_s : committed_per_s();
+    view.seconds_left = seconds_left(committed_per_s());
     const auto usual = usual_hashes(statuses_);
     for (const Status& status : statuses_) {
         if (status.step == step_ && status.samples <= claimed_targets_max * target_)
             view.samples += status.samples;
         PeerView peer = view_of(status, all_compute_per_s);
+        if (peer.is_us && status.is_training() && all_compute_per_s > 0)
+            view.our_share = peer.samples_per_s / all_compute_per_s;
         const auto at = usual.find(At{status.branch, status.step});
         if (at != usual.end() && !status.state_hash.is_zero())
             peer.mark = at->second == status.state_hash ? HashMark::equal : HashMark::different;

@@ -80,6 +80,8 @@ struct RunView {
     double samples_total = 0;   // in all steps of the branch
     double samples_per_s = 0;   // in the last steps; before there are two: that all compute
     double computed_per_s = 0;  // that all compute, rounds and waiting not counted
+    double our_share = 0;       // of what all compute, 0 to 1; 0: we compute nothing
+    double seconds_left = 0;    // until the stop condition at this speed; 0: not known
     double loss = 0;            // of the last step; 0 = unknown
     double accuracy = 0;
     std::uint64_t accuracy_step = 0;  // 0 = not evaluated yet
@@ -123,6 +125,7 @@ class RunModel {
     void note_accuracy();
     double computed_per_s() const;
     double committed_per_s() const;
+    double seconds_left(double samples_per_s) const;
     PeerView view_of(const collab::Status& status, double all_compute_per_s) const;
     PeerView view_of(const Gone& gone) const;
 

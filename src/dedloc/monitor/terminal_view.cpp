@@ -136,7 +136,14 @@ Line title_line(const RunView& view, std::size_t width) {
     line.push_back({fmt::format("  {} peer{}", live, live == 1 ? "" : "s"), Ink::plain});
     if (const std::size_t states = view.state_hashes(); states > 1)
         line.push_back({fmt::format("  {} states", states), Ink::red});
-    put_right(line, clock_text(view.seconds), width, Ink::dim);
+    if (view.our_share > 0)
+        line.push_back({fmt::format("  yours {:.0f} %", view.our_share * 100), Ink::plain});
+    const std::string since = clock_text(view.seconds);
+    const std::string left =
+        view.seconds_left > 0
+            ? fmt::format("{}, {} to the end", since, clock_text(view.seconds_left))
+            : since;
+    if (!put_right(line, left, width, Ink::dim)) put_right(line, since, width, Ink::dim);
     return line;
 }
 
