@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import subprocess
@@ -114,6 +115,23 @@ class Admission(ProcessTest):
         other = self.join(strings[1][1], "member")
         self.assertNotEqual(other.end(), harness.OK)
         self.expect_last_sentence(other.errors(), "the token is of run")
+
+    def test_a_personal_string_shows_the_run_before_and_after_its_peer_takes_part(self) -> None:
+        run = self.write("run.toml", run_text(gradient_ms=20))
+        host = self.running_host(run, more=("--admit", "list"))
+        string = self.dedloc("invite", "Ana", "--dir", str(host.directory)).stdout.strip()
+        folder = str(self.folder / "ana")
+        watch = ("watch", string, "--dir", folder, "--seconds", "2", "--json")
+        view = json.loads(self.dedloc(*watch).stdout.splitlines()[-1])
+        self.assertEqual(len(view["peers"]), 1)
+        # The watcher has redeemed the code; the peer of the same folder has its token.
+        member = self.join(string, "ana")
+        self.until_step(1, member)
+        self.assertEqual(self.dedloc(*watch).returncode, harness.IDENTITY_IN_USE)
+        # Elsewhere the code is used up.
+        done = self.dedloc("watch", string, "--dir", str(self.folder / "else"), "--seconds", "2")
+        self.assertNotEqual(done.returncode, harness.OK)
+        self.expect_last_sentence(done.stderr, "was used on another device")
 
     def test_a_system_without_systemd_is_said_to_be_one(self) -> None:
         if Path("/run/systemd/system").exists():

@@ -279,6 +279,7 @@ int run_find(const FindOptions& options);
 
 struct WatchOptions {
     std::string join_string;
+    std::string directory;  // of a run that lets in by invitation: the peer's folder
     double seconds = 0;  // 0: until Ctrl-C or the end of the run
     bool json = false;
     bool plain = false;

@@ -247,7 +247,7 @@ std::optional<Failure> Demo::start_all() {
     if (auto failed = wait_for_join_string()) return failed;
     while (static_cast<int>(peers_.size()) < options_.peers)
         if (auto failed = start_peer(/*late=*/false)) return failed;
-    auto watcher = Watcher::start(join_text_, join_patience_s);
+    auto watcher = Watcher::start(join_text_, "", join_patience_s);
     if (!watcher) return watcher.failure();
     watcher_ = std::move(*watcher);
     model_ = std::make_unique<monitor::RunModel>(run_, PeerId(), watcher_->wall_now());

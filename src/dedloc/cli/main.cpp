@@ -320,6 +320,10 @@ void add_tokenizer_commands(CLI::App& app, AllOptions& all) {
 void add_watch_command(CLI::App& app, AllOptions& all) {
     CLI::App* watch = app.add_subcommand("watch", "show a run live without taking part");
     watch->add_option("string", all.watch.join_string, join_string_help)->required();
+    watch->add_option("--dir",
+                      all.watch.directory,
+                      "of a run that lets in by invitation: folder of the peer that the string is "
+                      "for, which must not be at work");
     watch->add_option("--seconds", all.watch.seconds, "end after this time")
         ->check(CLI::Range(0.0, 1e9));
     CLI::Option* json = watch->add_flag("--json", all.watch.json, json_help);

@@ -49,6 +49,7 @@ nlohmann::ordered_json json_of(const monitor::RunView& view) {
             {"accuracy", view.accuracy},
             {"samples_per_s", view.samples_per_s},
             {"computed_per_s", view.computed_per_s},
+            {"seconds_left", view.seconds_left},
             {"state_hashes", view.state_hashes()},
             {"peers", std::move(peers)},
             {"seconds", view.seconds}};
@@ -90,7 +91,7 @@ int print_plan_of_run(const Watcher& run, const WatchOptions& options) {
 }  // namespace
 
 int run_watch(const WatchOptions& options) {
-    auto watcher = Watcher::start(options.join_string, reach_patience_s);
+    auto watcher = Watcher::start(options.join_string, options.directory, reach_patience_s);
     if (!watcher) return report_early(watcher.failure(), options.json);
     catch_interrupts();
     Watcher& run = **watcher;

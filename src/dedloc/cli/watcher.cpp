@@ -47,25 +47,42 @@ struct Watcher::State {
     collab::CollaborationService* service = nullptr;  // the node's
 };
 
-Outcome<std::unique_ptr<Watcher>> Watcher::start(const std::string& join_text, double seconds) {
-    auto state = std::make_unique<State>();
+namespace {
+
+Outcome<std::unique_ptr<collab::Node>> open_as_stranger(Watcher::State& state) {
     std::error_code error;
     std::string pattern =
         (std::filesystem::temp_directory_path(error) / "dedloc-watch-XXXXXX").string();
     if (!::mkdtemp(pattern.data()))
         return Failure{ExitCode::disk, "cannot make a temporary folder " + pattern};
-    state->directory = pattern;
-    collab::NodeOptions node{
-        .directory = pattern, .listen = {}, .announce = {}, .workers_count = 1};
-    auto opened = collab::Node::open(std::move(node));
+    state.directory = pattern;
+    auto opened = collab::Node::open(
+        {.directory = pattern, .listen = {}, .announce = {}, .workers_count = 1});
     if (!opened) return failure(opened.error());
-    state->node = *std::move(opened);
-    state->service = &state->node->add<collab::CollaborationService>(*state->node);
+    return *std::move(opened);
+}
+
+// A code is good on one device, which is who `join` with the same string will be: the token stays
+// in that peer's folder.
+Outcome<std::unique_ptr<collab::Node>> open_as_volunteer(const Digest& run,
+                                                         const std::string& directory) {
+    auto opened = open_node(run, {.directory = directory, .listen = {"none"}, .workers_count = 1});
+    if (!opened) return opened.failure();
+    return std::move(opened->node);
+}
+
+}  // namespace
+
+Outcome<std::unique_ptr<Watcher>> Watcher::start(const std::string& join_text,
+                                                 const std::string& directory,
+                                                 double seconds) {
+    auto state = std::make_unique<State>();
     const auto join = collab::parse_join_string(join_text);
-    if (join && !join->authority.is_empty())
-        return Failure{ExitCode::bad_input,
-                       "this run lets in by invitation, and a watcher has no token, so it would "
-                       "use up the code of the string: look at the view of a peer that takes part"};
+    const bool is_invited = join && !join->authority.is_empty();
+    auto opened = is_invited ? open_as_volunteer(join->run, directory) : open_as_stranger(*state);
+    if (!opened) return opened.failure();
+    state->node = std::move(*opened);
+    state->service = &state->node->add<collab::CollaborationService>(*state->node);
     auto invitation = collab::fetch_invitation(*state->node, join_text, from_seconds(seconds));
     if (!invitation) return failure(invitation.error());
     state->run = invitation->run;

@@ -1,5 +1,6 @@
 // Watcher: an observer of a run on a thread of its own. It sees statuses and events, and gives
-// nothing: it has a fresh identity, listens nowhere, holds no state.
+// nothing: it listens nowhere and holds no state. It has a fresh identity; where a run lets in by
+// invitation, that of the peer that `join` would be with the same string, and its token.
 //
 // Errors of start: bad_input, unreachable, different_run. Thread: the owner's.
 
@@ -20,7 +21,10 @@ namespace dedloc::cli {
 class Watcher {
   public:
     // Returns once a peer of the run has answered.
-    static Outcome<std::unique_ptr<Watcher>> start(const std::string& join_text, double seconds);
+    // `directory`: of that peer; empty: the first free one of the run.
+    static Outcome<std::unique_ptr<Watcher>> start(const std::string& join_text,
+                                                   const std::string& directory,
+                                                   double seconds);
     ~Watcher();
     Watcher(const Watcher&) = delete;
     Watcher& operator=(const Watcher&) = delete;
