@@ -175,6 +175,26 @@ class BadInput(ProcessTest):
         self.assertEqual((said["ok"], said["reachability"]), (False, "unreached"))
         self.assertIn("could be reached", said["error"])
 
+    def test_labelled_text_that_is_none(self) -> None:
+        files = {"classification": (("text,topic\nwaves,sea\nhills\n", "line 3",
+                                     "label is missing"),
+                                    ("text\nwaves\nhills\n", "line 1", "no label"),
+                                    ("waves\nhills\n", "line 1", "no header")),
+                 "ner": (("Anna PERSON\nsings O\n", "line 1", "is not IOB2", "B-TYPE"),
+                         ("Anna O\nMaria I-PER\n", "line 2", "an entity begins with B-PER"),
+                         ("Anna\nsings\n", "line 1", "has no label"))}
+        for task, cases in files.items():
+            for text, *words in cases:
+                path = self.write("labelled.txt", text)
+                done = self.dedloc("finetune", "nowhere", "--task", task, "--data", path)
+                self.assertEqual(done.returncode, harness.BAD_INPUT, done.stderr)
+                self.expect_sentence(done.stderr, "labelled.txt", *words)
+        path = self.write("labelled.csv", "text,label\nwaves,sea\nhills,land\n")
+        done = self.dedloc("finetune", "nowhere", "--task", "classification", "--data", path,
+                           "--split", "names")
+        self.assertEqual(done.returncode, harness.BAD_INPUT, done.stderr)
+        self.expect_sentence(done.stderr, "--split names is for --task ner")
+
     def test_a_build_without_libtorch_names_the_scripts_that_make_one_with_it(self) -> None:
         if self.has_libtorch():
             self.skipTest("this dedloc has libtorch")

@@ -143,6 +143,7 @@ struct FineTuneOptions {
     std::string data;                     // labelled text (text/labelled.h)
     std::string evaluation_data;          // of its own file; else a part of `data`
     std::string test_data;
+    std::string split = "chance";  // or names: those of the test are in no other split
     std::uint64_t seeds = 5;
     bool random = false;  // the same model without what it learned, too
     std::int64_t length = 128;

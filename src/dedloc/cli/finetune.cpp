@@ -25,6 +25,7 @@ constexpr double evaluation_share = 0.1;  // of the rest
 struct LabelledFiles {
     tasks::FineTuneData data;
     std::optional<tasks::FineTuneSplit> split{};  // where files say it; else each seed draws one
+    bool by_names = false;
 };
 
 std::size_t label_number(std::vector<std::string>& labels, const std::string& label) {
@@ -68,6 +69,12 @@ Result<LabelledFiles> read_labelled(const FineTuneOptions& options) {
         return make_error(ErrorKind::bad_input,
                           "give both --evaluation-data and --test-data, or neither: then a fifth "
                           "of --data is for the test, drawn anew by each seed");
+    const bool by_names = options.split == "names";
+    if (by_names && (options.task != "ner" || !options.test_data.empty()))
+        return make_error(ErrorKind::bad_input,
+                          "--split names is for --task ner, without files of --evaluation-data and "
+                          "--test-data");
+    files.by_names = by_names;
     if (options.test_data.empty()) return files;
     const std::size_t train = files.data.size();
     DEDLOC_TRY_VOID(add_file(options.evaluation_data, files.data));
@@ -80,9 +87,9 @@ Result<LabelledFiles> read_labelled(const FineTuneOptions& options) {
 }
 
 tasks::FineTuneSplit split_of(const LabelledFiles& files, std::uint64_t seed) {
-    return files.split
-               ? *files.split
-               : tasks::split_by_chance(files.data.size(), test_share, evaluation_share, seed);
+    if (files.split) return *files.split;
+    if (files.by_names) return tasks::split_by_names(files.data.sentences, seed);
+    return tasks::split_by_chance(files.data.size(), test_share, evaluation_share, seed);
 }
 
 struct TableRow {

@@ -63,6 +63,12 @@ void add_finetune_command(CLI::App& app, FineTuneOptions& options, const OnRun& 
         ->required();
     finetune->add_option("--evaluation-data", options.evaluation_data, "the same, to stop by");
     finetune->add_option("--test-data", options.test_data, "the same, for the score");
+    finetune
+        ->add_option("--split",
+                     options.split,
+                     "of --data by each seed: chance, or names (ner): a fifth of the names are in "
+                     "the test alone, so that who looks names up finds none (chance)")
+        ->check(CLI::IsMember({"chance", "names"}));
     finetune->add_option("--seeds", options.seeds, "how often (5)")
         ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{100}));
     finetune->add_flag("--random", options.random, "the same model with random weights, too");
