@@ -7,6 +7,7 @@
 #include "experiments/albert_mini.h"
 #include "experiments/btard.h"
 #include "experiments/delayed.h"
+#include "experiments/downstream.h"
 #include "experiments/equivalence.h"
 #include "experiments/journey.h"
 #include "experiments/local.h"
@@ -32,6 +33,7 @@ struct Commands {
     ResumeCommand resume;
     AdmissionCommand admission;
     JourneyCommand journey;
+    DownstreamCommand downstream;
     EquivalenceCommand equivalence;
     DelayedCommand delayed;
     LocalCommand local;
@@ -110,6 +112,18 @@ void add_journey(CLI::App& lab, JourneyCommand& command, int& code) {
         ->check(CLI::Range(1.0, 60.0));
     journey->add_flag("--json", command.json, json_help);
     journey->callback([&command, &code] { code = run_journey(command); });
+}
+
+void add_downstream(CLI::App& lab, DownstreamCommand& command, int& code) {
+    CLI::App* downstream = lab.add_subcommand(
+        "downstream", "what a model that peers pre-trained is worth on other tasks: a table");
+    downstream->add_option("--rows", command.rows, "some; the others are left out")
+        ->check(CLI::IsMember(downstream_row_names()));
+    downstream->add_option(
+        "--program", command.program, "the dedloc to start (default: the one beside this)");
+    downstream->add_option("--dir", command.directory, "folder for all files, kept");
+    downstream->add_flag("--json", command.json, json_help);
+    downstream->callback([&command, &code] { code = run_downstream(command); });
 }
 
 // SwAV's set-ups are others, and take fewer of the options.
@@ -291,6 +305,7 @@ std::shared_ptr<void> add_process_commands(CLI::App& lab, int& code) {
     add_resume(lab, commands->resume, code);
     add_admission(lab, commands->admission, code);
     add_journey(lab, commands->journey, code);
+    add_downstream(lab, commands->downstream, code);
     add_paper(lab, commands->paper, commands->paper_task, code);
 #if DEDLOC_LAB_EQUIVALENCE
     add_equivalence(lab, commands->equivalence, code);
