@@ -35,6 +35,8 @@ constexpr int room_mib = 64;  // of experts, at one server
 // snapshot of one expert, and the tensors of calls.
 constexpr int working_mib = 96;
 constexpr double served_patience_s = 60;
+constexpr double idle_s_max = 40;
+constexpr double idle_settled_s = 4;
 constexpr double rescue_s_max = 30;
 constexpr double settled_s = 25;  // two turns of snapshots, so that keepers have everything
 constexpr double run_s_max = 290;
@@ -159,6 +161,7 @@ class ExpertsRun {
     }
     void add_server(std::uint64_t limit_bytes);
     std::uint64_t idle_bytes();
+    void look_after_servers();
     bool wait_until(double seconds, const std::function<bool()>& done);
     double rescue(const std::set<PeerId>& lost);
     void wait_for_trainer();
@@ -171,6 +174,7 @@ class ExpertsRun {
     std::string join_;
     std::unique_ptr<PeerProcess> trainer_;
     std::vector<std::unique_ptr<PeerProcess>> servers_;
+    std::set<std::string> killed_;  // names
     std::unique_ptr<Onlooker> onlooker_;
 };
 
@@ -185,7 +189,7 @@ bool ExpertsRun::wait_until(double seconds, const std::function<bool()>& done) {
 
 void ExpertsRun::add_server(std::uint64_t limit_bytes) {
     PeerPlace place;
-    if (limit_bytes > 0) place.prefix = {"prlimit", fmt::format("--data={}", limit_bytes)};
+    place.data_bytes_max = limit_bytes;
     servers_.push_back(
         measure::need(PeerProcess::start(dedloc_program(),
                                          {"serve", join_, "--memory", std::to_string(room_mib)},
@@ -194,24 +198,40 @@ void ExpertsRun::add_server(std::uint64_t limit_bytes) {
                                          place)));
 }
 
-// Measures what a server takes before it serves anything.
+// Measures what a server takes that has room for one expert: when that no longer grows.
 std::uint64_t ExpertsRun::idle_bytes() {
-    add_server(0);
+    auto server =
+        measure::need(PeerProcess::start(dedloc_program(),
+                                         {"serve", join_, "--memory", "1"},
+                                         folder_,
+                                         "measured"));
     std::uint64_t most = 0;
-    (void)wait_until(5, [&] {
-        most = std::max(most, data_bytes(servers_.back()->process().pid()));
-        return false;
+    double grown_at = clock_s();
+    (void)wait_until(idle_s_max, [&] {
+        const std::uint64_t now = data_bytes(server->process().pid());
+        if (now > most) grown_at = clock_s();
+        most = std::max(most, now);
+        return clock_s() - grown_at > idle_settled_s;
     });
-    servers_.back()->process().kill_group();
-    servers_.clear();
+    server->process().kill_group();
     return most;
+}
+
+// Those that have ended, and what they said last: a server that dies is told, not waited for.
+void ExpertsRun::look_after_servers() {
+    for (const auto& server : servers_)
+        if (!killed_.contains(server->name()) && !server->process().running())
+            measure::fail(make_error(
+                ErrorKind::peer_gone, "{} has ended: {}", server->name(), server->last_error()));
 }
 
 // Seconds until all experts answer at others than `lost`.
 double ExpertsRun::rescue(const std::set<PeerId>& lost) {
     const double begun = clock_s();
-    const bool all = wait_until(
-        served_patience_s, [&] { return onlooker_->served(lost) == lab_grid.experts_count(); });
+    const bool all = wait_until(served_patience_s, [&] {
+        look_after_servers();
+        return onlooker_->served(lost) == lab_grid.experts_count();
+    });
     return all ? clock_s() - begun : 1e9;
 }
 
@@ -257,10 +277,11 @@ bool ExpertsRun::run(nlohmann::ordered_json& line) {
 
     const auto killed = onlooker_->busiest({});
     if (!killed) return false;
+    killed_.insert(server_of(*killed).name());
     server_of(*killed).process().send(SIGKILL);
     const double killed_s = rescue({*killed});
     say(fmt::format("one was killed; its experts answer again after {:.1f} s", killed_s));
-    add_server(limit);
+    add_server(limit);  // in its place
     std::this_thread::sleep_for(std::chrono::duration<double>(settled_s));
 
     const auto stopped = onlooker_->busiest({*killed});

@@ -53,7 +53,8 @@ Ok PeerProcess::begin(std::vector<std::string> words) {
     const runtime::ChildOptions options{.command = std::move(command),
                                         .output_file = directory_ + ".out",
                                         .error_file = directory_ + ".err",
-                                        .niceness = 0};
+                                        .niceness = 0,
+                                        .data_bytes_max = place_.data_bytes_max};
     DEDLOC_TRY(runtime::ChildProcess process, runtime::ChildProcess::start(options));
     process_.emplace(std::move(process));
     return {};

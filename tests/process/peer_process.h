@@ -25,6 +25,7 @@ namespace dedloc::lab {
 struct PeerPlace {
     std::vector<std::string> prefix;  // what stands before the program: ip netns exec …
     std::string listen = "/ip4/127.0.0.1/tcp/0";
+    std::uint64_t data_bytes_max = 0;  // runtime::ChildOptions
 };
 
 class PeerProcess {

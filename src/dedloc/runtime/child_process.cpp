@@ -17,8 +17,14 @@ namespace dedloc::runtime {
 namespace {
 
 // Between fork and exec only async-signal-safe calls are allowed.
+[[noreturn]] void say_and_exit(const char* what, const char* of) {
+    for (const char* text : {"dedloc: ", what, " ", of, "\n"})
+        if (::write(2, text, std::strlen(text)) < 0) break;
+    ::_exit(127);
+}
+
 [[noreturn]] void become(
-    char* const* arguments, int output, int error, int niceness, pid_t parent) {
+    char* const* arguments, int output, int error, const ChildOptions& options, pid_t parent) {
     ::setpgid(0, 0);
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (::getppid() != parent) ::_exit(127);  // it died before the line above
@@ -30,9 +36,13 @@ namespace {
     // connections whose peers then never hear that we are gone.
     ::closefrom(3);
     ::signal(SIGPIPE, SIG_DFL);  // what we ignore it would, too
-    if (niceness != 0) ::setpriority(PRIO_PROCESS, 0, niceness);
+    if (options.niceness != 0) ::setpriority(PRIO_PROCESS, 0, options.niceness);
+    if (options.data_bytes_max > 0) {
+        const rlimit limit{.rlim_cur = options.data_bytes_max, .rlim_max = options.data_bytes_max};
+        if (::setrlimit(RLIMIT_DATA, &limit) != 0) say_and_exit("cannot limit memory of", arguments[0]);
+    }
     ::execv(arguments[0], arguments);
-    ::_exit(127);
+    say_and_exit("cannot run", arguments[0]);
 }
 
 Result<int> open_output(const std::string& path) {
@@ -59,7 +69,7 @@ Result<ChildProcess> ChildProcess::start(const ChildOptions& options) {
     arguments.push_back(nullptr);
     const pid_t parent = ::getpid();
     const pid_t pid = ::fork();
-    if (pid == 0) become(arguments.data(), output, *error, options.niceness, parent);
+    if (pid == 0) become(arguments.data(), output, *error, options, parent);
     const int fork_error = errno;
     ::close(output);
     ::close(*error);

@@ -64,6 +64,27 @@ TEST(ChildProcess, inherits_neither_sockets_nor_a_sigpipe_that_is_ignored) {
     EXPECT_EQ(files.find("socket:"), std::string::npos) << files;
 }
 
+TEST(ChildProcess, a_program_that_cannot_be_run_is_named_on_standard_error) {
+    const Folder folder;
+    ChildOptions options = shell(folder, "");
+    options.command = {"sh", "-c", "true"};  // PATH is not searched
+    auto child = ChildProcess::start(options);
+    ASSERT_TRUE(child);
+    ASSERT_TRUE(child->wait_for(30));
+    EXPECT_EQ(child->end()->exit_code, 127);
+    EXPECT_EQ(content_of(folder.file("err")), "dedloc: cannot run sh\n");
+}
+
+TEST(ChildProcess, may_allocate_no_more_than_its_limit) {
+    const Folder folder;
+    ChildOptions options = shell(folder, "ulimit -d");
+    options.data_bytes_max = 256u << 20;
+    auto child = ChildProcess::start(options);
+    ASSERT_TRUE(child);
+    ASSERT_TRUE(child->wait_for(30));
+    EXPECT_EQ(content_of(folder.file("out")), "262144\n");  // KiB
+}
+
 TEST(ChildProcess, can_be_killed_and_is_never_left_behind) {
     const Folder folder;
     pid_t pid = 0;
