@@ -46,6 +46,10 @@ bool RemoteMixture::Passed::any_lost() const {
     return std::find(lost.begin(), lost.end(), true) != lost.end();
 }
 
+bool RemoteMixture::Passed::all_lost() const {
+    return std::find(lost.begin(), lost.end(), false) == lost.end();
+}
+
 RemoteMixture::RemoteMixture(p2p::Host& host,
                              Directory& directory,
                              RemoteExperts& remote,

@@ -69,6 +69,7 @@ class RemoteMixture {
         };
         std::vector<std::vector<Term>> terms;
         bool any_lost() const;
+        bool all_lost() const;  // nobody answered
     };
     struct Gradients {
         Tensor inputs;

@@ -28,11 +28,11 @@ Task<Result<Passed>> pass_forward(experts::RemoteMixture& mixture,
         experts::Tensor rows = inputs;
         std::vector<experts::GridScores> asked = scores;
         auto passed = co_await mixture.forward(std::move(rows), std::move(asked));
-        if (!passed || !passed->shares.empty() || clock.now() >= end) co_return passed;
+        if (!passed || !passed->all_lost() || clock.now() >= end) co_return passed;
         if (!std::exchange(told, true))
             log(LogLevel::info,
                 "experts",
-                "nobody serves experts of {}; waiting",
+                "no expert of {} answers; waiting",
                 mixture.options().grid.name);
         co_await clock.sleep_for(look_again);
     }

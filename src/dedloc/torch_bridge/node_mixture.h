@@ -4,7 +4,7 @@
 //   auto calls = std::make_shared<NodeMixture>(node, options);
 //   RemoteMixture layer(width, calls);
 //
-// A forward pass that finds no expert at all looks again for found_patience: servers may still be
+// A forward pass that no expert answers is tried again for found_patience: servers may still be
 // starting, or keepers taking over.
 //
 // Thread: forward and backward: one thread, never the network thread; counts: any.
