@@ -130,6 +130,7 @@ int run_report(const ReportOptions& options);
 
 struct EvalOptions {
     std::string checkpoint;  // a checkpoint's folder, or a folder of them: the newest
+    std::string join_string;  // of the run, whose servers have the model's experts; empty: none
     std::string device = "auto";
     std::string data_directory;
     int threads = 0;

@@ -1,8 +1,10 @@
 // dedloc eval: loss and accuracy of a checkpoint on the task's held-out data, and what else the
-// task measures (masked words: perplexity).
+// task measures (masked words: perplexity). A model with experts calls those that the run's servers
+// have now (--run), which may have learnt since the checkpoint.
 
 #include <cmath>
 #include <cstdio>
+#include <memory>
 #include <nlohmann/json.hpp>
 
 #include "dedloc/cli/checkpoint_source.h"
@@ -10,9 +12,11 @@
 #include "dedloc/cli/exit_codes.h"
 #include "dedloc/cli/fits_memory.h"
 #include "dedloc/cli/memory.h"
+#include "dedloc/cli/node_opening.h"
 #include "dedloc/cli/run_files.h"
 #include "dedloc/cli/say.h"
 #include "dedloc/cli/task_progress.h"
+#include "dedloc/cli/watcher.h"
 #include "dedloc/collab/model_state.h"
 #include "dedloc/monitor/json_line.h"
 #include "dedloc/security/identity.h"
@@ -29,12 +33,14 @@ struct Evaluated {
 
 Result<Evaluated> evaluate(const collab::RunFile& run,
                            const FoundCheckpoint& found,
-                           const EvalOptions& options) {
+                           const EvalOptions& options,
+                           const collab::Node* node) {
     const state::Snapshot& snapshot = *found.checkpoint.state->snapshot;
     const tasks::TaskOptions task_options{.device = options.device,
                                           .threads_count = options.threads,
                                           .data_directory = options.data_directory,
-                                          .progress = task_progress(options.json)};
+                                          .progress = task_progress(options.json),
+                                          .node = node};
     DEDLOC_TRY_VOID(restore_run_files(found.path, run.task, task_options));
     DEDLOC_TRY(const auto task, tasks::make_task(run.task, task_options));
     // Whose learner it is decides only the order of training samples.
@@ -65,7 +71,20 @@ int run_eval(const EvalOptions& options) {
     const auto run = collab::parse_run_file(found->checkpoint.run_file, found->path + "/run.toml");
     if (!run) return report(failure(run.error()));
     const state::PublishedState& state = *found->checkpoint.state;
-    const auto measured = evaluate(*run, *found, options);
+    std::unique_ptr<Watcher> watcher;
+    if (!options.join_string.empty()) {
+        auto started = Watcher::start(options.join_string, to_seconds(reach_patience));
+        if (!started) return report(started.failure());
+        watcher = std::move(*started);
+        if (collab::run_hash(watcher->run()) != collab::run_hash(*run))
+            return report(Failure{ExitCode::bad_input,
+                                  fmt::format("{} is of the run {}, and the join string leads to "
+                                              "another one, {}",
+                                              found->path,
+                                              run->name,
+                                              watcher->run().name)});
+    }
+    const auto measured = evaluate(*run, *found, options, watcher ? &watcher->node() : nullptr);
     if (!measured) return report(failure(measured.error()));
     if (options.json) {
         nlohmann::ordered_json json{{"ok", true},

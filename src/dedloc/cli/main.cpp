@@ -238,6 +238,9 @@ void add_file_commands(CLI::App& app, AllOptions& all) {
     CLI::App* eval = app.add_subcommand("eval", "measure a checkpoint on the held-out data");
     eval->add_option("checkpoint", all.eval.checkpoint, "a checkpoint, or a folder of them")
         ->required();
+    eval->add_option("--run",
+                     all.eval.join_string,
+                     "join string of the run, for a model whose experts its servers have");
     eval->add_option("--threads", all.eval.threads, threads_help)->check(threads_check());
     eval->add_option("--device", all.eval.device, device_help);
     eval->add_option("--data", all.eval.data_directory, "folder of the task's data");

@@ -117,6 +117,7 @@ Watcher::Watcher(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Watcher::~Watcher() { state_->service->leave(goodbye_max); }
 
 const collab::RunFile& Watcher::run() const { return state_->run; }
+const collab::Node& Watcher::node() const { return *state_->node; }
 
 std::vector<collab::Status> Watcher::statuses() const {
     return state_->node->run_on_network_thread([this] {

@@ -12,6 +12,7 @@
 
 #include "dedloc/cli/exit_codes.h"
 #include "dedloc/collab/events.h"
+#include "dedloc/collab/node.h"
 #include "dedloc/collab/run_file.h"
 #include "dedloc/collab/status.h"
 #include "dedloc/experts/grid_view.h"
@@ -30,6 +31,7 @@ class Watcher {
     Watcher& operator=(const Watcher&) = delete;
 
     const collab::RunFile& run() const;
+    const collab::Node& node() const;  // that looks; with the run's table where it has experts
     std::vector<collab::Status> statuses() const;  // of the others
     std::vector<collab::Event> take_events();
     // The grid of experts as it was some seconds ago; none: the run has no experts, or nothing was

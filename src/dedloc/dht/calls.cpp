@@ -5,6 +5,7 @@
 
 #include "dedloc/base/log.h"
 #include "dedloc/dht/batches.h"
+#include "dedloc/dht/watches.h"
 
 namespace dedloc::dht {
 
@@ -20,7 +21,8 @@ DhtNode::Core::Core(p2p::Host& given_host,
       cache(options.cache),
       scope(host.executor()),
       finds(std::make_unique<FindBatches>(*this)),
-      stores(std::make_unique<StoreBatches>(*this)) {}
+      stores(std::make_unique<StoreBatches>(*this)),
+      watches(std::make_unique<Watches>(*this)) {}
 
 DhtNode::Core::~Core() = default;
 
@@ -69,6 +71,7 @@ void DhtNode::Core::note_seen(const Contact& contact) {
         ++pings;
         scope.spawn("ping an old node", ping_old(*added.ping));
     }
+    if (added.is_new) places.newcomer(contact.id);
     if (!added.is_new || options.client_mode || newcomers.size() >= newcomers_max) return;
     newcomers.push_back(contact);
     if (replicating) return;

@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "dedloc/dht/key_places.h"
 #include "dedloc/dht/node.h"
 #include "dedloc/runtime/event.h"
 #include "dedloc/runtime/scope.h"
@@ -40,6 +41,7 @@ struct PendingGet {
 
 class FindBatches;
 class StoreBatches;
+class Watches;
 
 class DhtNode::Core : public std::enable_shared_from_this<DhtNode::Core> {
   public:
@@ -131,8 +133,11 @@ class DhtNode::Core : public std::enable_shared_from_this<DhtNode::Core> {
     std::map<PeerId, Ban> bans;
     std::deque<Contact> remembered_;  // the last that were lost, and the first peers
     bool joined = false;              // others were seen once: alone is cut off
+    bool bootstrapped = false;        // once: the nearest know us
+    KeyPlaces places;
     std::unique_ptr<FindBatches> finds;
     std::unique_ptr<StoreBatches> stores;
+    std::unique_ptr<Watches> watches;
     std::map<std::pair<DhtId, Freshness>, std::shared_ptr<PendingGet>> pending_gets;
     std::map<DhtId, WallSeconds> to_refresh;  // keys of the cache that were read, by expiration
     bool refreshing = false;

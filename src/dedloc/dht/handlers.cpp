@@ -4,7 +4,7 @@
 #include <set>
 
 #include "dedloc/base/log.h"
-#include "dedloc/dht/core.h"
+#include "dedloc/dht/watches.h"
 #include "dedloc/wire/msgpack.h"
 
 namespace dedloc::dht {
@@ -111,8 +111,12 @@ bool DhtNode::Core::take_record(Storage& into,
     if (expiration <= now || holds_newer(there, subkey, expiration)) return false;
     const PeerId owner = sender == host.id() ? PeerId() : sender;
     if (!is_valid(key, subkey, value, expiration)) return false;
+    const auto taken = [&](const Ok& stored) {
+        if (stored && &into == &storage) watches->changed(key, subkey);
+        return stored.has_value();
+    };
     if (base::equal(subkey, nil_subkey()))
-        return into.store(key, to_bytes(value), expiration, owner, now).has_value();
+        return taken(into.store(key, to_bytes(value), expiration, owner, now));
     // Subkeys go out again inside dictionaries, so they must be MessagePack, written our way.
     const auto decoded = wire::decode_msgpack(subkey);
     if (!decoded || !base::equal(wire::encode_msgpack(*decoded), subkey)) return false;
@@ -123,8 +127,8 @@ bool DhtNode::Core::take_record(Storage& into,
         return false;
     }
     const PeerId& charged = checked->signer && !owner.is_empty() ? *checked->signer : owner;
-    return into.store_subkey(key, to_bytes(subkey), to_bytes(value), expiration, charged, now)
-        .has_value();
+    return taken(
+        into.store_subkey(key, to_bytes(subkey), to_bytes(value), expiration, charged, now));
 }
 
 void DhtNode::Core::take_result(Storage& into, const DhtId& key, const wire::FindResult& result) {

@@ -8,6 +8,7 @@
 #include "dedloc/dht/batches.h"
 #include "dedloc/dht/core.h"
 #include "dedloc/dht/lookup.h"
+#include "dedloc/dht/watches.h"
 #include "dedloc/runtime/together.h"
 
 namespace dedloc::dht {
@@ -30,6 +31,11 @@ Task<Result<Bytes>> handle_store(std::shared_ptr<Core> core, PeerId from, Bytes 
 Task<Result<Bytes>> handle_find(std::shared_ptr<Core> core, PeerId from, Bytes request) {
     if (core->stopped) co_return make_error(ErrorKind::peer_gone, "this node stops");
     co_return core->on_find(from, request);
+}
+
+Task<void> handle_watch(std::shared_ptr<Core> core, std::unique_ptr<p2p::MessageStream> stream) {
+    if (core->stopped) co_return;
+    co_await core->watches->serve(std::move(stream));
 }
 
 }  // namespace
@@ -62,14 +68,18 @@ void DhtNode::start() {
     host.handle_call(find_method, [core = core_](PeerId from, Bytes request) {
         return handle_find(core, std::move(from), std::move(request));
     });
+    host.handle_stream(watch_method, [core = core_](std::unique_ptr<p2p::MessageStream> stream) {
+        return handle_watch(core, std::move(stream));
+    });
 }
 
 Task<void> DhtNode::stop() {
     auto core = core_;
     if (core->started && !core->stopped && !core->options.client_mode)
-        for (const char* method : {ping_method, store_method, find_method})
+        for (const char* method : {ping_method, store_method, find_method, watch_method})
             core->host.remove_handler(method);
     core->stopped = true;
+    core->watches->end_all();
     co_await core->scope.stop();
 }
 
@@ -127,8 +137,11 @@ Task<Result<BootstrapReport>> DhtNode::bootstrap(std::vector<PeerId> peers, Time
                              "this computer's clock is {:.0f} s {} those of the others; set it",
                              std::abs(report.clock_difference_s),
                              report.clock_difference_s > 0 ? "behind" : "ahead of");
-    // Looking for oneself fills the table, and makes oneself known where it matters.
-    Lookup lookup(core, core.id, core.options.beam_size, {});
+    // Looking for oneself fills the table, and makes oneself known where it matters: at first to the
+    // few nearest, who name us to all that look there.
+    const std::size_t beam = std::exchange(core.bootstrapped, true) ? core.options.beam_size
+                                                                    : core.options.join_beam;
+    Lookup lookup(core, core.id, beam, {});
     co_await lookup.run(deadline);
     co_return report;
 }
@@ -206,45 +219,65 @@ Task<void> place_one(Core& core, Placing& placing, TimePoint deadline) {
     }
 }
 
-Task<std::vector<Result<StoreReport>>> store_key(Core& core,
-                                                 std::vector<DhtItem> items,
-                                                 TimePoint deadline) {
-    Placing placing;
-    placing.reports.resize(items.size());
-    placing.items = std::move(items);
-    for (DhtItem& item : placing.items) core.sign(item);
-    const DhtId key = placing.items.front().key;
-    Lookup lookup(core, key, std::max(core.options.beam_size, core.options.num_replicas), {});
-    co_await lookup.run(deadline);
-    placing.targets = lookup.nearest();
-    placing.last_error = lookup.last_error();
-    if (!core.options.client_mode) {
-        const Contact self{.id = core.id, .peer = core.host.id()};
-        const auto place = std::find_if(
-            placing.targets.begin(), placing.targets.end(), [&](const Contact& contact) {
-                return nearer(key, self.id, contact.id);
-            });
-        placing.targets.insert(place, self);
-    }
+// At placing.targets; afterwards they are those that were tried.
+Task<void> place_all(Core& core, Placing& placing, TimePoint deadline) {
+    placing.next = 0;
+    placing.reports.assign(placing.items.size(), {});
     std::vector<Task<void>> replicas;
     for (std::size_t i = 0; i < core.options.num_replicas; ++i)
         replicas.push_back(place_one(core, placing, deadline));
     co_await runtime::all_of(std::move(replicas));
-    std::vector<Result<StoreReport>> results;
-    for (const StoreReport& report : placing.reports) {
-        if (report.accepted > 0)
-            results.emplace_back(report);
-        else if (report.refused > 0)
-            results.emplace_back(make_error(
-                ErrorKind::conflict,
-                "{} nodes refused the record: they have a newer one, or it is beyond their limits",
-                report.refused));
-        else if (placing.last_error)
-            results.emplace_back(placing.last_error->with_context("no node took the record"));
-        else
-            results.emplace_back(
-                make_error(ErrorKind::peer_gone, "no node of the DHT is known to store at"));
+    placing.targets.resize(placing.next);
+}
+
+Task<void> find_places(Core& core, const DhtId& key, Placing& placing, TimePoint deadline) {
+    Lookup lookup(core, key, std::max(core.options.store_beam, core.options.num_replicas), {});
+    co_await lookup.run(deadline);
+    placing.targets = lookup.nearest();
+    placing.last_error = lookup.last_error();
+    if (core.options.client_mode) co_return;
+    const Contact self{.id = core.id, .peer = core.host.id()};
+    const auto place =
+        std::find_if(placing.targets.begin(), placing.targets.end(), [&](const Contact& contact) {
+            return nearer(key, self.id, contact.id);
+        });
+    placing.targets.insert(place, self);
+}
+
+Result<StoreReport> outcome(const Placing& placing, const StoreReport& report) {
+    if (report.accepted > 0) return report;
+    if (report.refused > 0)
+        return make_error(
+            ErrorKind::conflict,
+            "{} nodes refused the record: they have a newer one, or it is beyond their limits",
+            report.refused);
+    if (placing.last_error) return placing.last_error->with_context("no node took the record");
+    return make_error(ErrorKind::peer_gone, "no node of the DHT is known to store at");
+}
+
+Task<std::vector<Result<StoreReport>>> store_key(Core& core,
+                                                 std::vector<DhtItem> items,
+                                                 TimePoint deadline) {
+    Placing placing;
+    placing.items = std::move(items);
+    for (DhtItem& item : placing.items) core.sign(item);
+    const DhtId key = placing.items.front().key;
+    bool placed = false;
+    if (const std::vector<Contact>* known = core.places.find(key, core.host.clock().now())) {
+        placing.targets = *known;
+        co_await place_all(core, placing, deadline);
+        placed = !placing.last_error;
     }
+    if (!placed) {
+        core.places.forget(key);
+        co_await find_places(core, key, placing, deadline);
+        co_await place_all(core, placing, deadline);
+        if (placing.targets.size() >= core.options.num_replicas)
+            core.places.remember(
+                key, placing.targets, core.host.clock().now() + core.options.places_known_for);
+    }
+    std::vector<Result<StoreReport>> results;
+    for (const StoreReport& report : placing.reports) results.push_back(outcome(placing, report));
     co_return results;
 }
 
@@ -351,6 +384,32 @@ Task<std::vector<Result<std::optional<Stored>>>> DhtNode::get_many(std::vector<D
     std::vector<Result<std::optional<Stored>>> results;
     for (auto& result : job.results) results.push_back(std::move(*result));
     co_return results;
+}
+
+namespace {
+
+class WatchingImpl final : public DhtNode::Watching {
+  public:
+    WatchingImpl(const std::shared_ptr<Core>& core, DhtId key, ChangeListener listener)
+        : core_(core),
+          state_(std::make_shared<Watches::State>(
+              core->host.executor(), key, std::move(listener), core->options.storage)),
+          task_(core->scope.spawn("watch a key", core->watches->follow(state_))) {}
+    ~WatchingImpl() override {
+        state_->ended = true;
+        if (const auto core = core_.lock()) core->scope.cancel_task(task_);
+    }
+
+  private:
+    std::weak_ptr<Core> core_;
+    std::shared_ptr<Watches::State> state_;
+    runtime::TaskId task_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<DhtNode::Watching> DhtNode::watch(DhtId key, ChangeListener listener) {
+    return std::make_unique<WatchingImpl>(core_, key, std::move(listener));
 }
 
 Task<LocateReport> DhtNode::locate(DhtId key, TimePoint deadline) {

@@ -23,6 +23,7 @@
 // Thread: the network thread.
 
 #pragma once
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -38,6 +39,7 @@ namespace dedloc::dht {
 inline constexpr char ping_method[] = "DHTProtocol.rpc_ping";
 inline constexpr char store_method[] = "DHTProtocol.rpc_store";
 inline constexpr char find_method[] = "DHTProtocol.rpc_find";
+inline constexpr char watch_method[] = "/dedloc/table/1/watch";
 
 struct DhtOptions {
     RoutingOptions routing;
@@ -46,6 +48,11 @@ struct DhtOptions {
     std::size_t num_replicas = 5;
     std::size_t beam_size = 20;
     std::size_t workers = 4;  // calls of one lookup at a time
+    // Of the look-ups that a store and a first bootstrap make: each node that is asked for the first
+    // time costs both sides a handshake.
+    std::size_t store_beam = 8;
+    std::size_t join_beam = 3;
+    Duration places_known_for = 20s;  // where a key was stored; 0: looked up each time
     std::size_t cache_nearest = 1;
     bool client_mode = false;  // asks, but answers nobody and is in nobody's table
     Duration call_timeout = 3s;
@@ -86,6 +93,9 @@ struct LocateReport {
     std::size_t hops = 0;
 };
 
+// Told all that is known at the key, when that has changed: new records, and later expirations.
+using ChangeListener = std::function<void(const Stored& now)>;
+
 class DhtNode {
   public:
     DhtNode(p2p::Host& host, const security::Verifier& verifier, DhtOptions options = {});
@@ -122,6 +132,12 @@ class DhtNode {
                                                               Freshness freshness,
                                                               TimePoint deadline);
 
+    // Watches a key: the nodes that hold it push its changes (watches.h). The listener is called on
+    // the network thread, at first with what is there, if anything; never again once the Watching
+    // is destroyed, which may happen before or after the node is.
+    class Watching;
+    std::unique_ptr<Watching> watch(DhtId key, ChangeListener listener);
+
     Task<LocateReport> locate(DhtId key, TimePoint deadline);
     // Nodes of the whole table, as many as there are up to nodes_max; walks through it.
     Task<std::vector<Contact>> list_nodes(std::size_t nodes_max, TimePoint deadline);
@@ -134,6 +150,11 @@ class DhtNode {
 
   private:
     std::shared_ptr<Core> core_;
+};
+
+class DhtNode::Watching {
+  public:
+    virtual ~Watching() = default;
 };
 
 }  // namespace dedloc::dht

@@ -278,8 +278,8 @@ Result<std::unique_ptr<collab::Learner>> AlbertTask::learner(const PeerId& peer)
 
 Result<std::shared_ptr<AlbertModel>> AlbertTask::model_at(std::span<const float> parameters,
                                                           std::span<const float> buffers) const {
-    if (experts_.mixture) return experts_are_elsewhere();
-    auto model = std::make_shared<AlbertModel>(sizes_, config_.seed);
+    if (experts_.mixture && !experts_.node) return experts_are_elsewhere();
+    auto model = std::make_shared<AlbertModel>(sizes_, config_.seed, calls_of_experts());
     model->to(torch::Device(device_));
     DEDLOC_TRY_VOID(torch_bridge::load_for_evaluation(model, parameters, buffers));
     return model;
@@ -311,6 +311,7 @@ Result<std::vector<Measure>> AlbertTask::measure(std::span<const float> paramete
 Result<std::vector<std::string>> AlbertTask::export_model(std::span<const float> parameters,
                                                           std::span<const float> buffers,
                                                           const std::string& directory) const {
+    if (experts_.mixture) return experts_are_elsewhere();
     DEDLOC_TRY(const auto model, model_at(parameters, buffers));
     // Neither Hugging Face nor our script knows the other one: it goes as weights.
     if (sizes_.xl) return export_weights(*model, directory);
