@@ -31,11 +31,53 @@ steps = {steps}
 every = 0
 """
 
+TEXT = """name = "experts-of-words"
+[task]
+kind = "moe_albert"
+model = "albert"
+data = "text:words"
+[albert]
+vocabulary = 1024
+embedding = 16
+hidden = 32
+layers = 2
+heads = 2
+feed_forward = 64
+positions = 32
+dropout = 0.0
+attention_dropout = 0.0
+[text]
+tokenizer = "vocabulary=400"
+length = 32
+held_out_samples = 64
+window_samples = 512
+[experts]
+grid = "2x2"
+hidden = 64
+best = 2
+rate = 0.003
+[batch]
+target = 64
+micro = 32
+[optimizer]
+kind = "adamw"
+[schedule]
+peak = 0.01
+[stop]
+steps = {steps}
+[evaluate]
+every = 0
+"""
+
+
+def grid_of(test: ProcessTest, join: str) -> dict:
+    watched = test.dedloc("watch", join, "--seconds", "8", "--json")
+    return json.loads(watched.stdout.splitlines()[-1]).get("experts", {})
+
 
 class Serve(ProcessTest):
     def grid(self, join: str) -> dict:
-        watched = self.dedloc("watch", join, "--seconds", "8", "--json")
-        return json.loads(watched.stdout.splitlines()[-1]).get("experts", {})
+        return grid_of(self, join)
 
     def test_servers_take_over_experts_learn_and_hand_them_over(self) -> None:
         if not Path("/usr/share/datasets/fashion-mnist").exists():
@@ -81,6 +123,28 @@ class Serve(ProcessTest):
         self.assertNotEqual(run["run_hash"], opened["run_hash"])
         missing = self.dedloc("find", "no-such-run", "--at", join)
         self.assertIn("no run is listed", missing.stdout)
+
+
+class ServeWords(ProcessTest):
+    seconds_max = 170
+
+    def test_an_albert_with_served_experts_learns_from_text(self) -> None:
+        words = self.folder / "data" / "words"
+        words.mkdir(parents=True)
+        for document in sorted((Path(__file__).parents[2] / "docs").glob("*.md")):
+            (words / (document.stem + ".txt")).write_bytes(document.read_bytes())
+        run = self.write("words.toml", TEXT.format(steps=0))
+        host = self.running_host(run, more=("--data", str(self.folder / "data")))
+        server = Peer(self, ["serve", host.join_string()], self.folder / "server")
+        self.until("it learns", lambda: host.step() >= 30, seconds=140)
+        losses = [event["fields"]["loss"] for event in host.events("step")]
+        first, last = sum(losses[:5]) / 5, sum(losses[-5:]) / 5
+        self.assertLess(last, first - 0.7)
+        served = grid_of(self, host.join_string())
+        self.assertGreater(min(expert["updates"] for expert in served["experts"]), 0)
+        server.signal(signal.SIGINT)
+        self.assertEqual(server.end(), harness.OK, server.errors())
+        self.assertGreater(server.last_words()["updates"], 0)
 
 
 if __name__ == "__main__":
