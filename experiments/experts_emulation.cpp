@@ -215,6 +215,9 @@ Emulation::Emulation(const EmulationData& data, const EmulationOptions& options)
     for (const Linear& gate : gates_) fill(gate);
     fill(head_);
     optimizer_ = experts::default_optimizer();
+    // At a constant rate stale gradients leave more noise than what is compared.
+    optimizer_.schedule.kind = optim::ScheduleKind::linear;
+    optimizer_.schedule.total_steps = options.steps;
     moments_.assign(optim::moments_count(optimizer_), std::vector<float>(trunk_.size()));
 }
 

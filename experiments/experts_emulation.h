@@ -35,7 +35,7 @@ struct EmulationOptions {
     std::size_t servers = 8;
     std::size_t trainers = 16;
     std::size_t batch = 32;
-    std::size_t steps = 1200;  // of all trainers together
+    std::size_t steps = 2400;  // of all trainers together
     Duration round_trip = std::chrono::milliseconds(1000);
     double failing = 0;  // part of the calls that servers fail
     std::uint64_t seed = 1;
