@@ -6,6 +6,7 @@
 namespace dedloc::robust {
 
 std::size_t findings_needed(std::size_t voters) {
+    if (voters == 1) return 1;
     return std::max<std::size_t>(2, voters == 0 ? 0 : (voters - 1) / 3 + 1);
 }
 

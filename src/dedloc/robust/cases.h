@@ -26,6 +26,7 @@
 
 namespace dedloc::robust {
 
+// A voter that is the only one decides alone anyway.
 std::size_t findings_needed(std::size_t voters);
 
 enum class Ruling {
@@ -42,6 +43,9 @@ class Case {
     // `jury`: who may answer; `validator`, the one that was drawn, is one of them, the author none.
     Case(std::vector<Row> rows, PeerId validator, std::set<PeerId> jury, double tolerance);
 
+    // One more may answer.
+    void ask(const PeerId& validator) { jury_.insert(validator); }
+    bool is_asked(const PeerId& validator) const { return jury_.contains(validator); }
     // Errors: denied: not of the jury; conflict: it said something else before;
     // peer_broke_protocol: not as many rows as the author's.
     Ok add(const PeerId& validator, std::vector<Row> recomputed);

@@ -96,10 +96,20 @@ const Order* Orders::vouching(const PeerId& peer, std::uint64_t step) const {
     return nullptr;
 }
 
+const Order* Orders::pardon_of(const PeerId& peer, std::uint64_t step) const {
+    const Order* const vouch = vouching(peer, step);
+    return vouch != nullptr && vouch->offence == Offence::mistaken ? vouch : nullptr;
+}
+
+const Order* Orders::probation_of(const PeerId& peer, std::uint64_t step) const {
+    for (const Order& order : list_)
+        if (order.subject == peer && order.kind == OrderKind::probation && in_force(order, step))
+            return &order;
+    return nullptr;
+}
+
 bool Orders::on_probation(const PeerId& peer, std::uint64_t step) const {
-    return std::ranges::any_of(list_, [&](const Order& order) {
-        return order.subject == peer && order.kind == OrderKind::probation && in_force(order, step);
-    });
+    return probation_of(peer, step) != nullptr;
 }
 
 bool Orders::add(Order order) {
@@ -108,7 +118,10 @@ bool Orders::add(Order order) {
             return other.person == order.person && other.kind != order.kind;
         });
     // A peer that has erred needs a new vouch, and a peer that is vouched for is trusted.
-    if (keeps_out(order) || order.kind == OrderKind::probation) forget_vouch(order.subject);
+    if (keeps_out(order) || order.kind == OrderKind::probation)
+        std::erase_if(list_, [&order](const Order& other) {
+            return other.subject == order.subject && other.kind == OrderKind::vouch;
+        });
     if (order.kind == OrderKind::vouch) {
         if (vouches() >= vouches_max) return false;
         release(order.subject);
@@ -136,7 +149,8 @@ std::size_t Orders::vouches() const {
 
 void Orders::forget_vouch(const PeerId& peer) {
     std::erase_if(list_, [&peer](const Order& order) {
-        return order.subject == peer && order.kind == OrderKind::vouch;
+        return order.subject == peer && order.kind == OrderKind::vouch &&
+               order.offence != Offence::mistaken;
     });
 }
 

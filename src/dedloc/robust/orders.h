@@ -6,7 +6,8 @@
 //   probation   takes part, but weighs nothing, until its contributions have been checked
 //   revoke      a person's token is taken back (the subject is the token's)
 //   admit       a person is let in; an order to admit and one to revoke replace each other
-//   vouch       a voter that left: when it is back, it is no newcomer
+//   vouch       a voter that left: when it is back, it is no newcomer; or, `mistaken`, a peer that
+//               erred and computes rightly again: the next time it is banned
 //
 // Further kinds are appended. Evidence is the SHA-256 of bytes by which anybody can tell that the
 // order is right; what they are depends on the offence.
@@ -54,7 +55,7 @@ enum class Offence : std::uint32_t {
     newcomer = 8,
     revoked = 9,
     none = 10,      // of an order that is no reproach
-    mistaken = 11,  // as wrong_gradient, where nothing says that it was meant
+    mistaken = 11,  // as wrong_gradient, where nothing says that it was meant; of a vouch: it was
 };
 
 inline constexpr Offence last_offence = Offence::mistaken;
@@ -100,13 +101,17 @@ class Orders {
     const Order* admitting(std::string_view person) const;
     const Order* vouching(const PeerId& peer, std::uint64_t step) const;
     bool on_probation(const PeerId& peer, std::uint64_t step) const;
+    // Its probation, if it is on one.
+    const Order* probation_of(const PeerId& peer, std::uint64_t step) const;
+    // What says that it has erred before, and was let in again.
+    const Order* pardon_of(const PeerId& peer, std::uint64_t step) const;
 
     // With this one more; an order on the same subject that says less is replaced. False: there is
     // no room, or what is there says as much.
     bool add(Order order);
     // Probation ends early, by evidence that its contributions were right.
     void release(const PeerId& peer);
-    // It votes again.
+    // It votes again. A pardon is remembered.
     void forget_vouch(const PeerId& peer);
     std::size_t vouches() const;
     // Without what has run out before `step`.

@@ -128,6 +128,22 @@ TEST(Orders, AVouchEndsProbationAndProbationEndsAVouch) {
     EXPECT_EQ(orders.vouching(subject(1), 11), nullptr);
 }
 
+TEST(Orders, APardonIsRememberedWhereAPlainVouchIsForgotten) {
+    Orders orders;
+    orders.add(order(OrderKind::vouch, 1, 50));
+    Order pardon = order(OrderKind::vouch, 2, 50);
+    pardon.offence = Offence::mistaken;
+    orders.add(pardon);
+    EXPECT_EQ(orders.pardon_of(subject(1), 11), nullptr);
+    orders.forget_vouch(subject(1));
+    orders.forget_vouch(subject(2));
+    EXPECT_EQ(orders.vouching(subject(1), 11), nullptr);
+    ASSERT_NE(orders.pardon_of(subject(2), 11), nullptr);
+    EXPECT_EQ(orders.pardon_of(subject(2), 50), nullptr);
+    orders.add(order(OrderKind::ban, 2));
+    EXPECT_EQ(orders.pardon_of(subject(2), 11), nullptr);
+}
+
 TEST(Orders, VouchesLeaveRoomForBans) {
     Orders orders;
     for (std::uint16_t i = 0; i < orders_max; ++i) (void)orders.add(order(OrderKind::vouch, i, 50));

@@ -168,9 +168,17 @@ RowDistance distance_between(std::span<const Row> rows, std::span<const Row> rec
     return {std::max(mean_root(of_contributions), mean_root(of_clipped)), mean_root(length)};
 }
 
+// The ratio of two estimated lengths squared has Fisher's distribution with as many degrees of
+// freedom twice; this is above its quantiles from eight on.
+double estimate_allowance(std::size_t owners) {
+    constexpr double deviations = 6;
+    const auto freedom = static_cast<double>(projections_count * std::max<std::size_t>(owners, 1));
+    return std::exp(deviations / std::sqrt(freedom));
+}
+
 bool agree(std::span<const Row> rows, std::span<const Row> recomputed, double tolerance) {
     const RowDistance found = distance_between(rows, recomputed);
-    return found.distance <= tolerance * found.length;
+    return found.distance <= tolerance * estimate_allowance(rows.size()) * found.length;
 }
 
 }  // namespace dedloc::robust

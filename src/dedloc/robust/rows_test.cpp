@@ -151,9 +151,40 @@ TEST(Rows, OfARecomputationOnUnlikeHardwareAgreeAndOfAGradientTimesOneAndAHalfDo
     const std::vector<Row> honest = rows_of_scaled(1, 0);
     EXPECT_TRUE(agree(rows_of_scaled(1, 1e-3), honest, 2e-3));
     EXPECT_FALSE(agree(rows_of_scaled(1.5f, 0), honest, 2e-3));
-    EXPECT_FALSE(agree(rows_of_scaled(1.01f, 0), honest, 2e-3));
+    EXPECT_FALSE(agree(rows_of_scaled(1.02f, 0), honest, 2e-3));
     EXPECT_FALSE(agree(rows_of_scaled(-1000, 0), honest, 2e-3));
     EXPECT_FALSE(agree(rows_of_scaled(0, 0), honest, 2e-3));
+}
+
+// Rows of `owners` owners about one gradient, off by `noise` of its length, by this draw.
+std::vector<Row> rows_of_noisy(std::size_t owners, double noise, std::uint64_t draw, bool other) {
+    constexpr std::size_t elements = 64;  // of an owner's part
+    Random gradient(draw);
+    Random machine(base::mix64(draw) + (other ? 1 : 0));
+    const std::vector<float> zero(elements, 0.0f);
+    Digest seed;
+    for (std::size_t i = 0; i < 8; ++i) seed.bytes[i] = static_cast<std::uint8_t>(draw >> (8 * i));
+    const Projections projections(seed);
+    std::vector<Row> rows;
+    for (std::size_t owner = 0; owner < owners; ++owner) {
+        std::vector<float> mean(elements);
+        for (float& each : mean)
+            each = static_cast<float>(gradient.normal() + noise * machine.normal());
+        RowMaker maker(projections);
+        maker.add({owner * elements, zero, 1e9}, Projected{}, mean);
+        rows.push_back(maker.row());
+    }
+    return rows;
+}
+
+// However few owners there are.
+TEST(Rows, OfHonestPeersThatAreOffByHalfTheToleranceNeverDiffer) {
+    for (const std::size_t owners : {1u, 2u, 5u, 16u})
+        for (std::uint64_t draw = 1; draw <= 2000; ++draw)
+            ASSERT_TRUE(agree(rows_of_noisy(owners, 1e-3, draw, false),
+                              rows_of_noisy(owners, 1e-3, draw, true),
+                              2e-3))
+                << owners << " owners, draw " << draw;
 }
 
 }  // namespace
