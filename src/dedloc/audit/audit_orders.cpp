@@ -36,9 +36,7 @@ averaging::EvidenceRules rules_of(const collab::RobustConfig& robust,
     collab::GradientRules gradients;
     gradients.tolerance = robust.tolerance_for(precision);
     gradients.right_needed = static_cast<std::uint32_t>(robust.probation);
-    gradients.voted_lately = [](const PeerId&) { return true; };
-    gradients.erred_at = [](const PeerId&) { return std::nullopt; };
-    collab::add_gradient_rules(rules, std::move(gradients));
+    collab::add_gradient_rules(rules, gradients);
     return rules;
 }
 
@@ -86,8 +84,12 @@ class OrderAudit {
             report_.problems.push_back(words + ", and nobody kept the evidence");
             return;
         }
-        const averaging::EvidenceContext context{
-            verifier_, clip_rule_, before.next_voters, workers_};
+        const averaging::EvidenceContext context{verifier_,
+                                                 clip_rule_,
+                                                 before.next_voters,
+                                                 workers_,
+                                                 robust::Orders(before.orders),
+                                                 /*voted_lately=*/false};
         if (const Ok proved = rules_.check(order, piece->second, context); !proved)
             report_.problems.push_back(words + ": " + proved.error().message());
         else

@@ -31,8 +31,9 @@ consensus::Decision DecidePhase::make_decision(const Attempt& attempt) const {
     decision.branch_samples = base.branch_samples;
     const consensus::Plan* plan = nullptr;
     if (exchange != nullptr && exchange->complete() && proved) {
-        std::vector<consensus::FinishedPart> parts;
-        for (const auto& [index, part] : exchange->finished()) parts.push_back(part);
+        std::vector<consensus::FinishedPart> parts = attempt.proved;
+        if (!environment_.options.proves)
+            for (const auto& [index, part] : exchange->finished()) parts.push_back(part);
         const double samples = consensus::committed_samples(
             exchange->plan(), parts, environment_.options.vector_count);
         if (samples > 0) {

@@ -24,10 +24,10 @@ Ok check_length(const Order& order) {
     const std::uint64_t steps = order.until_step - order.from_step;
     const bool fair = order.kind == OrderKind::ban         ? order.until_step == robust::for_good
                       : order.kind == OrderKind::eliminate ? steps <= eliminated_for_steps
+                      : order.kind != OrderKind::probation ? true
                       : order.offence == robust::Offence::mistaken
                           ? order.until_step == robust::for_good
-                      : order.kind == OrderKind::probation ? steps <= withheld_for_steps
-                                                           : true;
+                          : steps <= withheld_for_steps;
     if (fair) return {};
     return unjust("one holds longer or shorter than it may");
 }
@@ -68,11 +68,14 @@ Charge charge(const consensus::Base& base,
     return result;
 }
 
-EvidenceContext evidence_context(const Environment& environment) {
+EvidenceContext evidence_context(const Environment& environment, const PeerId& subject) {
+    const consensus::Base& base = environment.ledger.base();
     return {environment.verifier,
             environment.options.clip_rule,
-            environment.ledger.base().voters,
-            environment.node.workers};
+            base.voters,
+            environment.node.workers,
+            base.orders,
+            environment.ledger.voted_lately(subject)};
 }
 
 Docket::Docket(const Environment& environment, EvidenceStore& store)
@@ -104,7 +107,7 @@ void Docket::add(Charge charge) {
     if (environment_.options.bugs.charges_nobody) return;
     if (!keep(charge.order)) return;
     environment_.listener.order_proved(charge.order, charge.evidence);
-    proved_.insert(store_.put(std::move(charge.evidence)));
+    (void)store_.put(std::move(charge.evidence));
     const Bytes message = wire::encode(charge.order);
     for (const consensus::Voter& voter : environment_.ledger.base().voters)
         if (voter.peer != environment_.me() && voter.peer != charge.order.subject)
@@ -140,14 +143,19 @@ Task<Result<void>> Docket::take(Order order, PeerId from) {
 Task<Result<void>> Docket::prove(Order order, PeerId from) {
     DEDLOC_CO_TRY_VOID(check_length(order));
     if (proved_.contains(order.evidence) && store_.find(order.evidence)) co_return Result<void>();
-    if (environment_.options.bugs.orders_unproved) co_return Result<void>();
+    const consensus::PlantedBugs& bugs = environment_.options.bugs;
+    if (bugs.orders_unproved || (bugs.charges_falsely && from == environment_.me()))
+        co_return Result<void>();
     const TimePoint deadline = environment_.now() + evidence_patience;
     const auto evidence = co_await store_.fetch(from, order.evidence, deadline);
+    // Whoever gives an order has what proves it.
+    if (!evidence && evidence.error().kind() == ErrorKind::not_found)
+        co_return unjust("nothing proves one of them");
     if (!evidence) co_return evidence.error();
     auto work = [rules = &rules_,
                  order,
                  bytes = *evidence,
-                 context = evidence_context(environment_)]() -> Result<void> {
+                 context = evidence_context(environment_, order.subject)]() -> Result<void> {
         return rules->check(order, bytes, context);
     };
     Result<void> checked = co_await environment_.node.workers.run(std::move(work));
@@ -161,6 +169,9 @@ Task<Result<void>> Docket::prove(Order order, PeerId from) {
 // Forgets what is ordered already, or of no use any more: evidence of long ago must not come back.
 void Docket::forget_settled() {
     const consensus::Base& base = environment_.ledger.base();
+    // What some voters said convinces others no more, or not yet.
+    if (proved_by_ != base.voters) proved_.clear();
+    proved_by_ = base.voters;
     const std::uint64_t step = base.instance.step;
     std::erase_if(pending_, [&](const Order& order) {
         if (base.orders.barring(order.subject, step) != nullptr || !in_force(order, step))
@@ -172,17 +183,34 @@ void Docket::forget_settled() {
     });
 }
 
+// A planted liar's: a ban of the first voter that is not this peer, by evidence that is none.
+void Docket::charge_falsely(const consensus::Base& base, robust::Orders& orders) const {
+    for (const consensus::Voter& voter : base.voters) {
+        if (voter.peer == environment_.me() || base.voters.size() < 3) continue;
+        Order order;
+        order.offence = robust::Offence::wrong_reduction;
+        order.subject = voter.peer;
+        order.from_step = base.instance.step;
+        order.until_step = robust::for_good;
+        order.evidence = base.previous;
+        (void)orders.add(std::move(order));
+        return;
+    }
+}
+
 std::vector<Order> Docket::orders_for(const consensus::Base& base,
                                       const consensus::Decision& decision) {
     robust::Orders orders(environment_.judge.orders_for(base, decision));
     const std::uint64_t step = decision.instance.step;
     forget_settled();
     for (Order order : pending_) {
+        if (!store_.find(order.evidence)) continue;
         if (order.until_step != robust::for_good)
             order.until_step = step + (order.until_step - order.from_step);
         order.from_step = step;
         (void)orders.add(std::move(order));
     }
+    if (environment_.options.bugs.charges_falsely) charge_falsely(base, orders);
     return orders.list();
 }
 
@@ -197,6 +225,9 @@ Task<Result<void>> Docket::check(std::shared_ptr<const consensus::Decision> deci
         (rules_.knows(order.offence) ? here : elsewhere.added).push_back(std::move(order));
     for (const Order& order : here) {
         Result<void> proved = co_await prove(order, proposer);
+        // It convinced us once, or somebody said so: it must not stop all that we propose.
+        if (!proved && proposer == environment_.me())
+            std::erase_if(pending_, [&](const Order& other) { return same_charge(order, other); });
         if (!proved) co_return proved;
     }
     co_return co_await environment_.judge.check(decision, std::move(elsewhere), proposer);

@@ -40,7 +40,8 @@ Charge charge(const consensus::Base& base,
               robust::Offence offence,
               const Evidence& evidence);
 
-EvidenceContext evidence_context(const Environment& environment);
+// What is known here, now, of an order about `subject`: for a worker, which may not ask the ledger.
+EvidenceContext evidence_context(const Environment& environment, const PeerId& subject = {});
 
 class Docket final : public consensus::OrderJudge {
   public:
@@ -67,13 +68,15 @@ class Docket final : public consensus::OrderJudge {
     Task<void> tell(PeerId peer, Bytes message);
     Task<Result<void>> prove(robust::Order order, PeerId from);
     bool keep(const robust::Order& order);
+    void charge_falsely(const consensus::Base& base, robust::Orders& orders) const;
     void forget_settled();
 
     const Environment& environment_;
     EvidenceStore& store_;
     EvidenceRules rules_;
     std::vector<robust::Order> pending_;
-    std::set<Digest> proved_;  // evidence that was looked at here, of the newest orders
+    std::set<Digest> proved_;  // evidence that was looked at here, of the newest orders …
+    std::vector<consensus::Voter> proved_by_;  // … while these voted
     std::set<PeerId> charging_;
     p2p::Handlers handlers_;
     runtime::Scope scope_;

@@ -37,6 +37,7 @@ struct RoundOptions : allreduce::Options {
     bool delayed = false;           // the next batch is computed beside the round
     bool leave_out_slow = false;    // contributions of links that are too slow for what they bring
     bool byzantine_quorum = false;  // fewer than a third of the voters may lie
+    bool checks = false;            // this peer computes others' contributions again
     allreduce::CenteredClipRule clip_rule{};  // where rounds are proved
     consensus::PlantedBugs bugs;
 };

@@ -144,6 +144,8 @@ Ok testified(const Order& order,
              const ReadEvidence& read_of,
              const EvidenceContext& context,
              const std::function<bool(const Testimony&)>& fits) {
+    if (order.from_step > read_of.plan->instance.step + testimony_steps_max)
+        return unconvincing("it is about a round of long ago");
     std::set<PeerId> witnesses;
     for (const SignedBy& statement : read_of.evidence.statements) {
         const auto testimony = wire::decode<Testimony>(statement.payload);

@@ -2,12 +2,12 @@
 // it: voters before they vote, and people who audit a run afterwards. The order names its SHA-256.
 //
 //   two_commitments    both of them, signed
-//   wrong_reduction    what the owner signed, and all that it reduced: reduced again, it is another
-//   false_row          the row that the member signed, and what it had committed to: its row
-//   differs false_accusation   the accusation that the owner signed, and the same: the rows are
-//   equal double_vote        two votes for two decisions under one ballot, signed unjudged,
-//   withheld what so many voters saw, signed, that one of them is honest others             a rule
-//   of those who give such orders (EvidenceRules::add)
+//   wrong_reduction    what the owner signed, and all that it reduced: again, it is another
+//   false_row          the row that the member signed, and its input: that has another row
+//   false_accusation   the accusation that the owner signed, and the same: the rows are equal
+//   double_vote        two votes for two decisions under one ballot, signed
+//   unjudged, withheld what so many voters saw, signed, that one of them is honest; a moment ago
+//   others             a rule of those who give such orders (EvidenceRules::add)
 //
 // Everything is bound to one plan: nobody can show what a member said in another round.
 // Thread: any; pure. Cost: that of reducing a part again. Bounds: evidence_bytes_max.
@@ -27,6 +27,9 @@ namespace dedloc::averaging {
 
 // A part of 4 MiB of 16 members.
 inline constexpr std::size_t evidence_bytes_max = 64u << 20;
+
+// Testimonies are about one of the newest rounds: their orders end, and must not come back.
+inline constexpr std::uint64_t testimony_steps_max = 40;
 
 struct ShownAverage {
     std::uint32_t part = 0;
@@ -80,6 +83,8 @@ struct EvidenceContext {
     allreduce::CenteredClipRule rule;
     std::vector<consensus::Voter> voters;  // of the decision with the order
     runtime::Workers& workers;
+    robust::Orders orders{};    // before that decision
+    bool voted_lately = false;  // the subject, on the chain that is known here
 };
 
 // Errors: peer_broke_protocol: it does not prove the order.

@@ -77,6 +77,8 @@ Task<void> Judge::judge_row(std::shared_ptr<OpenProof> open,
     Proof one{proof->draw, {}};
     const auto answer = std::ranges::find(proof->answers, member, &SignedBy::member);
     if (answer == proof->answers.end()) co_return;
+    // Who weighs nothing committed to nothing here: nobody need be able to show it.
+    if (reveal_of(proof->draw, member) == nullptr) co_return;
     one.answers.push_back(*answer);
     evidence->proof.push_back(std::move(one));
     for (const std::uint32_t part : open->rows->parts_of(owner, member)) {

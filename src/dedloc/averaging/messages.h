@@ -30,6 +30,7 @@ struct Announce {
     bool leaving = false;             // takes part once more, but does not vote afterwards
     std::vector<PeerId> unreachable;  // live, they say, but we cannot connect
     bool aggregator = false;          // brings nothing, stands on no state, offers to own parts
+    bool checks = false;              // offers to compute others' contributions again
 
     template <typename Visitor, typename Self>
     static void fields(Visitor& visit, Self& self) {
@@ -44,6 +45,7 @@ struct Announce {
         visit(9, self.leaving);
         visit(10, self.unreachable, links::unreachable_max);
         visit(11, self.aggregator);
+        visit(12, self.checks);
     }
 };
 

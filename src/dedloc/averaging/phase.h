@@ -21,8 +21,9 @@ struct Attempt {
     std::uint32_t ballot = 0;
     Duration average_takes{0};  // of gather: over our link, to a newcomer; 0: not known
     std::shared_ptr<allreduce::Exchange> exchange{};  // of plan; null: nobody brings anything
-    Digest proof{};        // of prove, in robust runs; zero: the averages are not proved
-    bool decided = false;  // of decide
+    Digest proof{};  // of prove, in robust runs; zero: the averages are not proved
+    std::vector<consensus::FinishedPart> proved{};  // those, while others may still come
+    bool decided = false;                           // of decide
 };
 
 enum class PhaseEnd { go_on, give_up };

@@ -6,8 +6,8 @@
 //   draw     leader → member    all commitments and nonces, and the averages they are about; the
 //                               answer: the member's signed rows
 //   table    leader → member    all answers; the answer: what the member has to object
-//   answer   anybody → member   its nonce, or its answer to a draw, for who is told that it gave
-//   none input    anybody → member   a part of a contribution, from its author or its owner
+//   answer   anybody → member   its nonce or its answer to a draw, where the leader got none
+//   input    anybody → member   a part of a contribution, from its author or its owner
 //   evidence anybody → anybody  a piece of the evidence for an order, or of a proof, by its digest
 //
 // Bytes that are signed travel as opaque payloads, so that nobody re-encodes them.
@@ -104,6 +104,7 @@ enum class Observation : std::uint32_t {
     kept_back = 0,     // twice in a row it gave neither the leader nor me what the round needs
     contradicted = 1,  // what it sent me is not what it committed to
     unshown = 2,       // neither it nor the owner shows me this part
+    unanswered = 3,    // twice in a row it computed nothing of what it was drawn to check
 };
 
 // One voter saw this, where no number proves it: as several say the same, one of them is honest.

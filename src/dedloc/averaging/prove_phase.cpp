@@ -37,7 +37,9 @@ Task<void> ProvePhase::prove(std::shared_ptr<Attempt> attempt, std::shared_ptr<O
     const bool right = co_await objections(open, proof);
     if (!right) co_return;
     const bool adds_up = co_await sums(open, proof);
-    if (adds_up) attempt->proof = store_.put(wire::encode(*proof));
+    if (!adds_up) co_return;
+    attempt->proof = store_.put(wire::encode(*proof));
+    attempt->proved = proof->draw.parts;
 }
 
 // ---- asking -------------------------------------------------------------------------------------
@@ -248,12 +250,12 @@ Task<void> ProvePhase::settle(std::shared_ptr<OpenProof> open, Judgement judgeme
         if (testimony && *testimony == question && statement.member == member)
             evidence.statements.push_back(statement);
     }
-    if (evidence.statements.size() < robust::findings_needed(base.voters.size())) co_return;
     const std::set<std::uint32_t> pair{question.subject, question.owner};
     for (const std::uint32_t member : pair) {
         Evidence about = evidence;
         std::erase_if(about.statements,
                       [member](const SignedBy& statement) { return statement.member == member; });
+        if (about.statements.size() < robust::findings_needed(base.voters.size())) continue;
         docket_.add(charge(base,
                            open->plan().members[member].peer,
                            robust::OrderKind::eliminate,

@@ -13,6 +13,7 @@ Announce own_announcement(const RoundParts& parts, const consensus::Base& base) 
     announce.download_bytes_per_s = parts.link.announced_download();
     announce.dialable = !parts.environment.host.addresses().empty();
     announce.leaving = parts.open.leaving();
+    announce.checks = parts.environment.options.checks;
     announce.unreachable =
         parts.exchanges.state().unreachable.list(parts.environment.host, parts.environment.now());
     return announce;

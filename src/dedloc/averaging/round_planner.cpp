@@ -383,7 +383,8 @@ Result<PlannedRound> RoundPlanner::plan() const {
                                 announce.aggregator ? consensus::MemberInput{} : announce.input,
                                 announce.dialable,
                                 announce.aggregator,
-                                !announce.aggregator && !question_.base.weighs(peer)});
+                                !announce.aggregator && !question_.base.weighs(peer),
+                                announce.checks});
     if (division.grid)
         set_parts(plan, *division.grid);
     else

@@ -202,6 +202,7 @@ Ok RoundService::check_own_member(const consensus::Plan& plan, const consensus::
     for (const consensus::PlanMember& member : plan.members) {
         if (member.peer != environment_.me()) continue;
         if (member.incarnation == mine.incarnation && !member.aggregator &&
+            member.checks == mine.checks &&
             (member.input == mine.input || plan.leaves_out(member.peer)))
             return {};
         if (!following_->has_told(member.input))

@@ -35,7 +35,8 @@ Task<Result<void>> EndedOrdersJudge::check(std::shared_ptr<const consensus::Deci
         const bool founded =
             order.kind == OrderKind::probation
                 ? has_new(*decision, order.subject, {OrderKind::vouch, OrderKind::ban})
-                : ledger_.base().is_voter(order.subject) ||
+                : (ledger_.base().is_voter(order.subject) &&
+                   order.offence != robust::Offence::mistaken) ||
                       has_new(*decision,
                               order.subject,
                               {OrderKind::probation, OrderKind::ban, OrderKind::eliminate});

@@ -57,10 +57,17 @@ class GradientJudge {
 
     Ok banned(const Order& order, ByteView bytes, const averaging::EvidenceContext& c) const {
         DEDLOC_TRY(const auto cases, read_cases(bytes, c));
-        if (order.kind != OrderKind::ban || cases.size() != 2)
+        if (order.kind != OrderKind::ban || cases.empty() || cases.size() > 2)
             return unproved("two wrong contributions ban a peer");
+        if (order.from_step > cases.back().plan->instance.step + case_steps_max)
+            return unproved("it is about a mistake of long ago");
+        if (cases.size() == 1) return erred_again(order, cases.front(), c);
         if (cases[1].plan->instance.step <= cases[0].plan->instance.step || !cases[1].weightless)
             return unproved("it had not been told before it erred again");
+        // What it carries, and the step that was open, were computed before.
+        const Order* const told = c.orders.probation_of(order.subject, order.from_step);
+        if (told == nullptr || cases[1].plan->instance.step <= told->from_step + 1)
+            return unproved("it may have computed that before it was told");
         for (const ReadCase& each : cases) {
             const CaseOutcome outcome = judge_case(each, peers_of(c.voters), rules_.tolerance);
             if (outcome.ruling != Ruling::author_guilty || each.author != order.subject)
@@ -69,16 +76,33 @@ class GradientJudge {
         return {};
     }
 
+    // It had been let in again: its pardon says since when.
+    Ok erred_again(const Order& order,
+                   const ReadCase& of,
+                   const averaging::EvidenceContext& c) const {
+        const Order* const pardon = c.orders.pardon_of(order.subject, order.from_step);
+        if (pardon == nullptr || of.plan->instance.step <= pardon->from_step)
+            return unproved("nothing says that it had erred before");
+        const CaseOutcome outcome = judge_case(of, peers_of(c.voters), rules_.tolerance);
+        if (finds_guilty(outcome, of, order.subject)) return {};
+        return unproved("too few compute something else than it does");
+    }
+
     Ok vouched(const Order& order, ByteView bytes, const averaging::EvidenceContext& c) const {
         DEDLOC_TRY(const auto cases, read_cases(bytes, c));
         if (order.kind != OrderKind::vouch) return unproved("it is evidence for nothing bad");
+        const Order* const erred = c.orders.probation_of(order.subject, order.from_step);
+        const bool pardons = erred != nullptr && erred->offence == Offence::mistaken;
+        if (pardons != (order.offence == Offence::mistaken))
+            return unproved("it does not say whether the peer had erred");
+        if (c.orders.pardon_of(order.subject, order.from_step) != nullptr)
+            return unproved("a pardon is not replaced");
         if (cases.empty()) {
-            if (rules_.voted_lately(order.subject)) return {};
+            if (c.voted_lately && erred == nullptr) return {};
             return unproved("the peer was no voter");
         }
         if (cases.size() < rules_.right_needed) return unproved("it was found right too rarely");
-        const std::optional<std::uint64_t> erred = rules_.erred_at(order.subject);
-        if (erred && cases.front().plan->instance.step <= *erred)
+        if (erred != nullptr && cases.front().plan->instance.step <= erred->from_step)
             return unproved("it was right only before it erred");
         for (std::size_t i = 0; i < cases.size(); ++i) {
             const CaseOutcome outcome = judge_case(cases[i], peers_of(c.voters), rules_.tolerance);
@@ -159,6 +183,7 @@ void add_gradient_rules(averaging::EvidenceRules& rules, GradientRules of) {
             });
     };
     add(Offence::mistaken, &GradientJudge::mistaken);
+    add(Offence::mistaken, &GradientJudge::vouched);
     add(Offence::wrong_gradient, &GradientJudge::banned);
     add(Offence::none, &GradientJudge::vouched);
 }

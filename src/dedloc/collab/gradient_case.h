@@ -5,18 +5,18 @@
 //   probation, mistaken   one case in which as many as it takes compute something else than the
 //                         author does and agree with each other; or as many agree with the author
 //                         and the subject alone does not
-//   ban, wrong_gradient   two such cases: the second is of a round in which the author weighed
-//                         nothing already, and so had been told
+//   ban, wrong_gradient   two such cases about its contributions: the second is of a round in which
+//                         the author weighed nothing already, and had been told two steps before;
+//                         or one case, after the subject had been let in again
 //   vouch                 cases of different rounds in which others find the author right, as many
-//                         as the run wants; or none, and the subject was a voter a moment ago
+//                         as the run wants; or none, and the subject was a voter a moment ago.
+//                         Whoever had erred gets one that says so (`mistaken`)
 //
 // Thread: any; pure. Errors: peer_broke_protocol.
 
 #pragma once
-#include <functional>
 #include <map>
 #include <memory>
-#include <optional>
 #include <set>
 #include <vector>
 
@@ -93,10 +93,6 @@ CaseOutcome judge_case(const ReadCase& read, const std::set<PeerId>& voters, dou
 struct GradientRules {
     double tolerance = 0;
     std::uint32_t right_needed = 3;
-    // Was this peer a voter a moment ago, on the chain that is known here?
-    std::function<bool(const PeerId&)> voted_lately;
-    // The step at which it was put on probation, if it is: what was right before counts no more.
-    std::function<std::optional<std::uint64_t>(const PeerId&)> erred_at;
 };
 void add_gradient_rules(averaging::EvidenceRules& rules, GradientRules of);
 

@@ -15,17 +15,6 @@ Result<std::unique_ptr<AveragingBackend>> NativeBackend::make(BackendContext con
     return std::unique_ptr<AveragingBackend>(std::move(made));
 }
 
-namespace {
-
-std::optional<std::uint64_t> probation_since(const consensus::Base& base, const PeerId& peer) {
-    for (const robust::Order& order : base.orders.list())
-        if (order.kind == robust::OrderKind::probation && order.subject == peer)
-            return order.from_step;
-    return std::nullopt;
-}
-
-}  // namespace
-
 NativeBackend::NativeBackend(BackendContext context)
     : context_(std::move(context)),
       ledger_(context_.verifier,
@@ -68,6 +57,7 @@ void NativeBackend::prepare_checks() {
     ValidatorOptions options;
     options.check = robust.check;
     options.tolerance = robust.tolerance_for(context_.options.run.task.precision);
+    if (context_.options.bugs.loose_tolerance) options.tolerance *= 100;
     if (robust.probation > 0) options.right_needed = static_cast<std::uint32_t>(robust.probation);
     options.rule = engine_->environment().options.clip_rule;
     options.stubborn = context_.options.stubborn;
@@ -92,9 +82,7 @@ void NativeBackend::prepare_checks() {
     GradientRules rules;
     rules.tolerance = options.tolerance;
     rules.right_needed = options.right_needed;
-    rules.voted_lately = [this](const PeerId& peer) { return ledger_.voted_lately(peer); };
-    rules.erred_at = [this](const PeerId& peer) { return probation_since(ledger_.base(), peer); };
-    add_gradient_rules(engine_->docket().rules(), std::move(rules));
+    add_gradient_rules(engine_->docket().rules(), rules);
 }
 
 std::optional<CheckJob> NativeBackend::take_check() {

@@ -65,7 +65,11 @@ averaging::RoundOptions round_options(const Options& options) {
     round.upload_max = options.upload_max;
     round.download_max = options.download_max;
     if (options.role == Role::aggregator) round.reduce_bytes_max = options.reduce_bytes_max;
-    if (options.run.robust) set_robust(round, *options.run.robust);
+    if (options.run.robust) {
+        set_robust(round, *options.run.robust);
+        round.checks =
+            options.checks_others && options.run.robust->check > 0 && options.role == Role::trainer;
+    }
     if (options.reducer) round.reducer = options.reducer;
     round.bugs = options.bugs;
     return round;

@@ -4,7 +4,6 @@
 
 #include "dedloc/allreduce/part_codec.h"
 #include "dedloc/allreduce/proof_rows.h"
-#include "dedloc/base/log.h"
 #include "dedloc/robust/checks.h"
 #include "dedloc/security/hash.h"
 #include "dedloc/wire/message.h"
@@ -48,13 +47,13 @@ Result<std::vector<robust::Row>> rows_again(const allreduce::ProofRows& rows,
     return again;
 }
 
-std::optional<std::uint32_t> place_of(const consensus::Plan& plan, const PeerId& peer) {
+}  // namespace
+
+std::optional<std::uint32_t> Validators::place_of(const consensus::Plan& plan, const PeerId& peer) {
     const auto found = std::ranges::find(plan.members, peer, &consensus::PlanMember::peer);
     if (found == plan.members.end()) return std::nullopt;
     return static_cast<std::uint32_t>(found - plan.members.begin());
 }
-
-}  // namespace
 
 Validators::Validators(runtime::Node node,
                        p2p::Host& host,
@@ -80,6 +79,9 @@ Validators::Validators(runtime::Node node,
 void Validators::start() {
     handlers_.on_call(finding_method, [this](PeerId from, Bytes request) {
         return on_finding(from, std::move(request));
+    });
+    handlers_.on_call(silence_method, [this](PeerId from, Bytes request) {
+        return on_silence(from, std::move(request));
     });
 }
 
@@ -138,7 +140,10 @@ void Validators::take_proof(const consensus::Decision& decision,
     round.proof = std::move(proof);
     round.rows = *std::move(rows);
     for (const consensus::Voter& voter : decision.next_voters)
-        if (place_of(*round.plan, voter.peer)) round.voters.insert(voter.peer);
+        if (const auto place = place_of(*round.plan, voter.peer)) {
+            round.voters.insert(voter.peer);
+            if (round.plan->members[*place].checks) round.checkers.insert(voter.peer);
+        }
     round.state = std::move(state);
     if (!order_of_rounds_.empty()) {
         const Round& before = rounds_.at(order_of_rounds_.back());
@@ -149,6 +154,7 @@ void Validators::take_proof(const consensus::Decision& decision,
     forget_old();
     assign(kept, draw);
     ask_deputies(kept.step);
+    note_silence(kept.step);
     for (auto early = early_.begin(); early != early_.end();) {
         if (early->first != draw) {
             ++early;
@@ -180,7 +186,7 @@ void Validators::assign(Round& round, const Digest& draw) {
         const consensus::PlanMember& member = round.plan->members[m];
         members[m].contributes = round.rows.contains(m) && !member.input.is_empty();
         members[m].always = member.weightless;
-        if (round.voters.contains(member.peer) && !member.weightless)
+        if (round.checkers.contains(member.peer) && !member.weightless)
             members[m].speed = static_cast<double>(member.input.weight_max());
     }
     const Digest seed = averaging::seed_of(round.proof.draw);
@@ -206,7 +212,7 @@ void Validators::ask_deputies(std::uint64_t step) {
         for (auto& [target, open] : round.cases) {
             const auto ruling = open.book.ruling(needed_for(round));
             if (ruling != robust::Ruling::open || std::exchange(open.deputised, true)) continue;
-            std::vector<PeerId> others(round.voters.begin(), round.voters.end());
+            std::vector<PeerId> others(round.checkers.begin(), round.checkers.end());
             std::erase(others, open.validator);
             std::erase(others, round.plan->members[target].peer);
             if (others.empty() || others[draw.bytes[1] % others.size()] != host_.id()) continue;
@@ -298,19 +304,19 @@ Task<void> Validators::checked(CheckResult result) {
     signed_by.member = *own_place;
     signed_by.payload = wire::encode(finding);
     signed_by.signature = signer_.sign(finding_domain, signed_by.payload);
-    publish(signed_by);
+    publish(finding_method, signed_by);
     take_finding(std::move(signed_by));
 }
 
-void Validators::publish(averaging::SignedBy finding) {
-    const Bytes message = wire::encode(finding);
+void Validators::publish(const char* method, const averaging::SignedBy& said) {
+    const Bytes message = wire::encode(said);
     for (const PeerId& peer : hooks_.audience())
-        if (peer != host_.id()) scope_.spawn("tell of a check", send(peer, message));
+        if (peer != host_.id()) scope_.spawn("tell of a check", send(peer, method, message));
 }
 
-Task<void> Validators::send(PeerId peer, Bytes message) {
+Task<void> Validators::send(PeerId peer, std::string method, Bytes message) {
     const TimePoint deadline = node_.clock.now() + finding_patience;
-    (void)co_await host_.call(peer, finding_method, std::move(message), deadline);
+    (void)co_await host_.call(peer, method, std::move(message), deadline);
 }
 
 Task<Result<Bytes>> Validators::on_finding(PeerId from, Bytes request) {
@@ -338,7 +344,13 @@ void Validators::take_finding(averaging::SignedBy signed_by) {
     auto rows = robust::decode_rows(finding->rows, round.rows.at(finding->target).size());
     if (!rows || !verifier_.verify(finder, finding_domain, signed_by.payload, signed_by.signature))
         return;
+    if (!open->second.book.is_asked(finder)) {
+        std::vector<averaging::SignedBy>& later = open->second.not_asked;
+        if (later.size() < round.plan->members.size()) later.push_back(std::move(signed_by));
+        return;
+    }
     if (!open->second.book.add(finder, *std::move(rows))) return;
+    silent_.answered(finder);
     open->second.findings.emplace(finder, std::move(signed_by));
     look_at(round, finding->draw, finding->target);
 }
@@ -392,6 +404,16 @@ void Validators::look_at(Round& round, const Digest& draw, std::uint32_t target)
 
 void Validators::ask_all(Round& round, const Digest& draw, std::uint32_t target, OpenCase& open) {
     if (std::exchange(open.asked_all, true)) return;
+    // Those who vote on the order are asked, whoever voted then.
+    for (const consensus::Voter& voter : ledger_.base().voters) {
+        const auto place = place_of(*round.plan, voter.peer);
+        if (place && *place != target && round.plan->members[*place].checks) {
+            open.book.ask(voter.peer);
+            round.checkers.insert(voter.peer);
+        }
+    }
+    for (averaging::SignedBy& finding : std::exchange(open.not_asked, {}))
+        take_finding(std::move(finding));
     const PeerId& author = round.plan->members[target].peer;
     hooks_.tell(events::CheckDisputed{},
                 author,
@@ -399,7 +421,7 @@ void Validators::ask_all(Round& round, const Digest& draw, std::uint32_t target,
                             "voters compute it again",
                             hooks_.name_of(author),
                             round.step + 1));
-    if (author != host_.id() && round.voters.contains(host_.id()) &&
+    if (author != host_.id() && round.checkers.contains(host_.id()) &&
         !open.findings.contains(host_.id()))
         queue(round, draw, target, Reason::disputed);
 }
@@ -433,9 +455,12 @@ robust::Order Validators::order(robust::OrderKind kind,
 }
 
 void Validators::propose(robust::Order order, const GradientEvidence& evidence) {
-    Bytes bytes = wire::encode(evidence);
-    order.evidence = security::sha256(bytes);
-    hooks_.propose(std::move(order), std::move(bytes));
+    propose_bytes(std::move(order), wire::encode(evidence));
+}
+
+void Validators::propose_bytes(robust::Order order, Bytes evidence) {
+    order.evidence = security::sha256(evidence);
+    hooks_.propose(std::move(order), std::move(evidence));
 }
 
 bool Validators::is_mistaken(const PeerId& peer) const {
@@ -451,7 +476,18 @@ void Validators::found_right(const Round& round, std::uint32_t target, const Ope
     if (right.size() < options_.right_needed) return;
     const GradientEvidence evidence{.cases = std::move(right), .voted = false};
     right_.erase(author.peer);
-    propose(order(robust::OrderKind::vouch, robust::Offence::none, author.peer), evidence);
+    const consensus::Base& base = ledger_.base();
+    const robust::Order* const erred = base.orders.probation_of(author.peer, base.instance.step);
+    const bool pardons = erred != nullptr && erred->offence == robust::Offence::mistaken;
+    const auto offence = pardons ? robust::Offence::mistaken : robust::Offence::none;
+    propose(order(robust::OrderKind::vouch, offence, author.peer), evidence);
+}
+
+// It had erred before this round, and been let in again.
+bool Validators::was_pardoned(const PeerId& peer, const Round& round) const {
+    const consensus::Base& base = ledger_.base();
+    const robust::Order* const pardon = base.orders.pardon_of(peer, base.instance.step);
+    return pardon != nullptr && pardon->from_step < round.step;
 }
 
 // The first time it may be a mistake, and the peer is told.
@@ -459,7 +495,10 @@ void Validators::found_wrong(const Round& round, std::uint32_t target, const Ope
     const consensus::PlanMember& author = round.plan->members[target];
     right_.erase(author.peer);
     const auto before = wrong_.find(author.peer);
-    if (author.weightless && is_mistaken(author.peer) && before != wrong_.end()) {
+    const consensus::Base& base = ledger_.base();
+    const robust::Order* const told = base.orders.probation_of(author.peer, base.instance.step);
+    if (author.weightless && told != nullptr && before != wrong_.end() &&
+        round.step > told->from_step + 1) {
         const GradientEvidence evidence{.cases = {before->second, as_evidence(round, target, open)},
                                         .voted = false};
         propose(order(robust::OrderKind::ban, robust::Offence::wrong_gradient, author.peer),
@@ -468,6 +507,11 @@ void Validators::found_wrong(const Round& round, std::uint32_t target, const Ope
     }
     if (is_mistaken(author.peer)) return;
     GradientCase first = as_evidence(round, target, open);
+    if (was_pardoned(author.peer, round)) {
+        propose(order(robust::OrderKind::ban, robust::Offence::wrong_gradient, author.peer),
+                GradientEvidence{.cases = {std::move(first)}, .voted = false});
+        return;
+    }
     propose(order(robust::OrderKind::probation, robust::Offence::mistaken, author.peer),
             GradientEvidence{.cases = {first}, .voted = false});
     wrong_[author.peer] = std::move(first);
@@ -475,10 +519,15 @@ void Validators::found_wrong(const Round& round, std::uint32_t target, const Ope
 
 void Validators::accuser_wrong(const Round& round, std::uint32_t target, const OpenCase& open) {
     const GradientEvidence evidence{.cases = {as_evidence(round, target, open)}, .voted = false};
-    for (const PeerId& accuser : open.book.guilty())
-        if (!is_mistaken(accuser))
-            propose(order(robust::OrderKind::probation, robust::Offence::mistaken, accuser),
-                    evidence);
+    using robust::Offence;
+    using robust::OrderKind;
+    for (const PeerId& accuser : open.book.guilty()) {
+        if (is_mistaken(accuser)) continue;
+        const bool again = was_pardoned(accuser, round);
+        propose(again ? order(OrderKind::ban, Offence::wrong_gradient, accuser)
+                      : order(OrderKind::probation, Offence::mistaken, accuser),
+                evidence);
+    }
 }
 
 // ---- this peer's own mistakes -------------------------------------------------------------------

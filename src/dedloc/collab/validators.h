@@ -21,6 +21,7 @@
 #include "dedloc/collab/check_queue.h"
 #include "dedloc/collab/events.h"
 #include "dedloc/collab/gradient_case.h"
+#include "dedloc/collab/silent_validators.h"
 #include "dedloc/p2p/handlers.h"
 #include "dedloc/robust/checks.h"
 #include "dedloc/runtime/scope.h"
@@ -28,9 +29,12 @@
 namespace dedloc::collab {
 
 inline constexpr const char* finding_method = "/dedloc/robust/1/finding";
+inline constexpr const char* silence_method = "/dedloc/robust/1/silence";
 inline constexpr std::size_t rounds_open_max = 16;
 inline constexpr std::size_t rounds_with_state = 3;   // of these the model is kept
 inline constexpr std::uint64_t unanswered_after = 2;  // steps; then another one is asked
+// Steps until an answer is missing, beside those in which the validator computes as much itself.
+inline constexpr std::uint64_t missing_after = 3;
 inline constexpr std::size_t findings_early_max = 512;
 inline constexpr std::uint32_t right_before_it_returns = 3;  // after a mistake
 
@@ -85,10 +89,12 @@ class Validators {
         OpenCase(robust::Case of) : book(std::move(of)) {}
         robust::Case book;
         std::map<PeerId, averaging::SignedBy> findings;
-        PeerId validator;        // that was drawn
-        bool deputised = false;  // it has not answered, and another one is to
+        std::vector<averaging::SignedBy> not_asked;  // findings of members that may be later
+        PeerId validator;                            // that was drawn
+        bool deputised = false;                      // it has not answered, and another one is to
         bool asked_all = false;
         bool closed = false;
+        bool missed = false;  // its silence is counted
     };
     struct Round {
         std::uint64_t step = 0;
@@ -96,12 +102,14 @@ class Validators {
         std::shared_ptr<const consensus::Plan> plan;
         averaging::Proof proof;
         averaging::RowTable rows;
-        std::set<PeerId> voters;  // in the plan
+        std::set<PeerId> voters;    // in the plan
+        std::set<PeerId> checkers;  // of them, who offer it
         std::shared_ptr<const state::Snapshot> state;
         std::shared_ptr<const state::Snapshot> state_before;  // of what was carried
         std::map<std::uint32_t, OpenCase> cases;              // by target
     };
 
+    static std::optional<std::uint32_t> place_of(const consensus::Plan& plan, const PeerId& peer);
     void take_proof(const consensus::Decision& decision,
                     std::shared_ptr<const consensus::Plan> plan,
                     std::shared_ptr<const state::Snapshot> state,
@@ -112,6 +120,12 @@ class Validators {
     void assign(Round& round, const Digest& draw);
     void open_case(Round& round, const robust::CheckJob& job, const Digest& draw);
     void ask_deputies(std::uint64_t step);
+    void note_silence(std::uint64_t step);
+    bool took_part_since(const PeerId& peer, std::uint64_t step) const;
+    std::uint64_t patience_with(const Round& round, std::uint32_t target, const OpenCase& of) const;
+    void testify(const Round& round, const PeerId& validator);
+    Task<Result<Bytes>> on_silence(PeerId from, Bytes request);
+    void take_silence(const averaging::SignedBy& statement);
     void queue(const Round& round,
                const Digest& draw,
                std::uint32_t target,
@@ -133,9 +147,11 @@ class Validators {
                         robust::Offence offence,
                         const PeerId& subject) const;
     void propose(robust::Order order, const GradientEvidence& evidence);
-    void publish(averaging::SignedBy finding);
-    Task<void> send(PeerId peer, Bytes message);
+    void propose_bytes(robust::Order order, Bytes evidence);
+    void publish(const char* method, const averaging::SignedBy& said);
+    Task<void> send(PeerId peer, std::string method, Bytes message);
     bool is_mistaken(const PeerId& peer) const;
+    bool was_pardoned(const PeerId& peer, const Round& round) const;
 
     runtime::Node node_;
     p2p::Host& host_;
@@ -154,6 +170,7 @@ class Validators {
     std::map<PeerId, std::vector<GradientCase>>
         right_;                             // of those who have yet to prove themselves
     std::map<PeerId, GradientCase> wrong_;  // the first time
+    SilentValidators silent_;
     std::atomic<std::size_t> waiting_{0};
     std::atomic<bool> holds_back_{false};
     std::uint64_t next_number_ = 1;

@@ -49,6 +49,7 @@ struct PlanMember {
     // Its contribution is committed and checked, but is no part of the average: it is new, or on
     // probation.
     bool weightless = false;
+    bool checks = false;  // offers to compute others' contributions again
 
     template <typename Visitor, typename Self>
     static void fields(Visitor& visit, Self& self) {
@@ -58,6 +59,7 @@ struct PlanMember {
         visit(4, self.dialable);
         visit(5, self.aggregator);
         visit(6, self.weightless);
+        visit(7, self.checks);
     }
 };
 

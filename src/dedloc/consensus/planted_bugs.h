@@ -16,6 +16,8 @@ struct PlantedBugs {
     bool early_draw = false;           // nonces are revealed before everybody has committed
     bool rows_unchecked = false;       // nobody looks at whether rows prove the averages
     bool orders_unproved = false;      // orders need no evidence
+    bool loose_tolerance = false;      // recomputed gradients may differ a hundred times as much
+    bool charges_falsely = false;      // of a liar: it leads, and bans somebody without evidence
     bool charges_nobody = false;       // of a liar: it tells of no evidence, of its own lies least
     // Computes the state of this step with another bit than the others do; 0: never.
     std::uint64_t differs_at_step = 0;

@@ -162,6 +162,7 @@ Result<std::unique_ptr<OwnLoop>> OwnLoop::join(std::unique_ptr<Gradients> gradie
     DEDLOC_TRY_VOID(check_run(run.run, hosts));
     run.layout = gradients->layout();
     run.name = options.name;
+    run.checks_others = false;  // the loop computes what it likes
     run.join_patience = options.patience;
     const collab::RunFile run_file = run.run;
     DEDLOC_TRY_VOID(service.begin(std::move(run), votes.get(), options.goes_on));

@@ -10,6 +10,13 @@ StepDriver::Next StepDriver::next() const {
     return collaboration_->is_to_compute() ? Next::compute : Next::hand_in;
 }
 
+bool StepDriver::begins_check() {
+    if (in_flight_ || samples_.size() > 0 || has_checked_ || !collaboration_->check_waits())
+        return false;
+    has_checked_ = true;
+    return true;
+}
+
 void StepDriver::computed(collab::CounterRange range,
                           const collab::GradientReport& report,
                           double seconds) {
@@ -51,6 +58,7 @@ collab::Contribution StepDriver::hand_in(bool ahead, const TakeSums& take) {
 
 bool StepDriver::ended(const Result<collab::StepOutcome>& outcome) {
     in_flight_ = false;
+    has_checked_ = false;
     const bool goes_on = outcome && outcome->kind == collab::StepKind::stepped && outcome->state;
     if (!goes_on) {
         if (ahead_) collaboration_->forget_ahead(samples_.size());

@@ -41,6 +41,9 @@ class StepDriver {
     Next next() const;
     const collab::CounterRange& samples() const { return samples_; }
     bool in_flight() const { return in_flight_; }
+    // Of a robust run: is it time to compute somebody's contribution again? Once a step, before its
+    // first sample: who checked all that waits would bring nothing meanwhile, nor vote.
+    bool begins_check();
 
     // Counts samples whose gradients are in the sums, and tells the collaboration. `range` begins
     // where samples() ends.
@@ -67,6 +70,7 @@ class StepDriver {
     double correct_sum_ = 0;
     bool in_flight_ = false;
     bool ahead_ = false;
+    bool has_checked_ = false;  // in this step
 };
 
 }  // namespace dedloc::trainer

@@ -170,8 +170,7 @@ Result<void> Trainer::train(SampleCounter& counter) {
             DEDLOC_TRY(more, take_outcome());
             continue;
         }
-        if (collaboration_.check_waits() && driver_->samples().size() == 0 && !in_flight_.valid())
-            DEDLOC_TRY_VOID(check_others());
+        if (driver_->begins_check()) DEDLOC_TRY_VOID(check_another());
         switch (driver_->next()) {
             case StepDriver::Next::compute:
                 DEDLOC_TRY_VOID(compute(counter));
@@ -197,24 +196,17 @@ Result<void> Trainer::train(SampleCounter& counter) {
     return {};
 }
 
-// Nothing is accumulated. A check that fails is one that somebody else makes. Checks take no longer
-// than this peer's own samples of the step before, or one: where many newcomers are to be checked,
-// its part of the batch would not come otherwise, and nobody else may weigh yet.
-Result<void> Trainer::check_others() {
-    const TimePoint until = clock_.now() + from_seconds(std::exchange(computing_s_, 0));
-    for (;;) {
-        auto taking = runtime::spawn_future(spawn_, "take a check", collaboration_.take_check());
-        const auto job = runtime::wait_for_result(taking);
-        if (!job || !*job || is_over()) break;
-        auto result = recompute(*learner_, **job, micro_batch_.size());
-        if (!result) {
-            log(LogLevel::warning, "trainer", "a check: {}", result.error().message());
-            break;
-        }
+// Nothing is accumulated. A check that fails is one that somebody else makes.
+Result<void> Trainer::check_another() {
+    auto taking = runtime::spawn_future(spawn_, "take a check", collaboration_.take_check());
+    const auto job = runtime::wait_for_result(taking);
+    if (!job || !*job || is_over()) return {};
+    if (auto result = recompute(*learner_, **job, micro_batch_.size())) {
         auto handing = runtime::spawn_future(
             spawn_, "hand in a check", collaboration_.checked(*std::move(result)));
         (void)runtime::wait_for_result(handing);
-        if (clock_.now() >= until) break;
+    } else {
+        log(LogLevel::warning, "trainer", "a check: {}", result.error().message());
     }
     start_from(collaboration_.state());
     return {};
@@ -259,7 +251,6 @@ Result<void> Trainer::compute(collab::CounterRange range) {
             range.size()));
     }
     const double seconds = to_seconds(clock_.now() - begun);
-    computing_s_ += seconds;
     if (!report->finite) {
         driver_->left_out(range);
         return not_finite_.one_more();

@@ -110,7 +110,7 @@ class Trainer {
     Result<void> run();
     Result<void> train(SampleCounter& counter);
     Result<void> train_or_say_why(SampleCounter& counter);
-    Result<void> check_others();
+    Result<void> check_another();
     Result<void> compute(SampleCounter& counter);
     Result<collab::CounterRange> take(SampleCounter& counter, std::uint64_t count);
     Result<void> compute(collab::CounterRange range);
@@ -136,7 +136,6 @@ class Trainer {
 
     MicroBatchTuning micro_batch_;
     std::optional<StepDriver> driver_;        // since train() began
-    double computing_s_ = 0;                  // gradients, since others were last checked
     std::future<Result<Stepped>> in_flight_;  // valid while a step is being made
     int failures_in_a_row_ = 0;
     NotFiniteInARow not_finite_;

@@ -1,0 +1,125 @@
+// What members of a robust run say when averages are proved, and evidence that anybody may show: by
+// the first byte. What decodes encodes to something that decodes alike; what the checks let through
+// is computed with, and must be safe; and nothing here proves anybody guilty, as no signature
+// holds.
+
+// First: see host_fuzz.cpp.
+#include "dedloc/runtime/pch.h"
+//
+#include <cstdlib>
+
+#include "dedloc/averaging/docket.h"
+#include "dedloc/averaging/double_votes.h"
+#include "dedloc/averaging/round_proof.h"
+#include "dedloc/security/hash.h"
+#include "dedloc/wire/message.h"
+
+using namespace dedloc;
+using namespace dedloc::averaging;
+
+namespace {
+
+class Doubting final : public security::Verifier {
+  public:
+    explicit Doubting(bool trusts) : trusts_(trusts) {}
+    bool verify(const PeerId&, std::string_view, ByteView, ByteView) const override {
+        return trusts_;
+    }
+
+  private:
+    bool trusts_;
+};
+
+class AtOnce final : public runtime::Workers {
+  public:
+    Task<void> run_erased(std::function<void()> work) override {
+        work();
+        co_return;
+    }
+    std::size_t threads_count() const override { return 1; }
+};
+
+template <typename Message>
+std::optional<Message> read(ByteView bytes) {
+    auto message = wire::decode<Message>(bytes);
+    if (!message) return std::nullopt;
+    const Bytes again = wire::encode(*message);
+    const auto twice = wire::decode<Message>(again);
+    if (!twice || wire::encode(*twice) != again) std::abort();
+    return *std::move(message);
+}
+
+// A plan and a draw of it, as evidence has them, with all signatures taken for true.
+void look_at_evidence(ByteView bytes) {
+    const auto evidence = read<Evidence>(bytes);
+    if (!evidence) return;
+    const Doubting trusting(true);
+    const auto plan = wire::decode<consensus::Plan>(evidence->plan);
+    if (!plan || evidence->proof.size() != 1) return;
+    const Proof& proof = evidence->proof.front();
+    if (!check_draw(trusting, *plan, proof.draw)) return;
+    (void)contradicting_owners(proof.draw);
+    (void)seed_of(proof.draw);
+    (void)rows_of(trusting, *plan, proof);
+}
+
+void judge(ByteView bytes) {
+    if (bytes.size() < 2) return;
+    robust::Order order;
+    order.offence = static_cast<robust::Offence>(bytes[0] % 12);
+    order.kind = static_cast<robust::OrderKind>(bytes[1] % 6);
+    order.until_step = robust::for_good;
+    const ByteView evidence = bytes.subspan(2);
+    order.evidence = security::sha256(evidence);
+    if (const auto read = wire::decode<Evidence>(evidence))
+        if (const auto plan = wire::decode<consensus::Plan>(read->plan);
+            plan && !plan->members.empty())
+            order.subject = plan->members.front().peer;
+    AtOnce workers;
+    const Doubting doubting(false);
+    const EvidenceRules rules;
+    if (rules.check(order, evidence, {doubting, {}, {}, workers})) std::abort();
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+    if (size == 0) return 0;
+    const ByteView said(data + 1, size - 1);
+    switch (data[0] % 10) {
+        case 0:
+            (void)read<Reveal>(said);
+            break;
+        case 1:
+            (void)read<DrawMessage>(said);
+            break;
+        case 2:
+            (void)read<Objections>(said);
+            break;
+        case 3:
+            (void)read<Proof>(said);
+            break;
+        case 4:
+            (void)read<Table>(said);
+            break;
+        case 5:
+            (void)read<AskAnswer>(said);
+            break;
+        case 6:
+            (void)read<ShownInput>(said);
+            break;
+        case 7:
+            look_at_evidence(said);
+            break;
+        case 8: {
+            DoubleVotes votes;
+            const Doubting trusting(true);
+            (void)votes.look_at(trusting, 1, said);
+            (void)votes.look_at(trusting, 1, said);
+            break;
+        }
+        default:
+            judge(said);
+    }
+    return 0;
+}

@@ -1,0 +1,62 @@
+// Findings of validators, as evidence that anybody may show: the first byte says for which order.
+// Whatever it says must be safe to read and judge, and proves nothing, as no signature holds.
+
+// First: see host_fuzz.cpp.
+#include "dedloc/runtime/pch.h"
+//
+#include <cstdlib>
+
+#include "dedloc/collab/gradient_case.h"
+#include "dedloc/security/hash.h"
+#include "dedloc/wire/message.h"
+
+using namespace dedloc;
+
+namespace {
+
+class Verifying final : public security::Verifier {
+  public:
+    explicit Verifying(bool trusts) : trusts_(trusts) {}
+    bool verify(const PeerId&, std::string_view, ByteView, ByteView) const override {
+        return trusts_;
+    }
+
+  private:
+    bool trusts_;
+};
+
+class AtOnce final : public runtime::Workers {
+  public:
+    Task<void> run_erased(std::function<void()> work) override {
+        work();
+        co_return;
+    }
+    std::size_t threads_count() const override { return 1; }
+};
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+    if (size < 2) return 0;
+    const ByteView said(data + 2, size - 2);
+    robust::Order order;
+    order.kind = static_cast<robust::OrderKind>(data[0] % 6);
+    order.offence = static_cast<robust::Offence>(data[1] % 12);
+    order.until_step = robust::for_good;
+    order.evidence = security::sha256(said);
+    if (const auto evidence = wire::decode<collab::GradientEvidence>(said))
+        for (const collab::GradientCase& each : evidence->cases) {
+            const auto read = collab::read_case(each, Verifying(true));
+            if (!read) continue;
+            std::set<PeerId> voters;
+            for (const auto& [finder, rows] : read->findings) voters.insert(finder);
+            (void)collab::judge_case(*read, voters, 2e-3);
+            order.subject = read->author;
+        }
+    averaging::EvidenceRules rules;
+    collab::add_gradient_rules(rules, {.tolerance = 2e-3, .right_needed = 1});
+    AtOnce workers;
+    const Verifying doubting(false);
+    if (rules.check(order, said, {doubting, {}, {}, workers})) std::abort();
+    return 0;
+}
