@@ -21,6 +21,7 @@ constexpr Named planted_bugs[] = {
     {"early_draw", &PlantedBugs::early_draw},
     {"rows_unchecked", &PlantedBugs::rows_unchecked},
     {"orders_unproved", &PlantedBugs::orders_unproved},
+    {"loose_tolerance", &PlantedBugs::loose_tolerance},
 };
 
 }  // namespace

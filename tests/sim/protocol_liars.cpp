@@ -18,8 +18,7 @@ using namespace averaging;
 using robust::Offence;
 using robust::OrderKind;
 
-constexpr TimePoint lies_from{6s};  // everybody votes by then
-constexpr float shift = 5.0f;       // of an average, in each of some elements
+constexpr float shift = 5.0f;  // of an average, in each of some elements
 constexpr std::size_t shifted_elements = 8;
 
 template <typename Message>
@@ -49,15 +48,62 @@ const std::vector<LieOutcome>& protocol_lies() {
          Offence::false_accusation},
         {ProtocolLie::withheld_nonce, "withheld_nonce", OrderKind::probation, Offence::withheld},
         {ProtocolLie::withheld_rows, "withheld_rows", OrderKind::probation, Offence::withheld},
-        {ProtocolLie::withheld_input, "withheld_input", OrderKind::eliminate, Offence::unjudged},
+        // Where the inputs are had from their authors, it is convicted.
+        {ProtocolLie::withheld_input,
+         "withheld_input",
+         OrderKind::eliminate,
+         Offence::unjudged,
+         Offence::wrong_reduction},
         {ProtocolLie::double_vote, "double_vote", OrderKind::ban, Offence::double_vote},
         {ProtocolLie::false_charge, "false_charge", std::nullopt, Offence::none},
+        {ProtocolLie::wrong_gradient,
+         "wrong_gradient",
+         OrderKind::ban,
+         Offence::wrong_gradient,
+         Offence::none,
+         16},
+        {ProtocolLie::slight_error,
+         "slight_error",
+         OrderKind::probation,
+         Offence::mistaken,
+         Offence::none,
+         16},
+        {ProtocolLie::false_finding, "false_finding", OrderKind::probation, Offence::mistaken},
+        {ProtocolLie::unanswered_checks,
+         "unanswered_checks",
+         OrderKind::probation,
+         Offence::withheld,
+         Offence::none,
+         16},
     };
     return lies;
 }
 
 const LieOutcome& outcome_of(ProtocolLie lie) {
     return *std::ranges::find(protocol_lies(), lie, &LieOutcome::lie);
+}
+
+LearnerLie learner_lie(ProtocolLie lie) {
+    LearnerLie learner;
+    learner.from = lies_from;
+    switch (lie) {
+        case ProtocolLie::wrong_gradient:
+            learner.factor = -1000;
+            learner.stops_when_told = false;
+            break;
+        case ProtocolLie::slight_error:
+            learner.factor = 1.1f;
+            break;
+        case ProtocolLie::false_finding:
+            learner.factor_of_checks = 2;
+            break;
+        case ProtocolLie::unanswered_checks:
+            learner.answers_checks = false;
+            break;
+        default:
+            break;
+    }
+    return learner;
 }
 
 ProtocolLiar::ProtocolLiar(sim::World& world, std::size_t liar, ProtocolLie lie)
@@ -67,8 +113,12 @@ ProtocolLiar::ProtocolLiar(sim::World& world, std::size_t liar, ProtocolLie lie)
 
 void ProtocolLiar::sent(const sim::World::Outgoing& message) {
     watch(message);
-    if (message.from != liar_ || lie_ == ProtocolLie::none || world_.now() < lies_from) return;
-    if (lie(message)) ++told_;
+    if (message.from != liar_ || lie_ == ProtocolLie::none) return;
+    if (world_.now() < lies_from) {
+        note_truth(message);
+        return;
+    }
+    if (lie(message) && weighs_) ++told_;
 }
 
 // Every contributor of a plan commits before anybody reveals a nonce.
@@ -78,33 +128,48 @@ void ProtocolLiar::watch(const sim::World::Outgoing& message) {
         const auto plan = envelope ? message_in<consensus::Plan>(envelope->payload) : std::nullopt;
         if (!plan) return;
         plans_.try_emplace(consensus::decision_digest(envelope->payload), *plan);
+        for (const consensus::PlanMember& member : plan->members)
+            if (member.peer == world_.node(liar_).id()) weighs_ = !member.weightless;
     } else if (message.method == allreduce::parts_method && !message.is_answer) {
         const auto header = message_in<allreduce::PartsHeader>(message.payload);
         if (header && header->commitment) committed_[header->plan].insert(message.from);
     } else if (message.method == reveal_method && !message.is_answer) {
         const auto reveal = message_in<Reveal>(message.payload);
-        if (!reveal || !judged_.insert(reveal->plan).second) return;
-        std::size_t bring = 0;
-        std::size_t committed = 0;
-        for (const consensus::PlanMember& member : plans_[reveal->plan].members) {
-            if (member.input.is_empty()) continue;
-            ++bring;
-            const sim::SimNode* const machine = world_.find(member.peer);
-            committed += committed_[reveal->plan].contains(machine->index()) ? 1 : 0;
-        }
-        // An owner of everything sends no part to anybody.
-        if (committed + 1 < bring)
-            early_.push_back(
-                fmt::format("a nonce of plan {} is revealed when {} of {} have committed",
-                            reveal->plan.short_hex(),
-                            committed,
-                            bring));
+        if (reveal) committed_at_draw_.try_emplace(reveal->plan, committed_[reveal->plan]);
     } else if (message.method == consensus::propose_method && !message.is_answer &&
                message.to == liar_) {
         proposed_ = message_in<consensus::Propose>(message.payload);
-    } else if (message.method == draw_method && !message.is_answer && message.to == liar_) {
-        watch_draw(message);
+    } else if (message.method == draw_method && !message.is_answer) {
+        if (const auto draw = message_in<DrawMessage>(message.payload)) watch_order_of_draw(*draw);
+        if (message.to == liar_) watch_draw(message);
     }
+}
+
+// Whoever is in a part of somebody else's has sent it something: before the first nonce.
+void ProtocolLiar::watch_order_of_draw(const DrawMessage& draw) {
+    const auto at_draw = committed_at_draw_.find(draw.plan);
+    if (at_draw == committed_at_draw_.end() || !judged_.insert(draw.plan).second) return;
+    const std::vector<consensus::PlanMember>& members = plans_[draw.plan].members;
+    std::set<std::uint32_t> late;
+    for (const consensus::FinishedPart& part : draw.parts)
+        for (std::uint32_t m = 0; m < members.size(); ++m)
+            if (part.includes(m) && m != part.owner && !members[m].input.is_empty() &&
+                !at_draw->second.contains(world_.find(members[m].peer)->index()))
+                late.insert(m);
+    if (!late.empty())
+        early_.push_back(fmt::format("a nonce of plan {} is revealed before {} of {} committed",
+                                     draw.plan.short_hex(),
+                                     late.size(),
+                                     members.size()));
+}
+
+// What it began truly it goes on truly: or it would tell two things of one plan, another lie.
+bool ProtocolLiar::lies_about(const Digest& plan) { return !told_truly_.contains(plan); }
+
+void ProtocolLiar::note_truth(const sim::World::Outgoing& message) {
+    if (message.method != allreduce::parts_method || message.is_answer) return;
+    const auto header = message_in<allreduce::PartsHeader>(message.payload);
+    if (header) told_truly_.insert(header->plan);
 }
 
 // An owner can only accuse who is in its parts.
@@ -125,7 +190,7 @@ void ProtocolLiar::watch_draw(const sim::World::Outgoing& message) {
 
 bool ProtocolLiar::change_header(const sim::World::Outgoing& message) {
     auto header = message_in<allreduce::PartsHeader>(message.payload);
-    if (!header || !header->commitment) return false;
+    if (!header || !header->commitment || !lies_about(header->plan)) return false;
     if (lie_ == ProtocolLie::two_roots) {
         if (!deceived_) deceived_ = message.to;
         if (*deceived_ != message.to) return false;
@@ -140,7 +205,7 @@ bool ProtocolLiar::change_header(const sim::World::Outgoing& message) {
 
 bool ProtocolLiar::change_reveal(Bytes& bytes) {
     auto reveal = message_in<Reveal>(bytes);
-    if (!reveal || reveal->plan.is_zero()) return false;
+    if (!reveal || reveal->plan.is_zero() || !lies_about(reveal->plan)) return false;
     reveal->commitment = allreduce::sign_commitment(world_.node(liar_).signer(),
                                                     reveal->plan,
                                                     another(reveal->commitment.root),
@@ -204,32 +269,6 @@ bool ProtocolLiar::accuse(Bytes& bytes) {
     return true;
 }
 
-// A ban of the first voter that is not the liar, by evidence that is none.
-bool ProtocolLiar::charge_falsely(Bytes& bytes) {
-    auto propose = message_in<consensus::Propose>(bytes);
-    if (!propose) return false;
-    Bytes& text = propose->outline.empty() ? propose->decision : propose->outline;
-    auto decision = message_in<consensus::Decision>(text);
-    if (!decision || decision->next_voters.size() < 2) return false;
-    const PeerId& me = world_.node(liar_).id();
-    const auto victim = std::ranges::find_if(
-        decision->next_voters, [&me](const consensus::Voter& voter) { return voter.peer != me; });
-    robust::Orders orders(decision->orders);
-    robust::Order order;
-    order.offence = Offence::wrong_reduction;
-    order.subject = victim->peer;
-    order.from_step = decision->instance.step;
-    order.until_step = robust::for_good;
-    order.evidence = another(Digest{});
-    if (!orders.add(order)) return false;
-    decision->next_voters.erase(victim);
-    decision->orders = orders.list();
-    text = wire::encode(*decision);
-    if (!propose->outline.empty()) return false;  // it is asked for the whole one, which is this
-    bytes = wire::encode(*propose);
-    return true;
-}
-
 // For what was proposed, and to everybody for an abort.
 bool ProtocolLiar::vote_twice() {
     if (!proposed_) return false;
@@ -263,6 +302,11 @@ bool ProtocolLiar::lie(const sim::World::Outgoing& message) {
     const bool question = !message.is_answer;
     switch (lie_) {
         case ProtocolLie::none:
+        case ProtocolLie::false_charge:  // by its own engine
+        case ProtocolLie::wrong_gradient:
+        case ProtocolLie::slight_error:
+        case ProtocolLie::false_finding:
+        case ProtocolLie::unanswered_checks:
             return false;
         case ProtocolLie::wrong_root:
             if (method == allreduce::parts_method && question) return change_header(message);
@@ -292,9 +336,6 @@ bool ProtocolLiar::lie(const sim::World::Outgoing& message) {
                    withhold_rows(message.payload);
         case ProtocolLie::double_vote:
             return method == consensus::propose_method && !question && vote_twice();
-        case ProtocolLie::false_charge:
-            return method == consensus::propose_method && question &&
-                   charge_falsely(message.payload);
     }
     return false;
 }

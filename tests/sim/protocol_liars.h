@@ -13,9 +13,12 @@
 #include <string>
 #include <vector>
 
+#include "dedloc/averaging/proof_messages.h"
 #include "dedloc/consensus/messages.h"
 #include "dedloc/robust/orders.h"
 #include "dedloc/sim/world.h"
+
+#include "tests/sim/sim_peer.h"
 
 namespace dedloc::lab {
 
@@ -28,9 +31,13 @@ enum class ProtocolLie {
     false_accusation,  // says that an honest member's row is false
     withheld_nonce,
     withheld_rows,
-    withheld_input,  // reduces wrongly and shows nobody of what
-    double_vote,     // signs two decisions under one ballot
-    false_charge,    // as a leader, bans somebody without evidence
+    withheld_input,     // reduces wrongly and shows nobody of what
+    double_vote,        // signs two decisions under one ballot
+    false_charge,       // as a leader, bans somebody without evidence
+    wrong_gradient,     // turned around and a thousand times as long, whatever it is told
+    slight_error,       // a tenth too long, until it is told
+    false_finding,      // computes others' contributions wrongly, as a validator
+    unanswered_checks,  // as a validator
 };
 
 struct LieOutcome {
@@ -39,11 +46,16 @@ struct LieOutcome {
     std::optional<robust::OrderKind>
         kind{};  // none: nothing happens to it but that nobody believes
     robust::Offence offence = robust::Offence::none;
+    robust::Offence instead = robust::Offence::none;  // a ban for that does as well
+    std::uint64_t enough = 8;  // lies, after which it must have; a few may not come to anything
 };
 
 // Every lie, and what the page lists for it.
 const std::vector<LieOutcome>& protocol_lies();
 const LieOutcome& outcome_of(ProtocolLie lie);
+inline constexpr TimePoint lies_from{6s};  // everybody votes by then
+// Of those lies that are computed.
+LearnerLie learner_lie(ProtocolLie lie);
 
 // Watches the rounds of a world, and lets one machine lie.
 class ProtocolLiar {
@@ -58,20 +70,23 @@ class ProtocolLiar {
     void sent(const sim::World::Outgoing& message);
     void watch(const sim::World::Outgoing& message);
     void watch_draw(const sim::World::Outgoing& message);
+    void watch_order_of_draw(const averaging::DrawMessage& draw);
     bool lie(const sim::World::Outgoing& message);
+    bool lies_about(const Digest& plan);
+    void note_truth(const sim::World::Outgoing& message);
     bool change_header(const sim::World::Outgoing& message);
     bool change_reveal(Bytes& bytes);
     bool shift_average(Bytes& bytes);
     bool change_row(Bytes& bytes);
     bool accuse(Bytes& bytes);
     bool withhold_rows(Bytes& bytes);
-    bool charge_falsely(Bytes& bytes);
     bool vote_twice();
 
     sim::World& world_;
     std::size_t liar_;
     ProtocolLie lie_;
-    std::uint64_t told_ = 0;
+    std::uint64_t told_ = 0;  // while it weighed something: what a newcomer proves is its own loss
+    bool weighs_ = false;     // in the newest plan
     std::optional<std::size_t> deceived_;  // of two_roots
     Digest draw_;                          // the newest that was sent to the liar …
     // … and its place in the plan and that of whom it accuses.
@@ -79,7 +94,9 @@ class ProtocolLiar {
     std::optional<consensus::Propose> proposed_;         // to the liar
     std::map<Digest, std::set<std::size_t>> committed_;  // by plan: who has
     std::map<Digest, consensus::Plan> plans_;
+    std::map<Digest, std::set<std::size_t>> committed_at_draw_;  // when the first nonce was sent
     std::set<Digest> judged_;
+    std::set<Digest> told_truly_;  // plans of which the liar has sent something as it is
     std::vector<std::string> early_;
 };
 

@@ -90,6 +90,7 @@ SeedResult seed_result(const SimulationResult& result) {
     seed.liars_judged = result.liars_judged;
     seed.honest_ordered = result.honest_ordered;
     seed.peer_steps = result.peer_steps;
+    seed.checks = result.checks;
     seed.trace = result.trace;
     seed.extinct = result.extinct ? 1 : 0;
     seed.judged = result.samples_judged;

@@ -27,7 +27,7 @@ struct SeedResult {
     std::uint64_t messages = 0, trace = 0, extinct = 0;
     std::uint64_t aggregators = 0, parts_of_aggregators = 0, delayed = 0, samples_ahead = 0;
     std::uint64_t averages_of_grids = 0, left_out = 0;
-    std::uint64_t liars_judged = 0, honest_ordered = 0, peer_steps = 0;
+    std::uint64_t liars_judged = 0, honest_ordered = 0, peer_steps = 0, checks = 0;
     double judged = 0, gap = 0, recovered = 0;
     std::uint64_t histories = 1, too_slow = 0;     // `lab enumerate`: with those of second faults
     double gap_second = 0;                         // of those
@@ -58,6 +58,7 @@ inline constexpr SeedCount seed_counts[] = {
     {"liars_judged", "liars_judged", &SeedResult::liars_judged, false},
     {"honest_ordered", "honest_ordered", &SeedResult::honest_ordered, false},
     {"peer_steps", "peer_steps", &SeedResult::peer_steps, false},
+    {"checks", "checks", &SeedResult::checks, false},
     {"samples_ahead", "samples_ahead", &SeedResult::samples_ahead, false},
     {"messages", "messages", &SeedResult::messages},
     {"extinct", "extinct", &SeedResult::extinct},

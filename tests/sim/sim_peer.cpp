@@ -6,10 +6,13 @@
 #include "dedloc/collab/model_state.h"
 #include "dedloc/state/manifest.h"
 
+#include "tests/sim/sample_gradients.h"
+
 namespace dedloc::lab {
 namespace {
 
-constexpr Duration look_pause = 20ms;  // while a step is made and there is nothing to compute
+constexpr Duration look_pause = 20ms;   // while a step is made and there is nothing to compute
+constexpr double machine_noise = 1e-3;  // of a robust run's gradients, relative
 
 }  // namespace
 
@@ -26,7 +29,7 @@ SimRun make_sim_run(std::uint64_t elements,
                     bool delayed,
                     std::size_t group_max,
                     codec::CodecId codec,
-                    bool robust) {
+                    std::optional<collab::RobustConfig> robust) {
     SimRun sim;
     sim.run.averaging.group_max = group_max;
     sim.run.averaging.delayed = delayed;
@@ -41,15 +44,7 @@ SimRun make_sim_run(std::uint64_t elements,
     sim.layout.parameters_count = elements;
     sim.layout.parameters.push_back(
         {"bowl", 0, static_cast<std::size_t>(elements), /*decay=*/true, /*trust=*/true});
-    if (robust) {
-        // Mean gradients of the bowl are about half as long, noise included.
-        constexpr double tau = 40;
-        sim.run.robust.emplace();
-        sim.run.robust->tau = tau;
-        // This world is about the round: nobody here computes gradients again.
-        sim.run.robust->check = 0;
-        sim.run.robust->probation = 0;
-    }
+    sim.run.robust = std::move(robust);
     sim.secret = Bytes(16, 7);
     sim.bugs = bugs;
     return sim;
@@ -87,6 +82,8 @@ Ok SimPeer::make() {
     options.join_patience = 600s;
     options.bugs = setup_.run.bugs;
     options.bugs.charges_nobody = setup_.tells_on_nobody;
+    options.bugs.charges_falsely = setup_.charges_falsely;
+    options.stubborn = !setup_.lie.stops_when_told;
     options.upload_max = setup_.upload_max;
     options.download_max = setup_.download_max;
     if (setup_.aggregates) {
@@ -154,6 +151,8 @@ void SimPeer::record(const collab::Event& event) {
         setup_.checkers.on_state(
             node_.name(), state->info().branch, state->step(), made->state_hash, world_.now());
     }
+    if (const auto* order = event.as<collab::events::OrderGiven>())
+        told_ = told_ || order->about_us;
     if (setup_.on_event) setup_.on_event(*this, event);
 }
 
@@ -169,9 +168,47 @@ void SimPeer::take_state(std::shared_ptr<const state::Snapshot> state) {
 void SimPeer::compute(double seconds) {
     const std::uint64_t begin = driver_->samples().end;
     const consensus::CounterRange samples{begin, begin + setup_.micro_batch};
-    add_gradient(node_.index(), samples, collab::parameters_of(*state_), sum_);
+    const auto add = setup_.run.run.robust ? add_sample_gradients : add_gradient;
+    add(node_.index(), samples, collab::parameters_of(*state_), sum_);
     const collab::GradientReport report{.loss_sum = static_cast<double>(setup_.micro_batch)};
     driver_->computed(samples, report, seconds);
+}
+
+bool SimPeer::lies_about_itself() const {
+    const LearnerLie& lie = setup_.lie;
+    return lie.factor != 1 && world_.now() >= lie.from && !(lie.stops_when_told && told_);
+}
+
+std::vector<float> SimPeer::computed_again(const collab::CheckJob& job,
+                                           const collab::CheckPiece& piece) {
+    std::vector<float> sum(setup_.run.layout.vector_count(), 0.0f);
+    const sim::SimNode* const author = world_.find(job.author);
+    add_sample_gradients(author->index(), piece.samples, collab::parameters_of(*piece.state), sum);
+    add_machine_noise(node_.index(), piece.samples, machine_noise, sum);
+    if (world_.now() < setup_.lie.from || setup_.lie.factor_of_checks == 1) return sum;
+    ++lies_told_;
+    for (float& value : sum) value *= setup_.lie.factor_of_checks;
+    return sum;
+}
+
+// In the time that it takes.
+Task<void> SimPeer::check_another() {
+    const auto job = co_await collaboration_->take_check();
+    if (!job || !*job) co_return;
+    collab::CheckResult result;
+    result.number = (*job)->number;
+    double samples = 0;
+    for (const collab::CheckPiece& piece : (*job)->pieces) {
+        samples += static_cast<double>(piece.samples.size());
+        result.sums.push_back(computed_again(**job, piece));
+    }
+    if (!setup_.lie.answers_checks && world_.now() >= setup_.lie.from) {
+        ++lies_told_;
+        co_return;
+    }
+    co_await node_.clock().sleep_for(from_seconds(samples / setup_.samples_per_s));
+    ++checks_answered_;
+    (void)co_await collaboration_->checked(std::move(result));
 }
 
 Task<void> SimPeer::train() {
@@ -189,6 +226,7 @@ Task<void> SimPeer::train() {
     driver_.emplace(*collaboration_, setup_.run.layout, std::uint64_t{node_.incarnation()} << 24);
     for (;;) {
         if (outcome_) take_outcome();
+        if (driver_->begins_check()) co_await check_another();
         const Next next = driver_->next();
         if (next == Next::end) break;
         if (next == Next::compute) {
@@ -207,6 +245,13 @@ Task<void> SimPeer::train() {
 Task<void> SimPeer::hand_in() {
     const consensus::CounterRange samples = driver_->samples();
     const bool ahead = setup_.run.run.averaging.delayed && !collaboration_->stopped();
+    if (setup_.run.run.robust && samples.size() > 0) {
+        add_machine_noise(node_.index(), samples, machine_noise, sum_);
+        if (lies_about_itself()) {
+            ++lies_told_;
+            for (float& value : sum_) value *= setup_.lie.factor;
+        }
+    }
     const trainer::StepDriver::TakeSums take =
         [this](std::span<float> sum, std::span<float> /*buffers*/, std::uint64_t /*samples*/) {
             std::ranges::copy(sum_, sum.begin());

@@ -38,13 +38,22 @@ SimRun make_sim_run(std::uint64_t elements,
                     bool delayed = false,
                     std::size_t group_max = 64,
                     codec::CodecId codec = codec::CodecId::fp32,
-                    bool robust = false);
+                    std::optional<collab::RobustConfig> robust = std::nullopt);
 
 // The sum of a micro-batch's gradients: weight × (parameters - goal) plus noise of these samples.
 void add_gradient(std::size_t peer,
                   consensus::CounterRange samples,
                   std::span<const float> parameters,
                   std::span<float> sum);
+
+// What a trainer of a robust run computes otherwise than it should.
+struct LearnerLie {
+    float factor = 1;             // of its own gradients …
+    bool stops_when_told = true;  // … until an order says that they are wrong
+    float factor_of_checks = 1;   // of those of others that it is to check
+    bool answers_checks = true;
+    TimePoint from;
+};
 
 class SimPeer final : public collab::EventSink {
   public:
@@ -57,6 +66,8 @@ class SimPeer final : public collab::EventSink {
         std::function<void(SimPeer&, const collab::Event&)> on_event;
         bool aggregates = false;       // instead of training
         bool tells_on_nobody = false;  // of a liar: nor on itself
+        bool charges_falsely = false;  // of a liar: as a leader, without evidence
+        LearnerLie lie{};              // of a robust run
         double upload_max = 0;  // that plans may count on, bytes per second; 0: what is measured
         double download_max = 0;
         std::function<void(collab::Options&)> adjust{};  // before it is made
@@ -81,6 +92,9 @@ class SimPeer final : public collab::EventSink {
     std::uint64_t step() const;
     // The share of what was handed in that was computed while the step before was made.
     std::uint64_t samples_ahead() const { return samples_ahead_; }
+    // So often its learner lied.
+    std::uint64_t lies_told() const { return lies_told_; }
+    std::uint64_t checks_answered() const { return checks_answered_; }
 
   private:
     Task<void> train();
@@ -91,6 +105,9 @@ class SimPeer final : public collab::EventSink {
     Task<void> leave_task(Duration patience);
     void take_state(std::shared_ptr<const state::Snapshot> state);
     void compute(double seconds);
+    Task<void> check_another();
+    std::vector<float> computed_again(const collab::CheckJob& job, const collab::CheckPiece& piece);
+    bool lies_about_itself() const;
 
     sim::World& world_;
     sim::SimNode& node_;
@@ -104,6 +121,9 @@ class SimPeer final : public collab::EventSink {
     Digest ahead_;  // the state of the first samples, if they were computed ahead
     std::optional<Result<collab::StepOutcome>> outcome_;
     std::uint64_t samples_ahead_ = 0;
+    std::uint64_t lies_told_ = 0;
+    std::uint64_t checks_answered_ = 0;
+    bool told_ = false;  // that it errs
     bool running_ = false;
     bool leaving_ = false;
     bool left_ = false;

@@ -83,6 +83,7 @@ struct SimulationResult {
     std::uint64_t liars_judged = 0;       // of robust runs: those that ended in the rules' order
     std::uint64_t honest_ordered = 0;     // who were banned, eliminated or put on probation
     std::uint64_t peer_steps = 0;         // contributions of honest peers in commits
+    std::uint64_t checks = 0;             // of others' contributions, computed again
     std::uint64_t samples_ahead = 0;      // kept of those computed while a step was made
     double samples_committed = 0;
     double samples_judged = 0;  // handed in by undisturbed peers: all must be in

@@ -115,25 +115,20 @@ Task<void> VirtualPeer::compute() {
     samples_computed_ += micro;
 }
 
-// In the time that it takes; as much as the trainer gives it.
-Task<void> VirtualPeer::check_others() {
-    const double most = computing_s_ - std::exchange(computing_before_, computing_s_);
-    for (double spent = 0; spent == 0 || spent < most;) {
-        const auto job = co_await collaboration_->take_check();
-        if (!job || !*job) break;
-        auto result = trainer::recompute(*learner_, **job, options_.run.batch.micro);
-        if (!result) {
-            failure_ = result.error().message();
-            break;
-        }
-        double samples = 0;
-        for (const collab::CheckPiece& piece : (*job)->pieces)
-            samples += static_cast<double>(piece.samples.size());
-        const double seconds = samples / machine_.samples_per_s;
-        co_await node_.clock().sleep_for(from_seconds(seconds));
-        spent += seconds;
-        (void)co_await collaboration_->checked(*std::move(result));
+// In the time that it takes.
+Task<void> VirtualPeer::check_another() {
+    const auto job = co_await collaboration_->take_check();
+    if (!job || !*job) co_return;
+    auto result = trainer::recompute(*learner_, **job, options_.run.batch.micro);
+    if (!result) {
+        failure_ = result.error().message();
+        co_return;
     }
+    double samples = 0;
+    for (const collab::CheckPiece& piece : (*job)->pieces)
+        samples += static_cast<double>(piece.samples.size());
+    co_await node_.clock().sleep_for(from_seconds(samples / machine_.samples_per_s));
+    (void)co_await collaboration_->checked(*std::move(result));
     start_from(*collaboration_->state());
 }
 
@@ -194,9 +189,7 @@ Task<void> VirtualPeer::train() {
     start_from(*begun);
     while (failure_.empty() && !kept_out_) {
         if (outcome_) take_outcome();
-        if (collaboration_->check_waits() && driver_->samples().size() == 0 &&
-            !driver_->in_flight())
-            co_await check_others();
+        if (driver_->begins_check()) co_await check_another();
         const Next next = driver_->next();
         if (next == Next::end) break;
         if (next == Next::compute) {

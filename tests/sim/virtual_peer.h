@@ -52,7 +52,7 @@ class VirtualPeer final : public collab::EventSink {
     Task<void> train();
     Task<void> assist();
     Task<void> compute();
-    Task<void> check_others();
+    Task<void> check_another();
     Task<void> hand_in();
     Task<void> step_beside(collab::Contribution contribution);
     Task<void> leave_task();
@@ -71,7 +71,6 @@ class VirtualPeer final : public collab::EventSink {
     TimePoint handed_in_at_;
     std::optional<Result<collab::StepOutcome>> outcome_;
     double computing_s_ = 0;
-    double computing_before_ = 0;  // others were last checked
     std::uint64_t samples_computed_ = 0;
     bool ready_ = false;
     bool going_ = false;

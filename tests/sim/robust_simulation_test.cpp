@@ -1,0 +1,84 @@
+// Simulated robust runs, one lie each: whoever tells it ends in the order that the rules name, and
+// nobody else in any.
+
+#include <gtest/gtest.h>
+
+#include "tests/sim/planted.h"
+#include "tests/sim/simulation.h"
+
+namespace dedloc::lab {
+namespace {
+
+SimulationOptions robust_run(std::uint64_t seed, ProtocolLie lie, std::size_t peers) {
+    SimulationOptions options;
+    options.seed = seed;
+    options.peers_min = options.peers_max = peers;
+    options.steady = true;
+    options.delayed = false;
+    options.aggregators = 0;
+    options.group_max = 64;
+    options.tortures = 0;
+    options.robust = true;
+    options.lie = lie;
+    options.script.emplace();
+    return options;
+}
+
+std::string in_words(const SimulationResult& result) {
+    std::string text;
+    for (const std::string& violation : result.violations) text += violation + "\n";
+    return text;
+}
+
+TEST(RobustSimulation, every_liar_ends_in_the_order_that_the_rules_name) {
+    for (const LieOutcome& wanted : protocol_lies()) {
+        const SimulationResult result = simulate(robust_run(4, wanted.lie, 7));
+        EXPECT_FALSE(result.failed()) << wanted.name << ": " << in_words(result);
+        EXPECT_EQ(result.liars_judged, wanted.kind ? 1u : 0u) << wanted.name;
+        EXPECT_EQ(result.honest_ordered, 0u) << wanted.name;
+        EXPECT_GT(result.commits, 5u) << wanted.name;
+    }
+}
+
+// In the first round the host alone votes: if its word were not enough about who keeps something
+// back, no round would ever come about but its own.
+TEST(RobustSimulation, one_that_keeps_something_back_from_the_start_holds_up_nobody) {
+    for (const ProtocolLie lie : {ProtocolLie::withheld_nonce,
+                                  ProtocolLie::withheld_rows,
+                                  ProtocolLie::withheld_input,
+                                  ProtocolLie::two_roots}) {
+        const SimulationResult result = simulate(robust_run(217, lie, 13));
+        EXPECT_FALSE(result.failed()) << outcome_of(lie).name << ": " << in_words(result);
+        EXPECT_EQ(result.liars_judged, 1u) << outcome_of(lie).name;
+    }
+}
+
+TEST(RobustSimulation, honest_machines_that_round_otherwise_find_each_other_right) {
+    for (const std::uint64_t seed : {1u, 2u, 3u}) {
+        const SimulationResult result = simulate(robust_run(seed, ProtocolLie::none, 6));
+        EXPECT_FALSE(result.failed()) << in_words(result);
+        EXPECT_GT(result.checks, 20u);
+        EXPECT_EQ(result.honest_ordered, 0u);
+    }
+}
+
+// Each by the lie that it lets through.
+TEST(RobustSimulation, planted_bugs_of_the_rules_are_found) {
+    const std::pair<const char*, ProtocolLie> planted[] = {
+        {"early_draw", ProtocolLie::none},
+        {"rows_unchecked", ProtocolLie::shifted_part},
+        {"orders_unproved", ProtocolLie::false_charge},
+        {"loose_tolerance", ProtocolLie::slight_error}};
+    for (const auto& [name, lie] : planted) {
+        bool found = false;
+        for (std::uint64_t seed = 1; seed <= 4 && !found; ++seed) {
+            SimulationOptions options = robust_run(seed, lie, 7);
+            options.bugs = *planted_bug(name);
+            found = simulate(options).failed();
+        }
+        EXPECT_TRUE(found) << name;
+    }
+}
+
+}  // namespace
+}  // namespace dedloc::lab
