@@ -30,8 +30,9 @@ struct BtardCommand {
     std::uint64_t steps = 700;
     std::uint64_t attack_from = 200;
     double rate = 0.01;
-    double tau = 4;
-    double check = 0.0625;
+    double norm_max = 1.5;  // of an average
+    double tau = 2;
+    double check = 0.125;
     int threads = 2;
     std::string plot;  // an SVG file of accuracy over steps; empty: none
     std::string data_directory;

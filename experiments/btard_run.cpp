@@ -27,6 +27,7 @@ collab::RunFile run_of(const BtardCommand& command, BtardReducer reducer) {
     run.optimizer.nesterov = true;
     run.optimizer.weight_decay = 5e-4;
     run.optimizer.schedule.peak = command.rate;
+    run.optimizer.gradient_norm_max = command.norm_max;
     run.averaging.codec = codec::CodecId::fp32;
     run.averaging.leave_out_slow = false;
     run.averaging.round_deadline_min = 20s;

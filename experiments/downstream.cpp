@@ -12,6 +12,7 @@
 #include <sys/resource.h>
 #include <thread>
 
+#include "dedloc/base/file.h"
 #include "dedloc/monitor/json_line.h"
 #include "dedloc/text/cache.h"
 
@@ -388,13 +389,13 @@ Ok Downstream::end(Tuning& tuning) {
     const int code = tuning.process->end()->exit_code;
     tuning.process.reset();
     if (code != 0) {
-        const auto said = text::read_file(tuning.output + ".err", output_bytes_max);
+        const auto said = base::read_file(tuning.output + ".err", output_bytes_max);
         return make_error(ErrorKind::local_fault,
                           "dedloc finetune failed on {}: {}",
                           tuning.row->name,
                           said ? *said : "no word");
     }
-    DEDLOC_TRY(const std::string text, text::read_file(tuning.output + ".out", output_bytes_max));
+    DEDLOC_TRY(const std::string text, base::read_file(tuning.output + ".out", output_bytes_max));
     const auto told = nlohmann::ordered_json::parse(text, nullptr, false);
     if (!told.is_object() || !told.contains("rows"))
         return make_error(ErrorKind::local_fault, "dedloc finetune printed {}", text);

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "dedloc/base/file.h"
 #include "dedloc/images/emoji_names.h"
 #include "dedloc/runtime/child_process.h"
 #include "dedloc/text/cache.h"
@@ -89,7 +90,7 @@ Result<std::string> printed(const std::string& module, const std::string& folder
                                         .niceness = 0};
     DEDLOC_TRY(runtime::ChildProcess child, runtime::ChildProcess::start(options));
     const bool ended = child.wait_for(print_patience_s);
-    auto text = text::read_file(output, file_bytes_max);
+    auto text = base::read_file(output, file_bytes_max);
     if (ended && child.end()->exit_code == 0 && text && !text->empty()) return text;
     return make_error(
         ErrorKind::not_found,
@@ -104,7 +105,7 @@ Result<std::string> printed(const std::string& module, const std::string& folder
 
 Result<std::string> write_verses(const std::string& folder) {
     DEDLOC_TRY(const std::string cache, text::default_cache_directory());
-    auto file = text::read_file(cache + "/test-data/quran_bn.json", file_bytes_max);
+    auto file = base::read_file(cache + "/test-data/quran_bn.json", file_bytes_max);
     if (!file)
         return make_error(ErrorKind::not_found,
                           "the Bengali verses are missing: tools/test_data.sh brings them (npm's "
@@ -127,8 +128,8 @@ Result<std::string> write_verses(const std::string& folder) {
 }
 
 Result<std::string> write_topics(const std::string& folder) {
-    const auto list = text::read_file(emoji_file, file_bytes_max);
-    const auto names = text::read_file(annotations_file, file_bytes_max);
+    const auto list = base::read_file(emoji_file, file_bytes_max);
+    const auto names = base::read_file(annotations_file, file_bytes_max);
     if (!list || !names)
         return make_error(ErrorKind::not_found,
                           "the names of emoji in Bengali are missing: apt install "

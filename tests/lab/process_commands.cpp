@@ -219,6 +219,8 @@ void add_btard(CLI::App& lab, BtardCommand& command, int& code) {
     btard->add_option("--steps", command.steps, "global steps")->check(CLI::Range(20, 100'000));
     btard->add_option("--from", command.attack_from, "the step at which they begin");
     btard->add_option("--rate", command.rate, "SGD's learning rate")->check(CLI::Range(0.0, 10.0));
+    btard->add_option("--norm-max", command.norm_max, "an average's length; 0: any")
+        ->check(CLI::Range(0.0, 1e6));
     btard->add_option("--tau", command.tau, "of CenteredClip")->check(CLI::Range(1e-6, 1e6));
     btard->add_option("--check", command.check, "the fraction that is computed again")
         ->check(CLI::Range(0.0, 1.0));

@@ -867,7 +867,7 @@ TEST(Meddler, that_promises_with_a_decision_that_cannot_be_read_stops_no_propose
         if (sent.method != prepare_method || !sent.is_answer) return false;
         auto reply = read<ConsensusReply>(sent.payload);
         if (!reply) return false;
-        reply->answer = Answer::yes;
+        reply->answer = consensus::Answer::yes;
         reply->has_accepted = true;
         reply->accepted_ballot = ballot_max;
         reply->accepted_decision.assign(40, 0xff);

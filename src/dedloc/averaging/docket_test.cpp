@@ -14,9 +14,9 @@ namespace {
 using robust::Offence;
 using robust::OrderKind;
 
-class Voter {
+class DocketVoter {
   public:
-    explicit Voter(sim::SimNode& node)
+    explicit DocketVoter(sim::SimNode& node)
         : member(node, {}), store(member.environment()), docket(member.environment(), store) {
         store.start();
         docket.start();
@@ -38,7 +38,7 @@ class DocketTest : public testing::Test {
     DocketTest() : world_(5) {
         for (int i = 0; i < 2; ++i) {
             nodes_.push_back(&world_.add_node());
-            voters_.push_back(std::make_unique<Voter>(*nodes_.back()));
+            voters_.push_back(std::make_unique<DocketVoter>(*nodes_.back()));
         }
         const Bytes beginning = certificate_of_a_branch();
         for (auto& voter : voters_) EXPECT_TRUE(voter->ledger().start_from(beginning));
@@ -104,7 +104,7 @@ class DocketTest : public testing::Test {
         evidence.votes[1] = evidence.votes[0];
         return charge(base(), liar_.id(), OrderKind::ban, Offence::double_vote, evidence);
     }
-    std::vector<robust::Order> next_orders(Voter& voter) {
+    std::vector<robust::Order> next_orders(DocketVoter& voter) {
         consensus::Decision decision;
         decision.instance = voter.ledger().base().instance;
         return voter.docket.orders_for(voter.ledger().base(), decision);
@@ -118,7 +118,7 @@ class DocketTest : public testing::Test {
 
     sim::World world_;
     std::vector<sim::SimNode*> nodes_;
-    std::vector<std::unique_ptr<Voter>> voters_;
+    std::vector<std::unique_ptr<DocketVoter>> voters_;
     security::ToySigner liar_{77};
 };
 

@@ -73,7 +73,7 @@ int run_eval(const EvalOptions& options) {
     const state::PublishedState& state = *found->checkpoint.state;
     std::unique_ptr<Watcher> watcher;
     if (!options.join_string.empty()) {
-        auto started = Watcher::start(options.join_string, to_seconds(reach_patience));
+        auto started = Watcher::start(options.join_string, "", to_seconds(reach_patience));
         if (!started) return report(started.failure());
         watcher = std::move(*started);
         if (collab::run_hash(watcher->run()) != collab::run_hash(*run))

@@ -13,7 +13,7 @@ namespace {
 using robust::Offence;
 using robust::OrderKind;
 
-constexpr std::uint32_t author = 3;
+constexpr std::uint32_t watched = 3;
 
 class ValidatorsTest : public testing::Test {
   protected:
@@ -94,14 +94,14 @@ class ValidatorsTest : public testing::Test {
         return order;
     }
 
-    // Everybody says that it computed 1; the author, `value`.
+    // Everybody says that it computed 1; the watched one, `value`.
     RoundOfValues certify(std::uint64_t step,
                           float value,
                           std::set<std::uint32_t> weightless = {}) {
         RoundOfValues round(signers_, step, std::move(weightless));
         averaging::Proof proof{round.draw, {}};
         for (std::uint32_t m = 0; m < nodes_.size(); ++m)
-            proof.answers.push_back(round.answer(m, m == author ? value : 1));
+            proof.answers.push_back(round.answer(m, m == watched ? value : 1));
         consensus::Decision decision;
         decision.instance.step = step;
         decision.plan = round.plan_bytes;
@@ -130,24 +130,24 @@ class ValidatorsTest : public testing::Test {
 
 TEST_F(ValidatorsTest, one_that_finds_something_else_is_not_enough_and_two_are) {
     const RoundOfValues round = certify(10, 1.5f);
-    say(1, finding_method, round.finding(1, author, 1));
+    say(1, finding_method, round.finding(1, watched, 1));
     EXPECT_TRUE(proposed_.empty());
-    say(2, finding_method, round.finding(2, author, 1));
-    expect_only(OrderKind::probation, Offence::mistaken, author);
+    say(2, finding_method, round.finding(2, watched, 1));
+    expect_only(OrderKind::probation, Offence::mistaken, watched);
 }
 
 TEST_F(ValidatorsTest, a_finding_may_come_before_its_round_and_from_somebody_else) {
     const RoundOfValues round(signers_, 10);
-    say(2, finding_method, round.finding(1, author, 1));
-    say(2, finding_method, round.finding(2, author, 1));
+    say(2, finding_method, round.finding(1, watched, 1));
+    say(2, finding_method, round.finding(2, watched, 1));
     (void)certify(10, 1.5f);
-    expect_only(OrderKind::probation, Offence::mistaken, author);
+    expect_only(OrderKind::probation, Offence::mistaken, watched);
 }
 
 TEST_F(ValidatorsTest, a_finding_that_another_signed_counts_for_nothing) {
     const RoundOfValues round = certify(10, 1.5f);
-    say(1, finding_method, round.finding(1, author, 1));
-    averaging::SignedBy forged = round.finding(1, author, 1);
+    say(1, finding_method, round.finding(1, watched, 1));
+    averaging::SignedBy forged = round.finding(1, watched, 1);
     forged.member = 2;
     say(1, finding_method, forged);
     EXPECT_TRUE(proposed_.empty());
@@ -155,37 +155,37 @@ TEST_F(ValidatorsTest, a_finding_that_another_signed_counts_for_nothing) {
 
 TEST_F(ValidatorsTest, whoever_accuses_an_author_that_others_find_right_is_told) {
     const RoundOfValues round = certify(10, 1);
-    say(1, finding_method, round.finding(1, author, 7));
-    say(2, finding_method, round.finding(2, author, 1));
+    say(1, finding_method, round.finding(1, watched, 7));
+    say(2, finding_method, round.finding(2, watched, 1));
     EXPECT_TRUE(proposed_.empty());
-    say(1, finding_method, round.finding(0, author, 1));
+    say(1, finding_method, round.finding(0, watched, 1));
     expect_only(OrderKind::probation, Offence::mistaken, 1);
 }
 
 TEST_F(ValidatorsTest, the_second_wrong_contribution_after_it_was_told_is_a_ban) {
     const RoundOfValues first = certify(10, 1.5f);
     for (const std::uint32_t juror : {1u, 2u})
-        say(juror, finding_method, first.finding(juror, author, 1));
+        say(juror, finding_method, first.finding(juror, watched, 1));
     proposed_.clear();
-    stand_on({earlier(OrderKind::probation, author)});
-    const RoundOfValues second = certify(11, 1.5f, {author});
+    stand_on({earlier(OrderKind::probation, watched)});
+    const RoundOfValues second = certify(11, 1.5f, {watched});
     for (const std::uint32_t juror : {1u, 2u})
-        say(juror, finding_method, second.finding(juror, author, 1));
-    expect_only(OrderKind::ban, Offence::wrong_gradient, author);
+        say(juror, finding_method, second.finding(juror, watched, 1));
+    expect_only(OrderKind::ban, Offence::wrong_gradient, watched);
 }
 
 TEST_F(ValidatorsTest, a_peer_on_probation_that_is_right_is_pardoned_and_banned_the_next_time) {
-    stand_on({earlier(OrderKind::probation, author)});
-    const RoundOfValues right = certify(11, 1, {author});
+    stand_on({earlier(OrderKind::probation, watched)});
+    const RoundOfValues right = certify(11, 1, {watched});
     for (const std::uint32_t juror : {1u, 2u, 0u})  // one of them was drawn
-        say(1, finding_method, right.finding(juror, author, 1));
-    expect_only(OrderKind::vouch, Offence::mistaken, author);
+        say(1, finding_method, right.finding(juror, watched, 1));
+    expect_only(OrderKind::vouch, Offence::mistaken, watched);
     proposed_.clear();
-    stand_on({earlier(OrderKind::vouch, author)});
+    stand_on({earlier(OrderKind::vouch, watched)});
     const RoundOfValues wrong = certify(12, -1);
     for (const std::uint32_t juror : {1u, 2u})
-        say(juror, finding_method, wrong.finding(juror, author, 1));
-    expect_only(OrderKind::ban, Offence::wrong_gradient, author);
+        say(juror, finding_method, wrong.finding(juror, watched, 1));
+    expect_only(OrderKind::ban, Offence::wrong_gradient, watched);
 }
 
 TEST_F(ValidatorsTest, who_answers_no_check_is_put_on_probation_by_several_who_say_so) {
@@ -200,20 +200,20 @@ TEST_F(ValidatorsTest, who_answers_no_check_is_put_on_probation_by_several_who_s
                     say(juror, finding_method, rounds.back().finding(juror, target, 1));
     }
     EXPECT_TRUE(proposed_.empty());  // our word alone
-    for (const RoundOfValues& round : rounds) say(1, silence_method, round.testimony(1, author));
+    for (const RoundOfValues& round : rounds) say(1, silence_method, round.testimony(1, watched));
     ASSERT_FALSE(proposed_.empty());
     for (const robust::Order& order : proposed_) {
         EXPECT_EQ(order.kind, OrderKind::probation);
         EXPECT_EQ(order.offence, Offence::withheld);
-        EXPECT_EQ(order.subject, nodes_[author]->id());
+        EXPECT_EQ(order.subject, nodes_[watched]->id());
     }
 }
 
 TEST_F(ValidatorsTest, the_testimonies_of_others_are_enough_and_strange_ones_count_for_nothing) {
     const RoundOfValues round = certify(10, 1);
     for (const std::uint32_t witness : {1u, 2u})
-        say(witness, silence_method, round.testimony(witness, author));
-    expect_only(OrderKind::probation, Offence::withheld, author);  // two are enough
+        say(witness, silence_method, round.testimony(witness, watched));
+    expect_only(OrderKind::probation, Offence::withheld, watched);  // two are enough
     proposed_.clear();
     say(1, silence_method, round.testimony(1, 9));  // nobody's place
     say(1, silence_method, round.testimony(1, 1));
