@@ -15,6 +15,7 @@ so that the file holds results alone:
 """
 import json
 import math
+import re
 import sys
 
 import torch
@@ -75,10 +76,10 @@ def losses():
 
 
 def sentences(path):
-    """Words and labels."""
+    """Words and labels. Some words are blanks of other scripts, so fields end at ASCII's alone."""
     found = []
     for block in open(path, encoding="utf-8").read().split("\n\n"):
-        rows = [line.split() for line in block.splitlines() if line.strip()]
+        rows = [re.findall(r"[^ \t]+", line) for line in block.split("\n") if line]
         if rows:
             found.append(([row[0] for row in rows], [row[-1] for row in rows]))
     return found
