@@ -129,7 +129,7 @@ struct ReportOptions {
 int run_report(const ReportOptions& options);
 
 struct EvalOptions {
-    std::string checkpoint;  // a checkpoint's folder, or a folder of them: the newest
+    std::string checkpoint;   // a checkpoint's folder, or a folder of them: the newest
     std::string join_string;  // of the run, whose servers have the model's experts; empty: none
     std::string device = "auto";
     std::string data_directory;
@@ -282,7 +282,7 @@ int run_find(const FindOptions& options);
 struct WatchOptions {
     std::string join_string;
     std::string directory;  // of a run that lets in by invitation: the peer's folder
-    double seconds = 0;  // 0: until Ctrl-C or the end of the run
+    double seconds = 0;     // 0: until Ctrl-C or the end of the run
     bool json = false;
     bool plain = false;
     bool print_plan = false;     // a file for run_plan instead of the view, after `seconds` (10)

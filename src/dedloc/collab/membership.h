@@ -74,8 +74,8 @@ class Membership {
     std::vector<std::string> known_addresses(std::size_t peers_told) const;
     const Bytes& own_signed_status() { return gossip_.own_signed_status(); }
 
-    // Parts from members whose credentials are good no longer. It looks by itself with every status;
-    // where a revocation came it is told to, so that the next round is without them.
+    // Parts from members whose credentials are good no longer. It looks by itself with every
+    // status; where a revocation came it is told to, so that the next round is without them.
     void look_at_admission();
     // Something others should know at once: pushes our status to all members.
     void push_now();
