@@ -423,19 +423,33 @@ Task<LocateReport> DhtNode::locate(DhtId key, TimePoint deadline) {
 }
 
 Task<std::vector<Contact>> DhtNode::list_nodes(std::size_t nodes_max, TimePoint deadline) {
-    // Nodes know their own neighbourhood best: each that was found is asked for its own id.
+    // The ids that begin with the first `depth` bits of `lower`.
+    struct Part {
+        DhtId lower;
+        int depth = 0;
+    };
     std::map<DhtId, Contact> found;
-    std::deque<Contact> to_ask;
     const auto take = [&](const Contact& contact) {
-        if (found.size() < nodes_max && found.emplace(contact.id, contact).second)
-            to_ask.push_back(contact);
+        if (found.size() < nodes_max) found.emplace(contact.id, contact);
     };
     for (const Contact& contact : core_->table.all()) take(contact);
-    while (!to_ask.empty() && core_->host.clock().now() < deadline) {
-        const Contact asked = to_ask.front();
-        to_ask.pop_front();
-        const LocateReport report = co_await locate(asked.id, deadline);
+    const std::size_t beam = core_->options.beam_size;
+    std::deque<Part> parts(1);
+    while (!parts.empty() && found.size() < nodes_max && core_->host.clock().now() < deadline) {
+        const Part part = parts.front();
+        parts.pop_front();
+        const LocateReport report = co_await locate(part.lower, deadline);
         for (const Contact& contact : report.nearest) take(contact);
+        // Nodes inside come first: when one outside is among the nearest, all inside are, too.
+        bool has_all = report.nearest.size() < beam || part.depth >= dht_id_bits - 1;
+        for (std::size_t i = 0; i < beam && !has_all; ++i)
+            has_all = common_prefix_bits(report.nearest[i].id, part.lower) < part.depth;
+        if (has_all) continue;
+        Part upper{.lower = part.lower, .depth = part.depth + 1};
+        upper.lower.bytes[static_cast<std::size_t>(part.depth) / 8] |=
+            static_cast<std::uint8_t>(0x80 >> part.depth % 8);
+        parts.push_back({.lower = part.lower, .depth = part.depth + 1});
+        parts.push_back(upper);
     }
     std::vector<Contact> nodes;
     for (const auto& [id, contact] : found) nodes.push_back(contact);

@@ -139,7 +139,8 @@ class DhtNode {
     std::unique_ptr<Watching> watch(DhtId key, ChangeListener listener);
 
     Task<LocateReport> locate(DhtId key, TimePoint deadline);
-    // Nodes of the whole table, as many as there are up to nodes_max; walks through it.
+    // Nodes of the whole table, as many as there are up to nodes_max. Looks at halves of the id
+    // space, and halves of these, until each is known: about one look-up for ten nodes.
     Task<std::vector<Contact>> list_nodes(std::size_t nodes_max, TimePoint deadline);
 
     const RoutingTable& table() const;
