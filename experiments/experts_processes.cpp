@@ -31,12 +31,11 @@ constexpr std::size_t servers_count = 4;
 constexpr std::size_t trunk_width = 192;
 constexpr std::size_t expert_hidden = 2304;
 constexpr int room_mib = 64;  // of experts, at one server
-// A server needs this beside its experts, above what it takes before it has any: a gradient and a
-// snapshot of one expert, and the tensors of calls.
-constexpr int working_mib = 96;
+// A server needs this beside its experts, above what it takes with one at work: a gradient and a
+// snapshot of one expert, the tensors of calls, kernels for their sizes.
+constexpr int working_mib = 160;
 constexpr double served_patience_s = 60;
-constexpr double idle_s_max = 40;
-constexpr double idle_settled_s = 4;
+constexpr std::uint64_t measured_steps = 8;
 constexpr double rescue_s_max = 30;
 constexpr double settled_s = 25;  // two turns of snapshots, so that keepers have everything
 constexpr double run_s_max = 290;
@@ -198,7 +197,7 @@ void ExpertsRun::add_server(std::uint64_t limit_bytes) {
                                          place)));
 }
 
-// Measures what a server takes that has room for one expert: when that no longer grows.
+// Measures what a server takes that has room for one expert, when that has computed.
 std::uint64_t ExpertsRun::idle_bytes() {
     auto server =
         measure::need(PeerProcess::start(dedloc_program(),
@@ -206,13 +205,14 @@ std::uint64_t ExpertsRun::idle_bytes() {
                                          folder_,
                                          "measured"));
     std::uint64_t most = 0;
-    double grown_at = clock_s();
-    (void)wait_until(idle_s_max, [&] {
-        const std::uint64_t now = data_bytes(server->process().pid());
-        if (now > most) grown_at = clock_s();
-        most = std::max(most, now);
-        return clock_s() - grown_at > idle_settled_s;
+    const bool computed = wait_until(served_patience_s, [&] {
+        most = std::max(most, data_bytes(server->process().pid()));
+        (void)trainer_->look();
+        return trainer_->step() >= measured_steps;
     });
+    if (!computed)
+        measure::fail(make_error(
+            ErrorKind::timeout, "no step by one server alone: {}", server->last_error()));
     server->process().kill_group();
     return most;
 }
@@ -264,7 +264,7 @@ bool ExpertsRun::run(nlohmann::ordered_json& line) {
     const double ratio = static_cast<double>(model) / (room_mib << 20);
     say(
         fmt::format("experts of {} MiB in all; a server may hold {} MiB of them, under a limit of "
-                    "{} MiB ({} before it has any)",
+                    "{} MiB ({} with one at work)",
                     model >> 20,
                     room_mib,
                     limit >> 20,
