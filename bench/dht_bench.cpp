@@ -25,8 +25,6 @@
 #include <unistd.h>
 #include <vector>
 
-#include "cpu_seconds.h"
-
 #include "dedloc/dht/node.h"
 #include "dedloc/measure/need.h"
 #include "dedloc/p2p/make_host.h"
@@ -34,6 +32,8 @@
 #include "dedloc/runtime/scope.h"
 #include "dedloc/runtime/together.h"
 #include "dedloc/wire/msgpack.h"
+
+#include "cpu_seconds.h"
 
 namespace dedloc {
 namespace {

@@ -199,11 +199,8 @@ void ExpertsRun::add_server(std::uint64_t limit_bytes) {
 
 // Measures what a server takes that has room for one expert, when that has computed.
 std::uint64_t ExpertsRun::idle_bytes() {
-    auto server =
-        measure::need(PeerProcess::start(dedloc_program(),
-                                         {"serve", join_, "--memory", "1"},
-                                         folder_,
-                                         "measured"));
+    auto server = measure::need(PeerProcess::start(
+        dedloc_program(), {"serve", join_, "--memory", "1"}, folder_, "measured"));
     std::uint64_t most = 0;
     const bool computed = wait_until(served_patience_s, [&] {
         most = std::max(most, data_bytes(server->process().pid()));

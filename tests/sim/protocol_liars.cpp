@@ -163,7 +163,7 @@ void ProtocolLiar::watch_order_of_draw(const DrawMessage& draw) {
                                      members.size()));
 }
 
-// What it began truly it goes on truly: or it would tell two things of one plan, another lie.
+// It goes on truly where it began truly: or it would tell two things of one plan, another lie.
 bool ProtocolLiar::lies_about(const Digest& plan) { return !told_truly_.contains(plan); }
 
 void ProtocolLiar::note_truth(const sim::World::Outgoing& message) {

@@ -54,7 +54,7 @@ struct LieOutcome {
 const std::vector<LieOutcome>& protocol_lies();
 const LieOutcome& outcome_of(ProtocolLie lie);
 inline constexpr TimePoint lies_from{6s};  // everybody votes by then
-// Of those lies that are computed.
+// The lie of a learner, of those lies that are computed.
 LearnerLie learner_lie(ProtocolLie lie);
 
 // Watches the rounds of a world, and lets one machine lie.

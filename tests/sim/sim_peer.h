@@ -46,7 +46,7 @@ void add_gradient(std::size_t peer,
                   std::span<const float> parameters,
                   std::span<float> sum);
 
-// What a trainer of a robust run computes otherwise than it should.
+// A trainer of a robust run may compute something else than it should.
 struct LearnerLie {
     float factor = 1;             // of its own gradients …
     bool stops_when_told = true;  // … until an order says that they are wrong

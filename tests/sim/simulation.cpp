@@ -689,7 +689,7 @@ void Simulation::check_orders(const std::vector<const Link*>& chain) {
             if (order.kind == robust::OrderKind::vouch || order.subject.is_empty()) continue;
             const bool liar = order.subject == seats_[liar_place_].node->id() &&
                               options_.lie != ProtocolLie::none;
-            // Who errs is told at first, whatever it means to do.
+            // A peer that errs is told at first, whatever it means to do.
             const bool on_its_way = liar && order.offence == robust::Offence::mistaken &&
                                     wanted.offence == robust::Offence::wrong_gradient;
             const bool instead = order.kind == robust::OrderKind::ban &&

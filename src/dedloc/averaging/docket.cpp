@@ -142,7 +142,9 @@ Task<Result<void>> Docket::take(Order order, PeerId from) {
 
 Task<Result<void>> Docket::prove(Order order, PeerId from) {
     DEDLOC_CO_TRY_VOID(check_length(order));
-    if (proved_.contains(order.evidence) && store_.find(order.evidence)) co_return Result<void>();
+    // Evidence of one peer's offence proves nothing about another's.
+    const Proved charged{order.subject, order.kind, order.offence, order.evidence};
+    if (proved_.contains(charged) && store_.find(order.evidence)) co_return Result<void>();
     const consensus::PlantedBugs& bugs = environment_.options.bugs;
     if (bugs.orders_unproved || (bugs.charges_falsely && from == environment_.me()))
         co_return Result<void>();
@@ -160,7 +162,7 @@ Task<Result<void>> Docket::prove(Order order, PeerId from) {
     };
     Result<void> checked = co_await environment_.node.workers.run(std::move(work));
     if (!checked) co_return checked;
-    proved_.insert(order.evidence);
+    proved_.insert(charged);
     if (proved_.size() > pending_max * 4) proved_.erase(proved_.begin());
     environment_.listener.order_proved(order, to_bytes(**evidence));
     co_return Result<void>();
@@ -169,7 +171,7 @@ Task<Result<void>> Docket::prove(Order order, PeerId from) {
 // Forgets what is ordered already, or of no use any more: evidence of long ago must not come back.
 void Docket::forget_settled() {
     const consensus::Base& base = environment_.ledger.base();
-    // What some voters said convinces others no more, or not yet.
+    // Others need not be convinced by what some voters said.
     if (proved_by_ != base.voters) proved_.clear();
     proved_by_ = base.voters;
     const std::uint64_t step = base.instance.step;

@@ -13,6 +13,7 @@
 #include <functional>
 #include <memory>
 #include <set>
+#include <tuple>
 #include <vector>
 
 #include "dedloc/averaging/evidence.h"
@@ -40,7 +41,8 @@ Charge charge(const consensus::Base& base,
               robust::Offence offence,
               const Evidence& evidence);
 
-// What is known here, now, of an order about `subject`: for a worker, which may not ask the ledger.
+// Collects what is known here of an order about `subject`, for a worker, which may not ask the
+// ledger.
 EvidenceContext evidence_context(const Environment& environment, const PeerId& subject = {});
 
 class Docket final : public consensus::OrderJudge {
@@ -64,6 +66,8 @@ class Docket final : public consensus::OrderJudge {
                              PeerId proposer) override;
 
   private:
+    using Proved = std::tuple<PeerId, robust::OrderKind, robust::Offence, Digest>;
+
     Task<Result<Bytes>> on_charge(PeerId from, Bytes request);
     Task<void> tell(PeerId peer, Bytes message);
     Task<Result<void>> prove(robust::Order order, PeerId from);
@@ -75,7 +79,7 @@ class Docket final : public consensus::OrderJudge {
     EvidenceStore& store_;
     EvidenceRules rules_;
     std::vector<robust::Order> pending_;
-    std::set<Digest> proved_;  // evidence that was looked at here, of the newest orders …
+    std::set<Proved> proved_;                  // looked at here, of the newest orders …
     std::vector<consensus::Voter> proved_by_;  // … while these voted
     std::set<PeerId> charging_;
     p2p::Handlers handlers_;

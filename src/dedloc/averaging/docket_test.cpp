@@ -190,7 +190,7 @@ TEST_F(DocketTest, a_store_that_is_full_forgets_the_oldest) {
     EXPECT_FALSE(store.find(store.put(Bytes(evidence_bytes_max + 1, 3))));  // too large for any
 }
 
-// Who answers with other bytes than it was asked for, as a liar would.
+// A liar answers with other bytes than it was asked for.
 TEST_F(DocketTest, evidence_that_is_another_is_refused) {
     sim::SimNode& liar = world_.add_node();
     p2p::Handlers handlers(liar.host());

@@ -77,7 +77,7 @@ Task<void> Judge::judge_row(std::shared_ptr<OpenProof> open,
     Proof one{proof->draw, {}};
     const auto answer = std::ranges::find(proof->answers, member, &SignedBy::member);
     if (answer == proof->answers.end()) co_return;
-    // Who weighs nothing committed to nothing here: nobody need be able to show it.
+    // A member that weighs nothing committed to nothing here: nobody need be able to show it.
     if (reveal_of(proof->draw, member) == nullptr) co_return;
     one.answers.push_back(*answer);
     evidence->proof.push_back(std::move(one));

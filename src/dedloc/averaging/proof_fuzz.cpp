@@ -1,7 +1,7 @@
-// What members of a robust run say when averages are proved, and evidence that anybody may show: by
-// the first byte. What decodes encodes to something that decodes alike; what the checks let through
-// is computed with, and must be safe; and nothing here proves anybody guilty, as no signature
-// holds.
+// Reads what members of a robust run say when averages are proved, and evidence that anybody may
+// show: by the first byte. What decodes encodes to something that decodes alike; what the checks
+// let through is computed with, and must be safe; and nothing here proves anybody guilty, as no
+// signature holds.
 
 // First: see host_fuzz.cpp.
 #include "dedloc/runtime/pch.h"

@@ -104,7 +104,7 @@ struct Options {
     // although it is told that it errs.
     std::shared_ptr<const allreduce::Reducer> reducer;
     bool stubborn = false;
-    // Of a robust run: whoever trains here asks take_check(). A peer that offers it and does not is
+    // In a robust run, whoever trains here asks take_check(). A peer that offers it and does not is
     // put on probation.
     bool checks_others = true;
 };

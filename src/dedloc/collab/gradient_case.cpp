@@ -64,7 +64,7 @@ class GradientJudge {
         if (cases.size() == 1) return erred_again(order, cases.front(), c);
         if (cases[1].plan->instance.step <= cases[0].plan->instance.step || !cases[1].weightless)
             return unproved("it had not been told before it erred again");
-        // What it carries, and the step that was open, were computed before.
+        // Its carried samples, and the step that was open, were computed before.
         const Order* const told = c.orders.probation_of(order.subject, order.from_step);
         if (told == nullptr || cases[1].plan->instance.step <= told->from_step + 1)
             return unproved("it may have computed that before it was told");

@@ -71,7 +71,7 @@ TEST_F(GradientCaseTest, half_of_the_voters_who_agree_put_the_author_on_probatio
     EXPECT_FALSE(probation(0, of.about(author, 1.5f, {{0, 1}, {1, 1}, {2, 1}})));
 }
 
-// Of six voters fewer than a third are one; two who swear the same are not enough either.
+// Fewer than a third of six voters are one; two who swear the same are not enough either.
 TEST_F(GradientCaseTest, liars_that_are_too_few_accuse_in_vain_and_answer_for_it) {
     const RoundOfValues of = round(19);
     const GradientCase framed = of.about(author, 1, {{0, 7}, {1, 7}, {2, 1}, {3, 1}, {4, 1}});
@@ -111,7 +111,7 @@ TEST_F(GradientCaseTest, whoever_errs_again_after_it_was_told_is_banned) {
     EXPECT_FALSE(check(OrderKind::ban, Offence::wrong_gradient, author, {first, second}));
     erred_before(OrderKind::probation, author, 10);
     EXPECT_TRUE(check(OrderKind::ban, Offence::wrong_gradient, author, {first, second}));
-    // What it had computed, or carries, when it was told is forgiven.
+    // Samples computed before it was told are forgiven.
     const GradientCase too_soon = wrong(round(11, {author}));
     EXPECT_FALSE(check(OrderKind::ban, Offence::wrong_gradient, author, {first, too_soon}));
     // It weighed something: it had not been told.
@@ -131,7 +131,7 @@ TEST_F(GradientCaseTest, whoever_errs_again_after_it_was_let_in_again_is_banned_
     EXPECT_TRUE(check(OrderKind::ban, Offence::wrong_gradient, author, {again}));
     EXPECT_TRUE(check(OrderKind::ban, Offence::wrong_gradient, 0, {accuses}));
     EXPECT_FALSE(check(OrderKind::ban, Offence::wrong_gradient, 1, {accuses}));
-    // What came before the pardon is forgiven.
+    // Errors before the pardon are forgiven.
     const GradientCase before = round(14).about(author, 1.5f, {{0, 1}, {1, 1}, {2, 1}});
     EXPECT_FALSE(check(OrderKind::ban, Offence::wrong_gradient, author, {before}));
 }
@@ -148,7 +148,7 @@ TEST_F(GradientCaseTest, a_newcomer_is_known_when_it_was_right_as_often_as_the_r
     EXPECT_FALSE(vouch(Offence::none, {right(16), right(16)}));
     EXPECT_FALSE(vouch(Offence::none, {right(17), round(18).about(author, 1, {})}));
     EXPECT_FALSE(vouch(Offence::mistaken, {right(16), right(17)}));
-    // Who has erred gets one that says so, for what it did since.
+    // A peer that has erred gets one that says so, for what it did since.
     erred_before(OrderKind::probation, author, 15);
     EXPECT_FALSE(vouch(Offence::none, {right(16), right(17)}));
     EXPECT_FALSE(vouch(Offence::mistaken, {right(15), right(17)}));

@@ -75,7 +75,7 @@ class RoundOfValues {
         says.subject = subject;
         return signed_by(witness, wire::encode(says), averaging::testimony_domain);
     }
-    // What the author says, and what others find.
+    // The author's values, and what others find.
     GradientCase about(std::uint32_t author,
                        float said,
                        const std::vector<std::pair<std::uint32_t, float>>& found) const {

@@ -1,5 +1,6 @@
 // KeyPlaces: where keys were stored a moment ago, so that who stores a key again soon needs no
-// look-up: one call a replica. A node that has come since then and belongs there makes us look again.
+// look-up: one call a replica. A node that has come since then and belongs there makes us look
+// again.
 //
 // Bounded: places_max keys, the oldest goes. Cost: logarithmic; newcomer() linear. Thread: one.
 

@@ -137,10 +137,10 @@ Task<Result<BootstrapReport>> DhtNode::bootstrap(std::vector<PeerId> peers, Time
                              "this computer's clock is {:.0f} s {} those of the others; set it",
                              std::abs(report.clock_difference_s),
                              report.clock_difference_s > 0 ? "behind" : "ahead of");
-    // Looking for oneself fills the table, and makes oneself known where it matters: at first to the
-    // few nearest, who name us to all that look there.
-    const std::size_t beam = std::exchange(core.bootstrapped, true) ? core.options.beam_size
-                                                                    : core.options.join_beam;
+    // Looking for oneself fills the table, and makes oneself known where it matters: at first to
+    // the few nearest, who name us to all that look there.
+    const std::size_t beam =
+        std::exchange(core.bootstrapped, true) ? core.options.beam_size : core.options.join_beam;
     Lookup lookup(core, core.id, beam, {});
     co_await lookup.run(deadline);
     co_return report;

@@ -156,7 +156,7 @@ void Watches::take(State& state, const wire::FindResult& news) {
     state.listener(*after);
 }
 
-// What the nearest nodes hold, and who they are.
+// Asks for what the nearest nodes hold, and who they are.
 Task<void> Watches::ask_around(std::shared_ptr<State> state, std::vector<Contact>& nearest) {
     Lookup lookup(core_,
                   state->key,
@@ -207,7 +207,7 @@ Task<void> Watches::hear_from_ourselves(std::shared_ptr<State> state) {
 
 namespace {
 
-Task<void> sleep(runtime::Clock& clock, Duration duration) { co_await clock.sleep_for(duration); }
+Task<void> pause(runtime::Clock& clock, Duration duration) { co_await clock.sleep_for(duration); }
 
 Task<void> wait_for_loss(runtime::Clock& clock, runtime::Event& lost) {
     co_await clock.sleep_for(rewatch_pause_min);
@@ -227,10 +227,10 @@ Task<void> Watches::follow(std::shared_ptr<State> state) {
         if (!core_.options.client_mode) hearing.push_back(hear_from_ourselves(state));
         for (const Contact& holder : nearest) hearing.push_back(hear_from(state, holder.peer));
         // Holders that have all ended are no reason to ask again at once.
-        hearing.push_back(sleep(clock, rewatch_period));
+        hearing.push_back(pause(clock, rewatch_period));
         Task<void> all = runtime::all_of(std::move(hearing));
-        Task<void> end = runtime::first_of(sleep(clock, rewatch_period),
-                                           wait_for_loss(clock, state->lost));
+        Task<void> end =
+            runtime::first_of(pause(clock, rewatch_period), wait_for_loss(clock, state->lost));
         co_await runtime::first_of(std::move(all), std::move(end));
     }
 }

@@ -1,14 +1,14 @@
 // Watches: changes of a key, pushed to those who want to hear of them.
 //
 // A watcher opens a stream to the nearest nodes of the key and names it. Each answers at once with
-// what it holds, then with every record of the key that it takes; what changes while a message is on
-// its way travels together in the next. The watcher checks each record as it checks what a get
+// what it holds, then with every record of the key that it takes; what changes while a message is
+// on its way travels together in the next. The watcher checks each record as it checks what a get
 // finds. Holders come and go: every rewatch_period it looks for the nearest again, and asks them
 // (so it hears, later, from hivemind's nodes, too, which push nothing).
 //
-// Limits: watchers of one key, of one peer and in all; for each, the subkeys that have changed since
-// its last message. Messages: watch_message_bytes at most, or one record.
-// Thread: the network thread.
+// Limits: watchers of one key, of one peer and in all; for each, the subkeys that have changed
+// since its last message. Messages: watch_message_bytes at most, or one record. Thread: the network
+// thread.
 
 #pragma once
 #include <map>

@@ -103,7 +103,7 @@ class Orders {
     bool on_probation(const PeerId& peer, std::uint64_t step) const;
     // Its probation, if it is on one.
     const Order* probation_of(const PeerId& peer, std::uint64_t step) const;
-    // What says that it has erred before, and was let in again.
+    // The order that says it has erred before, and was let in again.
     const Order* pardon_of(const PeerId& peer, std::uint64_t step) const;
 
     // With this one more; an order on the same subject that says less is replaced. False: there is

@@ -39,7 +39,8 @@ namespace {
     if (options.niceness != 0) ::setpriority(PRIO_PROCESS, 0, options.niceness);
     if (options.data_bytes_max > 0) {
         const rlimit limit{.rlim_cur = options.data_bytes_max, .rlim_max = options.data_bytes_max};
-        if (::setrlimit(RLIMIT_DATA, &limit) != 0) say_and_exit("cannot limit memory of", arguments[0]);
+        if (::setrlimit(RLIMIT_DATA, &limit) != 0)
+            say_and_exit("cannot limit memory of", arguments[0]);
     }
     ::execv(arguments[0], arguments);
     say_and_exit("cannot run", arguments[0]);

@@ -3,10 +3,9 @@
 // A child is in a process group of its own, so that the terminal's Ctrl-C reaches only the parent,
 // which then ends its children in order; the kernel kills it if the parent dies (PR_SET_PDEATHSIG).
 // It inherits no descriptor but the three standard ones, and does not ignore SIGPIPE.
-// Children are known by their pid alone. The program's name is a path; PATH is not searched. A child
-// that cannot become it says so on standard error and exits with 127.
-// Thread: one (the one that started them must live on).
-// Errors: local_fault.
+// Children are known by their pid alone. The program's name is a path; PATH is not searched. A
+// child that cannot become it says so on standard error and exits with 127. Thread: one (the one
+// that started them must live on). Errors: local_fault.
 
 #pragma once
 #include <cstdint>
@@ -24,7 +23,7 @@ struct ChildOptions {
     std::string output_file;           // standard output; truncated first
     std::string error_file;
     int niceness = 0;
-    // Of memory that the child may allocate (RLIMIT_DATA); 0: as much as we may.
+    // Bytes that the child may allocate (RLIMIT_DATA); 0: as many as we may.
     std::uint64_t data_bytes_max = 0;
 };
 

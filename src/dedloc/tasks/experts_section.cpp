@@ -89,10 +89,11 @@ std::vector<Measure> measures_of(const experts::MixtureCounts& counts) {
 }
 
 Error experts_are_elsewhere() {
-    return make_error(ErrorKind::unsupported,
-                      "this model's experts live at the run's servers: `dedloc eval CHECKPOINT --run "
-                      "JOIN_STRING` calls them while the run goes on; the checkpoint has the trunk "
-                      "alone, which cannot be exported");
+    return make_error(
+        ErrorKind::unsupported,
+        "this model's experts live at the run's servers: `dedloc eval CHECKPOINT --run "
+        "JOIN_STRING` calls them while the run goes on; the checkpoint has the trunk "
+        "alone, which cannot be exported");
 }
 
 }  // namespace dedloc::tasks
