@@ -107,10 +107,11 @@ GatherPhase::Gathered GatherPhase::look(const consensus::Base& base) {
     for (const auto& [peer, announced] : parts_.announcements.fresh(base)) {
         const std::uint64_t brought = announced->announce.input.weight_max();
         gathered.brought += brought;
-        if (base.weighs(peer)) gathered.weight += brought;
+        gathered.weighs |= brought > 0 && base.weighs(peer);
     }
-    if (parts_.open.input() && base.weighs(environment_.me()))
-        gathered.weight += parts_.open.input()->input.weight_max();
+    const std::uint64_t own = parts_.open.input() ? parts_.open.input()->input.weight_max() : 0;
+    gathered.weight = gathered.brought + own;
+    gathered.weighs |= own > 0 && base.weighs(environment_.me());
     for (const auto& [peer, announced] : parts_.announcements.all())
         if (announced.announce.previous == base.previous && !announced.announce.aggregator)
             gathered.here.insert(peer);
@@ -173,12 +174,14 @@ Task<void> GatherPhase::gather(consensus::Base base) {
         // Those who load the state are waited for as long as our link is busy with it.
         const bool loading = gathered.loading && of_newcomers > Duration(0);
         const bool some = !gathered.missing.empty() || gathered.lonely;
-        if (!some && !loading && parts_.open.input() && gathered.weight > 0) co_return;
+        if (!some && !loading && parts_.open.input() && gathered.weighs) co_return;
         // The first newcomer is there, and the next ones may be about to come.
         const bool lonely = gathered.lonely || loading;
         if (was_lonely && !lonely && since) since = environment_.now();
-        const bool waits = some || !parts_.open.input();
-        const Duration usual = waits ? patience(are_enough(gathered)) : Duration(0);
+        // Newcomers alone make no step; but those who follow us must not take us for gone.
+        const bool waits = some || !parts_.open.input() || !gathered.weighs;
+        const bool enough = gathered.weighs && are_enough(gathered);
+        const Duration usual = waits ? patience(enough) : Duration(0);
         was_lonely = lonely && of_newcomers > usual;
         const Duration time = lonely ? std::max(usual, of_newcomers) : usual;
         limit_ = since ? *since + time : TimePoint::never();

@@ -29,7 +29,8 @@ class GatherPhase final : public Phase {
     // The members that have announced themselves for `base`, and what comes together.
     struct Gathered {
         std::uint64_t brought = 0;  // samples, by others
-        std::uint64_t weight = 0;   // with our own: samples of members that weigh
+        std::uint64_t weight = 0;   // with our own
+        bool weighs = false;        // some of it is of members that weigh
         std::set<PeerId> here;
         std::vector<PeerId> missing;     // expected, and waited for
         std::size_t missing_proved = 0;  // of them, those who have brought something before
