@@ -33,7 +33,7 @@ constexpr std::size_t expert_hidden = 2304;
 constexpr int room_mib = 64;  // of experts, at one server
 // A server needs this beside its experts, above what it takes with one at work: a gradient and a
 // snapshot of one expert, the tensors of calls, kernels for their sizes.
-constexpr int working_mib = 160;
+constexpr int working_mib = 192;
 constexpr double served_patience_s = 60;
 constexpr std::uint64_t measured_steps = 8;
 constexpr double rescue_s_max = 30;

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <malloc.h>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -32,7 +33,8 @@ constexpr auto serve_look_time = std::chrono::milliseconds(200);
 constexpr double tell_every_s = 10;
 // Kernels that oneDNN keeps, each for one size of a batch: of 1,024, its own choice, they took 1.3
 // GiB here, far more than the experts.
-constexpr const char* kernels_max = "32";
+constexpr const char* kernels_max = "16";
+constexpr int arenas_max = 2;  // malloc's, each with holes of its own
 constexpr Duration hand_over_patience = 60s;
 
 std::string mebibytes_of(std::uint64_t bytes) {
@@ -215,6 +217,7 @@ int run_serve(const ServeOptions& options) {
     // Read by oneDNN, and by libtorch's own cache before it, when they are first used.
     for (const char* name : {"ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"})
         ::setenv(name, kernels_max, /*overwrite=*/0);
+    ::mallopt(M_ARENA_MAX, arenas_max);
     catch_interrupts();
     const auto join = collab::parse_join_string(options.join_string);
     if (!join) return report_early(failure(join.error()), options.json);

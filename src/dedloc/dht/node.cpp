@@ -231,7 +231,7 @@ Task<void> place_all(Core& core, Placing& placing, TimePoint deadline) {
 }
 
 Task<void> find_places(Core& core, const DhtId& key, Placing& placing, TimePoint deadline) {
-    Lookup lookup(core, key, std::max(core.options.store_beam, core.options.num_replicas), {});
+    Lookup lookup(core, key, std::max(core.options.beam_size, core.options.num_replicas), {});
     co_await lookup.run(deadline);
     placing.targets = lookup.nearest();
     placing.last_error = lookup.last_error();
