@@ -48,8 +48,9 @@ struct DhtOptions {
     std::size_t num_replicas = 5;
     std::size_t beam_size = 20;
     std::size_t workers = 4;  // calls of one lookup at a time
-    // Bounds the look-up of a first bootstrap: each node that is asked costs both sides a handshake.
-    // Stores look among all: 64 nodes that began together misplaced 6 of 1,000 records with 8.
+    // Bounds the look-up of a first bootstrap: each node that is asked costs both sides a
+    // handshake. Stores look among all: 64 nodes that began together misplaced 6 of 1,000 records
+    // with 8.
     std::size_t join_beam = 3;
     Duration places_known_for = 20s;  // where a key was stored; 0: looked up each time
     std::size_t cache_nearest = 1;
