@@ -21,6 +21,7 @@ Result<std::string> read_file(const std::string& path, std::size_t bytes_max) {
         file.read(piece.data(), static_cast<std::streamsize>(piece.size()));
         content.append(piece, 0, static_cast<std::size_t>(file.gcount()));
     }
+    if (file.bad()) return make_error(ErrorKind::local_fault, "cannot read all of {}", path);
     if (content.size() > bytes_max)
         return make_error(ErrorKind::bad_input, "{} is larger than {} bytes", path, bytes_max);
     return content;

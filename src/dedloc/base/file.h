@@ -11,7 +11,8 @@
 
 namespace dedloc::base {
 
-// Errors: not_found, with the reason; bad_input for a folder, and for more than `bytes_max` bytes.
+// Errors: not_found, with the reason; bad_input for a folder, and for more than `bytes_max` bytes;
+// local_fault where the disk fails on the way.
 Result<std::string> read_file(const std::string& path, std::size_t bytes_max);
 
 }  // namespace dedloc::base

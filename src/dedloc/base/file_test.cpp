@@ -42,5 +42,12 @@ TEST_F(File, that_is_none_is_named) {
     EXPECT_NE(missing.error().message().find("/nothing: No such file"), std::string::npos);
 }
 
+// The first page of a process is mapped nowhere: reading it fails as a bad disk does.
+TEST_F(File, that_cannot_be_read_to_its_end_is_no_content) {
+    const auto broken = read_file("/proc/self/mem", 5);
+    ASSERT_FALSE(broken);
+    EXPECT_EQ(broken.error().kind(), ErrorKind::local_fault);
+}
+
 }  // namespace
 }  // namespace dedloc::base
