@@ -7,6 +7,7 @@
 #include "dedloc/base/file.h"
 #include "dedloc/collab/evidence_log.h"
 #include "dedloc/collab/gradient_case.h"
+#include "dedloc/runtime/work_in_place.h"
 #include "dedloc/security/hash.h"
 
 namespace dedloc::audit {
@@ -15,15 +16,6 @@ namespace {
 constexpr std::size_t piece_bytes_max = 128u << 20;  // more than evidence may have
 
 namespace fs = std::filesystem;
-
-class AtOnce final : public runtime::Workers {
-  public:
-    Task<void> run_erased(std::function<void()> work) override {
-        work();
-        co_return;
-    }
-    std::size_t threads_count() const override { return 1; }
-};
 
 bool needs_proof(const robust::Order& order) {
     return order.kind == robust::OrderKind::ban || order.kind == robust::OrderKind::eliminate ||
@@ -99,7 +91,7 @@ class OrderAudit {
     const ChainBook& book_;
     const KeptEvidence& evidence_;
     const security::Verifier& verifier_;
-    AtOnce workers_;
+    runtime::WorkInPlace workers_;
     averaging::EvidenceRules rules_;
     allreduce::CenteredClipRule clip_rule_;
     OrderReport report_;

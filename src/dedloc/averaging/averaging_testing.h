@@ -13,6 +13,18 @@
 
 namespace dedloc::averaging {
 
+// A certificate of the decision, with the votes of all these.
+inline Bytes certificate_by_all(const consensus::Decision& decision,
+                                const std::vector<sim::SimNode*>& voters) {
+    consensus::Certificate certificate;
+    certificate.decision = wire::encode(decision);
+    const Bytes vote = consensus::vote_bytes(consensus::decision_digest(certificate.decision), 0);
+    for (const sim::SimNode* node : voters)
+        certificate.votes.push_back(
+            {node->id(), node->signer().sign(consensus::vote_domain, vote)});
+    return wire::encode(certificate);
+}
+
 // Answers what it is asked for from its part store, and counts.
 class AnsweringMember : public Roster, public RoundListener {
   public:

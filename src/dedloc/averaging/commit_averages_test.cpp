@@ -56,14 +56,8 @@ class CommitAveragesTest : public testing::Test {
         beginning.next_voters = {{leader(), 7, true},
                                  {nodes_[1]->id(), voter_->incarnation(), true}};
         std::ranges::sort(beginning.next_voters, {}, &consensus::Voter::peer);
-        consensus::Certificate certificate;
-        certificate.decision = wire::encode(beginning);
-        const Bytes vote =
-            consensus::vote_bytes(consensus::decision_digest(certificate.decision), 0);
-        for (const sim::SimNode* node : nodes_)
-            certificate.votes.push_back(
-                {node->id(), node->signer().sign(consensus::vote_domain, vote)});
-        EXPECT_TRUE(peers_[1]->environment().ledger.start_from(wire::encode(certificate)));
+        EXPECT_TRUE(
+            peers_[1]->environment().ledger.start_from(certificate_by_all(beginning, nodes_)));
     }
     void make_plan() {
         plan_.instance = base().instance;

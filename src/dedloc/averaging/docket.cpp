@@ -150,7 +150,7 @@ Task<Result<void>> Docket::prove(Order order, PeerId from) {
         co_return Result<void>();
     const TimePoint deadline = environment_.now() + evidence_patience;
     const auto evidence = co_await store_.fetch(from, order.evidence, deadline);
-    // Whoever gives an order has what proves it.
+    // A peer that gives an order has what proves it.
     if (!evidence && evidence.error().kind() == ErrorKind::not_found)
         co_return unjust("nothing proves one of them");
     if (!evidence) co_return evidence.error();

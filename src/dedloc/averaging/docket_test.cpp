@@ -72,14 +72,7 @@ class DocketTest : public testing::Test {
         for (const sim::SimNode* node : nodes_)
             beginning.next_voters.push_back({node->id(), 1, true});
         std::ranges::sort(beginning.next_voters, {}, &consensus::Voter::peer);
-        consensus::Certificate certificate;
-        certificate.decision = wire::encode(beginning);
-        const Bytes vote =
-            consensus::vote_bytes(consensus::decision_digest(certificate.decision), 0);
-        for (const sim::SimNode* node : nodes_)
-            certificate.votes.push_back(
-                {node->id(), node->signer().sign(consensus::vote_domain, vote)});
-        return wire::encode(certificate);
+        return certificate_by_all(beginning, nodes_);
     }
 
     // Two votes of the liar, for two decisions of one question.

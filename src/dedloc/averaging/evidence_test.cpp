@@ -11,6 +11,7 @@
 #include "dedloc/averaging/round_proof.h"
 #include "dedloc/base/random.h"
 #include "dedloc/robust/draw.h"
+#include "dedloc/runtime/work_in_place.h"
 #include "dedloc/security/hash.h"
 #include "dedloc/security/toy_signature.h"
 #include "dedloc/wire/message.h"
@@ -24,15 +25,6 @@ using robust::OrderKind;
 
 constexpr std::size_t members = 3;
 constexpr std::uint64_t part_elements = 40;
-
-class NoWorkers final : public runtime::Workers {
-  public:
-    Task<void> run_erased(std::function<void()> work) override {
-        work();
-        co_return;
-    }
-    std::size_t threads_count() const override { return 1; }
-};
 
 class RoundByHand : public ::testing::Test {
   protected:
@@ -198,7 +190,7 @@ class RoundByHand : public ::testing::Test {
     }
 
     const security::ToyVerifier verifier_;
-    mutable NoWorkers workers_;
+    mutable runtime::WorkInPlace workers_;
     const EvidenceRules rules_;
     allreduce::CenteredClipRule rule_;
     std::vector<security::ToySigner> signers_;
@@ -305,7 +297,7 @@ TEST_F(RoundByHand, ADrawWithoutEverybodysNonceIsRefused) {
 
 TEST(Evidence, OfRandomBytesIsRefusedWithoutHarm) {
     const security::ToyVerifier verifier;
-    NoWorkers workers;
+    runtime::WorkInPlace workers;
     const EvidenceRules rules;
     Random random(5);
     for (int i = 0; i < 200; ++i) {

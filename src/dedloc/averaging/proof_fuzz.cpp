@@ -11,6 +11,8 @@
 #include "dedloc/averaging/docket.h"
 #include "dedloc/averaging/double_votes.h"
 #include "dedloc/averaging/round_proof.h"
+#include "dedloc/runtime/work_in_place.h"
+#include "dedloc/security/constant_verifier_testing.h"
 #include "dedloc/security/hash.h"
 #include "dedloc/wire/message.h"
 
@@ -18,26 +20,6 @@ using namespace dedloc;
 using namespace dedloc::averaging;
 
 namespace {
-
-class Doubting final : public security::Verifier {
-  public:
-    explicit Doubting(bool trusts) : trusts_(trusts) {}
-    bool verify(const PeerId&, std::string_view, ByteView, ByteView) const override {
-        return trusts_;
-    }
-
-  private:
-    bool trusts_;
-};
-
-class AtOnce final : public runtime::Workers {
-  public:
-    Task<void> run_erased(std::function<void()> work) override {
-        work();
-        co_return;
-    }
-    std::size_t threads_count() const override { return 1; }
-};
 
 template <typename Message>
 std::optional<Message> read(ByteView bytes) {
@@ -53,7 +35,7 @@ std::optional<Message> read(ByteView bytes) {
 void look_at_evidence(ByteView bytes) {
     const auto evidence = read<Evidence>(bytes);
     if (!evidence) return;
-    const Doubting trusting(true);
+    const security::ConstantVerifier trusting(true);
     const auto plan = wire::decode<consensus::Plan>(evidence->plan);
     if (!plan || evidence->proof.size() != 1) return;
     const Proof& proof = evidence->proof.front();
@@ -75,8 +57,8 @@ void judge(ByteView bytes) {
         if (const auto plan = wire::decode<consensus::Plan>(read->plan);
             plan && !plan->members.empty())
             order.subject = plan->members.front().peer;
-    AtOnce workers;
-    const Doubting doubting(false);
+    runtime::WorkInPlace workers;
+    const security::ConstantVerifier doubting(false);
     const EvidenceRules rules;
     if (rules.check(order, evidence, {doubting, {}, {}, workers})) std::abort();
 }
@@ -113,7 +95,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
             break;
         case 8: {
             DoubleVotes votes;
-            const Doubting trusting(true);
+            const security::ConstantVerifier trusting(true);
             (void)votes.look_at(trusting, 1, said);
             (void)votes.look_at(trusting, 1, said);
             break;

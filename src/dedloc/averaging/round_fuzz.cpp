@@ -13,6 +13,7 @@
 #include "dedloc/base/check.h"
 #include "dedloc/consensus/ledger.h"
 #include "dedloc/consensus/peer_score.h"
+#include "dedloc/security/constant_verifier_testing.h"
 #include "dedloc/wire/message.h"
 
 using namespace dedloc;
@@ -21,12 +22,6 @@ namespace {
 
 constexpr std::uint32_t parts_looked_at = 16;  // a plan has thousands, and all are alike
 constexpr std::size_t chain_max = 8;
-
-// The numbers of a chain are here to be looked at, not its signatures (certificate_fuzz.cpp).
-class TrustingVerifier final : public security::Verifier {
-  public:
-    bool verify(const PeerId&, std::string_view, ByteView, ByteView) const override { return true; }
-};
 
 std::uint32_t looked_at(const consensus::Plan& plan) {
     return std::min(parts_looked_at, static_cast<std::uint32_t>(plan.parts.size()));
@@ -119,7 +114,8 @@ void account_for(const consensus::Ledger& ledger, const consensus::Decision& dec
 void look_at_chain(ByteView bytes, bool follows) {
     const auto reply = wire::decode<consensus::CertificatesReply>(bytes);
     if (!reply || reply->certificates.empty()) return;
-    const TrustingVerifier verifier;
+    // The numbers of a chain are here to be looked at, not its signatures (certificate_fuzz.cpp).
+    const security::ConstantVerifier verifier(true);
     consensus::Ledger ledger(verifier, 4);
     consensus::PeerScore score;
     const bool sound = ledger.check_start(reply->certificates.front()).has_value();

@@ -7,34 +7,12 @@
 #include <cstdlib>
 
 #include "dedloc/collab/gradient_case.h"
+#include "dedloc/runtime/work_in_place.h"
+#include "dedloc/security/constant_verifier_testing.h"
 #include "dedloc/security/hash.h"
 #include "dedloc/wire/message.h"
 
 using namespace dedloc;
-
-namespace {
-
-class Verifying final : public security::Verifier {
-  public:
-    explicit Verifying(bool trusts) : trusts_(trusts) {}
-    bool verify(const PeerId&, std::string_view, ByteView, ByteView) const override {
-        return trusts_;
-    }
-
-  private:
-    bool trusts_;
-};
-
-class AtOnce final : public runtime::Workers {
-  public:
-    Task<void> run_erased(std::function<void()> work) override {
-        work();
-        co_return;
-    }
-    std::size_t threads_count() const override { return 1; }
-};
-
-}  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     if (size < 2) return 0;
@@ -46,7 +24,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     order.evidence = security::sha256(said);
     if (const auto evidence = wire::decode<collab::GradientEvidence>(said))
         for (const collab::GradientCase& each : evidence->cases) {
-            const auto read = collab::read_case(each, Verifying(true));
+            const auto read = collab::read_case(each, security::ConstantVerifier(true));
             if (!read) continue;
             std::set<PeerId> voters;
             for (const auto& [finder, rows] : read->findings) voters.insert(finder);
@@ -55,8 +33,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         }
     averaging::EvidenceRules rules;
     collab::add_gradient_rules(rules, {.tolerance = 2e-3, .right_needed = 1});
-    AtOnce workers;
-    const Verifying doubting(false);
+    runtime::WorkInPlace workers;
+    const security::ConstantVerifier doubting(false);
     if (rules.check(order, said, {doubting, {}, {}, workers})) std::abort();
     return 0;
 }

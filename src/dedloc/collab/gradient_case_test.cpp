@@ -56,7 +56,7 @@ class GradientCaseTest : public testing::Test {
     }
 
     const security::ToyVerifier verifier_;
-    mutable AtOnceForTests workers_;
+    mutable runtime::WorkInPlace workers_;
     std::vector<security::ToySigner> signers_;
     averaging::EvidenceRules rules_;
     robust::Orders orders_;

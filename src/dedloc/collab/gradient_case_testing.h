@@ -9,20 +9,12 @@
 #include "dedloc/base/bits.h"
 #include "dedloc/collab/gradient_case.h"
 #include "dedloc/robust/draw.h"
+#include "dedloc/runtime/work_in_place.h"
 #include "dedloc/security/hash.h"
 #include "dedloc/security/toy_signature.h"
 #include "dedloc/wire/message.h"
 
 namespace dedloc::collab {
-
-class AtOnceForTests final : public runtime::Workers {
-  public:
-    Task<void> run_erased(std::function<void()> work) override {
-        work();
-        co_return;
-    }
-    std::size_t threads_count() const override { return 1; }
-};
 
 // Rows about one owner: of a gradient that is `value` everywhere.
 inline std::vector<robust::Row> rows_of_value(float value) {

@@ -55,7 +55,7 @@ TEST_F(SilentValidatorsTest, several_voters_that_say_the_same_are_evidence_once)
     order.from_step = 9;
     order.until_step = 29;
     order.evidence = security::sha256(bytes);
-    AtOnceForTests workers;
+    runtime::WorkInPlace workers;
     const averaging::EvidenceRules rules;
     EXPECT_TRUE(rules.check(order, bytes, {verifier_, {}, voters_, workers}));
     // Not for ever.
