@@ -145,7 +145,8 @@ void ProtocolLiar::watch(const sim::World::Outgoing& message) {
     }
 }
 
-// Whoever is in a part of somebody else's has sent it something: before the first nonce.
+// A draw is early if it includes the values of a member that had sent nothing, so was not committed
+// to anything, when the first nonce was revealed.
 void ProtocolLiar::watch_order_of_draw(const DrawMessage& draw) {
     const auto at_draw = committed_at_draw_.find(draw.plan);
     if (at_draw == committed_at_draw_.end() || !judged_.insert(draw.plan).second) return;

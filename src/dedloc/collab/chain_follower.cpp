@@ -475,7 +475,7 @@ std::optional<Bytes> ChainFollower::part_from_lost(const consensus::Voter& self)
     const auto newest = store_.newest();
     const Decision& lost = queue_.front().decision;
     if (!newest || newest->root() != lost.state_before) return std::nullopt;
-    // Whoever the lost decision keeps out would lead a branch of nobody.
+    // A peer that the lost decision keeps out would open a branch on which nobody may vote.
     const robust::Orders orders(lost.orders);
     if (orders.barring(self.peer, lost.instance.step) != nullptr) return std::nullopt;
     // On a branch that went on from here once, steps may be certified already.

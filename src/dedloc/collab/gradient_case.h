@@ -10,7 +10,7 @@
 //                         or one case, after the subject had been let in again
 //   vouch                 cases of different rounds in which others find the author right, as many
 //                         as the run wants; or none, and the subject was a voter a moment ago.
-//                         Whoever had erred gets one that says so (`mistaken`)
+//                         A peer that had erred gets one that says so (`mistaken`)
 //
 // Thread: any; pure. Errors: peer_broke_protocol.
 

@@ -1,7 +1,7 @@
 // How many samples a trainer computes at a time: the run's number, or one found by measuring, and
 // looked for anew now and then, as machines get busy and free again.
 //
-//   MicroBatchTuning tuning(clock, {.fixed = run.batch.micro, …});
+//   MicroBatchTuning tuning(clock, {.samples = run.batch.micro, …});
 //   tuning.begin();
 //   compute tuning.next() samples
 //   tuning.computed(seconds);                        // or tuning.does_not_fit(samples)

@@ -41,8 +41,9 @@ class StepDriver {
     Next next() const;
     const collab::CounterRange& samples() const { return samples_; }
     bool in_flight() const { return in_flight_; }
-    // Of a robust run: is it time to compute somebody's contribution again? Once a step, before its
-    // first sample: who checked all that waits would bring nothing meanwhile, nor vote.
+    // True when a trainer of a robust run should compute another's contribution again: once a step,
+    // before its first sample. A peer that did all the checks that wait would bring nothing
+    // meanwhile, and lose its vote.
     bool begins_check();
 
     // Counts samples whose gradients are in the sums, and tells the collaboration. `range` begins
