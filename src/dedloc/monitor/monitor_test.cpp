@@ -298,7 +298,9 @@ TEST(TerminalView, says_the_own_share_and_the_time_to_the_end_where_there_is_roo
             each.branch_samples = 1000 * static_cast<double>(step);
         }
         model.update(statuses, 10 * static_cast<double>(step));
-        if (step == 9) EXPECT_EQ(model.view().seconds_left, 0);  // no speed is known yet
+        if (step == 9) {  // no speed is known yet
+            EXPECT_EQ(model.view().seconds_left, 0);
+        }
     }
     const RunView view = model.view();
     EXPECT_EQ(view.our_share, 0.75);
