@@ -7,7 +7,7 @@
 namespace dedloc::lab {
 namespace {
 
-constexpr float goal = 0.5f;
+constexpr float optimum = 0.5f;
 constexpr float pull_max = 4;
 constexpr double root_three = 1.7320508075688772;  // a uniform number's largest, in deviations
 
@@ -33,7 +33,7 @@ void add_sample_gradients(std::size_t author,
     for (std::uint64_t sample = samples.begin; sample < samples.end; ++sample) {
         UniformNumbers numbers(base::mix64(base::mix64(author + 1) ^ sample));
         for (std::size_t k = 0; k < sum.size(); ++k)
-            sum[k] += parameters[k] - goal + pull_max * numbers.next();
+            sum[k] += parameters[k] - optimum + pull_max * numbers.next();
     }
 }
 
