@@ -39,6 +39,14 @@ void LeaderElection::refuse_plan(const PeerId& leader, const Error& why) {
     reports_.refuse_message(leader, why);
     if (why.kind() != ErrorKind::peer_broke_protocol) return;
     suspect(leader, why.message());
+    suspects_[leader] = environment_.now() + suspicion_of_liars;
+    open_.changed().pulse();
+}
+
+void LeaderElection::was_fruitless(const PeerId& leader) {
+    if (++fruitless_[leader] < fruitless_rounds_max || suspected(leader)) return;
+    suspect(leader, "its rounds come to an end, and no majority agrees to them");
+    suspects_[leader] = environment_.now() + suspicion_of_liars;
     open_.changed().pulse();
 }
 

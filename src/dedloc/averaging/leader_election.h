@@ -17,6 +17,11 @@ namespace dedloc::averaging {
 
 // How long a leader that failed is passed over. Shorter than a usual step, so that nobody is lost.
 inline constexpr Duration suspicion_of_leaders = 3s;
+// One whose plans or proposals break the protocol, or whose rounds nobody agrees to: mostly longer
+// than the step.
+inline constexpr Duration suspicion_of_liars = 30s;
+// Of a leader's rounds in a step that were complete before it began another one.
+inline constexpr int fruitless_rounds_max = 2;
 
 class LeaderElection {
   public:
@@ -35,6 +40,9 @@ class LeaderElection {
     void pass_over(const PeerId& peer);
     // A leader that sends such a plan brings no round about: the next one is asked at once.
     void refuse_plan(const PeerId& leader, const Error& why);
+    // Its round was complete, and it begins another one: voters refuse it, perhaps for what it does
+    // that members cannot see. Members that stayed with it would leave the next leader alone.
+    void was_fruitless(const PeerId& leader);
     // Connected. A process that is killed loses its connections, long before it has failed to
     // answer anything.
     bool is_here(const PeerId& peer) const;
@@ -47,7 +55,10 @@ class LeaderElection {
     // A few peers that are out of reach of the others, or new, must not lead those away who have a
     // majority, or whose chain has gone on.
     bool may_follow(const consensus::Decision& branch) const;
-    void forget_suspects() { suspects_.clear(); }
+    void forget_suspects() {
+        suspects_.clear();
+        fruitless_.clear();
+    }
 
     // To be called often: a machine that was asleep has not looked at the clock.
     void look_at_clock() { awake_at_ = environment_.now(); }
@@ -61,6 +72,7 @@ class LeaderElection {
     const consensus::Acceptor& acceptor_;
     Reports& reports_;
     std::map<PeerId, TimePoint> suspects_;
+    std::map<PeerId, int> fruitless_;     // rounds of this step
     std::pair<Digest, PeerId> followed_;  // after which decision we follow which leader …
     TimePoint followed_since_;            // … and since when
     TimePoint awake_at_;                  // a moment ago, unless this process was stopped

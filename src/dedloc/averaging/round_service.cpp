@@ -182,6 +182,10 @@ Result<void> RoundService::take_plan(const PeerId& from, ByteView request) {
     DEDLOC_TRY_VOID(parts_.exchanges.check_turn(plan, digest));
     DEDLOC_TRY_VOID(check_leaders_member(plan));
     DEDLOC_TRY_VOID(check_own_member(plan, base));
+    const std::shared_ptr<allreduce::Exchange> last = parts_.exchanges.newest();
+    if (last && last->complete() && last->plan().leader == from &&
+        last->plan().previous == plan.previous)
+        parts_.election.was_fruitless(from);
     (void)begin_exchange(parts_, std::move(plan), digest);
     return {};
 }

@@ -400,7 +400,9 @@ std::uint32_t Ledger::contributions(const PeerId& peer) const {
 }
 
 bool Ledger::voted_lately(const PeerId& peer) const {
-    return std::ranges::any_of(chain_, [&peer](const Link& link) {
+    const bool since_long =
+        chain_.size() >= kept_max_ || (!chain_.empty() && chain_.front().decision.number <= 1);
+    return !since_long || std::ranges::any_of(chain_, [&peer](const Link& link) {
         return std::ranges::binary_search(link.decision.next_voters, peer, {}, &Voter::peer);
     });
 }

@@ -12,6 +12,7 @@ namespace dedloc::consensus {
 namespace {
 
 constexpr Duration prepare_pause_max = 3s;
+constexpr std::size_t unvotable_max = 64;
 
 // A decision that a voter has accepted is proposed again: it must be an answer to the same
 // question.
@@ -68,6 +69,7 @@ void Proposer::ledger_moved() {
     ballot_round_ = 0;
     unanswered_prepares_ = 0;
     outbid_ = 0;
+    unvotable_.clear();
 }
 
 void Proposer::learn_from(const PeerId& voter, const ConsensusReply& reply) {
@@ -144,6 +146,8 @@ Task<bool> Proposer::take_promise(PeerId voter, Prepare request, std::shared_ptr
         environment_.listener.refused(voter, "a promise with a decision that is none of this step");
         co_return false;
     }
+    if (reply.has_accepted && unvotable_.contains(decision_digest(reply.accepted_decision)))
+        co_return false;
     learn_from(voter, reply);
     ++poll->answers;
     poll->refused = poll->refused || reply.answer != Answer::yes;
@@ -160,7 +164,11 @@ Task<bool> Proposer::propose(Base base, std::uint32_t ballot, Bytes decision, Du
     // Our own vote first: once it is on disk, a restart cannot propose another value in this
     // ballot.
     co_await ask_vote(environment_.me(), question, deadline, poll);
-    if (poll->tally.votes_count() == 0) co_return false;
+    if (poll->tally.votes_count() == 0) {
+        if (base.voters_may_lie && unvotable_.size() < unvotable_max)
+            unvotable_.insert(question->digest);
+        co_return false;
+    }
     std::vector<Task<void>> asks;
     for (const Voter& voter : base.voters)
         if (voter.peer != environment_.me())
