@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "dedloc/runtime/together.h"
 #include "dedloc/wire/message.h"
 
 namespace dedloc::averaging {
@@ -24,21 +25,35 @@ std::vector<const robust::Row*> column_of(const RowTable& table,
 
 }  // namespace
 
-// False: nobody shows it.
+// All at once: one after another they would take longer than a voter is waited for. False: one is
+// shown by nobody.
 Task<bool> Judge::gather(std::shared_ptr<OpenProof> open,
-                         std::uint32_t part,
-                         std::uint32_t member,
+                         std::vector<AskInput> asks,
                          std::shared_ptr<Evidence> into,
                          std::shared_ptr<Judgement> judgement) {
-    auto input = co_await prover_.input_of(open, part, member);
-    if (!input) {
-        const std::uint32_t owner = open->draw->parts[part].owner;
-        judgement->unshown.push_back(
-            {open->exchange->digest(), Observation::unshown, member, part, owner});
-        co_return false;
+    using Inputs = std::vector<std::optional<allreduce::CommittedInput>>;
+    const auto found = std::make_shared<Inputs>(asks.size());
+    std::vector<Task<void>> fetches;
+    for (std::size_t i = 0; i < asks.size(); ++i) fetches.push_back(fetch(open, asks[i], found, i));
+    co_await runtime::all_of(std::move(fetches));
+    for (std::size_t i = 0; i < asks.size(); ++i) {
+        const auto& [plan, part, member] = asks[i];
+        auto& input = (*found)[i];
+        if (!input) {
+            const std::uint32_t owner = open->draw->parts[part].owner;
+            judgement->unshown.push_back({plan, Observation::unshown, member, part, owner});
+            co_return false;
+        }
+        into->inputs.push_back({part, member, std::move(input->path), to_bytes(*input->encoded)});
     }
-    into->inputs.push_back({part, member, std::move(input->path), to_bytes(*input->encoded)});
     co_return true;
+}
+
+Task<void> Judge::fetch(std::shared_ptr<OpenProof> open,
+                        AskInput ask,
+                        std::shared_ptr<std::vector<std::optional<allreduce::CommittedInput>>> into,
+                        std::size_t place) {
+    (*into)[place] = co_await prover_.input_of(std::move(open), ask.part, ask.member);
 }
 
 Task<void> Judge::judge_part(std::shared_ptr<OpenProof> open,
@@ -48,12 +63,14 @@ Task<void> Judge::judge_part(std::shared_ptr<OpenProof> open,
     const auto evidence = std::make_shared<Evidence>();
     evidence->plan = wire::encode(open->plan());
     evidence->finished.push_back(header);
+    std::vector<AskInput> asks;
     for (const Reveal& reveal : open->draw->reveals) {
         if (!header.includes(reveal.member)) continue;
         evidence->commitments.push_back({reveal.member, reveal.commitment});
-        const bool shown = co_await gather(open, part, reveal.member, evidence, judgement);
-        if (!shown) co_return;
+        asks.push_back({open->exchange->digest(), part, reveal.member});
     }
+    const bool shown = co_await gather(open, std::move(asks), evidence, judgement);
+    if (!shown) co_return;
     auto work = [evidence, context = evidence_context(environment_)] {
         return reduction_is_right(*evidence, context);
     };
@@ -81,9 +98,12 @@ Task<void> Judge::judge_row(std::shared_ptr<OpenProof> open,
     if (reveal_of(proof->draw, member) == nullptr) co_return;
     one.answers.push_back(*answer);
     evidence->proof.push_back(std::move(one));
-    for (const std::uint32_t part : open->rows->parts_of(owner, member)) {
-        const bool shown = co_await gather(open, part, member, evidence, judgement);
-        if (!shown) co_return;
+    const auto parts = open->rows->parts_of(owner, member);
+    std::vector<AskInput> asks;
+    for (const std::uint32_t part : parts) asks.push_back({open->exchange->digest(), part, member});
+    const bool shown = co_await gather(open, std::move(asks), evidence, judgement);
+    if (!shown) co_return;
+    for (const std::uint32_t part : parts) {
         const SharedBytes average = environment_.parts.find(proof->draw.parts[part].digest);
         if (!average) co_return;
         evidence->averages.push_back({part, to_bytes(*average)});

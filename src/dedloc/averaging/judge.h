@@ -46,10 +46,13 @@ class Judge {
 
   private:
     Task<bool> gather(std::shared_ptr<OpenProof> open,
-                      std::uint32_t part,
-                      std::uint32_t member,
+                      std::vector<AskInput> asks,
                       std::shared_ptr<Evidence> into,
                       std::shared_ptr<Judgement> judgement);
+    Task<void> fetch(std::shared_ptr<OpenProof> open,
+                     AskInput ask,
+                     std::shared_ptr<std::vector<std::optional<allreduce::CommittedInput>>> into,
+                     std::size_t place);
     Task<void> judge_part(std::shared_ptr<OpenProof> open,
                           std::uint32_t part,
                           std::shared_ptr<Judgement> judgement);
