@@ -227,6 +227,10 @@ Task<void> Journey::come(Traveller& traveller) {
                                               deadline);
         if (!got) {
             ++sessions_failed_;
+            // An invitation is good where it was given out only.
+            const double hour = to_seconds(world_.now() - begin_) / seconds_an_hour *
+                                static_cast<double>(command_.scale);
+            if (hour >= away_from_hours && hour <= away_until_hours) co_return;
             fail(fmt::format("{} was not let in: {}", traveller.person, got.error().message()));
             co_return;
         }
@@ -354,6 +358,8 @@ void Journey::judge_report(const monitor::RunHistory& history) {
         fail(fmt::format("the report knows {} devices", people.devices));
     result_["people"] = people.persons.size();
     result_["devices"] = people.devices;
+    if (people.sessions < journey_sessions * 3 / 4 || people.sessions > journey_sessions * 3 / 2)
+        fail(fmt::format("the report counts {} sessions of {}", people.sessions, journey_sessions));
     result_["sessions"] = people.sessions;
     result_["session_mean_hours"] = people.session_mean_seconds / seconds_an_hour;
     result_["session_longest_hours"] = people.session_longest_seconds / seconds_an_hour;

@@ -144,7 +144,10 @@ Result<Token> InviteBook::redeem(ByteView code,
                                  const security::Signer& signer,
                                  const std::optional<Delegation>& delegation) {
     const auto found = find(security::sha256(code));
-    if (!found) return refused_code("this organiser gave out no such invitation");
+    if (!found)
+        return make_error(ErrorKind::denied,
+                          "this organiser gave out no such invitation: it is good while the "
+                          "organiser who did is there; otherwise ask for a new join string");
     Code& entry = *found->code;
     if (found->person->revoked)
         return refused_code(fmt::format("the invitation of {} was revoked", found->person->name));

@@ -25,9 +25,9 @@ struct Device {
     std::vector<Session> sessions;
     double samples = 0;
 
-    void contributed(WallSeconds since, WallSeconds time, double count) {
+    void contributed(WallSeconds since, WallSeconds time, double count, WallSeconds gap) {
         samples += count;
-        if (sessions.empty() || time - sessions.back().end > session_gap)
+        if (sessions.empty() || time - sessions.back().end > gap)
             sessions.push_back({std::max(since, time - session_gap), time});
         sessions.back().end = time;
     }
@@ -39,14 +39,26 @@ double length(const Session& session) {
 
 using Devices = std::map<PeerId, Device>;
 
+// Of a run whose steps take longer than session_gap each step would be a session of its own.
+WallSeconds gap_of(const std::vector<CertifiedStep>& steps) {
+    if (steps.size() < 2) return session_gap;
+    std::vector<WallSeconds> intervals;
+    for (std::size_t i = 1; i < steps.size(); ++i)
+        intervals.push_back(steps[i].time - steps[i - 1].time);
+    const auto middle = intervals.begin() + static_cast<std::ptrdiff_t>(intervals.size() / 2);
+    std::ranges::nth_element(intervals, middle);
+    return std::max(session_gap, session_gap_steps * *middle);
+}
+
 Devices devices_of(const std::vector<CertifiedStep>& steps) {
     Devices devices;
+    const WallSeconds gap = gap_of(steps);
     for (std::size_t i = 0; i < steps.size(); ++i) {
         // The samples in a step were computed since the one before it.
         const WallSeconds since = i == 0 ? steps[i].time - session_least : steps[i - 1].time;
         for (const CertifiedStep::Share& share : steps[i].shares)
             if (share.samples > 0)
-                devices[share.peer].contributed(since, steps[i].time, share.samples);
+                devices[share.peer].contributed(since, steps[i].time, share.samples, gap);
     }
     return devices;
 }

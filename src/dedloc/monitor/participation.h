@@ -5,7 +5,8 @@
 // peers tell of themselves but their names.
 //
 //   device    a PeerId                     person   whoever its name or token says; else the device
-//   session   contributions of one device that follow each other within session_gap
+//   session   contributions of one device that follow each other within session_gap, or within
+//             session_gap_steps of the run's usual steps, where that is longer
 //
 // Source: the report of the sahajBERT run (DeDLOC, section 4 and its appendix): people, devices,
 // sessions, their mean and longest, median participation. Cost: O(n log n) in the contributions.
@@ -24,6 +25,7 @@
 namespace dedloc::monitor {
 
 inline constexpr WallSeconds session_gap = 600;
+inline constexpr double session_gap_steps = 3;
 // A contribution was computed for at least so long before its step was made, when nothing else is
 // known of it: a session of one step is no moment.
 inline constexpr WallSeconds session_least = 1;
