@@ -64,7 +64,11 @@ Task<Result<void>> Sender::exchange_with(std::uint32_t owner,
         co_return std::move(opened).error();
     }
     std::shared_ptr<p2p::MessageStream> stream = *std::move(opened);
-    if (transfer_.commits()) co_await transfer_.committed_event.wait();
+    if (transfer_.commits()) {
+        co_await transfer_.committed_event.wait();
+        // The step was made without this stream, and what it would have brought is forgotten.
+        if (!transfer_.committed) co_return Result<void>();
+    }
     PartsHeader header{transfer_.digest, repair};
     if (transfer_.committed) header.commitment = transfer_.committed->commitment;
     Bytes header_bytes = wire::encode(header);
