@@ -20,7 +20,7 @@ inline constexpr Duration suspicion_of_leaders = 3s;
 // One whose plans or proposals break the protocol, or whose rounds nobody agrees to: mostly longer
 // than the step.
 inline constexpr Duration suspicion_of_liars = 30s;
-// Of a leader's rounds in a step that were complete before it began another one.
+// A leader may have so many rounds in a step that were complete before it began another one.
 inline constexpr int fruitless_rounds_max = 2;
 
 class LeaderElection {

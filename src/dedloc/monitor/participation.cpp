@@ -39,7 +39,7 @@ double length(const Session& session) {
 
 using Devices = std::map<PeerId, Device>;
 
-// Of a run whose steps take longer than session_gap each step would be a session of its own.
+// Steps that take longer than session_gap would each be a session of their own.
 WallSeconds gap_of(const std::vector<CertifiedStep>& steps) {
     if (steps.size() < 2) return session_gap;
     std::vector<WallSeconds> intervals;
