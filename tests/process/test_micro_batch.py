@@ -26,7 +26,7 @@ class MicroBatch(ProcessTest):
         self.audit_finds_nothing_lost(words)
 
     def test_check_says_what_this_machine_would_find(self) -> None:
-        run = run_text(gradient_ms=10, target=16, steps=30).replace("micro = 2", 'micro = "auto"')
+        run = run_text(gradient_ms=100, target=16, steps=30).replace("micro = 2", 'micro = "auto"')
         path = self.write("run.toml", run)
         done = self.dedloc("check", path)
         self.assertEqual(done.returncode, harness.OK, done.stderr)
