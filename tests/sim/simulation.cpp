@@ -478,9 +478,7 @@ std::string Simulation::describe_peers() {
 void Simulation::check_liveness() {
     const std::uint64_t goal = highest_step() + 2;
     const TimePoint begun = world_.now();
-    // Rounds that prove themselves take longer, and an order that proves untrue another attempt.
-    const Duration within = options_.liveness_within * (options_.robust ? 3 : 2) / 2;
-    const TimePoint limit = begun + within;
+    const TimePoint limit = begun + options_.liveness_within;
     while (world_.now() < limit && !settled(goal) && !result_.extinct) {
         world_.run_for(tick);
         look_after();
@@ -490,7 +488,7 @@ void Simulation::check_liveness() {
     checkers_.violation(
         fmt::format("{:.0f} s after the last fault there is not one branch with "
                     "steps going on (goal: step {}):{}",
-                    to_seconds(within),
+                    to_seconds(options_.liveness_within),
                     goal,
                     describe_peers()));
 }
