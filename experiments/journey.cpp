@@ -228,9 +228,9 @@ Task<void> Journey::come(Traveller& traveller) {
         if (!got) {
             ++sessions_failed_;
             // An invitation is good where it was given out only.
-            const double hour = to_seconds(world_.now() - begin_) / seconds_an_hour *
-                                static_cast<double>(command_.scale);
-            if (hour >= away_from_hours && hour <= away_until_hours) co_return;
+            if (world_.now() >= at_hour(away_from_hours) &&
+                world_.now() <= at_hour(away_until_hours))
+                co_return;
             fail(fmt::format("{} was not let in: {}", traveller.person, got.error().message()));
             co_return;
         }

@@ -64,13 +64,13 @@ Task<Result<void>> Sender::exchange_with(std::uint32_t owner,
         co_return std::move(opened).error();
     }
     std::shared_ptr<p2p::MessageStream> stream = *std::move(opened);
+    PartsHeader header{transfer_.digest, repair};
     if (transfer_.commits()) {
         co_await transfer_.committed_event.wait();
         // The step was made without this stream, and what it would have brought is forgotten.
         if (!transfer_.committed) co_return Result<void>();
+        header.commitment = transfer_.committed->commitment;
     }
-    PartsHeader header{transfer_.digest, repair};
-    if (transfer_.committed) header.commitment = transfer_.committed->commitment;
     Bytes header_bytes = wire::encode(header);
     DEDLOC_CO_TRY_VOID(co_await stream->write(std::move(header_bytes)));
     auto sent = std::make_shared<Result<void>>();

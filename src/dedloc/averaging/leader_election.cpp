@@ -26,8 +26,8 @@ bool LeaderElection::is_here(const PeerId& peer) const {
     return peer == environment_.me() || environment_.host.is_connected(peer);
 }
 
-void LeaderElection::suspect(const PeerId& peer, std::string why) {
-    suspects_[peer] = environment_.now() + suspicion_of_leaders;
+void LeaderElection::suspect(const PeerId& peer, std::string why, Duration how_long) {
+    suspects_[peer] = environment_.now() + how_long;
     reports_.note(RoundNote::Kind::leader_suspected, peer, std::move(why));
 }
 
@@ -38,15 +38,14 @@ void LeaderElection::pass_over(const PeerId& peer) {
 void LeaderElection::refuse_plan(const PeerId& leader, const Error& why) {
     reports_.refuse_message(leader, why);
     if (why.kind() != ErrorKind::peer_broke_protocol) return;
-    suspect(leader, why.message());
-    suspects_[leader] = environment_.now() + suspicion_of_liars;
+    suspect(leader, why.message(), suspicion_of_liars);
     open_.changed().pulse();
 }
 
 void LeaderElection::was_fruitless(const PeerId& leader) {
     if (++fruitless_[leader] < fruitless_rounds_max || suspected(leader)) return;
-    suspect(leader, "its rounds come to an end, and no majority agrees to them");
-    suspects_[leader] = environment_.now() + suspicion_of_liars;
+    suspect(
+        leader, "its rounds come to an end, and no majority agrees to them", suspicion_of_liars);
     open_.changed().pulse();
 }
 

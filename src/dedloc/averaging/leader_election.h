@@ -35,7 +35,7 @@ class LeaderElection {
     // The peer to follow, or to lead as; nobody: all are suspected, and the quorum is not lost yet.
     std::optional<PeerId> pick(const consensus::Base& base) const;
     bool suspected(const PeerId& peer) const;
-    void suspect(const PeerId& peer, std::string why);
+    void suspect(const PeerId& peer, std::string why, Duration how_long = suspicion_of_leaders);
     // Suspected, and nobody is told.
     void pass_over(const PeerId& peer);
     // A leader that sends such a plan brings no round about: the next one is asked at once.

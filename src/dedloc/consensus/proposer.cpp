@@ -146,7 +146,8 @@ Task<bool> Proposer::take_promise(PeerId voter, Prepare request, std::shared_ptr
         environment_.listener.refused(voter, "a promise with a decision that is none of this step");
         co_return false;
     }
-    if (reply.has_accepted && unvotable_.contains(decision_digest(reply.accepted_decision)))
+    if (reply.has_accepted && !unvotable_.empty() &&
+        unvotable_.contains(decision_digest(reply.accepted_decision)))
         co_return false;
     learn_from(voter, reply);
     ++poll->answers;

@@ -75,8 +75,8 @@ class Proposer {
     std::uint32_t ballot_round_ = 0;  // of the next ballot of ours in the open instance
     int unanswered_prepares_ = 0;     // by a majority: in a row, in the open instance
     std::uint32_t outbid_ = 0;        // highest ballot heard of in the open instance
-    // Where voters may lie: decisions of this step that we do not vote for ourselves. Who says to
-    // have accepted one has not promised, as we could never propose it again.
+    // Where voters may lie: decisions of this step that we do not vote for ourselves. A voter that
+    // says to have accepted one has not promised, as we could never propose it again.
     std::set<Digest> unvotable_;
     runtime::Scope scope_;
 };
