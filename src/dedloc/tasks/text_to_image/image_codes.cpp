@@ -67,11 +67,14 @@ void ImageCodes::follow(const torch::Tensor& vectors, const torch::Tensor& chose
     const auto now = vectors.detach();
     counts_.mul_(book_kept).add_(torch::bincount(chosen, {}, config_.codes), 1 - book_kept);
     sums_.mul_(book_kept).add_(torch::zeros_like(sums_).index_add_(0, chosen, now), 1 - book_kept);
-    // Unused codes begin again at outputs that lie evenly in the batch.
+    // Unused codes begin again at the outputs that are worst off with the codes in use: at others
+    // they would split what is one code already, and leave apart what shares one.
     const auto unused = (counts_ < least_count).nonzero().flatten();
     const std::int64_t count = std::min(unused.size(0), now.size(0));
     if (count > 0) {
-        const auto taken = torch::arange(count) * (now.size(0) / count);
+        const auto distances = (now - book_.index_select(0, chosen)).pow(2).sum(1);
+        const auto taken =
+            std::get<1>(distances.sort(/*stable=*/true, 0, /*descending=*/true)).slice(0, 0, count);
         sums_.index_copy_(0, unused.slice(0, 0, count), now.index_select(0, taken) * fresh_count);
         counts_.index_fill_(0, unused.slice(0, 0, count), fresh_count);
     }
