@@ -14,25 +14,11 @@ namespace {
 // absurd length. Who is beyond it honestly is reduced once more, and found right.
 constexpr double codec_error_max = 0.05;
 
-// The squared error that rounding the average left, at most, as codec/codec.h states it.
-double squared_error(codec::CodecId codec, std::span<const float> values) {
+// The squared error that rounding to 8 bits left, at most.
+double squared_error_of_blocks(std::span<const float> values) {
     constexpr double of_range = 0.002;  // of a block's
-    double squares = 0;
-    for (const float value : values)
-        squares += static_cast<double>(value) * static_cast<double>(value);
-    switch (codec) {
-        case codec::CodecId::fp32:
-            return squares * std::ldexp(1.0, -44);
-        case codec::CodecId::fp16:
-            return squares * std::ldexp(1.0, -22) +
-                   static_cast<double>(values.size()) * std::ldexp(1.0, -50);
-        case codec::CodecId::bf16:
-            return squares * std::ldexp(1.0, -16);
-        case codec::CodecId::blockwise8:
-            break;
-    }
     double error = 0;
-    const std::size_t block = codec::block_elements(codec);
+    const std::size_t block = codec::block_elements(codec::CodecId::blockwise8);
     for (std::size_t first = 0; first < values.size(); first += block) {
         const auto of_block = values.subspan(first, std::min(block, values.size() - first));
         const auto [least, most] = std::ranges::minmax(of_block);
@@ -40,6 +26,22 @@ double squared_error(codec::CodecId codec, std::span<const float> values) {
         error += each * each * static_cast<double>(of_block.size());
     }
     return error;
+}
+
+// That of the other codecs, as codec/codec.h states it.
+double squared_error(codec::CodecId codec, double squared_length, std::size_t elements) {
+    switch (codec) {
+        case codec::CodecId::fp32:
+            return squared_length * std::ldexp(1.0, -44);
+        case codec::CodecId::fp16:
+            return squared_length * std::ldexp(1.0, -22) +
+                   static_cast<double>(elements) * std::ldexp(1.0, -50);
+        case codec::CodecId::bf16:
+            return squared_length * std::ldexp(1.0, -16);
+        case codec::CodecId::blockwise8:
+            break;
+    }
+    return 0;
 }
 
 }  // namespace
@@ -82,9 +84,10 @@ void ProofRows::look_at(std::uint32_t part) {
         std::ranges::fill(piece, 0.0f);
         codec::accumulate_verified(
             codec, codec::window(codec, *averages_[part].encoded, first, piece.size()), 1, piece);
-        projections_.add(plan_.parts[part].offset + first, piece, piece, sums);
-        error += squared_error(codec, piece);
+        projections_.add(plan_.parts[part].offset + first, piece, {}, sums);
+        if (codec == codec::CodecId::blockwise8) error += squared_error_of_blocks(piece);
     }
+    error += squared_error(codec, sums.squared_distance, elements);
     average.projected = sums.projected;
     average.codec_error = std::min(std::sqrt(error), codec_error_max * average.tau);
 }

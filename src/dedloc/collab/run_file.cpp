@@ -30,13 +30,15 @@ struct Versions {
     std::uint64_t format = run_format;
     std::uint64_t numerics = numerics_version;
     std::uint64_t optimizer_numerics = optim::numerics_version;
+    std::uint64_t robust_numerics = robust_numerics_version;
 };
 
 template <typename Visitor>
-void visit_versions(Visitor& visit, const Versions& versions) {
+void visit_versions(Visitor& visit, const Versions& versions, bool robust) {
     visit("format", versions.format);
     visit("numerics", versions.numerics);
     visit("optimizer_numerics", versions.optimizer_numerics);
+    if (robust) visit("robust_numerics", versions.robust_numerics);
 }
 
 // A rule for a value whose own rule nobody knows: peers sent it in its canonical form.
@@ -92,7 +94,7 @@ std::vector<Word> words_of(const RunFile& run, bool all = false) {
     const std::vector<Section> sections = complete_sections(run.task);
     WordCollector collector;
     collector.all = all;
-    visit_versions(collector, Versions{});
+    visit_versions(collector, Versions{}, run.robust.has_value());
     visit_fields(collector, run, sections);
     return std::move(collector.words);
 }
@@ -276,7 +278,7 @@ Result<RunFile> parse_run_file(std::string_view text, std::string_view file_name
     if (root["averaging"]["codec"].value_or(std::string_view()) == adaptive)
         run.averaging.codec.reset();
     TomlReader reader(root, file_name);
-    visit_versions(reader, Versions{});
+    visit_versions(reader, Versions{}, run.robust.has_value());
     // First of all: in a file of another version a key that nobody knows here is no misspelt one.
     if (reader.error) return *std::move(reader.error);
     // Only peers say their format.

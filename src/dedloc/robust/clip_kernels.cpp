@@ -4,6 +4,7 @@
 #include "dedloc/robust/clip_kernels.h"
 
 #include <algorithm>
+#include <bit>
 
 // Highway includes this file again for every target.
 #undef HWY_TARGET_INCLUDE
@@ -194,49 +195,91 @@ HWY_NOINLINE void combine(const float* rows,
 
 constexpr std::size_t projections_at_once = 8;
 
-// ±x of up to 64 elements, summed in 16 lanes of floats, which are exact enough for so few, and
-// then in double.
-HWY_INLINE double signed_sum(const float* HWY_RESTRICT x, std::uint64_t word) {
-    const hn::CappedTag<float, 16> d;
-    const hn::RebindToUnsigned<decltype(d)> du;
-    const std::size_t lanes = hn::Lanes(d);
-    HWY_ALIGN float sums[lanes_max];
-    for (std::size_t lane = 0; lane < sum_lanes; lane += lanes) {
-        auto sum = hn::Zero(d);
-        for (std::size_t i = lane; i < block_elements; i += sum_lanes) {
-            const auto bits = hn::Set(du, static_cast<std::uint32_t>(word >> i));
-            const auto place = hn::Iota(du, 0);
-            // The bit of each lane becomes its sign.
-            const auto negative = hn::And(hn::Shr(bits, place), hn::Set(du, 1u));
-            const auto sign = hn::BitCast(d, hn::ShiftLeft<31>(negative));
-            sum = hn::Add(sum, hn::Xor(hn::Load(d, x + i), sign));
-        }
-        hn::Store(sum, d, sums + lane);
+// SplitMix64, as base::mix64 has it, for all projections at once.
+HWY_INLINE void make_words(const std::uint64_t* HWY_RESTRICT keys,
+                           std::uint64_t place,
+                           std::uint64_t* HWY_RESTRICT words) {
+    constexpr std::uint64_t golden = 0x9e3779b97f4a7c15u;
+    for (std::size_t k = 0; k < projections_at_once; ++k) {
+        std::uint64_t value = keys[k] + place * golden + golden;
+        value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9u;
+        value = (value ^ (value >> 27)) * 0x94d049bb133111ebu;
+        words[k] = value ^ (value >> 31);
     }
-    double total = 0;
-    for (std::size_t lane = 0; lane < sum_lanes; ++lane) total += static_cast<double>(sums[lane]);
-    return total;
 }
 
+static_assert(std::endian::native == std::endian::little, "masks are read from words as they lie");
+
+// Sums in each lane those of 64 elements whose bit is set. Floats are exact enough for four.
+template <typename D>
+HWY_INLINE hn::VFromD<D> picked_sum(D d, const float* HWY_RESTRICT x, std::uint64_t word) {
+    auto sum = hn::Zero(d);
+    for (std::size_t i = 0; i < block_elements; i += sum_lanes) {
+        const std::uint64_t bits = word >> i;
+        const auto mask = hn::LoadMaskBits(d, reinterpret_cast<const std::uint8_t*>(&bits));
+        const auto here = hn::IfThenElseZero(mask, hn::LoadU(d, x + i));
+        sum = hn::Add(sum, here);
+    }
+    return sum;
+}
+
+// Adds a vector of floats to doubles.
+template <typename D>
+HWY_INLINE void add_floats(D d, hn::VFromD<D> floats, double* HWY_RESTRICT sums) {
+    const hn::CappedTag<double, 8> d64;
+    const hn::Rebind<float, decltype(d64)> half;
+    const std::size_t lanes = hn::Lanes(d64);
+    HWY_ALIGN float stored[lanes_max];
+    hn::Store(floats, d, stored);
+    for (std::size_t i = 0; i < hn::Lanes(d); i += lanes)
+        hn::StoreU(
+            hn::Add(hn::LoadU(d64, sums + i), hn::PromoteTo(d64, hn::Load(half, stored + i))),
+            d64,
+            sums + i);
+}
+
+// 64 elements, once for all of them and once for those that each word picks.
+HWY_INLINE void add_picked(const float* HWY_RESTRICT x,
+                           const std::uint64_t* HWY_RESTRICT words,
+                           double (*HWY_RESTRICT sums)[sum_lanes]) {
+    const hn::CappedTag<float, 16> d;
+    for (std::size_t lane = 0; lane < sum_lanes; lane += hn::Lanes(d)) {
+        add_floats(d, picked_sum(d, x + lane, ~std::uint64_t{0}), sums[0] + lane);
+        for (std::size_t k = 0; k < projections_at_once; ++k)
+            add_floats(d, picked_sum(d, x + lane, words[k] >> lane), sums[1 + k] + lane);
+    }
+}
+
+// Σ ±x is Σ x without twice what has a minus.
 HWY_NOINLINE void project(const float* x,
                           const float* base,
-                          const std::uint64_t* words,
+                          const std::uint64_t* keys,
+                          std::uint64_t place,
                           std::size_t count,
                           double* sums,
                           double* squares) {
+    std::uint64_t words[projections_at_once];
     HWY_ALIGN double y[block_elements];
     HWY_ALIGN float padded[block_elements];
+    HWY_ALIGN float zero[block_elements] = {};
+    double picked[1 + projections_at_once][sum_lanes] = {};
     double lanes[sum_lanes] = {};
     for (std::size_t first = 0; first < count; first += block_elements) {
         const std::size_t here = std::min(block_elements, count - first);
-        std::copy(x + first, x + first + here, padded);
-        std::fill(padded + here, padded + block_elements, 0.0f);
-        subtract(padded, base + first, here, y);
+        const float* block = x + first;
+        if (here < block_elements) {
+            std::copy(block, block + here, padded);
+            std::fill(padded + here, padded + block_elements, 0.0f);
+            block = padded;
+        }
+        make_words(keys, place + first, words);
+        add_picked(block, words, picked);
+        subtract(block, base == nullptr ? zero : base + first, here, y);
         add_pair(y, y, lanes);
-        for (std::size_t k = 0; k < projections_at_once; ++k)
-            sums[k] = sums[k] + signed_sum(padded, words[k]);
-        words += projections_at_once;
     }
+    const double all = joined_lanes(picked[0]);
+    for (std::size_t k = 0; k < projections_at_once; ++k)
+        sums[k] = sums[k] + (all - 2 * joined_lanes(picked[1 + k]));
     *squares = *squares + joined_lanes(lanes);
 }
 
@@ -305,11 +348,12 @@ void add_combination(const float* rows,
 
 void add_projections(const float* x,
                      const float* base,
-                     const std::uint64_t* words,
+                     const std::uint64_t* keys,
+                     std::uint64_t place,
                      std::size_t count,
                      double* sums,
                      double* squares) {
-    HWY_DYNAMIC_DISPATCH(project)(x, base, words, count, sums, squares);
+    HWY_DYNAMIC_DISPATCH(project)(x, base, keys, place, count, sums, squares);
 }
 
 }  // namespace dedloc::robust

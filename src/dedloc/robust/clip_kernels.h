@@ -47,11 +47,13 @@ void add_combination(const float* rows,
                      std::size_t count,
                      float* base);
 
-// For 8 rows of random signs, one word of each for 64 elements: sums[k] += Σ ±x[i], in double.
-// words[8 * b + k] belongs to elements [64 b, 64 b + 64). `squares` += Σ (x[i] - base[i])².
+// For 8 rows of random signs: sums[k] += Σ ±x[i], in double. Elements 64 b to 64 b + 63 have the
+// bits of SplitMix64(keys[k] + (place + 64 b) × golden ratio), from the lowest on; a set bit is a
+// minus. `squares` += Σ (x[i] - base[i])²; no base: Σ x[i]².
 void add_projections(const float* x,
                      const float* base,
-                     const std::uint64_t* words,
+                     const std::uint64_t* keys,
+                     std::uint64_t place,
                      std::size_t count,
                      double* sums,
                      double* squares);

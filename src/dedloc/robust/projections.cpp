@@ -10,13 +10,6 @@
 #include "dedloc/robust/clip_kernels.h"
 
 namespace dedloc::robust {
-namespace {
-
-constexpr std::size_t word_elements = 64;
-constexpr std::size_t words_at_once = 64;  // of each projection
-constexpr std::uint64_t golden = 0x9e3779b97f4a7c15u;
-
-}  // namespace
 
 Projections::Projections(const Digest& seed) {
     const ByteView bytes = seed.view();
@@ -32,24 +25,17 @@ void Projections::add(std::uint64_t offset,
                       std::span<const float> x,
                       std::span<const float> base,
                       Sums& sums) const {
-    DEDLOC_CHECK(x.size() == base.size());
+    DEDLOC_CHECK(base.empty() || x.size() == base.size());
     const FloatEnvironmentGuard guard;
-    std::array<std::uint64_t, projections_count * words_at_once> words{};
-    constexpr std::size_t elements = word_elements * words_at_once;
-    for (std::size_t first = 0; first < x.size(); first += elements) {
-        const std::size_t count = std::min(elements, x.size() - first);
-        for (std::size_t w = 0; w * word_elements < count; ++w) {
-            const std::uint64_t place = offset + first + w * word_elements;
-            for (std::size_t k = 0; k < projections_count; ++k)
-                words[w * projections_count + k] = base::mix64(keys_[k] + place * golden);
-        }
+    constexpr std::size_t at_once = 4096;  // whose sums are joined together
+    for (std::size_t first = 0; first < x.size(); first += at_once)
         add_projections(x.data() + first,
-                        base.data() + first,
-                        words.data(),
-                        count,
+                        base.empty() ? nullptr : base.data() + first,
+                        keys_.data(),
+                        offset + first,
+                        std::min(at_once, x.size() - first),
                         sums.projected.data(),
                         &sums.squared_distance);
-    }
 }
 
 double estimated_length(const Projected& projected) {

@@ -29,7 +29,7 @@ class Projections {
         double squared_distance = 0;  // |x - base|²
     };
     // Adds those of elements [offset, offset + x.size()) of the vector. `offset` may be anything:
-    // signs of a part begin with a word of its own, 64 elements each.
+    // signs of a part begin with a word of its own, 64 elements each. An empty base is zero.
     void add(std::uint64_t offset,
              std::span<const float> x,
              std::span<const float> base,

@@ -72,7 +72,7 @@ Result<std::vector<Row>> decode_rows(ByteView bytes, std::size_t count) {
 
 Projected project_average(const Projections& projections, const ProvedPart& part) {
     Projections::Sums sums;
-    projections.add(part.offset, part.average, part.average, sums);
+    projections.add(part.offset, part.average, {}, sums);
     return sums.projected;
 }
 
