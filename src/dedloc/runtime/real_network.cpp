@@ -19,6 +19,7 @@
 #include <memory>
 #include <net/if.h>
 #include <netinet/tcp.h>
+#include <optional>
 #include <set>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -523,8 +524,12 @@ class TcpNetwork final : public Network {
     }
 
   private:
-    // The interface of the default route comes first, then other networks, then bridges.
+    // The interface of the default route comes first, then other networks, then bridges. Hosts ask
+    // with every message that says where they are, and an answer takes the kernel some 0.1 ms.
     void look_at_interfaces() const {
+        constexpr auto fresh_for = std::chrono::seconds(1);
+        const auto now = std::chrono::steady_clock::now();
+        if (looked_ && now - *looked_ < fresh_for) return;
         ifaddrs* all = nullptr;
         const auto first = address_of_default_route();
         // Out of descriptors: that says nothing of the network.
@@ -545,6 +550,7 @@ class TcpNetwork final : public Network {
                 addresses.emplace(is_bridge(entry->ifa_name) ? bridge : other, text);
         }
         ::freeifaddrs(all);
+        looked_ = now;
         interfaces_.clear();
         outward_.clear();
         for (const auto& [rank, text] : addresses) {
@@ -575,6 +581,7 @@ class TcpNetwork final : public Network {
     std::shared_ptr<Line> line_ = std::make_shared<Line>();
     mutable std::vector<std::string> interfaces_{"127.0.0.1"};  // as they were last seen
     mutable std::vector<std::string> outward_;
+    mutable std::optional<std::chrono::steady_clock::time_point> looked_;
 };
 
 }  // namespace
