@@ -96,6 +96,7 @@ struct VersionOptions {
     bool json = false;
 };
 int run_version(const VersionOptions& options);
+std::string version_line();
 
 struct InviteOptions {
     std::string directory;   // empty: any running peer of this user
@@ -145,6 +146,7 @@ struct FineTuneOptions {
     std::string evaluation_data;          // of its own file; else a part of `data`
     std::string test_data;
     std::string split = "chance";  // or names: those of the test are in no other split
+    std::uint64_t train_max = 0;   // texts; 0: all
     std::uint64_t seeds = 5;
     bool random = false;  // the same model without what it learned, too
     std::int64_t length = 128;

@@ -26,6 +26,7 @@ struct LabelledFiles {
     tasks::FineTuneData data;
     std::optional<tasks::FineTuneSplit> split{};  // where files say it; else each seed draws one
     bool by_names = false;
+    std::size_t train_max = 0;  // 0: all
 };
 
 std::size_t label_number(std::vector<std::string>& labels, const std::string& label) {
@@ -75,6 +76,7 @@ Result<LabelledFiles> read_labelled(const FineTuneOptions& options) {
                           "--split names is for --task ner, without files of --evaluation-data and "
                           "--test-data");
     files.by_names = by_names;
+    files.train_max = options.train_max;
     if (options.test_data.empty()) return files;
     const std::size_t train = files.data.size();
     DEDLOC_TRY_VOID(add_file(options.evaluation_data, files.data));
@@ -86,10 +88,17 @@ Result<LabelledFiles> read_labelled(const FineTuneOptions& options) {
     return files;
 }
 
-tasks::FineTuneSplit split_of(const LabelledFiles& files, std::uint64_t seed) {
+tasks::FineTuneSplit whole_split_of(const LabelledFiles& files, std::uint64_t seed) {
     if (files.split) return *files.split;
     if (files.by_names) return tasks::split_by_names(files.data.sentences, seed);
     return tasks::split_by_chance(files.data.size(), test_share, evaluation_share, seed);
+}
+
+tasks::FineTuneSplit split_of(const LabelledFiles& files, std::uint64_t seed) {
+    tasks::FineTuneSplit split = whole_split_of(files, seed);
+    if (files.train_max > 0 && split.train.size() > files.train_max)
+        split.train.resize(files.train_max);
+    return split;
 }
 
 struct TableRow {

@@ -69,6 +69,9 @@ void add_finetune_command(CLI::App& app, FineTuneOptions& options, const OnRun& 
                      "of --data by each seed: chance, or names (ner): a fifth of the names are in "
                      "the test alone, so that who looks names up finds none (chance)")
         ->check(CLI::IsMember({"chance", "names"}));
+    finetune->add_option("--train-max",
+                         options.train_max,
+                         "texts to train on at most, as if few were labelled (0: all)");
     finetune->add_option("--seeds", options.seeds, "how often (5)")
         ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{100}));
     finetune->add_flag("--random", options.random, "the same model with random weights, too");
