@@ -173,6 +173,12 @@ class CommandLine(ProcessTest):
         os.close(writer)
         self.assertEqual((done.returncode, done.stderr), (harness.OK, ""))
 
+    def test_the_version_is_an_option_too(self) -> None:
+        said = [subprocess.run([DEDLOC, word], capture_output=True, text=True, timeout=40,
+                               check=True).stdout for word in ("--version", "version")]
+        self.assertEqual(*said)
+        self.assertTrue(said[0].startswith("dedloc "), said[0])
+
     def test_an_output_that_is_closed_is_no_file_of_the_peer(self) -> None:
         folder = self.folder / "host"
         words = [DEDLOC, "host", self.write("run.toml", run_text(steps=3)), "--dir", str(folder),

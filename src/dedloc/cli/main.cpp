@@ -533,6 +533,7 @@ int run_program(int argc, char** argv) {
     app.require_subcommand(1);
     app.fallthrough(false);
     app.failure_message(what_was_wrong);
+    app.set_version_flag("--version", version_line, "print what this program is");
     app.add_option("--log", all.log_level, "debug, info, warning, error, silent")
         ->check(CLI::IsMember({"debug", "info", "warning", "error", "silent"}))
         ->each([](const std::string& level) { set_level(level); });

@@ -1,7 +1,9 @@
 // dedloc version: what this program is and what it was built with.
 
 #include <cstdio>
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
+#include <string>
 
 #include "dedloc/cli/commands.h"
 #include "dedloc/cli/exit_codes.h"
@@ -12,26 +14,35 @@
 
 namespace dedloc::cli {
 
+namespace {
+
+constexpr bool with_torch = DEDLOC_WITH_TORCH != 0;
+
+}  // namespace
+
+std::string version_line() {
+    return fmt::format("dedloc {} ({} libtorch; run format {}, numerics {}.{}; compiler {})",
+                       DEDLOC_VERSION,
+                       with_torch ? "with" : "without",
+                       collab::run_format,
+                       collab::numerics_version,
+                       optim::numerics_version,
+                       __VERSION__);
+}
+
 int run_version(const VersionOptions& options) {
-    const bool torch = DEDLOC_WITH_TORCH != 0;
     if (options.json) {
         const nlohmann::ordered_json json{{"version", DEDLOC_VERSION},
                                           {"run_format", collab::run_format},
                                           {"numerics", collab::numerics_version},
                                           {"optimizer_numerics", optim::numerics_version},
-                                          {"libtorch", torch},
+                                          {"robust_numerics", collab::robust_numerics_version},
+                                          {"libtorch", with_torch},
                                           {"compiler", __VERSION__}};
         say(stdout, "{}\n", monitor::json_line(json));
         return 0;
     }
-    say(stdout,
-        "dedloc {} ({} libtorch; run format {}, numerics {}.{}; compiler {})\n",
-        DEDLOC_VERSION,
-        torch ? "with" : "without",
-        collab::run_format,
-        collab::numerics_version,
-        optim::numerics_version,
-        __VERSION__);
+    say(stdout, "{}\n", version_line());
     return 0;
 }
 

@@ -480,6 +480,18 @@ TEST(RunFile, impossible_values_are_refused) {
               std::string::npos);
 }
 
+// Rows of another version would be taken for lies.
+TEST(RunFile, with_robust_says_how_rounds_are_proved) {
+    const std::string key = "robust_numerics = ";
+    const auto plain = parse_run_file("name = \"x\"\n", "run.toml");
+    const auto robust = parse_run_file("name = \"x\"\n[robust]\n", "run.toml");
+    ASSERT_TRUE(plain && robust);
+    EXPECT_EQ(to_toml(*plain).find(key), std::string::npos);
+    EXPECT_NE(to_toml(*robust).find(key), std::string::npos);
+    EXPECT_NE(failure(key + "1\nname = \"x\"\n[robust]\n").find("the version of dedloc that"),
+              std::string::npos);
+}
+
 // A newer dedloc may have new keys as well: what is wrong is the version.
 TEST(RunFile, of_another_version_is_said_before_unknown_keys) {
     for (const char* version : {"format", "numerics", "optimizer_numerics"})
