@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
+#include <thread>
 
 #include "dedloc/base/random.h"
 #include "dedloc/collab/model_state.h"
@@ -137,10 +139,16 @@ Result<std::pair<AlbertOutcome, AlbertOutcome>> clean_and_attacked(
     DEDLOC_TRY(const AlbertOutcome checkpoint, before.go(nullptr, checkpoint_step));
     const std::uint64_t end = checkpoint_step + steps_after_checkpoint;
     AlbertRun clean(command, run, task, false);
-    DEDLOC_TRY(AlbertOutcome undisturbed, clean.go(checkpoint.result.state, end));
     AlbertRun attacked(command, run, task, true);
-    DEDLOC_TRY(AlbertOutcome disturbed, attacked.go(checkpoint.result.state, end));
-    return std::pair(std::move(undisturbed), std::move(disturbed));
+    std::optional<Result<AlbertOutcome>> undisturbed;
+    std::optional<Result<AlbertOutcome>> disturbed;
+    {
+        const std::jthread beside([&] { undisturbed = clean.go(checkpoint.result.state, end); });
+        disturbed = attacked.go(checkpoint.result.state, end);
+    }
+    if (!*undisturbed) return std::move(*undisturbed).error();
+    if (!*disturbed) return std::move(*disturbed).error();
+    return std::pair(**std::move(undisturbed), **std::move(disturbed));
 }
 
 }  // namespace
@@ -150,8 +158,9 @@ int run_btard_albert(const BtardCommand& command) {
                                       "btard-albert.toml");
     DEDLOC_CHECK(run, "our own run file");
     run->robust->tau = albert_tau;
+    // One thread: a micro-batch of two samples is soon computed, and two would mostly wait.
     const auto task = tasks::make_task(
-        run->task, {.device = "cpu", .threads_count = 2, .data_directory = command.data_directory});
+        run->task, {.device = "cpu", .threads_count = 1, .data_directory = command.data_directory});
     if (!task) {
         fmt::print(stderr, "dedloc: {}\n", task.error().message());
         return exit_data_missing;

@@ -27,7 +27,7 @@ TEST(ImageCodes, learn_to_give_pictures_back) {
     const auto encoded = codes.encode(pictures);
     EXPECT_EQ(encoded.sizes().vec(), (std::vector<std::int64_t>{8, 4}));
     const double error = (codes.decode(encoded) - pictures).pow(2).mean().item<double>();
-    // One seed in six takes two of the colours for one for long, and which depends on the processor.
+    // One seed in six takes two colours for one for long; which seed depends on the processor.
     EXPECT_LT(error, 0.3 * pictures.var().item<double>());
     EXPECT_TRUE(torch::equal(codes.encode(pictures), encoded));
 }
