@@ -1,4 +1,4 @@
-// Checkers: the promises of DESIGN §2, judged from outside. They are fed with what the simulated
+// Checkers: what README says holds, judged from outside. They are fed with what the simulated
 // peers say and do (states, contributions, certificates) and believe only what they recompute.
 //
 //   identical replicas   one state hash for each (branch, step)

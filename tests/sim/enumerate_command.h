@@ -14,7 +14,7 @@
 // that is made while trainers compute.
 //
 // Faults that random ones hit by luck are injected on purpose: owner, contributor, leader and voter
-// at every message of the protocol (DESIGN §2, promises 1 to 4).
+// at every message of the protocol (README, what holds, 1 to 4).
 //
 // Errors: exit code 9 when a run failed; 2 for wrong arguments; 1 when not all could be run.
 

@@ -1,7 +1,7 @@
 // One whole collaboration in virtual time from a seed: peers join at different times, train, are
 // killed, frozen, cut off, slowed and lied to by their clocks, and everything they certify is
 // checked. Then the faults end, and within 30 virtual seconds there must be one branch and steps go
-// on (DESIGN §6).
+// on (docs/simulation.md).
 //
 // The same options give the same result, bit for bit, with every compiler.
 // Thread: one a simulation; simulations share nothing. Cost: docs/simulation.md.

@@ -1,4 +1,4 @@
-// Peers say these to each other about a round before it is decided (DESIGN §5, docs/spec/round.md):
+// Peers say these to each other about a round before it is decided (docs/spec/round.md):
 // field lists in protobuf's wire format. Both methods are calls.
 
 #pragma once

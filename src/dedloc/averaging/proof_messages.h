@@ -1,5 +1,5 @@
 // Members of a robust round say these to each other between the averages and the decision
-// (DESIGN §5b, docs/spec/round.md), as field lists in protobuf's wire format. All methods are
+// (docs/spec/round.md, 5a), as field lists in protobuf's wire format. All methods are
 // calls.
 //
 //   reveal   member → leader    it holds every average, and reveals its nonce

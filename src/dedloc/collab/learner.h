@@ -1,5 +1,5 @@
-// Learner: what collab asks of the thing that is trained, over flat fp32 vectors. train implements
-// it with libtorch; the lab and the simulator with a quadratic bowl.
+// Learner: what collab asks of the thing that is trained, over flat fp32 vectors. torch_bridge
+// implements it with libtorch; the lab and the simulator with a quadratic bowl.
 //
 // A batch is a pure function of (run, peer, counter): sample number `counter` of a peer is the same
 // whenever and wherever it is computed, so that anyone can recompute anyone's gradient (but for

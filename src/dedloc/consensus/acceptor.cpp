@@ -278,6 +278,7 @@ Task<ConsensusReply> Acceptor::on_propose(PeerId from, Propose propose) {
     Decision decision = *std::move(decoded);
     if (decision.kind == DecisionKind::branch) {
         if (auto wrong = check_branch(from, decision)) co_return *std::move(wrong);
+        // Not written down: a branch leaves the voters' chain, whose promises stay as they are.
         ConsensusReply reply;
         const Digest digest = decision_digest(propose.decision);
         reply.signature = environment_.signer.sign(vote_domain, vote_bytes(digest, propose.ballot));

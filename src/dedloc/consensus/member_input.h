@@ -2,7 +2,7 @@
 //
 // A contribution is a SUM over samples. Besides the fresh samples of this step it may hold, on some
 // ranges of the vector, the sums of the previous step's samples that the last certificate did not
-// include (DESIGN §5.7): weights are therefore piecewise constant along the vector.
+// include (docs/spec/round.md): weights are therefore piecewise constant along the vector.
 //
 // Thread: any; pure. Cost: linear in the number of ranges.
 

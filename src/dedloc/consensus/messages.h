@@ -1,4 +1,4 @@
-// Peers say these to each other to decide a step (DESIGN §5, docs/spec/round.md): field lists in
+// Peers say these to each other to decide a step (docs/spec/round.md): field lists in
 // protobuf's wire format. All methods are calls.
 //
 // Bytes that are signed or hashed travel as opaque fields, so that nobody re-encodes them.

@@ -1,6 +1,6 @@
 // The consensus of one decision as a pure state machine: single-decree Paxos among the voters of
 // the previous certificate. No clock, no network, no disk, so that the simulator can torture it
-// alone (consensus_test.cpp) and whole (tests/sim).
+// alone (paxos_test.cpp) and whole (tests/sim).
 //
 // PaxosAcceptor: a voter's memory. Every record it changes must be durable before the answer
 // leaves. Tally: what a proposer has heard in one ballot.
@@ -8,7 +8,7 @@
 // Ballot b of an instance belongs to the voter at place b mod n of the leader order; ballot 0 needs
 // no promises, because nobody can have accepted anything in a lower one.
 //
-// Source: Lamport, "Paxos Made Simple"; DESIGN §5.6. Thread: any.
+// Source: Lamport, "Paxos Made Simple"; docs/spec/round.md. Thread: any.
 
 #pragma once
 #include <cstdint>

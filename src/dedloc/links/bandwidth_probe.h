@@ -1,5 +1,5 @@
 // BandwidthProbe: how much this machine's link carries, found by filling it for a moment with what
-// several other peers take, and give, at once (DESIGN promise 6).
+// several other peers take, and give, at once (docs/plan.md).
 //
 // Rounds alone do not tell: a plan that believes a link to be slow asks little of it, and among
 // slow peers a fast link is never full, whatever is asked of it. So a peer fills its link when it

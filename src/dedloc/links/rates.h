@@ -1,4 +1,4 @@
-// How fast a peer's own link is, from the transfers of rounds (DESIGN promise 6).
+// How fast a peer's own link is, from the transfers of rounds (docs/plan.md).
 //
 // A peer looks every 50 ms at how much has gone over its link in all (Host::traffic); the busiest
 // quarter of the round counts (Throughput), as a fast link in a plan that does not know it yet is

@@ -1,6 +1,6 @@
 // UnreachablePeers: the peers that this one lately failed to reach although others say they live.
 // Members tell the leader with their announcements, and such a pair gets no parts to exchange
-// (DESIGN §5.2: reachability is pairwise).
+// (reachability is pairwise).
 //
 // Thread: the network thread. Cost: linear in the few peers it names.
 

@@ -14,7 +14,7 @@
 // group in which each peer is as fast as the slowest of its column.
 //
 // Pure; deterministic. Cost: a sort and one split. Thread: any.
-// Source: DESIGN §5.9; the axes are those of Moshpit SGD, arXiv:2103.03239, section 3.1, where the
+// Source: docs/decisions/0008; the axes are those of Moshpit SGD, arXiv:2103.03239, section 3.1, where the
 //         average is exact only for whole grids that nobody leaves meanwhile.
 
 #pragma once

@@ -4,7 +4,7 @@
 //   DEDLOC_TASK(vision_classifier, vision_classifier_kind());
 //
 // and whatever links the folder's library knows it: the run file with its sections, `dedloc init`,
-// `check`, `host`, `join`, `eval`, `export`. docs/write-a-task.md shows one of fifty lines.
+// `check`, `host`, `join`, `eval`, `export`. docs/write-a-task.md shows a small one.
 //
 // A task's libtorch part stays out of the source with that line: aggregators and observers are
 // built without it and still read, compare and hash the run files of tasks that they cannot

@@ -3,7 +3,7 @@
 //
 // Each peer walks its own shuffled order of the whole training set, one order an epoch, so that it
 // sees every sample once before it sees one twice, peers differ, nobody has to agree with anybody,
-// and whoever knows the three numbers can recompute the gradient (DESIGN §4, seams for BTARD).
+// and whoever knows the three numbers can recompute the gradient (docs/robust-runs.md).
 //
 //   epoch = counter / count; order = Fisher-Yates with Random seeded by the first 8 bytes of
 //   sha256("dedloc/sample-order/1" ‖ seed u64 BE ‖ epoch u64 BE ‖ PeerId bytes)
