@@ -116,8 +116,12 @@ std::vector<std::string> SampleAccounts::twice_in_words(std::size_t count_max) c
 double SampleAccounts::mass(const PeerId& peer, CounterRange samples) const {
     const auto found = entries_.find(peer);
     if (found == entries_.end()) return 0;
+    std::vector<Entry> near;  // others change nothing about these samples
+    for (const Entry& entry : found->second)
+        if (entry.samples.begin < samples.end && samples.begin < entry.samples.end)
+            near.push_back(entry);
     double mass = 0;
-    for (const Piece& piece : pieces(found->second)) {
+    for (const Piece& piece : pieces(near)) {
         const std::uint64_t begin = std::max(piece.samples.begin, samples.begin);
         const std::uint64_t end = std::min(piece.samples.end, samples.end);
         if (end > begin) mass += piece.in * static_cast<double>(end - begin);
