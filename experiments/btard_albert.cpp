@@ -83,7 +83,8 @@ class AlbertRun {
         if (attacked_)
             for (const std::size_t index : attackers_) options.machines[index].stubborn = true;
         options.make_learner = [this](const PeerId& peer) { return learner(peer); };
-        options.on_event = [this](const collab::Event& event) {
+        options.on_event = [this, until](const collab::Event& event) {
+            if (event.step >= told_ + measured_every) tell(event.step, until);
             const auto* order = event.as<collab::events::OrderGiven>();
             if (order == nullptr || order->order != "banned") return;
             if (banned_.insert(event.peer).second) last_ban_ = event.step;
@@ -110,6 +111,10 @@ class AlbertRun {
     }
 
   private:
+    void tell(std::uint64_t step, std::uint64_t until) {
+        told_ = step;
+        fmt::print(stderr, "{}: step {} of {}\n", attacked_ ? "attacked" : "clean", step, until);
+    }
     Result<std::unique_ptr<collab::Learner>> learner(const PeerId& peer) {
         const std::size_t machine = machines_.try_emplace(peer, machines_.size()).first->second;
         DEDLOC_TRY(auto made, task_.learner(peer));
@@ -131,6 +136,7 @@ class AlbertRun {
     std::shared_ptr<KeptParameters> kept_ = std::make_shared<KeptParameters>();
     std::set<PeerId> banned_;
     std::uint64_t last_ban_ = 0;
+    std::uint64_t told_ = 0;  // a step
 };
 
 Result<std::pair<AlbertOutcome, AlbertOutcome>> clean_and_attacked(

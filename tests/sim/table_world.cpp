@@ -1,9 +1,13 @@
 #include "tests/sim/table_world.h"
 
+#include <fmt/format.h>
+
 #include "dedloc/runtime/together.h"
 
 namespace dedloc::lab {
 namespace {
+
+constexpr std::size_t slow_from = 500;  // nodes; their joins take seconds
 
 sim::WorldOptions with_latency(Duration latency) {
     sim::WorldOptions options;
@@ -66,6 +70,8 @@ void TableWorld::grow(std::size_t count) {
         for (std::size_t i = 0; i < wave; ++i)
             joins.push_back(join(*this, add(), random_.below(there)));
         run_all(std::move(joins));
+        if (there >= slow_from)
+            fmt::print(stderr, "{} of {} nodes have joined\n", nodes_.size(), count);
     }
 }
 
