@@ -23,7 +23,7 @@ namespace {
 
 constexpr std::uint64_t checkpoint_step = 120;
 constexpr std::uint64_t attack_after = 10;  // steps after the checkpoint
-constexpr std::uint64_t steps_after_checkpoint = 150;
+constexpr std::uint64_t steps_after_checkpoint = 200;
 constexpr std::uint64_t measured_every = 10;
 constexpr double loss_lost_max = 0.05;
 constexpr double albert_tau = 1;
@@ -41,7 +41,7 @@ codec = "fp32"
 leave_out_slow = false
 round_deadline_min = "20s"
 [robust]
-check = 0.0625
+check = 0.125
 probation = 0
 )";
 
