@@ -46,8 +46,21 @@ const std::vector<LieOutcome>& protocol_lies() {
          "false_accusation",
          OrderKind::ban,
          Offence::false_accusation},
-        {ProtocolLie::withheld_nonce, "withheld_nonce", OrderKind::probation, Offence::withheld},
-        {ProtocolLie::withheld_rows, "withheld_rows", OrderKind::probation, Offence::withheld},
+        // The second time in a row it is testified, and ordered with the step after.
+        {ProtocolLie::withheld_nonce,
+         "withheld_nonce",
+         OrderKind::probation,
+         Offence::withheld,
+         Offence::none,
+         8,
+         4},
+        {ProtocolLie::withheld_rows,
+         "withheld_rows",
+         OrderKind::probation,
+         Offence::withheld,
+         Offence::none,
+         8,
+         4},
         // Where the inputs are had from their authors, it is convicted.
         {ProtocolLie::withheld_input,
          "withheld_input",
@@ -111,6 +124,11 @@ ProtocolLiar::ProtocolLiar(sim::World& world, std::size_t liar, ProtocolLie lie)
     world.on_send([this](const sim::World::Outgoing& message) { sent(message); });
 }
 
+std::uint64_t ProtocolLiar::told(TimePoint until) const {
+    return static_cast<std::uint64_t>(
+        std::ranges::count_if(told_, [until](TimePoint at) { return at <= until; }));
+}
+
 void ProtocolLiar::sent(const sim::World::Outgoing& message) {
     watch(message);
     if (message.from != liar_ || lie_ == ProtocolLie::none) return;
@@ -118,7 +136,7 @@ void ProtocolLiar::sent(const sim::World::Outgoing& message) {
         note_truth(message);
         return;
     }
-    if (lie(message) && weighs_) ++told_;
+    if (lie(message) && weighs_) told_.push_back(world_.now());
 }
 
 // Every contributor of a plan commits before anybody reveals a nonce.

@@ -48,6 +48,7 @@ struct LieOutcome {
     robust::Offence offence = robust::Offence::none;
     robust::Offence instead = robust::Offence::none;  // a ban for that does as well
     std::uint64_t enough = 8;  // lies, after which it must have; a few may not come to anything
+    std::uint64_t steps = 0;   // in which it must have weighed before
 };
 
 // Every lie, and what the page lists for it.
@@ -64,7 +65,7 @@ class ProtocolLiar {
 
     // Nonces that were sent too early: before all who are in the plan had committed.
     const std::vector<std::string>& early_draws() const { return early_; }
-    std::uint64_t told() const { return told_; }
+    std::uint64_t told(TimePoint until) const;
 
   private:
     void sent(const sim::World::Outgoing& message);
@@ -85,8 +86,9 @@ class ProtocolLiar {
     sim::World& world_;
     std::size_t liar_;
     ProtocolLie lie_;
-    std::uint64_t told_ = 0;  // while it weighed something: what a newcomer proves is its own loss
-    bool weighs_ = false;     // in the newest plan
+    // While it weighed something: what a newcomer proves is its own loss.
+    std::vector<TimePoint> told_;
+    bool weighs_ = false;                  // in the newest plan
     std::optional<std::size_t> deceived_;  // of two_roots
     Digest draw_;                          // the newest that was sent to the liar …
     // … and its place in the plan and that of whom it accuses.

@@ -204,12 +204,15 @@ void SimulationJudge::check_orders(const ProtocolLiar& liar, std::uint64_t lies_
     result_.honest_ordered = reproached.size();
     result_.liars_judged = as_wanted ? 1 : 0;
     const LieOutcome& wanted = outcome_of(options_.lie);
-    const std::uint64_t told = liar.told() + lies_of_learner;
-    if (wanted.kind && !as_wanted && told >= wanted.enough)
-        checkers_.violation(fmt::format("a peer lied {} times ({}) and was not {}",
-                                        told,
-                                        wanted.name,
-                                        robust::to_string(*wanted.kind)));
+    const std::uint64_t told = liar.told(judged_until()) + lies_of_learner;
+    const std::uint64_t weighed = steps_of_liar();
+    if (wanted.kind && !as_wanted && told >= wanted.enough && weighed >= wanted.steps)
+        checkers_.violation(
+            fmt::format("a peer lied {} times ({}), weighed in {} steps, and was not {}",
+                        told,
+                        wanted.name,
+                        weighed,
+                        robust::to_string(*wanted.kind)));
     for (const std::string& early : liar.early_draws()) checkers_.violation(early);
 }
 
@@ -258,6 +261,28 @@ bool SimulationJudge::is_on_its_way(const robust::Order& order) const {
     const bool half_known = order.offence == robust::Offence::withheld &&
                             wanted.offence == robust::Offence::two_commitments;
     return warned || half_known;
+}
+
+// Lies of the last two steps may be found, and not be ordered about yet.
+TimePoint SimulationJudge::judged_until() const {
+    constexpr std::size_t too_new = 2;
+    const std::vector<const Link*> chain = checkers_.winner();
+    if (chain.size() <= too_new) return {};
+    return made_at(*chain[chain.size() - 1 - too_new]).value_or(TimePoint{});
+}
+
+// In which it weighed: what a newcomer keeps back that weighs nothing is nobody's loss.
+std::uint64_t SimulationJudge::steps_of_liar() const {
+    std::uint64_t steps = 0;
+    for (const Link* link : checkers_.winner()) {
+        if (!link->plan) continue;
+        for (const consensus::PlanMember& member : link->plan->members) {
+            const Seat* const seat = scenario_.find(member.peer);
+            const bool liar = seat != nullptr && seat->bad;
+            if (liar && !member.weightless && !member.input.is_empty()) ++steps;
+        }
+    }
+    return steps;
 }
 
 void SimulationJudge::count_peer_steps(const Link& link) {

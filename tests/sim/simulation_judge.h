@@ -56,6 +56,8 @@ class SimulationJudge {
     bool is_on_its_way(const robust::Order& order) const;
     bool check_order(const robust::Order& order, const Link& link, std::set<PeerId>& reproached);
     void count_peer_steps(const Link& link);
+    TimePoint judged_until() const;
+    std::uint64_t steps_of_liar() const;
 
     const SimulationOptions& options_;
     const SimRun& run_;

@@ -134,17 +134,18 @@ Task<Result<void>> Docket::take(Order order, PeerId from) {
     if (std::ranges::any_of(pending_, same)) co_return Result<void>();
     if (!charging_.insert(from).second)
         co_return make_error(ErrorKind::overloaded, "one charge at a time, please");
-    Result<void> proved = co_await prove(order, from);
+    Result<void> proved = co_await prove(order, from, Purpose::proposal);
     charging_.erase(from);
     if (proved) (void)keep(order);
     co_return proved;
 }
 
-Task<Result<void>> Docket::prove(Order order, PeerId from) {
+Task<Result<void>> Docket::prove(Order order, PeerId from, Purpose purpose) {
     DEDLOC_CO_TRY_VOID(check_length(order));
     // Evidence of one peer's offence proves nothing about another's.
     const Proved charged{order.subject, order.kind, order.offence, order.evidence};
-    if (proved_.contains(charged) && store_.find(order.evidence)) co_return Result<void>();
+    const bool known = order.kind != OrderKind::vouch || purpose == Purpose::vote;
+    if (known && proved_.contains(charged) && store_.find(order.evidence)) co_return Result<void>();
     const consensus::PlantedBugs& bugs = environment_.options.bugs;
     if (bugs.orders_unproved || (bugs.charges_falsely && from == environment_.me()))
         co_return Result<void>();
@@ -154,10 +155,10 @@ Task<Result<void>> Docket::prove(Order order, PeerId from) {
     if (!evidence && evidence.error().kind() == ErrorKind::not_found)
         co_return unjust("nothing proves one of them");
     if (!evidence) co_return evidence.error();
-    auto work = [rules = &rules_,
-                 order,
-                 bytes = *evidence,
-                 context = evidence_context(environment_, order.subject)]() -> Result<void> {
+    EvidenceContext context = evidence_context(environment_, order.subject);
+    if (purpose == Purpose::proposal)
+        context.voted_lately = environment_.ledger.remembers_voter(order.subject);
+    auto work = [rules = &rules_, order, bytes = *evidence, context]() -> Result<void> {
         return rules->check(order, bytes, context);
     };
     Result<void> checked = co_await environment_.node.workers.run(std::move(work));
@@ -174,6 +175,10 @@ void Docket::forget_settled() {
     // Others need not be convinced by what some voters said.
     if (proved_by_ != base.voters) proved_.clear();
     proved_by_ = base.voters;
+    // On another branch others voted, and whoever was found right here will be there, too.
+    if (branch_ != base.instance.branch)
+        std::erase_if(pending_, [](const Order& order) { return order.kind == OrderKind::vouch; });
+    branch_ = base.instance.branch;
     const std::uint64_t step = base.instance.step;
     std::erase_if(pending_, [&](const Order& order) {
         if (base.orders.barring(order.subject, step) != nullptr || !in_force(order, step))
@@ -226,7 +231,7 @@ Task<Result<void>> Docket::check(std::shared_ptr<const consensus::Decision> deci
     for (Order& order : changes.added)
         (rules_.knows(order.offence) ? here : elsewhere.added).push_back(std::move(order));
     for (const Order& order : here) {
-        Result<void> proved = co_await prove(order, proposer);
+        Result<void> proved = co_await prove(order, proposer, Purpose::vote);
         // It convinced us once, or somebody said so: it must not stop all that we propose.
         if (!proved && proposer == environment_.me())
             std::erase_if(pending_, [&](const Order& other) { return same_charge(order, other); });

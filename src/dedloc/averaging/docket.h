@@ -70,7 +70,9 @@ class Docket final : public consensus::OrderJudge {
 
     Task<Result<Bytes>> on_charge(PeerId from, Bytes request);
     Task<void> tell(PeerId peer, Bytes message);
-    Task<Result<void>> prove(robust::Order order, PeerId from);
+    // Of what we would propose ourselves we must know what voters may take for granted.
+    enum class Purpose { vote, proposal };
+    Task<Result<void>> prove(robust::Order order, PeerId from, Purpose purpose);
     bool keep(const robust::Order& order);
     void charge_falsely(const consensus::Base& base, robust::Orders& orders) const;
     void forget_settled();
@@ -81,6 +83,7 @@ class Docket final : public consensus::OrderJudge {
     std::vector<robust::Order> pending_;
     std::set<Proved> proved_;                  // looked at here, of the newest orders …
     std::vector<consensus::Voter> proved_by_;  // … while these voted
+    Digest branch_;                            // that `pending_` is about
     std::set<PeerId> charging_;
     p2p::Handlers handlers_;
     runtime::Scope scope_;

@@ -116,7 +116,10 @@ void Validators::look_at_voters(const std::vector<consensus::Voter>& before) {
     if (base.newcomers_weigh) return;
     for (const consensus::Voter& voter : before) {
         const bool erred = base.barring(voter.peer) != nullptr || is_mistaken(voter.peer);
-        if (base.is_voter(voter.peer) || erred || base.weighs(voter.peer)) continue;
+        // Those of another branch, which we came from, were none here.
+        if (base.is_voter(voter.peer) || erred || base.weighs(voter.peer) ||
+            !ledger_.remembers_voter(voter.peer))
+            continue;
         const GradientEvidence voted{.cases = {}, .voted = true};
         propose(order(robust::OrderKind::vouch, robust::Offence::none, voter.peer), voted);
     }

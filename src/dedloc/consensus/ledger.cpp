@@ -399,12 +399,16 @@ std::uint32_t Ledger::contributions(const PeerId& peer) const {
     return static_cast<std::uint32_t>(std::ranges::count_if(chain_, has_it));
 }
 
+bool Ledger::remembers_voter(const PeerId& peer) const {
+    return std::ranges::any_of(chain_, [&peer](const Link& link) {
+        return std::ranges::binary_search(link.decision.next_voters, peer, {}, &Voter::peer);
+    });
+}
+
 bool Ledger::voted_lately(const PeerId& peer) const {
     const bool since_long =
         chain_.size() >= kept_max_ || (!chain_.empty() && chain_.front().decision.number <= 1);
-    return !since_long || std::ranges::any_of(chain_, [&peer](const Link& link) {
-        return std::ranges::binary_search(link.decision.next_voters, peer, {}, &Voter::peer);
-    });
+    return !since_long || remembers_voter(peer);
 }
 
 namespace {

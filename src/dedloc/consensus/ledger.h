@@ -131,8 +131,10 @@ class Ledger {
     std::vector<Bytes> tail(std::size_t count_max) const;
     // Committed contributions of a peer in the kept chain.
     std::uint32_t contributions(const PeerId& peer) const;
-    // Was it a voter, by a decision of the kept chain? Also true where that chain is still short: a
-    // voter that has begun again must not stand against those who remember.
+    // Was it a voter, by a decision of the kept chain?
+    bool remembers_voter(const PeerId& peer) const;
+    // The same, and true where that chain is still short: a voter that has begun again must not
+    // stand against those who remember.
     bool voted_lately(const PeerId& peer) const;
 
     // Would these samples of `peer` be on this chain twice? Looks at the commits in the kept chain.
