@@ -17,6 +17,8 @@ import torch
 
 def main(run_word: str, directory: str, mode: str = "") -> None:
     torch.set_num_threads(1)
+    # A shell's background job begins with Ctrl-C ignored.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     model = torch.nn.Sequential(torch.nn.Linear(2, 32), torch.nn.Tanh(), torch.nn.Linear(32, 1))
     options = {"directory": directory, "name": "python"}
     run = (dedloc.join(run_word, **options) if run_word.startswith("dedloc1")
