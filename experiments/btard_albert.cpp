@@ -41,7 +41,7 @@ codec = "fp32"
 leave_out_slow = false
 round_deadline_min = "20s"
 [robust]
-check = 0.125
+check = 0.25
 probation = 0
 )";
 

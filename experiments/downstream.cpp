@@ -165,7 +165,9 @@ const std::vector<DownstreamRow>& all_rows() {
                                                       "--batch",
                                                       "32",
                                                       "--epochs",
-                                                      "8"}},
+                                                      "20",
+                                                      "--patience",
+                                                      "20"}},
                                                     {"topics",
                                                      &bengali,
                                                      {"--task",
@@ -181,7 +183,7 @@ const std::vector<DownstreamRow>& all_rows() {
     return rows;
 }
 
-constexpr std::size_t names_one_in = 2;
+constexpr std::size_t names_one_in = 3;
 
 Result<std::string> write_row(const std::string& name, const std::string& folder) {
     if (name == "verses") return write_verses(folder);
